@@ -1,0 +1,1 @@
+//! What a function computes: simplification, access maps, normal form, patterns, work.

@@ -1,0 +1,1 @@
+//! From a log to kernels, a manifest and Rust bindings.

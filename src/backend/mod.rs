@@ -1,0 +1,1 @@
+//! Compilers and runners: the only code that touches drivers.

@@ -1,0 +1,1 @@
+//! From a Program to CUDA C++ or C text.

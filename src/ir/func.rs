@@ -1,0 +1,176 @@
+//! `PrimFunc`: a tensor function with its table of buffers.
+
+use super::{AttrValue, DType, Expr, Name, Stmt};
+use std::collections::BTreeMap;
+
+/// A tensor function. Every buffer is declared once in `buffers`; parameters, allocations, loads
+/// and stores refer to it by name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PrimFunc {
+    /// The function's own name (`main` for private ones).
+    pub name: String,
+    /// Printed with `private=True`: it has no global symbol.
+    pub private: bool,
+    /// Parameters in order.
+    pub params: Vec<Param>,
+    /// All buffers, in program order: parameters first, then intermediates.
+    pub buffers: Vec<Buffer>,
+    /// Symbolic extents (and the symbolic offsets and strides of refused functions), in order of
+    /// first use.
+    pub extents: Vec<Extent>,
+    /// Function attributes in order.
+    pub attrs: Vec<(String, AttrValue)>,
+    /// Buffers allocated in the root block, in order.
+    pub allocs: Vec<Name>,
+    /// The statements of the root block.
+    pub body: Vec<Stmt>,
+    /// The user's names by canonical name, for display, printing and the manifest.
+    pub display: BTreeMap<Name, String>,
+}
+
+/// A parameter.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Param {
+    /// A tensor, by its name in the table.
+    Buffer(Name),
+    /// A scalar value.
+    Scalar { name: Name, dtype: DType },
+}
+
+/// A symbolic extent and its dtype.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Extent {
+    /// Name of the extent.
+    pub name: Name,
+    /// `int32` or `int64`.
+    pub dtype: DType,
+}
+
+/// A buffer of the function's table.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Buffer {
+    /// Name, unique in the function.
+    pub name: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// One expression per dimension over constants and extents; empty for a scalar.
+    pub shape: Vec<Expr>,
+    /// Memory scope.
+    pub scope: Scope,
+    /// Explicit strides in elements; empty for row-major.
+    pub strides: Vec<Expr>,
+    /// Offset of the first element, where the text states one.
+    pub elem_offset: Option<Expr>,
+    /// Alignment in bytes, where the text states one.
+    pub align: Option<u32>,
+    /// `offset_factor=`, where the text states one.
+    pub offset_factor: Option<u32>,
+}
+
+impl Buffer {
+    /// A plain row-major buffer.
+    pub fn new(name: Name, dtype: DType, shape: Vec<Expr>, scope: Scope) -> Buffer {
+        Buffer { name, dtype, shape, scope, strides: vec![], elem_offset: None, align: None, offset_factor: None }
+    }
+
+    /// Number of elements, if every extent is a constant.
+    pub fn len(&self) -> Option<i64> {
+        self.shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
+    }
+}
+
+/// Memory scope of a buffer.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Scope {
+    /// Device memory.
+    Global,
+    /// Memory of a thread block.
+    Shared,
+    /// The same, sized at launch (`shared.dyn`).
+    SharedDyn,
+    /// Registers of one thread.
+    Local,
+    /// Any other scope of the input dialect (`wmma.accumulator`, ...), kept by name.
+    Other(String),
+}
+
+impl Scope {
+    /// The name in TVMScript.
+    pub fn name(&self) -> &str {
+        match self {
+            Scope::Global => "global",
+            Scope::Shared => "shared",
+            Scope::SharedDyn => "shared.dyn",
+            Scope::Local => "local",
+            Scope::Other(s) => s,
+        }
+    }
+
+    /// The scope of that name.
+    pub fn by_name(name: &str) -> Scope {
+        match name {
+            "" | "global" => Scope::Global,
+            "shared" => Scope::Shared,
+            "shared.dyn" => Scope::SharedDyn,
+            "local" => Scope::Local,
+            other => Scope::Other(other.to_string()),
+        }
+    }
+}
+
+impl PrimFunc {
+    /// The declaration of a buffer.
+    ///
+    /// # Panics
+    /// If the table has no such buffer: `verify` rules that out, so it is a bug.
+    pub fn buffer(&self, name: &Name) -> &Buffer {
+        self.find_buffer(name).unwrap_or_else(|| panic!("buffer `{name}` is not in the table"))
+    }
+
+    /// The declaration of a buffer, if there is one.
+    pub fn find_buffer(&self, name: &Name) -> Option<&Buffer> {
+        self.buffers.iter().find(|b| b.name == *name)
+    }
+
+    /// True for a buffer that is a parameter.
+    pub fn is_param(&self, name: &Name) -> bool {
+        self.params.iter().any(|p| matches!(p, Param::Buffer(b) if b == name))
+    }
+
+    /// The tensor parameters in order.
+    pub fn buffer_params(&self) -> impl Iterator<Item = &Buffer> {
+        self.params.iter().filter_map(|p| match p {
+            Param::Buffer(b) => Some(self.buffer(b)),
+            Param::Scalar { .. } => None,
+        })
+    }
+
+    /// The user's name for a canonical name, or the canonical name itself.
+    pub fn display_name<'a>(&'a self, name: &'a Name) -> &'a str {
+        self.display.get(name).map_or(name.as_str(), |s| s.as_str())
+    }
+
+    /// Calls `f` on every statement, parents first.
+    pub fn visit(&self, f: &mut impl FnMut(&Stmt)) {
+        self.body.iter().for_each(|s| s.visit(f));
+    }
+
+    /// Replaces symbolic extents by constants (`--bind n=512`, by display or canonical name) in
+    /// shapes and body; extents that are bound leave the list.
+    pub fn bind(&self, values: &BTreeMap<String, i64>) -> PrimFunc {
+        let value = |name: &Name| {
+            let e = self.extents.iter().find(|e| e.name == *name)?;
+            let v = values.get(self.display_name(name)).or_else(|| values.get(name.as_str()))?;
+            Some(Expr::int(*v, e.dtype))
+        };
+        let mut f = self.clone();
+        for b in &mut f.buffers {
+            for e in b.shape.iter_mut().chain(&mut b.strides).chain(b.elem_offset.as_mut()) {
+                *e = e.subst(&value);
+            }
+        }
+        f.body = f.body.iter().map(|s| s.subst(&value)).collect();
+        f.extents.retain(|e| value(&e.name).is_none());
+        f
+    }
+}

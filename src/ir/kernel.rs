@@ -1,0 +1,270 @@
+//! `Program`: what a scheduled function is lowered to. Launches of kernels over flat arrays.
+//!
+//! Expressions are those of `ir::expr` with two restrictions: a `Load` has exactly one flat element
+//! index, and there is no `Extern`. Thread indices are `int32` variables named `blockIdx.x` to
+//! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
+//! On the CPU a launch has a one-dimensional grid and one thread per block.
+
+use super::{DType, Expr, Name, Param};
+
+/// A lowered function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Program {
+    /// Name of the function.
+    pub name: String,
+    /// The function's parameters, in order.
+    pub params: Vec<Param>,
+    /// Symbolic extents that the launches need, with their dtype.
+    pub extents: Vec<(Name, DType)>,
+    /// Scratch memory between launches.
+    pub workspaces: Vec<Workspace>,
+    /// The launches, run in order on one stream.
+    pub launches: Vec<Launch>,
+    /// The schedule's steps, quoted in the header comment of generated text.
+    pub trace: Vec<String>,
+}
+
+/// Scratch device memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workspace {
+    /// The buffer it stands for.
+    pub name: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements, over extents.
+    pub len: Expr,
+}
+
+/// One kernel launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launch {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Blocks per axis, over extents.
+    pub grid: [Expr; 3],
+    /// Threads per axis.
+    pub block: [u32; 3],
+    /// Second argument of `__launch_bounds__`: blocks that should fit on one multiprocessor.
+    pub min_blocks: Option<u32>,
+}
+
+impl Launch {
+    /// Threads per block.
+    pub fn threads(&self) -> u32 {
+        self.block.iter().product()
+    }
+}
+
+/// One kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// Symbol in the generated text.
+    pub symbol: String,
+    /// Parameters in order: pointers first, then scalars.
+    pub params: Vec<KernelParam>,
+    /// Arrays in shared memory and registers, all declared at the top.
+    pub arrays: Vec<Array>,
+    /// The body.
+    pub body: Vec<KStmt>,
+}
+
+impl Kernel {
+    /// The element type of a pointer parameter or array.
+    pub fn element(&self, name: &Name) -> Option<DType> {
+        let param = self.params.iter().find_map(|p| match p {
+            KernelParam::Pointer { name: n, dtype, .. } if n == name => Some(*dtype),
+            _ => None,
+        });
+        param.or_else(|| self.arrays.iter().find(|a| a.name == *name).map(|a| a.dtype))
+    }
+
+    /// The array of that name.
+    pub fn array(&self, name: &Name) -> Option<&Array> {
+        self.arrays.iter().find(|a| a.name == *name)
+    }
+
+    /// Bytes of statically sized shared memory.
+    pub fn shared_bytes(&self) -> u64 {
+        self.arrays
+            .iter()
+            .filter(|a| a.scope == ArrayScope::Shared)
+            .map(|a| (a.len as u64 * a.dtype.bytes()).next_multiple_of(16))
+            .sum()
+    }
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub enum KernelParam {
+    /// A pointer to global memory: a tensor parameter of the function or a workspace, by name.
+    Pointer {
+        /// Buffer name.
+        name: Name,
+        /// Element type.
+        dtype: DType,
+        /// False where the kernel only reads it (`const __restrict__`).
+        written: bool,
+        /// Number of elements, over extents; what the simulator checks accesses against.
+        len: Expr,
+    },
+    /// An extent or scalar parameter, by name.
+    Scalar {
+        /// Its name.
+        name: Name,
+        /// Its type.
+        dtype: DType,
+    },
+}
+
+/// An array in registers or shared memory.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Array {
+    /// Name.
+    pub name: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// Number of elements.
+    pub len: u32,
+    /// Where it lives.
+    pub scope: ArrayScope,
+    /// Alignment in bytes (that of its widest vector access).
+    pub align: u32,
+}
+
+/// Where an array lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayScope {
+    /// One copy per block.
+    Shared,
+    /// One copy per thread; indices are constants once unrolled loops are expanded.
+    Register,
+}
+
+/// A statement of a kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub enum KStmt {
+    /// A scalar bound once, in scope until the end of the enclosing list.
+    Let { var: Name, value: Expr },
+    /// A mutable scalar of the thread, in scope until the end of the enclosing list.
+    Var { var: Name, dtype: DType, init: Option<Expr> },
+    /// Assigns a mutable scalar.
+    Assign { var: Name, value: Expr },
+    /// `array[index] = value`.
+    Store { array: Name, index: Expr, value: Expr },
+    /// Copies `lanes` adjacent elements between two arrays of one element type in one vector access
+    /// per side; both indices are multiples of `lanes`. At least one side is in registers.
+    Copy { dst: Name, dst_index: Expr, src: Name, src_index: Expr, lanes: u32, hint: CacheHint },
+    /// A loop from 0.
+    For { var: Name, extent: Expr, kind: LoopKind, body: Vec<KStmt> },
+    /// A conditional.
+    If { cond: Expr, then: Vec<KStmt>, otherwise: Vec<KStmt> },
+    /// A barrier; never under a condition that its participants do not share.
+    Barrier(Barrier),
+    /// A warp shuffle: `dst` (a mutable scalar) receives `value` of the lane chosen by `mode`
+    /// within segments of `width` lanes; all 32 lanes of the warp take part. Out-of-range source
+    /// lanes give the own value, as in CUDA.
+    Shuffle { dst: Name, mode: ShuffleMode, value: Expr, width: u32 },
+    /// A line of comment in the generated text.
+    Comment(String),
+}
+
+/// How a kernel loop runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoopKind {
+    /// A plain loop (`#pragma unroll 1` in CUDA).
+    Serial,
+    /// Fully unrolled.
+    Unrolled,
+    /// CPU only: one vector operation per statement. `extent` is a constant power of two, and every
+    /// index in the body is either free of the loop variable or `base + var`.
+    Vectorized,
+}
+
+/// Cache hint of a global access (PTX `ld`/`st` cache operators).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CacheHint {
+    /// No hint.
+    #[default]
+    Plain,
+    /// Evict first: `ld.global.cs`, `st.global.cs`.
+    Streaming,
+    /// Loads only: `ld.global.nc.L1::no_allocate`.
+    NoAllocate,
+}
+
+/// A barrier and who takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Barrier {
+    /// The 32 lanes of a warp (`__syncwarp`).
+    Warp,
+    /// All threads of the block (`__syncthreads`).
+    Block,
+}
+
+/// Which lane a shuffle reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShuffleMode {
+    /// Lane `own ^ mask`.
+    Xor(u32),
+    /// Lane `own + delta`.
+    Down(u32),
+    /// The lane of that index in the segment.
+    Index(u32),
+}
+
+impl KStmt {
+    /// Calls `f` on each statement directly inside this one.
+    pub fn for_each_child(&self, f: impl FnMut(&KStmt)) {
+        match self {
+            KStmt::For { body, .. } => body.iter().for_each(f),
+            KStmt::If { then, otherwise, .. } => then.iter().chain(otherwise).for_each(f),
+            KStmt::Let { .. }
+            | KStmt::Var { .. }
+            | KStmt::Assign { .. }
+            | KStmt::Store { .. }
+            | KStmt::Copy { .. }
+            | KStmt::Barrier(_)
+            | KStmt::Shuffle { .. }
+            | KStmt::Comment(_) => {}
+        }
+    }
+
+    /// Calls `f` on this statement and all inside it, parents first.
+    pub fn visit(&self, f: &mut impl FnMut(&KStmt)) {
+        f(self);
+        self.for_each_child(|s| s.visit(f));
+    }
+
+    /// Rebuilds the statement with `f` applied to every expression in it and inside it.
+    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> KStmt {
+        let list = |v: &[KStmt], f: &mut _| v.iter().map(|s| s.map_exprs(f)).collect::<Vec<_>>();
+        match self {
+            KStmt::Let { var, value } => KStmt::Let { var: var.clone(), value: f(value) },
+            KStmt::Var { var, dtype, init } => {
+                KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(f) }
+            }
+            KStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: f(value) },
+            KStmt::Store { array, index, value } => {
+                KStmt::Store { array: array.clone(), index: f(index), value: f(value) }
+            }
+            KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
+                dst: dst.clone(),
+                dst_index: f(dst_index),
+                src: src.clone(),
+                src_index: f(src_index),
+                lanes: *lanes,
+                hint: *hint,
+            },
+            KStmt::For { var, extent, kind, body } => {
+                KStmt::For { var: var.clone(), extent: f(extent), kind: *kind, body: list(body, f) }
+            }
+            KStmt::If { cond, then, otherwise } => {
+                KStmt::If { cond: f(cond), then: list(then, f), otherwise: list(otherwise, f) }
+            }
+            KStmt::Shuffle { dst, mode, value, width } => {
+                KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
+            }
+            KStmt::Barrier(_) | KStmt::Comment(_) => self.clone(),
+        }
+    }
+}

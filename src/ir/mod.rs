@@ -1,0 +1,15 @@
+//! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
+//! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
+
+mod dtype;
+mod expr;
+mod func;
+pub mod kernel;
+mod name;
+mod stmt;
+
+pub use dtype::DType;
+pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
+pub use func::{Buffer, Extent, Param, PrimFunc, Scope};
+pub use name::Name;
+pub use stmt::{AttrValue, Block, For, ForKind, IterKind, IterVar, Range, Region, Regions, Stmt, ThreadTag};

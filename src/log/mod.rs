@@ -1,0 +1,1 @@
+//! The tuning log: records, reading, appending, choosing.

@@ -1,0 +1,3 @@
+//! The `daylight` command.
+
+fn main() {}

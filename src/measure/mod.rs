@@ -1,0 +1,1 @@
+//! Timing under a written policy.

@@ -1,0 +1,1 @@
+//! A function plus the trace of steps that made it: one file per primitive.

@@ -1,0 +1,1 @@
+//! The simulator: runs lowered kernels with blocks, warps, shuffles, shared memory and barriers.

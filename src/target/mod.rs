@@ -1,0 +1,1 @@
+//! Targets as data: rules read fields, never names.

@@ -1,0 +1,1 @@
+//! The tuner: the only loop.

@@ -1,0 +1,27 @@
+//! Helpers that the integration tests share.
+#![allow(dead_code)] // each test binary uses its own part
+
+use std::path::PathBuf;
+
+/// Compares `text` with the golden file `tests/<path>`. Fails on any difference; with
+/// `UPDATE_EXPECT=1` in the environment it rewrites the file instead.
+pub fn golden(path: &str, text: &str) {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(path);
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::create_dir_all(file.parent().expect("a golden file lies in a folder")).expect("make the folder");
+        std::fs::write(&file, text).expect("write the golden file");
+        return;
+    }
+    let want = std::fs::read_to_string(&file)
+        .unwrap_or_else(|e| panic!("{}: {e}; run with UPDATE_EXPECT=1 to make it", file.display()));
+    if want != text {
+        let line = want.lines().zip(text.lines()).position(|(a, b)| a != b).unwrap_or(want.lines().count().min(text.lines().count()));
+        panic!(
+            "{} differs at line {}:\n  want: {}\n  got:  {}\nrun with UPDATE_EXPECT=1 to accept",
+            file.display(),
+            line + 1,
+            want.lines().nth(line).unwrap_or("<end>"),
+            text.lines().nth(line).unwrap_or("<end>")
+        );
+    }
+}
