@@ -1,0 +1,133 @@
+//! A compiler and a runner without a machine: the "artifact" is the text, its time a function of the
+//! text. For tests of whatever drives a tuning session.
+
+use super::{
+    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Problem, Resources,
+    RunError, RunFailure, Runner, Source, Timing,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Compiles nothing: writes the text to a file in `folder` and returns it. Text that contains
+/// `#error` is rejected.
+pub struct FakeCompiler {
+    folder: PathBuf,
+    compiled: AtomicUsize,
+}
+
+impl FakeCompiler {
+    /// A compiler that writes its "artifacts" to a folder.
+    pub fn new(folder: impl Into<PathBuf>) -> FakeCompiler {
+        FakeCompiler { folder: folder.into(), compiled: AtomicUsize::new(0) }
+    }
+
+    /// Programs compiled so far.
+    pub fn compiled(&self) -> usize {
+        self.compiled.load(Ordering::Relaxed)
+    }
+}
+
+impl Compiler for FakeCompiler {
+    fn compile(&self, source: &Source) -> Result<Artifact, CompileError> {
+        self.compiled.fetch_add(1, Ordering::Relaxed);
+        if source.text.contains("#error") {
+            return Err(CompileError::new(CompileFailure::Rejected, "the text contains #error"));
+        }
+        let bytes = source.text.as_bytes();
+        let path = self.folder.join(format!("{:032x}.fake", xxhash_rust::xxh3::xxh3_128(bytes)));
+        let written = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|e| CompileError::new(CompileFailure::Crashed, format!("{}: {e}", path.display())))?;
+        Ok(Artifact {
+            format: Format::SharedObject,
+            bytes: bytes.into(),
+            path,
+            res: Resources::default(),
+            warnings: String::new(),
+            compiler: "fake 1".to_string(),
+        })
+    }
+}
+
+/// What a [`FakeRunner`] makes of an artifact's text: its time in nanoseconds, or how it fails.
+pub type Verdict = dyn Fn(&str) -> Result<f64, RunError> + Send;
+
+/// Runs nothing: a function of the artifact's text decides the outcome.
+pub struct FakeRunner {
+    verdict: Box<Verdict>,
+}
+
+impl FakeRunner {
+    /// A runner whose times and failures come from `verdict`.
+    pub fn new(verdict: impl Fn(&str) -> Result<f64, RunError> + Send + 'static) -> FakeRunner {
+        FakeRunner { verdict: Box::new(verdict) }
+    }
+
+    fn judge(&self, candidate: &Candidate) -> Result<f64, RunError> {
+        let text = std::fs::read_to_string(&candidate.file)
+            .map_err(|e| RunError::new(RunFailure::BadRequest, format!("{}: {e}", candidate.file.display())))?;
+        (self.verdict)(&text)
+    }
+}
+
+impl Runner for FakeRunner {
+    fn device(&mut self) -> Result<DeviceFacts, RunError> {
+        Ok(DeviceFacts { name: "fake".to_string(), kind: "cpu".to_string(), sms: 1, ..DeviceFacts::default() })
+    }
+
+    fn prepare(&mut self, _: &Problem) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn execute(&mut self, candidate: &Candidate) -> Result<Errors, RunError> {
+        self.judge(candidate).map(|_| Errors::default())
+    }
+
+    fn run_files(
+        &mut self,
+        candidate: &Candidate,
+        _: &BTreeMap<usize, PathBuf>,
+        _: &BTreeMap<usize, PathBuf>,
+    ) -> Result<(), RunError> {
+        self.judge(candidate).map(|_| ())
+    }
+
+    fn time(&mut self, candidate: &Candidate, best_ns: Option<f64>) -> Result<Timing, RunError> {
+        let ns = self.judge(candidate)?;
+        let dropped = best_ns.is_some_and(|best| ns > 1.5 * best);
+        let n = if dropped { 3 } else { 10 };
+        Ok(Timing { policy: "fake-v1".to_string(), samples_ns: vec![ns; n], dropped })
+    }
+
+    fn time_interleaved(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Result<Timing, RunError>> {
+        let timing = |ns| Timing { policy: "fake-v1".to_string(), samples_ns: vec![ns; rounds.max(1)], dropped: false };
+        candidates.iter().map(|c| self.judge(c).map(timing)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Language, Plan};
+
+    #[test]
+    fn the_text_decides() {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = FakeCompiler::new(folder.path());
+        let source = |text: &str| Source {
+            text: text.to_string(),
+            language: Language::C,
+            target: "cpu".to_string(),
+            symbols: vec![],
+        };
+        let file = compiler.compile(&source("120")).unwrap().path;
+        let failed = compiler.compile(&source("#error no")).unwrap_err();
+        assert_eq!((failed.failure, compiler.compiled()), (CompileFailure::Rejected, 2));
+        let mut runner = FakeRunner::new(|text| {
+            text.parse().map_err(|_| RunError::new(RunFailure::Crashed, format!("`{text}` is no time")))
+        });
+        let candidate = Candidate { id: 0, file, plan: Plan::default() };
+        assert_eq!(runner.time(&candidate, None).unwrap().samples_ns.len(), 10);
+        assert!(runner.time(&candidate, Some(50.0)).unwrap().dropped);
+    }
+}
