@@ -1,1 +1,198 @@
 //! A function plus the trace of steps that made it: one file per primitive.
+//!
+//! A step names loops, blocks and buffers by their canonical names, which are never reused, so a
+//! trace is plain text and replays to the same function. Each primitive's file opens with a
+//! picture, its named preconditions and its effect; a step that fails leaves the schedule as it
+//! was and says which precondition did not hold.
+
+mod dispatch;
+mod draft;
+mod error;
+mod query;
+mod step;
+mod step_text;
+mod tree;
+
+pub use error::ScheduleError;
+pub use step::Step;
+
+use crate::ir::{AttrValue, Name, PrimFunc, Scope, ThreadTag};
+use draft::Draft;
+use error::Failure;
+
+/// A function under schedule, with the steps taken so far.
+#[derive(Clone)]
+pub struct Schedule {
+    draft: Draft,
+    trace: Vec<Step>,
+}
+
+/// The result of a step that makes no names.
+type Done = Result<(), ScheduleError>;
+
+impl Schedule {
+    /// A schedule of `func` (verified, canonical names) with no step taken.
+    pub fn new(func: PrimFunc) -> Schedule {
+        Schedule { draft: Draft::new(func), trace: vec![] }
+    }
+
+    /// The function as it stands.
+    pub fn func(&self) -> &PrimFunc {
+        &self.draft.func
+    }
+
+    /// The steps taken, in order.
+    pub fn trace(&self) -> &[Step] {
+        &self.trace
+    }
+
+    /// Takes every step of `trace` on `func`. The same trace gives the same names and text.
+    pub fn replay(func: PrimFunc, trace: &[Step]) -> Result<Schedule, ScheduleError> {
+        let mut s = Schedule::new(func);
+        for step in trace {
+            s.apply(step.clone())?;
+        }
+        Ok(s)
+    }
+
+    /// Takes one step and returns the names it made (loops or blocks, outermost first).
+    pub fn apply(&mut self, step: Step) -> Result<Vec<Name>, ScheduleError> {
+        let mut draft = self.draft.clone();
+        match dispatch::apply(&mut draft, &step) {
+            Ok(names) => {
+                draft.bury(self.func(), &format!("step {}: {step}", self.trace.len()));
+                self.draft = draft;
+                self.trace.push(step);
+                Ok(names)
+            }
+            Err(Failure { precondition, at, why }) => Err(ScheduleError { step, precondition, at, why }),
+        }
+    }
+
+    /// Every block, in program order.
+    pub fn blocks(&self) -> Vec<Name> {
+        query::blocks(self.func()).into_iter().map(|b| b.name.clone()).collect()
+    }
+
+    /// The loops around a block (or loop), outermost first, up to the block that holds it. Empty
+    /// where there is none of that name.
+    pub fn loops(&self, of: &Name) -> Vec<Name> {
+        tree::loops_around(self.func(), of).into_iter().map(|l| l.var.clone()).collect()
+    }
+
+    /// The other blocks that write what `block` reads, in program order.
+    pub fn producers(&self, block: &Name) -> Vec<Name> {
+        tree::find_block(self.func(), block).map_or(vec![], |b| query::producers(self.func(), b))
+    }
+
+    /// The other blocks that read what `block` writes, in program order.
+    pub fn consumers(&self, block: &Name) -> Vec<Name> {
+        tree::find_block(self.func(), block).map_or(vec![], |b| query::consumers(self.func(), b))
+    }
+
+    /// Splits a loop into one loop per factor, outermost first; one factor may be `None`, which
+    /// is then the extent over the product of the others, rounded up.
+    pub fn split(&mut self, at: &Name, factors: &[Option<i64>]) -> Result<Vec<Name>, ScheduleError> {
+        self.apply(Step::Split { at: at.clone(), factors: factors.to_vec() })
+    }
+
+    /// Fuses loops, outermost first, each the only statement in the one before.
+    pub fn fuse(&mut self, loops: &[Name]) -> Result<Name, ScheduleError> {
+        self.one(Step::Fuse { loops: loops.to_vec() })
+    }
+
+    /// Puts loops of one nest into the given order; loops that are not named keep their places.
+    pub fn reorder(&mut self, loops: &[Name]) -> Done {
+        self.done(Step::Reorder { loops: loops.to_vec() })
+    }
+
+    /// Binds a loop to a hardware axis.
+    pub fn bind(&mut self, at: &Name, tag: ThreadTag) -> Done {
+        self.done(Step::Bind { at: at.clone(), tag })
+    }
+
+    /// Runs the iterations of a loop on several cores.
+    pub fn parallel(&mut self, at: &Name) -> Done {
+        self.done(Step::Parallel { at: at.clone() })
+    }
+
+    /// Runs the iterations of a loop as lanes of a vector.
+    pub fn vectorize(&mut self, at: &Name) -> Done {
+        self.done(Step::Vectorize { at: at.clone() })
+    }
+
+    /// Repeats the body of a loop in the code.
+    pub fn unroll(&mut self, at: &Name) -> Done {
+        self.done(Step::Unroll { at: at.clone() })
+    }
+
+    /// Attaches `key = value` to a loop or a block, or changes the value.
+    pub fn annotate(&mut self, at: &Name, key: &str, value: AttrValue) -> Done {
+        self.done(Step::Annotate { at: at.clone(), key: key.to_string(), value })
+    }
+
+    /// Computes an element-wise block where its result is read.
+    pub fn compute_inline(&mut self, block: &Name) -> Done {
+        self.done(Step::ComputeInline { block: block.clone() })
+    }
+
+    /// Computes an element-wise block where its only input is produced.
+    pub fn reverse_compute_inline(&mut self, block: &Name) -> Done {
+        self.done(Step::ReverseComputeInline { block: block.clone() })
+    }
+
+    /// Moves a producer under a loop of its consumers, computing what is needed there.
+    pub fn compute_at(&mut self, block: &Name, at: &Name) -> Done {
+        self.done(Step::ComputeAt { block: block.clone(), at: at.clone() })
+    }
+
+    /// Moves a consumer under a loop of its producers, consuming what is made there.
+    pub fn reverse_compute_at(&mut self, block: &Name, at: &Name) -> Done {
+        self.done(Step::ReverseComputeAt { block: block.clone(), at: at.clone() })
+    }
+
+    /// Stages what `block` reads of `buffer` in `scope`; returns the copying block.
+    pub fn cache_read(&mut self, block: &Name, buffer: &Name, scope: Scope) -> Result<Name, ScheduleError> {
+        self.one(Step::CacheRead { block: block.clone(), buffer: buffer.clone(), scope })
+    }
+
+    /// Stages what `block` writes to `buffer` in `scope`; returns the copying block.
+    pub fn cache_write(&mut self, block: &Name, buffer: &Name, scope: Scope) -> Result<Name, ScheduleError> {
+        self.one(Step::CacheWrite { block: block.clone(), buffer: buffer.clone(), scope })
+    }
+
+    /// Moves an intermediate buffer to another memory scope.
+    pub fn set_scope(&mut self, buffer: &Name, scope: Scope) -> Done {
+        self.done(Step::SetScope { buffer: buffer.clone(), scope })
+    }
+
+    /// Makes a reduction loop spatial: partial results per iteration in a buffer with one more
+    /// dimension at `axis`, then a reduction over them. Returns the block of partial results.
+    pub fn rfactor(&mut self, at: &Name, axis: usize) -> Result<Name, ScheduleError> {
+        self.one(Step::Rfactor { at: at.clone(), axis })
+    }
+
+    /// Moves the init of a reduction into a block of its own, before loop `at`; returns it.
+    pub fn decompose_reduction(&mut self, block: &Name, at: &Name) -> Result<Name, ScheduleError> {
+        self.one(Step::DecomposeReduction { block: block.clone(), at: at.clone() })
+    }
+
+    /// Rebuilds a block over new iterators, each a row-major group of old ones, with one loop per
+    /// iterator. An empty group is an iterator of extent 1.
+    pub fn transform_block_layout(&mut self, block: &Name, map: &[Vec<Name>]) -> Done {
+        self.done(Step::TransformBlockLayout { block: block.clone(), map: map.to_vec() })
+    }
+
+    /// Puts a loop of extent 1 around a loop or a block; returns it.
+    pub fn add_unit_loop(&mut self, at: &Name) -> Result<Name, ScheduleError> {
+        self.one(Step::AddUnitLoop { at: at.clone() })
+    }
+
+    fn done(&mut self, step: Step) -> Done {
+        self.apply(step).map(|_| ())
+    }
+
+    fn one(&mut self, step: Step) -> Result<Name, ScheduleError> {
+        self.apply(step).map(|names| names.into_iter().next().expect("this primitive returns the name that it made"))
+    }
+}

@@ -1,0 +1,209 @@
+//! What a primitive works on: a copy of the function, and the book of names. A primitive that
+//! fails drops its draft, so the schedule is as it was.
+
+use super::{Failure, tree};
+use crate::ir::{Block, Buffer, Expr, ExprKind, For, Name, Param, PrimFunc, Stmt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The function while a step changes it.
+#[derive(Clone)]
+pub struct Draft {
+    /// The function.
+    pub func: PrimFunc,
+    /// Every name that is or ever was in the function.
+    used: Arc<BTreeSet<Name>>,
+    /// Loops, blocks and buffers that are gone: what they were, and the step that took them.
+    gone: Arc<BTreeMap<Name, (&'static str, String)>>,
+}
+
+impl Draft {
+    /// A draft of `func` with no step taken.
+    pub fn new(func: PrimFunc) -> Draft {
+        let used = Arc::new(all_names(&func));
+        Draft { func, used, gone: Arc::default() }
+    }
+
+    /// A name that was never used: `base`, or else `base_1`, `base_2`, ...
+    pub fn fresh(&mut self, base: &str) -> Name {
+        let mut name = Name::new(base);
+        let mut n = 0;
+        while self.used.contains(&name) {
+            n += 1;
+            name = Name::new(format!("{base}_{n}"));
+        }
+        Arc::make_mut(&mut self.used).insert(name.clone());
+        name
+    }
+
+    /// A fresh name `parent` + `suffix`, with a display name derived in the same way.
+    pub fn fresh_like(&mut self, parent: &Name, suffix: &str) -> Name {
+        let name = self.fresh(&format!("{parent}{suffix}"));
+        if let Some(display) = self.func.display.get(parent) {
+            let display = format!("{display}{suffix}");
+            self.func.display.insert(name.clone(), display);
+        }
+        name
+    }
+
+    /// A copy of the statements in which every loop, block, iterator and let that they declare
+    /// has a fresh name with `suffix`. The one way to clone a subtree.
+    pub fn copy(&mut self, stmts: &[Stmt], suffix: &str) -> Vec<Stmt> {
+        let mut map = BTreeMap::new();
+        for name in stmts.iter().flat_map(declared) {
+            let new = self.fresh_like(&name, suffix);
+            map.insert(name, new);
+        }
+        stmts.iter().map(|s| rename(s, &map)).collect()
+    }
+
+    /// The loop of that variable.
+    pub fn find_loop(&self, name: &Name) -> Result<&For, Failure> {
+        tree::find_loop(&self.func, name).ok_or_else(|| self.missing("loop_exists", "loop", name))
+    }
+
+    /// The block of that name.
+    pub fn find_block(&self, name: &Name) -> Result<&Block, Failure> {
+        tree::find_block(&self.func, name).ok_or_else(|| self.missing("block_exists", "block", name))
+    }
+
+    /// The buffer of that name.
+    pub fn find_buffer(&self, name: &Name) -> Result<&Buffer, Failure> {
+        self.func.find_buffer(name).ok_or_else(|| self.missing("buffer_exists", "buffer", name))
+    }
+
+    /// Notes the loops, blocks and buffers of `before` that `step` consumed.
+    pub fn bury(&mut self, before: &PrimFunc, step: &str) {
+        let alive = identities(&self.func);
+        let gone = Arc::make_mut(&mut self.gone);
+        for (name, kind) in identities(before) {
+            if !alive.contains_key(&name) {
+                gone.insert(name, (kind, step.to_string()));
+            }
+        }
+    }
+
+    fn missing(&self, precondition: &'static str, want: &str, name: &Name) -> Failure {
+        let alive = identities(&self.func);
+        let why = if let Some((kind, step)) = self.gone.get(name) {
+            format!("{kind} `{name}` was consumed by {step}")
+        } else if let Some(kind) = alive.get(name) {
+            format!("`{name}` is a {kind}, not a {want}")
+        } else {
+            let known: Vec<_> = alive.iter().filter(|(_, kind)| **kind == want).map(|(n, _)| n.as_str()).collect();
+            match known.is_empty() {
+                true => format!("there is no {want} `{name}`; the function has none"),
+                false => format!("there is no {want} `{name}`; there is {}", known.join(", ")),
+            }
+        };
+        Failure::new(precondition, name, why)
+    }
+}
+
+/// Loops, blocks and buffers of a function with what they are.
+fn identities(func: &PrimFunc) -> BTreeMap<Name, &'static str> {
+    let mut found: BTreeMap<Name, &'static str> = func.buffers.iter().map(|b| (b.name.clone(), "buffer")).collect();
+    func.visit(&mut |stmt| match stmt {
+        Stmt::For(l) => {
+            found.insert(l.var.clone(), "loop");
+        }
+        Stmt::Block(b) => {
+            found.insert(b.name.clone(), "block");
+        }
+        Stmt::If { .. }
+        | Stmt::While { .. }
+        | Stmt::Store { .. }
+        | Stmt::Let { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::Attr { .. }
+        | Stmt::Alloc { .. } => {}
+    });
+    found
+}
+
+fn all_names(func: &PrimFunc) -> BTreeSet<Name> {
+    let mut names: BTreeSet<Name> = func.buffers.iter().map(|b| b.name.clone()).collect();
+    names.extend(func.extents.iter().map(|e| e.name.clone()));
+    names.extend(func.params.iter().map(|p| match p {
+        Param::Buffer(name) | Param::Scalar { name, .. } => name.clone(),
+    }));
+    names.extend(func.body.iter().flat_map(declared));
+    names
+}
+
+/// Names that a statement and those inside it declare: loops, blocks, iterators, aliases, lets.
+fn declared(stmt: &Stmt) -> Vec<Name> {
+    let mut names = vec![];
+    stmt.visit(&mut |s| {
+        match s {
+            Stmt::For(l) => names.push(l.var.clone()),
+            Stmt::Block(b) => {
+                names.push(b.name.clone());
+                names.extend(b.iters.iter().map(|i| i.var.clone()));
+                names.extend(b.matches.iter().map(|(alias, _)| alias.clone()));
+            }
+            Stmt::Let { var, .. } => names.push(var.clone()),
+            Stmt::If { .. }
+            | Stmt::While { .. }
+            | Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Attr { .. }
+            | Stmt::Alloc { .. } => {}
+        }
+        s.for_each_expr(|e| names.extend(lets(e)));
+    });
+    names
+}
+
+fn lets(expr: &Expr) -> Vec<Name> {
+    let mut names = vec![];
+    expr.visit(&mut |e| {
+        if let ExprKind::Let { var, .. } = e.kind() {
+            names.push(var.clone());
+        }
+    });
+    names
+}
+
+/// Renames declarations and uses alike.
+fn rename(stmt: &Stmt, map: &BTreeMap<Name, Name>) -> Stmt {
+    let mut stmt = stmt.map_exprs(&mut |e| rename_expr(e, map));
+    rename_declarations(&mut stmt, map);
+    stmt
+}
+
+fn rename_declarations(stmt: &mut Stmt, map: &BTreeMap<Name, Name>) {
+    let new = |name: &mut Name| {
+        if let Some(n) = map.get(name) {
+            *name = n.clone();
+        }
+    };
+    match stmt {
+        Stmt::For(l) => new(&mut l.var),
+        Stmt::Block(b) => {
+            new(&mut b.name);
+            b.iters.iter_mut().for_each(|i| new(&mut i.var));
+            b.matches.iter_mut().for_each(|(alias, _)| new(alias));
+        }
+        Stmt::Let { var, .. } => new(var),
+        Stmt::Store { buffer, .. } => new(buffer),
+        Stmt::If { .. } | Stmt::While { .. } | Stmt::Evaluate(_) | Stmt::Attr { .. } | Stmt::Alloc { .. } => {}
+    }
+    tree::child_lists_mut(stmt).into_iter().flatten().for_each(|s| rename_declarations(s, map));
+}
+
+/// Renames variables, let declarations and aliased buffers in an expression.
+pub fn rename_expr(expr: &Expr, map: &BTreeMap<Name, Name>) -> Expr {
+    let e = expr.map_children(|c| rename_expr(c, map));
+    let new = |name: &Name| map.get(name).cloned();
+    match e.kind() {
+        ExprKind::Var { name, dtype } => new(name).map_or(e.clone(), |n| Expr::var(n, *dtype)),
+        ExprKind::Load { buffer, indices, dtype } => {
+            new(buffer).map_or(e.clone(), |b| Expr::load(b, indices.clone(), *dtype))
+        }
+        ExprKind::Let { var, value, body } => {
+            new(var).map_or(e.clone(), |var| Expr::new(ExprKind::Let { var, value: value.clone(), body: body.clone() }))
+        }
+        _ => e,
+    }
+}

@@ -1,0 +1,323 @@
+//! Reads a step back from its line of text.
+
+use super::Step;
+use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
+use std::str::FromStr;
+
+/// An argument as written.
+#[derive(Clone, PartialEq, Debug)]
+enum Arg {
+    Word(String),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    List(Vec<Arg>),
+    Dict(Vec<(String, Arg)>),
+    Call(String, Vec<Arg>),
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    /// Reads one line such as `split(i1, [None, 4])`.
+    fn from_str(text: &str) -> Result<Step, String> {
+        let mut cursor = Cursor { text, at: 0 };
+        let (name, args) = match cursor.arg().and_then(|a| cursor.end().map(|()| a)) {
+            Ok(Arg::Call(name, args)) => (name, args),
+            Ok(_) => return Err(format!("cannot read step \"{text}\": expected name(arguments)")),
+            Err(why) => return Err(format!("cannot read step \"{text}\" at column {}: {why}", cursor.at + 1)),
+        };
+        step(&name, &args).map_err(|why| format!("cannot read step \"{text}\": {why}"))
+    }
+}
+
+fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
+    match (name, args) {
+        ("split", [at, factors]) => Ok(Step::Split { at: word(at)?, factors: list(factors, factor)? }),
+        ("fuse", loops) => Ok(Step::Fuse { loops: words(loops)? }),
+        ("reorder", loops) => Ok(Step::Reorder { loops: words(loops)? }),
+        ("bind", [at, tag]) => Ok(Step::Bind { at: word(at)?, tag: thread_tag(tag)? }),
+        ("parallel", [at]) => Ok(Step::Parallel { at: word(at)? }),
+        ("vectorize", [at]) => Ok(Step::Vectorize { at: word(at)? }),
+        ("unroll", [at]) => Ok(Step::Unroll { at: word(at)? }),
+        ("annotate", [at, key, value]) => {
+            Ok(Step::Annotate { at: word(at)?, key: string(key)?, value: attr_value(value)? })
+        }
+        ("compute_inline", [block]) => Ok(Step::ComputeInline { block: word(block)? }),
+        ("reverse_compute_inline", [block]) => Ok(Step::ReverseComputeInline { block: word(block)? }),
+        ("compute_at", [block, at]) => Ok(Step::ComputeAt { block: word(block)?, at: word(at)? }),
+        ("reverse_compute_at", [block, at]) => Ok(Step::ReverseComputeAt { block: word(block)?, at: word(at)? }),
+        ("cache_read", [block, buffer, s]) => {
+            Ok(Step::CacheRead { block: word(block)?, buffer: word(buffer)?, scope: scope(s)? })
+        }
+        ("cache_write", [block, buffer, s]) => {
+            Ok(Step::CacheWrite { block: word(block)?, buffer: word(buffer)?, scope: scope(s)? })
+        }
+        ("set_scope", [buffer, s]) => Ok(Step::SetScope { buffer: word(buffer)?, scope: scope(s)? }),
+        ("rfactor", [at, axis]) => Ok(Step::Rfactor { at: word(at)?, axis: axis_number(axis)? }),
+        ("decompose_reduction", [block, at]) => Ok(Step::DecomposeReduction { block: word(block)?, at: word(at)? }),
+        ("transform_block_layout", [block, map]) => {
+            Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
+        }
+        ("add_unit_loop", [at]) => Ok(Step::AddUnitLoop { at: word(at)? }),
+        _ => Err(format!("no step is called {name} with {} arguments", args.len())),
+    }
+}
+
+fn word(arg: &Arg) -> Result<Name, String> {
+    match arg {
+        Arg::Word(w) => Ok(Name::new(w)),
+        other => Err(format!("expected a name, found {other:?}")),
+    }
+}
+
+fn words(args: &[Arg]) -> Result<Vec<Name>, String> {
+    args.iter().map(word).collect()
+}
+
+fn list<T>(arg: &Arg, item: impl Fn(&Arg) -> Result<T, String>) -> Result<Vec<T>, String> {
+    match arg {
+        Arg::List(items) => items.iter().map(item).collect(),
+        other => Err(format!("expected a list, found {other:?}")),
+    }
+}
+
+fn string(arg: &Arg) -> Result<String, String> {
+    match arg {
+        Arg::Str(s) => Ok(s.clone()),
+        other => Err(format!("expected a quoted string, found {other:?}")),
+    }
+}
+
+fn scope(arg: &Arg) -> Result<Scope, String> {
+    string(arg).map(|s| Scope::by_name(&s))
+}
+
+fn factor(arg: &Arg) -> Result<Option<i64>, String> {
+    match arg {
+        Arg::Int(n) => Ok(Some(*n)),
+        Arg::Word(w) if w == "None" => Ok(None),
+        other => Err(format!("expected an integer or None, found {other:?}")),
+    }
+}
+
+fn axis_number(arg: &Arg) -> Result<usize, String> {
+    match arg {
+        Arg::Int(n) if *n >= 0 => Ok(*n as usize),
+        other => Err(format!("expected a position from 0, found {other:?}")),
+    }
+}
+
+fn thread_tag(arg: &Arg) -> Result<ThreadTag, String> {
+    let name = word(arg)?;
+    ThreadTag::by_name(name.as_str()).ok_or_else(|| format!("no hardware axis is called {name}"))
+}
+
+fn attr_value(arg: &Arg) -> Result<AttrValue, String> {
+    Ok(match arg {
+        Arg::Word(w) if w == "True" => AttrValue::Bool(true),
+        Arg::Word(w) if w == "False" => AttrValue::Bool(false),
+        Arg::Word(w) if w == "inf" => AttrValue::Float(f64::INFINITY.to_bits()),
+        Arg::Word(w) => return Err(format!("expected a value, found {w}")),
+        Arg::Int(n) => AttrValue::Int(*n),
+        Arg::Float(x) => AttrValue::Float(x.to_bits()),
+        Arg::Str(s) => AttrValue::Str(s.clone()),
+        Arg::List(items) => AttrValue::List(items.iter().map(attr_value).collect::<Result<_, _>>()?),
+        Arg::Dict(items) => {
+            let pair = |(k, v): &(String, Arg)| Ok((k.clone(), attr_value(v)?));
+            AttrValue::Dict(items.iter().map(pair).collect::<Result<_, String>>()?)
+        }
+        Arg::Call(name, args) => match (name.as_str(), args.as_slice()) {
+            ("raw", [Arg::Str(s)]) => AttrValue::Raw(s.clone()),
+            (dtype, [Arg::Int(n)]) => AttrValue::Typed(*n, dtype.parse::<DType>()?),
+            _ => return Err(format!("expected a value, found {name}(...)")),
+        },
+    })
+}
+
+/// How deep lists and dictionaries may nest in the text of a step.
+const MAX_DEPTH: usize = 64;
+
+/// A place in the text; `at` counts bytes.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn arg(&mut self) -> Result<Arg, String> {
+        self.nested(0)
+    }
+
+    fn nested(&mut self, depth: usize) -> Result<Arg, String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("nested deeper than {MAX_DEPTH} levels"));
+        }
+        match self.peek() {
+            Some('[') => self.items('[', ']', |c| c.nested(depth + 1)).map(Arg::List),
+            Some('{') => self.items('{', '}', |c| c.pair(depth + 1)).map(Arg::Dict),
+            Some('"') => self.string().map(Arg::Str),
+            Some(c) if c.is_ascii_digit() || c == '-' => self.number(),
+            Some(c) if c.is_alphabetic() || c == '_' => {
+                let word = self.take(|c| c.is_alphanumeric() || c == '_' || c == '.');
+                match self.peek() {
+                    Some('(') => Ok(Arg::Call(word, self.items('(', ')', |c| c.nested(depth + 1))?)),
+                    _ => Ok(Arg::Word(word)),
+                }
+            }
+            Some(c) => Err(format!("unexpected {c:?}")),
+            None => Err("unexpected end".to_string()),
+        }
+    }
+
+    fn pair(&mut self, depth: usize) -> Result<(String, Arg), String> {
+        self.peek();
+        let key = self.string()?;
+        self.expect(':')?;
+        Ok((key, self.nested(depth)?))
+    }
+
+    /// `open item, item, ... close`
+    fn items<T>(
+        &mut self,
+        open: char,
+        close: char,
+        mut item: impl FnMut(&mut Self) -> Result<T, String>,
+    ) -> Result<Vec<T>, String> {
+        self.expect(open)?;
+        let mut items = vec![];
+        while self.peek() != Some(close) {
+            if !items.is_empty() {
+                self.expect(',')?;
+            }
+            items.push(item(self)?);
+        }
+        self.expect(close)?;
+        Ok(items)
+    }
+
+    fn number(&mut self) -> Result<Arg, String> {
+        let text = self.take(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'));
+        if let Ok(n) = text.parse::<i64>() {
+            return Ok(Arg::Int(n));
+        }
+        text.parse::<f64>().map(Arg::Float).map_err(|_| format!("{text} is not a number"))
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        self.expect('"')?;
+        let mut out = String::new();
+        loop {
+            match self.next() {
+                Some('"') => return Ok(out),
+                Some('\\') => match self.next() {
+                    Some('n') => out.push('\n'),
+                    Some(c) => out.push(c),
+                    None => return Err("the string does not end".to_string()),
+                },
+                Some(c) => out.push(c),
+                None => return Err("the string does not end".to_string()),
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.text[self.at..].chars().next()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    /// The next character that is not a space, left in place.
+    fn peek(&mut self) -> Option<char> {
+        self.take(char::is_whitespace);
+        self.text[self.at..].chars().next()
+    }
+
+    fn take(&mut self, keep: impl Fn(char) -> bool) -> String {
+        let rest = &self.text[self.at..];
+        let len = rest.find(|c| !keep(c)).unwrap_or(rest.len());
+        self.at += len;
+        rest[..len].to_string()
+    }
+
+    fn expect(&mut self, want: char) -> Result<(), String> {
+        match self.peek() {
+            Some(c) if c == want => {
+                self.at += c.len_utf8();
+                Ok(())
+            }
+            Some(c) => Err(format!("expected {want:?}, found {c:?}")),
+            None => Err(format!("expected {want:?}, found the end")),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        match self.peek() {
+            None => Ok(()),
+            Some(c) => Err(format!("unexpected {c:?} after the step")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: [&str; 24] = [
+        "split(i1, [None, 4])",
+        "split(i1, [2, 3, 4])",
+        "fuse(i0, i1)",
+        "reorder(i1, i0)",
+        "bind(i0, blockIdx.x)",
+        "bind(i0, vthread.y)",
+        "parallel(i0)",
+        "vectorize(i0)",
+        "unroll(i0)",
+        "annotate(i0, \"min_blocks\", 4)",
+        "annotate(b0, \"a \\\"quoted\\\\ \\n key\", [True, -2, 1.5, \"x\", int64(3), {\"k\": False}, raw(\"None\")])",
+        "compute_inline(b0)",
+        "reverse_compute_inline(b1)",
+        "compute_at(b0, i1)",
+        "reverse_compute_at(b1, i0)",
+        "cache_read(b0, p0, \"shared.dyn\")",
+        "cache_write(b0, p1, \"local\")",
+        "set_scope(t0, \"wmma.accumulator\")",
+        "rfactor(i1_1, 0)",
+        "decompose_reduction(b0, i1_0)",
+        "transform_block_layout(b0, [[v0, v2], [], [v1]])",
+        "add_unit_loop(b0)",
+        "annotate(i0, \"x\", [])",
+        "annotate(i0, \"x\", -1e300)",
+    ];
+
+    #[test]
+    fn steps_print_as_they_were_read() {
+        for line in LINES {
+            let step: Step = line.parse().unwrap();
+            let again: Step = step.to_string().parse().unwrap();
+            assert_eq!(step, again);
+            if !line.contains("e300") {
+                assert_eq!(step.to_string(), line);
+            }
+        }
+    }
+
+    #[test]
+    fn bad_lines_say_what_is_wrong() {
+        let error = |line: &str| line.parse::<Step>().unwrap_err();
+        assert_eq!(error("split(i1"), "cannot read step \"split(i1\" at column 9: expected ',', found the end");
+        assert_eq!(error("split(i1)"), "cannot read step \"split(i1)\": no step is called split with 1 arguments");
+        assert_eq!(error("jump(i1)"), "cannot read step \"jump(i1)\": no step is called jump with 1 arguments");
+        assert_eq!(
+            error("split(i1, [x])"),
+            "cannot read step \"split(i1, [x])\": expected an integer or None, found Word(\"x\")"
+        );
+        assert_eq!(
+            error("unroll(i0) x"),
+            "cannot read step \"unroll(i0) x\" at column 12: unexpected 'x' after the step"
+        );
+        assert_eq!(error("bind(i0, lane)"), "cannot read step \"bind(i0, lane)\": no hardware axis is called lane");
+        assert!(error(&"[".repeat(100_000)).contains("nested deeper than 64 levels"));
+        assert_eq!(error(""), "cannot read step \"\" at column 1: unexpected end");
+    }
+}
