@@ -1,1 +1,19 @@
-//! The tuning log: records, reading, appending, choosing.
+//! The tuning log: JSON Lines, append-only, one record for each candidate that was tried.
+//!
+//! `record` is what a line holds, `line` its checksum, `file` reading and appending, `select` which
+//! records answer a question, `choose` which of them wins, `merge` the union of several logs.
+//! Depends on nothing else in the crate, so that any tool can read a log.
+
+mod choose;
+mod file;
+mod line;
+mod merge;
+mod record;
+mod select;
+
+pub use choose::{Timing, best_timings, choose, median};
+pub use file::{LogFile, Skipped, Writer, files, path_for, read};
+pub use line::LineError;
+pub use merge::merge;
+pub use record::{Env, ErrorNorms, Outcome, Policy, Record, Resources, SCHEMA, Variant, Workload};
+pub use select::{CandidateId, Query, select};

@@ -1,0 +1,141 @@
+//! Which candidate wins. Same records, same choice, whatever their order.
+//!
+//! The fastest median sets a tie band: 2 %, or the joint 95 % interval of the two medians where
+//! that is wider. Inside the band the default wins, then fewer registers, then less shared memory,
+//! then the hash.
+
+use super::{CandidateId, Outcome, Record};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The time of one candidate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Timing<'a> {
+    /// The record that the time is from.
+    pub record: &'a Record,
+    /// Median of its samples.
+    pub median_ns: f64,
+    /// Standard error of that median, from the spread of the samples.
+    pub error_ns: f64,
+}
+
+/// Middle of the samples; `None` without samples.
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(sorted[n / 2]),
+        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+    }
+}
+
+impl<'a> Timing<'a> {
+    fn of(record: &'a Record) -> Option<Timing<'a>> {
+        let median_ns = median(&record.samples_ns)?;
+        let deviations: Vec<f64> = record.samples_ns.iter().map(|s| (s - median_ns).abs()).collect();
+        // 1.4826 turns the median deviation into a standard deviation, 1.2533 that of a mean into
+        // that of a median.
+        let sigma = 1.4826 * median(&deviations)?;
+        Some(Timing { record, median_ns, error_ns: 1.2533 * sigma / (deviations.len() as f64).sqrt() })
+    }
+
+    /// True when the difference to a faster one is within the tie band.
+    pub fn ties_with(&self, best: &Timing<'_>) -> bool {
+        let interval = 1.96 * self.error_ns.hypot(best.error_ns);
+        self.median_ns - best.median_ns <= interval.max(0.02 * best.median_ns)
+    }
+
+    fn order(&self) -> (bool, u32, u32, &str, CandidateId) {
+        let res = self.record.res.unwrap_or_default();
+        let hash = self.record.cubin_hash.as_deref().or(self.record.source_hash.as_deref()).unwrap_or("");
+        (!self.record.default, res.regs, res.smem, hash, self.record.candidate())
+    }
+}
+
+/// One timing per candidate that was ever right, fastest first. Re-measured finalists count by
+/// their last measurement; a candidate that was once wrong is out.
+pub fn best_timings<'a>(records: &[&'a Record]) -> Vec<Timing<'a>> {
+    let wrong: BTreeSet<CandidateId> =
+        records.iter().filter(|r| r.outcome == Outcome::WrongResult).map(|r| r.candidate()).collect();
+    let mut latest: BTreeMap<CandidateId, &Record> = BTreeMap::new();
+    for &r in records.iter().filter(|r| r.outcome == Outcome::Ok) {
+        let age = |r: &Record| (r.round, r.unix_s, r.crc32c.clone());
+        let slot = latest.entry(r.candidate()).or_insert(r);
+        if age(r) > age(slot) {
+            *slot = r;
+        }
+    }
+    let mut timings: Vec<Timing> =
+        latest.into_iter().filter(|(id, _)| !wrong.contains(id)).filter_map(|(_, r)| Timing::of(r)).collect();
+    timings.sort_by(|a, b| a.median_ns.total_cmp(&b.median_ns).then_with(|| a.order().cmp(&b.order())));
+    timings
+}
+
+/// The winner among the records of one selection ([`super::select`]). Where finalists were
+/// re-measured, only they take part: a lucky first reading does not beat a careful second one.
+pub fn choose<'a>(records: &[&'a Record]) -> Option<Timing<'a>> {
+    let timings = best_timings(records);
+    let round = timings.iter().map(|t| t.record.round).max()?;
+    let finalists = || timings.iter().filter(|t| t.record.round == round);
+    let best = finalists().next()?;
+    finalists().filter(|t| t.ties_with(best)).min_by(|a, b| a.order().cmp(&b.order())).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Resources;
+    use super::super::line::tests::record;
+    use super::*;
+
+    fn winner(records: &[Record]) -> i64 {
+        let forward: Vec<&Record> = records.iter().collect();
+        let backward: Vec<&Record> = records.iter().rev().collect();
+        let a = choose(&forward).unwrap().record;
+        assert_eq!(a, choose(&backward).unwrap().record);
+        a.knobs["threads"]
+    }
+
+    #[test]
+    fn the_faster_wins_outside_the_band() {
+        assert_eq!(winner(&[record(1, &[100.0]), record(2, &[97.0])]), 2);
+    }
+
+    #[test]
+    fn inside_the_band_order_decides() {
+        let lean = Record { res: Some(Resources { regs: 16, spill: 0, smem: 0 }), ..record(3, &[101.9]) };
+        assert_eq!(winner(&[record(1, &[100.0]), record(2, &[101.0]), lean.clone()]), 3);
+        assert_eq!(winner(&[record(1, &[101.0]), record(2, &[100.0])]), 1); // by hash
+        let default = Record { default: true, ..record(9, &[101.0]) };
+        assert_eq!(winner(&[record(1, &[100.0]), lean, default]), 9);
+    }
+
+    #[test]
+    fn noise_widens_the_band() {
+        let noisy = [80.0, 90.0, 100.0, 110.0, 120.0];
+        let slower = noisy.map(|s| s + 5.0);
+        let default = Record { default: true, ..record(2, &slower) };
+        assert_eq!(winner(&[record(1, &noisy), default]), 2);
+    }
+
+    #[test]
+    fn finalists_beat_first_readings() {
+        let first = [record(1, &[50.0]), record(2, &[60.0]), record(3, &[61.0])];
+        let again = |x, s| Record { round: 1, ..record(x, &[s]) };
+        assert_eq!(winner(&[&first[..], &[again(1, 70.0), again(2, 65.0)]].concat()), 2);
+    }
+
+    #[test]
+    fn a_wrong_result_never_wins() {
+        let wrong = Record { outcome: Outcome::WrongResult, samples_ns: vec![], ..record(1, &[]) };
+        assert_eq!(winner(&[record(1, &[1.0]), wrong.clone(), record(2, &[9.0])]), 2);
+        assert!(choose(&[&wrong]).is_none());
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    }
+}

@@ -1,0 +1,176 @@
+//! What one line of the log holds. The order of the fields is the order in the line.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Number of the layout that this version writes. It reads this one and the one before.
+pub const SCHEMA: u32 = 1;
+
+/// One candidate and what became of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Layout of the record, [`SCHEMA`].
+    pub schema: u32,
+    /// Checksum of the line, eight hexadecimal digits; filled in when the line is written.
+    pub crc32c: String,
+    /// The function.
+    pub workload: Workload,
+    /// Values of the extents that were bound, by the user's names.
+    pub bind: BTreeMap<String, i64>,
+    /// Target id, `cuda:sm_90a`.
+    pub target: String,
+    /// The machine and its compilers.
+    pub env: Env,
+    /// How it was measured.
+    pub policy: Policy,
+    /// The rule that made the candidate.
+    pub rule: String,
+    /// Version of that rule's knob table.
+    pub rule_version: u32,
+    /// The point of the knob space.
+    pub knobs: BTreeMap<String, i64>,
+    /// Tile variants that dispatch chose.
+    pub variants: Vec<Variant>,
+    /// The schedule's steps; replayed on the same function they give the same kernel.
+    pub trace: Vec<String>,
+    /// Hash of the generated text; `None` before there was any.
+    pub source_hash: Option<String>,
+    /// Hash of the compiled artifact.
+    pub cubin_hash: Option<String>,
+    /// What the compiler said the kernel needs (the largest of its launches).
+    pub res: Option<Resources>,
+    /// Raw samples in nanoseconds; empty unless the outcome is `ok`.
+    pub samples_ns: Vec<f64>,
+    /// Difference from the reference.
+    pub err: Option<ErrorNorms>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why, where the outcome is a failure.
+    pub reason: Option<String>,
+    /// Seed of inputs and sampling.
+    pub seed: u64,
+    /// When, in seconds since 1970.
+    pub unix_s: u64,
+    /// 0: measured on its own; 1: re-measured interleaved with the other finalists.
+    #[serde(default)]
+    pub round: u32,
+    /// True for the untuned choice, the default point of the first rule that takes the function.
+    #[serde(default)]
+    pub default: bool,
+    /// Time that a good kernel needs for that work on this target, for reports.
+    #[serde(default)]
+    pub floor_us: Option<f64>,
+}
+
+/// A function: what is computed, and what people call it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// 32 hexadecimal digits, the hash of the canonical function.
+    pub key: String,
+    /// The function's name or the file it came from; no identity.
+    pub name: String,
+}
+
+/// The machine and its compilers.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Env {
+    /// Name of the GPU or CPU.
+    pub gpu: String,
+    /// Compute capability `9.0`, or the CPU's architecture level.
+    pub cc: String,
+    /// Multiprocessors or cores.
+    pub sms: u32,
+    /// Version of the CUDA driver, empty on the CPU.
+    pub driver: String,
+    /// Version of NVRTC or of the C compiler.
+    pub nvrtc: String,
+    /// Version of Daylight.
+    pub daylight: String,
+}
+
+/// How a time came about; times of different policies are never compared.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub struct Policy {
+    /// Name of the measuring procedure.
+    pub id: String,
+    /// Flags that change arithmetic or measuring.
+    pub flags: Vec<String>,
+}
+
+/// A tile variant that dispatch chose.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Variant {
+    /// Number of the tile call, in program order.
+    pub call: u32,
+    /// The operation.
+    pub op: String,
+    /// The variant.
+    pub variant: String,
+}
+
+/// What the kernel needs, largest over its launches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Resources {
+    /// Registers per thread.
+    pub regs: u32,
+    /// Bytes spilled per thread.
+    pub spill: u32,
+    /// Bytes of shared memory per block.
+    pub smem: u32,
+}
+
+/// Difference from the reference; `None` stands for a number that is not finite.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ErrorNorms {
+    /// `norm(o - r) / norm(r)`.
+    pub l2: Option<f64>,
+    /// Largest absolute difference.
+    pub max: Option<f64>,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // the names say it
+pub enum Outcome {
+    /// Right, and timed.
+    Ok,
+    /// A predicate ruled it out before compiling.
+    Pruned,
+    CompileFailed,
+    LaunchFailed,
+    WrongResult,
+    TimedOut,
+    /// The process that compiled or ran it died.
+    Crashed,
+    /// Ranked without a device; has no time.
+    Predicted,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of reports.
+    pub const ALL: [Outcome; 8] = [
+        Outcome::Ok,
+        Outcome::Pruned,
+        Outcome::CompileFailed,
+        Outcome::LaunchFailed,
+        Outcome::WrongResult,
+        Outcome::TimedOut,
+        Outcome::Crashed,
+        Outcome::Predicted,
+    ];
+
+    /// The name in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Pruned => "pruned",
+            Outcome::CompileFailed => "compile_failed",
+            Outcome::LaunchFailed => "launch_failed",
+            Outcome::WrongResult => "wrong_result",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Crashed => "crashed",
+            Outcome::Predicted => "predicted",
+        }
+    }
+}
