@@ -1,0 +1,49 @@
+//! What integer expressions are certain to be multiples of.
+
+use super::poly::{Poly, gcd};
+use super::{Ranges, simplify};
+use crate::ir::{BinOp, Expr, ExprKind};
+
+/// Largest power of two that is ever reported, for the constant 0.
+const MOST: i64 = 1 << 32;
+
+/// A positive number that divides `e` under every assignment; as large as the analysis finds.
+/// The constant 0 gives `2^32`.
+pub fn multiple_of(e: &Expr, ranges: &Ranges) -> i64 {
+    let g = sum_multiple(&simplify(e, ranges));
+    if g == 0 { MOST } else { g }
+}
+
+/// 0 for a sum that is 0.
+fn sum_multiple(e: &Expr) -> i64 {
+    let Some(p) = Poly::of(e) else { return 1 };
+    p.terms.iter().fold(0, |g, (mono, c)| {
+        let product = mono.iter().try_fold(*c, |k, a| k.checked_mul(atom_multiple(&a.0)));
+        gcd(g, product.unwrap_or(*c))
+    })
+}
+
+fn atom_multiple(e: &Expr) -> i64 {
+    match e.kind() {
+        ExprKind::Int { value, .. } => *value,
+        ExprKind::Binary { op, a, b } => {
+            let (x, y) = (sum_multiple(a), sum_multiple(b));
+            match op {
+                BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max | BinOp::FloorMod | BinOp::TruncMod => gcd(x, y),
+                BinOp::Mul => x.checked_mul(y).unwrap_or(1),
+                BinOp::FloorDiv | BinOp::TruncDiv => match b.as_int() {
+                    Some(c) if c > 0 && x % c == 0 && x != 0 => x / c,
+                    _ => 1,
+                },
+                _ => 1,
+            }
+        }
+        ExprKind::Cast { arg, .. } if arg.dtype().is_int() && e.dtype().bytes() >= arg.dtype().bytes() => {
+            sum_multiple(arg)
+        }
+        ExprKind::Select { then, otherwise, .. } | ExprKind::IfThenElse { then, otherwise, .. } => {
+            gcd(sum_multiple(then), sum_multiple(otherwise))
+        }
+        _ => 1,
+    }
+}
