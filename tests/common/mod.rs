@@ -15,7 +15,11 @@ pub fn golden(path: &str, text: &str) {
     let want = std::fs::read_to_string(&file)
         .unwrap_or_else(|e| panic!("{}: {e}; run with UPDATE_EXPECT=1 to make it", file.display()));
     if want != text {
-        let line = want.lines().zip(text.lines()).position(|(a, b)| a != b).unwrap_or(want.lines().count().min(text.lines().count()));
+        let line = want
+            .lines()
+            .zip(text.lines())
+            .position(|(a, b)| a != b)
+            .unwrap_or(want.lines().count().min(text.lines().count()));
         panic!(
             "{} differs at line {}:\n  want: {}\n  got:  {}\nrun with UPDATE_EXPECT=1 to accept",
             file.display(),

@@ -1,0 +1,347 @@
+//! CUDA C++: one `extern "C"` kernel per launch.
+//!
+//! Register arrays are plain local arrays: every index is a constant once the unrolled loops are
+//! expanded, so that the compiler keeps them in registers. Vector copies go through the built-in
+//! vector types, which need no header.
+
+use super::expr::{ExprWriter, PlainElements};
+use super::facts::is_thread_index;
+use super::prelude::Prelude;
+use super::text::{Lines, header, ident, one_line};
+use super::{Lang, ctype, is_narrow, value_type};
+use crate::ir::kernel::{
+    Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
+};
+use crate::ir::{DType, Expr, Name};
+
+/// Static shared memory that every GPU allows, in bytes.
+const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
+
+/// The CUDA C++ text of a program: one kernel per launch, named by its symbol, without any
+/// `#include`. Launch with the block size of [`Launch::block`] and [`dynamic_shared_bytes`].
+pub fn cuda(program: &Program) -> String {
+    let mut prelude = Prelude::new(Lang::Cuda);
+    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, &mut prelude)).collect();
+    let mut out = header(program);
+    let helpers = prelude.text();
+    if !helpers.is_empty() {
+        out.push('\n');
+        out.push_str(&helpers);
+    }
+    for k in &kernels {
+        out.push('\n');
+        out.push_str(k);
+    }
+    out
+}
+
+/// Dynamic shared memory to launch a kernel with, in bytes: 0 while its arrays fit the static
+/// limit of 48 KB, else all of them.
+pub fn dynamic_shared_bytes(kernel: &Kernel) -> u64 {
+    let bytes = kernel.shared_bytes();
+    if bytes > STATIC_SHARED_LIMIT { bytes } else { 0 }
+}
+
+fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
+    let k = &launch.kernel;
+    let mut w =
+        CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &PlainElements) };
+    w.assume_extents(program);
+    w.signature(launch);
+    w.narrow_scalars();
+    w.thread_indices();
+    w.arrays();
+    w.body(&k.body);
+    w.lines.close();
+    w.lines.finish()
+}
+
+struct CudaWriter<'a> {
+    kernel: &'a Kernel,
+    lines: Lines,
+    exprs: ExprWriter<'a>,
+}
+
+impl CudaWriter<'_> {
+    /// Extents are sizes, hence not negative.
+    fn assume_extents(&mut self, program: &Program) {
+        for (name, _) in &program.extents {
+            self.exprs.facts.add_non_negative(name);
+        }
+    }
+
+    fn signature(&mut self, launch: &Launch) {
+        let bounds = match launch.min_blocks {
+            Some(blocks) => format!("{}, {blocks}", launch.threads()),
+            None => launch.threads().to_string(),
+        };
+        let params: Vec<String> = self.kernel.params.iter().map(param).collect();
+        self.lines.line(format!("extern \"C\" __global__ void __launch_bounds__({bounds})"));
+        self.lines.open(&format!("{}({})", ident(&self.kernel.symbol), params.join(", ")));
+    }
+
+    /// Scalars of narrow floats come as bits and are widened once.
+    fn narrow_scalars(&mut self) {
+        for p in &self.kernel.params {
+            if let KernelParam::Scalar { name, dtype } = p
+                && is_narrow(*dtype)
+            {
+                let (widen, name) = (self.exprs.prelude.widen(*dtype), ident(name));
+                self.lines.line(format!("const float {name} = {widen}({name}_bits);"));
+            }
+        }
+    }
+
+    /// Declares the thread indices that the body uses.
+    fn thread_indices(&mut self) {
+        let used = thread_indices(&self.kernel.body);
+        for name in used {
+            self.lines.line(format!("const int {} = (int){name};", ident(&name)));
+        }
+    }
+
+    fn arrays(&mut self) {
+        if dynamic_shared_bytes(self.kernel) > 0 {
+            self.lines.line("extern __shared__ __align__(16) unsigned char dl_shared[];");
+        }
+        let mut offset = 0;
+        for array in &self.kernel.arrays {
+            let line = self.array(array, &mut offset);
+            self.lines.line(line);
+        }
+    }
+
+    fn array(&self, array: &Array, offset: &mut u64) -> String {
+        let (t, name) = (ctype(array.dtype), ident(&array.name));
+        match array.scope {
+            ArrayScope::Register => {
+                let align = if u64::from(array.align) > array.dtype.bytes() {
+                    format!("__align__({}) ", array.align)
+                } else {
+                    String::new()
+                };
+                format!("{align}{t} {name}[{}];", array.len)
+            }
+            ArrayScope::Shared if dynamic_shared_bytes(self.kernel) > 0 => {
+                let at = *offset;
+                *offset += (u64::from(array.len) * array.dtype.bytes()).next_multiple_of(16);
+                format!("{t}* const {name} = reinterpret_cast<{t}*>(dl_shared + {at});")
+            }
+            ArrayScope::Shared => {
+                format!("__shared__ __align__({}) {t} {name}[{}];", array.align.max(16), array.len)
+            }
+        }
+    }
+
+    fn body(&mut self, stmts: &[KStmt]) {
+        stmts.iter().for_each(|s| self.stmt(s));
+    }
+
+    /// A line that ends a statement, after the lets that its expressions need.
+    fn emit(&mut self, line: String) {
+        for pending in std::mem::take(&mut self.exprs.pending) {
+            self.lines.line(pending);
+        }
+        self.lines.line(line);
+    }
+
+    fn stmt(&mut self, stmt: &KStmt) {
+        match stmt {
+            KStmt::Let { var, value } => {
+                let text = self.exprs.text(value);
+                self.exprs.facts.add_equal(var, value);
+                self.emit(format!("const {} {} = {text};", value_type(value.dtype()), ident(var)));
+            }
+            KStmt::Var { var, dtype, init: None } => self.lines.line(format!("{} {};", value_type(*dtype), ident(var))),
+            KStmt::Var { var, dtype, init: Some(value) } => {
+                let text = self.exprs.text(value);
+                self.emit(format!("{} {} = {text};", value_type(*dtype), ident(var)));
+            }
+            KStmt::Assign { var, value } => {
+                let text = self.exprs.text(value);
+                self.emit(format!("{} = {text};", ident(var)));
+            }
+            KStmt::Store { array, index, value } => {
+                let value = self.exprs.stored(value).text;
+                let element = self.exprs.element(array, index);
+                self.emit(format!("{element} = {value};"));
+            }
+            KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
+                self.copy((dst, dst_index), (src, src_index), *lanes, *hint);
+            }
+            KStmt::For { var, extent, kind, body } => self.for_loop(var, extent, *kind, body),
+            KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
+            KStmt::Barrier(Barrier::Warp) => self.lines.line("__syncwarp();"),
+            KStmt::Barrier(Barrier::Block) => self.lines.line("__syncthreads();"),
+            KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
+            KStmt::Comment(text) => self.lines.line(format!("// {}", one_line(text))),
+        }
+    }
+
+    fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
+        let (t, v) = (ctype(extent.dtype()), ident(var));
+        let limit = self.exprs.value(extent).at(super::expr::level::SUM);
+        self.exprs.facts.add_non_negative(var);
+        self.emit(match kind {
+            LoopKind::Serial => "#pragma unroll 1".to_string(),
+            LoopKind::Unrolled | LoopKind::Vectorized => "#pragma unroll".to_string(),
+        });
+        self.lines.open(&format!("for ({t} {v} = 0; {v} < {limit}; ++{v})"));
+        self.body(body);
+        self.lines.close();
+    }
+
+    fn conditional(&mut self, cond: &Expr, then: &[KStmt], otherwise: &[KStmt]) {
+        let cond = self.exprs.text(cond);
+        for pending in std::mem::take(&mut self.exprs.pending) {
+            self.lines.line(pending);
+        }
+        self.lines.open(&format!("if ({cond})"));
+        self.body(then);
+        if !otherwise.is_empty() {
+            self.lines.reopen("else");
+            self.body(otherwise);
+        }
+        self.lines.close();
+    }
+
+    fn shuffle(&mut self, dst: &Name, mode: ShuffleMode, value: &Expr, width: u32) {
+        let value = self.exprs.text(value);
+        let (function, by) = match mode {
+            ShuffleMode::Xor(mask) => ("__shfl_xor_sync", mask),
+            ShuffleMode::Down(delta) => ("__shfl_down_sync", delta),
+            ShuffleMode::Index(lane) => ("__shfl_sync", lane),
+        };
+        let width = if width == 32 { String::new() } else { format!(", {width}") };
+        self.emit(format!("{} = {function}(0xffffffffu, {value}, {by}{width});", ident(dst)));
+    }
+
+    /// One vector access per side.
+    fn copy(&mut self, dst: (&Name, &Expr), src: (&Name, &Expr), lanes: u32, hint: CacheHint) {
+        let dtype = self.kernel.element(src.0).unwrap_or_else(|| panic!("copy from unknown array `{}`", src.0));
+        let bytes = u64::from(lanes) * dtype.bytes();
+        let (to, from) = (self.exprs.text(dst.1), self.exprs.text(src.1));
+        let to = format!("&{}[{to}]", ident(dst.0));
+        let from = format!("&{}[{from}]", ident(src.0));
+        let to_global = self.kernel.array(dst.0).is_none();
+        let from_global = self.kernel.array(src.0).is_none();
+        if bytes == 32 && hint != CacheHint::Plain && (to_global || from_global) {
+            for part in 0..2 {
+                let at = |p: &str| {
+                    format!("reinterpret_cast<{}uint4*>({p}) + {part}", if p == from { "const " } else { "" })
+                };
+                let line = self.access("uint4", &at(&to), &at(&from), to_global, from_global, hint);
+                self.emit(line);
+            }
+            return;
+        }
+        let t = self.vector_type(dtype, bytes);
+        let to = format!("reinterpret_cast<{t}*>({to})");
+        let from = format!("reinterpret_cast<const {t}*>({from})");
+        let line = self.access(&t, &to, &from, to_global, from_global, hint);
+        self.emit(line);
+    }
+
+    #[rustfmt::skip]
+    fn access(&mut self, t: &str, to: &str, from: &str, to_global: bool, from_global: bool, hint: CacheHint) -> String {
+        let value = match hint {
+            CacheHint::Streaming if from_global => format!("__ldcs({from})"),
+            CacheHint::NoAllocate if from_global => format!("{}({from})", self.no_allocate(t)),
+            CacheHint::Plain | CacheHint::Streaming | CacheHint::NoAllocate => dereference(from),
+        };
+        if to_global && hint == CacheHint::Streaming {
+            format!("__stcs({to}, {value});")
+        } else {
+            format!("{} = {value};", dereference(to))
+        }
+    }
+
+    /// The type that one access of so many bytes has; structures of 32 bytes are one access from
+    /// sm_100 on and two below.
+    fn vector_type(&mut self, dtype: DType, bytes: u64) -> String {
+        let float = dtype == DType::F32;
+        match bytes {
+            1 => "unsigned char".into(),
+            2 => "unsigned short".into(),
+            4 => if float { "float" } else { "unsigned" }.into(),
+            8 => if float { "float2" } else { "uint2" }.into(),
+            16 => if float { "float4" } else { "uint4" }.into(),
+            32 => {
+                self.exprs.prelude.add("dl_32bytes", |_| "struct __align__(32) dl_32bytes { uint4 low, high; };".into())
+            }
+            other => panic!("a copy of {other} bytes is no vector access"),
+        }
+    }
+
+    /// Name of the load that leaves no line in L1. The volatile-free `asm` may be moved and merged
+    /// like any load of constant memory.
+    fn no_allocate(&mut self, t: &str) -> String {
+        let (letter, parts) = match t {
+            "unsigned char" => return "*".into(),
+            "unsigned short" => ("h", 0),
+            "unsigned" => ("r", 0),
+            "float" => ("f", 0),
+            "uint2" => ("r", 2),
+            "float2" => ("f", 2),
+            "uint4" => ("r", 4),
+            "float4" => ("f", 4),
+            other => panic!("no load of {other} without allocation"),
+        };
+        let ptx = match letter {
+            "h" => "b16",
+            "f" => "f32",
+            _ => "b32",
+        };
+        let name = format!("dl_load_na_{}", t.replace(' ', "_"));
+        self.exprs.prelude.add(&name, |_| no_allocate_text(&name, t, letter, ptx, parts))
+    }
+}
+
+/// `*pointer`, with parentheses around a sum.
+fn dereference(pointer: &str) -> String {
+    if pointer.contains(" + ") && pointer.ends_with(char::is_numeric) {
+        format!("*({pointer})")
+    } else {
+        format!("*{pointer}")
+    }
+}
+
+fn no_allocate_text(name: &str, t: &str, letter: &str, ptx: &str, parts: usize) -> String {
+    let (width, registers, outputs) = match parts {
+        0 => (String::new(), "%0".to_string(), format!("\"={letter}\"(v)")),
+        n => {
+            let registers: Vec<String> = (0..n).map(|i| format!("%{i}")).collect();
+            let outputs: Vec<String> = "xyzw".chars().take(n).map(|c| format!("\"={letter}\"(v.{c})")).collect();
+            (format!(".v{n}"), format!("{{{}}}", registers.join(", ")), outputs.join(", "))
+        }
+    };
+    let address = parts.max(1);
+    format!(
+        "static __device__ __forceinline__ {t} {name}(const {t}* p) {{ {t} v; \
+         asm(\"ld.global.nc.L1::no_allocate{width}.{ptx} {registers}, [%{address}];\" : {outputs} : \"l\"(p)); return v; }}"
+    )
+}
+
+/// A parameter's declaration.
+fn param(p: &KernelParam) -> String {
+    match p {
+        KernelParam::Pointer { name, dtype, written, .. } => {
+            let constant = if *written { "" } else { "const " };
+            format!("{constant}{}* __restrict__ {}", ctype(*dtype), ident(name))
+        }
+        KernelParam::Scalar { name, dtype } if is_narrow(*dtype) => format!("{} {}_bits", ctype(*dtype), ident(name)),
+        KernelParam::Scalar { name, dtype } => format!("{} {}", ctype(*dtype), ident(name)),
+    }
+}
+
+/// The thread indices that statements use, in a fixed order.
+pub(super) fn thread_indices(stmts: &[KStmt]) -> Vec<Name> {
+    let mut found = std::collections::BTreeSet::new();
+    for s in stmts {
+        s.map_exprs(&mut |e| {
+            e.visit(&mut |x| found.extend(x.as_var().filter(|n| is_thread_index(n)).cloned()));
+            e.clone()
+        });
+    }
+    found.into_iter().collect()
+}

@@ -1,0 +1,279 @@
+//! The prelude: the helper functions that a program uses, and nothing else. No header is included
+//! anywhere; conversions are PTX instructions in CUDA and bit operations in C.
+
+use super::{Lang, ctype};
+use crate::ir::DType;
+
+/// Helpers in the order of first use, each after the ones it needs.
+pub(super) struct Prelude {
+    lang: Lang,
+    items: Vec<(String, String)>,
+}
+
+impl Prelude {
+    pub fn new(lang: Lang) -> Prelude {
+        Prelude { lang, items: Vec::new() }
+    }
+
+    /// The text of all helpers used so far.
+    pub fn text(&self) -> String {
+        self.items.iter().map(|(_, text)| format!("{text}\n")).collect()
+    }
+
+    /// Adds a piece of text once; returns its name.
+    pub fn add(&mut self, name: &str, text: impl FnOnce(&mut Prelude) -> String) -> String {
+        if !self.items.iter().any(|(n, _)| n == name) {
+            let text = text(self);
+            self.items.push((name.to_string(), text));
+        }
+        name.to_string()
+    }
+
+    /// Adds `<ret> name(params) { body }`.
+    fn function(&mut self, name: &str, ret: &str, params: &str, body: &str) -> String {
+        let qualifier = match self.lang {
+            Lang::Cuda => "static __device__ __forceinline__",
+            Lang::C => "static inline",
+        };
+        self.add(name, |_| format!("{qualifier} {ret} {name}({params}) {{ {body} }}"))
+    }
+
+    /// `float` from its bits.
+    fn from_bits(&mut self) -> String {
+        match self.lang {
+            Lang::Cuda => "__uint_as_float".into(),
+            Lang::C => self.function(
+                "dl_f32_from_bits",
+                "float",
+                "unsigned x",
+                "float y; __builtin_memcpy(&y, &x, sizeof y); return y;",
+            ),
+        }
+    }
+
+    /// Bits of a `float`.
+    fn to_bits(&mut self) -> String {
+        match self.lang {
+            Lang::Cuda => "__float_as_uint".into(),
+            Lang::C => self.function(
+                "dl_bits_from_f32",
+                "unsigned",
+                "float x",
+                "unsigned y; __builtin_memcpy(&y, &x, sizeof y); return y;",
+            ),
+        }
+    }
+
+    /// Name of the function from the stored bits of a narrow float to `float`.
+    pub fn widen(&mut self, dtype: DType) -> String {
+        match (dtype, self.lang) {
+            (DType::F16, Lang::Cuda) => {
+                let body = "float y; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x)); return y;";
+                self.function("dl_f32_from_f16", "float", "unsigned short x", body)
+            }
+            (DType::F16, Lang::C) => self.widen_f16_c(),
+            (DType::BF16, _) => {
+                let from = self.from_bits();
+                let body = format!("return {from}((unsigned)x << 16);");
+                self.function("dl_f32_from_bf16", "float", "unsigned short x", &body)
+            }
+            (DType::E5M2, _) => {
+                let half = self.widen(DType::F16);
+                let body = format!("return {half}((unsigned short)(x << 8));");
+                self.function("dl_f32_from_e5m2", "float", "unsigned char x", &body)
+            }
+            (DType::E4M3, _) => self.widen_e4m3(),
+            (other, _) => panic!("{other} is not a narrow float"),
+        }
+    }
+
+    /// The bits of an e4m3 number in the places of a half are the number times 2^-8.
+    fn widen_e4m3(&mut self) -> String {
+        let (half, from) = (self.widen(DType::F16), self.from_bits());
+        let body = format!(
+            "return (x & 0x7f) == 0x7f ? {from}(0x7fc00000u) : \
+             {half}((unsigned short)((x & 0x80) << 8 | (x & 0x7f) << 7)) * 256.0f;"
+        );
+        self.function("dl_f32_from_e4m3", "float", "unsigned char x", &body)
+    }
+
+    /// Half to float: the compiler's `_Float16` where it has one, else by bits (the multiplication
+    /// normalises subnormal numbers exactly).
+    fn widen_f16_c(&mut self) -> String {
+        let (from, _) = (self.from_bits(), self.to_bits());
+        self.add("dl_f32_from_f16", |_| {
+            format!(
+                "#ifdef __FLT16_MAX__\n\
+                 static inline float dl_f32_from_f16(unsigned short x) {{ _Float16 y; __builtin_memcpy(&y, &x, 2); \
+                 return (float)y; }}\n\
+                 #else\n\
+                 static inline float dl_f32_from_f16(unsigned short x) {{\n\
+                 \x20 unsigned sign = (unsigned)(x & 0x8000) << 16, rest = x & 0x7fff;\n\
+                 \x20 if (rest >= 0x7c00) return {from}(sign | 0x7f800000u | rest << 13);\n\
+                 \x20 float y = {from}(rest << 13) * 0x1p112f;\n\
+                 \x20 return sign ? -y : y;\n\
+                 }}\n\
+                 #endif"
+            )
+        })
+    }
+
+    /// Name of the function from `float` to the stored bits of a narrow float, rounding to nearest
+    /// even.
+    pub fn narrow(&mut self, dtype: DType) -> String {
+        match (dtype, self.lang) {
+            (DType::F16, Lang::Cuda) => {
+                let body = "unsigned short y; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y;";
+                self.function("dl_f16_from_f32", "unsigned short", "float x", body)
+            }
+            (DType::BF16, Lang::Cuda) => {
+                let body = "unsigned short y; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x)); return y;";
+                self.function("dl_bf16_from_f32", "unsigned short", "float x", body)
+            }
+            (DType::F16, Lang::C) => self.narrow_f16_c(),
+            (DType::BF16, Lang::C) => {
+                let bits = self.to_bits();
+                let body = format!(
+                    "unsigned u = {bits}(x); return (unsigned short)(x != x ? 0x7fc0u : \
+                     (u + 0x7fffu + (u >> 16 & 1u)) >> 16);"
+                );
+                self.function("dl_bf16_from_f32", "unsigned short", "float x", &body)
+            }
+            (DType::E4M3, _) => self.narrow_f8("e4m3", 20, 120 << 3, "0x1p-6f", "512.0f", 0x7e, 0x7f),
+            (DType::E5M2, _) => self.narrow_f8("e5m2", 21, 112 << 2, "0x1p-14f", "65536.0f", 0x7b, 0x7c),
+            (other, _) => panic!("{other} is not a narrow float"),
+        }
+    }
+
+    /// Float to half by bits: normal numbers round in the integer, subnormal ones by adding a
+    /// constant that has their last place as its own.
+    fn narrow_f16_c(&mut self) -> String {
+        let (from, bits) = (self.from_bits(), self.to_bits());
+        self.add("dl_f16_from_f32", |_| {
+            format!(
+                "#ifdef __FLT16_MAX__\n\
+                 static inline unsigned short dl_f16_from_f32(float x) {{ _Float16 h = (_Float16)x; unsigned short y; \
+                 __builtin_memcpy(&y, &h, 2); return y; }}\n\
+                 #else\n\
+                 static inline unsigned short dl_f16_from_f32(float x) {{\n\
+                 \x20 unsigned u = {bits}(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu, r;\n\
+                 \x20 if (a > 0x7f800000u) r = 0x7e00u;\n\
+                 \x20 else if (a >= 0x477ff000u) r = 0x7c00u;\n\
+                 \x20 else if (a < 0x38800000u) r = {bits}({from}(a) + 0.5f) - 0x3f000000u;\n\
+                 \x20 else r = (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13;\n\
+                 \x20 return (unsigned short)(sign | r);\n\
+                 }}\n\
+                 #endif"
+            )
+        })
+    }
+
+    /// Float to an 8-bit float with `24 - shift` bits of significand: `bias` is the difference of
+    /// the exponents in place, below `min` numbers are multiples of `1 / scale`, codes above `max`
+    /// become `overflow`.
+    #[rustfmt::skip]
+    fn narrow_f8(&mut self, name: &str, shift: u32, bias: u32, min: &str, scale: &str, max: u32, overflow: u32) -> String {
+        let (from, bits) = (self.from_bits(), self.to_bits());
+        let half = (1u32 << (shift - 1)) - 1;
+        let body = format!(
+            "unsigned u = {bits}(x), a = u & 0x7fffffffu, r; float m = {from}(a); \
+             if (a > 0x7f800000u) r = 0x7fu; \
+             else if (m < {min}) r = {bits}(m * {scale} + 8388608.0f) & 0xffu; \
+             else {{ r = ((a + 0x{half:x}u + (a >> {shift} & 1u)) >> {shift}) - {bias}u; if (r > 0x{max:x}u) r = 0x{overflow:x}u; }} \
+             return (unsigned char)(u >> 24 & 0x80u | r);"
+        );
+        self.function(&format!("dl_{name}_from_f32"), "unsigned char", "float x", &body)
+    }
+
+    /// Name of the function that rounds a `float` to a narrow float and back.
+    pub fn round(&mut self, dtype: DType) -> String {
+        let (narrow, widen) = (self.narrow(dtype), self.widen(dtype));
+        let name = format!("dl_round_{}", short(dtype));
+        self.function(&name, "float", "float x", &format!("return {widen}({narrow}(x));"))
+    }
+
+    /// Name of `floor(a / b)` for integers of one type.
+    pub fn floor_div(&mut self, dtype: DType) -> String {
+        let (t, name) = (ctype(dtype), format!("dl_floordiv_{}", short(dtype)));
+        let body = format!("{t} q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;");
+        self.function(&name, t, &format!("{t} a, {t} b"), &body)
+    }
+
+    /// Name of `a - floor(a / b) * b` for integers of one type.
+    pub fn floor_mod(&mut self, dtype: DType) -> String {
+        let (t, name) = (ctype(dtype), format!("dl_floormod_{}", short(dtype)));
+        let body = format!("{t} r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r;");
+        self.function(&name, t, &format!("{t} a, {t} b"), &body)
+    }
+
+    /// Name of the minimum or maximum of two values of one type. A NaN on one side is ignored in
+    /// CUDA; in C the second value is taken then.
+    pub fn min_max(&mut self, max: bool, dtype: DType) -> String {
+        match (self.lang, dtype) {
+            (Lang::Cuda, DType::F64) => return if max { "fmax" } else { "fmin" }.into(),
+            (Lang::Cuda, d) if d.is_float() => return if max { "fmaxf" } else { "fminf" }.into(),
+            (Lang::Cuda, DType::I32 | DType::U32 | DType::I64 | DType::U64) => {
+                return if max { "max" } else { "min" }.into();
+            }
+            (Lang::Cuda | Lang::C, _) => {}
+        }
+        let wide = if dtype.is_float() && dtype != DType::F64 { DType::F32 } else { dtype };
+        let (t, op) = (ctype(wide), if max { ">" } else { "<" });
+        let name = format!("dl_{}_{}", if max { "max" } else { "min" }, short(wide));
+        self.function(&name, t, &format!("{t} a, {t} b"), &format!("return a {op} b ? a : b;"))
+    }
+
+    /// Name of a helper of one argument and one type, for instance the sigmoid.
+    pub fn unary(&mut self, name: &str, t: &str, body: &str) -> String {
+        self.function(name, t, &format!("{t} x"), body)
+    }
+
+    /// Name of a helper of two arguments and one type.
+    pub fn binary(&mut self, name: &str, t: &str, body: &str) -> String {
+        self.function(name, t, &format!("{t} a, {t} b"), body)
+    }
+
+    /// Name of the conversion between a type and the unsigned integer of its size, by bits.
+    pub fn reinterpret(&mut self, to: DType, from: DType) -> String {
+        let (t, f) = (ctype(to), ctype(from));
+        let name = format!("dl_{}_as_{}", short(from), short(to));
+        let copy = if self.lang == Lang::C { "__builtin_memcpy" } else { "memcpy" };
+        let body = format!("{t} y; {copy}(&y, &x, sizeof y); return y;");
+        self.function(&name, t, &format!("{f} x"), &body)
+    }
+
+    /// Name of the conversion to `float` that a second rounding to 16 bits cannot spoil: rounding
+    /// to odd keeps the inexact part visible.
+    pub fn to_odd(&mut self, from: DType) -> String {
+        let (t, name) = (ctype(from), format!("dl_odd_f32_from_{}", short(from)));
+        let (to_bits, from_bits) = (self.to_bits(), self.from_bits());
+        // The nearest float is exact, or one of the two neighbours; the odd one keeps the direction.
+        let body = format!(
+            "float y = (float)x; unsigned u = {to_bits}(y); double d = (double)y - (double)x; \
+             if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return {from_bits}(u);"
+        );
+        self.function(&name, "float", &format!("{t} x"), &body)
+    }
+}
+
+/// Short name of a type, for helper names.
+pub(super) fn short(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "bool",
+        DType::I8 => "i8",
+        DType::I16 => "i16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::U8 => "u8",
+        DType::U16 => "u16",
+        DType::U32 => "u32",
+        DType::U64 => "u64",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+        DType::E4M3 => "e4m3",
+        DType::E5M2 => "e5m2",
+        DType::Handle => "handle",
+    }
+}

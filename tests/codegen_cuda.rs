@@ -1,0 +1,74 @@
+//! CUDA text of hand-built kernels, against golden files.
+
+mod codegen_programs;
+mod common;
+
+use codegen_programs::*;
+use daylight::codegen;
+use daylight::ir::DType;
+use daylight::ir::kernel::{CacheHint, Program};
+
+fn check(path: &str, program: &Program) {
+    let text = codegen::cuda(program);
+    assert_eq!(text, codegen::cuda(program), "the text of one program is always the same");
+    common::golden(&format!("golden/codegen/{path}"), &text);
+}
+
+#[test]
+fn row_sum_text() {
+    check("row_sum.cu", &row_sum(64, 8192, 256, 4, Some(4)));
+}
+
+#[test]
+fn gemv_text() {
+    check("gemv_bf16.cu", &gemv_bf16(128, 4096, 4, 2, Some(4)));
+}
+
+#[test]
+fn column_sum_text() {
+    check("column_sum.cu", &column_sum(512, 1024));
+}
+
+#[test]
+fn silu_mul_text() {
+    check("silu_mul_f16.cu", &silu_mul_f16(10000));
+}
+
+#[test]
+fn copies_text() {
+    let all = [
+        (DType::BF16, 1, CacheHint::NoAllocate),
+        (DType::F16, 2, CacheHint::Streaming),
+        (DType::F32, 2, CacheHint::NoAllocate),
+        (DType::I8, 16, CacheHint::NoAllocate),
+        (DType::I64, 2, CacheHint::Plain),
+        (DType::F32, 8, CacheHint::Plain),
+        (DType::BF16, 16, CacheHint::Streaming),
+        (DType::E4M3, 1, CacheHint::NoAllocate),
+    ];
+    let mut whole = copy_kernel(DType::F32, 4, 1024, CacheHint::Plain);
+    for (dtype, lanes, hint) in all {
+        whole.launches.extend(copy_kernel(dtype, lanes, 4096, hint).launches);
+    }
+    check("copies.cu", &whole);
+}
+
+#[test]
+fn every_operator_and_function_text() {
+    let mut whole = map_kernel(
+        "add",
+        &[DType::F16, DType::F16],
+        DType::F16,
+        256,
+        ldt("p0", v("i"), DType::F16) + ldt("p1", v("i"), DType::F16),
+    );
+    whole.launches.clear();
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::E4M3, DType::I8, DType::I32, DType::U32, DType::I64] {
+        whole.launches.extend(operators(dtype).launches);
+    }
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
+        whole.launches.extend(functions(dtype).launches);
+    }
+    whole.launches.extend(casts().launches);
+    check("operators.cu", &whole);
+}
