@@ -1,0 +1,42 @@
+//! Knobs: an ordered map from name to integer, so that logs and reports need no code per rule.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One point of a knob space.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Knobs(pub BTreeMap<String, i64>);
+
+impl Knobs {
+    /// The value of a knob.
+    ///
+    /// # Panics
+    /// If the knob is missing. A rule only asks for knobs of its own table, and `Spaces` checks that
+    /// a table has every knob its rule names, so a missing one is a bug.
+    pub fn get(&self, name: &str) -> i64 {
+        *self.0.get(name).unwrap_or_else(|| panic!("knob `{name}` is not in the space"))
+    }
+
+    /// The same point with one knob set.
+    pub fn with(&self, name: &str, value: i64) -> Knobs {
+        let mut knobs = self.clone();
+        knobs.0.insert(name.to_string(), value);
+        knobs
+    }
+}
+
+impl fmt::Display for Knobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, value)) in self.0.iter().enumerate() {
+            let gap = if i == 0 { "" } else { " " };
+            write!(f, "{gap}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<const N: usize> From<[(&str, i64); N]> for Knobs {
+    fn from(pairs: [(&str, i64); N]) -> Knobs {
+        Knobs(pairs.into_iter().map(|(n, v)| (n.to_string(), v)).collect())
+    }
+}

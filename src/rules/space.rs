@@ -1,0 +1,167 @@
+//! A knob space: the values of each knob for one function on one target, and the named predicates
+//! that say which combinations are legal.
+
+use super::Knobs;
+
+/// One knob, resolved for a target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Knob {
+    /// Name, unique in the space.
+    pub name: String,
+    /// Unit of the value.
+    pub unit: String,
+    /// What it changes.
+    pub meaning: String,
+    /// Value of candidate 0 where that is legal.
+    pub default: i64,
+    /// Values to try, in the order to try them.
+    pub values: Vec<i64>,
+}
+
+/// Says whether a point is legal; the text is the reason why not.
+type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+
+/// A named condition on a combination of knobs.
+pub struct Constraint {
+    /// Name of the predicate, as logged with pruned candidates.
+    pub name: &'static str,
+    check: Check,
+}
+
+/// Why a point is not legal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Illegal {
+    /// Name of the predicate.
+    pub predicate: &'static str,
+    /// The reason, with the values.
+    pub reason: String,
+}
+
+/// The knob space of a rule form for one function on one target.
+pub struct Space {
+    /// Rule form, such as `reduction.inner`.
+    pub form: &'static str,
+    /// Version of the form's table.
+    pub version: u32,
+    /// The knobs in table order.
+    pub knobs: Vec<Knob>,
+    constraints: Vec<Constraint>,
+}
+
+impl Space {
+    /// A space without conditions.
+    pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
+        Space { form, version, knobs, constraints: vec![] }
+    }
+
+    /// Adds a named condition.
+    pub fn require(
+        mut self,
+        name: &'static str,
+        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Space {
+        self.constraints.push(Constraint { name, check: Box::new(check) });
+        self
+    }
+
+    /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
+    /// conditions hold: `--set` may go beyond the values that are searched.
+    pub fn check(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        for c in &self.constraints {
+            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
+        }
+        Ok(())
+    }
+
+    /// Number of points, legal or not.
+    pub fn size(&self) -> u64 {
+        self.knobs.iter().map(|k| k.values.len() as u64).product()
+    }
+
+    /// The point of that number in row-major order of the knobs' values.
+    pub fn point(&self, mut number: u64) -> Knobs {
+        let mut knobs = Knobs::default();
+        for k in self.knobs.iter().rev() {
+            let n = k.values.len() as u64;
+            knobs.0.insert(k.name.clone(), k.values[(number % n) as usize]);
+            number /= n;
+        }
+        knobs
+    }
+
+    /// All legal points, in row-major order.
+    pub fn points(&self) -> impl Iterator<Item = Knobs> + '_ {
+        (0..self.size()).map(|i| self.point(i)).filter(|k| self.check(k).is_ok())
+    }
+
+    /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
+    /// counted in steps along each knob's values. `None` where no point is legal.
+    pub fn default(&self) -> Option<Knobs> {
+        let defaults = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        if self.check(&defaults).is_ok() {
+            return Some(defaults);
+        }
+        self.points().min_by_key(|p| self.distance(p, &defaults))
+    }
+
+    /// Legal points that differ from `from` by one step of one knob.
+    pub fn neighbours(&self, from: &Knobs) -> Vec<Knobs> {
+        let mut out = vec![];
+        for k in &self.knobs {
+            let Some(at) = k.values.iter().position(|v| *v == from.get(&k.name)) else { continue };
+            let steps = [at.checked_sub(1), Some(at + 1)];
+            for i in steps.into_iter().flatten().filter(|i| *i < k.values.len()) {
+                out.push(from.with(&k.name, k.values[i]));
+            }
+        }
+        out.retain(|p| self.check(p).is_ok());
+        out
+    }
+
+    fn distance(&self, a: &Knobs, b: &Knobs) -> u64 {
+        let place = |k: &Knob, v: i64| k.values.iter().position(|x| *x == v).unwrap_or(k.values.len()) as u64;
+        self.knobs.iter().map(|k| place(k, a.get(&k.name)).abs_diff(place(k, b.get(&k.name)))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knob(name: &str, default: i64, values: &[i64]) -> Knob {
+        Knob { name: name.into(), unit: String::new(), meaning: String::new(), default, values: values.to_vec() }
+    }
+
+    fn space() -> Space {
+        let knobs = vec![knob("threads", 256, &[64, 128, 256]), knob("unroll", 4, &[1, 2, 4])];
+        Space::new("test", 1, knobs).require("fits", |k| {
+            let n = k.get("threads") * k.get("unroll");
+            if n <= 512 { Ok(()) } else { Err(format!("{n} elements exceed 512")) }
+        })
+    }
+
+    #[test]
+    fn default_moves_to_the_nearest_legal_point() {
+        assert_eq!(space().default(), Some(Knobs::from([("threads", 128), ("unroll", 4)])));
+    }
+
+    #[test]
+    fn points_are_the_legal_ones_in_order() {
+        let text: Vec<String> = space().points().map(|k| k.to_string()).collect();
+        assert_eq!(text.len(), 8);
+        assert_eq!(text[0], "threads=64 unroll=1");
+        assert_eq!(text[7], "threads=256 unroll=2");
+    }
+
+    #[test]
+    fn neighbours_differ_in_one_step() {
+        let n = space().neighbours(&Knobs::from([("threads", 128), ("unroll", 4)]));
+        assert_eq!(n.len(), 2, "{n:?}");
+    }
+
+    #[test]
+    fn an_illegal_point_names_its_predicate() {
+        let e = space().check(&Knobs::from([("threads", 256), ("unroll", 4)])).unwrap_err();
+        assert_eq!((e.predicate, e.reason.as_str()), ("fits", "1024 elements exceed 512"));
+    }
+}
