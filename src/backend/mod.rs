@@ -1,13 +1,27 @@
 //! Compilers and runners: the only code that touches tools and drivers.
 
+mod cache;
+pub mod cc;
 pub mod dim;
 pub mod fake;
+pub mod local;
+pub mod nvrtc;
+mod parallel;
+pub mod places;
 pub mod plan;
+pub mod pool;
+mod posix;
 pub mod traits;
+pub mod worker;
 
+pub use cache::ArtifactCache;
 pub use dim::{Dim, eval};
+pub use local::{LocalCompiler, Tools};
+pub use places::Places;
 pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role};
+pub use pool::CompilePool;
 pub use traits::{
     Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Language, Problem,
     Resources, RunError, RunFailure, Runner, Source, Timing,
 };
+pub use worker::WorkerCommand;

@@ -1,0 +1,142 @@
+//! Artifacts on disk, by a hash of everything that decides their bytes: text, language, target and
+//! compiler. Files appear whole (written aside, then renamed), so processes share a folder freely.
+
+use super::{Artifact, Format, Resources, Source};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+/// Raised when options or this layout change, so that old entries are not found.
+const VERSION: u32 = 1;
+
+/// A folder of artifacts.
+#[derive(Clone, Debug)]
+pub struct ArtifactCache {
+    folder: PathBuf,
+}
+
+/// What lies next to an artifact.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    format: Format,
+    hash: String,
+    res: Resources,
+    warnings: String,
+    compiler: String,
+}
+
+impl ArtifactCache {
+    /// The cache in a folder, which is made when something is stored.
+    pub fn new(folder: impl Into<PathBuf>) -> ArtifactCache {
+        ArtifactCache { folder: folder.into() }
+    }
+
+    /// The key of a source under a compiler.
+    pub fn key(source: &Source, compiler: &str) -> String {
+        let mut hash = Xxh3::new();
+        for part in [source.text.as_str(), source.target.as_str(), compiler] {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        hash.update(&[VERSION as u8, source.language as u8]);
+        format!("{:032x}", hash.digest128())
+    }
+
+    fn file(&self, key: &str, extension: &str) -> PathBuf {
+        self.folder.join(&key[..2]).join(format!("{key}.{extension}"))
+    }
+
+    /// A stored artifact; `None` where there is none or its bytes are damaged.
+    pub fn get(&self, key: &str) -> Option<Artifact> {
+        let note: Note = serde_json::from_slice(&std::fs::read(self.file(key, "json")).ok()?).ok()?;
+        let path = self.file(key, extension(note.format));
+        let bytes = std::fs::read(&path).ok()?;
+        (format!("{:032x}", xxh3_128(&bytes)) == note.hash).then(|| Artifact {
+            format: note.format,
+            bytes: bytes.into(),
+            path,
+            res: note.res,
+            warnings: note.warnings,
+            compiler: note.compiler,
+        })
+    }
+
+    /// Stores an artifact; gives it back with the path where it lies.
+    ///
+    /// # Errors
+    /// When the folder can't be written.
+    pub fn put(&self, key: &str, mut artifact: Artifact) -> io::Result<Artifact> {
+        let note = Note {
+            format: artifact.format,
+            hash: artifact.hash(),
+            res: artifact.res,
+            warnings: artifact.warnings.clone(),
+            compiler: artifact.compiler.clone(),
+        };
+        artifact.path = self.file(key, extension(artifact.format));
+        write_whole(&artifact.path, &artifact.bytes)?;
+        // The note comes last: what has a note is complete.
+        write_whole(&self.file(key, "json"), &serde_json::to_vec(&note)?)?;
+        Ok(artifact)
+    }
+}
+
+fn extension(format: Format) -> &'static str {
+    match format {
+        Format::Cubin => "cubin",
+        Format::SharedObject => "so",
+    }
+}
+
+/// Writes a file that readers see whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(|e| e.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Language;
+
+    fn source(text: &str, target: &str) -> Source {
+        Source { text: text.to_string(), language: Language::C, target: target.to_string(), symbols: vec![] }
+    }
+
+    #[test]
+    fn what_is_put_is_found_and_damage_is_a_miss() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ArtifactCache::new(folder.path());
+        let key = ArtifactCache::key(&source("a", "cpu:x86-64-v3"), "gcc 12");
+        assert_eq!(cache.get(&key), None);
+        let artifact = Artifact {
+            format: Format::SharedObject,
+            bytes: b"object".as_slice().into(),
+            path: PathBuf::new(),
+            res: Resources { regs: 1, spill: 2, smem: 3 },
+            warnings: "w".to_string(),
+            compiler: "gcc 12".to_string(),
+        };
+        let stored = cache.put(&key, artifact).unwrap();
+        assert_eq!(cache.get(&key), Some(stored.clone()));
+        std::fs::write(&stored.path, b"obj").unwrap();
+        assert_eq!(cache.get(&key), None);
+    }
+
+    #[test]
+    fn text_target_and_compiler_are_in_the_key() {
+        let keys = [
+            ArtifactCache::key(&source("a", "cpu:x86-64-v3"), "gcc 12"),
+            ArtifactCache::key(&source("b", "cpu:x86-64-v3"), "gcc 12"),
+            ArtifactCache::key(&source("a", "cpu:x86-64-v4"), "gcc 12"),
+            ArtifactCache::key(&source("a", "cpu:x86-64-v3"), "gcc 13"),
+        ];
+        let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len());
+    }
+}

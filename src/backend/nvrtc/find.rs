@@ -1,0 +1,161 @@
+//! Finding NVRTC and `nvdisasm`, and fetching them from PyPI into Daylight's cache.
+
+use crate::backend::places::{Places, children};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The version of `nvidia-cuda-nvrtc` that [`fetch_nvrtc`] installs.
+pub const NVRTC_PACKAGE: &str = "nvidia-cuda-nvrtc==13.0.88";
+/// The version of `nvidia-cuda-nvdisasm` that [`fetch_nvdisasm`] installs.
+pub const NVDISASM_PACKAGE: &str = "nvidia-cuda-nvdisasm>=13.2,<14";
+
+/// What to do when NVRTC is missing.
+pub const NVRTC_ADVICE: &str = "libnvrtc was not found: run `daylight doctor --fetch-nvrtc`, or install CUDA 12.8 or newer \
+     or the Python package nvidia-cuda-nvrtc, or set DAYLIGHT_NVRTC to the library";
+
+/// The NVRTC library to use: the one named, else the first of a CUDA 13 among the places, else the
+/// first at all.
+///
+/// # Errors
+/// A sentence that says what to install.
+pub fn find_nvrtc(places: &Places) -> Result<PathBuf, String> {
+    if let Some(named) = &places.nvrtc {
+        let found = if named.is_file() { Some(named.clone()) } else { library_in(named) };
+        return found.ok_or_else(|| format!("DAYLIGHT_NVRTC names {}, which holds no libnvrtc", named.display()));
+    }
+    let found: Vec<PathBuf> = folders(places).iter().filter_map(|d| library_in(d)).collect();
+    if let Some(best) = best(found) {
+        return Ok(best);
+    }
+    let packages = places.python_packages();
+    let found: Vec<PathBuf> = packages.iter().flat_map(|p| package_folders(p)).filter_map(|d| library_in(&d)).collect();
+    best(found).ok_or_else(|| NVRTC_ADVICE.to_string())
+}
+
+/// The first library of a CUDA 13, else the first.
+fn best(found: Vec<PathBuf>) -> Option<PathBuf> {
+    let recent = found.iter().find(|p| major(p) >= 13).cloned();
+    recent.or_else(|| found.into_iter().next())
+}
+
+/// Library folders of the environment, of fetched packages, virtual environments and toolkits.
+fn folders(places: &Places) -> Vec<PathBuf> {
+    let mut all = places.library_path.clone();
+    for toolkit in &places.cuda {
+        all.extend(toolkit_folders(toolkit));
+    }
+    for site in places.site_packages() {
+        all.extend(package_folders(&site));
+    }
+    for toolkit in places.toolkits() {
+        all.extend(toolkit_folders(&toolkit));
+    }
+    all.extend(
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from),
+    );
+    all
+}
+
+fn toolkit_folders(toolkit: &Path) -> [PathBuf; 4] {
+    ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"].map(|d| toolkit.join(d))
+}
+
+fn package_folders(site: &Path) -> [PathBuf; 2] {
+    ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"].map(|d| site.join(d))
+}
+
+/// `libnvrtc.so.<major>` of a folder, the greatest one.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let named = |n: &str| n.strip_prefix("libnvrtc.so.").is_some_and(|v| !v.contains("alt"));
+    children(folder, named).into_iter().max_by_key(|p| major(p))
+}
+
+fn major(library: &Path) -> u32 {
+    let name = library.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let version = name.strip_prefix("libnvrtc.so.").unwrap_or("");
+    version.split('.').next().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+/// The builtins library next to an NVRTC library.
+pub fn builtins_of(library: &Path) -> Option<PathBuf> {
+    let folder = library.parent()?;
+    let named = |n: &str| n.strip_prefix("libnvrtc-builtins.so.").is_some_and(|v| !v.contains("alt"));
+    children(folder, named).pop()
+}
+
+/// The disassembler, for SASS; `None` where it is not installed.
+pub fn find_nvdisasm(places: &Places) -> Option<PathBuf> {
+    let in_package = |site: PathBuf| {
+        ["nvidia/cu13/bin/nvdisasm", "nvidia/cuda_nvdisasm/bin/nvdisasm", "bin/nvdisasm"].map(|f| site.join(f))
+    };
+    let packages = places.site_packages().into_iter().flat_map(in_package);
+    let toolkits = places.toolkits().into_iter().map(|t| t.join("bin/nvdisasm"));
+    places.program("nvdisasm").into_iter().chain(packages).chain(toolkits).find(|p| p.is_file())
+}
+
+/// Installs NVRTC from PyPI into the cache with `python3 -m pip`; gives the library.
+///
+/// # Errors
+/// A sentence, when Python or the network is missing.
+pub fn fetch_nvrtc(places: &Places) -> Result<PathBuf, String> {
+    install(places, NVRTC_PACKAGE)?;
+    let found = package_folders(&places.packages()).iter().find_map(|d| library_in(d));
+    found.ok_or_else(|| format!("{NVRTC_PACKAGE} was installed but holds no libnvrtc"))
+}
+
+/// Installs the disassembler from PyPI into the cache; gives the program.
+///
+/// # Errors
+/// As [`fetch_nvrtc`].
+pub fn fetch_nvdisasm(places: &Places) -> Result<PathBuf, String> {
+    install(places, NVDISASM_PACKAGE)?;
+    find_nvdisasm(places).ok_or_else(|| format!("{NVDISASM_PACKAGE} was installed but holds no nvdisasm"))
+}
+
+fn install(places: &Places, package: &str) -> Result<(), String> {
+    let python = places.program("python3").ok_or("python3 is not on the path: install it to fetch packages")?;
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"]);
+    pip.args(["--only-binary=:all:", "--target"]).arg(places.packages()).arg(package);
+    let output = pip.stdin(Stdio::null()).output().map_err(|e| format!("python3 could not be started: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let log = String::from_utf8_lossy(&output.stderr);
+    let last = log.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("no output");
+    Err(format!("`pip install {package}` failed: {last}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"").unwrap();
+    }
+
+    #[test]
+    fn the_named_library_wins_and_a_wrong_name_is_a_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libnvrtc.so.13");
+        touch(&library);
+        touch(&folder.path().join("libnvrtc-builtins.so.13.0"));
+        touch(&folder.path().join("libnvrtc-builtins.alt.so.13.0"));
+        let mut places = Places { nvrtc: Some(folder.path().to_path_buf()), ..Places::default() };
+        assert_eq!(find_nvrtc(&places), Ok(library.clone()));
+        assert_eq!(builtins_of(&library), Some(folder.path().join("libnvrtc-builtins.so.13.0")));
+        places.nvrtc = Some(folder.path().join("nothing"));
+        assert!(find_nvrtc(&places).unwrap_err().contains("holds no libnvrtc"));
+    }
+
+    #[test]
+    fn a_newer_major_wins_over_an_earlier_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        let new = folder.path().join("cuda/lib64/libnvrtc.so.13");
+        touch(&old);
+        assert_eq!(best(vec![old.clone()]), Some(old.clone()));
+        assert_eq!(best(vec![old, new.clone()]), Some(new));
+    }
+}

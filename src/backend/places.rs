@@ -1,0 +1,105 @@
+//! Where tools may lie: values of the environment, read by the caller, and the folders that follow.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Values from the environment that finding tools depends on.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Places {
+    /// Daylight's cache folder.
+    pub cache: PathBuf,
+    /// The NVRTC library or its folder, where the user named one.
+    pub nvrtc: Option<PathBuf>,
+    /// The C compiler, where the user named one (`CC`).
+    pub cc: Option<PathBuf>,
+    /// Folders of programs (`PATH`).
+    pub path: Vec<PathBuf>,
+    /// Folders of libraries (`LD_LIBRARY_PATH`).
+    pub library_path: Vec<PathBuf>,
+    /// CUDA toolkits (`CUDA_HOME`, `CUDA_PATH`).
+    pub cuda: Vec<PathBuf>,
+    /// Python environments (`VIRTUAL_ENV`, `CONDA_PREFIX`).
+    pub venvs: Vec<PathBuf>,
+    /// The user's folder.
+    pub home: Option<PathBuf>,
+}
+
+impl Places {
+    /// Places from environment variables that `var` looks up; `cache` overrides the cache folder
+    /// (by default `$XDG_CACHE_HOME/daylight` or `~/.cache/daylight`).
+    pub fn of(var: impl Fn(&str) -> Option<OsString>, cache: Option<PathBuf>) -> Places {
+        let path = |key: &str| var(key).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let list = |key: &str| var(key).map(|v| std::env::split_paths(&v).collect()).unwrap_or_default();
+        let home = path("HOME");
+        let base = path("XDG_CACHE_HOME").or_else(|| home.as_ref().map(|h| h.join(".cache")));
+        let default_cache = || base.unwrap_or_else(std::env::temp_dir).join("daylight");
+        Places {
+            cache: cache.unwrap_or_else(default_cache),
+            nvrtc: path("DAYLIGHT_NVRTC"),
+            cc: path("CC"),
+            path: list("PATH"),
+            library_path: list("LD_LIBRARY_PATH"),
+            cuda: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path).collect(),
+            venvs: ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect(),
+            home,
+        }
+    }
+
+    /// A program of that name on the path.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.path.iter().map(|d| d.join(name)).find(|p| p.is_file())
+    }
+
+    /// CUDA toolkits: those named, then the usual ones.
+    pub fn toolkits(&self) -> Vec<PathBuf> {
+        let mut all = self.cuda.clone();
+        all.push("/usr/local/cuda".into());
+        let mut versions = children(Path::new("/usr/local"), |n| n.starts_with("cuda-"));
+        versions.reverse();
+        all.extend(versions);
+        all.push("/opt/cuda".into());
+        all
+    }
+
+    /// Folders that hold Python packages: Daylight's cache, then virtual environments.
+    pub fn site_packages(&self) -> Vec<PathBuf> {
+        let mut venvs = self.venvs.clone();
+        venvs.extend([".venv", "venv"].map(PathBuf::from));
+        venvs.extend(self.home.iter().flat_map(|h| [h.join(".venv"), h.join(".local")]));
+        venvs.push("/opt/venv".into());
+        venvs.extend(children(Path::new("/opt"), |_| true).into_iter().map(|d| d.join(".venv")));
+        let mut all = vec![self.packages()];
+        for venv in venvs {
+            all.extend(children(&venv.join("lib"), |n| n.starts_with("python3")).into_iter().map(site));
+        }
+        all
+    }
+
+    /// Folders of packages of the `python3` on the path, asked from it: slow, a last resort.
+    pub fn python_packages(&self) -> Vec<PathBuf> {
+        let Some(python) = self.program("python3") else { return vec![] };
+        let ask = "import sys; print('\\n'.join(p for p in sys.path if p))";
+        let output = Command::new(python).args(["-c", ask]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        text.lines().map(PathBuf::from).filter(|p| p.is_dir()).collect()
+    }
+
+    /// Where Daylight keeps packages that it fetched.
+    pub fn packages(&self) -> PathBuf {
+        self.cache.join("packages")
+    }
+}
+
+fn site(python: PathBuf) -> PathBuf {
+    python.join("site-packages")
+}
+
+/// Entries of a folder whose name passes, sorted; none if it can't be read.
+pub(super) fn children(folder: &Path, keep: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|e| e.file_name().to_str().is_some_and(&keep));
+    let mut paths: Vec<PathBuf> = named.map(|e| e.path()).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,102 @@
+//! A pool of compile workers, one process per core. NVRTC inside one process gains nothing beyond
+//! two threads; sixteen processes on sixteen cores compile ten times as much.
+
+use super::local::Tools;
+use super::parallel;
+use super::worker::{CompileRequest, Compiled, WorkerCommand, WorkerFault, WorkerProcess};
+use super::{Artifact, CompileError, CompileFailure, Compiler, Source};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// How long a worker may take to start and load its compiler.
+const SETUP_LIMIT: Duration = Duration::from_secs(30);
+
+/// A compiler made of worker processes. Safe to use from many threads: each takes a free worker or
+/// waits for one. A worker that dies, hangs or talks nonsense loses the program it was given and is
+/// replaced.
+pub struct CompilePool {
+    command: WorkerCommand,
+    tools: Tools,
+    limit: Duration,
+    workers: usize,
+    /// Workers that nobody uses; `None` is a place whose worker is yet to be started.
+    idle: Mutex<Vec<Option<WorkerProcess>>>,
+    freed: Condvar,
+}
+
+impl CompilePool {
+    /// A pool of `workers` processes of `command` that spends at most `limit` on one program.
+    /// Processes start when they are first needed.
+    pub fn new(command: WorkerCommand, tools: Tools, workers: usize, limit: Duration) -> CompilePool {
+        let workers = workers.max(1);
+        let idle = Mutex::new((0..workers).map(|_| None).collect());
+        CompilePool { command, tools, limit, workers, idle, freed: Condvar::new() }
+    }
+
+    /// A free place, preferring one whose worker runs.
+    fn take(&self) -> Option<WorkerProcess> {
+        let mut idle = self.idle.lock().expect("no thread panics while it holds the pool");
+        loop {
+            if let Some(at) = idle.iter().rposition(Option::is_some).or(idle.len().checked_sub(1)) {
+                return idle.swap_remove(at);
+            }
+            idle = self.freed.wait(idle).expect("no thread panics while it holds the pool");
+        }
+    }
+
+    fn give(&self, worker: Option<WorkerProcess>) {
+        self.idle.lock().expect("no thread panics while it holds the pool").push(worker);
+        self.freed.notify_one();
+    }
+
+    fn start(&self) -> Result<WorkerProcess, WorkerFault> {
+        let mut worker = WorkerProcess::start(&self.command)?;
+        let setup = CompileRequest::Setup(self.tools.clone());
+        let _: Result<Option<Compiled>, CompileError> = worker.ask(&setup, SETUP_LIMIT)?;
+        Ok(worker)
+    }
+
+    /// Compiles with the given worker or a new one; gives the worker back if it is still good.
+    fn compile_with(
+        &self,
+        worker: Option<WorkerProcess>,
+        source: &Source,
+    ) -> (Option<WorkerProcess>, Result<Artifact, CompileError>) {
+        let mut worker = match worker.map_or_else(|| self.start(), Ok) {
+            Ok(worker) => worker,
+            Err(fault) => return (None, Err(failure(&fault))),
+        };
+        let asked: Result<Result<Option<Compiled>, CompileError>, WorkerFault> =
+            worker.ask(&CompileRequest::Compile(source.clone()), self.limit);
+        match asked {
+            Ok(Ok(Some(compiled))) => (Some(worker), compiled.load()),
+            Ok(Ok(None)) => (None, Err(CompileError::new(CompileFailure::Crashed, "the worker gave no artifact"))),
+            Ok(Err(error)) => (Some(worker), Err(error)),
+            Err(fault) => (None, Err(failure(&fault))),
+        }
+    }
+}
+
+fn failure(fault: &WorkerFault) -> CompileError {
+    let kind = match fault {
+        WorkerFault::TimedOut(_) => CompileFailure::TimedOut,
+        WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => CompileFailure::Crashed,
+    };
+    CompileError::new(kind, format!("compiling: {fault}"))
+}
+
+impl Compiler for CompilePool {
+    fn compile(&self, source: &Source) -> Result<Artifact, CompileError> {
+        let (worker, result) = self.compile_with(self.take(), source);
+        self.give(worker);
+        result
+    }
+
+    fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
+        parallel::map(sources, self.workers, |s| self.compile(s))
+    }
+
+    fn width(&self) -> usize {
+        self.workers
+    }
+}
