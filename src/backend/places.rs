@@ -69,7 +69,7 @@ impl Places {
         venvs.extend(self.home.iter().flat_map(|h| [h.join(".venv"), h.join(".local")]));
         venvs.push("/opt/venv".into());
         venvs.extend(children(Path::new("/opt"), |_| true).into_iter().map(|d| d.join(".venv")));
-        let mut all = vec![self.packages()];
+        let mut all = children(&self.packages(), |_| true);
         for venv in venvs {
             all.extend(children(&venv.join("lib"), |n| n.starts_with("python3")).into_iter().map(site));
         }
@@ -85,7 +85,7 @@ impl Places {
         text.lines().map(PathBuf::from).filter(|p| p.is_dir()).collect()
     }
 
-    /// Where Daylight keeps packages that it fetched.
+    /// Where Daylight keeps packages that it fetched, one folder each: pip replaces whole folders.
     pub fn packages(&self) -> PathBuf {
         self.cache.join("packages")
     }

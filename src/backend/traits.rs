@@ -53,7 +53,7 @@ pub struct Resources {
 }
 
 /// A compiled program.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Artifact {
     /// What `bytes` holds.
     pub format: Format,
@@ -73,6 +73,12 @@ impl Artifact {
     /// 32 hexadecimal digits over the bytes.
     pub fn hash(&self) -> String {
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&self.bytes))
+    }
+}
+
+impl fmt::Debug for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes by {}, {:?})", self.path.display(), self.bytes.len(), self.compiler, self.res)
     }
 }
 

@@ -98,8 +98,8 @@ pub fn find_nvdisasm(places: &Places) -> Option<PathBuf> {
 /// # Errors
 /// A sentence, when Python or the network is missing.
 pub fn fetch_nvrtc(places: &Places) -> Result<PathBuf, String> {
-    install(places, NVRTC_PACKAGE)?;
-    let found = package_folders(&places.packages()).iter().find_map(|d| library_in(d));
+    let site = install(places, "nvrtc", NVRTC_PACKAGE)?;
+    let found = package_folders(&site).iter().find_map(|d| library_in(d));
     found.ok_or_else(|| format!("{NVRTC_PACKAGE} was installed but holds no libnvrtc"))
 }
 
@@ -108,18 +108,19 @@ pub fn fetch_nvrtc(places: &Places) -> Result<PathBuf, String> {
 /// # Errors
 /// As [`fetch_nvrtc`].
 pub fn fetch_nvdisasm(places: &Places) -> Result<PathBuf, String> {
-    install(places, NVDISASM_PACKAGE)?;
+    install(places, "nvdisasm", NVDISASM_PACKAGE)?;
     find_nvdisasm(places).ok_or_else(|| format!("{NVDISASM_PACKAGE} was installed but holds no nvdisasm"))
 }
 
-fn install(places: &Places, package: &str) -> Result<(), String> {
+fn install(places: &Places, folder: &str, package: &str) -> Result<PathBuf, String> {
+    let site = places.packages().join(folder);
     let python = places.program("python3").ok_or("python3 is not on the path: install it to fetch packages")?;
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"]);
-    pip.args(["--only-binary=:all:", "--target"]).arg(places.packages()).arg(package);
+    pip.args(["--only-binary=:all:", "--target"]).arg(&site).arg(package);
     let output = pip.stdin(Stdio::null()).output().map_err(|e| format!("python3 could not be started: {e}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(site);
     }
     let log = String::from_utf8_lossy(&output.stderr);
     let last = log.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("no output");
