@@ -1,22 +1,24 @@
 //! The table of primitives: each step goes to the file that does it.
 
 use super::{Draft, Failure, Step};
+use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
+use super::{split, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
 /// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`.
 pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
     match step {
-        Step::Split { at, .. } => missing(d, at),
-        Step::Fuse { loops } => missing(d, loops.first().unwrap_or(&Name::new(""))),
-        Step::Reorder { loops } => missing(d, loops.first().unwrap_or(&Name::new(""))),
-        Step::Bind { at, .. } => missing(d, at),
-        Step::Parallel { at } => missing(d, at),
-        Step::Vectorize { at } => missing(d, at),
-        Step::Unroll { at } => missing(d, at),
-        Step::Annotate { at, .. } => missing(d, at),
-        Step::ComputeInline { block } => missing(d, block),
-        Step::ReverseComputeInline { block } => missing(d, block),
+        Step::Split { at, factors } => split::apply(d, at, factors),
+        Step::Fuse { loops } => fuse::apply(d, loops),
+        Step::Reorder { loops } => reorder::apply(d, loops),
+        Step::Bind { at, tag } => bind::apply(d, at, *tag),
+        Step::Parallel { at } => parallel::apply(d, at),
+        Step::Vectorize { at } => vectorize::apply(d, at),
+        Step::Unroll { at } => unroll::apply(d, at),
+        Step::Annotate { at, key, value } => annotate::apply(d, at, key, value),
+        Step::ComputeInline { block } => compute_inline::apply(d, block),
+        Step::ReverseComputeInline { block } => reverse_compute_inline::apply(d, block),
         Step::ComputeAt { at, .. } => missing(d, at),
         Step::ReverseComputeAt { at, .. } => missing(d, at),
         Step::CacheRead { block, .. } => missing(d, block),
@@ -25,7 +27,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::Rfactor { at, .. } => missing(d, at),
         Step::DecomposeReduction { block, .. } => missing(d, block),
         Step::TransformBlockLayout { block, .. } => missing(d, block),
-        Step::AddUnitLoop { at } => missing(d, at),
+        Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
     }
 }
 

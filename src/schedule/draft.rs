@@ -57,6 +57,21 @@ impl Draft {
         stmts.iter().map(|s| rename(s, &map)).collect()
     }
 
+    /// A copy of an expression in which every let has a fresh name.
+    pub fn copy_expr(&mut self, expr: &Expr) -> Expr {
+        let map: BTreeMap<Name, Name> = lets(expr).into_iter().map(|n| (n, self.fresh("x"))).collect();
+        if map.is_empty() { expr.clone() } else { rename_expr(expr, &map) }
+    }
+
+    /// Takes a buffer that is no longer used out of the table and the allocations.
+    pub fn drop_buffer(&mut self, name: &Name) {
+        self.func.buffers.retain(|b| b.name != *name);
+        self.func.allocs.retain(|b| b != name);
+        self.func.display.remove(name);
+        let edit = &mut |b: &mut Block| b.allocs.retain(|a| a != name);
+        self.func.body.iter_mut().for_each(|s| tree::edit_blocks_in(s, edit));
+    }
+
     /// The loop of that variable.
     pub fn find_loop(&self, name: &Name) -> Result<&For, Failure> {
         tree::find_loop(&self.func, name).ok_or_else(|| self.missing("loop_exists", "loop", name))
@@ -65,6 +80,14 @@ impl Draft {
     /// The block of that name.
     pub fn find_block(&self, name: &Name) -> Result<&Block, Failure> {
         tree::find_block(&self.func, name).ok_or_else(|| self.missing("block_exists", "block", name))
+    }
+
+    /// `Ok` where `name` is a loop or a block.
+    pub fn find_loop_or_block(&self, name: &Name) -> Result<(), Failure> {
+        match tree::path(&self.func, name) {
+            Some(_) => Ok(()),
+            None => Err(self.missing("loop_or_block_exists", "loop", name)),
+        }
     }
 
     /// The buffer of that name.

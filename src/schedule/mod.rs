@@ -5,13 +5,27 @@
 //! picture, its named preconditions and its effect; a step that fails leaves the schedule as it
 //! was and says which precondition did not hold.
 
+mod add_unit_loop;
+mod annotate;
+mod bind;
+mod checks;
+mod compute_inline;
 mod dispatch;
 mod draft;
 mod error;
+mod fuse;
+mod inline;
+mod parallel;
 mod query;
+mod reorder;
+mod reverse_compute_inline;
+mod scope;
+mod split;
 mod step;
 mod step_text;
 mod tree;
+mod unroll;
+mod vectorize;
 
 pub use error::ScheduleError;
 pub use step::Step;

@@ -1,0 +1,22 @@
+//! `parallel`: the iterations of a loop run on several cores.
+//!
+//! ```text
+//! for i in n:   ->   for i in parallel(n):
+//! ```
+//!
+//! Preconditions: `serial_loop`, `known_iterators`, `spatial_only`.
+//!
+//! Effect: the loop's kind changes.
+
+use super::{Draft, Failure, checks, tree};
+use crate::ir::{ForKind, Name};
+
+/// Makes loop `at` parallel.
+pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+    let l = d.find_loop(at)?;
+    checks::serial_loop(l)?;
+    checks::known_iterators(l)?;
+    checks::spatial_only(l)?;
+    tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Parallel);
+    Ok(vec![])
+}

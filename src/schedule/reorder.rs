@@ -1,0 +1,93 @@
+//! `reorder`: permutes the loops of a nest.
+//!
+//! ```text
+//! for i in n:                 for j in m:
+//!     for j in m:                 for i in n:
+//!         block(i, j)    ->           block(i, j)
+//! ```
+//!
+//! Preconditions: `has_loops`; `distinct`; `one_chain`: the loops lie on one path on which no
+//! loop holds a second statement; `rectangular`: no bound on that path uses a loop of the path;
+//! `blocks_below`; `known_iterators`; `independent_blocks`: no block under the loops writes what
+//! another one under them reads or writes.
+//!
+//! Effect: the named loops take each other's places in the given order; loops between them that
+//! are not named stay where they are.
+
+use super::{Draft, Failure, checks, tree};
+use crate::ir::{For, Name, Stmt};
+use std::collections::BTreeSet;
+
+/// Puts `loops` into the given order, outermost first.
+pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
+    let Some(first) = loops.first() else {
+        return Err(Failure::new("has_loops", &Name::new(""), "reorder needs at least one loop"));
+    };
+    loops.iter().try_for_each(|n| d.find_loop(n).map(|_| ()))?;
+    if let Some(twice) = loops.iter().enumerate().find(|(k, n)| loops[..*k].contains(n)) {
+        return Err(Failure::new("distinct", twice.1, format!("loop `{}` is named twice", twice.1)));
+    }
+    let chain = chain(d, loops, first)?;
+    checks::rectangular(&chain)?;
+    let inner = &chain[chain.len() - 1];
+    checks::blocks_below(inner)?;
+    checks::known_iterators(inner)?;
+    independent_blocks(inner)?;
+    let body = inner.body.clone();
+    let mut order = loops.iter();
+    let order: Vec<&For> = chain
+        .iter()
+        .map(|l| if loops.contains(&l.var) { order.next().and_then(|n| find(&chain, n)).unwrap_or(l) } else { l })
+        .collect();
+    let new = order.into_iter().rev().fold(body, |body, l| vec![Stmt::For(For { body, ..l.clone() })]);
+    tree::replace(&mut d.func, &chain[0].var, |_| new);
+    Ok(vec![])
+}
+
+fn find<'a>(chain: &'a [For], name: &Name) -> Option<&'a For> {
+    chain.iter().find(|l| l.var == *name)
+}
+
+/// The loops from the outermost to the innermost of the named ones.
+fn chain(d: &Draft, loops: &[Name], first: &Name) -> Result<Vec<For>, Failure> {
+    let paths: Vec<Vec<&Stmt>> = loops.iter().filter_map(|n| tree::path(&d.func, n)).collect();
+    let longest = paths.iter().max_by_key(|p| p.len()).map_or(&[][..], |p| p);
+    let top = paths.iter().map(|p| p.len()).min().unwrap_or(1) - 1;
+    let mut chain = vec![];
+    for (k, s) in longest[top..].iter().enumerate() {
+        match s {
+            Stmt::For(l) if l.body.len() == 1 || top + k + 1 == longest.len() => chain.push(l.clone()),
+            other => return Err(not_one_chain(tree::name_of(other).unwrap_or(first), loops)),
+        }
+    }
+    match loops.iter().find(|n| find(&chain, n).is_none()) {
+        None => Ok(chain),
+        Some(out) => Err(not_one_chain(out, loops)),
+    }
+}
+
+fn not_one_chain(at: &Name, loops: &[Name]) -> Failure {
+    let names = loops.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    let why = format!("loops {names} are not one nest: a second statement, a block or a branch lies between them");
+    Failure::new("one_chain", at, why)
+}
+
+fn independent_blocks(inner: &For) -> Result<(), Failure> {
+    let blocks = checks::outer_blocks(inner);
+    for (k, a) in blocks.iter().enumerate() {
+        for b in &blocks[k + 1..] {
+            let (wa, wb) = (tree::writes(a), tree::writes(b));
+            let (ra, rb) = (tree::reads(a), tree::reads(b));
+            let touched: BTreeSet<&Name> = rb.union(&wb).collect();
+            if let Some(buffer) = wa.iter().find(|w| touched.contains(w)).or_else(|| wb.iter().find(|w| ra.contains(w)))
+            {
+                let why = format!(
+                    "blocks `{}` and `{}` share buffer `{buffer}`; reorder before moving one to the other",
+                    a.name, b.name
+                );
+                return Err(Failure::new("independent_blocks", &b.name, why));
+            }
+        }
+    }
+    Ok(())
+}
