@@ -1,1 +1,20 @@
-//! The tuner: the only loop.
+//! The tuner: the only loop. Proposes points, builds and compiles them in parallel, checks and
+//! times each on the device as soon as it is compiled, logs every outcome, re-measures the
+//! finalists turn by turn, and keeps the best. Never worse than the default, which is candidate 0.
+//!
+//! `space` and `search` say what to try next, `pipeline` builds and compiles, `ledger` keeps and
+//! logs outcomes, `finalists` measures the best again, `session` is the loop around them.
+
+mod config;
+mod finalists;
+mod ledger;
+mod pipeline;
+pub mod search;
+mod session;
+mod space;
+
+pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
+pub use ledger::Counts;
+pub use pipeline::{Build, Built, Reject};
+pub use session::{Session, Task, tune};
+pub use space::{Arms, Point};

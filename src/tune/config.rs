@@ -1,0 +1,104 @@
+//! What a tuning run is told, and what it tells.
+
+use super::Counts;
+use crate::log::Record;
+use std::collections::BTreeMap;
+
+/// Settings of a tuning run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TuneConfig {
+    /// Candidates that are compiled for one function at most, those of earlier runs included.
+    pub trials: usize,
+    /// Seconds for one function at most.
+    pub time_limit: Option<f64>,
+    /// Seed of sampling and inputs.
+    pub seed: u64,
+    /// Name of the search strategy.
+    pub search: String,
+    /// Candidates that are built and compiled at the same time.
+    pub jobs: usize,
+    /// This run's share `(k, n)` of the points, `1 <= k <= n`; the defaults are in every share.
+    pub shard: (u64, u64),
+    /// Best candidates that are measured again turn by turn; 0 for none.
+    pub finalists: usize,
+}
+
+impl Default for TuneConfig {
+    fn default() -> TuneConfig {
+        TuneConfig {
+            trials: 64,
+            time_limit: None,
+            seed: 0,
+            search: super::search::NAMES[0].to_string(),
+            jobs: 1,
+            shard: (1, 1),
+            finalists: 5,
+        }
+    }
+}
+
+/// The caller's clock: the library reads none.
+#[derive(Clone, Copy)]
+pub struct Clock<'a> {
+    /// Seconds since some fixed moment, monotonic.
+    pub seconds: &'a (dyn Fn() -> f64 + Sync),
+    /// Seconds since 1970.
+    pub unix_s: &'a (dyn Fn() -> u64 + Sync),
+}
+
+/// How far a function is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// The function.
+    pub name: String,
+    /// Candidates with an outcome.
+    pub done: usize,
+    /// Candidates to expect at most.
+    pub total: usize,
+    /// Median of the default in microseconds.
+    pub default_us: Option<f64>,
+    /// Best median so far in microseconds.
+    pub best_us: Option<f64>,
+    /// What is being done.
+    pub phase: &'static str,
+}
+
+/// The result for one function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Summary {
+    /// The winner's record; `None` when no candidate survived.
+    pub best: Option<Record>,
+    /// Median of the default in microseconds, measured together with the winner.
+    pub default_us: Option<f64>,
+    /// Median of the winner in microseconds.
+    pub best_us: Option<f64>,
+    /// What became of the candidates of this run.
+    pub counts: Counts,
+    /// One example of each reason that made candidates fail, by reason.
+    pub examples: BTreeMap<String, String>,
+    /// Candidates that the log already had.
+    pub resumed: usize,
+    /// Seconds taken.
+    pub seconds: f64,
+    /// True when it ended early by request.
+    pub interrupted: bool,
+}
+
+/// Why a run ended without a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TuneError {
+    /// A device or tool is missing: exit code 4.
+    Missing(String),
+    /// The log cannot be written, or a setting is wrong: exit code 2.
+    Usage(String),
+}
+
+impl std::fmt::Display for TuneError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TuneError::Missing(s) | TuneError::Usage(s) => f.write_str(s),
+        }
+    }
+}
+
+impl std::error::Error for TuneError {}

@@ -1,0 +1,224 @@
+//! What is known of every point: outcomes of this run and of the log before it, and the records.
+
+use super::search::History;
+use super::session::Task;
+use super::{Arms, Built, Point, Reject, Session, TuneError};
+use crate::backend::{Artifact, CompileError, Errors, RunError, Timing};
+use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Candidates by what became of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Points tried.
+    pub candidates: usize,
+    /// Ruled out before compiling.
+    pub pruned: usize,
+    /// Compiled.
+    pub compiled: usize,
+    /// Right and timed.
+    pub measured: usize,
+    /// Ruled out, by predicate.
+    pub pruned_by: BTreeMap<String, usize>,
+    /// Compiling, running or checking failed, by outcome.
+    pub failed: BTreeMap<String, usize>,
+}
+
+impl Counts {
+    /// Candidates with an outcome.
+    pub fn done(&self) -> usize {
+        self.pruned + self.measured + self.failed.values().sum::<usize>()
+    }
+}
+
+/// The state of one function's tuning.
+pub(super) struct Ledger<'t> {
+    task: &'t Task<'t>,
+    /// Every point with an outcome.
+    pub history: History,
+    /// Records of this selection: the log's and this run's.
+    pub records: Vec<Record>,
+    /// What this run did.
+    pub counts: Counts,
+    /// One example per reason.
+    pub examples: BTreeMap<String, String>,
+    /// Points that the log had.
+    pub resumed: usize,
+}
+
+/// A record's parts that depend on how far the candidate came.
+#[derive(Default)]
+struct Parts {
+    outcome: Option<Outcome>,
+    reason: Option<String>,
+    artifact: Option<(String, Resources)>,
+    samples_ns: Vec<f64>,
+    err: Option<Errors>,
+    round: u32,
+}
+
+impl<'t> Ledger<'t> {
+    /// Starts from what the log knows about this function on this machine.
+    pub fn new(task: &'t Task<'t>, session: &Session<'_>) -> Ledger<'t> {
+        let query = Query {
+            key: &task.workload.key,
+            bind: &task.bind,
+            target: &task.target,
+            env: Some(&session.env),
+            policy: Some(&session.policy),
+        };
+        let records: Vec<Record> = log::select(session.past, &query).into_iter().cloned().collect();
+        let mut history = History::new();
+        for r in &records {
+            let Some(point) = point_of(task.arms, r) else { continue };
+            let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
+            history.entry(point).and_modify(|t| *t = time.or(*t)).or_insert(time);
+        }
+        let resumed = history.len();
+        let (counts, examples) = (Counts::default(), BTreeMap::new());
+        Ledger { task, history, records, counts, examples, resumed }
+    }
+
+    /// Best median so far in nanoseconds.
+    pub fn best_ns(&self) -> Option<f64> {
+        self.history.values().flatten().copied().min_by(f64::total_cmp)
+    }
+
+    /// Median of the default in nanoseconds.
+    pub fn default_ns(&self) -> Option<f64> {
+        self.history.get(self.task.default.as_ref()?).copied().flatten()
+    }
+
+    /// The points that the log has a text of, by its hash.
+    pub fn sources(&self) -> BTreeMap<String, Point> {
+        let tried = self.records.iter().filter(|r| r.outcome != Outcome::Pruned);
+        tried.filter_map(|r| Some((r.source_hash.clone()?, point_of(self.task.arms, r)?))).collect()
+    }
+
+    /// Logs a point that was ruled out.
+    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Reject) -> Result<(), TuneError> {
+        self.counts.pruned += 1;
+        *self.counts.pruned_by.entry(why.predicate.clone()).or_default() += 1;
+        self.examples.entry(why.predicate.clone()).or_insert_with(|| why.reason.clone());
+        let reason = Some(format!("{}: {}", why.predicate, why.reason));
+        self.add(s, point, None, Parts { outcome: Some(Outcome::Pruned), reason, ..Parts::default() })
+    }
+
+    /// Logs a point that did not compile.
+    pub fn not_compiled(
+        &mut self,
+        s: &mut Session<'_>,
+        point: &Point,
+        built: &Built,
+        e: &CompileError,
+    ) -> Result<(), TuneError> {
+        self.failure(e.outcome(), &e.message);
+        let outcome = Some(outcome_named(e.outcome()));
+        self.add(s, point, Some(built), Parts { outcome, reason: Some(e.message.clone()), ..Parts::default() })
+    }
+
+    /// Logs a point that compiled but did not run or gave wrong numbers.
+    pub fn not_run(
+        &mut self,
+        s: &mut Session<'_>,
+        point: &Point,
+        made: (&Built, &Artifact),
+        e: &RunError,
+    ) -> Result<(), TuneError> {
+        self.failure(e.outcome(), &e.message);
+        let outcome = Some(outcome_named(e.outcome()));
+        let artifact = Some(describe(made.1));
+        self.add(
+            s,
+            point,
+            Some(made.0),
+            Parts { outcome, reason: Some(e.message.clone()), artifact, ..Parts::default() },
+        )
+    }
+
+    /// Logs a point that is right, with its time.
+    pub fn timed(
+        &mut self,
+        s: &mut Session<'_>,
+        point: &Point,
+        made: (&Built, &Artifact),
+        (err, timing, round): (Option<Errors>, &Timing, u32),
+    ) -> Result<(), TuneError> {
+        if round == 0 {
+            self.counts.measured += 1;
+        }
+        self.history.insert(point.clone(), log::median(&timing.samples_ns));
+        let samples_ns = timing.samples_ns.clone();
+        let artifact = Some(describe(made.1));
+        let outcome = Some(Outcome::Ok);
+        self.add(s, point, Some(made.0), Parts { outcome, artifact, samples_ns, err, round, ..Parts::default() })
+    }
+
+    fn failure(&mut self, reason: &str, example: &str) {
+        *self.counts.failed.entry(reason.to_string()).or_default() += 1;
+        self.examples.entry(reason.to_string()).or_insert_with(|| example.to_string());
+    }
+
+    fn add(
+        &mut self,
+        s: &mut Session<'_>,
+        point: &Point,
+        built: Option<&Built>,
+        parts: Parts,
+    ) -> Result<(), TuneError> {
+        self.history.entry(point.clone()).or_insert(None);
+        let record = self.record(s, point, built, parts);
+        s.log.append(&record).map_err(TuneError::Usage)?;
+        self.records.push(record);
+        Ok(())
+    }
+
+    fn record(&self, s: &Session<'_>, point: &Point, built: Option<&Built>, parts: Parts) -> Record {
+        let space = &self.task.arms.0[point.arm];
+        let finite = |x: f64| x.is_finite().then_some(x);
+        Record {
+            schema: SCHEMA,
+            crc32c: String::new(),
+            workload: self.task.workload.clone(),
+            bind: self.task.bind.clone(),
+            target: self.task.target.clone(),
+            env: s.env.clone(),
+            policy: Policy::clone(&s.policy),
+            rule: space.form.to_string(),
+            rule_version: space.version,
+            knobs: point.knobs.0.clone(),
+            variants: vec![],
+            trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
+            source_hash: built.map(Built::source_hash),
+            cubin_hash: parts.artifact.as_ref().map(|a| a.0.clone()),
+            res: parts.artifact.as_ref().map(|a| a.1),
+            samples_ns: parts.samples_ns,
+            err: parts.err.map(|e| ErrorNorms { l2: finite(e.l2), max: finite(e.max) }),
+            outcome: parts.outcome.expect("every caller names the outcome"),
+            reason: parts.reason,
+            seed: s.config.seed,
+            unix_s: (s.clock.unix_s)(),
+            round: parts.round,
+            default: self.task.default.as_ref() == Some(point),
+            floor_us: self.task.floor_us,
+        }
+    }
+}
+
+/// The point that a record speaks of, if this version still has it.
+pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
+    let arm = arms.0.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
+    let names: BTreeSet<&String> = arms.0[arm].knobs.iter().map(|k| &k.name).collect();
+    let same = names == r.knobs.keys().collect();
+    same.then(|| Point { arm, knobs: crate::rules::Knobs(r.knobs.clone()) })
+}
+
+fn describe(a: &Artifact) -> (String, Resources) {
+    (a.hash(), Resources { regs: a.res.regs, spill: a.res.spill, smem: a.res.smem })
+}
+
+/// The outcome that the backend named.
+fn outcome_named(name: &str) -> Outcome {
+    let found = Outcome::ALL.into_iter().find(|o| o.name() == name);
+    found.unwrap_or_else(|| panic!("the backend named an outcome `{name}` that the log does not have"))
+}

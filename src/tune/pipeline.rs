@@ -1,0 +1,132 @@
+//! Builds and compiles points on several threads, so that measuring starts with the first.
+
+use super::Point;
+use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Makes a kernel of a point: schedule, lower, generate. Called from several threads.
+pub trait Build: Sync {
+    /// The kernel's text and how to launch it.
+    ///
+    /// # Errors
+    /// The predicate that rules the point out, found out before compiling.
+    fn build(&self, point: &Point) -> Result<Built, Reject>;
+}
+
+/// A candidate ready to compile.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Built {
+    /// The generated text.
+    pub source: Source,
+    /// How to launch it.
+    pub plan: Plan,
+    /// The schedule's steps.
+    pub trace: Vec<String>,
+}
+
+impl Built {
+    /// 32 hexadecimal digits over the text.
+    pub fn source_hash(&self) -> String {
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(self.source.text.as_bytes()))
+    }
+}
+
+/// A point that was ruled out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reject {
+    /// Name of the predicate.
+    pub predicate: String,
+    /// The reason, with the values.
+    pub reason: String,
+}
+
+/// A point that went through the pipeline.
+pub(super) struct Finished {
+    /// The point.
+    pub point: Point,
+    /// What came of it.
+    pub result: Stage,
+}
+
+/// How far a point came.
+pub(super) enum Stage {
+    /// Ruled out before compiling.
+    Rejected(Reject),
+    /// Did not compile.
+    Failed(Built, CompileError),
+    /// Ready to run.
+    Compiled(Built, Artifact),
+    /// Not started, because the run was told to end.
+    Skipped,
+}
+
+/// What the worker threads share.
+pub(super) struct Workshop<'a> {
+    pub build: &'a dyn Build,
+    pub compiler: &'a dyn Compiler,
+    /// Set to skip what is still waiting.
+    pub halt: AtomicBool,
+    /// Never ruled out as the twin of another point.
+    pub default: Option<&'a Point>,
+    /// The first point with each text, by hash.
+    sources: Mutex<BTreeMap<String, Point>>,
+}
+
+impl<'a> Workshop<'a> {
+    /// A workshop that knows the texts of earlier runs.
+    pub fn new(
+        build: &'a dyn Build,
+        compiler: &'a dyn Compiler,
+        default: Option<&'a Point>,
+        known: BTreeMap<String, Point>,
+    ) -> Workshop<'a> {
+        Workshop { build, compiler, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
+    }
+
+    /// One worker thread: takes points until the channel closes.
+    pub fn work(&self, todo: &Mutex<Receiver<Point>>, done: &Sender<Finished>) {
+        loop {
+            let next = todo.lock().expect("no thread panics while it holds the queue").recv();
+            let Ok(point) = next else { return };
+            let halted = self.halt.load(Ordering::Relaxed);
+            let result = if halted { Stage::Skipped } else { self.process(&point) };
+            if done.send(Finished { point, result }).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Builds and compiles one point. A panic (a bug in a rule or pass) costs this point only.
+    pub fn process(&self, point: &Point) -> Stage {
+        let built = catch_unwind(AssertUnwindSafe(|| self.build.build(point)));
+        let built = match built.unwrap_or_else(|panic| Err(bug(&*panic))) {
+            Err(reject) => return Stage::Rejected(reject),
+            Ok(built) => built,
+        };
+        if let Some(twin) = self.twin(point, &built) {
+            let reason = format!("the same text as {twin}");
+            return Stage::Rejected(Reject { predicate: "same_kernel".into(), reason });
+        }
+        match self.compiler.compile(&built.source) {
+            Ok(artifact) => Stage::Compiled(built, artifact),
+            Err(e) => Stage::Failed(built, e),
+        }
+    }
+
+    /// Another point with the same text that came first.
+    fn twin(&self, point: &Point, built: &Built) -> Option<Point> {
+        let mut sources = self.sources.lock().expect("no thread panics while it holds the texts");
+        let first = sources.entry(built.source_hash()).or_insert_with(|| point.clone());
+        (first != point && self.default != Some(point)).then(|| first.clone())
+    }
+}
+
+fn bug(panic: &(dyn std::any::Any + Send)) -> Reject {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+    Reject { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
+}
