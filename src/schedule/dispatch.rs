@@ -2,6 +2,7 @@
 
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
+use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
 use super::{split, unroll, vectorize};
 use crate::ir::Name;
 
@@ -19,13 +20,13 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::Annotate { at, key, value } => annotate::apply(d, at, key, value),
         Step::ComputeInline { block } => compute_inline::apply(d, block),
         Step::ReverseComputeInline { block } => reverse_compute_inline::apply(d, block),
-        Step::ComputeAt { at, .. } => missing(d, at),
-        Step::ReverseComputeAt { at, .. } => missing(d, at),
-        Step::CacheRead { block, .. } => missing(d, block),
-        Step::CacheWrite { block, .. } => missing(d, block),
-        Step::SetScope { buffer, .. } => missing(d, buffer),
-        Step::Rfactor { at, .. } => missing(d, at),
-        Step::DecomposeReduction { block, .. } => missing(d, block),
+        Step::ComputeAt { block, at } => compute_at::apply(d, block, at),
+        Step::ReverseComputeAt { block, at } => reverse_compute_at::apply(d, block, at),
+        Step::CacheRead { block, buffer, scope } => cache_read::apply(d, block, buffer, scope),
+        Step::CacheWrite { block, buffer, scope } => cache_write::apply(d, block, buffer, scope),
+        Step::SetScope { buffer, scope } => set_scope::apply(d, buffer, scope),
+        Step::Rfactor { at, axis } => rfactor::apply(d, at, *axis),
+        Step::DecomposeReduction { block, at } => decompose_reduction::apply(d, block, at),
         Step::TransformBlockLayout { block, .. } => missing(d, block),
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
     }

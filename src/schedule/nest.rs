@@ -1,0 +1,118 @@
+//! Builds the loops of a block that moves: one loop per iterator that still has more than one
+//! value, bound as first value plus loop variable.
+//!
+//! ```text
+//! v0 in [i, i], v1 in [ko*4, ko*4 + 3] of 30     ->     for ax0 in range(4):
+//!                                                          b: v0 = i, v1 = ko*4 + ax0, where ko*4 + ax0 < 30
+//! ```
+
+use super::Draft;
+use super::guards::{conjoin, less, unproven};
+use super::regions::{self, Region};
+use super::span::{self, Span};
+use crate::analysis::{self, Ranges};
+use crate::ir::{BinOp, Block, Expr, For, IterVar, Name, Param, PrimFunc, Stmt};
+
+/// The block with new bindings inside new loops `ax0`, `ax1`, ... Each iterator runs over its
+/// range in `domains` cut to its own domain; `None` is all of it. Where the cut is not a range
+/// with the loops at hand, a guard makes it. `conditions` are further guards, over iterators.
+pub(super) fn build(d: &mut Draft, block: Block, domains: &Region, conditions: &[Expr]) -> Stmt {
+    let mut at = Context::of(&d.func);
+    let mut loops: Vec<For> = vec![];
+    let mut guards: Vec<Expr> = vec![];
+    let mut iters = vec![];
+    for (it, domain) in block.iters.iter().zip(domains) {
+        let Cut { lo, extent, within } = cut(it, domain.as_ref(), &at);
+        let mut binding = lo;
+        if !extent.is_int(1) {
+            let new = For::serial(d.fresh(&format!("ax{}", loops.len())), extent, vec![]);
+            at.ranges.enter_loop(&new);
+            binding = analysis::simplify(&(binding + new.var_expr()), &at.ranges);
+            loops.push(new);
+        }
+        if !within {
+            guards.push(Expr::binary(BinOp::Ge, binding.clone(), Expr::int(0, it.dtype)));
+            guards.push(less(&binding, &it.extent));
+        }
+        iters.push(IterVar { binding, ..it.clone() });
+    }
+    let value = |n: &Name| iters.iter().find(|it| it.var == *n).map(|it| it.binding.clone());
+    guards.extend(conditions.iter().map(|e| e.subst(&value)));
+    let guard = conjoin(unproven(guards, &at.ranges));
+    let block = Block { iters, guard, ..block };
+    around(loops, Stmt::Block(block))
+}
+
+/// Puts loops, outermost first, around a statement.
+pub(super) fn around(loops: Vec<For>, body: Stmt) -> Stmt {
+    loops.into_iter().rev().fold(body, |body, l| Stmt::For(For { body: vec![body], ..l }))
+}
+
+/// What is known where the block goes.
+struct Context {
+    ranges: Ranges,
+    /// Names whose value the caller sets: symbolic extents and scalar parameters.
+    fixed: Vec<Name>,
+}
+
+impl Context {
+    fn of(func: &PrimFunc) -> Context {
+        let scalars = func.params.iter().filter_map(|p| match p {
+            Param::Scalar { name, .. } => Some(name.clone()),
+            Param::Buffer(_) => None,
+        });
+        let fixed = func.extents.iter().map(|e| e.name.clone()).chain(scalars).collect();
+        Context { ranges: regions::loop_ranges(func), fixed }
+    }
+
+    /// True where no loop occurs.
+    fn is_fixed(&self, e: &Expr) -> bool {
+        let mut fixed = true;
+        e.visit(&mut |x| fixed &= x.as_var().is_none_or(|n| self.fixed.contains(n)));
+        fixed
+    }
+}
+
+/// The values that an iterator runs over.
+struct Cut {
+    lo: Expr,
+    extent: Expr,
+    /// True where all of them are in the iterator's own domain.
+    within: bool,
+}
+
+fn cut(it: &IterVar, domain: Option<&Span>, at: &Context) -> Cut {
+    let full = Span::from_zero(&it.extent);
+    let whole = Cut { lo: full.lo.clone(), extent: it.extent.clone(), within: true };
+    let Some(span) = domain else { return whole };
+    let (lo, hi) = (Expr::cast(it.dtype, span.lo.clone()), Expr::cast(it.dtype, span.hi.clone()));
+    let from_start = span::at_most(&lo, &full.lo, &at.ranges);
+    let to_end = span::at_most(&full.hi, &hi, &at.ranges);
+    if from_start && to_end {
+        return whole;
+    }
+    let lo = if from_start { full.lo.clone() } else { lo };
+    let hi = if to_end { full.hi.clone() } else { hi };
+    match loop_extent(&Span { lo: lo.clone(), hi }, at) {
+        Some(extent) if it.extent.as_int().is_none_or(|n| extent.as_int().is_none_or(|m| m <= n)) => {
+            let last = lo.clone() + extent.clone() - Expr::int(1, it.dtype);
+            let within = span::at_most(&full.lo, &lo, &at.ranges) && span::at_most(&last, &full.hi, &at.ranges);
+            Cut { lo, extent, within }
+        }
+        _ => whole,
+    }
+}
+
+/// Larger constant bounds than this are no better than the whole domain.
+const MOST: i64 = 1 << 20;
+
+/// A trip count for a span: its extent where that does not change with the loops around, else a
+/// constant that bounds it.
+fn loop_extent(span: &Span, at: &Context) -> Option<Expr> {
+    let extent = span.extent(&at.ranges);
+    if extent.as_int().is_some() || at.is_fixed(&extent) {
+        return Some(extent);
+    }
+    let (_, most) = analysis::bounds(&extent, &at.ranges)?;
+    (most <= MOST).then(|| Expr::int(most, extent.dtype()))
+}

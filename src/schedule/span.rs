@@ -1,0 +1,231 @@
+//! Symbolic intervals: the smallest and largest value of an index expression while some of the
+//! loops around it run and the others stand still.
+//!
+//! ```text
+//! ko*32 + kt*4 + kv    with kv in [0, 4) running    ->    [ko*32 + kt*4, ko*32 + kt*4 + 3]
+//! ```
+
+use crate::analysis::{self, Ranges};
+use crate::ir::{BinOp, Expr, ExprKind, Name};
+use std::collections::BTreeMap;
+
+/// The inclusive range of an integer expression.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Span {
+    /// Smallest value.
+    pub lo: Expr,
+    /// Largest value.
+    pub hi: Expr,
+}
+
+/// The variables that run, each with its range; every other variable stands still.
+pub(super) type Running = BTreeMap<Name, Span>;
+
+impl Span {
+    /// A single value.
+    pub fn point(e: &Expr) -> Span {
+        Span { lo: e.clone(), hi: e.clone() }
+    }
+
+    /// `[0, extent)`.
+    pub fn from_zero(extent: &Expr) -> Span {
+        let dtype = extent.dtype();
+        Span { lo: Expr::int(0, dtype), hi: extent.clone() - Expr::int(1, dtype) }
+    }
+
+    fn is_point(&self) -> bool {
+        self.lo == self.hi
+    }
+
+    fn map(self, f: impl Fn(Expr) -> Expr) -> Span {
+        Span { lo: f(self.lo), hi: f(self.hi) }
+    }
+
+    fn flipped(self) -> Span {
+        Span { lo: self.hi, hi: self.lo }
+    }
+
+    /// `hi - lo + 1`.
+    pub fn extent(&self, ranges: &Ranges) -> Expr {
+        let one = Expr::int(1, self.hi.dtype());
+        analysis::simplify(&(self.hi.clone() - self.lo.clone() + one), ranges)
+    }
+
+    /// The smallest span that holds both.
+    pub fn union(&self, other: &Span, ranges: &Ranges) -> Span {
+        Span { lo: min(&self.lo, &other.lo, ranges), hi: max(&self.hi, &other.hi, ranges) }
+    }
+}
+
+/// The range of `e` while the variables of `running` run; `None` where it is not known, for
+/// instance because a running variable chooses the element of a loaded index.
+pub(super) fn span_of(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Span> {
+    let e = analysis::simplify(e, ranges);
+    let span = eval(&e, running, ranges)?;
+    Some(span.map(|bound| analysis::simplify(&bound, ranges)))
+}
+
+/// The smaller of two values, as one of them where that is proven.
+pub(super) fn min(a: &Expr, b: &Expr, ranges: &Ranges) -> Expr {
+    if at_most(a, b, ranges) {
+        a.clone()
+    } else if at_most(b, a, ranges) {
+        b.clone()
+    } else {
+        Expr::binary(BinOp::Min, a.clone(), b.clone())
+    }
+}
+
+/// The larger of two values, as one of them where that is proven.
+pub(super) fn max(a: &Expr, b: &Expr, ranges: &Ranges) -> Expr {
+    if at_most(b, a, ranges) {
+        a.clone()
+    } else if at_most(a, b, ranges) {
+        b.clone()
+    } else {
+        Expr::binary(BinOp::Max, a.clone(), b.clone())
+    }
+}
+
+/// True when `a <= b` is proven.
+pub(super) fn at_most(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
+    a == b || analysis::prove(&Expr::binary(BinOp::Le, a.clone(), b.clone()), ranges)
+}
+
+fn eval(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Span> {
+    if !uses_any(e, running) {
+        return Some(Span::point(e));
+    }
+    match e.kind() {
+        ExprKind::Var { name, .. } => running.get(name).cloned(),
+        ExprKind::Binary { op, a, b } => eval_binary(*op, a, b, running, ranges),
+        ExprKind::Select { then, otherwise, .. } | ExprKind::IfThenElse { then, otherwise, .. } => {
+            Some(eval(then, running, ranges)?.union(&eval(otherwise, running, ranges)?, ranges))
+        }
+        ExprKind::Cast { dtype, arg } if dtype.is_int() && arg.dtype().is_int() => {
+            Some(eval(arg, running, ranges)?.map(|bound| Expr::cast(*dtype, bound)))
+        }
+        ExprKind::Let { var, value, body } => {
+            eval(&body.subst(&|n| (n == var).then(|| value.clone())), running, ranges)
+        }
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. } => None,
+    }
+}
+
+fn eval_binary(op: BinOp, a: &Expr, b: &Expr, running: &Running, ranges: &Ranges) -> Option<Span> {
+    let (x, y) = (eval(a, running, ranges)?, eval(b, running, ranges)?);
+    let pair = |lo: (&Expr, &Expr), hi: (&Expr, &Expr)| Span {
+        lo: Expr::binary(op, lo.0.clone(), lo.1.clone()),
+        hi: Expr::binary(op, hi.0.clone(), hi.1.clone()),
+    };
+    match op {
+        BinOp::Add | BinOp::Min | BinOp::Max => Some(pair((&x.lo, &y.lo), (&x.hi, &y.hi))),
+        BinOp::Sub => Some(pair((&x.lo, &y.hi), (&x.hi, &y.lo))),
+        BinOp::Mul if y.is_point() => scale(x, &y.lo, ranges),
+        BinOp::Mul if x.is_point() => scale(y, &x.lo, ranges),
+        BinOp::FloorDiv => divide(x, y.lo.as_int()?, ranges),
+        BinOp::FloorMod => modulo(x, y.lo.as_int()?, ranges),
+        BinOp::TruncDiv if non_negative(&x.lo, ranges) => divide(x, y.lo.as_int()?, ranges),
+        BinOp::TruncMod if non_negative(&x.lo, ranges) => modulo(x, y.lo.as_int()?, ranges),
+        BinOp::Mul
+        | BinOp::Div
+        | BinOp::TruncDiv
+        | BinOp::TruncMod
+        | BinOp::Eq
+        | BinOp::Ne
+        | BinOp::Lt
+        | BinOp::Le
+        | BinOp::Gt
+        | BinOp::Ge
+        | BinOp::And
+        | BinOp::Or
+        | BinOp::BitAnd
+        | BinOp::BitOr
+        | BinOp::BitXor
+        | BinOp::Shl
+        | BinOp::Shr => None,
+    }
+}
+
+fn scale(span: Span, by: &Expr, ranges: &Ranges) -> Option<Span> {
+    let zero = Expr::int(0, by.dtype());
+    if at_most(&zero, by, ranges) {
+        Some(span.map(|bound| bound * by.clone()))
+    } else if at_most(by, &zero, ranges) {
+        Some(span.map(|bound| bound * by.clone()).flipped())
+    } else {
+        None
+    }
+}
+
+/// `floordiv(span, by)`. Where the span starts at a multiple of a divisor of `by` and is no longer
+/// than it, all of it falls on one quotient.
+fn divide(span: Span, by: i64, ranges: &Ranges) -> Option<Span> {
+    if by <= 0 {
+        return None;
+    }
+    let by_expr = Expr::int(by, span.lo.dtype());
+    let quotient = |e: &Expr| Expr::binary(BinOp::FloorDiv, e.clone(), by_expr.clone());
+    if fits_one_quotient(&span, by, ranges) {
+        return Some(Span::point(&quotient(&span.lo)));
+    }
+    let lo = quotient(&span.lo);
+    match span.extent(ranges).as_int() {
+        Some(width) if multiple(&span.lo, ranges) % by == 0 => {
+            let more = Expr::int((width - 1) / by, span.lo.dtype());
+            Some(Span { hi: lo.clone() + more, lo })
+        }
+        _ => Some(Span { hi: quotient(&span.hi), lo }),
+    }
+}
+
+/// `floormod(span, by)`.
+fn modulo(span: Span, by: i64, ranges: &Ranges) -> Option<Span> {
+    if by <= 0 {
+        return None;
+    }
+    let dtype = span.lo.dtype();
+    if !fits_one_quotient(&span, by, ranges) {
+        return Some(Span { lo: Expr::int(0, dtype), hi: Expr::int(by - 1, dtype) });
+    }
+    let lo = Expr::binary(BinOp::FloorMod, span.lo.clone(), Expr::int(by, dtype));
+    let more = span.hi.clone() - span.lo;
+    Some(Span { hi: lo.clone() + more, lo })
+}
+
+fn fits_one_quotient(span: &Span, by: i64, ranges: &Ranges) -> bool {
+    let Some(width) = span.extent(ranges).as_int() else { return false };
+    let step = gcd(multiple(&span.lo, ranges), by);
+    width <= step
+}
+
+/// A number that is known to divide `e`; 0 for the constant 0.
+fn multiple(e: &Expr, ranges: &Ranges) -> i64 {
+    let e = analysis::simplify(e, ranges);
+    match e.as_int() {
+        Some(value) => value.abs(),
+        None => analysis::multiple_of(&e, ranges),
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+fn non_negative(e: &Expr, ranges: &Ranges) -> bool {
+    at_most(&Expr::int(0, e.dtype()), e, ranges)
+}
+
+fn uses_any(e: &Expr, running: &Running) -> bool {
+    let mut found = false;
+    e.visit(&mut |x| found |= x.as_var().is_some_and(|n| running.contains_key(n)));
+    found
+}
