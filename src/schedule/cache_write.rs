@@ -17,6 +17,7 @@
 
 use super::copies::{copy_block, fork, stage};
 use super::draft::rename_expr;
+use super::span::cast;
 use super::{Draft, Failure, nest, query, regions, tree};
 use crate::analysis;
 use crate::ir::{Block, Buffer, Expr, Name, Scope, Stmt};
@@ -91,6 +92,6 @@ fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
         let same = |a: &Expr, b: &Expr| analysis::simplify(&(a.clone() - b.clone()), &ranges).is_int(0);
         let fresh = !used.contains(&&it.var);
         used.push(&it.var);
-        fresh && same(&it.extent, &Expr::cast(it.dtype, size.clone()))
+        fresh && same(&it.extent, &cast(it.dtype, size))
     })
 }

@@ -24,6 +24,7 @@
 use super::copies::position;
 use super::guards::in_iterators;
 use super::regions::{self, Region};
+use super::span::cast;
 use super::{Draft, Failure, motion, nest, query, repeat, tree};
 use crate::ir::{Block, Expr, Name, Scope, Stmt};
 
@@ -105,7 +106,7 @@ fn domains(block: &Block, buffer: &Name, needed: &Region) -> Region {
             .zip(needed)
             .find(|(i, _)| motion::shifted_iter(block, i).is_some_and(|(name, _)| name == v))?;
         let (_, shift) = motion::shifted_iter(block, index)?;
-        let back = |e: &Expr| e.clone() - Expr::cast(e.dtype(), shift.clone());
+        let back = |e: &Expr| e.clone() - cast(e.dtype(), &shift);
         span.as_ref().map(|s| super::span::Span { lo: back(&s.lo), hi: back(&s.hi) })
     };
     block.iters.iter().map(|it| of(&it.var)).collect()

@@ -3,7 +3,7 @@
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
-use super::{split, unroll, vectorize};
+use super::{split, transform_block_layout, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
@@ -27,11 +27,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::SetScope { buffer, scope } => set_scope::apply(d, buffer, scope),
         Step::Rfactor { at, axis } => rfactor::apply(d, at, *axis),
         Step::DecomposeReduction { block, at } => decompose_reduction::apply(d, block, at),
-        Step::TransformBlockLayout { block, .. } => missing(d, block),
+        Step::TransformBlockLayout { block, map } => transform_block_layout::apply(d, block, map),
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
     }
-}
-
-fn missing(_: &Draft, at: &Name) -> Result<Vec<Name>, Failure> {
-    Err(Failure::new("primitive_landed", at, "this primitive is not in the table"))
 }

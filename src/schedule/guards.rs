@@ -2,6 +2,7 @@
 //! terms of block iterators so that a block can move to other loops.
 
 use super::Failure;
+use super::span::cast;
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, Name};
 
@@ -41,7 +42,7 @@ pub(super) fn unproven(conditions: impl IntoIterator<Item = Expr>, ranges: &Rang
 
 /// `a < b`.
 pub(super) fn less(a: &Expr, b: &Expr) -> Expr {
-    Expr::binary(BinOp::Lt, a.clone(), Expr::cast(a.dtype(), b.clone()))
+    Expr::binary(BinOp::Lt, a.clone(), cast(a.dtype(), b))
 }
 
 /// True when one of `names` occurs in `e`.

@@ -38,6 +38,7 @@ mod span;
 mod split;
 mod step;
 mod step_text;
+mod transform_block_layout;
 mod tree;
 mod unroll;
 mod vectorize;

@@ -85,7 +85,7 @@ fn cut(it: &IterVar, domain: Option<&Span>, at: &Context) -> Cut {
     let full = Span::from_zero(&it.extent);
     let whole = Cut { lo: full.lo.clone(), extent: it.extent.clone(), within: true };
     let Some(span) = domain else { return whole };
-    let (lo, hi) = (Expr::cast(it.dtype, span.lo.clone()), Expr::cast(it.dtype, span.hi.clone()));
+    let (lo, hi) = (span::cast(it.dtype, &span.lo), span::cast(it.dtype, &span.hi));
     let from_start = span::at_most(&lo, &full.lo, &at.ranges);
     let to_end = span::at_most(&full.hi, &hi, &at.ranges);
     if from_start && to_end {

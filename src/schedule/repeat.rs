@@ -9,6 +9,7 @@
 use super::guards::{conjoin, conjuncts, less, unproven};
 use super::nest::around;
 use super::regions::{self, Region};
+use super::span::cast;
 use super::{Draft, motion, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{Block, Expr, For, IterKind, IterVar, Name, Scope, Stmt};
@@ -121,7 +122,7 @@ impl Partner {
         let mut iters = vec![];
         for it in &moved.iters {
             let index = own.iter().position(|v| **v == it.var)?;
-            let binding = Expr::cast(it.dtype, analysis::simplify(&renamed(&self.indices[index]), &ranges));
+            let binding = cast(it.dtype, &analysis::simplify(&renamed(&self.indices[index]), &ranges));
             if !lost.is_empty() {
                 guards.push(less(&binding, &it.extent));
             }

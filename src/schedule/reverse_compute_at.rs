@@ -26,7 +26,7 @@
 use super::copies::position;
 use super::guards::in_iterators;
 use super::regions::{self, Region};
-use super::span::{Running, Span};
+use super::span::{Running, Span, cast};
 use super::{Draft, Failure, motion, nest, query, repeat, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, Stmt};
@@ -173,8 +173,8 @@ fn solve(
 ) -> Result<(), Failure> {
     let Some(span) = span else { return Ok(()) };
     let whole = Span::from_zero(size);
-    let at_most = |a: &Expr, b: &Expr| super::span::at_most(a, &Expr::cast(a.dtype(), b.clone()), ranges);
-    if at_most(&span.lo, &Expr::cast(span.lo.dtype(), whole.lo.clone())) && at_most(&whole.hi, &span.hi) {
+    let at_most = |a: &Expr, b: &Expr| super::span::at_most(a, &cast(a.dtype(), b), ranges);
+    if at_most(&span.lo, &whole.lo) && at_most(&whole.hi, &span.hi) {
         return Ok(());
     }
     let Some((var, domain)) = inverse(moved, index, span, ranges) else {
@@ -200,7 +200,7 @@ fn solve(
 fn inverse(moved: &Block, index: &Expr, span: &Span, ranges: &Ranges) -> Option<(Name, Span)> {
     let simplify = |e: Expr| analysis::simplify(&e, ranges);
     if let Some((var, shift)) = motion::shifted_iter(moved, index) {
-        let back = |e: &Expr| simplify(e.clone() - Expr::cast(e.dtype(), shift.clone()));
+        let back = |e: &Expr| simplify(e.clone() - cast(e.dtype(), &shift));
         return Some((var.clone(), Span { lo: back(&span.lo), hi: back(&span.hi) }));
     }
     let ExprKind::Binary { op: BinOp::FloorDiv, a, b } = index.kind() else { return None };

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Expr, ExprKind, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeMap;
 
 /// The inclusive range of an integer expression.
@@ -87,6 +87,11 @@ pub(super) fn max(a: &Expr, b: &Expr, ranges: &Ranges) -> Expr {
     }
 }
 
+/// Converts between index types; constants are converted in place.
+pub(super) fn cast(dtype: DType, e: &Expr) -> Expr {
+    e.as_int().map_or_else(|| Expr::cast(dtype, e.clone()), |n| Expr::int(n, dtype))
+}
+
 /// True when `a <= b` is proven.
 pub(super) fn at_most(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
     a == b || analysis::prove(&Expr::binary(BinOp::Le, a.clone(), b.clone()), ranges)
@@ -103,7 +108,7 @@ fn eval(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Span> {
             Some(eval(then, running, ranges)?.union(&eval(otherwise, running, ranges)?, ranges))
         }
         ExprKind::Cast { dtype, arg } if dtype.is_int() && arg.dtype().is_int() => {
-            Some(eval(arg, running, ranges)?.map(|bound| Expr::cast(*dtype, bound)))
+            Some(eval(arg, running, ranges)?.map(|bound| cast(*dtype, &bound)))
         }
         ExprKind::Let { var, value, body } => {
             eval(&body.subst(&|n| (n == var).then(|| value.clone())), running, ranges)
