@@ -1,3 +1,9 @@
 //! The `daylight` command.
 
-fn main() {}
+mod interrupt;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(daylight::cli::main(interrupt::flag()))
+}

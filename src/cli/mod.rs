@@ -1,1 +1,54 @@
-//! The commands.
+//! The `daylight` command: reads arguments, environment and clock, and passes them down as values.
+//!
+//! `args` says what may be typed, one file per command does it, `input` loads functions, `exit`
+//! holds exit codes: 0 done, 1 the work failed, 2 usage, 3 input refused, 4 device or tool missing.
+
+mod args;
+mod context;
+mod doctor;
+mod exit;
+mod host;
+mod log_show;
+pub mod npy;
+mod output;
+
+use args::{Cli, Command, WorkerKind};
+use clap::Parser;
+use context::Context;
+use exit::{Exit, Failure};
+use std::sync::atomic::AtomicBool;
+
+/// Runs the command of this process and gives its exit code. `stop` is set by Ctrl-C.
+pub fn main(stop: &'static AtomicBool) -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Prints help and version to standard output, errors to standard error.
+            let _ = e.print();
+            return if e.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() };
+        }
+    };
+    let outcome = Context::new(&cli.common, stop).and_then(|cx| dispatch(&cx, cli.command));
+    match outcome {
+        Ok(exit) => exit.code(),
+        Err(Failure { exit, message }) => {
+            output::note(&format!("daylight: {message}"));
+            exit.code()
+        }
+    }
+}
+
+fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Doctor(a) => doctor::run(cx, &a),
+        Command::Log(a) => log_show::run(cx, &a),
+        Command::Worker { kind } => worker(kind),
+    }
+}
+
+fn worker(kind: WorkerKind) -> Result<Exit, Failure> {
+    let served = match kind {
+        WorkerKind::Compile => crate::backend::worker::compile_main(),
+    };
+    served.map(|()| Exit::Done).map_err(|e| Failure::new(Exit::Failed, e))
+}

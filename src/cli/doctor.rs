@@ -1,0 +1,83 @@
+//! `daylight doctor`: what was found, what is missing, how to get it.
+
+use super::args;
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::backend::{Language, LocalCompiler, Tools, nvrtc};
+use crate::target::Target;
+use serde_json::json;
+
+/// One thing that was looked for.
+struct Finding {
+    what: &'static str,
+    found: Result<String, String>,
+    /// False for what Daylight works without.
+    needed: bool,
+}
+
+/// Runs the command. Exit code 4 when something is missing that every use needs.
+pub fn run(cx: &Context, a: &args::Doctor) -> Result<Exit, Failure> {
+    if a.fetch_nvrtc {
+        fetch(cx)?;
+    }
+    let findings = look(cx);
+    for f in &findings {
+        print(cx, f);
+    }
+    let lacking = findings.iter().any(|f| f.needed && f.found.is_err());
+    Ok(if lacking { Exit::Missing } else { Exit::Done })
+}
+
+fn fetch(cx: &Context) -> Result<(), Failure> {
+    for got in [nvrtc::fetch_nvrtc(&cx.places), nvrtc::fetch_nvdisasm(&cx.places)] {
+        let path = got.map_err(Failure::missing)?;
+        output::note(&format!("fetched {}", path.display()));
+    }
+    Ok(())
+}
+
+fn look(cx: &Context) -> Vec<Finding> {
+    let host = &cx.host;
+    let cpu = Target::parse("cpu", host).map(|t| {
+        let mib = host.llc_bytes >> 20;
+        format!("{} ({}, {} cores, {mib} MiB last-level cache)", t.id, host.model, host.cores)
+    });
+    let disassembler = nvrtc::find_nvdisasm(&cx.places).map(|p| p.display().to_string());
+    let none = "not found, --emit sass needs it; run `daylight doctor --fetch-nvrtc`";
+    vec![
+        Finding { what: "processor", found: cpu, needed: true },
+        Finding { what: "C compiler", found: compiler(cx, Language::C), needed: true },
+        Finding { what: "NVRTC", found: compiler(cx, Language::Cuda), needed: false },
+        Finding { what: "nvdisasm", found: disassembler.ok_or_else(|| none.to_string()), needed: false },
+        Finding { what: "cache", found: Ok(cx.places.cache.display().to_string()), needed: false },
+    ]
+}
+
+/// The compiler's version and where it lies.
+fn compiler(cx: &Context, language: Language) -> Result<String, String> {
+    let tools = Tools::find(&cx.places, language);
+    let path = match language {
+        Language::Cuda => tools.nvrtc.clone()?,
+        Language::C => tools.cc.clone()?,
+    };
+    let id = LocalCompiler::new(tools).id(language).map_err(|e| e.message)?;
+    Ok(format!("{id} at {}", path.display()))
+}
+
+fn print(cx: &Context, f: &Finding) {
+    if cx.json {
+        let (found, text) = match &f.found {
+            Ok(text) => (true, text),
+            Err(text) => (false, text),
+        };
+        output::line(
+            &json!({"schema": 1, "what": f.what, "found": found, "text": text, "needed": f.needed}).to_string(),
+        );
+        return;
+    }
+    match &f.found {
+        Ok(text) => output::line(&format!("ok       {:<11} {text}", f.what)),
+        Err(why) => output::line(&format!("{:<8} {:<11} {why}", if f.needed { "missing" } else { "absent" }, f.what)),
+    }
+}

@@ -1,0 +1,19 @@
+//! Standard output for results, standard error for everything else. A closed pipe is no error.
+
+use std::io::Write;
+
+/// Writes a line of results.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Writes text of results as it is.
+pub fn text(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes a line for the person at the terminal.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
