@@ -5,13 +5,13 @@
 //! ```
 //!
 //! Preconditions: `serial_loop`, `zero_min`; `constant_extent` (threads and virtual threads);
-//! `known_iterators`; `spatial_only`, except that threads may share a reduction; `tag_free`: no
-//! loop around or below has the tag; `extent_agrees`: loops of the same launch with that tag have
-//! the same extent.
+//! `known_iterators`; but for threads, which may share a reduction and data: `spatial_only`,
+//! `own_results`, `own_data`; `tag_free`: no loop around or below has the tag; `extent_agrees`:
+//! loops of the same launch with that tag have the same extent.
 //!
 //! Effect: the loop's kind changes.
 
-use super::{Draft, Failure, checks, tree};
+use super::{Draft, Failure, checks, flow, tree};
 use crate::ir::{For, ForKind, Name, PrimFunc, Stmt, ThreadTag};
 
 /// Binds loop `at` to `tag`.
@@ -25,6 +25,8 @@ pub fn apply(d: &mut Draft, at: &Name, tag: ThreadTag) -> Result<Vec<Name>, Fail
     checks::known_iterators(l)?;
     if !tag.is_thread() {
         checks::spatial_only(l)?;
+        flow::own_results(l)?;
+        flow::own_data(&d.func, l)?;
     }
     tag_free(&d.func, l, tag)?;
     extent_agrees(&d.func, l, tag)?;

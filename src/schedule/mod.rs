@@ -18,6 +18,7 @@ mod decompose_reduction;
 mod dispatch;
 mod draft;
 mod error;
+mod flow;
 mod fuse;
 mod guards;
 mod inline;

@@ -4,11 +4,12 @@
 //! for i in n:   ->   for i in parallel(n):
 //! ```
 //!
-//! Preconditions: `serial_loop`, `known_iterators`, `spatial_only`.
+//! Preconditions: `serial_loop`, `known_iterators`, `spatial_only`,
+//! `own_results`, `own_data`.
 //!
 //! Effect: the loop's kind changes.
 
-use super::{Draft, Failure, checks, tree};
+use super::{Draft, Failure, checks, flow, tree};
 use crate::ir::{ForKind, Name};
 
 /// Makes loop `at` parallel.
@@ -17,6 +18,8 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
     checks::serial_loop(l)?;
     checks::known_iterators(l)?;
     checks::spatial_only(l)?;
+    flow::own_results(l)?;
+    flow::own_data(&d.func, l)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Parallel);
     Ok(vec![])
 }

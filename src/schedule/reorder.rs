@@ -8,15 +8,14 @@
 //!
 //! Preconditions: `has_loops`; `distinct`; `one_chain`: the loops lie on one path on which no
 //! loop holds a second statement; `rectangular`: no bound on that path uses a loop of the path;
-//! `blocks_below`; `known_iterators`; `independent_blocks`: no block under the loops writes what
-//! another one under them reads or writes.
+//! `blocks_below`; `known_iterators`; `own_data`: no block under the loops reads what another one
+//! under them writes for another iteration.
 //!
 //! Effect: the named loops take each other's places in the given order; loops between them that
 //! are not named stay where they are.
 
-use super::{Draft, Failure, checks, tree};
+use super::{Draft, Failure, checks, flow, tree};
 use crate::ir::{For, Name, Stmt};
-use std::collections::BTreeSet;
 
 /// Puts `loops` into the given order, outermost first.
 pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
@@ -32,7 +31,7 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
     let inner = &chain[chain.len() - 1];
     checks::blocks_below(inner)?;
     checks::known_iterators(inner)?;
-    independent_blocks(inner)?;
+    flow::own_data(&d.func, inner)?;
     let body = inner.body.clone();
     let mut order = loops.iter();
     let order: Vec<&For> = chain
@@ -70,24 +69,4 @@ fn not_one_chain(at: &Name, loops: &[Name]) -> Failure {
     let names = loops.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
     let why = format!("loops {names} are not one nest: a second statement, a block or a branch lies between them");
     Failure::new("one_chain", at, why)
-}
-
-fn independent_blocks(inner: &For) -> Result<(), Failure> {
-    let blocks = checks::outer_blocks(inner);
-    for (k, a) in blocks.iter().enumerate() {
-        for b in &blocks[k + 1..] {
-            let (wa, wb) = (tree::writes(a), tree::writes(b));
-            let (ra, rb) = (tree::reads(a), tree::reads(b));
-            let touched: BTreeSet<&Name> = rb.union(&wb).collect();
-            if let Some(buffer) = wa.iter().find(|w| touched.contains(w)).or_else(|| wb.iter().find(|w| ra.contains(w)))
-            {
-                let why = format!(
-                    "blocks `{}` and `{}` share buffer `{buffer}`; reorder before moving one to the other",
-                    a.name, b.name
-                );
-                return Err(Failure::new("independent_blocks", &b.name, why));
-            }
-        }
-    }
-    Ok(())
 }

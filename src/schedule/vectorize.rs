@@ -4,11 +4,12 @@
 //! for i in 8:   ->   for i in vectorized(8):
 //! ```
 //!
-//! Preconditions: `serial_loop`, `zero_min`, `constant_extent`, `known_iterators`, `spatial_only`.
+//! Preconditions: `serial_loop`, `zero_min`, `constant_extent`, `known_iterators`, `spatial_only`,
+//! `own_results`, `own_data`.
 //!
 //! Effect: the loop's kind changes.
 
-use super::{Draft, Failure, checks, tree};
+use super::{Draft, Failure, checks, flow, tree};
 use crate::ir::{ForKind, Name};
 
 /// Vectorises loop `at`.
@@ -19,6 +20,8 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
     checks::constant_extent(l)?;
     checks::known_iterators(l)?;
     checks::spatial_only(l)?;
+    flow::own_results(l)?;
+    flow::own_data(&d.func, l)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Vectorized);
     Ok(vec![])
 }

@@ -1,0 +1,72 @@
+//! Do the iterations of a loop depend on each other through buffers?
+//!
+//! ```text
+//! for i: t[i] = a[i]; o[i] = t[i]       no: each reads what it wrote itself
+//! for i: t[i] = a[i]; o[i] = t[i - 1]   yes: each reads what the one before wrote
+//! ```
+
+use super::regions::{self, Region};
+use super::span::at_most;
+use super::{Failure, checks, tree};
+use crate::analysis::Ranges;
+use crate::ir::{Block, For, IterKind, Name, PrimFunc};
+
+/// `own_data`: what a block under the loop reads of a buffer that another one under it writes was
+/// written in the same iteration, before.
+pub fn own_data(func: &PrimFunc, l: &For) -> Result<(), Failure> {
+    let blocks = checks::outer_blocks(l);
+    let ranges = regions::loop_ranges(func);
+    for (k, writer) in blocks.iter().enumerate() {
+        let written = tree::writes(writer);
+        for (j, reader) in blocks.iter().enumerate().filter(|(j, _)| *j != k) {
+            for buffer in tree::reads(reader).intersection(&written) {
+                let own = k < j && covers(func, l, (writer, reader), buffer, &ranges);
+                Failure::unless(own, "own_data", &l.var, || {
+                    format!(
+                        "block `{}` may read elements of `{buffer}` that block `{}` writes in another iteration of loop `{}`",
+                        reader.name, writer.name, l.var
+                    )
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// True where the part of `buffer` that the writer fills in one iteration of `l` holds all that
+/// the reader wants of it in that iteration.
+fn covers(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: &Name, ranges: &Ranges) -> bool {
+    let filled = regions::running(func, writer, Some(&l.var), None);
+    let wanted = regions::running(func, reader, Some(&l.var), None);
+    let stores = regions::stores(writer, buffer);
+    let dense = stores.iter().flatten().all(|e| regions::is_dense(e, &filled, ranges));
+    let has = regions::hull(&stores, &filled, ranges);
+    let wants = regions::hull(&regions::loads(reader, buffer), &wanted, ranges);
+    dense && contains(&has, &wants, ranges)
+}
+
+fn contains(has: &Region, wants: &Region, ranges: &Ranges) -> bool {
+    has.len() == wants.len()
+        && has.iter().zip(wants).all(|(h, w)| match (h, w) {
+            (Some(h), Some(w)) => at_most(&h.lo, &w.lo, ranges) && at_most(&w.hi, &h.hi, ranges),
+            (None, _) | (_, None) => false,
+        })
+}
+
+/// `own_results`: every iteration of the loop reduces into elements of its own: a reduction under
+/// a loop that runs more than once has a spatial iterator along it.
+pub fn own_results(l: &For) -> Result<(), Failure> {
+    let once = l.extent.is_int(1);
+    for b in checks::outer_blocks(l) {
+        let reduces = b.iters.iter().any(|it| it.kind == IterKind::Reduce) || reads_own_output(b);
+        let along = b.iters.iter().any(|it| it.kind == IterKind::Spatial && it.binding.uses_var(&l.var));
+        Failure::unless(once || !reduces || along, "own_results", &l.var, || {
+            format!("every iteration of loop `{}` would reduce into the same elements in block `{}`", l.var, b.name)
+        })?;
+    }
+    Ok(())
+}
+
+fn reads_own_output(b: &Block) -> bool {
+    tree::reads(b).intersection(&tree::writes(b)).next().is_some()
+}
