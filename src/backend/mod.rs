@@ -2,7 +2,11 @@
 
 mod cache;
 pub mod cc;
+pub mod cpu;
+pub mod cuda;
+pub mod device;
 pub mod dim;
+pub mod element;
 pub mod fake;
 pub mod local;
 pub mod nvrtc;

@@ -1,0 +1,234 @@
+//! The CUDA device: driver API through `cudarc`, loaded at run time. One stream, the primary
+//! context, everything on the thread that opened it.
+
+mod driver;
+mod launch;
+mod timer;
+
+pub use driver::{LIBCUDA_ADVICE, initialise};
+
+use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
+use super::{DeviceFacts, RunError, RunFailure};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use driver::Health;
+use launch::Bound;
+use std::ffi::CString;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Size of the buffer that is read to cool the L2, as peers are cooled too.
+const COOL_BYTES: usize = 512 << 20;
+
+/// One CUDA device.
+pub struct CudaDevice {
+    stream: Rc<Stream>,
+    facts: DeviceFacts,
+    modules: Vec<Option<Module>>,
+    cooler: Option<Rc<timer::Cooler>>,
+}
+
+/// The stream everything runs on, and whether it still works.
+pub(super) struct Stream {
+    handle: sys::CUstream,
+    health: Health,
+}
+
+struct Module {
+    handle: sys::CUmodule,
+    functions: Vec<sys::CUfunction>,
+}
+
+/// Names and facts of the devices; empty where there are none.
+///
+/// # Errors
+/// [`RunFailure::DeviceMissing`] where the driver is missing.
+pub fn devices() -> Outcome<Vec<DeviceFacts>> {
+    let version = initialise()?;
+    let missing = |e| RunError::new(RunFailure::DeviceMissing, driver::text(e));
+    let count = result::device::get_count().map_err(missing)?;
+    (0..count).map(|i| result::device::get(i).and_then(|d| facts(d, version)).map_err(missing)).collect()
+}
+
+fn facts(device: sys::CUdevice, version: i32) -> Result<DeviceFacts, result::DriverError> {
+    // SAFETY: the device came from the driver.
+    let ask = |a| unsafe { result::device::get_attribute(device, a) };
+    let unsigned = |a| ask(a).map(|v| u64::try_from(v).unwrap_or(0));
+    // Two transfers per clock; the clock is in kHz. Newer devices may not say.
+    let clock = unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE).unwrap_or(0) as f64 * 1e3;
+    let bits = unsigned(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH).unwrap_or(0) as f64;
+    Ok(DeviceFacts {
+        name: result::device::get_name(device)?,
+        kind: "cuda".to_string(),
+        cc: (
+            unsigned(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u32,
+            unsigned(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u32,
+        ),
+        sms: unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
+        driver: format!("{}.{}", version / 1000, version % 1000 / 10),
+        l2_bytes: unsigned(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        dram_gbps: 2.0 * clock * bits / 8.0 / 1e9,
+        // SAFETY: the device came from the driver.
+        memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
+        smem_per_block: unsigned(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+    })
+}
+
+impl CudaDevice {
+    /// Opens a device by its number.
+    ///
+    /// # Errors
+    /// [`RunFailure::DeviceMissing`] with what to do.
+    pub fn open(ordinal: u32) -> Outcome<CudaDevice> {
+        let version = initialise()?;
+        let missing =
+            |e| RunError::new(RunFailure::DeviceMissing, format!("CUDA device {ordinal}: {}", driver::text(e)));
+        let device = result::device::get(ordinal as i32).map_err(missing)?;
+        let facts = facts(device, version).map_err(missing)?;
+        // SAFETY: the device came from the driver; the context stays until the process ends.
+        let stream = unsafe {
+            let context = result::primary_ctx::retain(device).map_err(missing)?;
+            result::ctx::set_current(context).map_err(missing)?;
+            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(missing)?
+        };
+        let stream = Rc::new(Stream { handle: stream, health: Health::default() });
+        Ok(CudaDevice { stream, facts, modules: vec![], cooler: None })
+    }
+
+    fn health(&self) -> &Health {
+        &self.stream.health
+    }
+
+    fn bound(&self, module: ModuleId, run: &Run) -> Outcome<Bound> {
+        let module = self.modules.get(module.0).and_then(Option::as_ref);
+        let module = module.ok_or_else(|| RunError::new(RunFailure::BadRequest, "the module is not loaded"))?;
+        Bound::new(&module.functions, run, self.health())
+    }
+
+    fn cooler(&mut self) -> Outcome<Rc<timer::Cooler>> {
+        if let Some(cooler) = &self.cooler {
+            return Ok(cooler.clone());
+        }
+        let buffer = self.allocate(COOL_BYTES)?;
+        self.fill(buffer, 0)?;
+        let cooler = Rc::new(timer::Cooler::new(&self.stream, buffer, self.facts.sms)?);
+        self.cooler = Some(cooler.clone());
+        Ok(cooler)
+    }
+}
+
+impl Stream {
+    fn wait(&self, doing: &str) -> Outcome<()> {
+        // SAFETY: the stream lives as long as the device.
+        self.health.check(unsafe { result::stream::synchronize(self.handle) }, doing)
+    }
+}
+
+impl Device for CudaDevice {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn free_bytes(&mut self) -> Outcome<u64> {
+        let (free, _) = self.health().check(result::mem_get_info(), "asking for free memory")?;
+        Ok(free as u64)
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Outcome<Region> {
+        // SAFETY: plain allocation; it is written before it is read.
+        let at = unsafe { result::malloc_sync(bytes.max(1)) };
+        let at = self.health().check(at, &format!("allocating {bytes} bytes"))?;
+        Ok(Region { at, bytes })
+    }
+
+    fn free(&mut self, region: Region) {
+        // SAFETY: the region came from `allocate` and is given back once. An error means that the
+        // context is lost, which the next call reports.
+        let _ = unsafe { result::free_sync(region.at) };
+    }
+
+    fn upload(&mut self, at: u64, bytes: &[u8]) -> Outcome<()> {
+        self.stream.wait("waiting for earlier work")?;
+        // SAFETY: the caller owns that device memory.
+        self.health().check(unsafe { result::memcpy_htod_sync(at, bytes) }, "copying to the device")
+    }
+
+    fn download(&mut self, at: u64, bytes: &mut [u8]) -> Outcome<()> {
+        self.stream.wait("waiting for the kernel")?;
+        // SAFETY: the caller owns that device memory.
+        self.health().check(unsafe { result::memcpy_dtoh_sync(bytes, at) }, "copying from the device")
+    }
+
+    fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Outcome<()> {
+        // SAFETY: the caller owns both regions.
+        let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream.handle) };
+        self.health().check(copied, "copying on the device")
+    }
+
+    fn fill(&mut self, region: Region, byte: u8) -> Outcome<()> {
+        // SAFETY: the caller owns the region.
+        let filled = unsafe { result::memset_d8_async(region.at, byte, region.bytes, self.stream.handle) };
+        self.health().check(filled, "filling device memory")
+    }
+
+    fn load(&mut self, file: &Path, symbols: &[String]) -> Outcome<ModuleId> {
+        let bytes = std::fs::read(file)
+            .map_err(|e| RunError::new(RunFailure::BadRequest, format!("{}: {e}", file.display())))?;
+        let health = self.health();
+        // SAFETY: the driver checks the image; PTX would need the terminating zero that cubins ignore.
+        let handle = unsafe { result::module::load_data(bytes.as_ptr().cast()) };
+        let mut module = Module { handle: health.check(handle, "loading the cubin")?, functions: vec![] };
+        for symbol in symbols {
+            let name = CString::new(symbol.as_str()).unwrap_or_default();
+            // SAFETY: the module is loaded.
+            let function = unsafe { result::module::get_function(module.handle, name) };
+            module.functions.push(health.check(function, &format!("looking up `{symbol}`"))?);
+        }
+        self.modules.push(Some(module));
+        Ok(ModuleId(self.modules.len() - 1))
+    }
+
+    fn unload(&mut self, module: ModuleId) {
+        if let Some(module) = self.modules.get_mut(module.0).and_then(Option::take) {
+            // SAFETY: loaded, and unloaded once. An error means that the context is lost, which the
+            // next call reports.
+            let _ = unsafe { result::module::unload(module.handle) };
+        }
+    }
+
+    fn run(&mut self, module: ModuleId, run: &Run) -> Outcome<f64> {
+        let mut bound = self.bound(module, run)?;
+        timer::between_events(&self.stream, || bound.enqueue(&self.stream))
+    }
+
+    fn begin(
+        &mut self,
+        module: ModuleId,
+        runs: Vec<Run>,
+        protocol: Protocol,
+        estimate_ns: f64,
+        set_bytes: u64,
+    ) -> Outcome<Box<dyn Timer>> {
+        let bound = runs.iter().map(|r| self.bound(module, r)).collect::<Outcome<Vec<Bound>>>()?;
+        let cooler = self.cooler()?;
+        let stream = self.stream.clone();
+        Ok(match protocol {
+            Protocol::Rotate => {
+                let plan = timer::Rotation::new(bound.len(), estimate_ns, set_bytes, self.facts.l2_bytes);
+                Box::new(timer::GraphTimer::new(stream, cooler, bound, plan)?)
+            }
+            Protocol::ColdRead => Box::new(timer::ColdTimer::new(stream, cooler, bound)),
+        })
+    }
+
+    fn is_lost(&self) -> bool {
+        self.health().is_lost()
+    }
+
+    fn policy(&self, protocol: Protocol) -> &'static str {
+        match protocol {
+            Protocol::Rotate => "graph-rotate-v1",
+            Protocol::ColdRead => "events-cold-read-v1",
+        }
+    }
+}
