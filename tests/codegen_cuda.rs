@@ -54,21 +54,16 @@ fn copies_text() {
 }
 
 #[test]
-fn every_operator_and_function_text() {
-    let mut whole = map_kernel(
-        "add",
-        &[DType::F16, DType::F16],
-        DType::F16,
-        256,
-        ldt("p0", v("i"), DType::F16) + ldt("p1", v("i"), DType::F16),
-    );
-    whole.launches.clear();
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::E4M3, DType::I8, DType::I32, DType::U32, DType::I64] {
-        whole.launches.extend(operators(dtype).launches);
+fn every_operator_function_and_cast_text() {
+    let mut whole = operators(DType::F16, false);
+    for dtype in [DType::F32, DType::F64, DType::E4M3, DType::I8, DType::I32, DType::U32, DType::I64] {
+        whole.launches.extend(operators(dtype, false).launches);
     }
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::I32] {
-        whole.launches.extend(functions(dtype).launches);
+        whole.launches.extend(functions(dtype, false).launches);
     }
-    whole.launches.extend(casts().launches);
+    for dtype in value_types() {
+        whole.launches.extend(casts(dtype, false).launches);
+    }
     check("operators.cu", &whole);
 }

@@ -4,7 +4,7 @@
 //! expanded, so that the compiler keeps them in registers. Vector copies go through the built-in
 //! vector types, which need no header.
 
-use super::expr::{ExprWriter, PlainElements};
+use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
 use super::prelude::Prelude;
 use super::text::{Lines, header, ident, one_line};
@@ -13,6 +13,7 @@ use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
 use crate::ir::{DType, Expr, Name};
+use std::collections::BTreeSet;
 
 /// Static shared memory that every GPU allows, in bytes.
 const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
@@ -44,8 +45,9 @@ pub fn dynamic_shared_bytes(kernel: &Kernel) -> u64 {
 
 fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
     let k = &launch.kernel;
+    let elements = PackedArrays::of(k);
     let mut w =
-        CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &PlainElements) };
+        CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &elements) };
     w.assume_extents(program);
     w.signature(launch);
     w.narrow_scalars();
@@ -54,6 +56,40 @@ fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
     w.body(&k.body);
     w.lines.close();
     w.lines.finish()
+}
+
+/// Register arrays of bfloat16 that only vector copies write: their elements are widened from
+/// the 32-bit words that hold two of them, which saves the instruction that takes a word apart.
+struct PackedArrays(BTreeSet<Name>);
+
+impl PackedArrays {
+    fn of(kernel: &Kernel) -> PackedArrays {
+        let packs =
+            |a: &&Array| a.scope == ArrayScope::Register && a.dtype == DType::BF16 && a.len % 2 == 0 && a.align >= 4;
+        let mut names: BTreeSet<Name> = kernel.arrays.iter().filter(packs).map(|a| a.name.clone()).collect();
+        for s in &kernel.body {
+            s.visit(&mut |s| {
+                if let KStmt::Store { array, .. } = s {
+                    names.remove(array);
+                }
+            });
+        }
+        PackedArrays(names)
+    }
+}
+
+impl Elements for PackedArrays {
+    fn element(&self, _: &Name, _: &Expr, _: &Text) -> Option<String> {
+        None
+    }
+
+    fn widened(&self, array: &Name, index: &Text, dtype: DType, prelude: &mut Prelude) -> Option<String> {
+        if dtype != DType::BF16 || !self.0.contains(array) {
+            return None;
+        }
+        let f = prelude.widen_packed_bf16();
+        Some(format!("{f}({}, {})", ident(array), index.text))
+    }
 }
 
 struct CudaWriter<'a> {
@@ -336,7 +372,7 @@ fn param(p: &KernelParam) -> String {
 
 /// The thread indices that statements use, in a fixed order.
 pub(super) fn thread_indices(stmts: &[KStmt]) -> Vec<Name> {
-    let mut found = std::collections::BTreeSet::new();
+    let mut found = BTreeSet::new();
     for s in stmts {
         s.map_exprs(&mut |e| {
             e.visit(&mut |x| found.extend(x.as_var().filter(|n| is_thread_index(n)).cloned()));

@@ -52,15 +52,10 @@ impl Text {
 pub(super) trait Elements {
     /// The lvalue of element `index` of `array`, if this array is special.
     fn element(&self, array: &Name, index: &Expr, index_text: &Text) -> Option<String>;
-}
 
-/// Arrays as C has them.
-pub(super) struct PlainElements;
-
-impl Elements for PlainElements {
-    fn element(&self, _: &Name, _: &Expr, _: &Text) -> Option<String> {
-        None
-    }
+    /// The element of an array of narrow floats as float32, if there is a shorter way to it than
+    /// by widening the stored element.
+    fn widened(&self, array: &Name, index_text: &Text, dtype: DType, prelude: &mut Prelude) -> Option<String>;
 }
 
 /// Writes expressions; collects helpers and the lets that must come before the statement.
@@ -137,10 +132,7 @@ impl<'a> ExprWriter<'a> {
             ExprKind::Int { value, dtype } => (self.int(*value, *dtype), true),
             ExprKind::Float { bits, dtype } => self.float(f64::from_bits(*bits), *dtype),
             ExprKind::Var { name, .. } => (self.var(name), true),
-            ExprKind::Load { buffer, indices, dtype } => {
-                let element = self.element(buffer, &indices[0]);
-                (self.widened(element, *dtype), true)
-            }
+            ExprKind::Load { buffer, indices, dtype } => (self.load(buffer, &indices[0], *dtype), true),
             ExprKind::Unary { op, arg } => self.unary(*op, arg),
             ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
@@ -174,6 +166,17 @@ impl<'a> ExprWriter<'a> {
             Some(value) => self.value(&value),
             None => Text::primary(ident(name)),
         }
+    }
+
+    fn load(&mut self, array: &Name, index: &Expr, dtype: DType) -> Text {
+        if is_narrow(dtype) {
+            let text = self.value(index);
+            if let Some(value) = self.elements.widened(array, &text, dtype, self.prelude) {
+                return Text::primary(value);
+            }
+        }
+        let element = self.element(array, index);
+        self.widened(element, dtype)
     }
 
     /// A stored element as a value.

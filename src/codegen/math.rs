@@ -53,6 +53,15 @@ impl ExprWriter<'_> {
         }
     }
 
+    /// The call written with argument texts of its own (for lanes of vectors), in the type of the
+    /// values, and whether rounding the result to a narrow type would change nothing.
+    pub(super) fn call_named(&mut self, op: Intrin, args: &[Expr], names: &[&str], dtype: DType) -> (String, bool) {
+        let (text, exact) = self.call(op, args, dtype);
+        // `ident` has written the names with underscores.
+        let text = names.iter().fold(text.text, |t, n| t.replace(&super::text::ident(n), n));
+        (text, exact)
+    }
+
     /// The library function of that base name for `float` or `double`.
     pub(super) fn function_name(&self, base: &str, t: &str) -> String {
         let suffix = if t == "float" { "f" } else { "" };

@@ -4,14 +4,19 @@
 //! Values of 16- and 8-bit floats are computed in float32 and rounded once per operation, which is
 //! the correctly rounded result. Names are the canonical ones.
 
+mod c;
 mod cuda;
 mod expr;
 mod facts;
+mod lanes;
 mod math;
 mod number;
 mod prelude;
 mod text;
+mod vector;
+mod vector_float;
 
+pub use c::c;
 pub use cuda::{cuda, dynamic_shared_bytes};
 
 use crate::ir::DType;

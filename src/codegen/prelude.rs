@@ -87,12 +87,20 @@ impl Prelude {
         }
     }
 
+    /// Name of the CUDA function that widens element `i` of a register array of bfloat16 by way of
+    /// the 32-bit word around it; `i` is a constant after unrolling.
+    pub fn widen_packed_bf16(&mut self) -> String {
+        let body = "unsigned w = reinterpret_cast<const unsigned*>(a)[i / 2]; \
+                    return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16);";
+        self.function("dl_f32_from_bf16_at", "float", "const unsigned short* a, int i", body)
+    }
+
     /// The bits of an e4m3 number in the places of a half are the number times 2^-8.
     fn widen_e4m3(&mut self) -> String {
         let (half, from) = (self.widen(DType::F16), self.from_bits());
         let body = format!(
             "return (x & 0x7f) == 0x7f ? {from}(0x7fc00000u) : \
-             {half}((unsigned short)((x & 0x80) << 8 | (x & 0x7f) << 7)) * 256.0f;"
+             {half}((unsigned short)(((x & 0x80) << 8) | ((x & 0x7f) << 7))) * 256.0f;"
         );
         self.function("dl_f32_from_e4m3", "float", "unsigned char x", &body)
     }
@@ -180,7 +188,7 @@ impl Prelude {
              if (a > 0x7f800000u) r = 0x7fu; \
              else if (m < {min}) r = {bits}(m * {scale} + 8388608.0f) & 0xffu; \
              else {{ r = ((a + 0x{half:x}u + (a >> {shift} & 1u)) >> {shift}) - {bias}u; if (r > 0x{max:x}u) r = 0x{overflow:x}u; }} \
-             return (unsigned char)(u >> 24 & 0x80u | r);"
+             return (unsigned char)((u >> 24 & 0x80u) | r);"
         );
         self.function(&format!("dl_{name}_from_f32"), "unsigned char", "float x", &body)
     }

@@ -331,50 +331,72 @@ pub fn name(text: &str) -> Name {
     text.into()
 }
 
-/// Every binary operator that `dtype` has, one store each.
-pub fn operators(dtype: DType) -> Program {
-    let (a, b) = (ldt("p0", v("i"), dtype), ldt("p1", v("i"), dtype));
-    let arithmetic =
-        [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::FloorDiv, BinOp::FloorMod, BinOp::TruncDiv, BinOp::TruncMod];
-    let order = [BinOp::Min, BinOp::Max];
-    let bits = [BinOp::BitAnd, BinOp::BitOr, BinOp::BitXor];
-    let compare = [BinOp::Eq, BinOp::Ne, BinOp::Lt, BinOp::Le, BinOp::Gt, BinOp::Ge];
-    let mut body = vec![let_("i", v("blockIdx.x") * c(32) + v("threadIdx.x"))];
-    let mut row = 0;
-    let mut put = |value: Expr| {
-        body.push(store("p2", v("i") + c(256 * row), value));
-        row += 1;
-    };
-    for o in arithmetic.into_iter().chain(order) {
-        put(op(o, a.clone(), b.clone()));
+/// Statements over 256 elements `i` in 8 blocks: by 32 threads, or (`cpu`) by a vector loop.
+fn over_256(name: &str, params: Vec<KernelParam>, cpu: bool, body: Vec<KStmt>) -> Program {
+    if cpu {
+        let i = v("blockIdx.x") * c(32) + v("i1");
+        let body = body.iter().map(|s| s.map_exprs(&mut |e| e.subst(&|n| (n.as_str() == "i").then(|| i.clone()))));
+        let body = vec![vector("i1", 32, body.collect())];
+        return program(name, kernel(name, params, vec![], body), 8, 1, None);
     }
-    if dtype.is_float() {
-        put(op(BinOp::Div, a.clone(), b.clone()));
-    } else {
-        for o in bits {
-            put(op(o, a.clone(), b.clone()));
-        }
-        put(op(BinOp::Shl, a.clone(), Expr::int(3, dtype)));
-        put(op(BinOp::Shr, a.clone(), Expr::int(2, dtype)));
-        put(op(BinOp::FloorDiv, a.clone(), Expr::int(4, dtype)));
-        put(op(BinOp::FloorMod, a.clone(), Expr::int(4, dtype)));
-        put(Expr::unary(UnOp::BitNot, a.clone()));
-    }
-    put(Expr::unary(UnOp::Neg, Expr::unary(UnOp::Neg, a.clone())));
-    for o in compare {
-        let cond = op(o, a.clone(), b.clone());
-        let both = op(BinOp::And, cond.clone(), op(BinOp::Or, cond.clone(), Expr::unary(UnOp::Not, cond)));
-        put(Expr::new(ExprKind::Select { cond: both, then: a.clone(), otherwise: b.clone() }));
-    }
-    let params = vec![input("p0", dtype, 256), input("p1", dtype, 256), output("p2", dtype, 256 * 32)];
-    let name = format!("operators_{dtype}");
-    program(&name, kernel(&name, params, vec![], body), 8, 32, None)
+    let mut all = vec![let_("i", v("blockIdx.x") * c(32) + v("threadIdx.x"))];
+    all.extend(body);
+    program(name, kernel(name, params, vec![], all), 8, 32, None)
 }
 
+/// Every operator that `dtype` has, one store each.
+pub fn operators(dtype: DType, cpu: bool) -> Program {
+    let (a, b) = (ldt("p0", v("i"), dtype), ldt("p1", v("i"), dtype));
+    let mut values = Vec::new();
+    for o in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Min, BinOp::Max] {
+        values.push(op(o, a.clone(), b.clone()));
+    }
+    for o in [BinOp::FloorDiv, BinOp::FloorMod, BinOp::TruncDiv, BinOp::TruncMod] {
+        values.push(op(o, a.clone(), b.clone()));
+    }
+    if dtype.is_float() {
+        values.push(op(BinOp::Div, a.clone(), b.clone()));
+    } else {
+        for o in [BinOp::BitAnd, BinOp::BitOr, BinOp::BitXor] {
+            values.push(op(o, a.clone(), b.clone()));
+        }
+        values.push(op(BinOp::Shl, a.clone(), Expr::int(3, dtype)));
+        values.push(op(BinOp::Shr, a.clone(), Expr::int(2, dtype)));
+        values.push(op(BinOp::FloorDiv, a.clone(), Expr::int(4, dtype)));
+        values.push(op(BinOp::FloorMod, a.clone(), Expr::int(4, dtype)));
+        values.push(Expr::unary(UnOp::BitNot, a.clone()));
+    }
+    values.push(Expr::unary(UnOp::Neg, Expr::unary(UnOp::Neg, a.clone())));
+    for o in [BinOp::Eq, BinOp::Ne, BinOp::Lt, BinOp::Le, BinOp::Gt, BinOp::Ge] {
+        let cond = op(o, a.clone(), b.clone());
+        let both = op(BinOp::And, cond.clone(), op(BinOp::Or, cond.clone(), Expr::unary(UnOp::Not, cond)));
+        values.push(Expr::new(ExprKind::Select { cond: both, then: a.clone(), otherwise: b.clone() }));
+    }
+    let guard = lt(v("i"), c(200));
+    values.push(Expr::new(ExprKind::IfThenElse {
+        cond: guard,
+        then: a.clone(),
+        otherwise: Expr::constant(7.0, dtype),
+    }));
+    let late = Expr::new(ExprKind::Let {
+        var: "x9".into(),
+        value: a + b,
+        body: Expr::var("x9", dtype) * Expr::var("x9", dtype),
+    });
+    values.push(late);
+    let store = |(row, value)| store("p2", v("i") + c(256 * row as i64), value);
+    let body = values.into_iter().enumerate().map(store).collect();
+    let params = vec![input("p0", dtype, 256), input("p1", dtype, 256), output("p2", dtype, 256 * OPERATOR_ROWS)];
+    over_256(&format!("operators_{dtype}"), params, cpu, body)
+}
+
+/// Rows that [`operators`] leaves room for.
+pub const OPERATOR_ROWS: i64 = 32;
+
 /// Every mathematical function, one store each.
-pub fn functions(dtype: DType) -> Program {
+pub fn functions(dtype: DType, cpu: bool) -> Program {
     let x = ldt("p0", v("i"), dtype);
-    let mut body = vec![let_("i", v("blockIdx.x") * c(32) + v("threadIdx.x"))];
+    let mut body = vec![];
     for (row, (f, _, arity)) in Intrin::ALL.into_iter().enumerate() {
         let is_test = matches!(f, Intrin::IsNan | Intrin::IsInf);
         if matches!(f, Intrin::PopCount | Intrin::Clz) && dtype.is_float() {
@@ -384,21 +406,159 @@ pub fn functions(dtype: DType) -> Program {
         body.push(store("p1", v("i") + c(256 * row as i64), Expr::cast(dtype, call)));
     }
     let params = vec![input("p0", dtype, 256), output("p1", dtype, 256 * 36)];
-    let name = format!("functions_{dtype}");
-    program(&name, kernel(&name, params, vec![], body), 8, 32, None)
+    over_256(&format!("functions_{dtype}"), params, cpu, body)
 }
 
-/// A cast from every type to every type, by way of one array per type.
-pub fn casts() -> Program {
-    let types: Vec<DType> = DType::ALL.into_iter().map(|(d, _)| d).filter(|d| *d != DType::Handle).collect();
-    let mut body = vec![let_("i", v("blockIdx.x") * c(32) + v("threadIdx.x"))];
-    let mut params = Vec::new();
-    for (k, to) in types.iter().enumerate() {
-        params.push(output(&format!("p{k}"), *to, 256 * 16));
-        for (j, from) in types.iter().enumerate() {
-            let value = Expr::cast(*to, ldt(&format!("p{j}"), v("i"), *from));
-            body.push(store(&format!("p{k}"), v("i") + c(256 * (j as i64 + 1)), value));
-        }
+/// Every type that has values.
+pub fn value_types() -> Vec<DType> {
+    DType::ALL.into_iter().map(|(d, _)| d).filter(|d| *d != DType::Handle).collect()
+}
+
+/// A cast from `from` to every type: `p0` to `p1`, `p2`, ...
+pub fn casts(from: DType, cpu: bool) -> Program {
+    let mut params = vec![input("p0", from, 256)];
+    let mut body = vec![];
+    for (k, to) in value_types().into_iter().enumerate() {
+        let name = format!("p{}", k + 1);
+        params.push(output(&name, to, 256));
+        body.push(store(&name, v("i"), Expr::cast(to, ldt("p0", v("i"), from))));
     }
-    program("casts", kernel("casts", params, vec![], body), 8, 32, None)
+    over_256(&format!("casts_{from}"), params, cpu, body)
+}
+
+/// Row sum for one core: `vectors` accumulators of 16 lanes, added up by lane at the end.
+pub fn cpu_row_sum(rows: i64, cols: i64, vectors: i64) -> Program {
+    let step = vectors * 16;
+    let acc = |i: &str, l: &str| v(i) * c(16) + v(l);
+    let from = v("blockIdx.x") * c(cols) + v("i0") * c(step) + v("i1") * c(16) + v("i2");
+    let body = vec![
+        unrolled("i3", vectors, vec![vector("i4", 16, vec![store("acc", acc("i3", "i4"), f(0.0))])]),
+        serial(
+            "i0",
+            cols / step,
+            vec![unrolled(
+                "i1",
+                vectors,
+                vec![vector(
+                    "i2",
+                    16,
+                    vec![store("acc", acc("i1", "i2"), ld("acc", acc("i1", "i2")) + ld("p0", from))],
+                )],
+            )],
+        ),
+        unrolled(
+            "i5",
+            vectors - 1,
+            vec![vector(
+                "i6",
+                16,
+                vec![store("acc", v("i6"), ld("acc", v("i6")) + ld("acc", (v("i5") + c(1)) * c(16) + v("i6")))],
+            )],
+        ),
+        var("sum", DType::F32, Some(f(0.0))),
+        unrolled("i7", 16, vec![assign("sum", fv("sum") + ld("acc", v("i7")))]),
+        store("p1", v("blockIdx.x"), fv("sum")),
+    ];
+    let arrays = vec![registers("acc", DType::F32, step as u32, 64)];
+    let params = vec![input("p0", DType::F32, rows * cols), output("p1", DType::F32, rows)];
+    program("cpu_row_sum", kernel("cpu_row_sum", params, arrays, body), rows, 1, None)
+}
+
+/// GEMV of 16-bit weights `[n, k]` for one core: `rows` rows at a time, 16 lanes along k.
+pub fn cpu_gemv(dtype: DType, n: i64, k: i64, rows: i64) -> Program {
+    let wide = |name: &str, index: Expr| Expr::cast(DType::F32, ldt(name, index, dtype));
+    let at = |r: &str, l: &str| v(r) * c(16) + v(l);
+    let weight = (v("blockIdx.x") * c(rows) + v("i1")) * c(k) + v("i0") * c(16) + v("i3");
+    let product = wide("p0", weight) * ld("x", v("i3"));
+    let body = vec![
+        unrolled("i4", rows, vec![vector("i5", 16, vec![store("acc", at("i4", "i5"), f(0.0))])]),
+        serial(
+            "i0",
+            k / 16,
+            vec![
+                vector("i2", 16, vec![store("x", v("i2"), wide("p1", v("i0") * c(16) + v("i2")))]),
+                unrolled(
+                    "i1",
+                    rows,
+                    vec![vector("i3", 16, vec![store("acc", at("i1", "i3"), ld("acc", at("i1", "i3")) + product)])],
+                ),
+            ],
+        ),
+        unrolled(
+            "i6",
+            rows,
+            vec![
+                var("sum", DType::F32, Some(f(0.0))),
+                unrolled("i7", 16, vec![assign("sum", fv("sum") + ld("acc", at("i6", "i7")))]),
+                store("p2", v("blockIdx.x") * c(rows) + v("i6"), Expr::cast(dtype, fv("sum"))),
+            ],
+        ),
+    ];
+    let arrays = vec![registers("acc", DType::F32, 16 * rows as u32, 64), registers("x", DType::F32, 16, 64)];
+    let params = vec![input("p0", dtype, n * k), input("p1", dtype, k), output("p2", dtype, n)];
+    let name = format!("cpu_gemv_{dtype}");
+    program(&name, kernel(&name, params, arrays, body), n / rows, 1, None)
+}
+
+/// `silu(a) * b` for one core, 32 lanes a step, with a scalar tail.
+pub fn cpu_silu_mul(dtype: DType, n: i64) -> Program {
+    let sigmoid = |x: Expr| Expr::call(Intrin::Sigmoid, vec![x], DType::F32);
+    let value = |index: Expr| {
+        let a = Expr::cast(DType::F32, ldt("p0", index.clone(), dtype));
+        let b = Expr::cast(DType::F32, ldt("p1", index, dtype));
+        Expr::cast(dtype, a.clone() * sigmoid(a) * b)
+    };
+    let index = v("blockIdx.x") * c(1024) + v("i0") * c(32) + v("i1");
+    let tail = v("blockIdx.x") * c(1024) + v("i0") * c(32) + v("i2");
+    let body = vec![serial(
+        "i0",
+        32,
+        vec![KStmt::If {
+            cond: op(BinOp::Le, v("blockIdx.x") * c(1024) + v("i0") * c(32) + c(32), c(n)),
+            then: vec![vector("i1", 32, vec![store("p2", index.clone(), value(index))])],
+            otherwise: vec![serial(
+                "i2",
+                32,
+                vec![if_(lt(tail.clone(), c(n)), vec![store("p2", tail.clone(), value(tail))])],
+            )],
+        }],
+    )];
+    let params = vec![input("p0", dtype, n), input("p1", dtype, n), output("p2", dtype, n)];
+    let name = format!("cpu_silu_mul_{dtype}");
+    program(&name, kernel(&name, params, vec![], body), (n + 1023) / 1024, 1, None)
+}
+
+/// A matmul tile for one core: 6 rows by 32 columns of accumulators, `[m, k] x [k, n]`.
+pub fn cpu_matmul(m: i64, n: i64, k: i64) -> Program {
+    let (rows, row, col) =
+        (c(6), op(BinOp::FloorDiv, v("blockIdx.x"), c(n / 32)), op(BinOp::FloorMod, v("blockIdx.x"), c(n / 32)));
+    let acc = |r: &str, l: &str| v(r) * c(32) + v(l);
+    let a = ld("p0", (v("row") + v("i1")) * c(k) + v("i0"));
+    let b = ld("p1", v("i0") * c(n) + v("col") + v("i2"));
+    let body = vec![
+        let_("row", row * rows),
+        let_("col", col * c(32)),
+        unrolled("i3", 6, vec![vector("i4", 32, vec![store("acc", acc("i3", "i4"), f(0.0))])]),
+        serial(
+            "i0",
+            k,
+            vec![unrolled(
+                "i1",
+                6,
+                vec![vector("i2", 32, vec![store("acc", acc("i1", "i2"), ld("acc", acc("i1", "i2")) + a * b)])],
+            )],
+        ),
+        unrolled(
+            "i5",
+            6,
+            vec![vector(
+                "i6",
+                32,
+                vec![store("p2", (v("row") + v("i5")) * c(n) + v("col") + v("i6"), ld("acc", acc("i5", "i6")))],
+            )],
+        ),
+    ];
+    let arrays = vec![registers("acc", DType::F32, 192, 64)];
+    let params = vec![input("p0", DType::F32, m * k), input("p1", DType::F32, k * n), output("p2", DType::F32, m * n)];
+    program("cpu_matmul", kernel("cpu_matmul", params, arrays, body), m / 6 * (n / 32), 1, None)
 }
