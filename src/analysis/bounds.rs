@@ -50,9 +50,9 @@ fn unary(op: UnOp, arg: &Expr, r: &Ranges) -> Interval {
         return Interval::ALL;
     }
     match op {
-        UnOp::Neg => interval(arg, r).neg().wrapped(dtype),
+        UnOp::Neg => (-interval(arg, r)).wrapped(dtype),
         UnOp::Not => Interval::BOOL,
-        UnOp::BitNot if dtype.is_signed() => interval(arg, r).neg().sub(Interval::point(1)),
+        UnOp::BitNot if dtype.is_signed() => -interval(arg, r) - Interval::point(1),
         UnOp::BitNot => Interval::of_dtype(dtype),
     }
 }
@@ -67,9 +67,9 @@ fn binary(op: BinOp, a: &Expr, b: &Expr, r: &Ranges) -> Interval {
     }
     let (x, y) = (interval(a, r), interval(b, r));
     let exact = match op {
-        BinOp::Add => x.add(y),
-        BinOp::Sub => x.sub(y),
-        BinOp::Mul => x.mul(y),
+        BinOp::Add => x + y,
+        BinOp::Sub => x - y,
+        BinOp::Mul => x * y,
         BinOp::FloorDiv => x.floor_div(y),
         BinOp::FloorMod => x.floor_mod(y),
         BinOp::TruncDiv | BinOp::Div if x.lo >= 0 => x.floor_div(y),
@@ -78,7 +78,7 @@ fn binary(op: BinOp, a: &Expr, b: &Expr, r: &Ranges) -> Interval {
         BinOp::Max => x.max(y),
         BinOp::BitAnd if x.lo >= 0 || y.lo >= 0 => bit_and(x, y),
         BinOp::BitOr | BinOp::BitXor if x.lo >= 0 && y.lo >= 0 => Interval::new(0, ones(x.hi | y.hi)),
-        BinOp::Shl => shift(y, |f| x.mul(f)),
+        BinOp::Shl => shift(y, |f| x * f),
         BinOp::Shr => shift(y, |f| x.floor_div(f)),
         BinOp::TruncDiv
         | BinOp::Div

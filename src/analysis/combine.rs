@@ -41,7 +41,7 @@ fn step(sum: &Poly, dtype: DType, ranges: &Ranges) -> Option<Poly> {
             let term = Term { sum, mono, others, atom, k: *k, dtype, ranges };
             match op {
                 BinOp::FloorMod => term.join_digit().or_else(|| term.join_quotient(a, b)),
-                BinOp::FloorDiv => term.into_remainder(a, b),
+                BinOp::FloorDiv => term.join_remainder(a, b),
                 _ => None,
             }
         })
@@ -100,7 +100,7 @@ impl Term<'_> {
     }
 
     /// `k*x - k*d*(x//d)` is `k*(x%d)`.
-    fn into_remainder(&self, x: &Expr, d: &Expr) -> Option<Poly> {
+    fn join_remainder(&self, x: &Expr, d: &Expr) -> Option<Poly> {
         let (x, divisor) = (Poly::of(x)?, Poly::of(d)?);
         let (factor, c) = divisor.terms.iter().next().filter(|_| divisor.terms.len() == 1)?;
         let others = without(&self.others, factor)?;

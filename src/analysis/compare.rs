@@ -30,7 +30,7 @@ fn prove_nonnegative(p: &Poly, r: &Ranges, depth: usize) -> bool {
         let Some(coeff) = linear_coeff(p, atom) else { return false };
         let sign = coeff.interval(r);
         let limits = match (sign.lo >= 0, sign.hi <= 0) {
-            (true, _) => lower_limits(&atom.0, r),
+            (true, _) => lower_limits(&atom.0),
             (_, true) => upper_limits(&atom.0, r),
             _ => return false,
         };
@@ -70,7 +70,7 @@ fn upper_limits(e: &Expr, r: &Ranges) -> Vec<Poly> {
 }
 
 /// Sums that an atom is never below, other than its constant bound.
-fn lower_limits(e: &Expr, _r: &Ranges) -> Vec<Poly> {
+fn lower_limits(e: &Expr) -> Vec<Poly> {
     match e.kind() {
         ExprKind::Binary { op: BinOp::Max, a, b } => [Poly::of(a), Poly::of(b)].into_iter().flatten().collect(),
         _ => vec![],
@@ -187,7 +187,7 @@ fn assume_at_most(d: &Poly, limit: i64, r: &mut Ranges) {
         let Some(name) = e.as_var() else { continue };
         let Some(others) = d.sub(&Poly::term(mono.clone(), *c)) else { continue };
         // c * var <= room
-        let room = Interval::point(limit).sub(others.interval(r)).hi;
+        let room = (Interval::point(limit) - others.interval(r)).hi;
         if room == i64::MAX {
             continue;
         }

@@ -1,6 +1,7 @@
 //! Integer intervals with infinite ends.
 
 use crate::ir::DType;
+use std::ops::{Add, Mul, Neg, Sub};
 
 const NEG: i64 = i64::MIN;
 const POS: i64 = i64::MAX;
@@ -93,40 +94,6 @@ impl Interval {
         Interval::new(self.lo.min(other.lo), self.hi.max(other.hi))
     }
 
-    /// Sums.
-    pub fn add(self, other: Interval) -> Interval {
-        let end = |a: i64, b: i64, inf: i64| if a == inf || b == inf { inf } else { clamp(a as i128 + b as i128) };
-        Interval::new(end(self.lo, other.lo, NEG), end(self.hi, other.hi, POS))
-    }
-
-    /// Negated values.
-    pub fn neg(self) -> Interval {
-        let flip = |v: i64| clamp(-(v as i128));
-        let (lo, hi) = (flip(self.hi), flip(self.lo));
-        Interval::new(if self.hi == POS { NEG } else { lo }, if self.lo == NEG { POS } else { hi })
-    }
-
-    /// Differences.
-    pub fn sub(self, other: Interval) -> Interval {
-        self.add(other.neg())
-    }
-
-    /// Products.
-    pub fn mul(self, other: Interval) -> Interval {
-        let p = [
-            mul_end(self.lo, other.lo),
-            mul_end(self.lo, other.hi),
-            mul_end(self.hi, other.lo),
-            mul_end(self.hi, other.hi),
-        ];
-        let (mut lo, mut hi) = (p[0], p[0]);
-        for v in p {
-            lo = lo.min(v);
-            hi = hi.max(v);
-        }
-        Interval::new(lo, hi)
-    }
-
     /// Floor quotients by values that are all at least 1; anything else gives every integer.
     pub fn floor_div(self, by: Interval) -> Interval {
         if by.lo < 1 {
@@ -180,5 +147,38 @@ impl Interval {
             _ if self.within(Interval::of_dtype(dtype)) => self,
             _ => Interval::of_dtype(dtype),
         }
+    }
+}
+
+impl Add for Interval {
+    type Output = Interval;
+    fn add(self, other: Interval) -> Interval {
+        let end = |a: i64, b: i64, inf: i64| if a == inf || b == inf { inf } else { clamp(a as i128 + b as i128) };
+        Interval::new(end(self.lo, other.lo, NEG), end(self.hi, other.hi, POS))
+    }
+}
+
+impl Neg for Interval {
+    type Output = Interval;
+    fn neg(self) -> Interval {
+        let flip = |v: i64| clamp(-(v as i128));
+        let (lo, hi) = (flip(self.hi), flip(self.lo));
+        Interval::new(if self.hi == POS { NEG } else { lo }, if self.lo == NEG { POS } else { hi })
+    }
+}
+
+impl Sub for Interval {
+    type Output = Interval;
+    fn sub(self, other: Interval) -> Interval {
+        self + -other
+    }
+}
+
+impl Mul for Interval {
+    type Output = Interval;
+    fn mul(self, other: Interval) -> Interval {
+        let ends = [(self.lo, other.lo), (self.lo, other.hi), (self.hi, other.lo), (self.hi, other.hi)];
+        let p = ends.map(|(a, b)| mul_end(a, b));
+        Interval::new(p.into_iter().fold(p[0], i64::min), p.into_iter().fold(p[0], i64::max))
     }
 }

@@ -148,8 +148,8 @@ impl Poly {
 
     pub fn interval(&self, r: &Ranges) -> Interval {
         self.terms.iter().fold(Interval::point(0), |sum, (mono, c)| {
-            let product = mono.iter().fold(Interval::point(*c), |p, a| p.mul(interval(&a.0, r)));
-            sum.add(product)
+            let product = mono.iter().fold(Interval::point(*c), |p, a| p * interval(&a.0, r));
+            sum + product
         })
     }
 

@@ -52,7 +52,7 @@ impl Ranges {
     /// States `min <= var < min + extent`, replacing what was known. The extent may be symbolic.
     pub fn set_span(&mut self, var: Name, min: &Expr, extent: &Expr) {
         let (from, size) = (interval(min, self), interval(extent, self));
-        let hi = from.add(size).hi;
+        let hi = (from + size).hi;
         // An empty range is never run, so any claim about it holds; keep lo <= hi all the same.
         let hi = if hi == i64::MAX { hi } else { (hi - 1).max(from.lo) };
         let below = (extent.as_int().is_none()).then(|| super::simplify(&(min.clone() + extent.clone()), self));
