@@ -1,1 +1,31 @@
-//! Reference semantics of functions.
+//! Reference semantics of functions: an interpreter with exact rounding or in `float64`.
+//!
+//! A function is compiled to bytecode on two register files (`i64` and `f64`) and run. Integers
+//! wrap to their types; `int32` and `int64` index arithmetic is taken not to overflow.
+
+mod compile;
+mod layout;
+mod math;
+mod op;
+mod round;
+mod run;
+mod stmt;
+mod tensor;
+mod vm;
+
+pub use layout::{Scalar, Scalars};
+pub use math::erf;
+pub use op::InterpError;
+pub use round::{float_bits, float_value, round_to};
+pub use run::run;
+pub use tensor::Tensor;
+
+/// How floats are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Every operation is rounded to its dtype, as the function says.
+    Exact,
+    /// Everything in `float64` without rounding in between: the reference. Constants, and integers
+    /// converted to floats, are rounded as the function says; inputs are what they are.
+    F64,
+}

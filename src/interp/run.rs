@@ -1,0 +1,105 @@
+//! Runs whole functions.
+
+use super::compile::Compiler;
+use super::layout::{Layout, Scalars};
+use super::op::{InterpError, Op};
+use super::vm::{NoSource, Slot, Vm};
+use super::{Mode, Tensor};
+use crate::ir::{Name, PrimFunc, Stmt};
+use std::collections::BTreeSet;
+
+/// What integers of intermediates hold before they are written; floats hold NaN.
+const UNWRITTEN: i64 = 0x5a5a_5a5a;
+
+/// Runs a function, scheduled or not: loops run serially whatever they are bound to, inits run at
+/// the first step of their reduction, guards are honoured.
+///
+/// `args` holds one tensor per buffer parameter, in order; those that the function writes are
+/// changed. In [`Mode::F64`] a float tensor may be `float64` whatever the parameter's dtype: then
+/// inputs are taken unrounded and results are given unrounded.
+///
+/// # Errors
+/// When arguments do not fit, an index leaves its buffer, an integer is divided by zero, or the
+/// function holds something that is not interpreted. Arguments are then unchanged.
+pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
+    check_dtypes(f, args, mode)?;
+    let layout = Layout::of(f, args, scalars)?;
+    let mut compiler = Compiler::new(f, &layout, mode)?;
+    compiler.stmts(&f.body)?;
+    compiler.emit(Op::Halt);
+    let code = compiler.code;
+    let written = written_buffers(f);
+    let mut vm = Vm::new(f, slots(f, args, &layout, &written));
+    vm.load_constants(&code);
+    vm.run(&code, 0, &mut NoSource)?;
+    let slots = vm.slots;
+    let changed = slots.into_iter().zip(&f.buffers).filter(|(_, b)| f.is_param(&b.name) && written.contains(&b.name));
+    let results: Vec<(Name, Values)> = changed.filter_map(|(s, b)| Some((b.name.clone(), Values::of(s)?))).collect();
+    for (b, arg) in f.buffer_params().zip(args.iter_mut()) {
+        if let Some((_, values)) = results.iter().find(|(n, _)| *n == b.name) {
+            values.store(arg);
+        }
+    }
+    Ok(())
+}
+
+enum Values {
+    Floats(Vec<f64>),
+    Ints(Vec<i64>),
+}
+
+impl Values {
+    fn of(slot: Slot) -> Option<Values> {
+        match slot {
+            Slot::Floats(v) => Some(Values::Floats(v)),
+            Slot::Ints(v) => Some(Values::Ints(v)),
+            Slot::Bytes(..) => None,
+        }
+    }
+
+    fn store(&self, to: &mut Tensor) {
+        match self {
+            Values::Floats(v) => v.iter().enumerate().for_each(|(i, x)| to.set_f64(i, *x)),
+            Values::Ints(v) => v.iter().enumerate().for_each(|(i, x)| to.set_i64(i, *x)),
+        }
+    }
+}
+
+/// Tensors have the dtypes of their parameters, or `float64` for floats in `F64` mode.
+pub(super) fn check_dtypes(f: &PrimFunc, args: &[Tensor], mode: Mode) -> Result<(), InterpError> {
+    for (b, arg) in f.buffer_params().zip(args) {
+        let wide = mode == Mode::F64 && b.dtype.is_float() && arg.dtype == crate::ir::DType::F64;
+        if arg.dtype != b.dtype && !wide {
+            let name = f.display_name(&b.name);
+            return Err(InterpError::Arguments(format!("tensor `{name}` is {}, expected {}", arg.dtype, b.dtype)));
+        }
+    }
+    Ok(())
+}
+
+/// Every buffer that some statement stores to.
+pub(super) fn written_buffers(f: &PrimFunc) -> BTreeSet<Name> {
+    let mut written = BTreeSet::new();
+    f.visit(&mut |s| {
+        if let Stmt::Store { buffer, .. } = s {
+            written.insert(buffer.clone());
+        }
+    });
+    written
+}
+
+fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeSet<Name>) -> Vec<Slot<'a>> {
+    let params: Vec<&Name> = f.buffer_params().map(|b| &b.name).collect();
+    let slot = |(b, shape): (&crate::ir::Buffer, &Vec<i64>)| {
+        let arg = params.iter().position(|n| **n == b.name).map(|i| &args[i]);
+        let len = shape.iter().product::<i64>().max(0) as usize;
+        match (arg, written.contains(&b.name), b.dtype.is_float()) {
+            (Some(t), false, _) => Slot::Bytes(t.dtype, &t.data),
+            (Some(t), true, true) => Slot::Floats(t.to_f64()),
+            (Some(t), true, false) => Slot::Ints((0..t.len()).map(|i| t.get_i64(i)).collect()),
+            (None, _, true) => Slot::Floats(vec![f64::NAN; len]),
+            (None, _, false) => Slot::Ints(vec![super::round::wrap_int(UNWRITTEN, b.dtype); len]),
+        }
+    };
+    f.buffers.iter().zip(&layout.shapes).map(slot).collect()
+}

@@ -1,0 +1,245 @@
+//! The interpreter on small functions built by hand.
+
+use daylight::interp::{InterpError, Mode, Scalar, Scalars, Tensor, run};
+use daylight::ir::*;
+use std::collections::BTreeMap;
+
+fn v(name: &str) -> Expr {
+    Expr::var(name, DType::I64)
+}
+
+fn c(value: i64) -> Expr {
+    Expr::i64(value)
+}
+
+fn f32c(value: f64) -> Expr {
+    Expr::float(value, DType::F32)
+}
+
+fn buffer(name: &str, dtype: DType, shape: &[Expr]) -> Buffer {
+    Buffer::new(name.into(), dtype, shape.to_vec(), Scope::Global)
+}
+
+fn func(params: &[&str], buffers: Vec<Buffer>, extents: &[&str], body: Vec<Stmt>) -> PrimFunc {
+    let is_param = |b: &Buffer| params.contains(&b.name.as_str());
+    PrimFunc {
+        name: "test".to_string(),
+        private: true,
+        params: params.iter().map(|p| Param::Buffer((*p).into())).collect(),
+        allocs: buffers.iter().filter(|b| !is_param(b)).map(|b| b.name.clone()).collect(),
+        buffers,
+        extents: extents.iter().map(|n| Extent { name: (*n).into(), dtype: DType::I64 }).collect(),
+        attrs: vec![],
+        body,
+        display: BTreeMap::new(),
+    }
+}
+
+fn iter(var: &str, extent: Expr, kind: IterKind, binding: Expr) -> IterVar {
+    IterVar { var: var.into(), dtype: DType::I64, min: c(0), extent, kind, binding }
+}
+
+fn for_loop(var: &str, extent: Expr, body: Stmt) -> Stmt {
+    Stmt::For(For::serial(var.into(), extent, vec![body]))
+}
+
+fn store(buffer: &str, indices: &[Expr], value: Expr) -> Stmt {
+    Stmt::Store { buffer: buffer.into(), indices: indices.to_vec(), value }
+}
+
+fn load(buffer: &str, indices: &[Expr], dtype: DType) -> Expr {
+    Expr::load(buffer, indices.to_vec(), dtype)
+}
+
+fn block(name: &str, iters: Vec<IterVar>, init: Vec<Stmt>, body: Vec<Stmt>) -> Stmt {
+    Stmt::Block(Block { init, ..Block::new(name.into(), iters, body) })
+}
+
+/// `t0[i] = sum over k of p0[i, k]`, then `p1[i] = t0[i] * factor`.
+fn row_mean(rows: Expr, cols: Expr, dtype: DType, factor: f64) -> PrimFunc {
+    let sr =
+        vec![iter("v0", rows.clone(), IterKind::Spatial, v("i0")), iter("v1", cols.clone(), IterKind::Reduce, v("i1"))];
+    let sum = load("t0", &[v("v0")], dtype) + load("p0", &[v("v0"), v("v1")], dtype);
+    let init = vec![store("t0", &[v("v0")], Expr::float(0.0, dtype))];
+    let reduce = block("b0", sr, init, vec![store("t0", &[v("v0")], sum)]);
+    let s = vec![iter("v2", rows.clone(), IterKind::Spatial, v("i2"))];
+    let scaled = load("t0", &[v("v2")], dtype) * Expr::float(factor, dtype);
+    let scale = block("b1", s, vec![], vec![store("p1", &[v("v2")], scaled)]);
+    let buffers = vec![
+        buffer("p0", dtype, &[rows.clone(), cols.clone()]),
+        buffer("p1", dtype, std::slice::from_ref(&rows)),
+        buffer("t0", dtype, std::slice::from_ref(&rows)),
+    ];
+    let body = vec![for_loop("i0", rows.clone(), for_loop("i1", cols, reduce)), for_loop("i2", rows, scale)];
+    func(&["p0", "p1"], buffers, &[], body)
+}
+
+#[test]
+fn a_row_mean_in_both_modes() {
+    let f = row_mean(c(2), c(3), DType::F32, 1.0 / 3.0);
+    let x = Tensor::from_f64(DType::F32, &[2, 3], &[1.0, 2.0, 3.0, 0.1, 0.2, 0.3]);
+    let mut exact = vec![x.clone(), Tensor::zeros(DType::F32, &[2])];
+    run(&f, &mut exact, &Scalars::new(), Mode::Exact).expect("runs");
+    let third = 1.0f32 / 3.0;
+    assert_eq!(exact[1].to_f64(), vec![(6.0f32 * third) as f64, ((0.1f32 + 0.2 + 0.3) * third) as f64]);
+    let mut wide = vec![x, Tensor::zeros(DType::F64, &[2])];
+    run(&f, &mut wide, &Scalars::new(), Mode::F64).expect("runs");
+    let sum = 0.1f32 as f64 + 0.2f32 as f64 + 0.3f32 as f64;
+    assert_eq!(wide[1].get_f64(1), sum * third as f64);
+}
+
+#[test]
+fn exact_mode_rounds_every_step() {
+    // 2048 + 1 is 2048 in float16, so the sum sticks.
+    let f = row_mean(c(1), c(4096), DType::F16, 1.0);
+    let x = Tensor::from_f64(DType::F16, &[1, 4096], &[1.0; 4096]);
+    for (mode, want) in [(Mode::Exact, 2048.0), (Mode::F64, 4096.0)] {
+        let mut args = vec![x.clone(), Tensor::zeros(DType::F16, &[1])];
+        run(&f, &mut args, &Scalars::new(), mode).expect("runs");
+        assert_eq!(args[1].get_f64(0), want, "{mode:?}");
+    }
+}
+
+#[test]
+fn symbolic_extents_come_from_the_shapes() {
+    let mut f = row_mean(v("n0"), v("n1"), DType::F32, 1.0);
+    f.extents = ["n0", "n1"].map(|n| Extent { name: n.into(), dtype: DType::I64 }).to_vec();
+    let mut args = vec![Tensor::from_f64(DType::F32, &[1, 2], &[3.0, 4.0]), Tensor::zeros(DType::F32, &[1])];
+    run(&f, &mut args, &Scalars::new(), Mode::Exact).expect("runs");
+    assert_eq!(args[1].get_f64(0), 7.0);
+    args[1] = Tensor::zeros(DType::F32, &[2]);
+    let err = run(&f, &mut args, &Scalars::new(), Mode::Exact).expect_err("shapes disagree");
+    assert_eq!(err.to_string(), "tensor `p1` has shape [2], expected [1]");
+}
+
+/// A split of 10 into 3 x 4 with a guard, the outer loop bound to a thread axis.
+#[test]
+fn thread_loops_and_guards() {
+    let at = v("i0") * c(4) + v("i1");
+    let guard = Expr::binary(BinOp::Lt, at.clone(), c(10));
+    let value = load("p0", &[v("v0")], DType::F32) * f32c(2.0);
+    let inner = Stmt::Block(Block {
+        guard: Some(guard),
+        ..Block::new("b0".into(), vec![iter("v0", c(10), IterKind::Spatial, at)], vec![store("p1", &[v("v0")], value)])
+    });
+    let mut outer = For::serial("i0".into(), c(3), vec![for_loop("i1", c(4), inner)]);
+    outer.kind = ForKind::Thread(ThreadTag::BlockX);
+    let buffers = vec![buffer("p0", DType::F32, &[c(10)]), buffer("p1", DType::F32, &[c(10)])];
+    let mut f = func(&["p0", "p1"], buffers, &[], vec![Stmt::For(outer)]);
+    let values: Vec<f64> = (0..10).map(|i| i as f64).collect();
+    let mut args = vec![Tensor::from_f64(DType::F32, &[10], &values), Tensor::zeros(DType::F32, &[10])];
+    run(&f, &mut args, &Scalars::new(), Mode::Exact).expect("runs");
+    assert_eq!(args[1].to_f64(), values.iter().map(|v| v * 2.0).collect::<Vec<_>>());
+    // Without the guard the last outer step leaves the buffer.
+    let Stmt::For(outer) = &mut f.body[0] else { unreachable!() };
+    let Stmt::For(inner) = &mut outer.body[0] else { unreachable!() };
+    let Stmt::Block(b) = &mut inner.body[0] else { unreachable!() };
+    b.guard = None;
+    f.display.insert("p0".into(), "x".to_string());
+    let err = run(&f, &mut args, &Scalars::new(), Mode::Exact).expect_err("leaves the buffer");
+    assert_eq!(err, InterpError::OutOfBounds { buffer: "x".to_string(), index: vec![10], shape: vec![10] });
+    assert_eq!(err.to_string(), "index [10] lies outside buffer `x` of shape [10]");
+}
+
+/// The reduction over a tuple that `argmax` is: new values are bound before they are stored.
+#[test]
+fn argmax_keeps_its_pair_together() {
+    let (value, index) = (load("t1", &[v("v0")], DType::F32), load("t0", &[v("v0")], DType::I64));
+    let x = load("p0", &[v("v0"), v("v1")], DType::F32);
+    let select = |cond: Expr, then: Expr, otherwise: Expr| Expr::new(ExprKind::Select { cond, then, otherwise });
+    let greater = Expr::binary(BinOp::Gt, value.clone(), x.clone());
+    let tie = Expr::binary(
+        BinOp::And,
+        Expr::binary(BinOp::Eq, value.clone(), x.clone()),
+        Expr::binary(BinOp::Lt, index.clone(), v("v1")),
+    );
+    let body = vec![
+        Stmt::Let { var: "x0".into(), value: select(Expr::binary(BinOp::Or, greater.clone(), tie), index, v("v1")) },
+        Stmt::Let { var: "x1".into(), value: select(greater, value, x) },
+        store("t0", &[v("v0")], v("x0")),
+        store("t1", &[v("v0")], Expr::var("x1", DType::F32)),
+    ];
+    let init = vec![store("t0", &[v("v0")], c(-1)), store("t1", &[v("v0")], f32c(-3.4e38))];
+    let iters = vec![iter("v0", c(2), IterKind::Spatial, v("i0")), iter("v1", c(4), IterKind::Reduce, v("i1"))];
+    let copy = block(
+        "b1",
+        vec![iter("v2", c(2), IterKind::Spatial, v("i2"))],
+        vec![],
+        vec![store("p1", &[v("v2")], load("t0", &[v("v2")], DType::I64))],
+    );
+    let reduce = for_loop("i0", c(2), for_loop("i1", c(4), block("b0", iters, init, body)));
+    let buffers = vec![
+        buffer("p0", DType::F32, &[c(2), c(4)]),
+        buffer("p1", DType::I64, &[c(2)]),
+        buffer("t0", DType::I64, &[c(2)]),
+        buffer("t1", DType::F32, &[c(2)]),
+    ];
+    let f = func(&["p0", "p1"], buffers, &[], vec![reduce, for_loop("i2", c(2), copy)]);
+    let x = Tensor::from_f64(DType::F32, &[2, 4], &[1.0, 9.0, 9.0, 3.0, -5.0, -7.0, -6.0, -5.0]);
+    let mut args = vec![x, Tensor::zeros(DType::I64, &[2])];
+    run(&f, &mut args, &Scalars::new(), Mode::Exact).expect("runs");
+    assert_eq!((args[1].get_i64(0), args[1].get_i64(1)), (1, 0));
+}
+
+/// `p0[0] = expr(s0)` for a scalar parameter.
+fn scalar_result(e: Expr, dtype: DType, value: Scalar, out: DType) -> Result<Tensor, InterpError> {
+    let mut f = func(&["p0"], vec![buffer("p0", out, &[c(1)])], &[], vec![store("p0", &[c(0)], e)]);
+    f.params.push(Param::Scalar { name: "s0".into(), dtype });
+    let mut args = vec![Tensor::zeros(out, &[1])];
+    run(&f, &mut args, &Scalars::from([("s0".into(), value)]), Mode::Exact).map(|()| args.remove(0))
+}
+
+#[test]
+fn integers_have_their_width() {
+    let s = |dtype| Expr::var("s0", dtype);
+    let int = |e: Expr, dtype: DType, v: i64| {
+        let out = e.dtype();
+        scalar_result(e, dtype, Scalar::Int(v), out).expect("runs").get_i64(0)
+    };
+    let op = |op, dtype, v: i64| Expr::binary(op, s(dtype), Expr::int(v, dtype));
+    assert_eq!(int(op(BinOp::Add, DType::U8, 100), DType::U8, 200), 44);
+    assert_eq!(int(op(BinOp::Mul, DType::I8, 2), DType::I8, 100), -56);
+    assert_eq!(int(op(BinOp::FloorDiv, DType::I32, 4), DType::I32, -7), -2);
+    assert_eq!(int(op(BinOp::FloorMod, DType::I32, 4), DType::I32, -7), 1);
+    assert_eq!(int(op(BinOp::TruncDiv, DType::I32, 4), DType::I32, -7), -1);
+    assert_eq!(int(op(BinOp::TruncMod, DType::I32, 4), DType::I32, -7), -3);
+    assert_eq!(int(op(BinOp::Shr, DType::U64, 60), DType::U64, -1), 15);
+    assert_eq!(int(op(BinOp::Shr, DType::U32, 28), DType::U32, 0xf000_0000), 15);
+    assert_eq!(int(op(BinOp::Max, DType::U64, 1), DType::U64, -1), -1);
+    assert_eq!(int(Expr::cast(DType::I8, s(DType::I32)), DType::I32, 300), 44);
+    assert_eq!(int(Expr::call(Intrin::PopCount, vec![s(DType::I32)], DType::I32), DType::I32, -1), 32);
+    assert_eq!(int(Expr::call(Intrin::Clz, vec![s(DType::I32)], DType::I32), DType::I32, 1), 31);
+    let by_zero = scalar_result(op(BinOp::FloorDiv, DType::I32, 0), DType::I32, Scalar::Int(1), DType::I32);
+    assert_eq!(by_zero.expect_err("no value"), InterpError::DivisionByZero);
+}
+
+#[test]
+fn conversions_round_or_keep_bits() {
+    let x = || Expr::var("s0", DType::F32);
+    let float = |e: Expr, v: f64| {
+        let out = e.dtype();
+        scalar_result(e, DType::F32, Scalar::Float(v), out).expect("runs").get_f64(0)
+    };
+    assert_eq!(float(Expr::cast(DType::F16, x()), 2049.0), 2048.0);
+    assert_eq!(float(Expr::cast(DType::I32, x()), -2.7), -2.0);
+    assert_eq!(float(Expr::cast(DType::E4M3, x()), 17.0), 16.0);
+    assert_eq!(float(Expr::new(ExprKind::Reinterpret { dtype: DType::U32, arg: x() }), 1.0), 0x3f80_0000 as f64);
+    assert_eq!(float(Expr::call(Intrin::Erf, vec![x()], DType::F32), 0.5), 0.5204998778130465f64 as f32 as f64);
+    let lazy = Expr::new(ExprKind::IfThenElse {
+        cond: Expr::binary(BinOp::Lt, x(), f32c(0.0)),
+        then: load("p0", &[c(7)], DType::F32),
+        otherwise: x() + f32c(1.0),
+    });
+    assert_eq!(float(lazy, 1.0), 2.0);
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    let f = row_mean(c(2), c(3), DType::F32, 1.0);
+    let mut args = vec![Tensor::zeros(DType::F16, &[2, 3]), Tensor::zeros(DType::F32, &[2])];
+    let err = run(&f, &mut args, &Scalars::new(), Mode::Exact).expect_err("wrong dtype");
+    assert_eq!(err.to_string(), "tensor `p0` is float16, expected float32");
+    args[0] = Tensor::zeros(DType::F32, &[2, 3]);
+    let err = run(&f, &mut args[..1], &Scalars::new(), Mode::Exact).expect_err("too few");
+    assert_eq!(err.to_string(), "function `test` takes 2 tensors, not 1");
+}
