@@ -5,6 +5,7 @@ mod dtype;
 mod expr;
 mod func;
 pub mod kernel;
+mod kernel_print;
 mod name;
 mod stmt;
 

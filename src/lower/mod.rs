@@ -1,1 +1,133 @@
-//! From a scheduled function to a Program.
+//! From a scheduled function to a `Program`: a short list of passes, one file each.
+//!
+//! | pass | what it does |
+//! |---|---|
+//! | `launches` | one kernel per top-level loop nest; grid and block |
+//! | `widen` | all index arithmetic in `int64` |
+//! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
+//! | `promote` | accumulators of 16-bit floats in float32 |
+//! | `cross_thread` | reductions over threads by shuffles and shared memory |
+//! | `compact` | register and shared buffers shrink to what is touched |
+//! | `flatten` | one flat index per access |
+//! | `guards` | conditions leave the loops they do not depend on |
+//! | `vectorize` | vector copies, vector loops of the CPU |
+//! | `unroll` | which loops are unrolled |
+//! | `batch` | loads of an unrolled loop before their uses |
+//! | `barriers` | barriers between conflicting accesses to shared memory |
+//! | `lets` | lets inside expressions become statements |
+//! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
+
+mod barriers;
+mod batch;
+mod blocks;
+mod compact;
+mod cross_thread;
+mod dev;
+mod digits;
+mod error;
+mod finish;
+mod flatten;
+mod guards;
+mod launches;
+mod lets;
+mod narrow;
+mod nest;
+mod promote;
+mod reducer;
+mod replicated;
+mod thread_reduce;
+mod unroll;
+mod vectorize;
+mod verify;
+mod widen;
+
+pub use error::LowerError;
+pub use verify::verify_program;
+
+use crate::ir::kernel::{KernelParam, Launch, Program, Workspace};
+use crate::ir::{Expr, Name, PrimFunc, Stmt};
+use crate::target::Target;
+use nest::Nest;
+use std::collections::BTreeSet;
+
+/// Lowers a scheduled function for a target. `trace` is kept for the header of generated text.
+///
+/// # Errors
+/// When the schedule has no kernel on this target: loops that are not bound, register arrays
+/// without a constant size, more threads or shared memory than a block may have. The candidate is
+/// at fault, not the input.
+pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program, LowerError> {
+    let mut launches = vec![];
+    for (nest, s) in launches::split(f, target)? {
+        launches.push(lower_nest(nest, &s)?);
+    }
+    private_buffers(f, &launches)?;
+    let program = Program {
+        name: f.name.clone(),
+        params: f.params.clone(),
+        extents: extents(f, &launches),
+        workspaces: workspaces(f, &launches),
+        launches,
+        trace: trace.to_vec(),
+    };
+    verify_program(&program, target.kind)?;
+    Ok(program)
+}
+
+fn lower_nest(mut nest: Nest, s: &Stmt) -> Result<Launch, LowerError> {
+    let body = blocks::run(&mut nest, s)?;
+    let body = promote::run(&mut nest, body);
+    let body = cross_thread::run(&mut nest, body)?;
+    let body = compact::run(&mut nest, body)?;
+    let body = flatten::run(&nest, &body)?;
+    let body = guards::uniform(&nest, body);
+    let body = vectorize::run(&mut nest, body);
+    let body = unroll::run(&nest, body)?;
+    let body = batch::run(&mut nest, body);
+    let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
+    let body = guards::hoist(body);
+    let body = lets::run(&mut nest, body);
+    finish::run(nest, &body)
+}
+
+/// Registers and shared memory do not live from one launch to the next.
+fn private_buffers(f: &PrimFunc, launches: &[Launch]) -> Result<(), LowerError> {
+    for b in &f.buffers {
+        let users = launches.iter().filter(|l| l.kernel.array(&b.name).is_some()).count();
+        if users > 1 {
+            let why = "it is in registers or shared memory, but several launches use it";
+            return Err(LowerError::new("launches", &b.name, why));
+        }
+    }
+    Ok(())
+}
+
+/// Intermediates in global memory that some launch uses.
+fn workspaces(f: &PrimFunc, launches: &[Launch]) -> Vec<Workspace> {
+    let mut out: Vec<Workspace> = vec![];
+    for p in launches.iter().flat_map(|l| &l.kernel.params) {
+        if let KernelParam::Pointer { name, dtype, len, .. } = p
+            && !f.is_param(name)
+            && out.iter().all(|w| w.name != *name)
+        {
+            out.push(Workspace { name: name.clone(), dtype: *dtype, len: len.clone() });
+        }
+    }
+    out
+}
+
+/// The symbolic extents that grids, kernels and workspaces mention, in the function's order.
+fn extents(f: &PrimFunc, launches: &[Launch]) -> Vec<(Name, crate::ir::DType)> {
+    let mut used = BTreeSet::new();
+    let mut note = |e: &Expr| e.visit(&mut |e| used.extend(e.as_var().cloned()));
+    for l in launches {
+        l.grid.iter().for_each(&mut note);
+        for p in &l.kernel.params {
+            match p {
+                KernelParam::Pointer { len, .. } => note(len),
+                KernelParam::Scalar { name, dtype } => note(&Expr::var(name.clone(), *dtype)),
+            }
+        }
+    }
+    f.extents.iter().filter(|e| used.contains(&e.name)).map(|e| (e.name.clone(), e.dtype)).collect()
+}

@@ -1,0 +1,256 @@
+//! Puts the loads of all iterations of an unrolled loop before their uses.
+//!
+//! An unrolled loop marked `batch_loads` splits in two: first every iteration's loads from global
+//! memory into registers, then the rest. Each iteration gets registers of its own. Unrolled loops
+//! inside take part, so that all loads of the nest are in flight together.
+//!
+//! before: `unroll u < 4 { copy4 r[0] <- p0[u*128]; acc = acc + r[0] + ... }`
+//! after:  `unroll u < 4 { copy4 r[u*4] <- p0[u*128] }; unroll u < 4 { acc = acc + r[u*4] + ... }`
+
+use super::dev::{DFor, DKind, DStmt, index_var};
+use super::nest::Nest;
+use crate::analysis::simplify;
+use crate::ir::{Expr, ExprKind, Name};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Splits every marked loop.
+pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let written = written(&body);
+    let uses = uses(&body);
+    list(&mut Batch { nest, written, uses }, body, false)
+}
+
+struct Batch<'n, 'a> {
+    nest: &'n mut Nest<'a>,
+    /// Buffers that some statement stores to.
+    written: BTreeSet<Name>,
+    /// How many statements use a register array.
+    uses: BTreeMap<Name, usize>,
+}
+
+fn list(b: &mut Batch, body: Vec<DStmt>, inside: bool) -> Vec<DStmt> {
+    body.into_iter().flat_map(|s| one(b, s, inside)).collect()
+}
+
+fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
+    match s {
+        DStmt::For(mut l) => {
+            let here = l.kind == DKind::Unrolled && (l.batch || inside);
+            l.body = list(b, l.body, here);
+            if here { split(b, l) } else { vec![DStmt::For(l)] }
+        }
+        DStmt::If { cond, then, otherwise } => {
+            vec![DStmt::If { cond, then: list(b, then, inside), otherwise: list(b, otherwise, inside) }]
+        }
+        DStmt::Store { .. }
+        | DStmt::Copy { .. }
+        | DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Reduce(_) => vec![s],
+    }
+}
+
+fn split(b: &mut Batch, l: DFor) -> Vec<DStmt> {
+    let arrays = loaded_arrays(b, &l.body);
+    let Some(count) = l.extent.as_int().filter(|_| !arrays.is_empty()) else { return vec![DStmt::For(l)] };
+    let (loads, rest): (Vec<DStmt>, Vec<DStmt>) = l.body.iter().cloned().partition(|s| is_load(s, &arrays));
+    if rest.is_empty() {
+        // Only loads: whoever uses them stands outside and shares the registers.
+        return vec![DStmt::For(l)];
+    }
+    let mut sizes = BTreeMap::new();
+    for name in &arrays {
+        let lanes = l.body.iter().map(|s| widest(s, name)).max().unwrap_or(1) as i64;
+        if let Some(buffer) = b.nest.buffers.get_mut(name) {
+            let size: i64 = buffer.shape.iter().filter_map(|e| e.as_int()).product();
+            let size = (size + lanes - 1) / lanes * lanes;
+            buffer.shape = vec![Expr::i64(size * count)];
+            sizes.insert(name.clone(), size);
+        }
+    }
+    let expand = |list: Vec<DStmt>| list.iter().map(|s| expand(s, &sizes, &l.var, b.nest)).collect();
+    vec![DStmt::For(l.with_body(expand(loads))), DStmt::For(DFor { batch: false, ..l.with_body(expand(rest)) })]
+}
+
+/// Register arrays that are only used in this body and filled by loads at its top level.
+fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
+    let own = uses(body);
+    let mut arrays = BTreeSet::new();
+    for s in body {
+        if let Some(filled) = filled(b, s) {
+            arrays.extend(filled.into_iter().filter(|n| own.get(n) == b.uses.get(n)));
+        }
+    }
+    let keeps = |n: &Name| body.iter().all(|s| filled(b, s).is_some() || !stores_to(s, n));
+    arrays.retain(keeps);
+    arrays
+}
+
+/// The arrays that a statement made of nothing but loads from read-only memory fills.
+fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
+    match s {
+        DStmt::Copy { dst, src, .. } => {
+            let load = b.nest.is_local(dst) && b.nest.is_global(src) && !b.written.contains(src);
+            load.then(|| BTreeSet::from([dst.clone()]))
+        }
+        DStmt::Store { buffer, value, .. } => {
+            let load = b.nest.is_local(buffer) && is_plain_load(b, value);
+            load.then(|| BTreeSet::from([buffer.clone()]))
+        }
+        DStmt::For(l) if l.kind == DKind::Unrolled => filled_by_all(b, &l.body),
+        DStmt::If { then, otherwise, .. } if otherwise.is_empty() => filled_by_all(b, then),
+        DStmt::For(_)
+        | DStmt::If { .. }
+        | DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Reduce(_) => None,
+    }
+}
+
+fn filled_by_all(b: &Batch, body: &[DStmt]) -> Option<BTreeSet<Name>> {
+    body.iter().map(|s| filled(b, s)).try_fold(BTreeSet::new(), |mut all, s| {
+        all.extend(s?);
+        Some(all)
+    })
+}
+
+fn is_plain_load(b: &Batch, e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Load { buffer, indices, .. } => {
+            b.nest.is_global(buffer) && !b.written.contains(buffer) && indices.iter().all(super::widen::is_pure)
+        }
+        ExprKind::Cast { arg, .. } => is_plain_load(b, arg),
+        ExprKind::IfThenElse { cond, then, otherwise } => {
+            reads_nothing(cond) && is_plain_load(b, then) && reads_nothing(otherwise)
+        }
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => false,
+    }
+}
+
+fn reads_nothing(e: &Expr) -> bool {
+    let mut reads = BTreeSet::new();
+    super::replicated::loads(e, &mut reads);
+    reads.is_empty()
+}
+
+fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
+    match s {
+        DStmt::Copy { dst, .. } => arrays.contains(dst),
+        DStmt::Store { buffer, .. } => arrays.contains(buffer),
+        DStmt::For(l) => l.body.iter().all(|s| is_load(s, arrays)),
+        DStmt::If { then, otherwise, .. } => then.iter().chain(otherwise).all(|s| is_load(s, arrays)),
+        DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Reduce(_) => false,
+    }
+}
+
+fn stores_to(s: &DStmt, name: &Name) -> bool {
+    written(std::slice::from_ref(s)).contains(name)
+}
+
+fn widest(s: &DStmt, name: &Name) -> u32 {
+    let mut most = 1;
+    s.visit(&mut |s| {
+        if let DStmt::Copy { dst, src, lanes, .. } = s
+            && (dst == name || src == name)
+        {
+            most = most.max(*lanes);
+        }
+    });
+    most
+}
+
+fn expand(s: &DStmt, sizes: &BTreeMap<Name, i64>, var: &Name, nest: &Nest) -> DStmt {
+    let shifted = |name: &Name, at: Expr| match sizes.get(name) {
+        Some(size) => simplify(&(index_var(var) * Expr::i64(*size) + at), &nest.ranges),
+        None => at,
+    };
+    let list = |v: &[DStmt]| v.iter().map(|s| expand(s, sizes, var, nest)).collect();
+    let s = match s {
+        DStmt::For(l) => return DStmt::For(l.with_body(list(&l.body))),
+        DStmt::If { cond, then, otherwise } => {
+            return DStmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) };
+        }
+        other => other.map_exprs(&mut |e| expand_loads(e, &shifted)),
+    };
+    match s {
+        DStmt::Store { buffer, indices, value, hint } => {
+            let indices = indices.into_iter().map(|at| shifted(&buffer, at)).collect();
+            DStmt::Store { buffer, indices, value, hint }
+        }
+        DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
+            let (dst_index, src_index) = (shifted(&dst, dst_index), shifted(&src, src_index));
+            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint }
+        }
+        other => other,
+    }
+}
+
+fn expand_loads(e: &Expr, shifted: &impl Fn(&Name, Expr) -> Expr) -> Expr {
+    let e = e.map_children(|c| expand_loads(c, shifted));
+    match e.kind() {
+        ExprKind::Load { buffer, indices, dtype } if indices.len() == 1 => {
+            Expr::load(buffer.clone(), vec![shifted(buffer, indices[0].clone())], *dtype)
+        }
+        _ => e,
+    }
+}
+
+/// The buffers that some statement stores to.
+pub(super) fn written(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut out = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Store { buffer: name, .. } | DStmt::Copy { dst: name, .. } = s {
+                out.insert(name.clone());
+            }
+        });
+    }
+    out
+}
+
+/// How many accesses there are to each buffer.
+fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
+    let mut out = BTreeMap::new();
+    let mut add = |n: &Name| *out.entry(n.clone()).or_insert(0) += 1;
+    for s in body {
+        s.visit(&mut |s| {
+            match s {
+                DStmt::Store { buffer, .. } => add(buffer),
+                DStmt::Copy { dst, src, .. } => {
+                    add(dst);
+                    add(src);
+                }
+                _ => {}
+            }
+            s.for_each_expr(|e| {
+                e.visit(&mut |e| {
+                    if let ExprKind::Load { buffer, .. } = e.kind() {
+                        add(buffer);
+                    }
+                })
+            });
+        });
+    }
+    out
+}

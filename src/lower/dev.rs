@@ -1,0 +1,269 @@
+//! The form between a scheduled function and a kernel: statements with threads bound and blocks
+//! gone, over buffers that still have their dimensions (until `flatten` gives them one).
+//! All index arithmetic is `int64` until `narrow`.
+
+use crate::ir::kernel::{Barrier, CacheHint, ShuffleMode};
+use crate::ir::{DType, Expr, ExprKind, Name, ThreadTag};
+
+/// A statement of a kernel on its way down.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum DStmt {
+    For(DFor),
+    If {
+        cond: Expr,
+        then: Vec<DStmt>,
+        otherwise: Vec<DStmt>,
+    },
+    Store {
+        buffer: Name,
+        indices: Vec<Expr>,
+        value: Expr,
+        hint: CacheHint,
+    },
+    Copy {
+        dst: Name,
+        dst_index: Expr,
+        src: Name,
+        src_index: Expr,
+        lanes: u32,
+        hint: CacheHint,
+    },
+    Let {
+        var: Name,
+        value: Expr,
+    },
+    Var {
+        var: Name,
+        dtype: DType,
+        init: Option<Expr>,
+    },
+    Assign {
+        var: Name,
+        value: Expr,
+    },
+    Shuffle {
+        dst: Name,
+        mode: ShuffleMode,
+        value: Expr,
+        width: u32,
+    },
+    Barrier(Barrier),
+    /// A reduction over threads, gone after `cross_thread`.
+    Reduce(Box<ThreadReduce>),
+}
+
+/// A loop from 0.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct DFor {
+    pub var: Name,
+    pub extent: Expr,
+    pub kind: DKind,
+    /// Loads of all iterations go before the rest (`batch_loads`).
+    pub batch: bool,
+    /// `pragma_auto_unroll_max_step`.
+    pub unroll_step: Option<i64>,
+    /// Cache hint of the copies directly inside.
+    pub hint: CacheHint,
+    pub body: Vec<DStmt>,
+}
+
+/// How the iterations of a loop run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum DKind {
+    Serial,
+    Unrolled,
+    Vectorized,
+}
+
+/// A reduction whose last step combines values of several threads.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct ThreadReduce {
+    /// The block it comes from.
+    pub block: Name,
+    /// The thread axes that are reduced, x first.
+    pub tags: Vec<ThreadTag>,
+    /// Constant loops around it: each thread reduces one value per point.
+    pub elements: Vec<(Name, i64)>,
+    /// Serial loops over the thread's own part of the reduction.
+    pub serial: Vec<(Name, Expr)>,
+    /// Where a term exists.
+    pub guard: Option<Expr>,
+    /// The combiner, applied to two accumulators.
+    pub op: crate::ir::BinOp,
+    /// Its identity.
+    pub identity: Expr,
+    /// What is reduced.
+    pub term: Expr,
+    /// What the destination starts from, where that is not the identity.
+    pub start: Option<Expr>,
+    /// The destination.
+    pub dst: Name,
+    pub indices: Vec<Expr>,
+    /// Which threads write the destination.
+    pub write_guard: Option<Expr>,
+    /// True when all reducing threads read the result, not only the first of the group.
+    pub needs_all: bool,
+}
+
+impl DFor {
+    /// A plain loop.
+    pub fn new(var: Name, extent: Expr, kind: DKind, body: Vec<DStmt>) -> DFor {
+        DFor { var, extent, kind, batch: false, unroll_step: None, hint: CacheHint::Plain, body }
+    }
+
+    /// The same loop around another body.
+    pub fn with_body(&self, body: Vec<DStmt>) -> DFor {
+        DFor { body, ..self.clone() }
+    }
+}
+
+/// A variable of index arithmetic.
+pub(super) fn index_var(name: &Name) -> Expr {
+    Expr::var(name.clone(), DType::I64)
+}
+
+/// `a && b` over optional conditions.
+pub(super) fn and(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
+    match (a, b) {
+        (Some(a), Some(b)) if a == b => Some(a),
+        (Some(a), Some(b)) => Some(Expr::binary(crate::ir::BinOp::And, a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// The operands of a conjunction.
+pub(super) fn conjuncts(cond: &Expr) -> Vec<Expr> {
+    match cond.kind() {
+        ExprKind::Binary { op: crate::ir::BinOp::And, a, b } => {
+            let mut all = conjuncts(a);
+            all.extend(conjuncts(b));
+            all
+        }
+        _ => vec![cond.clone()],
+    }
+}
+
+/// `then` under an optional condition.
+pub(super) fn guarded(cond: Option<Expr>, then: Vec<DStmt>) -> Vec<DStmt> {
+    match cond {
+        Some(c) if !c.is_int(1) && !then.is_empty() => vec![DStmt::If { cond: c, then, otherwise: vec![] }],
+        _ => then,
+    }
+}
+
+impl DStmt {
+    /// A store without a hint.
+    pub fn store(buffer: Name, indices: Vec<Expr>, value: Expr) -> DStmt {
+        DStmt::Store { buffer, indices, value, hint: CacheHint::Plain }
+    }
+
+    /// The statement lists inside.
+    pub fn lists(&self) -> Vec<&Vec<DStmt>> {
+        match self {
+            DStmt::For(l) => vec![&l.body],
+            DStmt::If { then, otherwise, .. } => vec![then, otherwise],
+            DStmt::Store { .. }
+            | DStmt::Copy { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Reduce(_) => vec![],
+        }
+    }
+
+    /// Calls `f` on this statement and all inside it, parents first.
+    pub fn visit(&self, f: &mut impl FnMut(&DStmt)) {
+        f(self);
+        for list in self.lists() {
+            list.iter().for_each(|s| s.visit(f));
+        }
+    }
+
+    /// Calls `f` on the expressions directly in this statement.
+    pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {
+        match self {
+            DStmt::For(l) => f(&l.extent),
+            DStmt::If { cond, .. } => f(cond),
+            DStmt::Store { indices, value, .. } => {
+                indices.iter().for_each(&mut f);
+                f(value);
+            }
+            DStmt::Copy { dst_index, src_index, .. } => {
+                f(dst_index);
+                f(src_index);
+            }
+            DStmt::Let { value, .. } | DStmt::Assign { value, .. } | DStmt::Shuffle { value, .. } => f(value),
+            DStmt::Var { init, .. } => init.iter().for_each(f),
+            DStmt::Barrier(_) => {}
+            DStmt::Reduce(r) => {
+                r.guard.iter().chain(&r.write_guard).chain(&r.start).chain(&r.indices).for_each(&mut f);
+                r.serial.iter().for_each(|(_, e)| f(e));
+                f(&r.term);
+            }
+        }
+    }
+
+    /// Rebuilds the tree with `f` applied to every expression in it.
+    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
+        match self {
+            DStmt::For(l) => DStmt::For(DFor { extent: f(&l.extent), body: map_list(&l.body, f), ..l.clone() }),
+            DStmt::If { cond, then, otherwise } => {
+                DStmt::If { cond: f(cond), then: map_list(then, f), otherwise: map_list(otherwise, f) }
+            }
+            DStmt::Store { buffer, indices, value, hint } => DStmt::Store {
+                buffer: buffer.clone(),
+                indices: indices.iter().map(&mut *f).collect(),
+                value: f(value),
+                hint: *hint,
+            },
+            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => DStmt::Copy {
+                dst: dst.clone(),
+                dst_index: f(dst_index),
+                src: src.clone(),
+                src_index: f(src_index),
+                lanes: *lanes,
+                hint: *hint,
+            },
+            DStmt::Let { var, value } => DStmt::Let { var: var.clone(), value: f(value) },
+            DStmt::Var { var, dtype, init } => {
+                DStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(f) }
+            }
+            DStmt::Assign { var, value } => DStmt::Assign { var: var.clone(), value: f(value) },
+            DStmt::Shuffle { dst, mode, value, width } => {
+                DStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
+            }
+            DStmt::Barrier(b) => DStmt::Barrier(*b),
+            DStmt::Reduce(r) => DStmt::Reduce(Box::new(r.map_exprs(f))),
+        }
+    }
+
+    /// Replaces variables in every expression.
+    pub fn subst(&self, map: &dyn Fn(&Name) -> Option<Expr>) -> DStmt {
+        self.map_exprs(&mut |e| e.subst(map))
+    }
+}
+
+/// `map_exprs` over a list.
+pub(super) fn map_list(list: &[DStmt], f: &mut impl FnMut(&Expr) -> Expr) -> Vec<DStmt> {
+    let mut out = Vec::with_capacity(list.len());
+    for s in list {
+        out.push(s.map_exprs(f));
+    }
+    out
+}
+
+impl ThreadReduce {
+    fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> ThreadReduce {
+        ThreadReduce {
+            serial: self.serial.iter().map(|(v, e)| (v.clone(), f(e))).collect(),
+            guard: self.guard.as_ref().map(&mut *f),
+            term: f(&self.term),
+            start: self.start.as_ref().map(&mut *f),
+            indices: self.indices.iter().map(&mut *f).collect(),
+            write_guard: self.write_guard.as_ref().map(&mut *f),
+            ..self.clone()
+        }
+    }
+}

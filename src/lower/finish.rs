@@ -1,0 +1,201 @@
+//! Makes the kernel: types of variables, arrays, parameters, grid.
+
+use super::LowerError;
+use super::batch::written;
+use super::dev::{DFor, DKind, DStmt};
+use super::flatten::length;
+use super::narrow::Types;
+use super::nest::{BLOCKS, Nest, THREADS};
+use crate::ir::kernel::{Array, ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind};
+use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PASS: &str = "finish";
+/// Alignment of every shared array in bytes.
+const SHARED_ALIGN: u32 = 16;
+
+/// The launch that a fully lowered body makes.
+pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
+    let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
+    let stmts = list(&mut types, body);
+    let used = used_buffers(body);
+    let mut arrays = vec![];
+    let mut params = vec![];
+    for b in ordered(&nest, &used) {
+        if nest.is_global(&b.name) {
+            params.push(pointer(&nest, b, &written(body)));
+        } else {
+            arrays.push(array(&nest, b, body)?);
+        }
+    }
+    params.extend(scalars(&nest, &stmts, &params));
+    let kernel = Kernel { symbol: nest.symbol.clone(), params, arrays, body: stmts };
+    let shared = kernel.shared_bytes();
+    if nest.cuda() && shared > nest.target.smem_per_block as u64 {
+        let at = Name::new(&kernel.symbol);
+        let why = format!("{shared} bytes of shared memory, {} allows {}", nest.target.id, nest.target.smem_per_block);
+        return Err(LowerError::new(PASS, &at, why));
+    }
+    let grid = nest.grid.clone().map(|e| types.value(&e));
+    Ok(Launch { kernel, grid, block: nest.block, min_blocks: nest.min_blocks })
+}
+
+fn declared(nest: &Nest) -> BTreeMap<Name, DType> {
+    let threads = BLOCKS.iter().chain(&THREADS).map(|t| (Name::new(t.name()), DType::I32));
+    let extents = nest.func.extents.iter().map(|e| (e.name.clone(), e.dtype));
+    let scalars = nest.func.params.iter().filter_map(|p| match p {
+        Param::Scalar { name, dtype } => Some((name.clone(), *dtype)),
+        Param::Buffer(_) => None,
+    });
+    threads.chain(extents).chain(scalars).collect()
+}
+
+fn list(types: &mut Types, body: &[DStmt]) -> Vec<KStmt> {
+    body.iter().map(|s| stmt(types, s)).collect()
+}
+
+fn stmt(types: &mut Types, s: &DStmt) -> KStmt {
+    match s {
+        DStmt::For(l) => for_(types, l),
+        DStmt::If { cond, then, otherwise } => {
+            KStmt::If { cond: types.value(cond), then: list(types, then), otherwise: list(types, otherwise) }
+        }
+        DStmt::Store { buffer, indices, value, .. } => KStmt::Store {
+            array: buffer.clone(),
+            index: indices.first().map_or(Expr::i32(0), |i| types.index(i)),
+            value: types.value(value),
+        },
+        DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
+            dst: dst.clone(),
+            dst_index: types.index(dst_index),
+            src: src.clone(),
+            src_index: types.index(src_index),
+            lanes: *lanes,
+            hint: *hint,
+        },
+        DStmt::Let { var, value } => {
+            let value = types.value(value);
+            types.vars.insert(var.clone(), value.dtype());
+            KStmt::Let { var: var.clone(), value }
+        }
+        DStmt::Var { var, dtype, init } => {
+            KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(|e| types.value(e)) }
+        }
+        DStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: types.value(value) },
+        DStmt::Shuffle { dst, mode, value, width } => {
+            KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: types.value(value), width: *width }
+        }
+        DStmt::Barrier(b) => KStmt::Barrier(*b),
+        DStmt::Reduce(r) => panic!("the reduction of `{}` is still there after `cross_thread`", r.block),
+    }
+}
+
+fn for_(types: &mut Types, l: &DFor) -> KStmt {
+    let dtype = types.loop_type(&l.extent);
+    types.vars.insert(l.var.clone(), dtype);
+    let kind = match l.kind {
+        DKind::Serial => LoopKind::Serial,
+        DKind::Unrolled => LoopKind::Unrolled,
+        DKind::Vectorized => LoopKind::Vectorized,
+    };
+    let extent = match l.extent.as_int() {
+        Some(n) => Expr::int(n, dtype),
+        None => Expr::cast(dtype, types.index(&l.extent)),
+    };
+    KStmt::For { var: l.var.clone(), extent, kind, body: list(types, &l.body) }
+}
+
+/// Parameters in the function's order, then intermediates, then what lowering added.
+fn ordered<'n>(nest: &'n Nest, used: &BTreeSet<Name>) -> Vec<&'n Buffer> {
+    let own = nest.func.buffers.iter().map(|b| &b.name);
+    let added = nest.buffers.keys().filter(|n| nest.func.find_buffer(n).is_none());
+    own.chain(added).filter(|n| used.contains(*n)).filter_map(|n| nest.buffers.get(n)).collect()
+}
+
+pub(super) fn used_buffers(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut used = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            match s {
+                DStmt::Store { buffer, .. } => drop(used.insert(buffer.clone())),
+                DStmt::Copy { dst, src, .. } => used.extend([dst.clone(), src.clone()]),
+                _ => {}
+            }
+            s.for_each_expr(|e| super::replicated::loads(e, &mut used));
+        });
+    }
+    used
+}
+
+fn pointer(nest: &Nest, b: &Buffer, written: &BTreeSet<Name>) -> KernelParam {
+    KernelParam::Pointer {
+        name: b.name.clone(),
+        dtype: b.dtype,
+        written: written.contains(&b.name),
+        len: with_declared_types(nest, &length(nest, b)),
+    }
+}
+
+/// An expression over extents with the types they are declared with.
+pub(super) fn with_declared_types(nest: &Nest, e: &Expr) -> Expr {
+    let types = Types { ranges: &nest.ranges, vars: declared(nest) };
+    Expr::cast(DType::I64, types.index(e))
+}
+
+fn array(nest: &Nest, b: &Buffer, body: &[DStmt]) -> Result<Array, LowerError> {
+    let len = length(nest, b).as_int().and_then(|n| u32::try_from(n).ok());
+    let len = len.ok_or_else(|| LowerError::new(PASS, &b.name, "the size of the array is not a constant"))?;
+    let scope = if nest.is_shared(&b.name) { ArrayScope::Shared } else { ArrayScope::Register };
+    let align = match scope {
+        ArrayScope::Shared => SHARED_ALIGN,
+        ArrayScope::Register => widest(b, body),
+    };
+    Ok(Array { name: b.name.clone(), dtype: b.dtype, len, scope, align })
+}
+
+/// Bytes of the widest access to a register array.
+fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
+    let own = b.dtype.bytes() as u32;
+    let mut most = own;
+    for s in body {
+        s.visit(&mut |s| match s {
+            DStmt::Copy { dst, src, lanes, .. } if *dst == b.name || *src == b.name => most = most.max(lanes * own),
+            DStmt::For(l) if l.kind == DKind::Vectorized => {
+                let lanes = l.extent.as_int().unwrap_or(1) as u32;
+                if used_buffers(&l.body).contains(&b.name) {
+                    most = most.max((lanes * own).min(64));
+                }
+            }
+            _ => {}
+        });
+    }
+    most
+}
+
+/// The extents and scalar parameters that the body, or the length of a pointer, mentions.
+fn scalars(nest: &Nest, body: &[KStmt], pointers: &[KernelParam]) -> Vec<KernelParam> {
+    let mut used = BTreeSet::new();
+    let mut note = |e: &Expr| {
+        e.visit(&mut |e| {
+            if let ExprKind::Var { name, .. } = e.kind() {
+                used.insert(name.clone());
+            }
+        });
+        e.clone()
+    };
+    body.iter().for_each(|s| drop(s.map_exprs(&mut note)));
+    for p in pointers {
+        if let KernelParam::Pointer { len, .. } = p {
+            note(len);
+        }
+    }
+    let extents = nest.func.extents.iter().map(|e| (e.name.clone(), e.dtype));
+    let scalars = nest.func.params.iter().filter_map(|p| match p {
+        Param::Scalar { name, dtype } => Some((name.clone(), *dtype)),
+        Param::Buffer(_) => None,
+    });
+    let known: BTreeMap<Name, DType> = extents.clone().collect();
+    let rest = scalars.filter(|(n, _)| !known.contains_key(n));
+    let all = extents.chain(rest).filter(|(n, _)| used.contains(n));
+    all.map(|(name, dtype)| KernelParam::Scalar { name, dtype }).collect()
+}

@@ -1,0 +1,89 @@
+//! Gives every buffer one dimension: row-major, or by its declared strides and offset.
+//!
+//! before: `A[i, j]` of shape `[n, 8]`
+//! after:  `A[i * 8 + j]`
+
+use super::LowerError;
+use super::dev::{DStmt, map_list};
+use super::nest::Nest;
+use crate::analysis::simplify;
+use crate::ir::{Buffer, Expr, ExprKind};
+
+const PASS: &str = "flatten";
+
+/// Flattens every access.
+pub(super) fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError> {
+    let mut error = None;
+    let body = map_list(body, &mut |e| expr(nest, e, &mut error));
+    let body = body.into_iter().map(|s| stores(nest, s, &mut error)).collect();
+    error.map_or(Ok(body), Err)
+}
+
+fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {
+    let e = e.map_children(|c| expr(nest, c, error));
+    match e.kind() {
+        ExprKind::Load { buffer, indices, dtype } => match nest.buffer(PASS, buffer) {
+            Ok(b) => Expr::load(buffer.clone(), vec![offset(nest, b, indices)], *dtype),
+            Err(why) => {
+                *error = Some(why);
+                e
+            }
+        },
+        _ => e,
+    }
+}
+
+fn stores(nest: &Nest, s: DStmt, error: &mut Option<LowerError>) -> DStmt {
+    match s {
+        DStmt::For(mut l) => {
+            l.body = l.body.into_iter().map(|s| stores(nest, s, error)).collect();
+            DStmt::For(l)
+        }
+        DStmt::If { cond, then, otherwise } => DStmt::If {
+            cond,
+            then: then.into_iter().map(|s| stores(nest, s, error)).collect(),
+            otherwise: otherwise.into_iter().map(|s| stores(nest, s, error)).collect(),
+        },
+        DStmt::Store { buffer, indices, value, hint } => match nest.buffer(PASS, &buffer) {
+            Ok(b) => DStmt::Store { indices: vec![offset(nest, b, &indices)], buffer, value, hint },
+            Err(why) => {
+                *error = Some(why);
+                DStmt::Store { buffer, indices, value, hint }
+            }
+        },
+        DStmt::Copy { .. }
+        | DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Reduce(_) => s,
+    }
+}
+
+fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
+    let mut at = Expr::i64(0);
+    if b.strides.is_empty() {
+        for (i, extent) in indices.iter().zip(&b.shape) {
+            at = at * extent.clone() + i.clone();
+        }
+    } else {
+        for (i, stride) in indices.iter().zip(&b.strides) {
+            at = at + i.clone() * stride.clone();
+        }
+    }
+    if let Some(first) = &b.elem_offset {
+        at = at + first.clone();
+    }
+    simplify(&at, &nest.ranges)
+}
+
+/// Number of elements of a buffer, over extents: what its strides reach, or the product of its shape.
+pub(super) fn length(nest: &Nest, b: &Buffer) -> Expr {
+    if b.strides.is_empty() {
+        let all = b.shape.iter().fold(Expr::i64(1), |n, e| n * e.clone());
+        return simplify(&all, &nest.ranges);
+    }
+    let last: Vec<Expr> = b.shape.iter().map(|e| e.clone() - Expr::i64(1)).collect();
+    simplify(&(offset(nest, b, &last) + Expr::i64(1)), &nest.ranges)
+}

@@ -1,0 +1,123 @@
+//! What the passes over one launch share: buffers as this kernel sees them, ranges of variables,
+//! thread extents, fresh names.
+
+use super::LowerError;
+use super::dev::index_var;
+use crate::analysis::Ranges;
+use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, ThreadTag};
+use crate::target::{Kind, Target};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One launch on its way down.
+pub(super) struct Nest<'a> {
+    pub func: &'a PrimFunc,
+    pub target: &'a Target,
+    pub symbol: String,
+    /// Blocks per axis.
+    pub grid: [Expr; 3],
+    /// Threads per axis.
+    pub block: [u32; 3],
+    pub min_blocks: Option<u32>,
+    /// All buffers by name; passes change dtypes and shapes, and add staging.
+    pub buffers: BTreeMap<Name, Buffer>,
+    /// Ranges of extents, thread indices and every loop variable met so far.
+    pub ranges: Ranges,
+    taken: BTreeSet<Name>,
+}
+
+/// The thread axes, fastest first.
+pub(super) const THREADS: [ThreadTag; 3] = [ThreadTag::ThreadX, ThreadTag::ThreadY, ThreadTag::ThreadZ];
+/// The grid axes.
+pub(super) const BLOCKS: [ThreadTag; 3] = [ThreadTag::BlockX, ThreadTag::BlockY, ThreadTag::BlockZ];
+
+/// A grid axis has at most this many blocks (`2^31 - 1` on x).
+const MAX_GRID: i64 = i32::MAX as i64;
+
+impl<'a> Nest<'a> {
+    /// A launch with nothing known but its shape. `body_names` are the names its body declares.
+    pub fn new(
+        func: &'a PrimFunc,
+        target: &'a Target,
+        symbol: String,
+        grid: [Expr; 3],
+        block: [u32; 3],
+        body_names: BTreeSet<Name>,
+    ) -> Nest<'a> {
+        let buffers: BTreeMap<Name, Buffer> = func.buffers.iter().map(|b| (b.name.clone(), widened(b))).collect();
+        let mut ranges = Ranges::of_func(func);
+        for (tag, blocks) in BLOCKS.iter().zip(&grid) {
+            ranges.set(tag.name(), 0, blocks.as_int().unwrap_or(MAX_GRID).max(1) - 1);
+        }
+        for (tag, threads) in THREADS.iter().zip(block) {
+            ranges.set(tag.name(), 0, threads as i64 - 1);
+        }
+        let mut taken = body_names;
+        taken.extend(buffers.keys().cloned());
+        taken.extend(func.extents.iter().map(|e| e.name.clone()));
+        Nest { func, target, symbol, grid, block, min_blocks: None, buffers, ranges, taken }
+    }
+
+    /// True for a CUDA (or simulated) kernel.
+    pub fn cuda(&self) -> bool {
+        self.target.kind == Kind::Cuda
+    }
+
+    /// Threads of an axis.
+    pub fn threads(&self, tag: ThreadTag) -> i64 {
+        THREADS.iter().position(|t| *t == tag).map_or(1, |i| self.block[i] as i64)
+    }
+
+    /// The thread axes that have more than one thread, x first.
+    pub fn live_axes(&self) -> Vec<ThreadTag> {
+        THREADS.into_iter().filter(|t| self.threads(*t) > 1).collect()
+    }
+
+    /// The index of the thread on an axis.
+    pub fn thread(&self, tag: ThreadTag) -> Expr {
+        if self.threads(tag) == 1 { Expr::i64(0) } else { index_var(&Name::new(tag.name())) }
+    }
+
+    /// A name that nothing has: `stem`, else `stem_1`, `stem_2`, ...
+    pub fn fresh(&mut self, stem: &str) -> Name {
+        let mut name = Name::new(stem);
+        let mut n = 0;
+        while !self.taken.insert(name.clone()) {
+            n += 1;
+            name = Name::new(format!("{stem}_{n}"));
+        }
+        name
+    }
+
+    /// The buffer of that name; an error names what refers to it.
+    pub fn buffer(&self, pass: &'static str, name: &Name) -> Result<&Buffer, LowerError> {
+        self.buffers.get(name).ok_or_else(|| LowerError::new(pass, name, "the buffer is not declared"))
+    }
+
+    /// True for a buffer in registers.
+    pub fn is_local(&self, name: &Name) -> bool {
+        self.buffers.get(name).is_some_and(|b| b.scope == Scope::Local)
+    }
+
+    /// True for a buffer in shared memory.
+    pub fn is_shared(&self, name: &Name) -> bool {
+        self.buffers.get(name).is_some_and(|b| is_shared(&b.scope))
+    }
+
+    /// True for a buffer in device memory.
+    pub fn is_global(&self, name: &Name) -> bool {
+        !self.is_local(name) && !self.is_shared(name)
+    }
+}
+
+/// True for the scopes of a thread block's memory.
+pub(super) fn is_shared(scope: &Scope) -> bool {
+    matches!(scope, Scope::Shared | Scope::SharedDyn)
+}
+
+fn widened(b: &Buffer) -> Buffer {
+    let mut b = b.clone();
+    for e in b.shape.iter_mut().chain(&mut b.strides).chain(&mut b.elem_offset) {
+        *e = super::widen::index(e);
+    }
+    b
+}
