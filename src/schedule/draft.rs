@@ -46,17 +46,6 @@ impl Draft {
         name
     }
 
-    /// A copy of the statements in which every loop, block, iterator and let that they declare
-    /// has a fresh name with `suffix`. The one way to clone a subtree.
-    pub fn copy(&mut self, stmts: &[Stmt], suffix: &str) -> Vec<Stmt> {
-        let mut map = BTreeMap::new();
-        for name in stmts.iter().flat_map(declared) {
-            let new = self.fresh_like(&name, suffix);
-            map.insert(name, new);
-        }
-        stmts.iter().map(|s| rename(s, &map)).collect()
-    }
-
     /// A copy of an expression in which every let has a fresh name.
     pub fn copy_expr(&mut self, expr: &Expr) -> Expr {
         let map: BTreeMap<Name, Name> = lets(expr).into_iter().map(|n| (n, self.fresh("x"))).collect();
@@ -188,45 +177,105 @@ fn lets(expr: &Expr) -> Vec<Name> {
     names
 }
 
-/// Renames declarations and uses alike.
-fn rename(stmt: &Stmt, map: &BTreeMap<Name, Name>) -> Stmt {
-    let mut stmt = stmt.map_exprs(&mut |e| rename_expr(e, map));
-    rename_declarations(&mut stmt, map);
-    stmt
-}
-
-fn rename_declarations(stmt: &mut Stmt, map: &BTreeMap<Name, Name>) {
-    let new = |name: &mut Name| {
-        if let Some(n) = map.get(name) {
-            *name = n.clone();
-        }
-    };
-    match stmt {
-        Stmt::For(l) => new(&mut l.var),
-        Stmt::Block(b) => {
-            new(&mut b.name);
-            b.iters.iter_mut().for_each(|i| new(&mut i.var));
-            b.matches.iter_mut().for_each(|(alias, _)| new(alias));
-        }
-        Stmt::Let { var, .. } => new(var),
-        Stmt::Store { buffer, .. } => new(buffer),
-        Stmt::If { .. } | Stmt::While { .. } | Stmt::Evaluate(_) | Stmt::Attr { .. } | Stmt::Alloc { .. } => {}
-    }
-    tree::child_lists_mut(stmt).into_iter().flatten().for_each(|s| rename_declarations(s, map));
-}
-
-/// Renames variables, let declarations and aliased buffers in an expression.
+/// Renames variables, the lets that declare them, and loaded buffers.
 pub fn rename_expr(expr: &Expr, map: &BTreeMap<Name, Name>) -> Expr {
     let e = expr.map_children(|c| rename_expr(c, map));
-    let new = |name: &Name| map.get(name).cloned();
     match e.kind() {
-        ExprKind::Var { name, dtype } => new(name).map_or(e.clone(), |n| Expr::var(n, *dtype)),
+        ExprKind::Var { name, dtype } => map.get(name).map_or(e.clone(), |n| Expr::var(n.clone(), *dtype)),
         ExprKind::Load { buffer, indices, dtype } => {
-            new(buffer).map_or(e.clone(), |b| Expr::load(b, indices.clone(), *dtype))
+            map.get(buffer).map_or(e.clone(), |b| Expr::load(b.clone(), indices.clone(), *dtype))
         }
-        ExprKind::Let { var, value, body } => {
-            new(var).map_or(e.clone(), |var| Expr::new(ExprKind::Let { var, value: value.clone(), body: body.clone() }))
-        }
+        ExprKind::Let { var, value, body } => map.get(var).map_or(e.clone(), |var| {
+            Expr::new(ExprKind::Let { var: var.clone(), value: value.clone(), body: body.clone() })
+        }),
         _ => e,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DType, Scope};
+    use crate::schedule::{Schedule, Step};
+
+    /// `for i0 in range(8): b0: p1[v0] = p0[v0]`
+    fn copy() -> PrimFunc {
+        let n = Expr::i32(8);
+        let v0 = Expr::var("v0", DType::I32);
+        let store = Stmt::Store {
+            buffer: "p1".into(),
+            indices: vec![v0.clone()],
+            value: Expr::load("p0", vec![v0], DType::F32),
+        };
+        let iter = crate::ir::IterVar {
+            var: "v0".into(),
+            dtype: DType::I32,
+            min: Expr::i32(0),
+            extent: n.clone(),
+            kind: crate::ir::IterKind::Spatial,
+            binding: Expr::var("i0", DType::I32),
+        };
+        let block = Stmt::Block(Block::new("b0".into(), vec![iter], vec![store]));
+        let buffer = |name: &str| Buffer::new(name.into(), DType::F32, vec![n.clone()], Scope::Global);
+        PrimFunc {
+            name: "main".to_string(),
+            private: false,
+            params: vec![Param::Buffer("p0".into()), Param::Buffer("p1".into())],
+            buffers: vec![buffer("p0"), buffer("p1")],
+            extents: vec![],
+            attrs: vec![],
+            allocs: vec![],
+            body: vec![Stmt::For(For::serial("i0".into(), n, vec![block]))],
+            display: BTreeMap::from([("i0".into(), "row".to_string())]),
+        }
+    }
+
+    #[test]
+    fn names_are_never_reused() {
+        let mut s = Schedule::new(copy());
+        let loops = s.split(&"i0".into(), &[None, Some(4)]).unwrap();
+        assert_eq!(loops, ["i0_0".into(), "i0_1".into()]);
+        assert_eq!(s.func().display_name(&loops[1]), "row_1");
+        let fused = s.fuse(&loops).unwrap();
+        assert_eq!(fused, "i0_0_i0_1_f".into());
+        let again = s.split(&fused, &[Some(2), None]).unwrap();
+        assert_eq!(again, ["i0_0_i0_1_f_0".into(), "i0_0_i0_1_f_1".into()]);
+        let mut d = Draft::new(copy());
+        assert_eq!(d.fresh("i0").as_str(), "i0_1");
+        assert_eq!(d.fresh("i0").as_str(), "i0_2");
+        assert_eq!(d.fresh("i0_2").as_str(), "i0_2_1");
+    }
+
+    #[test]
+    fn names_that_are_gone_say_where_they_went() {
+        let mut s = Schedule::new(copy());
+        s.annotate(&"b0".into(), "k", crate::ir::AttrValue::Int(1)).unwrap();
+        s.split(&"i0".into(), &[None, Some(4)]).unwrap();
+        let message = |s: &mut Schedule, step: &str| s.apply(step.parse().unwrap()).unwrap_err().to_string();
+        assert_eq!(
+            message(&mut s, "parallel(i0)"),
+            "parallel(i0): loop_exists at `i0`: loop `i0` was consumed by step 1: split(i0, [None, 4])"
+        );
+        assert_eq!(message(&mut s, "parallel(b0)"), "parallel(b0): loop_exists at `b0`: `b0` is a block, not a loop");
+        assert_eq!(
+            message(&mut s, "compute_inline(b7)"),
+            "compute_inline(b7): block_exists at `b7`: there is no block `b7`; there is b0"
+        );
+        assert_eq!(
+            message(&mut s, "set_scope(t0, \"local\")"),
+            "set_scope(t0, \"local\"): buffer_exists at `t0`: there is no buffer `t0`; there is p0, p1"
+        );
+        assert_eq!(s.trace().len(), 2);
+    }
+
+    #[test]
+    fn a_replay_from_text_gives_the_same_function() {
+        let mut s = Schedule::new(copy());
+        s.split(&"i0".into(), &[None, Some(3)]).unwrap();
+        s.reorder(&["i0_1".into(), "i0_0".into()]).unwrap();
+        s.vectorize(&"i0_0".into()).unwrap();
+        let steps: Vec<Step> = s.trace().iter().map(|t| t.to_string().parse().unwrap()).collect();
+        assert_eq!(steps, s.trace());
+        assert_eq!(Schedule::replay(copy(), &steps).unwrap().func(), s.func());
     }
 }

@@ -68,17 +68,6 @@ pub fn loops_around<'a>(func: &'a PrimFunc, name: &Name) -> Vec<&'a For> {
     loops
 }
 
-/// The statements of which `name` is one, in order: the body of the loop or block right around it.
-pub fn siblings<'a>(func: &'a PrimFunc, name: &Name) -> Option<&'a [Stmt]> {
-    fn within<'a>(list: &'a [Stmt], name: &Name) -> Option<&'a [Stmt]> {
-        if list.iter().any(|s| name_of(s) == Some(name)) {
-            return Some(list);
-        }
-        list.iter().flat_map(child_lists).find_map(|l| within(l, name))
-    }
-    within(&func.body, name)
-}
-
 /// The blocks in or under `stmt`, in program order.
 pub fn blocks_in(stmt: &Stmt) -> Vec<&Block> {
     let mut found = vec![];
@@ -219,17 +208,4 @@ fn source(block: &Block, buffer: Name) -> Name {
         }
     });
     aliases.iter().find(|(alias, _)| *alias == buffer).map_or(buffer, |(_, region)| region.buffer.clone())
-}
-
-/// The expressions that decide which iterations run under `stmt` and where its blocks stand:
-/// loop bounds, conditions, block bindings and guards. Expressions inside blocks are left out.
-pub fn control_exprs(stmt: &Stmt, f: &mut impl FnMut(&Expr)) {
-    match stmt {
-        Stmt::Block(_) => stmt.for_each_expr(f),
-        Stmt::For(_) | Stmt::If { .. } | Stmt::While { .. } | Stmt::Attr { .. } => {
-            stmt.for_each_expr(&mut *f);
-            stmt.for_each_child(|s| control_exprs(s, f));
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => stmt.for_each_expr(f),
-    }
 }
