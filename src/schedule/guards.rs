@@ -69,12 +69,10 @@ pub(super) fn in_iterators(block: &Block, loops: &[Name], ranges: &Ranges) -> Re
     Ok(kept)
 }
 
-/// True for `binding < extent` of one of the iterators.
+/// True where the condition says no more than `binding < extent` of one of the iterators.
 fn keeps_domain(condition: &Expr, block: &Block, ranges: &Ranges) -> bool {
-    let ExprKind::Binary { op: BinOp::Lt, a, b } = condition.kind() else { return false };
-    let equal =
-        |x: &Expr, y: &Expr| x.dtype() == y.dtype() && analysis::simplify(&(x.clone() - y.clone()), ranges).is_int(0);
-    block.iters.iter().any(|it| equal(a, &it.binding) && equal(b, &it.extent))
+    let condition = analysis::simplify(condition, ranges);
+    block.iters.iter().any(|it| analysis::simplify(&less(&it.binding, &it.extent), ranges) == condition)
 }
 
 /// The iterator that stands for a loop alone.

@@ -27,9 +27,10 @@ pub(super) fn build(d: &mut Draft, block: Block, domains: &Region, conditions: &
         if !extent.is_int(1) {
             let new = For::serial(d.fresh(&format!("ax{}", loops.len())), extent, vec![]);
             at.ranges.enter_loop(&new);
-            binding = analysis::simplify(&(binding + new.var_expr()), &at.ranges);
+            binding = binding + new.var_expr();
             loops.push(new);
         }
+        let binding = analysis::simplify(&binding, &at.ranges);
         if !within {
             guards.push(Expr::binary(BinOp::Ge, binding.clone(), Expr::int(0, it.dtype)));
             guards.push(less(&binding, &it.extent));

@@ -5,7 +5,7 @@
 //!     b: v0 = i (S), v1 = ko*32 + kt (R)                 b_rf: vkt = kt (S), v0_rf = i (S), vko = ko (R)
 //!        X[v0] = X[v0] + A[v0, v1]            ->            X_rf[vkt, v0_rf] += A[v0_rf, vko*32 + vkt]
 //!                                                    for i_final, kt_final:
-//!                                                        b: vkt_final = kt_final (R), v0 = i_final (S)
+//!                                                        b: v0 = i_final (S), vkt_final = kt_final (R)
 //!                                                           X[v0] = X[v0] + X_rf[vkt_final, v0]
 //! ```
 //!
@@ -212,7 +212,7 @@ impl Plan {
         let value = Expr::load(names.rf_buffer.clone(), indices, self.reducer.dtype);
         let body = vec![self.reducer.store(&self.reducer.buffer, &self.reducer.indices, value)];
         let guard = conjoin(self.final_guard(names));
-        let iters = std::iter::once(factor.clone()).chain(spatial).collect();
+        let iters = spatial.chain([factor.clone()]).collect();
         Block { iters, body, guard, regions: None, ..self.block.clone() }
     }
 

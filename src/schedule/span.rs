@@ -94,7 +94,42 @@ pub(super) fn cast(dtype: DType, e: &Expr) -> Expr {
 
 /// True when `a <= b` is proven.
 pub(super) fn at_most(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
-    a == b || analysis::prove(&Expr::binary(BinOp::Le, a.clone(), b.clone()), ranges)
+    if a == b || analysis::prove(&Expr::binary(BinOp::Le, a.clone(), b.clone()), ranges) {
+        return true;
+    }
+    let gap = analysis::simplify(&(b.clone() - a.clone()), ranges);
+    below_rounding(&gap, ranges).is_some_and(|low| non_negative_const(&low, ranges))
+}
+
+/// A lower bound of `gap` without its rounded part: `e // c * c` lies in `[e - (c - 1), e]`.
+fn below_rounding(gap: &Expr, ranges: &Ranges) -> Option<Expr> {
+    let rounded = first_quotient(gap)?;
+    let ExprKind::Binary { a: e, b: c, .. } = rounded.kind() else { return None };
+    let (c, dtype) = (c.as_int().filter(|c| *c > 0)?, gap.dtype());
+    let stand_in = Name::new("quotient");
+    let opened = replace(gap, &rounded, &Expr::var(stand_in.clone(), dtype));
+    let (factor, rest) = analysis::linear(&opened, &stand_in, ranges)?;
+    let times = factor.as_int().filter(|k| k % c == 0)? / c;
+    let low = if times > 0 { e.clone() - Expr::int(c - 1, dtype) } else { e.clone() };
+    Some(rest + low * Expr::int(times, dtype))
+}
+
+fn first_quotient(e: &Expr) -> Option<Expr> {
+    let mut found = None;
+    e.visit(&mut |x| {
+        if matches!(x.kind(), ExprKind::Binary { op: BinOp::FloorDiv, .. }) {
+            found.get_or_insert_with(|| x.clone());
+        }
+    });
+    found
+}
+
+fn replace(e: &Expr, old: &Expr, new: &Expr) -> Expr {
+    if e == old { new.clone() } else { e.map_children(|c| replace(c, old, new)) }
+}
+
+fn non_negative_const(e: &Expr, ranges: &Ranges) -> bool {
+    analysis::prove(&Expr::binary(BinOp::Ge, e.clone(), Expr::int(0, e.dtype())), ranges)
 }
 
 fn eval(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Span> {
