@@ -1,16 +1,26 @@
 //! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
 //! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
 
+mod canon;
 mod dtype;
 mod expr;
 mod func;
 pub mod kernel;
 mod kernel_print;
+mod key;
 mod name;
+mod ops;
+mod print;
+mod read;
 mod stmt;
+mod verify;
 
+pub use canon::canonicalize;
 pub use dtype::DType;
 pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
 pub use func::{Buffer, Extent, Param, PrimFunc, Scope};
+pub use key::workload_key;
 pub use name::Name;
+pub use read::{ReadError, read};
 pub use stmt::{AttrValue, Block, For, ForKind, IterKind, IterVar, Range, Region, Regions, Stmt, ThreadTag};
+pub use verify::{VerifyError, verify};

@@ -1,0 +1,32 @@
+//! The key of a workload: what a function computes, without what it is called.
+
+use super::{Block, PrimFunc, Stmt, canonicalize};
+
+/// 32 hexadecimal digits that two functions share when they differ only in names, attributes of the
+/// function and its blocks, declared regions, or the dialect that they were written in.
+pub fn workload_key(func: &PrimFunc) -> String {
+    let mut f = canonicalize(func.clone());
+    f.name = "main".to_string();
+    f.private = true;
+    f.attrs.clear();
+    f.display.clear();
+    f.body.iter_mut().for_each(strip);
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(f.canonical_text().as_bytes()))
+}
+
+/// Takes regions and attributes off every block.
+fn strip(s: &mut Stmt) {
+    match s {
+        Stmt::For(l) => l.body.iter_mut().for_each(strip),
+        Stmt::Block(b) => strip_block(b),
+        Stmt::If { then, otherwise, .. } => then.iter_mut().chain(otherwise).for_each(strip),
+        Stmt::While { body, .. } | Stmt::Attr { body, .. } => body.iter_mut().for_each(strip),
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => {}
+    }
+}
+
+fn strip_block(b: &mut Block) {
+    b.regions = None;
+    b.attrs.clear();
+    b.init.iter_mut().chain(&mut b.body).for_each(strip);
+}

@@ -1,0 +1,286 @@
+//! Modules and functions.
+
+use super::ast::{Def, Node, NodeKind, PyParam, PyStmt, PyStmtKind};
+use super::block::BlockParts;
+use super::buffer::{dtype_named, str_of};
+use super::error::{Problem, Span, problem};
+use super::scope::{Binding, Scope};
+use super::{guard, syntax};
+use crate::ir::{AttrValue, Block, DType, Name, Param, PrimFunc, Stmt, canonicalize};
+
+/// Reads every function of a text.
+pub(super) fn read_module(text: &str) -> Result<Vec<PrimFunc>, Problem> {
+    guard::check(text)?;
+    let stmts = syntax::parse(text)?;
+    let old = !text.contains("T.sblock") && !text.contains("s_tir=True");
+    let mut module = Module { text, old, extents: vec![], functions: vec![] };
+    module.statements(&stmts, false)?;
+    if module.functions.is_empty() {
+        return problem(Span::default(), "the text holds no function; one starts with @T.prim_func");
+    }
+    Ok(module.functions)
+}
+
+struct Module<'a> {
+    text: &'a str,
+    old: bool,
+    /// Extents declared by `n = TypeVar("n")`.
+    extents: Vec<(String, DType)>,
+    functions: Vec<PrimFunc>,
+}
+
+impl Module<'_> {
+    fn statements(&mut self, stmts: &[PyStmt], in_class: bool) -> Result<(), Problem> {
+        for s in stmts {
+            match &s.kind {
+                PyStmtKind::Def(def) => self.function(def, s.at)?,
+                PyStmtKind::Class { body, .. } if !in_class => self.statements(body, true)?,
+                PyStmtKind::Assign { target, value } => self.type_var(target, value)?,
+                PyStmtKind::Nothing => {}
+                PyStmtKind::Expr(Node { kind: NodeKind::Str(_), .. }) => {}
+                PyStmtKind::Expr(n) if self.is_module_call(n) => {}
+                _ => return problem(s.at, "only functions, I.ir_module classes and TypeVar declarations stand here"),
+            }
+        }
+        Ok(())
+    }
+
+    /// `I.module_attrs({...})` and the like say nothing about a function.
+    fn is_module_call(&self, n: &Node) -> bool {
+        match &n.kind {
+            NodeKind::Call { func, .. } => func.dotted().is_some_and(|d| d.starts_with("I.")),
+            _ => false,
+        }
+    }
+
+    fn type_var(&mut self, target: &Node, value: &Node) -> Result<(), Problem> {
+        let NodeKind::Name(user) = &target.kind else {
+            return problem(target.at, "a TypeVar declaration is written `n = TypeVar(\"n\")`");
+        };
+        match &value.kind {
+            NodeKind::Call { func, args, .. } if func.dotted().as_deref() == Some("TypeVar") && !args.is_empty() => {
+                let dtype = args.get(1).map_or(Ok(DType::I64), |n| dtype_named(str_of(n, "a dtype")?, n.at))?;
+                self.extents.push((user.clone(), dtype));
+                Ok(())
+            }
+            _ => problem(value.at, "only `n = TypeVar(\"n\")` stands before a function"),
+        }
+    }
+
+    fn function(&mut self, def: &Def, at: Span) -> Result<(), Problem> {
+        let Some(private) = decoration(&def.decorators)? else {
+            return problem(at, format!("function `{}` has no @T.prim_func decorator", def.name));
+        };
+        let mut scope = Scope::new(self.text, self.old);
+        for (user, dtype) in &self.extents {
+            scope.bind(user, Binding::Declared(*dtype));
+        }
+        let f = Function { scope, params: vec![], attrs: vec![] }.read(def, private)?;
+        self.functions.push(canonicalize(f));
+        Ok(())
+    }
+}
+
+/// `Some(private)` for a tensor function.
+fn decoration(decorators: &[Node]) -> Result<Option<bool>, Problem> {
+    for d in decorators {
+        let (func, keywords) = match &d.kind {
+            NodeKind::Call { func, keywords, .. } => (func.as_ref(), keywords.as_slice()),
+            _ => (d, [].as_slice()),
+        };
+        if func.dotted().is_none_or(|n| !n.ends_with("prim_func")) {
+            continue;
+        }
+        let mut private = false;
+        for (key, value) in keywords {
+            let NodeKind::Bool(on) = value.kind else { return problem(value.at, format!("`{key}` is True or False")) };
+            if key == "private" {
+                private = on;
+            }
+        }
+        return Ok(Some(private));
+    }
+    Ok(None)
+}
+
+/// One function under construction.
+struct Function<'a> {
+    scope: Scope<'a>,
+    /// `None` for a handle that no `T.match_buffer` has taken yet.
+    params: Vec<Option<Param>>,
+    attrs: Vec<(String, AttrValue)>,
+}
+
+impl Function<'_> {
+    fn read(mut self, def: &Def, private: bool) -> Result<PrimFunc, Problem> {
+        self.declarations(&def.body)?;
+        // Scalars first: a shape may speak of one that follows it.
+        for p in &def.params {
+            self.scalar(p)?;
+        }
+        for (k, p) in def.params.iter().enumerate() {
+            self.param(k, p)?;
+        }
+        let (parts, body) = self.body(&def.body)?;
+        if let Some(k) = self.params.iter().position(Option::is_none) {
+            let p = &def.params[k];
+            return problem(
+                p.at,
+                format!("parameter `{0}` has no shape; write `A = T.match_buffer({0}, ...)`", p.name),
+            );
+        }
+        if let Some(what) = parts.misplaced() {
+            let at = def.body.first().map_or_else(Span::default, |s| s.at);
+            return problem(at, format!("{what} belongs inside a block, not at the top of function `{}`", def.name));
+        }
+        Ok(self.finish(def, private, parts, body))
+    }
+
+    /// Names declared anywhere at the top of the body are known in the header already.
+    fn declarations(&mut self, body: &[PyStmt]) -> Result<(), Problem> {
+        for s in body {
+            if let PyStmtKind::Assign { target, value } = &s.kind {
+                self.scope.declares(target, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, p: &PyParam) -> Result<(), Problem> {
+        let dtype = match &p.annotation {
+            Some(n) => n.tir_name().or_else(|| n.tir_call().filter(|c| c.1.is_empty()).map(|c| c.0)),
+            None => None,
+        };
+        let name = match dtype.as_deref() {
+            None | Some("handle" | "Buffer") => None,
+            Some(text) => Some((text, p.annotation.as_ref().map_or(p.at, |n| n.at))),
+        };
+        let param = match name {
+            Some((text, at)) => {
+                let dtype = dtype_named(text, at)?;
+                Some(Param::Scalar { name: self.scope.bind_var(&p.name, dtype), dtype })
+            }
+            None => None,
+        };
+        self.params.push(param);
+        Ok(())
+    }
+
+    fn param(&mut self, k: usize, p: &PyParam) -> Result<(), Problem> {
+        if self.params[k].is_some() {
+            return Ok(());
+        }
+        let form = "a parameter is written `name: T.Buffer((n, m), \"float32\")` or `name: T.<dtype>`";
+        let Some(annotation) = &p.annotation else { return problem(p.at, form) };
+        if annotation.tir_name().as_deref() == Some("handle") {
+            self.scope.bind(&p.name, Binding::Handle(k));
+            return Ok(());
+        }
+        let (args, keywords): (&[Node], &[(String, Node)]) = match &annotation.kind {
+            NodeKind::Index(base, items) if base.tir_name().as_deref() == Some("Buffer") => (items, &[]),
+            NodeKind::Call { func, args, keywords } if func.tir_name().as_deref() == Some("Buffer") => (args, keywords),
+            NodeKind::Call { func, .. } if func.tir_name().as_deref() == Some("handle") => {
+                self.scope.bind(&p.name, Binding::Handle(k));
+                return Ok(());
+            }
+            _ => return problem(annotation.at, form),
+        };
+        let name = self.scope.declare_buffer(&p.name, args, keywords, crate::ir::Scope::Global, annotation.at)?;
+        self.scope.bind(&p.name, Binding::Buffer(name.clone()));
+        self.params[k] = Some(Param::Buffer(name));
+        Ok(())
+    }
+
+    /// The statements of the root block, after `T.func_attr` and `T.match_buffer` of parameters.
+    fn body(&mut self, stmts: &[PyStmt]) -> Result<(BlockParts, Vec<Stmt>), Problem> {
+        let mut parts = BlockParts::default();
+        let mut out = vec![];
+        let mut start = 0;
+        for (k, s) in stmts.iter().enumerate() {
+            if self.function_part(s)? {
+                out.extend(self.scope.block_body(&stmts[start..k], &mut parts)?);
+                start = k + 1;
+            }
+        }
+        out.extend(self.scope.block_body(&stmts[start..], &mut parts)?);
+        Ok((parts, out))
+    }
+
+    fn function_part(&mut self, s: &PyStmt) -> Result<bool, Problem> {
+        match &s.kind {
+            PyStmtKind::Expr(n) => match n.tir_call() {
+                Some((name, [dict], _)) if name == "func_attr" => {
+                    self.attrs.extend(self.scope.attr_dict(dict)?);
+                    Ok(true)
+                }
+                _ => Ok(false),
+            },
+            PyStmtKind::Assign { target, value } => match (value.tir_call(), &target.kind) {
+                (Some((name, [handle, rest @ ..], keywords)), NodeKind::Name(user)) if name == "match_buffer" => {
+                    self.matched(user, handle, rest, keywords, value.at)
+                }
+                _ => Ok(false),
+            },
+            _ => Ok(false),
+        }
+    }
+
+    /// `A = T.match_buffer(a, ...)` of a handle parameter.
+    fn matched(
+        &mut self,
+        user: &str,
+        handle: &Node,
+        rest: &[Node],
+        keywords: &[(String, Node)],
+        at: Span,
+    ) -> Result<bool, Problem> {
+        let Some(source) = handle.dotted() else { return Ok(false) };
+        let Some(Binding::Handle(k)) = self.scope.lookup(&source).cloned() else { return Ok(false) };
+        if self.params[k].is_some() {
+            return problem(handle.at, format!("`{source}` has a T.match_buffer already"));
+        }
+        let name = self.scope.declare_buffer(user, rest, keywords, crate::ir::Scope::Global, at)?;
+        self.scope.bind(user, Binding::Buffer(name.clone()));
+        self.params[k] = Some(Param::Buffer(name));
+        Ok(true)
+    }
+
+    fn finish(self, def: &Def, private: bool, parts: BlockParts, body: Vec<Stmt>) -> PrimFunc {
+        let mut root = parts.build(Name::new("root"), body);
+        if let [Stmt::Block(b)] = root.body.as_slice()
+            && root.allocs.is_empty()
+            && self.scope.display.get(&b.name).is_some_and(|n| n == "root")
+            && is_plain(b)
+        {
+            root = b.clone();
+        }
+        let mut f = PrimFunc {
+            name: def.name.clone(),
+            private,
+            params: self.params.into_iter().flatten().collect(),
+            buffers: self.scope.buffers,
+            extents: self.scope.extents,
+            attrs: self.attrs,
+            allocs: root.allocs,
+            body: root.body,
+            display: self.scope.display,
+        };
+        take_symbol(&mut f);
+        f
+    }
+}
+
+/// A root block written out that says nothing more than the comment TVM prints in its place.
+fn is_plain(b: &Block) -> bool {
+    b.iters.is_empty() && b.guard.is_none() && b.attrs.is_empty() && b.matches.is_empty() && b.init.is_empty()
+}
+
+/// The attribute `global_symbol` is the name of a function that is not private.
+fn take_symbol(f: &mut PrimFunc) {
+    if let Some(k) = f.attrs.iter().position(|a| a.0 == "global_symbol")
+        && let (_, AttrValue::Str(name)) = f.attrs.remove(k)
+    {
+        f.name = name;
+        f.private = false;
+    }
+}

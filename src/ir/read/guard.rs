@@ -1,0 +1,175 @@
+//! A scan before parsing: sizes and nesting that no real function has are refused, because
+//! recursive code over such trees would overflow the stack.
+
+use super::error::{Problem, Span, problem};
+
+/// Largest input in bytes.
+const MAX_BYTES: usize = 8 << 20;
+/// Deepest nesting of brackets, of indentation, and longest chain of unary operators.
+pub(super) const MAX_NESTING: usize = 200;
+
+/// Refuses what is too large or nested too deep. The scan knows strings and comments, so that
+/// brackets inside them do not count.
+pub(super) fn check(text: &str) -> Result<(), Problem> {
+    if text.len() > MAX_BYTES {
+        let message = format!("the input has {} bytes; the limit is {MAX_BYTES}", text.len());
+        return problem(Span::default(), message);
+    }
+    Scan { text: text.as_bytes(), at: 0, brackets: 0, unary: 0, indents: vec![0] }.run()
+}
+
+struct Scan<'a> {
+    text: &'a [u8],
+    at: usize,
+    brackets: usize,
+    unary: usize,
+    indents: Vec<usize>,
+}
+
+impl Scan<'_> {
+    fn run(mut self) -> Result<(), Problem> {
+        self.line_start()?;
+        while let Some(&c) = self.text.get(self.at) {
+            match c {
+                b'#' => self.skip_comment(),
+                b'"' | b'\'' => self.skip_string(c),
+                b'(' | b'[' | b'{' => self.open()?,
+                b')' | b']' | b'}' => self.close(),
+                b'-' | b'+' | b'~' => self.operator()?,
+                b'\n' => {
+                    self.at += 1;
+                    self.line_start()?;
+                }
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                c if c.is_ascii_alphabetic() || c == b'_' => self.word()?,
+                _ => {
+                    self.unary = 0;
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn too_deep(&self, what: &str) -> Result<(), Problem> {
+        problem(
+            Span { start: self.at, end: self.at + 1 },
+            format!("{what} is nested more than {MAX_NESTING} levels deep, which no schedulable function needs"),
+        )
+    }
+
+    fn open(&mut self) -> Result<(), Problem> {
+        self.brackets += 1;
+        if self.brackets > MAX_NESTING {
+            return self.too_deep("the expression");
+        }
+        self.unary = 0;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.brackets = self.brackets.saturating_sub(1);
+        self.unary = 0;
+        self.at += 1;
+    }
+
+    fn operator(&mut self) -> Result<(), Problem> {
+        self.unary += 1;
+        if self.unary > MAX_NESTING {
+            return self.too_deep("the expression");
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// A name or keyword; `not`, `lambda` and `else` nest as unary operators do.
+    fn word(&mut self) -> Result<(), Problem> {
+        let start = self.at;
+        while self.text.get(self.at).is_some_and(|c| c.is_ascii_alphanumeric() || *c == b'_') {
+            self.at += 1;
+        }
+        if matches!(&self.text[start..self.at], b"not" | b"await") {
+            self.unary += 1;
+            if self.unary > MAX_NESTING {
+                return self.too_deep("the expression");
+            }
+        } else {
+            self.unary = 0;
+        }
+        Ok(())
+    }
+
+    fn skip_comment(&mut self) {
+        while self.text.get(self.at).is_some_and(|c| *c != b'\n') {
+            self.at += 1;
+        }
+    }
+
+    fn skip_string(&mut self, quote: u8) {
+        let triple = self.text[self.at..].starts_with(&[quote; 3]);
+        self.at += if triple { 3 } else { 1 };
+        self.unary = 0;
+        while let Some(&c) = self.text.get(self.at) {
+            match c {
+                b'\\' => self.at += 2,
+                b'\n' if !triple => return,
+                c if c == quote && !triple => {
+                    self.at += 1;
+                    return;
+                }
+                c if c == quote && self.text[self.at..].starts_with(&[quote; 3]) => {
+                    self.at += 3;
+                    return;
+                }
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// Counts levels of indentation at the start of a logical line.
+    fn line_start(&mut self) -> Result<(), Problem> {
+        let mut width = 0;
+        while let Some(c @ (b' ' | b'\t')) = self.text.get(self.at) {
+            width += if *c == b'\t' { 8 - width % 8 } else { 1 };
+            self.at += 1;
+        }
+        let blank = matches!(self.text.get(self.at), None | Some(b'\n' | b'\r' | b'#'));
+        if blank || self.brackets > 0 {
+            return Ok(());
+        }
+        self.unary = 0;
+        while self.indents.last().is_some_and(|last| *last > width) {
+            self.indents.pop();
+        }
+        if self.indents.last().is_none_or(|last| *last < width) {
+            self.indents.push(width);
+        }
+        if self.indents.len() > MAX_NESTING {
+            return self.too_deep("the statement");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_brackets_indents_and_chains_are_refused() {
+        let deep = |open: &str, n: usize| open.repeat(n);
+        for text in [deep("(", 201), deep("[", 1000), deep("-", 201), deep("not ", 201), deep("~ ", 100_000)] {
+            assert!(check(&text).is_err());
+        }
+        let stairs: String = (0..300).map(|k| format!("{}if x:\n", " ".repeat(k))).collect();
+        assert!(check(&stairs).is_err());
+    }
+
+    #[test]
+    fn ordinary_depth_and_brackets_in_strings_pass() {
+        assert!(check(&"(".repeat(200)).is_ok());
+        assert!(check(&format!("x = \"{}\"\n# {}", "(".repeat(500), "[".repeat(500))).is_ok());
+        assert!(check(&"x = (1)\n".repeat(1000)).is_ok());
+    }
+}

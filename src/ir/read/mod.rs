@@ -1,0 +1,47 @@
+//! Reads TVMScript: the text that TVM 0.27 prints and the dialect of older releases.
+//!
+//! Python is parsed by tree-sitter (`syntax`) into plain trees (`ast`) after a scan for hostile
+//! nesting (`guard`); the trees become a `PrimFunc` (`module`, `func`, `block`, `stmt`, `expr`).
+
+mod ast;
+mod attr;
+mod block;
+mod buffer;
+mod call;
+mod diagnose;
+mod error;
+mod expr;
+mod func;
+mod guard;
+mod number;
+mod region;
+mod scope;
+mod stmt;
+mod syntax;
+mod value;
+
+use super::PrimFunc;
+pub use error::ReadError;
+
+/// Stack of the thread that parses and reads; nesting is bounded by `guard`, this is room to spare.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Reads every tensor function of a text, canonically named. `file` names the input in errors.
+///
+/// # Errors
+/// The first problem found, with its line and column: syntax, unknown names, wrong dtypes, ranks or
+/// numbers of arguments, extents that overflow.
+pub fn read(text: &str, file: &str) -> Result<Vec<PrimFunc>, ReadError> {
+    let read = || func::read_module(text).map_err(|p| p.locate(text, file));
+    std::thread::scope(|s| {
+        let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(s, read);
+        match worker.map(|w| w.join()) {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(e) => {
+                let message = format!("no thread to parse on: {e}");
+                Err(error::Problem { at: error::Span::default(), message }.locate(text, file))
+            }
+        }
+    })
+}

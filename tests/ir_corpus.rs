@@ -1,0 +1,57 @@
+//! Every file of the corpus is read, printed as TVM printed it, and read again.
+
+use daylight::ir;
+use std::path::{Path, PathBuf};
+
+/// The TVMScript files below a folder, sorted.
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let mut out = vec![];
+    for entry in std::fs::read_dir(folder).expect("list the folder") {
+        let path = entry.expect("list the folder").path();
+        if path.is_dir() {
+            out.extend(scripts(&path));
+        } else if path.extension().is_some_and(|e| e == "py") {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+fn corpus() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads");
+    let name = |p: &Path| p.strip_prefix(&root).expect("below the root").display().to_string();
+    scripts(&root).iter().map(|p| (name(p), std::fs::read_to_string(p).expect("read a workload"))).collect()
+}
+
+#[test]
+fn printing_gives_the_very_text_that_tvm_printed() {
+    let mut failures = vec![];
+    let corpus = corpus();
+    for (name, text) in &corpus {
+        match ir::read(text, name) {
+            Err(e) => failures.push(format!("{e}")),
+            Ok(fs) => {
+                assert_eq!(fs.len(), 1, "{name}");
+                let got = fs[0].to_string();
+                if let Some((want, got)) = text.trim_end().lines().zip(got.lines()).find(|(a, b)| a != b) {
+                    failures.push(format!("{name}\n  want {want}\n  got  {got}"));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} differ:\n{}", failures.len(), corpus.len(), failures.join("\n"));
+}
+
+#[test]
+fn canonical_text_reads_back_equal() {
+    for (name, text) in corpus() {
+        let f = &ir::read(&text, &name).unwrap_or_else(|e| panic!("{e}"))[0];
+        ir::verify(f).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+        let canonical = f.canonical_text();
+        let again = &ir::read(&canonical, &name).unwrap_or_else(|e| panic!("{e}"))[0];
+        assert_eq!(again.canonical_text(), canonical, "{name}");
+        assert_eq!((&again.body, &again.buffers), (&f.body, &f.buffers), "{name}");
+        assert_eq!(ir::workload_key(again), ir::workload_key(f), "{name}");
+    }
+}
