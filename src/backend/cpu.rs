@@ -13,6 +13,10 @@ use std::time::Instant;
 const ALIGN: usize = 4096;
 /// Pieces per thread that a grid is cut into, so that threads that fall behind lose little.
 const PIECES: u32 = 4;
+/// Buffers rotate over no more than this, however large the cache.
+const MOST_ROTATED: u64 = 512 << 20;
+/// Most sets of buffers.
+const MOST_SETS: usize = 512;
 /// Runs shorter than this are timed several at once.
 const SHORTEST_SAMPLE_NS: f64 = 2e4;
 
@@ -114,6 +118,10 @@ fn layout(bytes: usize) -> Option<Layout> {
 impl Device for CpuDevice {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
+    }
+
+    fn rotation(&self) -> (u64, usize) {
+        ((3 * self.facts.l2_bytes).min(MOST_ROTATED), MOST_SETS)
     }
 
     fn free_bytes(&mut self) -> Outcome<u64> {

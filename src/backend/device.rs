@@ -3,6 +3,7 @@
 
 use super::{Arg, DeviceFacts, Plan, PlanLaunch, RunError, RunFailure};
 use crate::backend::{element, eval};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -57,7 +58,8 @@ pub enum Value {
 pub type Run = Vec<Step>;
 
 /// How to time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// Launches over rotated buffers, back to back: in a graph on CUDA.
     Rotate,
@@ -72,6 +74,9 @@ pub type Outcome<T> = Result<T, RunError>;
 pub trait Device {
     /// What it is.
     fn facts(&self) -> &DeviceFacts;
+
+    /// How many bytes buffers rotate over, and the greatest number of sets that pays.
+    fn rotation(&self) -> (u64, usize);
 
     /// Bytes that can still be allocated.
     fn free_bytes(&mut self) -> Outcome<u64>;

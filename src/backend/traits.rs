@@ -175,8 +175,10 @@ pub struct Problem {
     pub expected: Option<PathBuf>,
     /// Least bytes that a run must move to and from memory; bounds impossible times.
     pub bytes: Option<u64>,
-    /// Operations of one run; bounds impossible times.
+    /// Operations of one run; bounds impossible times together with `peak_flops`.
     pub flops: Option<u64>,
+    /// Most operations per second that the device's data sheet allows for this workload.
+    pub peak_flops: Option<f64>,
 }
 
 /// How far a verified output is from the reference.
@@ -277,7 +279,7 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// Checks and times candidates on one device. After a failure the runner is usable again.
-pub trait Runner: Send {
+pub trait Runner {
     /// What the device is.
     ///
     /// # Errors

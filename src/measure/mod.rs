@@ -1,1 +1,22 @@
-//! Timing under a written policy.
+//! Timing under a written policy: seeded inputs, verified outputs, cold buffers, raw samples.
+//!
+//! A candidate is loaded, run once between guard zones on poisoned outputs, compared with the
+//! reference, and only then timed. All of that happens in a worker process ([`worker_main`]) that the
+//! parent drives through [`WorkerRunner`]; a candidate that crashes or hangs costs itself alone.
+
+mod bound;
+mod buffers;
+pub mod expected;
+pub mod inputs;
+mod local;
+mod remote;
+mod sampling;
+pub mod stats;
+mod worker;
+
+pub use bound::least_ns;
+pub use expected::{Expected, Tolerance};
+pub use local::LocalRunner;
+pub use remote::{Limits, WorkerRunner};
+pub use sampling::Sampling;
+pub use worker::{DeviceChoice, Setup, worker_main};

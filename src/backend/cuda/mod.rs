@@ -129,6 +129,10 @@ impl Device for CudaDevice {
         &self.facts
     }
 
+    fn rotation(&self) -> (u64, usize) {
+        (3 * self.facts.l2_bytes, timer::MOST_SETS)
+    }
+
     fn free_bytes(&mut self) -> Outcome<u64> {
         let (free, _) = self.health().check(result::mem_get_info(), "asking for free memory")?;
         Ok(free as u64)

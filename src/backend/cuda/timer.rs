@@ -12,6 +12,8 @@ use std::rc::Rc;
 const FILLER_BYTES: usize = 128 << 20;
 /// A graph lasts about this long, within the limits below.
 const GRAPH_NS: f64 = 2e6;
+/// Most sets of buffers that a graph goes through.
+pub const MOST_SETS: usize = RUNS.1;
 /// Fewest and most runs in a graph.
 const RUNS: (usize, usize) = (5, 64);
 

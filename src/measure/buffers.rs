@@ -1,0 +1,218 @@
+//! Buffers of one workload on the device: several equal sets, each buffer between guard zones.
+
+use super::inputs;
+use crate::backend::device::{Device, Outcome, Region};
+use crate::backend::{PlanParam, Problem, Role, RunError, RunFailure};
+
+/// Bytes of each guard zone; also the alignment of every buffer.
+const GUARD: usize = 4096;
+/// What guard zones hold.
+const GUARD_BYTE: u8 = 0xa5;
+/// What outputs and workspaces hold before a checked run: NaN as a float, -1 as an integer.
+const POISON: u8 = 0xff;
+
+/// One buffer of a set.
+struct Slot {
+    /// Offset from the start of a set to the first byte.
+    offset: usize,
+    bytes: usize,
+    role: Role,
+    /// Contents before a run, for buffers that runs change.
+    initial: Option<Vec<u8>>,
+}
+
+/// The tensors of a workload, in several sets.
+pub struct Buffers {
+    memory: Region,
+    /// Bytes from one set to the next.
+    stride: usize,
+    sets: usize,
+    /// Per parameter of the plan; `None` for scalars.
+    slots: Vec<Option<Slot>>,
+}
+
+impl Buffers {
+    /// Allocates as many sets as the device rotates over, generates the inputs and copies them to
+    /// every set.
+    ///
+    /// # Errors
+    /// When the workload does not fit into the device's memory or an extent is missing.
+    pub fn new(device: &mut dyn Device, params: &[PlanParam], problem: &Problem) -> Outcome<Buffers> {
+        let mut slots = vec![];
+        let mut stride = 0;
+        for p in params {
+            slots.push(if p.is_tensor() { Some(slot(p, problem, &mut stride)?) } else { None });
+        }
+        let sets = count(device, stride)?;
+        let memory = device.allocate(stride.max(1) * sets)?;
+        let mut buffers = Buffers { memory, stride, sets, slots };
+        buffers.fill(device, params, problem).inspect_err(|_| device.free(memory))?;
+        Ok(buffers)
+    }
+
+    fn fill(&mut self, device: &mut dyn Device, params: &[PlanParam], problem: &Problem) -> Outcome<()> {
+        let first = Region { at: self.memory.at, bytes: self.stride };
+        device.fill(first, GUARD_BYTE)?;
+        for (p, slot) in params.iter().zip(&mut self.slots) {
+            let Some(slot) = slot else { continue };
+            if p.role == Role::Out {
+                continue;
+            }
+            let len = slot.bytes / p.dtype.bytes() as usize;
+            let data = inputs::tensor(p.dtype, len, problem.seed, p.index, problem.ranges.get(&p.index).copied());
+            device.upload(self.memory.at + slot.offset as u64, &data)?;
+            slot.initial = (p.role == Role::Inout).then_some(data);
+        }
+        for set in 1..self.sets {
+            device.copy(self.memory.at + (set * self.stride) as u64, self.memory.at, self.stride)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back.
+    pub fn free(self, device: &mut dyn Device) {
+        device.free(self.memory);
+    }
+
+    /// Number of sets.
+    pub fn sets(&self) -> usize {
+        self.sets
+    }
+
+    /// Bytes of one set.
+    pub fn set_bytes(&self) -> u64 {
+        self.stride as u64
+    }
+
+    /// Address of each parameter's buffer in a set; 0 for scalars.
+    pub fn addresses(&self, set: usize) -> Vec<u64> {
+        let base = self.memory.at + (set * self.stride) as u64;
+        self.slots.iter().map(|s| s.as_ref().map_or(0, |s| base + s.offset as u64)).collect()
+    }
+
+    /// Makes the first set ready for a checked run: poison in outputs, initial values in buffers that
+    /// are read and written.
+    pub fn reset(&self, device: &mut dyn Device) -> Outcome<()> {
+        for slot in self.slots.iter().flatten() {
+            let at = self.memory.at + slot.offset as u64;
+            match (&slot.initial, slot.role) {
+                (Some(initial), _) => device.upload(at, initial)?,
+                (None, Role::Out) => device.fill(Region { at, bytes: slot.bytes }, POISON)?,
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a parameter's buffer in the first set.
+    pub fn download(&self, device: &mut dyn Device, param: usize) -> Outcome<Vec<u8>> {
+        let slot = self.slots.get(param).and_then(Option::as_ref);
+        let slot =
+            slot.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("parameter {param} is no tensor")))?;
+        let mut bytes = vec![0; slot.bytes];
+        device.download(self.memory.at + slot.offset as u64, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks the guard zones of the first set.
+    ///
+    /// # Errors
+    /// [`RunFailure::WrongResult`] naming the parameter beside which something was written.
+    pub fn check_guards(&self, device: &mut dyn Device, params: &[PlanParam]) -> Outcome<()> {
+        for (p, slot) in params.iter().zip(&self.slots) {
+            let Some(slot) = slot else { continue };
+            let base = self.memory.at + slot.offset as u64;
+            check(device, base - GUARD as u64, GUARD, "before", &p.name)?;
+            check(device, base + slot.bytes as u64, after(slot.bytes), "after", &p.name)?;
+        }
+        Ok(())
+    }
+}
+
+fn check(device: &mut dyn Device, at: u64, bytes: usize, side: &str, name: &str) -> Outcome<()> {
+    let mut zone = vec![0; bytes];
+    device.download(at, &mut zone)?;
+    match zone.iter().position(|b| *b != GUARD_BYTE) {
+        None => Ok(()),
+        Some(i) => {
+            let distance = if side == "before" { bytes - i } else { i + 1 };
+            let text = format!("the kernel wrote {side} the buffer of `{name}`, {distance} bytes outside of it");
+            Err(RunError::new(RunFailure::WrongResult, text))
+        }
+    }
+}
+
+/// Guard bytes after a buffer: up to the next boundary and a whole zone.
+fn after(bytes: usize) -> usize {
+    bytes.next_multiple_of(GUARD) - bytes + GUARD
+}
+
+fn slot(p: &PlanParam, problem: &Problem, stride: &mut usize) -> Outcome<Slot> {
+    let len = p.len(&problem.extents).map_err(|e| RunError::new(RunFailure::BadRequest, e))?;
+    let bytes = len.checked_mul(p.dtype.bytes() as usize).filter(|b| *b < 1 << 46);
+    let bytes = bytes.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("`{}` is too large", p.name)))?;
+    // Zones are shared by neighbours: the one after a buffer is the one before the next.
+    let offset = (*stride).max(GUARD);
+    *stride = offset + bytes + after(bytes);
+    Ok(Slot { offset, bytes, role: p.role, initial: None })
+}
+
+/// Number of sets: enough to rotate over, within half of the free memory.
+fn count(device: &mut dyn Device, stride: usize) -> Outcome<usize> {
+    let (bytes, most) = device.rotation();
+    let wanted = (bytes as usize).div_ceil(stride.max(1)).clamp(2, most.max(2));
+    let fit = (device.free_bytes()? / 2) as usize / stride.max(1);
+    Ok(wanted.min(fit).max(1))
+}
+
+/// Scratch memory of a candidate, one group per set.
+pub struct Workspaces {
+    memory: Option<Region>,
+    stride: usize,
+    offsets: Vec<(usize, usize)>,
+}
+
+impl Workspaces {
+    /// Allocates workspaces of the given sizes for some sets.
+    ///
+    /// # Errors
+    /// When they don't fit.
+    pub fn new(device: &mut dyn Device, sizes: &[usize], sets: usize) -> Outcome<Workspaces> {
+        let mut stride = 0;
+        let mut offsets = vec![];
+        for bytes in sizes {
+            offsets.push((stride, *bytes));
+            stride += bytes.next_multiple_of(GUARD);
+        }
+        let memory = if stride > 0 { Some(device.allocate(stride * sets)?) } else { None };
+        Ok(Workspaces { memory, stride, offsets })
+    }
+
+    /// The regions of one set.
+    pub fn regions(&self, set: usize) -> Vec<Region> {
+        let base = self.memory.map_or(0, |m| m.at) + (set * self.stride) as u64;
+        self.offsets.iter().map(|(offset, bytes)| Region { at: base + *offset as u64, bytes: *bytes }).collect()
+    }
+
+    /// Poisons everything, or zeroes it where a plan promises zeros once.
+    pub fn reset(&self, device: &mut dyn Device, zero: &[bool]) -> Outcome<()> {
+        let Some(memory) = self.memory else { return Ok(()) };
+        device.fill(memory, POISON)?;
+        if !zero.contains(&true) {
+            return Ok(());
+        }
+        for set in 0..memory.bytes / self.stride {
+            for (region, _) in self.regions(set).iter().zip(zero).filter(|(_, z)| **z) {
+                device.fill(*region, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back.
+    pub fn free(self, device: &mut dyn Device) {
+        if let Some(memory) = self.memory {
+            device.free(memory);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Inputs: seeded, the same wherever they are generated. Floats are standard normal, integers
+//! uniform. Element `i` depends on seed, parameter and `i` alone, so parts can be made in parallel.
+
+use crate::backend::element;
+use crate::ir::DType;
+use rayon::prelude::*;
+
+/// Elements made by one task.
+const CHUNK: usize = 1 << 16;
+
+/// The packed elements of a tensor parameter. `range`: lowest and highest value for integers; by
+/// default -8 to 7 for signed types, all bits for unsigned types.
+pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<(i64, i64)>) -> Vec<u8> {
+    let size = dtype.bytes() as usize;
+    let mut bytes = vec![0u8; len * size];
+    let stream = stream(seed, param);
+    bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
+        let mut packed = Vec::with_capacity(out.len());
+        for i in 0..out.len() / size {
+            push(dtype, hash(stream, (chunk * CHUNK + i) as u64), range, &mut packed);
+        }
+        out.copy_from_slice(&packed);
+    });
+    bytes
+}
+
+/// The value of a scalar parameter for which the caller gave none: rounded to the dtype, never 0.
+pub fn scalar(dtype: DType, seed: u64, param: usize) -> f64 {
+    let bits = hash(stream(seed, param), 0);
+    match dtype {
+        d if d.is_float() => element::round(d, 0.5 + uniform(bits)),
+        DType::Bool => 1.0,
+        _ => (1 + bits % 7) as f64,
+    }
+}
+
+fn push(dtype: DType, bits: u64, range: Option<(i64, i64)>, out: &mut Vec<u8>) {
+    match (dtype, range) {
+        (DType::Bool, _) => out.push((bits >> 63) as u8),
+        (d, _) if d.is_float() => element::push(d, normal(bits), out),
+        (d, Some((low, high))) => element::push(d, between(bits, low, high) as f64, out),
+        (d, None) if d.is_signed() => element::push(d, between(bits, -8, 7) as f64, out),
+        (d, None) => out.extend(&bits.to_le_bytes()[..d.bytes() as usize]),
+    }
+}
+
+/// A whole number from `low` to `high`.
+fn between(bits: u64, low: i64, high: i64) -> i64 {
+    let count = (i128::from(high) - i128::from(low) + 1).max(1) as u128;
+    (i128::from(low) + ((u128::from(bits) * count) >> 64) as i128) as i64
+}
+
+fn stream(seed: u64, param: usize) -> u64 {
+    hash(hash(seed, 0x6461_796c_6967_6874), param as u64)
+}
+
+/// SplitMix64's output function of a counter.
+fn hash(stream: u64, counter: u64) -> u64 {
+    let mut z = stream.wrapping_add(counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Strictly between 0 and 1.
+fn uniform(bits: u64) -> f64 {
+    ((bits >> 12) as f64 + 0.5) / (1u64 << 52) as f64
+}
+
+/// The normal quantile of the bits read as a fraction: rational approximations after P. J. Acklam,
+/// relative error below 1.2e-9.
+fn normal(bits: u64) -> f64 {
+    let p = uniform(bits);
+    let tail = |q: f64| {
+        let top = ((((-7.784894002430293e-3 * q - 3.223964580411365e-1) * q - 2.400758277161838) * q
+            - 2.549732539343734)
+            * q
+            + 4.374664141464968)
+            * q
+            + 2.938163982698783;
+        let bottom =
+            (((7.784695709041462e-3 * q + 3.224671290700398e-1) * q + 2.445134137142996) * q + 3.754408661907416) * q
+                + 1.0;
+        top / bottom
+    };
+    const EDGE: f64 = 0.02425;
+    if p < EDGE {
+        return tail((-2.0 * p.ln()).sqrt());
+    }
+    if p > 1.0 - EDGE {
+        return -tail((-2.0 * (1.0 - p).ln()).sqrt());
+    }
+    let q = p - 0.5;
+    let r = q * q;
+    let top = (((((-3.969683028665376e1 * r + 2.209460984245205e2) * r - 2.759285104469687e2) * r
+        + 1.383577518672690e2)
+        * r
+        - 3.066479806614716e1)
+        * r
+        + 2.506628277459239)
+        * q;
+    let bottom =
+        ((((-5.447609879822406e1 * r + 1.615858368580409e2) * r - 1.556989798598866e2) * r + 6.680131188771972e1) * r
+            - 1.328068155288572e1)
+            * r
+            + 1.0;
+    top / bottom
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_are_standard_normal() {
+        let n = 200_000;
+        let bytes = tensor(DType::F32, n, 1, 0, None);
+        let values: Vec<f64> = (0..n).map(|i| element::get(DType::F32, &bytes, i)).collect();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let var = values.iter().map(|v| v * v).sum::<f64>() / n as f64;
+        let within = values.iter().filter(|v| v.abs() < 1.0).count() as f64 / n as f64;
+        let far = values.iter().filter(|v| v.abs() > 3.0).count() as f64 / n as f64;
+        assert!(mean.abs() < 0.01 && (var - 1.0).abs() < 0.02, "{mean} {var}");
+        assert!((within - 0.6827).abs() < 0.005 && (far - 0.0027).abs() < 0.0005, "{within} {far}");
+    }
+
+    #[test]
+    fn seed_and_parameter_decide_and_a_prefix_is_a_prefix() {
+        let make = |len, seed, param| tensor(DType::F16, len, seed, param, None);
+        assert_eq!(make(70_000, 1, 0)[..2000], make(1000, 1, 0)[..]);
+        assert_ne!(make(1000, 1, 0), make(1000, 2, 0));
+        assert_ne!(make(1000, 1, 0), make(1000, 1, 1));
+    }
+
+    #[test]
+    fn integers_stay_in_their_range() {
+        let values = |dtype, range| {
+            let bytes = tensor(dtype, 1000, 3, 0, range);
+            (0..1000).map(|i| element::get(dtype, &bytes, i)).collect::<Vec<_>>()
+        };
+        assert!(values(DType::I32, None).iter().all(|v| (-8.0..8.0).contains(v)));
+        let indices = values(DType::I64, Some((0, 4)));
+        assert!(indices.iter().all(|v| (0.0..5.0).contains(v)));
+        assert!((0..5).all(|k| indices.contains(&f64::from(k))));
+        assert!(values(DType::U32, None).iter().any(|v| *v > 2f64.powi(31)));
+        assert!(values(DType::Bool, None).iter().all(|v| *v == 0.0 || *v == 1.0));
+    }
+}

@@ -1,0 +1,355 @@
+//! A runner in this process, over any device. The measuring worker is one behind a pipe; a crash of
+//! a candidate is a crash of the process.
+
+use super::buffers::{Buffers, Workspaces};
+use super::expected::{Comparison, Expected, ExpectedOutput, compare};
+use super::sampling::{Sampling, take};
+use super::{bound, inputs, stats};
+use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
+use crate::backend::plan::Init;
+use crate::backend::{
+    Candidate, DeviceFacts, Errors, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner, Timing, eval,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// A candidate this many times slower than the best is not even timed properly.
+const HOPELESS: f64 = 4.0;
+
+/// Checks and times candidates on a device of this process.
+pub struct LocalRunner {
+    device: Box<dyn Device>,
+    protocol: Protocol,
+    sampling: Sampling,
+    problem: Problem,
+    expected: Option<Expected>,
+    buffers: Option<Buffers>,
+}
+
+/// A candidate on the device.
+struct Loaded {
+    module: ModuleId,
+    workspaces: Workspaces,
+    runs: Vec<Run>,
+}
+
+impl LocalRunner {
+    /// A runner for a device.
+    pub fn new(device: Box<dyn Device>, protocol: Protocol, sampling: Sampling) -> LocalRunner {
+        LocalRunner { device, protocol, sampling, problem: Problem::default(), expected: None, buffers: None }
+    }
+
+    /// True after an error that makes every later call fail.
+    pub fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
+    /// True while the inputs lie on the device.
+    pub fn has_inputs(&self) -> bool {
+        self.buffers.is_some()
+    }
+
+    /// Generates the inputs of the problem for these parameters, unless they are there.
+    ///
+    /// # Errors
+    /// When they don't fit.
+    pub fn make_inputs(&mut self, params: &[PlanParam]) -> Outcome<()> {
+        if self.buffers.is_none() {
+            self.buffers = Some(Buffers::new(self.device.as_mut(), params, &self.problem)?);
+        }
+        Ok(())
+    }
+
+    fn drop_inputs(&mut self) {
+        if let Some(buffers) = self.buffers.take() {
+            buffers.free(self.device.as_mut());
+        }
+    }
+
+    fn buffers(&self) -> Outcome<&Buffers> {
+        self.buffers.as_ref().ok_or_else(|| RunError::new(RunFailure::BadRequest, "the inputs were not generated"))
+    }
+
+    /// Loads a candidate for `sets` sets of buffers, or all of them.
+    fn load(&mut self, candidate: &Candidate, sets: Option<usize>) -> Outcome<Loaded> {
+        self.make_inputs(&candidate.plan.params)?;
+        let sets = sets.unwrap_or(self.buffers()?.sets());
+        let addresses: Vec<Vec<u64>> = (0..sets).map(|s| Ok(self.buffers()?.addresses(s))).collect::<Outcome<_>>()?;
+        let scalars = scalars(&candidate.plan, &self.problem);
+        place(self.device.as_mut(), candidate, &scalars, &addresses)
+    }
+
+    fn unload(&mut self, loaded: Loaded) {
+        unload(self.device.as_mut(), loaded);
+    }
+
+    /// One run on the first set, checked.
+    fn check(&mut self, loaded: &Loaded, plan: &Plan) -> Outcome<Errors> {
+        let device = self.device.as_mut();
+        let missing = || RunError::new(RunFailure::BadRequest, "the inputs were not generated");
+        let buffers = self.buffers.as_ref().ok_or_else(missing)?;
+        buffers.reset(device)?;
+        loaded.workspaces.reset(device, &zeroed(plan))?;
+        device.run(loaded.module, &loaded.runs[0])?;
+        buffers.check_guards(device, &plan.params)?;
+        let mut worst = Errors::default();
+        for output in self.expected.iter().flat_map(|e| &e.outputs) {
+            let errors = check_output(device, buffers, plan, output)?;
+            worst = Errors { l2: worst.l2.max(errors.l2), max: worst.max.max(errors.max) };
+        }
+        Ok(worst)
+    }
+
+    /// Makes a loaded candidate ready to be timed.
+    fn timer(&mut self, loaded: &Loaded, estimate_ns: f64) -> Outcome<Box<dyn Timer>> {
+        let set_bytes = self.buffers()?.set_bytes();
+        self.device.begin(loaded.module, loaded.runs.clone(), self.protocol, estimate_ns, set_bytes)
+    }
+
+    /// Roughly how long a run takes: the second one, as the first may load code.
+    fn estimate(&mut self, loaded: &Loaded) -> Outcome<f64> {
+        self.device.run(loaded.module, &loaded.runs[0])?;
+        self.device.run(loaded.module, &loaded.runs[loaded.runs.len() - 1])
+    }
+
+    fn timing(&self, samples_ns: Vec<f64>, dropped: bool) -> Outcome<Timing> {
+        let median = stats::median(&samples_ns).unwrap_or(0.0);
+        bound::refuse(median, bound::least_ns(&self.problem, self.device.facts()))?;
+        Ok(Timing { policy: self.device.policy(self.protocol).to_string(), samples_ns, dropped })
+    }
+
+    fn time_loaded(&mut self, loaded: &Loaded, best_ns: Option<f64>) -> Outcome<Timing> {
+        let estimate = self.estimate(loaded)?;
+        if best_ns.is_some_and(|best| estimate > HOPELESS * best + LAUNCH_NS) {
+            return self.timing(vec![estimate], true);
+        }
+        let mut timer = self.timer(loaded, estimate)?;
+        let start = Instant::now();
+        let mut now = || start.elapsed().as_nanos() as f64;
+        let taken = take(&self.sampling, best_ns, &mut now, &mut || timer.sample())?;
+        self.timing(taken.samples, taken.dropped)
+    }
+
+    fn interleave(&mut self, loaded: &[Loaded], rounds: usize) -> Outcome<Vec<Vec<f64>>> {
+        let mut timers = vec![];
+        for l in loaded {
+            let estimate = self.estimate(l)?;
+            timers.push(self.timer(l, estimate)?);
+        }
+        let mut samples = vec![vec![]; loaded.len()];
+        for round in 0..rounds.max(1) + 1 {
+            for (timer, samples) in timers.iter_mut().zip(&mut samples) {
+                let ns = timer.sample()?;
+                // The first round warms up.
+                if round > 0 {
+                    samples.push(ns);
+                }
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// Launching adds at most about this to a rough time.
+const LAUNCH_NS: f64 = 5e4;
+
+/// Loads a candidate's file and binds its plan to one address list per set.
+fn place(device: &mut dyn Device, candidate: &Candidate, scalars: &Scalars, sets: &[Vec<u64>]) -> Outcome<Loaded> {
+    let plan = &candidate.plan;
+    let bad = |e| RunError::new(RunFailure::BadRequest, e);
+    let size = |w: &crate::backend::PlanWorkspace| {
+        let bytes = eval(&w.bytes, &scalars.extents).map_err(bad)?;
+        usize::try_from(bytes).map_err(|_| bad(format!("a workspace of {bytes} bytes")))
+    };
+    let sizes = plan.workspaces.iter().map(size).collect::<Outcome<Vec<usize>>>()?;
+    let symbols: Vec<String> = plan.launches.iter().map(|l| l.symbol.clone()).collect();
+    let module = device.load(&candidate.file, &symbols)?;
+    let workspaces = Workspaces::new(device, &sizes, sets.len()).inspect_err(|_| device.unload(module))?;
+    let run = |(set, params): (usize, &Vec<u64>)| bind(plan, scalars, params, &workspaces.regions(set));
+    match sets.iter().enumerate().map(run).collect() {
+        Ok(runs) => Ok(Loaded { module, workspaces, runs }),
+        Err(e) => {
+            workspaces.free(device);
+            device.unload(module);
+            Err(e)
+        }
+    }
+}
+
+fn unload(device: &mut dyn Device, loaded: Loaded) {
+    loaded.workspaces.free(device);
+    device.unload(loaded.module);
+}
+
+fn zeroed(plan: &Plan) -> Vec<bool> {
+    plan.workspaces.iter().map(|w| w.init == Init::ZeroOnce).collect()
+}
+
+/// Values of extents and scalar parameters, those not given generated.
+fn scalars(plan: &Plan, problem: &Problem) -> Scalars {
+    let mut values = problem.scalars.clone();
+    for p in plan.params.iter().filter(|p| p.role == Role::Scalar) {
+        values.entry(p.name.clone()).or_insert_with(|| inputs::scalar(p.dtype, problem.seed, p.index));
+    }
+    Scalars { extents: problem.extents.clone(), values }
+}
+
+fn check_output(device: &mut dyn Device, buffers: &Buffers, plan: &Plan, want: &ExpectedOutput) -> Outcome<Errors> {
+    let param = plan.params.get(want.param);
+    let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", want.param)))?;
+    let bytes = buffers.download(device, want.param)?;
+    let size = param.dtype.bytes() as usize;
+    let picked = match &want.points {
+        None if bytes.len() == want.values.len() * size => bytes,
+        Some(points) if points.iter().all(|p| (*p as usize) < bytes.len() / size) => {
+            points.iter().flat_map(|p| &bytes[*p as usize * size..][..size]).copied().collect()
+        }
+        None | Some(_) => {
+            let text = format!("the reference of `{}` has another size than its buffer", param.name);
+            return Err(RunError::new(RunFailure::BadRequest, text));
+        }
+    };
+    let found = compare(param.dtype, &picked, &want.values);
+    let (limit, errors) = (want.tolerance, found.errors);
+    if errors.l2 <= limit.l2 && errors.max <= limit.max {
+        return Ok(errors);
+    }
+    Err(RunError::new(RunFailure::WrongResult, describe(param, want, &found)))
+}
+
+fn describe(param: &PlanParam, want: &ExpectedOutput, found: &Comparison) -> String {
+    let Errors { l2, max } = found.errors;
+    let sizes =
+        format!("l2 {l2:.3e} (limit {:.3e}), max {max:.3e} (limit {:.3e})", want.tolerance.l2, want.tolerance.max);
+    let Some((i, is, should)) = found.worst else { return format!("`{}` is wrong: {sizes}", param.name) };
+    let at = want.points.as_ref().and_then(|p| p.get(i)).copied().unwrap_or(i as u64);
+    format!("`{}` is wrong: {sizes}; element {at} is {is}, expected {should}", param.name)
+}
+
+impl Runner for LocalRunner {
+    fn device(&mut self) -> Outcome<DeviceFacts> {
+        Ok(self.device.facts().clone())
+    }
+
+    fn prepare(&mut self, problem: &Problem) -> Outcome<()> {
+        self.drop_inputs();
+        self.expected = match &problem.expected {
+            None => None,
+            Some(path) => Some(Expected::read(path).map_err(|e| {
+                RunError::new(RunFailure::BadRequest, format!("the reference {} can't be read: {e}", path.display()))
+            })?),
+        };
+        self.problem = problem.clone();
+        Ok(())
+    }
+
+    fn execute(&mut self, candidate: &Candidate) -> Outcome<Errors> {
+        let loaded = self.load(candidate, Some(1))?;
+        let checked = self.check(&loaded, &candidate.plan);
+        self.unload(loaded);
+        if checked.is_err() && !self.is_lost() {
+            // What wrote wrong numbers may have written them over the inputs too.
+            self.drop_inputs();
+        }
+        checked
+    }
+
+    fn run_files(
+        &mut self,
+        candidate: &Candidate,
+        inputs: &BTreeMap<usize, PathBuf>,
+        outputs: &BTreeMap<usize, PathBuf>,
+    ) -> Outcome<()> {
+        let scalars = scalars(&candidate.plan, &self.problem);
+        let device = self.device.as_mut();
+        let mut regions = vec![];
+        let done = run_files(device, candidate, &scalars, inputs, outputs, &mut regions);
+        regions.into_iter().flatten().for_each(|r| device.free(r));
+        done
+    }
+
+    fn time(&mut self, candidate: &Candidate, best_ns: Option<f64>) -> Outcome<Timing> {
+        let loaded = self.load(candidate, None)?;
+        let reset = loaded.workspaces.reset(self.device.as_mut(), &zeroed(&candidate.plan));
+        let timing = reset.and_then(|()| self.time_loaded(&loaded, best_ns));
+        self.unload(loaded);
+        timing
+    }
+
+    fn time_interleaved(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Outcome<Timing>> {
+        let mut loaded = vec![];
+        let mut failed = None;
+        for c in candidates {
+            let ready = self.load(c, None).and_then(|l| {
+                let reset = l.workspaces.reset(self.device.as_mut(), &zeroed(&c.plan));
+                loaded.push(l);
+                reset
+            });
+            failed = failed.or(ready.err());
+        }
+        let samples = match failed {
+            None => self.interleave(&loaded, rounds),
+            Some(e) => Err(e),
+        };
+        loaded.into_iter().for_each(|l| self.unload(l));
+        match samples {
+            Err(e) => candidates.iter().map(|_| Err(e.clone())).collect(),
+            // A kernel with a race may be right once and wrong now: finalists are checked again.
+            Ok(all) => {
+                let again = |(c, s): (&Candidate, Vec<f64>)| self.execute(c).and_then(|_| self.timing(s, false));
+                candidates.iter().zip(all).map(again).collect()
+            }
+        }
+    }
+}
+
+fn run_files(
+    device: &mut dyn Device,
+    candidate: &Candidate,
+    scalars: &Scalars,
+    inputs: &BTreeMap<usize, PathBuf>,
+    outputs: &BTreeMap<usize, PathBuf>,
+    regions: &mut Vec<Option<Region>>,
+) -> Outcome<()> {
+    for p in &candidate.plan.params {
+        let region = if p.is_tensor() { Some(upload(device, p, scalars, inputs.get(&p.index))?) } else { None };
+        regions.push(region);
+    }
+    let addresses: Vec<u64> = regions.iter().map(|r| r.map_or(0, |r| r.at)).collect();
+    let loaded = place(device, candidate, scalars, &[addresses])?;
+    let reset = loaded.workspaces.reset(device, &zeroed(&candidate.plan));
+    let ran = reset.and_then(|()| device.run(loaded.module, &loaded.runs[0]));
+    unload(device, loaded);
+    ran?;
+    for (param, path) in outputs {
+        let region = regions.get(*param).copied().flatten();
+        let region =
+            region.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("parameter {param} is no tensor")))?;
+        let mut bytes = vec![0; region.bytes];
+        device.download(region.at, &mut bytes)?;
+        std::fs::write(path, bytes).map_err(|e| file_error(path, &e))?;
+    }
+    Ok(())
+}
+
+/// A buffer with the contents of a file, or zeros.
+fn upload(device: &mut dyn Device, p: &PlanParam, scalars: &Scalars, file: Option<&PathBuf>) -> Outcome<Region> {
+    let bad = |e| RunError::new(RunFailure::BadRequest, e);
+    let bytes = p.len(&scalars.extents).map_err(bad)? * p.dtype.bytes() as usize;
+    let region = device.allocate(bytes)?;
+    let Some(path) = file else {
+        device.fill(region, 0)?;
+        return Ok(region);
+    };
+    let data = std::fs::read(path).map_err(|e| file_error(path, &e))?;
+    if data.len() != bytes {
+        return Err(bad(format!("{} has {} bytes, `{}` needs {bytes}", path.display(), data.len(), p.name)));
+    }
+    device.upload(region.at, &data)?;
+    Ok(region)
+}
+
+fn file_error(path: &std::path::Path, e: &std::io::Error) -> RunError {
+    RunError::new(RunFailure::BadRequest, format!("{}: {e}", path.display()))
+}

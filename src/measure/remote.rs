@@ -1,0 +1,170 @@
+//! A runner whose device is driven by a worker process. What a candidate does to the process is that
+//! candidate's outcome; the next one finds a new worker with the same inputs.
+
+use super::worker::{Answer, MeasureReply, MeasureRequest, Setup};
+use crate::backend::worker::{WorkerFault, WorkerProcess};
+use crate::backend::{
+    Candidate, DeviceFacts, Errors, PlanParam, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a worker may take.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    /// To open the device.
+    pub setup: Duration,
+    /// To generate inputs.
+    pub inputs: Duration,
+    /// To check a candidate once.
+    pub execute: Duration,
+    /// To time a candidate.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let seconds = Duration::from_secs;
+        Limits { setup: seconds(60), inputs: seconds(120), execute: seconds(10), time: seconds(20) }
+    }
+}
+
+/// A runner behind a worker process.
+pub struct WorkerRunner {
+    command: WorkerCommand,
+    setup: Setup,
+    limits: Limits,
+    problem: Option<Problem>,
+    worker: Option<Worker>,
+}
+
+/// A worker that was set up.
+struct Worker {
+    process: WorkerProcess,
+    facts: DeviceFacts,
+    /// It knows the current problem.
+    prepared: bool,
+    /// The inputs lie on the device.
+    inputs: bool,
+}
+
+impl WorkerRunner {
+    /// A runner that starts `command` when it is first needed.
+    pub fn new(command: WorkerCommand, setup: Setup, limits: Limits) -> WorkerRunner {
+        WorkerRunner { command, setup, limits, problem: None, worker: None }
+    }
+
+    /// The running worker, started if need be.
+    fn worker(&mut self) -> Result<&mut Worker, RunError> {
+        if self.worker.is_none() {
+            let start = |f: WorkerFault| RunError::new(RunFailure::Crashed, format!("starting to measure: {f}"));
+            let mut process = WorkerProcess::start(&self.command).map_err(start)?;
+            let request = MeasureRequest::Setup(self.setup.clone());
+            let reply: MeasureReply = process.ask(&request, self.limits.setup).map_err(start)?;
+            let Answer::Device(facts) = reply.answer? else { return Err(confused()) };
+            self.worker = Some(Worker { process, facts, prepared: false, inputs: false });
+        }
+        self.worker.as_mut().ok_or_else(confused)
+    }
+
+    /// Asks the worker; what goes wrong with it is the answer, and ends it.
+    fn ask(&mut self, request: &MeasureRequest, limit: Duration) -> Result<Answer, RunError> {
+        let worker = self.worker()?;
+        match worker.process.ask::<_, MeasureReply>(request, limit) {
+            Ok(reply) => {
+                worker.inputs = reply.inputs;
+                if reply.lost {
+                    self.worker = None;
+                }
+                reply.answer
+            }
+            Err(fault) => {
+                self.worker = None;
+                Err(failure(&fault))
+            }
+        }
+    }
+
+    /// Makes sure that the worker has the problem and, for these parameters, its inputs.
+    fn ready(&mut self, params: Option<&[PlanParam]>) -> Result<(), RunError> {
+        if !self.worker()?.prepared
+            && let Some(problem) = self.problem.clone()
+        {
+            self.ask(&MeasureRequest::Prepare(problem), self.limits.inputs)?;
+            self.worker()?.prepared = true;
+        }
+        match params {
+            Some(params) if !self.worker()?.inputs => {
+                self.ask(&MeasureRequest::Inputs(params.to_vec()), self.limits.inputs).map(|_| ())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn confused() -> RunError {
+    RunError::new(RunFailure::Crashed, "the worker answered another question")
+}
+
+fn failure(fault: &WorkerFault) -> RunError {
+    let kind = match fault {
+        WorkerFault::TimedOut(_) => RunFailure::TimedOut,
+        WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => RunFailure::Crashed,
+    };
+    RunError::new(kind, fault.to_string())
+}
+
+impl Runner for WorkerRunner {
+    fn device(&mut self) -> Result<DeviceFacts, RunError> {
+        self.worker().map(|w| w.facts.clone())
+    }
+
+    fn prepare(&mut self, problem: &Problem) -> Result<(), RunError> {
+        self.problem = Some(problem.clone());
+        let worker = self.worker()?;
+        (worker.prepared, worker.inputs) = (false, false);
+        self.ready(None)
+    }
+
+    fn execute(&mut self, candidate: &Candidate) -> Result<Errors, RunError> {
+        self.ready(Some(&candidate.plan.params))?;
+        match self.ask(&MeasureRequest::Execute(candidate.clone()), self.limits.execute)? {
+            Answer::Errors(errors) => Ok(errors),
+            Answer::Done | Answer::Device(_) | Answer::Timing(_) | Answer::Timings(_) => Err(confused()),
+        }
+    }
+
+    fn run_files(
+        &mut self,
+        candidate: &Candidate,
+        inputs: &BTreeMap<usize, PathBuf>,
+        outputs: &BTreeMap<usize, PathBuf>,
+    ) -> Result<(), RunError> {
+        self.ready(None)?;
+        let (candidate, inputs, outputs) = (candidate.clone(), inputs.clone(), outputs.clone());
+        let request = MeasureRequest::RunFiles { candidate, inputs, outputs };
+        self.ask(&request, self.limits.inputs + self.limits.execute).map(|_| ())
+    }
+
+    fn time(&mut self, candidate: &Candidate, best_ns: Option<f64>) -> Result<Timing, RunError> {
+        self.ready(Some(&candidate.plan.params))?;
+        match self.ask(&MeasureRequest::Time { candidate: candidate.clone(), best_ns }, self.limits.time)? {
+            Answer::Timing(timing) => Ok(timing),
+            Answer::Done | Answer::Device(_) | Answer::Errors(_) | Answer::Timings(_) => Err(confused()),
+        }
+    }
+
+    fn time_interleaved(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Result<Timing, RunError>> {
+        let Some(first) = candidates.first() else { return vec![] };
+        let limit = self.limits.time * candidates.len() as u32;
+        let asked = self
+            .ready(Some(&first.plan.params))
+            .and_then(|()| self.ask(&MeasureRequest::Interleave { candidates: candidates.to_vec(), rounds }, limit));
+        match asked {
+            Ok(Answer::Timings(timings)) if timings.len() == candidates.len() => timings,
+            // One of them broke the worker: each alone tells which.
+            Ok(_) | Err(_) => candidates.iter().map(|c| self.time(c, None)).collect(),
+        }
+    }
+}
