@@ -54,6 +54,8 @@ pub enum Command {
 pub enum WorkerKind {
     /// Compile programs
     Compile,
+    /// Check and time candidates
+    Measure,
 }
 
 #[derive(Args, Debug)]
