@@ -139,7 +139,7 @@ fn pointer(nest: &Nest, b: &Buffer, written: &BTreeSet<Name>) -> KernelParam {
 /// An expression over extents with the types they are declared with.
 pub(super) fn with_declared_types(nest: &Nest, e: &Expr) -> Expr {
     let types = Types { ranges: &nest.ranges, vars: declared(nest) };
-    Expr::cast(DType::I64, types.index(e))
+    e.as_int().map_or_else(|| Expr::cast(DType::I64, types.index(e)), Expr::i64)
 }
 
 fn array(nest: &Nest, b: &Buffer, body: &[DStmt]) -> Result<Array, LowerError> {

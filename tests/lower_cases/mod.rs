@@ -117,7 +117,14 @@ fn output(s: &Schedule, block: &Name) -> Name {
     found.expect("the block stores something")
 }
 
-fn stage(s: &mut Schedule, block: &Name, buffer: &str, at: &Name, scope: Scope, lanes: i64) -> Result<Name, daylight::schedule::ScheduleError> {
+fn stage(
+    s: &mut Schedule,
+    block: &Name,
+    buffer: &str,
+    at: &Name,
+    scope: Scope,
+    lanes: i64,
+) -> Result<Name, daylight::schedule::ScheduleError> {
     let copy = s.cache_read(block, &buffer.into(), scope)?;
     s.compute_at(&copy, at)?;
     if let Some(last) = loops_below(s, &copy, at).last().cloned()
@@ -130,7 +137,13 @@ fn stage(s: &mut Schedule, block: &Name, buffer: &str, at: &Name, scope: Scope, 
 }
 
 /// The one loop below `at` of a block whose buffers run over rows, if there is one left.
-fn bind_spatial(s: &mut Schedule, block: &Name, at: &Name, reduce: Option<ThreadTag>, rows: i64) -> Result<(), daylight::schedule::ScheduleError> {
+fn bind_spatial(
+    s: &mut Schedule,
+    block: &Name,
+    at: &Name,
+    reduce: Option<ThreadTag>,
+    rows: i64,
+) -> Result<(), daylight::schedule::ScheduleError> {
     let mut loops = loops_below(s, block, at);
     if let Some(tag) = reduce {
         let k = loops.remove(reduce_position(s, block, &loops));
