@@ -11,7 +11,7 @@ pub fn serial_loop(l: &For) -> Result<(), Failure> {
         ForKind::Parallel => "parallel",
         ForKind::Vectorized => "vectorized",
         ForKind::Unrolled => "unrolled",
-        ForKind::Thread(tag) => tag.name(),
+        ForKind::Thread(tag) => &format!("bound to {}", tag.name()),
     };
     let why = format!("loop `{}` is already {how}; take this step before that one", l.var);
     Err(Failure::new("serial_loop", &l.var, why))
@@ -32,7 +32,7 @@ pub fn no_annotations(l: &For) -> Result<(), Failure> {
 /// `zero_min`: the loop starts at 0.
 pub fn zero_min(l: &For) -> Result<(), Failure> {
     Failure::unless(l.min.is_int(0), "zero_min", &l.var, || {
-        format!("loop `{}` starts at {:?}, not at 0; normalize the function first", l.var, l.min)
+        format!("loop `{}` starts at {}, not at 0; normalize the function first", l.var, l.min)
     })
 }
 

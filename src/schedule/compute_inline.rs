@@ -70,6 +70,7 @@ fn holds(outer: &Block, inner: &Block) -> bool {
 }
 
 fn consumers_follow(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {
+    outside_blocks(func, b, buffer)?;
     let blocks = query::blocks(func);
     let place = |name: &Name| blocks.iter().position(|b| b.name == *name);
     let readers: Vec<_> = query::readers(func, buffer).into_iter().filter(|r| !holds(r, b)).collect();
@@ -81,7 +82,7 @@ fn consumers_follow(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Fai
         let why = format!("block `{}` reads buffer `{buffer}` through an alias or before it is written", r.name);
         return Err(Failure::new("consumers_follow", &r.name, why));
     }
-    outside_blocks(func, b, buffer)
+    Ok(())
 }
 
 /// Loads in loop bounds and conditions would escape the search for readers.

@@ -63,25 +63,25 @@ impl Draft {
 
     /// The loop of that variable.
     pub fn find_loop(&self, name: &Name) -> Result<&For, Failure> {
-        tree::find_loop(&self.func, name).ok_or_else(|| self.missing("loop_exists", "loop", name))
+        tree::find_loop(&self.func, name).ok_or_else(|| self.missing("loop_exists", &["loop"], name))
     }
 
     /// The block of that name.
     pub fn find_block(&self, name: &Name) -> Result<&Block, Failure> {
-        tree::find_block(&self.func, name).ok_or_else(|| self.missing("block_exists", "block", name))
+        tree::find_block(&self.func, name).ok_or_else(|| self.missing("block_exists", &["block"], name))
     }
 
     /// `Ok` where `name` is a loop or a block.
     pub fn find_loop_or_block(&self, name: &Name) -> Result<(), Failure> {
         match tree::path(&self.func, name) {
             Some(_) => Ok(()),
-            None => Err(self.missing("loop_or_block_exists", "loop", name)),
+            None => Err(self.missing("loop_or_block_exists", &["loop", "block"], name)),
         }
     }
 
     /// The buffer of that name.
     pub fn find_buffer(&self, name: &Name) -> Result<&Buffer, Failure> {
-        self.func.find_buffer(name).ok_or_else(|| self.missing("buffer_exists", "buffer", name))
+        self.func.find_buffer(name).ok_or_else(|| self.missing("buffer_exists", &["buffer"], name))
     }
 
     /// Notes the loops, blocks and buffers of `before` that `step` consumed.
@@ -95,17 +95,19 @@ impl Draft {
         }
     }
 
-    fn missing(&self, precondition: &'static str, want: &str, name: &Name) -> Failure {
+    /// Why `name` is none of the kinds in `want`.
+    fn missing(&self, precondition: &'static str, want: &[&str], name: &Name) -> Failure {
         let alive = identities(&self.func);
+        let wanted = want.join(" or ");
         let why = if let Some((kind, step)) = self.gone.get(name) {
             format!("{kind} `{name}` was consumed by {step}")
         } else if let Some(kind) = alive.get(name) {
-            format!("`{name}` is a {kind}, not a {want}")
+            format!("`{name}` is a {kind}, not a {wanted}")
         } else {
-            let known: Vec<_> = alive.iter().filter(|(_, kind)| **kind == want).map(|(n, _)| n.as_str()).collect();
+            let known: Vec<_> = alive.iter().filter(|(_, kind)| want.contains(kind)).map(|(n, _)| n.as_str()).collect();
             match known.is_empty() {
-                true => format!("there is no {want} `{name}`; the function has none"),
-                false => format!("there is no {want} `{name}`; there is {}", known.join(", ")),
+                true => format!("there is no {wanted} `{name}`; the function has none"),
+                false => format!("there is no {wanted} `{name}`; there is {}", known.join(", ")),
             }
         };
         Failure::new(precondition, name, why)

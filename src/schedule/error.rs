@@ -11,7 +11,7 @@ pub struct ScheduleError {
     pub step: Step,
     /// Name of the precondition that does not hold, as the primitive's file lists it.
     pub precondition: &'static str,
-    /// The loop, block or buffer at fault.
+    /// The loop, block or buffer at fault; an empty name where the step names none.
     pub at: Name,
     /// What is wrong and what to do about it.
     pub why: String,
@@ -19,7 +19,10 @@ pub struct ScheduleError {
 
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} at `{}`: {}", self.step, self.precondition, self.at, self.why)
+        match self.at.as_str() {
+            "" => write!(f, "{}: {}: {}", self.step, self.precondition, self.why),
+            at => write!(f, "{}: {} at `{at}`: {}", self.step, self.precondition, self.why),
+        }
     }
 }
 

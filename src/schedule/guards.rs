@@ -62,7 +62,7 @@ pub(super) fn in_iterators(block: &Block, loops: &[Name], ranges: &Ranges) -> Re
         }
         let condition = condition.subst(&|name| iterator_of(block, name));
         Failure::unless(!uses_any(&condition, loops), "guard_in_iterators", &block.name, || {
-            format!("its guard {condition:?} depends on loops that are not bound to one iterator each")
+            format!("its guard {condition} depends on loops that are not bound to one iterator each")
         })?;
         kept.push(condition);
     }

@@ -63,8 +63,10 @@ fn merged(d: &mut Draft, b: &Block, consumer: &Point, producer: &Point, iterator
 }
 
 fn one_input(func: &PrimFunc, b: &Block) -> Result<Name, Failure> {
-    let private =
-        |buffer: &Name| !func.is_param(buffer) && query::readers(func, buffer).iter().all(|r| r.name == b.name);
+    let private = |buffer: &Name| {
+        let own = |r: &&Block| r.name == b.name || tree::writes(r).contains(buffer);
+        !func.is_param(buffer) && query::readers(func, buffer).iter().all(own)
+    };
     let inputs: Vec<Name> = tree::reads(b).into_iter().filter(private).collect();
     match inputs.as_slice() {
         [one] => Ok(one.clone()),

@@ -1,6 +1,8 @@
 //! Helpers that the integration tests share.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod schedule;
+
 use std::path::PathBuf;
 
 /// Compares `text` with the golden file `tests/<path>`. Fails on any difference; with
