@@ -10,10 +10,16 @@ pub(super) fn widen(prelude: &mut Prelude, dtype: DType, lanes: u32, from: &str,
     let body = match dtype {
         DType::BF16 => {
             let word = word_type(prelude, lanes);
-            format!("return ({to})(__builtin_convertvector(x, {word}) << 16);")
+            let portable = format!("return ({to})(__builtin_convertvector(x, {word}) << 16);");
+            // GCC 12 converts 16 lanes by halves.
+            x86(lanes, &[(16, "__AVX512F__")], &portable, |_| {
+                format!(
+                    "return ({to})(({word})__builtin_ia32_pmovzxwd512_mask((dl_v16hi)x, (dl_v16si){{0}}, -1) << 16);"
+                )
+            })
         }
-        DType::F16 => f16c(lanes, &lane_loop(to, &scalar, lanes), |bits| match bits {
-            512 => format!("return ({to})__builtin_ia32_vcvtph2ps512_mask((dl_v16hi)x, ({to}){{0}}, -1, 4);"),
+        DType::F16 => x86(lanes, F16C, &lane_loop(to, &scalar, lanes), |n| match n {
+            16 => format!("return ({to})__builtin_ia32_vcvtph2ps512_mask((dl_v16hi)x, ({to}){{0}}, -1, 4);"),
             _ => format!("return ({to})__builtin_ia32_vcvtph2ps256((dl_v8hi)x);"),
         }),
         _ => lane_loop(to, &scalar, lanes),
@@ -33,8 +39,8 @@ pub(super) fn narrow(prelude: &mut Prelude, dtype: DType, lanes: u32, from: &str
                  return __builtin_convertvector((u & ~nan) | (0x7fc0u & nan), {to});"
             )
         }
-        DType::F16 => f16c(lanes, &lane_loop(to, &scalar, lanes), |bits| match bits {
-            512 => format!("return ({to})__builtin_ia32_vcvtps2ph512_mask(x, 0, (dl_v16hi){{0}}, -1);"),
+        DType::F16 => x86(lanes, F16C, &lane_loop(to, &scalar, lanes), |n| match n {
+            16 => format!("return ({to})__builtin_ia32_vcvtps2ph512_mask(x, 0, (dl_v16hi){{0}}, -1);"),
             _ => format!("return ({to})__builtin_ia32_vcvtps2ph256(x, 0);"),
         }),
         _ => lane_loop(to, &scalar, lanes),
@@ -43,7 +49,8 @@ pub(super) fn narrow(prelude: &mut Prelude, dtype: DType, lanes: u32, from: &str
 }
 
 fn add(prelude: &mut Prelude, name: &str, dtype: DType, ret: &str, params: &str, body: &str) -> String {
-    if dtype == DType::F16 {
+    if body.contains("dl_v") {
+        prelude.add("dl_v16si", |_| "typedef int dl_v16si __attribute__((vector_size(64)));".into());
         prelude.add("dl_v16hi", |_| "typedef short dl_v16hi __attribute__((vector_size(32)));".into());
         prelude.add("dl_v8hi", |_| "typedef short dl_v8hi __attribute__((vector_size(16)));".into());
     }
@@ -54,14 +61,14 @@ fn add(prelude: &mut Prelude, name: &str, dtype: DType, ret: &str, params: &str,
     })
 }
 
-/// The body with the conversion instructions of x86 where the compiler has them.
-fn f16c(lanes: u32, portable: &str, instruction: impl Fn(u32) -> String) -> String {
-    let (feature, bits) = match lanes {
-        16 => ("__AVX512F__", 512),
-        8 => ("__F16C__", 256),
-        _ => return portable.to_string(),
-    };
-    format!("#if defined({feature}) && !defined(__clang__)\n  {}\n#else\n  {portable}\n#endif", instruction(bits))
+/// The conversions of x86 between halves and float32, by lanes, and the feature that has them.
+const F16C: &[(u32, &str)] = &[(16, "__AVX512F__"), (8, "__F16C__")];
+
+/// The body with instructions of x86 where the compiler has them for that many lanes.
+fn x86(lanes: u32, table: &[(u32, &str)], portable: &str, instruction: impl Fn(u32) -> String) -> String {
+    let Some((_, feature)) = table.iter().find(|(n, _)| *n == lanes) else { return portable.to_string() };
+    let instruction = instruction(lanes);
+    format!("#if defined({feature}) && !defined(__clang__)\n  {instruction}\n#else\n  {portable}\n#endif")
 }
 
 fn lane_loop(to: &str, scalar: &str, lanes: u32) -> String {

@@ -13,7 +13,16 @@ typedef dl_u16x16 dl_u16x16_u __attribute__((aligned(2), may_alias));
 static inline float dl_f32_from_bits(unsigned x) { float y; __builtin_memcpy(&y, &x, sizeof y); return y; }
 static inline float dl_f32_from_bf16(unsigned short x) { return dl_f32_from_bits((unsigned)x << 16); }
 typedef unsigned dl_u32x16 __attribute__((vector_size(64)));
-static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_bf16(dl_u16x16 x) { return (dl_f32x16)(__builtin_convertvector(x, dl_u32x16) << 16); }
+typedef int dl_v16si __attribute__((vector_size(64)));
+typedef short dl_v16hi __attribute__((vector_size(32)));
+typedef short dl_v8hi __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_bf16(dl_u16x16 x) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  return (dl_f32x16)((dl_u32x16)__builtin_ia32_pmovzxwd512_mask((dl_v16hi)x, (dl_v16si){0}, -1) << 16);
+#else
+  return (dl_f32x16)(__builtin_convertvector(x, dl_u32x16) << 16);
+#endif
+}
 static inline unsigned dl_bits_from_f32(float x) { unsigned y; __builtin_memcpy(&y, &x, sizeof y); return y; }
 static inline unsigned short dl_bf16_from_f32(float x) { unsigned u = dl_bits_from_f32(x); return (unsigned short)(x != x ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16); }
 

@@ -22,6 +22,7 @@ static inline float dl_f32_from_f16(unsigned short x) {
   return sign ? -y : y;
 }
 #endif
+typedef int dl_v16si __attribute__((vector_size(64)));
 typedef short dl_v16hi __attribute__((vector_size(32)));
 typedef short dl_v8hi __attribute__((vector_size(16)));
 static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_f16(dl_u16x16 x) {

@@ -45,8 +45,6 @@ static inline unsigned short dl_f16_from_f32(float x) {
   return (unsigned short)(sign | r);
 }
 #endif
-typedef short dl_v16hi __attribute__((vector_size(32)));
-typedef short dl_v8hi __attribute__((vector_size(16)));
 static inline __attribute__((always_inline)) dl_u16x8 dl_f16x8_from_f32(dl_f32x8 x) {
 #if defined(__F16C__) && !defined(__clang__)
   return (dl_u16x8)__builtin_ia32_vcvtps2ph256(x, 0);
@@ -78,6 +76,9 @@ static inline float dl_f32_from_f16(unsigned short x) {
 }
 #endif
 static inline float dl_round_f16(float x) { return dl_f32_from_f16(dl_f16_from_f32(x)); }
+typedef int dl_v16si __attribute__((vector_size(64)));
+typedef short dl_v16hi __attribute__((vector_size(32)));
+typedef short dl_v8hi __attribute__((vector_size(16)));
 static inline __attribute__((always_inline)) dl_f32x8 dl_f32x8_from_f16(dl_u16x8 x) {
 #if defined(__F16C__) && !defined(__clang__)
   return (dl_f32x8)__builtin_ia32_vcvtph2ps256((dl_v8hi)x);
