@@ -148,7 +148,7 @@ impl Prelude {
                 self.function("dl_bf16_from_f32", "unsigned short", "float x", &body)
             }
             (DType::E4M3, _) => self.narrow_f8("e4m3", 20, 120 << 3, "0x1p-6f", "512.0f", 0x7e, 0x7f),
-            (DType::E5M2, _) => self.narrow_f8("e5m2", 21, 112 << 2, "0x1p-14f", "65536.0f", 0x7b, 0x7c),
+            (DType::E5M2, _) => self.narrow_f8("e5m2", 21, 112 << 2, "0x1p-14f", "65536.0f", 0x7b, 0x7e),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
@@ -178,16 +178,16 @@ impl Prelude {
 
     /// Float to an 8-bit float with `24 - shift` bits of significand: `bias` is the difference of
     /// the exponents in place, below `min` numbers are multiples of `1 / scale`, codes above `max`
-    /// become `overflow`.
+    /// become `max`, as in the conversion instructions.
     #[rustfmt::skip]
-    fn narrow_f8(&mut self, name: &str, shift: u32, bias: u32, min: &str, scale: &str, max: u32, overflow: u32) -> String {
+    fn narrow_f8(&mut self, name: &str, shift: u32, bias: u32, min: &str, scale: &str, max: u32, nan: u32) -> String {
         let (from, bits) = (self.from_bits(), self.to_bits());
         let half = (1u32 << (shift - 1)) - 1;
         let body = format!(
             "unsigned u = {bits}(x), a = u & 0x7fffffffu, r; float m = {from}(a); \
-             if (a > 0x7f800000u) r = 0x7fu; \
+             if (a > 0x7f800000u) r = 0x{nan:x}u; \
              else if (m < {min}) r = {bits}(m * {scale} + 8388608.0f) & 0xffu; \
-             else {{ r = ((a + 0x{half:x}u + (a >> {shift} & 1u)) >> {shift}) - {bias}u; if (r > 0x{max:x}u) r = 0x{overflow:x}u; }} \
+             else {{ r = ((a + 0x{half:x}u + (a >> {shift} & 1u)) >> {shift}) - {bias}u; if (r > 0x{max:x}u) r = 0x{max:x}u; }} \
              return (unsigned char)((u >> 24 & 0x80u) | r);"
         );
         self.function(&format!("dl_{name}_from_f32"), "unsigned char", "float x", &body)

@@ -14,9 +14,9 @@ mod tensor;
 mod vm;
 
 pub use layout::{Scalar, Scalars};
-pub use math::erf;
+pub use math::{binary, erf, unary};
 pub use op::InterpError;
-pub use round::{float_bits, float_value, round_to};
+pub use round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
 pub use run::run;
 pub use tensor::Tensor;
 

@@ -52,6 +52,37 @@ impl Display for Kernel {
     }
 }
 
+impl KStmt {
+    /// The statement as one line; of a loop or conditional its head.
+    pub fn head(&self) -> String {
+        let head = match self {
+            KStmt::For { var, extent, kind, .. } => {
+                KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body: vec![] }
+            }
+            KStmt::If { cond, .. } => KStmt::If { cond: cond.clone(), then: vec![], otherwise: vec![] },
+            KStmt::Let { .. }
+            | KStmt::Var { .. }
+            | KStmt::Assign { .. }
+            | KStmt::Store { .. }
+            | KStmt::Copy { .. }
+            | KStmt::Barrier(_)
+            | KStmt::Shuffle { .. }
+            | KStmt::Comment(_) => self.clone(),
+        };
+        let text = Lines(&head).to_string();
+        text.lines().next().unwrap_or_default().trim_end_matches(" {").to_string()
+    }
+}
+
+/// A statement with everything inside it.
+struct Lines<'a>(&'a KStmt);
+
+impl Display for Lines<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        stmt(f, self.0, 0)
+    }
+}
+
 fn kernel_param(p: &KernelParam) -> String {
     match p {
         KernelParam::Pointer { name, dtype, written, len } => {

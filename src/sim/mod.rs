@@ -1,1 +1,46 @@
-//! The simulator: runs lowered kernels with blocks, warps, shuffles, shared memory and barriers.
+//! The simulator: runs lowered kernels as a GPU would, and finds what a GPU would not tell.
+//!
+//! Every thread of a block is a little machine of its own that runs until it meets a barrier or a
+//! shuffle; between those points the threads run one after another in a shuffled order that the
+//! seed fixes. Found and named, with the statement, block and thread: accesses outside an array,
+//! vector accesses at the wrong multiple, reads of registers, shared memory, outputs and workspaces
+//! that nothing has written, barriers and shuffles that some participant does not reach, division
+//! by zero. Arithmetic is that of the interpreter: every operation rounds to its type; products
+//! and sums are not fused.
+
+mod block;
+mod code;
+mod compile;
+mod error;
+mod expr;
+mod memory;
+mod program;
+mod scalar;
+mod thread;
+
+pub use error::{Fault, SimError};
+pub use program::run;
+
+use crate::ir::Name;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct SimOptions {
+    /// Fixes the order of threads and the choice of blocks.
+    pub seed: u64,
+    /// Blocks of the last launch to run, spread over its grid; all where it is `None`. Earlier
+    /// launches always run whole, since later ones read their results.
+    pub max_blocks: Option<u64>,
+    /// Tensor parameters that the function both reads and writes: what they hold at the start counts
+    /// as written. All other parameters that a kernel writes are outputs, and start unwritten.
+    pub inout: Vec<Name>,
+}
+
+/// What was run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SimReport {
+    /// Blocks over all launches.
+    pub blocks: u64,
+    /// Instructions over all threads.
+    pub instructions: u64,
+}

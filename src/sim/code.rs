@@ -1,0 +1,179 @@
+//! The bytecode: a flat list of operations on the slots of a thread.
+//!
+//! A slot holds an integer (as its bits in 64) or a float (as the bits of an `f64` that its type
+//! represents exactly). Register arrays are ranges of slots. Slots that must be written before they
+//! are read have a number in the thread's set of written ones.
+
+use crate::ir::kernel::ShuffleMode;
+use crate::ir::{BinOp, DType, Intrin, UnOp};
+
+/// Number of a slot.
+pub(super) type Slot = u32;
+
+/// One operation. `d` is the slot of the result.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
+    Mov {
+        d: Slot,
+        a: Slot,
+    },
+    Unary {
+        op: UnOp,
+        dtype: DType,
+        d: Slot,
+        a: Slot,
+    },
+    /// A binary operator of integers or `bool` of one type.
+    Int {
+        op: BinOp,
+        dtype: DType,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    /// A binary operator of floats of one type.
+    Float {
+        op: BinOp,
+        dtype: DType,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Cast {
+        from: DType,
+        to: DType,
+        d: Slot,
+        a: Slot,
+    },
+    Reinterpret {
+        from: DType,
+        to: DType,
+        d: Slot,
+        a: Slot,
+    },
+    Call {
+        op: Intrin,
+        from: DType,
+        to: DType,
+        d: Slot,
+        args: [Slot; 3],
+    },
+    Select {
+        d: Slot,
+        c: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Jump {
+        to: u32,
+    },
+    JumpIfZero {
+        c: Slot,
+        to: u32,
+    },
+    JumpIfNot {
+        c: Slot,
+        to: u32,
+    },
+    /// Leaves the loop where `i >= limit`.
+    LoopEnter {
+        i: Slot,
+        limit: Slot,
+        exit: u32,
+    },
+    /// `i += 1`, then back to `body` while `i < limit`.
+    LoopNext {
+        i: Slot,
+        limit: Slot,
+        body: u32,
+    },
+    /// A mutable scalar comes into being, unwritten.
+    Forget {
+        var: u32,
+    },
+    /// A mutable scalar was assigned.
+    Wrote {
+        var: u32,
+    },
+    /// A mutable scalar is read.
+    Check {
+        var: u32,
+    },
+    Load {
+        d: Slot,
+        array: u32,
+        index: Slot,
+    },
+    Store {
+        array: u32,
+        index: Slot,
+        a: Slot,
+    },
+    Copy {
+        dst: u32,
+        dst_index: Slot,
+        src: u32,
+        src_index: Slot,
+        lanes: u32,
+    },
+    /// Stops until all lanes of the warp stop here.
+    WarpBarrier,
+    /// Stops until all threads of the block stop here.
+    BlockBarrier,
+    /// Stops until all lanes of the warp stop here; then `d` receives a lane's `a`.
+    Shuffle {
+        d: Slot,
+        a: Slot,
+        mode: ShuffleMode,
+        width: u32,
+    },
+    /// The thread ends.
+    Halt,
+}
+
+/// Where an array's elements are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Slots of the thread from `base` on, with numbers in the set of written slots from `flag` on.
+    Slots { base: Slot, flag: u32 },
+    /// Memory of that number: parameters in their order, then shared arrays.
+    Memory(u32),
+}
+
+/// An array of the kernel.
+#[derive(Clone, Debug)]
+pub(super) struct ArrayInfo {
+    pub name: String,
+    pub dtype: DType,
+    pub len: u64,
+    pub place: Place,
+    /// False for a parameter that the kernel only reads.
+    pub writable: bool,
+}
+
+/// A mutable scalar that may be read before it is written.
+#[derive(Clone, Debug)]
+pub(super) struct VarInfo {
+    pub name: String,
+    /// Its number in the set of written slots.
+    pub flag: u32,
+}
+
+/// A compiled kernel.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Code {
+    pub symbol: String,
+    pub ops: Vec<Op>,
+    /// Statement of each operation.
+    pub statement_of: Vec<u32>,
+    /// Text of each statement.
+    pub statements: Vec<String>,
+    pub arrays: Vec<ArrayInfo>,
+    pub vars: Vec<VarInfo>,
+    /// What the slots of a thread start from.
+    pub slots: Vec<u64>,
+    /// Slots of `blockIdx.x` to `.z` and `threadIdx.x` to `.z`.
+    pub indices: [Slot; 6],
+    /// Size of the set of written slots.
+    pub flags: u32,
+}

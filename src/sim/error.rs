@@ -1,0 +1,97 @@
+//! What a run can find.
+
+use std::fmt::{Display, Formatter, Result};
+
+/// Why a run stopped.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SimError {
+    /// The arguments do not fit the program.
+    Arguments(String),
+    /// A kernel did something wrong.
+    Fault {
+        /// Symbol of the kernel.
+        kernel: String,
+        /// The statement as kernel text.
+        statement: String,
+        /// Block index along x, y, z.
+        block: [u32; 3],
+        /// Thread index along x, y, z.
+        thread: [u32; 3],
+        /// What it did.
+        fault: Fault,
+    },
+}
+
+/// What a statement did wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// An index outside its array.
+    OutOfBounds {
+        /// The array.
+        array: String,
+        /// The first index outside.
+        index: i64,
+        /// Number of elements.
+        len: u64,
+    },
+    /// A vector access at an index that is no multiple of its lanes.
+    Misaligned {
+        /// The array.
+        array: String,
+        /// The index.
+        index: i64,
+        /// Lanes of the access.
+        lanes: u32,
+    },
+    /// A read of something that nothing has written: `name` or `name[index]`.
+    Unwritten(String),
+    /// A store to a parameter that the kernel declares as read only.
+    ReadOnly(String),
+    /// A block barrier that not all threads of the block reach; what another thread does.
+    DivergentBarrier(String),
+    /// A warp barrier that not all lanes of the warp reach; what another lane does.
+    DivergentWarpBarrier(String),
+    /// A shuffle that not all lanes of the warp reach; what another lane does.
+    DivergentShuffle(String),
+    /// An integer division or remainder by zero.
+    DivisionByZero,
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Fault::OutOfBounds { array, index, len } => {
+                write!(f, "index {index} lies outside `{array}`, which has {len} elements")
+            }
+            Fault::Misaligned { array, index, lanes } => {
+                write!(
+                    f,
+                    "an access of {lanes} elements of `{array}` at index {index}, which is no multiple of {lanes}"
+                )
+            }
+            Fault::Unwritten(what) => write!(f, "read of `{what}`, which nothing has written"),
+            Fault::ReadOnly(array) => write!(f, "store to `{array}`, which the kernel declares as read only"),
+            Fault::DivergentBarrier(other) => write!(f, "divergent barrier: {other}"),
+            Fault::DivergentWarpBarrier(other) => write!(f, "divergent warp barrier: {other}"),
+            Fault::DivergentShuffle(other) => write!(f, "divergent shuffle: {other}"),
+            Fault::DivisionByZero => f.write_str("an integer was divided by zero"),
+        }
+    }
+}
+
+impl Display for SimError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            SimError::Arguments(why) => f.write_str(why),
+            SimError::Fault { kernel, statement, block, thread, fault } => {
+                let ([bx, by, bz], [tx, ty, tz]) = (block, thread);
+                write!(
+                    f,
+                    "kernel `{kernel}`, block ({bx}, {by}, {bz}), thread ({tx}, {ty}, {tz}), at `{statement}`: {fault}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for SimError {}

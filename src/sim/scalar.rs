@@ -1,0 +1,154 @@
+//! Arithmetic on slots: the interpreter's rules, one operation at a time.
+
+use crate::interp::{binary, float_bits, float_to_int, float_value, int_to_f64, round_to, unary, wrap_int};
+use crate::ir::{BinOp, DType, Intrin, UnOp};
+
+/// The float in a slot.
+pub(super) fn float(bits: u64) -> f64 {
+    f64::from_bits(bits)
+}
+
+fn rounded(v: f64, dtype: DType) -> u64 {
+    round_to(v, dtype).to_bits()
+}
+
+/// The slot for the stored bits of an element.
+pub(super) fn from_stored(bits: u64, dtype: DType) -> u64 {
+    if dtype.is_float() { float_value(bits, dtype).to_bits() } else { wrap_int(bits as i64, dtype) as u64 }
+}
+
+/// The stored bits of an element for a slot.
+pub(super) fn to_stored(slot: u64, dtype: DType) -> u64 {
+    if dtype.is_float() { float_bits(float(slot), dtype) } else { slot }
+}
+
+/// A unary operator.
+pub(super) fn apply_unary(op: UnOp, dtype: DType, a: u64) -> u64 {
+    match op {
+        UnOp::Neg if dtype.is_float() => (-float(a)).to_bits(),
+        UnOp::Neg => wrap_int((a as i64).wrapping_neg(), dtype) as u64,
+        UnOp::Not => (a == 0) as u64,
+        UnOp::BitNot => wrap_int(!(a as i64), dtype) as u64,
+    }
+}
+
+/// A binary operator of integers; `None` when it divides by zero.
+pub(super) fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
+    let (x, y) = (a as i64, b as i64);
+    // 64-bit unsigned values are compared and divided as such; narrower ones are non-negative.
+    let unsigned = dtype == DType::U64;
+    let less = if unsigned { a < b } else { x < y };
+    let divides = matches!(op, BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod);
+    if divides && y == 0 {
+        return None;
+    }
+    let value = match op {
+        BinOp::Add => x.wrapping_add(y),
+        BinOp::Sub => x.wrapping_sub(y),
+        BinOp::Mul => x.wrapping_mul(y),
+        BinOp::Div | BinOp::FloorDiv | BinOp::TruncDiv if unsigned => (a / b) as i64,
+        BinOp::FloorMod | BinOp::TruncMod if unsigned => (a % b) as i64,
+        BinOp::Div | BinOp::TruncDiv => x.wrapping_div(y),
+        BinOp::TruncMod => x.wrapping_rem(y),
+        BinOp::FloorDiv => floor_div(x, y),
+        BinOp::FloorMod => x.wrapping_sub(floor_div(x, y).wrapping_mul(y)),
+        BinOp::Min => {
+            if less {
+                x
+            } else {
+                y
+            }
+        }
+        BinOp::Max => {
+            if less {
+                y
+            } else {
+                x
+            }
+        }
+        BinOp::Eq => return Some((x == y) as u64),
+        BinOp::Ne => return Some((x != y) as u64),
+        BinOp::Lt => return Some(less as u64),
+        BinOp::Ge => return Some(!less as u64),
+        BinOp::Gt => return Some((!less && x != y) as u64),
+        BinOp::Le => return Some((less || x == y) as u64),
+        BinOp::And => return Some((x != 0 && y != 0) as u64),
+        BinOp::Or => return Some((x != 0 || y != 0) as u64),
+        BinOp::BitAnd => x & y,
+        BinOp::BitOr => x | y,
+        BinOp::BitXor => x ^ y,
+        BinOp::Shl => x.wrapping_shl(y as u32),
+        BinOp::Shr if unsigned => a.wrapping_shr(y as u32) as i64,
+        BinOp::Shr => x.wrapping_shr(y as u32),
+    };
+    Some(wrap_int(value, dtype) as u64)
+}
+
+fn floor_div(a: i64, b: i64) -> i64 {
+    let q = a.wrapping_div(b);
+    if (a ^ b) < 0 && q.wrapping_mul(b) != a { q - 1 } else { q }
+}
+
+/// A binary operator of floats.
+pub(super) fn apply_float(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
+    let (x, y) = (float(a), float(b));
+    let value = match op {
+        BinOp::Add => x + y,
+        BinOp::Sub => x - y,
+        BinOp::Mul => x * y,
+        BinOp::Div => x / y,
+        BinOp::FloorDiv => (x / y).floor(),
+        BinOp::FloorMod => x - y * (x / y).floor(),
+        BinOp::TruncDiv => (x / y).trunc(),
+        BinOp::TruncMod => x % y,
+        BinOp::Min => x.min(y),
+        BinOp::Max => x.max(y),
+        BinOp::Eq => return (x == y) as u64,
+        BinOp::Ne => return (x != y) as u64,
+        BinOp::Lt => return (x < y) as u64,
+        BinOp::Le => return (x <= y) as u64,
+        BinOp::Gt => return (x > y) as u64,
+        BinOp::Ge => return (x >= y) as u64,
+        BinOp::And | BinOp::Or | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor | BinOp::Shl | BinOp::Shr => {
+            panic!("{op:?} of floats passed verification")
+        }
+    };
+    rounded(value, dtype)
+}
+
+/// A value conversion.
+pub(super) fn apply_cast(from: DType, to: DType, a: u64) -> u64 {
+    match (from.is_float(), to.is_float()) {
+        (true, true) => rounded(float(a), to),
+        (true, false) => float_to_int(float(a), to) as u64,
+        (false, true) => rounded(int_to_f64(a as i64, from), to),
+        (false, false) => wrap_int(a as i64, to) as u64,
+    }
+}
+
+/// A bit conversion.
+pub(super) fn apply_reinterpret(from: DType, to: DType, a: u64) -> u64 {
+    from_stored(to_stored(a, from), to)
+}
+
+/// A mathematical function of arguments of type `from`.
+pub(super) fn apply_call(op: Intrin, from: DType, to: DType, args: [u64; 3]) -> u64 {
+    let as_float = |a: u64| if from.is_float() { float(a) } else { int_to_f64(a as i64, from) };
+    let [x, y, z] = args.map(as_float);
+    let spare = 64 - 8 * from.bytes() as u32;
+    let field = args[0] << spare >> spare;
+    match op {
+        Intrin::IsNan => return x.is_nan() as u64,
+        Intrin::IsInf => return x.is_infinite() as u64,
+        Intrin::PopCount => return u64::from(field.count_ones()),
+        Intrin::Clz => return u64::from(field.leading_zeros() - spare),
+        Intrin::Fma => return apply_cast(DType::F64, to, x.mul_add(y, z).to_bits()),
+        _ => {}
+    }
+    let value = match (unary(op), binary(op)) {
+        (Some(f), _) => f(x),
+        (None, Some(f)) => f(x, y),
+        (None, None) => panic!("`T.{}` has neither one nor two arguments", op.name()),
+    };
+    apply_cast(DType::F64, to, value.to_bits())
+}

@@ -1,0 +1,195 @@
+//! One thread: runs until it ends or has to wait for others.
+
+use super::code::{ArrayInfo, Code, Op, Place, Slot};
+use super::error::Fault;
+use super::memory::Memory;
+use super::scalar;
+
+/// Where a thread stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// It can go on.
+    Ready,
+    /// It waits at a warp barrier or shuffle.
+    Warp,
+    /// It waits at a block barrier.
+    Block,
+    /// It has ended.
+    Done,
+}
+
+/// A resumable thread.
+pub(super) struct Thread {
+    pub slots: Vec<u64>,
+    /// One bit per number of the set of written slots.
+    written: Vec<u64>,
+    /// The operation to run next; of a waiting thread, the one it waits at.
+    pub pc: usize,
+    pub state: State,
+}
+
+impl Thread {
+    pub fn new(code: &Code) -> Thread {
+        let written = vec![0; code.flags.div_ceil(64) as usize];
+        Thread { slots: code.slots.clone(), written, pc: 0, state: State::Ready }
+    }
+
+    /// Back to the start, as thread `thread` of block `block`.
+    pub fn restart(&mut self, code: &Code, block: [u32; 3], thread: [u32; 3]) {
+        self.slots.copy_from_slice(&code.slots);
+        self.written.fill(0);
+        for (slot, value) in code.indices.iter().zip(block.into_iter().chain(thread)) {
+            self.slots[*slot as usize] = u64::from(value);
+        }
+        (self.pc, self.state) = (0, State::Ready);
+    }
+
+    fn get(&self, s: Slot) -> u64 {
+        self.slots[s as usize]
+    }
+
+    fn int(&self, s: Slot) -> i64 {
+        self.get(s) as i64
+    }
+
+    fn set(&mut self, s: Slot, v: u64) {
+        self.slots[s as usize] = v;
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.written[flag as usize / 64] >> (flag % 64) & 1 == 1
+    }
+
+    fn mark(&mut self, flag: u32) {
+        self.written[flag as usize / 64] |= 1 << (flag % 64);
+    }
+
+    /// Runs to the next stop and adds the operations to `count`. On a fault `pc` is the operation
+    /// after the one at fault.
+    pub fn run(&mut self, code: &Code, memory: &mut [Memory], count: &mut u64) -> Result<(), Fault> {
+        loop {
+            let op = code.ops[self.pc];
+            self.pc += 1;
+            *count += 1;
+            match op {
+                Op::Mov { d, a } => self.set(d, self.get(a)),
+                Op::Unary { op, dtype, d, a } => self.set(d, scalar::apply_unary(op, dtype, self.get(a))),
+                Op::Int { op, dtype, d, a, b } => {
+                    let v = scalar::apply_int(op, dtype, self.get(a), self.get(b)).ok_or(Fault::DivisionByZero)?;
+                    self.set(d, v);
+                }
+                Op::Float { op, dtype, d, a, b } => {
+                    self.set(d, scalar::apply_float(op, dtype, self.get(a), self.get(b)));
+                }
+                Op::Cast { from, to, d, a } => self.set(d, scalar::apply_cast(from, to, self.get(a))),
+                Op::Reinterpret { from, to, d, a } => self.set(d, scalar::apply_reinterpret(from, to, self.get(a))),
+                Op::Call { op, from, to, d, args } => {
+                    let args = args.map(|a| self.get(a));
+                    self.set(d, scalar::apply_call(op, from, to, args));
+                }
+                Op::Select { d, c, a, b } => self.set(d, self.get(if self.get(c) != 0 { a } else { b })),
+                Op::Jump { to } => self.pc = to as usize,
+                Op::JumpIfZero { c, to } if self.get(c) == 0 => self.pc = to as usize,
+                Op::JumpIfNot { c, to } if self.get(c) != 0 => self.pc = to as usize,
+                Op::JumpIfZero { .. } | Op::JumpIfNot { .. } => {}
+                Op::LoopEnter { i, limit, exit } if self.int(i) >= self.int(limit) => self.pc = exit as usize,
+                Op::LoopEnter { .. } => {}
+                Op::LoopNext { i, limit, body } => {
+                    let next = self.int(i) + 1;
+                    self.set(i, next as u64);
+                    if next < self.int(limit) {
+                        self.pc = body as usize;
+                    }
+                }
+                Op::Forget { var } => {
+                    let flag = code.vars[var as usize].flag;
+                    self.written[flag as usize / 64] &= !(1 << (flag % 64));
+                }
+                Op::Wrote { var } => self.mark(code.vars[var as usize].flag),
+                Op::Check { var } => {
+                    let var = &code.vars[var as usize];
+                    if !self.has(var.flag) {
+                        return Err(Fault::Unwritten(var.name.clone()));
+                    }
+                }
+                Op::Load { d, array, index } => {
+                    let array = &code.arrays[array as usize];
+                    let i = in_bounds(array, self.int(index), 1)?;
+                    let v = self.load(array, i, memory)?;
+                    self.set(d, v);
+                }
+                Op::Store { array, index, a } => {
+                    let array = &code.arrays[array as usize];
+                    let i = in_bounds(array, self.int(index), 1)?;
+                    let v = self.get(a);
+                    self.store(array, i, v, memory)?;
+                }
+                Op::Copy { dst, dst_index, src, src_index, lanes } => {
+                    let (dst, src) = (&code.arrays[dst as usize], &code.arrays[src as usize]);
+                    let to = in_bounds(dst, aligned(dst, self.int(dst_index), lanes)?, lanes)?;
+                    let from = in_bounds(src, aligned(src, self.int(src_index), lanes)?, lanes)?;
+                    for lane in 0..lanes as usize {
+                        let v = self.load(src, from + lane, memory)?;
+                        self.store(dst, to + lane, v, memory)?;
+                    }
+                }
+                Op::WarpBarrier | Op::Shuffle { .. } => return Ok(self.stop(State::Warp)),
+                Op::BlockBarrier => return Ok(self.stop(State::Block)),
+                Op::Halt => return Ok(self.stop(State::Done)),
+            }
+        }
+    }
+
+    fn stop(&mut self, state: State) {
+        self.pc -= 1;
+        self.state = state;
+    }
+
+    /// Lets a waiting thread go on behind the operation it waits at.
+    pub fn resume(&mut self) {
+        self.pc += 1;
+        self.state = State::Ready;
+    }
+
+    fn load(&self, array: &ArrayInfo, i: usize, memory: &[Memory]) -> Result<u64, Fault> {
+        let unwritten = || Fault::Unwritten(format!("{}[{i}]", array.name));
+        match array.place {
+            Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
+            Place::Slots { .. } => Err(unwritten()),
+            Place::Memory(m) => {
+                let bits = memory[m as usize].read(i).ok_or_else(unwritten)?;
+                Ok(scalar::from_stored(bits, array.dtype))
+            }
+        }
+    }
+
+    fn store(&mut self, array: &ArrayInfo, i: usize, v: u64, memory: &mut [Memory]) -> Result<(), Fault> {
+        if !array.writable {
+            return Err(Fault::ReadOnly(array.name.clone()));
+        }
+        match array.place {
+            Place::Slots { base, flag } => {
+                self.slots[base as usize + i] = v;
+                self.mark(flag + i as u32);
+            }
+            Place::Memory(m) => memory[m as usize].write(i, scalar::to_stored(v, array.dtype)),
+        }
+        Ok(())
+    }
+}
+
+fn in_bounds(array: &ArrayInfo, index: i64, lanes: u32) -> Result<usize, Fault> {
+    let last = index + i64::from(lanes) - 1;
+    if index >= 0 && (last as u64) < array.len {
+        return Ok(index as usize);
+    }
+    let index = if index < 0 { index } else { index.max(array.len as i64) };
+    Err(Fault::OutOfBounds { array: array.name.clone(), index, len: array.len })
+}
+
+fn aligned(array: &ArrayInfo, index: i64, lanes: u32) -> Result<i64, Fault> {
+    if index % i64::from(lanes) == 0 {
+        return Ok(index);
+    }
+    Err(Fault::Misaligned { array: array.name.clone(), index, lanes })
+}
