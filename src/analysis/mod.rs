@@ -1,23 +1,41 @@
 //! What can be known about a function without running it: ranges and simplified index
 //! expressions, normal form, facts about its blocks, its work, and whether it is taken at all.
 
+mod access;
 mod affine;
 mod bounds;
 mod combine;
 mod compare;
+mod decline;
 mod divmod;
+mod facts;
 mod fold;
 mod interval;
 mod modular;
+mod normalize;
 mod order;
 mod poly;
 mod ranges;
+mod reducer;
+mod refuse;
+mod roles;
 mod simplify;
+mod traffic;
+mod walk;
+mod work;
 
+pub use access::Access;
 pub use affine::{Affine, Term, affine, coeff_of, linear};
 pub use bounds::{bounds, interval};
+pub use decline::Decline;
+pub use facts::{BlockFacts, Facts};
 pub use interval::Interval;
 pub use modular::multiple_of;
+pub use normalize::normalize;
 pub use order::{cmp_exprs, cmp_names};
 pub use ranges::Ranges;
+pub use reducer::{Combiner, Reducer};
+pub use refuse::{refusals, refuse};
+pub use roles::{ParamRole, roles};
 pub use simplify::{prove, simplify};
+pub use work::{Work, work};

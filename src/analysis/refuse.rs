@@ -1,0 +1,225 @@
+//! Functions that can't be scheduled, each with the named reason.
+
+use super::Decline;
+use super::access::{Access, reads, writes};
+use super::walk::{Leaf, has_load, leaves, visit_exprs};
+use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Scope, Stmt};
+
+type Check = fn(&PrimFunc) -> Option<String>;
+
+/// The predicates in the order they are asked. The first that holds names the refusal.
+const PREDICATES: [(&str, Check); 13] = [
+    ("already_scheduled", already_scheduled),
+    ("extern_call", extern_call),
+    ("while_loop", while_loop),
+    ("data_dependent_extent", data_dependent_extent),
+    ("nested_block", nested_block),
+    ("statement_outside_block", statement_outside_block),
+    ("opaque_block", opaque_block),
+    ("match_buffer", match_buffer),
+    ("strided_buffer", strided_buffer),
+    ("data_dependent_write", data_dependent_write),
+    ("overlapping_writes", overlapping_writes),
+    ("loop_carried_dependence", loop_carried_dependence),
+    ("already_scheduled", chosen_loop_kind),
+];
+
+/// Refuses a function that no rule may touch.
+///
+/// # Errors
+/// The first predicate of [`refusals`] that holds, with a sentence that says where.
+pub fn refuse(f: &PrimFunc) -> Result<(), Decline> {
+    for (predicate, check) in PREDICATES {
+        if let Some(reason) = check(f) {
+            return Err(Decline { by: "refuse", predicate, reason });
+        }
+    }
+    Ok(())
+}
+
+/// The names of all predicates of [`refuse`], each once, in the order they are asked.
+pub fn refusals() -> Vec<&'static str> {
+    let mut names: Vec<&str> = vec![];
+    for (name, _) in PREDICATES {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The first statement for which `f` has something to say.
+fn find(f: &PrimFunc, mut say: impl FnMut(&Stmt) -> Option<String>) -> Option<String> {
+    let mut found = None;
+    f.visit(&mut |s| {
+        if found.is_none() {
+            found = say(s);
+        }
+    });
+    found
+}
+
+fn find_leaf(f: &PrimFunc, say: impl Fn(&Leaf) -> Option<String>) -> Option<String> {
+    leaves(f).iter().find_map(say)
+}
+
+fn already_scheduled(f: &PrimFunc) -> Option<String> {
+    let marks = ["tirx.is_scheduled", "tir.is_scheduled"];
+    let set = |v: &AttrValue| !matches!(v, AttrValue::Bool(false) | AttrValue::Int(0) | AttrValue::Typed(0, _));
+    if let Some((key, _)) = f.attrs.iter().find(|(k, v)| marks.contains(&k.as_str()) && set(v)) {
+        return Some(format!("the function carries the attribute `{key}`"));
+    }
+    if let Some(b) = f.buffers.iter().find(|b| b.scope != Scope::Global) {
+        let name = f.display_name(&b.name);
+        return Some(format!("buffer `{name}` has been placed in `{}` memory", b.scope.name()));
+    }
+    find(f, |s| match s {
+        Stmt::For(l) => match l.kind {
+            ForKind::Thread(tag) => Some(format!("loop `{}` is bound to `{}`", f.display_name(&l.var), tag.name())),
+            ForKind::Serial | ForKind::Parallel | ForKind::Vectorized | ForKind::Unrolled => None,
+        },
+        Stmt::Attr { key, .. } => Some(format!("a statement carries the attribute `{key}`")),
+        _ => None,
+    })
+}
+
+fn chosen_loop_kind(f: &PrimFunc) -> Option<String> {
+    find(f, |s| {
+        let Stmt::For(l) = s else { return None };
+        let kind = match l.kind {
+            ForKind::Serial | ForKind::Thread(_) => return None,
+            ForKind::Parallel => "parallel",
+            ForKind::Vectorized => "vectorized",
+            ForKind::Unrolled => "unrolled",
+        };
+        Some(format!("loop `{}` is {kind}", f.display_name(&l.var)))
+    })
+}
+
+fn extern_call(f: &PrimFunc) -> Option<String> {
+    let mut found = None;
+    visit_exprs(&f.body, &mut |e| {
+        if let ExprKind::Extern { callee, args, .. } = e.kind()
+            && found.is_none()
+        {
+            let target = args.iter().find_map(|a| match a.kind() {
+                ExprKind::Str(s) => Some(format!(" of `{s}`")),
+                _ => None,
+            });
+            found = Some(format!("it calls `{callee}`{}", target.unwrap_or_default()));
+        }
+    });
+    found
+}
+
+fn while_loop(f: &PrimFunc) -> Option<String> {
+    find(f, |s| matches!(s, Stmt::While { .. }).then(|| "it has a loop without a trip count".to_string()))
+}
+
+fn data_dependent_extent(f: &PrimFunc) -> Option<String> {
+    let depends = |name: &Name| {
+        let name = f.display_name(name);
+        Some(format!("the bounds of loop `{name}` are read from a tensor"))
+    };
+    find(f, |s| match s {
+        Stmt::For(l) if has_load(&l.min) || has_load(&l.extent) => depends(&l.var),
+        Stmt::Block(b) => {
+            let it = b.iters.iter().find(|it| has_load(&it.min) || has_load(&it.extent) || has_load(&it.binding))?;
+            depends(&it.var)
+        }
+        _ => None,
+    })
+}
+
+fn match_buffer(f: &PrimFunc) -> Option<String> {
+    find(f, |s| match s {
+        Stmt::Block(b) if !b.matches.is_empty() => {
+            let name = f.display_name(&b.name);
+            Some(format!("block `{name}` gives a part of a buffer another name"))
+        }
+        _ => None,
+    })
+}
+
+fn strided_buffer(f: &PrimFunc) -> Option<String> {
+    let odd = |e: &Option<Expr>| e.as_ref().is_some_and(|e| !e.is_int(0));
+    let b = f.buffers.iter().find(|b| !b.strides.is_empty() || odd(&b.elem_offset))?;
+    Some(format!("buffer `{}` has strides or an offset", f.display_name(&b.name)))
+}
+
+fn nested_block(f: &PrimFunc) -> Option<String> {
+    find_leaf(f, |leaf| {
+        let name = f.display_name(&leaf.block.name);
+        leaf.nested.then(|| format!("block `{name}` lies inside another block"))
+    })
+}
+
+fn statement_outside_block(f: &PrimFunc) -> Option<String> {
+    fn loose(s: &Stmt) -> bool {
+        match s {
+            Stmt::For(l) => l.body.iter().any(loose),
+            Stmt::Block(_) => false,
+            Stmt::If { .. }
+            | Stmt::While { .. }
+            | Stmt::Attr { .. }
+            | Stmt::Store { .. }
+            | Stmt::Let { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Alloc { .. } => true,
+        }
+    }
+    f.body.iter().any(loose).then(|| "a statement that is no loop stands outside of every block".to_string())
+}
+
+fn opaque_block(f: &PrimFunc) -> Option<String> {
+    find_leaf(f, |leaf| {
+        let name = f.display_name(&leaf.block.name);
+        if let Some(it) = leaf.block.iters.iter().find(|it| it.kind == IterKind::Opaque) {
+            let iter = f.display_name(&it.var);
+            return Some(format!("iterator `{iter}` of block `{name}` is neither spatial nor a reduction"));
+        }
+        let mut inner = None;
+        let list = || leaf.block.init.iter().chain(&leaf.block.body);
+        list().for_each(|s| {
+            s.visit(&mut |s| {
+                if let Stmt::For(l) = s {
+                    inner.get_or_insert_with(|| l.var.clone());
+                }
+            })
+        });
+        inner.map(|var| format!("block `{name}` has the loop `{}` inside", f.display_name(&var)))
+    })
+}
+
+fn leaf_writes(f: &PrimFunc, say: impl Fn(&Leaf, &Access, &str) -> Option<String>) -> Option<String> {
+    find_leaf(f, |leaf| {
+        let name = f.display_name(&leaf.block.name);
+        writes(leaf.block).iter().find_map(|w| say(leaf, w, name))
+    })
+}
+
+fn data_dependent_write(f: &PrimFunc) -> Option<String> {
+    leaf_writes(f, |_, w, name| {
+        let buffer = f.display_name(&w.buffer);
+        let scatter = w.indices.iter().any(has_load);
+        scatter.then(|| format!("block `{name}` stores to `{buffer}` at an index that is read from a tensor"))
+    })
+}
+
+fn overlapping_writes(f: &PrimFunc) -> Option<String> {
+    leaf_writes(f, |leaf, w, name| {
+        let vars = w.vars();
+        let real = leaf.block.iters.iter().filter(|it| it.kind == IterKind::Spatial && !it.extent.is_int(1));
+        let lost = real.into_iter().find(|it| !vars.contains(&it.var))?;
+        let (buffer, iter) = (f.display_name(&w.buffer), f.display_name(&lost.var));
+        Some(format!("block `{name}` stores to one element of `{buffer}` for several values of `{iter}`"))
+    })
+}
+
+fn loop_carried_dependence(f: &PrimFunc) -> Option<String> {
+    leaf_writes(f, |leaf, w, name| {
+        let other = reads(leaf.block).into_iter().find(|r| r.buffer == w.buffer)?;
+        let buffer = f.display_name(&other.buffer);
+        Some(format!("block `{name}` reads elements of `{buffer}` that other iterations of it store"))
+    })
+}

@@ -1,0 +1,99 @@
+//! What each parameter is for.
+
+use super::walk::visit_exprs;
+use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Stmt};
+use std::fmt;
+
+/// The role of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ParamRole {
+    /// Only read.
+    In,
+    /// Written before it is read.
+    Out,
+    /// Read, then written.
+    InOut,
+    /// A scalar value.
+    Scalar,
+    /// A scalar that is the size of a tensor or loop.
+    Extent,
+}
+
+impl fmt::Display for ParamRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ParamRole::In => "in",
+            ParamRole::Out => "out",
+            ParamRole::InOut => "inout",
+            ParamRole::Scalar => "scalar",
+            ParamRole::Extent => "extent",
+        })
+    }
+}
+
+/// The role of every parameter, in order. A tensor that the function neither reads nor writes is
+/// an input.
+pub fn roles(f: &PrimFunc) -> Vec<ParamRole> {
+    f.params.iter().map(|p| role(f, p)).collect()
+}
+
+fn role(f: &PrimFunc, p: &Param) -> ParamRole {
+    match p {
+        Param::Scalar { name, .. } if is_extent(f, name) => ParamRole::Extent,
+        Param::Scalar { .. } => ParamRole::Scalar,
+        Param::Buffer(b) => {
+            let mut seen = Seen::default();
+            f.body.iter().for_each(|s| seen.stmt(s, b));
+            match (seen.read_first, seen.written) {
+                (_, false) => ParamRole::In,
+                (true, true) => ParamRole::InOut,
+                (false, true) => ParamRole::Out,
+            }
+        }
+    }
+}
+
+fn is_extent(f: &PrimFunc, name: &Name) -> bool {
+    let uses = |e: &Expr| e.uses_var(name);
+    let mut found = f.extents.iter().any(|e| e.name == *name) || f.buffers.iter().any(|b| b.shape.iter().any(uses));
+    f.visit(&mut |s| match s {
+        Stmt::For(l) => found |= uses(&l.extent),
+        Stmt::Block(b) => found |= b.iters.iter().any(|it| uses(&it.extent)),
+        _ => {}
+    });
+    found
+}
+
+/// What happened to one buffer so far.
+#[derive(Default)]
+struct Seen {
+    written: bool,
+    read_first: bool,
+}
+
+impl Seen {
+    fn exprs(&mut self, s: &Stmt, buffer: &Name) {
+        s.for_each_expr(|e| self.read_first |= !self.written && e.loads(buffer));
+    }
+
+    fn stmt(&mut self, s: &Stmt, buffer: &Name) {
+        self.exprs(s, buffer);
+        match s {
+            Stmt::Store { buffer: b, .. } if b == buffer => self.written = true,
+            // The init comes first, so an accumulator is written before it is read.
+            Stmt::For(_) | Stmt::Block(_) | Stmt::If { .. } | Stmt::While { .. } | Stmt::Attr { .. } => {
+                s.for_each_child(|c| self.stmt(c, buffer));
+            }
+            Stmt::Evaluate(e) => self.written |= passes(e, buffer),
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Alloc { .. } => {}
+        }
+    }
+}
+
+/// An extern call that is handed the buffer may write it.
+fn passes(e: &Expr, buffer: &Name) -> bool {
+    let mut found = false;
+    let call = [Stmt::Evaluate(e.clone())];
+    visit_exprs(&call, &mut |e| found |= matches!(e.kind(), ExprKind::Extern { .. }) && e.loads(buffer));
+    found
+}

@@ -1,0 +1,159 @@
+//! Which elements of its parameters a function touches.
+
+use super::walk::{has_load, leaves};
+use super::{Interval, ParamRole, Ranges, interval, roles};
+use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Stmt};
+
+/// A rectangular part of a tensor: inclusive bounds per dimension.
+type Region = Vec<(i64, i64)>;
+
+/// More distinct parts than this are taken as their hull.
+const MAX_PARTS: usize = 12;
+
+/// Bytes of every input element that is read, once, and of every output, once. `None` where an
+/// extent is symbolic.
+pub(super) fn bytes(f: &PrimFunc) -> Option<u64> {
+    let mut sum = 0u64;
+    for (p, role) in f.params.iter().zip(roles(f)) {
+        let Param::Buffer(name) = p else { continue };
+        let b = f.buffer(name);
+        let size = b.dtype.bytes();
+        if matches!(role, ParamRole::In | ParamRole::InOut) {
+            sum = sum.checked_add(read_elements(f, b)?.checked_mul(size)?)?;
+        }
+        if matches!(role, ParamRole::Out | ParamRole::InOut) {
+            sum = sum.checked_add(u64::try_from(b.len()?).ok()?.checked_mul(size)?)?;
+        }
+    }
+    Some(sum)
+}
+
+fn read_elements(f: &PrimFunc, b: &Buffer) -> Option<u64> {
+    let shape = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<_>>>()?;
+    let mut reader = Reader { buffer: &b.name, shape: &shape, parts: vec![] };
+    for leaf in leaves(f) {
+        let mut ranges = Ranges::of_func(f);
+        leaf.loops.iter().for_each(|l| ranges.enter_loop(l));
+        reader.block(leaf.block, &ranges);
+    }
+    let whole: u64 = shape.iter().map(|n| *n as u64).product();
+    Some(union_size(&reader.parts).min(whole))
+}
+
+/// Collects the parts of one buffer that are read.
+struct Reader<'a> {
+    buffer: &'a Name,
+    shape: &'a [i64],
+    parts: Vec<Region>,
+}
+
+impl Reader<'_> {
+    fn block(&mut self, b: &Block, outer: &Ranges) {
+        let mut ranges = outer.clone();
+        ranges.enter_block(b);
+        b.init.iter().chain(&b.body).for_each(|s| self.stmt(s, &ranges));
+    }
+
+    fn stmt(&mut self, s: &Stmt, r: &Ranges) {
+        s.for_each_expr(|e| self.expr(e, r));
+        match s {
+            Stmt::If { cond, then, otherwise } => {
+                let inside = r.assuming(cond);
+                then.iter().for_each(|s| self.stmt(s, &inside));
+                otherwise.iter().for_each(|s| self.stmt(s, r));
+            }
+            Stmt::For(l) => {
+                let mut inside = r.clone();
+                inside.enter_loop(l);
+                l.body.iter().for_each(|s| self.stmt(s, &inside));
+            }
+            Stmt::Block(b) => self.block(b, r),
+            Stmt::While { body, .. } | Stmt::Attr { body, .. } => body.iter().for_each(|s| self.stmt(s, r)),
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => {}
+        }
+    }
+
+    fn expr(&mut self, e: &Expr, r: &Ranges) {
+        match e.kind() {
+            ExprKind::Load { buffer, indices, .. } => {
+                if buffer == self.buffer {
+                    self.part(indices, r);
+                }
+                indices.iter().for_each(|i| self.expr(i, r));
+            }
+            ExprKind::IfThenElse { cond, then, otherwise } => {
+                self.expr(cond, r);
+                self.expr(then, &r.assuming(cond));
+                self.expr(otherwise, r);
+            }
+            _ => e.for_each_child(|c| self.expr(c, r)),
+        }
+    }
+
+    fn part(&mut self, indices: &[Expr], r: &Ranges) {
+        let part: Region = indices.iter().zip(self.shape).map(|(e, n)| dimension(e, *n, r)).collect();
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+        }
+    }
+}
+
+/// The indices that an expression takes in a dimension of `n` elements. Rows picked by an index
+/// that is read from a tensor count once per lookup, wherever they lie.
+fn dimension(e: &Expr, n: i64, r: &Ranges) -> (i64, i64) {
+    let reach = interval(e, r);
+    if has_load(e) {
+        return (0, lookups(e, r).min(n) - 1);
+    }
+    let clamped = Interval::new(reach.lo.max(0), reach.hi.min(n - 1));
+    (clamped.lo, clamped.hi)
+}
+
+/// How many values the variables in an expression can take together.
+fn lookups(e: &Expr, r: &Ranges) -> i64 {
+    let mut seen: Vec<Name> = vec![];
+    let mut product = 1i64;
+    e.visit(&mut |e| {
+        let Some(name) = e.as_var().filter(|n| !seen.contains(n)) else { return };
+        seen.push(name.clone());
+        let size = r.get(name).and_then(Interval::finite).map_or(i64::MAX, |(lo, hi)| hi - lo + 1);
+        product = product.saturating_mul(size);
+    });
+    product
+}
+
+/// Number of elements in at least one of the parts.
+fn union_size(parts: &[Region]) -> u64 {
+    let parts: Vec<&Region> = parts.iter().filter(|p| p.iter().all(|(lo, hi)| lo <= hi)).collect();
+    let Some(first) = parts.first() else { return 0 };
+    if parts.len() > MAX_PARTS {
+        let hull = |k: usize| {
+            let lo = parts.iter().map(|p| p[k].0).min().unwrap_or(0);
+            (lo, parts.iter().map(|p| p[k].1).max().unwrap_or(lo))
+        };
+        return volume(&(0..first.len()).map(hull).collect());
+    }
+    cut(&parts, 0)
+}
+
+fn volume(p: &Region) -> u64 {
+    p.iter().map(|(lo, hi)| (hi - lo + 1) as u64).product()
+}
+
+/// Cuts dimension `k` at the parts' ends and counts slab by slab.
+fn cut(parts: &[&Region], k: usize) -> u64 {
+    if parts.is_empty() {
+        return 0;
+    }
+    if k == parts[0].len() {
+        return 1;
+    }
+    let mut ends: Vec<i64> = parts.iter().flat_map(|p| [p[k].0, p[k].1 + 1]).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let slab = |w: &[i64]| {
+        let inside: Vec<&Region> = parts.iter().copied().filter(|p| p[k].0 <= w[0] && w[1] - 1 <= p[k].1).collect();
+        (w[1] - w[0]) as u64 * cut(&inside, k + 1)
+    };
+    ends.windows(2).map(slab).sum()
+}
