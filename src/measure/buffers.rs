@@ -151,8 +151,8 @@ fn slot(p: &PlanParam, problem: &Problem, stride: &mut usize) -> Outcome<Slot> {
     let len = p.len(&problem.extents).map_err(|e| RunError::new(RunFailure::BadRequest, e))?;
     let bytes = len.checked_mul(p.dtype.bytes() as usize).filter(|b| *b < 1 << 46);
     let bytes = bytes.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("`{}` is too large", p.name)))?;
-    // Zones are shared by neighbours: the one after a buffer is the one before the next.
-    let offset = (*stride).max(GUARD);
+    // Neighbours share no zone, so that a write outside names the buffer that it missed.
+    let offset = *stride + GUARD;
     *stride = offset + bytes + after(bytes);
     Ok(Slot { offset, bytes, role: p.role, initial: None })
 }
