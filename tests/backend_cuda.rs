@@ -1,0 +1,211 @@
+//! The CUDA device, where there is one: right kernels, every way of being wrong, both clocks. On a
+//! machine without a device each test says that it was skipped.
+
+use daylight::backend::{
+    Arg, Candidate, Compiler, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace,
+    Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element, plan::Init,
+};
+use daylight::ir::DType;
+use daylight::measure::{
+    Expected, Limits, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const ROWS: usize = 2048;
+const COLUMNS: usize = 8192;
+
+/// Row sums of a 2048 x 8192 matrix of floats: one block of 256 threads per row.
+struct Bench {
+    folder: tempfile::TempDir,
+    compiler: LocalCompiler,
+    target: String,
+}
+
+impl Bench {
+    /// `None`, with a message, where there is no device or no NVRTC.
+    fn new() -> Option<Bench> {
+        let skip = |why: String| eprintln!("skipped: {why}");
+        let devices = cuda::devices().map_err(|e| skip(e.message)).ok()?;
+        let first = devices.first().or_else(|| {
+            skip("no CUDA device".to_string());
+            None
+        })?;
+        let suffix = if first.cc.0 >= 9 { "a" } else { "" };
+        let folder = tempfile::tempdir().unwrap();
+        let mut places = Places::of(|k| std::env::var_os(k), None);
+        places.cache = folder.path().join("cache");
+        let tools = Tools::find(&places, Language::Cuda);
+        tools.nvrtc.clone().map_err(skip).ok()?;
+        let target = format!("cuda:sm_{}{}{suffix}", first.cc.0, first.cc.1);
+        Some(Bench { folder, compiler: LocalCompiler::new(tools), target })
+    }
+
+    fn candidate(&self, body: &str) -> Candidate {
+        let text = format!(
+            "extern \"C\" __global__ void __launch_bounds__(256) f(const float* __restrict__ a, float* __restrict__ b, float* w, int n) {{\n  __shared__ float s[8]; extern __shared__ float big[];\n{body}\n}}\n"
+        );
+        let symbols = vec!["f".to_string()];
+        let source = Source { text, language: Language::Cuda, target: self.target.clone(), symbols };
+        let file = self.compiler.compile(&source).unwrap().path;
+        Candidate { id: 1, file, plan: plan() }
+    }
+
+    fn right(&self) -> Candidate {
+        self.candidate(&row_sum(""))
+    }
+
+    fn problem(&self) -> Problem {
+        let input = inputs::tensor(DType::F32, ROWS * COLUMNS, 5, 0, None);
+        let sum = |r: usize| (0..COLUMNS).map(|c| element::get(DType::F32, &input, r * COLUMNS + c)).sum();
+        let points: Vec<u64> = (0..64).chain(ROWS as u64 - 64..ROWS as u64).collect();
+        let values = points.iter().map(|r| sum(*r as usize)).collect();
+        let tolerance = Tolerance::of(DType::F32, DType::F32, COLUMNS as u64);
+        let output = ExpectedOutput { param: 1, points: Some(points), values, tolerance };
+        let path = self.folder.path().join("expected");
+        Expected { outputs: vec![output] }.write(&path).unwrap();
+        let extents = BTreeMap::from([("n".to_string(), COLUMNS as i64)]);
+        let bytes = Some((ROWS * COLUMNS * 4 + ROWS * 4) as u64);
+        Problem { extents, seed: 5, expected: Some(path), bytes, ..Problem::default() }
+    }
+
+    fn runner(&self, setup: Setup) -> WorkerRunner {
+        let command = WorkerCommand::daylight(env!("CARGO_BIN_EXE_daylight"), "measure");
+        let limits = Limits { execute: Duration::from_secs(5), ..Limits::default() };
+        let mut runner = WorkerRunner::new(command, setup, limits);
+        runner.prepare(&self.problem()).unwrap();
+        runner
+    }
+}
+
+/// The row sum with something done before the result is stored.
+fn row_sum(extra: &str) -> String {
+    format!(
+        "  const float4* row = reinterpret_cast<const float4*>(a + (long long)blockIdx.x * n);
+  float x = 0;
+  for (int i = threadIdx.x; i < n / 4; i += 256) {{ float4 v = row[i]; x += v.x + v.y + v.z + v.w; }}
+  for (int d = 16; d; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+  if (threadIdx.x % 32 == 0) s[threadIdx.x / 32] = x;
+  __syncthreads();
+  if (threadIdx.x == 0) {{
+    float t = 0;
+    for (int i = 0; i < 8; i++) t += s[i];
+    {extra}
+    b[blockIdx.x] = t;
+  }}"
+    )
+}
+
+fn plan() -> Plan {
+    let param = |index, name: &str, shape: Vec<Dim>, role| PlanParam {
+        index,
+        name: name.to_string(),
+        dtype: DType::F32,
+        shape,
+        role,
+    };
+    let rows = || Dim::Const(ROWS as i64);
+    let one = || Dim::Const(1);
+    Plan {
+        params: vec![
+            param(0, "A", vec![rows(), Dim::Expr("n".to_string())], Role::In),
+            param(1, "B", vec![rows()], Role::Out),
+        ],
+        workspaces: vec![PlanWorkspace { bytes: Dim::Expr("n * 4".to_string()), init: Init::ZeroEach }],
+        launches: vec![PlanLaunch {
+            symbol: "f".to_string(),
+            grid: [rows(), one(), one()],
+            block: [Dim::Const(256), one(), one()],
+            cluster: [one(), one(), one()],
+            dynamic_smem: Dim::Const(0),
+            pdl: false,
+            args: vec![
+                Arg::Param { param: 0 },
+                Arg::Param { param: 1 },
+                Arg::Workspace { workspace: 0 },
+                Arg::Scalar { scalar: "n".to_string(), dtype: DType::I32 },
+            ],
+        }],
+    }
+}
+
+fn check(runner: &mut WorkerRunner, candidate: &Candidate) -> RunError {
+    runner.execute(candidate).unwrap_err()
+}
+
+#[test]
+fn both_clocks_time_a_right_kernel() {
+    let Some(bench) = Bench::new() else { return };
+    let mut candidate = bench.right();
+    candidate.plan.workspaces[0].init = Init::None;
+    for setup in [Setup::cuda(0), Setup::cuda_events(0)] {
+        let mut runner = bench.runner(setup);
+        let errors = runner.execute(&candidate).unwrap();
+        assert!(errors.l2 < 1e-4, "{errors:?}");
+        let timing = runner.time(&candidate, None).unwrap();
+        let ns = median(&timing.samples_ns).unwrap();
+        eprintln!(
+            "{}: {:.2} us, {} samples: {:?}",
+            timing.policy,
+            ns / 1e3,
+            timing.samples_ns.len(),
+            timing.samples_ns
+        );
+        assert!(ns > 1e3 && ns < 1e6, "{timing:?}");
+        let dropped = runner.time(&candidate, Some(ns / 2.0)).unwrap();
+        assert!(dropped.dropped, "{dropped:?}");
+        let turns = runner.time_interleaved(&[candidate.clone(), candidate.clone()], 9);
+        let medians: Vec<f64> = turns.iter().map(|t| median(&t.as_ref().unwrap().samples_ns).unwrap()).collect();
+        eprintln!("interleaved: {medians:?}");
+        assert!((medians[0] / medians[1] - 1.0).abs() < 0.1, "a kernel against itself: {medians:?}");
+    }
+}
+
+#[test]
+fn large_shared_memory_and_a_zeroed_workspace_work() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let body = row_sum("big[20000] = t; t = big[20000] + w[7];");
+    let mut candidate = bench.candidate(&body);
+    candidate.plan.launches[0].dynamic_smem = Dim::Const(90_000);
+    runner.execute(&candidate).unwrap();
+    runner.time(&candidate, None).unwrap();
+    candidate.plan.launches[0].dynamic_smem = Dim::Const(400_000);
+    let error = check(&mut runner, &candidate);
+    assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, "launch_failed"));
+    candidate.plan.launches[0].dynamic_smem = Dim::Const(0);
+    candidate.plan.launches[0].block[0] = Dim::Const(2048);
+    assert_eq!(check(&mut runner, &candidate).failure, RunFailure::LaunchFailed);
+    runner.execute(&bench.right()).unwrap();
+}
+
+#[test]
+fn wrong_kernels_cost_themselves_alone() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let wrong = check(&mut runner, &bench.candidate(&row_sum("if (blockIdx.x == 17) t = 0;")));
+    assert!(wrong.failure == RunFailure::WrongResult && wrong.message.contains("element 17 "), "{wrong}");
+    let unwritten = check(&mut runner, &bench.candidate(&row_sum("if (blockIdx.x == 17) return;")));
+    assert!(unwritten.message.contains("is NaN"), "{unwritten}");
+    let outside = check(&mut runner, &bench.candidate(&row_sum("b[gridDim.x + blockIdx.x % 2] = 1;")));
+    assert!(outside.message.contains("wrote after the buffer of `B`"), "{outside}");
+    runner.execute(&bench.right()).unwrap();
+}
+
+#[test]
+fn broken_contexts_and_endless_kernels_are_replaced() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let illegal = check(&mut runner, &bench.candidate(&row_sum("*reinterpret_cast<volatile float*>(16) = t;")));
+    assert_eq!(illegal.failure, RunFailure::LaunchFailed);
+    assert!(illegal.message.contains("ILLEGAL_ADDRESS"), "{illegal}");
+    runner.execute(&bench.right()).unwrap();
+    let misaligned = "*reinterpret_cast<volatile float2*>(reinterpret_cast<char*>(b) + 4) = make_float2(t, t);";
+    let misaligned = check(&mut runner, &bench.candidate(&row_sum(misaligned)));
+    assert!(misaligned.message.contains("MISALIGNED"), "{misaligned}");
+    let trap = check(&mut runner, &bench.candidate(&row_sum("asm volatile(\"trap;\");")));
+    assert_eq!(trap.failure, RunFailure::LaunchFailed);
+    let endless = check(&mut runner, &bench.candidate(&row_sum("while (*(volatile int*)w == 0) {}")));
+    assert_eq!((endless.failure, endless.outcome()), (RunFailure::TimedOut, "timed_out"));
+    runner.execute(&bench.right()).unwrap();
+}
