@@ -31,8 +31,8 @@ pub(super) fn copy_block(d: &mut Draft, name: Name, from: &Buffer, to: &Buffer) 
     Block::new(name, iters, vec![Stmt::Store { buffer: to.name.clone(), indices, value }])
 }
 
-/// Where a block and others that it must stay behind (or before) part: the innermost loop that
-/// holds them all (`None`: the root) and the statement right in it that holds the block.
+/// Where a block parts from others that it must stay behind (or before): the innermost loop that
+/// it shares with one of them (`None`: the root) and the statement right in it that holds the block.
 pub(super) struct Fork {
     pub inside: Option<Name>,
     pub child: Name,
@@ -41,10 +41,10 @@ pub(super) struct Fork {
 /// The fork between `block` and `others`; of the root where there are no others.
 pub(super) fn fork(d: &Draft, block: &Name, others: &[Name]) -> Result<Fork, Failure> {
     let path = path_names(d, block)?;
-    let mut shared = if others.is_empty() { 0 } else { path.len() - 1 };
+    let mut shared = 0;
     for other in others {
         let same = path_names(d, other)?.iter().zip(&path).take_while(|(a, b)| a == b).count();
-        shared = shared.min(same);
+        shared = shared.max(same);
     }
     Ok(Fork { inside: shared.checked_sub(1).map(|i| path[i].clone()), child: path[shared].clone() })
 }

@@ -26,7 +26,7 @@
 use super::copies::position;
 use super::guards::in_iterators;
 use super::regions::{self, Region};
-use super::span::{Running, Span, cast};
+use super::span::{self, Running, Span, cast};
 use super::{Draft, Failure, motion, nest, query, repeat, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, Stmt};
@@ -38,7 +38,7 @@ pub(super) fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>,
     motion::check_outside(d, block, at)?;
     motion::check_plain(d, block)?;
     motion::check_block(&moved)?;
-    check_output(d, &moved, at)?;
+    check_output(d, &moved)?;
     let made = producers(d, &moved, at)?;
     let ranges = regions::loop_ranges(&d.func);
     let around: Vec<Name> = tree::loops_around(&d.func, block).iter().map(|l| l.var.clone()).collect();
@@ -67,7 +67,7 @@ struct Made {
     writers: Vec<Block>,
 }
 
-fn check_output(d: &Draft, moved: &Block, at: &Name) -> Result<(), Failure> {
+fn check_output(d: &Draft, moved: &Block) -> Result<(), Failure> {
     let buffer = motion::output(moved)?;
     if let Some(other) = query::writers(&d.func, &buffer).iter().find(|b| b.name != moved.name) {
         return Err(Failure::new("single_writer", &other.name, format!("it writes `{buffer}` too")));
@@ -77,7 +77,6 @@ fn check_output(d: &Draft, moved: &Block, at: &Name) -> Result<(), Failure> {
         let why = format!("it reads `{buffer}` before `{}` writes it", moved.name);
         return Err(Failure::new("consumers_after", &other.name, why));
     }
-    let _ = at;
     Ok(())
 }
 
@@ -171,14 +170,14 @@ fn solve(
     ranges: &Ranges,
     found: &mut BTreeMap<Name, Span>,
 ) -> Result<(), Failure> {
-    let Some(span) = span else { return Ok(()) };
+    let Some(part) = span else { return Ok(()) };
     let whole = Span::from_zero(size);
-    let at_most = |a: &Expr, b: &Expr| super::span::at_most(a, &cast(a.dtype(), b), ranges);
-    if at_most(&span.lo, &whole.lo) && at_most(&whole.hi, &span.hi) {
+    let at_most = |a: &Expr, b: &Expr| span::at_most(a, &cast(a.dtype(), b), ranges);
+    if at_most(&part.lo, &whole.lo) && at_most(&whole.hi, &part.hi) {
         return Ok(());
     }
-    let Some((var, domain)) = inverse(moved, index, span, ranges) else {
-        if at_most(&span.lo, index) && at_most(index, &span.hi) {
+    let Some((var, domain)) = inverse(moved, index, part, ranges) else {
+        if at_most(&part.lo, index) && at_most(index, &part.hi) {
             return Ok(());
         }
         let why = format!("it reads index {index:?}, from which the part made under the loop cannot be told");
@@ -220,7 +219,7 @@ fn check_once(moved: &Block, var: &Name, extent: &Expr, span: &Span, ranges: &Ra
 }
 
 fn covers_once(extent: &Expr, span: &Span, ranges: &Ranges) -> bool {
-    if span.lo.is_int(0) && super::span::at_most(&(extent.clone() - Expr::int(1, extent.dtype())), &span.hi, ranges) {
+    if span.lo.is_int(0) && span::at_most(&(extent.clone() - Expr::int(1, extent.dtype())), &span.hi, ranges) {
         return true;
     }
     let Some(width) = span.extent(ranges).as_int() else { return false };
@@ -228,7 +227,7 @@ fn covers_once(extent: &Expr, span: &Span, ranges: &Ranges) -> bool {
     let mut reach = width;
     start.base == 0
         && start.terms.iter().rev().all(|t| {
-            let bounds = analysis::Ranges::get(ranges, &t.var);
+            let bounds = ranges.get(&t.var);
             let whole = t.lower == 1 && t.modulo.is_none() && t.coeff == reach;
             let next = bounds.and_then(|b| b.finite()).and_then(|(_, hi)| reach.checked_mul(hi + 1));
             reach = next.unwrap_or(i64::MAX);

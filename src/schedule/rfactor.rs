@@ -9,7 +9,7 @@
 //!                                                           X[v0] = X[v0] + X_rf[vkt_final, v0]
 //! ```
 //!
-//! Preconditions: `loop_exists`; `serial_loop`: the loop is not bound, parallel or vectorised;
+//! Preconditions: `loop_exists`; `serial_loop`;
 //! `one_block`: exactly one block lies under it, all its reduction loops in one chain; `has_init`;
 //! `known_reducer`: sum, product, max or min into the element itself; `reduction_loop`: the loop
 //! is used by reduction iterators only; `loops_separate`: no loop feeds spatial and reduction
@@ -22,9 +22,9 @@
 
 use super::guards::{conjoin, conjuncts, unproven, uses_any};
 use super::reducer::{Reducer, iters_of};
-use super::{Draft, Failure, regions, tree};
+use super::{Draft, Failure, checks, regions, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, IterVar, Name, Scope, Stmt};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
 use std::collections::BTreeMap;
 
 pub(super) fn apply(d: &mut Draft, at: &Name, axis: usize) -> Result<Vec<Name>, Failure> {
@@ -76,10 +76,7 @@ struct Names {
 impl Plan {
     fn of(d: &Draft, at: &Name, axis: usize) -> Result<Plan, Failure> {
         let target = d.find_loop(at)?.clone();
-        let kind = target.kind;
-        Failure::unless(matches!(kind, ForKind::Serial | ForKind::Unrolled), "serial_loop", at, || {
-            format!("the loop is {kind:?}; factor it before binding it")
-        })?;
+        checks::serial_loop(&target)?;
         let block = only_block(&target)?.clone();
         let chain = chain_of(d, &block.name);
         let ranges = regions::loop_ranges(&d.func);
