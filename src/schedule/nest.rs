@@ -11,37 +11,38 @@ use super::guards::{conjoin, less, unproven};
 use super::regions::{self, Region};
 use super::span::{self, Span};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Expr, For, IterVar, Name, Param, PrimFunc, Stmt};
+use crate::ir::{BinOp, Block, Expr, For, IterKind, IterVar, Name, Param, PrimFunc, Stmt};
 
-/// The block with new bindings inside new loops `ax0`, `ax1`, ... Each iterator runs over its
-/// range in `domains` cut to its own domain; `None` is all of it. Where the cut is not a range
-/// with the loops at hand, a guard makes it. `conditions` are further guards, over iterators.
+/// The block with new bindings inside new loops `ax0`, `ax1`, ..., those of reduction iterators
+/// innermost. Each iterator runs over its range in `domains` cut to its own domain; `None` is all
+/// of it. Where the cut is not a range with the loops at hand, a guard makes it. `conditions` are
+/// further guards, over iterators.
 pub(super) fn build(d: &mut Draft, block: Block, domains: &Region, conditions: &[Expr]) -> Stmt {
     let mut at = Context::of(&d.func);
-    let mut loops: Vec<For> = vec![];
-    let mut guards: Vec<Expr> = vec![];
-    let mut iters = vec![];
-    for (it, domain) in block.iters.iter().zip(domains) {
-        let Cut { lo, extent, within } = cut(it, domain.as_ref(), &at);
-        let mut binding = lo;
+    let (mut loops, mut guards) = (vec![], vec![]);
+    let mut iters = block.iters.clone();
+    let mut order: Vec<usize> = (0..iters.len()).collect();
+    order.sort_by_key(|k| iters[*k].kind == IterKind::Reduce);
+    for k in order {
+        let it = &mut iters[k];
+        let Cut { lo, extent, within } = cut(it, domains[k].as_ref(), &at);
+        it.binding = lo;
         if !extent.is_int(1) {
             let new = For::serial(d.fresh(&format!("ax{}", loops.len())), extent, vec![]);
             at.ranges.enter_loop(&new);
-            binding = binding + new.var_expr();
+            it.binding = it.binding.clone() + new.var_expr();
             loops.push(new);
         }
-        let binding = analysis::simplify(&binding, &at.ranges);
+        it.binding = analysis::simplify(&it.binding, &at.ranges);
         if !within {
-            guards.push(Expr::binary(BinOp::Ge, binding.clone(), Expr::int(0, it.dtype)));
-            guards.push(less(&binding, &it.extent));
+            guards.push(Expr::binary(BinOp::Ge, it.binding.clone(), Expr::int(0, it.dtype)));
+            guards.push(less(&it.binding, &it.extent));
         }
-        iters.push(IterVar { binding, ..it.clone() });
     }
     let value = |n: &Name| iters.iter().find(|it| it.var == *n).map(|it| it.binding.clone());
     guards.extend(conditions.iter().map(|e| e.subst(&value)));
     let guard = conjoin(unproven(guards, &at.ranges));
-    let block = Block { iters, guard, ..block };
-    around(loops, Stmt::Block(block))
+    around(loops, Stmt::Block(Block { iters, guard, ..block }))
 }
 
 /// Puts loops, outermost first, around a statement.

@@ -29,7 +29,7 @@ use super::regions::{self, Region};
 use super::span::{self, Running, Span, cast};
 use super::{Draft, Failure, motion, nest, query, repeat, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, Stmt};
+use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name};
 use std::collections::BTreeMap;
 
 pub(super) fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failure> {

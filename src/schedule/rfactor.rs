@@ -5,14 +5,14 @@
 //!     b: v0 = i (S), v1 = ko*32 + kt (R)                 b_rf: vkt = kt (S), v0_rf = i (S), vko = ko (R)
 //!        X[v0] = X[v0] + A[v0, v1]            ->            X_rf[vkt, v0_rf] += A[v0_rf, vko*32 + vkt]
 //!                                                    for i_final, kt_final:
-//!                                                        b: v0 = i_final (S), vkt_final = kt_final (R)
+//!                                                        b: vkt_final = kt_final (R), v0 = i_final (S)
 //!                                                           X[v0] = X[v0] + X_rf[vkt_final, v0]
 //! ```
 //!
 //! Preconditions: `loop_exists`; `serial_loop`;
 //! `one_block`: exactly one block lies under it, all its reduction loops in one chain; `has_init`;
 //! `known_reducer`: sum, product, max or min into the element itself; `reduction_loop`: the loop
-//! is used by reduction iterators only; `loops_separate`: no loop feeds spatial and reduction
+//! is used by reduction iterators only, or by none and has one iteration; `loops_separate`: no loop feeds spatial and reduction
 //! iterators alike; `guard_monotone`: where the guard holds at all for some partial result, it
 //! holds at the first step of the reduction; `axis_in_range`.
 //!
@@ -83,7 +83,10 @@ impl Plan {
         let reducer = Reducer::of(&block)?;
         let around = tree::loops_around(&d.func, &block.name);
         let feeds = |kind| regions::loops_feeding(&block, kind, &around);
-        let (reduce, spatial) = (feeds(IterKind::Reduce), feeds(IterKind::Spatial));
+        let (mut reduce, spatial) = (feeds(IterKind::Reduce), feeds(IterKind::Spatial));
+        if target.extent.is_int(1) && !reduce.contains(at) && !spatial.contains(at) {
+            reduce.push(at.clone());
+        }
         check_loops(&block, at, &chain, &reduce, &spatial)?;
         let shape = d.find_buffer(&reducer.buffer)?.shape.clone();
         Failure::unless(axis <= shape.len(), "axis_in_range", at, || {
@@ -209,7 +212,7 @@ impl Plan {
         let value = Expr::load(names.rf_buffer.clone(), indices, self.reducer.dtype);
         let body = vec![self.reducer.store(&self.reducer.buffer, &self.reducer.indices, value)];
         let guard = conjoin(self.final_guard(names));
-        let iters = spatial.chain([factor.clone()]).collect();
+        let iters = std::iter::once(factor.clone()).chain(spatial).collect();
         Block { iters, body, guard, regions: None, ..self.block.clone() }
     }
 
