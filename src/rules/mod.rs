@@ -1,9 +1,107 @@
 //! Schedule rules: each says whether a function is its own, what may vary, and how to schedule it.
+//!
+//! A rule does no I/O, reads fields of [`Target`] and never its name, and decides everything before
+//! it changes anything: [`ScheduleRule::space`] declines or gives a knob space, and then
+//! [`ScheduleRule::schedule`] works for every legal point of it. Every rule is asked, and tuning lets
+//! those that accept compete.
 
+mod fallback;
+mod gemv;
 mod knobs;
+mod limits;
+mod parts;
+mod reduction;
+mod reduction_inner;
+mod reduction_outer;
+mod shape;
 mod space;
 mod spaces;
 
 pub use knobs::Knobs;
 pub use space::{Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
+
+use crate::analysis::{Decline, Facts, normalize, refuse};
+use crate::ir::PrimFunc;
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::Target;
+
+/// A function ready for rules: accepted, normalized, with its facts.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The normalized function; schedules and traces start from it.
+    pub func: PrimFunc,
+    /// Its facts.
+    pub facts: Facts,
+}
+
+impl Prepared {
+    /// Refuses or normalizes a function as read.
+    ///
+    /// # Errors
+    /// The named predicate for which the function can't be scheduled.
+    pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
+        refuse(func)?;
+        let func = normalize(func)?;
+        let facts = Facts::of(&func);
+        Ok(Prepared { func, facts })
+    }
+}
+
+/// A schedule rule.
+pub trait ScheduleRule: Sync {
+    /// Name of the rule form, which is also the name of its knob table.
+    fn name(&self) -> &'static str;
+
+    /// The knob space for this function on this target.
+    ///
+    /// # Errors
+    /// The first named predicate that does not hold: the function is not this rule's.
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline>;
+
+    /// The schedule at one legal point of the space.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug of the rule.
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError>;
+}
+
+/// All rules; untuned use takes the first that does not decline.
+pub const RULES: &[&dyn ScheduleRule] = &[
+    &gemv::GemvInner,
+    &gemv::GemvCpu,
+    &reduction_inner::ReductionInner,
+    &reduction_outer::ReductionOuter,
+    &reduction::ReductionCpu,
+    &reduction::ReductionOuterCpu,
+    &fallback::FallbackCuda,
+    &fallback::FallbackCpu,
+];
+
+/// What a rule says of a function.
+pub struct Verdict {
+    /// The rule.
+    pub rule: &'static dyn ScheduleRule,
+    /// Its space, or why it declines.
+    pub space: Result<Space, Decline>,
+}
+
+/// Asks every rule.
+pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
+    RULES.iter().map(|rule| Verdict { rule: *rule, space: rule.space(input, target, spaces) }).collect()
+}
+
+/// The rule of that name.
+///
+/// # Errors
+/// An unknown name, with the nearest.
+pub fn rule_by_name(name: &str) -> Result<&'static dyn ScheduleRule, String> {
+    let names: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
+    RULES.iter().find(|r| r.name() == name).copied().ok_or_else(|| unknown("rule", name, &names))
+}
+
+/// True when the rule form `name` is `wanted` or one of its forms (`reduction` covers
+/// `reduction.inner`).
+pub fn is_form_of(name: &str, wanted: &str) -> bool {
+    name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'))
+}

@@ -1,0 +1,180 @@
+"""Runs `daylight run` on every workload of the rules' kinds and compares with NumPy.
+
+numpy_check.py DAYLIGHT [--only REGEX]
+
+Inputs are random, the expected outputs are written out in NumPy below, file by file, and evaluated in
+float64. The tolerance is the one of docs/correctness.md: with u the roundoffs of output and accumulator
+and L the length of the reduction, norm(o-r)/norm(r) <= 4 (u_out + u_acc sqrt(L)).
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import ml_dtypes
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "int64": 0, "uint32": 0}
+DTYPES = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn}
+
+
+def erf(x):
+    """To 1.5e-7, by formula 7.1.26 of Abramowitz and Stegun; enough for 16-bit outputs."""
+    t = 1 / (1 + 0.3275911 * np.abs(x))
+    poly = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.sign(x) * (1 - poly * np.exp(-x * x))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))
+
+
+def rows(w, x):
+    """w @ x in float64 without a float64 copy of all of w."""
+    x = x.reshape(-1)
+    step = max(1, (64 << 20) // len(x))
+    return np.concatenate([w[i : i + step].astype(np.float64) @ x for i in range(0, len(w), step)])
+
+
+def rope(x, cos, sin):
+    half = x.shape[-1] // 2
+    rotated = np.concatenate([-x[..., half:], x[..., :half]], -1)
+    return x * cos[None, :, None, :] + rotated * sin[None, :, None, :]
+
+
+def dequantize(w, scale):
+    fields = (w[:, :, None] >> (np.arange(8, dtype=np.uint32) * 4)) & 15
+    return (fields.reshape(len(w), -1).astype(np.float64) - 7) * np.repeat(scale, 32, axis=1)
+
+
+def qk(q, k, mask):
+    return np.clip(np.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(128), -65504, None).clip(max=mask)
+
+
+def split_silu_mul(x):
+    half = x.shape[-1] // 2
+    return silu(x[..., :half]) * x[..., half:]
+
+
+# Stem under tests/workloads -> (function of the inputs, length of the reduction).
+CASES = {
+    "gemv/llama3_8b-o_proj-n4096k4096-f16": (lambda x, w: rows(w, x), 4096),
+    "gemv/llama3_8b-lm_head-n128256k4096-f16_f32out": (lambda x, w: rows(w, x), 4096),
+    "gemv/llama3_8b-down_proj_kn-k14336n4096-f16": (lambda x, w: x @ w, 14336),
+    "gemv/llama3_70b_tp8-down_proj_residual-n8192k3584-f16": (lambda x, w, r: rows(w, x) + r, 3584),
+    "gemv/qwen2_5_7b-qkv_bias-n4608k3584-bf16": (lambda x, w, b: rows(w, x) + b, 3584),
+    "gemv/mixtral_8x7b-expert_gate_silu-n14336k4096-bf16": (lambda x, w, u: silu(rows(w, x)) * u, 4096),
+    "gemv/gpt2-c_fc_gelu-k768n3072-f32": (lambda x, w, b: gelu_tanh(x @ w + b), 768),
+    "gemv/mistral_7b-mv-n4096k14336-f32": (rows, 14336),
+    "gemv/llama3_8b-attn_qk_decode-h32s2048d128-f16": (qk, 128),
+    "gemv/llama3_8b-attn_pv_decode-h32s2048d128-f16": (lambda p, v: p @ v, 2048),
+    "reduction/bert_base-bias_grad_sum_first-4096x3072-f32": (lambda x: x.sum(0), 4096),
+    "reduction/bert_base-mean_pool_middle-64x512x768-f32": (lambda x: x.mean(1), 512),
+    "reduction/gpt2-loss_mean_all-8192-f32": (lambda x: x.mean(), 8192),
+    "reduction/llama3_8b-amax_all-4096x14336-f16": (lambda x: np.abs(x).max(), 0),
+    "reduction/llama3_8b-sum_last-2048x4096-f32": (lambda x: x.sum(-1), 4096),
+    "reduction/llama3_8b-sum_last-8192x14336-f16": (lambda x: x.sum(-1), 14336),
+    "reduction/mixtral_8x7b-router_weight_sum-4x2-f32": (lambda x: x.sum(-1), 2),
+    "reduction/resnet50-bn_sum-32x256x56x56-f32": (lambda x: x.sum((0, 2, 3)), 100352),
+    "reduction/resnet50-global_avg_pool-32x2048x7x7-f32": (lambda x: x.mean((2, 3)), 49),
+    "elementwise/bert_base-bias_gelu-1024x3072-f16": (
+        lambda x, b: (x + b) * 0.5 * (1 + erf((x + b) * math.sqrt(0.5))),
+        1,
+    ),
+    "elementwise/llama3_8b-concat_kv-8x2047x128-f16": (None, 0),
+    "elementwise/llama3_8b-embedding_take-512of128256x4096-f16": (None, 0),
+    "elementwise/llama3_8b-last_token_slice-2048x4096-f16": (lambda x: x[..., -1:, :], 0),
+    "elementwise/llama3_8b-q4f16-dequantize-4096x4096": (dequantize, 1),
+    "elementwise/llama3_8b-residual_add-2048x4096-bf16": (lambda a, b: a + b, 1),
+    "elementwise/llama3_8b-rope-2048x32x128-f16": (rope, 1),
+    "elementwise/llama3_8b-split_silu_mul-2048x28672-f16": (split_silu_mul, 1),
+    "transpose/bert_base-split_heads-8x128x12x64-f32": (lambda x: x.transpose(0, 2, 1, 3), 0),
+    "transpose/gpt2-c_attn_weight-768x2304-f32": (lambda x: x.T, 0),
+    "transpose/llama3_8b-down_weight-4096x14336-f16": (lambda x: x.T, 0),
+    "transpose/llama3_8b-kv_heads-2048x8x128-f16": (lambda x: x.transpose(1, 0, 2), 0),
+    "transpose/resnet50-nchw_to_nhwc-32x64x56x56-f16": (lambda x: x.transpose(0, 2, 3, 1), 0),
+}
+
+
+def random_input(rng, param, bound):
+    """Random values of a parameter: normal floats, indices below `bound`, bits otherwise."""
+    shape, dtype = param["shape"], param["dtype"]
+    if dtype.startswith(("int", "uint")):
+        top = bound if dtype.startswith("int") else 2**32
+        return rng.integers(0, top, shape, dtype=dtype)
+    return rng.standard_normal(shape, dtype=np.float32).astype(DTYPES.get(dtype, dtype))
+
+
+def concat(a, b, shape):
+    axis = next(i for i in range(len(shape)) if a.shape[i] != shape[i])
+    return np.concatenate([a, b], axis)
+
+
+def take(x, ids, shape):
+    table, index = (x, ids) if ids.dtype.kind == "i" else (ids, x)
+    return table[index].reshape(shape)
+
+
+def expected(stem, fn, inputs, shape):
+    if fn is None:
+        fn = (lambda *i: concat(*i, shape)) if "concat" in stem else (lambda *i: take(*i, shape))
+    big = sum(i.nbytes for i in inputs) > 400 << 20
+    wide = [i if i.dtype.kind in "iu" or (big and i.ndim > 1 and i.shape[-1] != i.size) else i.astype(np.float64) for i in inputs]
+    return np.asarray(fn(*wide), dtype=np.float64)
+
+
+def save(path, array):
+    bits = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8}
+    np.save(path, array.view(bits[array.dtype.name]) if array.dtype.name in bits else array)
+
+
+def check(daylight, stem, fn, length, rng):
+    file = ROOT / "tests" / "workloads" / f"{stem}.py"
+    facts = json.loads(subprocess.run([daylight, "check", str(file), "--json"], check=True, capture_output=True).stdout)
+    params = facts["params"]
+    *ins, out = params
+    inputs = [random_input(rng, p, min(q["shape"][0] for q in ins if q is not p) if len(ins) > 1 else 1) for p in ins]
+    with tempfile.TemporaryDirectory() as tmp:
+        folders = pathlib.Path(tmp, "in"), pathlib.Path(tmp, "out")
+        for folder in folders:
+            folder.mkdir()
+        for p, array in zip(ins, inputs):
+            save(folders[0] / f"{p['index']:02}_{p['name']}.npy", array)
+        command = [daylight, "run", str(file), "--device", "cpu", "--inputs", folders[0], "--outputs", folders[1]]
+        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        got = np.load(folders[1] / f"{out['index']:02}_{out['name']}.npy")
+    if out["dtype"] in DTYPES:
+        got = got.view(DTYPES[out["dtype"]])
+    want = expected(stem, fn, inputs, tuple(out["shape"])).reshape(out["shape"])
+    got = got.astype(np.float64)
+    accumulator = max(ROUNDOFF[out["dtype"]], max(ROUNDOFF.get(p["dtype"], 0) for p in ins))
+    limit = 4 * (ROUNDOFF[out["dtype"]] + accumulator * math.sqrt(length))
+    error = np.linalg.norm(got - want) / max(np.linalg.norm(want), 1e-300)
+    print(f"{stem:64s} error {error:.1e} of {limit:.1e}", flush=True)
+    return bool(error <= limit)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("daylight")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    rng = np.random.default_rng(0)
+    cases = {s: c for s, c in CASES.items() if re.search(args.only, s)}
+    wrong = [s for s, (fn, length) in cases.items() if not check(args.daylight, s, fn, length, rng)]
+    print(f"{len(cases) - len(wrong)} of {len(cases)} agree with NumPy")
+    sys.exit(f"wrong: {', '.join(wrong)}" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Daylight's kernels against PyTorch and torch.compile, under one clock, on a CUDA GPU.
+
+one_clock.py --kernels DIR [--only REGEX] [--rounds N] [--csv FILE] [--dlight FILE] [--no-compile]
+
+DIR holds one folder per workload with the `manifest.json` and cubins that `daylight apply-best`
+wrote. All contenders of a workload run interleaved: before each timed call the L2 is cooled by
+reading half a gigabyte (clean lines, nothing to write back), and CUDA events stand around the call.
+The medians are compared, and each result is checked against float64. `--dlight FILE` is a CSV with
+the columns workload, torch_us, tvm_dlight_us measured elsewhere: TVM dlight then stands as its ratio
+to PyTorch there, times PyTorch here.
+
+Needs: an NVIDIA GPU, PyTorch (with Triton for torch.compile).
+"""
+
+import argparse
+import csv
+import ctypes
+import json
+import math
+import pathlib
+import re
+
+import torch
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
+PEERS = ("torch", "torch.compile", "tvm-dlight*")
+
+
+class Driver:
+    """The few driver calls that a loader of cubins needs."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name, *args):
+        code = getattr(self.lib, name)(*args)
+        if code:
+            raise RuntimeError(f"{name} returned CUDA error {code}")
+
+    def function(self, path, symbol):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), path.read_bytes())
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+        return function
+
+
+class Kernel:
+    """One function of a manifest, ready to launch on tensors."""
+
+    def __init__(self, driver, folder, arch, tensors):
+        entry = json.loads((folder / "manifest.json").read_text())["functions"][0]
+        spaces = [torch.empty(max(int(w["bytes"]), 1), dtype=torch.uint8, device="cuda") for w in entry["workspaces"]]
+        self.driver, self.keep, self.launches = driver, [*tensors, *spaces], []
+        for launch in entry["launches"]:
+            function = driver.function(folder / launch["file"][arch], launch["symbol"])
+            smem = int(launch.get("dynamic_smem", 0))
+            if smem > 48 << 10:
+                driver.call("cuFuncSetAttribute", function, 8, smem)
+            buffers = [tensors[a["param"]] if "param" in a else spaces[a["workspace"]] for a in launch["args"]]
+            values = [ctypes.c_void_p(b.data_ptr()) for b in buffers]
+            pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+            dims = [int(x) for x in launch["grid"] + launch["block"]]
+            self.launches.append((function, dims, smem, pointers, values))
+
+    def __call__(self):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        for function, dims, smem, pointers, _ in self.launches:
+            self.driver.call("cuLaunchKernel", function, *dims, smem, stream, pointers, None)
+
+
+def random(*shape, dtype):
+    return torch.randn(*shape, device="cuda", dtype=DTYPES[dtype])
+
+
+def workloads():
+    """name -> (function that makes the inputs, PyTorch's function, exact result expected)."""
+    linear, out = torch.nn.functional.linear, {}
+    gemvs = [(n, k, d) for d in DTYPES for n, k in ((4096, 4096), (28672, 4096), (4096, 14336))]
+    for n, k, d in [*gemvs, (128256, 4096, "bf16")]:
+        make = lambda n=n, k=k, d=d: (random(1, k, dtype=d), random(n, k, dtype=d))
+        out[f"gemv-1x{n}x{k}-{d}"] = (make, lambda x, w: linear(x, w), False)
+    for name, shape, d, fn in [
+        ("mean_last", (2048, 8192), "f32", lambda x: x.mean(-1)),
+        ("sum_last", (2048, 2048), "f32", lambda x: x.sum(-1)),
+        ("sum_last", (16384, 16384), "f32", lambda x: x.sum(-1)),
+        ("sum_first", (8192, 8192), "f32", lambda x: x.sum(0)),
+        ("max_last", (32768, 1024), "bf16", lambda x: x.amax(-1)),
+        ("sum_all", (1 << 26,), "f32", lambda x: x.sum()),
+        ("sum_mid", (64, 1024, 512), "f32", lambda x: x.sum(1)),
+    ]:
+        make = lambda s=shape, d=d: (random(*s, dtype=d),)
+        out[f"{name}-{'x'.join(map(str, shape))}-{d}"] = (make, fn, name.startswith("max"))
+    return out
+
+
+def medians(contenders, rounds):
+    """Median microseconds of each contender, interleaved, each call after a clean cold L2."""
+    cool = torch.zeros(512 << 20, dtype=torch.uint8, device="cuda").view(torch.int64)
+    for fn in contenders.values():
+        for _ in range(3):
+            fn()
+    torch.cuda.synchronize()
+    events = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, fn in contenders.items():
+            cool.max()
+            start, end = torch.cuda.Event(True), torch.cuda.Event(True)
+            start.record()
+            fn()
+            end.record()
+            events[name].append((start, end))
+        torch.cuda.synchronize()
+    return {name: sorted(a.elapsed_time(b) for a, b in pairs)[rounds // 2] * 1e3 for name, pairs in events.items()}
+
+
+def measure(spec, driver, folder, arch, args):
+    """Times of all contenders, the relative error of ours, whether that is right, bytes moved."""
+    make, fn, exact = spec
+    inputs = make()
+    want = fn(*[x.double() for x in inputs])
+    output = torch.full_like(fn(*inputs), float("nan"))
+    kernel = Kernel(driver, folder, arch, [*inputs, output])
+    kernel()
+    torch.cuda.synchronize()
+    wrong = ((output.double() - want).norm() / want.norm()).item()
+    length = inputs[0].numel() // (output.numel() if len(inputs) == 1 else 1)
+    limit = 0 if exact else 4 * (ROUNDOFF[output.dtype] + 2.0**-24 * math.sqrt(length))
+    contenders = {"daylight": kernel, "torch": lambda: fn(*inputs)}
+    if not args.no_compile:
+        torch._dynamo.reset()
+        compiled = torch.compile(fn, dynamic=False)
+        compiled(*inputs)
+        contenders["torch.compile"] = lambda: compiled(*inputs)
+    size = sum(x.numel() * x.element_size() for x in [*inputs, output])
+    return medians(contenders, args.rounds), wrong, wrong <= limit, size
+
+
+def dlight_ratios(file):
+    if not file:
+        return {}
+    rows = csv.DictReader(open(file))
+    return {r["workload"]: float(r["tvm_dlight_us"]) / float(r["torch_us"]) for r in rows if r["tvm_dlight_us"]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kernels", required=True)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--csv", default="one_clock.csv")
+    parser.add_argument("--dlight", default="")
+    parser.add_argument("--no-compile", action="store_true")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    import torch._inductor.config as inductor
+
+    inductor.max_autotune = inductor.max_autotune_gemm = True
+    ratios = dlight_ratios(args.dlight)
+    major, minor = torch.cuda.get_device_capability()
+    arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+    torch.zeros(1, device="cuda")  # makes the context that the driver calls use
+    driver, root, rows, shares = Driver(), pathlib.Path(args.kernels), [], []
+    for name, spec in workloads().items():
+        if not re.search(args.only, name) or not (root / name / "manifest.json").exists():
+            continue
+        times, wrong, right, size = measure(spec, driver, root / name, arch, args)
+        if name in ratios:
+            times["tvm-dlight*"] = ratios[name] * times["torch"]
+        peer = min((p for p in PEERS if p in times), key=times.get)
+        ours, share = times["daylight"], times[peer] / times["daylight"]
+        shares.append(share)
+        verdict = "right" if right else "WRONG"
+        figures = [round(times.get(n, math.nan), 2) for n in ("daylight", *PEERS)]
+        rows.append([name, *figures, peer, round(share, 3), f"{wrong:.1e}", verdict, round(size / ours / 1e3)])
+        print(f"{name:28s} daylight {ours:8.2f} us  {peer:13s} {times[peer]:8.2f}  x{share:.3f}  {size / ours / 1e3:5.0f} GB/s  error {wrong:.1e} {verdict}", flush=True)
+    if shares:
+        mean = math.exp(sum(map(math.log, shares)) / len(shares))
+        print(f"geometric mean x{mean:.3f}, worst x{min(shares):.3f}, {torch.cuda.get_device_name()}, torch {torch.__version__}")
+    with open(args.csv, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["workload", "daylight_us", "torch_us", "torch_compile_us", "tvm_dlight_us_scaled", "best_peer", "ratio", "relative_error", "verdict", "gb_per_s"])
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

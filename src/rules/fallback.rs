@@ -1,0 +1,220 @@
+//! `fallback.cuda` and `fallback.cpu`: injective functions of any kind.
+//!
+//! When: every block that is left after inlining is spatial. Several blocks become several launches.
+//! How: all axes of the output fused in their order; on a GPU each thread moves one or several
+//! vectors, operands whose last axis is the output's staged in registers by vector loads; on the CPU
+//! chunks run in parallel and their inner loop is one vector.
+//! Declines: `target_kind`, `all_spatial`.
+
+use super::limits::{block_fits, lanes, registers_fit, step_fits};
+use super::parts::*;
+use super::shape::{find_block, inline_all, is_plain};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::{Access, Decline, Facts};
+use crate::ir::{Block, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The GPU form.
+pub struct FallbackCuda;
+
+/// The CPU form.
+pub struct FallbackCpu;
+
+const CUDA: &str = "fallback.cuda";
+const CPU: &str = "fallback.cpu";
+
+impl ScheduleRule for FallbackCuda {
+    fn name(&self) -> &'static str {
+        CUDA
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let s = accept(CUDA, Kind::Cuda, input, target)?;
+        let outputs: Vec<Output> = s.blocks().iter().map(|b| Output::of(&s, b)).collect();
+        let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
+        let operands = outputs.iter().map(|o| o.staged.len() as i64 + 1).max().unwrap_or(1);
+        let size = outputs.iter().filter_map(|o| o.elements).max();
+        let space = spaces.space(CUDA, target);
+        let space = block_fits(space, target, &["threads"]);
+        let space = registers_fit(space, target, &["threads"], 24, move |k| {
+            k.get("unroll") * k.get("vector").max(widest) * operands
+        });
+        let space = space.require("vector_holds_elements", move |k| match k.get("vector") {
+            v if v >= widest => Ok(()),
+            v => Err(format!("{v} bytes do not hold one element of {widest} bytes")),
+        });
+        let last: Vec<(Option<i64>, DType)> = outputs.iter().map(|o| (o.last, o.dtype)).collect();
+        let space = space.require("vector_alignment", move |k| {
+            for (run, dtype) in &last {
+                let n = lanes(k.get("vector"), *dtype);
+                if n > 1 && run.is_none_or(|r| r % n != 0) {
+                    return Err(format!("{n} elements do not divide the last axis"));
+                }
+            }
+            Ok(())
+        });
+        Ok(step_fits(space, size, move |k| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1)))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let mut s =
+            accept(CUDA, Kind::Cuda, input, target).unwrap_or_else(|d| panic!("{CUDA} accepted this: {}", d.reason));
+        for block in s.blocks() {
+            let out = Output::of(&s, &block);
+            let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
+            let width = lanes(knobs.get("vector"), out.dtype);
+            let loops = s.split(&all, &[None, Some(knobs.get("unroll")), Some(knobs.get("threads")), Some(width)])?;
+            let [eb, eu, et, ev] = &loops[..] else { panic!("split gives one loop per factor") };
+            s.reorder(&[eb, et, eu, ev].map(|l| l.clone()))?;
+            s.bind(eb, ThreadTag::BlockX)?;
+            s.bind(et, ThreadTag::ThreadX)?;
+            launch_bounds(&mut s, eb, knobs.get("min_blocks"))?;
+            if width > 1 {
+                for buffer in &out.staged {
+                    stage_read(&mut s, &block, buffer, eu, width, 0)?;
+                }
+            }
+            if width > 1 && out.whole {
+                let store = s.cache_write(&block, &out.buffer, Scope::Local)?;
+                s.reverse_compute_at(&store, eu)?;
+                if let Some(lane) = loops_below(&s, &store, eu).last() {
+                    s.vectorize(&lane.clone())?;
+                }
+            }
+            batch_loads(&mut s, eu)?;
+            s.unroll(ev)?;
+        }
+        Ok(s)
+    }
+}
+
+impl ScheduleRule for FallbackCpu {
+    fn name(&self) -> &'static str {
+        CPU
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let s = accept(CPU, Kind::Cpu, input, target)?;
+        let outputs: Vec<Output> = s.blocks().iter().map(|b| Output::of(&s, b)).collect();
+        let size = outputs.iter().filter_map(|o| o.elements).max();
+        let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
+        let space = spaces.space(CPU, target);
+        Ok(step_fits(space, size, move |k| k.get("chunk") * (k.get("vector") / widest).max(1)))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let mut s =
+            accept(CPU, Kind::Cpu, input, target).unwrap_or_else(|d| panic!("{CPU} accepted this: {}", d.reason));
+        for block in s.blocks() {
+            let out = Output::of(&s, &block);
+            let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
+            let width = lanes(knobs.get("vector"), out.dtype);
+            let loops = s.split(&all, &[None, Some(knobs.get("chunk")), Some(width)])?;
+            s.parallel(&loops[0])?;
+            if width > 1 && out.last.is_some_and(|n| n % width == 0) {
+                s.vectorize(&loops[2])?;
+            }
+        }
+        Ok(s)
+    }
+}
+
+fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Schedule, Decline> {
+    let no = |predicate, reason: String| Decline { by, predicate, reason };
+    if target.kind != kind {
+        return Err(no("target_kind", "it schedules for another kind of target".into()));
+    }
+    let s = inline_all(&input.func);
+    for name in s.blocks() {
+        let block = find_block(s.func(), &name);
+        if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
+            return Err(no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
+        }
+    }
+    Ok(s)
+}
+
+/// What a block writes, and which of its operands move as vectors along with it.
+struct Output {
+    buffer: Name,
+    dtype: DType,
+    elements: Option<i64>,
+    /// Length of the innermost axis of the loops.
+    last: Option<i64>,
+    /// Buffers read at plain indices whose last one is the innermost axis.
+    staged: Vec<Name>,
+    /// True where the block writes every element of the buffer, each by its own iterators.
+    whole: bool,
+}
+
+impl Output {
+    fn of(s: &Schedule, name: &Name) -> Output {
+        let block = find_block(s.func(), name);
+        let buffer = output(s, name);
+        let facts = Facts::of(s.func());
+        let reads = facts.blocks.iter().find(|b| b.name == *name).map(|b| b.reads.clone()).unwrap_or_default();
+        let inner = block.iters.last();
+        let lazy = lazy_buffers(&block);
+        let mut staged: Vec<Name> = vec![];
+        for a in &reads {
+            let all_plain = reads.iter().filter(|o| o.buffer == a.buffer).all(|o| is_plain(o) && ends_in(o, &block));
+            if all_plain && !lazy.contains(&a.buffer) && !staged.contains(&a.buffer) {
+                staged.push(a.buffer.clone());
+            }
+        }
+        let decl = s.func().buffer(&buffer);
+        let whole = writes_whole(s, name, &block);
+        Output {
+            whole,
+            dtype: decl.dtype,
+            elements: decl.len(),
+            last: inner.and_then(|i| i.extent.as_int()),
+            staged,
+            buffer,
+        }
+    }
+}
+
+/// True when the element written is that of the iterators, in a buffer of exactly their extents.
+fn writes_whole(s: &Schedule, name: &Name, block: &Block) -> bool {
+    let facts = Facts::of(s.func());
+    let Some(b) = facts.blocks.iter().find(|b| b.name == *name) else { return false };
+    let [write] = &b.writes[..] else { return false };
+    let shape = &s.func().buffer(&write.buffer).shape;
+    write.indices.iter().zip(shape).all(|(index, extent)| {
+        let iter = block.iters.iter().find(|i| index.as_var() == Some(&i.var));
+        iter.is_some_and(|i| i.extent == *extent) || (index.is_int(0) && extent.is_int(1))
+    })
+}
+
+/// True when the innermost iterator indexes the last dimension and no other.
+fn ends_in(access: &Access, block: &Block) -> bool {
+    let Some(inner) = block.iters.last() else { return false };
+    let uses: Vec<bool> = access.indices.iter().map(|e| e.uses_var(&inner.var)).collect();
+    uses.iter().filter(|u| **u).count() == 1 && uses.last() == Some(&true)
+}
+
+/// Buffers read under a condition, where reading more than is asked for may be out of bounds.
+fn lazy_buffers(block: &Block) -> Vec<Name> {
+    let mut out = vec![];
+    for stmt in &block.body {
+        stmt.visit(&mut |s| {
+            if matches!(s, Stmt::If { .. }) {
+                s.visit(&mut |inner| inner.for_each_expr(|e| collect(e, true, &mut out)));
+            }
+            s.for_each_expr(|e| collect(e, false, &mut out));
+        });
+    }
+    out
+}
+
+fn collect(e: &crate::ir::Expr, lazy: bool, out: &mut Vec<Name>) {
+    if let ExprKind::Load { buffer, .. } = e.kind()
+        && lazy
+    {
+        out.push(buffer.clone());
+    }
+    let inside = lazy || matches!(e.kind(), ExprKind::IfThenElse { .. });
+    e.for_each_child(|c| collect(c, inside, out));
+}

@@ -1,0 +1,256 @@
+//! `gemv.inner` and `gemv.cpu`: matrix-vector products (batched ones too) whose contiguous axis is
+//! reduced: one tensor is read by every axis, another only by some, as in y[n] = sum_k W[n, k] x[k].
+//!
+//! When: a sum; the axis contiguous in the matrix is reduced; at least one more tensor is read along
+//! it; injective producers (inlined) and an elementwise epilogue or none.
+//! How on a GPU: a group of lanes strides a row in loads of 16 bytes; several rows per thread share
+//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles.
+//! How on the CPU: rows in parallel, several rows share each load of the vector.
+//! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
+//! `sum_reducer`, `shared_vector`.
+
+use super::limits::{block_fits, lanes, registers_fit, step_fits, vector_fits};
+use super::parts::*;
+use super::reduction::{cpu_space, finish_rows};
+use super::reduction_inner::finish;
+use super::shape::{Axis, Reduction};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::{Combiner, Decline};
+use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The GPU form.
+pub struct GemvInner;
+
+/// The CPU form.
+pub struct GemvCpu;
+
+const INNER: &str = "gemv.inner";
+const CPU: &str = "gemv.cpu";
+
+impl ScheduleRule for GemvInner {
+    fn name(&self) -> &'static str {
+        INNER
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(INNER, Kind::Cuda, input, target)?;
+        let (element, rows) = (r.element, rows_axis(&r).extent);
+        let space = spaces.space(INNER, target);
+        let space = block_fits(space, target, &["threads", "groups"]);
+        let space = vector_fits(space, "vector", element, r.run());
+        let space = registers_fit(space, target, &["threads", "groups"], 28, |k| {
+            k.get("unroll") * k.get("vector") * (k.get("rows") + (k.get("stage") == 0) as i64)
+        });
+        let space =
+            step_fits(space, r.length(), move |k| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element));
+        let space = step_fits(space, rows, |k| k.get("groups") * k.get("rows"));
+        let space = space.require("loads_in_flight", |k| {
+            let n = k.get("rows") * k.get("unroll");
+            if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
+        });
+        let (bytes, limit) = (shared_bytes(&r), target.smem_per_block.min(48 << 10) as i64);
+        Ok(space.require("vector_in_shared", move |k| match (k.get("stage"), bytes) {
+            (0, _) => Ok(()),
+            (_, Some(n)) if n <= limit => Ok(()),
+            (_, Some(n)) => Err(format!("the vector's {n} bytes exceed the {limit} of shared memory")),
+            (_, None) => Err("the vector has no constant size".into()),
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accept(INNER, Kind::Cuda, input, target)
+            .unwrap_or_else(|d| panic!("{INNER} accepted this function: {}", d.reason));
+        let mut s = r.schedule.clone();
+        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
+        let batch = fuse_batch(&mut s, &r)?;
+        let k = fuse_all(&mut s, &r.reduce)?;
+        let n = s.split(&rows_axis(&r).at, &[None, Some(knobs.get("groups")), Some(knobs.get("rows"))])?;
+        let width = lanes(knobs.get("vector"), r.element);
+        let ks = s.split(&k, &[None, Some(knobs.get("unroll")), Some(knobs.get("threads")), Some(width)])?;
+        let ([nb, ny, nr], [ko, ku, kt, kv]) = (&n[..], &ks[..]) else { panic!("split gives one loop per factor") };
+        let rf = s.rfactor(kt, 0)?;
+        let partial = output(&s, &rf);
+        let grid = match &batch {
+            Some(b) => s.fuse(&[b.clone(), nb.clone()])?,
+            None => nb.clone(),
+        };
+        let order = [&grid, ny, kt, ko, ku, nr, kv];
+        s.reorder(&order.map(|l| l.clone()))?;
+        s.bind(&grid, ThreadTag::BlockX)?;
+        s.bind(ny, ThreadTag::ThreadY)?;
+        s.bind(kt, ThreadTag::ThreadX)?;
+        launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+        if knobs.get("stage") == 1 {
+            for read in &r.shared {
+                share_vector(&mut s, &rf, &read.buffer, &grid, knobs)?;
+            }
+        }
+        for read in &r.shared {
+            let buffer = current_read(&s, &rf, &read.buffer);
+            stage_read(&mut s, &rf, &buffer, ku, width, 0)?;
+        }
+        stage_reads(&mut s, &rf, &r.full, nr, width, knobs.get("hint"))?;
+        batch_loads(&mut s, ku)?;
+        batch_loads(&mut s, nr)?;
+        unroll_loop(&mut s, kv)?;
+        let init = s.decompose_reduction(&rf, ko)?;
+        for l in loops_below(&s, &init, kt) {
+            unroll_loop(&mut s, &l)?;
+        }
+        s.set_scope(&partial, Scope::Local)?;
+        finish_groups(&mut s, &r, &grid, knobs.get("groups"), knobs.get("rows"))?;
+        Ok(s)
+    }
+}
+
+impl ScheduleRule for GemvCpu {
+    fn name(&self) -> &'static str {
+        CPU
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(CPU, Kind::Cpu, input, target)?;
+        let (rows, element) = (rows_axis(&r).extent, r.element);
+        let acc = r.reducer.dtype;
+        let space = cpu_space(spaces.space(CPU, target), acc, r.run());
+        let space = step_fits(space, r.length(), move |k| k.get("unroll") * lanes(k.get("vector"), acc));
+        let space = space.require("vector_registers", |k| {
+            let n = k.get("rows") * k.get("unroll");
+            if n <= 16 { Ok(()) } else { Err(format!("{n} accumulators exceed 16 vector registers")) }
+        });
+        let _ = element;
+        Ok(space.require("rows_exist", move |k| match rows {
+            Some(n) if n % k.get("rows") != 0 => Err(format!("{} rows per step do not divide {n}", k.get("rows"))),
+            None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),
+            _ => Ok(()),
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accept(CPU, Kind::Cpu, input, target)
+            .unwrap_or_else(|d| panic!("{CPU} accepted this function: {}", d.reason));
+        let mut s = r.schedule.clone();
+        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
+        let batch = fuse_batch(&mut s, &r)?;
+        let k = fuse_all(&mut s, &r.reduce)?;
+        let n = s.split(&rows_axis(&r).at, &[None, Some(knobs.get("rows"))])?;
+        let (width, unroll) = (lanes(knobs.get("vector"), r.reducer.dtype), knobs.get("unroll"));
+        let ks = s.split(&k, &[None, Some(unroll * width)])?;
+        let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
+        let rf = s.rfactor(&ks[1], rank)?;
+        let partial = output(&s, &rf);
+        let vectors = s.split(&ks[1], &[Some(unroll), Some(width)])?;
+        let grid = match &batch {
+            Some(b) => s.fuse(&[b.clone(), n[0].clone()])?,
+            None => n[0].clone(),
+        };
+        s.reorder(&[&grid, &ks[0], &vectors[0], &n[1], &vectors[1]].map(|l| l.clone()))?;
+        s.parallel(&grid)?;
+        unroll_loop(&mut s, &vectors[0])?;
+        unroll_loop(&mut s, &n[1])?;
+        vectorize_loop(&mut s, &vectors[1])?;
+        let init = s.decompose_reduction(&rf, &ks[0])?;
+        let inner = loops_below(&s, &init, &grid);
+        if let Some(last) = inner.last() {
+            vectorize_loop(&mut s, last)?;
+        }
+        s.set_scope(&partial, Scope::Local)?;
+        finish_rows(&mut s, &r.block, r.epilogue.as_ref(), &grid)?;
+        Ok(s)
+    }
+}
+
+fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    let no = |predicate, reason: String| Decline { by, predicate, reason };
+    if target.kind != kind {
+        return Err(no("target_kind", "it schedules for another kind of target".into()));
+    }
+    let r = Reduction::of(by, input)?;
+    if !r.inner_reduce {
+        return Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into()));
+    }
+    if r.reducer.combiner != Combiner::Sum {
+        return Err(no("sum_reducer", "the reduction is not a sum".into()));
+    }
+    if r.shared.is_empty() || r.spatial.is_empty() {
+        return Err(no("shared_vector", "no tensor is shared by the rows".into()));
+    }
+    Ok(r)
+}
+
+/// The axis of rows: the last spatial one of the matrix. Earlier ones are batches.
+fn rows_axis(r: &Reduction) -> &Axis {
+    r.spatial.last().unwrap_or_else(|| panic!("accepted functions have rows"))
+}
+
+fn fuse_batch(s: &mut Schedule, r: &Reduction) -> Result<Option<Name>, ScheduleError> {
+    let batch = &r.spatial[..r.spatial.len() - 1];
+    if batch.is_empty() { Ok(None) } else { fuse_all(s, batch).map(Some) }
+}
+
+/// Bytes of the vectors of one batch entry.
+fn shared_bytes(r: &Reduction) -> Option<i64> {
+    let length = r.length()?;
+    r.shared.iter().try_fold(0i64, |n, a| {
+        let size = r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
+        n.checked_add(length.checked_mul(size)?)
+    })
+}
+
+/// Copies a vector into shared memory, all threads of the block taking part.
+fn share_vector(s: &mut Schedule, rf: &Name, buffer: &Name, grid: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
+    let copy = s.cache_read(rf, buffer, Scope::Shared)?;
+    s.compute_at(&copy, grid)?;
+    let loops = loops_below(s, &copy, grid);
+    let all = if loops.len() > 1 { s.fuse(&loops)? } else { loops[0].clone() };
+    let width = lanes(16, s.func().buffer(buffer).dtype);
+    let parts = s.split(&all, &[None, Some(knobs.get("groups")), Some(knobs.get("threads")), Some(width)])?;
+    s.bind(&parts[1], ThreadTag::ThreadY)?;
+    s.bind(&parts[2], ThreadTag::ThreadX)?;
+    vectorize_loop(s, &parts[3])
+}
+
+/// The buffer that `block` now reads in place of `buffer`: its shared copy where there is one.
+fn current_read(s: &Schedule, block: &Name, buffer: &Name) -> Name {
+    let facts = crate::analysis::Facts::of(s.func());
+    let reads = facts.blocks.iter().find(|b| b.name == *block).map(|b| b.reads.clone()).unwrap_or_default();
+    if reads.iter().any(|a| a.buffer == *buffer) {
+        return buffer.clone();
+    }
+    let copies = s.producers(block);
+    let copy = copies
+        .iter()
+        .find(|c| facts.blocks.iter().any(|b| b.name == **c && b.reads.iter().any(|a| a.buffer == *buffer)));
+    copy.map_or_else(|| buffer.clone(), |c| output(s, c))
+}
+
+/// The cross-thread sum and the epilogue, each group of threads keeping its rows.
+fn finish_groups(s: &mut Schedule, r: &Reduction, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
+    if rows == 1 {
+        return finish(s, &r.block, r.epilogue.as_ref(), grid);
+    }
+    let tail = tail(s, &r.block, r.epilogue.as_ref())?;
+    s.reverse_compute_at(&r.block, grid)?;
+    bind_groups(s, &r.block, grid, groups, rows)?;
+    for l in loops_of_kind(s, &r.block, grid, IterKind::Reduce) {
+        s.bind(&l, ThreadTag::ThreadX)?;
+    }
+    s.reverse_compute_at(&tail, grid)?;
+    bind_groups(s, &tail, grid, groups, rows)?;
+    let result = output(s, &r.block);
+    s.set_scope(&result, Scope::Local)
+}
+
+fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
+    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
+    let row = match &loops[..] {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        _ => s.fuse(&loops)?,
+    };
+    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
+    s.bind(&parts[0], ThreadTag::ThreadY)?;
+    unroll_loop(s, &parts[1])
+}

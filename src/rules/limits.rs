@@ -1,0 +1,127 @@
+//! Named conditions that several knob spaces share.
+
+use super::Space;
+use crate::ir::DType;
+use crate::target::Target;
+
+/// Elements of `dtype` in one access of `bytes`; at least one.
+pub fn lanes(bytes: i64, dtype: DType) -> i64 {
+    (bytes / dtype.bytes() as i64).max(1)
+}
+
+/// The block has at most the target's threads, and whole warps unless it is smaller than one; the
+/// block count asked of a multiprocessor fits its threads.
+pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str]) -> Space {
+    let (max, warp, resident) = (target.max_threads as i64, target.warp as i64, target.threads_per_sm as i64);
+    let threads = move |k: &super::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
+    space
+        .require("threads_per_block", move |k| {
+            let n = threads(k);
+            if n <= max { Ok(()) } else { Err(format!("{n} threads exceed the {max} of a block")) }
+        })
+        .require("whole_warps", move |k| {
+            let n = threads(k);
+            if n % warp == 0 { Ok(()) } else { Err(format!("{n} threads are not whole warps of {warp}")) }
+        })
+        .require("resident_threads", move |k| {
+            let n = threads(k) * k.get("min_blocks");
+            if n <= resident {
+                Ok(())
+            } else {
+                Err(format!("{n} resident threads exceed the {resident} of a multiprocessor"))
+            }
+        })
+}
+
+/// The registers that loads in flight need fit into what the launch bounds leave: `state` registers
+/// plus those of `loads(knobs)` bytes in flight.
+pub fn registers_fit(
+    space: Space,
+    target: &Target,
+    knobs: &'static [&'static str],
+    state: i64,
+    bytes: impl Fn(&super::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let regs = target.regs_per_sm as i64;
+    space.require("registers", move |k| {
+        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
+        let have = (regs / (threads * k.get("min_blocks"))).min(255);
+        let want = state + bytes(k) / 4;
+        if want <= have {
+            Ok(())
+        } else {
+            Err(format!("{want} registers for the loads in flight exceed the {have} of a thread"))
+        }
+    })
+}
+
+/// Vector accesses of `knob` bytes hold whole elements and divide a contiguous run of `run` elements.
+pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
+    let size = element.bytes() as i64;
+    space.require("vector_alignment", move |k| {
+        let (bytes, n) = (k.get(knob), k.get(knob) / size);
+        if bytes < size || bytes % size != 0 {
+            return Err(format!("{bytes} bytes do not hold whole {element} elements"));
+        }
+        match run {
+            Some(run) if run % n == 0 => Ok(()),
+            Some(run) => Err(format!("{n} elements do not divide the contiguous run of {run}")),
+            None if n == 1 => Ok(()),
+            None => Err("the contiguous run has no constant length".into()),
+        }
+    })
+}
+
+/// One step of all threads covers no more than twice the length: more would be guarded away.
+pub fn step_fits(
+    space: Space,
+    length: Option<i64>,
+    step: impl Fn(&super::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    space.require("step_within_length", move |k| {
+        let step = step(k);
+        match length {
+            Some(n) if step >= 2 * n && step > 1 && step > n.max(4) => {
+                Err(format!("a step of {step} wastes more than half on a length of {n}"))
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Parts of a reduction of `length` elements are none of them empty, and all alike where several
+/// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
+pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
+    space.require("parts_alike", move |k| match (k.get("split"), length) {
+        (1, _) => Ok(()),
+        (split, Some(n)) if n % split == 0 => Ok(()),
+        (split, Some(n)) if outputs == Some(1) && n > 0 => {
+            let part = (n + split - 1) / split;
+            if (split - 1) * part < n {
+                Ok(())
+            } else {
+                Err(format!("{split} parts of {part} leave some without any of {n}"))
+            }
+        }
+        (split, Some(n)) => Err(format!("{split} parts do not divide {n}")),
+        (_, None) => Err("the length is not constant".into()),
+    })
+}
+
+/// Enough blocks for the device, where there is enough work for that, and no more parts than work.
+pub fn fills_device(
+    space: Space,
+    target: &Target,
+    elements: Option<i64>,
+    blocks: impl Fn(&super::Knobs) -> Option<i64> + Send + Sync + 'static,
+) -> Space {
+    let sms = target.sms as i64;
+    // A block should have some thousand elements before it pays to start another.
+    let enough = elements.map(|n| (n / 8192).clamp(1, sms));
+    space.require("fills_device", move |k| match (enough, blocks(k)) {
+        (Some(enough), Some(blocks)) if blocks < enough => {
+            Err(format!("{blocks} blocks leave most of {sms} multiprocessors idle"))
+        }
+        _ => Ok(()),
+    })
+}

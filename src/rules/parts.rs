@@ -1,0 +1,165 @@
+//! Pieces that several rules put together.
+
+use super::shape::{Axis, find_block};
+use crate::analysis::Access;
+use crate::ir::{AttrValue, ForKind, IterKind, Name, Scope, Stmt};
+use crate::schedule::{Schedule, ScheduleError};
+
+/// The values of the `hint` knob, as the annotation `cache_hint` spells them.
+const HINTS: [&str; 3] = ["plain", "streaming", "no_allocate"];
+
+/// Fuses loops into one; the loop itself where there is one only. The loops are put next to each
+/// other in the given order first.
+pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> {
+    let loops: Vec<Name> = axes.iter().map(|a| a.at.clone()).collect();
+    match &loops[..] {
+        [one] => Ok(one.clone()),
+        _ => s.fuse(&loops),
+    }
+}
+
+/// Puts the loops of a nest into the order of `axes`.
+pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Result<(), ScheduleError> {
+    let loops: Vec<Name> = axes.iter().flat_map(|g| g.iter().map(|a| a.at.clone())).collect();
+    if loops.len() > 1 { s.reorder(&loops) } else { Ok(()) }
+}
+
+/// Stages the reads in registers at loop `at`, innermost loop vectorized with a cache hint.
+pub fn stage_reads(
+    s: &mut Schedule,
+    block: &Name,
+    reads: &[Access],
+    at: &Name,
+    lanes: i64,
+    hint: i64,
+) -> Result<(), ScheduleError> {
+    for read in reads {
+        stage_read(s, block, &read.buffer, at, lanes, hint)?;
+    }
+    Ok(())
+}
+
+/// Stages one buffer's reads in registers at loop `at`.
+pub fn stage_read(
+    s: &mut Schedule,
+    block: &Name,
+    buffer: &Name,
+    at: &Name,
+    lanes: i64,
+    hint: i64,
+) -> Result<(), ScheduleError> {
+    let copy = s.cache_read(block, buffer, Scope::Local)?;
+    s.compute_at(&copy, at)?;
+    let hint = HINTS[hint.clamp(0, 2) as usize];
+    match loops_below(s, &copy, at).last() {
+        Some(inner) if lanes > 1 => {
+            let inner = inner.clone();
+            s.vectorize(&inner)?;
+            s.annotate(&inner, "cache_hint", AttrValue::Str(hint.into()))
+        }
+        _ => s.annotate(&copy, "cache_hint", AttrValue::Str(hint.into())),
+    }
+}
+
+/// The loops around `block` inside loop `at`, outermost first.
+pub fn loops_below(s: &Schedule, block: &Name, at: &Name) -> Vec<Name> {
+    let loops = s.loops(block);
+    match loops.iter().position(|l| l == at) {
+        Some(i) => loops[i + 1..].to_vec(),
+        None => loops,
+    }
+}
+
+/// The loops below `at` that drive iterators of one kind, outermost first.
+pub fn loops_of_kind(s: &Schedule, block: &Name, at: &Name, kind: IterKind) -> Vec<Name> {
+    let b = find_block(s.func(), block);
+    let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
+    loops_below(s, block, at).into_iter().filter(|l| drives(l)).collect()
+}
+
+/// The block that leaves the result in global memory: the epilogue, or a copy of the result out of
+/// registers where there is none. The reduction's own result is then an intermediate in registers.
+pub fn tail(s: &mut Schedule, block: &Name, epilogue: Option<&Name>) -> Result<Name, ScheduleError> {
+    let out = output(s, block);
+    match epilogue {
+        Some(e) => Ok(e.clone()),
+        None => s.cache_write(block, &out, Scope::Local),
+    }
+}
+
+/// The buffer that a block writes.
+pub fn output(s: &Schedule, block: &Name) -> Name {
+    let mut name = None;
+    for stmt in &find_block(s.func(), block).body {
+        stmt.visit(&mut |s| {
+            if let Stmt::Store { buffer, .. } = s {
+                name = Some(buffer.clone());
+            }
+        });
+    }
+    name.unwrap_or_else(|| panic!("block `{block}` stores something"))
+}
+
+/// The loop that drives the iterator whose loop was `old` before a rewrite kept its name, or the
+/// loops of a block as axes, one per iterator of a kind, in nest order.
+pub fn axes_of_kind(s: &Schedule, block: &Name, kind: IterKind) -> Vec<Axis> {
+    let b = find_block(s.func(), block);
+    let drives = |l: &Name| b.iters.iter().find(|i| i.kind == kind && i.binding.as_var() == Some(l));
+    s.loops(block)
+        .into_iter()
+        .filter_map(|l| drives(&l).map(|i| Axis { at: l.clone(), extent: i.extent.as_int() }))
+        .collect()
+}
+
+/// Fuses the loops that drive iterators of one kind; where none does, a loop of extent 1 around the nest.
+pub fn fuse_kind(s: &mut Schedule, block: &Name, kind: IterKind) -> Result<Name, ScheduleError> {
+    let axes = axes_of_kind(s, block, kind);
+    if axes.is_empty() {
+        let outermost = s.loops(block).first().unwrap_or(block).clone();
+        return s.add_unit_loop(&outermost);
+    }
+    fuse_all(s, &axes)
+}
+
+/// The kind and constant extent of a loop.
+fn loop_facts(s: &Schedule, at: &Name) -> Option<(ForKind, Option<i64>)> {
+    let mut facts = None;
+    s.func().visit(&mut |stmt| {
+        if let Stmt::For(l) = stmt
+            && l.var == *at
+        {
+            facts = Some((l.kind, l.extent.as_int()));
+        }
+    });
+    facts
+}
+
+/// The constant extent of a loop.
+pub fn loop_extent(s: &Schedule, at: &Name) -> Option<i64> {
+    loop_facts(s, at).and_then(|f| f.1)
+}
+
+/// Vectorizes a loop that is still serial: a decomposed init keeps the kinds of its loops.
+pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    if is_serial(s, at) { s.vectorize(at) } else { Ok(()) }
+}
+
+/// Unrolls a loop that is still serial.
+pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    if is_serial(s, at) { s.unroll(at) } else { Ok(()) }
+}
+
+fn is_serial(s: &Schedule, at: &Name) -> bool {
+    loop_facts(s, at).is_some_and(|f| f.0 == ForKind::Serial)
+}
+
+/// The annotation that becomes the second argument of `__launch_bounds__`.
+pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Result<(), ScheduleError> {
+    s.annotate(grid, "min_blocks", AttrValue::Int(min_blocks))
+}
+
+/// Marks an unrolled loop whose loads are to be issued before their uses.
+pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    s.unroll(at)?;
+    s.annotate(at, "batch_loads", AttrValue::Int(1))
+}

@@ -1,0 +1,175 @@
+//! `reduction.inner`: a reduction over the axis that lies contiguous in memory, on a GPU.
+//!
+//! When: one sum, product, max or min; the axis contiguous in the largest read is reduced; injective
+//! producers (inlined) and an elementwise epilogue or none.
+//! How: a group of threads per row strides the row in vectors of 16 bytes, several loads in flight;
+//! the group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
+//! blocks reduce parts of a row into a workspace and a second launch adds the parts.
+//! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `is_gemv`.
+
+use super::limits::{block_fits, fills_device, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::parts::*;
+use super::shape::{Axis, Reduction};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::{Access, Decline};
+use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The rule.
+pub struct ReductionInner;
+
+const NAME: &str = "reduction.inner";
+
+impl ScheduleRule for ReductionInner {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(input, target)?;
+        let (length, outputs, element) = (r.length(), r.outputs(), r.element);
+        let total = length.zip(outputs).and_then(|(a, b)| a.checked_mul(b));
+        let step =
+            move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element) * k.get("split");
+        let space = spaces.space(NAME, target);
+        let space = block_fits(space, target, &["threads", "rows"]);
+        let space = vector_fits(space, "vector", element, r.run());
+        let space = registers_fit(space, target, &["threads", "rows"], 24, |k| k.get("unroll") * k.get("vector"));
+        let space = step_fits(space, length, step);
+        let space = parts_fit(space, length, outputs);
+        let space = space.require("rows_exist", move |k| match outputs {
+            Some(n) if k.get("rows") > n => Err(format!("{} rows per block of {n} rows in all", k.get("rows"))),
+            _ => Ok(()),
+        });
+        let space = space.require("split_needed", move |k| match (outputs, k.get("split")) {
+            (_, 1) => Ok(()),
+            (Some(n), split) if n * split <= 65536 && k.get("rows") == 1 => Ok(()),
+            (_, split) => Err(format!("{split} parts of so many rows fill no device better")),
+        });
+        Ok(fills_device(space, target, total, move |k| {
+            Some((outputs? + k.get("rows") - 1) / k.get("rows") * k.get("split"))
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let mut s = r.schedule;
+        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
+        let row = fuse_all(&mut s, &r.spatial)?;
+        let k = fuse_all(&mut s, &r.reduce)?;
+        let plan = Plan {
+            threads: knobs.get("threads"),
+            rows: knobs.get("rows"),
+            lanes: lanes(knobs.get("vector"), r.element),
+            unroll: knobs.get("unroll"),
+            min_blocks: knobs.get("min_blocks"),
+            hint: knobs.get("hint"),
+        };
+        let split = knobs.get("split");
+        if split == 1 {
+            reduce_rows(&mut s, &r.block, r.epilogue.as_ref(), &row, &k, &r.full, &plan)?;
+            return Ok(s);
+        }
+        let parts = s.split(&k, &[Some(split), None])?;
+        let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
+        let first = s.rfactor(&parts[0], rank)?;
+        let both = [Axis { at: row, extent: None }, Axis { at: parts[0].clone(), extent: Some(split) }];
+        let row = fuse_all(&mut s, &both)?;
+        reduce_rows(&mut s, &first, None, &row, &parts[1], &r.full, &plan)?;
+        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split)?;
+        Ok(s)
+    }
+}
+
+fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
+    if target.kind != Kind::Cuda {
+        return Err(no("target_kind", "it schedules for GPUs".into()));
+    }
+    let r = Reduction::of(NAME, input)?;
+    if !r.inner_reduce {
+        return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));
+    }
+    if let Some(a) = r.shared.first() {
+        return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
+    }
+    Ok(r)
+}
+
+/// The knobs of one launch, in elements.
+pub struct Plan {
+    /// Threads per row.
+    pub threads: i64,
+    /// Rows per block.
+    pub rows: i64,
+    /// Elements per load.
+    pub lanes: i64,
+    /// Loads in flight per thread.
+    pub unroll: i64,
+    /// Second argument of the launch bounds.
+    pub min_blocks: i64,
+    /// Cache hint.
+    pub hint: i64,
+}
+
+/// Schedules `block`, a reduction of loop `k` for every `row`, as one launch.
+pub fn reduce_rows(
+    s: &mut Schedule,
+    block: &Name,
+    epilogue: Option<&Name>,
+    row: &Name,
+    k: &Name,
+    reads: &[Access],
+    plan: &Plan,
+) -> Result<(), ScheduleError> {
+    let rows = s.split(row, &[None, Some(plan.rows)])?;
+    let ks = s.split(k, &[None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
+    let [ko, ku, kt, kv] = &ks[..] else { panic!("split gives one loop per factor") };
+    let rf = s.rfactor(kt, 0)?;
+    let partial = output(s, &rf);
+    s.reorder(&[rows[0].clone(), rows[1].clone(), kt.clone(), ko.clone(), ku.clone(), kv.clone()])?;
+    s.bind(&rows[0], ThreadTag::BlockX)?;
+    s.bind(&rows[1], ThreadTag::ThreadY)?;
+    s.bind(kt, ThreadTag::ThreadX)?;
+    launch_bounds(s, &rows[0], plan.min_blocks)?;
+    stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
+    batch_loads(s, ku)?;
+    s.unroll(kv)?;
+    s.decompose_reduction(&rf, ko)?;
+    s.set_scope(&partial, Scope::Local)?;
+    finish(s, block, epilogue, &rows[0])
+}
+
+/// Brings the cross-thread reduction and what follows it under the block loop.
+pub fn finish(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, grid: &Name) -> Result<(), ScheduleError> {
+    let tail = tail(s, block, epilogue)?;
+    s.reverse_compute_at(block, grid)?;
+    bind_rows(s, block, grid)?;
+    for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
+        s.bind(&l, ThreadTag::ThreadX)?;
+    }
+    s.reverse_compute_at(&tail, grid)?;
+    bind_rows(s, &tail, grid)?;
+    let result = output(s, block);
+    s.set_scope(&result, Scope::Local)
+}
+
+fn bind_rows(s: &mut Schedule, block: &Name, grid: &Name) -> Result<(), ScheduleError> {
+    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
+    let row = match &loops[..] {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        _ => s.fuse(&loops)?,
+    };
+    s.bind(&row, ThreadTag::ThreadY)
+}
+
+/// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
+fn reduce_parts(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, split: i64) -> Result<(), ScheduleError> {
+    let row = fuse_kind(s, block, IterKind::Spatial)?;
+    let k = fuse_kind(s, block, IterKind::Reduce)?;
+    let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
+    let plan = Plan { threads, rows: 1, lanes: 1, unroll: 1, min_blocks: 1, hint: 0 };
+    reduce_rows(s, block, epilogue, &row, &k, &[], &plan)
+}

@@ -1,0 +1,186 @@
+//! `reduction.outer`: a reduction over a strided axis, on a GPU.
+//!
+//! When: one sum, product, max or min; the axis contiguous in the largest read is kept; injective
+//! producers (inlined) and an elementwise epilogue or none. Matrix-vector products whose matrix is
+//! stored [K, N] are of this form.
+//! How: each thread owns one vector of columns; threadIdx.y shares the rows and meets in shared
+//! memory. With `split` above 1, blocks reduce parts of a column into a workspace and a second
+//! launch adds the parts.
+//! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
+
+use super::limits::{block_fits, fills_device, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::parts::*;
+use super::shape::Reduction;
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::{Access, Decline};
+use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The rule.
+pub struct ReductionOuter;
+
+const NAME: &str = "reduction.outer";
+
+impl ScheduleRule for ReductionOuter {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(input, target)?;
+        let (length, element, columns) = (r.length(), r.element, r.spatial.last().and_then(|a| a.extent));
+        let outputs = r.outputs();
+        let total = length.zip(outputs).and_then(|(a, b)| a.checked_mul(b));
+        let space = spaces.space(NAME, target);
+        let space = block_fits(space, target, &["threads", "rows"]);
+        let space = vector_fits(space, "vector", element, columns);
+        let space = registers_fit(space, target, &["threads", "rows"], 32, |k| k.get("unroll") * k.get("vector"));
+        let space = step_fits(space, length, |k| k.get("rows") * k.get("unroll") * k.get("split"));
+        let space = parts_fit(space, length, outputs);
+        let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
+        fills_blocks(space, target, total, outputs, element)
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let mut s = r.schedule;
+        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
+        let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
+        let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
+        let k = fuse_all(&mut s, &r.reduce)?;
+        let plan = Plan {
+            threads: knobs.get("threads"),
+            rows: knobs.get("rows"),
+            lanes: lanes(knobs.get("vector"), r.element),
+            unroll: knobs.get("unroll"),
+            min_blocks: knobs.get("min_blocks"),
+            hint: knobs.get("hint"),
+        };
+        let split = knobs.get("split");
+        if split == 1 {
+            reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
+            return Ok(s);
+        }
+        let parts = s.split(&k, &[Some(split), None])?;
+        let first = s.rfactor(&parts[0], 0)?;
+        let mut order: Vec<Name> = vec![parts[0].clone()];
+        order.extend(outer.clone());
+        order.extend([column[0].at.clone(), parts[1].clone()]);
+        s.reorder(&order)?;
+        let both: Vec<Name> = [Some(parts[0].clone()), outer].into_iter().flatten().collect();
+        let outer = if both.len() > 1 { s.fuse(&both)? } else { both[0].clone() };
+        reduce_columns(&mut s, &first, None, Some(&outer), &column[0].at, &parts[1], &r.full, &plan)?;
+        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, plan.threads)?;
+        Ok(s)
+    }
+}
+
+fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
+    if target.kind != Kind::Cuda {
+        return Err(no("target_kind", "it schedules for GPUs".into()));
+    }
+    let r = Reduction::of(NAME, input)?;
+    if r.inner_reduce || r.spatial.is_empty() {
+        return Err(no("strided_reduction", "the axis contiguous in memory is reduced".into()));
+    }
+    Ok(r)
+}
+
+fn fills_blocks(
+    space: Space,
+    target: &Target,
+    total: Option<i64>,
+    outputs: Option<i64>,
+    element: crate::ir::DType,
+) -> Result<Space, Decline> {
+    let per_block = move |k: &Knobs| k.get("threads") * lanes(k.get("vector"), element);
+    Ok(fills_device(space, target, total, move |k| Some((outputs? / per_block(k)).max(1) * k.get("split"))))
+}
+
+struct Plan {
+    threads: i64,
+    rows: i64,
+    lanes: i64,
+    unroll: i64,
+    min_blocks: i64,
+    hint: i64,
+}
+
+/// Schedules `block`, a reduction of loop `k` for every `column` (and `outer`), as one launch.
+#[expect(clippy::too_many_arguments, reason = "the loops of one nest")]
+fn reduce_columns(
+    s: &mut Schedule,
+    block: &Name,
+    epilogue: Option<&Name>,
+    outer: Option<&Name>,
+    column: &Name,
+    k: &Name,
+    reads: &[Access],
+    plan: &Plan,
+) -> Result<(), ScheduleError> {
+    let cols = s.split(column, &[None, Some(plan.threads), Some(plan.lanes)])?;
+    let [jb, jt, jv] = &cols[..] else { panic!("split gives one loop per factor") };
+    let ks = s.split(k, &[None, Some(plan.unroll), Some(plan.rows)])?;
+    let [ko, ku, ky] = &ks[..] else { panic!("split gives one loop per factor") };
+    // A column of one thread accumulates in place.
+    let rf = if plan.rows > 1 { s.rfactor(ky, 0)? } else { block.clone() };
+    let tail = tail(s, block, epilogue)?;
+    let grid = match outer {
+        Some(o) => s.fuse(&[o.clone(), jb.clone()])?,
+        None => jb.clone(),
+    };
+    s.reorder(&[grid.clone(), jt.clone(), ky.clone(), ko.clone(), ku.clone(), jv.clone()])?;
+    s.bind(&grid, ThreadTag::BlockX)?;
+    s.bind(jt, ThreadTag::ThreadX)?;
+    s.bind(ky, ThreadTag::ThreadY)?;
+    launch_bounds(s, &grid, plan.min_blocks)?;
+    stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
+    batch_loads(s, ku)?;
+    s.unroll(jv)?;
+    s.decompose_reduction(&rf, ko)?;
+    if rf != *block {
+        s.set_scope(&output(s, &rf), Scope::Local)?;
+        s.reverse_compute_at(block, &grid)?;
+        bind_columns(s, block, &grid, plan)?;
+        for l in loops_of_kind(s, block, &grid, IterKind::Reduce) {
+            s.bind(&l, ThreadTag::ThreadY)?;
+        }
+    }
+    s.reverse_compute_at(&tail, &grid)?;
+    bind_columns(s, &tail, &grid, plan)?;
+    let result = output(s, block);
+    s.set_scope(&result, Scope::Local)
+}
+
+/// Gives each thread the columns that it owned while reducing.
+fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
+    let column = match &loops[..] {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        _ => s.fuse(&loops)?,
+    };
+    let parts = s.split(&column, &[Some(plan.threads), Some(plan.lanes)])?;
+    s.bind(&parts[0], ThreadTag::ThreadX)?;
+    s.unroll(&parts[1])
+}
+
+/// The second launch: adds `split` parts per column, which lie a whole output apart.
+fn reduce_parts(
+    s: &mut Schedule,
+    block: &Name,
+    epilogue: Option<&Name>,
+    split: i64,
+    threads: i64,
+) -> Result<(), ScheduleError> {
+    let mut spatial = axes_of_kind(s, block, IterKind::Spatial);
+    let k = fuse_kind(s, block, IterKind::Reduce)?;
+    let column = spatial.pop().unwrap_or_else(|| panic!("a strided reduction has a column"));
+    let outer = if spatial.is_empty() { None } else { Some(fuse_all(s, &spatial)?) };
+    let rows = (split as u64).next_power_of_two().min(8) as i64;
+    let plan =
+        Plan { threads: threads.max(32), rows, lanes: 1, unroll: 4.min(split / rows).max(1), min_blocks: 1, hint: 0 };
+    reduce_columns(s, block, epilogue, outer.as_ref(), &column.at, &k, &[], &plan)
+}

@@ -1,0 +1,207 @@
+//! What the rules ask of a function once producers are inlined: one reduction with an injective
+//! epilogue or none, which reads cover it, and in which order its axes lie in memory.
+
+use super::Prepared;
+use crate::analysis::{Access, BlockFacts, Decline, Facts, Reducer};
+use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
+use crate::schedule::Schedule;
+
+/// One iterator of a block and the loop that drives it.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// The loop.
+    pub at: Name,
+    /// Its extent, if constant.
+    pub extent: Option<i64>,
+}
+
+/// A function that is one reduction after inlining.
+pub struct Reduction {
+    /// The schedule in which every injective producer and all but the last epilogue are inlined.
+    pub schedule: Schedule,
+    /// The reduction block.
+    pub block: Name,
+    /// The injective block after it.
+    pub epilogue: Option<Name>,
+    /// How it combines.
+    pub reducer: Reducer,
+    /// Spatial axes, outermost first in the memory of the dominant read.
+    pub spatial: Vec<Axis>,
+    /// Reduction axes, likewise.
+    pub reduce: Vec<Axis>,
+    /// True where the axis contiguous in memory is reduced.
+    pub inner_reduce: bool,
+    /// The reads that depend on every axis, dominant one first.
+    pub full: Vec<Access>,
+    /// The reads that depend on a reduction axis but not on every spatial one.
+    pub shared: Vec<Access>,
+    /// Element type of the dominant read.
+    pub element: DType,
+}
+
+impl Reduction {
+    /// Inlines and classifies, or says by name why the function is not one reduction.
+    pub fn of(by: &'static str, input: &Prepared) -> Result<Reduction, Decline> {
+        let no = |predicate, reason: String| Decline { by, predicate, reason };
+        let schedule = inline_all(&input.func);
+        let facts = Facts::of(schedule.func());
+        let reductions: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| b.is_reduction).collect();
+        let [red] = reductions[..] else {
+            return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
+        };
+        let others: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| !b.is_reduction).collect();
+        if others.len() > 1 {
+            return Err(no("one_epilogue", format!("{} other blocks are left after inlining", others.len())));
+        }
+        if let Some(e) = others.first() {
+            check_epilogue(schedule.func(), red, e).map_err(|reason| no("elementwise_epilogue", reason))?;
+        }
+        let reducer = red
+            .reducer
+            .clone()
+            .ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
+        let block = find_block(schedule.func(), &red.name);
+        if !block.iters.iter().any(|i| i.kind == IterKind::Reduce) {
+            return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
+        }
+        let (full, shared) = split_reads(red, &block);
+        let Some(dominant) = full.first() else {
+            return Err(no(
+                "full_read",
+                "no tensor is read by every axis of the reduction: it is a contraction".into(),
+            ));
+        };
+        if let Some(other) = full.iter().chain(&shared).find(|a| !is_plain(a)) {
+            return Err(no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
+        }
+        let order = memory_order(dominant, &block, &schedule)
+            .ok_or_else(|| no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer)))?;
+        let element = schedule.func().buffer(&dominant.buffer).dtype;
+        let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
+        let of_kind = |kind| order.iter().filter(|(k, _)| *k == kind).map(|(_, a)| a.clone()).collect::<Vec<_>>();
+        Ok(Reduction {
+            spatial: of_kind(IterKind::Spatial),
+            reduce: of_kind(IterKind::Reduce),
+            inner_reduce,
+            reducer,
+            block: red.name.clone(),
+            epilogue: others.first().map(|b| b.name.clone()),
+            full,
+            shared,
+            element,
+            schedule,
+        })
+    }
+
+    /// Length of the reduction, if constant.
+    pub fn length(&self) -> Option<i64> {
+        self.reduce.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+    }
+
+    /// Number of outputs, if constant.
+    pub fn outputs(&self) -> Option<i64> {
+        self.spatial.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+    }
+
+    /// Length of the innermost contiguous run along the reduction in the dominant read: the product of
+    /// the trailing reduction axes.
+    pub fn run(&self) -> Option<i64> {
+        let dominant = self.full.first()?;
+        let block = find_block(self.schedule.func(), &self.block);
+        let kind =
+            |e: &Expr| block.iters.iter().find(|i| e.as_var() == Some(&i.var)).map(|i| (i.kind, i.extent.as_int()));
+        let mut run = 1i64;
+        for index in dominant.indices.iter().rev() {
+            match kind(index) {
+                Some((IterKind::Reduce, extent)) => run = run.checked_mul(extent?)?,
+                _ => break,
+            }
+        }
+        Some(run)
+    }
+}
+
+/// Inlines every block that may be inlined, producers first.
+pub fn inline_all(func: &PrimFunc) -> Schedule {
+    let mut s = Schedule::new(func.clone());
+    loop {
+        let done = s.blocks().iter().any(|b| s.compute_inline(b).is_ok());
+        if !done {
+            return s;
+        }
+    }
+}
+
+/// The block of that name.
+///
+/// # Panics
+/// If there is none: names come from the function itself.
+pub fn find_block(func: &PrimFunc, name: &Name) -> Block {
+    let mut found = None;
+    func.visit(&mut |s| {
+        if let Stmt::Block(b) = s
+            && b.name == *name
+        {
+            found = Some(b.clone());
+        }
+    });
+    found.unwrap_or_else(|| panic!("block `{name}` is in the function"))
+}
+
+/// True when every index is a plain variable or a constant.
+pub fn is_plain(access: &Access) -> bool {
+    access.indices.iter().all(|e| e.as_var().is_some() || e.as_int().is_some())
+}
+
+/// The reads of the term by every axis, largest rank first, and those by a reduction axis but not
+/// by all spatial ones.
+fn split_reads(red: &BlockFacts, block: &Block) -> (Vec<Access>, Vec<Access>) {
+    let written: Vec<&Name> = red.writes.iter().map(|w| &w.buffer).collect();
+    let uses = |a: &Access, v: &Name| a.indices.iter().any(|e| e.uses_var(v));
+    let long = |i: &&crate::ir::IterVar| !i.extent.is_int(1);
+    let reads = red.reads.iter().filter(|a| !written.contains(&&a.buffer));
+    let (mut full, mut shared) = (vec![], vec![]);
+    for a in reads {
+        if block.iters.iter().filter(long).all(|i| uses(a, &i.var)) {
+            full.push(a.clone());
+        } else if block.iters.iter().any(|i| i.kind == IterKind::Reduce && uses(a, &i.var)) {
+            shared.push(a.clone());
+        }
+    }
+    (full, shared)
+}
+
+/// The axes in the order in which they lie in the memory of `access`, unit axes first.
+fn memory_order(access: &Access, block: &Block, s: &Schedule) -> Option<Vec<(IterKind, Axis)>> {
+    let loops = s.loops(&block.name);
+    let mut places = vec![];
+    for (iter, at) in block.iters.iter().zip(&loops) {
+        let place = access.indices.iter().position(|e| e.as_var() == Some(&iter.var));
+        let key = match place {
+            Some(p) => p + 1,
+            None if iter.extent.is_int(1) => 0,
+            None => return None,
+        };
+        places.push((key, iter.kind, Axis { at: at.clone(), extent: iter.extent.as_int() }));
+    }
+    places.sort_by_key(|p| p.0);
+    Some(places.into_iter().map(|(_, kind, axis)| (kind, axis)).collect())
+}
+
+/// The epilogue must be spatial over the reduction's outputs, one for one.
+fn check_epilogue(func: &PrimFunc, red: &BlockFacts, epilogue: &BlockFacts) -> Result<(), String> {
+    let block = find_block(func, &epilogue.name);
+    if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
+        return Err(format!("block `{}` is not injective", epilogue.name));
+    }
+    let output = red.writes.first().map(|w| w.buffer.clone());
+    let Some(read) = epilogue.reads.iter().find(|a| Some(&a.buffer) == output.as_ref()) else {
+        return Err(format!("block `{}` does not read the result of the reduction", epilogue.name));
+    };
+    for i in block.iters.iter().filter(|i| !i.extent.is_int(1)) {
+        if !read.indices.iter().any(|e| e.as_var() == Some(&i.var)) {
+            return Err(format!("block `{}` repeats the result along an axis of its own", epilogue.name));
+        }
+    }
+    Ok(())
+}
