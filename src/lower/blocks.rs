@@ -208,7 +208,8 @@ impl Lower<'_, '_> {
             inside.hint = hint;
         }
         for it in &b.iters {
-            let value = env.value(&it.binding, self.nest);
+            // The guard holds inside, so an iterator of one value has that value.
+            let value = if it.extent.is_int(1) { it.min.clone() } else { env.value(&it.binding, self.nest) };
             inside.map.insert(it.var.clone(), value);
         }
         let guard = b.guard.as_ref().map(|g| inside.plain(g));

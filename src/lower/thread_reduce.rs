@@ -8,7 +8,7 @@ use super::blocks::{Env, Lower, reduce_vars};
 use super::dev::{DStmt, ThreadReduce, and, index_var};
 use super::nest::Nest;
 use super::reducer::{Update, idempotent, identity, update};
-use crate::ir::{Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
 
 const PASS: &str = "cross-thread reduction";
 /// Values per thread that one exchange may hold.
@@ -77,7 +77,7 @@ fn finish(lower: &Lower, found: Found, env: &Env) -> Result<DStmt, LowerError> {
         Some(v) if same_constant(&v, &neutral) => (neutral, None),
         Some(v) => (neutral, Some(env.value(&v, lower.nest))),
     };
-    let guard = lower.needed(env.guard.as_ref());
+    let guard = lower.needed(and(env.guard.clone(), alike(lower, &up.buffer, &env.tags)).as_ref());
     let reduced = |n: &Name| {
         let thread = tags.iter().any(|t| t.name() == n.as_str());
         (thread || serial.iter().any(|(v, _)| v == n)).then(|| Expr::i64(0))
@@ -104,6 +104,14 @@ fn finish(lower: &Lower, found: Found, env: &Env) -> Result<DStmt, LowerError> {
         write_guard,
         needs_all,
     })))
+}
+
+/// Threads of an axis that no loop around is bound to would all reduce the same: the first does,
+/// unless all of them read the result.
+fn alike(lower: &Lower, dst: &Name, tags: &[ThreadTag]) -> Option<Expr> {
+    let free = |t: &ThreadTag| !tags.contains(t) && !lower.replicated.any(dst, &[*t]);
+    let first = |t: ThreadTag| Some(Expr::binary(BinOp::Eq, lower.nest.thread(t), Expr::i64(0)));
+    lower.nest.live_axes().into_iter().filter(free).map(first).fold(None, and)
 }
 
 fn single_update(b: &Block) -> Result<Update, LowerError> {

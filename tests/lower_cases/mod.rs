@@ -150,10 +150,7 @@ fn bind_spatial(
         s.bind(&k, tag)?;
     }
     let Some(first) = loops.first().cloned() else { return Ok(()) };
-    if rows == 1 {
-        return s.bind(&first, ThreadTag::ThreadY);
-    }
-    let parts = s.split(&first, &[None, Some(rows)])?;
+    let parts = s.split(&first, &[Some(groups), Some(rows)])?;
     s.bind(&parts[0], ThreadTag::ThreadY)?;
     s.unroll(&parts[1])
 }
@@ -190,17 +187,17 @@ pub fn schedule_rows(f: PrimFunc, p: Rows) -> Done {
     s.unroll(&ks[3])?;
     s.decompose_reduction(&rf, &ks[0])?;
     s.set_scope(&partial, Scope::Local)?;
-    finish(&mut s, &b, &rows[0], 1)?;
+    finish(&mut s, &b, &rows[0], p.rows, 1)?;
     Ok(s)
 }
 
-fn finish(s: &mut Schedule, b: &Name, grid: &Name, rows: i64) -> Result<(), daylight::schedule::ScheduleError> {
+fn finish(s: &mut Schedule, b: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), daylight::schedule::ScheduleError> {
     let out = output(s, b);
     let tail = s.cache_write(b, &out, Scope::Local)?;
     s.reverse_compute_at(b, grid)?;
-    bind_spatial(s, b, grid, Some(ThreadTag::ThreadX), rows)?;
+    bind_spatial(s, b, grid, Some(ThreadTag::ThreadX), groups, rows)?;
     s.reverse_compute_at(&tail, grid)?;
-    bind_spatial(s, &tail, grid, None, rows)
+    bind_spatial(s, &tail, grid, None, groups, rows)
 }
 
 /// The knobs of a GPU matrix-vector product.
@@ -246,7 +243,7 @@ pub fn schedule_gemv(f: PrimFunc, p: Gemv) -> Done {
     s.unroll(&ks[3])?;
     s.decompose_reduction(&rf, &ks[0])?;
     s.set_scope(&partial, Scope::Local)?;
-    finish(&mut s, &b, &n[0], p.rows)?;
+    finish(&mut s, &b, &n[0], p.groups, p.rows)?;
     Ok(s)
 }
 
@@ -286,7 +283,8 @@ pub fn schedule_columns(f: PrimFunc, p: Columns) -> Done {
             let k = loops.remove(reduce_position(&s, &block, &loops));
             s.bind(&k, ThreadTag::ThreadY)?;
         }
-        let parts = s.split(&loops[0], &[Some(p.threads), Some(p.lanes)])?;
+        let Some(column) = loops.first().cloned() else { continue };
+        let parts = s.split(&column, &[Some(p.threads), Some(p.lanes)])?;
         s.bind(&parts[0], ThreadTag::ThreadX)?;
         s.unroll(&parts[1])?;
     }
