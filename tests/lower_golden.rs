@@ -51,7 +51,7 @@ fn column_sum_over_rows_of_threads() {
 
 #[test]
 fn total_in_two_launches() {
-    golden("total", &schedule_two_launches(1 << 20, 256, 256).expect("a schedule"), &gpu());
+    golden("total", &schedule_two_launches(1 << 20, 256, 256).1.expect("a schedule"), &gpu());
 }
 
 #[test]

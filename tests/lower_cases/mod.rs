@@ -142,6 +142,7 @@ fn bind_spatial(
     block: &Name,
     at: &Name,
     reduce: Option<ThreadTag>,
+    groups: i64,
     rows: i64,
 ) -> Result<(), daylight::schedule::ScheduleError> {
     let mut loops = loops_below(s, block, at);
@@ -191,7 +192,13 @@ pub fn schedule_rows(f: PrimFunc, p: Rows) -> Done {
     Ok(s)
 }
 
-fn finish(s: &mut Schedule, b: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), daylight::schedule::ScheduleError> {
+fn finish(
+    s: &mut Schedule,
+    b: &Name,
+    grid: &Name,
+    groups: i64,
+    rows: i64,
+) -> Result<(), daylight::schedule::ScheduleError> {
     let out = output(s, b);
     let tail = s.cache_write(b, &out, Scope::Local)?;
     s.reverse_compute_at(b, grid)?;
@@ -349,7 +356,7 @@ pub fn schedule_elementwise_cpu(f: PrimFunc, chunk: i64, width: i64) -> Done {
 }
 
 /// A sum over all of `n` elements in two launches with a partial sum per block between them.
-pub fn schedule_two_launches(n: i64, blocks: i64, threads: i64) -> Done {
+pub fn schedule_two_launches(n: i64, blocks: i64, threads: i64) -> (PrimFunc, Done) {
     let f = read(&format!(
         r#"
 @T.prim_func
@@ -362,6 +369,10 @@ def total(a: T.Buffer(({n},), "float32"), out: T.Buffer((1,), "float32")):
             out[vi] = out[vi] + a[vj]
 "#
     ));
+    (f.clone(), two_launches(f, blocks, threads))
+}
+
+fn two_launches(f: PrimFunc, blocks: i64, threads: i64) -> Done {
     let mut s = Schedule::new(f);
     let b = Name::new("b0");
     let parts = s.split(&"i1".into(), &[Some(blocks), None])?;

@@ -1,0 +1,156 @@
+//! Lowered kernels compute what their functions say: run by the simulator at odd, prime and tiny
+//! shapes and compared with the interpreter in float64.
+
+mod lower_cases;
+
+use daylight::interp::{self, Mode, Scalars, Tensor};
+use daylight::ir::{DType, PrimFunc};
+use daylight::lower::lower;
+use daylight::schedule::{Schedule, ScheduleError};
+use daylight::sim::{self, SimOptions};
+use daylight::target::Target;
+use lower_cases::*;
+
+/// Counts candidates that a schedule primitive refused, so that a test can't pass by refusing all.
+#[derive(Default)]
+struct Tally {
+    ran: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn check(&mut self, what: &str, f: &PrimFunc, s: Result<Schedule, ScheduleError>, target: &Target) {
+        let Ok(s) = s else {
+            self.refused += 1;
+            return;
+        };
+        self.ran += 1;
+        compare(what, f, s.func(), target);
+    }
+
+    fn finish(self) {
+        assert!(self.ran > 4 * self.refused, "{} ran, {} were refused", self.ran, self.refused);
+    }
+}
+
+fn compare(what: &str, f: &PrimFunc, scheduled: &PrimFunc, target: &Target) {
+    let inputs: Vec<Tensor> = f.buffer_params().enumerate().map(|(i, b)| input(i, b)).collect();
+    let mut want = inputs.clone();
+    interp::run(f, &mut want, &Scalars::default(), Mode::F64).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let p = lower(scheduled, target, &[]).unwrap_or_else(|e| panic!("{what}: {e}\n{scheduled}"));
+    let mut got = inputs;
+    let options = SimOptions { seed: 7, ..Default::default() };
+    if let Err(e) = sim::run(&p, &mut got, &Scalars::default(), &options) {
+        panic!("{what}: {e}\n{scheduled}\n{p}");
+    }
+    let (got, want) = (got.pop().expect("an output"), want.pop().expect("an output"));
+    let bound = 64.0 * (got.dtype.roundoff() + DType::F32.roundoff() * 64.0);
+    for i in 0..got.len() {
+        let (a, b) = (got.get_f64(i), want.get_f64(i));
+        assert!((a - b).abs() <= bound * b.abs().max(4.0), "{what}: element {i} is {a}, not {b}\n{scheduled}\n{p}");
+    }
+}
+
+/// Small values of mixed sign, exact in every type.
+fn input(seed: usize, b: &daylight::ir::Buffer) -> Tensor {
+    let shape: Vec<i64> = b.shape.iter().map(|e| e.as_int().expect("a constant shape")).collect();
+    let len: i64 = shape.iter().product();
+    let value =
+        |i: i64| ((i * 7 + seed as i64 * 3 + i / 5) % 17 - 8) as f64 / if b.dtype.is_float() { 8.0 } else { 1.0 };
+    Tensor::from_f64(b.dtype, &shape, &(0..len).map(value).collect::<Vec<_>>())
+}
+
+const SHAPES: [(i64, i64); 7] = [(1, 7), (3, 5), (7, 33), (13, 127), (5, 1009), (8, 2048), (33, 256)];
+
+#[test]
+fn rows() {
+    let mut tally = Tally::default();
+    let knobs =
+        [(32, 1, 1, 1), (32, 4, 4, 2), (128, 1, 8, 4), (64, 3, 2, 1), (8, 16, 4, 2), (96, 2, 1, 3), (48, 1, 1, 2)];
+    for dtype in ["float32", "float16", "int32"] {
+        for (m, k) in SHAPES {
+            for (threads, rows, lanes, unroll) in knobs {
+                let (p, f) = (Rows { threads, rows, lanes, unroll }, row_sum(m, k, dtype));
+                tally.check(&format!("{dtype} {m}x{k} {p:?}"), &f, schedule_rows(f.clone(), p), &gpu());
+            }
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn gemvs() {
+    let mut tally = Tally::default();
+    for dtype in ["float32", "bfloat16"] {
+        for (m, k) in SHAPES {
+            for (threads, groups, rows, unroll, lanes) in
+                [(32, 4, 2, 2, 8), (64, 2, 1, 1, 4), (16, 8, 3, 2, 2), (32, 1, 1, 1, 1)]
+            {
+                for shared in [false, true] {
+                    let (p, f) = (Gemv { threads, groups, rows, unroll, lanes, shared }, gemv(m, k, dtype));
+                    tally.check(&format!("{dtype} {m}x{k} {p:?}"), &f, schedule_gemv(f.clone(), p), &gpu());
+                }
+            }
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn columns() {
+    let mut tally = Tally::default();
+    for dtype in ["float32", "float16"] {
+        for (m, k) in SHAPES {
+            for (threads, rows, lanes, unroll) in
+                [(32, 8, 4, 2), (16, 16, 1, 1), (8, 64, 2, 1), (32, 3, 2, 2), (1, 32, 1, 1)]
+            {
+                let (p, f) = (Columns { threads, rows, lanes, unroll }, column_sum(k, m, dtype));
+                tally.check(&format!("{dtype} {k}x{m} {p:?}"), &f, schedule_columns(f.clone(), p), &gpu());
+            }
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn totals() {
+    let mut tally = Tally::default();
+    for n in [7, 127, 1024, 4099] {
+        for (blocks, threads) in [(4, 32), (7, 128), (32, 64)] {
+            let (f, s) = schedule_two_launches(n, blocks, threads);
+            tally.check(&format!("total {n} {blocks} {threads}"), &f, s, &gpu());
+        }
+    }
+    assert!(tally.ran > tally.refused);
+}
+
+#[test]
+fn elements() {
+    let mut tally = Tally::default();
+    for n in [1, 7, 127, 1024, 4099] {
+        for (threads, lanes, unroll) in [(32, 4, 2), (128, 8, 1), (64, 1, 4)] {
+            let f = elementwise(n, "float16");
+            let s = schedule_elementwise(f.clone(), threads, lanes, unroll);
+            tally.check(&format!("elementwise {n} {threads} {lanes} {unroll}"), &f, s, &gpu());
+        }
+        for (chunk, width) in [(4, 8), (1, 16), (3, 4)] {
+            let f = elementwise(n, "float32");
+            let s = schedule_elementwise_cpu(f.clone(), chunk, width);
+            tally.check(&format!("elementwise on the CPU {n} {chunk} {width}"), &f, s, &cpu());
+        }
+    }
+    tally.finish();
+}
+
+#[test]
+fn rows_on_the_cpu() {
+    let mut tally = Tally::default();
+    for (m, k) in SHAPES {
+        for (unroll, width) in [(1, 8), (4, 16), (2, 4)] {
+            let f = row_sum(m, k, "float32");
+            let s = schedule_rows_cpu(f.clone(), unroll, width);
+            tally.check(&format!("rows on the CPU {m}x{k} {unroll} {width}"), &f, s, &cpu());
+        }
+    }
+    tally.finish();
+}
