@@ -265,6 +265,10 @@ fn mixed_radix_digits_cancel() {
     becomes(div(rem(v("x"), c(32)), c(8)), rem(div(v("x"), c(8)), c(4)));
     becomes(rem(rem(v("x"), c(32)), c(8)), rem(v("x"), c(8)));
     becomes(rem(v("x") * c(16) + v("i") * c(2), c(32)), rem(v("x"), c(2)) * c(16) + v("i") * c(2));
+    for (row, block) in [(7, 32), (768, 1024)] {
+        let flat = v("x") * c(block) + v("i") * c(4) + v("j");
+        becomes(div(flat.clone(), c(row)) * c(row) + rem(flat.clone(), c(row)), flat);
+    }
     becomes(div(v("f"), c(1024)), c(0));
     becomes(div(v("f") - c(1024), c(1024)), c(-1));
 }

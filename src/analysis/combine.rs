@@ -94,9 +94,25 @@ impl Term<'_> {
         let partner = self.scaled(&quotient.mul(&d)?)?;
         let (mono, c) = partner.terms.iter().next().filter(|_| partner.terms.len() == 1)?;
         if self.sum.terms.get(mono) != Some(c) {
-            return None;
+            return self.join_congruent(&x, d.as_const()?);
         }
         self.replaced((mono, *c), &self.scaled(&x)?)
+    }
+
+    /// `k*(x%d) + k*d*(z//d)` is `k*z` where `x` and `z` differ by a multiple of `d`: remainders
+    /// have their coefficients reduced, quotients do not.
+    fn join_congruent(&self, x: &Poly, d: i64) -> Option<Poly> {
+        let upper = self.k.checked_mul(d)?;
+        let (mono, z) = self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
+            [Atom(e)] if *c == upper => {
+                let (z, by) = split_of(e, BinOp::FloorDiv)?;
+                let z = Poly::of(z)?;
+                let apart = z.sub(x)?;
+                (by == d && apart.terms.values().all(|k| k % d == 0)).then_some((mono, z))
+            }
+            _ => None,
+        })?;
+        self.replaced((mono, upper), &self.scaled(&z)?)
     }
 
     /// `k*x - k*d*(x//d)` is `k*(x%d)`.
