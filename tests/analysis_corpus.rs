@@ -1,7 +1,7 @@
 //! The analyses on the corpus: which files are refused, and that flops and bytes are those of its
 //! index.
 
-use daylight::analysis::{Facts, normalize, refuse, work};
+use daylight::analysis::{Facts, index_text, normalize, refuse, work};
 use daylight::ir::{PrimFunc, read};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ fn facts_of_the_corpus() {
             ];
             let flags: Vec<&str> = flags.iter().filter(|f| f.0).map(|f| f.1).collect();
             let reducer = b.reducer.as_ref().map_or(String::new(), |r| format!(" {:?}", r.combiner));
-            let dominant = b.dominant_read(&f).map_or("none".to_string(), |e| e.to_string());
+            let dominant = b.dominant_read(&f).map_or("nothing".to_string(), |e| index_text(&e));
             let name = f.display_name(&b.name);
             text.push_str(&format!("  {name} {} [{}]{reducer} reads {dominant}\n", b.kind, flags.join(" ")));
         }

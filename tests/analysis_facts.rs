@@ -1,6 +1,8 @@
 //! Normal form and facts on small functions: what is accepted, and what is said about it.
 
-use daylight::analysis::{BlockFacts, Combiner, Facts, ParamRole, normalize, refusals, refuse, roles, work};
+use daylight::analysis::{
+    BlockFacts, Combiner, Facts, ParamRole, index_text, normalize, refusals, refuse, roles, work,
+};
 use daylight::ir::{PrimFunc, read};
 
 const HEAD: &str = "from tvm.script import tirx as T\n";
@@ -20,11 +22,12 @@ fn one_block(params: &str, loops: &str, body: &[&str]) -> PrimFunc {
 
 /// The matrix product of the seed notes: 10x20x1 times 10x1x30.
 fn unit_matmul() -> PrimFunc {
-    let params = "A: T.Buffer((10, 20, 1), \"int64\"), B: T.Buffer((10, 1, 30), \"int64\"), \
-                  C: T.Buffer((10, 20, 30), \"int64\")";
+    let params = "A: T.Buffer((T.int64(10), T.int64(20), T.int64(1)), \"int64\"), \
+                  B: T.Buffer((T.int64(10), T.int64(1), T.int64(30)), \"int64\"), \
+                  C: T.Buffer((T.int64(10), T.int64(20), T.int64(30)), \"int64\")";
     one_block(
         params,
-        "i0, i1, i2, k in T.grid(10, 20, 30, 1)",
+        "i0, i1, i2, k in T.grid(T.int64(10), T.int64(20), T.int64(30), T.int64(1))",
         &[
             "v0, v1, v2, v3 = T.axis.remap(\"SSSR\", [i0, i1, i2, k])",
             "with T.init():",
@@ -43,7 +46,7 @@ fn a_unit_reduction_keeps_its_flag() {
     let f = normalize(&unit_matmul()).expect("accepted");
     let b = first(&f);
     assert_eq!((b.kind.as_str(), b.is_reduction, b.has_reduce_iter()), ("SSS", true, false));
-    assert_eq!(b.dominant_read(&f).map(|e| e.to_string()).as_deref(), Some("v0*20 + v1"));
+    assert_eq!(b.dominant_read(&f).map(|e| index_text(&e)).as_deref(), Some("v0*20 + v1"));
     assert_eq!(b.reducer.as_ref().map(|r| r.combiner), Some(Combiner::Sum));
     assert!(b.is_gemv().is_none());
 }

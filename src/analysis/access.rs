@@ -74,3 +74,16 @@ pub(super) fn writes(b: &Block) -> Vec<Access> {
     }
     found
 }
+
+/// An index expression for people, without the dtypes of its constants: `v0*20 + v1`.
+pub fn index_text(e: &Expr) -> String {
+    narrow(e).to_string().replace(" * ", "*")
+}
+
+/// The expression with every `int64` constant as `int32`, which prints bare.
+fn narrow(e: &Expr) -> Expr {
+    match e.kind() {
+        ExprKind::Int { value, dtype: DType::I64 } => Expr::i32(*value),
+        _ => e.map_children(narrow),
+    }
+}

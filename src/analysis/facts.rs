@@ -108,10 +108,13 @@ impl BlockFacts {
         })
     }
 
-    /// Injective, one element written, and everything read lies at that same index.
+    /// Injective, one element written, and everything read lies at that same index. Dimensions at
+    /// index 0 (of extent 1) do not count.
     pub fn is_elementwise(&self) -> bool {
         let [w] = self.writes.as_slice() else { return false };
-        self.is_injective() && !self.reads.is_empty() && self.reads.iter().all(|r| r.indices == w.indices)
+        let index = |a: &Access| a.indices.iter().filter(|e| !e.is_int(0)).cloned().collect::<Vec<_>>();
+        let own = index(w);
+        self.is_injective() && !self.reads.is_empty() && self.reads.iter().all(|r| index(r) == own)
     }
 
     /// Reads `buffer` at an index that some of its real iterators do not occur in.
@@ -142,24 +145,23 @@ impl BlockFacts {
     }
 
     /// The vector operands of a matrix-vector product: a sum with a real reduction iterator where
-    /// some reads use every real iterator (the matrix) and some only a part (the vectors). Reads
-    /// without any iterator do not count. `None` where it is no such product.
+    /// some reads use every real iterator (the matrix) and some use a reduction iterator but not
+    /// every spatial one (the vectors). `None` where it is no such product.
     pub fn is_gemv(&self) -> Option<Vec<Access>> {
         let sum = self.reducer.as_ref().is_some_and(|r| r.combiner == Combiner::Sum);
         if !self.is_reduction || !sum || !self.has_reduce_iter() || self.writes.len() != 1 {
             return None;
         }
-        let count = |a: &Access| {
+        let uses = |a: &Access, kind: IterKind| {
             let vars = a.vars();
-            self.real_iters().filter(|it| vars.contains(&it.var)).count()
+            self.real_iters().filter(|it| it.kind == kind && vars.contains(&it.var)).count()
         };
-        if count(&self.writes[0]) == 0 {
-            return None;
-        }
-        let all = self.real_iters().count();
-        let vectors: Vec<Access> = self.reads.iter().filter(|r| (1..all).contains(&count(r))).cloned().collect();
-        let matrices = self.reads.iter().filter(|r| count(r) == all).count();
-        (!vectors.is_empty() && matrices > 0).then_some(vectors)
+        let all = |kind: IterKind| self.real_iters().filter(|it| it.kind == kind).count();
+        let (spatial, reduce) = (all(IterKind::Spatial), all(IterKind::Reduce));
+        let full = |a: &Access| uses(a, IterKind::Spatial) == spatial && uses(a, IterKind::Reduce) == reduce;
+        let part = |a: &Access| uses(a, IterKind::Reduce) > 0 && uses(a, IterKind::Spatial) < spatial;
+        let vectors: Vec<Access> = self.reads.iter().filter(|r| part(r)).cloned().collect();
+        (!vectors.is_empty() && self.reads.iter().any(full)).then_some(vectors)
     }
 }
 

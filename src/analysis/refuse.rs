@@ -8,7 +8,7 @@ use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Sc
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// The predicates in the order they are asked. The first that holds names the refusal.
-const PREDICATES: [(&str, Check); 13] = [
+const PREDICATES: [(&str, Check); 14] = [
     ("already_scheduled", already_scheduled),
     ("extern_call", extern_call),
     ("while_loop", while_loop),
@@ -22,6 +22,7 @@ const PREDICATES: [(&str, Check); 13] = [
     ("overlapping_writes", overlapping_writes),
     ("loop_carried_dependence", loop_carried_dependence),
     ("already_scheduled", chosen_loop_kind),
+    ("already_scheduled", placed_buffer),
 ];
 
 /// Refuses a function that no rule may touch.
@@ -69,10 +70,6 @@ fn already_scheduled(f: &PrimFunc) -> Option<String> {
     if let Some((key, _)) = f.attrs.iter().find(|(k, v)| marks.contains(&k.as_str()) && set(v)) {
         return Some(format!("the function carries the attribute `{key}`"));
     }
-    if let Some(b) = f.buffers.iter().find(|b| b.scope != Scope::Global) {
-        let name = f.display_name(&b.name);
-        return Some(format!("buffer `{name}` has been placed in `{}` memory", b.scope.name()));
-    }
     find(f, |s| match s {
         Stmt::For(l) => match l.kind {
             ForKind::Thread(tag) => Some(format!("loop `{}` is bound to `{}`", f.display_name(&l.var), tag.name())),
@@ -81,6 +78,11 @@ fn already_scheduled(f: &PrimFunc) -> Option<String> {
         Stmt::Attr { key, .. } => Some(format!("a statement carries the attribute `{key}`")),
         _ => None,
     })
+}
+
+fn placed_buffer(f: &PrimFunc) -> Option<String> {
+    let b = f.buffers.iter().find(|b| b.scope != Scope::Global)?;
+    Some(format!("buffer `{}` has been placed in `{}` memory", f.display_name(&b.name), b.scope.name()))
 }
 
 fn chosen_loop_kind(f: &PrimFunc) -> Option<String> {

@@ -43,6 +43,7 @@ pub(super) struct Compiler<'f> {
     floats: HashMap<u64, Reg>,
     /// Temporaries grow from 0, registers that last from the top.
     temp: [usize; 2],
+    high: [usize; 2],
     top: [usize; 2],
 }
 
@@ -60,6 +61,7 @@ impl<'f> Compiler<'f> {
             ints: HashMap::new(),
             floats: HashMap::new(),
             temp: [0; 2],
+            high: [0; 2],
             top: [REGS; 2],
         };
         for (name, v) in &layout.scalars {
@@ -109,13 +111,25 @@ impl<'f> Compiler<'f> {
             return Err(InterpError::Unsupported("a function this large".to_string()));
         }
         self.temp[file] += 1;
+        self.high[file] = self.high[file].max(self.temp[file]);
         Ok(r as Reg)
+    }
+
+    /// From here on temporaries are others than those used so far, so that this code can run in the
+    /// middle of the code before it.
+    pub fn separate_temporaries(&mut self) {
+        self.temp = self.high;
+    }
+
+    /// The value of an extent.
+    pub fn extent(&self, e: &Expr) -> Result<i64> {
+        super::layout::constant(e, &self.layout.scalars)
     }
 
     /// A register that lasts, in the file for a dtype.
     pub fn lasting(&mut self, dtype: DType) -> Result<Val> {
         let file = dtype.is_float() as usize;
-        if self.top[file] <= self.temp[file] + 1 {
+        if self.top[file] <= self.high[file] + 1 {
             return Err(InterpError::Unsupported("a function this large".to_string()));
         }
         self.top[file] -= 1;

@@ -27,7 +27,14 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Reads extents off the shapes of the arguments and checks that everything fits.
-    pub fn of(f: &PrimFunc, args: &[Tensor], scalars: &Scalars) -> Result<Layout, InterpError> {
+    ///
+    /// `lacking` says for which buffers a tensor without data will do.
+    pub fn of(
+        f: &PrimFunc,
+        args: &[Tensor],
+        scalars: &Scalars,
+        lacking: impl Fn(&Name) -> bool,
+    ) -> Result<Layout, InterpError> {
         let mut known = scalars.clone();
         if f.buffer_params().count() != args.len() {
             let want = f.buffer_params().count();
@@ -65,15 +72,15 @@ impl Layout {
         };
         let shapes = f.buffers.iter().map(shape).collect::<Result<Vec<_>, _>>()?;
         let layout = Layout { scalars: known, shapes };
-        layout.check(f, args)?;
+        layout.check(f, args, lacking)?;
         Ok(layout)
     }
 
-    fn check(&self, f: &PrimFunc, args: &[Tensor]) -> Result<(), InterpError> {
+    fn check(&self, f: &PrimFunc, args: &[Tensor], lacking: impl Fn(&Name) -> bool) -> Result<(), InterpError> {
         for (b, arg) in f.buffer_params().zip(args) {
             let shape = &self.shapes[buffer_index(f, &b.name)];
             let len = shape.iter().product::<i64>().max(0) as usize * arg.dtype.bytes() as usize;
-            if *shape != arg.shape || arg.data.len() != len {
+            if *shape != arg.shape || (arg.data.len() != len && !(arg.data.is_empty() && lacking(&b.name))) {
                 let name = f.display_name(&b.name);
                 let text = format!("tensor `{name}` has shape {:?}, expected {shape:?}", arg.shape);
                 return Err(InterpError::Arguments(text));
@@ -93,7 +100,7 @@ pub(super) fn buffer_index(f: &PrimFunc, name: &Name) -> usize {
 }
 
 /// The value of an extent expression.
-fn constant(e: &Expr, known: &Scalars) -> Result<i64, InterpError> {
+pub(super) fn constant(e: &Expr, known: &Scalars) -> Result<i64, InterpError> {
     let unsupported = || InterpError::Unsupported("an extent that is no integer arithmetic over extents".to_string());
     match e.kind() {
         ExprKind::Int { value, .. } => Ok(*value),

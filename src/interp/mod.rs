@@ -4,20 +4,24 @@
 //! wrap to their types; `int32` and `int64` index arithmetic is taken not to overflow.
 
 mod compile;
+mod cost;
 mod layout;
 mod math;
 mod op;
 mod round;
 mod run;
+mod sample;
 mod stmt;
 mod tensor;
 mod vm;
 
+pub use cost::scalar_ops;
 pub use layout::{Scalar, Scalars};
 pub use math::{binary, erf, unary};
 pub use op::InterpError;
 pub use round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
 pub use run::run;
+pub use sample::sample;
 pub use tensor::Tensor;
 
 /// How floats are computed.

@@ -23,7 +23,7 @@ const UNWRITTEN: i64 = 0x5a5a_5a5a;
 /// function holds something that is not interpreted. Arguments are then unchanged.
 pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
     check_dtypes(f, args, mode)?;
-    let layout = Layout::of(f, args, scalars)?;
+    let layout = Layout::of(f, args, scalars, |_| false)?;
     let mut compiler = Compiler::new(f, &layout, mode)?;
     compiler.stmts(&f.body)?;
     compiler.emit(Op::Halt);
@@ -53,7 +53,7 @@ impl Values {
         match slot {
             Slot::Floats(v) => Some(Values::Floats(v)),
             Slot::Ints(v) => Some(Values::Ints(v)),
-            Slot::Bytes(..) => None,
+            Slot::Bytes(..) | Slot::Absent => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Runs bytecode.
 
+use super::compile::Val;
 use super::math;
 use super::op::{Access, Code, FloatCmp, FloatOp, IntOp, InterpError, Op, REGS, Reg};
 use super::round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
@@ -14,6 +15,8 @@ pub(super) enum Slot<'a> {
     Ints(Vec<i64>),
     /// An argument that is only read.
     Bytes(DType, &'a [u8]),
+    /// Nothing: elements are computed when they are read.
+    Absent,
 }
 
 /// Computes elements of buffers that hold nothing yet.
@@ -71,6 +74,38 @@ impl<'a> Vm<'a> {
         code.float_consts.iter().for_each(|(r, v)| self.floats[*r as usize] = *v);
     }
 
+    /// The bits of an element that was passed in: of an `f64` for floats, of an `i64` else.
+    pub fn stored(&self, buffer: u16, flat: usize) -> Result<u64, InterpError> {
+        match &self.slots[buffer as usize] {
+            Slot::Bytes(dtype, data) if dtype.is_float() => {
+                Ok(float_value(read_bits(data, *dtype, flat), *dtype).to_bits())
+            }
+            Slot::Bytes(dtype, data) => Ok(wrap_int(read_bits(data, *dtype, flat) as i64, *dtype) as u64),
+            Slot::Floats(v) => Ok(v[flat].to_bits()),
+            Slot::Ints(v) => Ok(v[flat] as u64),
+            Slot::Absent => {
+                let name = self.f.display_name(&self.f.buffers[buffer as usize].name);
+                Err(InterpError::Unsupported(format!("a read of `{name}` before anything is stored there")))
+            }
+        }
+    }
+
+    /// The bits of a register, as [`Vm::stored`] gives them.
+    pub fn bits_of(&self, v: Val) -> u64 {
+        match v {
+            Val::I(r) => self.i(r) as u64,
+            Val::F(r) => self.x(r).to_bits(),
+        }
+    }
+
+    /// Sets a register from bits.
+    pub fn set_bits(&mut self, v: Val, bits: u64) {
+        match v {
+            Val::I(r) => self.ints[r as usize] = bits as i64,
+            Val::F(r) => self.floats[r as usize] = f64::from_bits(bits),
+        }
+    }
+
     fn i(&self, r: Reg) -> i64 {
         self.ints[r as usize]
     }
@@ -110,7 +145,7 @@ impl<'a> Vm<'a> {
             Slot::Floats(v) => v[at],
             Slot::Bytes(DType::F32, data) => f32::from_le_bytes(chunk(data, at)) as f64,
             Slot::Bytes(dtype, data) => float_value(read_bits(data, *dtype, at), *dtype),
-            Slot::Ints(_) => f64::NAN,
+            Slot::Ints(_) | Slot::Absent => f64::NAN,
         })
     }
 
@@ -120,7 +155,7 @@ impl<'a> Vm<'a> {
         Ok(match &self.slots[a.buffer as usize] {
             Slot::Ints(v) => v[at],
             Slot::Bytes(dtype, data) => wrap_int(read_bits(data, *dtype, at) as i64, *dtype),
-            Slot::Floats(_) => 0,
+            Slot::Floats(_) | Slot::Absent => 0,
         })
     }
 
@@ -206,7 +241,7 @@ impl<'a> Vm<'a> {
         let (at, v) = (self.flat(a)?, self.x(s));
         match &mut self.slots[a.buffer as usize] {
             Slot::Floats(data) => data[at] = v,
-            Slot::Ints(_) | Slot::Bytes(..) => return Err(unwritable()),
+            Slot::Ints(_) | Slot::Bytes(..) | Slot::Absent => return Err(unwritable()),
         }
         Ok(())
     }
@@ -216,7 +251,7 @@ impl<'a> Vm<'a> {
         let (at, v) = (self.flat(a)?, self.i(s));
         match &mut self.slots[a.buffer as usize] {
             Slot::Ints(data) => data[at] = v,
-            Slot::Floats(_) | Slot::Bytes(..) => return Err(unwritable()),
+            Slot::Floats(_) | Slot::Bytes(..) | Slot::Absent => return Err(unwritable()),
         }
         Ok(())
     }

@@ -1,0 +1,104 @@
+//! Small twins of large functions.
+
+use super::twin::{in_bounds, with_sizes};
+use super::walk::leaves;
+use crate::ir::{Expr, For, PrimFunc, Stmt};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sizes up to this stay as they are: windows, group sizes, digits.
+const SMALL: i64 = 32;
+/// Sizes this close to another keep their distance to it: 114 beside 112 is 112 padded.
+const NEAR: i64 = 3;
+/// By how much sizes are divided, in the order of trial.
+const DIVISORS: [i64; 21] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 28, 24, 16, 14, 12, 8, 7, 6, 5, 4, 3, 2];
+
+/// A function of the same structure with smaller sizes, such that its loops run at most about
+/// `limit` steps in all: every distinct size is replaced by a smaller one in shapes, loops and
+/// index arithmetic alike. Every access that provably stays in its buffer still does. `None` where
+/// no such sizes are found. Sizes must be constants.
+pub fn shrink(f: &PrimFunc, limit: u64) -> Option<PrimFunc> {
+    let sizes = sizes(f);
+    let mut best = f.clone();
+    let mut chosen = Sizes::new();
+    for d in DIVISORS {
+        let candidate = divided(&sizes, d);
+        if let Some(twin) = accepted(f, &candidate).filter(|twin| steps(twin) < steps(&best)) {
+            (best, chosen) = (twin, candidate);
+        }
+    }
+    let mut map = chosen;
+    // Sizes that share no divisor with the others shrink on their own, largest first.
+    for v in sizes.iter().rev() {
+        if steps(&best) <= limit {
+            break;
+        }
+        let current = map.get(v).copied().unwrap_or(*v);
+        let choices = DIVISORS.iter().filter(|d| current % **d == 0).map(|d| current / d).chain([current % 13 + 4]);
+        for small in choices.filter(|s| *s >= 2 && *s < current) {
+            let mut candidate = map.clone();
+            candidate.insert(*v, small);
+            if let Some(twin) = accepted(f, &candidate) {
+                (best, map) = (twin, candidate);
+                break;
+            }
+        }
+    }
+    (steps(&best) <= limit).then_some(best)
+}
+
+/// What each size becomes.
+pub(super) type Sizes = BTreeMap<i64, i64>;
+
+/// The distinct sizes above [`SMALL`] in shapes and loops.
+fn sizes(f: &PrimFunc) -> BTreeSet<i64> {
+    let mut found = BTreeSet::new();
+    let mut note = |e: &Expr| found.extend(e.as_int().filter(|v| *v > SMALL));
+    f.buffers.iter().flat_map(|b| &b.shape).for_each(&mut note);
+    f.visit(&mut |s| {
+        if let Stmt::For(For { extent, .. }) = s {
+            note(extent);
+        }
+    });
+    found
+}
+
+/// Every size divided by `d`; those beside a divided one keep their distance.
+fn divided(sizes: &BTreeSet<i64>, d: i64) -> Sizes {
+    let mut result = Sizes::new();
+    for v in sizes {
+        if v % d == 0 && v / d >= 2 {
+            result.insert(*v, v / d);
+        }
+    }
+    let exact = result.clone();
+    for v in sizes.iter().filter(|v| !exact.contains_key(v)) {
+        if let Some(small) = beside(*v, &exact) {
+            result.insert(*v, small);
+        }
+    }
+    result
+}
+
+/// What a constant beside a replaced size becomes.
+pub(super) fn beside(v: i64, map: &Sizes) -> Option<i64> {
+    let mut near = map.range(v - NEAR..=v + NEAR).collect::<Vec<_>>();
+    near.sort_by_key(|(w, _)| (*w - v).abs());
+    let (w, small) = near.first()?;
+    Some(**small + v - **w).filter(|s| *s >= 1)
+}
+
+fn accepted(f: &PrimFunc, map: &Sizes) -> Option<PrimFunc> {
+    if map.is_empty() {
+        return None;
+    }
+    let twin = with_sizes(f, map);
+    (in_bounds(f, &twin) && steps(&twin) < steps(f)).then_some(twin)
+}
+
+/// Iterations of all leaf blocks.
+fn steps(f: &PrimFunc) -> u64 {
+    let product = |loops: &[&For]| {
+        loops.iter().fold(1u64, |n, l| n.saturating_mul(l.extent.as_int().map_or(u64::MAX, |e| e.max(0) as u64)))
+    };
+    leaves(f).iter().fold(0, |sum, leaf| sum.saturating_add(product(&leaf.loops)))
+}
