@@ -1,27 +1,27 @@
 //! Every file of the corpus is read, printed as TVM printed it, and read again.
 
 use daylight::ir;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The TVMScript files below a folder, sorted.
-fn scripts(folder: &Path) -> Vec<PathBuf> {
-    let mut out = vec![];
-    for entry in std::fs::read_dir(folder).expect("list the folder") {
-        let path = entry.expect("list the folder").path();
-        if path.is_dir() {
-            out.extend(scripts(&path));
-        } else if path.extension().is_some_and(|e| e == "py") {
-            out.push(path);
-        }
-    }
-    out.sort();
-    out
+mod common;
+
+/// Name and text of every function that is kept in the repository.
+fn corpus() -> Vec<(String, String)> {
+    ["tests/workloads", "benches/workloads", "examples"].into_iter().flat_map(folder).collect()
 }
 
-fn corpus() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads");
+fn folder(name: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let name = |p: &Path| p.strip_prefix(&root).expect("below the root").display().to_string();
-    scripts(&root).iter().map(|p| (name(p), std::fs::read_to_string(p).expect("read a workload"))).collect()
+    common::scripts(&root).iter().map(|p| (name(p), std::fs::read_to_string(p).expect("read a workload"))).collect()
+}
+
+#[test]
+fn the_corpus_is_complete() {
+    let index = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads/index.csv"));
+    let rows = index.expect("read the index").lines().count() - 1;
+    assert_eq!((folder("tests/workloads").len(), rows), (91, 91));
+    assert_eq!(folder("benches/workloads").len(), 17);
 }
 
 #[test]
@@ -34,8 +34,9 @@ fn printing_gives_the_very_text_that_tvm_printed() {
             Ok(fs) => {
                 assert_eq!(fs.len(), 1, "{name}");
                 let got = fs[0].to_string();
-                if let Some((want, got)) = text.trim_end().lines().zip(got.lines()).find(|(a, b)| a != b) {
-                    failures.push(format!("{name}\n  want {want}\n  got  {got}"));
+                if text.trim_end() != got.trim_end() {
+                    let differ = text.lines().zip(got.lines()).find(|(a, b)| a != b);
+                    failures.push(format!("{name}: {differ:?}"));
                 }
             }
         }

@@ -77,6 +77,11 @@ impl Buffer {
     pub fn len(&self) -> Option<i64> {
         self.shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
     }
+
+    /// True when an extent is the constant 0, so that there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.iter().any(|e| e.is_int(0))
+    }
 }
 
 /// Memory scope of a buffer.

@@ -3,7 +3,7 @@
 
 pub mod schedule;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compares `text` with the golden file `tests/<path>`. Fails on any difference; with
 /// `UPDATE_EXPECT=1` in the environment it rewrites the file instead.
@@ -30,4 +30,19 @@ pub fn golden(path: &str, text: &str) {
             text.lines().nth(line).unwrap_or("<end>")
         );
     }
+}
+
+/// The TVMScript files below a folder, sorted.
+pub fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let mut out = vec![];
+    for entry in std::fs::read_dir(folder).expect("list the folder") {
+        let path = entry.expect("list the folder").path();
+        if path.is_dir() {
+            out.extend(scripts(&path));
+        } else if path.extension().is_some_and(|e| e == "py") {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
 }

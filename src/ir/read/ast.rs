@@ -120,6 +120,9 @@ pub(super) struct PyParam {
     pub annotation: Option<Node>,
 }
 
+/// Name, arguments and keywords of a call.
+pub(super) type TirCall<'n> = (String, &'n [Node], &'n [(String, Node)]);
+
 impl Node {
     /// `a.b.c` as text, for names and dotted names.
     pub fn dotted(&self) -> Option<String> {
@@ -136,7 +139,7 @@ impl Node {
     }
 
     /// A call of `T.<name>`: the name, arguments and keywords.
-    pub fn tir_call(&self) -> Option<(String, &[Node], &[(String, Node)])> {
+    pub fn tir_call(&self) -> Option<TirCall<'_>> {
         match &self.kind {
             NodeKind::Call { func, args, keywords } => Some((func.tir_name()?, args, keywords)),
             _ => None,

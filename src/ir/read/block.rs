@@ -6,7 +6,7 @@ use super::call::arity;
 use super::error::{Problem, Span, problem};
 use super::region::difference;
 use super::scope::{Binding, Scope};
-use super::stmt::{check_extent, name_of};
+use super::stmt::{check_extent, filled, name_of};
 use super::value::{Value, match_types};
 use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name, Region, Regions, Stmt};
 
@@ -79,7 +79,7 @@ impl Scope<'_> {
         if known.clone().try_fold(1i64, |n, v| n.checked_mul(v)).is_none() {
             return problem(at, "the number of iterations of this block overflows int64");
         }
-        Ok(Stmt::Block(parts.build(name, body)))
+        Ok(Stmt::Block(parts.build(name, filled(body))))
     }
 
     /// Takes what describes the block out of its statements and reads the rest.

@@ -5,6 +5,7 @@ use super::block::BlockParts;
 use super::buffer::{dtype_named, str_of};
 use super::error::{Problem, Span, problem};
 use super::scope::{Binding, Scope};
+use super::stmt::filled;
 use super::{guard, syntax};
 use crate::ir::{AttrValue, Block, DType, Name, Param, PrimFunc, Stmt, canonicalize};
 
@@ -133,7 +134,15 @@ impl Function<'_> {
             let at = def.body.first().map_or_else(Span::default, |s| s.at);
             return problem(at, format!("{what} belongs inside a block, not at the top of function `{}`", def.name));
         }
-        Ok(self.finish(def, private, parts, body))
+        let first_use = std::mem::take(&mut self.scope.first_use);
+        let f = self.finish(def, private, parts, body);
+        for (extent, at) in f.extents.iter().zip(first_use) {
+            if !has_value(&f, &extent.name) {
+                let user = f.display_name(&extent.name);
+                return problem(at, format!("`{user}` has no value: the shape of no parameter speaks of it"));
+            }
+        }
+        Ok(f)
     }
 
     /// Names declared anywhere at the top of the body are known in the header already.
@@ -246,7 +255,7 @@ impl Function<'_> {
     }
 
     fn finish(self, def: &Def, private: bool, parts: BlockParts, body: Vec<Stmt>) -> PrimFunc {
-        let mut root = parts.build(Name::new("root"), body);
+        let mut root = parts.build(Name::new("root"), filled(body));
         if let [Stmt::Block(b)] = root.body.as_slice()
             && root.allocs.is_empty()
             && self.scope.display.get(&b.name).is_some_and(|n| n == "root")
@@ -268,6 +277,27 @@ impl Function<'_> {
         take_symbol(&mut f);
         f
     }
+}
+
+/// True when a parameter or an alias of a region tells what an extent is.
+fn has_value(f: &PrimFunc, extent: &Name) -> bool {
+    let mut sources: Vec<&Name> = vec![];
+    for p in &f.params {
+        if let Param::Buffer(name) = p {
+            sources.push(name);
+        }
+    }
+    let mut aliases = vec![];
+    f.visit(&mut |s| {
+        if let Stmt::Block(b) = s {
+            aliases.extend(b.matches.iter().map(|m| m.0.clone()));
+        }
+    });
+    sources.extend(&aliases);
+    sources
+        .into_iter()
+        .map(|n| f.buffer(n))
+        .any(|b| b.shape.iter().chain(&b.strides).chain(&b.elem_offset).any(|e| e.uses_var(extent)))
 }
 
 /// A root block written out that says nothing more than the comment TVM prints in its place.

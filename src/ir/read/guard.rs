@@ -1,5 +1,6 @@
 //! A scan before parsing: sizes and nesting that no real function has are refused, because
-//! recursive code over such trees would overflow the stack.
+//! recursive code over such trees would overflow the stack. Brackets that do not match are found
+//! here too, since the parser would point at what follows them.
 
 use super::error::{Problem, Span, problem};
 
@@ -15,13 +16,14 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
         let message = format!("the input has {} bytes; the limit is {MAX_BYTES}", text.len());
         return problem(Span::default(), message);
     }
-    Scan { text: text.as_bytes(), at: 0, brackets: 0, unary: 0, indents: vec![0] }.run()
+    Scan { text: text.as_bytes(), at: 0, brackets: vec![], unary: 0, indents: vec![0] }.run()
 }
 
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
-    brackets: usize,
+    /// Places of the brackets that are open.
+    brackets: Vec<usize>,
     unary: usize,
     indents: Vec<usize>,
 }
@@ -34,7 +36,7 @@ impl Scan<'_> {
                 b'#' => self.skip_comment(),
                 b'"' | b'\'' => self.skip_string(c),
                 b'(' | b'[' | b'{' => self.open()?,
-                b')' | b']' | b'}' => self.close(),
+                b')' | b']' | b'}' => self.close(c)?,
                 b'-' | b'+' | b'~' => self.operator()?,
                 b'\n' => {
                     self.at += 1;
@@ -48,7 +50,15 @@ impl Scan<'_> {
                 }
             }
         }
-        Ok(())
+        match self.brackets.last() {
+            Some(open) => self.unmatched(*open, "is never closed"),
+            None => Ok(()),
+        }
+    }
+
+    fn unmatched(&self, at: usize, why: &str) -> Result<(), Problem> {
+        let bracket = char::from(self.text[at]);
+        problem(Span { start: at, end: at + 1 }, format!("syntax error: this `{bracket}` {why}"))
     }
 
     fn too_deep(&self, what: &str) -> Result<(), Problem> {
@@ -59,8 +69,8 @@ impl Scan<'_> {
     }
 
     fn open(&mut self) -> Result<(), Problem> {
-        self.brackets += 1;
-        if self.brackets > MAX_NESTING {
+        self.brackets.push(self.at);
+        if self.brackets.len() > MAX_NESTING {
             return self.too_deep("the expression");
         }
         self.unary = 0;
@@ -68,10 +78,23 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn close(&mut self) {
-        self.brackets = self.brackets.saturating_sub(1);
+    fn close(&mut self, bracket: u8) -> Result<(), Problem> {
+        let opens = match bracket {
+            b')' => b'(',
+            b']' => b'[',
+            _ => b'{',
+        };
+        match self.brackets.pop() {
+            Some(open) if self.text[open] == opens => {}
+            Some(open) => {
+                let open = char::from(self.text[open]);
+                return self.unmatched(self.at, &format!("cannot close `{open}`"));
+            }
+            None => return self.unmatched(self.at, "closes nothing"),
+        }
         self.unary = 0;
         self.at += 1;
+        Ok(())
     }
 
     fn operator(&mut self) -> Result<(), Problem> {
@@ -135,7 +158,7 @@ impl Scan<'_> {
             self.at += 1;
         }
         let blank = matches!(self.text.get(self.at), None | Some(b'\n' | b'\r' | b'#'));
-        if blank || self.brackets > 0 {
+        if blank || !self.brackets.is_empty() {
             return Ok(());
         }
         self.unary = 0;
@@ -167,8 +190,19 @@ mod tests {
     }
 
     #[test]
+    fn brackets_that_do_not_match_are_named() {
+        for (text, at, message) in
+            [("f(a[1)", 5, "cannot close `[`"), ("x)", 1, "closes nothing"), ("f(\"(\"", 1, "is never closed")]
+        {
+            let p = check(text).expect_err(text);
+            assert_eq!(p.at.start, at);
+            assert!(p.message.contains(message), "{}", p.message);
+        }
+    }
+
+    #[test]
     fn ordinary_depth_and_brackets_in_strings_pass() {
-        assert!(check(&"(".repeat(200)).is_ok());
+        assert!(check(&format!("{}{}", "(".repeat(200), ")".repeat(200))).is_ok());
         assert!(check(&format!("x = \"{}\"\n# {}", "(".repeat(500), "[".repeat(500))).is_ok());
         assert!(check(&"x = (1)\n".repeat(1000)).is_ok());
     }

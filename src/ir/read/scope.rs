@@ -25,6 +25,8 @@ pub(super) struct Scope<'a> {
     frames: Vec<HashMap<String, Binding>>,
     pub buffers: Vec<Buffer>,
     pub extents: Vec<Extent>,
+    /// Where each extent was used first.
+    pub first_use: Vec<Span>,
     pub display: BTreeMap<Name, String>,
     /// First value and extent of every loop so far.
     pub loops: HashMap<Name, (Expr, Expr)>,
@@ -41,6 +43,7 @@ impl<'a> Scope<'a> {
             frames: vec![HashMap::new()],
             buffers: vec![],
             extents: vec![],
+            first_use: vec![],
             display: BTreeMap::new(),
             loops: HashMap::new(),
             depth: 0,
@@ -108,6 +111,7 @@ impl<'a> Scope<'a> {
         let name = self.fresh(user);
         let e = Expr::var(name.clone(), dtype);
         self.extents.push(Extent { name, dtype });
+        self.first_use.push(at);
         let frame = self.frames.iter_mut().rev().find(|f| f.contains_key(user));
         let binding = Binding::Var(e.clone());
         match frame {

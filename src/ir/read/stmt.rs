@@ -25,7 +25,7 @@ impl Scope<'_> {
         self.push();
         let out = self.list(stmts);
         self.pop();
-        out
+        out.map(filled)
     }
 
     /// Statements in the current scope.
@@ -34,7 +34,7 @@ impl Scope<'_> {
         for (k, s) in stmts.iter().enumerate() {
             if let Some((node, key, value)) = self.bare_attr(s)? {
                 self.enter(s.at)?;
-                let body = self.list(&stmts[k + 1..])?;
+                let body = filled(self.list(&stmts[k + 1..])?);
                 self.depth -= 1;
                 out.push(Stmt::Attr { node, key: key.into(), value, body });
                 return Ok(out);
@@ -62,7 +62,8 @@ impl Scope<'_> {
             }
             PyStmtKind::If { cond, then, otherwise } => {
                 let cond = self.condition(cond)?;
-                out.push(Stmt::If { cond, then: self.body(then)?, otherwise: self.body(otherwise)? });
+                let otherwise = if otherwise.is_empty() { vec![] } else { self.body(otherwise)? };
+                out.push(Stmt::If { cond, then: self.body(then)?, otherwise });
             }
             PyStmtKind::With { item, name, body } => self.with(item, name.as_ref(), body, out)?,
             PyStmtKind::Assign { target, value } => self.assign(target, value, s.at, out)?,
@@ -99,7 +100,7 @@ impl Scope<'_> {
         }
         let body = self.list(body);
         self.pop();
-        let mut body = body?;
+        let mut body = filled(body?);
         for (var, h) in names.into_iter().zip(heads).rev() {
             let LoopHead { kind, min, extent, annotations } = h;
             body = vec![Stmt::For(For { var, dtype: extent.dtype(), min, extent, kind, annotations, body })];
@@ -366,6 +367,14 @@ impl Scope<'_> {
             _ => Ok(Some(Stmt::Evaluate(self.expr(node)?))),
         }
     }
+}
+
+/// A body of at least one statement: `T.evaluate(0)` stands where the text has none.
+pub(super) fn filled(mut body: Vec<Stmt>) -> Vec<Stmt> {
+    if body.is_empty() {
+        body.push(Stmt::Evaluate(Expr::i32(0)));
+    }
+    body
 }
 
 /// The dtype of `T.int64()` or `T.var("int64")`.

@@ -122,7 +122,10 @@ impl Convert<'_> {
             }
         }
         let inner = self.field(n, "definition")?;
+        let tensor = |d: &Node| self.text.get(d.at.start..d.at.end).is_some_and(|t| t.contains("prim_func"));
         match inner.kind() {
+            // Functions of other languages in a module (`@R.function`) are none of our business.
+            "function_definition" if !decorators.iter().any(tensor) => Ok(PyStmtKind::Nothing),
             "class_definition" => Ok(PyStmtKind::Class { body: self.body(inner)? }),
             _ => Ok(PyStmtKind::Def(self.def(inner, decorators)?)),
         }
