@@ -71,7 +71,7 @@ fn long_chains_are_refused_or_read() {
             format!("A[v] = 0{}", " < v".repeat(n)),
             format!("A{}", ".a".repeat(n)),
             format!("A{} = 1", "[v]".repeat(n)),
-            format!("T.attr(0, \"a\", 1)\n            ").repeat(n / 10),
+            "T.attr(0, \"a\", 1)\n            ".repeat(n / 10),
             format!(
                 "if True:\n                pass\n{}",
                 "            elif True:\n                pass\n".repeat(n / 10)

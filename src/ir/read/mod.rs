@@ -13,6 +13,7 @@ mod error;
 mod expr;
 mod func;
 mod guard;
+mod limit;
 mod number;
 mod region;
 mod scope;
