@@ -1,1 +1,195 @@
-//! Tables from logs.
+//! Reports of a log: what was gained, and what became of the candidates.
+//!
+//! One row for each workload on each target, machine and way of measuring. The text depends on the
+//! records alone, so the same log gives the same bytes.
+
+use crate::log::{self, Outcome, Record};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One workload on one target, machine and way of measuring.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row<'a> {
+    /// A record of the group, for what all of them share.
+    pub any: &'a Record,
+    /// The winner.
+    pub best: Option<&'a Record>,
+    /// Median of the winner in microseconds.
+    pub best_us: Option<f64>,
+    /// Median of the untuned choice in microseconds.
+    pub default_us: Option<f64>,
+    /// Candidates by outcome.
+    pub outcomes: BTreeMap<Outcome, usize>,
+}
+
+/// The rows of a log, by name, then target.
+pub fn rows(records: &[Record]) -> Vec<Row<'_>> {
+    let mut groups: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
+    for r in records {
+        groups.entry((&r.workload.key, &r.bind, &r.target, &r.env, &r.policy)).or_default().push(r);
+    }
+    let mut rows: Vec<Row> = groups.into_values().map(|g| row(&g)).collect();
+    rows.sort_by(|a, b| {
+        let by = |r: &Row<'_>| (r.any.workload.name.clone(), r.any.target.clone(), r.any.bind.clone());
+        by(a).cmp(&by(b))
+    });
+    rows
+}
+
+fn row<'a>(group: &[&'a Record]) -> Row<'a> {
+    let best = log::choose(group);
+    let round = best.as_ref().map(|b| b.record.round);
+    let default = log::best_timings(group).into_iter().find(|t| t.record.default && Some(t.record.round) == round);
+    let mut outcomes = BTreeMap::new();
+    let distinct: BTreeSet<_> = group.iter().map(|r| (r.outcome, r.candidate())).collect();
+    for (outcome, _) in distinct {
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    // The name may differ between records of one key; the smallest does not depend on their order.
+    let any = group.iter().min_by_key(|r| &r.workload.name).expect("a group has a record");
+    Row {
+        any,
+        best: best.as_ref().map(|b| b.record),
+        best_us: best.as_ref().map(|b| b.median_ns / 1e3),
+        default_us: default.map(|d| d.median_ns / 1e3),
+        outcomes,
+    }
+}
+
+/// The columns before those of the outcomes.
+const COLUMNS: [&str; 17] = [
+    "workload",
+    "key",
+    "bind",
+    "target",
+    "gpu",
+    "policy",
+    "default_us",
+    "best_us",
+    "speedup",
+    "floor_us",
+    "floor_share",
+    "rule",
+    "knobs",
+    "regs",
+    "spill",
+    "smem",
+    "max_error",
+];
+
+/// The report as CSV, with a header line.
+///
+/// # Errors
+/// A sentence, when the writer fails.
+pub fn csv(records: &[Record]) -> Result<String, String> {
+    let cannot = |e: csv::Error| format!("cannot write the report: {e}");
+    let mut out = csv::Writer::from_writer(vec![]);
+    out.write_record(COLUMNS.into_iter().chain(Outcome::ALL.map(Outcome::name))).map_err(cannot)?;
+    for row in rows(records) {
+        out.write_record(fields(&row)).map_err(cannot)?;
+    }
+    let bytes = out.into_inner().map_err(|e| format!("cannot write the report: {e}"))?;
+    String::from_utf8(bytes).map_err(|e| format!("cannot write the report: {e}"))
+}
+
+fn fields(row: &Row<'_>) -> Vec<String> {
+    let r = row.any;
+    let floor = row.best.and_then(|b| b.floor_us);
+    let ratio = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
+    let best = |f: &dyn Fn(&Record) -> Option<String>| row.best.and_then(f).unwrap_or_default();
+    let mut out = vec![
+        r.workload.name.clone(),
+        r.workload.key.clone(),
+        pairs(&r.bind),
+        r.target.clone(),
+        r.env.gpu.clone(),
+        r.policy.id.clone(),
+        number(row.default_us),
+        number(row.best_us),
+        number(ratio(row.default_us, row.best_us)),
+        number(floor),
+        number(ratio(floor, row.best_us)),
+        best(&|b| Some(b.rule.clone())),
+        best(&|b| Some(pairs(&b.knobs))),
+        best(&|b| Some(b.res?.regs.to_string())),
+        best(&|b| Some(b.res?.spill.to_string())),
+        best(&|b| Some(b.res?.smem.to_string())),
+        row.best.and_then(|b| b.err?.max).map(|e| format!("{e:.2e}")).unwrap_or_default(),
+    ];
+    out.extend(Outcome::ALL.map(|o| row.outcomes.get(&o).copied().unwrap_or(0).to_string()));
+    out
+}
+
+fn number(x: Option<f64>) -> String {
+    x.map(|x| format!("{x:.3}")).unwrap_or_default()
+}
+
+/// `threads=256 unroll=4`.
+fn pairs(map: &BTreeMap<String, i64>) -> String {
+    map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Env, ErrorNorms, Policy, Resources, SCHEMA, Workload};
+
+    fn record(x: i64, us: f64, outcome: Outcome) -> Record {
+        Record {
+            schema: SCHEMA,
+            crc32c: String::new(),
+            workload: Workload { key: "k".repeat(32), name: "mean, rows".into() },
+            bind: BTreeMap::new(),
+            target: "cuda:sm_90a".into(),
+            env: Env { gpu: "NVIDIA H200".into(), ..Env::default() },
+            policy: Policy { id: "p".into(), flags: vec![] },
+            rule: "reduction.inner".into(),
+            rule_version: 1,
+            knobs: [("threads".to_string(), x), ("rows".to_string(), 1)].into(),
+            variants: vec![],
+            trace: vec![],
+            source_hash: None,
+            cubin_hash: None,
+            res: Some(Resources { regs: 32, spill: 0, smem: 128 }),
+            samples_ns: if outcome == Outcome::Ok { vec![us * 1e3] } else { vec![] },
+            err: Some(ErrorNorms { l2: Some(1e-7), max: Some(2.5e-6) }),
+            outcome,
+            reason: None,
+            seed: 0,
+            unix_s: 1,
+            round: 0,
+            default: x == 1,
+            floor_us: Some(15.0),
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_was_gained() {
+        let records =
+            [record(1, 40.0, Outcome::Ok), record(2, 20.0, Outcome::Ok), record(3, 0.0, Outcome::WrongResult)];
+        let text = csv(&records).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("workload,key,bind,target,") && lines[0].ends_with(",crashed,predicted"));
+        let want = "NVIDIA H200,p,40.000,20.000,2.000,15.000,0.750,reduction.inner,rows=1 threads=2,32,0,128,2.50e-6,2,0,0,0,1,0,0,0";
+        assert!(lines[1].starts_with("\"mean, rows\",") && lines[1].ends_with(want), "{}", lines[1]);
+    }
+
+    #[test]
+    fn the_order_of_records_does_not_matter() {
+        let mut records = vec![record(1, 40.0, Outcome::Ok), record(2, 20.0, Outcome::Ok)];
+        records.push(Record {
+            workload: Workload { key: "j".into(), name: "gemv".into() },
+            ..record(5, 9.0, Outcome::Ok)
+        });
+        let forward = csv(&records).unwrap();
+        records.reverse();
+        assert_eq!(csv(&records).unwrap(), forward);
+        assert!(forward.find("gemv") < forward.find("mean"));
+    }
+
+    #[test]
+    fn a_workload_without_survivors_has_a_row() {
+        let text = csv(&[record(1, 0.0, Outcome::CompileFailed)]).unwrap();
+        assert!(text.lines().nth(1).unwrap().ends_with(",p,,,,,,,,,,,,0,0,1,0,0,0,0,0"), "{text}");
+    }
+}
