@@ -36,6 +36,9 @@ struct Module {
 }
 
 impl CpuDevice {
+    /// Policy of timing runs over rotated buffers.
+    pub const POLICY: &'static str = "cpu-rotate-v1";
+
     /// The CPU with its facts, which the caller read from the machine. Uses all threads of rayon's
     /// global pool.
     pub fn new(facts: DeviceFacts) -> CpuDevice {
@@ -214,7 +217,7 @@ impl Device for CpuDevice {
     }
 
     fn policy(&self, _: Protocol) -> &'static str {
-        "cpu-rotate-v1"
+        CpuDevice::POLICY
     }
 }
 

@@ -54,6 +54,15 @@ impl Setup {
         Setup { device: DeviceChoice::Cpu { facts }, protocol: Protocol::Rotate, sampling: Sampling::cpu() }
     }
 
+    /// Name of the policy that this measures by, as [`crate::backend::Timing`] carries it.
+    pub fn policy(&self) -> &'static str {
+        match (&self.device, self.protocol) {
+            (DeviceChoice::Cuda { .. }, Protocol::Rotate) => CudaDevice::ROTATE,
+            (DeviceChoice::Cuda { .. }, Protocol::ColdRead) => CudaDevice::COLD_READ,
+            (DeviceChoice::Cpu { .. }, _) => CpuDevice::POLICY,
+        }
+    }
+
     /// Opens the device in this process.
     ///
     /// # Errors

@@ -233,6 +233,28 @@ impl Target {
         }
     }
 
+    /// The same target with the figures of one device: its multiprocessors, its cache, its DRAM. The
+    /// bandwidths that are reached scale with that of the pins. Zeros stand for what is not known.
+    pub fn measured_as(mut self, sms: u32, l2_bytes: u64, dram_gbps: f64) -> Target {
+        self.sms = if sms > 0 { sms } else { self.sms };
+        self.l2_bytes = if l2_bytes > 0 { l2_bytes } else { self.l2_bytes };
+        if dram_gbps > 0.0 && self.dram_gbps > 0.0 {
+            let scale = dram_gbps / self.dram_gbps;
+            // Drivers round clocks: within 3 % it is the product of the table.
+            if (scale - 1.0).abs() > 0.03 {
+                self.copy_gbps *= scale;
+                self.read_gbps *= scale;
+                self.dram_gbps = dram_gbps;
+            }
+        }
+        self
+    }
+
+    /// The highest rate among these input dtypes in TFLOP/s; `None` where none is known.
+    pub fn peak_of(&self, dtypes: impl IntoIterator<Item = DType>) -> Option<f64> {
+        dtypes.into_iter().filter_map(|d| rate_of(&self.peak_tflops, d)).max_by(f64::total_cmp)
+    }
+
     /// `cuda` or `cpu`, the middle step of "exact target, then kind, then anything".
     pub fn family(&self) -> &'static str {
         match self.kind {

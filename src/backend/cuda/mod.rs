@@ -95,6 +95,11 @@ impl CudaDevice {
         Ok(CudaDevice { stream, facts, modules: vec![], cooler: None })
     }
 
+    /// Policy of timing launches in a graph over rotated buffers.
+    pub const ROTATE: &'static str = "graph-rotate-v1";
+    /// Policy of timing single launches between events, the cache cooled by reading.
+    pub const COLD_READ: &'static str = "events-cold-read-v1";
+
     fn health(&self) -> &Health {
         &self.stream.health
     }
@@ -231,8 +236,8 @@ impl Device for CudaDevice {
 
     fn policy(&self, protocol: Protocol) -> &'static str {
         match protocol {
-            Protocol::Rotate => "graph-rotate-v1",
-            Protocol::ColdRead => "events-cold-read-v1",
+            Protocol::Rotate => CudaDevice::ROTATE,
+            Protocol::ColdRead => CudaDevice::COLD_READ,
         }
     }
 }
