@@ -28,6 +28,8 @@ pub mod measure;
 
 pub mod log;
 
+pub mod assemble;
+
 pub mod tune;
 
 pub mod apply;
