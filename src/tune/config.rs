@@ -21,6 +21,8 @@ pub struct TuneConfig {
     pub shard: (u64, u64),
     /// Best candidates that are measured again turn by turn; 0 for none.
     pub finalists: usize,
+    /// Measure only while nothing compiles, for devices that share the compilers' cores.
+    pub quiet: bool,
 }
 
 impl Default for TuneConfig {
@@ -33,6 +35,7 @@ impl Default for TuneConfig {
             jobs: 1,
             shard: (1, 1),
             finalists: 5,
+            quiet: false,
         }
     }
 }

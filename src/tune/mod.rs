@@ -9,8 +9,11 @@ mod config;
 mod finalists;
 mod ledger;
 mod pipeline;
+pub mod problem;
+pub mod reference;
 pub mod search;
 mod session;
+pub mod simulate;
 mod space;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};

@@ -113,13 +113,19 @@ fn explore(
             if in_flight == 0 {
                 break Ok(());
             }
-            let finished = done.recv().expect("a worker answers every point");
-            in_flight -= 1;
-            if let Err(e) = settle(session, ledger, finished, ready) {
+            let batch = if session.config.quiet { in_flight } else { 1 };
+            let next = || done.recv().expect("a worker answers every point");
+            let finished: Vec<Finished> = (0..batch).map(|_| next()).collect();
+            in_flight -= batch;
+            let settled = finished.into_iter().try_for_each(|f| {
+                settle(session, ledger, f, ready)?;
+                report(task, session, ledger, feed.total, "measuring");
+                Ok(())
+            });
+            if let Err(e) = settled {
                 shop.halt.store(true, Ordering::Relaxed);
                 break Err(e);
             }
-            report(task, session, ledger, feed.total, "measuring");
         };
         drop(to_workers);
         ended

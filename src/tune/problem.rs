@@ -1,0 +1,56 @@
+//! One function at one size as the runner needs it: inputs, expected outputs, bounds.
+
+use super::reference::{Given, expected, index_ranges};
+use crate::analysis::work;
+use crate::assemble::Subject;
+use crate::backend::Problem;
+use crate::ir::{DType, Param, PrimFunc};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Seed, extents among the parameters and ranges of index tensors of a bound function.
+pub fn given(func: &PrimFunc, bind: &BTreeMap<String, i64>, seed: u64) -> Given {
+    let scalars = func.params.iter().filter_map(|p| match p {
+        Param::Buffer(_) => None,
+        Param::Scalar { name, .. } => {
+            let value = bind.get(func.display_name(name)).or_else(|| bind.get(name.as_str()))?;
+            Some((name.clone(), *value as f64))
+        }
+    });
+    Given { seed, scalars: scalars.collect(), ranges: index_ranges(func) }
+}
+
+/// The problem, with the expected outputs written to a file in `folder`, and the time in
+/// microseconds that a good kernel needs.
+///
+/// # Errors
+/// A sentence, when the function cannot be evaluated or the file cannot be written.
+pub fn problem(subject: &Subject, given: &Given, folder: &Path) -> Result<(Problem, Option<f64>), String> {
+    let func = &subject.prepared.func;
+    let reference = expected(func, &subject.prepared.facts, given)?;
+    let path = folder.join("expected");
+    reference.write(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    let work = work(func);
+    let names = given.scalars.iter().map(|(n, v)| (func.display_name(n).to_string(), *v));
+    let extents = names.clone().map(|(n, v)| (n, v as i64)).collect();
+    let dtypes: Vec<DType> = func.buffers.iter().map(|b| b.dtype).collect();
+    let peak_flops = subject.target.peak_of(dtypes.iter().copied()).map(|t| t * 1e12);
+    let problem = Problem {
+        extents,
+        scalars: names.collect(),
+        seed: given.seed,
+        ranges: given.ranges.clone(),
+        expected: Some(path),
+        bytes: work.bytes,
+        flops: work.flops,
+        peak_flops,
+    };
+    let floor = work.bytes.zip(work.flops).and_then(|(b, f)| subject.target.floor_us(b, f, main_dtype(func)));
+    Ok((problem, floor))
+}
+
+/// Element type of the largest floating input, whose arithmetic rate counts.
+fn main_dtype(func: &PrimFunc) -> DType {
+    let floats = func.buffer_params().filter(|b| b.dtype.is_float());
+    floats.max_by_key(|b| b.len().unwrap_or(0)).map_or(DType::F32, |b| b.dtype)
+}

@@ -1,0 +1,191 @@
+//! What the outputs must be: the interpreter in `float64`.
+
+use crate::analysis::{Facts, ParamRole, roles};
+use crate::interp::{self, Mode, Scalar, Scalars, Tensor};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Stmt};
+use crate::measure::expected::ExpectedOutput;
+use crate::measure::{Expected, Tolerance, inputs};
+use std::collections::BTreeMap;
+
+/// Values of a function's inputs that are not drawn at random over their whole type.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Given {
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Scalar parameters and extents, by canonical name; the others are drawn.
+    pub scalars: BTreeMap<Name, f64>,
+    /// Lowest and highest value of integer tensors, by position.
+    pub ranges: BTreeMap<usize, (i64, i64)>,
+}
+
+/// Arguments of a run.
+pub struct Inputs {
+    /// One tensor per buffer parameter: seeded inputs, zeroed outputs.
+    pub tensors: Vec<Tensor>,
+    /// Values of the scalar parameters.
+    pub scalars: Scalars,
+    /// Parameters that are read and written.
+    pub inout: Vec<Name>,
+}
+
+/// The arguments that a bound function is checked with; `wide`: float outputs in `float64`.
+///
+/// # Errors
+/// A sentence, when an extent has no value.
+pub fn inputs(func: &PrimFunc, given: &Given, wide: bool) -> Result<Inputs, String> {
+    let roles = roles(func);
+    let inout = func.params.iter().zip(&roles).filter_map(|(p, r)| match p {
+        Param::Buffer(b) if *r == ParamRole::InOut => Some(b.clone()),
+        Param::Buffer(_) | Param::Scalar { .. } => None,
+    });
+    let inout = inout.collect();
+    Ok(Inputs { tensors: arguments(func, &roles, given, wide)?, scalars: scalars(func, given), inout })
+}
+
+/// The expected outputs of a bound and normalized function for seeded inputs.
+///
+/// # Errors
+/// A sentence, when the function cannot be evaluated.
+pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expected, String> {
+    let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
+    let outputs = outputs(func);
+    interp::run(func, &mut tensors, &scalars, Mode::F64).map_err(|e| e.to_string())?;
+    let all = outputs.iter().map(|o| {
+        let t = &tensors[o.tensor];
+        let values = (0..t.len()).map(|i| t.get_f64(i)).collect();
+        ExpectedOutput { param: o.param, points: None, values, tolerance: tolerance(func, facts, o.dtype) }
+    });
+    Ok(Expected { outputs: all.collect() })
+}
+
+struct Output {
+    param: usize,
+    tensor: usize,
+    dtype: DType,
+}
+
+/// The tensors that the function writes.
+fn outputs(func: &PrimFunc) -> Vec<Output> {
+    let roles = roles(func);
+    let tensors = func.params.iter().enumerate().filter_map(|(i, p)| match p {
+        Param::Buffer(b) => Some((i, b)),
+        Param::Scalar { .. } => None,
+    });
+    let written = tensors.enumerate().filter(|(_, (i, _))| matches!(roles[*i], ParamRole::Out | ParamRole::InOut));
+    let output = |(tensor, (param, b)): (usize, (usize, &Name))| Output { param, tensor, dtype: func.buffer(b).dtype };
+    written.map(output).collect()
+}
+
+/// Seeded inputs and zeroed outputs.
+fn arguments(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) -> Result<Vec<Tensor>, String> {
+    let mut out = vec![];
+    for (i, p) in func.params.iter().enumerate() {
+        let Param::Buffer(b) = p else { continue };
+        let buffer = func.buffer(b);
+        let shape: Option<Vec<i64>> = buffer.shape.iter().map(Expr::as_int).collect();
+        let shape = shape.ok_or_else(|| format!("`{}` has an extent without a value", func.display_name(b)))?;
+        let len = shape.iter().product::<i64>().max(0) as usize;
+        out.push(if roles[i] == ParamRole::Out {
+            let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
+            Tensor::zeros(dtype, &shape)
+        } else {
+            let range = given.ranges.get(&i).copied();
+            Tensor { dtype: buffer.dtype, shape, data: inputs::tensor(buffer.dtype, len, given.seed, i, range) }
+        });
+    }
+    Ok(out)
+}
+
+/// Every scalar parameter's value, drawn as the runner draws it where it is not given.
+fn scalars(func: &PrimFunc, given: &Given) -> Scalars {
+    let drawn = func.params.iter().enumerate().filter_map(|(i, p)| match p {
+        Param::Buffer(_) => None,
+        Param::Scalar { name, dtype } => {
+            let value = given.scalars.get(name).copied();
+            let value = value.unwrap_or_else(|| inputs::scalar(*dtype, given.seed, i));
+            Some((name.clone(), if dtype.is_float() { Scalar::Float(value) } else { Scalar::Int(value as i64) }))
+        }
+    });
+    drawn.collect()
+}
+
+/// How far an output may be off: nothing where values are only moved, compared or computed in
+/// integers; else by the roundoff of what is stored and of the accumulator, and the reduction's
+/// length.
+pub fn tolerance(func: &PrimFunc, facts: &Facts, output: DType) -> Tolerance {
+    if !output.is_float() || !rounds(func) {
+        return Tolerance::EXACT;
+    }
+    let coarser = |a: DType, b: DType| if b.roundoff() > a.roundoff() { b } else { a };
+    let stored = func.buffers.iter().filter(|b| written(func, &b.name)).map(|b| b.dtype).fold(output, coarser);
+    let (mut length, mut accumulator) = (1u64, DType::F64);
+    for b in facts.blocks.iter().filter(|b| b.is_reduction) {
+        let of = |i: &&crate::ir::IterVar| i.kind == crate::ir::IterKind::Reduce;
+        let extents = b.iters.iter().filter(of).filter_map(|i| i.extent.as_int());
+        length = length.max(extents.fold(1u64, |n, e| n.saturating_mul(e.max(1) as u64)));
+        let dtypes = b.writes.iter().filter_map(|w| func.find_buffer(&w.buffer)).map(|b| b.dtype);
+        accumulator = dtypes.filter(|d| d.is_float()).fold(accumulator, coarser);
+    }
+    Tolerance::of(stored, accumulator, length)
+}
+
+fn written(func: &PrimFunc, buffer: &Name) -> bool {
+    let mut found = false;
+    func.visit(&mut |s| found |= matches!(s, Stmt::Store { buffer: b, .. } if b == buffer));
+    found
+}
+
+/// True when the function does arithmetic on floats that rounds.
+fn rounds(func: &PrimFunc) -> bool {
+    let mut found = false;
+    let mut look = |e: &Expr| e.visit(&mut |e| found |= is_rounding(e));
+    func.visit(&mut |s| s.for_each_expr(&mut look));
+    found
+}
+
+fn is_rounding(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Min | BinOp::Max, .. } => false,
+        ExprKind::Binary { .. } => e.dtype().is_float(),
+        ExprKind::Call {
+            op: Intrin::Fabs | Intrin::CopySign | Intrin::Floor | Intrin::Ceil | Intrin::Trunc, ..
+        } => false,
+        ExprKind::Call { .. } => e.dtype().is_float(),
+        ExprKind::Cast { dtype, arg } => dtype.is_float() && dtype.roundoff() > arg.dtype().roundoff(),
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => false,
+    }
+}
+
+/// Ranges of the integer tensors that are used as indices, by position: what they index bounds them.
+pub fn index_ranges(func: &PrimFunc) -> BTreeMap<usize, (i64, i64)> {
+    let mut ranges: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
+    let mut look = |e: &Expr| {
+        e.visit(&mut |e| {
+            let ExprKind::Load { buffer, indices, .. } = e.kind() else { return };
+            let Some(table) = func.find_buffer(buffer) else { return };
+            for (index, extent) in indices.iter().zip(&table.shape) {
+                let Some(extent) = extent.as_int() else { continue };
+                index.visit(&mut |inner| {
+                    if let ExprKind::Load { buffer: b, .. } = inner.kind()
+                        && let Some(at) = func.params.iter().position(|p| matches!(p, Param::Buffer(p) if p == b))
+                    {
+                        let range = ranges.entry(at).or_insert((0, extent - 1));
+                        range.1 = range.1.min(extent - 1);
+                    }
+                });
+            }
+        });
+    };
+    func.visit(&mut |s| s.for_each_expr(&mut look));
+    ranges
+}
