@@ -1,0 +1,85 @@
+//! Rust identifiers from the names of users.
+
+use std::collections::BTreeSet;
+
+/// Words that cannot be used as they are.
+const RESERVED: [&str; 53] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
+    "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true",
+    "try", "type", "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "str",
+];
+
+/// `snake_case` words that are unique within one scope.
+#[derive(Default)]
+pub struct Idents {
+    taken: BTreeSet<String>,
+}
+
+impl Idents {
+    /// A scope in which some words are taken.
+    pub fn without(taken: &[&str]) -> Idents {
+        Idents { taken: taken.iter().map(|s| s.to_string()).collect() }
+    }
+
+    /// A fresh word made of a name.
+    pub fn fresh(&mut self, name: &str) -> String {
+        let base = snake(name);
+        let mut word = base.clone();
+        let mut n = 2;
+        while !self.taken.insert(word.clone()) {
+            word = format!("{base}_{n}");
+            n += 1;
+        }
+        word
+    }
+}
+
+/// Lower case, words separated by underscores, no keyword.
+pub fn snake(name: &str) -> String {
+    let mut out = String::new();
+    let mut previous = '_';
+    for c in name.chars() {
+        let split = c.is_uppercase() && (previous.is_lowercase() || previous.is_ascii_digit());
+        if split {
+            out.push('_');
+        }
+        match c.is_ascii_alphanumeric() || c == '_' {
+            true => out.push(c.to_ascii_lowercase()),
+            false => out.push('_'),
+        }
+        previous = c;
+    }
+    if out.starts_with(|c: char| c.is_ascii_digit()) || out.trim_matches('_').is_empty() {
+        out.insert_str(0, "f_");
+    }
+    if RESERVED.contains(&out.as_str()) {
+        out.push('_');
+    }
+    out
+}
+
+/// `CamelCase` of a `snake_case` word.
+pub fn camel(word: &str) -> String {
+    let parts = word.split('_').filter(|p| !p.is_empty());
+    parts.map(|p| p[..1].to_ascii_uppercase() + &p[1..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_valid_and_unique() {
+        let mut scope = Idents::without(&["stream"]);
+        let made: Vec<String> =
+            ["A", "a", "rmsNorm", "type", "2d", "x-y", "stream", "_"].iter().map(|n| scope.fresh(n)).collect();
+        assert_eq!(made, ["a", "a_2", "rms_norm", "type_", "f_2d", "x_y", "stream_2", "f__"]);
+    }
+
+    #[test]
+    fn types_are_camel_case() {
+        assert_eq!(camel("rms_norm_2"), "RmsNorm2");
+        assert_eq!(camel("f_2d"), "F2d");
+    }
+}

@@ -1,0 +1,137 @@
+//! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
+
+use crate::log::{self, Env, Record, Timing};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is looked for.
+pub struct Wanted<'a> {
+    /// Workload key.
+    pub key: &'a str,
+    /// Values of the bound extents.
+    pub bind: &'a BTreeMap<String, i64>,
+    /// Target id.
+    pub target: &'a str,
+}
+
+/// The machine whose records count for a target.
+///
+/// # Errors
+/// A sentence that lists the machines: the log has several and none was named, or not the one named.
+pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Result<Option<&'a str>, String> {
+    let known: BTreeSet<&str> = records.iter().filter(|r| r.target == target).map(|r| r.env.gpu.as_str()).collect();
+    let list = || known.iter().copied().collect::<Vec<_>>().join(", ");
+    match (gpu, known.len()) {
+        (Some(name), _) => match known.get(name) {
+            Some(found) => Ok(Some(found)),
+            None if known.is_empty() => Ok(None),
+            None => Err(format!("the log has no records of \"{name}\" for {target}; it has {}", list())),
+        },
+        (None, 0 | 1) => Ok(known.first().copied()),
+        (None, _) => Err(format!("the log has several machines for {target}; choose one with --gpu: {}", list())),
+    }
+}
+
+/// The winner for exactly this size on that machine. Of several drivers, compilers or ways of
+/// measuring, the one measured last counts.
+pub fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+    let of_size = |r: &&Record| {
+        r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && r.env.gpu == gpu
+    };
+    newest(records.iter().filter(of_size))
+}
+
+/// The winner for the nearest other size of the same function.
+pub fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+    let mut sizes: BTreeMap<&BTreeMap<String, i64>, Vec<&Record>> = BTreeMap::new();
+    for r in records {
+        let same = r.workload.key == wanted.key && r.target == wanted.target && r.env.gpu == gpu;
+        if same && r.bind != *wanted.bind && r.bind.keys().eq(wanted.bind.keys()) {
+            sizes.entry(&r.bind).or_default().push(r);
+        }
+    }
+    let distance = |bind: &BTreeMap<String, i64>| -> f64 {
+        bind.iter().map(|(k, v)| (*v as f64 / wanted.bind[k] as f64).ln().abs()).sum()
+    };
+    let mut sorted: Vec<_> = sizes.into_iter().collect();
+    sorted.sort_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
+    sorted.into_iter().find_map(|(_, records)| newest(records.into_iter()))
+}
+
+/// The winner of the environment and policy that was measured last.
+fn newest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Timing<'a>> {
+    let mut groups: BTreeMap<(&Env, &log::Policy), Vec<&Record>> = BTreeMap::new();
+    for r in records {
+        groups.entry((&r.env, &r.policy)).or_default().push(r);
+    }
+    let timed = groups.into_iter().filter_map(|(id, g)| {
+        let last = g.iter().map(|r| r.unix_s).max()?;
+        Some((last, id, log::choose(&g)?))
+    });
+    timed.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1))).map(|(_, _, t)| t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Outcome, Policy, SCHEMA, Workload};
+
+    fn record(n: i64, gpu: &str, us: f64, unix_s: u64) -> Record {
+        Record {
+            schema: SCHEMA,
+            crc32c: String::new(),
+            workload: Workload { key: "k".into(), name: "f".into() },
+            bind: [("n".to_string(), n)].into(),
+            target: "cuda:sm_90a".into(),
+            env: Env { gpu: gpu.into(), driver: unix_s.to_string(), ..Env::default() },
+            policy: Policy::default(),
+            rule: "r".into(),
+            rule_version: 1,
+            knobs: [("x".to_string(), us as i64)].into(),
+            variants: vec![],
+            trace: vec![],
+            source_hash: None,
+            cubin_hash: None,
+            res: None,
+            samples_ns: vec![us * 1e3],
+            err: None,
+            outcome: Outcome::Ok,
+            reason: None,
+            seed: 0,
+            unix_s,
+            round: 0,
+            default: false,
+            floor_us: None,
+        }
+    }
+
+    #[test]
+    fn the_last_environment_counts_and_sizes_do_not_mix() {
+        let records = [record(512, "H200", 5.0, 1), record(512, "H200", 7.0, 2), record(64, "H200", 1.0, 3)];
+        let bind = [("n".to_string(), 512)].into();
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        assert_eq!(same_size(&records, &wanted, "H200").unwrap().median_ns, 7e3);
+        assert!(same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, "H200").is_none());
+    }
+
+    #[test]
+    fn the_nearest_size_is_the_neighbour() {
+        let records = [record(8, "H200", 1.0, 1), record(1024, "H200", 3.0, 1), record(4096, "H200", 9.0, 1)];
+        let bind = [("n".to_string(), 512)].into();
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        assert!(same_size(&records, &wanted, "H200").is_none());
+        assert_eq!(other_size(&records, &wanted, "H200").unwrap().median_ns, 3e3);
+        let other = [("m".to_string(), 512)].into();
+        assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200").is_none());
+    }
+
+    #[test]
+    fn several_machines_must_be_chosen_from() {
+        let records = [record(8, "H200", 1.0, 1), record(8, "H100", 1.0, 1)];
+        let e = machine(&records, "cuda:sm_90a", None).unwrap_err();
+        assert_eq!(e, "the log has several machines for cuda:sm_90a; choose one with --gpu: H100, H200");
+        assert_eq!(machine(&records, "cuda:sm_90a", Some("H100")), Ok(Some("H100")));
+        assert!(machine(&records, "cuda:sm_90a", Some("B200")).unwrap_err().ends_with("it has H100, H200"));
+        assert_eq!(machine(&records, "cuda:sm_80", None), Ok(None));
+        assert_eq!(machine(&records[..1], "cuda:sm_90a", None), Ok(Some("H200")));
+    }
+}

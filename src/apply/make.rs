@@ -1,0 +1,238 @@
+//! Units from functions, a log and targets.
+
+use super::ident::Idents;
+use super::ladder::{Wanted, machine, other_size, same_size};
+use super::rust_cpu::link_name;
+use super::unit::{Content, Rung, Unit};
+use crate::assemble::{Assembly, Subject};
+use crate::backend::{CompileFailure, Compiler};
+use crate::ir::PrimFunc;
+use crate::log::{Record, Timing};
+use crate::rules::Spaces;
+use crate::target::{Kind, Target};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A function to apply.
+pub struct Function {
+    /// What to call it.
+    pub name: String,
+    /// As read.
+    pub original: PrimFunc,
+    /// With extents bound.
+    pub func: PrimFunc,
+    /// The values of the bound extents.
+    pub bind: BTreeMap<String, i64>,
+    /// Key of the function as read.
+    pub key: String,
+}
+
+/// What units are made with.
+pub struct Options<'a> {
+    /// Where the kernels come from.
+    pub records: &'a [Record],
+    /// What they are built for.
+    pub targets: &'a [Target],
+    /// Knob tables, for defaults.
+    pub spaces: &'a Spaces,
+    /// The machine whose records count.
+    pub gpu: Option<&'a str>,
+    /// Fail where a kernel is not exactly the one that was measured.
+    pub require_exact: bool,
+    /// Compiles CUDA, with its name and version; without it text is written.
+    pub cuda: Option<(&'a dyn Compiler, String)>,
+}
+
+/// Why there are no units.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ApplyError {
+    /// The log has several machines and none was named.
+    Usage(String),
+    /// A function cannot be scheduled.
+    Refused(String),
+    /// No rule takes a function, its kernel does not compile, or it is not the measured one.
+    Failed(String),
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApplyError::Usage(s) | ApplyError::Refused(s) | ApplyError::Failed(s) => f.write_str(s),
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+/// One unit per function and target, functions in the order given. The same inputs give the same
+/// units.
+///
+/// # Errors
+/// The first function that cannot be applied, and why.
+pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>, ApplyError> {
+    let mut names = Idents::default();
+    let mut out = vec![];
+    for f in functions {
+        let name = names.fresh(&f.name);
+        for target in options.targets {
+            let subject = Subject::new(&f.func, &f.original, target.clone());
+            let subject = subject.map_err(|d| ApplyError::Refused(format!("{}: refused: {d}", f.name)))?;
+            out.push(unit(f, &name, &subject, options)?);
+        }
+    }
+    Ok(out)
+}
+
+/// A kernel with where it came from.
+struct Found {
+    assembly: Assembly,
+    rung: Rung,
+    measured_us: Option<f64>,
+    scheduled: String,
+}
+
+fn unit(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> Result<Unit, ApplyError> {
+    let found = find(f, subject, options)?;
+    if options.require_exact && found.rung != Rung::Exact {
+        let (target, rung) = (&subject.target.id, found.rung.name());
+        let text = format!("{}: --require-exact: the kernel for {target} is \"{rung}\", not \"exact\"", f.name);
+        return Err(ApplyError::Failed(text));
+    }
+    let mut unit = Unit {
+        name: name.to_string(),
+        key: f.key.clone(),
+        rung: found.rung,
+        measured_us: found.measured_us,
+        target: subject.target.clone(),
+        plan: found.assembly.plan,
+        file: String::new(),
+        content: Content::C,
+        bytes: vec![],
+        text: found.assembly.source.text.clone(),
+        trace: found.assembly.trace,
+        scheduled: found.scheduled,
+    };
+    let extension = match (subject.target.kind, &options.cuda) {
+        (Kind::Cpu, _) => {
+            unit.bytes = linkable(&unit, &found.assembly.source.symbols).into_bytes();
+            "c"
+        }
+        (Kind::Cuda, None) => {
+            unit.content = Content::Cuda;
+            unit.bytes = unit.text.clone().into_bytes();
+            "cu"
+        }
+        (Kind::Cuda, Some((compiler, _))) => match compiler.compile(&found.assembly.source) {
+            Ok(artifact) => {
+                unit.content = Content::Cubin;
+                unit.bytes = artifact.bytes.to_vec();
+                "cubin"
+            }
+            Err(e) if e.failure == CompileFailure::ToolMissing => {
+                unit.content = Content::Cuda;
+                unit.bytes = unit.text.clone().into_bytes();
+                "cu"
+            }
+            Err(e) => return Err(ApplyError::Failed(format!("{}: {}", f.name, e.message))),
+        },
+    };
+    unit.file = format!("{name}.{}.{extension}", subject.target.arch);
+    Ok(unit)
+}
+
+/// C text whose symbols are unique among all kernels of a program.
+fn linkable(unit: &Unit, symbols: &[String]) -> String {
+    let mut out: String = symbols.iter().map(|s| format!("#define {s} {}\n", link_name(unit, s))).collect();
+    out.push_str(&unit.text);
+    out
+}
+
+/// Goes down the ladder until a rung holds.
+fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+    let target = subject.target.table_id();
+    let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
+    let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
+    if let Some(gpu) = gpu {
+        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| replay(subject, &t)) {
+            let same = is_same(&found, options);
+            let rung = if same { Rung::Exact } else { Rung::SameArch };
+            return Ok(Found { rung, ..found.found });
+        }
+        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| replay(subject, &t)) {
+            return Ok(Found { rung: Rung::Neighbour, ..found.found });
+        }
+    }
+    default(f, subject, options)
+}
+
+/// A replayed record.
+struct Replayed {
+    found: Found,
+    /// The text is the one that was measured.
+    same_source: bool,
+    /// The compiler that it was measured with.
+    compiler: String,
+}
+
+/// The record's kernel; `None` where its trace does not fit the function any more.
+fn replay(subject: &Subject, timing: &Timing<'_>) -> Option<Replayed> {
+    let schedule = subject.replay(&timing.record.trace).ok()?;
+    let assembly = subject.assemble(&schedule).ok()?;
+    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
+    Some(Replayed {
+        same_source: timing.record.source_hash.as_ref() == Some(&hash),
+        compiler: timing.record.env.nvrtc.clone(),
+        found: Found {
+            assembly,
+            rung: Rung::SameArch,
+            measured_us: Some(timing.median_ns / 1e3),
+            scheduled: schedule.func().to_string(),
+        },
+    })
+}
+
+/// True when the text is the measured one and, on a GPU, so is the compiler's version. C is compiled
+/// in the user's build, by a compiler that is not known here.
+fn is_same(r: &Replayed, options: &Options<'_>) -> bool {
+    let is_c = r.found.assembly.source.language == crate::backend::Language::C;
+    r.same_source && (is_c || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&r.compiler)))
+}
+
+/// `13.0` of `nvrtc 13.0.88`.
+fn version(compiler: &str) -> Option<(&str, &str)> {
+    let number = compiler.split_whitespace().find(|w| w.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut parts = number.split('.');
+    Some((parts.next()?, parts.next()?))
+}
+
+/// The default of the first rule whose kernel can be made.
+fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+    let mut why = vec![];
+    for arm in subject.arms(options.spaces) {
+        let Some(knobs) = arm.space.default() else { continue };
+        let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| e.to_string());
+        let made = schedule.and_then(|s| {
+            let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
+            Ok(Found { assembly, rung: Rung::Default, measured_us: None, scheduled: s.func().to_string() })
+        });
+        match made {
+            Ok(found) => return Ok(found),
+            Err(e) => why.push(e),
+        }
+    }
+    let target = &subject.target.id;
+    let reasons = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
+    Err(ApplyError::Failed(format!("{}: no rule makes a kernel for {target}{reasons}", f.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_major_and_minor() {
+        assert_eq!(version("nvrtc 13.0.88"), version("nvrtc 13.0"));
+        assert_ne!(version("nvrtc 13.1"), version("nvrtc 13.0"));
+        assert_eq!(version(""), None);
+    }
+}

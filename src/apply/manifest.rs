@@ -1,0 +1,66 @@
+//! `manifest.json`: enough for a loader in any language. One entry per function and target.
+
+use super::unit::{Rung, Unit};
+use crate::backend::{Arg, Dim, PlanParam, PlanWorkspace};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Manifest<'a> {
+    schema: u32,
+    functions: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    key: &'a str,
+    rung: Rung,
+    measured_us: Option<f64>,
+    params: &'a [PlanParam],
+    workspaces: &'a [PlanWorkspace],
+    launches: Vec<Launch<'a>>,
+}
+
+#[derive(Serialize)]
+struct Launch<'a> {
+    symbol: &'a str,
+    file: BTreeMap<&'a str, &'a str>,
+    grid: &'a [Dim; 3],
+    block: &'a [Dim; 3],
+    cluster: &'a [Dim; 3],
+    dynamic_smem: &'a Dim,
+    pdl: bool,
+    args: &'a [Arg],
+}
+
+/// The manifest's text. Each launch names its file by architecture.
+pub fn text(units: &[Unit]) -> String {
+    let manifest = Manifest { schema: 1, functions: units.iter().map(function).collect() };
+    let mut text = serde_json::to_string_pretty(&manifest).expect("a manifest holds only what JSON can say");
+    text.push('\n');
+    text
+}
+
+fn function(u: &Unit) -> Function<'_> {
+    let launches = u.plan.launches.iter().map(|l| Launch {
+        symbol: &l.symbol,
+        file: BTreeMap::from([(u.target.arch.as_str(), u.file.as_str())]),
+        grid: &l.grid,
+        block: &l.block,
+        cluster: &l.cluster,
+        dynamic_smem: &l.dynamic_smem,
+        pdl: l.pdl,
+        args: &l.args,
+    });
+    Function {
+        name: &u.name,
+        key: &u.key,
+        rung: u.rung,
+        // Three digits: more would be noise, and differ between ways of printing floats.
+        measured_us: u.measured_us.map(|us| (us * 1e3).round() / 1e3),
+        params: &u.plan.params,
+        workspaces: &u.plan.workspaces,
+        launches: launches.collect(),
+    }
+}

@@ -1,0 +1,84 @@
+//! One function on one target, ready to be written.
+
+use crate::backend::Plan;
+use crate::target::Target;
+use serde::Serialize;
+
+/// How a kernel was found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// Measured on this function, size and architecture; text and compiler are the same as then.
+    Exact,
+    /// Measured on this architecture, with another driver, compiler or GPU.
+    SameArch,
+    /// Measured on another size of this function.
+    Neighbour,
+    /// Not measured: the default of the first rule that takes the function.
+    Default,
+}
+
+impl Rung {
+    /// The name in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rung::Exact => "exact",
+            Rung::SameArch => "same_arch",
+            Rung::Neighbour => "neighbour",
+            Rung::Default => "default",
+        }
+    }
+}
+
+/// What a file holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A compiled CUDA binary.
+    Cubin,
+    /// CUDA C++ to be compiled on first use.
+    Cuda,
+    /// C to be compiled in the user's build.
+    C,
+}
+
+/// One function on one target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unit {
+    /// Name of the launch function, unique among the functions.
+    pub name: String,
+    /// Workload key.
+    pub key: String,
+    /// How the kernel was found.
+    pub rung: Rung,
+    /// Median of the record, in microseconds.
+    pub measured_us: Option<f64>,
+    /// The target.
+    pub target: Target,
+    /// How to launch it.
+    pub plan: Plan,
+    /// Name of the file.
+    pub file: String,
+    /// What it holds.
+    pub content: Content,
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// The generated text.
+    pub text: String,
+    /// The schedule's steps.
+    pub trace: Vec<String>,
+    /// The scheduled function as TVMScript.
+    pub scheduled: String,
+}
+
+impl Unit {
+    /// The target's architecture as part of an identifier: `sm_90a`, `x86_64_v4`.
+    pub fn arch_ident(&self) -> String {
+        self.target.arch.replace('-', "_")
+    }
+
+    /// One line for doc comments: how it was found and how fast it was.
+    pub fn provenance(&self) -> String {
+        let time = self.measured_us.map(|us| format!(", {us:.2} us when tuned")).unwrap_or_default();
+        format!("{}: {}{time}", self.target.arch, self.rung.name())
+    }
+}
