@@ -35,6 +35,30 @@ pub struct Common {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Read functions and say whether they can be scheduled, by which rule, and how much work they are
+    #[command(after_help = "Example:\n  daylight check tests/workloads --json")]
+    Check(Check),
+    /// Show why rules accept or decline a function, or its text at any stage
+    #[command(after_help = "Example:\n  daylight explain examples/mean.py --target cuda:sm_90a --emit cuda")]
+    Explain(Explain),
+    /// Find the fastest kernel of each function by measuring, and log every outcome
+    #[command(after_help = "Example:\n  daylight tune examples/mean.py --device cpu --trials 64")]
+    Tune(Tune),
+    /// Run a function once on .npy files
+    #[command(after_help = "Example:\n  daylight run examples/mean.py --inputs in --outputs out
+  (in/00_A.npy is the first parameter's value, out/01_B.npy becomes the second's)")]
+    Run(Run),
+    /// Check candidates against the reference, on the device or in the simulator, without timing
+    #[command(after_help = "Example:\n  daylight verify examples/mean.py --target sim:sm_90 --candidates 5")]
+    Verify(Verify),
+    /// Write the best kernels as files that a program is built with
+    #[command(
+        after_help = "Example:\n  daylight apply-best examples/mean.py --log tuning-logs --target cuda:sm_90a,cpu --out kernels"
+    )]
+    ApplyBest(ApplyBest),
+    /// Write a log's report
+    #[command(after_help = "Example:\n  daylight report --log tuning-logs --out report")]
+    Report(Report),
     /// Say what was found on this machine, what is missing and how to get it
     #[command(after_help = "Example:\n  daylight doctor --fetch-nvrtc")]
     Doctor(Doctor),
@@ -56,6 +80,183 @@ pub enum WorkerKind {
     Compile,
     /// Check and time candidates
     Measure,
+}
+
+/// Folder of the log where none is named.
+const LOG: &str = "tuning-logs";
+
+#[derive(Args, Debug)]
+pub struct Check {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Target for which the rule is named
+    #[arg(long, value_name = "T", default_value = "cuda:sm_90a")]
+    pub target: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Choose {
+    /// Only this rule, or one of its forms
+    #[arg(long, value_name = "R")]
+    pub rule: Option<String>,
+    /// Value of a knob, such as threads=256; may be repeated
+    #[arg(long, value_name = "KNOB=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What to build for: cuda:sm_90a, cpu, sim:sm_90, ...
+    #[arg(long, value_name = "T")]
+    pub target: String,
+    #[command(flatten)]
+    pub choose: Choose,
+    /// What to print
+    #[arg(long, value_enum, default_value = "decisions")]
+    pub emit: Emit,
+}
+
+/// A stage whose text can be shown.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emit {
+    /// What each rule says, and its knobs
+    Decisions,
+    /// The scheduled function
+    Tir,
+    /// The schedule's steps
+    Trace,
+    /// The lowered kernels
+    Kernel,
+    /// CUDA C++
+    Cuda,
+    /// C
+    C,
+    /// PTX assembly
+    Ptx,
+    /// The compiled CUDA binary
+    Cubin,
+    /// Machine code as text
+    Sass,
+}
+
+#[derive(Args, Debug)]
+pub struct Tune {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "D", default_value = "auto")]
+    pub device: String,
+    /// Log file, or folder with one file per target
+    #[arg(long, value_name = "L", default_value = LOG)]
+    pub log: PathBuf,
+    /// Candidates per function
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub trials: u32,
+    /// Seconds per function
+    #[arg(long, value_name = "S")]
+    pub time_limit: Option<f64>,
+    /// Seed of sampling and inputs
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// climb, random or exhaustive
+    #[arg(long, value_name = "NAME", default_value = "climb")]
+    pub search: String,
+    /// Compilers at a time [default: one per core]
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// This run's share of the candidates
+    #[arg(long, value_name = "K/N", default_value = "1/1")]
+    pub shard: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Run {
+    /// File with one function
+    pub file: PathBuf,
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "D", default_value = "auto")]
+    pub device: String,
+    /// Log to take the best kernel from; without it the default is run
+    #[arg(long, value_name = "L")]
+    pub log: Option<PathBuf>,
+    #[command(flatten)]
+    pub choose: Choose,
+    /// Folder of NN_<param>.npy files, NN the parameter's position
+    #[arg(long, value_name = "DIR")]
+    pub inputs: PathBuf,
+    /// Folder for the outputs
+    #[arg(long, value_name = "DIR")]
+    pub outputs: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// sim:sm_90 for the simulator, else the target of a device that is there
+    #[arg(long, value_name = "T")]
+    pub target: String,
+    /// Blocks of each launch to simulate [default: all]
+    #[arg(long, value_name = "N")]
+    pub blocks: Option<u64>,
+    /// Candidates besides the defaults
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub candidates: u32,
+    /// Seed of sampling and inputs
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+}
+
+#[derive(Args, Debug)]
+pub struct ApplyBest {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Log file or folder
+    #[arg(long, value_name = "L")]
+    pub log: PathBuf,
+    /// Targets, separated by commas
+    #[arg(long, value_name = "T,...", required = true, value_delimiter = ',')]
+    pub target: Vec<String>,
+    /// The machine whose records count, where the log holds several of a target
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+    /// Folder for the files
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// What to write besides kernels and manifest
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "rust")]
+    pub emit: Vec<EmitFiles>,
+    /// Fail where a kernel is not exactly the one that was measured
+    #[arg(long)]
+    pub require_exact: bool,
+}
+
+/// Files that `apply-best` writes on request.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EmitFiles {
+    /// kernels.rs, typed launch functions
+    Rust,
+    /// The generated C or CUDA text
+    C,
+    /// The scheduled functions as TVMScript
+    Tvm,
+}
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// Log file or folder
+    #[arg(long, value_name = "L", default_value = LOG)]
+    pub log: PathBuf,
+    /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -3,14 +3,26 @@
 //! `args` says what may be typed, one file per command does it, `input` loads functions, `exit`
 //! holds exit codes: 0 done, 1 the work failed, 2 usage, 3 input refused, 4 device or tool missing.
 
+mod apply_best;
 mod args;
+mod bandwidth;
+mod check;
 mod context;
+mod device;
 mod doctor;
 mod exit;
+mod explain;
 mod host;
+mod input;
 mod log_show;
 pub mod npy;
 mod output;
+mod progress;
+mod report;
+mod run;
+mod select;
+mod tune;
+mod verify;
 
 use args::{Cli, Command, WorkerKind};
 use clap::Parser;
@@ -40,6 +52,13 @@ pub fn main(stop: &'static AtomicBool) -> u8 {
 
 fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Check(a) => check::run(cx, &a),
+        Command::Explain(a) => explain::run(cx, &a),
+        Command::Tune(a) => tune::run(cx, &a),
+        Command::Run(a) => run::run(cx, &a),
+        Command::Verify(a) => verify::run(cx, &a),
+        Command::ApplyBest(a) => apply_best::run(cx, &a),
+        Command::Report(a) => report::run(cx, &a),
         Command::Doctor(a) => doctor::run(cx, &a),
         Command::Log(a) => log_show::run(cx, &a),
         Command::Worker { kind } => worker(kind),

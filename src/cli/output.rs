@@ -9,8 +9,13 @@ pub fn line(text: &str) {
 
 /// Writes text of results as it is.
 pub fn text(text: &str) {
+    bytes(text.as_bytes());
+}
+
+/// Writes bytes of results as they are.
+pub fn bytes(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
 /// Writes a line for the person at the terminal.

@@ -1,0 +1,117 @@
+//! `daylight apply-best`: the best kernels as files that a program is built with.
+
+use super::args::{self, EmitFiles};
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::input::{Input, load};
+use super::output;
+use crate::apply::{self, ApplyError, Content, Function, Options, Unit};
+use crate::backend::{Compiler, Language, LocalCompiler, Tools};
+use crate::log;
+use crate::target::{Kind, Target};
+use serde_json::json;
+
+/// Runs the command. What fails for one function does not keep the others from being written.
+pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
+    let targets = targets(cx, &a.target)?;
+    let inputs = load(cx, &a.files)?;
+    let log = log::read(&a.log).map_err(Failure::usage)?;
+    log.skipped.iter().for_each(|s| output::note(&s.to_string()));
+    let local = LocalCompiler::new(Tools::find(&cx.places, Language::Cuda));
+    let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
+    let cuda = if wants_cuda { nvrtc(&local) } else { None };
+    let options = Options {
+        records: &log.records,
+        targets: &targets,
+        spaces: &cx.spaces,
+        gpu: a.gpu.as_deref(),
+        require_exact: a.require_exact,
+        cuda,
+    };
+    let mut worst = Exit::Done;
+    let mut functions = vec![];
+    for input in inputs {
+        let tried = match input {
+            Ok(input) => tried(function(input), &options),
+            Err(bad) => Err(bad.failure),
+        };
+        match tried {
+            Ok(f) => functions.push(f),
+            Err(f) => {
+                output::note(&format!("daylight: {}", f.message));
+                worst = worst.max(f.exit);
+            }
+        }
+    }
+    if functions.is_empty() {
+        return Ok(worst.max(Exit::Failed));
+    }
+    let units = apply::units(&functions, &options).map_err(failure)?;
+    let has = |e| a.emit.contains(&e);
+    let emit = apply::Emit { rust: has(EmitFiles::Rust), text: has(EmitFiles::C), tvm: has(EmitFiles::Tvm) };
+    let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
+    apply::write(&files, &a.out).map_err(Failure::usage)?;
+    units.iter().for_each(|u| print(cx, u));
+    output::note(&format!("{} files in {}", files.len(), a.out.display()));
+    Ok(worst)
+}
+
+/// The targets, each once.
+fn targets(cx: &Context, names: &[String]) -> Result<Vec<Target>, Failure> {
+    let mut out: Vec<Target> = vec![];
+    for name in names {
+        let target = cx.target(name.trim())?;
+        if target.simulated {
+            return Err(Failure::usage(format!("{} is the simulator; name the GPU: {}", target.id, target.table_id())));
+        }
+        if out.iter().all(|t| t.id != target.id) {
+            out.push(target);
+        }
+    }
+    Ok(out)
+}
+
+fn nvrtc(local: &LocalCompiler) -> Option<(&dyn Compiler, String)> {
+    match local.id(Language::Cuda) {
+        Ok(id) => Some((local, id)),
+        Err(e) => {
+            output::note(&format!("{}; writing CUDA text to be compiled on first use", e.message));
+            None
+        }
+    }
+}
+
+fn function(i: Input) -> Function {
+    Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
+}
+
+/// The function, if it can be applied on every target.
+fn tried(f: Function, options: &Options<'_>) -> Result<Function, Failure> {
+    apply::units(std::slice::from_ref(&f), options).map_err(failure)?;
+    Ok(f)
+}
+
+fn failure(e: ApplyError) -> Failure {
+    match e {
+        ApplyError::Usage(m) => Failure::usage(m),
+        ApplyError::Refused(m) => Failure::new(Exit::Input, m),
+        ApplyError::Failed(m) => Failure::new(Exit::Failed, m),
+    }
+}
+
+fn print(cx: &Context, u: &Unit) {
+    let content = match u.content {
+        Content::Cubin => "cubin",
+        Content::Cuda => "cuda",
+        Content::C => "c",
+    };
+    if cx.json {
+        let object = json!({
+            "schema": 1, "name": u.name, "workload": u.key, "target": u.target.id, "rung": u.rung.name(),
+            "measured_us": u.measured_us, "file": u.file, "content": content,
+        });
+        output::line(&object.to_string());
+    } else {
+        output::line(&format!("{:<24} {} ({})", u.file, u.name, u.provenance()));
+    }
+}

@@ -1,0 +1,177 @@
+//! `daylight check`: read, normalise, judge.
+
+use super::args;
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::input::{BadFile, Input, load};
+use super::output;
+use crate::analysis::{Facts, roles, work};
+use crate::backend::Dim;
+use crate::ir::{Expr, Param, PrimFunc};
+use crate::rules::{Prepared, verdicts};
+use crate::target::Target;
+use serde::Serialize;
+
+/// What is said of one function; the order of the fields is the order in the JSON.
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    file: String,
+    name: Option<String>,
+    status: &'static str,
+    reason: Option<Reason>,
+    line: Option<usize>,
+    column: Option<usize>,
+    blocks: Vec<Block>,
+    rule: Option<&'static str>,
+    params: Vec<ParamReport>,
+    flops: Option<u64>,
+    bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    predicate: String,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Block {
+    name: String,
+    kind: String,
+    extents: Vec<Dim>,
+    is_reduction: bool,
+}
+
+#[derive(Serialize)]
+struct ParamReport {
+    index: usize,
+    name: String,
+    dtype: String,
+    shape: Vec<Dim>,
+    role: String,
+}
+
+/// Runs the command.
+pub fn run(cx: &Context, a: &args::Check) -> Result<Exit, Failure> {
+    let target = cx.target(&a.target)?;
+    let mut worst = Exit::Done;
+    for input in load(cx, &a.files)? {
+        let (report, exit) = match &input {
+            Ok(input) => judge(cx, input, &target),
+            Err(e) => (unread(e), e.failure.exit),
+        };
+        worst = worst.max(exit);
+        print(cx, &report);
+    }
+    Ok(worst)
+}
+
+fn unread(e: &BadFile) -> Report {
+    let predicate = if e.failure.exit == Exit::Input { "syntax" } else { "unreadable" };
+    Report {
+        schema: 1,
+        file: e.file.clone(),
+        name: None,
+        status: "error",
+        reason: Some(Reason { predicate: predicate.into(), text: e.failure.message.clone() }),
+        line: e.at.map(|a| a.0),
+        column: e.at.map(|a| a.1),
+        blocks: vec![],
+        rule: None,
+        params: vec![],
+        flops: None,
+        bytes: None,
+    }
+}
+
+fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
+    let mut report = Report {
+        schema: 1,
+        file: input.file.clone(),
+        name: Some(input.name.clone()),
+        status: "ok",
+        reason: None,
+        line: None,
+        column: None,
+        blocks: vec![],
+        rule: None,
+        params: params(input),
+        flops: None,
+        bytes: None,
+    };
+    match Prepared::new(&input.func) {
+        Ok(prepared) => {
+            let work = work(&input.func);
+            (report.flops, report.bytes) = (work.flops, work.bytes);
+            report.blocks = blocks(&prepared.func, &prepared.facts);
+            let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.space.is_ok());
+            report.rule = first.map(|v| v.rule.name());
+            (report, Exit::Done)
+        }
+        Err(decline) => {
+            report.status = "refused";
+            report.reason = Some(Reason { predicate: decline.predicate.into(), text: decline.reason });
+            (report, Exit::Input)
+        }
+    }
+}
+
+fn blocks(func: &PrimFunc, facts: &Facts) -> Vec<Block> {
+    let block = |b: &crate::analysis::BlockFacts| Block {
+        name: func.display_name(&b.name).to_string(),
+        kind: b.kind.clone(),
+        extents: b.iters.iter().map(|i| dim(func, &i.extent)).collect(),
+        is_reduction: b.is_reduction,
+    };
+    facts.blocks.iter().map(block).collect()
+}
+
+fn params(input: &Input) -> Vec<ParamReport> {
+    let f = &input.func;
+    let all = f.params.iter().zip(roles(&input.original)).enumerate();
+    all.map(|(index, (p, role))| match p {
+        Param::Buffer(b) => {
+            let buffer = f.buffer(b);
+            ParamReport {
+                index,
+                name: f.display_name(b).to_string(),
+                dtype: buffer.dtype.to_string(),
+                shape: buffer.shape.iter().map(|e| dim(f, e)).collect(),
+                role: role.to_string(),
+            }
+        }
+        Param::Scalar { name, dtype } => ParamReport {
+            index,
+            name: f.display_name(name).to_string(),
+            dtype: dtype.to_string(),
+            shape: vec![],
+            role: role.to_string(),
+        },
+    })
+    .collect()
+}
+
+/// An extent as an integer or as text over the user's names.
+fn dim(f: &PrimFunc, e: &Expr) -> Dim {
+    Dim::of(e, &|n| f.display_name(n).to_string()).unwrap_or_else(|_| Dim::Expr(e.to_string()))
+}
+
+fn print(cx: &Context, r: &Report) {
+    if cx.json {
+        output::line(&serde_json::to_string(r).expect("a report holds only what JSON can say"));
+        return;
+    }
+    let name = r.name.as_deref().unwrap_or("-");
+    match &r.reason {
+        Some(reason) if r.status == "error" => output::note(&format!("error: {}", reason.text)),
+        Some(reason) => output::line(&format!("refused  {}: {name}: {}: {}", r.file, reason.predicate, reason.text)),
+        None => {
+            let kinds: Vec<&str> = r.blocks.iter().map(|b| b.kind.as_str()).collect();
+            let number = |n: Option<u64>, unit| n.map_or(format!("? {unit}"), |n| format!("{n} {unit}"));
+            let (flops, bytes) = (number(r.flops, "flops"), number(r.bytes, "bytes"));
+            let rule = r.rule.unwrap_or("no rule");
+            output::line(&format!("ok       {}: {name}: blocks {}, {rule}, {flops}, {bytes}", r.file, kinds.join(" ")));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `daylight explain`: decisions, or the text at any stage. Needs no device.
+
+use super::args::{self, Emit};
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::input::{Input, load};
+use super::{output, select};
+use crate::assemble::{Assembly, Subject, Unfit};
+use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
+use crate::rules::{Knobs, verdicts};
+use crate::schedule::Schedule;
+use crate::target::{Kind, Target};
+use serde_json::json;
+
+/// Runs the command.
+pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
+    let target = cx.target(&a.target)?;
+    let mut worst = Exit::Done;
+    for input in load(cx, &a.files)? {
+        let done = match input {
+            Ok(input) => one(cx, a, &input, &target),
+            Err(e) => Err(e.failure),
+        };
+        if let Err(f) = done {
+            output::note(&format!("daylight: {}", f.message));
+            worst = worst.max(f.exit);
+        }
+    }
+    Ok(worst)
+}
+
+fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Result<(), Failure> {
+    let subject = Subject::new(&input.func, &input.original, target.clone());
+    let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    if a.emit == Emit::Decisions {
+        decisions(cx, input, &subject);
+        return Ok(());
+    }
+    let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose)?;
+    let (arm, knobs) = select::point(&arms, &a.choose)?;
+    let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
+    let schedule = arm.rule.schedule(&subject.prepared, target, &knobs).map_err(|e| bug(e.to_string()))?;
+    let unfit = |u: Unfit| bug(u.to_string());
+    let text = match a.emit {
+        Emit::Decisions | Emit::Tir => schedule.func().to_string(),
+        Emit::Trace => trace(&schedule),
+        Emit::Kernel => subject.assemble(&schedule).map_err(unfit)?.program.to_string(),
+        Emit::Cuda => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cuda, "cuda")?,
+        Emit::C => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cpu, "c")?,
+        Emit::Ptx | Emit::Cubin | Emit::Sass => {
+            let assembly = subject.assemble(&schedule).map_err(unfit)?;
+            source(&assembly, target, Kind::Cuda, "ptx, cubin and sass")?;
+            match a.emit {
+                Emit::Cubin => return cubin(cx, input, &assembly, arm.rule.name(), &knobs),
+                Emit::Sass => sass(cx, &assembly)?,
+                _ => ptx(cx, &assembly)?,
+            }
+        }
+    };
+    print(cx, input, arm.rule.name(), &knobs, a.emit, &text);
+    Ok(())
+}
+
+fn trace(s: &Schedule) -> String {
+    s.trace().iter().map(|t| format!("{t}\n")).collect()
+}
+
+fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Result<String, Failure> {
+    if target.kind == kind {
+        return Ok(assembly.source.text.clone());
+    }
+    let example = if kind == Kind::Cuda { "cuda:sm_90a" } else { "cpu" };
+    Err(Failure::usage(format!("--emit {what} needs another target than {}, such as {example}", target.id)))
+}
+
+fn compiler(cx: &Context, language: Language) -> LocalCompiler {
+    LocalCompiler::new(Tools::find(&cx.places, language))
+}
+
+fn compiled(cx: &Context, assembly: &Assembly) -> Result<Artifact, Failure> {
+    let made = compiler(cx, Language::Cuda).compile(&assembly.source);
+    made.map_err(|e| match e.failure {
+        crate::backend::CompileFailure::ToolMissing => Failure::missing(e.message),
+        crate::backend::CompileFailure::Rejected
+        | crate::backend::CompileFailure::TimedOut
+        | crate::backend::CompileFailure::Crashed => Failure::new(Exit::Failed, e.message),
+    })
+}
+
+fn ptx(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
+    let local = compiler(cx, Language::Cuda);
+    let nvrtc = local.nvrtc().map_err(|e| Failure::missing(e.message))?;
+    nvrtc.ptx(&assembly.source.text, &assembly.source.target).map_err(|e| Failure::new(Exit::Failed, e.message))
+}
+
+fn sass(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
+    let advice = "nvdisasm was not found; run `daylight doctor --fetch-nvrtc`, or install the CUDA toolkit";
+    let tool = nvrtc::find_nvdisasm(&cx.places).ok_or_else(|| Failure::missing(advice))?;
+    let artifact = compiled(cx, assembly)?;
+    nvrtc::sass(&tool, &artifact.path).map_err(|e| Failure::new(Exit::Failed, e))
+}
+
+/// A binary goes to a pipe or a file as it is; on JSON output, as the path where it lies.
+fn cubin(cx: &Context, input: &Input, assembly: &Assembly, rule: &str, knobs: &Knobs) -> Result<(), Failure> {
+    use std::io::IsTerminal;
+    let artifact = compiled(cx, assembly)?;
+    let path = artifact.path.display().to_string();
+    let res = artifact.res;
+    output::note(&format!("{} registers, {} bytes spilled, {} bytes of shared memory", res.regs, res.spill, res.smem));
+    if cx.json || std::io::stdout().is_terminal() {
+        print(cx, input, rule, knobs, Emit::Cubin, &path);
+    } else {
+        output::bytes(&artifact.bytes);
+    }
+    Ok(())
+}
+
+fn print(cx: &Context, input: &Input, rule: &str, knobs: &Knobs, emit: Emit, text: &str) {
+    if cx.json {
+        let stage = format!("{emit:?}").to_lowercase();
+        let object = json!({
+            "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
+            "rule": rule, "knobs": knobs.0, "emit": stage, "text": text,
+        });
+        output::line(&object.to_string());
+    } else {
+        output::text(text);
+        if !text.ends_with('\n') {
+            output::text("\n");
+        }
+    }
+}
+
+/// What every rule says of the function.
+fn decisions(cx: &Context, input: &Input, subject: &Subject) {
+    let verdicts = verdicts(&subject.prepared, &subject.target, &cx.spaces);
+    if cx.json {
+        let rules: Vec<serde_json::Value> = verdicts
+            .iter()
+            .map(|v| match &v.space {
+                Ok(s) => json!({
+                    "rule": v.rule.name(), "accepted": true, "default": s.default().map(|k| k.0), "points": s.size(),
+                }),
+                Err(d) => json!({
+                    "rule": v.rule.name(), "accepted": false, "predicate": d.predicate, "reason": d.reason,
+                }),
+            })
+            .collect();
+        let object = json!({
+            "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
+            "target": subject.target.id, "rules": rules,
+        });
+        output::line(&object.to_string());
+        return;
+    }
+    output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, subject.target.id, input.key));
+    let mut first = true;
+    for v in &verdicts {
+        match &v.space {
+            Ok(s) => {
+                let default = s.default().map_or("no legal point".to_string(), |k| k.to_string());
+                let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
+                output::line(&format!("  {:<20} {mark}: {default}; {} points", v.rule.name(), s.size()));
+                for k in &s.knobs {
+                    output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
+                }
+            }
+            Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule.name(), d.predicate, d.reason)),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Functions from files and folders of TVMScript.
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use crate::ir::{self, PrimFunc, ReadError};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A function as read, and as bound by `--bind`.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The file, as it was named.
+    pub file: String,
+    /// The function's name, or its file's when it is a nameless `main`.
+    pub name: String,
+    /// As read.
+    pub original: PrimFunc,
+    /// With extents replaced by the values of `--bind`.
+    pub func: PrimFunc,
+    /// The values that it took, by the user's names.
+    pub bind: std::collections::BTreeMap<String, i64>,
+    /// Key of the function as read.
+    pub key: String,
+}
+
+/// A file that gave no functions.
+#[derive(Clone, Debug)]
+pub struct BadFile {
+    /// The file, as it was named.
+    pub file: String,
+    /// The exit code and the sentence.
+    pub failure: Failure,
+    /// Where, for text that was not understood.
+    pub at: Option<(usize, usize)>,
+}
+
+/// Reads every file; folders stand for the `*.py` files in them. What cannot be read does not keep
+/// the rest from being read.
+///
+/// # Errors
+/// A `--bind` that names no extent of any function, while all files were read.
+pub fn load(cx: &Context, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
+    let mut all = vec![];
+    for path in paths {
+        match files(path) {
+            Ok(found) => found.iter().for_each(|f| all.extend(read(cx, f))),
+            Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
+        }
+    }
+    if all.iter().all(Result::is_ok) {
+        check_bind(cx, all.iter().flatten())?;
+    }
+    Ok(all)
+}
+
+fn bad(path: &Path, failure: Failure, at: Option<(usize, usize)>) -> BadFile {
+    BadFile { file: path.display().to_string(), failure, at }
+}
+
+/// The file itself, or the `*.py` files of a folder and the folders in it, by name.
+fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let cannot = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut out = vec![];
+    for entry in std::fs::read_dir(path).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let is_dir = entry.file_type().map_err(cannot)?.is_dir();
+        let inner = entry.path();
+        if is_dir {
+            out.extend(files(&inner)?);
+        } else if inner.extension().is_some_and(|e| e == "py") {
+            out.push(inner);
+        }
+    }
+    out.sort();
+    if out.is_empty() {
+        return Err(format!("the folder {} holds no *.py files", path.display()));
+    }
+    Ok(out)
+}
+
+fn read(cx: &Context, path: &Path) -> Vec<Result<Input, BadFile>> {
+    let file = path.display().to_string();
+    let functions =
+        std::fs::read(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
+    let functions = functions.and_then(|bytes| parse(path, &bytes));
+    match functions {
+        Ok(list) => list.into_iter().map(|f| Ok(input(cx, path, f))).collect(),
+        Err(e) => vec![Err(e)],
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<PrimFunc>, BadFile> {
+    let file = path.display().to_string();
+    let refuse = |e: ReadError| bad(path, Failure::new(Exit::Input, e.to_string()), Some((e.line, e.column)));
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let line = 1 + bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        let message = format!("{file}:{line}:1: the text is not UTF-8");
+        bad(path, Failure::new(Exit::Input, message), Some((line, 1)))
+    })?;
+    let functions = ir::read(text, &file).map_err(refuse)?;
+    if functions.is_empty() {
+        let message = format!("{file}:1:1: there is no tensor function in the file; expected @T.prim_func");
+        return Err(bad(path, Failure::new(Exit::Input, message), Some((1, 1))));
+    }
+    for f in &functions {
+        if let Err(errors) = ir::verify(f) {
+            let text: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
+            let message = format!("{file}: {}: {}", f.name, text.join("; "));
+            return Err(bad(path, Failure::new(Exit::Input, message), None));
+        }
+    }
+    Ok(functions)
+}
+
+fn input(cx: &Context, path: &Path, original: PrimFunc) -> Input {
+    let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
+    let name = if original.name == "main" { stem() } else { original.name.clone() };
+    let mut bind = std::collections::BTreeMap::new();
+    for e in &original.extents {
+        let user = original.display_name(&e.name);
+        if let Some(v) = cx.bind.get(user).or_else(|| cx.bind.get(e.name.as_str())) {
+            bind.insert(user.to_string(), *v);
+        }
+    }
+    let key = ir::workload_key(&original);
+    Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key }
+}
+
+/// Refuses a name that no function knows.
+fn check_bind<'a>(cx: &Context, inputs: impl Iterator<Item = &'a Input>) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for i in inputs {
+        for e in &i.original.extents {
+            known.insert(i.original.display_name(&e.name).to_string());
+            known.insert(e.name.to_string());
+        }
+    }
+    match cx.bind.keys().find(|k| !known.contains(*k)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(match crate::target::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("--bind {name}: no function has this extent; did you mean `{near}`?"),
+            None if known.is_empty() => format!("--bind {name}: the functions have no symbolic extents"),
+            None => format!("--bind {name}: no function has this extent"),
+        })),
+    }
+}
+
+impl Input {
+    /// The extents that are still symbolic, by the user's names.
+    pub fn unbound(&self) -> Vec<&str> {
+        self.func.extents.iter().map(|e| self.func.display_name(&e.name)).collect()
+    }
+
+    /// Refuses a function with symbolic extents.
+    ///
+    /// # Errors
+    /// Which `--bind` is missing.
+    pub fn require_bound(&self) -> Result<(), Failure> {
+        let names = self.unbound();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let example: Vec<String> = names.iter().map(|n| format!("{n}=512")).collect();
+        let (list, example) = (names.join(", "), example.join(","));
+        Err(Failure::usage(format!("{}: the extents {list} have no value; give them with --bind {example}", self.name)))
+    }
+}

@@ -1,0 +1,42 @@
+//! `daylight report`: a log as a table.
+
+use super::args;
+use super::context::Context;
+use super::exit::{Exit, Failure};
+use super::output;
+use crate::{log, report};
+use serde_json::json;
+
+/// Runs the command: writes `report.csv`.
+pub fn run(cx: &Context, a: &args::Report) -> Result<Exit, Failure> {
+    let log = log::read(&a.log).map_err(Failure::usage)?;
+    log.skipped.iter().for_each(|s| output::note(&s.to_string()));
+    let text = report::csv(&log.records).map_err(Failure::usage)?;
+    let path = a.out.join("report.csv");
+    let cannot = |e: std::io::Error| Failure::usage(format!("cannot write {}: {e}", path.display()));
+    std::fs::create_dir_all(&a.out).map_err(cannot)?;
+    std::fs::write(&path, text).map_err(cannot)?;
+    let rows = report::rows(&log.records);
+    for row in &rows {
+        if cx.json {
+            output::line(&line(row).to_string());
+        }
+    }
+    output::note(&format!("{} rows in {}", rows.len(), path.display()));
+    Ok(Exit::Done)
+}
+
+fn line(row: &report::Row<'_>) -> serde_json::Value {
+    json!({
+        "schema": 1,
+        "name": row.any.workload.name,
+        "workload": row.any.workload.key,
+        "bind": row.any.bind,
+        "target": row.any.target,
+        "gpu": row.any.env.gpu,
+        "default_us": row.default_us,
+        "best_us": row.best_us,
+        "rule": row.best.map(|b| &b.rule),
+        "knobs": row.best.map(|b| &b.knobs),
+    })
+}

@@ -1,0 +1,214 @@
+//! `daylight run`: one execution on `.npy` files.
+
+use super::args;
+use super::context::Context;
+use super::device::Device;
+use super::exit::{Exit, Failure};
+use super::input::{Input, load};
+use super::npy::{self, Npy};
+use super::{output, select};
+use crate::apply::ladder::{Wanted, other_size, same_size};
+use crate::assemble::{Assembly, Subject};
+use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
+use crate::interp::Tensor;
+use crate::ir::Param;
+use crate::log::{self, Record};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Runs the command.
+pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
+    let mut inputs = vec![];
+    for input in load(cx, std::slice::from_ref(&a.file))? {
+        inputs.push(input.map_err(|e| e.failure)?);
+    }
+    let [input] = inputs.as_mut_slice() else {
+        return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
+    };
+    infer(input, &a.inputs)?;
+    input.require_bound()?;
+    let mut device = Device::open(cx, &a.device)?;
+    let subject = Subject::new(&input.func, &input.original, device.target.clone());
+    let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let (assembly, source) = kernel(cx, a, input, &subject, &device)?;
+    let artifact = device.compiler(cx, 1).compile(&assembly.source).map_err(|e| match e.failure {
+        crate::backend::CompileFailure::ToolMissing => Failure::missing(e.message),
+        crate::backend::CompileFailure::Rejected
+        | crate::backend::CompileFailure::TimedOut
+        | crate::backend::CompileFailure::Crashed => Failure::new(Exit::Failed, e.message),
+    })?;
+    let candidate = Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan };
+    let written = execute(&mut device, input, &candidate, a)?;
+    print(cx, input, &device, &source, &written);
+    Ok(Exit::Done)
+}
+
+/// Takes extents without a value from the shapes of the input files.
+fn infer(input: &mut Input, folder: &Path) -> Result<(), Failure> {
+    let mut found = input.bind.clone();
+    for (i, p) in input.original.params.iter().enumerate() {
+        let Param::Buffer(b) = p else { continue };
+        let name = input.original.display_name(b);
+        let Ok(path) = find(folder, i, name) else { continue };
+        let bytes = std::fs::read(&path).map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+        let array = npy::parse(&bytes).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        for (dim, size) in input.original.buffer(b).shape.iter().zip(array.shape) {
+            if let Some(extent) = dim.as_var() {
+                found.entry(input.original.display_name(extent).to_string()).or_insert(size);
+            }
+        }
+    }
+    input.func = input.original.bind(&found);
+    input.bind = found;
+    Ok(())
+}
+
+/// Where a kernel came from.
+struct Source {
+    rung: &'static str,
+    rule: String,
+    knobs: BTreeMap<String, i64>,
+}
+
+/// The log's best kernel, or the default, or the one that `--rule` and `--set` choose.
+fn kernel(
+    cx: &Context,
+    a: &args::Run,
+    input: &Input,
+    subject: &Subject,
+    device: &Device,
+) -> Result<(Assembly, Source), Failure> {
+    let chosen = a.choose.rule.is_some() || !a.choose.set.is_empty();
+    if let (Some(path), false) = (&a.log, chosen) {
+        let log = log::read(path).map_err(Failure::usage)?;
+        log.skipped.iter().for_each(|s| output::note(&s.to_string()));
+        if let Some(found) = logged(input, subject, &device.facts.name, &log.records) {
+            return Ok(found);
+        }
+        output::note(&format!("{}: the log has no kernel for {}; running the default", input.name, device.target.id));
+    }
+    let arms = select::arms(subject, &cx.spaces, &input.name, &a.choose)?;
+    let (arm, knobs) = select::point(&arms, &a.choose)?;
+    let assembly = subject.candidate(arm.rule, &knobs);
+    let assembly = assembly.map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))?;
+    let rung = if chosen { "chosen" } else { "default" };
+    Ok((assembly, Source { rung, rule: arm.rule.name().into(), knobs: knobs.0 }))
+}
+
+fn logged(input: &Input, subject: &Subject, gpu: &str, records: &[Record]) -> Option<(Assembly, Source)> {
+    let wanted = Wanted { key: &input.key, bind: &input.bind, target: &subject.target.id };
+    let here = [("logged", same_size(records, &wanted, gpu)), ("neighbour", other_size(records, &wanted, gpu))];
+    here.into_iter().find_map(|(rung, timing)| {
+        let r = timing?.record;
+        let assembly = subject.assemble(&subject.replay(&r.trace).ok()?).ok()?;
+        Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
+    })
+}
+
+/// The file of a parameter: `NN_<param>.npy`, or the one file that starts with `NN_`.
+fn find(folder: &Path, index: usize, name: &str) -> Result<PathBuf, String> {
+    let exact = folder.join(format!("{index:02}_{name}.npy"));
+    if exact.is_file() {
+        return Ok(exact);
+    }
+    let prefix = format!("{index:02}_");
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read the folder {}: {e}", folder.display()))?;
+    let named = entries.flatten().filter(|e| {
+        let name = e.file_name().to_string_lossy().into_owned();
+        name.starts_with(&prefix) && name.ends_with(".npy")
+    });
+    let found: Vec<PathBuf> = named.map(|e| e.path()).collect();
+    match found.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(format!("there is no {} for the parameter `{name}`", exact.display())),
+        _ => Err(format!("several files of {} start with {prefix}; expected one", folder.display())),
+    }
+}
+
+/// Reads the inputs, runs, writes the outputs; gives their paths.
+fn execute(device: &mut Device, input: &Input, candidate: &Candidate, a: &args::Run) -> Result<Vec<PathBuf>, Failure> {
+    let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+    let plan = &candidate.plan;
+    let (mut inputs, mut outputs, mut scalars) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for p in &plan.params {
+        if matches!(p.role, Role::In | Role::Inout) {
+            let array = read(p, &a.inputs, &shape(p)?)?;
+            inputs.insert(p.index, raw(&folder, p, "in", &array.data)?);
+        }
+        if matches!(p.role, Role::Out | Role::Inout) {
+            outputs.insert(p.index, folder.path().join(format!("{}.out", p.index)));
+        }
+        if matches!(p.role, Role::Scalar | Role::Extent) && !input.bind.contains_key(&p.name) {
+            let array = read(p, &a.inputs, &[])?;
+            scalars.insert(p.name.clone(), Tensor { dtype: p.dtype, shape: vec![], data: array.data }.get_f64(0));
+        }
+    }
+    let values = input.bind.iter().map(|(k, v)| (k.clone(), *v as f64));
+    scalars.extend(values);
+    let problem = Problem { extents: input.bind.clone(), scalars, ..Problem::default() };
+    let done = device.runner().prepare(&problem);
+    done.and_then(|()| device.runner().run_files(candidate, &inputs, &outputs)).map_err(failure)?;
+    save(plan, &outputs, &a.outputs)
+}
+
+fn failure(e: RunError) -> Failure {
+    match e.failure {
+        RunFailure::DeviceMissing => Failure::missing(e.message),
+        RunFailure::BadRequest => Failure::usage(e.message),
+        RunFailure::LaunchFailed
+        | RunFailure::WrongResult
+        | RunFailure::TimedOut
+        | RunFailure::Crashed
+        | RunFailure::Impossible => Failure::new(Exit::Failed, e.message),
+    }
+}
+
+fn shape(p: &PlanParam) -> Result<Vec<i64>, Failure> {
+    let dims: Option<Vec<i64>> = p.shape.iter().map(|d| d.as_const()).collect();
+    dims.ok_or_else(|| Failure::usage(format!("the shape of `{}` has no value; give it with --bind", p.name)))
+}
+
+fn read(p: &PlanParam, folder: &Path, shape: &[i64]) -> Result<Npy, Failure> {
+    let path = find(folder, p.index, &p.name).map_err(Failure::usage)?;
+    npy::read_as(&path, p.dtype, shape).map_err(Failure::usage)
+}
+
+fn raw(folder: &tempfile::TempDir, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {
+    let path = folder.path().join(format!("{}.{kind}", p.index));
+    std::fs::write(&path, data).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))?;
+    Ok(path)
+}
+
+fn save(plan: &Plan, outputs: &BTreeMap<usize, PathBuf>, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Failure::usage(format!("cannot make the folder {}: {e}", folder.display())))?;
+    let mut written = vec![];
+    for (index, from) in outputs {
+        let p = &plan.params[*index];
+        let path = folder.join(format!("{index:02}_{}.npy", p.name));
+        let cannot = |e: std::io::Error| Failure::usage(format!("cannot write {}: {e}", path.display()));
+        let data = std::fs::read(from).map_err(cannot)?;
+        let array = Npy { descr: npy::descr(p.dtype).into(), shape: shape(p)?, data };
+        std::fs::write(&path, array.to_bytes()).map_err(cannot)?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+fn print(cx: &Context, input: &Input, device: &Device, source: &Source, written: &[PathBuf]) {
+    let outputs: Vec<String> = written.iter().map(|p| p.display().to_string()).collect();
+    if cx.json {
+        let object = json!({
+            "schema": 1, "file": input.file, "name": input.name, "workload": input.key, "bind": input.bind,
+            "target": device.target.id, "device": device.facts.name, "kernel": source.rung,
+            "rule": source.rule, "knobs": source.knobs, "outputs": outputs,
+        });
+        output::line(&object.to_string());
+    } else {
+        let knobs: Vec<String> = source.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let (name, rung, rule) = (&input.name, source.rung, &source.rule);
+        output::line(&format!("{name} on {}: {rung} kernel, {rule}: {}", device.describe(), knobs.join(" ")));
+        outputs.iter().for_each(|o| output::line(&format!("  wrote {o}")));
+    }
+}

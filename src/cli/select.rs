@@ -1,0 +1,69 @@
+//! `--rule` and `--set`: which rule and which point of its space.
+
+use super::args::Choose;
+use super::exit::{Exit, Failure};
+use crate::assemble::{Arm, Subject};
+use crate::rules::{Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
+
+/// The rules that take the function and that `--rule` allows.
+///
+/// # Errors
+/// An unknown rule; no rule takes the function, with each reason.
+pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choose) -> Result<Vec<Arm>, Failure> {
+    let wanted = choose.rule.as_deref();
+    check_rule(wanted)?;
+    let mut declined = vec![];
+    let mut out = vec![];
+    for v in verdicts(&subject.prepared, &subject.target, spaces) {
+        if wanted.is_some_and(|w| !is_form_of(v.rule.name(), w)) {
+            continue;
+        }
+        match v.space {
+            Ok(space) if space.default().is_some() => out.push(Arm { rule: v.rule, space }),
+            Ok(_) => declined.push(format!("{}: no point of its space is legal", v.rule.name())),
+            Err(d) => declined.push(d.to_string()),
+        }
+    }
+    if out.is_empty() {
+        let message = format!("{name}: no rule takes this function on {}: {}", subject.target.id, declined.join("; "));
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    Ok(out)
+}
+
+fn check_rule(wanted: Option<&str>) -> Result<(), Failure> {
+    let names: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
+    match wanted {
+        Some(w) if !names.iter().any(|n| is_form_of(n, w)) => Err(Failure::usage(unknown("rule", w, &names))),
+        _ => Ok(()),
+    }
+}
+
+/// The point that `--set` chooses: the default of the first arm that has all the knobs named, changed.
+///
+/// # Errors
+/// A pair that is not `knob=value`, an unknown knob, or a point that breaks a condition.
+pub fn point<'a>(arms: &'a [Arm], choose: &Choose) -> Result<(&'a Arm, Knobs), Failure> {
+    let pairs = pairs(&choose.set)?;
+    let first = arms.first().ok_or_else(|| Failure::new(Exit::Failed, "no rule takes this function"))?;
+    let has = |a: &&Arm| pairs.iter().all(|(n, _)| a.space.knobs.iter().any(|k| k.name == *n));
+    let arm = arms.iter().find(has).unwrap_or(first);
+    let default = arm.space.default().ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
+    let knobs = arm.space.set(&default, &pairs).map_err(Failure::usage)?;
+    arm.space.check(&knobs).map_err(|i| {
+        let form = arm.space.form;
+        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {}: {}", i.predicate, i.reason))
+    })?;
+    Ok((arm, knobs))
+}
+
+fn pairs(set: &[String]) -> Result<Vec<(String, i64)>, Failure> {
+    let one = |text: &str| {
+        let (name, value) = text.split_once('=')?;
+        Some((name.trim().to_string(), value.trim().parse().ok()?))
+    };
+    let parts = set.iter().flat_map(|s| s.split(',')).filter(|s| !s.trim().is_empty());
+    parts
+        .map(|t| one(t).ok_or_else(|| Failure::usage(format!("--set {t}: expected knob=value, such as threads=256"))))
+        .collect()
+}

@@ -1,0 +1,185 @@
+//! `daylight verify`: candidates through the simulator or on the device, without timing.
+
+use super::args;
+use super::context::Context;
+use super::device::Device;
+use super::exit::{Exit, Failure};
+use super::input::{Input, load};
+use super::{output, select};
+use crate::assemble::{Arm, Assembly, Subject};
+use crate::backend::{Candidate, Compiler, RunFailure, Runner};
+use crate::measure::Expected;
+use crate::rules::Knobs;
+use crate::target::Target;
+use crate::tune::problem;
+use crate::tune::reference::{Given, expected};
+use crate::tune::simulate;
+use crate::tune::{Arms, Point, search};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// Runs the command.
+pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
+    let target = cx.target(&a.target)?;
+    let inputs = load(cx, &a.files)?;
+    let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
+    let mut worst = Exit::Done;
+    for input in inputs {
+        if cx.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let done = match input {
+            Ok(input) => one(cx, a, &input, &target, device.as_mut()),
+            Err(e) => Err(e.failure),
+        };
+        match done {
+            Ok(exit) => worst = worst.max(exit),
+            Err(f) => {
+                output::note(&format!("daylight: {}", f.message));
+                worst = worst.max(f.exit);
+            }
+        }
+    }
+    Ok(worst)
+}
+
+/// The device whose target that is.
+fn device(cx: &Context, target: &Target) -> Result<Device, Failure> {
+    let device = Device::open(cx, target.family())?;
+    if device.target.id != target.id {
+        let text =
+            format!("this machine has {}, not {}; sim:sm_{} needs no GPU", device.describe(), target.id, target.sm);
+        return Err(Failure::missing(text));
+    }
+    Ok(device)
+}
+
+fn one(
+    cx: &Context,
+    a: &args::Verify,
+    input: &Input,
+    target: &Target,
+    device: Option<&mut Device>,
+) -> Result<Exit, Failure> {
+    input.require_bound()?;
+    let subject = Subject::new(&input.func, &input.original, target.clone());
+    let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let free = args::Choose { rule: None, set: vec![] };
+    let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
+    let given = problem::given(&input.func, &input.bind, a.seed);
+    let candidates = candidates(arms, a);
+    let results = match device {
+        None => simulated(a, &subject, &given, &candidates)?,
+        Some(device) => on_device(cx, &subject, &given, &candidates, device)?,
+    };
+    Ok(report(cx, input, target, &results))
+}
+
+/// A rule's name and assembly at one point.
+struct Chosen {
+    arm: usize,
+    knobs: Knobs,
+}
+
+struct Candidates {
+    rules: Vec<&'static dyn crate::rules::ScheduleRule>,
+    points: Vec<Chosen>,
+}
+
+/// The defaults of all rules and a sample of the other points.
+fn candidates(arms: Vec<Arm>, a: &args::Verify) -> Candidates {
+    let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
+    let arms = Arms(spaces);
+    let mut points = arms.defaults();
+    let seen: search::History = points.iter().map(|p| (p.clone(), None)).collect();
+    if let Ok(mut random) = search::by_name("random", a.candidates as usize, a.seed) {
+        points.extend(random.propose(&arms, &seen, a.candidates as usize));
+    }
+    let points = points.into_iter().map(|Point { arm, knobs }| Chosen { arm, knobs }).collect();
+    Candidates { rules, points }
+}
+
+/// A candidate with its verdict.
+struct Verdict {
+    rule: &'static str,
+    knobs: BTreeMap<String, i64>,
+    result: Result<crate::backend::Errors, String>,
+}
+
+fn verdict(c: &Candidates, p: &Chosen, result: Result<crate::backend::Errors, String>) -> Verdict {
+    Verdict { rule: c.rules[p.arm].name(), knobs: p.knobs.0.clone(), result }
+}
+
+fn assemble(subject: &Subject, c: &Candidates, p: &Chosen) -> Result<Assembly, String> {
+    subject.candidate(c.rules[p.arm], &p.knobs).map_err(|u| u.to_string())
+}
+
+fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
+    let func = &subject.prepared.func;
+    let want: Expected = expected(func, &subject.prepared.facts, given).map_err(|e| Failure::new(Exit::Failed, e))?;
+    let options = simulate::Options { blocks: a.blocks, seed: a.seed };
+    let check = |p: &Chosen| {
+        let checked = assemble(subject, c, p);
+        let checked = checked.and_then(|made| simulate::check(subject, &made.program, given, &want, options));
+        verdict(c, p, checked)
+    };
+    Ok(c.points.iter().map(check).collect())
+}
+
+fn on_device(
+    cx: &Context,
+    subject: &Subject,
+    given: &Given,
+    c: &Candidates,
+    device: &mut Device,
+) -> Result<Vec<Verdict>, Failure> {
+    let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+    let (problem, _) = problem::problem(subject, given, folder.path()).map_err(|e| Failure::new(Exit::Failed, e))?;
+    let compiler = device.compiler(cx, 1);
+    let missing = |e: crate::backend::RunError| Failure::missing(e.message);
+    device.runner().prepare(&problem).map_err(missing)?;
+    let mut out = vec![];
+    for p in &c.points {
+        let made = assemble(subject, c, p).and_then(|made| {
+            let artifact = compiler.compile(&made.source).map_err(|e| e.message)?;
+            Ok(Candidate { id: 0, file: artifact.path, plan: made.plan })
+        });
+        let checked = match made {
+            Ok(candidate) => match device.runner().execute(&candidate) {
+                Err(e) if e.failure == RunFailure::DeviceMissing => return Err(missing(e)),
+                done => done.map_err(|e| e.message),
+            },
+            Err(e) => Err(e),
+        };
+        out.push(verdict(c, p, checked));
+    }
+    Ok(out)
+}
+
+fn report(cx: &Context, input: &Input, target: &Target, results: &[Verdict]) -> Exit {
+    let wrong: Vec<&Verdict> = results.iter().filter(|v| v.result.is_err()).collect();
+    if cx.json {
+        let list: Vec<Value> = results
+            .iter()
+            .map(|v| match &v.result {
+                Ok(e) => json!({"rule": v.rule, "knobs": v.knobs, "right": true, "l2": e.l2, "max": e.max}),
+                Err(why) => json!({"rule": v.rule, "knobs": v.knobs, "right": false, "reason": why}),
+            })
+            .collect();
+        let object = json!({
+            "schema": 1, "file": input.file, "name": input.name, "workload": input.key, "target": target.id,
+            "status": if wrong.is_empty() { "ok" } else { "wrong" }, "candidates": list,
+        });
+        output::line(&object.to_string());
+    } else {
+        let right = results.len() - wrong.len();
+        output::line(&format!("{} on {}: {right} of {} candidates right", input.name, target.id, results.len()));
+        for v in &wrong {
+            let knobs: Vec<String> = v.knobs.iter().map(|(k, n)| format!("{k}={n}")).collect();
+            let why = v.result.as_ref().err().map(String::as_str).unwrap_or_default();
+            output::line(&format!("  {} {}: {why}", v.rule, knobs.join(" ")));
+        }
+    }
+    if wrong.is_empty() { Exit::Done } else { Exit::Failed }
+}
