@@ -2,13 +2,11 @@
 //! its name, key, rung, time and files; enough for a loader in any language.
 
 use super::Dim;
-use crate::ir::kernel::{Kernel, KernelParam, Launch, Program};
+use crate::codegen::dynamic_shared_bytes;
+use crate::ir::kernel::{KernelParam, Launch, Program};
 use crate::ir::{DType, Name, Param, PrimFunc};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Shared memory that a kernel may declare statically; above it, it is sized at launch.
-pub const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
 
 /// How to launch a compiled function.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -223,16 +221,10 @@ fn launch(program: &Program, l: &Launch, name: &dyn Fn(&Name) -> String) -> Resu
         grid: [Dim::of(x, name)?, Dim::of(y, name)?, Dim::of(z, name)?],
         block: l.block.map(|b| Dim::Const(i64::from(b))),
         cluster: [Dim::Const(1), Dim::Const(1), Dim::Const(1)],
-        dynamic_smem: Dim::Const(dynamic_shared(&l.kernel) as i64),
+        dynamic_smem: Dim::Const(dynamic_shared_bytes(&l.kernel) as i64),
         pdl: false,
         args: args.collect::<Result<_, _>>()?,
     })
-}
-
-/// Bytes of shared memory that the launch must ask for.
-pub fn dynamic_shared(kernel: &Kernel) -> u64 {
-    let bytes = kernel.shared_bytes();
-    if bytes > STATIC_SHARED_LIMIT { bytes } else { 0 }
 }
 
 fn argument(program: &Program, p: &KernelParam, name: &dyn Fn(&Name) -> String) -> Result<Arg, String> {
@@ -288,7 +280,7 @@ pub(crate) mod dtype_text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::kernel::Workspace;
+    use crate::ir::kernel::{Kernel, Workspace};
     use crate::ir::{BinOp, Buffer, Expr, Extent, Scope};
 
     fn program() -> (Program, PrimFunc) {
