@@ -4,7 +4,7 @@ use super::args;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::output;
-use crate::backend::{Language, LocalCompiler, Tools, nvrtc};
+use crate::backend::{Language, LocalCompiler, Tools, cuda, nvrtc};
 use crate::target::Target;
 use serde_json::json;
 
@@ -48,10 +48,22 @@ fn look(cx: &Context) -> Vec<Finding> {
     vec![
         Finding { what: "processor", found: cpu, needed: true },
         Finding { what: "C compiler", found: compiler(cx, Language::C), needed: true },
+        Finding { what: "CUDA device", found: devices(), needed: false },
         Finding { what: "NVRTC", found: compiler(cx, Language::Cuda), needed: false },
         Finding { what: "nvdisasm", found: disassembler.ok_or_else(|| none.to_string()), needed: false },
         Finding { what: "cache", found: Ok(cx.places.cache.display().to_string()), needed: false },
     ]
+}
+
+/// The CUDA devices with their driver.
+fn devices() -> Result<String, String> {
+    let devices = cuda::devices().map_err(|e| e.message)?;
+    let text = devices.iter().enumerate().map(|(i, d)| {
+        let gib = d.memory_bytes >> 30;
+        format!("{i}: {} (sm_{}{}, {} SMs, {gib} GiB, driver of CUDA {})", d.name, d.cc.0, d.cc.1, d.sms, d.driver)
+    });
+    let text = text.collect::<Vec<_>>().join("; ");
+    if text.is_empty() { Err("the driver knows no device; use --device cpu".to_string()) } else { Ok(text) }
 }
 
 /// The compiler's version and where it lies.
