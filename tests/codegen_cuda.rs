@@ -4,6 +4,8 @@ mod codegen_programs;
 mod common;
 
 use codegen_programs::*;
+use daylight::backend::Places;
+use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::ir::DType;
 use daylight::ir::kernel::{CacheHint, Program};
@@ -66,4 +68,38 @@ fn every_operator_function_and_cast_text() {
         whole.launches.extend(casts(dtype, false).launches);
     }
     check("operators.cu", &whole);
+}
+
+/// NVRTC where it is found, or a sentence on standard output.
+fn nvrtc() -> Option<Nvrtc> {
+    let places = Places::of(|name| std::env::var_os(name), None);
+    match find_nvrtc(&places).and_then(|path| Nvrtc::load(&path)) {
+        Ok(nvrtc) => Some(nvrtc),
+        Err(why) => {
+            println!("SKIP: {why}");
+            None
+        }
+    }
+}
+
+#[test]
+fn golden_texts_compile_for_every_generation() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/codegen");
+    for entry in std::fs::read_dir(folder).expect("the golden folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|e| e != "cu") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a text");
+        // The text with every operator is long: one architecture does.
+        let all = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"];
+        let targets = if text.len() > 50_000 { &all[1..2] } else { &all[..] };
+        for target in targets {
+            match nvrtc.cubin(&text, target) {
+                Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings.as_str()), (0, ""), "{}", path.display()),
+                Err(e) => panic!("{} for {target}: {e}", path.display()),
+            }
+        }
+    }
 }

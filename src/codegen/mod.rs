@@ -15,6 +15,7 @@ mod prelude;
 mod text;
 mod vector;
 mod vector_float;
+mod vector_math;
 
 pub use c::c;
 pub use cuda::{cuda, dynamic_shared_bytes};

@@ -306,7 +306,7 @@ impl VectorWriter<'_, '_> {
         let (t, lanes) = (self.value_vector(dtype), self.lanes);
         let name = format!("{name}_{}", &t[3..]);
         let params: Vec<String> = ["a", "b", "c"][..arity].iter().map(|p| format!("{t} {p}")).collect();
-        let body = format!("{t} r; for (int l = 0; l < {lanes}; ++l) r[l] = {lane}; return r;");
+        let body = format!("{t} r = {{0}}; for (int l = 0; l < {lanes}; ++l) r[l] = {lane}; return r;");
         self.function(&name, &t, &params.join(", "), &body)
     }
 
@@ -369,6 +369,13 @@ impl VectorWriter<'_, '_> {
     }
 
     fn call(&mut self, op: Intrin, args: &[Expr], dtype: DType) -> Vector {
+        if value_type(dtype) == "float" {
+            let (t, i) = (self.vector_type(DType::F32), self.vector_type(DType::I32));
+            if let Some(f) = super::vector_math::function(self.exprs.prelude, op, self.lanes, &t, &i) {
+                let x = self.value(&args[0]).text;
+                return Vector::value(Text::primary(format!("{f}({x})")), false);
+            }
+        }
         let names = ["a[l]", "b[l]", "c[l]"];
         let scalar: Vec<Expr> = names[..args.len()].iter().map(|n| Expr::var(*n, dtype)).collect();
         let (lane, exact) = self.exprs.call_named(op, &scalar, &names[..args.len()], dtype);

@@ -72,7 +72,7 @@ fn x86(lanes: u32, table: &[(u32, &str)], portable: &str, instruction: impl Fn(u
 }
 
 fn lane_loop(to: &str, scalar: &str, lanes: u32) -> String {
-    format!("{to} r; for (int l = 0; l < {lanes}; ++l) r[l] = {scalar}(x[l]); return r;")
+    format!("{to} r = {{0}}; for (int l = 0; l < {lanes}; ++l) r[l] = {scalar}(x[l]); return r;")
 }
 
 /// The vector of 32-bit words with that many lanes.

@@ -1,6 +1,8 @@
 //! Kernels built by hand: what lowering makes of simple schedules, and a small language to say it.
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod native;
+
 use daylight::ir::kernel::*;
 use daylight::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, UnOp};
 

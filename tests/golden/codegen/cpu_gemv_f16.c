@@ -29,7 +29,7 @@ static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_f16(dl_u16
 #if defined(__AVX512F__) && !defined(__clang__)
   return (dl_f32x16)__builtin_ia32_vcvtph2ps512_mask((dl_v16hi)x, (dl_f32x16){0}, -1, 4);
 #else
-  dl_f32x16 r; for (int l = 0; l < 16; ++l) r[l] = dl_f32_from_f16(x[l]); return r;
+  dl_f32x16 r = {0}; for (int l = 0; l < 16; ++l) r[l] = dl_f32_from_f16(x[l]); return r;
 #endif
 }
 #ifdef __FLT16_MAX__

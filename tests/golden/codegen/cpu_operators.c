@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) dl_u16x8 dl_f16x8_from_f32(dl_f32x8
 #if defined(__F16C__) && !defined(__clang__)
   return (dl_u16x8)__builtin_ia32_vcvtps2ph256(x, 0);
 #else
-  dl_u16x8 r; for (int l = 0; l < 8; ++l) r[l] = dl_f16_from_f32(x[l]); return r;
+  dl_u16x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_f16_from_f32(x[l]); return r;
 #endif
 }
 static inline unsigned short dl_bf16_from_f32(float x) { unsigned u = dl_bits_from_f32(x); return (unsigned short)(x != x ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16); }
@@ -57,9 +57,9 @@ static inline __attribute__((always_inline)) dl_u16x8 dl_bf16x8_from_f32(dl_f32x
 typedef double dl_f64x8 __attribute__((vector_size(64)));
 typedef dl_f64x8 dl_f64x8_u __attribute__((aligned(8), may_alias));
 static inline unsigned char dl_e4m3_from_f32(float x) { unsigned u = dl_bits_from_f32(x), a = u & 0x7fffffffu, r; float m = dl_f32_from_bits(a); if (a > 0x7f800000u) r = 0x7fu; else if (m < 0x1p-6f) r = dl_bits_from_f32(m * 512.0f + 8388608.0f) & 0xffu; else { r = ((a + 0x7ffffu + (a >> 20 & 1u)) >> 20) - 960u; if (r > 0x7eu) r = 0x7eu; } return (unsigned char)((u >> 24 & 0x80u) | r); }
-static inline __attribute__((always_inline)) dl_u8x8 dl_e4m3x8_from_f32(dl_f32x8 x) { dl_u8x8 r; for (int l = 0; l < 8; ++l) r[l] = dl_e4m3_from_f32(x[l]); return r; }
+static inline __attribute__((always_inline)) dl_u8x8 dl_e4m3x8_from_f32(dl_f32x8 x) { dl_u8x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_e4m3_from_f32(x[l]); return r; }
 static inline unsigned char dl_e5m2_from_f32(float x) { unsigned u = dl_bits_from_f32(x), a = u & 0x7fffffffu, r; float m = dl_f32_from_bits(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = dl_bits_from_f32(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r); }
-static inline __attribute__((always_inline)) dl_u8x8 dl_e5m2x8_from_f32(dl_f32x8 x) { dl_u8x8 r; for (int l = 0; l < 8; ++l) r[l] = dl_e5m2_from_f32(x[l]); return r; }
+static inline __attribute__((always_inline)) dl_u8x8 dl_e5m2x8_from_f32(dl_f32x8 x) { dl_u8x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_e5m2_from_f32(x[l]); return r; }
 static inline int dl_min_i32(int a, int b) { return a < b ? a : b; }
 static inline int dl_max_i32(int a, int b) { return a > b ? a : b; }
 static inline int dl_floordiv_i32(int a, int b) { int q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
@@ -83,7 +83,7 @@ static inline __attribute__((always_inline)) dl_f32x8 dl_f32x8_from_f16(dl_u16x8
 #if defined(__F16C__) && !defined(__clang__)
   return (dl_f32x8)__builtin_ia32_vcvtph2ps256((dl_v8hi)x);
 #else
-  dl_f32x8 r; for (int l = 0; l < 8; ++l) r[l] = dl_f32_from_f16(x[l]); return r;
+  dl_f32x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_f32_from_f16(x[l]); return r;
 #endif
 }
 

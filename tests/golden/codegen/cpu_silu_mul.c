@@ -22,11 +22,28 @@ static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_bf16(dl_u1
   return (dl_f32x16)(__builtin_convertvector(x, dl_u32x16) << 16);
 #endif
 }
-static inline float dl_sigmoid_float(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }
-static inline __attribute__((always_inline)) dl_f32x16 dl_sigmoid_f32x16(dl_f32x16 a) { dl_f32x16 r; for (int l = 0; l < 16; ++l) r[l] = dl_sigmoid_float(a[l]); return r; }
+typedef int dl_i32x16 __attribute__((vector_size(64)));
+static inline __attribute__((always_inline)) dl_f32x16 dl_exp_f32x16(dl_f32x16 x) {
+  for (int l = 0; l < 16; ++l) { float v = x[l]; v = v < -104.0f ? -104.0f : v; x[l] = v > 89.0f ? 89.0f : v; }
+  dl_f32x16 n = x * 1.44269504f + 12582912.0f;
+  dl_i32x16 k = (dl_i32x16)n - 0x4b400000, h = k >> 1;
+  n = n - 12582912.0f;
+  dl_f32x16 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  dl_f32x16 p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  return p * (dl_f32x16)((h + 127) << 23) * (dl_f32x16)((k - h + 127) << 23);
+}
+static inline __attribute__((always_inline)) dl_f32x16 dl_sigmoid_f32x16(dl_f32x16 x) {
+  return 1.0f / (1.0f + dl_exp_f32x16(-x));
+}
 static inline unsigned dl_bits_from_f32(float x) { unsigned y; __builtin_memcpy(&y, &x, sizeof y); return y; }
 static inline unsigned short dl_bf16_from_f32(float x) { unsigned u = dl_bits_from_f32(x); return (unsigned short)(x != x ? 0x7fc0u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16); }
 static inline __attribute__((always_inline)) dl_u16x16 dl_bf16x16_from_f32(dl_f32x16 x) { dl_u32x16 u = (dl_u32x16)x, nan = (dl_u32x16)(x != x); u = (u + 0x7fffu + (u >> 16 & 1u)) >> 16; return __builtin_convertvector((u & ~nan) | (0x7fc0u & nan), dl_u16x16); }
+static inline float dl_sigmoid_float(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }
 
 void cpu_silu_mul_bfloat16(void *const *buffers, const long long *scalars,
     long long begin, long long end) {
