@@ -64,8 +64,9 @@ struct PackedArrays(BTreeSet<Name>);
 
 impl PackedArrays {
     fn of(kernel: &Kernel) -> PackedArrays {
-        let packs =
-            |a: &&Array| a.scope == ArrayScope::Register && a.dtype == DType::BF16 && a.len % 2 == 0 && a.align >= 4;
+        let packs = |a: &&Array| {
+            a.scope == ArrayScope::Register && a.dtype == DType::BF16 && a.len.is_multiple_of(2) && a.align >= 4
+        };
         let mut names: BTreeSet<Name> = kernel.arrays.iter().filter(packs).map(|a| a.name.clone()).collect();
         for s in &kernel.body {
             s.visit(&mut |s| {

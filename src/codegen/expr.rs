@@ -365,7 +365,7 @@ impl<'a> ExprWriter<'a> {
             DType::F32 => (inner, false),
             DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => (inner, widens(from, dtype)),
             DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64 => {
-                let odd = self.prelude.to_odd(from);
+                let odd = self.prelude.round_to_odd(from);
                 (Text::primary(format!("{odd}({})", inner.text)), false)
             }
             DType::Bool | DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Handle => {

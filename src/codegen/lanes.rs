@@ -217,7 +217,7 @@ fn fits(e: &Expr, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         ExprKind::IfThenElse { cond, then, otherwise } => {
             then.dtype() != DType::Bool && !has_load(then) && !has_load(otherwise) && all(&[cond, then, otherwise])
         }
-        // Wide numbers need care on their way to 16 bits (see `to_odd`).
+        // Wide numbers need care on their way to 16 bits (see `round_to_odd`).
         ExprKind::Cast { dtype, arg } => {
             let wide = arg.dtype() == DType::F64 || arg.dtype().is_int() && arg.dtype().bytes() >= 4;
             !(is_narrow(*dtype) && wide) && all(&[arg])

@@ -39,7 +39,7 @@ impl Prelude {
     }
 
     /// `float` from its bits.
-    fn from_bits(&mut self) -> String {
+    fn bits_to_float(&mut self) -> String {
         match self.lang {
             Lang::Cuda => "__uint_as_float".into(),
             Lang::C => self.function(
@@ -52,7 +52,7 @@ impl Prelude {
     }
 
     /// Bits of a `float`.
-    fn to_bits(&mut self) -> String {
+    fn float_to_bits(&mut self) -> String {
         match self.lang {
             Lang::Cuda => "__float_as_uint".into(),
             Lang::C => self.function(
@@ -73,7 +73,7 @@ impl Prelude {
             }
             (DType::F16, Lang::C) => self.widen_f16_c(),
             (DType::BF16, _) => {
-                let from = self.from_bits();
+                let from = self.bits_to_float();
                 let body = format!("return {from}((unsigned)x << 16);");
                 self.function("dl_f32_from_bf16", "float", "unsigned short x", &body)
             }
@@ -97,7 +97,7 @@ impl Prelude {
 
     /// The bits of an e4m3 number in the places of a half are the number times 2^-8.
     fn widen_e4m3(&mut self) -> String {
-        let (half, from) = (self.widen(DType::F16), self.from_bits());
+        let (half, from) = (self.widen(DType::F16), self.bits_to_float());
         let body = format!(
             "return (x & 0x7f) == 0x7f ? {from}(0x7fc00000u) : \
              {half}((unsigned short)(((x & 0x80) << 8) | ((x & 0x7f) << 7))) * 256.0f;"
@@ -108,7 +108,7 @@ impl Prelude {
     /// Half to float: the compiler's `_Float16` where it has one, else by bits (the multiplication
     /// normalises subnormal numbers exactly).
     fn widen_f16_c(&mut self) -> String {
-        let (from, _) = (self.from_bits(), self.to_bits());
+        let (from, _) = (self.bits_to_float(), self.float_to_bits());
         self.add("dl_f32_from_f16", |_| {
             format!(
                 "#ifdef __FLT16_MAX__\n\
@@ -140,15 +140,15 @@ impl Prelude {
             }
             (DType::F16, Lang::C) => self.narrow_f16_c(),
             (DType::BF16, Lang::C) => {
-                let bits = self.to_bits();
+                let bits = self.float_to_bits();
                 let body = format!(
                     "unsigned u = {bits}(x); return (unsigned short)(x != x ? 0x7fc0u : \
                      (u + 0x7fffu + (u >> 16 & 1u)) >> 16);"
                 );
                 self.function("dl_bf16_from_f32", "unsigned short", "float x", &body)
             }
-            (DType::E4M3, _) => self.narrow_f8("e4m3", 20, 120 << 3, "0x1p-6f", "512.0f", 0x7e, 0x7f),
-            (DType::E5M2, _) => self.narrow_f8("e5m2", 21, 112 << 2, "0x1p-14f", "65536.0f", 0x7b, 0x7e),
+            (DType::E4M3, _) => self.narrow_f8(&E4M3),
+            (DType::E5M2, _) => self.narrow_f8(&E5M2),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
@@ -156,7 +156,7 @@ impl Prelude {
     /// Float to half by bits: normal numbers round in the integer, subnormal ones by adding a
     /// constant that has their last place as its own.
     fn narrow_f16_c(&mut self) -> String {
-        let (from, bits) = (self.from_bits(), self.to_bits());
+        let (from, bits) = (self.bits_to_float(), self.float_to_bits());
         self.add("dl_f16_from_f32", |_| {
             format!(
                 "#ifdef __FLT16_MAX__\n\
@@ -176,12 +176,11 @@ impl Prelude {
         })
     }
 
-    /// Float to an 8-bit float with `24 - shift` bits of significand: `bias` is the difference of
-    /// the exponents in place, below `min` numbers are multiples of `1 / scale`, codes above `max`
-    /// become `max`, as in the conversion instructions.
-    #[rustfmt::skip]
-    fn narrow_f8(&mut self, name: &str, shift: u32, bias: u32, min: &str, scale: &str, max: u32, nan: u32) -> String {
-        let (from, bits) = (self.from_bits(), self.to_bits());
+    /// Float to an 8-bit float: normal numbers round in the integer, below `min` the sum with a power
+    /// of two does it.
+    fn narrow_f8(&mut self, f: &Float8) -> String {
+        let Float8 { name, shift, bias, min, scale, max, nan } = f;
+        let (from, bits) = (self.bits_to_float(), self.float_to_bits());
         let half = (1u32 << (shift - 1)) - 1;
         let body = format!(
             "unsigned u = {bits}(x), a = u & 0x7fffffffu, r; float m = {from}(a); \
@@ -252,9 +251,9 @@ impl Prelude {
 
     /// Name of the conversion to `float` that a second rounding to 16 bits cannot spoil: rounding
     /// to odd keeps the inexact part visible.
-    pub fn to_odd(&mut self, from: DType) -> String {
+    pub fn round_to_odd(&mut self, from: DType) -> String {
         let (t, name) = (ctype(from), format!("dl_odd_f32_from_{}", short(from)));
-        let (to_bits, from_bits) = (self.to_bits(), self.from_bits());
+        let (to_bits, from_bits) = (self.float_to_bits(), self.bits_to_float());
         // The nearest float is exact, or one of the two neighbours; the odd one keeps the direction.
         let body = format!(
             "float y = (float)x; unsigned u = {to_bits}(y); double d = (double)y - (double)x; \
@@ -263,6 +262,26 @@ impl Prelude {
         self.function(&name, "float", &format!("{t} x"), &body)
     }
 }
+
+/// What the conversion to an 8-bit float needs to know of it.
+struct Float8 {
+    name: &'static str,
+    /// Mantissa bits of float32 that are dropped.
+    shift: u32,
+    /// Difference of the exponents' biases, in place.
+    bias: u32,
+    /// Smallest normal number; below it numbers are multiples of `1 / scale`.
+    min: &'static str,
+    scale: &'static str,
+    /// Code of the largest finite number, which greater ones become, as in the instructions.
+    max: u32,
+    nan: u32,
+}
+
+const E4M3: Float8 =
+    Float8 { name: "e4m3", shift: 20, bias: 120 << 3, min: "0x1p-6f", scale: "512.0f", max: 0x7e, nan: 0x7f };
+const E5M2: Float8 =
+    Float8 { name: "e5m2", shift: 21, bias: 112 << 2, min: "0x1p-14f", scale: "65536.0f", max: 0x7b, nan: 0x7e };
 
 /// Short name of a type, for helper names.
 pub(super) fn short(dtype: DType) -> &'static str {

@@ -24,7 +24,7 @@ pub(super) fn widen(prelude: &mut Prelude, dtype: DType, lanes: u32, from: &str,
         }),
         _ => lane_loop(to, &scalar, lanes),
     };
-    add(prelude, &name, dtype, to, &format!("{from} x"), &body)
+    add(prelude, &name, to, &format!("{from} x"), &body)
 }
 
 /// Name of the function from float32 to a vector of bits, rounding to nearest even.
@@ -45,10 +45,10 @@ pub(super) fn narrow(prelude: &mut Prelude, dtype: DType, lanes: u32, from: &str
         }),
         _ => lane_loop(to, &scalar, lanes),
     };
-    add(prelude, &name, dtype, to, &format!("{from} x"), &body)
+    add(prelude, &name, to, &format!("{from} x"), &body)
 }
 
-fn add(prelude: &mut Prelude, name: &str, dtype: DType, ret: &str, params: &str, body: &str) -> String {
+fn add(prelude: &mut Prelude, name: &str, ret: &str, params: &str, body: &str) -> String {
     if body.contains("dl_v") {
         prelude.add("dl_v16si", |_| "typedef int dl_v16si __attribute__((vector_size(64)));".into());
         prelude.add("dl_v16hi", |_| "typedef short dl_v16hi __attribute__((vector_size(32)));".into());

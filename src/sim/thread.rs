@@ -133,16 +133,17 @@ impl Thread {
                         self.store(dst, to + lane, v, memory)?;
                     }
                 }
-                Op::WarpBarrier | Op::Shuffle { .. } => return Ok(self.stop(State::Warp)),
-                Op::BlockBarrier => return Ok(self.stop(State::Block)),
-                Op::Halt => return Ok(self.stop(State::Done)),
+                Op::WarpBarrier | Op::Shuffle { .. } => return self.stop(State::Warp),
+                Op::BlockBarrier => return self.stop(State::Block),
+                Op::Halt => return self.stop(State::Done),
             }
         }
     }
 
-    fn stop(&mut self, state: State) {
+    fn stop(&mut self, state: State) -> Result<(), Fault> {
         self.pc -= 1;
         self.state = state;
+        Ok(())
     }
 
     /// Lets a waiting thread go on behind the operation it waits at.
