@@ -209,3 +209,12 @@ fn broken_contexts_and_endless_kernels_are_replaced() {
     assert_eq!((endless.failure, endless.outcome()), (RunFailure::TimedOut, "timed_out"));
     runner.execute(&bench.right()).unwrap();
 }
+
+#[test]
+fn a_kernel_against_itself_shows_the_noise() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let noise = daylight::measure::noise(&bench.compiler, &mut runner, &bench.target, 256 << 20).unwrap();
+    eprintln!("{noise:?}");
+    assert!(noise.difference < 0.02, "{noise:?}");
+}

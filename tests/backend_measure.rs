@@ -266,3 +266,15 @@ fn cuda_is_there_or_a_sentence() {
         }
     }
 }
+
+#[test]
+fn a_kernel_against_itself_shows_the_noise() {
+    let bench = Bench::new();
+    let mut runner = bench.runner();
+    let target = if cfg!(target_arch = "x86_64") { "cpu:x86-64-v3" } else { "cpu:aarch64" };
+    let noise = daylight::measure::noise(&bench.compiler, &mut runner, target, 4 << 20).unwrap();
+    assert!(
+        noise.median_us > 0.0 && noise.copy_gbps > 0.1 && noise.spread >= 0.0 && noise.difference >= 0.0,
+        "{noise:?}"
+    );
+}
