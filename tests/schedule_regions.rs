@@ -116,7 +116,9 @@ fn row_reduction() {
          set_scope(t0, \"local\")
          reverse_compute_at(b0, i0)
          reverse_compute_at(b1, i0)
-         decompose_reduction(b0_rf, i1_0)",
+         decompose_reduction(b0_rf, i1_0)
+         bind(i0, blockIdx.x)
+         bind(i1_2, threadIdx.x)",
     );
     golden("row_reduction_8x64", &all[0]);
     golden("row_reduction_13x31", &all[3]);
@@ -147,7 +149,9 @@ fn second_rfactor() {
          reorder(i0, i1_1, i1_2, i1_0)
          reverse_compute_at(b0_rf, i1_1)
          reverse_compute_at(b0, i0)
-         reverse_compute_at(b1, i0)",
+         reverse_compute_at(b1, i0)
+         bind(i0, blockIdx.x)
+         bind(i1_1, threadIdx.x)",
     );
 }
 
@@ -190,7 +194,10 @@ fn gemv() {
          compute_at(p1_shared_b, i0_0)
          set_scope(p2_rf, \"local\")
          reverse_compute_at(b0, i0_0)
-         decompose_reduction(b0_rf, i1_0)",
+         decompose_reduction(b0_rf, i1_0)
+         bind(i0_0, blockIdx.x)
+         bind(i0_1, threadIdx.y)
+         bind(i1_2, threadIdx.x)",
     );
     golden("gemv_6x50", &all[1]);
 }
@@ -222,7 +229,10 @@ fn column_reduction() {
          cache_read(b0_rf, p0, \"local\")
          compute_at(p0_local_b, i1_2)
          reverse_compute_at(b0, i0_1)
-         decompose_reduction(b0_rf, i1_0)",
+         decompose_reduction(b0_rf, i1_0)
+         bind(i0_0, blockIdx.x)
+         bind(i0_1, threadIdx.x)
+         bind(i1_1, threadIdx.y)",
     );
     golden("column_reduction_5x7", &all[2]);
 }
@@ -242,7 +252,10 @@ fn split_over_blocks() {
          cache_read(b0_rf_rf, p0, \"local\")
          compute_at(p0_local_b, i1_1_0)
          decompose_reduction(b0_rf_rf, i1_1_0)
-         reverse_compute_at(b1, i0_final)",
+         reverse_compute_at(b1, i0_final)
+         bind(i1_0, blockIdx.x)
+         bind(i0, blockIdx.y)
+         bind(i1_1_1, threadIdx.x)",
     );
 }
 
@@ -257,7 +270,8 @@ fn cpu_accumulators() {
          set_scope(t0_rf, \"local\")
          reverse_compute_at(b0, i0)
          reverse_compute_at(b1, i0)
-         decompose_reduction(b0_rf, i1_0)",
+         decompose_reduction(b0_rf, i1_0)
+         parallel(i0)",
     );
 }
 
@@ -272,7 +286,9 @@ fn fused_elements() {
          cache_read(b0, p0, \"local\")
          compute_at(p0_local_b, i0_i1_f_1)
          cache_read(b0, p1, \"local\")
-         compute_at(p1_local_b, i0_i1_f_1)",
+         compute_at(p1_local_b, i0_i1_f_1)
+         bind(i0_i1_f_0, blockIdx.x)
+         bind(i0_i1_f_1, threadIdx.x)",
     );
     golden("fused_elements_5x7", &all[2]);
 }

@@ -92,8 +92,7 @@ fn needed(d: &Draft, consumers: &[Block], buffer: &Name, at: &Name, scope: &Scop
         let running = regions::running(&d.func, b, Some(at), Some(scope));
         regions::hull(&regions::loads(b, buffer), &running, &ranges)
     };
-    let join = |a: Region, b: Region| a.into_iter().zip(b).map(|(a, b)| Some(a?.union(&b?, &ranges))).collect();
-    consumers.iter().map(of).reduce(join).unwrap_or_default()
+    regions::union(consumers.iter().map(of), &ranges)
 }
 
 /// The ranges of a block's iterators that write the needed part of its output.

@@ -1,7 +1,7 @@
 //! What `compute_at` and `reverse_compute_at` share: what may move, and where it lands.
 
 use super::{Draft, Failure, regions, tree};
-use crate::ir::{Block, Expr, IterKind, Name, PrimFunc, Stmt};
+use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 
 /// Fails with `complete_or_reduction_block` unless the block computes whole elements from its
 /// iterators: spatial iterators and an init for its reduction iterators, no blocks inside.
@@ -74,12 +74,12 @@ pub(super) fn shifted_iter<'a>(block: &'a Block, index: &Expr) -> Option<(&'a Na
     if let Some(v) = iter(index) {
         return Some((v, zero()));
     }
-    let crate::ir::ExprKind::Binary { op, a, b } = index.kind() else { return None };
+    let ExprKind::Binary { op, a, b } = index.kind() else { return None };
     let free = |e: &Expr| !block.iters.iter().any(|it| e.uses_var(&it.var));
     match op {
-        crate::ir::BinOp::Add if free(b) => iter(a).map(|v| (v, b.clone())),
-        crate::ir::BinOp::Add if free(a) => iter(b).map(|v| (v, a.clone())),
-        crate::ir::BinOp::Sub if free(b) => iter(a).map(|v| (v, zero() - b.clone())),
+        BinOp::Add if free(b) => iter(a).map(|v| (v, b.clone())),
+        BinOp::Add if free(a) => iter(b).map(|v| (v, a.clone())),
+        BinOp::Sub if free(b) => iter(a).map(|v| (v, zero() - b.clone())),
         _ => None,
     }
 }

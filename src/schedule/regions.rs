@@ -145,11 +145,16 @@ fn span_of_loop(l: &For) -> (Name, Span) {
 /// The hull of several accesses, given in terms of loops, while `running` run.
 pub(super) fn hull(accesses: &[Vec<Expr>], running: &Running, ranges: &Ranges) -> Region {
     let one = |indices: &Vec<Expr>| indices.iter().map(|e| span_of(e, running, ranges)).collect::<Region>();
+    union(accesses.iter().map(one), ranges)
+}
+
+/// The hull of several regions.
+pub(super) fn union(parts: impl Iterator<Item = Region>, ranges: &Ranges) -> Region {
     let join = |a: Region, b: Region| {
         let pairs = a.into_iter().zip(b);
         pairs.map(|(a, b)| Some(a?.union(&b?, ranges))).collect()
     };
-    accesses.iter().map(one).reduce(join).unwrap_or_default()
+    parts.reduce(join).unwrap_or_default()
 }
 
 /// True when the values of `e` fill their span without gaps while `running` run.

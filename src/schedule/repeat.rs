@@ -9,7 +9,7 @@
 use super::guards::{conjoin, conjuncts, less, unproven};
 use super::nest::around;
 use super::regions::{self, Region};
-use super::span::cast;
+use super::span::{cast, has_load};
 use super::{Draft, motion, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{Block, Expr, For, IterKind, IterVar, Name, Scope, Stmt};
@@ -143,10 +143,4 @@ fn own_indices<'a>(block: &'a Block, buffer: &Name) -> Option<Vec<&'a Name>> {
     let own: Vec<&Name> = indices.iter().map(iter).collect::<Option<_>>()?;
     let spatial = block.iters.iter().all(|it| it.kind == IterKind::Spatial && own.contains(&&it.var));
     (spatial && own.len() == block.iters.len()).then_some(own)
-}
-
-fn has_load(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |x| found |= matches!(x.kind(), crate::ir::ExprKind::Load { .. }));
-    found
 }

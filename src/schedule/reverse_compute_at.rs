@@ -144,8 +144,7 @@ fn domains(d: &Draft, moved: &Block, made: &[Made], at: &Name, ranges: &Ranges) 
             let running = regions::running(&d.func, w, Some(at), None);
             regions::hull(&regions::stores(w, &m.buffer), &running, ranges)
         });
-        let join = |a: Region, b: Region| a.into_iter().zip(b).map(|(a, b)| Some(a?.union(&b?, ranges))).collect();
-        let written: Region = hulls.reduce(join).unwrap_or_default();
+        let written = regions::union(hulls, ranges);
         let shape = d.find_buffer(&m.buffer)?.shape.clone();
         for indices in regions::load_indices(moved, &m.buffer) {
             for ((index, span), size) in indices.iter().zip(&written).zip(&shape) {
@@ -180,7 +179,7 @@ fn solve(
         if at_most(&part.lo, index) && at_most(index, &part.hi) {
             return Ok(());
         }
-        let why = format!("it reads index {index:?}, from which the part made under the loop cannot be told");
+        let why = format!("it reads index {index}, from which the part made under the loop cannot be told");
         return Err(Failure::new("read_by_iterator", &moved.name, why));
     };
     match found.get(&var) {

@@ -32,11 +32,11 @@ pub(super) fn apply(d: &mut Draft, at: &Name, axis: usize) -> Result<Vec<Name>, 
     let names = plan.names(d);
     let partial = plan.partial_block(&names);
     let last = plan.final_block(&names);
-    let (rank_buffer, rf_name) = (plan.partial_buffer(&names), names.rf_block.clone());
+    let (partials, rf_name) = (plan.partial_buffer(&names), names.rf_block.clone());
     let nest = plan.final_nest(last, &names);
     let block = plan.block.name.clone();
-    d.func.allocs.push(rank_buffer.name.clone());
-    d.func.buffers.push(rank_buffer);
+    d.func.allocs.push(partials.name.clone());
+    d.func.buffers.push(partials);
     tree::replace(&mut d.func, &block, |_| vec![Stmt::Block(partial)]);
     tree::replace(&mut d.func, &plan.top, |rf| vec![rf, nest]);
     Ok(vec![rf_name])
@@ -107,7 +107,7 @@ impl Plan {
             let free = !uses_any(&condition, self.other_reduce());
             let ok = free || weakest_at_zero(&condition, &self.reduce, &self.ranges);
             Failure::unless(ok, "guard_monotone", &self.block.name, || {
-                format!("its guard {condition:?} may hold at later steps of the reduction and not at the first")
+                format!("its guard {condition} may hold at later steps of the reduction and not at the first")
             })?;
         }
         Ok(())

@@ -264,6 +264,13 @@ fn non_negative(e: &Expr, ranges: &Ranges) -> bool {
     at_most(&Expr::int(0, e.dtype()), e, ranges)
 }
 
+/// True when the value depends on the contents of a buffer.
+pub(super) fn has_load(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |x| found |= matches!(x.kind(), ExprKind::Load { .. }));
+    found
+}
+
 fn uses_any(e: &Expr, running: &Running) -> bool {
     let mut found = false;
     e.visit(&mut |x| found |= x.as_var().is_some_and(|n| running.contains_key(n)));

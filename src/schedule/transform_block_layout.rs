@@ -16,7 +16,7 @@
 //! one is a new spatial iterator of extent 1.
 
 use super::nest::around;
-use super::span::cast;
+use super::span::{self, cast};
 use super::{Draft, Failure, checks, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, DType, Expr, For, IterKind, IterVar, Name, Stmt};
@@ -64,7 +64,7 @@ fn check_map(block: &Block, map: &[Vec<Name>]) -> Result<(), Failure> {
         });
         let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
         Failure::unless(kinds.windows(2).all(|k| k[0] == k[1]), "one_kind", &block.name, || {
-            format!("a group mixes spatial and reduction iterators: {group:?}")
+            "a group mixes spatial and reduction iterators".to_string()
         })?;
     }
     Ok(())
@@ -149,14 +149,8 @@ fn ranges_of(d: &Draft, iters: &[IterVar]) -> Ranges {
 
 /// Simplifies integer index expressions; leaves values alone.
 fn indices_simplified(e: &Expr, ranges: &Ranges) -> Expr {
-    if matches!(e.dtype(), DType::I32 | DType::I64) && !has_load(e) {
+    if matches!(e.dtype(), DType::I32 | DType::I64) && !span::has_load(e) {
         return analysis::simplify(e, ranges);
     }
     e.map_children(|c| indices_simplified(c, ranges))
-}
-
-fn has_load(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |x| found |= matches!(x.kind(), crate::ir::ExprKind::Load { .. }));
-    found
 }
