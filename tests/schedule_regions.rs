@@ -85,7 +85,7 @@ fn sized(text: &str, m: &str, n: &str) -> String {
     text.lines().filter(unused).map(|l| format!("{l}\n")).collect()
 }
 
-const SIZES: [(&str, &str); 5] = [("8", "64"), ("6", "50"), ("5", "7"), ("13", "31"), ("1", "9")];
+const SIZES: [(&str, &str); 5] = [("8", "64"), ("6", "50"), ("5", "7"), ("13", "31"), ("2", "9")];
 const SYMBOLIC: [(&str, &str); 3] = [("m", "n"), ("m", "64"), ("6", "n")];
 
 fn on_sizes(sizes: &[(&str, &str)], text: &str, steps: &str) -> Vec<Schedule> {

@@ -5,11 +5,12 @@
 //! for i: t[i] = a[i]; o[i] = t[i - 1]   yes: each reads what the one before wrote
 //! ```
 
+use super::guards::conjuncts;
 use super::regions::{self, Region};
-use super::span::at_most;
+use super::span::{Span, at_most, cast};
 use super::{Failure, checks, tree};
-use crate::analysis::Ranges;
-use crate::ir::{Block, For, IterKind, Name, PrimFunc};
+use crate::analysis::{Ranges, simplify};
+use crate::ir::{Block, Expr, For, IterKind, Name, PrimFunc};
 
 /// `own_data`: what a block under the loop reads of a buffer that another one under it writes was
 /// written in the same iteration, before.
@@ -42,15 +43,52 @@ fn covers(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: 
     let dense = stores.iter().flatten().all(|e| regions::is_dense(e, &filled, ranges));
     let has = regions::hull(&stores, &filled, ranges);
     let wants = regions::hull(&regions::loads(reader, buffer), &wanted, ranges);
-    dense && contains(&has, &wants, ranges)
+    let shape = &func.buffer(buffer).shape;
+    (dense && contains(&has, &wants, shape, ranges)) || same_points(func, l, (writer, reader), buffer, ranges)
 }
 
-fn contains(has: &Region, wants: &Region, ranges: &Ranges) -> bool {
+/// True where `has` holds all of `wants` that lies inside the shape.
+fn contains(has: &Region, wants: &Region, shape: &[Expr], ranges: &Ranges) -> bool {
     has.len() == wants.len()
-        && has.iter().zip(wants).all(|(h, w)| match (h, w) {
-            (Some(h), Some(w)) => at_most(&h.lo, &w.lo, ranges) && at_most(&w.hi, &h.hi, ranges),
+        && has.iter().zip(wants).zip(shape).all(|((h, w), size)| match (h, w) {
+            (Some(h), Some(w)) => {
+                let whole = Span::from_zero(&cast(h.lo.dtype(), size));
+                (at_most(&h.lo, &w.lo, ranges) || at_most(&h.lo, &whole.lo, ranges))
+                    && (at_most(&w.hi, &h.hi, ranges) || at_most(&whole.hi, &h.hi, ranges))
+            }
             (None, _) | (_, None) => false,
         })
+}
+
+/// True where the reader goes through the very elements that the writer goes through: the loops
+/// inside `l` correspond one to one, and so do indices and guards.
+fn same_points(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: &Name, ranges: &Ranges) -> bool {
+    let stores = regions::stores(writer, buffer);
+    let [written] = stores.as_slice() else { return false };
+    let known = conjuncts(reader.guard.as_ref());
+    let known: Vec<Expr> = known.iter().map(|c| simplify(c, ranges)).collect();
+    regions::loads(reader, buffer).iter().all(|read| {
+        let from = inner_loops(func, l, writer, written);
+        let to = inner_loops(func, l, reader, read);
+        let pairs: Vec<(&For, &For)> = from.iter().copied().zip(to.iter().copied()).collect();
+        let partner = |n: &Name| pairs.iter().find(|(a, _)| a.var == *n).map(|(_, b)| b.var_expr());
+        let same = |(a, b): (&Expr, &Expr)| {
+            let a = cast(b.dtype(), &a.subst(&partner));
+            simplify(&(a - b.clone()), ranges).is_int(0)
+        };
+        let implied = |c: &Expr| known.contains(&simplify(&c.subst(&partner), ranges));
+        from.len() == to.len()
+            && pairs.iter().all(|(a, b)| a.extent == b.extent)
+            && written.iter().zip(read).all(same)
+            && conjuncts(writer.guard.as_ref()).iter().all(implied)
+    })
+}
+
+/// The loops inside `l` around a block that its indices use, outermost first.
+fn inner_loops<'a>(func: &'a PrimFunc, l: &For, block: &Block, indices: &[Expr]) -> Vec<&'a For> {
+    let around = tree::loops_around(func, &block.name);
+    let inside = around.into_iter().skip_while(|a| a.var != l.var).skip(1);
+    inside.filter(|a| indices.iter().any(|e| e.uses_var(&a.var))).collect()
 }
 
 /// `own_results`: every iteration of the loop reduces into elements of its own: a reduction under
