@@ -5,8 +5,9 @@ use super::walk::leaves;
 use crate::ir::{Expr, For, PrimFunc, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sizes up to this stay as they are: windows, group sizes, digits.
-const SMALL: i64 = 32;
+/// Sizes up to this stay as they are: windows, group sizes, digits. The second is tried where the
+/// first leaves too much.
+const SMALL: [i64; 2] = [32, 8];
 /// Sizes this close to another keep their distance to it: 114 beside 112 is 112 padded.
 const NEAR: i64 = 3;
 /// By how much sizes are divided, in the order of trial.
@@ -17,42 +18,51 @@ const DIVISORS: [i64; 21] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 28, 
 /// index arithmetic alike. Every access that provably stays in its buffer still does. `None` where
 /// no such sizes are found. Sizes must be constants.
 pub fn shrink(f: &PrimFunc, limit: u64) -> Option<PrimFunc> {
-    let sizes = sizes(f);
+    SMALL.iter().map(|small| shrink_above(f, *small, limit)).find(|twin| steps(twin) <= limit)
+}
+
+/// The smallest twin found that keeps the sizes up to `small`; the function itself if there is none.
+fn shrink_above(f: &PrimFunc, small: i64, limit: u64) -> PrimFunc {
+    let sizes = sizes(f, small);
     let mut best = f.clone();
-    let mut chosen = Sizes::new();
+    let mut map = Sizes::new();
     for d in DIVISORS {
         let candidate = divided(&sizes, d);
         if let Some(twin) = accepted(f, &candidate).filter(|twin| steps(twin) < steps(&best)) {
-            (best, chosen) = (twin, candidate);
+            (best, map) = (twin, candidate);
         }
     }
-    let mut map = chosen;
     // Sizes that share no divisor with the others shrink on their own, largest first.
     for v in sizes.iter().rev() {
         if steps(&best) <= limit {
             break;
         }
-        let current = map.get(v).copied().unwrap_or(*v);
-        let choices = DIVISORS.iter().filter(|d| current % **d == 0).map(|d| current / d).chain([current % 13 + 4]);
-        for small in choices.filter(|s| *s >= 2 && *s < current) {
-            let mut candidate = map.clone();
-            candidate.insert(*v, small);
-            if let Some(twin) = accepted(f, &candidate) {
-                (best, map) = (twin, candidate);
-                break;
-            }
+        if let Some((twin, to)) = alone(f, *v, &map) {
+            best = twin;
+            map.insert(*v, to);
         }
     }
-    (steps(&best) <= limit).then_some(best)
+    best
+}
+
+/// The twin with one more size replaced, by the least value that is accepted.
+fn alone(f: &PrimFunc, v: i64, map: &Sizes) -> Option<(PrimFunc, i64)> {
+    let current = map.get(&v).copied().unwrap_or(v);
+    let parts = DIVISORS.iter().filter(|d| current % **d == 0).map(|d| current / d);
+    parts.chain([current % 13 + 4]).filter(|to| *to >= 2 && *to < current).find_map(|to| {
+        let mut candidate = map.clone();
+        candidate.insert(v, to);
+        Some((accepted(f, &candidate)?, to))
+    })
 }
 
 /// What each size becomes.
 pub(super) type Sizes = BTreeMap<i64, i64>;
 
-/// The distinct sizes above [`SMALL`] in shapes and loops.
-fn sizes(f: &PrimFunc) -> BTreeSet<i64> {
+/// The distinct sizes above `small` in shapes and loops.
+fn sizes(f: &PrimFunc, small: i64) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
-    let mut note = |e: &Expr| found.extend(e.as_int().filter(|v| *v > SMALL));
+    let mut note = |e: &Expr| found.extend(e.as_int().filter(|v| *v > small));
     f.buffers.iter().flat_map(|b| &b.shape).for_each(&mut note);
     f.visit(&mut |s| {
         if let Stmt::For(For { extent, .. }) = s {
