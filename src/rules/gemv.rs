@@ -45,7 +45,10 @@ impl ScheduleRule for GemvInner {
         });
         let space =
             step_fits(space, r.length(), move |k| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element));
-        let space = step_fits(space, rows, |k| k.get("groups") * k.get("rows"));
+        let space = space.require("rows_fit", move |k| match (k.get("groups") * k.get("rows"), rows) {
+            (all, Some(n)) if all > n => Err(format!("{all} rows per block of {n} rows in all")),
+            _ => Ok(()),
+        });
         let space = space.require("loads_in_flight", |k| {
             let n = k.get("rows") * k.get("unroll");
             if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
@@ -112,7 +115,7 @@ impl ScheduleRule for GemvCpu {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let r = accept(CPU, Kind::Cpu, input, target)?;
-        let (rows, element) = (rows_axis(&r).extent, r.element);
+        let rows = rows_axis(&r).extent;
         let acc = r.reducer.dtype;
         let space = cpu_space(spaces.space(CPU, target), acc, r.run());
         let space = step_fits(space, r.length(), move |k| k.get("unroll") * lanes(k.get("vector"), acc));
@@ -120,7 +123,6 @@ impl ScheduleRule for GemvCpu {
             let n = k.get("rows") * k.get("unroll");
             if n <= 16 { Ok(()) } else { Err(format!("{n} accumulators exceed 16 vector registers")) }
         });
-        let _ = element;
         Ok(space.require("rows_exist", move |k| match rows {
             Some(n) if n % k.get("rows") != 0 => Err(format!("{} rows per step do not divide {n}", k.get("rows"))),
             None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),

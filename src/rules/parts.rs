@@ -18,6 +18,15 @@ pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> 
     }
 }
 
+/// The loop over all parts of all rows: `part` alone, put outermost, where there is one row only.
+pub fn rows_of_parts(s: &mut Schedule, row: Name, part: Name) -> Result<Name, ScheduleError> {
+    if loop_extent(s, &row) != Some(1) {
+        return s.fuse(&[row, part]);
+    }
+    s.reorder(&[part.clone(), row])?;
+    Ok(part)
+}
+
 /// Puts the loops of a nest into the order of `axes`.
 pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Result<(), ScheduleError> {
     let loops: Vec<Name> = axes.iter().flat_map(|g| g.iter().map(|a| a.at.clone())).collect();

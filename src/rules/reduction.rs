@@ -55,7 +55,7 @@ impl ScheduleRule for ReductionCpu {
         let parts = s.split(&k, &[Some(split), None])?;
         let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
         let first = s.rfactor(&parts[0], rank)?;
-        let row = s.fuse(&[row, parts[0].clone()])?;
+        let row = rows_of_parts(&mut s, row, parts[0].clone())?;
         reduce_rows(&mut s, &first, None, &row, &parts[1], unroll, width)?;
         reduce_parts(&mut s, &r.block, r.epilogue.as_ref())?;
         Ok(s)

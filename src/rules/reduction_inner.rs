@@ -9,7 +9,7 @@
 
 use super::limits::{block_fits, fills_device, lanes, parts_fit, registers_fit, step_fits, vector_fits};
 use super::parts::*;
-use super::shape::{Axis, Reduction};
+use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::{Access, Decline};
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
@@ -38,8 +38,12 @@ impl ScheduleRule for ReductionInner {
         let space = registers_fit(space, target, &["threads", "rows"], 24, |k| k.get("unroll") * k.get("vector"));
         let space = step_fits(space, length, step);
         let space = parts_fit(space, length, outputs);
-        let space = space.require("rows_exist", move |k| match outputs {
-            Some(n) if k.get("rows") > n => Err(format!("{} rows per block of {n} rows in all", k.get("rows"))),
+        let several = r.spatial.iter().filter(|a| a.extent != Some(1)).count() > 1;
+        let space = space.require("rows_fit", move |k| match (k.get("rows"), outputs) {
+            (rows, Some(n)) if rows > n => Err(format!("{rows} rows per block of {n} rows in all")),
+            (rows, n) if several && rows > 1 && n.is_none_or(|n| n % rows != 0) => {
+                Err(format!("{rows} rows per block do not divide the rows, which lie along several axes"))
+            }
             _ => Ok(()),
         });
         let space = space.require("split_needed", move |k| match (outputs, k.get("split")) {
@@ -74,8 +78,7 @@ impl ScheduleRule for ReductionInner {
         let parts = s.split(&k, &[Some(split), None])?;
         let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
         let first = s.rfactor(&parts[0], rank)?;
-        let both = [Axis { at: row, extent: None }, Axis { at: parts[0].clone(), extent: Some(split) }];
-        let row = fuse_all(&mut s, &both)?;
+        let row = rows_of_parts(&mut s, row, parts[0].clone())?;
         reduce_rows(&mut s, &first, None, &row, &parts[1], &r.full, &plan)?;
         reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split)?;
         Ok(s)
