@@ -35,7 +35,8 @@ fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> {
         let shape: Vec<i64> = b.shape.iter().map(extent).collect();
         let n: i64 = shape.iter().product();
         let values: Vec<f64> = (0..n).map(|_| rng.random_range(-8i32..=8) as f64 / 8.0 + 1.0).collect();
-        let scaled: Vec<f64> = if b.dtype.is_float() { values } else { values.iter().map(|v| (v * 8.0).round()).collect() };
+        let scaled: Vec<f64> =
+            if b.dtype.is_float() { values } else { values.iter().map(|v| (v * 8.0).round()).collect() };
         Tensor::from_f64(b.dtype, &shape, &scaled)
     };
     func.buffer_params().map(make).collect()
@@ -51,7 +52,9 @@ fn points(space: &Space, rng: &mut StdRng) -> Vec<Knobs> {
 /// Largest difference relative to the larger of the values and 1.
 fn difference(a: &Tensor, b: &Tensor) -> f64 {
     let pairs = a.to_f64().into_iter().zip(b.to_f64());
-    pairs.map(|(x, y)| if x == y { 0.0 } else { (x - y).abs() / y.abs().max(1.0) }).fold(0.0, |m, d| if d > m || d.is_nan() { d } else { m })
+    pairs
+        .map(|(x, y)| if x == y { 0.0 } else { (x - y).abs() / y.abs().max(1.0) })
+        .fold(0.0, |m, d| if d > m || d.is_nan() { d } else { m })
 }
 
 /// Results of products and long 16-bit sums differ by rounding of the output type and the order.
@@ -59,17 +62,27 @@ fn tolerance(out: &Tensor) -> f64 {
     if out.dtype.is_float() { 16.0 * out.dtype.roundoff() + 1e-5 } else { 0.0 }
 }
 
-fn check_point(rule: &dyn ScheduleRule, case: &Case, input: &Prepared, target: &Target, knobs: &Knobs, args: &[Tensor], want: &[Tensor]) {
+fn check_point(
+    rule: &dyn ScheduleRule,
+    case: &Case,
+    input: &Prepared,
+    target: &Target,
+    knobs: &Knobs,
+    args: &[Tensor],
+    want: &[Tensor],
+) {
     let at = format!("{} {} {} {knobs}", case.name, rule.name(), target.id);
     let s = rule.schedule(input, target, knobs).unwrap_or_else(|e| panic!("{at}: {e}"));
     ir::verify(s.func()).unwrap_or_else(|e| panic!("{at}: {e:?}"));
     let mut got = args.to_vec();
-    interp::run(s.func(), &mut got, &Default::default(), Mode::Exact).unwrap_or_else(|e| panic!("{at}: {e}\n{}", s.func()));
+    interp::run(s.func(), &mut got, &Default::default(), Mode::Exact)
+        .unwrap_or_else(|e| panic!("{at}: {e}\n{}", s.func()));
     compare(&format!("{at} interpreted"), &got, want);
     let trace: Vec<String> = s.trace().iter().map(|s| s.to_string()).collect();
     let program = lower(s.func(), target, &trace).unwrap_or_else(|e| panic!("{at}: {e}\n{}", s.func()));
     let mut got = args.to_vec();
-    let bound = |name| case.extents.iter().find(|(n, _)| *n == input.func.display_name(name)).expect("a bound extent").1;
+    let bound =
+        |name| case.extents.iter().find(|(n, _)| *n == input.func.display_name(name)).expect("a bound extent").1;
     let extents = input.func.extents.iter().map(|e| (e.name.clone(), Scalar::Int(bound(&e.name)))).collect();
     let options = sim::SimOptions { seed: 7, max_blocks: None, inout: vec![] };
     sim::run(&program, &mut got, &extents, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{program}"));
@@ -220,6 +233,15 @@ def main(A: T.Buffer((4, 8), \"float32\"), B: T.Buffer((8, 6), \"float32\"), C: 
     let names: Vec<&str> = all.iter().filter_map(|v| v.space.as_ref().err().map(|d| d.predicate)).collect();
     assert_eq!(
         names,
-        ["full_read", "target_kind", "full_read", "full_read", "target_kind", "target_kind", "all_spatial", "target_kind"]
+        [
+            "full_read",
+            "target_kind",
+            "full_read",
+            "full_read",
+            "target_kind",
+            "target_kind",
+            "all_spatial",
+            "target_kind"
+        ]
     );
 }

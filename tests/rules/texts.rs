@@ -101,7 +101,8 @@ fn epilogue(kept: &[usize], dims: &[String], dtype: &str) -> String {
 
 /// y[n] = sum_k W[n, k] x[k] accumulated in float32, or with W[k, n]; a bias where `bias` is set.
 pub fn gemv(dtype: &str, n: i64, k: i64, transposed: bool, bias: bool) -> Case {
-    let (shape, w) = if transposed { (format!("({k}, {n})"), "W[vk, vn]") } else { (format!("({n}, {k})"), "W[vn, vk]") };
+    let (shape, w) =
+        if transposed { (format!("({k}, {n})"), "W[vk, vn]") } else { (format!("({n}, {k})"), "W[vn, vk]") };
     let cast = |e: &str| if dtype == "float32" { e.to_string() } else { format!("T.Cast(\"float32\", {e})") };
     let extra = if bias { format!(", B: T.Buffer(({n},), \"{dtype}\")") } else { String::new() };
     let value = if bias { format!("C[w] + {}", cast("B[w]")) } else { "C[w]".to_string() };
@@ -125,7 +126,12 @@ def main(X: T.Buffer(({k},), \"{dtype}\"), W: T.Buffer({shape}, \"{dtype}\"){ext
         cast(w)
     );
     let layout = if transposed { "kn" } else { "nk" };
-    Case { name: format!("gemv-{n}x{k}-{layout}-{dtype}{}", if bias { "-bias" } else { "" }), text, extents: vec![], length: 0 }
+    Case {
+        name: format!("gemv-{n}x{k}-{layout}-{dtype}{}", if bias { "-bias" } else { "" }),
+        text,
+        extents: vec![],
+        length: 0,
+    }
 }
 
 /// A batch of matrix-vector products: S[h, j] = sum_d Q[h, d] K[h, j, d].
