@@ -35,4 +35,5 @@ pub mod tune;
 pub mod apply;
 pub mod report;
 
+pub mod build;
 pub mod cli;

@@ -35,5 +35,7 @@ fn by_name<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Vec<&'a Unit>> {
     for u in units {
         groups.entry(&u.name).or_default().push(u);
     }
+    // The newest GPU comes first, so that a device takes the nearest of those that it can run.
+    groups.values_mut().for_each(|g| g.sort_by_key(|u| std::cmp::Reverse(u.target.sm)));
     groups.into_values().collect()
 }

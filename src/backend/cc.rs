@@ -37,8 +37,26 @@ impl Cc {
     /// # Errors
     /// The compiler's messages.
     pub fn shared_object(&self, source: &Path, object: &Path, target: &str) -> Result<String, CompileError> {
+        let mut options = options(target)?;
+        options.extend(["-shared".to_string(), "-lm".to_string()]);
+        self.compile(source, object, &options)
+    }
+
+    /// Compiles `source` to an object file that is linked later; gives the warnings.
+    ///
+    /// # Errors
+    /// The compiler's messages.
+    pub fn object(&self, source: &Path, object: &Path, target: &str) -> Result<String, CompileError> {
+        let mut options = options(target)?;
+        options.push("-c".to_string());
+        self.compile(source, object, &options)
+    }
+
+    fn compile(&self, source: &Path, object: &Path, options: &[String]) -> Result<String, CompileError> {
         let mut command = Command::new(&self.program);
-        command.args(options(target)?).arg("-o").arg(object).arg(source).arg("-lm");
+        // Libraries come after the source that needs them.
+        let (libraries, options): (Vec<_>, Vec<_>) = options.iter().partition(|o| o.starts_with("-l"));
+        command.args(options).arg("-o").arg(object).arg(source).args(libraries);
         // Messages name the file as `kernel.c`, wherever it lies, so that equal failures read alike.
         let shown = format!("{}", source.display());
         let output = command.stdin(Stdio::null()).output().map_err(|e| {
@@ -76,7 +94,6 @@ pub fn options(target: &str) -> Result<Vec<String>, CompileError> {
         "-fno-math-errno",
         "-fno-trapping-math",
         "-fno-semantic-interposition",
-        "-shared",
         "-fPIC",
     ];
     Ok(common.iter().chain(machine).map(|o| o.to_string()).collect())

@@ -3,7 +3,7 @@
 use super::args::{self, EmitFiles};
 use super::context::Context;
 use super::exit::{Exit, Failure};
-use super::input::{Input, load};
+use super::input::load;
 use super::output;
 use crate::apply::{self, ApplyError, Content, Function, Options, Unit};
 use crate::backend::{Compiler, Language, LocalCompiler, Tools};
@@ -14,7 +14,7 @@ use serde_json::json;
 /// Runs the command. What fails for one function does not keep the others from being written.
 pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let targets = targets(cx, &a.target)?;
-    let inputs = load(cx, &a.files)?;
+    let inputs = load(&cx.bind, &a.files)?;
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let local = LocalCompiler::new(Tools::find(&cx.places, Language::Cuda));
@@ -32,7 +32,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let mut functions = vec![];
     for input in inputs {
         let tried = match input {
-            Ok(input) => tried(function(input), &options),
+            Ok(input) => tried(input.into(), &options),
             Err(bad) => Err(bad.failure),
         };
         match tried {
@@ -79,10 +79,6 @@ fn nvrtc(local: &LocalCompiler) -> Option<(&dyn Compiler, String)> {
             None
         }
     }
-}
-
-fn function(i: Input) -> Function {
-    Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
 }
 
 /// The function, if it can be applied on every target.

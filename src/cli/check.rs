@@ -56,7 +56,7 @@ struct ParamReport {
 pub fn run(cx: &Context, a: &args::Check) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
     let mut worst = Exit::Done;
-    for input in load(cx, &a.files)? {
+    for input in load(&cx.bind, &a.files)? {
         let (report, exit) = match &input {
             Ok(input) => judge(cx, input, &target),
             Err(e) => (unread(e), e.failure.exit),

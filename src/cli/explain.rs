@@ -16,7 +16,7 @@ use serde_json::json;
 pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
     let mut worst = Exit::Done;
-    for input in load(cx, &a.files)? {
+    for input in load(&cx.bind, &a.files)? {
         let done = match input {
             Ok(input) => one(cx, a, &input, &target),
             Err(e) => Err(e.failure),

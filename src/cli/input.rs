@@ -1,10 +1,13 @@
 //! Functions from files and folders of TVMScript.
 
-use super::context::Context;
 use super::exit::{Exit, Failure};
+use crate::apply::Function;
 use crate::ir::{self, PrimFunc, ReadError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Values of extents, by the user's or the canonical name.
+pub type Bindings = BTreeMap<String, i64>;
 
 /// A function as read, and as bound by `--bind`.
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ pub struct Input {
     /// With extents replaced by the values of `--bind`.
     pub func: PrimFunc,
     /// The values that it took, by the user's names.
-    pub bind: std::collections::BTreeMap<String, i64>,
+    pub bind: Bindings,
     /// Key of the function as read.
     pub key: String,
 }
@@ -39,16 +42,16 @@ pub struct BadFile {
 ///
 /// # Errors
 /// A `--bind` that names no extent of any function, while all files were read.
-pub fn load(cx: &Context, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
+pub fn load(bind: &Bindings, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
     let mut all = vec![];
     for path in paths {
         match files(path) {
-            Ok(found) => found.iter().for_each(|f| all.extend(read(cx, f))),
+            Ok(found) => found.iter().for_each(|f| all.extend(read(bind, f))),
             Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
         }
     }
     if all.iter().all(Result::is_ok) {
-        check_bind(cx, all.iter().flatten())?;
+        check_bind(bind, all.iter().flatten())?;
     }
     Ok(all)
 }
@@ -81,13 +84,13 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(out)
 }
 
-fn read(cx: &Context, path: &Path) -> Vec<Result<Input, BadFile>> {
+fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
     let file = path.display().to_string();
     let functions =
         std::fs::read(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
     let functions = functions.and_then(|bytes| parse(path, &bytes));
     match functions {
-        Ok(list) => list.into_iter().map(|f| Ok(input(cx, path, f))).collect(),
+        Ok(list) => list.into_iter().map(|f| Ok(input(bind, path, f))).collect(),
         Err(e) => vec![Err(e)],
     }
 }
@@ -115,13 +118,13 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<PrimFunc>, BadFile> {
     Ok(functions)
 }
 
-fn input(cx: &Context, path: &Path, original: PrimFunc) -> Input {
+fn input(given: &Bindings, path: &Path, original: PrimFunc) -> Input {
     let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
     let name = if original.name == "main" { stem() } else { original.name.clone() };
-    let mut bind = std::collections::BTreeMap::new();
+    let mut bind = Bindings::new();
     for e in &original.extents {
         let user = original.display_name(&e.name);
-        if let Some(v) = cx.bind.get(user).or_else(|| cx.bind.get(e.name.as_str())) {
+        if let Some(v) = given.get(user).or_else(|| given.get(e.name.as_str())) {
             bind.insert(user.to_string(), *v);
         }
     }
@@ -130,7 +133,7 @@ fn input(cx: &Context, path: &Path, original: PrimFunc) -> Input {
 }
 
 /// Refuses a name that no function knows.
-fn check_bind<'a>(cx: &Context, inputs: impl Iterator<Item = &'a Input>) -> Result<(), Failure> {
+fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for i in inputs {
         for e in &i.original.extents {
@@ -138,13 +141,19 @@ fn check_bind<'a>(cx: &Context, inputs: impl Iterator<Item = &'a Input>) -> Resu
             known.insert(e.name.to_string());
         }
     }
-    match cx.bind.keys().find(|k| !known.contains(*k)) {
+    match bind.keys().find(|k| !known.contains(*k)) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(match crate::target::nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("--bind {name}: no function has this extent; did you mean `{near}`?"),
             None if known.is_empty() => format!("--bind {name}: the functions have no symbolic extents"),
             None => format!("--bind {name}: no function has this extent"),
         })),
+    }
+}
+
+impl From<Input> for Function {
+    fn from(i: Input) -> Function {
+        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
     }
 }
 

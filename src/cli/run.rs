@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     let mut inputs = vec![];
-    for input in load(cx, std::slice::from_ref(&a.file))? {
+    for input in load(&cx.bind, std::slice::from_ref(&a.file))? {
         inputs.push(input.map_err(|e| e.failure)?);
     }
     let [input] = inputs.as_mut_slice() else {

@@ -65,7 +65,7 @@ struct Bench<'a> {
 pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let config = config(cx, a)?;
     crate::tune::search::by_name(&config.search, 1, 0).map_err(Failure::usage)?;
-    let inputs = load(cx, &a.files)?;
+    let inputs = load(&cx.bind, &a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(&bad.failure, &mut worst);

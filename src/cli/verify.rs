@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
-    let inputs = load(cx, &a.files)?;
+    let inputs = load(&cx.bind, &a.files)?;
     let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
     let mut worst = Exit::Done;
     for input in inputs {

@@ -1,0 +1,202 @@
+//! For a user's `build.rs`: functions, log and targets in; `kernels.rs` with one typed launch
+//! function per function out, its kernels compiled and, on the CPU, linked.
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() {
+//!     daylight::build::Build::new()
+//!         .function("kernels/mean.py")
+//!         .log("tuning-logs")
+//!         .target("cpu:x86-64-v3")
+//!         .target("cuda:sm_90a")
+//!         .run();
+//! }
+//! ```
+//!
+//! and in the crate `mod kernels { include!(concat!(env!("OUT_DIR"), "/kernels.rs")); }`. Needs no
+//! GPU. Without NVRTC the CUDA text is built in and compiled on first use; CUDA targets need the
+//! crate `cudarc` with its feature `driver` (and `nvrtc` for text). CPU targets need a C compiler.
+
+mod native;
+
+use crate::apply::{self, Function, Options, Unit};
+use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
+use crate::cli::{host, input};
+use crate::log;
+use crate::rules::Spaces;
+use crate::target::{Kind, Target};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What to build into a program.
+#[derive(Clone, Debug, Default)]
+pub struct Build {
+    functions: Vec<PathBuf>,
+    log: Option<PathBuf>,
+    targets: Vec<String>,
+    bind: BTreeMap<String, i64>,
+    gpu: Option<String>,
+    schedules: Option<PathBuf>,
+    require_exact: bool,
+}
+
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// `kernels.rs`.
+    pub rust: PathBuf,
+    /// One per function and target.
+    pub units: Vec<Unit>,
+    /// What went differently than asked for.
+    pub warnings: Vec<String>,
+}
+
+impl Build {
+    /// Nothing yet.
+    pub fn new() -> Build {
+        Build::default()
+    }
+
+    /// Adds a file of TVMScript, or a folder of them.
+    pub fn function(mut self, path: impl Into<PathBuf>) -> Build {
+        self.functions.push(path.into());
+        self
+    }
+
+    /// The tuning log, a file or a folder. Without it, and for functions that it does not know,
+    /// defaults are built.
+    pub fn log(mut self, path: impl Into<PathBuf>) -> Build {
+        self.log = Some(path.into());
+        self
+    }
+
+    /// Adds a target: `cuda:sm_90a`, `cpu:x86-64-v3`, `cpu` for the machine that builds.
+    pub fn target(mut self, name: impl Into<String>) -> Build {
+        self.targets.push(name.into());
+        self
+    }
+
+    /// Gives a symbolic extent its value.
+    pub fn bind(mut self, extent: impl Into<String>, value: i64) -> Build {
+        self.bind.insert(extent.into(), value);
+        self
+    }
+
+    /// The machine whose records count, where the log has several of a target.
+    pub fn gpu(mut self, name: impl Into<String>) -> Build {
+        self.gpu = Some(name.into());
+        self
+    }
+
+    /// Folder of knob tables in place of the built-in ones.
+    pub fn schedules(mut self, folder: impl Into<PathBuf>) -> Build {
+        self.schedules = Some(folder.into());
+        self
+    }
+
+    /// Fails where a kernel is not exactly the one that was measured.
+    pub fn require_exact(mut self, yes: bool) -> Build {
+        self.require_exact = yes;
+        self
+    }
+
+    /// Writes to cargo's `OUT_DIR`, compiles and links, and tells cargo what the result depends on.
+    /// Ends the build with a sentence where that fails.
+    pub fn run(&self) {
+        let result = match std::env::var_os("OUT_DIR") {
+            Some(folder) => self.run_in(Path::new(&folder)),
+            None => Err("OUT_DIR is not set: call this from a build script".to_string()),
+        };
+        if let Err(e) = result {
+            eprintln!("daylight: {e}");
+            println!("cargo::error=daylight: {}", e.replace('\n', " "));
+            std::process::exit(1);
+        }
+    }
+
+    fn run_in(&self, folder: &Path) -> Result<(), String> {
+        let inputs = self.functions.iter().chain(&self.log).chain(&self.schedules);
+        inputs.for_each(|p| println!("cargo::rerun-if-changed={}", p.display()));
+        ["CC", "AR", "DAYLIGHT_NVRTC"].iter().for_each(|v| println!("cargo::rerun-if-env-changed={v}"));
+        let output = self.write(folder)?;
+        output.warnings.iter().for_each(|w| println!("cargo::warning=daylight: {w}"));
+        if let Some(library) = native::library(&output.units, folder, &places())? {
+            println!("cargo::rustc-link-search=native={}", folder.display());
+            println!("cargo::rustc-link-lib=static={library}");
+        }
+        Ok(())
+    }
+
+    /// Writes the files of [`Build::run`] to a folder without compiling C or talking to cargo.
+    ///
+    /// # Errors
+    /// A sentence: an unreadable file, a function that is refused, an unknown target, a `gpu` that
+    /// is missing from the log, a kernel that is not exact where that is required.
+    pub fn write(&self, folder: &Path) -> Result<Output, String> {
+        let mut warnings = vec![];
+        let functions = self.read()?;
+        let records = self.records(&mut warnings)?;
+        let targets = self.targets()?;
+        let spaces = match &self.schedules {
+            Some(folder) => Spaces::with_folder(folder)?,
+            None => Spaces::built_in(),
+        };
+        let tools = Tools { artifacts: folder.join("artifacts"), ..Tools::find(&places(), Language::Cuda) };
+        let local = LocalCompiler::new(tools);
+        let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
+        let cuda = if wants_cuda { nvrtc(&local, &mut warnings) } else { None };
+        let options = Options {
+            records: &records,
+            targets: &targets,
+            spaces: &spaces,
+            gpu: self.gpu.as_deref(),
+            require_exact: self.require_exact,
+            cuda,
+        };
+        let units = apply::units(&functions, &options).map_err(|e| e.to_string())?;
+        let files = apply::files(&units, apply::Emit { rust: true, text: false, tvm: false })?;
+        apply::write(&files, folder)?;
+        Ok(Output { rust: folder.join("kernels.rs"), units, warnings })
+    }
+
+    fn read(&self) -> Result<Vec<Function>, String> {
+        if self.functions.is_empty() {
+            return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
+        }
+        let inputs = input::load(&self.bind, &self.functions).map_err(|f| f.message)?;
+        inputs.into_iter().map(|i| i.map(Function::from).map_err(|e| e.failure.message)).collect()
+    }
+
+    fn records(&self, warnings: &mut Vec<String>) -> Result<Vec<log::Record>, String> {
+        let Some(path) = &self.log else { return Ok(vec![]) };
+        if !path.exists() {
+            warnings.push(format!("there is no log at {}; building defaults", path.display()));
+            return Ok(vec![]);
+        }
+        let log = log::read(path)?;
+        warnings.extend(log.skipped.iter().map(|s| s.to_string()));
+        Ok(log.records)
+    }
+
+    fn targets(&self) -> Result<Vec<Target>, String> {
+        if self.targets.is_empty() {
+            return Err("no target was given; add one with .target(\"cpu\")".into());
+        }
+        let host = host::read();
+        self.targets.iter().map(|t| Target::parse(t, &host)).collect()
+    }
+}
+
+fn nvrtc<'a>(local: &'a LocalCompiler, warnings: &mut Vec<String>) -> Option<(&'a dyn Compiler, String)> {
+    match local.id(Language::Cuda) {
+        Ok(id) => Some((local, id)),
+        Err(e) => {
+            warnings.push(format!("{}; CUDA text is built in and compiled on first use", e.message));
+            None
+        }
+    }
+}
+
+fn places() -> Places {
+    Places::of(|name| std::env::var_os(name), None)
+}
