@@ -19,6 +19,7 @@ mod region;
 mod scope;
 mod stmt;
 mod syntax;
+mod tree;
 mod value;
 
 use super::PrimFunc;

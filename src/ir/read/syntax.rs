@@ -3,8 +3,9 @@
 use super::ast::{Def, Node, NodeKind, PyParam, PyStmt, PyStmtKind};
 use super::error::{Problem, Span, problem};
 use super::guard::MAX_NESTING;
+use super::tree::tree_of;
 use crate::ir::{BinOp, ops};
-use tree_sitter::{Node as Cst, Parser, Tree};
+use tree_sitter::Node as Cst;
 
 /// Parses a whole file.
 pub(super) fn parse(text: &str) -> Result<Vec<PyStmt>, Problem> {
@@ -31,21 +32,6 @@ fn relocated(mut node: Node, at: Span) -> Node {
         other => other,
     };
     node
-}
-
-fn tree_of(text: &str) -> Result<Tree, Problem> {
-    let mut parser = Parser::new();
-    let language = tree_sitter_python::LANGUAGE.into();
-    if let Err(e) = parser.set_language(&language) {
-        return problem(Span::default(), format!("the Python grammar does not fit the parser: {e}"));
-    }
-    let Some(tree) = parser.parse(text, None) else {
-        return problem(Span::default(), "the Python parser gave up");
-    };
-    match super::diagnose::first_error(tree.root_node(), text) {
-        Some(found) => Err(found),
-        None => Ok(tree),
-    }
 }
 
 fn span(n: Cst) -> Span {
