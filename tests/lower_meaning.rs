@@ -3,11 +3,9 @@
 
 mod lower_cases;
 
-use daylight::interp::{self, Mode, Scalars, Tensor};
-use daylight::ir::{DType, PrimFunc};
-use daylight::lower::lower;
+use daylight::interp::Scalars;
+use daylight::ir::PrimFunc;
 use daylight::schedule::{Schedule, ScheduleError};
-use daylight::sim::{self, SimOptions};
 use daylight::target::Target;
 use lower_cases::*;
 
@@ -25,39 +23,12 @@ impl Tally {
             return;
         };
         self.ran += 1;
-        compare(what, f, s.func(), target);
+        compare(what, f, s.func(), target, &Scalars::default());
     }
 
     fn finish(self) {
         assert!(self.ran > 4 * self.refused, "{} ran, {} were refused", self.ran, self.refused);
     }
-}
-
-fn compare(what: &str, f: &PrimFunc, scheduled: &PrimFunc, target: &Target) {
-    let inputs: Vec<Tensor> = f.buffer_params().enumerate().map(|(i, b)| input(i, b)).collect();
-    let mut want = inputs.clone();
-    interp::run(f, &mut want, &Scalars::default(), Mode::F64).unwrap_or_else(|e| panic!("{what}: {e}"));
-    let p = lower(scheduled, target, &[]).unwrap_or_else(|e| panic!("{what}: {e}\n{scheduled}"));
-    let mut got = inputs;
-    let options = SimOptions { seed: 7, ..Default::default() };
-    if let Err(e) = sim::run(&p, &mut got, &Scalars::default(), &options) {
-        panic!("{what}: {e}\n{scheduled}\n{p}");
-    }
-    let (got, want) = (got.pop().expect("an output"), want.pop().expect("an output"));
-    let bound = 64.0 * (got.dtype.roundoff() + DType::F32.roundoff() * 64.0);
-    for i in 0..got.len() {
-        let (a, b) = (got.get_f64(i), want.get_f64(i));
-        assert!((a - b).abs() <= bound * b.abs().max(4.0), "{what}: element {i} is {a}, not {b}\n{scheduled}\n{p}");
-    }
-}
-
-/// Small values of mixed sign, exact in every type.
-fn input(seed: usize, b: &daylight::ir::Buffer) -> Tensor {
-    let shape: Vec<i64> = b.shape.iter().map(|e| e.as_int().expect("a constant shape")).collect();
-    let len: i64 = shape.iter().product();
-    let value =
-        |i: i64| ((i * 7 + seed as i64 * 3 + i / 5) % 17 - 8) as f64 / if b.dtype.is_float() { 8.0 } else { 1.0 };
-    Tensor::from_f64(b.dtype, &shape, &(0..len).map(value).collect::<Vec<_>>())
 }
 
 const SHAPES: [(i64, i64); 7] = [(1, 7), (3, 5), (7, 33), (13, 127), (5, 1009), (8, 2048), (33, 256)];

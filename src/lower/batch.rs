@@ -92,8 +92,8 @@ fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
 /// The arrays that a statement made of nothing but loads from read-only memory fills.
 fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
     match s {
-        DStmt::Copy { dst, src, .. } => {
-            let load = b.nest.is_local(dst) && b.nest.is_global(src) && !b.written.contains(src);
+        DStmt::Copy { dst, src, src_index, .. } => {
+            let load = b.nest.is_local(dst) && is_constant(b, src) && reads_constants(b, src_index);
             load.then(|| BTreeSet::from([dst.clone()]))
         }
         DStmt::Store { buffer, value, .. } => {
@@ -101,7 +101,9 @@ fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
             load.then(|| BTreeSet::from([buffer.clone()]))
         }
         DStmt::For(l) if l.kind == DKind::Unrolled => filled_by_all(b, &l.body),
-        DStmt::If { then, otherwise, .. } if otherwise.is_empty() => filled_by_all(b, then),
+        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, cond) => {
+            filled_by_all(b, then)
+        }
         DStmt::For(_)
         | DStmt::If { .. }
         | DStmt::Let { .. }
@@ -123,11 +125,11 @@ fn filled_by_all(b: &Batch, body: &[DStmt]) -> Option<BTreeSet<Name>> {
 fn is_plain_load(b: &Batch, e: &Expr) -> bool {
     match e.kind() {
         ExprKind::Load { buffer, indices, .. } => {
-            b.nest.is_global(buffer) && !b.written.contains(buffer) && indices.iter().all(super::widen::is_pure)
+            is_constant(b, buffer) && indices.iter().all(|i| reads_constants(b, i))
         }
         ExprKind::Cast { arg, .. } => is_plain_load(b, arg),
         ExprKind::IfThenElse { cond, then, otherwise } => {
-            reads_nothing(cond) && is_plain_load(b, then) && reads_nothing(otherwise)
+            reads_constants(b, cond) && is_plain_load(b, then) && reads_constants(b, otherwise)
         }
         ExprKind::Int { .. }
         | ExprKind::Float { .. }
@@ -143,10 +145,16 @@ fn is_plain_load(b: &Batch, e: &Expr) -> bool {
     }
 }
 
-fn reads_nothing(e: &Expr) -> bool {
+/// True for global memory that the kernel does not write.
+fn is_constant(b: &Batch, buffer: &Name) -> bool {
+    b.nest.is_global(buffer) && !b.written.contains(buffer)
+}
+
+/// True when an expression reads nothing that the kernel writes.
+fn reads_constants(b: &Batch, e: &Expr) -> bool {
     let mut reads = BTreeSet::new();
     super::replicated::loads(e, &mut reads);
-    reads.is_empty()
+    reads.iter().all(|n| is_constant(b, n))
 }
 
 fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
@@ -208,12 +216,12 @@ fn expand(s: &DStmt, sizes: &BTreeMap<Name, i64>, var: &Name, nest: &Nest) -> DS
 
 fn expand_loads(e: &Expr, shifted: &impl Fn(&Name, Expr) -> Expr) -> Expr {
     let e = e.map_children(|c| expand_loads(c, shifted));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, dtype } if indices.len() == 1 => {
-            Expr::load(buffer.clone(), vec![shifted(buffer, indices[0].clone())], *dtype)
-        }
-        _ => e,
+    if let ExprKind::Load { buffer, indices, dtype } = e.kind()
+        && let [at] = indices.as_slice()
+    {
+        return Expr::load(buffer.clone(), vec![shifted(buffer, at.clone())], *dtype);
     }
+    e
 }
 
 /// The buffers that some statement stores to.
@@ -235,13 +243,12 @@ fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
     let mut add = |n: &Name| *out.entry(n.clone()).or_insert(0) += 1;
     for s in body {
         s.visit(&mut |s| {
-            match s {
-                DStmt::Store { buffer, .. } => add(buffer),
-                DStmt::Copy { dst, src, .. } => {
-                    add(dst);
-                    add(src);
-                }
-                _ => {}
+            if let DStmt::Store { buffer, .. } = s {
+                add(buffer);
+            }
+            if let DStmt::Copy { dst, src, .. } = s {
+                add(dst);
+                add(src);
             }
             s.for_each_expr(|e| {
                 e.visit(&mut |e| {

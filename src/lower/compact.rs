@@ -225,12 +225,12 @@ fn stores(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, s: DStmt) -> DStmt {
 
 fn expr(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, e: &Expr) -> Expr {
     let e = e.map_children(|c| expr(plans, ranges, c));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, dtype } if plans.contains_key(buffer) => {
-            Expr::load(buffer.clone(), plans[buffer].apply(indices, ranges), *dtype)
-        }
-        _ => e,
+    if let ExprKind::Load { buffer, indices, dtype } = e.kind()
+        && let Some(plan) = plans.get(buffer)
+    {
+        return Expr::load(buffer.clone(), plan.apply(indices, ranges), *dtype);
     }
+    e
 }
 
 impl Plan {

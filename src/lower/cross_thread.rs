@@ -255,10 +255,10 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
     }
 
     fn identity(&self) -> Expr {
-        match self.r.identity.kind() {
-            ExprKind::Float { bits, .. } => Expr::new(ExprKind::Float { bits: *bits, dtype: self.acc }),
-            _ => Expr::cast(self.acc, self.r.identity.clone()),
+        if let ExprKind::Float { bits, .. } = self.r.identity.kind() {
+            return Expr::new(ExprKind::Float { bits: *bits, dtype: self.acc });
         }
+        Expr::cast(self.acc, self.r.identity.clone())
     }
 
     fn var(&self, name: &Name) -> Expr {

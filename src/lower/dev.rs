@@ -133,14 +133,12 @@ pub(super) fn and(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
 
 /// The operands of a conjunction.
 pub(super) fn conjuncts(cond: &Expr) -> Vec<Expr> {
-    match cond.kind() {
-        ExprKind::Binary { op: crate::ir::BinOp::And, a, b } => {
-            let mut all = conjuncts(a);
-            all.extend(conjuncts(b));
-            all
-        }
-        _ => vec![cond.clone()],
+    if let ExprKind::Binary { op: crate::ir::BinOp::And, a, b } = cond.kind() {
+        let mut all = conjuncts(a);
+        all.extend(conjuncts(b));
+        return all;
     }
+    vec![cond.clone()]
 }
 
 /// `then` under an optional condition.

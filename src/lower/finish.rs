@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PASS: &str = "finish";
 /// Alignment of every shared array in bytes.
 const SHARED_ALIGN: u32 = 16;
+/// Alignment of a private array of a CPU thread at most: a cache line.
+const MAX_ALIGN: u32 = 64;
 
 /// The launch that a fully lowered body makes.
 pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
@@ -116,10 +118,11 @@ pub(super) fn used_buffers(body: &[DStmt]) -> BTreeSet<Name> {
     let mut used = BTreeSet::new();
     for s in body {
         s.visit(&mut |s| {
-            match s {
-                DStmt::Store { buffer, .. } => drop(used.insert(buffer.clone())),
-                DStmt::Copy { dst, src, .. } => used.extend([dst.clone(), src.clone()]),
-                _ => {}
+            if let DStmt::Store { buffer, .. } = s {
+                used.insert(buffer.clone());
+            }
+            if let DStmt::Copy { dst, src, .. } = s {
+                used.extend([dst.clone(), src.clone()]);
             }
             s.for_each_expr(|e| super::replicated::loads(e, &mut used));
         });
@@ -158,15 +161,19 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
     let own = b.dtype.bytes() as u32;
     let mut most = own;
     for s in body {
-        s.visit(&mut |s| match s {
-            DStmt::Copy { dst, src, lanes, .. } if *dst == b.name || *src == b.name => most = most.max(lanes * own),
-            DStmt::For(l) if l.kind == DKind::Vectorized => {
-                let lanes = l.extent.as_int().unwrap_or(1) as u32;
-                if used_buffers(&l.body).contains(&b.name) {
-                    most = most.max((lanes * own).min(64));
-                }
+        s.visit(&mut |s| {
+            if let DStmt::Copy { dst, src, lanes, .. } = s
+                && (*dst == b.name || *src == b.name)
+            {
+                most = most.max(lanes * own);
             }
-            _ => {}
+            if let DStmt::For(l) = s
+                && l.kind == DKind::Vectorized
+                && used_buffers(&l.body).contains(&b.name)
+            {
+                let lanes = l.extent.as_int().unwrap_or(1) as u32;
+                most = most.max((lanes * own).min(MAX_ALIGN));
+            }
         });
     }
     most

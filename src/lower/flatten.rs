@@ -21,15 +21,13 @@ pub(super) fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError>
 
 fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {
     let e = e.map_children(|c| expr(nest, c, error));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, dtype } => match nest.buffer(PASS, buffer) {
-            Ok(b) => Expr::load(buffer.clone(), vec![offset(nest, b, indices)], *dtype),
-            Err(why) => {
-                *error = Some(why);
-                e
-            }
-        },
-        _ => e,
+    let ExprKind::Load { buffer, indices, dtype } = e.kind() else { return e };
+    match nest.buffer(PASS, buffer) {
+        Ok(b) => Expr::load(buffer.clone(), vec![offset(nest, b, indices)], *dtype),
+        Err(why) => {
+            *error = Some(why);
+            e
+        }
     }
 }
 

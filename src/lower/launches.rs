@@ -92,23 +92,23 @@ fn cpu<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Res
 
 /// The loop that a CPU launch runs in parallel: the outermost one, if it is marked so.
 pub(super) fn parallel_loop(s: &Stmt) -> Option<&For> {
-    match s {
-        Stmt::For(l) if l.kind == ForKind::Parallel => Some(l),
-        _ => None,
+    if let Stmt::For(l) = s
+        && l.kind == ForKind::Parallel
+    {
+        return Some(l);
     }
+    None
 }
 
 fn thread_loops(s: &Stmt) -> Vec<(ThreadTag, For)> {
     let mut loops = vec![];
-    s.visit(&mut |s| match s {
-        Stmt::For(l) => {
-            if let ForKind::Thread(tag) = l.kind
-                && (tag.is_block() || tag.is_thread())
-            {
-                loops.push((tag, For { body: vec![], ..l.clone() }));
-            }
+    s.visit(&mut |s| {
+        if let Stmt::For(l) = s
+            && let ForKind::Thread(tag) = l.kind
+            && (tag.is_block() || tag.is_thread())
+        {
+            loops.push((tag, For { body: vec![], ..l.clone() }));
         }
-        _ => {}
     });
     loops
 }
@@ -133,9 +133,12 @@ pub(super) fn int_value(v: &AttrValue) -> Option<i64> {
 
 fn first_block(s: &Stmt) -> Name {
     let mut name = None;
-    s.visit(&mut |s| match s {
-        Stmt::Block(b) if name.is_none() => name = Some(b.name.clone()),
-        _ => {}
+    s.visit(&mut |s| {
+        if let Stmt::Block(b) = s
+            && name.is_none()
+        {
+            name = Some(b.name.clone());
+        }
     });
     name.unwrap_or_else(|| Name::new("body"))
 }
@@ -150,7 +153,12 @@ fn names(s: &Stmt) -> BTreeSet<Name> {
         Stmt::Let { var, .. } => {
             out.insert(var.clone());
         }
-        _ => {}
+        Stmt::If { .. }
+        | Stmt::While { .. }
+        | Stmt::Store { .. }
+        | Stmt::Evaluate(_)
+        | Stmt::Attr { .. }
+        | Stmt::Alloc { .. } => {}
     });
     out
 }

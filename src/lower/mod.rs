@@ -12,6 +12,7 @@
 //! | `guards` | conditions leave the loops they do not depend on |
 //! | `vectorize` | vector copies, vector loops of the CPU |
 //! | `unroll` | which loops are unrolled |
+//! | `gather` | adjacent loads of an unrolled loop in vector accesses |
 //! | `batch` | loads of an unrolled loop before their uses |
 //! | `barriers` | barriers between conflicting accesses to shared memory |
 //! | `lets` | lets inside expressions become statements |
@@ -27,6 +28,7 @@ mod digits;
 mod error;
 mod finish;
 mod flatten;
+mod gather;
 mod guards;
 mod launches;
 mod lets;
@@ -83,7 +85,9 @@ fn lower_nest(mut nest: Nest, s: &Stmt) -> Result<Launch, LowerError> {
     let body = guards::uniform(&nest, body);
     let body = vectorize::run(&mut nest, body);
     let body = unroll::run(&nest, body)?;
+    let body = if nest.cuda() { gather::run(&mut nest, body) } else { body };
     let body = batch::run(&mut nest, body);
+    let body = unroll::drop_single_steps(&nest, body);
     let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
     let body = guards::hoist(body);
     let body = lets::run(&mut nest, body);

@@ -165,16 +165,11 @@ fn joined(sum: Option<&Expr>, term: &Expr, sign: i64) -> Expr {
 
 /// The terms of a sum with their signs.
 fn sum(e: &Expr, sign: i64, out: &mut Vec<(Expr, i64)>) {
-    match e.kind() {
-        ExprKind::Binary { op: BinOp::Add, a, b } => {
-            sum(a, sign, out);
-            sum(b, sign, out);
-        }
-        ExprKind::Binary { op: BinOp::Sub, a, b } => {
-            sum(a, sign, out);
-            sum(b, -sign, out);
-        }
-        _ => out.push((e.clone(), sign)),
+    if let ExprKind::Binary { op: op @ (BinOp::Add | BinOp::Sub), a, b } = e.kind() {
+        sum(a, sign, out);
+        sum(b, if *op == BinOp::Sub { -sign } else { sign }, out);
+    } else {
+        out.push((e.clone(), sign));
     }
 }
 

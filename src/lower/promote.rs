@@ -83,12 +83,12 @@ fn reduce(wide: &BTreeSet<Name>, r: ThreadReduce) -> ThreadReduce {
 /// Loads of promoted buffers, rounded to the type they had.
 fn read(wide: &BTreeSet<Name>, e: &Expr) -> Expr {
     let e = e.map_children(|c| read(wide, c));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, dtype } if wide.contains(buffer) => {
-            Expr::cast(*dtype, Expr::load(buffer.clone(), indices.clone(), DType::F32))
-        }
-        _ => e,
+    if let ExprKind::Load { buffer, indices, dtype } = e.kind()
+        && wide.contains(buffer)
+    {
+        return Expr::cast(*dtype, Expr::load(buffer.clone(), indices.clone(), DType::F32));
     }
+    e
 }
 
 /// A 16-bit float expression computed in float32.
@@ -108,6 +108,16 @@ fn widen(e: &Expr) -> Expr {
         ExprKind::IfThenElse { cond, then, otherwise } => {
             Expr::new(ExprKind::IfThenElse { cond: cond.clone(), then: widen(then), otherwise: widen(otherwise) })
         }
-        _ => Expr::cast(DType::F32, e.clone()),
+        ExprKind::Int { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => Expr::cast(DType::F32, e.clone()),
     }
 }

@@ -9,8 +9,9 @@
 //! after:  `unroll k < 8 { acc[k] = 0 }`
 
 use super::LowerError;
-use super::dev::{DKind, DStmt};
+use super::dev::{DKind, DStmt, map_list};
 use super::nest::Nest;
+use crate::analysis::simplify;
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -26,6 +27,39 @@ pub(super) fn run(nest: &Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerErro
     }
     let (body, _) = list(body, &forced)?;
     Ok(body)
+}
+
+/// Removes loops of one step; those that were marked for batching are still there until then.
+pub(super) fn drop_single_steps(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let mut out = vec![];
+    for s in body {
+        match s {
+            DStmt::For(mut l) => {
+                l.body = drop_single_steps(nest, l.body);
+                if l.extent.is_int(1) {
+                    let zero = |n: &Name| (*n == l.var).then(|| Expr::i64(0));
+                    out.extend(map_list(&l.body, &mut |e| {
+                        if e.uses_var(&l.var) { simplify(&e.subst(&zero), &nest.ranges) } else { e.clone() }
+                    }));
+                } else {
+                    out.push(DStmt::For(l));
+                }
+            }
+            DStmt::If { cond, then, otherwise } => {
+                let (then, otherwise) = (drop_single_steps(nest, then), drop_single_steps(nest, otherwise));
+                out.push(DStmt::If { cond, then, otherwise });
+            }
+            DStmt::Store { .. }
+            | DStmt::Copy { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Reduce(_) => out.push(s),
+        }
+    }
+    out
 }
 
 /// Unrolls a list; gives the number of copies of its most repeated statement, `None` where a loop

@@ -60,11 +60,16 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
         let inner = l.with_body(then.clone());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
-    let copy = plain_copy(nest, &l).and_then(|c| vector_copy(nest, &l, c));
-    copy.unwrap_or_else(|| {
+    as_copy(nest, &l).unwrap_or_else(|| {
         l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
         vec![DStmt::For(l)]
     })
+}
+
+/// The vector copies that a loop amounts to, if it only copies adjacent, aligned elements.
+pub(super) fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let copy = plain_copy(nest, l)?;
+    vector_copy(nest, l, copy)
 }
 
 /// A loop that copies adjacent elements: each side with its index at `var = 0`.

@@ -52,7 +52,18 @@ pub(super) fn index(e: &Expr) -> Expr {
         ExprKind::Select { cond, then, otherwise } => {
             Expr::new(ExprKind::Select { cond: value(cond), then: index(then), otherwise: index(otherwise) })
         }
-        _ => Expr::cast(DType::I64, value(e)),
+        ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => Expr::cast(DType::I64, value(e)),
     }
 }
 
@@ -66,8 +77,24 @@ pub(super) fn value(e: &Expr) -> Expr {
         ExprKind::Binary { op, a, b } if op.is_compare() && is_pure(a) && is_pure(b) => {
             Expr::binary(*op, index(a), index(b))
         }
-        _ if is_pure(e) => Expr::cast(e.dtype(), index(e)),
-        _ => e.map_children(value),
+        ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => {
+            if is_pure(e) {
+                Expr::cast(e.dtype(), index(e))
+            } else {
+                e.map_children(value)
+            }
+        }
     }
 }
 
@@ -81,7 +108,16 @@ pub(super) fn is_pure(e: &Expr) -> bool {
         ExprKind::Int { dtype, .. } | ExprKind::Var { dtype, .. } => is_index(*dtype),
         ExprKind::Binary { op, a, b } => is_arithmetic(*op) && is_pure(a) && is_pure(b),
         ExprKind::Cast { dtype, arg } => is_index(*dtype) && is_pure(arg),
-        _ => false,
+        ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => false,
     }
 }
 

@@ -1,7 +1,11 @@
 //! Functions and schedules that the tests of lowering share: what rules make, at any size.
+#![allow(dead_code)] // each test binary uses its own part
 
-use daylight::ir::{self, AttrValue, Name, PrimFunc, Scope, Stmt, ThreadTag};
+use daylight::interp::{self, Mode, Scalar, Scalars, Tensor};
+use daylight::ir::{self, AttrValue, DType, Name, PrimFunc, Scope, Stmt, ThreadTag};
+use daylight::lower::lower;
 use daylight::schedule::Schedule;
+use daylight::sim::{self, SimOptions};
 use daylight::target::{HostCpu, Target};
 
 /// The H200's target.
@@ -394,4 +398,43 @@ fn two_launches(f: PrimFunc, blocks: i64, threads: i64) -> Done {
     let at = reduce_position(&s, &b, &loops);
     s.bind(&loops[at], ThreadTag::ThreadX)?;
     Ok(s)
+}
+
+/// Lowers a schedule of `f`, simulates it and compares with the interpreter in float64.
+///
+/// # Panics
+/// When anything fails or differs, with the kernel.
+pub fn compare(what: &str, f: &PrimFunc, scheduled: &PrimFunc, target: &Target, scalars: &Scalars) {
+    let inputs: Vec<Tensor> = f.buffer_params().enumerate().map(|(i, b)| input(i, b, scalars)).collect();
+    let mut want = inputs.clone();
+    interp::run(f, &mut want, scalars, Mode::F64).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let p = lower(scheduled, target, &[]).unwrap_or_else(|e| panic!("{what}: {e}\n{scheduled}"));
+    let mut got = inputs;
+    let options = SimOptions { seed: 7, ..Default::default() };
+    if let Err(e) = sim::run(&p, &mut got, scalars, &options) {
+        panic!("{what}: {e}\n{scheduled}\n{p}");
+    }
+    let (got, want) = (got.pop().expect("an output"), want.pop().expect("an output"));
+    let bound = 64.0 * (got.dtype.roundoff() + DType::F32.roundoff() * 64.0);
+    for i in 0..got.len() {
+        let (a, b) = (got.get_f64(i), want.get_f64(i));
+        assert!((a - b).abs() <= bound * b.abs().max(4.0), "{what}: element {i} is {a}, not {b}\n{scheduled}\n{p}");
+    }
+}
+
+/// Small values of mixed sign, exact in every type.
+fn input(seed: usize, b: &ir::Buffer, scalars: &Scalars) -> Tensor {
+    let shape: Vec<i64> = b.shape.iter().map(|e| extent(e, scalars)).collect();
+    let len: i64 = shape.iter().product();
+    let value =
+        |i: i64| ((i * 7 + seed as i64 * 3 + i / 5) % 17 - 8) as f64 / if b.dtype.is_float() { 8.0 } else { 1.0 };
+    Tensor::from_f64(b.dtype, &shape, &(0..len).map(value).collect::<Vec<_>>())
+}
+
+fn extent(e: &ir::Expr, scalars: &Scalars) -> i64 {
+    let value = |n: &Name| match scalars.get(n) {
+        Some(Scalar::Int(v)) => Some(ir::Expr::i64(*v)),
+        _ => None,
+    };
+    daylight::analysis::simplify(&e.subst(&value), &Default::default()).as_int().expect("a known extent")
 }
