@@ -1,11 +1,11 @@
 //! Compiles expressions to bytecode. Loop and block variables have registers of their own,
 //! intermediate values share a stack of temporary ones.
 
+use super::Mode;
 use super::layout::{Layout, Scalar, buffer_index};
-use super::op::{Access, Code, FloatCmp, FloatOp, IntOp, InterpError, Op, REGS, Reg};
+use super::op::{Access, Code, InterpError, Op, REGS, Reg};
 use super::round::{round_to, wrap_int};
-use super::{Mode, math};
-use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, PrimFunc, UnOp};
+use crate::ir::{DType, Expr, ExprKind, Name, PrimFunc};
 use std::collections::HashMap;
 
 /// A value in a register.
@@ -47,7 +47,7 @@ pub(super) struct Compiler<'f> {
     top: [usize; 2],
 }
 
-type Result<T> = std::result::Result<T, InterpError>;
+pub(super) type Result<T> = std::result::Result<T, InterpError>;
 
 impl<'f> Compiler<'f> {
     pub fn new(f: &'f PrimFunc, layout: &'f Layout, mode: Mode) -> Result<Compiler<'f>> {
@@ -105,7 +105,7 @@ impl<'f> Compiler<'f> {
         self.fresh(0)
     }
 
-    fn fresh(&mut self, file: usize) -> Result<Reg> {
+    pub fn fresh(&mut self, file: usize) -> Result<Reg> {
         let r = self.temp[file];
         if r + 1 >= self.top[file] {
             return Err(InterpError::Unsupported("a function this large".to_string()));
@@ -158,14 +158,14 @@ impl<'f> Compiler<'f> {
     }
 
     /// Emits an operation with a fresh integer destination.
-    fn to_int(&mut self, make: impl Fn(Reg) -> Op) -> Result<Val> {
+    pub fn new_int(&mut self, make: impl Fn(Reg) -> Op) -> Result<Val> {
         let d = self.fresh(0)?;
         self.emit(make(d));
         Ok(Val::I(d))
     }
 
     /// Emits an operation with a fresh float destination, rounded in exact mode.
-    fn to_float(&mut self, dtype: DType, make: impl Fn(Reg) -> Op) -> Result<Val> {
+    pub fn new_float(&mut self, dtype: DType, make: impl Fn(Reg) -> Op) -> Result<Val> {
         let d = self.fresh(1)?;
         self.emit(make(d));
         if self.mode == Mode::Exact && dtype != DType::F64 {
@@ -200,7 +200,7 @@ impl<'f> Compiler<'f> {
             ExprKind::Select { cond, then, otherwise } => {
                 let c = self.expr(cond)?.int()?;
                 match (self.expr(then)?, self.expr(otherwise)?) {
-                    (Val::I(a), Val::I(b)) => self.to_int(|d| Op::SelectI { d, c, a, b }),
+                    (Val::I(a), Val::I(b)) => self.new_int(|d| Op::SelectI { d, c, a, b }),
                     (Val::F(a), Val::F(b)) => {
                         let d = self.fresh(1)?;
                         self.emit(Op::SelectF { d, c, a, b });
@@ -263,8 +263,8 @@ impl<'f> Compiler<'f> {
         }
         let access = self.access(buffer, indices)?;
         match (dtype.is_float(), computed) {
-            (false, false) => self.to_int(|d| Op::LoadI { d, access }),
-            (false, true) => self.to_int(|d| Op::DemandI { d, access }),
+            (false, false) => self.new_int(|d| Op::LoadI { d, access }),
+            (false, true) => self.new_int(|d| Op::DemandI { d, access }),
             (true, _) => {
                 let d = self.fresh(1)?;
                 self.emit(if computed { Op::DemandF { d, access } } else { Op::LoadF { d, access } });
@@ -272,209 +272,10 @@ impl<'f> Compiler<'f> {
             }
         }
     }
-
-    fn unary(&mut self, op: UnOp, arg: &Expr) -> Result<Val> {
-        let dtype = arg.dtype();
-        match (op, self.expr(arg)?) {
-            (UnOp::Neg, Val::F(a)) => self.to_float(dtype, |d| Op::NegF { d, a }),
-            (UnOp::Neg, Val::I(a)) => self.wrapped(dtype, |d| Op::NegI { d, a }),
-            (UnOp::Not, Val::I(a)) => self.to_int(|d| Op::NotI { d, a }),
-            (UnOp::BitNot, Val::I(a)) => self.wrapped(dtype, |d| Op::InvertI { d, a }),
-            (UnOp::Not | UnOp::BitNot, Val::F(_)) => Err(mismatch()),
-        }
-    }
-
-    fn wrapped(&mut self, dtype: DType, make: impl Fn(Reg) -> Op) -> Result<Val> {
-        let v = self.to_int(make)?;
-        if !matches!(dtype, DType::I64 | DType::U64 | DType::Bool) {
-            let d = v.int()?;
-            self.emit(Op::Wrap { d, a: d, dtype });
-        }
-        Ok(v)
-    }
-
-    fn binary(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<Val> {
-        if matches!(op, BinOp::And | BinOp::Or) {
-            return self.logic(op, a, b);
-        }
-        let dtype = a.dtype();
-        match (self.expr(a)?, self.expr(b)?) {
-            (Val::F(x), Val::F(y)) => self.float_binary(op, x, y, dtype),
-            (Val::I(x), Val::I(y)) => {
-                let index = dtype == DType::I32 && is_index(a) && is_index(b);
-                self.int_binary(op, x, y, if index { DType::I64 } else { dtype })
-            }
-            _ => Err(mismatch()),
-        }
-    }
-
-    fn float_binary(&mut self, op: BinOp, a: Reg, b: Reg, dtype: DType) -> Result<Val> {
-        let arithmetic = match op {
-            BinOp::Add => return self.to_float(dtype, |d| Op::AddF { d, a, b }),
-            BinOp::Mul => return self.to_float(dtype, |d| Op::MulF { d, a, b }),
-            BinOp::Sub => FloatOp::Sub,
-            BinOp::Div => FloatOp::Div,
-            BinOp::FloorDiv => FloatOp::FloorDiv,
-            BinOp::FloorMod => FloatOp::FloorMod,
-            BinOp::TruncDiv => FloatOp::TruncDiv,
-            BinOp::TruncMod => FloatOp::TruncMod,
-            BinOp::Min => FloatOp::Min,
-            BinOp::Max => FloatOp::Max,
-            BinOp::Eq => return self.to_int(|d| Op::Compare { op: FloatCmp::Eq, d, a, b }),
-            BinOp::Ne => return self.to_int(|d| Op::Compare { op: FloatCmp::Ne, d, a, b }),
-            BinOp::Lt => return self.to_int(|d| Op::Compare { op: FloatCmp::Lt, d, a, b }),
-            BinOp::Le => return self.to_int(|d| Op::Compare { op: FloatCmp::Le, d, a, b }),
-            BinOp::Gt => return self.to_int(|d| Op::Compare { op: FloatCmp::Lt, d, a: b, b: a }),
-            BinOp::Ge => return self.to_int(|d| Op::Compare { op: FloatCmp::Le, d, a: b, b: a }),
-            BinOp::And | BinOp::Or | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor | BinOp::Shl | BinOp::Shr => {
-                return Err(mismatch());
-            }
-        };
-        self.to_float(dtype, |d| Op::Float { op: arithmetic, d, a, b })
-    }
-
-    fn int_binary(&mut self, op: BinOp, a: Reg, b: Reg, dtype: DType) -> Result<Val> {
-        let unsigned = dtype == DType::U64;
-        let pick = |signed, for_u64| if unsigned { for_u64 } else { signed };
-        // (operation, its operands swapped, its result may need wrapping)
-        let (op, swap, wraps) = match op {
-            BinOp::Add => return self.wrapped(dtype, |d| Op::AddI { d, a, b }),
-            BinOp::Mul => return self.wrapped(dtype, |d| Op::MulI { d, a, b }),
-            BinOp::Sub => (IntOp::Sub, false, true),
-            BinOp::FloorDiv => (pick(IntOp::FloorDiv, IntOp::DivU), false, true),
-            BinOp::FloorMod => (pick(IntOp::FloorMod, IntOp::ModU), false, false),
-            BinOp::TruncDiv | BinOp::Div => (pick(IntOp::TruncDiv, IntOp::DivU), false, true),
-            BinOp::TruncMod => (pick(IntOp::TruncMod, IntOp::ModU), false, false),
-            BinOp::Min => (pick(IntOp::Min, IntOp::MinU), false, false),
-            BinOp::Max => (pick(IntOp::Max, IntOp::MaxU), false, false),
-            BinOp::BitAnd => (IntOp::And, false, false),
-            BinOp::BitOr => (IntOp::Or, false, false),
-            BinOp::BitXor => (IntOp::Xor, false, false),
-            BinOp::Shl => (IntOp::Shl, false, true),
-            BinOp::Shr => (pick(IntOp::Shr, IntOp::ShrU), false, false),
-            BinOp::Eq => (IntOp::Eq, false, false),
-            BinOp::Ne => (IntOp::Ne, false, false),
-            BinOp::Lt => (pick(IntOp::Lt, IntOp::LtU), false, false),
-            BinOp::Le => (pick(IntOp::Le, IntOp::LeU), false, false),
-            BinOp::Gt => (pick(IntOp::Lt, IntOp::LtU), true, false),
-            BinOp::Ge => (pick(IntOp::Le, IntOp::LeU), true, false),
-            BinOp::And | BinOp::Or => return Err(mismatch()),
-        };
-        let (a, b) = if swap { (b, a) } else { (a, b) };
-        let make = |d| Op::Int { op, d, a, b };
-        if wraps { self.wrapped(dtype, make) } else { self.to_int(make) }
-    }
-
-    /// `and` and `or` evaluate their right side only where it decides.
-    fn logic(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<Val> {
-        let x = self.expr(a)?.int()?;
-        let d = self.fresh(0)?;
-        self.emit(Op::MovI { d, a: x });
-        let jump = self.here();
-        self.emit(if op == BinOp::And { Op::JumpIfZero { c: d, to: 0 } } else { Op::JumpIfNot { c: d, to: 0 } });
-        let y = self.expr(b)?.int()?;
-        self.emit(Op::MovI { d, a: y });
-        let end = self.here();
-        self.patch(jump, end);
-        Ok(Val::I(d))
-    }
-
-    fn branch(&mut self, cond: &Expr, then: &Expr, otherwise: &Expr) -> Result<Val> {
-        let float = then.dtype().is_float();
-        let c = self.expr(cond)?.int()?;
-        let r = self.fresh(float as usize)?;
-        let d = if float { Val::F(r) } else { Val::I(r) };
-        let skip = self.here();
-        self.emit(Op::JumpIfZero { c, to: 0 });
-        let v = self.expr(then)?;
-        self.mov(d, v)?;
-        let done = self.here();
-        self.emit(Op::Jump { to: 0 });
-        let start = self.here();
-        self.patch(skip, start);
-        let v = self.expr(otherwise)?;
-        self.mov(d, v)?;
-        let end = self.here();
-        self.patch(done, end);
-        Ok(d)
-    }
-
-    /// In `F64` mode floats are not rounded to narrower types, but integers are: their rounding is
-    /// part of what the function says and does not depend on how sums are ordered.
-    fn cast(&mut self, dtype: DType, arg: &Expr) -> Result<Val> {
-        let from = arg.dtype();
-        match self.expr(arg)? {
-            Val::I(a) if dtype.is_float() => {
-                let d = self.fresh(1)?;
-                self.emit(Op::IntToFloat { d, a, from });
-                if dtype != DType::F64 {
-                    self.emit(Op::Round { d, a: d, dtype });
-                }
-                Ok(Val::F(d))
-            }
-            Val::I(a) if dtype.bytes() > from.bytes() && (from.is_unsigned() || dtype.is_signed()) => Ok(Val::I(a)),
-            Val::I(a) => self.to_int(|d| Op::Wrap { d, a, dtype }),
-            Val::F(a) if !dtype.is_float() => self.to_int(|d| Op::FloatToInt { d, a, dtype }),
-            Val::F(a) if self.mode == Mode::F64 || dtype == DType::F64 => Ok(Val::F(a)),
-            Val::F(a) => self.to_float(dtype, |d| Op::MovF { d, a }),
-        }
-    }
-
-    fn reinterpret(&mut self, dtype: DType, arg: &Expr) -> Result<Val> {
-        let from = arg.dtype();
-        match (self.expr(arg)?, dtype.is_float()) {
-            (Val::F(a), false) => self.to_int(|d| Op::Bits { d, a, from, to: dtype }),
-            (Val::I(a), true) => {
-                let d = self.fresh(1)?;
-                self.emit(Op::FromBits { d, a, dtype });
-                Ok(Val::F(d))
-            }
-            (Val::I(a), false) => self.to_int(|d| Op::Wrap { d, a, dtype }),
-            (Val::F(a), true) => {
-                let bits = self.to_int(|d| Op::Bits { d, a, from, to: DType::I64 })?.int()?;
-                let d = self.fresh(1)?;
-                self.emit(Op::FromBits { d, a: bits, dtype });
-                Ok(Val::F(d))
-            }
-        }
-    }
-
-    fn call(&mut self, op: Intrin, args: &[Expr], dtype: DType) -> Result<Val> {
-        let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
-        match (op, values.as_slice()) {
-            (Intrin::PopCount, [Val::I(a)]) => {
-                let (a, dtype) = (*a, args[0].dtype());
-                self.to_int(|d| Op::PopCount { d, a, dtype })
-            }
-            (Intrin::Clz, [Val::I(a)]) => {
-                let (a, dtype) = (*a, args[0].dtype());
-                self.to_int(|d| Op::Clz { d, a, dtype })
-            }
-            (Intrin::IsNan, [Val::F(a)]) => self.to_int(|d| Op::IsNan { d, a: *a }),
-            (Intrin::IsInf, [Val::F(a)]) => self.to_int(|d| Op::IsInf { d, a: *a }),
-            (Intrin::Fma, [Val::F(a), Val::F(b), Val::F(c)]) => {
-                self.to_float(dtype, |d| Op::Fma { d, a: *a, b: *b, c: *c })
-            }
-            (_, [Val::F(a)]) if math::unary(op).is_some() => {
-                let Some(f) = math::unary(op) else { unreachable!("just looked up") };
-                self.to_float(dtype, |d| Op::Call1 { f, d, a: *a })
-            }
-            (_, [Val::F(a), Val::F(b)]) => self.to_float(dtype, |d| Op::Call2 { op, d, a: *a, b: *b }),
-            _ => Err(InterpError::Unsupported(format!("`T.{}` of {} arguments of this type", op.name(), args.len()))),
-        }
-    }
 }
 
-/// Index arithmetic: nothing but variables and constants, taken not to overflow.
-fn is_index(e: &Expr) -> bool {
-    match e.kind() {
-        ExprKind::Var { .. } | ExprKind::Int { .. } => true,
-        ExprKind::Binary { a, b, .. } => is_index(a) && is_index(b),
-        _ => false,
-    }
-}
-
-fn mismatch() -> InterpError {
+/// What stands for every ill-typed function that slipped past the verifier.
+pub(super) fn mismatch() -> InterpError {
     InterpError::Unsupported("operators on mixed or unfit types".to_string())
 }
 

@@ -8,6 +8,7 @@ mod cost;
 mod layout;
 mod math;
 mod op;
+mod operators;
 mod round;
 mod run;
 mod sample;

@@ -69,6 +69,9 @@ pub fn round_to(v: f64, dtype: DType) -> f64 {
 }
 
 /// The bits of `v` rounded to a floating type, in the low bits of the result.
+///
+/// # Panics
+/// For other types.
 pub fn float_bits(v: f64, dtype: DType) -> u64 {
     let r = round_to(v, dtype);
     match dtype {
@@ -78,7 +81,16 @@ pub fn float_bits(v: f64, dtype: DType) -> u64 {
         DType::BF16 => (half::bf16::from_f32(r as f32).to_bits()) as u64,
         DType::E4M3 => small_bits(r, 3, 7, 0x7f),
         DType::E5M2 => small_bits(r, 2, 15, 0x7e),
-        _ => panic!("{dtype} is no floating type"),
+        DType::Bool
+        | DType::I8
+        | DType::I16
+        | DType::I32
+        | DType::I64
+        | DType::U8
+        | DType::U16
+        | DType::U32
+        | DType::U64
+        | DType::Handle => panic!("{dtype} is no floating type"),
     }
 }
 
@@ -100,6 +112,9 @@ fn small_bits(r: f64, mantissa: i32, bias: i32, nan: u64) -> u64 {
 }
 
 /// The value of a floating type's bits.
+///
+/// # Panics
+/// For other types.
 pub fn float_value(bits: u64, dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::from_bits(bits),
@@ -111,7 +126,16 @@ pub fn float_value(bits: u64, dtype: DType) -> f64 {
         DType::E5M2 if bits & 0x7f > 0x7c => f64::NAN,
         DType::E5M2 if bits & 0x7f == 0x7c => f64::INFINITY.copysign(if bits & 0x80 != 0 { -1.0 } else { 1.0 }),
         DType::E5M2 => small_value(bits, 2, 15),
-        _ => panic!("{dtype} is no floating type"),
+        DType::Bool
+        | DType::I8
+        | DType::I16
+        | DType::I32
+        | DType::I64
+        | DType::U8
+        | DType::U16
+        | DType::U32
+        | DType::U64
+        | DType::Handle => panic!("{dtype} is no floating type"),
     }
 }
 
