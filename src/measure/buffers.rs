@@ -6,6 +6,8 @@ use crate::backend::{PlanParam, Problem, Role, RunError, RunFailure};
 
 /// Bytes of each guard zone; also the alignment of every buffer.
 const GUARD: usize = 4096;
+/// Copying one element from the device takes as long as this many bytes of a large copy.
+const POINT_COST: usize = 32 << 10;
 /// What guard zones hold.
 const GUARD_BYTE: u8 = 0xa5;
 /// What outputs and workspaces hold before a checked run: NaN as a float, -1 as an integer.
@@ -104,14 +106,37 @@ impl Buffers {
         Ok(())
     }
 
-    /// The bytes of a parameter's buffer in the first set.
-    pub fn download(&self, device: &mut dyn Device, param: usize) -> Outcome<Vec<u8>> {
+    /// Copies the contents of a parameter's buffer in the first set to `bytes`: everything, or the
+    /// elements of `size` bytes at `points`.
+    pub fn download(
+        &self,
+        device: &mut dyn Device,
+        param: usize,
+        points: Option<(&[u64], usize)>,
+        bytes: &mut Vec<u8>,
+    ) -> Outcome<()> {
+        let bad = |text| RunError::new(RunFailure::BadRequest, text);
         let slot = self.slots.get(param).and_then(Option::as_ref);
-        let slot =
-            slot.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("parameter {param} is no tensor")))?;
-        let mut bytes = vec![0; slot.bytes];
-        device.download(self.memory.at + slot.offset as u64, &mut bytes)?;
-        Ok(bytes)
+        let slot = slot.ok_or_else(|| bad(format!("parameter {param} is no tensor")))?;
+        let at = self.memory.at + slot.offset as u64;
+        let Some((points, size)) = points else {
+            bytes.resize(slot.bytes, 0);
+            return device.download(at, bytes);
+        };
+        if points.iter().any(|p| *p as usize >= slot.bytes / size) {
+            return Err(bad(format!("the reference of parameter {param} has another size than its buffer")));
+        }
+        bytes.resize(points.len() * size, 0);
+        if points.len() * POINT_COST < slot.bytes {
+            let each = points.iter().zip(bytes.chunks_exact_mut(size));
+            return each.into_iter().try_for_each(|(p, out)| device.download(at + p * size as u64, out));
+        }
+        let mut all = vec![0; slot.bytes];
+        device.download(at, &mut all)?;
+        for (p, out) in points.iter().zip(bytes.chunks_exact_mut(size)) {
+            out.copy_from_slice(&all[*p as usize * size..][..size]);
+        }
+        Ok(())
     }
 
     /// Checks the guard zones of the first set.

@@ -1,9 +1,7 @@
 //! What a candidate must give: reference values of all or some elements of each output, and how far
 //! from them is still right. Travels to the worker in a file.
 
-use crate::backend::{Errors, element};
 use crate::ir::DType;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -109,57 +107,9 @@ fn words(input: &mut impl Read, n: usize) -> io::Result<Vec<u64>> {
     Ok(bytes.chunks_exact(8).map(word).collect())
 }
 
-/// How an output differs from its reference.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Comparison {
-    /// The errors.
-    pub errors: Errors,
-    /// Index in `values` of the worst element, its value and what was expected.
-    pub worst: Option<(usize, f64, f64)>,
-}
-
-/// One element's part in the sums: squared difference, squared reference.
-fn squares(o: f64, r: f64) -> (f64, f64) {
-    ((o - r) * (o - r), r * r)
-}
-
-/// Equal, infinities included, or equally not a number.
-fn same(o: f64, r: f64) -> bool {
-    o == r || (o.is_nan() && r.is_nan())
-}
-
-/// Compares packed elements with their reference values, which they match one by one. The reference
-/// is rounded to the dtype first: no output can be nearer to it.
-pub fn compare(dtype: DType, bytes: &[u8], values: &[f64]) -> Comparison {
-    let at = |i: usize| (element::get(dtype, bytes, i), element::round(dtype, values[i]));
-    let counted = |i: &usize| {
-        let (o, r) = at(*i);
-        !same(o, r) || (o.is_finite() && r.is_finite())
-    };
-    let all = || (0..values.len()).into_par_iter().filter(counted);
-    let (difference, norm) =
-        all().map(|i| squares(at(i).0, at(i).1)).reduce(|| (0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-    let rms = (norm / values.len().max(1) as f64).sqrt();
-    let relative = |i: usize| {
-        let (o, r) = at(i);
-        let error = if o == r { 0.0 } else { (o - r).abs() / r.abs().max(rms) };
-        (if error.is_nan() { f64::INFINITY } else { error }, i)
-    };
-    let worst = all().map(relative).reduce_with(|a, b| if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a });
-    let l2 = if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() };
-    let errors = Errors { l2: if l2.is_nan() { f64::INFINITY } else { l2 }, max: worst.map_or(0.0, |w| w.0) };
-    Comparison { errors, worst: worst.map(|(_, i)| (i, at(i).0, at(i).1)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn packed(dtype: DType, values: &[f64]) -> Vec<u8> {
-        let mut bytes = vec![];
-        values.iter().for_each(|v| element::push(dtype, *v, &mut bytes));
-        bytes
-    }
 
     #[test]
     fn files_read_back() {
@@ -185,31 +135,6 @@ mod tests {
         assert_eq!(Expected::read(&path).unwrap(), expected);
         std::fs::write(&path, b"[{\"param\":1}]\n").unwrap();
         assert!(Expected::read(&path).is_err());
-    }
-
-    #[test]
-    fn errors_are_relative_to_the_reference() {
-        let values = [1.0, 2.0, 2.0, 4.0];
-        let c = compare(DType::F32, &packed(DType::F32, &[1.0, 2.0, 2.5, 4.0]), &values);
-        assert_eq!(c.errors, Errors { l2: 0.1, max: 0.5 / 2.5 });
-        assert_eq!(c.worst, Some((2, 2.5, 2.0)));
-        let c = compare(DType::F32, &packed(DType::F32, &values), &values);
-        assert_eq!(c.errors, Errors { l2: 0.0, max: 0.0 });
-    }
-
-    #[test]
-    fn poison_is_never_right() {
-        let c = compare(DType::F32, &[0xff; 8], &[0.0, 0.0]);
-        assert_eq!(c.errors, Errors { l2: f64::INFINITY, max: f64::INFINITY });
-        let c = compare(DType::F32, &packed(DType::F32, &[f64::INFINITY]), &[1.0]);
-        assert_eq!(c.errors.max, f64::INFINITY);
-    }
-
-    #[test]
-    fn special_values_and_overflow_match() {
-        let inf = f64::INFINITY;
-        let c = compare(DType::F16, &packed(DType::F16, &[inf, f64::NAN, -inf, 2.0]), &[1e6, f64::NAN, -inf, 2.0]);
-        assert_eq!(c.errors, Errors { l2: 0.0, max: 0.0 });
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! a candidate is a crash of the process.
 
 use super::buffers::{Buffers, Workspaces};
-use super::expected::{Comparison, Expected, ExpectedOutput, compare};
+use super::compare::{Comparison, Reference};
+use super::expected::{Expected, Tolerance};
 use super::sampling::{Sampling, take};
 use super::{bound, inputs, stats};
 use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
@@ -23,8 +24,20 @@ pub struct LocalRunner {
     protocol: Protocol,
     sampling: Sampling,
     problem: Problem,
+    /// As read from the file, until the outputs' dtypes are known.
     expected: Option<Expected>,
+    wanted: Vec<Wanted>,
     buffers: Option<Buffers>,
+    /// Outputs on their way to be compared.
+    scratch: Vec<u8>,
+}
+
+/// What one output must be.
+struct Wanted {
+    param: usize,
+    points: Option<Vec<u64>>,
+    tolerance: Tolerance,
+    reference: Reference,
 }
 
 /// A candidate on the device.
@@ -37,7 +50,9 @@ struct Loaded {
 impl LocalRunner {
     /// A runner for a device.
     pub fn new(device: Box<dyn Device>, protocol: Protocol, sampling: Sampling) -> LocalRunner {
-        LocalRunner { device, protocol, sampling, problem: Problem::default(), expected: None, buffers: None }
+        let problem = Problem::default();
+        let (expected, wanted, buffers, scratch) = (None, vec![], None, vec![]);
+        LocalRunner { device, protocol, sampling, problem, expected, wanted, buffers, scratch }
     }
 
     /// True after an error that makes every later call fail.
@@ -57,6 +72,9 @@ impl LocalRunner {
     pub fn make_inputs(&mut self, params: &[PlanParam]) -> Outcome<()> {
         if self.buffers.is_none() {
             self.buffers = Some(Buffers::new(self.device.as_mut(), params, &self.problem)?);
+        }
+        if let Some(expected) = self.expected.take() {
+            self.wanted = wanted(expected, params)?;
         }
         Ok(())
     }
@@ -94,8 +112,8 @@ impl LocalRunner {
         device.run(loaded.module, &loaded.runs[0])?;
         buffers.check_guards(device, &plan.params)?;
         let mut worst = Errors::default();
-        for output in self.expected.iter().flat_map(|e| &e.outputs) {
-            let errors = check_output(device, buffers, plan, output)?;
+        for want in &self.wanted {
+            let errors = check_output(device, buffers, plan, want, &mut self.scratch)?;
             worst = Errors { l2: worst.l2.max(errors.l2), max: worst.max.max(errors.max) };
         }
         Ok(worst)
@@ -195,22 +213,33 @@ fn scalars(plan: &Plan, problem: &Problem) -> Scalars {
     Scalars { extents: problem.extents.clone(), values }
 }
 
-fn check_output(device: &mut dyn Device, buffers: &Buffers, plan: &Plan, want: &ExpectedOutput) -> Outcome<Errors> {
+/// The references of a file, packed for the parameters' dtypes.
+fn wanted(expected: Expected, params: &[PlanParam]) -> Outcome<Vec<Wanted>> {
+    let each = expected.outputs.into_iter().map(|o| {
+        let param = params.get(o.param);
+        let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", o.param)))?;
+        let reference = Reference::new(param.dtype, &o.values);
+        Ok(Wanted { param: o.param, points: o.points, tolerance: o.tolerance, reference })
+    });
+    each.collect()
+}
+
+fn check_output(
+    device: &mut dyn Device,
+    buffers: &Buffers,
+    plan: &Plan,
+    want: &Wanted,
+    scratch: &mut Vec<u8>,
+) -> Outcome<Errors> {
     let param = plan.params.get(want.param);
     let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", want.param)))?;
-    let bytes = buffers.download(device, want.param)?;
-    let size = param.dtype.bytes() as usize;
-    let picked = match &want.points {
-        None if bytes.len() == want.values.len() * size => bytes,
-        Some(points) if points.iter().all(|p| (*p as usize) < bytes.len() / size) => {
-            points.iter().flat_map(|p| &bytes[*p as usize * size..][..size]).copied().collect()
-        }
-        None | Some(_) => {
-            let text = format!("the reference of `{}` has another size than its buffer", param.name);
-            return Err(RunError::new(RunFailure::BadRequest, text));
-        }
-    };
-    let found = compare(param.dtype, &picked, &want.values);
+    let points = want.points.as_ref().map(|p| (p.as_slice(), param.dtype.bytes() as usize));
+    buffers.download(device, want.param, points, scratch)?;
+    if scratch.len() != want.reference.bytes() {
+        let text = format!("the reference of `{}` has another size than its buffer", param.name);
+        return Err(RunError::new(RunFailure::BadRequest, text));
+    }
+    let found = want.reference.compare(scratch);
     let (limit, errors) = (want.tolerance, found.errors);
     if errors.l2 <= limit.l2 && errors.max <= limit.max {
         return Ok(errors);
@@ -218,7 +247,7 @@ fn check_output(device: &mut dyn Device, buffers: &Buffers, plan: &Plan, want: &
     Err(RunError::new(RunFailure::WrongResult, describe(param, want, &found)))
 }
 
-fn describe(param: &PlanParam, want: &ExpectedOutput, found: &Comparison) -> String {
+fn describe(param: &PlanParam, want: &Wanted, found: &Comparison) -> String {
     let Errors { l2, max } = found.errors;
     let sizes =
         format!("l2 {l2:.3e} (limit {:.3e}), max {max:.3e} (limit {:.3e})", want.tolerance.l2, want.tolerance.max);
@@ -234,6 +263,7 @@ impl Runner for LocalRunner {
 
     fn prepare(&mut self, problem: &Problem) -> Outcome<()> {
         self.drop_inputs();
+        self.wanted.clear();
         self.expected = match &problem.expected {
             None => None,
             Some(path) => Some(Expected::read(path).map_err(|e| {

@@ -6,6 +6,7 @@
 
 mod bound;
 mod buffers;
+pub mod compare;
 pub mod expected;
 pub mod inputs;
 mod local;

@@ -5,7 +5,8 @@ use crate::assemble::Subject;
 use crate::backend::Errors;
 use crate::ir::kernel::Program;
 use crate::measure::Expected;
-use crate::measure::expected::{ExpectedOutput, compare};
+use crate::measure::compare::compare;
+use crate::measure::expected::ExpectedOutput;
 use crate::sim::{self, SimOptions};
 
 /// What an element holds that no simulated block has written.
