@@ -70,7 +70,7 @@ impl LocalCompiler {
     /// [`CompileFailure::ToolMissing`] with what to install.
     pub fn nvrtc(&self) -> Result<&Nvrtc, CompileError> {
         let load = || self.tools.nvrtc.clone().and_then(|path| Nvrtc::load(&path));
-        self.nvrtc.get_or_init(load).as_ref().map_err(missing)
+        self.nvrtc.get_or_init(load).as_ref().map_err(|why| missing(why))
     }
 
     /// The C compiler.
@@ -79,7 +79,7 @@ impl LocalCompiler {
     /// [`CompileFailure::ToolMissing`] with what to install.
     pub fn cc(&self) -> Result<&Cc, CompileError> {
         let load = || self.tools.cc.clone().and_then(|path| Cc::new(&path));
-        self.cc.get_or_init(load).as_ref().map_err(missing)
+        self.cc.get_or_init(load).as_ref().map_err(|why| missing(why))
     }
 
     /// Name and version of the compiler of a language.
@@ -119,8 +119,8 @@ impl LocalCompiler {
     }
 }
 
-fn missing(why: &String) -> CompileError {
-    CompileError::new(CompileFailure::ToolMissing, why.clone())
+fn missing(why: &str) -> CompileError {
+    CompileError::new(CompileFailure::ToolMissing, why)
 }
 
 fn disk(e: std::io::Error) -> CompileError {

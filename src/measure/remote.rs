@@ -1,7 +1,7 @@
 //! A runner whose device is driven by a worker process. What a candidate does to the process is that
 //! candidate's outcome; the next one finds a new worker with the same inputs.
 
-use super::worker::{Answer, MeasureReply, MeasureRequest, Setup};
+use super::worker::{Answer, DeviceChoice, MeasureReply, MeasureRequest, Setup};
 use crate::backend::worker::{WorkerFault, WorkerProcess};
 use crate::backend::{
     Candidate, DeviceFacts, Errors, PlanParam, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
@@ -10,7 +10,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a worker may take.
+/// Operations per second that even the worst candidate reaches, on a CUDA device and on the CPU.
+const SLOWEST: (f64, f64) = (1e11, 5e9);
+/// Runs that timing a very slow candidate takes.
+const SLOW_RUNS: f64 = 8.0;
+
+/// How long a worker may take, beside the time that large workloads need.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     /// To open the device.
@@ -53,6 +58,16 @@ impl WorkerRunner {
     /// A runner that starts `command` when it is first needed.
     pub fn new(command: WorkerCommand, setup: Setup, limits: Limits) -> WorkerRunner {
         WorkerRunner { command, setup, limits, problem: None, worker: None }
+    }
+
+    /// What is added to the limits for `runs` runs of a large workload.
+    fn allowance(&self, runs: f64) -> Duration {
+        let slowest = match self.setup.device {
+            DeviceChoice::Cuda { .. } => SLOWEST.0,
+            DeviceChoice::Cpu { .. } => SLOWEST.1,
+        };
+        let flops = self.problem.as_ref().and_then(|p| p.flops).unwrap_or(0) as f64;
+        Duration::from_secs_f64((runs * flops / slowest).min(3600.0))
     }
 
     /// The running worker, started if need be.
@@ -129,7 +144,8 @@ impl Runner for WorkerRunner {
 
     fn execute(&mut self, candidate: &Candidate) -> Result<Errors, RunError> {
         self.ready(Some(&candidate.plan.params))?;
-        match self.ask(&MeasureRequest::Execute(candidate.clone()), self.limits.execute)? {
+        let limit = self.limits.execute + self.allowance(1.0);
+        match self.ask(&MeasureRequest::Execute(candidate.clone()), limit)? {
             Answer::Errors(errors) => Ok(errors),
             Answer::Done | Answer::Device(_) | Answer::Timing(_) | Answer::Timings(_) => Err(confused()),
         }
@@ -144,12 +160,13 @@ impl Runner for WorkerRunner {
         self.ready(None)?;
         let (candidate, inputs, outputs) = (candidate.clone(), inputs.clone(), outputs.clone());
         let request = MeasureRequest::RunFiles { candidate, inputs, outputs };
-        self.ask(&request, self.limits.inputs + self.limits.execute).map(|_| ())
+        self.ask(&request, self.limits.inputs + self.limits.execute + self.allowance(1.0)).map(|_| ())
     }
 
     fn time(&mut self, candidate: &Candidate, best_ns: Option<f64>) -> Result<Timing, RunError> {
         self.ready(Some(&candidate.plan.params))?;
-        match self.ask(&MeasureRequest::Time { candidate: candidate.clone(), best_ns }, self.limits.time)? {
+        let limit = self.limits.time + self.allowance(SLOW_RUNS);
+        match self.ask(&MeasureRequest::Time { candidate: candidate.clone(), best_ns }, limit)? {
             Answer::Timing(timing) => Ok(timing),
             Answer::Done | Answer::Device(_) | Answer::Errors(_) | Answer::Timings(_) => Err(confused()),
         }
@@ -157,7 +174,8 @@ impl Runner for WorkerRunner {
 
     fn time_interleaved(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Result<Timing, RunError>> {
         let Some(first) = candidates.first() else { return vec![] };
-        let limit = self.limits.time * candidates.len() as u32;
+        let each = self.limits.time + self.allowance(SLOW_RUNS + rounds as f64);
+        let limit = each * candidates.len() as u32;
         let asked = self
             .ready(Some(&first.plan.params))
             .and_then(|()| self.ask(&MeasureRequest::Interleave { candidates: candidates.to_vec(), rounds }, limit));

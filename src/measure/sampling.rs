@@ -61,8 +61,13 @@ pub fn take(
     now: &mut dyn FnMut() -> f64,
     sample: &mut dyn FnMut() -> Result<f64, RunError>,
 ) -> Result<Taken, RunError> {
+    let begin = now();
     for _ in 0..rules.warmup {
         sample()?;
+        // A run that long is warm.
+        if now() - begin > rules.budget_ns {
+            break;
+        }
     }
     let start = now();
     let mut samples = vec![];
