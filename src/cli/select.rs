@@ -32,9 +32,12 @@ pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choose) -> 
 }
 
 fn check_rule(wanted: Option<&str>) -> Result<(), Failure> {
-    let names: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
+    let forms: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
+    let mut names: Vec<&str> = forms.iter().filter_map(|n| n.split('.').next()).collect();
+    names.dedup();
+    names.extend(&forms);
     match wanted {
-        Some(w) if !names.iter().any(|n| is_form_of(n, w)) => Err(Failure::usage(unknown("rule", w, &names))),
+        Some(w) if !forms.iter().any(|n| is_form_of(n, w)) => Err(Failure::usage(unknown("rule", w, &names))),
         _ => Ok(()),
     }
 }

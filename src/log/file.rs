@@ -69,10 +69,27 @@ pub fn path_for(log: &Path, target: &str) -> PathBuf {
 pub fn read(path: &Path) -> Result<LogFile, String> {
     let mut log = LogFile::default();
     for file in files(path)? {
+        if is_device(&file) {
+            continue; // such as /dev/null: nothing comes back, or no end of it
+        }
         let bytes = std::fs::read(&file).map_err(|e| format!("cannot read the log {}: {e}", file.display()))?;
         parse(&bytes, &file, &mut log)?;
     }
     Ok(log)
+}
+
+/// True for devices, which may be written to but not read back.
+fn is_device(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        std::fs::metadata(path).is_ok_and(|m| m.file_type().is_char_device() || m.file_type().is_block_device())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// Reads the lines of one file into `log`.

@@ -169,6 +169,8 @@ impl<'t> Ledger<'t> {
         self.history.entry(point.clone()).or_insert(None);
         let record = self.record(s, point, built, parts);
         s.log.append(&record).map_err(TuneError::Usage)?;
+        // As it reads back, so that this run chooses what a later one would.
+        let record = Record::from_line(&record.to_line()).map_err(|e| TuneError::Usage(e.to_string()))?;
         self.records.push(record);
         Ok(())
     }

@@ -1,0 +1,183 @@
+//! The whole line on the CPU through the command: tune, resume, show, report, run, apply.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+const SUM: &str = r#"
+from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def row_sum(A: T.Buffer((96, 512), "float32"), B: T.Buffer((96,), "float32")):
+    for i, k in T.grid(96, 512):
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+"#;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().expect("a temporary folder"));
+        std::fs::write(place.path("sum.py"), SUM).expect("write the file");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit code, JSON objects of standard output, standard error.
+    fn json(&self, args: &[&str]) -> (i32, Vec<Value>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_daylight"));
+        command.args(args).args(["--json", "--cache", "cache"]).current_dir(self.0.path());
+        let o = command.output().expect("daylight starts");
+        let out = String::from_utf8_lossy(&o.stdout).into_owned();
+        let lines = out.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect();
+        (o.status.code().unwrap_or(-1), lines, String::from_utf8_lossy(&o.stderr).into_owned())
+    }
+
+    /// The one object of a command that succeeds.
+    fn one(&self, args: &[&str]) -> Value {
+        let (code, mut lines, error) = self.json(args);
+        assert!(code == 0 && lines.len() == 1, "{args:?}: exit {code}, {} lines: {error}", lines.len());
+        lines.remove(0)
+    }
+}
+
+/// A version 1 `.npy` file of floats.
+fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+    header.push_str(&" ".repeat(127 - 10 - header.len()));
+    header.push('\n');
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((header.len() as u16).to_le_bytes());
+    out.extend(header.bytes());
+    values.iter().for_each(|v| out.extend(v.to_le_bytes()));
+    out
+}
+
+#[test]
+fn the_whole_line() {
+    let place = Place::new();
+    let tune = ["tune", "sum.py", "--device", "cpu", "--trials", "4", "--log", "log", "--seed", "3"];
+    let report = place.one(&tune);
+    assert_eq!(
+        (&report["name"], &report["measured"], &report["failed"]),
+        (&"row_sum".into(), &4.into(), &serde_json::json!({}))
+    );
+    let (best, default) = (report["best_us"].as_f64().expect("a time"), report["default_us"].as_f64().expect("a time"));
+    assert!(best > 0.0 && best <= default, "best {best}, default {default}");
+
+    let again = place.one(&tune);
+    assert_eq!((&again["measured"], &again["resumed"], &again["best_us"]), (&0.into(), &4.into(), &report["best_us"]));
+
+    let shown = place.one(&["log", "show", "log", "--best"]);
+    assert_eq!((&shown["rule"], &shown["knobs"], &shown["outcome"]), (&report["rule"], &report["knobs"], &"ok".into()));
+
+    let row = place.one(&["report", "--log", "log", "--out", "report"]);
+    assert_eq!(row["best_us"], report["best_us"]);
+    let csv = std::fs::read_to_string(place.path("report/report.csv")).expect("the report is there");
+    assert_eq!(csv.lines().count(), 2);
+
+    runs(&place, &report);
+    applies(&place);
+}
+
+/// `run` gives the right numbers with the log's best kernel.
+fn runs(place: &Place, report: &Value) {
+    let a: Vec<f32> = (0..96 * 512).map(|i| ((i * 31) % 17) as f32).collect();
+    std::fs::create_dir(place.path("in")).expect("make the folder");
+    std::fs::write(place.path("in/00_A.npy"), npy("(96, 512)", &a)).expect("write the input");
+    let args = ["run", "sum.py", "--device", "cpu", "--log", "log", "--inputs", "in", "--outputs", "out"];
+    let ran = place.one(&args);
+    assert_eq!((&ran["kernel"], &ran["knobs"]), (&"logged".into(), &report["knobs"]));
+    let bytes = std::fs::read(place.path("out/01_B.npy")).expect("the output is there");
+    let b: Vec<f32> =
+        bytes[bytes.len() - 96 * 4..].chunks(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+    let want: Vec<f32> = a.chunks(512).map(|row| row.iter().sum()).collect();
+    assert_eq!(b, want); // integers below 2^24: exact in any order
+
+    std::fs::write(place.path("in/00_A.npy"), npy("(512, 96)", &a)).expect("write the input");
+    let (code, _, error) = place.json(&args);
+    assert!(code == 2 && error.contains("00_A.npy: shape [512, 96], expected [96, 512]"), "{code}: {error}");
+    std::fs::write(place.path("in/00_A.npy"), b"nonsense").expect("write the input");
+    assert_eq!(place.json(&args).0, 2);
+    std::fs::remove_file(place.path("in/00_A.npy")).expect("remove the input");
+    let (code, _, error) = place.json(&args);
+    assert!(code == 2 && error.contains("there is no in/00_A.npy for the parameter `A`"), "{code}: {error}");
+}
+
+/// `apply-best` writes the measured kernel, the same bytes each time.
+fn applies(place: &Place) {
+    let apply = |out: &str, more: &[&str]| {
+        place.json(&[&["apply-best", "sum.py", "--log", "log", "--out", out, "--target"], more].concat())
+    };
+    let (code, lines, error) = apply("k1", &["cpu", "--require-exact"]);
+    assert_eq!((code, &lines[0]["rung"]), (0, &"exact".into()), "{error}");
+    assert_eq!(apply("k2", &["cpu"]).0, 0);
+    let mut names: Vec<String> = std::fs::read_dir(place.path("k1"))
+        .expect("the folder is there")
+        .map(|e| e.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert!(names.contains(&"kernels.rs".to_string()) && names.contains(&"manifest.json".to_string()));
+    for name in &names {
+        let read = |folder: &str| std::fs::read(place.path(folder).join(name)).expect("the file is there");
+        assert_eq!(read("k1"), read("k2"), "{name}");
+    }
+    let manifest = std::fs::read_to_string(place.path("k1/manifest.json")).expect("the manifest is there");
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!((&manifest["schema"], &manifest["functions"][0]["name"]), (&1.into(), &"row_sum".into()));
+
+    let (code, _, error) = apply("k3", &["cuda:sm_90a", "--require-exact"]);
+    assert!(code == 1 && error.contains("the kernel for cuda:sm_90a is \"default\", not \"exact\""), "{code}: {error}");
+    let (code, lines, _) = apply("k3", &["cuda:sm_90a"]);
+    assert_eq!((code, &lines[0]["rung"]), (0, &"default".into()));
+    let (code, _, error) = apply("k4", &["sim:sm_90"]);
+    assert!(code == 2 && error.contains("name the GPU: cuda:sm_90a"), "{code}: {error}");
+    let (code, _, error) = apply("k4", &["cpu", "--gpu", "Abacus"]);
+    assert!(code == 2 && error.contains("no records of \"Abacus\""), "{code}: {error}");
+}
+
+#[test]
+fn duplicates_are_tuned_once() {
+    let place = Place::new();
+    std::fs::write(place.path("twin.py"), SUM.replace("row_sum", "other")).expect("write the file");
+    let args = ["tune", "sum.py", "twin.py", "--device", "cpu", "--trials", "1", "--log", "log"];
+    let (code, lines, error) = place.json(&args);
+    assert_eq!((code, lines.len()), (0, 2), "{error}");
+    assert_eq!((&lines[1]["name"], &lines[1]["best_us"]), (&"other".into(), &lines[0]["best_us"]));
+    assert!(error.contains("other: the same computation as row_sum, tuned once"), "{error}");
+}
+
+#[test]
+fn candidates_pass_in_the_simulator_and_on_the_cpu() {
+    let place = Place::new();
+    for target in ["sim:sm_80", "cpu"] {
+        let report = place.one(&["verify", "sum.py", "--target", target, "--candidates", "2"]);
+        assert_eq!(report["status"], "ok", "{report}");
+        assert!(report["candidates"].as_array().expect("a list").len() >= 3);
+    }
+}
+
+#[test]
+fn text_at_every_stage() {
+    let place = Place::new();
+    let emit = |target: &str, stage: &str| {
+        let object = place.one(&["explain", "sum.py", "--target", target, "--emit", stage]);
+        object["text"].as_str().expect("text").to_string()
+    };
+    assert!(emit("cuda:sm_90a", "tir").contains("@T.prim_func"));
+    assert!(emit("cuda:sm_90a", "trace").contains("bind("));
+    assert!(emit("cuda:sm_100a", "cuda").contains("__global__"));
+    assert!(emit("cpu:aarch64", "c").contains("void row_sum"));
+    assert!(!emit("sim:sm_90", "kernel").is_empty());
+    let decisions = place.one(&["explain", "sum.py", "--target", "cpu"]);
+    let rules = decisions["rules"].as_array().expect("a list");
+    assert!(rules.iter().any(|r| r["accepted"] == true) && rules.iter().any(|r| r["predicate"].is_string()));
+}
