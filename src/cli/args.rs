@@ -264,6 +264,9 @@ pub struct Doctor {
     /// Fetch NVRTC and its disassembler into the cache, through pip
     #[arg(long)]
     pub fetch_nvrtc: bool,
+    /// Measure the noise of a device: auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "D")]
+    pub device: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -2,11 +2,18 @@
 
 use super::args;
 use super::context::Context;
+use super::device::Device;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::backend::{Language, LocalCompiler, Tools, cuda, nvrtc};
-use crate::target::Target;
+use crate::measure;
+use crate::target::{Kind, Target};
 use serde_json::json;
+
+/// Bytes copied to measure the noise of a GPU.
+const CUDA_COPY: u64 = 256 << 20;
+/// Bytes copied to measure the noise of a CPU.
+const CPU_COPY: u64 = 32 << 20;
 
 /// One thing that was looked for.
 struct Finding {
@@ -21,7 +28,10 @@ pub fn run(cx: &Context, a: &args::Doctor) -> Result<Exit, Failure> {
     if a.fetch_nvrtc {
         fetch(cx)?;
     }
-    let findings = look(cx);
+    let mut findings = look(cx);
+    if let Some(name) = &a.device {
+        findings.push(Finding { what: "noise", found: noise(cx, name)?, needed: true });
+    }
     for f in &findings {
         print(cx, f);
     }
@@ -53,6 +63,24 @@ fn look(cx: &Context) -> Vec<Finding> {
         Finding { what: "nvdisasm", found: disassembler.ok_or_else(|| none.to_string()), needed: false },
         Finding { what: "cache", found: Ok(cx.places.cache.display().to_string()), needed: false },
     ]
+}
+
+/// How a copy on a device compares with itself.
+fn noise(cx: &Context, name: &str) -> Result<Result<String, String>, Failure> {
+    let mut device = Device::open(cx, name)?;
+    let (compiler, target) = (device.compiler(cx, 1), device.target.id.clone());
+    let bytes = if device.target.kind == Kind::Cuda { CUDA_COPY } else { CPU_COPY };
+    let text = |n: measure::Noise| {
+        let percent = |share: f64| 100.0 * share;
+        format!(
+            "a copy takes {:.1} us ({:.0} GB/s), samples spread by {:.2} %, against itself {:.2} % ({target})",
+            n.median_us,
+            n.copy_gbps,
+            percent(n.spread),
+            percent(n.difference)
+        )
+    };
+    Ok(measure::noise(&compiler, device.runner(), &target, bytes).map(text))
 }
 
 /// The CUDA devices with their driver.
