@@ -1,6 +1,6 @@
 //! The interpreter on small functions built by hand.
 
-use daylight::interp::{InterpError, Mode, Scalar, Scalars, Tensor, run};
+use daylight::interp::{InterpError, Mode, Scalar, Scalars, Tensor, run, sample};
 use daylight::ir::*;
 use std::collections::BTreeMap;
 
@@ -242,4 +242,54 @@ fn wrong_arguments_are_named() {
     args[0] = Tensor::zeros(DType::F32, &[2, 3]);
     let err = run(&f, &mut args[..1], &Scalars::new(), Mode::Exact).expect_err("too few");
     assert_eq!(err.to_string(), "function `test` takes 2 tensors, not 1");
+}
+
+/// A block `out[v + shift] = value(v)` over `[0, extent)`.
+fn map_block(number: usize, extent: i64, out: &str, shift: i64, value: impl Fn(Expr) -> Expr) -> Stmt {
+    let (i, it) = (format!("i{number}"), format!("v{number}"));
+    let at = if shift == 0 { v(&it) } else { v(&it) + c(shift) };
+    let iters = vec![iter(&it, c(extent), IterKind::Spatial, v(&i))];
+    let store = store(out, &[at], value(v(&it)));
+    for_loop(&i, c(extent), block(&format!("b{number}"), iters, vec![], vec![store]))
+}
+
+/// Two blocks fill an intermediate side by side, a third changes a parameter in place twice over.
+#[test]
+fn samples_see_what_earlier_blocks_left() {
+    let x = |at: Expr| load("p0", &[at], DType::F32);
+    let t = |at: Expr| load("t0", &[at], DType::F32);
+    let out = |at: Expr| load("p1", &[at], DType::F32);
+    let body = vec![
+        map_block(0, 4, "t0", 0, |at| x(at) * f32c(2.0)),
+        map_block(1, 4, "t0", 4, |at| x(at) + f32c(100.0)),
+        map_block(2, 8, "p1", 0, |at| out(at.clone()) + t(at)),
+        map_block(3, 8, "p1", 0, |at| out(at) * f32c(10.0)),
+    ];
+    let buffers =
+        vec![buffer("p0", DType::F32, &[c(4)]), buffer("p1", DType::F32, &[c(8)]), buffer("t0", DType::F32, &[c(8)])];
+    let f = func(&["p0", "p1"], buffers, &[], body);
+    let mut args =
+        vec![Tensor::from_f64(DType::F32, &[4], &[1.0, 2.0, 3.0, 4.0]), Tensor::from_f64(DType::F32, &[8], &[0.5; 8])];
+    let points: Vec<Vec<i64>> = (0..8).rev().map(|i| vec![i]).collect();
+    let got = sample(&f, &args, &Scalars::new(), &"p1".into(), &points).expect("samples");
+    run(&f, &mut args, &Scalars::new(), Mode::F64).expect("runs");
+    assert_eq!(args[1].to_f64(), [25.0, 45.0, 65.0, 85.0, 1015.0, 1025.0, 1035.0, 1045.0]);
+    assert_eq!(got, args[1].to_f64().into_iter().rev().collect::<Vec<_>>());
+}
+
+/// What nothing stores to has no value.
+#[test]
+fn samples_of_unwritten_elements_are_errors() {
+    let f = func(
+        &["p0", "p1"],
+        vec![buffer("p0", DType::F32, &[c(4)]), buffer("p1", DType::F32, &[c(8)])],
+        &[],
+        vec![map_block(0, 4, "p1", 0, |at| load("p0", &[at], DType::F32))],
+    );
+    let mut args = vec![Tensor::zeros(DType::F32, &[4]), Tensor::zeros(DType::F32, &[8])];
+    args[1].data.clear();
+    let at = |i: i64| sample(&f, &args, &Scalars::new(), &"p1".into(), &[vec![i]]);
+    assert_eq!(at(3), Ok(vec![0.0]));
+    let err = at(6).expect_err("nothing is stored there");
+    assert_eq!(err.to_string(), "the interpreter does not run a read of `p1` before anything is stored there");
 }

@@ -5,6 +5,7 @@
 
 mod compile;
 mod cost;
+mod demand;
 mod layout;
 mod math;
 mod op;

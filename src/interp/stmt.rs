@@ -105,7 +105,6 @@ impl Compiler<'_> {
                 "buffers that alias a part of another (`T.match_buffer`)".to_string(),
             ));
         }
-        let guard = b.guard.as_ref().map(|g| self.skip_unless(g)).transpose()?;
         for it in &b.iters {
             match it.binding.as_var().and_then(|v| self.vars.get(v)).copied() {
                 Some(v) => {
@@ -114,6 +113,7 @@ impl Compiler<'_> {
                 None => self.bind(&it.var, &it.binding)?,
             }
         }
+        let guard = b.guard.as_ref().map(|g| self.skip_unless(g)).transpose()?;
         self.init(b)?;
         self.stmts(&b.body)?;
         if let Some(at) = guard {
