@@ -77,7 +77,7 @@ fn a_compilation_without_end_is_killed_with_its_children() {
     std::fs::set_permissions(&cc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let command = WorkerCommand::daylight(env!("CARGO_BIN_EXE_daylight"), "compile");
     let tools = Tools { cc: Ok(cc), ..tools(folder.path(), Language::C) };
-    let pool = CompilePool::new(command, tools, 1, Duration::from_secs(2));
+    let pool = CompilePool::new(command, tools, 1, Duration::from_secs(3));
     let start = Instant::now();
     let error = pool.compile(&source("int f(void) { return 1; }")).unwrap_err();
     assert_eq!((error.failure, error.outcome()), (CompileFailure::TimedOut, "timed_out"));

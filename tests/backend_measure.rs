@@ -278,3 +278,35 @@ fn a_kernel_against_itself_shows_the_noise() {
         "{noise:?}"
     );
 }
+
+/// A parent that is killed closes the pipe: its worker ends, even inside a kernel that does not.
+#[test]
+fn a_worker_ends_with_its_parent() {
+    use std::io::Write;
+    let bench = Bench::new();
+    let endless = bench.candidate("  for (volatile int i = 0;;) i++;");
+    let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_daylight"))
+        .args(["worker", "measure"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pipe = worker.stdin.take().unwrap();
+    let setup = Setup::cpu(DeviceFacts::default());
+    let requests = [
+        serde_json::json!({"setup": setup}),
+        serde_json::json!({"prepare": bench.problem()}),
+        serde_json::json!({"execute": endless}),
+    ];
+    for (id, body) in requests.iter().enumerate() {
+        writeln!(pipe, "{}", serde_json::json!({"v": 1, "id": id, "body": body})).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(worker.try_wait().unwrap().is_none(), "the kernel runs");
+    drop(pipe);
+    let gone = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        worker.try_wait().unwrap().is_some()
+    });
+    assert!(gone, "the worker outlived its parent");
+}

@@ -7,6 +7,7 @@ unsafe extern "C" {
     fn kill(pid: i32, signal: i32) -> i32;
     fn dup(fd: i32) -> i32;
     fn dup2(from: i32, to: i32) -> i32;
+    fn _exit(status: i32) -> !;
 }
 
 const SIGKILL: i32 = 9;
@@ -38,4 +39,11 @@ pub fn take_stdout() -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(copy))
     }
+}
+
+/// Ends the process at once. Nothing is torn down in order: a driver would wait for a kernel that
+/// never ends.
+pub fn exit_now() -> ! {
+    // SAFETY: ends the process.
+    unsafe { _exit(0) }
 }

@@ -43,7 +43,7 @@ fn read<Q: DeserializeOwned>(requests: &mpsc::Sender<Result<Request<Q>, String>>
                     return;
                 }
             }
-            Ok(_) | Err(_) => std::process::exit(0),
+            Ok(_) | Err(_) => posix::exit_now(),
         }
     }
 }
