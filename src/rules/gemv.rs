@@ -49,7 +49,7 @@ impl ScheduleRule for GemvInner {
             (all, Some(n)) if all > n => Err(format!("{all} rows per block of {n} rows in all")),
             _ => Ok(()),
         });
-        let space = space.require("loads_in_flight", |k| {
+        let space = space.prefer("loads_in_flight", |k| {
             let n = k.get("rows") * k.get("unroll");
             if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
         });

@@ -43,7 +43,7 @@ pub fn registers_fit(
     bytes: impl Fn(&super::Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     let regs = target.regs_per_sm as i64;
-    space.require("registers", move |k| {
+    space.prefer("registers", move |k| {
         let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
         let have = (regs / (threads * k.get("min_blocks"))).min(255);
         let want = state + bytes(k) / 4;
@@ -72,16 +72,17 @@ pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option
     })
 }
 
-/// One step of all threads covers no more than twice the length: more would be guarded away.
+/// One step of all threads covers no more than twice the length, or a few dozen elements: more would
+/// be guarded away.
 pub fn step_fits(
     space: Space,
     length: Option<i64>,
     step: impl Fn(&super::Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
-    space.require("step_within_length", move |k| {
+    space.prefer("step_within_length", move |k| {
         let step = step(k);
         match length {
-            Some(n) if step >= 2 * n && step > 1 && step > n.max(4) => {
+            Some(n) if step >= 2 * n && step > 64 => {
                 Err(format!("a step of {step} wastes more than half on a length of {n}"))
             }
             _ => Ok(()),
@@ -118,7 +119,7 @@ pub fn fills_device(
     let sms = target.sms as i64;
     // A block should have some thousand elements before it pays to start another.
     let enough = elements.map(|n| (n / 8192).clamp(1, sms));
-    space.require("fills_device", move |k| match (enough, blocks(k)) {
+    space.prefer("fills_device", move |k| match (enough, blocks(k)) {
         (Some(enough), Some(blocks)) if blocks < enough => {
             Err(format!("{blocks} blocks leave most of {sms} multiprocessors idle"))
         }

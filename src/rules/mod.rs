@@ -88,7 +88,18 @@ pub struct Verdict {
 
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
-    RULES.iter().map(|rule| Verdict { rule: *rule, space: rule.space(input, target, spaces) }).collect()
+    let space = |rule: &dyn ScheduleRule| {
+        let space = rule.space(input, target, spaces)?.settle();
+        match space.default() {
+            Some(_) => Ok(space),
+            None => Err(Decline {
+                by: rule.name(),
+                predicate: "legal_point",
+                reason: "no combination of its knobs is legal for this function".into(),
+            }),
+        }
+    };
+    RULES.iter().map(|rule| Verdict { rule: *rule, space: space(*rule) }).collect()
 }
 
 /// The rule of that name.

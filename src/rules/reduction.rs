@@ -77,7 +77,7 @@ impl ScheduleRule for ReductionOuterCpu {
         let outputs = r.outputs();
         let tasks = move |k: &Knobs| Some(outputs? / (k.get("columns") * lanes(k.get("vector"), acc)));
         let cores = target.cores.max(1) as i64;
-        Ok(space.require("split_needed", move |k| match (k.get("split"), tasks(k)) {
+        Ok(space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
             (1, _) => Ok(()),
             (split, Some(tasks)) if tasks * split <= 64 * cores => Ok(()),
             (split, _) => Err(format!("{split} parts of so many columns keep no core busier")),
@@ -138,14 +138,14 @@ fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> R
 
 /// Vectors hold whole accumulators; where a run of `run` elements allows it, they divide it.
 pub fn cpu_space(space: Space, acc: DType, run: Option<i64>) -> Space {
-    let size = acc.bytes() as i64;
+    let (size, least) = (acc.bytes() as i64, lanes(16, acc));
     space.require("vector_lanes", move |k| {
         let n = lanes(k.get("vector"), acc);
         if k.get("vector") < size {
             return Err(format!("{} bytes do not hold one {acc}", k.get("vector")));
         }
         match run {
-            Some(run) if run >= 4 && run % 4 == 0 && run % n != 0 => {
+            Some(run) if run % least == 0 && run % n != 0 => {
                 Err(format!("{n} lanes do not divide the contiguous run of {run}"))
             }
             _ => Ok(()),
@@ -155,7 +155,7 @@ pub fn cpu_space(space: Space, acc: DType, run: Option<i64>) -> Space {
 
 fn split_space(space: Space, target: &Target, outputs: Option<i64>, length: Option<i64>) -> Space {
     let cores = target.cores.max(1) as i64;
-    space.require("split_needed", move |k| match (k.get("split"), outputs, length) {
+    space.prefer("split_needed", move |k| match (k.get("split"), outputs, length) {
         (1, Some(o), Some(l)) if o < cores && l > 1 << 20 => Err(format!("{o} rows leave cores idle")),
         (1, _, _) => Ok(()),
         (split, Some(o), _) if o * split <= 64 * cores => Ok(()),

@@ -46,7 +46,7 @@ impl ScheduleRule for ReductionInner {
             }
             _ => Ok(()),
         });
-        let space = space.require("split_needed", move |k| match (outputs, k.get("split")) {
+        let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
             (Some(n), split) if n * split <= 65536 && k.get("rows") == 1 => Ok(()),
             (_, split) => Err(format!("{split} parts of so many rows fill no device better")),

@@ -25,6 +25,8 @@ type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
 pub struct Constraint {
     /// Name of the predicate, as logged with pruned candidates.
     pub name: &'static str,
+    /// True where breaking it only makes a candidate slow.
+    soft: bool,
     check: Check,
 }
 
@@ -60,7 +62,27 @@ impl Space {
         name: &'static str,
         check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
     ) -> Space {
-        self.constraints.push(Constraint { name, check: Box::new(check) });
+        self.constraints.push(Constraint { name, soft: false, check: Box::new(check) });
+        self
+    }
+
+    /// Adds a named condition that only keeps slow candidates out of the search.
+    pub fn prefer(
+        mut self,
+        name: &'static str,
+        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Space {
+        self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
+        self
+    }
+
+    /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
+    /// tiny functions have slow candidates only.
+    pub fn settle(mut self) -> Space {
+        while self.points().next().is_none() {
+            let Some(last) = self.constraints.iter().rposition(|c| c.soft) else { break };
+            self.constraints.remove(last);
+        }
         self
     }
 
@@ -151,6 +173,13 @@ mod tests {
         assert_eq!(text.len(), 8);
         assert_eq!(text[0], "threads=64 unroll=1");
         assert_eq!(text[7], "threads=256 unroll=2");
+    }
+
+    #[test]
+    fn an_empty_space_gives_up_what_was_only_preferred() {
+        let s = space().prefer("many", |k| if k.get("threads") > 1000 { Ok(()) } else { Err("few".into()) });
+        assert_eq!(s.points().count(), 0);
+        assert_eq!(s.settle().points().count(), 8);
     }
 
     #[test]
