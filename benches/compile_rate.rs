@@ -19,7 +19,13 @@ fn sources(file: &str, count: usize) -> Vec<Source> {
     let arm = arms.first().expect("a rule takes it");
     let points: Vec<_> = arm.space.points().collect();
     let step = (points.len() / count).max(1);
-    points.iter().step_by(step).take(count).filter_map(|k| subject.candidate(arm.rule, k).ok()).map(|a| a.source).collect()
+    points
+        .iter()
+        .step_by(step)
+        .take(count)
+        .filter_map(|k| subject.candidate(arm.rule, k).ok())
+        .map(|a| a.source)
+        .collect()
 }
 
 fn main() {
@@ -39,6 +45,10 @@ fn main() {
         let start = Instant::now();
         let failed = pool.compile_many(&all).iter().filter(|r| r.is_err()).count();
         let seconds = start.elapsed().as_secs_f64();
-        println!("{file}: {} kernels, {failed} failed, {workers} workers, {:.0} kernels/s", all.len(), all.len() as f64 / seconds);
+        println!(
+            "{file}: {} kernels, {failed} failed, {workers} workers, {:.0} kernels/s",
+            all.len(),
+            all.len() as f64 / seconds
+        );
     }
 }

@@ -95,6 +95,7 @@ pub fn step_fits(
 pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
     space.require("parts_alike", move |k| match (k.get("split"), length) {
         (1, _) => Ok(()),
+        (split, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
         (split, Some(n)) if n % split == 0 => Ok(()),
         (split, Some(n)) if outputs == Some(1) && n > 0 => {
             let part = (n + split - 1) / split;
