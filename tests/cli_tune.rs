@@ -156,6 +156,33 @@ fn duplicates_are_tuned_once() {
 }
 
 #[test]
+fn a_killed_run_loses_nothing_that_was_logged() {
+    let place = Place::new();
+    let args = ["tune", "sum.py", "--device", "cpu", "--search", "exhaustive", "--log", "log.jsonl", "--cache", "cache"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_daylight"))
+        .args(args)
+        .current_dir(place.0.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("daylight starts");
+    let lines = || std::fs::read_to_string(place.path("log.jsonl")).unwrap_or_default().lines().count();
+    for _ in 0..600 {
+        if lines() >= 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    child.kill().expect("the run is killed");
+    child.wait().expect("the run has ended");
+    let before = daylight::log::read(&place.path("log.jsonl")).expect("the log reads");
+    assert!(before.records.len() >= 3 && before.skipped.len() <= 1, "{} records", before.records.len());
+    let report = place.one(&args[..args.len() - 2]);
+    assert_eq!(report["resumed"], before.records.iter().filter(|r| r.round == 0).count());
+    assert!(report["best_us"].is_number());
+}
+
+#[test]
 fn candidates_pass_in_the_simulator_and_on_the_cpu() {
     let place = Place::new();
     for target in ["sim:sm_80", "cpu"] {

@@ -2,15 +2,13 @@
 //! function per function out, its kernels compiled and, on the CPU, linked.
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     daylight::build::Build::new()
-//!         .function("kernels/mean.py")
-//!         .log("tuning-logs")
-//!         .target("cpu:x86-64-v3")
-//!         .target("cuda:sm_90a")
-//!         .run();
-//! }
+//! // In the `main` of build.rs:
+//! daylight::build::Build::new()
+//!     .function("kernels/mean.py")
+//!     .log("tuning-logs")
+//!     .target("cpu:x86-64-v3")
+//!     .target("cuda:sm_90a")
+//!     .run();
 //! ```
 //!
 //! and in the crate `mod kernels { include!(concat!(env!("OUT_DIR"), "/kernels.rs")); }`. Needs no

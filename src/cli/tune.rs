@@ -231,12 +231,13 @@ impl<'a> Bench<'a> {
                 output::note(&format!("  {n} x {reason}, such as: {}", example.lines().next().unwrap_or("")));
             }
         }
-        if best.is_none() {
+        if best.is_none() && !s.interrupted {
             let rules: Vec<&str> = task.arms.0.iter().map(|s| s.form).collect();
             output::note(&format!("daylight: {}: no candidate of {} survived", input.name, rules.join(", ")));
         }
         if s.interrupted {
-            output::note("stopped early; what was measured is in the log");
+            let kept = if best.is_some() { "what was measured is in the log" } else { "nothing was measured yet" };
+            output::note(&format!("stopped early; {kept}"));
         }
         if !self.cx.json {
             human(&report, task, &self.log.display().to_string());
