@@ -56,7 +56,7 @@ fn corners(dtype: DType, len: i64, salt: i64, tame: bool) -> Tensor {
     for i in 0..len {
         let k = (i * 7 + salt) as usize;
         match dtype {
-            DType::Bool => t.set_i64(i as usize, (k % 3 == 0) as i64),
+            DType::Bool => t.set_i64(i as usize, k.is_multiple_of(3) as i64),
             // Every type holds these.
             d if d.is_float() && tame => t.set_f64(i as usize, (k * 5 % 480) as f64 / 4.0),
             _ if tame => t.set_i64(i as usize, (k % 120) as i64),

@@ -1,4 +1,4 @@
-//! Program text: CUDA C++ for GPUs, C for the host. A verified [`Program`] always has a text, the
+//! Program text: CUDA C++ for GPUs, C for the host. A verified [`Program`](crate::ir::kernel::Program) always has a text, the
 //! same one every time, and the text includes nothing: what it needs stands in its own prelude.
 //!
 //! Values of 16- and 8-bit floats are computed in float32 and rounded once per operation, which is

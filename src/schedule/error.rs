@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScheduleError {
     /// The step.
-    pub step: Step,
+    pub step: Box<Step>,
     /// Name of the precondition that does not hold, as the primitive's file lists it.
     pub precondition: &'static str,
     /// The loop, block or buffer at fault; an empty name where the step names none.

@@ -96,7 +96,9 @@ impl Schedule {
                 self.trace.push(step);
                 Ok(names)
             }
-            Err(Failure { precondition, at, why }) => Err(ScheduleError { step, precondition, at, why }),
+            Err(Failure { precondition, at, why }) => {
+                Err(ScheduleError { step: Box::new(step), precondition, at, why })
+            }
         }
     }
 
