@@ -158,7 +158,8 @@ fn duplicates_are_tuned_once() {
 #[test]
 fn a_killed_run_loses_nothing_that_was_logged() {
     let place = Place::new();
-    let args = ["tune", "sum.py", "--device", "cpu", "--search", "exhaustive", "--log", "log.jsonl", "--cache", "cache"];
+    let args =
+        ["tune", "sum.py", "--device", "cpu", "--search", "exhaustive", "--log", "log.jsonl", "--cache", "cache"];
     let mut child = Command::new(env!("CARGO_BIN_EXE_daylight"))
         .args(args)
         .current_dir(place.0.path())
