@@ -9,7 +9,8 @@
 //!
 //! Preconditions: `block_exists`; `loop_exists`; `loop_around_block`; `plain_nest`; `has_init`;
 //! `reduction_loops_inside`: every loop that feeds a reduction iterator is the loop or lies inside
-//! it; `loops_separate`: no loop inside feeds spatial and reduction iterators alike.
+//! it; `loops_separate`: no loop inside feeds spatial and reduction iterators alike; `once_each`:
+//! the loop and those inside run each step of the reduction once.
 //!
 //! Effect: the init block lands right before the loop, inside copies of those loops inside that
 //! feed spatial iterators, of the same kinds. For an intermediate it starts every element of the
@@ -17,7 +18,7 @@
 
 use super::guards::{conjoin, conjuncts, unproven, uses_any};
 use super::nest::around;
-use super::{Draft, Failure, motion, regions, tree};
+use super::{Draft, Failure, injective, motion, regions, tree};
 use crate::ir::{Block, Expr, For, IterKind, IterVar, Name, Stmt};
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ pub(super) fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>,
     let start = around.iter().position(|l| l.var == *at).unwrap_or(0);
     let (outside, inside) = around.split_at(start);
     let spatial = check_loops(&target, outside, inside)?;
+    injective::once_each(&target, inside, &regions::loop_ranges(&d.func))?;
     let name = d.fresh_like(block, "_init");
     let nest = init_nest(d, &target, name.clone(), inside, &spatial);
     tree::replace(&mut d.func, at, |l| vec![nest, l]);

@@ -8,7 +8,7 @@
 use super::guards::conjuncts;
 use super::regions::{self, Region};
 use super::span::{Span, at_most, cast};
-use super::{Failure, checks, tree};
+use super::{Failure, checks, injective, tree};
 use crate::analysis::{Ranges, simplify};
 use crate::ir::{Block, Expr, For, IterKind, Name, PrimFunc};
 
@@ -96,15 +96,10 @@ fn inner_loops<'a>(func: &'a PrimFunc, l: &For, block: &Block, indices: &[Expr])
 pub fn own_results(l: &For) -> Result<(), Failure> {
     let once = l.extent.is_int(1);
     for b in checks::outer_blocks(l) {
-        let reduces = b.iters.iter().any(|it| it.kind == IterKind::Reduce) || reads_own_output(b);
         let along = b.iters.iter().any(|it| it.kind == IterKind::Spatial && it.binding.uses_var(&l.var));
-        Failure::unless(once || !reduces || along, "own_results", &l.var, || {
+        Failure::unless(once || !injective::reduces(b) || along, "own_results", &l.var, || {
             format!("every iteration of loop `{}` would reduce into the same elements in block `{}`", l.var, b.name)
         })?;
     }
     Ok(())
-}
-
-fn reads_own_output(b: &Block) -> bool {
-    tree::reads(b).intersection(&tree::writes(b)).next().is_some()
 }

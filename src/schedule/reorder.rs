@@ -9,12 +9,12 @@
 //! Preconditions: `has_loops`; `distinct`; `one_chain`: the loops lie on one path on which no
 //! loop holds a second statement; `rectangular`: no bound on that path uses a loop of the path;
 //! `blocks_below`; `known_iterators`; `own_data`: no block under the loops reads what another one
-//! under them writes for another iteration.
+//! under them writes for another iteration; `once_each`: reductions under them run each step once.
 //!
 //! Effect: the named loops take each other's places in the given order; loops between them that
 //! are not named stay where they are.
 
-use super::{Draft, Failure, checks, flow, tree};
+use super::{Draft, Failure, checks, flow, injective, scope, tree};
 use crate::ir::{For, Name, Stmt};
 
 /// Puts `loops` into the given order, outermost first.
@@ -32,6 +32,7 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
     checks::blocks_below(inner)?;
     checks::known_iterators(inner)?;
     flow::own_data(&d.func, inner)?;
+    injective::once_each_below(inner, &chain, &scope::everywhere(&d.func))?;
     let body = inner.body.clone();
     let mut order = loops.iter();
     let order: Vec<&For> = chain
