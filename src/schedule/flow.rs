@@ -8,7 +8,7 @@
 use super::guards::conjuncts;
 use super::regions::{self, Region};
 use super::span::{Span, at_most, cast};
-use super::{Failure, checks, injective, tree};
+use super::{Failure, checks, holes, injective, tree};
 use crate::analysis::{Ranges, simplify};
 use crate::ir::{Block, Expr, For, IterKind, Name, PrimFunc};
 
@@ -40,11 +40,11 @@ fn covers(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: 
     let filled = regions::running(func, writer, Some(&l.var), None);
     let wanted = regions::running(func, reader, Some(&l.var), None);
     let stores = regions::stores(writer, buffer);
-    let dense = stores.iter().flatten().all(|e| regions::is_dense(e, &filled, ranges));
+    let whole = holes::fills_box(func, writer, buffer, &l.var, ranges);
     let has = regions::hull(&stores, &filled, ranges);
     let wants = regions::hull(&regions::loads(reader, buffer), &wanted, ranges);
     let shape = &func.buffer(buffer).shape;
-    (dense && contains(&has, &wants, shape, ranges)) || same_points(func, l, (writer, reader), buffer, ranges)
+    (whole && contains(&has, &wants, shape, ranges)) || same_points(func, l, (writer, reader), buffer, ranges)
 }
 
 /// True where `has` holds all of `wants` that lies inside the shape.

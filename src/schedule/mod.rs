@@ -21,6 +21,7 @@ mod error;
 mod flow;
 mod fuse;
 mod guards;
+mod holes;
 mod injective;
 mod inline;
 mod motion;

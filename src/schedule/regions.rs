@@ -157,6 +157,13 @@ pub(super) fn union(parts: impl Iterator<Item = Region>, ranges: &Ranges) -> Reg
     parts.reduce(join).unwrap_or_default()
 }
 
+/// True when the elements are the product of dense ranges: each running loop moves one index.
+pub(super) fn is_box(indices: &[Expr], running: &Running, ranges: &Ranges) -> bool {
+    let simple: Vec<Expr> = indices.iter().map(|e| analysis::simplify(e, ranges)).collect();
+    let once = running.keys().all(|n| simple.iter().filter(|e| e.uses_var(n)).count() <= 1);
+    once && simple.iter().all(|e| is_dense(e, running, ranges))
+}
+
 /// True when the values of `e` fill their span without gaps while `running` run.
 pub(super) fn is_dense(e: &Expr, running: &Running, ranges: &Ranges) -> bool {
     let e = analysis::simplify(e, ranges);

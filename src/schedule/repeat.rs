@@ -6,11 +6,11 @@
 //!     b0: v0 = f // 7, v1 = f % 7 (f = b*128+t*4+v)      copy: v0 = f' // 7, v1 = f' % 7  (f' = b*128 + t*4 + ax0)
 //! ```
 
-use super::guards::{conjoin, conjuncts, less, unproven};
+use super::guards::{conjoin, conjuncts, less, unproven, uses_any};
 use super::nest::around;
 use super::regions::{self, Region};
 use super::span::{cast, has_load};
-use super::{Draft, motion, tree};
+use super::{Draft, holes, motion, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{Block, Expr, For, IterKind, IterVar, Name, Scope, Stmt};
 use std::collections::BTreeMap;
@@ -42,7 +42,11 @@ pub(super) fn of_consumer(
 pub(super) fn of_producer(d: &mut Draft, moved: &Block, producer: &Block, at: &Name, buffer: &Name) -> Option<Stmt> {
     let [writes] = regions::store_indices(producer, buffer).try_into().ok().map(|a: [Vec<Expr>; 1]| a)?;
     let partner = Partner::of(d, producer, at, None, &writes)?;
-    partner.nest(d, moved, buffer)
+    let running = regions::running(&d.func, producer, Some(at), None);
+    let ranges = regions::loop_ranges(&d.func);
+    let lost: Vec<Expr> = partner.guard.iter().filter(|c| uses_any(c, &partner.others)).cloned().collect();
+    let exact = holes::leaves_none(&d.func, producer, &partner.indices, &lost, &running, &ranges);
+    if exact { partner.nest(d, moved, buffer) } else { None }
 }
 
 /// Elements in the box, where that is constant.
@@ -116,8 +120,7 @@ impl Partner {
             loops.push(new);
         }
         let renamed = |e: &Expr| e.subst(&|n| map.get(n).cloned());
-        let (kept, lost): (Vec<Expr>, Vec<Expr>) =
-            self.guard.iter().cloned().partition(|c| !self.others.iter().any(|n| c.uses_var(n)));
+        let (kept, lost): (Vec<Expr>, Vec<Expr>) = self.guard.iter().cloned().partition(|c| !uses_any(c, &self.others));
         let mut guards: Vec<Expr> = kept.iter().map(renamed).collect();
         let mut iters = vec![];
         for it in &moved.iters {

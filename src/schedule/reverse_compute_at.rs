@@ -26,8 +26,8 @@
 use super::copies::position;
 use super::guards::in_iterators;
 use super::regions::{self, Region};
-use super::span::{self, Running, Span, cast};
-use super::{Draft, Failure, motion, nest, query, repeat, tree};
+use super::span::{self, Span, cast};
+use super::{Draft, Failure, holes, motion, nest, query, repeat, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name};
 use std::collections::BTreeMap;
@@ -118,22 +118,13 @@ fn producers(d: &Draft, moved: &Block, at: &Name) -> Result<Vec<Made>, Failure> 
 fn gaps(d: &Draft, made: &[Made], at: &Name, ranges: &Ranges) -> Option<Failure> {
     for m in made {
         for w in &m.writers {
-            let running = regions::running(&d.func, w, Some(at), None);
-            let dense = regions::stores(w, &m.buffer).iter().all(|s| is_box(s, &running, ranges));
-            if !dense {
+            if !holes::fills_box(&d.func, w, &m.buffer, at, ranges) {
                 let why = format!("what it writes of `{}` under loop `{at}` is not a box without gaps", m.buffer);
                 return Some(Failure::new("dense_region", &w.name, why));
             }
         }
     }
     None
-}
-
-/// True when the elements are the product of dense ranges: each running loop moves one index.
-fn is_box(indices: &[Expr], running: &Running, ranges: &Ranges) -> bool {
-    let simple: Vec<Expr> = indices.iter().map(|e| analysis::simplify(e, ranges)).collect();
-    let once = running.keys().all(|n| simple.iter().filter(|e| e.uses_var(n)).count() <= 1);
-    once && simple.iter().all(|e| regions::is_dense(e, running, ranges))
 }
 
 /// The ranges of the moved block's iterators that read what is made under the loop.
