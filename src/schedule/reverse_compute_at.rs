@@ -130,6 +130,7 @@ fn gaps(d: &Draft, made: &[Made], at: &Name, ranges: &Ranges) -> Option<Failure>
 /// The ranges of the moved block's iterators that read what is made under the loop.
 fn domains(d: &Draft, moved: &Block, made: &[Made], at: &Name, ranges: &Ranges) -> Result<Region, Failure> {
     let mut found: BTreeMap<Name, Span> = BTreeMap::new();
+    let mut most = 0;
     for m in made {
         let hulls = m.writers.iter().map(|w| {
             let running = regions::running(&d.func, w, Some(at), None);
@@ -138,11 +139,17 @@ fn domains(d: &Draft, moved: &Block, made: &[Made], at: &Name, ranges: &Ranges) 
         let written = regions::union(hulls, ranges);
         let shape = d.find_buffer(&m.buffer)?.shape.clone();
         for indices in regions::load_indices(moved, &m.buffer) {
+            let mut own = BTreeMap::new();
             for ((index, span), size) in indices.iter().zip(&written).zip(&shape) {
-                solve(moved, index, span.as_ref(), size, ranges, &mut found)?;
+                solve(moved, index, span.as_ref(), size, ranges, &mut own)?;
             }
+            most = most.max(own.len());
+            own.into_iter().try_for_each(|(var, domain)| note(moved, var, domain, &mut found))?;
         }
     }
+    Failure::unless(most == found.len(), "regions_agree", &moved.name, || {
+        "its reads choose what is made under the loop through different iterators".to_string()
+    })?;
     for it in moved.iters.iter().filter(|it| it.kind == IterKind::Reduce) {
         if let Some(span) = found.get(&it.var) {
             check_once(moved, &it.var, &it.extent, span, ranges)?;
@@ -173,6 +180,11 @@ fn solve(
         let why = format!("it reads index {index}, from which the part made under the loop cannot be told");
         return Err(Failure::new("read_by_iterator", &moved.name, why));
     };
+    note(moved, var, domain, found)
+}
+
+/// Notes the values of an iterator; two reads must not want different ones.
+fn note(moved: &Block, var: Name, domain: Span, found: &mut BTreeMap<Name, Span>) -> Result<(), Failure> {
     match found.get(&var) {
         Some(old) if *old != domain => {
             let why = format!("two of its reads need different ranges of iterator `{var}`");
