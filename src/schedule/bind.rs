@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Preconditions: `serial_loop`, `zero_min`; `constant_extent` (threads and virtual threads);
-//! `known_iterators`; but for threads, which may share a reduction and data: `spatial_only`,
+//! `known_iterators`; `loops_separate`: no loop drives spatial and reduction iterators of a block
+//! with an init; but for threads, which may share a reduction and data: `spatial_only`,
 //! `own_results`, `own_data`; `tag_free`: no loop around or below has the tag; `extent_agrees`:
 //! loops of the same launch with that tag have the same extent.
 //!
@@ -23,7 +24,9 @@ pub fn apply(d: &mut Draft, at: &Name, tag: ThreadTag) -> Result<Vec<Name>, Fail
         checks::constant_extent(l)?;
     }
     checks::known_iterators(l)?;
-    if !tag.is_thread() {
+    if tag.is_thread() {
+        checks::loops_separate(l, l)?;
+    } else {
         checks::spatial_only(l)?;
         flow::own_results(l)?;
         flow::own_data(&d.func, l)?;

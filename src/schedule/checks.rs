@@ -104,6 +104,22 @@ pub fn spatial_only(l: &For) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `loops_separate`: no block with an init under `l` has spatial and reduction iterators that run
+/// along `along` alike; its init would come at a different time for each element.
+pub fn loops_separate(l: &For, along: &For) -> Result<(), Failure> {
+    for b in outer_blocks(l).into_iter().filter(|b| !b.init.is_empty()) {
+        let feeds = |kind| b.iters.iter().any(|it| it.kind == kind && it.binding.uses_var(&along.var));
+        let mixed = feeds(IterKind::Spatial) && feeds(IterKind::Reduce);
+        Failure::unless(!mixed, "loops_separate", &along.var, || {
+            format!(
+                "loop `{}` drives spatial and reduction iterators of block `{}`; fuse spatial and reduction loops apart",
+                along.var, b.name
+            )
+        })?;
+    }
+    Ok(())
+}
+
 /// `no_guard`: the block runs on its whole domain.
 pub fn no_guard(b: &Block) -> Result<(), Failure> {
     Failure::unless(b.guard.is_none(), "no_guard", &b.name, || {

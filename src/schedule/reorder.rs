@@ -8,7 +8,8 @@
 //!
 //! Preconditions: `has_loops`; `distinct`; `one_chain`: the loops lie on one path on which no
 //! loop holds a second statement; `rectangular`: no bound on that path uses a loop of the path;
-//! `blocks_below`; `known_iterators`; `own_data`: no block under the loops reads what another one
+//! `blocks_below`; `known_iterators`; `loops_separate`: no loop drives spatial and reduction
+//! iterators of a block with an init; `own_data`: no block under the loops reads what another one
 //! under them writes for another iteration; `once_each`: reductions under them run each step once.
 //!
 //! Effect: the named loops take each other's places in the given order; loops between them that
@@ -27,21 +28,32 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
         return Err(Failure::new("distinct", twice.1, format!("loop `{}` is named twice", twice.1)));
     }
     let chain = chain(d, loops, first)?;
-    checks::rectangular(&chain)?;
-    let inner = &chain[chain.len() - 1];
-    checks::blocks_below(inner)?;
-    checks::known_iterators(inner)?;
-    flow::own_data(&d.func, inner)?;
-    injective::once_each_below(inner, &chain, &scope::everywhere(&d.func))?;
-    let body = inner.body.clone();
-    let mut order = loops.iter();
-    let order: Vec<&For> = chain
-        .iter()
-        .map(|l| if loops.contains(&l.var) { order.next().and_then(|n| find(&chain, n)).unwrap_or(l) } else { l })
-        .collect();
+    let order = permuted(&chain, loops);
+    if order.iter().map(|l| &l.var).eq(chain.iter().map(|l| &l.var)) {
+        return Ok(vec![]);
+    }
+    movable(d, &chain)?;
+    let body = chain[chain.len() - 1].body.clone();
     let new = order.into_iter().rev().fold(body, |body, l| vec![Stmt::For(For { body, ..l.clone() })]);
     tree::replace(&mut d.func, &chain[0].var, |_| new);
     Ok(vec![])
+}
+
+/// What has to hold for any new order of the chain.
+fn movable(d: &Draft, chain: &[For]) -> Result<(), Failure> {
+    let inner = &chain[chain.len() - 1];
+    checks::rectangular(chain)?;
+    checks::blocks_below(inner)?;
+    checks::known_iterators(inner)?;
+    chain.iter().try_for_each(|l| checks::loops_separate(inner, l))?;
+    flow::own_data(&d.func, inner)?;
+    injective::once_each_below(inner, chain, &scope::everywhere(&d.func))
+}
+
+/// The chain with the named loops in each other's places, in the given order.
+fn permuted<'a>(chain: &'a [For], loops: &[Name]) -> Vec<&'a For> {
+    let mut named = loops.iter().filter_map(|n| find(chain, n));
+    chain.iter().map(|l| if loops.contains(&l.var) { named.next().unwrap_or(l) } else { l }).collect()
 }
 
 fn find<'a>(chain: &'a [For], name: &Name) -> Option<&'a For> {
