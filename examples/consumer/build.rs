@@ -6,6 +6,7 @@ fn main() {
     let mut build = Build::new()
         .function("../mean.py")
         .function("kernels/scale_rows.py")
+        .function("kernels/add_rows.py")
         .bind("n", 64)
         .log("../../tuning-logs")
         // Level 3 runs on nearly every x86-64 machine; on others, this machine's own target.

@@ -49,7 +49,8 @@ impl Interface {
     /// A sentence, when an extent cannot be written in Rust.
     pub fn of(plans: &[&Plan]) -> Result<Interface, String> {
         let first = plans.first().ok_or("a function without variants has no arguments")?;
-        let mut scope = Idents::without(&["self", "stream", "threads", "workspace", "scalars", "buffers", "check"]);
+        let taken = ["self", "stream", "threads", "workspace", "scalars", "buffers", "check", "extent", "product"];
+        let mut scope = Idents::without(&taken);
         let mut me = Interface { tensors: vec![], scalars: vec![], idents: BTreeMap::new() };
         for p in &first.params {
             me.idents.insert(p.name.clone(), scope.fresh(&p.name));
@@ -103,13 +104,18 @@ impl Interface {
     }
 
     fn product(&self, shape: &[Dim]) -> Result<String, String> {
-        let factors: Result<Vec<String>, String> =
-            shape.iter().map(|d| self.extent(d).map(|t| if t.contains(' ') { format!("({t})") } else { t })).collect();
-        let factors = factors?;
         match shape.iter().map(Dim::as_const).product::<Option<i64>>() {
             Some(n) => Ok(n.to_string()),
-            None => Ok(factors.join(" * ")),
+            None => {
+                let factors: Result<Vec<String>, String> = shape.iter().map(|d| self.extent(d)).collect();
+                Ok(format!("product(&[{}])", factors?.join(", ")))
+            }
         }
+    }
+
+    /// Variables of the extents, which a safe function checks first.
+    pub fn extents(&self) -> impl Iterator<Item = &str> {
+        self.scalars.iter().filter(|s| s.doc == "extent").map(|s| s.ident.as_str())
     }
 
     /// `n: i64, alpha: f32`, each with a leading comma.
@@ -187,7 +193,7 @@ mod tests {
         let i = Interface::of(&[&plan]).unwrap();
         let tensors: Vec<(&str, &str, bool)> =
             i.tensors.iter().map(|t| (t.ident.as_str(), t.len.as_str(), t.written)).collect();
-        assert_eq!(tensors, [("a", "n * 4", false), ("b", "(n + m)", true)]);
+        assert_eq!(tensors, [("a", "product(&[n, 4])", false), ("b", "product(&[n + m])", true)]);
         assert_eq!(i.scalar_params(), ", alpha: f32, n: i64, m: i64");
         assert_eq!(i.docs().next().as_deref(), Some("`a`: in, float32[n, 4]"));
     }

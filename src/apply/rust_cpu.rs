@@ -51,6 +51,9 @@ fn function(out: &mut String, variants: &[&Unit]) -> Result<(), String> {
     let extents: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.rust)).collect();
     put(out, "#[allow(clippy::too_many_arguments)]");
     put(out, &format!("pub fn {name}({}{extents}threads: usize) -> Result<(), Error> {{", tensors.concat()));
+    for e in i.extents() {
+        put(out, &format!("    extent(\"{e}\", {e})?;"));
+    }
     for t in &i.tensors {
         put(out, &format!("    check(\"{0}\", {0}.len(), {1})?;", t.ident, t.len));
     }

@@ -158,6 +158,7 @@ fn launch(variants: &[&Unit], i: &Interface) -> String {
         "    pub fn launch(&self, stream: &CudaStream{tensors}{}, workspace: Option<&mut cudarc::driver::CudaSlice<u8>>) -> Result<(), Error> {{\n",
         i.scalar_params()
     ));
+    out.extend(i.extents().map(|e| format!("        extent(\"{e}\", {e})?;\n")));
     for t in &i.tensors {
         let get = if t.written { "device_ptr_mut" } else { "device_ptr" };
         out.push_str(&format!("        let len = {}.len();\n", t.ident));

@@ -30,6 +30,20 @@ fn rows_are_scaled_and_clipped() {
 }
 
 #[test]
+fn sizes_may_be_given_at_run_time() {
+    for rows in [1, 3, 200] {
+        let x: Vec<f32> = (0..rows * 96).map(|i| i as f32).collect();
+        let mut z = vec![f32::NAN; rows * 96];
+        cpu::add_rows(&x, &x, &mut z, rows as i64, 3).expect("the kernel runs");
+        assert!(z.iter().zip(&x).all(|(z, x)| *z == 2.0 * x), "{rows} rows");
+    }
+    let (x, mut z) = ([0.0; 96], [0.0; 96]);
+    for rows in [0, 2, -1, i64::MAX / 48] {
+        assert!(cpu::add_rows(&x, &x, &mut z, rows, 1).is_err(), "{rows} rows");
+    }
+}
+
+#[test]
 fn short_slices_are_refused() {
     let e = cpu::mean(&[0.0; 8], &mut [0.0; 2048], 1).unwrap_err();
     assert_eq!(e.to_string(), "`a` holds 8 elements, 16777216 are needed");
