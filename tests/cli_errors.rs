@@ -95,6 +95,7 @@ fn unknown_names_suggest_the_nearest() {
     );
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "c", "--set", "unroll"], 2, "expected knob=value");
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "cuda"], 2, "needs another target than cpu:");
+    place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "thread=8"], 2, "did you mean `threads`?");
     place.fails(&["tune", "sum.py", "--shard", "3/2"], 2, "expected K/N");
     place.fails(&["tune", "sum.py", "--trials", "0"], 2, "--trials");
 }
@@ -130,6 +131,9 @@ fn text_that_is_not_understood_or_refused() {
         (3, &"refused".into(), &"extern_call".into())
     );
     place.fails(&["tune", "extern.py", "--device", "cpu"], 3, "extern_call");
+    let symbolic = "from tvm.script.tirx import TypeVar\nn = TypeVar(\"n\")\n".to_string() + &opaque.replace("64", "n");
+    place.file("symbolic.py", &symbolic);
+    place.fails(&["tune", "symbolic.py", "--device", "cpu"], 3, "extern_call");
 }
 
 #[test]
@@ -172,6 +176,9 @@ fn logs_that_cannot_be_written_or_read() {
             "cannot append to the log /dev/full",
         );
     }
+    let blocked = Place::new();
+    blocked.file("cache", "a file, not a folder");
+    blocked.fails(&["tune", "sum.py", "--device", "cpu"], 2, "name another folder with --cache");
     place.file("bad.jsonl", "{\"schema\":1,\"crc32c\":\"00000000\"\nnot a record\n");
     let (code, _, error) = place.run(&["log", "show", "bad.jsonl"]);
     assert!(code == 0 && error.contains("bad.jsonl:1: skipped") && error.contains("bad.jsonl:2: skipped"), "{error}");

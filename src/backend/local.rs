@@ -7,7 +7,7 @@ use super::nvrtc::{Nvrtc, find_nvrtc};
 use super::places::Places;
 use super::{Artifact, CompileError, CompileFailure, Compiler, Format, Language, Resources, Source};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Threads of [`LocalCompiler::compile_many`]: NVRTC in one process gains nothing from more.
@@ -124,7 +124,12 @@ fn missing(why: &str) -> CompileError {
 }
 
 fn disk(e: std::io::Error) -> CompileError {
-    CompileError::new(CompileFailure::Crashed, format!("a compiled file can't be written: {e}"))
+    CompileError::new(CompileFailure::Disk, format!("cannot write a temporary file for the compiler: {e}"))
+}
+
+fn no_cache(folder: &Path, e: std::io::Error) -> CompileError {
+    let text = format!("cannot write to the cache {}: {e}; name another folder with --cache", folder.display());
+    CompileError::new(CompileFailure::Disk, text)
 }
 
 impl Compiler for LocalCompiler {
@@ -137,7 +142,7 @@ impl Compiler for LocalCompiler {
             Language::Cuda => self.cuda(source)?,
             Language::C => self.c(source)?,
         };
-        self.cache.put(&key, made).map_err(disk)
+        self.cache.put(&key, made).map_err(|e| no_cache(&self.tools.artifacts, e))
     }
 
     fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {

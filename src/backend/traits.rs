@@ -94,6 +94,8 @@ pub enum CompileFailure {
     Crashed,
     /// The compiler is not installed: exit code 4, and no other candidate will do better.
     ToolMissing,
+    /// The cache or the temporary folder can't be written: exit code 2, and it is not the candidate's fault.
+    Disk,
 }
 
 /// A compilation that failed, with a sentence or the compiler's log.
@@ -114,7 +116,7 @@ impl CompileError {
     /// The outcome written to the log.
     pub fn outcome(&self) -> &'static str {
         match self.failure {
-            CompileFailure::Rejected | CompileFailure::ToolMissing => "compile_failed",
+            CompileFailure::Rejected | CompileFailure::ToolMissing | CompileFailure::Disk => "compile_failed",
             CompileFailure::TimedOut => "timed_out",
             CompileFailure::Crashed => "crashed",
         }

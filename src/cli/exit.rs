@@ -1,5 +1,7 @@
 //! Exit codes and the sentences that go with them.
 
+use crate::backend::{CompileError, CompileFailure};
+
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {
@@ -51,6 +53,18 @@ impl Failure {
     /// A device or tool is missing.
     pub fn missing(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Missing, message)
+    }
+}
+
+impl From<CompileError> for Failure {
+    fn from(e: CompileError) -> Failure {
+        match e.failure {
+            CompileFailure::ToolMissing => Failure::missing(e.message),
+            CompileFailure::Disk => Failure::usage(e.message),
+            CompileFailure::Rejected | CompileFailure::TimedOut | CompileFailure::Crashed => {
+                Failure::new(Exit::Failed, e.message)
+            }
+        }
     }
 }
 

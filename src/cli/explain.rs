@@ -33,6 +33,10 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     let subject = Subject::new(&input.func, &input.original, target.clone());
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
     if a.emit == Emit::Decisions {
+        if a.choose.rule.is_some() || !a.choose.set.is_empty() {
+            let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose)?;
+            select::point(&arms, &a.choose)?;
+        }
         decisions(cx, input, &subject);
         return Ok(());
     }
@@ -79,12 +83,7 @@ fn compiler(cx: &Context, language: Language) -> LocalCompiler {
 
 fn compiled(cx: &Context, assembly: &Assembly) -> Result<Artifact, Failure> {
     let made = compiler(cx, Language::Cuda).compile(&assembly.source);
-    made.map_err(|e| match e.failure {
-        crate::backend::CompileFailure::ToolMissing => Failure::missing(e.message),
-        crate::backend::CompileFailure::Rejected
-        | crate::backend::CompileFailure::TimedOut
-        | crate::backend::CompileFailure::Crashed => Failure::new(Exit::Failed, e.message),
-    })
+    made.map_err(Failure::from)
 }
 
 fn ptx(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {

@@ -66,21 +66,28 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
+    let out = python(path)?;
+    if out.is_empty() {
+        return Err(format!("the folder {} holds no *.py files", path.display()));
+    }
+    Ok(out)
+}
+
+/// The `*.py` files of a folder and the folders in it, by name.
+fn python(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let cannot = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
     let mut out = vec![];
     for entry in std::fs::read_dir(path).map_err(cannot)? {
         let entry = entry.map_err(cannot)?;
         let is_dir = entry.file_type().map_err(cannot)?.is_dir();
         let inner = entry.path();
         if is_dir {
-            out.extend(files(&inner)?);
+            out.extend(python(&inner)?);
         } else if inner.extension().is_some_and(|e| e == "py") {
             out.push(inner);
         }
     }
     out.sort();
-    if out.is_empty() {
-        return Err(format!("the folder {} holds no *.py files", path.display()));
-    }
     Ok(out)
 }
 

@@ -27,17 +27,12 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
     };
     infer(input, &a.inputs)?;
-    input.require_bound()?;
     let mut device = Device::open(cx, &a.device)?;
     let subject = Subject::new(&input.func, &input.original, device.target.clone());
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    input.require_bound()?;
     let (assembly, source) = kernel(cx, a, input, &subject, &device)?;
-    let artifact = device.compiler(cx, 1).compile(&assembly.source).map_err(|e| match e.failure {
-        crate::backend::CompileFailure::ToolMissing => Failure::missing(e.message),
-        crate::backend::CompileFailure::Rejected
-        | crate::backend::CompileFailure::TimedOut
-        | crate::backend::CompileFailure::Crashed => Failure::new(Exit::Failed, e.message),
-    })?;
+    let artifact = device.compiler(cx, 1).compile(&assembly.source)?;
     let candidate = Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan };
     let written = execute(&mut device, input, &candidate, a)?;
     print(cx, input, &device, &source, &written);

@@ -148,9 +148,9 @@ impl<'a> Bench<'a> {
     }
 
     fn tune(&mut self, input: &Input) -> Result<Report, Failure> {
-        input.require_bound()?;
         let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
         let subject = Subject::new(&input.func, &input.original, self.target.clone()).map_err(refused)?;
+        input.require_bound()?;
         let free = args::Choose { rule: None, set: vec![] };
         let arms = select::arms(&subject, &self.cx.spaces, &input.name, &free)?;
         let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;

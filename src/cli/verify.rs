@@ -62,9 +62,9 @@ fn one(
     target: &Target,
     device: Option<&mut Device>,
 ) -> Result<Exit, Failure> {
-    input.require_bound()?;
     let subject = Subject::new(&input.func, &input.original, target.clone());
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    input.require_bound()?;
     let free = args::Choose { rule: None, set: vec![] };
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
     let given = problem::given(&input.func, &input.bind, a.seed);

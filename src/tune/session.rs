@@ -195,6 +195,7 @@ fn settle(
         }
         Stage::Rejected(why) => ledger.rejected(session, &point, &why),
         Stage::Failed(_, e) if e.failure == CompileFailure::ToolMissing => Err(TuneError::Missing(e.message)),
+        Stage::Failed(_, e) if e.failure == CompileFailure::Disk => Err(TuneError::Usage(e.message)),
         Stage::Failed(built, e) => ledger.not_compiled(session, &point, &built, &e),
         Stage::Compiled(built, artifact) => {
             ledger.counts.compiled += 1;
