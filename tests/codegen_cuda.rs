@@ -56,6 +56,15 @@ fn copies_text() {
 }
 
 #[test]
+fn widening_text() {
+    let mut whole = nibbles(256);
+    for dtype in [DType::BF16, DType::F16, DType::E4M3, DType::E5M2, DType::I8, DType::U8] {
+        whole.launches.extend(widen_kernel(dtype, 2048).launches);
+    }
+    check("widen.cu", &whole);
+}
+
+#[test]
 fn every_operator_function_and_cast_text() {
     let mut whole = operators(DType::F16, false);
     for dtype in [DType::F32, DType::F64, DType::E4M3, DType::I8, DType::I32, DType::U32, DType::I64] {

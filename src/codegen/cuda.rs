@@ -58,14 +58,18 @@ fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
     w.lines.finish()
 }
 
-/// Register arrays of bfloat16 that only vector copies write: their elements are widened from
-/// the 32-bit words that hold two of them, which saves the instruction that takes a word apart.
+/// Register arrays of 16- and 8-bit numbers that only vector copies write: elements are widened from
+/// the words that hold several of them, which saves the instructions that take a word apart.
 struct PackedArrays(BTreeSet<Name>);
 
 impl PackedArrays {
     fn of(kernel: &Kernel) -> PackedArrays {
         let packs = |a: &&Array| {
-            a.scope == ArrayScope::Register && a.dtype == DType::BF16 && a.len.is_multiple_of(2) && a.align >= 4
+            let narrow = matches!(a.dtype, DType::BF16 | DType::E4M3 | DType::E5M2 | DType::I8 | DType::U8);
+            a.scope == ArrayScope::Register
+                && narrow
+                && a.align >= 4
+                && (u64::from(a.len) * a.dtype.bytes()).is_multiple_of(4)
         };
         let mut names: BTreeSet<Name> = kernel.arrays.iter().filter(packs).map(|a| a.name.clone()).collect();
         for s in &kernel.body {
@@ -85,10 +89,10 @@ impl Elements for PackedArrays {
     }
 
     fn widened(&self, array: &Name, index: &Text, dtype: DType, prelude: &mut Prelude) -> Option<String> {
-        if dtype != DType::BF16 || !self.0.contains(array) {
+        if !self.0.contains(array) {
             return None;
         }
-        let f = prelude.widen_packed_bf16();
+        let f = prelude.widen_packed(dtype)?;
         Some(format!("{f}({}, {})", ident(array), index.text))
     }
 }

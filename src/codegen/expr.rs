@@ -3,7 +3,7 @@
 //! An expression of a narrow float (16 or 8 bits) has three forms: `raw`, the float32 before
 //! rounding; its `value`, the float32 after rounding; and its `bits`, as stored in memory.
 
-use super::facts::Facts;
+use super::facts::{Facts, bound};
 use super::prelude::Prelude;
 use super::text::ident;
 use super::{Lang, ctype, is_narrow, number, value_type};
@@ -350,6 +350,9 @@ impl<'a> ExprWriter<'a> {
         if is_narrow(dtype) {
             return self.cast_to_narrow(dtype, arg);
         }
+        if dtype == DType::F32 && !from.is_float() {
+            return (self.integer_to_float(arg), true);
+        }
         let inner = self.value(arg);
         if value_type(from) == value_type(dtype) {
             return (inner, true);
@@ -360,18 +363,32 @@ impl<'a> ExprWriter<'a> {
     /// To float32 first, so that rounding that to `dtype` is rounding once.
     fn cast_to_narrow(&mut self, dtype: DType, arg: &Expr) -> (Text, bool) {
         let from = arg.dtype();
-        let inner = self.value(arg);
-        match from {
-            DType::F32 => (inner, false),
-            DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => (inner, widens(from, dtype)),
-            DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64 => {
-                let odd = self.prelude.round_to_odd(from);
-                (Text::primary(format!("{odd}({})", inner.text)), false)
-            }
-            DType::Bool | DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Handle => {
-                (Text::new(format!("(float){}", inner.at(UNARY)), UNARY), false)
+        if from == DType::F32 || is_narrow(from) {
+            return (self.value(arg), widens(from, dtype));
+        }
+        if rounds_once(arg, dtype) {
+            return (self.integer_to_float(arg), is_exact(arg, dtype));
+        }
+        let (inner, odd) = (self.text(arg), self.prelude.round_to_odd(from));
+        (Text::primary(format!("{odd}({inner})")), false)
+    }
+
+    /// An integer as float32. The conversion instruction of GPUs is slow: small numbers go into the
+    /// mantissa of 2^23 instead.
+    fn integer_to_float(&mut self, arg: &Expr) -> Text {
+        if let ExprKind::Load { buffer, indices, dtype: dtype @ (DType::I8 | DType::U8) } = arg.kind() {
+            let index = self.value(&indices[0]);
+            if let Some(value) = self.elements.widened(buffer, &index, *dtype, self.prelude) {
+                return Text::primary(value);
             }
         }
+        let inner = self.value(arg);
+        let small = arg.dtype() != DType::Bool && bound(arg).is_some_and(|b| b < 1 << 23);
+        if self.lang == Lang::Cuda && small {
+            let f = self.prelude.small_to_float();
+            return Text::primary(format!("{f}({})", inner.text));
+        }
+        Text::new(format!("(float){}", inner.at(UNARY)), UNARY)
     }
 
     fn reinterpret(&mut self, dtype: DType, arg: &Expr) -> Text {
@@ -408,6 +425,28 @@ impl<'a> ExprWriter<'a> {
 fn power_of_two(e: &Expr) -> Option<u32> {
     let value = e.as_int()?;
     (value > 0 && value.count_ones() == 1).then(|| value.trailing_zeros())
+}
+
+/// True when float32 holds the number exactly, or `dtype` overflows where it does not: then rounding
+/// the float32 to `dtype` is rounding once.
+pub(super) fn rounds_once(arg: &Expr, dtype: DType) -> bool {
+    let from = arg.dtype();
+    !from.is_float() && (dtype != DType::BF16 || from.bytes() < 4 || bound(arg).is_some_and(|b| b <= 1 << 24))
+}
+
+/// True when a narrow type holds every value of an integer expression.
+pub(super) fn is_exact(arg: &Expr, dtype: DType) -> bool {
+    let most = match arg.dtype() {
+        DType::I8 => Some(128),
+        _ => bound(arg),
+    };
+    let holds = match dtype {
+        DType::F16 => 1 << 11,
+        DType::BF16 => 1 << 8,
+        DType::E4M3 => 1 << 4,
+        _ => 1 << 3,
+    };
+    most.is_some_and(|m| m <= holds)
 }
 
 /// True when every value of `from` is one of `to`.

@@ -1,6 +1,6 @@
 //! What the text writers need to know about integer expressions: sign and divisibility.
 
-use crate::ir::{BinOp, Expr, ExprKind, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Facts about the variables in scope. Names are unique, so nothing is ever removed.
@@ -89,6 +89,64 @@ impl Facts {
     }
 }
 
+/// The greatest value of an integer expression that is never negative, from its operators alone.
+pub(super) fn bound(e: &Expr) -> Option<u64> {
+    let own = match e.dtype() {
+        DType::Bool => Some(1),
+        DType::U8 => Some(0xff),
+        DType::U16 => Some(0xffff),
+        DType::U32 => Some(0xffff_ffff),
+        _ => None,
+    };
+    let tighter = match e.kind() {
+        ExprKind::Int { value, .. } => u64::try_from(*value).ok(),
+        ExprKind::Binary { op, a, b } => binary_bound(*op, a, b),
+        ExprKind::Cast { dtype, arg } if dtype.is_int() => bound(arg).filter(|b| fits(*b, *dtype)),
+        ExprKind::Select { then, otherwise, .. } | ExprKind::IfThenElse { then, otherwise, .. } => {
+            Some(bound(then)?.max(bound(otherwise)?))
+        }
+        ExprKind::Cast { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Load { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => None,
+    };
+    match (own, tighter) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn binary_bound(op: BinOp, a: &Expr, b: &Expr) -> Option<u64> {
+    let fit = |v: u64| fits(v, a.dtype()).then_some(v);
+    match op {
+        // A mask that is not negative bounds the result whatever the other side is.
+        BinOp::BitAnd => match (bound(a), bound(b)) {
+            (Some(x), Some(y)) => Some(x.min(y)),
+            (x, y) => x.or(y),
+        },
+        BinOp::FloorMod => b.as_int().filter(|m| *m > 0).map(|m| m as u64 - 1),
+        BinOp::Shr | BinOp::FloorDiv | BinOp::TruncDiv => bound(a).filter(|_| bound(b).is_some()),
+        BinOp::Min => Some(bound(a)?.min(bound(b)?)),
+        BinOp::Max => Some(bound(a)?.max(bound(b)?)),
+        BinOp::Add => fit(bound(a)?.checked_add(bound(b)?)?),
+        BinOp::Mul => fit(bound(a)?.checked_mul(bound(b)?)?),
+        BinOp::Sub | BinOp::Div | BinOp::TruncMod | BinOp::BitOr | BinOp::BitXor | BinOp::Shl => None,
+        BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::And | BinOp::Or => Some(1),
+    }
+}
+
+/// True when a type of integers holds `value`.
+fn fits(value: u64, dtype: DType) -> bool {
+    let bits = 8 * dtype.bytes() as u32 - u32::from(dtype.is_signed());
+    dtype.is_int() && (bits == 64 || value >> bits == 0)
+}
+
 /// True for `blockIdx.*` and `threadIdx.*`.
 pub(super) fn is_thread_index(name: &Name) -> bool {
     crate::ir::ThreadTag::by_name(name.as_str()).is_some_and(|t| t.is_block() || t.is_thread())
@@ -101,7 +159,6 @@ fn gcd(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::DType;
 
     fn var(name: &str) -> Expr {
         Expr::var(name, DType::I32)
@@ -115,6 +172,18 @@ mod tests {
         assert!(!f.non_negative(&(var("i") - Expr::i32(1))));
         assert!(!f.non_negative(&var("x0")));
         assert!(f.non_negative(&Expr::binary(BinOp::FloorMod, var("x0"), Expr::i32(4))));
+    }
+
+    #[test]
+    fn bounds() {
+        let word = Expr::load("p0", vec![var("i")], DType::U32);
+        let nibble = Expr::binary(BinOp::BitAnd, word.clone(), Expr::int(15, DType::U32));
+        assert_eq!(bound(&nibble), Some(15));
+        assert_eq!(bound(&Expr::cast(DType::I8, nibble.clone())), Some(15));
+        assert_eq!(bound(&Expr::cast(DType::I8, word.clone())), None);
+        assert_eq!(bound(&Expr::binary(BinOp::Sub, nibble, Expr::int(7, DType::U32))), Some(0xffff_ffff));
+        assert_eq!(bound(&Expr::binary(BinOp::BitAnd, var("x"), Expr::i32(255))), Some(255));
+        assert_eq!(bound(&var("x")), None);
     }
 
     #[test]

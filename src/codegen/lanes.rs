@@ -2,7 +2,7 @@
 //! arrays are declared as arrays of vectors.
 
 use super::expr::level::PRIMARY;
-use super::expr::{Elements, Text};
+use super::expr::{Elements, Text, rounds_once};
 use super::facts::Facts;
 use super::prelude::Prelude;
 use super::text::ident;
@@ -219,8 +219,8 @@ fn fits(e: &Expr, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         }
         // Wide numbers need care on their way to 16 bits (see `round_to_odd`).
         ExprKind::Cast { dtype, arg } => {
-            let wide = arg.dtype() == DType::F64 || arg.dtype().is_int() && arg.dtype().bytes() >= 4;
-            !(is_narrow(*dtype) && wide) && all(&[arg])
+            let easy = arg.dtype() == DType::F32 || is_narrow(arg.dtype()) || rounds_once(arg, *dtype);
+            (!is_narrow(*dtype) || easy) && all(&[arg])
         }
         ExprKind::Call { op, args, dtype } => {
             let counts = matches!(op, Intrin::PopCount | Intrin::Clz | Intrin::IsNan | Intrin::IsInf);

@@ -77,32 +77,63 @@ impl Prelude {
                 let body = format!("return {from}((unsigned)x << 16);");
                 self.function("dl_f32_from_bf16", "float", "unsigned short x", &body)
             }
-            (DType::E5M2, _) => {
+            (DType::E4M3 | DType::E5M2, Lang::Cuda) => self.float8_cuda(dtype, "float", "unsigned char", true),
+            (DType::E5M2, Lang::C) => {
                 let half = self.widen(DType::F16);
                 let body = format!("return {half}((unsigned short)(x << 8));");
                 self.function("dl_f32_from_e5m2", "float", "unsigned char x", &body)
             }
-            (DType::E4M3, _) => self.widen_e4m3(),
+            (DType::E4M3, Lang::C) => self.widen_e4m3(),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
 
-    /// Name of the CUDA function that widens element `i` of a register array of bfloat16 by way of
-    /// the 32-bit word around it; `i` is a constant after unrolling.
-    pub fn widen_packed_bf16(&mut self) -> String {
-        let body = "unsigned w = reinterpret_cast<const unsigned*>(a)[i / 2]; \
-                    return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16);";
-        self.function("dl_f32_from_bf16_at", "float", "const unsigned short* a, int i", body)
+    /// Name of the CUDA function that widens element `i` of a register array by way of the word
+    /// around it, if there is one for the type; `i` is a constant after unrolling.
+    pub fn widen_packed(&mut self, dtype: DType) -> Option<String> {
+        let word = |by: u32| format!("unsigned w = reinterpret_cast<const unsigned*>(a)[i / {by}];");
+        match dtype {
+            DType::BF16 => {
+                let body = format!("{} return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16);", word(2));
+                Some(self.function("dl_f32_from_bf16_at", "float", "const unsigned short* a, int i", &body))
+            }
+            // A byte as the lowest of the mantissa of 2^23, which is then taken away.
+            DType::U8 => {
+                let pick = "__uint_as_float(__byte_perm(w, 0x4b000000u, 0x7440u | i % 4))";
+                let body = format!("{} return {pick} - 8388608.0f;", word(4));
+                Some(self.function("dl_f32_from_u8_at", "float", "const unsigned char* a, int i", &body))
+            }
+            DType::I8 => {
+                let pick = "__uint_as_float(__byte_perm(w ^ 0x80808080u, 0x4b000000u, 0x7440u | i % 4))";
+                let body = format!("{} return {pick} - 8388736.0f;", word(4));
+                Some(self.function("dl_f32_from_i8_at", "float", "const signed char* a, int i", &body))
+            }
+            DType::E4M3 | DType::E5M2 => {
+                let (name, one) = (short(dtype), self.widen(dtype));
+                Some(self.add(&format!("dl_f32_from_{name}_at"), |_| packed_float8(name, &one)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Name of the CUDA function from an integer below 2^23 to `float`.
+    pub fn small_to_float(&mut self) -> String {
+        let body = "return __uint_as_float(0x4b000000u | x) - 8388608.0f;";
+        self.function("dl_f32_from_u23", "float", "unsigned x", body)
     }
 
     /// The bits of an e4m3 number in the places of a half are the number times 2^-8.
     fn widen_e4m3(&mut self) -> String {
+        let body = self.widen_e4m3_body();
+        self.function("dl_f32_from_e4m3", "float", "unsigned char x", &body)
+    }
+
+    fn widen_e4m3_body(&mut self) -> String {
         let (half, from) = (self.widen(DType::F16), self.bits_to_float());
-        let body = format!(
+        format!(
             "return (x & 0x7f) == 0x7f ? {from}(0x7fc00000u) : \
              {half}((unsigned short)(((x & 0x80) << 8) | ((x & 0x7f) << 7))) * 256.0f;"
-        );
-        self.function("dl_f32_from_e4m3", "float", "unsigned char x", &body)
+        )
     }
 
     /// Half to float: the compiler's `_Float16` where it has one, else by bits (the multiplication
@@ -147,8 +178,9 @@ impl Prelude {
                 );
                 self.function("dl_bf16_from_f32", "unsigned short", "float x", &body)
             }
-            (DType::E4M3, _) => self.narrow_f8(&E4M3),
-            (DType::E5M2, _) => self.narrow_f8(&E5M2),
+            (DType::E4M3 | DType::E5M2, Lang::Cuda) => self.float8_cuda(dtype, "unsigned char", "float", false),
+            (DType::E4M3, Lang::C) => self.narrow_f8(&E4M3),
+            (DType::E5M2, Lang::C) => self.narrow_f8(&E5M2),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
@@ -176,20 +208,58 @@ impl Prelude {
         })
     }
 
+    /// A conversion of 8-bit floats in CUDA: the instruction from sm_89 on, bit operations below. The
+    /// packed conversions call it below sm_89 only, so it may be unused.
+    fn float8_cuda(&mut self, dtype: DType, to: &str, from: &str, widen: bool) -> String {
+        let t = short(dtype);
+        let name = if widen { format!("dl_f32_from_{t}") } else { format!("dl_{t}_from_f32") };
+        if self.items.iter().any(|(n, _)| *n == name) {
+            return name;
+        }
+        let portable = match (widen, dtype) {
+            (true, DType::E4M3) => self.widen_e4m3_body(),
+            (true, _) => format!("return {}((unsigned short)(x << 8));", self.widen(DType::F16)),
+            (false, DType::E4M3) => self.narrow_f8_body(&E4M3),
+            (false, _) => self.narrow_f8_body(&E5M2),
+        };
+        let instruction = if widen {
+            format!(
+                "unsigned h; asm(\"cvt.rn.f16x2.{t}x2 %0, %1;\" : \"=r\"(h) : \"h\"((unsigned short)x)); \
+                 return {}((unsigned short)h);",
+                self.widen(DType::F16)
+            )
+        } else {
+            format!(
+                "unsigned short y; asm(\"cvt.rn.satfinite.{t}x2.f32 %0, %1, %2;\" : \"=h\"(y) : \"f\"(0.0f), \"f\"(x)); \
+                 return (unsigned char)y;"
+            )
+        };
+        self.add(&name, |_| {
+            format!(
+                "[[maybe_unused]] static __device__ __forceinline__ {to} {name}({from} x) {{\n\
+                 #if __CUDA_ARCH__ >= 890\n  {instruction}\n#else\n  {portable}\n#endif\n}}"
+            )
+        })
+    }
+
     /// Float to an 8-bit float: normal numbers round in the integer, below `min` the sum with a power
     /// of two does it.
     fn narrow_f8(&mut self, f: &Float8) -> String {
-        let Float8 { name, shift, bias, min, scale, max, nan } = f;
+        let body = self.narrow_f8_body(f);
+        self.function(&format!("dl_{}_from_f32", f.name), "unsigned char", "float x", &body)
+    }
+
+    fn narrow_f8_body(&mut self, f: &Float8) -> String {
+        let Float8 { name: _, shift, bias, min, scale, max, nan } = f;
         let (from, bits) = (self.bits_to_float(), self.float_to_bits());
         let half = (1u32 << (shift - 1)) - 1;
-        let body = format!(
+        format!(
             "unsigned u = {bits}(x), a = u & 0x7fffffffu, r; float m = {from}(a); \
              if (a > 0x7f800000u) r = 0x{nan:x}u; \
              else if (m < {min}) r = {bits}(m * {scale} + 8388608.0f) & 0xffu; \
              else {{ r = ((a + 0x{half:x}u + (a >> {shift} & 1u)) >> {shift}) - {bias}u; if (r > 0x{max:x}u) r = 0x{max:x}u; }} \
              return (unsigned char)((u >> 24 & 0x80u) | r);"
-        );
-        self.function(&format!("dl_{name}_from_f32"), "unsigned char", "float x", &body)
+        )
     }
 
     /// Name of the function that rounds a `float` to a narrow float and back.
@@ -261,6 +331,27 @@ impl Prelude {
         );
         self.function(&name, "float", &format!("{t} x"), &body)
     }
+}
+
+/// Two 8-bit floats are one instruction's work from sm_89 on; below, one at a time.
+fn packed_float8(name: &str, one: &str) -> String {
+    let half = |part: &str| {
+        format!("asm(\"{{.reg .b16 l, h; mov.b32 {{l, h}}, %1; cvt.f32.f16 %0, {part};}}\" : \"=f\"(y) : \"r\"(w));")
+    };
+    let (high, low) = (half("h"), half("l"));
+    format!(
+        "static __device__ __forceinline__ float dl_f32_from_{name}_at(const unsigned char* a, int i) {{\n\
+         #if __CUDA_ARCH__ >= 890\n\
+         \x20 unsigned w; float y;\n\
+         \x20 asm(\"cvt.rn.f16x2.{name}x2 %0, %1;\" : \"=r\"(w) : \"h\"(reinterpret_cast<const unsigned short*>(a)[i / 2]));\n\
+         \x20 if (i % 2) {high}\n\
+         \x20 else {low}\n\
+         \x20 return y;\n\
+         #else\n\
+         \x20 return {one}(a[i]);\n\
+         #endif\n\
+         }}"
+    )
 }
 
 /// What the conversion to an 8-bit float needs to know of it.

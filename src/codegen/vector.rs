@@ -4,7 +4,7 @@
 //! integers that are 0 or -1. What is the same in every lane stays a scalar.
 
 use super::expr::level::*;
-use super::expr::{ExprWriter, Text};
+use super::expr::{ExprWriter, Text, is_exact};
 use super::lanes::{VectorArrays, at_lane, divided, varies};
 use super::prelude::short;
 use super::text::ident;
@@ -361,7 +361,8 @@ impl VectorWriter<'_, '_> {
                 true,
             );
         }
-        let exact = !is_narrow(dtype) || from.bytes() < dtype.bytes() && is_narrow(from) || from == dtype;
+        let widens = from.bytes() < dtype.bytes() && is_narrow(from) || from == dtype;
+        let exact = !is_narrow(dtype) || widens || !from.is_float() && is_exact(arg, dtype);
         if value_type(from) == value_type(dtype) {
             return Vector::value(v.text, exact);
         }

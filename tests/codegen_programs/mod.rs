@@ -319,6 +319,35 @@ pub fn copy_kernel(dtype: DType, lanes: u32, n: i64, hint: CacheHint) -> Program
     program(&name, kernel(&name, params, arrays, body), n / (64 * lanes as i64), 64, None)
 }
 
+/// Widens `n` numbers to float32 by way of registers, 16 bytes a thread.
+pub fn widen_kernel(dtype: DType, n: i64) -> Program {
+    let lanes = 16 / dtype.bytes() as i64;
+    let index = (v("blockIdx.x") * c(64) + v("threadIdx.x")) * c(lanes);
+    let value = Expr::cast(DType::F32, ldt("r", v("i"), dtype));
+    let body = vec![
+        copy(("r", c(0)), ("p0", index.clone()), lanes as u32, CacheHint::Plain),
+        unrolled("i", lanes, vec![store("p1", index + v("i"), value)]),
+    ];
+    let arrays = vec![registers("r", dtype, lanes as u32, 16)];
+    let params = vec![input("p0", dtype, n), output("p1", DType::F32, n)];
+    let name = format!("widen_{dtype}");
+    program(&name, kernel(&name, params, arrays, body), n / (64 * lanes), 64, None)
+}
+
+/// Takes 32-bit words apart into eight 4-bit numbers and scales them, as quantised weights are.
+pub fn nibbles(n: i64) -> Program {
+    let word = ldt("p0", v("t"), DType::U32);
+    let shift = Expr::cast(DType::U32, v("i") * c(4));
+    let nibble = op(BinOp::BitAnd, op(BinOp::Shr, word, shift), Expr::int(15, DType::U32));
+    let value = (Expr::cast(DType::F16, nibble) - Expr::float(7.0, DType::F16)) * Expr::float(0.375, DType::F16);
+    let body = vec![
+        let_("t", v("blockIdx.x") * c(64) + v("threadIdx.x")),
+        unrolled("i", 8, vec![store("p1", v("t") * c(8) + v("i"), value)]),
+    ];
+    let params = vec![input("p0", DType::U32, n), output("p1", DType::F16, 8 * n)];
+    program("nibbles", kernel("nibbles", params, vec![], body), n / 64, 64, None)
+}
+
 /// Applies `value` (of loads from `p0`, `p1`, ...) to each of `n` elements.
 pub fn map_kernel(name: &str, inputs: &[DType], out: DType, n: i64, value: Expr) -> Program {
     let mut params: Vec<KernelParam> = inputs.iter().enumerate().map(|(i, d)| input(&format!("p{i}"), *d, n)).collect();

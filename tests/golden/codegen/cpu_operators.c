@@ -332,12 +332,12 @@ void casts_int32(void *const *buffers, const long long *scalars,
       p7[blockIdx_x * 32 + i1] = (unsigned short)p0[blockIdx_x * 32 + i1];
       p8[blockIdx_x * 32 + i1] = (unsigned)p0[blockIdx_x * 32 + i1];
       p9[blockIdx_x * 32 + i1] = (unsigned long long)p0[blockIdx_x * 32 + i1];
-      p10[blockIdx_x * 32 + i1] = dl_f16_from_f32(dl_odd_f32_from_i32(p0[blockIdx_x * 32 + i1]));
+      p10[blockIdx_x * 32 + i1] = dl_f16_from_f32((float)p0[blockIdx_x * 32 + i1]);
       p11[blockIdx_x * 32 + i1] = dl_bf16_from_f32(dl_odd_f32_from_i32(p0[blockIdx_x * 32 + i1]));
       p12[blockIdx_x * 32 + i1] = (float)p0[blockIdx_x * 32 + i1];
       p13[blockIdx_x * 32 + i1] = (double)p0[blockIdx_x * 32 + i1];
-      p14[blockIdx_x * 32 + i1] = dl_e4m3_from_f32(dl_odd_f32_from_i32(p0[blockIdx_x * 32 + i1]));
-      p15[blockIdx_x * 32 + i1] = dl_e5m2_from_f32(dl_odd_f32_from_i32(p0[blockIdx_x * 32 + i1]));
+      p14[blockIdx_x * 32 + i1] = dl_e4m3_from_f32((float)p0[blockIdx_x * 32 + i1]);
+      p15[blockIdx_x * 32 + i1] = dl_e5m2_from_f32((float)p0[blockIdx_x * 32 + i1]);
     }
   }
 }

@@ -7,8 +7,20 @@ static __device__ __forceinline__ float dl_floormod_float(float a, float b) { re
 static __device__ __forceinline__ float dl_round_f16(float x) { return dl_f32_from_f16(dl_f16_from_f32(x)); }
 static __device__ __forceinline__ double dl_floordiv_double(double a, double b) { return floor(a / b); }
 static __device__ __forceinline__ double dl_floormod_double(double a, double b) { return a - floor(a / b) * b; }
-static __device__ __forceinline__ float dl_f32_from_e4m3(unsigned char x) { return (x & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : dl_f32_from_f16((unsigned short)(((x & 0x80) << 8) | ((x & 0x7f) << 7))) * 256.0f; }
-static __device__ __forceinline__ unsigned char dl_e4m3_from_f32(float x) { unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7fu; else if (m < 0x1p-6f) r = __float_as_uint(m * 512.0f + 8388608.0f) & 0xffu; else { r = ((a + 0x7ffffu + (a >> 20 & 1u)) >> 20) - 960u; if (r > 0x7eu) r = 0x7eu; } return (unsigned char)((u >> 24 & 0x80u) | r); }
+[[maybe_unused]] static __device__ __forceinline__ float dl_f32_from_e4m3(unsigned char x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned h; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(h) : "h"((unsigned short)x)); return dl_f32_from_f16((unsigned short)h);
+#else
+  return (x & 0x7f) == 0x7f ? __uint_as_float(0x7fc00000u) : dl_f32_from_f16((unsigned short)(((x & 0x80) << 8) | ((x & 0x7f) << 7))) * 256.0f;
+#endif
+}
+[[maybe_unused]] static __device__ __forceinline__ unsigned char dl_e4m3_from_f32(float x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short y; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x)); return (unsigned char)y;
+#else
+  unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7fu; else if (m < 0x1p-6f) r = __float_as_uint(m * 512.0f + 8388608.0f) & 0xffu; else { r = ((a + 0x7ffffu + (a >> 20 & 1u)) >> 20) - 960u; if (r > 0x7eu) r = 0x7eu; } return (unsigned char)((u >> 24 & 0x80u) | r);
+#endif
+}
 static __device__ __forceinline__ float dl_round_e4m3(float x) { return dl_f32_from_e4m3(dl_e4m3_from_f32(x)); }
 static __device__ __forceinline__ signed char dl_min_i8(signed char a, signed char b) { return a < b ? a : b; }
 static __device__ __forceinline__ signed char dl_max_i8(signed char a, signed char b) { return a > b ? a : b; }
@@ -26,13 +38,26 @@ static __device__ __forceinline__ float dl_f32_from_bf16(unsigned short x) { ret
 static __device__ __forceinline__ unsigned short dl_bf16_from_f32(float x) { unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ int dl_abs_i32(int x) { return x < 0 ? -x : x; }
 static __device__ __forceinline__ int dl_clz_i32(int x) { return x == 0 ? 32 : __clz(x) - 0; }
-static __device__ __forceinline__ unsigned char dl_e5m2_from_f32(float x) { unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = __float_as_uint(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r); }
+[[maybe_unused]] static __device__ __forceinline__ unsigned char dl_e5m2_from_f32(float x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short y; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x)); return (unsigned char)y;
+#else
+  unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = __float_as_uint(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r);
+#endif
+}
 static __device__ __forceinline__ float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_odd_f32_from_i64(long long x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_f32_from_u23(unsigned x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
 static __device__ __forceinline__ float dl_odd_f32_from_u32(unsigned x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_odd_f32_from_u64(unsigned long long x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_odd_f32_from_f64(double x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
-static __device__ __forceinline__ float dl_f32_from_e5m2(unsigned char x) { return dl_f32_from_f16((unsigned short)(x << 8)); }
+[[maybe_unused]] static __device__ __forceinline__ float dl_f32_from_e5m2(unsigned char x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned h; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(h) : "h"((unsigned short)x)); return dl_f32_from_f16((unsigned short)h);
+#else
+  return dl_f32_from_f16((unsigned short)(x << 8));
+#endif
+}
 static __device__ __forceinline__ float dl_round_e5m2(float x) { return dl_f32_from_e5m2(dl_e5m2_from_f32(x)); }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -525,12 +550,12 @@ casts_int32(const int* __restrict__ p0, bool* __restrict__ p1, signed char* __re
   p7[i] = (unsigned short)p0[i];
   p8[i] = (unsigned)p0[i];
   p9[i] = (unsigned long long)p0[i];
-  p10[i] = dl_f16_from_f32(dl_odd_f32_from_i32(p0[i]));
+  p10[i] = dl_f16_from_f32((float)p0[i]);
   p11[i] = dl_bf16_from_f32(dl_odd_f32_from_i32(p0[i]));
   p12[i] = (float)p0[i];
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32(dl_odd_f32_from_i32(p0[i]));
-  p15[i] = dl_e5m2_from_f32(dl_odd_f32_from_i32(p0[i]));
+  p14[i] = dl_e4m3_from_f32((float)p0[i]);
+  p15[i] = dl_e5m2_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -547,12 +572,12 @@ casts_int64(const long long* __restrict__ p0, bool* __restrict__ p1, signed char
   p7[i] = (unsigned short)p0[i];
   p8[i] = (unsigned)p0[i];
   p9[i] = (unsigned long long)p0[i];
-  p10[i] = dl_f16_from_f32(dl_odd_f32_from_i64(p0[i]));
+  p10[i] = dl_f16_from_f32((float)p0[i]);
   p11[i] = dl_bf16_from_f32(dl_odd_f32_from_i64(p0[i]));
   p12[i] = (float)p0[i];
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32(dl_odd_f32_from_i64(p0[i]));
-  p15[i] = dl_e5m2_from_f32(dl_odd_f32_from_i64(p0[i]));
+  p14[i] = dl_e4m3_from_f32((float)p0[i]);
+  p15[i] = dl_e5m2_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -569,12 +594,12 @@ casts_uint8(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed 
   p7[i] = (unsigned short)p0[i];
   p8[i] = (unsigned)p0[i];
   p9[i] = (unsigned long long)p0[i];
-  p10[i] = dl_f16_from_f32((float)p0[i]);
-  p11[i] = dl_bf16_from_f32((float)p0[i]);
-  p12[i] = (float)p0[i];
+  p10[i] = dl_f16_from_f32(dl_f32_from_u23(p0[i]));
+  p11[i] = dl_bf16_from_f32(dl_f32_from_u23(p0[i]));
+  p12[i] = dl_f32_from_u23(p0[i]);
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32((float)p0[i]);
-  p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p14[i] = dl_e4m3_from_f32(dl_f32_from_u23(p0[i]));
+  p15[i] = dl_e5m2_from_f32(dl_f32_from_u23(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -591,12 +616,12 @@ casts_uint16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signe
   p7[i] = p0[i];
   p8[i] = (unsigned)p0[i];
   p9[i] = (unsigned long long)p0[i];
-  p10[i] = dl_f16_from_f32((float)p0[i]);
-  p11[i] = dl_bf16_from_f32((float)p0[i]);
-  p12[i] = (float)p0[i];
+  p10[i] = dl_f16_from_f32(dl_f32_from_u23(p0[i]));
+  p11[i] = dl_bf16_from_f32(dl_f32_from_u23(p0[i]));
+  p12[i] = dl_f32_from_u23(p0[i]);
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32((float)p0[i]);
-  p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p14[i] = dl_e4m3_from_f32(dl_f32_from_u23(p0[i]));
+  p15[i] = dl_e5m2_from_f32(dl_f32_from_u23(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -613,12 +638,12 @@ casts_uint32(const unsigned* __restrict__ p0, bool* __restrict__ p1, signed char
   p7[i] = (unsigned short)p0[i];
   p8[i] = p0[i];
   p9[i] = (unsigned long long)p0[i];
-  p10[i] = dl_f16_from_f32(dl_odd_f32_from_u32(p0[i]));
+  p10[i] = dl_f16_from_f32((float)p0[i]);
   p11[i] = dl_bf16_from_f32(dl_odd_f32_from_u32(p0[i]));
   p12[i] = (float)p0[i];
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32(dl_odd_f32_from_u32(p0[i]));
-  p15[i] = dl_e5m2_from_f32(dl_odd_f32_from_u32(p0[i]));
+  p14[i] = dl_e4m3_from_f32((float)p0[i]);
+  p15[i] = dl_e5m2_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -635,12 +660,12 @@ casts_uint64(const unsigned long long* __restrict__ p0, bool* __restrict__ p1, s
   p7[i] = (unsigned short)p0[i];
   p8[i] = (unsigned)p0[i];
   p9[i] = p0[i];
-  p10[i] = dl_f16_from_f32(dl_odd_f32_from_u64(p0[i]));
+  p10[i] = dl_f16_from_f32((float)p0[i]);
   p11[i] = dl_bf16_from_f32(dl_odd_f32_from_u64(p0[i]));
   p12[i] = (float)p0[i];
   p13[i] = (double)p0[i];
-  p14[i] = dl_e4m3_from_f32(dl_odd_f32_from_u64(p0[i]));
-  p15[i] = dl_e5m2_from_f32(dl_odd_f32_from_u64(p0[i]));
+  p14[i] = dl_e4m3_from_f32((float)p0[i]);
+  p15[i] = dl_e5m2_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
