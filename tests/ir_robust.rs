@@ -97,6 +97,46 @@ fn huge_files_are_refused() {
     assert!(e.message.contains("limit"), "{e}");
 }
 
+/// Texts of four megabytes on which the parser would take seconds to hours.
+#[test]
+fn long_hostile_texts_are_refused_at_once() {
+    let start = std::time::Instant::now();
+    let lines = |line: &str| line.repeat((4 << 20) / line.len());
+    for text in [
+        lines("\\\n"),
+        lines("\\\r\n"),
+        format!("x = 1 {}\n", lines(" \\\n")),
+        format!("x = 1\n{}x = 2\n", lines("# c\n")),
+        function(&format!("A[v] = 1.0\n{}", lines("            # c\n"))),
+    ] {
+        let e = ir::read(&text, "t.py").expect_err("too many lines without code");
+        assert!(e.message.contains("follow one another without code"), "{}", e.message);
+    }
+    for (text, line) in [
+        (lines("a b\n"), 1),
+        (lines("a = = b\n"), 1),
+        (function(&lines("a b\n            ")), 6),
+        (format!("{}{}", "x = 1\n".repeat(5_000), lines("a b\n")), 5_001),
+    ] {
+        let e = ir::read(&text, "t.py").expect_err("a syntax error");
+        assert!(e.message.contains("syntax error"), "{}", e.message);
+        assert_eq!(e.line, line, "{}", e.message);
+    }
+    // Well under a second where nothing else runs.
+    assert!(start.elapsed().as_secs_f64() < 10.0, "{:?}", start.elapsed());
+}
+
+/// Beginnings that are parsed alone end between statements: long valid texts are read as ever.
+#[test]
+fn long_texts_with_headers_decorators_and_clauses_are_read() {
+    let body = "A[v] = 1.0  # one\n            # two\n            if v > 3:\n                A[v] = 2.0\n            else:\n                A[v] = (\n1.0 + \\\n  2.0)";
+    for shift in 0..8 {
+        let text = format!("{}\n{}", "#".repeat(7 * shift), function(body).repeat(300));
+        let read = ir::read(&text, "t.py").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(read.len(), 300);
+    }
+}
+
 #[test]
 fn empty_and_foreign_text_is_an_error() {
     for text in [

@@ -11,8 +11,8 @@ use crate::ir::{AttrValue, Block, DType, Name, Param, PrimFunc, Stmt, canonicali
 
 /// Reads every function of a text.
 pub(super) fn read_module(text: &str) -> Result<Vec<PrimFunc>, Problem> {
-    guard::check(text)?;
-    let stmts = syntax::parse(text)?;
+    let heads = guard::check(text)?;
+    let stmts = syntax::parse(text, &heads)?;
     let old = !text.contains("T.sblock") && !text.contains("s_tir=True");
     let mut module = Module { text, old, extents: vec![], functions: vec![] };
     module.statements(&stmts, false)?;

@@ -7,16 +7,16 @@ use super::tree::tree_of;
 use crate::ir::{BinOp, ops};
 use tree_sitter::Node as Cst;
 
-/// Parses a whole file.
-pub(super) fn parse(text: &str) -> Result<Vec<PyStmt>, Problem> {
-    let tree = tree_of(text)?;
+/// Parses a whole file. `heads` come from `guard`.
+pub(super) fn parse(text: &str, heads: &[usize]) -> Result<Vec<PyStmt>, Problem> {
+    let tree = tree_of(text, heads)?;
     Convert { text }.block(tree.root_node())
 }
 
 /// Parses one expression that stands in a string at `at` (a quoted extent).
 pub(super) fn parse_expr(text: &str, at: Span) -> Result<Node, Problem> {
     let moved = |_| Problem { at, message: format!("\"{text}\" is not an expression") };
-    let tree = tree_of(text).map_err(moved)?;
+    let tree = tree_of(text, &[]).map_err(moved)?;
     let mut stmts = Convert { text }.block(tree.root_node()).map_err(moved)?;
     match (stmts.pop(), stmts.is_empty()) {
         (Some(PyStmt { kind: PyStmtKind::Expr(node), .. }), true) => Ok(relocated(node, at)),

@@ -5,13 +5,24 @@ use super::error::{Problem, Span, problem};
 use std::ops::ControlFlow;
 use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
 
-/// The tree of a text without syntax errors. The parser is stopped at its first error: what it would
-/// do to recover is of no use here and can take minutes on a large hostile text.
-pub(super) fn tree_of(text: &str) -> Result<Tree, Problem> {
+/// The tree of a text without syntax errors. `heads` are ends of beginnings that are whole statements.
+/// They are parsed first: the parser does not always say that it recovers from errors, which takes
+/// long if a large text has many.
+pub(super) fn tree_of(text: &str, heads: &[usize]) -> Result<Tree, Problem> {
     let mut parser = Parser::new();
     if let Err(e) = parser.set_language(&tree_sitter_python::LANGUAGE.into()) {
         return problem(Span::default(), format!("the Python grammar does not fit the parser: {e}"));
     }
+    for end in heads {
+        tree_to_first_error(&mut parser, &text[..*end])?;
+    }
+    tree_to_first_error(&mut parser, text)
+}
+
+/// The parser is stopped where it says that it met an error: what it would do to recover is of no
+/// use here and can take minutes on a large hostile text.
+fn tree_to_first_error(parser: &mut Parser, text: &str) -> Result<Tree, Problem> {
+    parser.reset();
     let mut error_at = None;
     let mut stop_at_error = |state: &ParseState| {
         if state.has_error() {
