@@ -1,5 +1,7 @@
 //! Compile workers: real ones, and ones that crash, hang or talk nonsense.
 
+mod common;
+
 use daylight::backend::{
     Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, LocalCompiler, Places, Source,
     Tools, WorkerCommand, nvrtc,
@@ -128,7 +130,7 @@ fn nvrtc_gives_cubins_with_registers_and_shared_memory() {
     let folder = tempfile::tempdir().unwrap();
     let places = Places::of(|k| std::env::var_os(k), None);
     let Ok(library) = nvrtc::find_nvrtc(&places) else {
-        eprintln!("skipped: no NVRTC; `daylight doctor --fetch-nvrtc` installs it");
+        common::skip("no NVRTC; `daylight doctor --fetch-nvrtc` installs it");
         return;
     };
     let tools = Tools { nvrtc: Ok(library), ..tools(folder.path(), Language::C) };

@@ -1,5 +1,7 @@
-//! The CUDA device, where there is one: right kernels, every way of being wrong, both clocks. On a
-//! machine without a device each test says that it was skipped.
+//! The CUDA device, where there is one: right kernels, every way of being wrong, both clocks. Each
+//! test needs an NVIDIA GPU with its driver, and says that it was skipped without one.
+
+mod common;
 
 use daylight::backend::{
     Arg, Candidate, Compiler, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace,
@@ -25,10 +27,10 @@ struct Bench {
 impl Bench {
     /// `None`, with a message, where there is no device or no NVRTC.
     fn new() -> Option<Bench> {
-        let skip = |why: String| eprintln!("skipped: {why}");
-        let devices = cuda::devices().map_err(|e| skip(e.message)).ok()?;
+        let no_gpu = |why: &str| common::skip_without_gpu(&format!("needs an NVIDIA GPU and its driver: {why}"));
+        let devices = cuda::devices().map_err(|e| no_gpu(&e.message)).ok()?;
         let first = devices.first().or_else(|| {
-            skip("no CUDA device".to_string());
+            no_gpu("no CUDA device");
             None
         })?;
         let suffix = if first.cc.0 >= 9 { "a" } else { "" };
@@ -36,7 +38,7 @@ impl Bench {
         let mut places = Places::of(|k| std::env::var_os(k), None);
         places.cache = folder.path().join("cache");
         let tools = Tools::find(&places, Language::Cuda);
-        tools.nvrtc.clone().map_err(skip).ok()?;
+        tools.nvrtc.clone().map_err(|why| common::skip(&why)).ok()?;
         let target = format!("cuda:sm_{}{}{suffix}", first.cc.0, first.cc.1);
         Some(Bench { folder, compiler: LocalCompiler::new(tools), target })
     }

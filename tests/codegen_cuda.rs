@@ -79,13 +79,13 @@ fn every_operator_function_and_cast_text() {
     check("operators.cu", &whole);
 }
 
-/// NVRTC where it is found, or a sentence on standard output.
+/// NVRTC where it is found, or a skipped test.
 fn nvrtc() -> Option<Nvrtc> {
     let places = Places::of(|name| std::env::var_os(name), None);
     match find_nvrtc(&places).and_then(|path| Nvrtc::load(&path)) {
         Ok(nvrtc) => Some(nvrtc),
         Err(why) => {
-            println!("SKIP: {why}");
+            common::skip(&why);
             None
         }
     }

@@ -2,6 +2,7 @@
 //! through NVRTC where it is found.
 
 mod codegen_programs;
+mod common;
 mod lower_cases;
 
 use codegen_programs::native;
@@ -74,7 +75,7 @@ fn nvrtc() -> Option<Nvrtc> {
     match find_nvrtc(&places).and_then(|path| Nvrtc::load(&path)) {
         Ok(nvrtc) => Some(nvrtc),
         Err(why) => {
-            println!("SKIP: {why}");
+            common::skip(&why);
             None
         }
     }

@@ -24,7 +24,7 @@ fn print_all(from: &Path, to: &Path) {
 #[test]
 fn tvm_reads_our_prints_as_the_same_functions() {
     let Some(python) = std::env::var_os("DAYLIGHT_TVM_PYTHON") else {
-        println!("SKIP: set DAYLIGHT_TVM_PYTHON to a Python with apache-tvm==0.27.0.post1 to compare with TVM");
+        common::skip("set DAYLIGHT_TVM_PYTHON to a Python with apache-tvm==0.27.0.post1 to compare with TVM");
         return;
     };
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

@@ -1,6 +1,7 @@
 //! The simulator on hand-built kernels: right ones give right results, seeded mistakes are named.
 
 mod codegen_programs;
+mod common;
 
 use codegen_programs::*;
 use daylight::interp::{Scalar, Scalars, Tensor};

@@ -9,11 +9,11 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 
-/// The C compiler, or a sentence on standard output.
+/// The C compiler, or a skipped test.
 pub fn cc() -> Option<&'static str> {
     let found = ["cc", "gcc", "clang"].into_iter().find(|c| Command::new(c).arg("--version").output().is_ok());
     if found.is_none() {
-        println!("SKIP: no C compiler (cc, gcc or clang) on the path");
+        crate::common::skip("no C compiler (cc, gcc or clang) on the path");
     }
     found
 }

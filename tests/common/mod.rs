@@ -33,6 +33,19 @@ pub fn golden(path: &str, text: &str) {
     }
 }
 
+/// Says on standard error that a test is skipped because `reason`, a tool that this machine lacks.
+/// With `DAYLIGHT_NO_SKIP` in the environment it fails the test instead.
+pub fn skip(reason: &str) {
+    eprintln!("SKIP: {reason}");
+    assert!(std::env::var_os("DAYLIGHT_NO_SKIP").is_none(), "DAYLIGHT_NO_SKIP is set, but: {reason}");
+}
+
+/// Says on standard error that a test is skipped for lack of a GPU; never fails. `reason` names the
+/// hardware that the test needs.
+pub fn skip_without_gpu(reason: &str) {
+    eprintln!("SKIP: {reason}");
+}
+
 /// The TVMScript files below a folder, sorted.
 pub fn scripts(folder: &Path) -> Vec<PathBuf> {
     let mut out = vec![];
