@@ -27,7 +27,9 @@ fn the_corpus_is_complete() {
 #[test]
 fn printing_gives_the_very_text_that_tvm_printed() {
     let mut failures = vec![];
-    let corpus = corpus();
+    let mut corpus = corpus();
+    // The example of a whole program has functions written by hand.
+    corpus.retain(|(name, _)| !name.starts_with("consumer/"));
     for (name, text) in &corpus {
         match ir::read(text, name) {
             Err(e) => failures.push(format!("{e}")),
