@@ -170,6 +170,10 @@ fn logs_that_cannot_be_written_or_read() {
     let place = Place::new();
     place.fails(&["tune", "sum.py", "--device", "cpu", "--log", "/proc/nowhere/x.jsonl"], 2, "cannot write the log");
     if Path::new("/dev/full").exists() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("open /dev/full");
+        let mut command = place.command(&["check", "sum.py"]);
+        let (code, _, error) = read(command.stdout(full).output().expect("daylight starts"));
+        assert!(code == 2 && error.contains("cannot write the results"), "{code}: {error}");
         place.fails(
             &["tune", "sum.py", "--device", "cpu", "--log", "/dev/full"],
             2,

@@ -34,8 +34,12 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
     if a.emit == Emit::Decisions {
         if a.choose.rule.is_some() || !a.choose.set.is_empty() {
-            let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose)?;
-            select::point(&arms, &a.choose)?;
+            // That no rule takes it is what the decisions say; a name nobody knows is an error.
+            match select::arms(&subject, &cx.spaces, &input.name, &a.choose) {
+                Ok(arms) => drop(select::point(&arms, &a.choose)?),
+                Err(f) if f.exit == Exit::Failed => {}
+                Err(f) => return Err(f),
+            }
         }
         decisions(cx, input, &subject);
         return Ok(());
