@@ -1,8 +1,11 @@
 //! `manifest.json`: enough for a loader in any language. One entry per function and target.
 
+use super::rust_cpu::link_name;
 use super::unit::{Rung, Unit};
 use crate::backend::{Arg, Dim, PlanParam, PlanWorkspace};
+use crate::target::Kind;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
@@ -24,7 +27,7 @@ struct Function<'a> {
 
 #[derive(Serialize)]
 struct Launch<'a> {
-    symbol: &'a str,
+    symbol: Cow<'a, str>,
     file: BTreeMap<&'a str, &'a str>,
     grid: &'a [Dim; 3],
     block: &'a [Dim; 3],
@@ -42,9 +45,17 @@ pub fn text(units: &[Unit]) -> String {
     text
 }
 
+/// The symbol in the file: C text renames its functions, so that many link into one program.
+fn symbol<'a>(u: &Unit, name: &'a str) -> Cow<'a, str> {
+    match u.target.kind {
+        Kind::Cpu => Cow::Owned(link_name(u, name)),
+        Kind::Cuda => Cow::Borrowed(name),
+    }
+}
+
 fn function(u: &Unit) -> Function<'_> {
     let launches = u.plan.launches.iter().map(|l| Launch {
-        symbol: &l.symbol,
+        symbol: symbol(u, &l.symbol),
         file: BTreeMap::from([(u.target.arch.as_str(), u.file.as_str())]),
         grid: &l.grid,
         block: &l.block,

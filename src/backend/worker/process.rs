@@ -11,6 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Longest line accepted from a worker.
@@ -64,6 +65,8 @@ pub struct WorkerProcess {
     input: ChildStdin,
     lines: mpsc::Receiver<Vec<u8>>,
     errors: Arc<Mutex<VecDeque<u8>>>,
+    /// Ends when the worker's error output does.
+    error_reader: JoinHandle<()>,
     next: u64,
 }
 
@@ -90,8 +93,8 @@ impl WorkerProcess {
         std::thread::spawn(move || read_lines(output, &send));
         let errors = Arc::new(Mutex::new(VecDeque::new()));
         let tail = errors.clone();
-        std::thread::spawn(move || read_tail(stderr, &tail));
-        Ok(WorkerProcess { child, input, lines, errors, next: 0 })
+        let error_reader = std::thread::spawn(move || read_tail(stderr, &tail));
+        Ok(WorkerProcess { child, input, lines, errors, error_reader, next: 0 })
     }
 
     /// Sends a request and waits for its reply. After a fault the worker is of no more use.
@@ -122,12 +125,13 @@ impl WorkerProcess {
         if reply.v == PROTOCOL && reply.id == id { Ok(reply.body) } else { Err(garbage()) }
     }
 
-    /// How the process ended, once its output has: waits a moment for the status.
+    /// How the process ended, once its output has: waits a moment for the status and for its last words,
+    /// which a process that it started may hold open.
     fn death(&mut self) -> WorkerFault {
         let mut status = None;
         for _ in 0..100 {
             status = self.child.try_wait().ok().flatten();
-            if status.is_some() {
+            if status.is_some() && self.error_reader.is_finished() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));
