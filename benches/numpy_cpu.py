@@ -2,7 +2,7 @@
 
 numpy_cpu.py DAYLIGHT [--trials N]: tunes a matrix-vector product (4096x4096) and row sums (2048x8192),
 both float32, on this machine; compiles the winners from the C text that `apply-best` writes; and times
-them interleaved with NumPy (its BLAS, all threads), buffers rotated over more than the last-level
+them in alternation with NumPy (its BLAS, all threads), buffers rotated over more than the last-level
 cache, medians.
 """
 
@@ -38,7 +38,10 @@ class Kernel:
             subprocess.run(["cc", *flags, "-o", object_file, folder / file, "-lm"], check=True)
             function = ctypes.CDLL(str(object_file))[launch["symbol"]]
             self.launches.append((function, launch["grid"][0], launch["args"]))
-        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+        # One thread a core: left alone, a short call's threads may share one.
+        cores = iter(range(os.cpu_count()))
+        pin = lambda: os.sched_setaffinity(0, {next(cores)})
+        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count(), initializer=pin)
 
     def __call__(self, tensors):
         for function, grid, args in self.launches:
@@ -50,15 +53,22 @@ class Kernel:
             list(self.pool.map(call, parts))
 
 
-def median_times(contenders, sets, rounds=25):
+def median_times(contenders, sets, rounds=8, burst=6):
+    """Medians in microseconds. Bursts of calls alternate, with a rest before each in which NumPy's BLAS
+    threads stop spinning; the first call of a burst wakes the cores and does not count."""
     times = {name: [] for name in contenders}
-    for i in range(rounds):
-        for j, (name, fn) in enumerate(contenders.items()):
-            data = sets[(2 * i + j) % len(sets)]
-            start = time.perf_counter()
-            fn(data)
-            times[name].append(time.perf_counter() - start)
-    return {name: sorted(t)[rounds // 2] * 1e6 for name, t in times.items()}
+    turn = 0
+    for _ in range(rounds):
+        for name, fn in contenders.items():
+            time.sleep(0.2)
+            for call in range(burst):
+                data = sets[turn % len(sets)]
+                turn += 1
+                start = time.perf_counter()
+                fn(data)
+                if call:
+                    times[name].append(time.perf_counter() - start)
+    return {name: sorted(t)[len(t) // 2] * 1e6 for name, t in times.items()}
 
 
 def measure(daylight, name, trials, tmp):
