@@ -101,6 +101,8 @@ mod tests {
             round: 0,
             default: false,
             floor_us: None,
+            state: None,
+            score: None,
         }
     }
 

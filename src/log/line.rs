@@ -55,6 +55,7 @@ impl Record {
         r.samples_ns.iter_mut().for_each(|s| *s = nine_digits(*s).unwrap_or(0.0));
         r.err = r.err.map(|e| ErrorNorms { l2: e.l2.and_then(nine_digits), max: e.max.and_then(nine_digits) });
         r.floor_us = r.floor_us.and_then(nine_digits);
+        r.score = r.score.and_then(nine_digits);
         r
     }
 
@@ -135,6 +136,8 @@ pub(super) mod tests {
             round: 0,
             default: false,
             floor_us: Some(10.0),
+            state: None,
+            score: None,
         }
     }
 
@@ -147,6 +150,17 @@ pub(super) mod tests {
         let back = Record::from_line(&line).unwrap();
         assert_eq!(Record { crc32c: String::new(), ..back.clone() }, r);
         assert_eq!(back.to_line(), line);
+    }
+
+    #[test]
+    fn fields_that_are_absent_leave_no_trace() {
+        let plain = record(64, &[1.5]).to_line();
+        assert!(!plain.contains("state") && !plain.contains("score"), "{plain}");
+        let state = DeviceState { sm_mhz: 1980, throttle: vec!["sw_power_cap".into()], ..DeviceState::default() };
+        let full = Record { state: Some(state), score: Some(1.0 / 3.0), ..record(64, &[1.5]) };
+        let back = Record::from_line(&full.to_line()).unwrap();
+        assert_eq!((&back.state, back.score), (&full.state, Some(0.333333333)));
+        assert_eq!(back.to_line(), full.to_line());
     }
 
     #[test]

@@ -15,5 +15,5 @@ pub use choose::{Timing, best_timings, choose, median};
 pub use file::{LogFile, Skipped, Writer, files, path_for, read};
 pub use line::LineError;
 pub use merge::merge;
-pub use record::{Env, ErrorNorms, Outcome, Policy, Record, Resources, SCHEMA, Variant, Workload};
+pub use record::{DeviceState, Env, ErrorNorms, Outcome, Policy, Record, Resources, SCHEMA, Variant, Workload};
 pub use select::{CandidateId, Query, select};

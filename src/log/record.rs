@@ -51,7 +51,8 @@ pub struct Record {
     pub seed: u64,
     /// When, in seconds since 1970.
     pub unix_s: u64,
-    /// 0: measured on its own; 1: re-measured interleaved with the other finalists.
+    /// 0: measured on its own; k: re-measured in the k-th batch of finalists, turn by turn, so that
+    /// samples of equal number in two records of one round are paired.
     #[serde(default)]
     pub round: u32,
     /// True for the untuned choice, the default point of the first rule that takes the function.
@@ -60,6 +61,29 @@ pub struct Record {
     /// Time that a good kernel needs for that work on this target, for reports.
     #[serde(default)]
     pub floor_us: Option<f64>,
+    /// What the device was doing while it was measured, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<DeviceState>,
+    /// Rank of a `predicted` candidate; lower is better, no unit, never a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+}
+
+/// What the device was doing while a candidate was measured.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Clock of the multiprocessors in MHz.
+    pub sm_mhz: u32,
+    /// Clock of the memory in MHz.
+    pub mem_mhz: u32,
+    /// Temperature of the chip in degrees Celsius.
+    pub temperature_c: u32,
+    /// Why the device held its clocks down, by the driver's names; empty when it did not.
+    pub throttle: Vec<String>,
+    /// Processes on the device besides this measurement.
+    pub processes: u32,
+    /// Times that the measurement was repeated because something disturbed it.
+    pub repeats: u32,
 }
 
 /// A function: what is computed, and what people call it.

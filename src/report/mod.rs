@@ -159,6 +159,8 @@ mod tests {
             round: 0,
             default: x == 1,
             floor_us: Some(15.0),
+            state: None,
+            score: None,
         }
     }
 

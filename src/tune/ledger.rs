@@ -203,6 +203,8 @@ impl<'t> Ledger<'t> {
             round: parts.round,
             default: self.task.default.as_ref() == Some(point),
             floor_us: self.task.floor_us,
+            state: None,
+            score: None,
         }
     }
 }
