@@ -5,6 +5,8 @@ use super::{
     Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Problem, Resources,
     RunError, RunFailure, Runner, Source, Timing,
 };
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,18 +51,37 @@ impl Compiler for FakeCompiler {
     }
 }
 
+/// Policy that fake times are given under.
+const POLICY: &str = "fake-v1";
+
 /// What a [`FakeRunner`] makes of an artifact's text: its time in nanoseconds, or how it fails.
 pub type Verdict = dyn Fn(&str) -> Result<f64, RunError> + Send;
 
 /// Runs nothing: a function of the artifact's text decides the outcome.
 pub struct FakeRunner {
     verdict: Box<Verdict>,
+    /// Standard deviation of a sample as a share of the true time, and where its chance comes from.
+    noise: Option<(f64, StdRng)>,
 }
 
 impl FakeRunner {
     /// A runner whose times and failures come from `verdict`.
     pub fn new(verdict: impl Fn(&str) -> Result<f64, RunError> + Send + 'static) -> FakeRunner {
-        FakeRunner { verdict: Box::new(verdict) }
+        FakeRunner { verdict: Box::new(verdict), noise: None }
+    }
+
+    /// The same runner whose samples scatter by `share` of the true time (0.01: one percent), normally
+    /// distributed and the same again for the same seed.
+    pub fn noisy(self, share: f64, seed: u64) -> FakeRunner {
+        FakeRunner { noise: Some((share, StdRng::seed_from_u64(seed))), ..self }
+    }
+
+    fn sample(&mut self, ns: f64) -> f64 {
+        match &mut self.noise {
+            None => ns,
+            // The sum of twelve uniform numbers has variance one.
+            Some((share, rng)) => ns * (1.0 + *share * ((0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0)),
+        }
     }
 
     fn judge(&self, candidate: &Candidate) -> Result<f64, RunError> {
@@ -95,13 +116,18 @@ impl Runner for FakeRunner {
     fn time(&mut self, candidate: &Candidate, best_ns: Option<f64>) -> Result<Timing, RunError> {
         let ns = self.judge(candidate)?;
         let dropped = best_ns.is_some_and(|best| ns > 1.5 * best);
-        let n = if dropped { 3 } else { 10 };
-        Ok(Timing { policy: "fake-v1".to_string(), samples_ns: vec![ns; n], dropped })
+        let samples_ns = (0..if dropped { 3 } else { 10 }).map(|_| self.sample(ns)).collect();
+        Ok(Timing { policy: POLICY.to_string(), samples_ns, dropped, state: None })
     }
 
     fn time_interleaved(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Result<Timing, RunError>> {
-        let timing = |ns| Timing { policy: "fake-v1".to_string(), samples_ns: vec![ns; rounds.max(1)], dropped: false };
-        candidates.iter().map(|c| self.judge(c).map(timing)).collect()
+        let times: Vec<_> = candidates.iter().map(|c| self.judge(c)).collect();
+        let timing = |time: Result<f64, RunError>| {
+            let ns = time?;
+            let samples_ns = (0..rounds.max(1)).map(|_| self.sample(ns)).collect();
+            Ok(Timing { policy: POLICY.to_string(), samples_ns, dropped: false, state: None })
+        };
+        times.into_iter().map(timing).collect()
     }
 }
 
@@ -129,5 +155,14 @@ mod tests {
         let candidate = Candidate { id: 0, file, plan: Plan::default() };
         assert_eq!(runner.time(&candidate, None).unwrap().samples_ns.len(), 10);
         assert!(runner.time(&candidate, Some(50.0)).unwrap().dropped);
+        let noise = |seed| runner_of_120(&candidate, seed);
+        assert_eq!(noise(1), noise(1));
+        assert_ne!(noise(1), noise(2));
+        assert!(noise(3).iter().all(|ns| *ns != 120.0 && (ns / 120.0 - 1.0).abs() < 0.07));
+    }
+
+    fn runner_of_120(candidate: &Candidate, seed: u64) -> Vec<f64> {
+        let mut runner = FakeRunner::new(|_| Ok(120.0)).noisy(0.01, seed);
+        runner.time(candidate, None).unwrap().samples_ns
     }
 }
