@@ -112,7 +112,7 @@ fn a_right_kernel_is_timed_with_raw_samples() {
     let errors = runner.execute(&candidate).unwrap();
     assert_eq!((errors.l2, errors.max), (0.0, 0.0));
     let timing = runner.time(&candidate, None).unwrap();
-    assert_eq!(timing.policy, "cpu-rotate-v1");
+    assert_eq!(timing.policy, "cpu-rotate-v2");
     assert!(timing.samples_ns.len() >= 11 && timing.samples_ns.iter().all(|s| *s > 0.0), "{timing:?}");
     let slow = bench.candidate(
         "  volatile long x = 0; for (long k = 0; k < 2000000; k++) x += k;\n  for (long i = begin * 100; i < end * 100; i++) b[i] = 2 * a[i];",

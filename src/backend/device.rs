@@ -1,7 +1,7 @@
 //! What measuring needs of a device: memory, modules, launches and a clock. One implementation per
 //! kind of device; addresses are plain numbers in the device's own address space.
 
-use super::{Arg, DeviceFacts, Plan, PlanLaunch, RunError, RunFailure};
+use super::{Arg, DeviceFacts, DeviceState, Plan, PlanLaunch, RunError, RunFailure};
 use crate::backend::{element, eval};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -119,6 +119,9 @@ pub trait Device {
         estimate_ns: f64,
         set_bytes: u64,
     ) -> Outcome<Box<dyn Timer>>;
+
+    /// Clocks, throttling and other processes now; `None` where the device does not tell.
+    fn state(&mut self) -> Option<DeviceState>;
 
     /// True after an error that makes every later call fail; the process should end.
     fn is_lost(&self) -> bool;

@@ -25,7 +25,7 @@ pub use places::Places;
 pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role};
 pub use pool::CompilePool;
 pub use traits::{
-    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Language, Problem,
-    Resources, RunError, RunFailure, Runner, Source, Timing,
+    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, DeviceState, Errors, Format, Language,
+    Problem, Resources, RunError, RunFailure, Runner, Source, Timing,
 };
 pub use worker::WorkerCommand;

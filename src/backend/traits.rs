@@ -195,12 +195,33 @@ pub struct Errors {
 /// Raw times of one candidate.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Timing {
-    /// Policy id, such as `graph-rotate-v1`.
+    /// Policy id, such as `graph-rotate-v2`.
     pub policy: String,
     /// Samples in nanoseconds per run, in the order taken.
     pub samples_ns: Vec<f64>,
     /// Dropped after a few samples because it was far behind the best.
     pub dropped: bool,
+    /// What the device was doing, where it tells; `None` for a candidate that was dropped.
+    #[serde(default)]
+    pub state: Option<DeviceState>,
+}
+
+/// What a device was doing while it measured.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Clock of the multiprocessors in MHz.
+    pub sm_mhz: u32,
+    /// Clock of the memory in MHz; 0 where the device does not say.
+    pub mem_mhz: u32,
+    /// Temperature of the chip in degrees Celsius; 0 where the device does not say.
+    pub temperature_c: u32,
+    /// Why clocks were held down: `sw_power_cap`, `hw_slowdown`, `sw_thermal`, `hw_thermal`,
+    /// `hw_power_brake`; empty when they were not.
+    pub throttle: Vec<String>,
+    /// Processes computing on the device besides the measuring one.
+    pub processes: u32,
+    /// How often the samples were taken again because something disturbed them.
+    pub repeats: u32,
 }
 
 /// What is known about the device that a runner drives.

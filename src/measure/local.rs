@@ -137,7 +137,7 @@ impl LocalRunner {
     fn timing(&self, samples_ns: Vec<f64>, dropped: bool) -> Outcome<Timing> {
         let median = stats::median(&samples_ns).unwrap_or(0.0);
         bound::refuse(median, bound::least_ns(&self.problem, self.device.facts()))?;
-        Ok(Timing { policy: self.device.policy(self.protocol).to_string(), samples_ns, dropped })
+        Ok(Timing { policy: self.device.policy(self.protocol).to_string(), samples_ns, dropped, state: None })
     }
 
     fn time_loaded(&mut self, loaded: &Loaded, best_ns: Option<f64>) -> Outcome<Timing> {

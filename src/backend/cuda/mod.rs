@@ -3,19 +3,22 @@
 
 mod driver;
 mod launch;
+pub mod nvml;
 mod timer;
 
 pub use driver::{LIBCUDA_ADVICE, initialise};
 
 use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
-use super::{DeviceFacts, RunError, RunFailure};
+use super::{DeviceFacts, DeviceState, RunError, RunFailure};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use driver::Health;
 use launch::Bound;
-use std::ffi::CString;
+use nvml::Monitor;
+use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// Size of the buffer that is read to cool the L2, as peers are cooled too.
 const COOL_BYTES: usize = 512 << 20;
@@ -26,6 +29,14 @@ pub struct CudaDevice {
     facts: DeviceFacts,
     modules: Vec<Option<Module>>,
     cooler: Option<Rc<timer::Cooler>>,
+    watch: Watch,
+}
+
+/// Whether NVML watches the device: asked when it is first needed.
+enum Watch {
+    Unasked(sys::CUdevice),
+    Open(Box<Monitor>),
+    Absent,
 }
 
 /// The stream everything runs on, and whether it still works.
@@ -48,6 +59,45 @@ pub fn devices() -> Outcome<Vec<DeviceFacts>> {
     let missing = |e| RunError::new(RunFailure::DeviceMissing, driver::text(e));
     let count = result::device::get_count().map_err(missing)?;
     (0..count).map(|i| result::device::get(i).and_then(|d| facts(d, version)).map_err(missing)).collect()
+}
+
+/// What NVML says of a device to a process that does not compute on it.
+///
+/// # Errors
+/// A sentence, where the driver or NVML is missing or says nothing.
+pub fn observe(ordinal: u32) -> Result<Observation, String> {
+    initialise().map_err(|e| e.message)?;
+    let device = result::device::get(ordinal as i32).map_err(driver::text)?;
+    let mut monitor = Monitor::open(&bus_id(device)?, 0)?;
+    let mut timed = || {
+        let start = Instant::now();
+        let state = monitor.state().ok_or("NVML does not tell the clocks of this device");
+        state.map(|state| (state, start.elapsed()))
+    };
+    let (_, first) = timed()?;
+    let (state, next) = timed()?;
+    Ok(Observation { state, first, next })
+}
+
+/// The state of a device and what asking for it costs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Observation {
+    /// The state.
+    pub state: DeviceState,
+    /// Time of reading everything.
+    pub first: Duration,
+    /// Time of reading once more, when only what changes fast is asked for.
+    pub next: Duration,
+}
+
+/// The PCI address of a device, such as `0000:1b:00.0`.
+fn bus_id(device: sys::CUdevice) -> Result<String, String> {
+    let mut text = [0u8; 32];
+    // SAFETY: the device came from the driver, which writes at most that many bytes.
+    let asked = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), text.len() as i32, device) };
+    asked.result().map_err(driver::text)?;
+    let text = CStr::from_bytes_until_nul(&text).map_err(|e| e.to_string())?;
+    Ok(text.to_string_lossy().into_owned())
 }
 
 fn facts(device: sys::CUdevice, version: i32) -> Result<DeviceFacts, result::DriverError> {
@@ -92,13 +142,13 @@ impl CudaDevice {
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(missing)?
         };
         let stream = Rc::new(Stream { handle: stream, health: Health::default() });
-        Ok(CudaDevice { stream, facts, modules: vec![], cooler: None })
+        Ok(CudaDevice { stream, facts, modules: vec![], cooler: None, watch: Watch::Unasked(device) })
     }
 
     /// Policy of timing launches in a graph over rotated buffers.
-    pub const ROTATE: &'static str = "graph-rotate-v1";
+    pub const ROTATE: &'static str = "graph-rotate-v2";
     /// Policy of timing single launches between events, the cache cooled by reading.
-    pub const COLD_READ: &'static str = "events-cold-read-v1";
+    pub const COLD_READ: &'static str = "events-cold-read-v2";
 
     fn health(&self) -> &Health {
         &self.stream.health
@@ -228,6 +278,17 @@ impl Device for CudaDevice {
             }
             Protocol::ColdRead => Box::new(timer::ColdTimer::new(stream, cooler, bound)),
         })
+    }
+
+    fn state(&mut self) -> Option<DeviceState> {
+        if let Watch::Unasked(device) = self.watch {
+            let monitor = bus_id(device).and_then(|id| Monitor::open(&id, 1));
+            self.watch = monitor.map_or(Watch::Absent, |m| Watch::Open(Box::new(m)));
+        }
+        match &mut self.watch {
+            Watch::Open(monitor) => monitor.state(),
+            Watch::Unasked(_) | Watch::Absent => None,
+        }
     }
 
     fn is_lost(&self) -> bool {
