@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("codegen", &["ir", "target"]),
     ("sim", &["ir", "interp"]),
     ("backend", &["ir", "codegen", "interp", "target", "sim"]),
-    ("measure", &["ir", "backend", "interp"]),
+    ("measure", &["ir", "backend", "interp", "log"]),
     ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "backend"]),
     ("tune", &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "measure", "log", "assemble"]),
     ("apply", &["ir", "target", "rules", "backend", "log", "assemble"]),

@@ -1,11 +1,16 @@
 //! Which candidate wins. Same records, same choice, whatever their order.
 //!
-//! The fastest median sets a tie band: 2 %, or the joint 95 % interval of the two medians where
-//! that is wider. Inside the band the default wins, then fewer registers, then less shared memory,
+//! The fastest median sets a tie band: 2 %, or the 95 % interval of the difference where that is
+//! wider. Finalists of one round were measured turn by turn, so that their differences are taken turn
+//! by turn too, and what disturbed both cancels. Inside the band the default wins, then fewer registers, then less shared memory,
 //! then the hash.
 
+use super::stats::{Paired, median, paired};
 use super::{CandidateId, Outcome, Record};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Candidates within this share of the fastest are as good as it: fixed order decides.
+pub const TIE: f64 = 0.02;
 
 /// The time of one candidate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,18 +21,6 @@ pub struct Timing<'a> {
     pub median_ns: f64,
     /// Standard error of that median, from the spread of the samples.
     pub error_ns: f64,
-}
-
-/// Middle of the samples; `None` without samples.
-pub fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    match n {
-        0 => None,
-        _ if n % 2 == 1 => Some(sorted[n / 2]),
-        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
-    }
 }
 
 impl<'a> Timing<'a> {
@@ -42,8 +35,17 @@ impl<'a> Timing<'a> {
 
     /// True when the difference to a faster one is within the tie band.
     pub fn ties_with(&self, best: &Timing<'_>) -> bool {
+        if let Some(turns) = self.turns_with(best) {
+            return turns.ties(TIE);
+        }
         let interval = 1.96 * self.error_ns.hypot(best.error_ns);
-        self.median_ns - best.median_ns <= interval.max(0.02 * best.median_ns)
+        self.median_ns - best.median_ns <= interval.max(TIE * best.median_ns)
+    }
+
+    /// The difference turn by turn, where the two were measured so.
+    fn turns_with(&self, best: &Timing<'_>) -> Option<Paired> {
+        let (a, b) = (self.record, best.record);
+        if a.round == 0 || a.round != b.round { None } else { paired(&a.samples_ns, &b.samples_ns) }
     }
 
     fn order(&self) -> (bool, u32, u32, &str, CandidateId) {
@@ -133,9 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
+    fn only_the_last_round_counts() {
+        let at = |round, x, ns| Record { round, ..record(x, &[ns]) };
+        let rounds = [at(1, 1, 50.0), at(1, 2, 60.0), at(2, 2, 70.0), at(2, 3, 66.0), at(0, 4, 10.0)];
+        assert_eq!(winner(&rounds), 3);
+    }
+
+    #[test]
+    fn drift_between_turns_does_not_hide_a_difference() {
+        let turns = |x, share: f64| {
+            let samples: Vec<f64> = (0..15).map(|i| share * (100.0 + 8.0 * f64::from(i % 5))).collect();
+            Record { round: 1, ..record(x, &samples) }
+        };
+        let default = Record { default: true, ..turns(2, 1.03) };
+        assert_eq!(winner(&[turns(1, 1.0), default.clone()]), 1);
+        // The same samples that were not taken by turns don't show it.
+        let alone = |r: &Record| Record { round: 0, ..r.clone() };
+        assert_eq!(winner(&[alone(&turns(1, 1.0)), alone(&default)]), 2);
+        // Nor do turns that differ by luck.
+        let (fast, slow) = ([100.0, 100.0, 100.0, 100.0, 100.0], [99.0, 104.0, 105.0, 98.0, 106.0]);
+        let luck = Record { round: 1, default: true, ..record(2, &slow) };
+        assert_eq!(winner(&[Record { round: 1, ..record(1, &fast) }, luck]), 2);
     }
 }

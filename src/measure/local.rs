@@ -5,12 +5,13 @@ use super::buffers::{Buffers, Workspaces};
 use super::compare::{Comparison, Reference};
 use super::expected::{Expected, Tolerance};
 use super::sampling::{Sampling, take};
-use super::{bound, inputs, stats};
+use super::{bound, inputs};
 use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
 use crate::backend::plan::Init;
 use crate::backend::{
     Candidate, DeviceFacts, Errors, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner, Timing, eval,
 };
+use crate::log::stats;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;

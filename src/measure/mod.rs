@@ -13,9 +13,9 @@ mod local;
 mod noise;
 mod remote;
 mod sampling;
-pub mod stats;
 mod worker;
 
+pub use crate::log::stats;
 pub use bound::least_ns;
 pub use expected::{Expected, Tolerance};
 pub use local::LocalRunner;

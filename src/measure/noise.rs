@@ -1,10 +1,10 @@
 //! How noisy a machine is: one copying kernel timed against itself.
 
-use super::stats::{median, spread};
 use crate::backend::{
     Arg, Candidate, Compiler, Dim, Language, Plan, PlanLaunch, PlanParam, Problem, Role, Runner, Source,
 };
 use crate::ir::DType;
+use crate::log::stats::{median, spread};
 
 /// Elements per block of the copy.
 const BLOCK: i64 = 4096;

@@ -1,7 +1,7 @@
 //! How many samples to take: warm-up, early stop, early drop.
 
-use super::stats::Median;
 use crate::backend::RunError;
+use crate::log::stats::Median;
 use serde::{Deserialize, Serialize};
 
 /// Rules for taking samples.
