@@ -1,7 +1,7 @@
 //! The CPU as a device: shared objects, the grid spread over threads, the monotonic clock.
 
 use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Step, Timer, Value};
-use super::{DeviceFacts, DeviceState, RunError, RunFailure};
+use super::{DeviceFacts, DeviceState, RunError, RunFailure, posix};
 use libloading::Library;
 use rayon::prelude::*;
 use std::alloc::{Layout, alloc, dealloc};
@@ -114,6 +114,13 @@ fn launch(kernel: Kernel, blocks: u32, args: &[Value]) {
     }
 }
 
+/// Bytes of a line `name 123 kB` of a file of `/proc`.
+fn kib(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGN).ok()
 }
@@ -128,10 +135,9 @@ impl Device for CpuDevice {
     }
 
     fn free_bytes(&mut self) -> Outcome<u64> {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-        let kb: Option<u64> = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse().ok());
-        Ok(kb.map_or(self.facts.memory_bytes / 2, |kb| kb * 1024))
+        let free = kib("/proc/meminfo", "MemAvailable:").unwrap_or(self.facts.memory_bytes / 2);
+        let used = kib("/proc/self/status", "VmData:").unwrap_or(0);
+        Ok(posix::memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(used))))
     }
 
     fn allocate(&mut self, bytes: usize) -> Outcome<Region> {

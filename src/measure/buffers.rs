@@ -203,14 +203,22 @@ impl Workspaces {
     /// # Errors
     /// When they don't fit.
     pub fn new(device: &mut dyn Device, sizes: &[usize], sets: usize) -> Outcome<Workspaces> {
-        let mut stride = 0;
+        let mut stride = 0usize;
         let mut offsets = vec![];
         for bytes in sizes {
             offsets.push((stride, *bytes));
-            stride += bytes.next_multiple_of(GUARD);
+            stride = stride.saturating_add(bytes.saturating_add(GUARD - 1) / GUARD * GUARD);
         }
-        let memory = if stride > 0 { Some(device.allocate(stride * sets)?) } else { None };
-        Ok(Workspaces { memory, stride, offsets })
+        if stride == 0 {
+            return Ok(Workspaces { memory: None, stride, offsets });
+        }
+        // Asked before allocating: some drivers and systems promise more than they have.
+        let (all, free) = (stride.saturating_mul(sets), device.free_bytes()?);
+        if all as u64 > free {
+            let text = format!("{sets} workspaces of {stride} bytes do not fit into the {free} bytes that are free");
+            return Err(RunError::new(RunFailure::LaunchFailed, text));
+        }
+        Ok(Workspaces { memory: Some(device.allocate(all)?), stride, offsets })
     }
 
     /// The regions of one set.
