@@ -4,11 +4,11 @@
 //! compiled for sm_90a by `WORKERS` processes of the command `DAYLIGHT`.
 
 use daylight::assemble::Subject;
-use daylight::backend::{CompilePool, Compiler, Places, Source, Tools, WorkerCommand};
+use daylight::backend::{CompilePool, Compiler, Limits, Places, Source, Tools, WorkerCommand};
 use daylight::ir;
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn sources(file: &str, count: usize) -> Vec<Source> {
     let text = std::fs::read_to_string(file).expect("a readable file");
@@ -37,7 +37,7 @@ fn main() {
     let (workers, kernels): (usize, usize) = (workers.parse().expect("a number"), kernels.parse().expect("a number"));
     let places = Places::of(|name| std::env::var_os(name), None);
     let tools = Tools::find(&places, daylight::backend::Language::Cuda);
-    let pool = CompilePool::new(WorkerCommand::daylight(daylight, "compile"), tools, workers, Duration::from_secs(30));
+    let pool = CompilePool::new(WorkerCommand::daylight(daylight, "compile"), tools, workers, Limits::default());
     for file in files {
         let all = sources(file, kernels);
         let warm: Vec<Source> = all.iter().take(workers).cloned().collect();

@@ -3,13 +3,15 @@
 mod common;
 
 use daylight::backend::{
-    Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, LocalCompiler, Places, Source,
-    Tools, WorkerCommand, nvrtc,
+    Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, Limits, LocalCompiler, Places,
+    Source, Tools, WorkerCommand, nvrtc,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(20);
+fn limits(seconds: u64) -> Limits {
+    Limits { compile: Duration::from_secs(seconds), ..Limits::default() }
+}
 
 fn tools(cache: &Path, language: Language) -> Tools {
     Tools::find(&Places::of(|k| std::env::var_os(k), Some(cache.to_path_buf())), language)
@@ -24,9 +26,9 @@ fn source(text: &str) -> Source {
     }
 }
 
-fn pool(cache: &Path, workers: usize, limit: Duration) -> CompilePool {
+fn pool(cache: &Path, workers: usize) -> CompilePool {
     let command = WorkerCommand::daylight(env!("CARGO_BIN_EXE_daylight"), "compile");
-    CompilePool::new(command, tools(cache, Language::C), workers, limit)
+    CompilePool::new(command, tools(cache, Language::C), workers, limits(20))
 }
 
 /// A worker that is a line of shell script.
@@ -37,7 +39,7 @@ fn script(text: &str) -> WorkerCommand {
 #[test]
 fn the_pool_compiles_in_order_and_finds_what_it_made_again() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = pool(folder.path(), 2, LIMIT);
+    let pool = pool(folder.path(), 2);
     let texts: Vec<Source> = (0..6).map(|i| source(&format!("int f(void) {{ return {i}; }}"))).collect();
     let first: Vec<Artifact> = pool.compile_many(&texts).into_iter().map(|r| r.unwrap()).collect();
     assert!(first.iter().all(|a| a.format == Format::SharedObject && a.bytes.starts_with(b"\x7fELF")));
@@ -52,7 +54,7 @@ fn the_pool_compiles_in_order_and_finds_what_it_made_again() {
 #[test]
 fn a_rejected_text_names_its_line_and_costs_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let pool = pool(folder.path(), 1, LIMIT);
+    let pool = pool(folder.path(), 1);
     let results = pool.compile_many(&[source("int f(void) {\n  retrun 1;\n}"), source("int f(void) { return 1; }")]);
     let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.failure, CompileFailure::Rejected);
@@ -79,7 +81,7 @@ fn a_compilation_without_end_is_killed_with_its_children() {
     std::fs::set_permissions(&cc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let command = WorkerCommand::daylight(env!("CARGO_BIN_EXE_daylight"), "compile");
     let tools = Tools { cc: Ok(cc), ..tools(folder.path(), Language::C) };
-    let pool = CompilePool::new(command, tools, 1, Duration::from_secs(3));
+    let pool = CompilePool::new(command, tools, 1, limits(3));
     let start = Instant::now();
     let error = pool.compile(&source("int f(void) { return 1; }")).unwrap_err();
     assert_eq!((error.failure, error.outcome()), (CompileFailure::TimedOut, "timed_out"));
@@ -99,7 +101,7 @@ fn a_compilation_without_end_is_killed_with_its_children() {
 fn a_worker_that_dies_or_talks_nonsense_is_a_crash_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let error = |command: WorkerCommand| -> CompileError {
-        let pool = CompilePool::new(command, tools(folder.path(), Language::C), 1, LIMIT);
+        let pool = CompilePool::new(command, tools(folder.path(), Language::C), 1, limits(20));
         pool.compile(&source("int f(void) { return 1; }")).unwrap_err()
     };
     let died = error(script("echo no luck >&2; read line; exit 3"));
@@ -135,7 +137,7 @@ fn nvrtc_gives_cubins_with_registers_and_shared_memory() {
     };
     let tools = Tools { nvrtc: Ok(library), ..tools(folder.path(), Language::C) };
     let command = WorkerCommand::daylight(env!("CARGO_BIN_EXE_daylight"), "compile");
-    let pool = CompilePool::new(command, tools.clone(), 2, LIMIT);
+    let pool = CompilePool::new(command, tools.clone(), 2, limits(20));
     let text = "extern \"C\" __global__ void f(float* a) {\n  __shared__ float s[64];\n  s[threadIdx.x] = a[threadIdx.x];\n  __syncthreads();\n  a[threadIdx.x] = s[63 - threadIdx.x];\n}\n";
     let cuda = |text: &str, target: &str| Source {
         text: text.to_string(),

@@ -4,13 +4,11 @@
 mod common;
 
 use daylight::backend::{
-    Arg, Candidate, Compiler, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace,
+    Arg, Candidate, Compiler, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace,
     Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element, plan::Init,
 };
 use daylight::ir::DType;
-use daylight::measure::{
-    Expected, Limits, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median,
-};
+use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

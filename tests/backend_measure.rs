@@ -1,11 +1,11 @@
 //! The measuring worker on the CPU: right kernels, and every way of being wrong.
 
 use daylight::backend::{
-    Arg, Candidate, Compiler, DeviceFacts, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam,
+    Arg, Candidate, Compiler, DeviceFacts, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam,
     PlanWorkspace, Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, element, plan::Init,
 };
 use daylight::ir::DType;
-use daylight::measure::{Expected, Limits, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
+use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,6 +8,7 @@ pub mod device;
 pub mod dim;
 pub mod element;
 pub mod fake;
+mod limits;
 pub mod local;
 pub mod nvrtc;
 mod parallel;
@@ -20,6 +21,7 @@ pub mod worker;
 
 pub use cache::ArtifactCache;
 pub use dim::{Dim, eval};
+pub use limits::Limits;
 pub use local::{LocalCompiler, Tools};
 pub use places::Places;
 pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role};

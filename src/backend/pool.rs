@@ -4,12 +4,8 @@
 use super::local::Tools;
 use super::parallel;
 use super::worker::{CompileRequest, Compiled, WorkerCommand, WorkerFault, WorkerProcess};
-use super::{Artifact, CompileError, CompileFailure, Compiler, Source};
+use super::{Artifact, CompileError, CompileFailure, Compiler, Limits, Source};
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
-
-/// How long a worker may take to start and load its compiler.
-const SETUP_LIMIT: Duration = Duration::from_secs(30);
 
 /// A compiler made of worker processes. Safe to use from many threads: each takes a free worker or
 /// waits for one. A worker that dies, hangs or talks nonsense loses the program it was given and is
@@ -17,7 +13,7 @@ const SETUP_LIMIT: Duration = Duration::from_secs(30);
 pub struct CompilePool {
     command: WorkerCommand,
     tools: Tools,
-    limit: Duration,
+    limits: Limits,
     workers: usize,
     /// Workers that nobody uses; `None` is a place whose worker is yet to be started.
     idle: Mutex<Vec<Option<WorkerProcess>>>,
@@ -25,12 +21,12 @@ pub struct CompilePool {
 }
 
 impl CompilePool {
-    /// A pool of `workers` processes of `command` that spends at most `limit` on one program.
-    /// Processes start when they are first needed.
-    pub fn new(command: WorkerCommand, tools: Tools, workers: usize, limit: Duration) -> CompilePool {
+    /// A pool of `workers` processes of `command`, each within `limits`. Processes start when they are
+    /// first needed.
+    pub fn new(command: WorkerCommand, tools: Tools, workers: usize, limits: Limits) -> CompilePool {
         let workers = workers.max(1);
         let idle = Mutex::new((0..workers).map(|_| None).collect());
-        CompilePool { command, tools, limit, workers, idle, freed: Condvar::new() }
+        CompilePool { command, tools, limits, workers, idle, freed: Condvar::new() }
     }
 
     /// A free place, preferring one whose worker runs.
@@ -50,9 +46,9 @@ impl CompilePool {
     }
 
     fn start(&self) -> Result<WorkerProcess, WorkerFault> {
-        let mut worker = WorkerProcess::start(&self.command)?;
+        let mut worker = WorkerProcess::start(&self.command, self.limits.compile_bytes)?;
         let setup = CompileRequest::Setup(self.tools.clone());
-        let _: Result<Option<Compiled>, CompileError> = worker.ask(&setup, SETUP_LIMIT)?;
+        let _: Result<Option<Compiled>, CompileError> = worker.ask(&setup, self.limits.setup)?;
         Ok(worker)
     }
 
@@ -64,25 +60,17 @@ impl CompilePool {
     ) -> (Option<WorkerProcess>, Result<Artifact, CompileError>) {
         let mut worker = match worker.map_or_else(|| self.start(), Ok) {
             Ok(worker) => worker,
-            Err(fault) => return (None, Err(failure(&fault))),
+            Err(fault) => return (None, Err(fault.into())),
         };
         let asked: Result<Result<Option<Compiled>, CompileError>, WorkerFault> =
-            worker.ask(&CompileRequest::Compile(source.clone()), self.limit);
+            worker.ask(&CompileRequest::Compile(source.clone()), self.limits.compile);
         match asked {
             Ok(Ok(Some(compiled))) => (Some(worker), compiled.load()),
             Ok(Ok(None)) => (None, Err(CompileError::new(CompileFailure::Crashed, "the worker gave no artifact"))),
             Ok(Err(error)) => (Some(worker), Err(error)),
-            Err(fault) => (None, Err(failure(&fault))),
+            Err(fault) => (None, Err(fault.into())),
         }
     }
-}
-
-fn failure(fault: &WorkerFault) -> CompileError {
-    let kind = match fault {
-        WorkerFault::TimedOut(_) => CompileFailure::TimedOut,
-        WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => CompileFailure::Crashed,
-    };
-    CompileError::new(kind, format!("compiling: {fault}"))
 }
 
 impl Compiler for CompilePool {

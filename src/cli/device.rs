@@ -3,15 +3,11 @@
 use super::context::Context;
 use super::exit::Failure;
 use crate::backend::{
-    CompilePool, DeviceFacts, Language, LocalCompiler, RunError, RunFailure, Runner, Tools, WorkerCommand,
+    CompilePool, DeviceFacts, Language, Limits, LocalCompiler, RunError, RunFailure, Runner, Tools, WorkerCommand,
 };
 use crate::log::{Env, Policy};
-use crate::measure::{Limits, Setup, WorkerRunner};
+use crate::measure::{Setup, WorkerRunner};
 use crate::target::{Kind, Target, nearest};
-use std::time::Duration;
-
-/// Longest time for compiling one candidate.
-const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A device that is there.
 pub struct Device {
@@ -86,7 +82,7 @@ impl Device {
     /// Compiles for the device on `jobs` worker processes.
     pub fn compiler(&self, cx: &Context, jobs: usize) -> CompilePool {
         let command = WorkerCommand::daylight(&cx.program, "compile");
-        CompilePool::new(command, self.tools(cx), jobs, COMPILE_LIMIT)
+        CompilePool::new(command, self.tools(cx), jobs, limits(jobs))
     }
 
     fn tools(&self, cx: &Context) -> Tools {
@@ -134,7 +130,12 @@ pub fn language(target: &Target) -> Language {
 }
 
 fn runner(cx: &Context, setup: &Setup) -> WorkerRunner {
-    WorkerRunner::new(WorkerCommand::daylight(&cx.program, "measure"), setup.clone(), Limits::default())
+    WorkerRunner::new(WorkerCommand::daylight(&cx.program, "measure"), setup.clone(), limits(1))
+}
+
+/// What a candidate may cost on this machine when `jobs` of them compile at once.
+fn limits(jobs: usize) -> Limits {
+    Limits::default().for_machine(super::host::memory_bytes(), jobs)
 }
 
 fn wanted(name: &str) -> Result<Wanted, Failure> {

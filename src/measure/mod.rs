@@ -20,6 +20,6 @@ pub use bound::least_ns;
 pub use expected::{Expected, Tolerance};
 pub use local::LocalRunner;
 pub use noise::{Noise, noise};
-pub use remote::{Limits, WorkerRunner};
+pub use remote::WorkerRunner;
 pub use sampling::Sampling;
 pub use worker::{DeviceChoice, Setup, worker_main};

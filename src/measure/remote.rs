@@ -4,7 +4,7 @@
 use super::worker::{Answer, DeviceChoice, MeasureReply, MeasureRequest, Setup};
 use crate::backend::worker::{WorkerFault, WorkerProcess};
 use crate::backend::{
-    Candidate, DeviceFacts, Errors, PlanParam, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
+    Candidate, DeviceFacts, Errors, Limits, PlanParam, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,26 +14,6 @@ use std::time::Duration;
 const SLOWEST: (f64, f64) = (1e11, 5e9);
 /// Runs that timing a very slow candidate takes.
 const SLOW_RUNS: f64 = 8.0;
-
-/// How long a worker may take, beside the time that large workloads need.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Limits {
-    /// To open the device.
-    pub setup: Duration,
-    /// To generate inputs.
-    pub inputs: Duration,
-    /// To check a candidate once.
-    pub execute: Duration,
-    /// To time a candidate.
-    pub time: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        let seconds = Duration::from_secs;
-        Limits { setup: seconds(60), inputs: seconds(120), execute: seconds(10), time: seconds(20) }
-    }
-}
 
 /// A runner behind a worker process.
 pub struct WorkerRunner {
@@ -70,11 +50,21 @@ impl WorkerRunner {
         Duration::from_secs_f64((runs * flops / slowest).min(3600.0))
     }
 
+    /// Bytes that a worker may allocate.
+    fn memory(&self) -> Option<u64> {
+        match self.setup.device {
+            // The driver maps host memory of its own, by the gigabyte and by the device: neither its data
+            // nor its address space can be limited.
+            DeviceChoice::Cuda { .. } => None,
+            DeviceChoice::Cpu { .. } => self.limits.measure_bytes,
+        }
+    }
+
     /// The running worker, started if need be.
     fn worker(&mut self) -> Result<&mut Worker, RunError> {
         if self.worker.is_none() {
             let start = |f: WorkerFault| RunError::new(RunFailure::Crashed, format!("starting to measure: {f}"));
-            let mut process = WorkerProcess::start(&self.command).map_err(start)?;
+            let mut process = WorkerProcess::start(&self.command, self.memory()).map_err(start)?;
             let request = MeasureRequest::Setup(self.setup.clone());
             let reply: MeasureReply = process.ask(&request, self.limits.setup).map_err(start)?;
             let Answer::Device(facts) = reply.answer? else { return Err(confused()) };
@@ -96,9 +86,22 @@ impl WorkerRunner {
             }
             Err(fault) => {
                 self.worker = None;
-                Err(failure(&fault))
+                Err(fault.into())
             }
         }
+    }
+
+    /// One of these broke the worker or the device: each alone tells which, and the others take turns
+    /// again. Where none fails alone, none can be blamed, and each is timed alone.
+    fn without_the_broken(&mut self, candidates: &[Candidate], rounds: usize) -> Vec<Result<Timing, RunError>> {
+        let alone: Vec<Result<Timing, RunError>> = candidates.iter().map(|c| self.time(c, None)).collect();
+        if candidates.len() == 1 || alone.iter().all(Result::is_ok) {
+            return alone;
+        }
+        let whole = candidates.iter().zip(&alone).filter(|(_, t)| t.is_ok()).map(|(c, _)| c.clone());
+        let whole: Vec<Candidate> = whole.collect();
+        let mut again = self.time_interleaved(&whole, rounds).into_iter();
+        alone.into_iter().map(|t| t.and_then(|t| again.next().unwrap_or(Ok(t)))).collect()
     }
 
     /// Makes sure that the worker has the problem and, for these parameters, its inputs.
@@ -120,14 +123,6 @@ impl WorkerRunner {
 
 fn confused() -> RunError {
     RunError::new(RunFailure::Crashed, "the worker answered another question")
-}
-
-fn failure(fault: &WorkerFault) -> RunError {
-    let kind = match fault {
-        WorkerFault::TimedOut(_) => RunFailure::TimedOut,
-        WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => RunFailure::Crashed,
-    };
-    RunError::new(kind, fault.to_string())
 }
 
 impl Runner for WorkerRunner {
@@ -180,9 +175,10 @@ impl Runner for WorkerRunner {
             .ready(Some(&first.plan.params))
             .and_then(|()| self.ask(&MeasureRequest::Interleave { candidates: candidates.to_vec(), rounds }, limit));
         match asked {
-            Ok(Answer::Timings(timings)) if timings.len() == candidates.len() => timings,
-            // One of them broke the worker: each alone tells which.
-            Ok(_) | Err(_) => candidates.iter().map(|c| self.time(c, None)).collect(),
+            Ok(Answer::Timings(timings)) if timings.len() == candidates.len() && timings.iter().any(Result::is_ok) => {
+                timings
+            }
+            Ok(_) | Err(_) => self.without_the_broken(candidates, rounds),
         }
     }
 }

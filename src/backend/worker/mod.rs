@@ -2,13 +2,16 @@
 //! harm. A worker is only ever a program that the caller names.
 //!
 //! Protocol: one JSON object per line on standard input and output, version [`PROTOCOL`]. The first
-//! request sets the worker up; each request has one reply with the same id.
+//! request sets the worker up; each request has one reply with the same id. Ids are drawn at random, so
+//! that what foreign code writes to the pipe does not pass for a reply.
 
 mod compile;
+mod fault;
 mod process;
 mod serve;
 
-pub use process::{WorkerCommand, WorkerFault, WorkerProcess};
+pub use fault::WorkerFault;
+pub use process::{WorkerCommand, WorkerProcess};
 pub use serve::serve;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +24,7 @@ pub const PROTOCOL: u32 = 1;
 pub struct Request<T> {
     /// [`PROTOCOL`].
     pub v: u32,
-    /// Counts up from 0, the set-up.
+    /// Drawn at random.
     pub id: u64,
     /// What to do.
     pub body: T,

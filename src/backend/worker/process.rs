@@ -1,18 +1,21 @@
 //! The parent's side of one worker: start it, ask it, and kill it with all its children when it
 //! dies, hangs or talks nonsense.
 
+use super::fault::{WorkerFault, describe};
 use super::{PROTOCOL, Reply, Request};
 use crate::backend::posix;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Longest line accepted from a worker.
 const LINE_LIMIT: u64 = 64 << 20;
@@ -35,56 +38,41 @@ impl WorkerCommand {
     }
 }
 
-/// Why a worker was given up.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum WorkerFault {
-    /// It could not be started.
-    Start(String),
-    /// It did not answer in time.
-    TimedOut(Duration),
-    /// It died; how, and the end of what it wrote to standard error.
-    Died(String),
-    /// It wrote something that is not a reply.
-    Garbage(String),
-}
-
-impl std::fmt::Display for WorkerFault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            WorkerFault::Start(why) => write!(f, "the worker could not be started: {why}"),
-            WorkerFault::TimedOut(limit) => write!(f, "no answer within {:.1} s", limit.as_secs_f64()),
-            WorkerFault::Died(how) => write!(f, "the worker process {how}"),
-            WorkerFault::Garbage(what) => write!(f, "the worker wrote something that is no reply: {what}"),
-        }
-    }
-}
-
 /// A running worker.
 pub struct WorkerProcess {
-    child: Child,
+    /// Its process id, which is that of its group too.
+    id: u32,
     input: ChildStdin,
     lines: mpsc::Receiver<Vec<u8>>,
     errors: Arc<Mutex<VecDeque<u8>>>,
     /// Ends when the worker's error output does.
     error_reader: JoinHandle<()>,
-    next: u64,
+    /// Bytes of memory that it may allocate.
+    memory: Option<u64>,
+    /// Draws the ids of requests, which nobody else can guess.
+    ids: RandomState,
+    asked: u64,
+    /// It has been killed and reaped: its id may be another process's by now.
+    gone: bool,
+    /// For its temporary files: what a killed compiler leaves behind goes with it.
+    _scratch: TempDir,
 }
 
 impl WorkerProcess {
-    /// Starts a worker in a process group of its own.
+    /// Starts a worker in a process group of its own. It, and each process that it starts, may allocate
+    /// `memory` bytes; none of them leaves a core file.
     ///
     /// # Errors
     /// [`WorkerFault::Start`].
-    pub fn start(command: &WorkerCommand) -> Result<WorkerProcess, WorkerFault> {
+    pub fn start(command: &WorkerCommand, memory: Option<u64>) -> Result<WorkerProcess, WorkerFault> {
         let start = |e| WorkerFault::Start(format!("{}: {e}", command.program.display()));
-        let mut child = Command::new(&command.program)
-            .args(&command.args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(start)?;
+        let scratch = tempfile::Builder::new().prefix("daylight-").tempdir().map_err(start)?;
+        let mut child = Command::new(&command.program);
+        child.args(&command.args).env("TMPDIR", scratch.path());
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // SAFETY: between fork and exec only system calls are made.
+        unsafe { child.pre_exec(move || posix::limit_self(memory)) };
+        let mut child = child.spawn().map_err(start)?;
         let (input, output, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(input), Some(output), Some(stderr)) = (input, output, stderr) else {
             return Err(WorkerFault::Start("its pipes are missing".to_string()));
@@ -94,7 +82,19 @@ impl WorkerProcess {
         let errors = Arc::new(Mutex::new(VecDeque::new()));
         let tail = errors.clone();
         let error_reader = std::thread::spawn(move || read_tail(stderr, &tail));
-        Ok(WorkerProcess { child, input, lines, errors, error_reader, next: 0 })
+        let (id, ids) = (child.id(), RandomState::new());
+        Ok(WorkerProcess {
+            id,
+            input,
+            lines,
+            errors,
+            error_reader,
+            memory,
+            ids,
+            asked: 0,
+            gone: false,
+            _scratch: scratch,
+        })
     }
 
     /// Sends a request and waits for its reply. After a fault the worker is of no more use.
@@ -102,10 +102,12 @@ impl WorkerProcess {
     /// # Errors
     /// [`WorkerFault`]; the process and its children are dead then.
     pub fn ask<Q: Serialize, R: DeserializeOwned>(&mut self, body: &Q, limit: Duration) -> Result<R, WorkerFault> {
-        let id = self.next;
-        self.next += 1;
+        self.asked += 1;
+        let id = self.ids.hash_one(self.asked);
         let asked = self.send(&Request { v: PROTOCOL, id, body }).and_then(|()| self.receive(id, limit));
-        asked.inspect_err(|_| self.kill())
+        asked.inspect_err(|_| {
+            self.kill();
+        })
     }
 
     fn send<Q: Serialize>(&mut self, request: &Request<Q>) -> Result<(), WorkerFault> {
@@ -120,33 +122,34 @@ impl WorkerProcess {
             Err(mpsc::RecvTimeoutError::Timeout) => return Err(WorkerFault::TimedOut(limit)),
             Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.death()),
         };
-        let garbage = || WorkerFault::Garbage(String::from_utf8_lossy(&line).chars().take(200).collect());
+        let garbage = || WorkerFault::Garbage(String::from_utf8_lossy(&line).trim().chars().take(200).collect());
         let reply: Reply<R> = serde_json::from_slice(&line).map_err(|_| garbage())?;
         if reply.v == PROTOCOL && reply.id == id { Ok(reply.body) } else { Err(garbage()) }
     }
 
-    /// How the process ended, once its output has: waits a moment for the status and for its last words,
-    /// which a process that it started may hold open.
+    /// How the process ended, once its output has.
     fn death(&mut self) -> WorkerFault {
-        let mut status = None;
-        for _ in 0..100 {
-            status = self.child.try_wait().ok().flatten();
-            if status.is_some() && self.error_reader.is_finished() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let how = status.map_or("closed its output".to_string(), describe);
+        let ended = eventually(|| posix::has_ended(self.id));
+        let how = match self.kill() {
+            Some((status, peak)) if ended => describe(status, peak, self.memory),
+            Some(_) | None => "closed its output".to_string(),
+        };
+        // Its last words: whoever held its error output open is dead now too.
+        eventually(|| self.error_reader.is_finished());
         let tail: Vec<u8> = self.errors.lock().map(|t| t.iter().copied().collect()).unwrap_or_default();
         let tail = String::from_utf8_lossy(&tail);
         let last = tail.trim();
         WorkerFault::Died(if last.is_empty() { how } else { format!("{how}: {last}") })
     }
 
-    fn kill(&mut self) {
-        posix::kill_group(self.child.id());
-        // The wait can't fail for a child of ours, and a killed process ends.
-        let _ = self.child.wait();
+    /// Kills the whole group; gives how the worker ended and its greatest size in bytes, the first time.
+    fn kill(&mut self) -> Option<(ExitStatus, u64)> {
+        if self.gone {
+            return None;
+        }
+        self.gone = true;
+        posix::kill_group(self.id);
+        posix::reap(self.id)
     }
 }
 
@@ -156,13 +159,15 @@ impl Drop for WorkerProcess {
     }
 }
 
-fn describe(status: ExitStatus) -> String {
-    let Some(signal) = status.signal() else {
-        return format!("ended with {}", status.code().map_or("no status".to_string(), |c| format!("exit code {c}")));
-    };
-    let names = [(4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (9, "SIGKILL"), (11, "SIGSEGV")];
-    let name = names.iter().find(|n| n.0 == signal).map_or(format!("signal {signal}"), |n| n.1.to_string());
-    format!("was killed by {name}")
+/// Waits a moment for something; true if it came.
+fn eventually(mut so: impl FnMut() -> bool) -> bool {
+    (0..100).any(|_| {
+        let now = so();
+        if !now {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        now
+    })
 }
 
 fn read_lines(output: impl Read, lines: &mpsc::Sender<Vec<u8>>) {
