@@ -1,8 +1,7 @@
-//! Logs on disk: a file, or a folder of `*.jsonl` files.
+//! Logs on disk: a file, or a folder of `*.jsonl` and `*.jsonl.gz` files.
 
+use super::scan::scan;
 use super::{LineError, Record};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// What a log held.
@@ -31,7 +30,8 @@ impl std::fmt::Display for Skipped {
     }
 }
 
-/// The files of a log: the file itself, or the `*.jsonl` files of a folder in order of name.
+/// The files of a log: the file itself, or the `*.jsonl` and `*.jsonl.gz` files of a folder in order
+/// of name.
 ///
 /// # Errors
 /// A sentence when the path does not exist or the folder cannot be listed.
@@ -43,7 +43,8 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = vec![];
     for entry in std::fs::read_dir(path).map_err(cannot)? {
         let file = entry.map_err(cannot)?.path();
-        if file.extension().is_some_and(|e| e == "jsonl") {
+        let name = file.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+        if name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") {
             found.push(file);
         }
     }
@@ -69,115 +70,20 @@ pub fn path_for(log: &Path, target: &str) -> PathBuf {
 pub fn read(path: &Path) -> Result<LogFile, String> {
     let mut log = LogFile::default();
     for file in files(path)? {
-        if is_device(&file) {
-            continue; // such as /dev/null: nothing comes back, or no end of it
+        for (line, found) in scan(&file)? {
+            match found {
+                Ok(record) => log.records.push(record),
+                Err(LineError::Damaged(why)) => log.skipped.push(Skipped { file: file.clone(), line, why }),
+                Err(e @ LineError::Newer(_)) => return Err(format!("{}:{line}: {e}", file.display())),
+            }
         }
-        let bytes = std::fs::read(&file).map_err(|e| format!("cannot read the log {}: {e}", file.display()))?;
-        parse(&bytes, &file, &mut log)?;
     }
     Ok(log)
 }
 
-/// True for devices, which may be written to but not read back.
-fn is_device(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::FileTypeExt;
-        std::fs::metadata(path).is_ok_and(|m| m.file_type().is_char_device() || m.file_type().is_block_device())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        false
-    }
-}
-
-/// Reads the lines of one file into `log`.
-fn parse(bytes: &[u8], file: &Path, log: &mut LogFile) -> Result<(), String> {
-    for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
-        let text = String::from_utf8_lossy(line);
-        if text.trim().is_empty() {
-            continue;
-        }
-        match Record::from_line(&text) {
-            Ok(record) => log.records.push(record),
-            Err(LineError::Damaged(why)) => log.skipped.push(Skipped { file: file.into(), line: i + 1, why }),
-            Err(e @ LineError::Newer(_)) => return Err(format!("{}:{}: {e}", file.display(), i + 1)),
-        }
-    }
-    Ok(())
-}
-
-/// Appends records to one file, each with a single write.
-#[derive(Debug)]
-pub struct Writer {
-    path: PathBuf,
-    file: File,
-    /// The file ends in a torn line, so the next record starts on a line of its own.
-    torn: bool,
-}
-
-impl Writer {
-    /// Opens a log for appending; makes it, and its folder, when missing.
-    ///
-    /// # Errors
-    /// A sentence when the file cannot be made or written.
-    pub fn open(path: &Path) -> Result<Writer, String> {
-        let cannot =
-            |e: std::io::Error| format!("cannot write the log {}: {e}; name another with --log", path.display());
-        if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(cannot)?;
-        }
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(cannot)?;
-        let torn = ends_torn(path).map_err(cannot)?;
-        Ok(Writer { path: path.into(), file, torn })
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Appends one record.
-    ///
-    /// # Errors
-    /// A sentence when the line could not be written whole. What was logged before stays.
-    pub fn append(&mut self, record: &Record) -> Result<(), String> {
-        let mut line = record.to_line();
-        if self.torn {
-            line.insert(0, '\n');
-        }
-        let written = self.file.write(line.as_bytes());
-        self.torn = !matches!(written, Ok(n) if n == line.len());
-        match written {
-            Ok(n) if n == line.len() => Ok(()),
-            Ok(_) => Err(self.sentence("the disk is full")),
-            Err(e) => Err(self.sentence(&e.to_string())),
-        }
-    }
-
-    fn sentence(&self, why: &str) -> String {
-        format!("cannot append to the log {}: {why}; the records before are kept", self.path.display())
-    }
-}
-
-/// True when the file's last byte is not a newline.
-fn ends_torn(path: &Path) -> std::io::Result<bool> {
-    if !path.is_file() {
-        return Ok(false);
-    }
-    let mut file = File::open(path)?;
-    if file.metadata()?.len() == 0 {
-        return Ok(false);
-    }
-    file.seek(SeekFrom::End(-1))?;
-    let mut last = [0u8];
-    file.read_exact(&mut last)?;
-    Ok(last[0] != b'\n')
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Writer;
     use super::super::line::tests::record;
     use super::*;
 
@@ -196,28 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_costs_one_record() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.jsonl");
-        let whole = record(1, &[5.0]).to_line() + &record(2, &[6.0]).to_line();
-        for cut in 0..whole.len() {
-            std::fs::write(&path, &whole[..cut]).unwrap();
-            Writer::open(&path).unwrap().append(&record(3, &[7.0])).unwrap();
-            let log = read(&path).unwrap();
-            let complete = (cut + 1) / (whole.len() / 2); // a line that only lacks its newline is whole
-            assert_eq!(log.records.len(), complete + 1, "cut at {cut}");
-            assert!(log.skipped.len() <= 1);
-            assert_eq!(log.records.last().unwrap().knobs["threads"], 3);
-        }
-    }
-
-    #[test]
-    fn sentences_for_what_cannot_be_written() {
-        let mut full = Writer::open(Path::new("/dev/full")).unwrap();
-        let e = full.append(&record(1, &[5.0])).unwrap_err();
-        assert!(e.starts_with("cannot append to the log /dev/full: No space left"), "{e}");
-        let e = Writer::open(Path::new("/proc/nowhere/a.jsonl")).unwrap_err();
-        assert!(e.contains("/proc/nowhere/a.jsonl") && e.contains("--log"), "{e}");
+    fn a_log_that_is_not_there() {
         assert_eq!(read(Path::new("/no/such")).unwrap_err(), "no log at /no/such");
     }
 

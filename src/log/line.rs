@@ -3,7 +3,7 @@
 //! The checksum is crc32c over the line's bytes, without the newline, with the eight digits of the
 //! `crc32c` field set to zero.
 
-use super::{ErrorNorms, Record, SCHEMA};
+use super::{ErrorNorms, OLDEST, Record, SCHEMA};
 use serde::Deserialize;
 use std::fmt;
 
@@ -59,7 +59,8 @@ impl Record {
         r
     }
 
-    /// Reads a line, with or without its newline.
+    /// Reads a line, with or without its newline. A line of an older layout gives the record that
+    /// this version would have written.
     ///
     /// # Errors
     /// [`LineError::Damaged`] for a line that is torn, changed or no record,
@@ -69,10 +70,19 @@ impl Record {
         check_sum(line)?;
         let damaged = |e: serde_json::Error| LineError::Damaged(format!("not a record: {e}"));
         let head: Head = serde_json::from_str(line).map_err(damaged)?;
-        if head.schema > SCHEMA {
-            return Err(LineError::Newer(head.schema));
-        }
-        serde_json::from_str(line).map_err(damaged)
+        let record: Record = match head.schema {
+            OLDEST..=SCHEMA => serde_json::from_str(line).map_err(damaged)?,
+            newer => return Err(LineError::Newer(newer)),
+        };
+        Ok(if record.schema == SCHEMA { record } else { record.upgraded() })
+    }
+
+    /// The record of an older layout as this version would have written it.
+    fn upgraded(mut self) -> Record {
+        self.schema = SCHEMA;
+        let line = self.to_line();
+        self.crc32c = digits(&line).map(|at| line[at].to_string()).unwrap_or_default();
+        self
     }
 }
 

@@ -3,13 +3,18 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of the layout that this version writes. It reads this one and the one before.
+/// Number of the layout that this version writes.
 pub const SCHEMA: u32 = 1;
+
+/// The oldest layout that this version reads, the one before: without `round`, `default`,
+/// `floor_us`, `state` and `score`, which are then 0, false and absent. A record of it is taken for
+/// one of [`SCHEMA`] when it is read, and is written as such.
+pub const OLDEST: u32 = 0;
 
 /// One candidate and what became of it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Layout of the record, [`SCHEMA`].
+    /// Layout of the line, [`SCHEMA`] in every record that was read.
     pub schema: u32,
     /// Checksum of the line, eight hexadecimal digits; filled in when the line is written.
     pub crc32c: String,

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its own part
 
 pub mod random;
+pub mod record;
 pub mod schedule;
 
 use std::path::{Path, PathBuf};
