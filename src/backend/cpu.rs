@@ -252,4 +252,8 @@ impl Timer for RotatingTimer {
         }
         Ok(start.elapsed().as_nanos() as f64 / self.batch as f64)
     }
+
+    fn runs(&self) -> usize {
+        self.batch
+    }
 }

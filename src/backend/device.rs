@@ -108,8 +108,8 @@ pub trait Device {
     /// Runs once and waits. The time is rough: it includes launching.
     fn run(&mut self, module: ModuleId, run: &Run) -> Outcome<f64>;
 
-    /// Makes ready to time `runs`, which use separate sets of buffers of `set_bytes` each.
-    /// `estimate_ns`: what one run takes, roughly. Where too few sets fit to evict each other, the
+    /// Makes ready to time `runs`, which use separate sets of buffers and touch `touched_bytes` each.
+    /// `estimate_ns`: what one run takes, roughly. Where the sets are too few to evict each other, the
     /// device cools its cache before each sample if it can.
     fn begin(
         &mut self,
@@ -117,7 +117,7 @@ pub trait Device {
         runs: Vec<Run>,
         protocol: Protocol,
         estimate_ns: f64,
-        set_bytes: u64,
+        touched_bytes: u64,
     ) -> Outcome<Box<dyn Timer>>;
 
     /// Clocks, throttling and other processes now; `None` where the device does not tell.
@@ -134,6 +134,9 @@ pub trait Device {
 pub trait Timer {
     /// One sample: nanoseconds per run.
     fn sample(&mut self) -> Outcome<f64>;
+
+    /// Runs that one sample is the mean of.
+    fn runs(&self) -> usize;
 }
 
 /// Values of extents and scalar parameters by name.

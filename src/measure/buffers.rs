@@ -8,6 +8,8 @@ use crate::backend::{PlanParam, Problem, Role, RunError, RunFailure};
 const GUARD: usize = 4096;
 /// Copying one element from the device takes as long as this many bytes of a large copy.
 const POINT_COST: usize = 32 << 10;
+/// Sets beyond two hold no more than this together.
+const MOST_BYTES: usize = 4 << 30;
 /// What guard zones hold.
 const GUARD_BYTE: u8 = 0xa5;
 /// What outputs and workspaces hold before a checked run: NaN as a float, -1 as an integer.
@@ -29,6 +31,8 @@ pub struct Buffers {
     /// Bytes from one set to the next.
     stride: usize,
     sets: usize,
+    /// Bytes that a run reads and writes.
+    touched: usize,
     /// Per parameter of the plan; `None` for scalars.
     slots: Vec<Option<Slot>>,
 }
@@ -45,9 +49,11 @@ impl Buffers {
         for p in params {
             slots.push(if p.is_tensor() { Some(slot(p, problem, &mut stride)?) } else { None });
         }
-        let sets = count(device, stride)?;
+        // Of a table in which rows are looked up, most is not touched and cools nothing.
+        let touched = problem.bytes.map_or(stride, |bytes| stride.min(bytes as usize));
+        let sets = count(device, stride, touched)?;
         let memory = device.allocate(stride.max(1) * sets)?;
-        let mut buffers = Buffers { memory, stride, sets, slots };
+        let mut buffers = Buffers { memory, stride, sets, touched, slots };
         buffers.fill(device, params, problem).inspect_err(|_| device.free(memory))?;
         Ok(buffers)
     }
@@ -81,9 +87,15 @@ impl Buffers {
         self.sets
     }
 
-    /// Bytes of one set.
-    pub fn set_bytes(&self) -> u64 {
-        self.stride as u64
+    /// Bytes of one set that a run reads and writes.
+    pub fn touched_bytes(&self) -> u64 {
+        self.touched as u64
+    }
+
+    /// Bytes of the buffers that a run writes.
+    pub fn written_bytes(&self) -> u64 {
+        let written = self.slots.iter().flatten().filter(|s| matches!(s.role, Role::Out | Role::Inout));
+        written.map(|s| s.bytes as u64).sum()
     }
 
     /// Address of each parameter's buffer in a set; 0 for scalars.
@@ -182,12 +194,14 @@ fn slot(p: &PlanParam, problem: &Problem, stride: &mut usize) -> Outcome<Slot> {
     Ok(Slot { offset, bytes, role: p.role, initial: None })
 }
 
-/// Number of sets: enough to rotate over, within half of the free memory.
-fn count(device: &mut dyn Device, stride: usize) -> Outcome<usize> {
+/// Number of sets of `stride` bytes: enough to rotate over what runs touch of them, within half of the
+/// free memory.
+fn count(device: &mut dyn Device, stride: usize, touched: usize) -> Outcome<usize> {
     let (bytes, most) = device.rotation();
-    let wanted = (bytes as usize).div_ceil(stride.max(1)).clamp(2, most.max(2));
+    let wanted = (bytes as usize).div_ceil(touched.max(1)).clamp(2, most.max(2));
+    let within = (MOST_BYTES / stride.max(1)).max(2);
     let fit = (device.free_bytes()? / 2) as usize / stride.max(1);
-    Ok(wanted.min(fit).max(1))
+    Ok(wanted.min(within).min(fit).max(1))
 }
 
 /// Scratch memory of a candidate, one group per set.

@@ -2,14 +2,16 @@
 //! a candidate is a crash of the process.
 
 use super::buffers::{Buffers, Workspaces};
-use super::compare::{Comparison, Reference};
-use super::expected::{Expected, Tolerance};
-use super::sampling::{Sampling, take};
+use super::check::{Wanted, check_output, wanted};
+use super::expected::Expected;
+use super::sampling::{Sampling, Warm, order, take, warm_up};
+use super::watch::Watch;
 use super::{bound, inputs};
 use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
 use crate::backend::plan::Init;
 use crate::backend::{
-    Candidate, DeviceFacts, Errors, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner, Timing, eval,
+    Candidate, DeviceFacts, DeviceState, Errors, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner, Timing,
+    eval,
 };
 use crate::log::stats;
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// A candidate this many times slower than the best is not even timed properly.
-const HOPELESS: f64 = 4.0;
+const HOPELESS: f64 = 3.0;
 
 /// Checks and times candidates on a device of this process.
 pub struct LocalRunner {
@@ -31,14 +33,7 @@ pub struct LocalRunner {
     buffers: Option<Buffers>,
     /// Outputs on their way to be compared.
     scratch: Vec<u8>,
-}
-
-/// What one output must be.
-struct Wanted {
-    param: usize,
-    points: Option<Vec<u64>>,
-    tolerance: Tolerance,
-    reference: Reference,
+    watch: Watch,
 }
 
 /// A candidate on the device.
@@ -53,7 +48,8 @@ impl LocalRunner {
     pub fn new(device: Box<dyn Device>, protocol: Protocol, sampling: Sampling) -> LocalRunner {
         let problem = Problem::default();
         let (expected, wanted, buffers, scratch) = (None, vec![], None, vec![]);
-        LocalRunner { device, protocol, sampling, problem, expected, wanted, buffers, scratch }
+        let watch = Watch::default();
+        LocalRunner { device, protocol, sampling, problem, expected, wanted, buffers, scratch, watch }
     }
 
     /// True after an error that makes every later call fail.
@@ -122,8 +118,8 @@ impl LocalRunner {
 
     /// Makes a loaded candidate ready to be timed.
     fn timer(&mut self, loaded: &Loaded, estimate_ns: f64) -> Outcome<Box<dyn Timer>> {
-        let set_bytes = self.buffers()?.set_bytes();
-        self.device.begin(loaded.module, loaded.runs.clone(), self.protocol, estimate_ns, set_bytes)
+        let touched = self.buffers()?.touched_bytes();
+        self.device.begin(loaded.module, loaded.runs.clone(), self.protocol, estimate_ns, touched)
     }
 
     /// Roughly how long a run takes: the second one, as the first may load code.
@@ -135,42 +131,65 @@ impl LocalRunner {
         self.device.run(loaded.module, &loaded.runs[loaded.runs.len() - 1])
     }
 
-    fn timing(&self, samples_ns: Vec<f64>, dropped: bool) -> Outcome<Timing> {
+    /// Samples of `runs` runs each, unless no run can be that fast.
+    fn timing(&self, samples_ns: Vec<f64>, runs: usize, state: Option<DeviceState>) -> Outcome<Timing> {
         let median = stats::median(&samples_ns).unwrap_or(0.0);
-        bound::refuse(median, bound::least_ns(&self.problem, self.device.facts()))?;
-        Ok(Timing { policy: self.device.policy(self.protocol).to_string(), samples_ns, dropped, state: None })
+        let facts = self.device.facts();
+        let absorbed = bound::absorbed(self.buffers()?.written_bytes(), facts.l2_bytes, runs);
+        bound::refuse(median, bound::least_ns(&self.problem, facts, absorbed))?;
+        Ok(Timing { policy: self.device.policy(self.protocol).to_string(), samples_ns, dropped: false, state })
+    }
+
+    /// The few samples of a candidate that is far behind.
+    fn dropped(&self, samples_ns: Vec<f64>, runs: usize) -> Outcome<Timing> {
+        Ok(Timing { dropped: true, ..self.timing(samples_ns, runs, None)? })
     }
 
     fn time_loaded(&mut self, loaded: &Loaded, best_ns: Option<f64>) -> Outcome<Timing> {
         let estimate = self.estimate(loaded)?;
         if best_ns.is_some_and(|best| estimate > HOPELESS * best + LAUNCH_NS) {
-            return self.timing(vec![estimate], true);
+            return self.dropped(vec![estimate], 1);
         }
         let mut timer = self.timer(loaded, estimate)?;
+        let runs = timer.runs();
         let start = Instant::now();
         let mut now = || start.elapsed().as_nanos() as f64;
-        let taken = take(&self.sampling, best_ns, &mut now, &mut || timer.sample())?;
-        self.timing(taken.samples, taken.dropped)
+        let rules = self.sampling;
+        let mut first = match warm_up(&rules, best_ns, &mut now, &mut || timer.sample())? {
+            Warm::Hopeless(ns) => return self.dropped(vec![ns], runs),
+            Warm::Ready(ns) => Some(ns),
+        };
+        let mut batch = || take(&rules, best_ns, first.take(), &mut now, &mut || timer.sample());
+        let (taken, state) = self.watch.steady(&mut || self.device.state(), &mut batch, |taken| taken.dropped)?;
+        if taken.dropped { self.dropped(taken.samples, runs) } else { self.timing(taken.samples, runs, state) }
     }
 
-    fn interleave(&mut self, loaded: &[Loaded], rounds: usize) -> Outcome<Vec<Vec<f64>>> {
+    /// `rounds` samples of each, taken turn by turn.
+    fn interleave(&mut self, loaded: &[Loaded], rounds: usize) -> Outcome<Vec<Outcome<Timing>>> {
         let mut timers = vec![];
         for l in loaded {
             let estimate = self.estimate(l)?;
-            timers.push(self.timer(l, estimate)?);
+            let mut timer = self.timer(l, estimate)?;
+            // They were timed before; this warms up their code.
+            timer.sample()?;
+            timers.push(timer);
         }
-        let mut samples = vec![vec![]; loaded.len()];
-        for round in 0..rounds.max(1) + 1 {
-            for (timer, samples) in timers.iter_mut().zip(&mut samples) {
-                let ns = timer.sample()?;
-                // The first round warms up.
-                if round > 0 {
-                    samples.push(ns);
-                }
-            }
-        }
-        Ok(samples)
+        let mut batch = || turns(&mut timers, rounds.max(1));
+        let (samples, state) = self.watch.steady(&mut || self.device.state(), &mut batch, |_| false)?;
+        let each = samples.into_iter().zip(&timers);
+        Ok(each.map(|(samples, timer)| self.timing(samples, timer.runs(), state.clone())).collect())
     }
+}
+
+/// One list per timer, whose n-th sample is of the n-th turn.
+fn turns(timers: &mut [Box<dyn Timer>], rounds: usize) -> Outcome<Vec<Vec<f64>>> {
+    let mut samples = vec![Vec::with_capacity(rounds); timers.len()];
+    for turn in 0..rounds {
+        for i in order(turn, timers.len()) {
+            samples[i].push(timers[i].sample()?);
+        }
+    }
+    Ok(samples)
 }
 
 /// Beside a run this long, loading code takes no time.
@@ -219,49 +238,6 @@ fn scalars(plan: &Plan, problem: &Problem) -> Scalars {
     Scalars { extents: problem.extents.clone(), values }
 }
 
-/// The references of a file, packed for the parameters' dtypes.
-fn wanted(expected: Expected, params: &[PlanParam]) -> Outcome<Vec<Wanted>> {
-    let each = expected.outputs.into_iter().map(|o| {
-        let param = params.get(o.param);
-        let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", o.param)))?;
-        let reference = Reference::new(param.dtype, &o.values);
-        Ok(Wanted { param: o.param, points: o.points, tolerance: o.tolerance, reference })
-    });
-    each.collect()
-}
-
-fn check_output(
-    device: &mut dyn Device,
-    buffers: &Buffers,
-    plan: &Plan,
-    want: &Wanted,
-    scratch: &mut Vec<u8>,
-) -> Outcome<Errors> {
-    let param = plan.params.get(want.param);
-    let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", want.param)))?;
-    let points = want.points.as_ref().map(|p| (p.as_slice(), param.dtype.bytes() as usize));
-    buffers.download(device, want.param, points, scratch)?;
-    if scratch.len() != want.reference.bytes() {
-        let text = format!("the reference of `{}` has another size than its buffer", param.name);
-        return Err(RunError::new(RunFailure::BadRequest, text));
-    }
-    let found = want.reference.compare(scratch);
-    let (limit, errors) = (want.tolerance, found.errors);
-    if errors.l2 <= limit.l2 && errors.max <= limit.max {
-        return Ok(errors);
-    }
-    Err(RunError::new(RunFailure::WrongResult, describe(param, want, &found)))
-}
-
-fn describe(param: &PlanParam, want: &Wanted, found: &Comparison) -> String {
-    let Errors { l2, max } = found.errors;
-    let sizes =
-        format!("l2 {l2:.3e} (limit {:.3e}), max {max:.3e} (limit {:.3e})", want.tolerance.l2, want.tolerance.max);
-    let Some((i, is, should)) = found.worst else { return format!("`{}` is wrong: {sizes}", param.name) };
-    let at = want.points.as_ref().and_then(|p| p.get(i)).copied().unwrap_or(i as u64);
-    format!("`{}` is wrong: {sizes}; element {at} is {is}, expected {should}", param.name)
-}
-
 impl Runner for LocalRunner {
     fn device(&mut self) -> Outcome<DeviceFacts> {
         Ok(self.device.facts().clone())
@@ -270,6 +246,7 @@ impl Runner for LocalRunner {
     fn prepare(&mut self, problem: &Problem) -> Outcome<()> {
         self.drop_inputs();
         self.wanted.clear();
+        self.watch.forget();
         self.expected = match &problem.expected {
             None => None,
             Some(path) => Some(Expected::read(path).map_err(|e| {
@@ -324,18 +301,15 @@ impl Runner for LocalRunner {
             });
             failed = failed.or(ready.err());
         }
-        let samples = match failed {
+        let timings = match failed {
             None => self.interleave(&loaded, rounds),
             Some(e) => Err(e),
         };
         loaded.into_iter().for_each(|l| self.unload(l));
-        match samples {
+        match timings {
             Err(e) => candidates.iter().map(|_| Err(e.clone())).collect(),
             // A kernel with a race may be right once and wrong now: finalists are checked again.
-            Ok(all) => {
-                let again = |(c, s): (&Candidate, Vec<f64>)| self.execute(c).and_then(|_| self.timing(s, false));
-                candidates.iter().zip(all).map(again).collect()
-            }
+            Ok(all) => candidates.iter().zip(all).map(|(c, timing)| self.execute(c).and(timing)).collect(),
         }
     }
 }

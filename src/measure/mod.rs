@@ -6,6 +6,7 @@
 
 mod bound;
 mod buffers;
+mod check;
 pub mod compare;
 pub mod expected;
 pub mod inputs;
@@ -13,6 +14,7 @@ mod local;
 mod noise;
 mod remote;
 mod sampling;
+mod watch;
 mod worker;
 
 pub use crate::log::stats;

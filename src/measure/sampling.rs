@@ -1,4 +1,4 @@
-//! How many samples to take: warm-up, early stop, early drop.
+//! How many samples to take: warm-up until they agree, early stop, early drop, turns.
 
 use crate::backend::RunError;
 use crate::log::stats::Median;
@@ -7,8 +7,14 @@ use serde::{Deserialize, Serialize};
 /// Rules for taking samples.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sampling {
-    /// Samples thrown away first.
+    /// A candidate whose very first sample is this many times the best is dropped.
+    pub hopeless: f64,
+    /// The warm-up ends when two samples in a row differ by no more than this share ...
+    pub agree: f64,
+    /// ... or after this many samples ...
     pub warmup: usize,
+    /// ... or this many nanoseconds. Its last sample counts, the others don't.
+    pub warmup_ns: f64,
     /// Fewest samples of a candidate that is not dropped.
     pub min: usize,
     /// Most samples.
@@ -24,23 +30,66 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// For graphs of many runs.
+    /// For graphs of many runs, each of which is a mean already: a quiet candidate takes four graphs,
+    /// a slow one one or two.
     pub fn graph() -> Sampling {
-        let (budget_ns, settled) = (150e6, 0.002);
-        Sampling { warmup: 1, min: 7, max: 25, budget_ns, settled, drop_after: 3, drop_ratio: 1.5 }
+        let (warmup, warmup_ns, budget_ns) = (6, 30e6, 40e6);
+        let (min, max, settled, drop_after, drop_ratio) = (3, 25, 0.005, 2, 1.3);
+        Sampling { hopeless: 2.0, agree: 0.02, warmup, warmup_ns, min, max, budget_ns, settled, drop_after, drop_ratio }
     }
 
     /// For single runs between events: the forty samples that peers get.
     pub fn events() -> Sampling {
-        let (budget_ns, settled) = (500e6, 0.0);
-        Sampling { warmup: 3, min: 40, max: 40, budget_ns, settled, drop_after: 3, drop_ratio: 1.5 }
+        let (warmup, warmup_ns, budget_ns) = (10, 100e6, 500e6);
+        let (min, max, settled, drop_after, drop_ratio) = (40, 40, 0.0, 3, 1.5);
+        Sampling { hopeless: 3.0, agree: 0.02, warmup, warmup_ns, min, max, budget_ns, settled, drop_after, drop_ratio }
     }
 
     /// For the CPU, where the system interferes.
     pub fn cpu() -> Sampling {
-        let (budget_ns, settled) = (300e6, 0.005);
-        Sampling { warmup: 2, min: 11, max: 101, budget_ns, settled, drop_after: 3, drop_ratio: 1.5 }
+        let (warmup, warmup_ns, budget_ns) = (6, 100e6, 300e6);
+        let (min, max, settled, drop_after, drop_ratio) = (11, 101, 0.005, 3, 1.5);
+        Sampling { hopeless: 4.0, agree: 0.02, warmup, warmup_ns, min, max, budget_ns, settled, drop_after, drop_ratio }
     }
+}
+
+/// What the warm-up found.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Warm {
+    /// The device is warm; the sample counts.
+    Ready(f64),
+    /// The first sample is far behind the best already.
+    Hopeless(f64),
+}
+
+/// Takes samples until two in a row agree. `now`: a monotonic clock in nanoseconds; `best`: the best
+/// median so far.
+///
+/// # Errors
+/// The first error of `sample`.
+pub fn warm_up(
+    rules: &Sampling,
+    best: Option<f64>,
+    now: &mut dyn FnMut() -> f64,
+    sample: &mut dyn FnMut() -> Result<f64, RunError>,
+) -> Result<Warm, RunError> {
+    let begin = now();
+    let mut last = sample()?;
+    if best.is_some_and(|best| last > rules.hopeless * best) {
+        return Ok(Warm::Hopeless(last));
+    }
+    for _ in 1..rules.warmup {
+        if now() - begin > rules.warmup_ns {
+            break;
+        }
+        let next = sample()?;
+        let agree = (next - last).abs() <= rules.agree * last.min(next);
+        last = next;
+        if agree {
+            break;
+        }
+    }
+    Ok(Warm::Ready(last))
 }
 
 /// Samples, and whether the candidate was dropped.
@@ -51,26 +100,20 @@ pub struct Taken {
     pub dropped: bool,
 }
 
-/// Takes samples. `now`: a monotonic clock in nanoseconds; `best`: the best median so far.
+/// Takes samples of something warm, after `first` if there is one. `now` and `best` as for
+/// [`warm_up`].
 ///
 /// # Errors
 /// The first error of `sample`.
 pub fn take(
     rules: &Sampling,
     best: Option<f64>,
+    first: Option<f64>,
     now: &mut dyn FnMut() -> f64,
     sample: &mut dyn FnMut() -> Result<f64, RunError>,
 ) -> Result<Taken, RunError> {
-    let begin = now();
-    for _ in 0..rules.warmup {
-        sample()?;
-        // A run that long is warm.
-        if now() - begin > rules.budget_ns {
-            break;
-        }
-    }
     let start = now();
-    let mut samples = vec![];
+    let mut samples: Vec<f64> = first.into_iter().collect();
     loop {
         samples.push(sample()?);
         let fastest = samples.iter().copied().fold(f64::INFINITY, f64::min);
@@ -81,6 +124,13 @@ pub fn take(
             return Ok(Taken { samples, dropped: false });
         }
     }
+}
+
+/// The order in which `n` candidates are sampled in a turn: each comes first, second, ... equally
+/// often, and the one before it changes: A B C, C B A, B C A, A C B, ...
+pub fn order(turn: usize, n: usize) -> impl Iterator<Item = usize> {
+    let shift = turn / 2;
+    (0..n).map(move |i| (if turn.is_multiple_of(2) { i + shift } else { n - 1 - i + shift }) % n)
 }
 
 fn is_enough(rules: &Sampling, samples: &[f64], elapsed: f64) -> bool {
@@ -106,31 +156,53 @@ mod tests {
             clock.set(clock.get() + ns);
             Ok(ns)
         };
-        take(rules, best, &mut || clock.get(), &mut sample).unwrap()
+        let mut now = || clock.get();
+        match warm_up(rules, best, &mut now, &mut sample).unwrap() {
+            Warm::Hopeless(ns) => Taken { samples: vec![ns], dropped: true },
+            Warm::Ready(first) => take(rules, best, Some(first), &mut now, &mut sample).unwrap(),
+        }
     }
 
-    const RULES: Sampling =
-        Sampling { warmup: 1, min: 5, max: 9, budget_ns: 1e6, settled: 0.01, drop_after: 3, drop_ratio: 1.5 };
+    const RULES: Sampling = Sampling {
+        hopeless: 2.0,
+        agree: 0.02,
+        warmup: 4,
+        warmup_ns: 1e6,
+        min: 5,
+        max: 9,
+        budget_ns: 1e6,
+        settled: 0.01,
+        drop_after: 3,
+        drop_ratio: 1.5,
+    };
 
     #[test]
-    fn steady_samples_end_at_the_minimum_and_the_warm_up_does_not_count() {
+    fn the_warm_up_ends_when_two_agree_and_only_its_last_sample_counts() {
         let taken = with(&RULES, None, &[900.0, 10.0]);
         assert_eq!((taken.samples, taken.dropped), (vec![10.0; 5], false));
+        let taken = with(&RULES, None, &[10.0, 10.1, 10.0]);
+        assert_eq!(taken.samples, [10.1, 10.0, 10.0, 10.0, 10.0]);
+        // What never agrees is warm after four samples; what takes long, after one.
+        let restless = [10.0, 20.0, 10.0, 21.0, 10.0, 10.0];
+        assert_eq!(with(&RULES, None, &restless).samples[..2], [21.0, 10.0]);
+        assert_eq!(with(&RULES, None, &[2e6, 2.5e6, 2.5e6]).samples[0], 2e6);
     }
 
     #[test]
     fn noisy_samples_go_on_to_the_maximum_or_the_budget() {
         let noise: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i * 37 % 20)).collect();
         assert_eq!(with(&RULES, None, &noise).samples.len(), 9);
-        let slow: Vec<f64> = noise.iter().map(|n| n * 2000.0).collect();
+        let slow: Vec<f64> = noise.iter().map(|n| n * 2500.0).collect();
         assert_eq!(with(&RULES, None, &slow).samples.len(), 5);
     }
 
     #[test]
-    fn a_slow_candidate_is_dropped_after_three() {
+    fn a_slow_candidate_is_dropped_after_three_and_a_hopeless_one_at_once() {
         let taken = with(&RULES, Some(10.0), &[16.0]);
         assert_eq!((taken.samples.len(), taken.dropped), (3, true));
-        assert!(!with(&RULES, Some(10.0), &[9.0, 30.0, 30.0, 14.0]).dropped, "one fast sample saves it");
+        let taken = with(&RULES, Some(10.0), &[20.1, 1.0]);
+        assert_eq!((taken.samples, taken.dropped), (vec![20.1], true));
+        assert!(!with(&RULES, Some(10.0), &[19.0, 18.9, 16.0, 14.0]).dropped, "one fast sample saves it");
         assert!(!with(&RULES, Some(10.0), &[15.0]).dropped);
     }
 
@@ -138,6 +210,20 @@ mod tests {
     fn very_long_runs_stop_at_three_and_errors_pass() {
         assert_eq!(with(&RULES, None, &[1e9]).samples.len(), 3);
         let fail = || Err(RunError::new(RunFailure::LaunchFailed, "no"));
-        assert!(take(&RULES, None, &mut || 0.0, &mut || fail()).is_err());
+        assert!(warm_up(&RULES, None, &mut || 0.0, &mut || fail()).is_err());
+        assert!(take(&RULES, None, None, &mut || 0.0, &mut || fail()).is_err());
+    }
+
+    #[test]
+    fn every_place_in_a_turn_is_taken_equally_often() {
+        let turns: Vec<Vec<usize>> = (0..6).map(|turn| order(turn, 3).collect()).collect();
+        assert_eq!(turns[..4], [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]]);
+        for place in 0..3 {
+            let mut taken: Vec<usize> = turns.iter().map(|t| t[place]).collect();
+            taken.sort();
+            assert_eq!(taken, [0, 0, 1, 1, 2, 2]);
+        }
+        assert_eq!(order(7, 1).collect::<Vec<_>>(), [0]);
+        assert_eq!(order(7, 0).count(), 0);
     }
 }

@@ -266,14 +266,14 @@ impl Device for CudaDevice {
         runs: Vec<Run>,
         protocol: Protocol,
         estimate_ns: f64,
-        set_bytes: u64,
+        touched_bytes: u64,
     ) -> Outcome<Box<dyn Timer>> {
         let bound = runs.iter().map(|r| self.bound(module, r)).collect::<Outcome<Vec<Bound>>>()?;
         let cooler = self.cooler()?;
         let stream = self.stream.clone();
         Ok(match protocol {
             Protocol::Rotate => {
-                let plan = timer::Rotation::new(bound.len(), estimate_ns, set_bytes, self.facts.l2_bytes);
+                let plan = timer::Rotation::new(bound.len(), estimate_ns, touched_bytes, self.facts.l2_bytes);
                 Box::new(timer::GraphTimer::new(stream, cooler, bound, plan)?)
             }
             Protocol::ColdRead => Box::new(timer::ColdTimer::new(stream, cooler, bound)),

@@ -8,14 +8,16 @@ use cudarc::driver::{result, sys};
 use std::ffi::CString;
 use std::rc::Rc;
 
-/// Reads this much before a graph that cools itself, so that the GPU is busy while it is enqueued.
+/// Reads at least this much, and twice the L2, before a graph that cools itself: its first run finds
+/// nothing of the last sample, and the GPU is busy while the graph is enqueued.
 const FILLER_BYTES: usize = 128 << 20;
 /// A graph lasts about this long, within the limits below.
 const GRAPH_NS: f64 = 2e6;
 /// Most sets of buffers that a graph goes through.
 pub const MOST_SETS: usize = RUNS.1;
-/// Fewest and most runs in a graph.
-const RUNS: (usize, usize) = (5, 64);
+/// Fewest and most runs in a graph. One is enough of what lasts longer than a graph should: the events
+/// around it are good to a thousandth of that.
+const RUNS: (usize, usize) = (1, 64);
 
 /// Reads a large buffer of zeros, which leaves the L2 cold and clean.
 pub struct Cooler {
@@ -88,24 +90,25 @@ pub fn between_events(stream: &Stream, work: impl FnOnce() -> Outcome<()>) -> Ou
     Events::new(stream)?.around(stream, work)
 }
 
-/// How many runs one graph holds and whether the L2 must be cooled before it.
+/// How many runs one graph holds and how many bytes are read before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rotation {
     runs: usize,
-    cool: bool,
+    /// All there is where the runs don't cool the L2 for each other.
+    read: usize,
 }
 
 impl Rotation {
-    /// For `sets` separate sets of buffers of `set_bytes` each.
-    pub fn new(sets: usize, estimate_ns: f64, set_bytes: u64, l2_bytes: u64) -> Rotation {
+    /// For runs over `sets` separate sets of buffers that touch `touched_bytes` each.
+    pub fn new(sets: usize, estimate_ns: f64, touched_bytes: u64, l2_bytes: u64) -> Rotation {
         let runs = (GRAPH_NS / estimate_ns.max(1.0)).ceil() as usize;
         let runs = runs.clamp(RUNS.0, RUNS.1);
-        let cycle = runs.min(sets) as u64 * set_bytes;
+        let cycle = runs.min(sets) as u64 * touched_bytes;
         if cycle >= 3 * l2_bytes {
-            return Rotation { runs, cool: false };
+            return Rotation { runs, read: FILLER_BYTES.max(2 * l2_bytes as usize) };
         }
         // Cooled once before the graph: no set may come twice.
-        Rotation { runs: runs.min(sets), cool: true }
+        Rotation { runs: runs.min(sets), read: usize::MAX }
     }
 }
 
@@ -150,14 +153,17 @@ fn capture(stream: &Stream, mut runs: Vec<Bound>, count: usize) -> Outcome<sys::
 
 impl Timer for GraphTimer {
     fn sample(&mut self) -> Outcome<f64> {
-        let bytes = if self.rotation.cool { usize::MAX } else { FILLER_BYTES };
-        self.cooler.read(&self.stream, bytes)?;
+        self.cooler.read(&self.stream, self.rotation.read)?;
         let total = self.events.around(&self.stream, || {
             // SAFETY: graph and stream are alive.
             let launched = unsafe { result::graph::launch(self.exec, self.stream.handle) };
             self.stream.health.check(launched, "launching the graph")
         })?;
         Ok(total / self.rotation.runs as f64)
+    }
+
+    fn runs(&self) -> usize {
+        self.rotation.runs
     }
 }
 
@@ -194,6 +200,10 @@ impl Timer for ColdTimer {
         let (stream, run) = (&self.stream, self.runs.get_mut(at));
         between_events(stream, || run.map_or(Ok(()), |r| r.enqueue(stream)))
     }
+
+    fn runs(&self) -> usize {
+        1
+    }
 }
 
 #[cfg(test)]
@@ -203,13 +213,15 @@ mod tests {
     #[test]
     fn graphs_are_cold_one_way_or_the_other() {
         let mb = 1 << 20;
+        let (all, filler) = (usize::MAX, 128 << 20);
         // Large sets cool each other; long runs need few.
-        assert_eq!(Rotation::new(4, 1e5, 64 * mb, 60 * mb), Rotation { runs: 20, cool: false });
-        assert_eq!(Rotation::new(2, 5e6, 512 * mb, 60 * mb), Rotation { runs: 5, cool: false });
+        assert_eq!(Rotation::new(4, 1e5, 64 * mb, 60 * mb), Rotation { runs: 20, read: filler });
+        assert_eq!(Rotation::new(2, 5e6, 512 * mb, 60 * mb), Rotation { runs: 1, read: filler });
+        assert_eq!(Rotation::new(2, 5e6, 512 * mb, 126 * mb), Rotation { runs: 1, read: 252 << 20 });
         // Small sets never fill the L2: cooled, and each set once.
-        assert_eq!(Rotation::new(64, 3e3, 4096, 60 * mb), Rotation { runs: 64, cool: true });
-        assert_eq!(Rotation::new(3, 3e3, 4096, 60 * mb), Rotation { runs: 3, cool: true });
+        assert_eq!(Rotation::new(64, 3e3, 4096, 60 * mb), Rotation { runs: 64, read: all });
+        assert_eq!(Rotation::new(3, 3e3, 4096, 60 * mb), Rotation { runs: 3, read: all });
         // Many medium sets would do, but a slow kernel gets through few of them.
-        assert_eq!(Rotation::new(60, 1e6, 3 * mb, 60 * mb), Rotation { runs: 5, cool: true });
+        assert_eq!(Rotation::new(60, 1e6, 3 * mb, 60 * mb), Rotation { runs: 2, read: all });
     }
 }
