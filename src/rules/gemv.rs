@@ -9,7 +9,7 @@
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.
 
-use super::limits::{block_fits, lanes, registers_fit, step_fits, vector_fits};
+use super::limits::{block_fits, keeps_busy, lanes, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
 use super::reduction_inner::finish;
@@ -42,6 +42,14 @@ impl ScheduleRule for GemvInner {
         let space = vector_fits(space, "vector", element, r.run());
         let space = registers_fit(space, target, &["threads", "groups"], 28, |k| {
             k.get("unroll") * k.get("vector") * (k.get("rows") + (k.get("stage") == 0) as i64)
+        });
+        let bytes =
+            r.length().zip(r.outputs()).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
+        let in_flight = |k: &Knobs| k.get("unroll") * k.get("rows") * k.get("vector");
+        let space = keeps_busy(space, target, &["threads", "groups"], bytes, in_flight);
+        let space = space.prefer("block_size", |k| match k.get("threads") * k.get("groups") {
+            64..=512 => Ok(()),
+            n => Err(format!("blocks of {n} threads where 64 to 512 are best")),
         });
         let space =
             step_fits(space, r.length(), move |k| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element));

@@ -33,6 +33,30 @@ pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str])
         })
 }
 
+/// What is searched of the blocks that fit: a multiprocessor a quarter full of threads at least, as far
+/// as the table's block counts go, and enough bytes in flight for the DRAM where there is work for that.
+/// `in_flight` bytes are those of one thread, `total` those of the whole work.
+pub fn keeps_busy(
+    space: Space,
+    target: &Target,
+    knobs: &'static [&'static str],
+    total: Option<i64>,
+    in_flight: impl Fn(&super::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
+    let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
+    let resident = move |k: &super::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
+    let space = space.prefer("occupancy", move |k| match resident(k) {
+        n if n >= quarter || Some(k.get("min_blocks")) >= most => Ok(()),
+        n => Err(format!("{n} resident threads are less than {quarter}")),
+    });
+    let plenty = total.is_some_and(|bytes| bytes / target.sms.max(1) as i64 >= 4 * wanted);
+    space.prefer("bytes_in_flight", move |k| match resident(k) * in_flight(k) {
+        bytes if plenty && bytes < wanted => Err(format!("{bytes} bytes in flight per multiprocessor of {wanted}")),
+        _ => Ok(()),
+    })
+}
+
 /// The registers that loads in flight need fit into what the launch bounds leave: `state` registers
 /// plus those of `loads(knobs)` bytes in flight.
 pub fn registers_fit(
@@ -56,20 +80,30 @@ pub fn registers_fit(
 }
 
 /// Vector accesses of `knob` bytes hold whole elements and divide a contiguous run of `run` elements.
+/// Only the widest that do, and half of them, are searched: narrower ones cost instructions and gain nothing.
 pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
-    let size = element.bytes() as i64;
-    space.require("vector_alignment", move |k| {
-        let (bytes, n) = (k.get(knob), k.get(knob) / size);
-        if bytes < size || bytes % size != 0 {
-            return Err(format!("{bytes} bytes do not hold whole {element} elements"));
-        }
-        match run {
-            Some(run) if run % n == 0 => Ok(()),
-            Some(run) => Err(format!("{n} elements do not divide the contiguous run of {run}")),
-            None if n == 1 => Ok(()),
-            None => Err("the contiguous run has no constant length".into()),
+    let values = space.knobs.iter().find(|k| k.name == knob).map_or(&[][..], |k| &k.values);
+    let widest = values.iter().copied().filter(|v| vector_fit(*v, element, run).is_ok()).max().unwrap_or(0);
+    space.require("vector_alignment", move |k| vector_fit(k.get(knob), element, run)).prefer("wide_loads", move |k| {
+        match k.get(knob) {
+            bytes if 2 * bytes < widest => Err(format!("loads of {bytes} bytes where {widest} are possible")),
+            _ => Ok(()),
         }
     })
+}
+
+fn vector_fit(bytes: i64, element: DType, run: Option<i64>) -> Result<(), String> {
+    let size = element.bytes() as i64;
+    let n = bytes / size;
+    if bytes < size || bytes % size != 0 {
+        return Err(format!("{bytes} bytes do not hold whole {element} elements"));
+    }
+    match run {
+        Some(run) if run % n == 0 => Ok(()),
+        Some(run) => Err(format!("{n} elements do not divide the contiguous run of {run}")),
+        None if n == 1 => Ok(()),
+        None => Err("the contiguous run has no constant length".into()),
+    }
 }
 
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would

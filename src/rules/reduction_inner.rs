@@ -7,7 +7,7 @@
 //! blocks reduce parts of a row into a workspace and a second launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `is_gemv`.
 
-use super::limits::{block_fits, fills_device, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
@@ -36,6 +36,9 @@ impl ScheduleRule for ReductionInner {
         let space = block_fits(space, target, &["threads", "rows"]);
         let space = vector_fits(space, "vector", element, r.run());
         let space = registers_fit(space, target, &["threads", "rows"], 24, |k| k.get("unroll") * k.get("vector"));
+        let bytes = total.and_then(|n| n.checked_mul(element.bytes() as i64));
+        let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
+        let space = keeps_busy(space, target, &["threads", "rows"], bytes, in_flight);
         let space = step_fits(space, length, step);
         let space = parts_fit(space, length, outputs);
         let several = r.spatial.iter().filter(|a| a.extent != Some(1)).count() > 1;
@@ -46,9 +49,10 @@ impl ScheduleRule for ReductionInner {
             }
             _ => Ok(()),
         });
+        let sms = target.sms as i64;
         let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
-            (Some(n), split) if n * split <= 65536 && k.get("rows") == 1 => Ok(()),
+            (Some(n), split) if n < 4 * sms && n * split <= 32 * sms && k.get("rows") == 1 => Ok(()),
             (_, split) => Err(format!("{split} parts of so many rows fill no device better")),
         });
         Ok(fills_device(space, target, total, move |k| {

@@ -8,7 +8,7 @@
 //! launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 
-use super::limits::{block_fits, fills_device, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
@@ -36,6 +36,9 @@ impl ScheduleRule for ReductionOuter {
         let space = block_fits(space, target, &["threads", "rows"]);
         let space = vector_fits(space, "vector", element, columns);
         let space = registers_fit(space, target, &["threads", "rows"], 32, |k| k.get("unroll") * k.get("vector"));
+        let bytes = total.and_then(|n| n.checked_mul(element.bytes() as i64));
+        let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
+        let space = keeps_busy(space, target, &["threads", "rows"], bytes, in_flight);
         let space = step_fits(space, length, |k| k.get("rows") * k.get("unroll") * k.get("split"));
         let space = parts_fit(space, length, outputs);
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
@@ -96,7 +99,13 @@ fn fills_blocks(
     element: crate::ir::DType,
 ) -> Result<Space, Decline> {
     let per_block = move |k: &Knobs| k.get("threads") * lanes(k.get("vector"), element);
-    Ok(fills_device(space, target, total, move |k| Some((outputs? / per_block(k)).max(1) * k.get("split"))))
+    let blocks = move |k: &Knobs| Some((outputs? / per_block(k)).max(1) * k.get("split"));
+    let most = 32 * target.sms as i64;
+    let space = space.prefer("split_needed", move |k| match (k.get("split"), blocks(k)) {
+        (split, Some(n)) if split > 1 && n > most => Err(format!("{n} blocks with {split} parts per column")),
+        _ => Ok(()),
+    });
+    Ok(fills_device(space, target, total, blocks))
 }
 
 struct Plan {
