@@ -17,7 +17,7 @@ fn sources(file: &str, count: usize) -> Vec<Source> {
     let subject = Subject::new(&func, &func, target).expect("a function that is scheduled");
     let arms = subject.arms(&Spaces::built_in());
     let arm = arms.first().expect("a rule takes it");
-    let points: Vec<_> = arm.space.points().collect();
+    let points: Vec<_> = arm.space.points();
     let step = (points.len() / count).max(1);
     points
         .iter()

@@ -43,7 +43,7 @@ fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> {
 }
 
 fn points(space: &Space, rng: &mut StdRng) -> Vec<Knobs> {
-    let legal: Vec<Knobs> = space.points().collect();
+    let legal: Vec<Knobs> = space.points();
     let mut out: Vec<Knobs> = space.default().into_iter().collect();
     out.extend(legal.sample(rng, POINTS).cloned());
     out

@@ -4,6 +4,7 @@ use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
+use daylight::target::{HostCpu, Target};
 use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, TuneError, tune};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +36,8 @@ fn arms() -> Arms {
         let (name, values) = (name.to_string(), (0..n).collect());
         Space::new(form, 1, vec![Knob { name, unit: String::new(), meaning: String::new(), default, values }])
     };
-    Arms(vec![space("first", "x", 3, 8), space("second", "y", 0, 4)])
+    let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
+    Arms::new(vec![space("first", "x", 3, 8), space("second", "y", 0, 4)], target)
 }
 
 /// Text to time: microseconds are 10 plus the distance of `x` from 6; the second arm takes 50.

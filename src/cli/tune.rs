@@ -157,7 +157,7 @@ impl<'a> Bench<'a> {
         let given = problem::given(&input.func, &input.bind, self.config.seed);
         let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
         let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
-        let spaces = Arms(spaces);
+        let spaces = Arms::new(spaces, self.target.clone());
         let default = spaces.defaults().into_iter().next();
         let task = Task {
             workload: Workload { key: input.key.clone(), name: input.name.clone() },
@@ -232,7 +232,7 @@ impl<'a> Bench<'a> {
             }
         }
         if best.is_none() && !s.interrupted {
-            let rules: Vec<&str> = task.arms.0.iter().map(|s| s.form).collect();
+            let rules: Vec<&str> = task.arms.spaces.iter().map(|s| s.form).collect();
             output::note(&format!("daylight: {}: no candidate of {} survived", input.name, rules.join(", ")));
         }
         if s.interrupted {
@@ -277,7 +277,7 @@ fn human(r: &Report, task: &Task<'_>, log: &str) {
     let us = |x: Option<f64>| x.map_or("         -".to_string(), |x| format!("{x:10.2} us"));
     let bind: Vec<String> = r.bind.iter().map(|(k, v)| format!(" {k}={v}")).collect();
     output::line(&format!("{}{} ({}) on {}", r.name, bind.concat(), r.file, r.target));
-    let default = task.default.as_ref().map(|p| format!("  {}: {}", task.arms.0[p.arm].form, p.knobs));
+    let default = task.default.as_ref().map(|p| format!("  {}: {}", task.arms.spaces[p.arm].form, p.knobs));
     output::line(&format!("  default {}{}", us(r.default_us), default.unwrap_or_default()));
     let rule = r.rule.as_deref().unwrap_or("none");
     output::line(&format!("  best    {}  {rule}: {}", us(r.best_us), knobs.join(" ")));

@@ -68,7 +68,7 @@ fn one(
     let free = args::Choose { rule: None, set: vec![] };
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
     let given = problem::given(&input.func, &input.bind, a.seed);
-    let candidates = candidates(arms, a);
+    let candidates = candidates(arms, target, a);
     let results = match device {
         None => simulated(a, &subject, &given, &candidates)?,
         Some(device) => on_device(cx, &subject, &given, &candidates, device)?,
@@ -88,9 +88,9 @@ struct Candidates {
 }
 
 /// The defaults of all rules and a sample of the other points.
-fn candidates(arms: Vec<Arm>, a: &args::Verify) -> Candidates {
+fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
     let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
-    let arms = Arms(spaces);
+    let arms = Arms::new(spaces, target.clone());
     let mut points = arms.defaults();
     let seen: search::History = points.iter().map(|p| (p.clone(), None)).collect();
     if let Ok(mut random) = search::by_name("random", a.candidates as usize, a.seed) {

@@ -18,7 +18,7 @@ mod space;
 mod spaces;
 
 pub use knobs::Knobs;
-pub use space::{Constraint, Illegal, Knob, Space};
+pub use space::{Census, Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
 
 use crate::analysis::{Decline, Facts, normalize, refuse};

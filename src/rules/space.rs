@@ -2,6 +2,11 @@
 //! that say which combinations are legal.
 
 use super::Knobs;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Points that one thread looks at in one go.
+const CHUNK: u64 = 4096;
 
 /// One knob, resolved for a target.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +42,28 @@ pub struct Illegal {
     pub predicate: &'static str,
     /// The reason, with the values.
     pub reason: String,
+}
+
+/// How many points a space has, and what became of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// All combinations of values.
+    pub points: u64,
+    /// Those that break no condition.
+    pub legal: u64,
+    /// The others, by the first condition that they break.
+    pub ruled_out: BTreeMap<&'static str, u64>,
+}
+
+impl Census {
+    /// Adds the points of another space.
+    pub fn add(&mut self, other: &Census) {
+        self.points += other.points;
+        self.legal += other.legal;
+        for (name, n) in &other.ruled_out {
+            *self.ruled_out.entry(name).or_default() += n;
+        }
+    }
 }
 
 /// The knob space of a rule form for one function on one target.
@@ -79,7 +106,7 @@ impl Space {
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
     /// tiny functions have slow candidates only.
     pub fn settle(mut self) -> Space {
-        while self.points().next().is_none() {
+        while !self.has_points() {
             let Some(last) = self.constraints.iter().rposition(|c| c.soft) else { break };
             self.constraints.remove(last);
         }
@@ -112,8 +139,60 @@ impl Space {
     }
 
     /// All legal points, in row-major order.
-    pub fn points(&self) -> impl Iterator<Item = Knobs> + '_ {
-        (0..self.size()).map(|i| self.point(i)).filter(|k| self.check(k).is_ok())
+    pub fn points(&self) -> Vec<Knobs> {
+        self.census().0
+    }
+
+    /// All legal points, in row-major order, and how many others there are by the condition that they break.
+    pub fn census(&self) -> (Vec<Knobs>, Census) {
+        let chunks: Vec<(Vec<Knobs>, Census)> =
+            (0..self.size().div_ceil(CHUNK)).into_par_iter().map(|c| self.census_of(c * CHUNK, CHUNK)).collect();
+        let (mut points, mut census) = (vec![], Census::default());
+        for (legal, counts) in chunks {
+            points.extend(legal);
+            census.add(&counts);
+        }
+        (points, census)
+    }
+
+    /// The part of the census that starts at one point and is `n` long at most.
+    fn census_of(&self, start: u64, n: u64) -> (Vec<Knobs>, Census) {
+        let (mut legal, mut census) = (vec![], Census::default());
+        let mut knobs = self.point(start);
+        for number in start..(start + n).min(self.size()) {
+            if number > start {
+                self.advance(&mut knobs, number);
+            }
+            census.points += 1;
+            match self.check(&knobs) {
+                Ok(()) => legal.push(knobs.clone()),
+                Err(why) => *census.ruled_out.entry(why.predicate).or_default() += 1,
+            }
+        }
+        census.legal = legal.len() as u64;
+        (legal, census)
+    }
+
+    /// Turns the point before `number` into the point of that number: only the knobs that change are
+    /// written, which is what makes a walk over 100,000 points cheap.
+    fn advance(&self, knobs: &mut Knobs, number: u64) {
+        let mut rest = number;
+        for k in self.knobs.iter().rev() {
+            let n = k.values.len() as u64;
+            let at = rest % n;
+            if let Some(value) = knobs.0.get_mut(&k.name) {
+                *value = k.values[at as usize];
+            }
+            if at != 0 {
+                return;
+            }
+            rest /= n;
+        }
+    }
+
+    fn has_points(&self) -> bool {
+        let mut chunks = 0..self.size().div_ceil(CHUNK);
+        chunks.any(|c| !self.census_of(c * CHUNK, CHUNK).0.is_empty())
     }
 
     /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
@@ -123,7 +202,7 @@ impl Space {
         if self.check(&defaults).is_ok() {
             return Some(defaults);
         }
-        self.points().min_by_key(|p| self.distance(p, &defaults))
+        self.points().into_iter().min_by_key(|p| self.distance(p, &defaults))
     }
 
     /// Legal points that differ from `from` by one step of one knob.
@@ -169,7 +248,7 @@ mod tests {
 
     #[test]
     fn points_are_the_legal_ones_in_order() {
-        let text: Vec<String> = space().points().map(|k| k.to_string()).collect();
+        let text: Vec<String> = space().points().iter().map(|k| k.to_string()).collect();
         assert_eq!(text.len(), 8);
         assert_eq!(text[0], "threads=64 unroll=1");
         assert_eq!(text[7], "threads=256 unroll=2");
@@ -178,8 +257,8 @@ mod tests {
     #[test]
     fn an_empty_space_gives_up_what_was_only_preferred() {
         let s = space().prefer("many", |k| if k.get("threads") > 1000 { Ok(()) } else { Err("few".into()) });
-        assert_eq!(s.points().count(), 0);
-        assert_eq!(s.settle().points().count(), 8);
+        assert_eq!(s.points().len(), 0);
+        assert_eq!(s.settle().points().len(), 8);
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<'t> Ledger<'t> {
     }
 
     fn record(&self, s: &Session<'_>, point: &Point, built: Option<&Built>, parts: Parts) -> Record {
-        let space = &self.task.arms.0[point.arm];
+        let space = &self.task.arms.spaces[point.arm];
         let finite = |x: f64| x.is_finite().then_some(x);
         Record {
             schema: SCHEMA,
@@ -211,8 +211,8 @@ impl<'t> Ledger<'t> {
 
 /// The point that a record speaks of, if this version still has it.
 pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
-    let arm = arms.0.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
-    let names: BTreeSet<&String> = arms.0[arm].knobs.iter().map(|k| &k.name).collect();
+    let arm = arms.spaces.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
+    let names: BTreeSet<&String> = arms.spaces[arm].knobs.iter().map(|k| &k.name).collect();
     let same = names == r.knobs.keys().collect();
     same.then(|| Point { arm, knobs: crate::rules::Knobs(r.knobs.clone()) })
 }

@@ -174,7 +174,7 @@ impl Feed {
     }
 
     fn is_ours(&self, arms: &Arms, point: &Point) -> bool {
-        let text = format!("{} {}", arms.0[point.arm].form, point.knobs);
+        let text = format!("{} {}", arms.spaces[point.arm].form, point.knobs);
         xxhash_rust::xxh3::xxh3_64(text.as_bytes()) % self.shard.1.max(1) == self.shard.0.saturating_sub(1)
     }
 }

@@ -1,11 +1,20 @@
 //! What is searched: one arm for each rule that takes the function, and the points of its space.
 
-use crate::rules::{Knobs, Space};
+use crate::rules::{Census, Knobs, Space};
+use crate::target::Target;
 use std::fmt;
+use std::sync::OnceLock;
 
-/// The knob spaces of one function, one per rule that takes it. The default of the first arm is the
-/// untuned choice, candidate 0.
-pub struct Arms(pub Vec<Space>);
+/// The knob spaces of one function, one per rule that takes it. The default of the first is the untuned
+/// choice, candidate 0.
+pub struct Arms {
+    /// One space per rule, in the order of the rules.
+    pub spaces: Vec<Space>,
+    /// What the function is tuned for.
+    pub target: Target,
+    /// Found when first asked for.
+    listed: OnceLock<(Vec<Point>, Census)>,
+}
 
 /// A point of one arm's space.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,41 +32,52 @@ impl fmt::Display for Point {
 }
 
 impl Arms {
+    /// The spaces of a function on a target.
+    pub fn new(spaces: Vec<Space>, target: Target) -> Arms {
+        Arms { spaces, target, listed: OnceLock::new() }
+    }
+
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
-        let points = self.0.iter().enumerate();
+        let points = self.spaces.iter().enumerate();
         points.filter_map(|(arm, s)| Some(Point { arm, knobs: s.default()? })).collect()
     }
 
     /// Points of all arms together, legal or not.
     pub fn size(&self) -> u64 {
-        self.0.iter().map(Space::size).fold(0, u64::saturating_add)
+        self.spaces.iter().map(Space::size).fold(0, u64::saturating_add)
     }
 
     /// Every legal point, arm by arm.
-    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
-        self.0.iter().enumerate().flat_map(|(arm, s)| s.points().map(move |knobs| Point { arm, knobs }))
+    pub fn points(&self) -> &[Point] {
+        &self.listed().0
     }
 
-    /// The point of that number over all arms, legal or not.
-    pub fn point(&self, mut number: u64) -> Option<Point> {
-        for (arm, space) in self.0.iter().enumerate() {
-            if number < space.size() {
-                return Some(Point { arm, knobs: space.point(number) });
+    /// How many points there are, and which conditions rule the others out.
+    pub fn census(&self) -> &Census {
+        &self.listed().1
+    }
+
+    fn listed(&self) -> &(Vec<Point>, Census) {
+        self.listed.get_or_init(|| {
+            let (mut points, mut census) = (vec![], Census::default());
+            for (arm, space) in self.spaces.iter().enumerate() {
+                let (legal, counts) = space.census();
+                points.extend(legal.into_iter().map(|knobs| Point { arm, knobs }));
+                census.add(&counts);
             }
-            number -= space.size();
-        }
-        None
+            (points, census)
+        })
     }
 
     /// True when the point breaks no condition of its space.
     pub fn is_legal(&self, point: &Point) -> bool {
-        self.0[point.arm].check(&point.knobs).is_ok()
+        self.spaces[point.arm].check(&point.knobs).is_ok()
     }
 
     /// Legal points one step of one knob away.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
-        let near = self.0[point.arm].neighbours(&point.knobs);
+        let near = self.spaces[point.arm].neighbours(&point.knobs);
         near.into_iter().map(|knobs| Point { arm: point.arm, knobs }).collect()
     }
 }
@@ -66,6 +86,7 @@ impl Arms {
 pub(super) mod tests {
     use super::*;
     use crate::rules::Knob;
+    use crate::target::HostCpu;
 
     /// Two arms: `x` in 0..10 without the multiples of 4 (default 5), and `y` in 0..3 (default 0).
     pub fn arms() -> Arms {
@@ -78,16 +99,17 @@ pub(super) mod tests {
         };
         let x = Space::new("first", 1, vec![knob("x", 5, 10)])
             .require("no_fours", |k| if k.get("x") % 4 == 0 { Err("a multiple of 4".into()) } else { Ok(()) });
-        Arms(vec![x, Space::new("second", 1, vec![knob("y", 0, 3)])])
+        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
+        Arms::new(vec![x, Space::new("second", 1, vec![knob("y", 0, 3)])], target)
     }
 
     #[test]
     fn points_of_all_arms() {
         let arms = arms();
         assert_eq!(arms.size(), 13);
-        assert_eq!(arms.points().count(), 10);
+        assert_eq!(arms.points().len(), 10);
+        assert_eq!((arms.census().points, arms.census().legal), (13, 10));
+        assert_eq!(arms.census().ruled_out.get("no_fours"), Some(&3));
         assert_eq!(arms.defaults()[0], Point { arm: 0, knobs: Knobs::from([("x", 5)]) });
-        assert_eq!(arms.point(11), Some(Point { arm: 1, knobs: Knobs::from([("y", 1)]) }));
-        assert_eq!(arms.point(13), None);
     }
 }

@@ -2,7 +2,10 @@
 
 mod climb;
 mod exhaustive;
+mod proposer;
 mod random;
+
+pub use proposer::{Next, Pace, Proposer, Stop};
 
 use super::{Arms, Point};
 use crate::target::nearest;
@@ -11,10 +14,15 @@ use std::collections::BTreeMap;
 /// Times so far in nanoseconds, by point; `None` for points that failed or are not timed yet.
 pub type History = BTreeMap<Point, Option<f64>>;
 
-/// A strategy. It is asked again and again while earlier points are still being measured.
+/// A strategy. A [`Proposer`] asks it again and again while earlier points are still being measured.
 pub trait Search: Send {
     /// Up to `n` legal points that are not in `seen`; none when there is nothing left to try.
     fn propose(&mut self, arms: &Arms, seen: &History, n: usize) -> Vec<Point>;
+
+    /// False where what it proposes does not depend on times.
+    fn learns(&self) -> bool {
+        true
+    }
 }
 
 /// Names of the strategies, the usual one first.
