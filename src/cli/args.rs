@@ -1,5 +1,6 @@
 //! What may be typed.
 
+use super::log::args::Log;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -62,7 +63,7 @@ pub enum Command {
     /// Say what was found on this machine, what is missing and how to get it
     #[command(after_help = "Example:\n  daylight doctor --fetch-nvrtc")]
     Doctor(Doctor),
-    /// Read tuning logs
+    /// Show, check, join, shrink and export tuning logs
     #[command(after_help = "Example:\n  daylight log show tuning-logs --best")]
     Log(Log),
     /// Serve as a worker process of another daylight
@@ -267,30 +268,4 @@ pub struct Doctor {
     /// Measure the noise of a device: auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "D")]
     pub device: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub struct Log {
-    #[command(subcommand)]
-    pub action: LogAction,
-}
-
-#[derive(Subcommand, Debug)]
-pub enum LogAction {
-    /// List the records of a log
-    #[command(after_help = "Example:\n  daylight log show tuning-logs/cuda-sm_90a.jsonl --workload mean")]
-    Show(LogShow),
-}
-
-#[derive(Args, Debug)]
-pub struct LogShow {
-    /// Log files or folders of them
-    #[arg(required = true, value_name = "LOG")]
-    pub logs: Vec<PathBuf>,
-    /// Only the winner of each workload, target, machine and policy
-    #[arg(long)]
-    pub best: bool,
-    /// Only workloads whose name or key starts with this
-    #[arg(long, value_name = "NAME")]
-    pub workload: Option<String>,
 }

@@ -14,7 +14,7 @@ pub(crate) mod exit;
 mod explain;
 pub(crate) mod host;
 pub(crate) mod input;
-mod log_show;
+mod log;
 pub mod npy;
 mod output;
 mod progress;
@@ -60,7 +60,7 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
         Command::ApplyBest(a) => apply_best::run(cx, &a),
         Command::Report(a) => report::run(cx, &a),
         Command::Doctor(a) => doctor::run(cx, &a),
-        Command::Log(a) => log_show::run(cx, &a),
+        Command::Log(a) => log::run(cx, &a),
         Command::Worker { kind } => worker(kind),
     }
 }

@@ -189,6 +189,11 @@ impl Outcome {
         Outcome::Predicted,
     ];
 
+    /// The outcome of that name.
+    pub fn named(name: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|o| o.name() == name)
+    }
+
     /// The name in the log.
     pub fn name(self) -> &'static str {
         match self {
