@@ -217,6 +217,20 @@ fn a_missing_function_or_file_is_a_sentence() {
 }
 
 #[test]
+fn a_workspace_larger_than_the_memory_is_refused_before_it_is_allocated() {
+    let bench = Bench::new();
+    let mut runner = bench.runner();
+    for bytes in [10 << 40, i64::MAX] {
+        let mut candidate = bench.right();
+        candidate.plan.workspaces[0].bytes = Dim::Const(bytes);
+        let error = check(&mut runner, &candidate);
+        assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, "launch_failed"));
+        assert!(error.message.contains("bytes of memory, of which"), "{error}");
+    }
+    runner.execute(&bench.right()).unwrap();
+}
+
+#[test]
 fn impossible_times_are_refused() {
     let bench = Bench::new();
     let mut runner = bench.runner();

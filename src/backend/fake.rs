@@ -1,18 +1,20 @@
 //! A compiler and a runner without a machine: the "artifact" is the text, its time a function of the
 //! text. For tests of whatever drives a tuning session.
 
+use super::worker::WorkerFault;
 use super::{
-    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Problem, Resources,
-    RunError, RunFailure, Runner, Source, Timing,
+    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Limits, Problem,
+    Resources, RunError, RunFailure, Runner, Source, Timing,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compiles nothing: writes the text to a file in `folder` and returns it. Text that contains
-/// `#error` is rejected.
+/// `#error` is rejected; with `#hang` it never ends, which is known at once; with `#crash` its worker dies.
 pub struct FakeCompiler {
     folder: PathBuf,
     compiled: AtomicUsize,
@@ -36,6 +38,12 @@ impl Compiler for FakeCompiler {
         if source.text.contains("#error") {
             return Err(CompileError::new(CompileFailure::Rejected, "the text contains #error"));
         }
+        if source.text.contains("#hang") {
+            return Err(WorkerFault::TimedOut(Limits::default().compile).into());
+        }
+        if source.text.contains("#crash") {
+            return Err(WorkerFault::Died("was killed by SIGSEGV".to_string()).into());
+        }
         let bytes = source.text.as_bytes();
         let path = self.folder.join(format!("{:032x}.fake", xxhash_rust::xxh3::xxh3_128(bytes)));
         let written = std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
@@ -54,7 +62,8 @@ impl Compiler for FakeCompiler {
 /// Policy that fake times are given under.
 const POLICY: &str = "fake-v1";
 
-/// What a [`FakeRunner`] makes of an artifact's text: its time in nanoseconds, or how it fails.
+/// What a [`FakeRunner`] makes of an artifact's text: its time in nanoseconds, or how it fails. A
+/// [`WorkerFault`] turns into the error that a real worker's would: `WorkerFault::Died(..).into()`.
 pub type Verdict = dyn Fn(&str) -> Result<f64, RunError> + Send;
 
 /// Runs nothing: a function of the artifact's text decides the outcome.
@@ -62,18 +71,26 @@ pub struct FakeRunner {
     verdict: Box<Verdict>,
     /// Standard deviation of a sample as a share of the true time, and where its chance comes from.
     noise: Option<(f64, StdRng)>,
+    /// Its pretended worker lives, and how often it was started.
+    alive: bool,
+    starts: Arc<AtomicUsize>,
 }
 
 impl FakeRunner {
     /// A runner whose times and failures come from `verdict`.
     pub fn new(verdict: impl Fn(&str) -> Result<f64, RunError> + Send + 'static) -> FakeRunner {
-        FakeRunner { verdict: Box::new(verdict), noise: None }
+        FakeRunner { verdict: Box::new(verdict), noise: None, alive: false, starts: Arc::default() }
     }
 
     /// The same runner whose samples scatter by `share` of the true time (0.01: one percent), normally
     /// distributed and the same again for the same seed.
     pub fn noisy(self, share: f64, seed: u64) -> FakeRunner {
         FakeRunner { noise: Some((share, StdRng::seed_from_u64(seed))), ..self }
+    }
+
+    /// Counts how often the pretended worker was started: once, and again after each crash and timeout.
+    pub fn starts(&self) -> Arc<AtomicUsize> {
+        self.starts.clone()
     }
 
     fn sample(&mut self, ns: f64) -> f64 {
@@ -84,10 +101,16 @@ impl FakeRunner {
         }
     }
 
-    fn judge(&self, candidate: &Candidate) -> Result<f64, RunError> {
+    fn judge(&mut self, candidate: &Candidate) -> Result<f64, RunError> {
+        if !self.alive {
+            self.alive = true;
+            self.starts.fetch_add(1, Ordering::Relaxed);
+        }
         let text = std::fs::read_to_string(&candidate.file)
             .map_err(|e| RunError::new(RunFailure::BadRequest, format!("{}: {e}", candidate.file.display())))?;
-        (self.verdict)(&text)
+        let verdict = (self.verdict)(&text);
+        self.alive = !verdict.as_ref().is_err_and(|e| matches!(e.failure, RunFailure::Crashed | RunFailure::TimedOut));
+        verdict
     }
 }
 
@@ -147,8 +170,9 @@ mod tests {
             symbols: vec![],
         };
         let file = compiler.compile(&source("120")).unwrap().path;
-        let failed = compiler.compile(&source("#error no")).unwrap_err();
-        assert_eq!((failed.failure, compiler.compiled()), (CompileFailure::Rejected, 2));
+        let failed = |text| compiler.compile(&source(text)).unwrap_err().failure;
+        assert_eq!((failed("#error no"), compiler.compiled()), (CompileFailure::Rejected, 2));
+        assert_eq!((failed("#hang"), failed("#crash")), (CompileFailure::TimedOut, CompileFailure::Crashed));
         let mut runner = FakeRunner::new(|text| {
             text.parse().map_err(|_| RunError::new(RunFailure::Crashed, format!("`{text}` is no time")))
         });

@@ -229,7 +229,7 @@ impl Workspaces {
         // Asked before allocating: some drivers and systems promise more than they have.
         let (all, free) = (stride.saturating_mul(sets), device.free_bytes()?);
         if all as u64 > free {
-            let text = format!("{sets} workspaces of {stride} bytes do not fit into the {free} bytes that are free");
+            let text = format!("its workspaces need {all} bytes of memory, of which {free} are free");
             return Err(RunError::new(RunFailure::LaunchFailed, text));
         }
         Ok(Workspaces { memory: Some(device.allocate(all)?), stride, offsets })
