@@ -55,26 +55,30 @@ fn any_damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// A log as it is read from a file with intact and damaged lines, and how many lines are intact.
+/// A log as it is read from a file with intact and damaged lines; the intact ones are all there.
 fn any_log() -> impl Strategy<Value = LogFile> {
-    proptest::collection::vec((any_record(), any_damage()), 0..8).prop_map(|lines| {
+    proptest::collection::vec((any_record(), any_damage()), 0..8).prop_map(|written| {
         let mut text = vec![];
-        for (record, damage) in lines {
+        for (record, damage) in &written {
             let line = record.to_line();
             let mut bytes = line.clone().into_bytes();
             match damage {
                 Damage::None => {}
                 Damage::Twice => bytes.extend_from_slice(line.as_bytes()),
                 // Without its newline: the next record goes on behind it.
-                Damage::Cut(at) => bytes.truncate(at),
-                Damage::Flip(at) => bytes[at] ^= 4,
+                Damage::Cut(at) => bytes.truncate(*at),
+                Damage::Flip(at) => bytes[*at] ^= 4,
             }
             text.extend(bytes);
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("log.jsonl");
         std::fs::write(&path, text).expect("write the log");
-        log::read(&path).expect("the log reads")
+        let log = log::read(&path).expect("the log reads");
+        let found: BTreeSet<String> = lines(&log.records).into_iter().collect();
+        let intact = written.iter().filter(|(_, damage)| matches!(damage, Damage::None | Damage::Twice));
+        assert!(intact.into_iter().all(|(r, _)| found.contains(&r.to_line())), "an intact line is not read");
+        log
     })
 }
 
@@ -93,7 +97,7 @@ fn lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn merging_is_commutative_associative_and_idempotent(a in any_log(), b in any_log(), c in any_log()) {
