@@ -122,6 +122,15 @@ impl Space {
         Ok(())
     }
 
+    /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
+    /// the search.
+    pub fn possible(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        for c in self.constraints.iter().filter(|c| !c.soft) {
+            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
+        }
+        Ok(())
+    }
+
     /// Number of points, legal or not.
     pub fn size(&self) -> u64 {
         self.knobs.iter().map(|k| k.values.len() as u64).product()
@@ -257,6 +266,8 @@ mod tests {
     #[test]
     fn an_empty_space_gives_up_what_was_only_preferred() {
         let s = space().prefer("many", |k| if k.get("threads") > 1000 { Ok(()) } else { Err("few".into()) });
+        let point = Knobs::from([("threads", 64), ("unroll", 1)]);
+        assert_eq!((s.check(&point).map_err(|e| e.predicate), s.possible(&point)), (Err("many"), Ok(())));
         assert_eq!(s.points().len(), 0);
         assert_eq!(s.settle().points().len(), 8);
     }
