@@ -61,12 +61,16 @@ impl ScheduleRule for GemvInner {
             let n = k.get("rows") * k.get("unroll");
             if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
         });
-        let (bytes, limit) = (shared_bytes(&r), target.smem_per_block.min(48 << 10) as i64);
-        Ok(space.require("vector_in_shared", move |k| match (k.get("stage"), bytes) {
+        let (bytes, limit) = (shared_bytes(&r), target.smem_per_block as i64);
+        let space = space.require("vector_in_shared", move |k| match (k.get("stage"), bytes) {
             (0, _) => Ok(()),
             (_, Some(n)) if n <= limit => Ok(()),
             (_, Some(n)) => Err(format!("the vector's {n} bytes exceed the {limit} of shared memory")),
             (_, None) => Err("the vector has no constant size".into()),
+        });
+        Ok(space.prefer("vector_leaves_shared", move |k| match (k.get("stage"), bytes) {
+            (1, Some(n)) if n > 48 << 10 => Err(format!("the vector's {n} bytes leave room for few blocks")),
+            _ => Ok(()),
         }))
     }
 
