@@ -1,4 +1,5 @@
-//! The best few, and the default, measured again turn by turn, so that drift and luck cancel.
+//! The best few, and the default, measured again turn by turn, so that drift and luck cancel: the best
+//! of many noisy readings is partly the luckiest.
 
 use super::ledger::{Ledger, point_of};
 use super::pipeline::{Stage, Workshop};
@@ -7,10 +8,15 @@ use super::{Point, TuneError};
 use crate::backend::Candidate;
 use crate::log::{self, Outcome, Record};
 
-/// Seconds that the finalists may take together.
-const SECONDS: f64 = 2.0;
+/// Seconds that the turns of all finalists may take together. Six short kernels get forty turns in it:
+/// samples that scatter by a percent then tell a difference to a third of one.
+const SECONDS: f64 = 0.6;
+/// Fewest and most turns.
+const TURNS: (usize, usize) = (5, 60);
+/// A sample lasts about this long, however short the kernel.
+const SAMPLE_NS: f64 = 2.2e6;
 
-/// Measures the finalists, unless each of them has been through this.
+/// Measures the finalists, unless they went through this together.
 pub(super) fn measure(
     task: &Task<'_>,
     session: &mut Session<'_>,
@@ -19,8 +25,9 @@ pub(super) fn measure(
     ready: &mut Ready,
     started: f64,
 ) -> Result<(), TuneError> {
-    let (points, pass_ns) = pick(task, ledger, session.config.finalists);
-    if points.len() < 2 || points.iter().all(|p| is_final(task, ledger, p)) {
+    let (mut points, turn_ns) = pick(task, ledger, session.config.finalists);
+    let last = ledger.records.iter().map(|r| r.round).max().unwrap_or(0);
+    if points.len() < 2 || (last > 0 && points.iter().all(|p| was_in(task, ledger, p, last))) {
         return Ok(());
     }
     for point in &points {
@@ -30,48 +37,65 @@ pub(super) fn measure(
             ready.insert(point.clone(), (built, artifact));
         }
     }
-    let points: Vec<&Point> = points.iter().filter(|p| ready.contains_key(p)).collect();
-    let candidates: Vec<Candidate> =
-        points.iter().enumerate().map(|(i, p)| candidate(i, &ready[*p].0, &ready[*p].1)).collect();
+    points.retain(|p| ready.contains_key(p));
+    let with_id = |(i, p)| {
+        let (built, artifact) = &ready[p];
+        candidate(i, built, artifact)
+    };
+    let candidates: Vec<Candidate> = points.iter().enumerate().map(with_id).collect();
     report(task, session, ledger, candidates.len(), "finalists");
-    let rounds = rounds(session, started, pass_ns);
-    let timings = session.runner.time_interleaved(&candidates, rounds);
-    for (point, timing) in points.into_iter().zip(timings) {
+    let turns = turns(session, started, turn_ns);
+    let timings = session.runner.time_interleaved(&candidates, turns);
+    for (point, timing) in points.iter().zip(timings) {
         let (built, artifact) = &ready[point];
         match timing {
-            Ok(timing) => ledger.timed(session, point, (built, artifact), (None, &timing, 1))?,
+            Ok(timing) => ledger.timed(session, point, (built, artifact), (None, &timing, last + 1))?,
             Err(e) => ledger.not_run(session, point, (built, artifact), &e)?,
         }
     }
     Ok(())
 }
 
-/// The fastest points and the default, with the time of one run of each in nanoseconds.
+/// The points with the fastest first readings, the default and the winner so far, with the nanoseconds
+/// of one turn of all of them. The first readings decide, so that a resumed run picks the same. A point
+/// that failed after it was timed is no finalist.
 fn pick(task: &Task<'_>, ledger: &Ledger<'_>, n: usize) -> (Vec<Point>, f64) {
-    let records: Vec<&Record> = ledger.records.iter().collect();
+    let all: Vec<&Record> = ledger.records.iter().collect();
+    let winner = log::choose(&all).filter(|t| t.record.round > 0).map(|t| t.record.candidate());
+    let counts = |r: &&Record| r.round == 0 || r.outcome == Outcome::WrongResult;
+    let first: Vec<&Record> = all.into_iter().filter(counts).collect();
     let mut points = vec![];
-    let mut sum = 0.0;
-    for timing in log::best_timings(&records) {
+    let mut turn_ns = 0.0;
+    for timing in log::best_timings(&first) {
         let Some(point) = point_of(task.arms, timing.record) else { continue };
-        let is_default = task.default.as_ref() == Some(&point);
-        if n > 0 && (points.len() < n || is_default) {
+        let is_set = task.default.as_ref() == Some(&point) || winner.as_ref() == Some(&timing.record.candidate());
+        if n > 0 && (points.len() < n || is_set) && !has_failed_since(ledger, timing.record) {
             points.push(point);
-            sum += timing.median_ns;
+            turn_ns += timing.median_ns.max(SAMPLE_NS);
         }
     }
-    (points, sum)
+    (points, turn_ns)
 }
 
-fn is_final(task: &Task<'_>, ledger: &Ledger<'_>, point: &Point) -> bool {
+fn has_failed_since(ledger: &Ledger<'_>, timed: &Record) -> bool {
+    let id = timed.candidate();
+    ledger.records.iter().any(|r| {
+        matches!(r.outcome, Outcome::LaunchFailed | Outcome::TimedOut | Outcome::Crashed)
+            && r.unix_s >= timed.unix_s
+            && r.candidate() == id
+    })
+}
+
+fn was_in(task: &Task<'_>, ledger: &Ledger<'_>, point: &Point, round: u32) -> bool {
     ledger
         .records
         .iter()
-        .any(|r| r.round > 0 && r.outcome == Outcome::Ok && point_of(task.arms, r).as_ref() == Some(point))
+        .any(|r| r.round == round && r.outcome == Outcome::Ok && point_of(task.arms, r).as_ref() == Some(point))
 }
 
-/// Rounds that fit the time, between 5 and 40.
-fn rounds(session: &Session<'_>, started: f64, pass_ns: f64) -> usize {
+/// Turns that fit the time.
+fn turns(session: &Session<'_>, started: f64, turn_ns: f64) -> usize {
     let left = session.config.time_limit.map(|l| l - ((session.clock.seconds)() - started));
     let seconds = left.map_or(SECONDS, |l| l.clamp(0.0, SECONDS));
-    ((seconds * 1e9 / pass_ns.max(1.0)) as usize).clamp(5, 40)
+    ((seconds * 1e9 / turn_ns.max(1.0)) as usize).clamp(TURNS.0, TURNS.1)
 }
