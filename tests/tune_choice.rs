@@ -5,6 +5,7 @@ use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
+use daylight::target::{HostCpu, Target};
 use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -75,7 +76,8 @@ impl Tuner {
                 values: (0..POINTS).collect(),
             }],
         );
-        let arms = Arms(vec![space]);
+        let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
+        let arms = Arms::new(vec![space], target);
         let truth = self.truth;
         let time = move |text: &str| -> Result<f64, RunError> { Ok(truth(text.parse().expect("a number"))) };
         let mut runner = FakeRunner::new(time).noisy(NOISE, noise_seed);
