@@ -277,3 +277,27 @@ fn compressed_logs_are_read_everywhere_and_never_appended_to() {
     };
     assert!(code == Some(2) && error.contains("it is compressed; unpack it with"), "{error}");
 }
+
+#[test]
+fn the_page_about_the_log_is_true() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/log.md")).expect("the page is there");
+    let all: Value = serde_json::from_str(&full().to_line()).expect("JSON");
+    let fields = all.as_object().expect("an object").iter();
+    let inner = fields.clone().filter(|(name, _)| !["bind", "knobs"].contains(&name.as_str()));
+    let inner = inner.filter_map(|(_, value)| value.as_object()).flatten();
+    for (name, _) in fields.chain(inner) {
+        assert!(text.contains(&format!("`{name}`")), "docs/log.md does not explain `{name}`");
+    }
+    assert!(Outcome::ALL.iter().all(|o| text.contains(&format!("`{}`", o.name()))));
+    let place = Place::new();
+    place
+        .log("tuning-logs/cuda.jsonl", &mixed())
+        .log("parts/1.jsonl", &mixed()[..4])
+        .log("parts/2.jsonl", &mixed()[3..]);
+    let commands: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("daylight log ")).collect();
+    assert!(commands.len() >= 9);
+    for command in commands {
+        let words = command.split('#').next().unwrap_or_default();
+        assert!(!place.good(words).is_empty() || !words.starts_with("show"), "{words} shows nothing");
+    }
+}
