@@ -164,7 +164,15 @@ fn try_point(
     why: Option<&'static str>,
 ) -> Option<Tried> {
     let at = format!("{} {knobs} on {}", rule.name(), subject.target.id);
-    let program = catch_unwind(AssertUnwindSafe(|| program(subject, rule, knobs))).ok()?.ok()?;
+    let program = match catch_unwind(AssertUnwindSafe(|| program(subject, rule, knobs))).ok()? {
+        Ok(program) => program,
+        // Lowering knows two of the limits too.
+        Err(launch) if ["threads per block", "bytes of shared memory"].iter().any(|w| launch.contains(w)) => {
+            let ruled_out = Some(why.unwrap_or("lowering").to_string());
+            return Some(Tried { at, ruled_out, launch: Err(launch) });
+        }
+        Err(_) => return None,
+    };
     let fits = || subject.candidate(rule, knobs).err().map(|e| e.predicate);
     let ruled_out = why.map(str::to_string).or_else(fits);
     let launch = compile(compiler, &program, &subject.target).and_then(|res| judge(&program, &subject.target, res));
