@@ -144,6 +144,8 @@ proptest! {
             prop_assert_eq!(order(group), order(kept), "every time");
             let known = |g: &[&Record]| g.iter().map(|r| r.candidate()).collect::<BTreeSet<_>>();
             prop_assert_eq!(known(group), known(kept), "what need not be tried again");
+            let newest = |g: &[&Record]| g.iter().map(|r| r.unix_s).max();
+            prop_assert_eq!(newest(group), newest(kept), "when the machine was last used");
         }
     }
 

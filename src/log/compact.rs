@@ -2,7 +2,8 @@
 //!
 //! For each candidate of a selection what counts is: that it once gave wrong numbers; else its first
 //! measurement and that of the last round of finalists that it was in, and a failure after these; else
-//! how it failed last; else how it was ranked.
+//! how it failed last; else how it was ranked. The newest record of a selection stays in any case, since
+//! among machines that are as good the one measured last is taken.
 
 use super::{CandidateId, Outcome, Record, choose, selections};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ pub fn compact(records: &[Record], drop_traces: bool) -> Vec<Record> {
             let losers = deciding.into_iter().filter(|r| lost && r.outcome != Outcome::Predicted);
             bare.extend(losers.map(std::ptr::from_ref));
         }
+        kept.extend(group.iter().copied().max_by_key(age).map(std::ptr::from_ref));
     }
     let chosen = records.iter().filter(|r| kept.contains(&std::ptr::from_ref(*r)));
     let without_trace = |r: &Record| Record { trace: vec![], ..r.clone() };
@@ -36,13 +38,14 @@ fn by_candidate<'a>(group: &[&'a Record]) -> BTreeMap<CandidateId, Vec<&'a Recor
     out
 }
 
+/// The order of age that choice goes by within a round.
+fn age(r: &&Record) -> (u64, String) {
+    (r.unix_s, r.crc32c.clone())
+}
+
 /// The records of one candidate that decide what is thought of it.
 fn deciding<'a>(records: &[&'a Record]) -> Vec<&'a Record> {
-    let last = |wanted: &dyn Fn(&Record) -> bool| {
-        // In the order of age that choice goes by.
-        let age = |r: &Record| (r.unix_s, r.crc32c.clone());
-        records.iter().copied().filter(|r| wanted(r)).max_by_key(|r| age(r))
-    };
+    let last = |wanted: &dyn Fn(&Record) -> bool| records.iter().copied().filter(|r| wanted(r)).max_by_key(age);
     if let Some(wrong) = last(&|r| r.outcome == Outcome::WrongResult) {
         return vec![wrong];
     }
@@ -72,10 +75,11 @@ mod tests {
         Record { outcome, reason: Some("why".into()), ..record(x, &[]) }
     }
 
-    /// Which of the records stay, by position.
+    /// Which of the records stay, by position, when another candidate has been measured since.
     fn stay(records: &[Record]) -> Vec<usize> {
-        let kept = compact(records, false);
-        let found = |r: &Record| kept.iter().any(|k| std::ptr::eq(k, r) || k == r);
+        let since = Record { unix_s: u64::MAX, ..record(99, &[5.0]) };
+        let kept = compact(&[records, &[since]].concat(), false);
+        let found = |r: &Record| kept.iter().any(|k| k == r);
         records.iter().enumerate().filter(|(_, r)| found(r)).map(|(i, _)| i).collect()
     }
 
@@ -101,6 +105,12 @@ mod tests {
         assert_eq!(stay(&[old.clone(), new.clone()]), [1]);
         let wrong = at(2, failed(1, Outcome::WrongResult));
         assert_eq!(stay(&[old, wrong, good, new]), [1]);
+    }
+
+    #[test]
+    fn the_newest_record_stays() {
+        let (wrong, good) = (at(1, failed(1, Outcome::WrongResult)), at(2, record(1, &[5.0])));
+        assert_eq!(compact(&[wrong.clone(), good.clone()], false), [wrong, good]);
     }
 
     #[test]

@@ -86,8 +86,8 @@ impl Record {
     }
 }
 
-/// `None` for what is not finite, which JSON cannot say.
-fn nine_digits(x: f64) -> Option<f64> {
+/// The number with the digits that the log keeps; `None` for what is not finite, which JSON cannot say.
+pub(super) fn nine_digits(x: f64) -> Option<f64> {
     x.is_finite().then(|| format!("{x:.8e}").parse().expect("a printed float parses"))
 }
 

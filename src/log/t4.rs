@@ -5,6 +5,7 @@
 //! compiling, searching and checking; the format has no way to say so and they are 0. Candidates that
 //! were only ranked have no place in it.
 
+use super::line::nine_digits;
 use super::{Outcome, Record, median};
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ fn result(r: &Record, invalidity: &str) -> Value {
     for (knob, value) in &r.knobs {
         configuration[knob] = json!(value);
     }
-    let runtimes: Vec<f64> = r.samples_ns.iter().map(|ns| ns / 1e6).collect();
+    let runtimes: Vec<f64> = r.samples_ns.iter().filter_map(|ns| nine_digits(ns / 1e6)).collect();
     json!({
         "timestamp": timestamp(r.unix_s),
         "configuration": configuration,
@@ -69,7 +70,8 @@ fn result(r: &Record, invalidity: &str) -> Value {
 
 fn measurements(r: &Record) -> Vec<Value> {
     let one = |name: &str, value: Value, unit: &str| json!({ "name": name, "value": value, "unit": unit });
-    let time = median(&r.samples_ns).map_or(json!(instead_of_time(r.outcome)), |ns| json!(ns / 1e6));
+    let median = median(&r.samples_ns).and_then(|ns| nine_digits(ns / 1e6));
+    let time = median.map_or(json!(instead_of_time(r.outcome)), |ms| json!(ms));
     let mut out = vec![one("time", time, "ms")];
     if let Some(res) = r.res {
         out.push(one("registers", json!(res.regs), ""));

@@ -1,5 +1,6 @@
 //! A log as CSV: one row for each record, one column for each knob.
 
+use super::line::nine_digits;
 use super::{DeviceState, Record, median};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +27,8 @@ const COLUMNS: [Column; 43] = [
     ("round", |r| r.round.to_string()),
     ("outcome", |r| r.outcome.name().to_string()),
     ("reason", |r| r.reason.clone().unwrap_or_default()),
-    ("median_us", |r| number(median(&r.samples_ns).map(|ns| ns / 1e3))),
-    ("min_us", |r| number(r.samples_ns.iter().copied().min_by(f64::total_cmp).map(|ns| ns / 1e3))),
+    ("median_us", |r| us(median(&r.samples_ns))),
+    ("min_us", |r| us(r.samples_ns.iter().copied().min_by(f64::total_cmp))),
     ("samples_ns", |r| r.samples_ns.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")),
     ("floor_us", |r| number(r.floor_us)),
     ("score", |r| number(r.score)),
@@ -75,6 +76,11 @@ fn number(x: Option<impl ToString>) -> String {
     x.map(|x| x.to_string()).unwrap_or_default()
 }
 
+/// Nanoseconds as microseconds.
+fn us(ns: Option<f64>) -> String {
+    number(ns.and_then(|ns| nine_digits(ns / 1e3)))
+}
+
 /// `n=512 m=8`.
 fn pairs(map: &BTreeMap<String, i64>) -> String {
     map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
@@ -109,15 +115,15 @@ mod tests {
         };
         let state =
             Some(DeviceState { sm_mhz: 1980, throttle: vec!["a".into(), "b".into()], ..DeviceState::default() });
-        let timed = Record { state, ..record(64, &[3000.0, 1500.0, 2000.0]) };
+        let timed = Record { state, ..record(64, &[3000.0, 1500.0, 2000.421]) };
         let rows = rows(&csv(&[&timed, &other]).unwrap());
         assert_eq!(rows.len(), 2);
         let want = [
             ("workload", "mean"),
             ("bind", "n=512"),
-            ("median_us", "2"),
+            ("median_us", "2.000421"),
             ("min_us", "1.5"),
-            ("samples_ns", "3000 1500 2000"),
+            ("samples_ns", "3000 1500 2000.421"),
             ("throttle", "a b"),
             ("sm_mhz", "1980"),
             ("outcome", "ok"),

@@ -23,11 +23,7 @@ pub struct Row<'a> {
 
 /// The rows of a log, by name, then target.
 pub fn rows(records: &[Record]) -> Vec<Row<'_>> {
-    let mut groups: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
-    for r in records {
-        groups.entry((&r.workload.key, &r.bind, &r.target, &r.env, &r.policy)).or_default().push(r);
-    }
-    let mut rows: Vec<Row> = groups.into_values().map(|g| row(&g)).collect();
+    let mut rows: Vec<Row> = log::selections(records).values().map(|g| row(g)).collect();
     rows.sort_by(|a, b| {
         let by = |r: &Row<'_>| (r.any.workload.name.clone(), r.any.target.clone(), r.any.bind.clone());
         by(a).cmp(&by(b))
