@@ -8,7 +8,9 @@ use daylight::backend::{
     Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element, plan::Init,
 };
 use daylight::ir::DType;
-use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median};
+use daylight::measure::{
+    AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -210,11 +212,55 @@ fn broken_contexts_and_endless_kernels_are_replaced() {
     runner.execute(&bench.right()).unwrap();
 }
 
+/// The bound: the same kernel differs from itself by less than 1 % in 99 of 100 trials.
 #[test]
 fn a_kernel_against_itself_shows_the_noise() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
-    let noise = daylight::measure::noise(&bench.compiler, &mut runner, &bench.target, 256 << 20).unwrap();
-    eprintln!("{noise:?}");
-    assert!(noise.difference < 0.02, "{noise:?}");
+    for bytes in [256 << 20, 1 << 20] {
+        let settings = AaSettings { bytes, trials: 100, turns: 15, limit: Duration::from_secs(20) };
+        let report = daylight::measure::aa_test(&bench.compiler, &mut runner, &bench.target, &settings).unwrap();
+        eprintln!("{report:?}");
+        assert!(report.is_quiet() && report.false_differences <= 1, "{report:?}");
+        assert!(report.trials >= 50, "{report:?}");
+    }
+}
+
+/// NVML watches the device that CUDA numbers zero.
+#[test]
+fn the_state_comes_with_the_samples() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let timing = runner.time(&bench.right(), None).unwrap();
+    match cuda::observe(0) {
+        Err(why) => common::skip(&why),
+        Ok(seen) => {
+            eprintln!("{:?}; {seen:?}", timing.state);
+            let state = timing.state.expect("the worker sees what this process sees");
+            assert!(state.sm_mhz > 100 && state.mem_mhz > 100 && state.temperature_c < 120, "{state:?}");
+            assert!(seen.next < Duration::from_millis(20), "{seen:?}");
+        }
+    }
+}
+
+/// What measuring a candidate costs, step by step of the runner.
+#[test]
+fn a_candidate_is_measured_in_a_few_graphs() {
+    let Some(bench) = Bench::new() else { return };
+    let mut runner = bench.runner(Setup::cuda(0));
+    let candidate = bench.right();
+    runner.execute(&candidate).unwrap();
+    runner.time(&candidate, None).unwrap();
+    let clock = std::time::Instant::now();
+    runner.execute(&candidate).unwrap();
+    let checked = clock.elapsed();
+    let timing = runner.time(&candidate, None).unwrap();
+    let timed = clock.elapsed() - checked;
+    let best = median(&timing.samples_ns).unwrap();
+    let clock = std::time::Instant::now();
+    let dropped = runner.time(&candidate, Some(best / 2.5)).unwrap();
+    let dropped_in = clock.elapsed();
+    eprintln!("checked in {checked:?}, timed in {timed:?} ({:?}), dropped in {dropped_in:?}", timing.samples_ns);
+    assert!(dropped.dropped && dropped.samples_ns.len() == 1, "{dropped:?}");
+    assert!(timed < Duration::from_millis(100), "{timed:?}");
 }

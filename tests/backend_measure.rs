@@ -5,7 +5,7 @@ use daylight::backend::{
     PlanWorkspace, Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, element, plan::Init,
 };
 use daylight::ir::DType;
-use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
+use daylight::measure::{AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -286,11 +286,11 @@ fn a_kernel_against_itself_shows_the_noise() {
     let bench = Bench::new();
     let mut runner = bench.runner();
     let target = if cfg!(target_arch = "x86_64") { "cpu:x86-64-v3" } else { "cpu:aarch64" };
-    let noise = daylight::measure::noise(&bench.compiler, &mut runner, target, 4 << 20).unwrap();
-    assert!(
-        noise.median_us > 0.0 && noise.copy_gbps > 0.1 && noise.spread >= 0.0 && noise.difference >= 0.0,
-        "{noise:?}"
-    );
+    let settings = AaSettings { bytes: 4 << 20, trials: 3, turns: 5, limit: Duration::from_secs(5) };
+    let report = daylight::measure::aa_test(&bench.compiler, &mut runner, target, &settings).unwrap();
+    assert!((1..=3).contains(&report.trials) && report.bytes == 4 << 20, "{report:?}");
+    assert!(report.median_us > 0.0 && report.copy_gbps > 0.1 && report.spread >= 0.0, "{report:?}");
+    assert!(report.difference_p50 <= report.difference_p99, "{report:?}");
 }
 
 /// A parent that is killed closes the pipe: its worker ends, even inside a kernel that does not.

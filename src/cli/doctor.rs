@@ -6,14 +6,21 @@ use super::device::Device;
 use super::exit::{Exit, Failure};
 use super::output;
 use crate::backend::{Language, LocalCompiler, Tools, cuda, nvrtc};
-use crate::measure;
+use crate::measure::{self, AaReport, AaSettings};
 use crate::target::{Kind, Target};
 use serde_json::json;
+use std::time::Duration;
 
-/// Bytes copied to measure the noise of a GPU.
-const CUDA_COPY: u64 = 256 << 20;
+/// Bytes copied to measure the noise of a GPU: a long kernel and one of a few microseconds.
+const CUDA_COPIES: [u64; 2] = [256 << 20, 1 << 20];
 /// Bytes copied to measure the noise of a CPU.
-const CPU_COPY: u64 = 32 << 20;
+const CPU_COPIES: [u64; 2] = [32 << 20, 256 << 10];
+/// Trials of each copy, as far as the time reaches.
+const TRIALS: usize = 100;
+/// Turns of each trial.
+const TURNS: usize = 15;
+/// Longest time for the trials of one copy.
+const TRIALS_LIMIT: Duration = Duration::from_secs(10);
 
 /// One thing that was looked for.
 struct Finding {
@@ -21,6 +28,14 @@ struct Finding {
     found: Result<String, String>,
     /// False for what Daylight works without.
     needed: bool,
+    /// The same in numbers.
+    noise: Option<AaReport>,
+}
+
+impl Finding {
+    fn new(what: &'static str, found: Result<String, String>, needed: bool) -> Finding {
+        Finding { what, found, needed, noise: None }
+    }
 }
 
 /// Runs the command. Exit code 4 when something is missing that every use needs.
@@ -30,7 +45,7 @@ pub fn run(cx: &Context, a: &args::Doctor) -> Result<Exit, Failure> {
     }
     let mut findings = look(cx);
     if let Some(name) = &a.device {
-        findings.push(Finding { what: "noise", found: noise(cx, name)?, needed: true });
+        findings.extend(noise(cx, name)?);
     }
     for f in &findings {
         print(cx, f);
@@ -56,31 +71,73 @@ fn look(cx: &Context) -> Vec<Finding> {
     let disassembler = nvrtc::find_nvdisasm(&cx.places).map(|p| p.display().to_string());
     let none = "not found, --emit sass needs it; run `daylight doctor --fetch-nvrtc`";
     vec![
-        Finding { what: "processor", found: cpu, needed: true },
-        Finding { what: "C compiler", found: compiler(cx, Language::C), needed: true },
-        Finding { what: "CUDA device", found: devices(), needed: false },
-        Finding { what: "NVRTC", found: compiler(cx, Language::Cuda), needed: false },
-        Finding { what: "nvdisasm", found: disassembler.ok_or_else(|| none.to_string()), needed: false },
-        Finding { what: "cache", found: Ok(cx.places.cache.display().to_string()), needed: false },
+        Finding::new("processor", cpu, true),
+        Finding::new("C compiler", compiler(cx, Language::C), true),
+        Finding::new("CUDA device", devices(), false),
+        Finding::new("NVML", states(), false),
+        Finding::new("NVRTC", compiler(cx, Language::Cuda), false),
+        Finding::new("nvdisasm", disassembler.ok_or_else(|| none.to_string()), false),
+        Finding::new("cache", Ok(cx.places.cache.display().to_string()), false),
     ]
 }
 
-/// How a copy on a device compares with itself.
-fn noise(cx: &Context, name: &str) -> Result<Result<String, String>, Failure> {
+/// How copies on a device compare with themselves.
+fn noise(cx: &Context, name: &str) -> Result<Vec<Finding>, Failure> {
     let mut device = Device::open(cx, name)?;
     let (compiler, target) = (device.compiler(cx, 1), device.target.id.clone());
-    let bytes = if device.target.kind == Kind::Cuda { CUDA_COPY } else { CPU_COPY };
-    let text = |n: measure::Noise| {
-        let percent = |share: f64| 100.0 * share;
-        format!(
-            "a copy takes {:.1} us ({:.0} GB/s), samples spread by {:.2} %, against itself {:.2} % ({target})",
-            n.median_us,
-            n.copy_gbps,
-            percent(n.spread),
-            percent(n.difference)
-        )
+    let copies = if device.target.kind == Kind::Cuda { CUDA_COPIES } else { CPU_COPIES };
+    let tested = copies.map(|bytes| {
+        let settings = AaSettings { bytes, trials: TRIALS, turns: TURNS, limit: TRIALS_LIMIT };
+        let report = measure::aa_test(&compiler, device.runner(), &target, &settings);
+        Finding { noise: report.clone().ok(), ..Finding::new("noise", report.map(|r| in_words(&r, &target)), true) }
+    });
+    Ok(tested.into())
+}
+
+fn in_words(r: &AaReport, target: &str) -> String {
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let size = if r.bytes < 1 << 20 { format!("{} KiB", r.bytes >> 10) } else { format!("{} MiB", r.bytes >> 20) };
+    let mut text = format!(
+        "{target}: a copy of {size} takes {:.1} us ({:.0} GB/s), samples spread by {}; against itself in {} trials: \
+         half differ by less than {}, 99 of 100 by less than {}, {:.0} % by less than 1 %; {} taken for different",
+        r.median_us,
+        r.copy_gbps,
+        percent(r.spread),
+        r.trials,
+        percent(r.difference_p50),
+        percent(r.difference_p99),
+        100.0 * r.under_one_percent,
+        r.false_differences
+    );
+    if r.repeats > 0 {
+        text += &format!("; {} batches were disturbed and repeated", r.repeats);
+    }
+    if !r.is_quiet() {
+        text += "; this machine is noisy: end what else runs on it before tuning";
+    }
+    text
+}
+
+/// What NVML says of each CUDA device.
+fn states() -> Result<String, String> {
+    let count = cuda::devices().map_err(|e| e.message)?.len() as u32;
+    if count == 0 {
+        return Err("there is no device to watch".to_string());
+    }
+    let one = |i: u32| {
+        let cuda::Observation { state, first, next } = cuda::observe(i)?;
+        let throttle = if state.throttle.is_empty() { "not throttled".into() } else { state.throttle.join(" and ") };
+        Ok(format!(
+            "{i}: SM {} MHz, memory {} MHz, {} C, {throttle}, {} processes; asked in {:.2} ms, again in {:.2} ms",
+            state.sm_mhz,
+            state.mem_mhz,
+            state.temperature_c,
+            state.processes,
+            1e3 * first.as_secs_f64(),
+            1e3 * next.as_secs_f64()
+        ))
     };
-    Ok(measure::noise(&compiler, device.runner(), &target, bytes).map(text))
+    Ok((0..count).map(one).collect::<Result<Vec<_>, String>>()?.join("; "))
 }
 
 /// The CUDA devices with their driver.
@@ -111,9 +168,11 @@ fn print(cx: &Context, f: &Finding) {
             Ok(text) => (true, text),
             Err(text) => (false, text),
         };
-        output::line(
-            &json!({"schema": 1, "what": f.what, "found": found, "text": text, "needed": f.needed}).to_string(),
-        );
+        let mut line = json!({"schema": 1, "what": f.what, "found": found, "text": text, "needed": f.needed});
+        if let Some(noise) = &f.noise {
+            line["noise"] = json!(noise);
+        }
+        output::line(&line.to_string());
         return;
     }
     match &f.found {

@@ -21,7 +21,7 @@ pub use crate::log::stats;
 pub use bound::least_ns;
 pub use expected::{Expected, Tolerance};
 pub use local::LocalRunner;
-pub use noise::{Noise, noise};
+pub use noise::{AaReport, AaSettings, aa_test};
 pub use remote::WorkerRunner;
 pub use sampling::Sampling;
 pub use worker::{DeviceChoice, Setup, worker_main};
