@@ -8,16 +8,19 @@ use std::path::Path;
 /// How every record starts. It cannot stand inside one: quotes in strings are escaped.
 const START: &str = "{\"schema\":";
 
+/// What a line of a file holds, with its number from 1.
+pub(super) type Line = (usize, Result<Record, LineError>);
+
 /// True for logs that are compressed, by their name.
 pub(super) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "gz")
 }
 
-/// What the lines of a file hold, each with its number from 1; blank lines are left out.
+/// The lines of a file; blank ones are left out.
 ///
 /// # Errors
 /// A sentence when the file cannot be read.
-pub(super) fn scan(file: &Path) -> Result<Vec<(usize, Result<Record, LineError>)>, String> {
+pub(super) fn scan(file: &Path) -> Result<Vec<Line>, String> {
     if is_device(file) {
         return Ok(vec![]); // such as /dev/null: nothing comes back, or no end of it
     }
