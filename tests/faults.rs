@@ -15,7 +15,10 @@ use daylight::backend::{
 use kit::lab::{Work, judge, judge_right};
 use kit::{Fault, Kind, Lab, report, texts};
 use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -158,11 +161,7 @@ fn an_endless_compilation_leaves_no_process_and_no_file_behind() {
     });
     assert_eq!(error.failure, CompileFailure::TimedOut, "{error}");
     let left = || processes(|_, of| of == group);
-    let gone = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        left().is_empty()
-    });
-    assert!(gone, "of the group {group} there are still {:?}", left());
+    assert!(soon(|| left().is_empty()), "of the group {group} there are still {:?}", left());
     assert!(!scratch.exists(), "{} is still there", scratch.display());
     pool.compile(&right(1)).expect("a new worker compiles");
 }
@@ -178,6 +177,52 @@ fn a_compiler_that_allocates_without_end_fails_alone() {
     assert_eq!(error.failure, CompileFailure::Rejected, "{error}");
     assert!(error.message.contains("memory"), "{error}");
     pool.compile(&right(1)).expect("the worker lives");
+}
+
+/// A parent that is killed closes the pipe: its compile worker ends, and the compiler with it.
+#[test]
+fn a_compiler_ends_with_the_parent_of_its_worker() {
+    let bench = Bench::new(Language::C);
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_daylight"));
+    worker.args(["worker", "compile"]).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+    let mut worker = worker.spawn().unwrap();
+    let mut pipe = worker.stdin.take().unwrap();
+    let bomb = texts::source(Kind::Cpu, CPU, 0, Some(Fault::EndlessCompile), false);
+    for (id, body) in
+        [serde_json::json!({"setup": bench.tools}), serde_json::json!({"compile": bomb})].iter().enumerate()
+    {
+        writeln!(pipe, "{}", serde_json::json!({"v": 1, "id": id, "body": body})).unwrap();
+    }
+    let group = worker.id().to_string();
+    let running = |command: &str| processes(|c, of| of == group && c.contains(command)).len();
+    assert!(soon(|| running("kernel.c") > 0), "the compiler runs");
+    drop(pipe);
+    assert!(soon(|| worker.try_wait().unwrap().is_some()), "the worker outlived its parent");
+    assert!(soon(|| running("") == 0), "the compiler outlived the worker");
+}
+
+/// Waits ten seconds for something.
+fn soon(mut so: impl FnMut() -> bool) -> bool {
+    (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        so()
+    })
+}
+
+#[test]
+fn nvrtc_that_allocates_without_end_fails_alone() {
+    let bench = Bench::new(Language::Cuda);
+    if let Err(why) = &bench.tools.nvrtc {
+        return common::skip(why);
+    }
+    let pool = bench.pool(Limits { compile_bytes: Some(384 << 20), ..Limits::default() });
+    let right = texts::source(Kind::Cuda, "cuda:sm_90a", 100, None, false);
+    let macros: String = (1..=40).map(|i| format!("#define M{i} M{} M{}\n", i - 1, i - 1)).collect();
+    let text =
+        format!("#define M0 n = n * n + 1;\n{macros}__device__ int f(int n) {{ M40 return n; }}\n{}", right.text);
+    let error = pool.compile(&Source { text, ..right.clone() }).unwrap_err();
+    assert!(error.message.contains("memory"), "{error}");
+    pool.compile(&right).expect("the worker lives or has been replaced");
 }
 
 #[test]

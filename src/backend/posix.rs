@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn dup(fd: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
     fn _exit(status: c_int) -> !;
+    fn getpgrp() -> c_int;
     fn setrlimit(resource: c_int, limit: *const Rlimit) -> c_int;
     fn getrlimit(resource: c_int, limit: *mut Rlimit) -> c_int;
     fn waitid(kind: c_int, pid: c_int, info: *mut SigInfo, options: c_int) -> c_int;
@@ -135,11 +136,16 @@ pub fn take_stdout() -> io::Result<OwnedFd> {
     }
 }
 
-/// Ends the process at once. Nothing is torn down in order: a driver would wait for a kernel that
-/// never ends.
+/// Ends the process at once, and with it the compilers that it started if it leads a group of its own.
+/// Nothing is torn down in order: a driver would wait for a kernel that never ends.
 pub fn exit_now() -> ! {
-    // SAFETY: ends the process.
-    unsafe { _exit(0) }
+    // SAFETY: asks for a number; ends processes of our group, this one last or never returning.
+    unsafe {
+        if u32::try_from(getpgrp()) == Ok(std::process::id()) {
+            kill(0, SIGKILL);
+        }
+        _exit(0)
+    }
 }
 
 #[cfg(test)]

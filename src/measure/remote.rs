@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Operations per second that even the worst candidate reaches, on a CUDA device and on the CPU.
 const SLOWEST: (f64, f64) = (1e11, 5e9);
+/// How long a device is given to recover.
+const RECOVERY: Duration = Duration::from_millis(500);
 /// Runs that timing a very slow candidate takes.
 const SLOW_RUNS: f64 = 8.0;
 
@@ -22,6 +24,8 @@ pub struct WorkerRunner {
     limits: Limits,
     problem: Option<Problem>,
     worker: Option<Worker>,
+    /// A worker has opened the device before.
+    opened: bool,
 }
 
 /// A worker that was set up.
@@ -37,7 +41,7 @@ struct Worker {
 impl WorkerRunner {
     /// A runner that starts `command` when it is first needed.
     pub fn new(command: WorkerCommand, setup: Setup, limits: Limits) -> WorkerRunner {
-        WorkerRunner { command, setup, limits, problem: None, worker: None }
+        WorkerRunner { command, setup, limits, problem: None, worker: None, opened: false }
     }
 
     /// What is added to the limits for `runs` runs of a large workload.
@@ -63,14 +67,29 @@ impl WorkerRunner {
     /// The running worker, started if need be.
     fn worker(&mut self) -> Result<&mut Worker, RunError> {
         if self.worker.is_none() {
-            let start = |f: WorkerFault| RunError::new(RunFailure::Crashed, format!("starting to measure: {f}"));
-            let mut process = WorkerProcess::start(&self.command, self.memory()).map_err(start)?;
-            let request = MeasureRequest::Setup(self.setup.clone());
-            let reply: MeasureReply = process.ask(&request, self.limits.setup).map_err(start)?;
-            let Answer::Device(facts) = reply.answer? else { return Err(confused()) };
-            self.worker = Some(Worker { process, facts, prepared: false, inputs: false });
+            let started = self.start();
+            // A device that was there may need a moment to recover from what ended the last worker.
+            let started = if started.is_err() && self.opened {
+                std::thread::sleep(RECOVERY);
+                self.start()
+            } else {
+                started
+            };
+            self.worker = Some(started?);
+            self.opened = true;
         }
         self.worker.as_mut().ok_or_else(confused)
+    }
+
+    fn start(&self) -> Result<Worker, RunError> {
+        let start = |f: WorkerFault| RunError::new(RunFailure::Crashed, format!("starting to measure: {f}"));
+        let mut process = WorkerProcess::start(&self.command, self.memory()).map_err(start)?;
+        let request = MeasureRequest::Setup(self.setup.clone());
+        let reply: MeasureReply = process.ask(&request, self.limits.setup).map_err(start)?;
+        match reply.answer? {
+            Answer::Device(facts) => Ok(Worker { process, facts, prepared: false, inputs: false }),
+            Answer::Done | Answer::Errors(_) | Answer::Timing(_) | Answer::Timings(_) => Err(confused()),
+        }
     }
 
     /// Asks the worker; what goes wrong with it is the answer, and ends it.
