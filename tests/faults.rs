@@ -185,7 +185,9 @@ fn a_compiler_ends_with_the_parent_of_its_worker() {
     let bench = Bench::new(Language::C);
     let mut worker = Command::new(env!("CARGO_BIN_EXE_daylight"));
     worker.args(["worker", "compile"]).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
-    let mut worker = worker.spawn().unwrap();
+    let scratch = bench.folder.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let mut worker = worker.env("TMPDIR", &scratch).env("DAYLIGHT_WORKER_SCRATCH", &scratch).spawn().unwrap();
     let mut pipe = worker.stdin.take().unwrap();
     let bomb = texts::source(Kind::Cpu, CPU, 0, Some(Fault::EndlessCompile), false);
     for (id, body) in
@@ -199,6 +201,7 @@ fn a_compiler_ends_with_the_parent_of_its_worker() {
     drop(pipe);
     assert!(soon(|| worker.try_wait().unwrap().is_some()), "the worker outlived its parent");
     assert!(soon(|| running("") == 0), "the compiler outlived the worker");
+    assert!(!scratch.exists(), "temporary files outlived the worker");
 }
 
 /// Waits ten seconds for something.

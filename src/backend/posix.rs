@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_child_is_seen_to_end_before_it_is_reaped() {
-        let child = shell("exit 7", None);
+        let mut child = shell("exit 7", None);
         while !has_ended(child.id()) {
             std::thread::yield_now();
         }
@@ -172,6 +172,7 @@ mod tests {
         assert_eq!(status.code(), Some(7));
         assert!(peak > 100 << 10 && peak < 1 << 40, "{peak}");
         assert_eq!(reap(child.id()), None);
+        assert!(child.wait().is_err());
     }
 
     #[test]
@@ -183,8 +184,9 @@ mod tests {
 
     #[test]
     fn a_group_dies_whole() {
-        let child = shell("sleep 600 & wait", None);
+        let mut child = shell("sleep 600 & wait", None);
         kill_group(child.id());
         assert_eq!(reap(child.id()).map(|(s, _)| s.signal()), Some(Some(SIGKILL)));
+        assert!(child.wait().is_err());
     }
 }

@@ -22,6 +22,9 @@ const LINE_LIMIT: u64 = 64 << 20;
 /// How much of a worker's standard error is kept for the reason of its death.
 const TAIL_LIMIT: usize = 2000;
 
+/// Environment variable that names the folder which a worker removes when its parent is gone.
+pub(super) const SCRATCH: &str = "DAYLIGHT_WORKER_SCRATCH";
+
 /// The program to start as a worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerCommand {
@@ -68,7 +71,7 @@ impl WorkerProcess {
         let start = |e| WorkerFault::Start(format!("{}: {e}", command.program.display()));
         let scratch = tempfile::Builder::new().prefix("daylight-").tempdir().map_err(start)?;
         let mut child = Command::new(&command.program);
-        child.args(&command.args).env("TMPDIR", scratch.path());
+        child.args(&command.args).env("TMPDIR", scratch.path()).env(SCRATCH, scratch.path());
         child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         // SAFETY: between fork and exec only system calls are made.
         unsafe { child.pre_exec(move || posix::limit_self(memory)) };

@@ -1,5 +1,6 @@
 //! The worker's side: reads requests, answers them one by one, ends when its parent does.
 
+use super::process::SCRATCH;
 use super::{PROTOCOL, Reply, Request};
 use crate::backend::posix;
 use serde::{Serialize, de::DeserializeOwned};
@@ -43,9 +44,18 @@ fn read<Q: DeserializeOwned>(requests: &mpsc::Sender<Result<Request<Q>, String>>
                     return;
                 }
             }
-            Ok(_) | Err(_) => posix::exit_now(),
+            Ok(_) | Err(_) => leave(),
         }
     }
+}
+
+/// Ends the process, as its parent is gone and cannot clean up after it.
+fn leave() -> ! {
+    if let Some(scratch) = std::env::var_os(SCRATCH) {
+        // Nobody is left who could be told of an error.
+        let _ = std::fs::remove_dir_all(scratch);
+    }
+    posix::exit_now()
 }
 
 fn parse<Q: DeserializeOwned>(line: &[u8]) -> Result<Request<Q>, String> {
