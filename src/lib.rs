@@ -32,6 +32,10 @@ pub mod assemble;
 
 pub mod tune;
 
+pub mod machine;
+
+pub mod job;
+
 pub mod apply;
 pub mod report;
 

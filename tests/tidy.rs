@@ -18,6 +18,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("backend", &["ir", "codegen", "interp", "target", "sim"]),
     ("measure", &["ir", "backend", "interp", "log"]),
     ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "backend"]),
+    ("machine", &["backend", "target"]),
+    (
+        "job",
+        &["ir", "analysis", "assemble", "apply", "backend", "log", "machine", "measure", "rules", "target", "tune"],
+    ),
     ("tune", &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "measure", "log", "assemble"]),
     ("apply", &["ir", "target", "rules", "backend", "log", "assemble"]),
     ("report", &["log", "target"]),
@@ -27,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ABOVE_ALL: [&str; 3] = ["build", "cli", "lib"];
 
 /// Modules that may read environment and clock: those that meet the outside, and the workers.
-const OUTSIDE: [&str; 5] = ["build", "cli", "main", "backend", "measure"];
+const OUTSIDE: [&str; 6] = ["build", "cli", "main", "machine", "backend", "measure"];
 
 const LONGEST_FILE: usize = 500;
 

@@ -84,7 +84,7 @@ impl Tuner {
         let past = self.records(noise_seed);
         let mut session = Session {
             compiler: &FakeCompiler::new(self.folder.path().join("cache")),
-            runner: &mut runner,
+            runners: vec![&mut runner],
             log: &mut Writer::open(&self.log(noise_seed)).expect("the log opens"),
             past: &past,
             env: Env::default(),
@@ -102,6 +102,7 @@ impl Tuner {
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: None,
+            enough_us: None,
             build: &Texts,
         };
         tune(&task, &mut session).expect("the run ends")

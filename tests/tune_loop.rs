@@ -90,7 +90,7 @@ impl Bench {
         let ticks = AtomicUsize::new(0);
         let mut session = Session {
             compiler: &compiler,
-            runner: &mut runner,
+            runners: vec![&mut runner],
             log: &mut Writer::open(path).expect("the log opens"),
             past: &past,
             env: Env::default(),
@@ -108,6 +108,7 @@ impl Bench {
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: Some(1.0),
+            enough_us: None,
             build: &Texts(self.text),
         };
         tune(&task, &mut session)
@@ -251,18 +252,4 @@ fn the_time_limit_ends_the_search_early() {
     let summary = bench.run(hill).expect("the run ends");
     assert!(summary.counts.candidates < 12, "{}", summary.counts.candidates);
     assert!(summary.best.is_some());
-}
-
-#[test]
-fn shards_together_are_the_whole() {
-    let mut seen = std::collections::BTreeSet::new();
-    for k in 1..=3 {
-        let mut bench = Bench::new();
-        bench.config.shard = (k, 3);
-        bench.run(hill).expect("the run ends");
-        let records = bench.records();
-        assert!(records[0].default);
-        seen.extend(records.iter().map(|r| r.candidate()));
-    }
-    assert_eq!(seen.len(), 12);
 }

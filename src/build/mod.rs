@@ -19,8 +19,9 @@ mod native;
 
 use crate::apply::{self, Function, Options, Unit};
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
-use crate::cli::{host, input};
+use crate::job;
 use crate::log;
+use crate::machine::Machine;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
 use std::collections::BTreeMap;
@@ -161,7 +162,7 @@ impl Build {
         if self.functions.is_empty() {
             return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
         }
-        let inputs = input::load(&self.bind, &self.functions).map_err(|f| f.message)?;
+        let inputs = job::load(&self.bind, &self.functions).map_err(|f| f.message)?;
         inputs.into_iter().map(|i| i.map(Function::from).map_err(|e| e.failure.message)).collect()
     }
 
@@ -180,7 +181,7 @@ impl Build {
         if self.targets.is_empty() {
             return Err("no target was given; add one with .target(\"cpu\")".into());
         }
-        let host = host::read();
+        let host = Machine::here(None).host;
         self.targets.iter().map(|t| Target::parse(t, &host)).collect()
     }
 }

@@ -2,11 +2,11 @@
 
 use super::args::{self, EmitFiles};
 use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::input::load;
 use super::output;
 use crate::apply::{self, ApplyError, Content, Function, Options, Unit};
 use crate::backend::{Compiler, Language, LocalCompiler, Tools};
+use crate::job::load;
+use crate::job::{Exit, Failure};
 use crate::log;
 use crate::target::{Kind, Target};
 use serde_json::json;
@@ -17,7 +17,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let inputs = load(&cx.bind, &a.files)?;
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
-    let local = LocalCompiler::new(Tools::find(&cx.places, Language::Cuda));
+    let local = LocalCompiler::new(Tools::find(&cx.machine.places, Language::Cuda));
     let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
     let cuda = if wants_cuda { nvrtc(&local) } else { None };
     let options = Options {

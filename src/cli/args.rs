@@ -1,6 +1,8 @@
 //! What may be typed.
 
 use super::log::args::Log;
+use crate::job::select::Choice;
+use crate::tune::search;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -106,6 +108,13 @@ pub struct Choose {
     pub set: Vec<String>,
 }
 
+impl Choose {
+    /// What was chosen.
+    pub fn choice(&self) -> Choice {
+        Choice { rule: self.rule.clone(), set: self.set.clone() }
+    }
+}
+
 #[derive(Args, Debug)]
 pub struct Explain {
     /// Files or folders of TVMScript
@@ -158,19 +167,28 @@ pub struct Tune {
     /// Candidates per function
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub trials: u32,
-    /// Seconds per function
+    /// Seconds for all functions together, shared by calls times the gap to the floor
     #[arg(long, value_name = "S")]
     pub time_limit: Option<f64>,
+    /// File of lines name,calls: how often each function is called in one step of the model
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
+    /// Try again what failed in earlier runs
+    #[arg(long)]
+    pub retry_failed: bool,
     /// Seed of sampling and inputs
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
-    /// climb, random or exhaustive
-    #[arg(long, value_name = "NAME", default_value = "climb")]
+    /// guided, random or exhaustive
+    #[arg(long, value_name = "NAME", default_value = search::NAMES[0])]
     pub search: String,
+    /// Measured candidates without progress after which the search ends [default: all trials are used]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub patience: Option<u32>,
     /// Compilers at a time [default: one per core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// This run's share of the candidates
+    /// This run's share of the functions, for job arrays; `daylight log merge` joins the logs
     #[arg(long, value_name = "K/N", default_value = "1/1")]
     pub shard: String,
 }

@@ -2,12 +2,12 @@
 
 use super::args;
 use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::input::{BadFile, Input, load};
 use super::output;
 use crate::analysis::{Facts, roles, work};
 use crate::backend::Dim;
 use crate::ir::{Expr, Param, PrimFunc};
+use crate::job::{BadFile, Input, load};
+use crate::job::{Exit, Failure};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
 use serde::Serialize;

@@ -1,23 +1,24 @@
 //! What every command needs, read from the machine once.
 
 use super::args::Common;
-use super::exit::Failure;
-use super::host;
-use crate::backend::Places;
+use crate::backend::Limits;
+use crate::job::Device;
+use crate::job::Failure;
+use crate::machine::Machine;
 use crate::rules::Spaces;
-use crate::target::{HostCpu, Target};
+use crate::target::Target;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 /// The machine and the options that all commands share.
 pub struct Context {
-    /// Where tools may lie.
-    pub places: Places,
-    /// The processor.
-    pub host: HostCpu,
+    /// The machine.
+    pub machine: Machine,
     /// This program, which serves as worker.
     pub program: PathBuf,
+    /// Folder of the knob tables that were named.
+    pub schedules: Option<PathBuf>,
     /// Knob tables.
     pub spaces: Spaces,
     /// Values of extents.
@@ -40,9 +41,9 @@ impl Context {
         };
         let program = std::env::current_exe().map_err(|e| Failure::usage(format!("cannot find this program: {e}")))?;
         Ok(Context {
-            places: Places::of(|name| std::env::var_os(name), common.cache.clone()),
-            host: host::read(),
+            machine: Machine::here(common.cache.clone()),
             program,
+            schedules: common.schedules.clone(),
             spaces,
             bind: bindings(&common.bind)?,
             json: common.json,
@@ -55,7 +56,16 @@ impl Context {
     /// # Errors
     /// An unknown name, with the nearest.
     pub fn target(&self, name: &str) -> Result<Target, Failure> {
-        Target::parse(name, &self.host).map_err(Failure::usage)
+        Target::parse(name, &self.machine.host).map_err(Failure::usage)
+    }
+
+    /// The device of that name, driven by workers of this program.
+    ///
+    /// # Errors
+    /// An unknown name; a device that is not there.
+    pub fn device(&self, name: &str) -> Result<Device, Failure> {
+        let limits = Limits::default().for_machine(self.machine.memory_bytes, self.machine.host.cores as usize);
+        Device::open(&self.machine, Some(&self.program), name, &limits)
     }
 }
 

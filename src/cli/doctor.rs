@@ -2,10 +2,9 @@
 
 use super::args;
 use super::context::Context;
-use super::device::Device;
-use super::exit::{Exit, Failure};
 use super::output;
 use crate::backend::{Language, LocalCompiler, Tools, cuda, nvrtc};
+use crate::job::{Exit, Failure};
 use crate::measure::{self, AaReport, AaSettings};
 use crate::target::{Kind, Target};
 use serde_json::json;
@@ -55,7 +54,7 @@ pub fn run(cx: &Context, a: &args::Doctor) -> Result<Exit, Failure> {
 }
 
 fn fetch(cx: &Context) -> Result<(), Failure> {
-    for got in [nvrtc::fetch_nvrtc(&cx.places), nvrtc::fetch_nvdisasm(&cx.places)] {
+    for got in [nvrtc::fetch_nvrtc(&cx.machine.places), nvrtc::fetch_nvdisasm(&cx.machine.places)] {
         let path = got.map_err(Failure::missing)?;
         output::note(&format!("fetched {}", path.display()));
     }
@@ -63,12 +62,12 @@ fn fetch(cx: &Context) -> Result<(), Failure> {
 }
 
 fn look(cx: &Context) -> Vec<Finding> {
-    let host = &cx.host;
+    let host = &cx.machine.host;
     let cpu = Target::parse("cpu", host).map(|t| {
         let mib = host.llc_bytes >> 20;
         format!("{} ({}, {} cores, {mib} MiB last-level cache)", t.id, host.model, host.cores)
     });
-    let disassembler = nvrtc::find_nvdisasm(&cx.places).map(|p| p.display().to_string());
+    let disassembler = nvrtc::find_nvdisasm(&cx.machine.places).map(|p| p.display().to_string());
     let none = "not found, --emit sass needs it; run `daylight doctor --fetch-nvrtc`";
     vec![
         Finding::new("processor", cpu, true),
@@ -77,14 +76,14 @@ fn look(cx: &Context) -> Vec<Finding> {
         Finding::new("NVML", states(), false),
         Finding::new("NVRTC", compiler(cx, Language::Cuda), false),
         Finding::new("nvdisasm", disassembler.ok_or_else(|| none.to_string()), false),
-        Finding::new("cache", Ok(cx.places.cache.display().to_string()), false),
+        Finding::new("cache", Ok(cx.machine.places.cache.display().to_string()), false),
     ]
 }
 
 /// How copies on a device compare with themselves.
 fn noise(cx: &Context, name: &str) -> Result<Vec<Finding>, Failure> {
-    let mut device = Device::open(cx, name)?;
-    let (compiler, target) = (device.compiler(cx, 1), device.target.id.clone());
+    let mut device = cx.device(name)?;
+    let (compiler, target) = (device.compiler(1), device.target.id.clone());
     let copies = if device.target.kind == Kind::Cuda { CUDA_COPIES } else { CPU_COPIES };
     let tested = copies.map(|bytes| {
         let settings = AaSettings { bytes, trials: TRIALS, turns: TURNS, limit: TRIALS_LIMIT };
@@ -153,7 +152,7 @@ fn devices() -> Result<String, String> {
 
 /// The compiler's version and where it lies.
 fn compiler(cx: &Context, language: Language) -> Result<String, String> {
-    let tools = Tools::find(&cx.places, language);
+    let tools = Tools::find(&cx.machine.places, language);
     let path = match language {
         Language::Cuda => tools.nvrtc.clone()?,
         Language::C => tools.cc.clone()?,

@@ -2,11 +2,12 @@
 
 use super::args::{self, Emit};
 use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::input::{Input, load};
-use super::{output, select};
+use super::output;
 use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
+use crate::job::select;
+use crate::job::{Exit, Failure};
+use crate::job::{Input, load};
 use crate::rules::{Knobs, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
@@ -35,8 +36,8 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     if a.emit == Emit::Decisions {
         if a.choose.rule.is_some() || !a.choose.set.is_empty() {
             // That no rule takes it is what the decisions say; a name nobody knows is an error.
-            match select::arms(&subject, &cx.spaces, &input.name, &a.choose) {
-                Ok(arms) => drop(select::point(&arms, &a.choose)?),
+            match select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice()) {
+                Ok(arms) => drop(select::point(&arms, &a.choose.choice())?),
                 Err(f) if f.exit == Exit::Failed => {}
                 Err(f) => return Err(f),
             }
@@ -44,8 +45,8 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
         decisions(cx, input, &subject);
         return Ok(());
     }
-    let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose)?;
-    let (arm, knobs) = select::point(&arms, &a.choose)?;
+    let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
+    let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
     let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
     let schedule = arm.rule.schedule(&subject.prepared, target, &knobs).map_err(|e| bug(e.to_string()))?;
     let unfit = |u: Unfit| bug(u.to_string());
@@ -82,7 +83,7 @@ fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Resul
 }
 
 fn compiler(cx: &Context, language: Language) -> LocalCompiler {
-    LocalCompiler::new(Tools::find(&cx.places, language))
+    LocalCompiler::new(Tools::find(&cx.machine.places, language))
 }
 
 fn compiled(cx: &Context, assembly: &Assembly) -> Result<Artifact, Failure> {
@@ -98,7 +99,7 @@ fn ptx(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
 
 fn sass(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
     let advice = "nvdisasm was not found; run `daylight doctor --fetch-nvrtc`, or install the CUDA toolkit";
-    let tool = nvrtc::find_nvdisasm(&cx.places).ok_or_else(|| Failure::missing(advice))?;
+    let tool = nvrtc::find_nvdisasm(&cx.machine.places).ok_or_else(|| Failure::missing(advice))?;
     let artifact = compiled(cx, assembly)?;
     nvrtc::sass(&tool, &artifact.path).map_err(|e| Failure::new(Exit::Failed, e))
 }

@@ -1,33 +1,27 @@
 //! The `daylight` command: reads arguments, environment and clock, and passes them down as values.
 //!
-//! `args` says what may be typed, one file per command does it, `input` loads functions, `exit`
-//! holds exit codes: 0 done, 1 the work failed, 2 usage, 3 input refused, 4 device or tool missing.
+//! `args` says what may be typed, one file per command does it, mostly through `job`. Exit codes: 0 done, 1 the work failed, 2 usage, 3 input refused, 4 device or tool missing.
 
 mod apply_best;
 mod args;
-mod bandwidth;
 mod check;
 mod context;
-mod device;
 mod doctor;
-pub(crate) mod exit;
 mod explain;
-pub(crate) mod host;
-pub(crate) mod input;
 mod log;
 pub mod npy;
 mod output;
 mod progress;
 mod report;
 mod run;
-mod select;
 mod tune;
 mod verify;
 
+use crate::job::{Exit, Failure};
 use args::{Cli, Command, WorkerKind};
 use clap::Parser;
 use context::Context;
-use exit::{Exit, Failure};
+
 use std::sync::atomic::AtomicBool;
 
 /// Runs the command of this process and gives its exit code. `stop` is set by Ctrl-C.

@@ -1,7 +1,7 @@
 //! Standard output for results, standard error for everything else. A closed pipe is no error;
 //! results that cannot be written, on a full disk, end the program.
 
-use super::exit::Exit;
+use crate::job::Exit;
 use std::io::{self, ErrorKind, Write};
 
 /// Writes a line of results.

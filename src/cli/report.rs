@@ -2,8 +2,8 @@
 
 use super::args;
 use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::output;
+use crate::job::{Exit, Failure};
 use crate::{log, report};
 use serde_json::json;
 

@@ -2,16 +2,17 @@
 
 use super::args;
 use super::context::Context;
-use super::device::Device;
-use super::exit::{Exit, Failure};
-use super::input::{Input, load};
 use super::npy::{self, Npy};
-use super::{output, select};
+use super::output;
 use crate::apply::ladder::{Wanted, other_size, same_size};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
 use crate::interp::Tensor;
 use crate::ir::Param;
+use crate::job::Device;
+use crate::job::select;
+use crate::job::{Exit, Failure};
+use crate::job::{Input, load};
 use crate::log::{self, Record};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -27,12 +28,12 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
     };
     infer(input, &a.inputs)?;
-    let mut device = Device::open(cx, &a.device)?;
+    let mut device = cx.device(&a.device)?;
     let subject = Subject::new(&input.func, &input.original, device.target.clone());
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
     input.require_bound()?;
     let (assembly, source) = kernel(cx, a, input, &subject, &device)?;
-    let artifact = device.compiler(cx, 1).compile(&assembly.source)?;
+    let artifact = device.compiler(1).compile(&assembly.source)?;
     let candidate = Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan };
     let written = execute(&mut device, input, &candidate, a)?;
     print(cx, input, &device, &source, &written);
@@ -83,8 +84,8 @@ fn kernel(
         }
         output::note(&format!("{}: the log has no kernel for {}; running the default", input.name, device.target.id));
     }
-    let arms = select::arms(subject, &cx.spaces, &input.name, &a.choose)?;
-    let (arm, knobs) = select::point(&arms, &a.choose)?;
+    let arms = select::arms(subject, &cx.spaces, &input.name, &a.choose.choice())?;
+    let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
     let assembly = subject.candidate(arm.rule, &knobs);
     let assembly = assembly.map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))?;
     let rung = if chosen { "chosen" } else { "default" };

@@ -2,12 +2,13 @@
 
 use super::args;
 use super::context::Context;
-use super::device::Device;
-use super::exit::{Exit, Failure};
-use super::input::{Input, load};
-use super::{output, select};
+use super::output;
 use crate::assemble::{Arm, Assembly, Subject};
 use crate::backend::{Candidate, Compiler, RunFailure, Runner};
+use crate::job::Device;
+use crate::job::select;
+use crate::job::{Exit, Failure};
+use crate::job::{Input, load};
 use crate::measure::Expected;
 use crate::rules::Knobs;
 use crate::target::Target;
@@ -46,7 +47,7 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
 
 /// The device whose target that is.
 fn device(cx: &Context, target: &Target) -> Result<Device, Failure> {
-    let device = Device::open(cx, target.family())?;
+    let device = cx.device(target.family())?;
     if device.target.id != target.id {
         let text =
             format!("this machine has {}, not {}; sim:sm_{} needs no GPU", device.describe(), target.id, target.sm);
@@ -65,13 +66,13 @@ fn one(
     let subject = Subject::new(&input.func, &input.original, target.clone());
     let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
     input.require_bound()?;
-    let free = args::Choose { rule: None, set: vec![] };
+    let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
     let given = problem::given(&input.func, &input.bind, a.seed);
     let candidates = candidates(arms, target, a);
     let results = match device {
         None => simulated(a, &subject, &given, &candidates)?,
-        Some(device) => on_device(cx, &subject, &given, &candidates, device)?,
+        Some(device) => on_device(&subject, &given, &candidates, device)?,
     };
     Ok(report(cx, input, target, &results))
 }
@@ -127,16 +128,10 @@ fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates)
     Ok(c.points.iter().map(check).collect())
 }
 
-fn on_device(
-    cx: &Context,
-    subject: &Subject,
-    given: &Given,
-    c: &Candidates,
-    device: &mut Device,
-) -> Result<Vec<Verdict>, Failure> {
+fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Device) -> Result<Vec<Verdict>, Failure> {
     let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let (problem, _) = problem::problem(subject, given, folder.path()).map_err(|e| Failure::new(Exit::Failed, e))?;
-    let compiler = device.compiler(cx, 1);
+    let compiler = device.compiler(1);
     let missing = |e: crate::backend::RunError| Failure::missing(e.message);
     device.runner().prepare(&problem).map_err(missing)?;
     let mut out = vec![];

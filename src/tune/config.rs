@@ -1,15 +1,34 @@
 //! What a tuning run is told, and what it tells.
 
-use super::Counts;
+use super::search::Stop;
+use super::{Counts, Overlap};
+use crate::backend::Limits;
 use crate::log::Record;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-/// Settings of a tuning run.
+/// Settings of a tuning run. [`super::tune`] takes one function and a session with device and log opened,
+/// and heeds what is said of search and time; `job::Tuner` heeds everything.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TuneConfig {
+    /// `auto`, `cpu`, `cuda`, `cuda:1` or `cuda:all`.
+    pub device: String,
+    /// Log file, or folder with one file per target.
+    pub log: PathBuf,
+    /// The `daylight` program whose processes compile and run candidates. Without one nothing is
+    /// measured: a library does not start processes by itself.
+    pub worker: Option<PathBuf>,
+    /// Folder of knob tables that replace the built-in ones.
+    pub schedules: Option<PathBuf>,
+    /// What a candidate may cost.
+    pub limits: Limits,
+    /// This run's share `(k, n)` of the functions, `1 <= k <= n`.
+    pub shard: (u64, u64),
+    /// Calls per step by function or file name, by which a time limit is shared; 1 for others.
+    pub weights: BTreeMap<String, f64>,
     /// Candidates that are compiled for one function at most, those of earlier runs included.
     pub trials: usize,
-    /// Seconds for one function at most.
+    /// Seconds at most: for all functions of a job together, here for one.
     pub time_limit: Option<f64>,
     /// Seed of sampling and inputs.
     pub seed: u64,
@@ -17,10 +36,12 @@ pub struct TuneConfig {
     pub search: String,
     /// Candidates that are built and compiled at the same time.
     pub jobs: usize,
-    /// This run's share `(k, n)` of the points, `1 <= k <= n`; the defaults are in every share.
-    pub shard: (u64, u64),
     /// Best candidates that are measured again turn by turn; 0 for none.
     pub finalists: usize,
+    /// Measured candidates without progress after which the search ends; `None` for no such end.
+    pub patience: Option<usize>,
+    /// Try again what failed in earlier runs.
+    pub retry: bool,
     /// Measure only while nothing compiles, for devices that share the compilers' cores.
     pub quiet: bool,
 }
@@ -28,13 +49,21 @@ pub struct TuneConfig {
 impl Default for TuneConfig {
     fn default() -> TuneConfig {
         TuneConfig {
+            device: "auto".to_string(),
+            log: "tuning-logs".into(),
+            worker: None,
+            schedules: None,
+            limits: Limits::default(),
+            shard: (1, 1),
+            weights: BTreeMap::new(),
             trials: 64,
             time_limit: None,
             seed: 0,
             search: super::search::NAMES[0].to_string(),
             jobs: 1,
-            shard: (1, 1),
             finalists: 5,
+            patience: None,
+            retry: false,
             quiet: false,
         }
     }
@@ -81,6 +110,10 @@ pub struct Summary {
     pub examples: BTreeMap<String, String>,
     /// Candidates that the log already had.
     pub resumed: usize,
+    /// Why the search ended; `None` after an interruption or when the time was over.
+    pub stop: Option<Stop>,
+    /// What the devices did with their time.
+    pub overlap: Overlap,
     /// Seconds taken.
     pub seconds: f64,
     /// True when it ended early by request.

@@ -43,9 +43,9 @@ pub(super) fn measure(
         candidate(i, built, artifact)
     };
     let candidates: Vec<Candidate> = points.iter().enumerate().map(with_id).collect();
-    report(task, session, ledger, candidates.len(), "finalists");
+    report(session, ledger, "finalists");
     let turns = turns(session, started, turn_ns);
-    let timings = session.runner.time_interleaved(&candidates, turns);
+    let timings = session.runners[0].time_interleaved(&candidates, turns);
     for (point, timing) in points.iter().zip(timings) {
         let (built, artifact) = &ready[point];
         match timing {

@@ -2,7 +2,7 @@
 
 use super::search::History;
 use super::session::Task;
-use super::{Arms, Built, Point, Reject, Session, TuneError};
+use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
 use crate::backend::{Artifact, CompileError, Errors, RunError, Timing};
 use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,14 +69,48 @@ impl<'t> Ledger<'t> {
         };
         let records: Vec<Record> = log::select(session.past, &query).into_iter().cloned().collect();
         let mut history = History::new();
+        let mut failed = BTreeSet::new();
         for r in &records {
-            let Some(point) = point_of(task.arms, r) else { continue };
+            let Some(point) = point_of(task.arms, r).filter(|_| r.outcome != Outcome::Predicted) else { continue };
             let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
+            match r.outcome {
+                Outcome::Ok | Outcome::Pruned | Outcome::Predicted => failed.remove(&point),
+                Outcome::CompileFailed
+                | Outcome::LaunchFailed
+                | Outcome::WrongResult
+                | Outcome::TimedOut
+                | Outcome::Crashed => failed.insert(point.clone()),
+            };
             history.entry(point).and_modify(|t| *t = time.or(*t)).or_insert(time);
+        }
+        if session.config.retry {
+            history.retain(|point, _| !failed.contains(point));
         }
         let resumed = history.len();
         let (counts, examples) = (Counts::default(), BTreeMap::new());
         Ledger { task, history, records, counts, examples, resumed }
+    }
+
+    /// Name of the function.
+    pub fn name(&self) -> &str {
+        &self.task.workload.name
+    }
+
+    /// Candidates to expect at most.
+    pub fn expected(&self, config: &TuneConfig) -> usize {
+        config.trials.min(usize::try_from(self.task.arms.size()).unwrap_or(usize::MAX)).saturating_sub(self.resumed)
+    }
+
+    /// Counts a point that is about to be tried.
+    pub fn begin(&mut self, point: &Point) {
+        self.counts.candidates += 1;
+        self.history.insert(point.clone(), None);
+    }
+
+    /// Forgets a point that was not tried after all.
+    pub fn skipped(&mut self, point: &Point) {
+        self.counts.candidates -= 1;
+        self.history.remove(point);
     }
 
     /// Best median so far in nanoseconds.

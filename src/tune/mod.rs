@@ -2,12 +2,15 @@
 //! times each on the device as soon as it is compiled, logs every outcome, re-measures the
 //! finalists turn by turn, and keeps the best. Never worse than the default, which is candidate 0.
 //!
-//! `space` and `search` say what to try next, `pipeline` builds and compiles, `ledger` keeps and
-//! logs outcomes, `finalists` measures the best again, `session` is the loop around them.
+//! `space` and `search` say what to try next, `pipeline` builds and compiles, `explore` is the loop
+//! around them with its threads, `overlap` what the devices waited for, `ledger` keeps and logs
+//! outcomes, `finalists` measures the best again, `session` is one function from start to end.
 
 mod config;
+mod explore;
 mod finalists;
 mod ledger;
+mod overlap;
 mod pipeline;
 pub mod problem;
 pub mod reference;
@@ -18,6 +21,7 @@ mod space;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
 pub use ledger::Counts;
+pub use overlap::Overlap;
 pub use pipeline::{Build, Built, Reject};
 pub use session::{Session, Task, tune};
 pub use space::{Arms, Point};

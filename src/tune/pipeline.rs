@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 /// Makes a kernel of a point: schedule, lower, generate. Called from several threads.
 pub trait Build: Sync {
@@ -56,6 +56,8 @@ pub(super) struct Finished {
 pub(super) enum Stage {
     /// Ruled out before compiling.
     Rejected(Reject),
+    /// Has the same text as that point, which came first.
+    Twin(Point),
     /// Did not compile.
     Failed(Built, CompileError),
     /// Ready to run.
@@ -87,14 +89,14 @@ impl<'a> Workshop<'a> {
         Workshop { build, compiler, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
     }
 
-    /// One worker thread: takes points until the channel closes.
-    pub fn work(&self, todo: &Mutex<Receiver<Point>>, done: &Sender<Finished>) {
+    /// One worker thread: takes points until the channel closes or `done` wants no more.
+    pub fn work(&self, todo: &Mutex<Receiver<Point>>, done: &dyn Fn(Finished) -> bool) {
         loop {
             let next = todo.lock().expect("no thread panics while it holds the queue").recv();
             let Ok(point) = next else { return };
             let halted = self.halt.load(Ordering::Relaxed);
             let result = if halted { Stage::Skipped } else { self.process(&point) };
-            if done.send(Finished { point, result }).is_err() {
+            if !done(Finished { point, result }) {
                 return;
             }
         }
@@ -108,8 +110,7 @@ impl<'a> Workshop<'a> {
             Ok(built) => built,
         };
         if let Some(twin) = self.twin(point, &built) {
-            let reason = format!("the same text as {twin}");
-            return Stage::Rejected(Reject { predicate: "same_kernel".into(), reason });
+            return Stage::Twin(twin);
         }
         match self.compiler.compile(&built.source) {
             Ok(artifact) => Stage::Compiled(built, artifact),

@@ -5,6 +5,7 @@ use crate::analysis::work;
 use crate::assemble::Subject;
 use crate::backend::Problem;
 use crate::ir::{DType, Param, PrimFunc};
+use crate::target::Target;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -47,6 +48,13 @@ pub fn problem(subject: &Subject, given: &Given, folder: &Path) -> Result<(Probl
     };
     let floor = work.bytes.zip(work.flops).and_then(|(b, f)| subject.target.floor_us(b, f, main_dtype(func)));
     Ok((problem, floor))
+}
+
+/// Time in microseconds at which looking further is of no use: within 1 % of what the work takes at the
+/// best bandwidth ever seen on the target. `None` where that is not known.
+pub fn enough_us(problem: &Problem, target: &Target) -> Option<f64> {
+    let best = target.read_gbps.max(target.copy_gbps);
+    problem.bytes.filter(|_| best > 0.0 && target.dram_gbps > 0.0).map(|bytes| 1.01 * bytes as f64 / best / 1e3)
 }
 
 /// Element type of the largest floating input, whose arithmetic rate counts.

@@ -241,13 +241,17 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Tunes it into a new log; gives the log's records too.
-    pub fn tune(&self, compiler: &dyn Compiler, runner: &mut dyn Runner) -> Result<(Summary, Vec<Record>), String> {
+    pub fn tune(
+        &self,
+        compiler: &dyn Compiler,
+        runner: &mut (dyn Runner + Send),
+    ) -> Result<(Summary, Vec<Record>), String> {
         let config = TuneConfig { jobs: 2, quiet: self.quiet, ..TuneConfig::default() };
         let arms = arms(self.faults.len());
         let start = Instant::now();
         let mut session = Session {
             compiler,
-            runner,
+            runners: vec![runner],
             log: &mut Writer::open(&self.log)?,
             past: &[],
             env: Env::default(),
@@ -265,6 +269,7 @@ impl Work<'_> {
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: None,
+            enough_us: None,
             build: self,
         };
         let summary = tune(&task, &mut session).map_err(|e| e.to_string())?;

@@ -1,9 +1,9 @@
 //! `daylight log compact`: a smaller log that gives the same choices.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::{args, loses_nothing, not_an_input, read};
+use crate::job::{Exit, Failure};
 use crate::log::{self, Record};
 use serde_json::json;
 use std::path::Path;

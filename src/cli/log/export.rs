@@ -1,10 +1,10 @@
 //! `daylight log export`: records for other programs.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::args::{self, Format};
 use super::{has_outcome, is_about, not_an_input, records};
+use crate::job::{Exit, Failure};
 use crate::log::{self, Record, Selection};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

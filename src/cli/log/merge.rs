@@ -1,9 +1,9 @@
 //! `daylight log merge`: the union of logs.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::{args, loses_nothing, not_an_input, read};
+use crate::job::{Exit, Failure};
 use crate::log::{self, Record};
 use serde_json::json;
 

@@ -9,8 +9,8 @@ mod show;
 mod verify;
 
 use super::context::Context;
-use super::exit::{Exit, Failure};
 use super::output;
+use crate::job::{Exit, Failure};
 use crate::log::{self, LogFile, Record};
 use crate::rules::is_form_of;
 use args::{Action, Filter};

@@ -1,9 +1,9 @@
 //! `daylight log show`: the records of a log, one line each.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::{args, has_outcome, is_about, losers, records};
+use crate::job::{Exit, Failure};
 use crate::log::{self, Outcome, Record};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! `daylight log verify`: what is wrong with logs.
 
 use super::super::context::Context;
-use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::args;
+use crate::job::{Exit, Failure};
 use crate::log;
 use serde_json::json;
 

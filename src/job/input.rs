@@ -1,6 +1,6 @@
 //! Functions from files and folders of TVMScript.
 
-use super::exit::{Exit, Failure};
+use super::{Exit, Failure};
 use crate::apply::Function;
 use crate::ir::{self, PrimFunc, ReadError};
 use std::collections::{BTreeMap, BTreeSet};

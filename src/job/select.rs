@@ -1,15 +1,23 @@
 //! `--rule` and `--set`: which rule and which point of its space.
 
-use super::args::Choose;
-use super::exit::{Exit, Failure};
+use super::{Exit, Failure};
 use crate::assemble::{Arm, Subject};
 use crate::rules::{Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
+
+/// What was chosen by hand.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Choice {
+    /// Only this rule, or one of its forms.
+    pub rule: Option<String>,
+    /// Values of knobs, such as `threads=256`.
+    pub set: Vec<String>,
+}
 
 /// The rules that take the function and that `--rule` allows.
 ///
 /// # Errors
 /// An unknown rule; no rule takes the function, with each reason.
-pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choose) -> Result<Vec<Arm>, Failure> {
+pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choice) -> Result<Vec<Arm>, Failure> {
     let wanted = choose.rule.as_deref();
     check_rule(wanted)?;
     let mut declined = vec![];
@@ -46,7 +54,7 @@ fn check_rule(wanted: Option<&str>) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A pair that is not `knob=value`, an unknown knob, or a point that breaks a condition.
-pub fn point<'a>(arms: &'a [Arm], choose: &Choose) -> Result<(&'a Arm, Knobs), Failure> {
+pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), Failure> {
     let pairs = pairs(&choose.set)?;
     let first = arms.first().ok_or_else(|| Failure::new(Exit::Failed, "no rule takes this function"))?;
     let has = |a: &&Arm| pairs.iter().all(|(n, _)| a.space.knobs.iter().any(|k| k.name == *n));

@@ -1,0 +1,119 @@
+//! One function made ready to be tuned: its rules, spaces, inputs and expected outputs.
+
+use super::report::SpaceReport;
+use super::select::{Choice, arms};
+use super::{Exit, Failure, Input, Report};
+use crate::assemble::{Assembly, Subject};
+use crate::backend::Problem;
+use crate::log::{Env, Workload};
+use crate::rules::{ScheduleRule, Spaces};
+use crate::target::Target;
+use crate::tune::{Arms, Build, Built, Point, Reject, Summary, Task, problem};
+
+/// A function that can be tuned.
+pub struct Work {
+    input: Input,
+    subject: Subject,
+    /// One per arm.
+    rules: Vec<&'static dyn ScheduleRule>,
+    arms: Arms,
+    problem: Problem,
+    floor_us: Option<f64>,
+    enough_us: Option<f64>,
+    /// Holds the expected outputs.
+    _folder: tempfile::TempDir,
+}
+
+impl Work {
+    /// Prepares a function: evaluates it on seeded inputs.
+    ///
+    /// # Errors
+    /// A function that is refused, that no rule takes, that has extents without a value, or that cannot
+    /// be evaluated.
+    pub fn new(input: &Input, target: &Target, spaces: &Spaces, seed: u64) -> Result<Work, Failure> {
+        let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
+        let subject = Subject::new(&input.func, &input.original, target.clone()).map_err(refused)?;
+        input.require_bound()?;
+        let arms = arms(&subject, spaces, &input.name, &Choice::default())?;
+        let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+        let given = problem::given(&input.func, &input.bind, seed);
+        let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
+        let enough_us = problem::enough_us(&problem, target);
+        let (rules, spaces) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
+        let arms = Arms::new(spaces, target.clone());
+        Ok(Work { input: input.clone(), subject, rules, arms, problem, floor_us, enough_us, _folder: folder })
+    }
+
+    /// Calls `run` with the task that the tuner takes.
+    pub fn with_task<T>(&self, run: impl FnOnce(&Task<'_>) -> T) -> T {
+        run(&Task {
+            workload: Workload { key: self.input.key.clone(), name: self.input.name.clone() },
+            bind: self.input.bind.clone(),
+            target: self.subject.target.id.clone(),
+            problem: self.problem.clone(),
+            arms: &self.arms,
+            default: self.arms.defaults().into_iter().next(),
+            floor_us: self.floor_us,
+            enough_us: self.enough_us,
+            build: &RuleBuild { subject: &self.subject, rules: &self.rules },
+        })
+    }
+
+    /// What came out, for people and programs.
+    pub fn report(&self, env: &Env, s: Summary) -> Report {
+        let best = s.best.as_ref();
+        let census = self.arms.census();
+        let waited = s.overlap.waited_s.iter().map(|(cause, seconds)| (cause.to_string(), *seconds));
+        Report {
+            schema: 1,
+            file: self.input.file.clone(),
+            name: self.input.name.clone(),
+            workload: self.input.key.clone(),
+            bind: self.input.bind.clone(),
+            target: self.subject.target.id.clone(),
+            device: env.gpu.clone(),
+            rule: best.map(|b| b.rule.clone()),
+            knobs: best.map(|b| b.knobs.clone()).unwrap_or_default(),
+            variants: best.map(|b| b.variants.clone()).unwrap_or_default(),
+            calls: 1.0,
+            default_us: s.default_us,
+            best_us: s.best_us,
+            floor_us: self.floor_us,
+            candidates: s.counts.candidates,
+            pruned: s.counts.pruned,
+            compiled: s.counts.compiled,
+            measured: s.counts.measured,
+            failed: s.counts.failed,
+            pruned_by: s.counts.pruned_by,
+            space: SpaceReport {
+                points: census.points,
+                legal: census.legal,
+                ruled_out: census.ruled_out.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
+            },
+            resumed: s.resumed,
+            stop: s.stop.map(|stop| stop.to_string()),
+            device_busy: s.overlap.busy_share(),
+            device_waited_s: waited.collect(),
+            default: self.arms.defaults().first().map(|p| format!("{}: {}", self.rules[p.arm].name(), p.knobs)),
+            examples: s.examples,
+            interrupted: s.interrupted,
+            seconds: s.seconds,
+        }
+    }
+}
+
+/// Makes kernels of points with the rules.
+struct RuleBuild<'a> {
+    subject: &'a Subject,
+    /// One per arm.
+    rules: &'a [&'static dyn ScheduleRule],
+}
+
+impl Build for RuleBuild<'_> {
+    fn build(&self, point: &Point) -> Result<Built, Reject> {
+        match self.subject.candidate(self.rules[point.arm], &point.knobs) {
+            Ok(Assembly { source, plan, trace, .. }) => Ok(Built { source, plan, trace }),
+            Err(unfit) => Err(Reject { predicate: unfit.predicate, reason: unfit.reason }),
+        }
+    }
+}
