@@ -5,6 +5,7 @@ use super::{DeviceFacts, DeviceState, RunError, RunFailure, posix};
 use libloading::Library;
 use rayon::prelude::*;
 use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
@@ -18,7 +19,7 @@ const MOST_ROTATED: u64 = 512 << 20;
 /// Most sets of buffers.
 const MOST_SETS: usize = 512;
 /// Runs shorter than this are timed several at once.
-const SHORTEST_SAMPLE_NS: f64 = 2e4;
+const SHORTEST_SAMPLE_NS: f64 = 5e5;
 
 /// Signature of a generated function: buffers, scalars, first and one past the last block.
 type Kernel = unsafe extern "C" fn(*const *mut u8, *const i64, i64, i64);
@@ -27,6 +28,8 @@ type Kernel = unsafe extern "C" fn(*const *mut u8, *const i64, i64, i64);
 pub struct CpuDevice {
     facts: DeviceFacts,
     modules: Vec<Option<Rc<Module>>>,
+    /// The next set of buffers. All timers share it: one must not find what another left in the cache.
+    next: Rc<Cell<usize>>,
 }
 
 struct Module {
@@ -42,7 +45,7 @@ impl CpuDevice {
     /// The CPU with its facts, which the caller read from the machine. Uses all threads of rayon's
     /// global pool.
     pub fn new(facts: DeviceFacts) -> CpuDevice {
-        CpuDevice { facts, modules: vec![] }
+        CpuDevice { facts, modules: vec![], next: Rc::default() }
     }
 
     fn module(&self, module: ModuleId) -> Outcome<Rc<Module>> {
@@ -215,7 +218,7 @@ impl Device for CpuDevice {
         _: u64,
     ) -> Outcome<Box<dyn Timer>> {
         let batch = (SHORTEST_SAMPLE_NS / estimate_ns.max(1.0)).ceil().clamp(1.0, 1000.0) as usize;
-        Ok(Box::new(RotatingTimer { module: self.module(module)?, runs, next: 0, batch }))
+        Ok(Box::new(RotatingTimer { module: self.module(module)?, runs, next: self.next.clone(), batch }))
     }
 
     /// The kernel counts our own threads among the runnable ones, so that nothing honest can be said.
@@ -236,19 +239,27 @@ impl Device for CpuDevice {
 struct RotatingTimer {
     module: Rc<Module>,
     runs: Vec<Run>,
-    next: usize,
+    next: Rc<Cell<usize>>,
     batch: usize,
+}
+
+impl RotatingTimer {
+    fn run_next(&mut self) -> Outcome<()> {
+        let at = self.next.get() % self.runs.len().max(1);
+        self.next.set(self.next.get().wrapping_add(1));
+        self.runs.get(at).map_or(Ok(()), |run| execute(&self.module, run))
+    }
 }
 
 impl Timer for RotatingTimer {
     fn sample(&mut self) -> Outcome<f64> {
+        if self.batch > 1 {
+            // Threads that fell asleep since the last sample take long to wake beside a short run.
+            self.run_next()?;
+        }
         let start = Instant::now();
         for _ in 0..self.batch {
-            let at = self.next % self.runs.len().max(1);
-            self.next += 1;
-            if let Some(run) = self.runs.get(at) {
-                execute(&self.module, run)?;
-            }
+            self.run_next()?;
         }
         Ok(start.elapsed().as_nanos() as f64 / self.batch as f64)
     }

@@ -4,7 +4,7 @@
 use super::buffers::{Buffers, Workspaces};
 use super::check::{Wanted, check_output, wanted};
 use super::expected::Expected;
-use super::sampling::{Sampling, Warm, order, take, warm_up};
+use super::sampling::{Sampling, Warm, take, warm_up};
 use super::watch::Watch;
 use super::{bound, inputs};
 use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
@@ -14,6 +14,9 @@ use crate::backend::{
     eval,
 };
 use crate::log::stats;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -34,6 +37,8 @@ pub struct LocalRunner {
     /// Outputs on their way to be compared.
     scratch: Vec<u8>,
     watch: Watch,
+    /// Where the order of turns comes from.
+    order: StdRng,
 }
 
 /// A candidate on the device.
@@ -48,8 +53,8 @@ impl LocalRunner {
     pub fn new(device: Box<dyn Device>, protocol: Protocol, sampling: Sampling) -> LocalRunner {
         let problem = Problem::default();
         let (expected, wanted, buffers, scratch) = (None, vec![], None, vec![]);
-        let watch = Watch::default();
-        LocalRunner { device, protocol, sampling, problem, expected, wanted, buffers, scratch, watch }
+        let (watch, order) = (Watch::default(), StdRng::seed_from_u64(0));
+        LocalRunner { device, protocol, sampling, problem, expected, wanted, buffers, scratch, watch, order }
     }
 
     /// True after an error that makes every later call fail.
@@ -174,19 +179,22 @@ impl LocalRunner {
             timer.sample()?;
             timers.push(timer);
         }
-        let mut batch = || turns(&mut timers, rounds.max(1));
+        let mut batch = || turns(&mut timers, rounds.max(1), &mut self.order);
         let (samples, state) = self.watch.steady(&mut || self.device.state(), &mut batch, |_| false)?;
         let each = samples.into_iter().zip(&timers);
         Ok(each.map(|(samples, timer)| self.timing(samples, timer.runs(), state.clone())).collect())
     }
 }
 
-/// One list per timer, whose n-th sample is of the n-th turn.
-fn turns(timers: &mut [Box<dyn Timer>], rounds: usize) -> Outcome<Vec<Vec<f64>>> {
+/// One list per timer, whose n-th sample is of the n-th turn. Each turn has its own order: who comes
+/// first, after whom, on which buffers must not always be the same one.
+fn turns(timers: &mut [Box<dyn Timer>], rounds: usize, order: &mut StdRng) -> Outcome<Vec<Vec<f64>>> {
     let mut samples = vec![Vec::with_capacity(rounds); timers.len()];
-    for turn in 0..rounds {
-        for i in order(turn, timers.len()) {
-            samples[i].push(timers[i].sample()?);
+    let mut turn: Vec<usize> = (0..timers.len()).collect();
+    for _ in 0..rounds {
+        turn.shuffle(order);
+        for i in &turn {
+            samples[*i].push(timers[*i].sample()?);
         }
     }
     Ok(samples)
@@ -362,4 +370,43 @@ fn upload(device: &mut dyn Device, p: &PlanParam, scalars: &Scalars, file: Optio
 
 fn file_error(path: &std::path::Path, e: &std::io::Error) -> RunError {
     RunError::new(RunFailure::BadRequest, format!("{}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Notes who was sampled; the sample is how many samples there were before.
+    struct Noted(usize, Rc<RefCell<Vec<usize>>>);
+
+    impl Timer for Noted {
+        fn sample(&mut self) -> Outcome<f64> {
+            let mut noted = self.1.borrow_mut();
+            noted.push(self.0);
+            Ok(noted.len() as f64)
+        }
+
+        fn runs(&self) -> usize {
+            1
+        }
+    }
+
+    #[test]
+    fn every_turn_samples_each_once_in_an_order_of_its_own() {
+        let noted = Rc::default();
+        let mut timers: Vec<Box<dyn Timer>> =
+            (0..3).map(|i| Box::new(Noted(i, Rc::clone(&noted))) as Box<dyn Timer>).collect();
+        let samples = turns(&mut timers, 60, &mut StdRng::seed_from_u64(0)).unwrap();
+        for (turn, place) in (0..60).flat_map(|t| (0..3).map(move |p| (t, p))) {
+            let who = noted.borrow()[3 * turn + place];
+            assert_eq!(samples[who][turn], (3 * turn + place + 1) as f64, "the n-th sample is of the n-th turn");
+        }
+        for (who, place) in (0..3).flat_map(|w| (0..3).map(move |p| (w, p))) {
+            let there = (0..60).filter(|t| noted.borrow()[3 * t + place] == who).count();
+            assert!((10..=30).contains(&there), "{who} was at place {place} {there} times of 60");
+        }
+        assert!(turns(&mut [], 3, &mut StdRng::seed_from_u64(0)).unwrap().is_empty());
+    }
 }

@@ -1,4 +1,4 @@
-//! How many samples to take: warm-up until they agree, early stop, early drop, turns.
+//! How many samples to take: warm-up until they agree, early stop, early drop.
 
 use crate::backend::RunError;
 use crate::log::stats::Median;
@@ -126,13 +126,6 @@ pub fn take(
     }
 }
 
-/// The order in which `n` candidates are sampled in a turn: each comes first, second, ... equally
-/// often, and the one before it changes: A B C, C B A, B C A, A C B, ...
-pub fn order(turn: usize, n: usize) -> impl Iterator<Item = usize> {
-    let shift = turn / 2;
-    (0..n).map(move |i| (if turn.is_multiple_of(2) { i + shift } else { n - 1 - i + shift }) % n)
-}
-
 fn is_enough(rules: &Sampling, samples: &[f64], elapsed: f64) -> bool {
     let n = samples.len();
     let settled = || Median::of(samples).is_some_and(|m| m.uncertainty() < rules.settled);
@@ -212,18 +205,5 @@ mod tests {
         let fail = || Err(RunError::new(RunFailure::LaunchFailed, "no"));
         assert!(warm_up(&RULES, None, &mut || 0.0, &mut || fail()).is_err());
         assert!(take(&RULES, None, None, &mut || 0.0, &mut || fail()).is_err());
-    }
-
-    #[test]
-    fn every_place_in_a_turn_is_taken_equally_often() {
-        let turns: Vec<Vec<usize>> = (0..6).map(|turn| order(turn, 3).collect()).collect();
-        assert_eq!(turns[..4], [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]]);
-        for place in 0..3 {
-            let mut taken: Vec<usize> = turns.iter().map(|t| t[place]).collect();
-            taken.sort();
-            assert_eq!(taken, [0, 0, 1, 1, 2, 2]);
-        }
-        assert_eq!(order(7, 1).collect::<Vec<_>>(), [0]);
-        assert_eq!(order(7, 0).count(), 0);
     }
 }
