@@ -53,6 +53,7 @@ struct Bench {
     text: fn(&Point) -> Result<String, Reject>,
     runs: Arc<AtomicUsize>,
     stop: AtomicBool,
+    devices: usize,
 }
 
 impl Bench {
@@ -63,6 +64,7 @@ impl Bench {
             text: plain,
             runs: Arc::default(),
             stop: AtomicBool::new(false),
+            devices: 1,
         }
     }
 
@@ -81,16 +83,19 @@ impl Bench {
     fn run_into(&self, path: &Path, time: fn(&str) -> Result<f64, RunError>) -> Result<Summary, TuneError> {
         let past = self.records();
         let compiler = FakeCompiler::new(self.folder.path().join("cache"));
-        let runs = self.runs.clone();
-        let mut runner = FakeRunner::new(move |text| {
-            runs.fetch_add(1, Ordering::Relaxed);
-            time(text)
-        });
+        let runner = |_| {
+            let runs = self.runs.clone();
+            FakeRunner::new(move |text| {
+                runs.fetch_add(1, Ordering::Relaxed);
+                time(text)
+            })
+        };
+        let mut runners: Vec<FakeRunner> = (0..self.devices).map(runner).collect();
         let arms = arms();
         let ticks = AtomicUsize::new(0);
         let mut session = Session {
             compiler: &compiler,
-            runners: vec![&mut runner],
+            runners: runners.iter_mut().map(|r| r as _).collect(),
             log: &mut Writer::open(path).expect("the log opens"),
             past: &past,
             env: Env::default(),
@@ -252,4 +257,47 @@ fn the_time_limit_ends_the_search_early() {
     let summary = bench.run(hill).expect("the run ends");
     assert!(summary.counts.candidates < 12, "{}", summary.counts.candidates);
     assert!(summary.best.is_some());
+}
+
+#[test]
+fn several_devices_share_the_candidates() {
+    let mut bench = Bench::new();
+    bench.devices = 3;
+    let summary = bench.run(hill).expect("the run ends");
+    assert_eq!(summary.best.expect("a winner").knobs["x"], 6);
+    let first: Vec<Record> = bench.records().into_iter().filter(|r| r.round == 0).collect();
+    let tried: std::collections::BTreeSet<_> = first.iter().map(Record::candidate).collect();
+    assert_eq!((first.len(), tried.len()), (12, 12), "each candidate once");
+}
+
+#[test]
+fn failures_are_remembered_and_retried_on_request() {
+    let mut bench = Bench::new();
+    let broken = |text: &str| match text {
+        "0 6" => Err(RunError::new(RunFailure::Crashed, "it crashed")),
+        _ => hill(text),
+    };
+    let first = bench.run(broken).expect("the run ends");
+    assert_ne!(first.best.expect("a winner").knobs.get("x"), Some(&6));
+    let again = bench.run(hill).expect("the run ends");
+    assert_eq!((again.resumed, again.counts.candidates), (12, 0), "the failure is remembered");
+    bench.config.retry = true;
+    let retried = bench.run(hill).expect("the run ends");
+    assert_eq!((retried.resumed, retried.counts.candidates), (11, 1));
+    assert_eq!(retried.best.expect("a winner").knobs.get("x"), Some(&6));
+    let quiet = bench.run(hill).expect("the run ends");
+    assert_eq!((quiet.resumed, quiet.counts.candidates), (12, 0), "what succeeded is not tried again");
+}
+
+#[test]
+fn a_run_says_why_it_ended_and_what_the_device_waited_for() {
+    let bench = Bench::new();
+    let summary = bench.run(hill).expect("the run ends");
+    assert_eq!(summary.stop.map(|s| s.to_string()).as_deref(), Some("every point tried"));
+    let busy = summary.overlap.busy_share().expect("a share");
+    assert!(busy > 0.0 && busy <= 1.0, "{busy}");
+    let mut bench = Bench::new();
+    bench.config.trials = 3;
+    let summary = bench.run(hill).expect("the run ends");
+    assert_eq!(summary.stop.map(|s| s.to_string()).as_deref(), Some("all trials used"));
 }

@@ -77,13 +77,16 @@ fn pick(task: &Task<'_>, ledger: &Ledger<'_>, n: usize) -> (Vec<Point>, f64) {
     (points, turn_ns)
 }
 
+/// True when the candidate failed after it was last right; the log's order says what came first.
 fn has_failed_since(ledger: &Ledger<'_>, timed: &Record) -> bool {
     let id = timed.candidate();
-    ledger.records.iter().any(|r| {
-        matches!(r.outcome, Outcome::LaunchFailed | Outcome::TimedOut | Outcome::Crashed)
-            && r.unix_s >= timed.unix_s
-            && r.candidate() == id
-    })
+    let last = ledger
+        .records
+        .iter()
+        .rev()
+        .filter(|r| r.candidate() == id)
+        .find(|r| matches!(r.outcome, Outcome::Ok | Outcome::LaunchFailed | Outcome::TimedOut | Outcome::Crashed));
+    last.is_some_and(|r| r.outcome != Outcome::Ok)
 }
 
 fn was_in(task: &Task<'_>, ledger: &Ledger<'_>, point: &Point, round: u32) -> bool {
