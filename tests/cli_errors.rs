@@ -84,7 +84,7 @@ fn unknown_names_suggest_the_nearest() {
     place.fails(&["tone", "sum.py"], 2, "'tune'");
     place.fails(&["tune", "sum.py", "--device", "gpu"], 2, "unknown device \"gpu\"");
     place.fails(&["tune", "sum.py", "--device", "cpuu"], 2, "did you mean \"cpu\"?");
-    place.fails(&["tune", "sum.py", "--search", "clim"], 2, "did you mean \"climb\"?");
+    place.fails(&["tune", "sum.py", "--search", "guide"], 2, "did you mean \"guided\"?");
     place.fails(&["explain", "sum.py", "--target", "cuda:sm_95a"], 2, "did you mean \"cuda:sm_90a\"?");
     let rule = ["explain", "sum.py", "--target", "cpu", "--emit", "c", "--rule"];
     place.fails(&[&rule[..], &["reducton"]].concat(), 2, "did you mean `reduction");

@@ -1,6 +1,7 @@
 //! What may be typed.
 
 use super::log::args::Log;
+use super::simulate::Simulate;
 use crate::job::select::Choice;
 use crate::tune::search;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -68,6 +69,9 @@ pub enum Command {
     /// Show, check, join, shrink and export tuning logs
     #[command(after_help = "Example:\n  daylight log show tuning-logs --best")]
     Log(Log),
+    /// Replay searches against the log of an exhaustive run: how soon would they have found the best
+    #[command(after_help = "Example:\n  daylight simulate tests/workloads --log tests/data --search guided --markdown")]
+    Simulate(Simulate),
     /// Serve as a worker process of another daylight
     #[command(hide = true, after_help = "Example:\n  daylight worker compile")]
     Worker {

@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod report;
 mod run;
+mod simulate;
 mod tune;
 mod verify;
 
@@ -55,6 +56,7 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Report(a) => report::run(cx, &a),
         Command::Doctor(a) => doctor::run(cx, &a),
         Command::Log(a) => log::run(cx, &a),
+        Command::Simulate(a) => simulate::run(cx, &a),
         Command::Worker { kind } => worker(kind),
     }
 }

@@ -10,7 +10,7 @@ use crate::tune::TuneConfig;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let config = config(cx, a)?;
-    crate::tune::search::by_name(&config.search, 1, 0).map_err(Failure::usage)?;
+    crate::tune::search::by_name(&config.search, 0).map_err(Failure::usage)?;
     let inputs = load(&cx.bind, &a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {

@@ -94,7 +94,7 @@ fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
     let arms = Arms::new(spaces, target.clone());
     let mut points = arms.defaults();
     let seen: search::History = points.iter().map(|p| (p.clone(), None)).collect();
-    if let Ok(mut random) = search::by_name("random", a.candidates as usize, a.seed) {
+    if let Ok(mut random) = search::by_name("random", a.seed) {
         points.extend(random.propose(&arms, &seen, a.candidates as usize));
     }
     let points = points.into_iter().map(|Point { arm, knobs }| Chosen { arm, knobs }).collect();

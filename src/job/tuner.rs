@@ -90,7 +90,7 @@ impl<'a> Tuner<'a> {
         watcher: Watcher<'_>,
     ) -> Result<Tuner<'a>, Failure> {
         let watch = Watch::start();
-        search::by_name(&config.search, 1, 0).map_err(Failure::usage)?;
+        search::by_name(&config.search, 0).map_err(Failure::usage)?;
         let spaces = match &config.schedules {
             Some(folder) => Spaces::with_folder(folder).map_err(Failure::usage)?,
             None => Spaces::built_in(),

@@ -7,11 +7,12 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
+use super::outlines::{self, Moves};
 use super::parts::*;
 use super::shape::{find_block, inline_all, is_plain};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::{Access, Decline, Facts};
-use crate::ir::{Block, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
+use crate::ir::{Block, Buffer, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -54,7 +55,12 @@ impl ScheduleRule for FallbackCuda {
             }
             Ok(())
         });
-        Ok(step_fits(space, size, move |k| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1)))
+        let space =
+            step_fits(space, size, move |k| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1));
+        Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
+            Some(moves) => space.outlined(move |k| outlines::elementwise(&moves, k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -100,7 +106,11 @@ impl ScheduleRule for FallbackCpu {
         let size = outputs.iter().filter_map(|o| o.elements).max();
         let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
         let space = spaces.space(CPU, target);
-        Ok(step_fits(space, size, move |k| k.get("chunk") * (k.get("vector") / widest).max(1)))
+        let space = step_fits(space, size, move |k| k.get("chunk") * (k.get("vector") / widest).max(1));
+        Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
+            Some(moves) => space.outlined(move |k| outlines::cpu_elementwise(&moves, k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -146,6 +156,8 @@ struct Output {
     staged: Vec<Name>,
     /// True where the block writes every element of the buffer, each by its own iterators.
     whole: bool,
+    /// How much it moves, where that is constant.
+    moves: Option<Moves>,
 }
 
 impl Output {
@@ -167,6 +179,7 @@ impl Output {
         let whole = writes_whole(s, name, &block);
         Output {
             whole,
+            moves: moves(s, &reads, decl),
             dtype: decl.dtype,
             elements: decl.len(),
             last: inner.and_then(|i| i.extent.as_int()),
@@ -174,6 +187,21 @@ impl Output {
             buffer,
         }
     }
+}
+
+/// Every tensor read once, but no more of it than there are outputs for a plain read.
+fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
+    let elements = out.len()?;
+    let mut seen: Vec<&Name> = vec![];
+    let mut read = 0;
+    for a in reads {
+        if !seen.contains(&&a.buffer) {
+            seen.push(&a.buffer);
+            let decl = s.func().buffer(&a.buffer);
+            read += decl.len()?.min(elements.saturating_mul(8)).saturating_mul(decl.dtype.bytes() as i64);
+        }
+    }
+    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
 }
 
 /// True when the element written is that of the iterators, in a buffer of exactly their extents.

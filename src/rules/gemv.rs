@@ -14,7 +14,7 @@ use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
 use super::reduction_inner::finish;
 use super::shape::{Axis, Reduction};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Combiner, Decline};
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -68,10 +68,14 @@ impl ScheduleRule for GemvInner {
             (_, Some(n)) => Err(format!("the vector's {n} bytes exceed the {limit} of shared memory")),
             (_, None) => Err("the vector has no constant size".into()),
         });
-        Ok(space.prefer("vector_leaves_shared", move |k| match (k.get("stage"), bytes) {
+        let space = space.prefer("vector_leaves_shared", move |k| match (k.get("stage"), bytes) {
             (1, Some(n)) if n > 48 << 10 => Err(format!("the vector's {n} bytes leave room for few blocks")),
             _ => Ok(()),
-        }))
+        });
+        Ok(match outlines::Work::of(&r, target.warp) {
+            Some(work) => space.outlined(move |k| outlines::product(&work, bytes.unwrap_or(0), k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -135,10 +139,18 @@ impl ScheduleRule for GemvCpu {
             let n = k.get("rows") * k.get("unroll");
             if n <= 16 { Ok(()) } else { Err(format!("{n} accumulators exceed 16 vector registers")) }
         });
-        Ok(space.require("rows_exist", move |k| match rows {
+        let space = space.require("rows_exist", move |k| match rows {
             Some(n) if n % k.get("rows") != 0 => Err(format!("{} rows per step do not divide {n}", k.get("rows"))),
             None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),
             _ => Ok(()),
+        });
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), r.outputs(), r.length()) else {
+            return Ok(space);
+        };
+        Ok(space.outlined(move |k| {
+            let (rows, unroll) = (k.get("rows"), k.get("unroll"));
+            let step = unroll * lanes(k.get("vector"), acc);
+            outlines::cpu(&work, outputs / rows, (length + step - 1) / step, rows * unroll, k.get("vector"), 1)
         }))
     }
 

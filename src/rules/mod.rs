@@ -9,6 +9,8 @@ mod fallback;
 mod gemv;
 mod knobs;
 mod limits;
+mod outline;
+mod outlines;
 mod parts;
 mod reduction;
 mod reduction_inner;
@@ -18,6 +20,7 @@ mod space;
 mod spaces;
 
 pub use knobs::Knobs;
+pub use outline::{Combine, LaunchOutline, Outline};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
 

@@ -10,7 +10,7 @@
 use super::limits::{lanes, parts_fit, step_fits};
 use super::parts::*;
 use super::shape::Reduction;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::Decline;
 use crate::ir::{DType, IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
@@ -37,7 +37,15 @@ impl ScheduleRule for ReductionCpu {
         let step = move |k: &Knobs| k.get("unroll") * lanes(k.get("vector"), acc) * k.get("split");
         let space = step_fits(space, r.length(), step);
         let space = parts_fit(space, r.length(), r.outputs());
-        Ok(split_space(space, target, r.outputs(), r.length()))
+        let space = split_space(space, target, r.outputs(), r.length());
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), r.outputs(), r.length()) else {
+            return Ok(space);
+        };
+        Ok(space.outlined(move |k| {
+            let (unroll, split) = (k.get("unroll"), k.get("split"));
+            let steps = length / (unroll * lanes(k.get("vector"), acc) * split);
+            outlines::cpu(&work, outputs, steps.max(1), unroll, k.get("vector"), split)
+        }))
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -77,10 +85,19 @@ impl ScheduleRule for ReductionOuterCpu {
         let outputs = r.outputs();
         let tasks = move |k: &Knobs| Some(outputs? / (k.get("columns") * lanes(k.get("vector"), acc)));
         let cores = target.cores.max(1) as i64;
-        Ok(space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
+        let space = space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
             (1, _) => Ok(()),
             (split, Some(tasks)) if tasks * split <= 64 * cores => Ok(()),
             (split, _) => Err(format!("{split} parts of so many columns keep no core busier")),
+        });
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), outputs, r.length()) else {
+            return Ok(space);
+        };
+        Ok(space.outlined(move |k| {
+            let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
+            let tasks = outputs / (columns * lanes(k.get("vector"), acc)).max(1);
+            let steps = (length / (unroll * split)).max(1);
+            outlines::cpu(&work, tasks.max(1), steps, unroll * columns, k.get("vector"), split)
         }))
     }
 

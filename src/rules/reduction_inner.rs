@@ -10,7 +10,7 @@
 use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::shape::Reduction;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Access, Decline};
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -55,9 +55,13 @@ impl ScheduleRule for ReductionInner {
             (Some(n), split) if n < 4 * sms && n * split <= 32 * sms && k.get("rows") == 1 => Ok(()),
             (_, split) => Err(format!("{split} parts of so many rows fill no device better")),
         });
-        Ok(fills_device(space, target, total, move |k| {
+        let space = fills_device(space, target, total, move |k| {
             Some((outputs? + k.get("rows") - 1) / k.get("rows") * k.get("split"))
-        }))
+        });
+        Ok(match outlines::Work::of(&r, target.warp) {
+            Some(work) => space.outlined(move |k| outlines::rows(&work, k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {

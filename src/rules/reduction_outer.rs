@@ -11,7 +11,7 @@
 use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::shape::Reduction;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Access, Decline};
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -42,7 +42,11 @@ impl ScheduleRule for ReductionOuter {
         let space = step_fits(space, length, |k| k.get("rows") * k.get("unroll") * k.get("split"));
         let space = parts_fit(space, length, outputs);
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
-        fills_blocks(space, target, total, outputs, element)
+        let space = fills_blocks(space, target, total, outputs, element);
+        Ok(match outlines::Work::of(&r, target.warp) {
+            Some(work) => space.outlined(move |k| outlines::columns(&work, k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -97,7 +101,7 @@ fn fills_blocks(
     total: Option<i64>,
     outputs: Option<i64>,
     element: crate::ir::DType,
-) -> Result<Space, Decline> {
+) -> Space {
     let per_block = move |k: &Knobs| k.get("threads") * lanes(k.get("vector"), element);
     let blocks = move |k: &Knobs| Some((outputs? / per_block(k)).max(1) * k.get("split"));
     let most = 32 * target.sms as i64;
@@ -105,7 +109,7 @@ fn fills_blocks(
         (split, Some(n)) if split > 1 && n > most => Err(format!("{n} blocks with {split} parts per column")),
         _ => Ok(()),
     });
-    Ok(fills_device(space, target, total, blocks))
+    fills_device(space, target, total, blocks)
 }
 
 struct Plan {

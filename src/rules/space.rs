@@ -1,7 +1,7 @@
 //! A knob space: the values of each knob for one function on one target, and the named predicates
 //! that say which combinations are legal.
 
-use super::Knobs;
+use super::{Knobs, Outline};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,9 @@ pub struct Knob {
 
 /// Says whether a point is legal; the text is the reason why not.
 type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+
+/// Says what a point's kernels look like.
+type Sketch = Box<dyn Fn(&Knobs) -> Outline + Send + Sync>;
 
 /// A named condition on a combination of knobs.
 pub struct Constraint {
@@ -75,12 +78,13 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
+    sketch: Option<Sketch>,
 }
 
 impl Space {
     /// A space without conditions.
     pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
-        Space { form, version, knobs, constraints: vec![] }
+        Space { form, version, knobs, constraints: vec![], sketch: None }
     }
 
     /// Adds a named condition.
@@ -101,6 +105,17 @@ impl Space {
     ) -> Space {
         self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
         self
+    }
+
+    /// Adds what is known of a point's kernels without scheduling it.
+    pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
+        self.sketch = Some(Box::new(sketch));
+        self
+    }
+
+    /// What the kernels of a legal point look like; `None` where sizes are not constant.
+    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
+        self.sketch.as_ref().map(|sketch| sketch(knobs))
     }
 
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and

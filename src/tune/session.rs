@@ -86,7 +86,7 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
         patience: config.patience,
         good_enough_ns: task.enough_us.map(|us| us * 1e3),
     };
-    let search = by_name(&config.search, config.trials, config.seed).map_err(TuneError::Usage)?;
+    let search = by_name(&config.search, config.seed).map_err(TuneError::Usage)?;
     let mut defaults: Vec<Point> = task.default.iter().cloned().collect();
     defaults.extend(task.arms.defaults().into_iter().filter(|p| Some(p) != task.default.as_ref()));
     let mut proposer = Proposer::new(task.arms, search, defaults, ledger.history.clone(), pace);

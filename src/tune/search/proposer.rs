@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn proposer<'a>(arms: &'a Arms, name: &str, pace: Pace) -> Proposer<'a> {
-        Proposer::new(arms, by_name(name, pace.trials, 1).unwrap(), arms.defaults(), History::new(), pace)
+        Proposer::new(arms, by_name(name, 1).unwrap(), arms.defaults(), History::new(), pace)
     }
 
     /// Runs to the end; `last_first` settles each batch backwards and as late as may be.
@@ -315,7 +315,7 @@ mod tests {
     fn known_points_count_and_are_not_proposed() {
         let arms = arms();
         let known: History = arms.points().iter().take(3).map(|p| (p.clone(), Some(20.0))).collect();
-        let search = by_name("exhaustive", 5, 0).unwrap();
+        let search = by_name("exhaustive", 0).unwrap();
         let mut p = Proposer::new(&arms, search, arms.defaults(), known.clone(), Pace { trials: 5, ..Pace::default() });
         let Next::Batch(points) = p.next() else { panic!("a batch") };
         assert_eq!(points.len(), 2);
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_point_taken_back_may_come_again() {
         let arms = arms();
-        let mut p = proposer(&arms, "climb", Pace { trials: 100, batch: 4, ahead: 1, ..Pace::default() });
+        let mut p = proposer(&arms, "guided", Pace { trials: 100, batch: 4, ahead: 1, ..Pace::default() });
         let Next::Batch(points) = p.next() else { panic!("a batch") };
         let back = Point { arm: 0, knobs: Knobs::from([("x", 5)]) };
         assert_eq!(points[0], back);

@@ -1,0 +1,184 @@
+//! `daylight simulate`: searches replayed against the log of an exhaustive run. Needs no device.
+
+use super::context::Context;
+use super::output;
+use crate::assemble::Subject;
+use crate::job::select::{self, Choice};
+use crate::job::{Exit, Failure, Input, load};
+use crate::log::{self, Record};
+use crate::target::Target;
+use crate::tune::Arms;
+use crate::tune::replay::{Regret, Replay};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What may be typed.
+#[derive(Args, Debug)]
+pub struct Simulate {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Log of an exhaustive run, a file or a folder; may be compressed
+    #[arg(long, value_name = "LOG")]
+    log: PathBuf,
+    /// Searches to replay, separated by commas
+    #[arg(long, value_name = "NAME,...", default_value = "guided,random")]
+    search: String,
+    /// Runs of each, with the seeds from 0
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    seeds: u64,
+    /// Measurements of each run
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    trials: usize,
+    /// One table in Markdown instead of a paragraph for each
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// Measurements after which the regret is shown.
+const AFTER: [usize; 4] = [8, 16, 32, 64];
+
+/// One search on one function.
+struct Line<'a> {
+    name: &'a str,
+    search: &'a str,
+    points: usize,
+    trials: usize,
+    regret: Regret,
+}
+
+/// Runs the command.
+pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
+    let searches: Vec<&str> = a.search.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
+    for name in &searches {
+        crate::tune::search::by_name(name, 0).map_err(Failure::usage)?;
+    }
+    let past = log::read(&a.log).map_err(Failure::usage)?;
+    past.skipped.iter().for_each(|s| output::note(&s.to_string()));
+    if a.markdown {
+        output::text(&head(a.trials));
+    }
+    let mut worst = Exit::Done;
+    for input in load(&cx.bind, &a.files)? {
+        let done = match input {
+            Ok(input) => one(cx, a, &input, &past.records, &searches),
+            Err(e) => Err(e.failure),
+        };
+        if let Err(f) = done {
+            output::note(&format!("daylight: {}", f.message));
+            worst = worst.max(f.exit);
+        }
+    }
+    Ok(worst)
+}
+
+fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: &[&str]) -> Result<(), Failure> {
+    let records: Vec<&Record> =
+        records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
+    let first = records.first().ok_or_else(|| {
+        Failure::new(Exit::Failed, format!("{}: {} holds no record of it", input.name, a.log.display()))
+    })?;
+    if let Some(other) = records.iter().find(|r| (&r.target, &r.env.gpu) != (&first.target, &first.env.gpu)) {
+        let text = format!("{} holds records of {} and {}: replay one", input.name, first.env.gpu, other.env.gpu);
+        return Err(Failure::usage(text));
+    }
+    let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
+    let target = target.measured_as(first.env.sms, 0, 0.0);
+    let subject = Subject::new(&input.func, &input.original, target.clone())
+        .map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let free = Choice::default();
+    let spaces = select::arms(&subject, &cx.spaces, &input.name, &free)?.into_iter().map(|a| a.space).collect();
+    let arms = Arms::new(spaces, target);
+    let replay = Replay::new(&arms, &records)
+        .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
+    let missing = replay.missing(&arms);
+    if missing > 0 {
+        output::note(&format!("{}: the log lacks {missing} of {} points", input.name, arms.points().len()));
+    }
+    for search in searches {
+        let regret = replay.simulate_all(&arms, search, a.seeds, a.trials.max(1)).map_err(Failure::usage)?;
+        let line = Line { name: &input.name, search, points: replay.measured(), trials: a.trials, regret };
+        match (cx.json, a.markdown) {
+            (true, _) => output::line(&object(&line).to_string()),
+            (false, true) => output::line(&row(&line)),
+            (false, false) => output::text(&plain(&line)),
+        }
+    }
+    Ok(())
+}
+
+fn percent(x: f64) -> String {
+    if x.is_finite() { format!("{:.1}", 100.0 * x) } else { "-".into() }
+}
+
+fn count(x: f64) -> String {
+    if x.is_finite() { format!("{x:.0}") } else { "-".into() }
+}
+
+/// The counts that a run of `trials` measurements reaches.
+fn counts(trials: usize) -> impl Iterator<Item = usize> {
+    AFTER.into_iter().filter(move |n| *n <= trials)
+}
+
+fn head(trials: usize) -> String {
+    let after: Vec<String> = counts(trials).map(|n| format!("after {n}")).collect();
+    format!(
+        "| function | points | search | {} | within 2 % after 32 | measurements to 2 % |\n|---|---:|---|{}---:|---:|\n",
+        after.join(" | "),
+        "---:|".repeat(after.len())
+    )
+}
+
+/// Regret in percent, each as median / 95th percentile.
+fn row(l: &Line<'_>) -> String {
+    let pair = |(m, p): (f64, f64)| format!("{} / {}", percent(m), percent(p));
+    let after: Vec<String> = counts(l.trials).map(|n| pair(l.regret.after(n))).collect();
+    let (median, high) = l.regret.needed_for_close();
+    let share = 100.0 * l.regret.close_after(32);
+    format!(
+        "| {} | {} | {} | {} | {share:.0} % | {} / {} |",
+        l.name,
+        l.points,
+        l.search,
+        after.join(" | "),
+        count(median),
+        count(high)
+    )
+}
+
+fn plain(l: &Line<'_>) -> String {
+    let mut text = format!("{}: {}, {} measured points\n", l.name, l.search, l.points);
+    for n in counts(l.trials) {
+        let (median, high) = l.regret.after(n);
+        text += &format!(
+            "  after {n:>2} measurements {:>5} % over the best (95 % of runs: {:>5} %)\n",
+            percent(median),
+            percent(high)
+        );
+    }
+    let (median, high) = l.regret.needed_for_close();
+    let share = 100.0 * l.regret.close_after(32);
+    text += &format!(
+        "  within 2 % after {} measurements (95 % of runs: {}); after 32 in {share:.0} % of runs\n",
+        count(median),
+        count(high)
+    );
+    text
+}
+
+fn object(l: &Line<'_>) -> Value {
+    let finite = |x: f64| x.is_finite().then_some(x);
+    let after: Vec<Value> = counts(l.trials)
+        .map(|n| {
+            let (median, p95) = l.regret.after(n);
+            json!({ "measurements": n, "median": finite(median), "p95": finite(p95) })
+        })
+        .collect();
+    let (median, p95) = l.regret.needed_for_close();
+    json!({
+        "schema": 1, "name": l.name, "search": l.search, "points": l.points, "regret": after,
+        "close_after_32": l.regret.close_after(32),
+        "needed": { "median": finite(median), "p95": finite(p95) },
+    })
+}

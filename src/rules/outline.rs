@@ -1,0 +1,76 @@
+//! What a point's kernels look like from afar: enough to guess how long they take, known without
+//! scheduling anything. Rules attach outlines to their spaces; the tuner's prior reads them.
+
+/// The launches of one candidate, in order.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outline {
+    /// The launches.
+    pub launches: Vec<LaunchOutline>,
+}
+
+/// One launch. On the CPU a block is a task of the parallel loop, and has one thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LaunchOutline {
+    /// Blocks of the grid.
+    pub blocks: i64,
+    /// Threads of a block.
+    pub threads: i64,
+    /// Blocks per multiprocessor that the launch bounds ask for, which limits registers.
+    pub min_blocks: i64,
+    /// Registers of a thread besides those of loads in flight.
+    pub state_regs: i64,
+    /// Registers that the loads in flight want.
+    pub load_regs: i64,
+    /// Shared memory of a block in bytes.
+    pub smem: i64,
+    /// Width of one load in bytes.
+    pub load_bytes: i64,
+    /// Bytes that one thread has in flight.
+    pub in_flight: i64,
+    /// Trips of the main loop, one after the other; each waits for its loads.
+    pub steps: i64,
+    /// Bytes read from DRAM.
+    pub read: i64,
+    /// Bytes written.
+    pub written: i64,
+    /// Elements stepped over for each element there is, 1 where the steps fit.
+    pub padding: f64,
+    /// Instructions of one thread in one step.
+    pub instructions: i64,
+    /// Scalar operations of the launch.
+    pub flops: i64,
+    /// True where matrix instructions do them.
+    pub tensor_core: bool,
+    /// How threads combine what they have.
+    pub combine: Combine,
+    /// True where a block first fills shared memory and waits for that.
+    pub staged: bool,
+    /// True where it reads what the launch before has just written, from the cache.
+    pub from_cache: bool,
+}
+
+/// How the threads of a block combine their results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Combine {
+    /// Threads that meet through warp shuffles; 1 where none do.
+    pub lanes: i64,
+    /// Parts that meet in shared memory; 1 where none do.
+    pub parts: i64,
+    /// Values per thread.
+    pub values: i64,
+}
+
+impl Default for Combine {
+    /// Nothing to combine.
+    fn default() -> Combine {
+        Combine { lanes: 1, parts: 1, values: 1 }
+    }
+}
+
+impl Combine {
+    /// `threads` threads share each of `values` values: within warps by shuffles, between them through
+    /// shared memory.
+    pub fn across(threads: i64, values: i64, warp: i64) -> Combine {
+        Combine { lanes: threads.clamp(1, warp.max(1)), parts: (threads / warp.max(1)).max(1), values }
+    }
+}

@@ -1,0 +1,306 @@
+//! How long a candidate should take, from its outline and figures of the target alone.
+//!
+//! Nothing here is measured on the machine at hand or fitted to a function: the terms are what a
+//! kernel waits for, and the constants are lengths of time and shares that hold for all of them. The
+//! guess orders candidates (docs/search.md says how well); its absolute value is within a factor of
+//! two and is never shown as a time.
+
+use crate::ir::DType;
+use crate::rules::{LaunchOutline, Outline};
+use crate::target::{Kind, Target};
+
+/// From the start of a launch to its first full stream of data, in nanoseconds.
+const START_NS: f64 = 1000.0;
+/// Of each launch after the first: the one before drains, and this one starts.
+const RELAUNCH_NS: f64 = 1500.0;
+/// To start and end a block.
+const BLOCK_NS: f64 = 100.0;
+/// Instructions of a thread besides its loop.
+const BLOCK_INSTRUCTIONS: f64 = 20.0;
+/// One level of a warp shuffle, with its addition.
+const SHUFFLE_NS: f64 = 35.0;
+/// One barrier, with the shared memory before and after it.
+const BARRIER_NS: f64 = 30.0;
+/// Latency of a loaded DRAM, in the time in which the bytes in flight that saturate it pass: with all
+/// of them in flight the waits then cost 1 % ([`either`]).
+const LATENCY_SHARE: f64 = 0.43;
+/// Latency where nothing is known of the DRAM.
+const LATENCY_NS: f64 = 600.0;
+/// How much faster than DRAM the cache answers, in latency and in bandwidth.
+const CACHE: f64 = 2.0;
+/// Multiprocessors are not equally far from memory: what the slowest loses on a share dealt once.
+const UNEVEN: f64 = 0.12;
+/// How much more than its even share of the bandwidth one multiprocessor can draw.
+const DRAW: f64 = 1.3;
+/// Bytes of DRAM time lost whenever a block turns to new addresses.
+const TURN_BYTES: f64 = 128.0;
+/// Part of the time that a partly filled last wave lasts too long, which shows: blocks do not end together.
+const TAIL: f64 = 0.4;
+/// How strongly bounds shut each other out: of two that are equal, the sum is a fifth more.
+const EXCLUSION: i32 = 4;
+/// Bytes of DRAM that one CPU core moves in a nanosecond, where nobody measured.
+const CORE_GBPS: f64 = 8.0;
+/// Starting a task on a CPU.
+const TASK_NS: f64 = 150.0;
+/// Vector instructions of one core in a nanosecond.
+const CORE_RATE: f64 = 4.0;
+
+/// The time in nanoseconds that the outline suggests, for comparing points of one function.
+pub fn ns(outline: &Outline, target: &Target) -> f64 {
+    let one = |l: &LaunchOutline| match target.kind {
+        Kind::Cuda => gpu(l, target),
+        Kind::Cpu => cpu(l, target),
+    };
+    let starts = match target.kind {
+        Kind::Cuda => START_NS + RELAUNCH_NS * outline.launches.len().saturating_sub(1) as f64,
+        Kind::Cpu => RELAUNCH_NS * outline.launches.len() as f64,
+    };
+    starts + outline.launches.iter().map(one).sum::<f64>()
+}
+
+/// The longest of several times that overlap, and a little more where they are alike.
+fn either(times: &[f64]) -> f64 {
+    let most = times.iter().copied().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return 0.0;
+    }
+    let sum: f64 = times.iter().map(|t| (t / most).powi(EXCLUSION)).sum();
+    most * sum.powf(1.0 / EXCLUSION as f64)
+}
+
+/// What one block of a launch costs, by what it waits for, in nanoseconds.
+struct Block {
+    /// Alone on an idle device.
+    latency: f64,
+    /// Of the DRAM time of one multiprocessor's even share.
+    dram: f64,
+    /// Of the time in which one multiprocessor takes its bytes in.
+    intake: f64,
+    /// Of the issue slots and arithmetic of its multiprocessor.
+    issue: f64,
+}
+
+fn gpu(l: &LaunchOutline, t: &Target) -> f64 {
+    let (resident, batches) = residency(l, t);
+    let block = block(l, t, batches);
+    let share = l.blocks as f64 / t.sms.max(1) as f64;
+    let waves = share / resident as f64;
+    let at_once = (resident as f64).min(share.ceil());
+    let streamed = if waves >= 1.0 { at_once } else { share };
+    let wave = together(&block, streamed, at_once);
+    if waves <= 1.0 {
+        return wave + UNEVEN * share * block.dram;
+    }
+    let rest = waves.fract();
+    let last = if rest > 1e-9 { last_wave(&block, rest * resident as f64) } else { 0.0 };
+    waves * wave + TAIL * (last - rest * wave).max(0.0) + UNEVEN * share * block.dram / waves
+}
+
+/// Blocks that run side by side on every multiprocessor, `streamed` of them as far as DRAM is concerned.
+fn together(b: &Block, streamed: f64, blocks: f64) -> f64 {
+    either(&[b.latency, streamed * b.dram, blocks * b.intake, blocks * b.issue])
+}
+
+fn last_wave(b: &Block, blocks: f64) -> f64 {
+    either(&[b.latency, blocks * b.dram, (blocks - 1e-9).ceil() * (b.intake + b.issue)])
+}
+
+/// Blocks resident on a multiprocessor, and in how many batches the loads of a step are issued: more
+/// than one where registers for all of them are lacking.
+fn residency(l: &LaunchOutline, t: &Target) -> (i64, f64) {
+    let limit = t.regs_per_sm as i64 / (l.threads * l.min_blocks).max(1) / 8 * 8;
+    let (wanted, have) = (l.state_regs + l.load_regs, limit.min(255));
+    let free = (have - l.state_regs).max(1) as f64;
+    let batches = (l.load_regs as f64 / free).clamp(1.0, 4.0);
+    let resident = t.resident_blocks(l.threads.max(1) as u32, wanted.min(have).max(1) as u32, l.smem.max(0) as u32);
+    (resident.max(1) as i64, batches)
+}
+
+fn block(l: &LaunchOutline, t: &Target, batches: f64) -> Block {
+    let (sms, blocks) = (t.sms.max(1) as f64, l.blocks.max(1) as f64);
+    let cache = if l.from_cache { CACHE } else { 1.0 };
+    let share = cache * bandwidth(t) / sms;
+    let turn = 1.0 + TURN_BYTES / (l.threads * l.in_flight).max(1) as f64;
+    let bytes = (l.read + l.written) as f64 / blocks * turn;
+    let step = latency_ns(t) / cache;
+    let first = if l.staged { step } else { 0.0 };
+    let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();
+    let instructions = warps * (l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS);
+    Block {
+        latency: BLOCK_NS + first + combine_ns(l) + l.steps as f64 * batches * step,
+        dram: bytes / share,
+        intake: bytes * l.padding.sqrt() / (DRAW * share),
+        issue: (instructions / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
+    }
+}
+
+fn combine_ns(l: &LaunchOutline) -> f64 {
+    let levels = |n: i64| (n.max(1) as f64).log2();
+    let shuffles = SHUFFLE_NS * levels(l.combine.lanes) * l.combine.values.max(1) as f64;
+    let parts = l.combine.parts;
+    let shared = if parts > 1 { 2.0 * BARRIER_NS + SHUFFLE_NS * levels(parts) } else { 0.0 };
+    shuffles + shared
+}
+
+/// Bytes per nanosecond of the whole device.
+fn bandwidth(t: &Target) -> f64 {
+    let known = [t.read_gbps, t.copy_gbps, t.dram_gbps].into_iter().find(|b| *b > 0.0);
+    known.unwrap_or(CORE_GBPS * t.sms.max(1) as f64)
+}
+
+fn latency_ns(t: &Target) -> f64 {
+    if t.bytes_in_flight == 0 {
+        return LATENCY_NS;
+    }
+    LATENCY_SHARE * t.bytes_in_flight as f64 / (bandwidth(t) / t.sms.max(1) as f64)
+}
+
+/// Warp instructions that one multiprocessor issues in a nanosecond: those of its float32 rate, two
+/// operations and a warp of lanes each.
+fn issue_rate(t: &Target) -> f64 {
+    let tflops = t.peak_of([DType::F32]).unwrap_or(20.0);
+    tflops * 1e3 / (2 * t.warp.max(1)) as f64 / t.sms.max(1) as f64
+}
+
+/// Operations of one multiprocessor in a nanosecond.
+fn flop_rate(l: &LaunchOutline, t: &Target) -> f64 {
+    let plain = t.peak_of([DType::F32]).unwrap_or(20.0);
+    let tensor = t.peak_of([DType::F16, DType::BF16]).unwrap_or(plain);
+    (if l.tensor_core { tensor } else { plain }) * 1e3 / t.sms.max(1) as f64
+}
+
+fn cpu(l: &LaunchOutline, t: &Target) -> f64 {
+    let cores = t.cores.max(1) as f64;
+    let bytes = (l.read + l.written) as f64;
+    let cached = if bytes < t.l2_bytes as f64 / 2.0 || l.from_cache { CACHE * CACHE } else { 1.0 };
+    let dram = bytes / (cached * if t.copy_gbps > 0.0 { t.copy_gbps } else { CORE_GBPS * cores.sqrt() });
+    // Operands wider than a register, and more accumulators than registers, cost instructions.
+    let wide = (l.load_bytes as f64 / t.vector_bytes.max(1) as f64).max(1.0);
+    let spilled = (l.load_regs as f64 * wide / 16.0).max(1.0);
+    let per_task = TASK_NS + l.steps as f64 * l.instructions as f64 * wide * spilled / CORE_RATE;
+    let turns = (l.blocks as f64 / cores).ceil();
+    either(&[dram, turns * per_task])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Combine;
+    use crate::target::HostCpu;
+
+    fn gpus() -> Vec<Target> {
+        let host = HostCpu::default();
+        let names = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a"];
+        names.iter().map(|n| Target::parse(&format!("cuda:{n}"), &host).unwrap()).collect()
+    }
+
+    /// `waves` full waves of blocks of 256 threads with 64 bytes in flight each, 256 KiB per block.
+    fn launch(t: &Target, waves: f64) -> LaunchOutline {
+        let blocks = (waves * (t.threads_per_sm / 256) as f64 * t.sms as f64).round() as i64;
+        LaunchOutline {
+            blocks,
+            threads: 256,
+            min_blocks: (t.threads_per_sm / 256) as i64,
+            state_regs: 12,
+            load_regs: 20,
+            smem: 0,
+            load_bytes: 16,
+            in_flight: 64,
+            steps: 16,
+            read: blocks << 18,
+            written: 0,
+            padding: 1.0,
+            instructions: 40,
+            flops: blocks << 16,
+            tensor_core: false,
+            combine: Combine::across(256, 1, 32),
+            staged: false,
+            from_cache: false,
+        }
+    }
+
+    fn time(t: &Target, l: LaunchOutline) -> f64 {
+        ns(&Outline { launches: vec![l] }, t)
+    }
+
+    #[test]
+    fn more_bytes_in_flight_help_until_dram_is_full() {
+        for t in gpus() {
+            let few = launch(&t, 4.0);
+            let with = |in_flight: i64| LaunchOutline { in_flight, steps: 1024 / in_flight, ..few.clone() };
+            let times: Vec<f64> = [4, 8, 16, 32, 64].map(|b| time(&t, with(b))).to_vec();
+            assert!(times.windows(2).all(|w| w[1] < w[0]), "{}: {times:?}", t.id);
+            assert!(times[0] / times[1] > 1.2, "{}: {times:?}", t.id);
+            assert!(times[3] / times[4] < 1.2, "{}: {times:?}", t.id);
+        }
+    }
+
+    #[test]
+    fn a_block_more_than_a_wave_costs_more_than_its_bytes() {
+        for t in gpus() {
+            let one = launch(&t, 1.0);
+            let bytes = one.read / one.blocks;
+            let more = LaunchOutline { blocks: one.blocks + 1, read: one.read + bytes, ..one.clone() };
+            let fair = time(&t, one.clone()) * (1.0 + 1.0 / one.blocks as f64);
+            assert!(time(&t, more) > fair, "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn the_same_work_in_small_blocks_evens_out() {
+        for t in gpus() {
+            let one = launch(&t, 1.0);
+            let four = LaunchOutline { read: one.read, flops: one.flops, steps: 4, ..launch(&t, 4.0) };
+            assert!(time(&t, four) < time(&t, one), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn idle_multiprocessors_second_launches_and_padding_cost() {
+        for t in gpus() {
+            let base = launch(&t, 4.0);
+            let idle = LaunchOutline {
+                blocks: t.sms as i64 / 4,
+                steps: 16 * base.blocks / (t.sms as i64 / 4),
+                ..base.clone()
+            };
+            assert!(time(&t, idle) > 1.5 * time(&t, base.clone()), "{}", t.id);
+            let second = LaunchOutline { from_cache: true, blocks: 8, read: 1 << 14, steps: 1, ..base.clone() };
+            let both = Outline { launches: vec![base.clone(), second] };
+            assert!(ns(&both, &t) > time(&t, base.clone()) + 1000.0, "{}", t.id);
+            let padded = LaunchOutline { padding: 2.0, steps: 32, ..base.clone() };
+            assert!(time(&t, padded) > time(&t, base), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn registers_that_lack_split_the_loads() {
+        for t in gpus() {
+            let room = LaunchOutline { load_regs: 40, min_blocks: 2, in_flight: 32, steps: 32, ..launch(&t, 4.0) };
+            let tight = LaunchOutline { min_blocks: 16, ..room.clone() };
+            assert!(residency(&tight, &t).1 > residency(&room, &t).1, "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn arithmetic_bounds_where_there_is_much_of_it() {
+        for t in gpus() {
+            let base = launch(&t, 4.0);
+            let much = LaunchOutline { flops: base.flops * 1000, ..base.clone() };
+            let tensor = LaunchOutline { tensor_core: true, ..much.clone() };
+            let [a, b, c] = [base, much, tensor].map(|l| time(&t, l));
+            assert!(a < c && c < b, "{}: {a} {b} {c}", t.id);
+        }
+    }
+
+    #[test]
+    fn a_cpu_wants_all_its_cores() {
+        let t = Target::parse("cpu:x86-64-v3", &HostCpu::default()).unwrap();
+        let base = launch(&gpus()[3], 1.0);
+        let tasks = |blocks: i64| {
+            let steps = (1 << 20) / blocks;
+            time(&t, LaunchOutline { blocks, steps, threads: 1, load_regs: 4, read: 1 << 20, ..base.clone() })
+        };
+        assert!(tasks(8) < tasks(1) / 4.0 && tasks(8) < tasks(9));
+    }
+}

@@ -1,0 +1,144 @@
+//! Searches replayed against the log of an exhaustive run: what they would have found, with no GPU.
+
+use super::ledger::point_of;
+use super::search::{History, Next, Pace, Proposer, by_name};
+use super::{Arms, Point};
+use crate::log::{self, Outcome, Record};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// A search has found what it should when its best is within that of the exhaustive best.
+pub const CLOSE: f64 = 0.02;
+
+/// What an exhaustive run found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Replay {
+    /// Median of the first measurement in nanoseconds; `None` where a point was ruled out or failed.
+    times: BTreeMap<Point, Option<f64>>,
+    /// The shortest of them.
+    best_ns: f64,
+}
+
+impl Replay {
+    /// What the records say of the points of `arms`, by their first measurement. `None` where they hold
+    /// no time.
+    pub fn new(arms: &Arms, records: &[&Record]) -> Option<Replay> {
+        let mut times = BTreeMap::new();
+        for r in records.iter().filter(|r| r.round == 0) {
+            let Some(point) = point_of(arms, r) else { continue };
+            let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
+            times.entry(point).or_insert(time);
+        }
+        let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
+        Some(Replay { times, best_ns })
+    }
+
+    /// Points that have a time.
+    pub fn measured(&self) -> usize {
+        self.times.values().flatten().count()
+    }
+
+    /// Legal points of `arms` that the log says nothing of; an exhaustive log has none.
+    pub fn missing(&self, arms: &Arms) -> usize {
+        arms.points().iter().filter(|p| !self.times.contains_key(p)).count()
+    }
+
+    /// Lets a search run until it has `trials` measurements, and returns the best after each, over the
+    /// exhaustive best, minus 1.
+    ///
+    /// # Errors
+    /// An unknown search.
+    pub fn simulate(&self, arms: &Arms, search: &str, seed: u64, trials: usize) -> Result<Vec<f64>, String> {
+        let pace = Pace { trials: usize::MAX, ..Pace::default() };
+        let search = by_name(search, seed)?;
+        let mut proposer = Proposer::new(arms, search, arms.defaults(), History::new(), pace);
+        let (mut regret, mut best) = (vec![], f64::INFINITY);
+        while regret.len() < trials
+            && let Next::Batch(points) = proposer.next()
+        {
+            for p in points {
+                let time = self.times.get(&p).copied().flatten();
+                proposer.settle(&p, time);
+                if let Some(ns) = time {
+                    best = best.min(ns);
+                    regret.push(best / self.best_ns - 1.0);
+                }
+            }
+        }
+        regret.truncate(trials);
+        Ok(regret)
+    }
+
+    /// The same for `seeds` seeds, from 0.
+    ///
+    /// # Errors
+    /// An unknown search.
+    pub fn simulate_all(&self, arms: &Arms, search: &str, seeds: u64, trials: usize) -> Result<Regret, String> {
+        let runs: Result<Vec<_>, String> =
+            (0..seeds).into_par_iter().map(|seed| self.simulate(arms, search, seed, trials)).collect();
+        Ok(Regret { runs: runs? })
+    }
+}
+
+/// What runs with many seeds lost against the exhaustive best, after each measurement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Regret {
+    runs: Vec<Vec<f64>>,
+}
+
+impl Regret {
+    /// Median and 95th percentile of the regret after `n` measurements; a run that ended before keeps
+    /// what it had.
+    pub fn after(&self, n: usize) -> (f64, f64) {
+        let at = |run: &Vec<f64>| run.get(n.min(run.len()).wrapping_sub(1)).copied().unwrap_or(f64::INFINITY);
+        quantiles(self.runs.iter().map(at).collect())
+    }
+
+    /// Share of runs that are within 2 % of the best after `n` measurements.
+    pub fn close_after(&self, n: usize) -> f64 {
+        let close = self.needed().iter().filter(|k| **k <= n as f64).count();
+        close as f64 / self.runs.len().max(1) as f64
+    }
+
+    /// Measurements until the best is within 2 %: median and 95th percentile, infinite where a run never
+    /// got there.
+    pub fn needed_for_close(&self) -> (f64, f64) {
+        quantiles(self.needed())
+    }
+
+    fn needed(&self) -> Vec<f64> {
+        let first = |run: &Vec<f64>| run.iter().position(|r| *r <= CLOSE);
+        self.runs.iter().map(|run| first(run).map_or(f64::INFINITY, |i| (i + 1) as f64)).collect()
+    }
+}
+
+/// Median and 95th percentile, each a value of the list (the greater where it falls between two).
+fn quantiles(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let at = |q: f64| {
+        let rank = (q * values.len() as f64).ceil() as usize;
+        values.get(rank.clamp(1, values.len().max(1)) - 1).copied().unwrap_or(f64::INFINITY)
+    };
+    (at(0.5), at(0.95))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_of_the_list() {
+        assert_eq!(quantiles((1..=100).map(f64::from).collect()), (50.0, 95.0));
+        assert_eq!(quantiles(vec![3.0]), (3.0, 3.0));
+        assert_eq!(quantiles(vec![]), (f64::INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn regret_counts_from_the_first_measurement() {
+        let r = Regret { runs: vec![vec![0.5, 0.01, 0.01], vec![0.5, 0.5, 0.5], vec![0.0]] };
+        assert_eq!(r.after(1), (0.5, 0.5));
+        assert_eq!((r.after(2).0, r.after(9).1), (0.01, 0.5));
+        assert!((r.close_after(2) - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(r.needed_for_close(), (2.0, f64::INFINITY));
+    }
+}
