@@ -3,9 +3,12 @@
 
 mod common;
 
+use daylight::backend::cpu::CpuDevice;
+use daylight::backend::device::Device;
 use daylight::backend::{
-    Arg, Candidate, Compiler, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace,
-    Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element, plan::Init,
+    Arg, Candidate, Compiler, DeviceFacts, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam,
+    PlanWorkspace, Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element,
+    plan::Init,
 };
 use daylight::ir::DType;
 use daylight::measure::{
@@ -263,4 +266,39 @@ fn a_candidate_is_measured_in_a_few_graphs() {
     eprintln!("checked in {checked:?}, timed in {timed:?} ({:?}), dropped in {dropped_in:?}", timing.samples_ns);
     assert!(dropped.dropped && dropped.samples_ns.len() == 1, "{dropped:?}");
     assert!(timed < Duration::from_millis(100), "{timed:?}");
+}
+
+/// Elements picked and areas compared where they lie: the host always, the GPU where there is one.
+#[test]
+fn results_are_looked_at_on_the_device() {
+    look_at_results(&mut CpuDevice::new(DeviceFacts::default()));
+    if Bench::new().is_some() {
+        look_at_results(&mut cuda::CudaDevice::open(0).unwrap());
+    }
+}
+
+fn look_at_results(device: &mut dyn Device) {
+    const BYTES: usize = (1 << 20) + 16;
+    let pattern: Vec<u8> = (0..BYTES).map(|i| (i * 31 + i / 251) as u8).collect();
+    let (a, b) = (device.allocate(BYTES).unwrap(), device.allocate(BYTES).unwrap());
+    device.upload(a.at, &pattern).unwrap();
+    for size in [1, 2, 4, 8] {
+        let last = (BYTES / size - 1) as u64;
+        let points: Vec<u64> = (0..5000).map(|i| (i * 7919) % last).chain([0, last]).collect();
+        let mut found = vec![0; points.len() * size];
+        device.gather(a.at, size, &points, &mut found).unwrap();
+        for (p, element) in points.iter().zip(found.chunks(size)) {
+            assert_eq!(element, &pattern[*p as usize * size..][..size], "element {p} of {size} bytes");
+        }
+    }
+    device.copy(b.at, a.at, BYTES).unwrap();
+    assert!(!device.differ(a.at, b.at, BYTES).unwrap());
+    for at in [0, 77, 12_345, BYTES - 1] {
+        device.upload(b.at + at as u64, &[pattern[at] ^ 0x40]).unwrap();
+        assert!(device.differ(a.at, b.at, BYTES).unwrap(), "byte {at}");
+        device.upload(b.at + at as u64, &[pattern[at]]).unwrap();
+    }
+    assert!(!device.differ(a.at, b.at, BYTES).unwrap() && !device.differ(a.at, b.at + 1, 0).unwrap());
+    device.free(a);
+    device.free(b);
 }

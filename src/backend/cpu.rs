@@ -170,6 +170,19 @@ impl Device for CpuDevice {
         Ok(())
     }
 
+    fn gather(&mut self, at: u64, size: usize, points: &[u64], bytes: &mut [u8]) -> Outcome<()> {
+        let each = points.iter().zip(bytes.chunks_exact_mut(size.max(1)));
+        each.into_iter().try_for_each(|(p, out)| self.download(at + p * size as u64, out))
+    }
+
+    fn differ(&mut self, a: u64, b: u64, bytes: usize) -> Outcome<bool> {
+        // SAFETY: the caller owns both areas, and nothing writes them now.
+        let (a, b) = unsafe {
+            (std::slice::from_raw_parts(a as *const u8, bytes), std::slice::from_raw_parts(b as *const u8, bytes))
+        };
+        Ok(a != b)
+    }
+
     fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Outcome<()> {
         // SAFETY: the caller owns both regions.
         unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };

@@ -93,6 +93,13 @@ pub trait Device {
     /// Copies device bytes to the host, after all launches are done.
     fn download(&mut self, at: u64, bytes: &mut [u8]) -> Outcome<()>;
 
+    /// Copies elements of `size` bytes to the host, one after the other: those behind `at` with the
+    /// numbers `points`.
+    fn gather(&mut self, at: u64, size: usize, points: &[u64], bytes: &mut [u8]) -> Outcome<()>;
+
+    /// True when two areas hold different bytes, a multiple of 16 of them.
+    fn differ(&mut self, a: u64, b: u64, bytes: usize) -> Outcome<bool>;
+
     /// Copies between regions of the device.
     fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Outcome<()>;
 

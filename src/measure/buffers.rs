@@ -2,12 +2,12 @@
 
 use super::inputs;
 use crate::backend::device::{Device, Outcome, Region};
-use crate::backend::{PlanParam, Problem, Role, RunError, RunFailure};
+use crate::backend::{Errors, PlanParam, Problem, Role, RunError, RunFailure};
 
 /// Bytes of each guard zone; also the alignment of every buffer.
 const GUARD: usize = 4096;
-/// Copying one element from the device takes as long as this many bytes of a large copy.
-const POINT_COST: usize = 32 << 10;
+/// Right outputs of at least this size are kept on the device, to know them again.
+const KEPT_FROM: usize = 1 << 20;
 /// Sets beyond two hold no more than this together.
 const MOST_BYTES: usize = 4 << 30;
 /// What guard zones hold.
@@ -23,6 +23,8 @@ struct Slot {
     role: Role,
     /// Contents before a run, for buffers that runs change.
     initial: Option<Vec<u8>>,
+    /// An output that was found right, and how right.
+    right: Option<(Region, Errors)>,
 }
 
 /// The tensors of a workload, in several sets.
@@ -79,7 +81,39 @@ impl Buffers {
 
     /// Gives the memory back.
     pub fn free(self, device: &mut dyn Device) {
+        let right = self.slots.iter().flatten().filter_map(|s| s.right);
+        right.for_each(|(region, _)| device.free(region));
         device.free(self.memory);
+    }
+
+    /// How right the output of a parameter in the first set is, where it repeats one that was found
+    /// right bit for bit: schedules that don't reorder sums do.
+    pub fn repeats_a_right_one(&self, device: &mut dyn Device, param: usize) -> Outcome<Option<Errors>> {
+        let Some((slot, (right, errors))) = self.slot(param).and_then(|s| Some((s, s.right?))) else {
+            return Ok(None);
+        };
+        let differs = device.differ(self.memory.at + slot.offset as u64, right.at, right.bytes)?;
+        Ok(if differs { None } else { Some(errors) })
+    }
+
+    /// Keeps the output of a parameter in the first set, which was found right.
+    pub fn keep_right(&mut self, device: &mut dyn Device, param: usize, errors: Errors) -> Outcome<()> {
+        let start = self.memory.at;
+        let Some(slot) = self.slots.get_mut(param).and_then(Option::as_mut) else { return Ok(()) };
+        if slot.bytes < KEPT_FROM || slot.right.is_some() {
+            return Ok(());
+        }
+        // What lies behind it up to a whole word is guard zone, which was checked. Where there is no
+        // room, nothing is kept.
+        if let Ok(region) = device.allocate(slot.bytes.next_multiple_of(16)) {
+            slot.right = Some((region, errors));
+            device.copy(region.at, start + slot.offset as u64, region.bytes)?;
+        }
+        Ok(())
+    }
+
+    fn slot(&self, param: usize) -> Option<&Slot> {
+        self.slots.get(param).and_then(Option::as_ref)
     }
 
     /// Number of sets.
@@ -128,8 +162,7 @@ impl Buffers {
         bytes: &mut Vec<u8>,
     ) -> Outcome<()> {
         let bad = |text| RunError::new(RunFailure::BadRequest, text);
-        let slot = self.slots.get(param).and_then(Option::as_ref);
-        let slot = slot.ok_or_else(|| bad(format!("parameter {param} is no tensor")))?;
+        let slot = self.slot(param).ok_or_else(|| bad(format!("parameter {param} is no tensor")))?;
         let at = self.memory.at + slot.offset as u64;
         let Some((points, size)) = points else {
             bytes.resize(slot.bytes, 0);
@@ -139,16 +172,7 @@ impl Buffers {
             return Err(bad(format!("the reference of parameter {param} has another size than its buffer")));
         }
         bytes.resize(points.len() * size, 0);
-        if points.len() * POINT_COST < slot.bytes {
-            let each = points.iter().zip(bytes.chunks_exact_mut(size));
-            return each.into_iter().try_for_each(|(p, out)| device.download(at + p * size as u64, out));
-        }
-        let mut all = vec![0; slot.bytes];
-        device.download(at, &mut all)?;
-        for (p, out) in points.iter().zip(bytes.chunks_exact_mut(size)) {
-            out.copy_from_slice(&all[*p as usize * size..][..size]);
-        }
-        Ok(())
+        device.gather(at, size, points, bytes)
     }
 
     /// Checks the guard zones of the first set.
@@ -191,7 +215,7 @@ fn slot(p: &PlanParam, problem: &Problem, stride: &mut usize) -> Outcome<Slot> {
     // Neighbours share no zone, so that a write outside names the buffer that it missed.
     let offset = *stride + GUARD;
     *stride = offset + bytes + after(bytes);
-    Ok(Slot { offset, bytes, role: p.role, initial: None })
+    Ok(Slot { offset, bytes, role: p.role, initial: None, right: None })
 }
 
 /// Number of sets of `stride` bytes: enough to rotate over what runs touch of them, within half of the
@@ -261,5 +285,65 @@ impl Workspaces {
         if let Some(memory) = self.memory {
             device.free(memory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuDevice;
+    use crate::backend::{DeviceFacts, Dim};
+    use crate::ir::DType;
+
+    fn cpu() -> CpuDevice {
+        CpuDevice::new(DeviceFacts { l2_bytes: 8 << 20, memory_bytes: 8 << 30, ..DeviceFacts::default() })
+    }
+
+    fn param(role: Role, elements: i64) -> PlanParam {
+        PlanParam { index: 0, name: "B".to_string(), dtype: DType::F32, shape: vec![Dim::Const(elements)], role }
+    }
+
+    fn output(elements: i64) -> (CpuDevice, Buffers) {
+        let mut device = cpu();
+        let buffers = Buffers::new(&mut device, &[param(Role::Out, elements)], &Problem::default()).unwrap();
+        buffers.reset(&mut device).unwrap();
+        (device, buffers)
+    }
+
+    #[test]
+    fn a_right_output_is_known_again_bit_for_bit() {
+        let (mut device, mut buffers) = output((1 << 18) + 1);
+        let errors = Errors { l2: 1e-7, max: 2e-7 };
+        assert_eq!(buffers.repeats_a_right_one(&mut device, 0).unwrap(), None);
+        buffers.keep_right(&mut device, 0, errors).unwrap();
+        assert_eq!(buffers.repeats_a_right_one(&mut device, 0).unwrap(), Some(errors));
+        let last = buffers.addresses(0)[0] + (4 << 18) + 3;
+        device.upload(last, &[1]).unwrap();
+        assert_eq!(buffers.repeats_a_right_one(&mut device, 0).unwrap(), None);
+        // The first one stays, and what is small or no output is not kept.
+        buffers.keep_right(&mut device, 0, Errors::default()).unwrap();
+        assert_eq!(buffers.repeats_a_right_one(&mut device, 0).unwrap(), None);
+        buffers.keep_right(&mut device, 9, errors).unwrap();
+        buffers.free(&mut device);
+        let (mut device, mut small) = output(1000);
+        small.keep_right(&mut device, 0, errors).unwrap();
+        assert_eq!(small.repeats_a_right_one(&mut device, 0).unwrap(), None);
+        small.free(&mut device);
+    }
+
+    #[test]
+    fn sets_are_as_many_as_what_is_touched_asks_for() {
+        let sets = |bytes| {
+            let mut device = cpu();
+            let problem = Problem { bytes, ..Problem::default() };
+            let buffers = Buffers::new(&mut device, &[param(Role::In, 1 << 20)], &problem).unwrap();
+            let found = (buffers.sets(), buffers.touched_bytes(), buffers.written_bytes());
+            buffers.free(&mut device);
+            found
+        };
+        // 24 MiB to rotate over: four megabytes and their guard zones fit five times and a bit.
+        assert_eq!(sets(None), (6, (4 << 20) + 8192, 0));
+        // Of a table of four megabytes one is read.
+        assert_eq!(sets(Some(1 << 20)), (24, 1 << 20, 0));
     }
 }

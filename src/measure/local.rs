@@ -108,7 +108,7 @@ impl LocalRunner {
     fn check(&mut self, loaded: &Loaded, plan: &Plan) -> Outcome<Errors> {
         let device = self.device.as_mut();
         let missing = || RunError::new(RunFailure::BadRequest, "the inputs were not generated");
-        let buffers = self.buffers.as_ref().ok_or_else(missing)?;
+        let buffers = self.buffers.as_mut().ok_or_else(missing)?;
         buffers.reset(device)?;
         loaded.workspaces.reset(device, &zeroed(plan))?;
         device.run(loaded.module, &loaded.runs[0])?;

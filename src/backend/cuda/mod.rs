@@ -1,6 +1,7 @@
 //! The CUDA device: driver API through `cudarc`, loaded at run time. One stream, the primary
 //! context, everything on the thread that opened it.
 
+mod check;
 mod driver;
 mod launch;
 pub mod nvml;
@@ -10,6 +11,7 @@ pub use driver::{LIBCUDA_ADVICE, initialise};
 
 use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
 use super::{DeviceFacts, DeviceState, RunError, RunFailure};
+use check::Checker;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use driver::Health;
@@ -29,6 +31,9 @@ pub struct CudaDevice {
     facts: DeviceFacts,
     modules: Vec<Option<Module>>,
     cooler: Option<Rc<timer::Cooler>>,
+    checker: Option<Checker>,
+    /// Room for what the checker takes and gives; grows.
+    scratch: Option<Region>,
     watch: Watch,
 }
 
@@ -142,7 +147,15 @@ impl CudaDevice {
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(missing)?
         };
         let stream = Rc::new(Stream { handle: stream, health: Health::default() });
-        Ok(CudaDevice { stream, facts, modules: vec![], cooler: None, watch: Watch::Unasked(device) })
+        Ok(CudaDevice {
+            stream,
+            facts,
+            modules: vec![],
+            cooler: None,
+            checker: None,
+            scratch: None,
+            watch: Watch::Unasked(device),
+        })
     }
 
     /// Policy of timing launches in a graph over rotated buffers.
@@ -158,6 +171,26 @@ impl CudaDevice {
         let module = self.modules.get(module.0).and_then(Option::as_ref);
         let module = module.ok_or_else(|| RunError::new(RunFailure::BadRequest, "the module is not loaded"))?;
         Bound::new(&module.functions, run, self.health())
+    }
+
+    fn checker(&mut self) -> Outcome<Checker> {
+        if self.checker.is_none() {
+            self.checker = Some(Checker::new(&self.stream)?);
+        }
+        self.checker.ok_or_else(|| RunError::new(RunFailure::BadRequest, "the checking kernels were not loaded"))
+    }
+
+    /// At least that many bytes, overwritten by the next call.
+    fn scratch(&mut self, bytes: usize) -> Outcome<Region> {
+        if let Some(region) = self.scratch.filter(|r| r.bytes >= bytes) {
+            return Ok(region);
+        }
+        if let Some(small) = self.scratch.take() {
+            self.free(small);
+        }
+        let region = self.allocate(bytes.next_power_of_two())?;
+        self.scratch = Some(region);
+        Ok(region)
     }
 
     fn cooler(&mut self) -> Outcome<Rc<timer::Cooler>> {
@@ -216,6 +249,26 @@ impl Device for CudaDevice {
         self.stream.wait("waiting for the kernel")?;
         // SAFETY: the caller owns that device memory.
         self.health().check(unsafe { result::memcpy_dtoh_sync(bytes, at) }, "copying from the device")
+    }
+
+    fn gather(&mut self, at: u64, size: usize, points: &[u64], bytes: &mut [u8]) -> Outcome<()> {
+        let checker = self.checker()?;
+        let numbers: Vec<u8> = points.iter().flat_map(|p| p.to_le_bytes()).collect();
+        let room = self.scratch(numbers.len() + bytes.len())?;
+        let to = room.at + numbers.len() as u64;
+        self.upload(room.at, &numbers)?;
+        checker.gather(&self.stream, at, room.at, (points.len(), size), to)?;
+        self.download(to, bytes)
+    }
+
+    fn differ(&mut self, a: u64, b: u64, bytes: usize) -> Outcome<bool> {
+        let checker = self.checker()?;
+        let flag = self.scratch(check::WORD)?;
+        self.fill(Region { at: flag.at, bytes: check::WORD }, 0)?;
+        checker.differ(&self.stream, a, b, bytes / check::WORD, flag)?;
+        let mut found = [0; check::WORD];
+        self.download(flag.at, &mut found)?;
+        Ok(found != [0; check::WORD])
     }
 
     fn copy(&mut self, to: u64, from: u64, bytes: usize) -> Outcome<()> {
