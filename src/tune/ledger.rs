@@ -3,8 +3,8 @@
 use super::search::History;
 use super::session::Task;
 use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
-use crate::backend::{Artifact, CompileError, Errors, RunError, Timing};
-use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
+use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -55,6 +55,7 @@ struct Parts {
     samples_ns: Vec<f64>,
     err: Option<Errors>,
     round: u32,
+    state: Option<DeviceState>,
 }
 
 impl<'t> Ledger<'t> {
@@ -185,7 +186,9 @@ impl<'t> Ledger<'t> {
         let samples_ns = timing.samples_ns.clone();
         let artifact = Some(describe(made.1));
         let outcome = Some(Outcome::Ok);
-        self.add(s, point, Some(made.0), Parts { outcome, artifact, samples_ns, err, round, ..Parts::default() })
+        let state = timing.state.clone().map(state_of);
+        let reason = None;
+        self.add(s, point, Some(made.0), Parts { outcome, reason, artifact, samples_ns, err, round, state })
     }
 
     fn failure(&mut self, reason: &str, example: &str) {
@@ -237,7 +240,7 @@ impl<'t> Ledger<'t> {
             round: parts.round,
             default: self.task.default.as_ref() == Some(point),
             floor_us: self.task.floor_us,
-            state: None,
+            state: parts.state,
             score: None,
         }
     }
@@ -249,6 +252,12 @@ pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
     let names: BTreeSet<&String> = arms.spaces[arm].knobs.iter().map(|k| &k.name).collect();
     let same = names == r.knobs.keys().collect();
     same.then(|| Point { arm, knobs: crate::rules::Knobs(r.knobs.clone()) })
+}
+
+/// The state as the log has it.
+fn state_of(state: backend::DeviceState) -> DeviceState {
+    let backend::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
+    DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats }
 }
 
 fn describe(a: &Artifact) -> (String, Resources) {
