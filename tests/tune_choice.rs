@@ -99,6 +99,7 @@ impl Tuner {
             bind: BTreeMap::new(),
             target: "cpu:test".into(),
             problem: Problem::default(),
+            params: vec![],
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: None,

@@ -110,6 +110,7 @@ impl Bench {
             bind: BTreeMap::new(),
             target: "cpu:test".into(),
             problem: Problem::default(),
+            params: vec![],
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: Some(1.0),

@@ -3,8 +3,8 @@
 
 use super::worker::WorkerFault;
 use super::{
-    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Limits, Problem,
-    Resources, RunError, RunFailure, Runner, Source, Timing,
+    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Limits, PlanParam,
+    Problem, Resources, RunError, RunFailure, Runner, Source, Timing,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -120,6 +120,10 @@ impl Runner for FakeRunner {
     }
 
     fn prepare(&mut self, _: &Problem) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    fn make_inputs(&mut self, _: &[PlanParam]) -> Result<(), RunError> {
         Ok(())
     }
 

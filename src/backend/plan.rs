@@ -145,18 +145,26 @@ impl Plan {
     pub fn of(program: &Program, func: &PrimFunc, roles: &[Role]) -> Result<Plan, String> {
         let names = Names::of(func);
         let name = |n: &Name| names.get(n);
-        let params = func.params.iter().zip(roles).enumerate();
-        let params = params.map(|(i, (p, role))| param(func, i, p, *role, &name));
         let workspaces = program.workspaces.iter().map(|w| {
             let bytes = crate::ir::Expr::i64(w.dtype.bytes() as i64);
             Ok(PlanWorkspace { bytes: Dim::of(&(w.len.clone() * bytes), &name)?, init: Init::None })
         });
         let launches = program.launches.iter().map(|l| launch(program, l, &name));
         Ok(Plan {
-            params: params.collect::<Result<_, String>>()?,
+            params: Plan::params(func, roles)?,
             workspaces: workspaces.collect::<Result<_, String>>()?,
             launches: launches.collect::<Result<_, String>>()?,
         })
+    }
+
+    /// The parameters of every plan of a function.
+    ///
+    /// # Errors
+    /// A sentence, when an extent can't be written for the manifest.
+    pub fn params(func: &PrimFunc, roles: &[Role]) -> Result<Vec<PlanParam>, String> {
+        let names = Names::of(func);
+        let params = func.params.iter().zip(roles).enumerate();
+        params.map(|(i, (p, role))| param(func, i, p, *role, &|n| names.get(n))).collect()
     }
 
     /// Extents that follow from the shapes of the tensor parameters (one list per parameter, empty

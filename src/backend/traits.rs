@@ -1,7 +1,7 @@
 //! The two doors to tools and drivers: [`Compiler`] turns text into an [`Artifact`], [`Runner`]
 //! checks and times artifacts on a device. Both are object safe and have a fake (`backend::fake`).
 
-use super::Plan;
+use super::{Plan, PlanParam};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -315,6 +315,13 @@ pub trait Runner {
     /// # Errors
     /// When the device is missing or the expected values can't be read.
     fn prepare(&mut self, problem: &Problem) -> Result<(), RunError>;
+
+    /// Generates the inputs for these parameters, unless they are there; what uses them does so too, so
+    /// this is for having them early.
+    ///
+    /// # Errors
+    /// When they don't fit, or the device fails.
+    fn make_inputs(&mut self, params: &[PlanParam]) -> Result<(), RunError>;
 
     /// Runs once on poisoned outputs between guard zones and compares with the expected values.
     ///

@@ -55,6 +55,10 @@ pub struct Report {
     pub stop: Option<String>,
     /// Share of the time after the first candidate in which the device checked and timed.
     pub device_busy: Option<f64>,
+    /// Seconds in which devices checked and timed.
+    pub device_busy_s: f64,
+    /// Seconds of building and compiling, all threads together.
+    pub compile_s: f64,
     /// Seconds that the device waited, by what for.
     pub device_waited_s: BTreeMap<String, f64>,
     /// The untuned choice, rule and knobs.

@@ -4,7 +4,7 @@ use super::report::SpaceReport;
 use super::select::{Choice, arms};
 use super::{Exit, Failure, Input, Report};
 use crate::assemble::{Assembly, Subject};
-use crate::backend::Problem;
+use crate::backend::{Plan, Problem};
 use crate::log::{Env, Workload};
 use crate::rules::{ScheduleRule, Spaces};
 use crate::target::Target;
@@ -51,6 +51,7 @@ impl Work {
             bind: self.input.bind.clone(),
             target: self.subject.target.id.clone(),
             problem: self.problem.clone(),
+            params: Plan::params(&self.subject.prepared.func, &self.subject.roles).unwrap_or_default(),
             arms: &self.arms,
             default: self.arms.defaults().into_iter().next(),
             floor_us: self.floor_us,
@@ -93,6 +94,8 @@ impl Work {
             resumed: s.resumed,
             stop: s.stop.map(|stop| stop.to_string()),
             device_busy: s.overlap.busy_share(),
+            device_busy_s: s.overlap.busy_s,
+            compile_s: s.overlap.compile_s,
             device_waited_s: waited.collect(),
             default: self.arms.defaults().first().map(|p| format!("{}: {}", self.rules[p.arm].name(), p.knobs)),
             examples: s.examples,

@@ -67,20 +67,6 @@ impl LocalRunner {
         self.buffers.is_some()
     }
 
-    /// Generates the inputs of the problem for these parameters, unless they are there.
-    ///
-    /// # Errors
-    /// When they don't fit.
-    pub fn make_inputs(&mut self, params: &[PlanParam]) -> Outcome<()> {
-        if self.buffers.is_none() {
-            self.buffers = Some(Buffers::new(self.device.as_mut(), params, &self.problem)?);
-        }
-        if let Some(expected) = self.expected.take() {
-            self.wanted = wanted(expected, params)?;
-        }
-        Ok(())
-    }
-
     fn drop_inputs(&mut self) {
         if let Some(buffers) = self.buffers.take() {
             buffers.free(self.device.as_mut());
@@ -262,6 +248,16 @@ impl Runner for LocalRunner {
             })?),
         };
         self.problem = problem.clone();
+        Ok(())
+    }
+
+    fn make_inputs(&mut self, params: &[PlanParam]) -> Outcome<()> {
+        if self.buffers.is_none() {
+            self.buffers = Some(Buffers::new(self.device.as_mut(), params, &self.problem)?);
+        }
+        if let Some(expected) = self.expected.take() {
+            self.wanted = wanted(expected, params)?;
+        }
         Ok(())
     }
 

@@ -156,6 +156,10 @@ impl Runner for WorkerRunner {
         self.ready(None)
     }
 
+    fn make_inputs(&mut self, params: &[PlanParam]) -> Result<(), RunError> {
+        self.ready(Some(params))
+    }
+
     fn execute(&mut self, candidate: &Candidate) -> Result<Errors, RunError> {
         self.ready(Some(&candidate.plan.params))?;
         let limit = self.limits.execute + self.allowance(1.0);

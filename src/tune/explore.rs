@@ -4,11 +4,11 @@
 use super::config::TuneError;
 use super::ledger::Ledger;
 use super::overlap::{Cause, Overlap, Waits};
-use super::pipeline::{Built, Finished, Stage, Workshop};
+use super::pipeline::{Built, Finished, Stage, Step, Workshop};
 use super::search::{Next, Proposer, Stop};
 use super::session::{Ready, Session, candidate, out_of_time, report};
 use super::{Point, Reject};
-use crate::backend::{Artifact, CompileFailure, Errors, RunError, RunFailure, Runner, Timing};
+use crate::backend::{Artifact, CompileFailure, Errors, PlanParam, RunError, RunFailure, Runner, Timing};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,7 @@ struct Shared<'a> {
 /// Explores with all of the session's devices.
 pub(super) fn explore(
     session: &mut Session<'_>,
+    params: &[PlanParam],
     ledger: &mut Ledger<'_>,
     proposer: &mut Proposer<'_>,
     shop: &Workshop<'_>,
@@ -66,11 +67,28 @@ pub(super) fn explore(
     let stop = std::thread::scope(|scope| {
         for _ in 0..session.config.jobs.max(1) {
             let to_us = to_us.clone();
-            scope.spawn(move || shop.work(todo, &|f| to_us.send(Event::Built(f)).is_ok()));
+            let shared = &shared;
+            scope.spawn(move || {
+                let mut since = (shared.seconds)();
+                shop.work(todo, &mut |step| match step {
+                    Step::Begin => {
+                        since = (shared.seconds)();
+                        true
+                    }
+                    Step::Finished(f) => {
+                        shared.waits.add_compile((shared.seconds)() - since);
+                        to_us.send(Event::Built(f)).is_ok()
+                    }
+                });
+            });
         }
         for runner in &mut runners {
             let (to_us, shared) = (to_us.clone(), &shared);
-            scope.spawn(move || measure(&mut **runner, made, &to_us, shared));
+            scope.spawn(move || {
+                // A failure comes again, with the first candidate.
+                let _ = runner.make_inputs(params);
+                measure(&mut **runner, made, &to_us, shared);
+            });
         }
         drop(to_us);
         let waiting = Waiting::default();

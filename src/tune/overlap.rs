@@ -30,6 +30,8 @@ pub struct Overlap {
     pub busy_s: f64,
     /// Waiting, by what for: `compiling` or `search`.
     pub waited_s: BTreeMap<&'static str, f64>,
+    /// Building and compiling, all threads together.
+    pub compile_s: f64,
 }
 
 impl Overlap {
@@ -64,6 +66,11 @@ impl Waits {
         let mut overlap = self.overlap.lock().expect("no thread panics while it holds the accounts");
         overlap.busy_s += busy;
         *overlap.waited_s.entry(cause.name()).or_default() += waited;
+    }
+
+    /// Adds the seconds that a thread took to build and compile a point.
+    pub fn add_compile(&self, seconds: f64) {
+        self.overlap.lock().expect("no thread panics while it holds the accounts").compile_s += seconds;
     }
 
     /// The accounts so far.

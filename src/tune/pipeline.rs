@@ -52,6 +52,14 @@ pub(super) struct Finished {
     pub result: Stage,
 }
 
+/// What a worker thread tells.
+pub(super) enum Step {
+    /// It takes a point.
+    Begin,
+    /// It is done with it.
+    Finished(Finished),
+}
+
 /// How far a point came.
 pub(super) enum Stage {
     /// Ruled out before compiling.
@@ -89,14 +97,15 @@ impl<'a> Workshop<'a> {
         Workshop { build, compiler, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
     }
 
-    /// One worker thread: takes points until the channel closes or `done` wants no more.
-    pub fn work(&self, todo: &Mutex<Receiver<Point>>, done: &dyn Fn(Finished) -> bool) {
+    /// One worker thread: takes points until the channel closes or `tell` wants no more.
+    pub fn work(&self, todo: &Mutex<Receiver<Point>>, tell: &mut dyn FnMut(Step) -> bool) {
         loop {
             let next = todo.lock().expect("no thread panics while it holds the queue").recv();
             let Ok(point) = next else { return };
+            tell(Step::Begin);
             let halted = self.halt.load(Ordering::Relaxed);
             let result = if halted { Stage::Skipped } else { self.process(&point) };
-            if !done(Finished { point, result }) {
+            if !tell(Step::Finished(Finished { point, result })) {
                 return;
             }
         }

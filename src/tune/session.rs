@@ -7,7 +7,7 @@ use super::ledger::Ledger;
 use super::pipeline::{Build, Built, Workshop};
 use super::search::{Pace, Proposer, by_name};
 use super::{Arms, Point};
-use crate::backend::{Artifact, Candidate, Compiler, Problem, RunError, RunFailure, Runner};
+use crate::backend::{Artifact, Candidate, Compiler, PlanParam, Problem, RunError, RunFailure, Runner};
 use crate::log::{self, Env, Policy, Record, Workload, Writer};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,8 @@ pub struct Task<'a> {
     pub target: String,
     /// Inputs and expected outputs.
     pub problem: Problem,
+    /// The parameters, for making the inputs while the first candidates compile; may be empty.
+    pub params: Vec<PlanParam>,
     /// The spaces of the rules that take it.
     pub arms: &'a Arms,
     /// The untuned choice.
@@ -91,7 +93,7 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     defaults.extend(task.arms.defaults().into_iter().filter(|p| Some(p) != task.default.as_ref()));
     let mut proposer = Proposer::new(task.arms, search, defaults, ledger.history.clone(), pace);
     let shop = Workshop::new(task.build, session.compiler, task.default.as_ref(), ledger.sources());
-    let explored = explore(session, &mut ledger, &mut proposer, &shop, &mut ready, started)?;
+    let explored = explore(session, &task.params, &mut ledger, &mut proposer, &shop, &mut ready, started)?;
     if !session.stop.load(Ordering::Relaxed) {
         finalists::measure(task, session, &mut ledger, &shop, &mut ready, started)?;
     }

@@ -266,6 +266,7 @@ impl Work<'_> {
             bind: BTreeMap::new(),
             target: "test".into(),
             problem: self.problem.clone(),
+            params: vec![],
             arms: &arms,
             default: arms.defaults().into_iter().next(),
             floor_us: None,

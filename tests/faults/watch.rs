@@ -3,7 +3,8 @@
 
 use super::Fault;
 use daylight::backend::{
-    Artifact, Candidate, CompileError, Compiler, DeviceFacts, Errors, Problem, RunError, Runner, Source, Timing,
+    Artifact, Candidate, CompileError, Compiler, DeviceFacts, Errors, PlanParam, Problem, RunError, Runner, Source,
+    Timing,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -92,6 +93,10 @@ impl<R: Runner> Runner for WatchedRunner<'_, R> {
 
     fn prepare(&mut self, problem: &Problem) -> Result<(), RunError> {
         self.inner.prepare(problem)
+    }
+
+    fn make_inputs(&mut self, params: &[PlanParam]) -> Result<(), RunError> {
+        self.inner.make_inputs(params)
     }
 
     fn execute(&mut self, candidate: &Candidate) -> Result<Errors, RunError> {
