@@ -31,10 +31,10 @@ pub struct Sampling {
 
 impl Sampling {
     /// For graphs of many runs, each of which is a mean already: a quiet candidate takes four graphs,
-    /// a slow one one or two.
+    /// a slow one the two of its warm-up or one.
     pub fn graph() -> Sampling {
         let (warmup, warmup_ns, budget_ns) = (6, 30e6, 40e6);
-        let (min, max, settled, drop_after, drop_ratio) = (3, 25, 0.005, 2, 1.3);
+        let (min, max, settled, drop_after, drop_ratio) = (3, 25, 0.005, 1, 1.4);
         Sampling { hopeless: 2.0, agree: 0.02, warmup, warmup_ns, min, max, budget_ns, settled, drop_after, drop_ratio }
     }
 
@@ -115,7 +115,6 @@ pub fn take(
     let start = now();
     let mut samples: Vec<f64> = first.into_iter().collect();
     loop {
-        samples.push(sample()?);
         let fastest = samples.iter().copied().fold(f64::INFINITY, f64::min);
         if samples.len() == rules.drop_after && best.is_some_and(|b| fastest > rules.drop_ratio * b) {
             return Ok(Taken { samples, dropped: true });
@@ -123,6 +122,7 @@ pub fn take(
         if is_enough(rules, &samples, now() - start) {
             return Ok(Taken { samples, dropped: false });
         }
+        samples.push(sample()?);
     }
 }
 
