@@ -85,8 +85,10 @@ pub(super) fn explore(
         for runner in &mut runners {
             let (to_us, shared) = (to_us.clone(), &shared);
             scope.spawn(move || {
-                // A failure comes again, with the first candidate.
-                let _ = runner.make_inputs(params);
+                if !params.is_empty() {
+                    // A failure comes again, with the first candidate.
+                    let _ = runner.make_inputs(params);
+                }
                 measure(&mut **runner, made, &to_us, shared);
             });
         }

@@ -46,7 +46,8 @@ pub struct Task<'a> {
     pub target: String,
     /// Inputs and expected outputs.
     pub problem: Problem,
-    /// The parameters, for making the inputs while the first candidates compile; may be empty.
+    /// The parameters, for making the inputs while the first candidates compile; where there
+    /// are none, the first candidate makes them.
     pub params: Vec<PlanParam>,
     /// The spaces of the rules that take it.
     pub arms: &'a Arms,
