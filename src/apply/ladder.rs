@@ -1,6 +1,6 @@
 //! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
 
-use crate::log::{self, Env, Record, Timing};
+use crate::log::{self, Env, Outcome, Record, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
@@ -13,12 +13,16 @@ pub struct Wanted<'a> {
     pub target: &'a str,
 }
 
-/// The machine whose records count for a target.
+/// The machine whose measurements count for a target. What was only predicted belongs to none.
 ///
 /// # Errors
 /// A sentence that lists the machines: the log has several and none was named, or not the one named.
 pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Result<Option<&'a str>, String> {
-    let known: BTreeSet<&str> = records.iter().filter(|r| r.target == target).map(|r| r.env.gpu.as_str()).collect();
+    let known: BTreeSet<&str> = records
+        .iter()
+        .filter(|r| r.target == target && r.outcome != Outcome::Predicted)
+        .map(|r| r.env.gpu.as_str())
+        .collect();
     let list = || known.iter().copied().collect::<Vec<_>>().join(", ");
     match (gpu, known.len()) {
         (Some(name), _) => match known.get(name) {
@@ -55,6 +59,22 @@ pub fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> 
     let mut sorted: Vec<_> = sizes.into_iter().collect();
     sorted.sort_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
     sorted.into_iter().find_map(|(_, records)| newest(records.into_iter()))
+}
+
+/// The record with the lowest score among those predicted for exactly this size. The newest
+/// environment counts: scores of different versions are not compared.
+pub fn predicted<'a>(records: &'a [Record], wanted: &Wanted<'_>) -> Option<&'a Record> {
+    let of_size = |r: &&Record| {
+        r.outcome == Outcome::Predicted
+            && r.workload.key == wanted.key
+            && r.bind == *wanted.bind
+            && r.target == wanted.target
+    };
+    let newest = records.iter().filter(of_size).max_by_key(|r| (r.unix_s, &r.env, &r.policy))?;
+    let same = |r: &&Record| (&r.env, &r.policy) == (&newest.env, &newest.policy);
+    let scored = records.iter().filter(of_size).filter(same).filter_map(|r| Some((r.score?, r)));
+    let order = |r: &Record| (!r.default, r.source_hash.clone(), r.knobs.clone());
+    scored.min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| order(a.1).cmp(&order(b.1)))).map(|(_, r)| r)
 }
 
 /// The winner of the environment and policy that was measured last.
@@ -124,6 +144,25 @@ mod tests {
         assert_eq!(other_size(&records, &wanted, "H200").unwrap().median_ns, 3e3);
         let other = [("m".to_string(), 512)].into();
         assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200").is_none());
+    }
+
+    #[test]
+    fn the_lowest_score_is_predicted_and_measured_records_are_not_mixed_in() {
+        let scored = |x: f64, score: f64| Record {
+            outcome: Outcome::Predicted,
+            samples_ns: vec![],
+            score: Some(score),
+            ..record(512, "", x, 1)
+        };
+        let records = [scored(1.0, 7.0), scored(2.0, 5.0), record(512, "H200", 9.0, 1), scored(3.0, 6.0)];
+        let bind = [("n".to_string(), 512)].into();
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        assert_eq!(predicted(&records, &wanted).unwrap().score, Some(5.0));
+        assert_eq!(machine(&records, "cuda:sm_90a", None), Ok(Some("H200")));
+        assert_eq!(same_size(&records, &wanted, "H200").unwrap().median_ns, 9e3);
+        assert!(same_size(&records, &wanted, "").is_none());
+        assert_eq!(machine(&records[..2], "cuda:sm_90a", None), Ok(None));
+        assert!(predicted(&records[2..3], &wanted).is_none());
     }
 
     #[test]

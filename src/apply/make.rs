@@ -1,7 +1,7 @@
 //! Units from functions, a log and targets.
 
 use super::ident::Idents;
-use super::ladder::{Wanted, machine, other_size, same_size};
+use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
 use super::unit::{Content, Rung, Unit};
 use crate::assemble::{Assembly, Subject};
@@ -153,14 +153,17 @@ fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found,
     let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
     let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
     if let Some(gpu) = gpu {
-        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| replay(subject, &t)) {
+        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t)) {
             let same = is_same(&found, options);
             let rung = if same { Rung::Exact } else { Rung::SameArch };
             return Ok(Found { rung, ..found.found });
         }
-        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| replay(subject, &t)) {
+        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t)) {
             return Ok(Found { rung: Rung::Neighbour, ..found.found });
         }
+    }
+    if let Some(guess) = predicted(options.records, &wanted).and_then(|r| replay(subject, r)) {
+        return Ok(Found { rung: Rung::Predicted, ..guess.found });
     }
     default(f, subject, options)
 }
@@ -174,20 +177,21 @@ struct Replayed {
     compiler: String,
 }
 
+/// The measured kernel, with its time.
+fn timed(subject: &Subject, timing: &Timing<'_>) -> Option<Replayed> {
+    let found = replay(subject, timing.record)?;
+    Some(Replayed { found: Found { measured_us: Some(timing.median_ns / 1e3), ..found.found }, ..found })
+}
+
 /// The record's kernel; `None` where its trace does not fit the function any more.
-fn replay(subject: &Subject, timing: &Timing<'_>) -> Option<Replayed> {
-    let schedule = subject.replay(&timing.record.trace).ok()?;
+fn replay(subject: &Subject, record: &Record) -> Option<Replayed> {
+    let schedule = subject.replay(&record.trace).ok()?;
     let assembly = subject.assemble(&schedule).ok()?;
     let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
     Some(Replayed {
-        same_source: timing.record.source_hash.as_ref() == Some(&hash),
-        compiler: timing.record.env.nvrtc.clone(),
-        found: Found {
-            assembly,
-            rung: Rung::SameArch,
-            measured_us: Some(timing.median_ns / 1e3),
-            scheduled: schedule.func().to_string(),
-        },
+        same_source: record.source_hash.as_ref() == Some(&hash),
+        compiler: record.env.nvrtc.clone(),
+        found: Found { assembly, rung: Rung::SameArch, measured_us: None, scheduled: schedule.func().to_string() },
     })
 }
 

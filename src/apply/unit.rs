@@ -14,6 +14,8 @@ pub enum Rung {
     SameArch,
     /// Measured on another size of this function.
     Neighbour,
+    /// Not measured: ranked first by the prior and the compiler, for this function, size and architecture.
+    Predicted,
     /// Not measured: the default of the first rule that takes the function.
     Default,
 }
@@ -25,6 +27,7 @@ impl Rung {
             Rung::Exact => "exact",
             Rung::SameArch => "same_arch",
             Rung::Neighbour => "neighbour",
+            Rung::Predicted => "predicted",
             Rung::Default => "default",
         }
     }

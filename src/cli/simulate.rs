@@ -48,7 +48,10 @@ struct Line<'a> {
     regret: Regret,
 }
 
-/// Runs the command.
+/// Runs the command. Functions that the log knows nothing of are counted and left out.
+///
+/// # Errors
+/// An unknown search, a log that can't be read.
 pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
     let searches: Vec<&str> = a.search.split(',').map(str::trim).filter(|s| !s.is_empty()).collect();
     for name in &searches {
@@ -59,26 +62,32 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
     if a.markdown {
         output::text(&head(a.trials));
     }
-    let mut worst = Exit::Done;
+    let (mut worst, mut known, mut unknown) = (Exit::Done, 0, 0);
     for input in load(&cx.bind, &a.files)? {
         let done = match input {
             Ok(input) => one(cx, a, &input, &past.records, &searches),
             Err(e) => Err(e.failure),
         };
-        if let Err(f) = done {
-            output::note(&format!("daylight: {}", f.message));
-            worst = worst.max(f.exit);
+        match done {
+            Ok(true) => known += 1,
+            Ok(false) => unknown += 1,
+            Err(f) => {
+                output::note(&format!("daylight: {}", f.message));
+                worst = worst.max(f.exit);
+            }
         }
     }
-    Ok(worst)
+    if unknown > 0 {
+        output::note(&format!("{} holds no record of {unknown} functions", a.log.display()));
+    }
+    Ok(if known == 0 { worst.max(Exit::Failed) } else { worst })
 }
 
-fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: &[&str]) -> Result<(), Failure> {
+/// One function; `false` where the log has no record of it.
+fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: &[&str]) -> Result<bool, Failure> {
     let records: Vec<&Record> =
         records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
-    let first = records.first().ok_or_else(|| {
-        Failure::new(Exit::Failed, format!("{}: {} holds no record of it", input.name, a.log.display()))
-    })?;
+    let Some(first) = records.first() else { return Ok(false) };
     if let Some(other) = records.iter().find(|r| (&r.target, &r.env.gpu) != (&first.target, &first.env.gpu)) {
         let text = format!("{} holds records of {} and {}: replay one", input.name, first.env.gpu, other.env.gpu);
         return Err(Failure::usage(text));
@@ -105,7 +114,7 @@ fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: 
             (false, false) => output::text(&plain(&line)),
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn percent(x: f64) -> String {

@@ -12,6 +12,7 @@ mod finalists;
 mod ledger;
 mod overlap;
 mod pipeline;
+pub mod predict;
 pub mod prior;
 pub mod problem;
 pub mod reference;

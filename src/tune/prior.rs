@@ -26,6 +26,8 @@ const BARRIER_NS: f64 = 30.0;
 const LATENCY_SHARE: f64 = 0.43;
 /// Latency where nothing is known of the DRAM.
 const LATENCY_NS: f64 = 600.0;
+/// Issue slots of a spilled register, which is stored and loaded again.
+const SPILL: i64 = 8;
 /// How much faster than DRAM the cache answers, in latency and in bandwidth.
 const CACHE: f64 = 2.0;
 /// Multiprocessors are not equally far from memory: what the slowest loses on a share dealt once.
@@ -47,15 +49,44 @@ const CORE_RATE: f64 = 4.0;
 
 /// The time in nanoseconds that the outline suggests, for comparing points of one function.
 pub fn ns(outline: &Outline, target: &Target) -> f64 {
-    let one = |l: &LaunchOutline| match target.kind {
-        Kind::Cuda => gpu(l, target),
+    total(outline, target, None)
+}
+
+/// What a compiler says of a candidate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compiled {
+    /// Registers of a thread; 0 where unknown.
+    pub regs: u32,
+    /// Bytes spilled by a thread.
+    pub spill: u32,
+    /// Static shared memory of a block in bytes.
+    pub smem: u32,
+    /// Instructions of its main loop, where machine code could be read.
+    pub loop_instructions: Option<u32>,
+}
+
+/// The same with what the compiler says in place of guesses, for the launch that does the work.
+pub fn compiled_ns(outline: &Outline, target: &Target, compiled: &Compiled) -> f64 {
+    let mut known = outline.clone();
+    if let Some(first) = known.launches.first_mut() {
+        first.instructions = compiled.loop_instructions.map_or(first.instructions, i64::from);
+        first.instructions += compiled.spill as i64 / 4 * SPILL;
+        first.smem = first.smem.max(compiled.smem as i64);
+    }
+    total(&known, target, Some(compiled.regs).filter(|r| *r > 0))
+}
+
+/// `regs` are the registers of a thread of the first launch.
+fn total(outline: &Outline, target: &Target, regs: Option<u32>) -> f64 {
+    let one = |(i, l): (usize, &LaunchOutline)| match target.kind {
+        Kind::Cuda => gpu(l, target, regs.filter(|_| i == 0)),
         Kind::Cpu => cpu(l, target),
     };
     let starts = match target.kind {
         Kind::Cuda => START_NS + RELAUNCH_NS * outline.launches.len().saturating_sub(1) as f64,
         Kind::Cpu => RELAUNCH_NS * outline.launches.len() as f64,
     };
-    starts + outline.launches.iter().map(one).sum::<f64>()
+    starts + outline.launches.iter().enumerate().map(one).sum::<f64>()
 }
 
 /// The longest of several times that overlap, and a little more where they are alike.
@@ -80,8 +111,8 @@ struct Block {
     issue: f64,
 }
 
-fn gpu(l: &LaunchOutline, t: &Target) -> f64 {
-    let (resident, batches) = residency(l, t);
+fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
+    let (resident, batches) = residency(l, t, regs);
     let block = block(l, t, batches);
     let share = l.blocks as f64 / t.sms.max(1) as f64;
     let waves = share / resident as f64;
@@ -106,13 +137,14 @@ fn last_wave(b: &Block, blocks: f64) -> f64 {
 }
 
 /// Blocks resident on a multiprocessor, and in how many batches the loads of a step are issued: more
-/// than one where registers for all of them are lacking.
-fn residency(l: &LaunchOutline, t: &Target) -> (i64, f64) {
+/// than one where registers for all of them are lacking. `regs` are a thread's registers, once known.
+fn residency(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> (i64, f64) {
     let limit = t.regs_per_sm as i64 / (l.threads * l.min_blocks).max(1) / 8 * 8;
     let (wanted, have) = (l.state_regs + l.load_regs, limit.min(255));
     let free = (have - l.state_regs).max(1) as f64;
     let batches = (l.load_regs as f64 / free).clamp(1.0, 4.0);
-    let resident = t.resident_blocks(l.threads.max(1) as u32, wanted.min(have).max(1) as u32, l.smem.max(0) as u32);
+    let regs = regs.unwrap_or(wanted.min(have).max(1) as u32);
+    let resident = t.resident_blocks(l.threads.max(1) as u32, regs, l.smem.max(0) as u32);
     (resident.max(1) as i64, batches)
 }
 
@@ -278,7 +310,21 @@ mod tests {
         for t in gpus() {
             let room = LaunchOutline { load_regs: 40, min_blocks: 2, in_flight: 32, steps: 32, ..launch(&t, 4.0) };
             let tight = LaunchOutline { min_blocks: 16, ..room.clone() };
-            assert!(residency(&tight, &t).1 > residency(&room, &t).1, "{}", t.id);
+            assert!(residency(&tight, &t, None).1 > residency(&room, &t, None).1, "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn what_the_compiler_says_replaces_guesses() {
+        for t in gpus() {
+            let guess = Outline { launches: vec![launch(&t, 4.0)] };
+            let with = |c: Compiled| compiled_ns(&guess, &t, &c);
+            let base = with(Compiled { regs: 32, ..Compiled::default() });
+            assert!((base - ns(&guess, &t)).abs() < 1e-6 * base, "{}", t.id);
+            assert!(with(Compiled { regs: 255, ..Compiled::default() }) > base, "{}", t.id);
+            assert!(with(Compiled { regs: 32, spill: 4096, ..Compiled::default() }) > base, "{}", t.id);
+            let many = Compiled { regs: 32, loop_instructions: Some(20_000), ..Compiled::default() };
+            assert!(with(many) > 2.0 * base, "{}", t.id);
         }
     }
 

@@ -33,6 +33,11 @@ impl Replay {
         Some(Replay { times, best_ns })
     }
 
+    /// The time of a point in nanoseconds, if it has one.
+    pub fn ns(&self, point: &Point) -> Option<f64> {
+        self.times.get(point).copied().flatten()
+    }
+
     /// Points that have a time.
     pub fn measured(&self) -> usize {
         self.times.values().flatten().count()
@@ -57,7 +62,7 @@ impl Replay {
             && let Next::Batch(points) = proposer.next()
         {
             for p in points {
-                let time = self.times.get(&p).copied().flatten();
+                let time = self.ns(&p);
                 proposer.settle(&p, time);
                 if let Some(ns) = time {
                     best = best.min(ns);

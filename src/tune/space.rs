@@ -1,5 +1,6 @@
 //! What is searched: one arm for each rule that takes the function, and the points of its space.
 
+use super::search::Landscape;
 use crate::rules::{Census, Knobs, Space};
 use crate::target::Target;
 use std::fmt;
@@ -14,6 +15,7 @@ pub struct Arms {
     pub target: Target,
     /// Found when first asked for.
     listed: OnceLock<(Vec<Point>, Census)>,
+    landscape: OnceLock<Landscape>,
 }
 
 /// A point of one arm's space.
@@ -34,7 +36,7 @@ impl fmt::Display for Point {
 impl Arms {
     /// The spaces of a function on a target.
     pub fn new(spaces: Vec<Space>, target: Target) -> Arms {
-        Arms { spaces, target, listed: OnceLock::new() }
+        Arms { spaces, target, listed: OnceLock::new(), landscape: OnceLock::new() }
     }
 
     /// The default point of every arm that has one, candidate 0 first.
@@ -56,6 +58,11 @@ impl Arms {
     /// How many points there are, and which conditions rule the others out.
     pub fn census(&self) -> &Census {
         &self.listed().1
+    }
+
+    /// What is known of every legal point before anything is measured.
+    pub fn landscape(&self) -> &Landscape {
+        self.landscape.get_or_init(|| Landscape::of(&self.spaces, &self.target, self.points()))
     }
 
     fn listed(&self) -> &(Vec<Point>, Census) {

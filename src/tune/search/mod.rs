@@ -2,9 +2,11 @@
 
 mod exhaustive;
 mod guided;
+mod landscape;
 mod proposer;
 mod random;
 
+pub use landscape::Landscape;
 pub use proposer::{Next, Pace, Proposer, Stop};
 
 use super::{Arms, Point};

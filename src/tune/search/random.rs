@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 /// A random sample of the legal points.
 pub struct Random {
     rng: StdRng,
-    /// Shuffled points that are left, one list for each arm that has any; made on the first call.
-    left: Option<Vec<Vec<Point>>>,
+    /// Shuffled places of points that are left, one list for each arm that has any; made on the first call.
+    left: Option<Vec<Vec<usize>>>,
 }
 
 impl Random {
@@ -19,9 +19,10 @@ impl Random {
         Random { rng: StdRng::seed_from_u64(seed), left: None }
     }
 
-    fn shuffled(&mut self, arms: &Arms) -> Vec<Vec<Point>> {
-        let of_arm = |arm| arms.points().iter().filter(|p| p.arm == arm).cloned().collect::<Vec<Point>>();
-        let mut lists: Vec<Vec<Point>> = (0..arms.spaces.len()).map(of_arm).collect();
+    fn shuffled(&mut self, arms: &Arms) -> Vec<Vec<usize>> {
+        let points = arms.points();
+        let of_arm = |arm| (0..points.len()).filter(|i| points[*i].arm == arm).collect::<Vec<usize>>();
+        let mut lists: Vec<Vec<usize>> = (0..arms.spaces.len()).map(of_arm).collect();
         lists.iter_mut().for_each(|points| points.shuffle(&mut self.rng));
         lists
     }
@@ -37,7 +38,8 @@ impl Search for Random {
                 break;
             }
             let arm = self.rng.random_range(0..left.len());
-            out.extend(left[arm].pop().filter(|p| !seen.contains_key(p)));
+            let next = left[arm].pop().map(|i| &arms.points()[i]);
+            out.extend(next.filter(|p| !seen.contains_key(p)).cloned());
         }
         self.left = Some(left);
         out

@@ -1,0 +1,143 @@
+//! Ranking without a device: the prior orders the legal points, the best are compiled, and what the
+//! compiler then says (registers, spills, shared memory, machine code) takes the place of guesses.
+
+use super::pipeline::{Build, Built, Reject};
+use super::{Arms, Point, prior};
+use crate::backend::{Artifact, CompileError, Compiler};
+use rayon::prelude::*;
+use std::collections::BTreeSet;
+
+/// Reads machine code of an artifact as text; `None` where no tool can.
+pub type Disassemble<'a> = &'a (dyn Fn(&Artifact) -> Option<String> + Sync);
+
+/// A candidate with its place in the ranking.
+pub struct Ranked {
+    /// The point.
+    pub point: Point,
+    /// Lower is better; comparable within one function and target, and no time.
+    pub score: f64,
+    /// Its text.
+    pub built: Built,
+    /// Its program.
+    pub artifact: Artifact,
+}
+
+/// Why a point that was chosen is not ranked.
+pub enum Unranked {
+    /// Ruled out before compiling.
+    Rejected(Point, Reject),
+    /// Did not compile.
+    NotCompiled(Point, Built, CompileError),
+}
+
+/// The default and the `trials` best points by the prior, compiled and ranked, best first, and those
+/// that could not be. Points of the same text count once.
+pub fn predict(
+    arms: &Arms,
+    build: &dyn Build,
+    compiler: &dyn Compiler,
+    disassemble: Disassemble<'_>,
+    trials: usize,
+) -> (Vec<Ranked>, Vec<Unranked>) {
+    let made: Vec<Result<Ranked, Unranked>> = chosen(arms, trials)
+        .into_par_iter()
+        .map(|point| {
+            let built = match build.build(&point) {
+                Ok(built) => built,
+                Err(why) => return Err(Unranked::Rejected(point, why)),
+            };
+            match compiler.compile(&built.source) {
+                Ok(artifact) => {
+                    let score = score(arms, &point, &artifact, disassemble);
+                    Ok(Ranked { point, score, built, artifact })
+                }
+                Err(e) => Err(Unranked::NotCompiled(point, built, e)),
+            }
+        })
+        .collect();
+    let (mut ranked, mut unranked) = (vec![], vec![]);
+    let mut texts = BTreeSet::new();
+    for one in made {
+        match one {
+            Ok(r) if texts.insert(r.built.source_hash()) => ranked.push(r),
+            Ok(_) => {}
+            Err(why) => unranked.push(why),
+        }
+    }
+    ranked.sort_by(|a, b| a.score.total_cmp(&b.score));
+    (ranked, unranked)
+}
+
+/// Candidate 0, then the best priors.
+fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
+    let land = arms.landscape();
+    let mut order: Vec<usize> = (0..arms.points().len()).collect();
+    order.sort_by(|a, b| land.prior[*a].total_cmp(&land.prior[*b]));
+    let mut out: Vec<Point> = arms.defaults().into_iter().take(1).collect();
+    for place in order {
+        if out.len() >= trials.max(1) {
+            break;
+        }
+        let point = &arms.points()[place];
+        if !out.contains(point) {
+            out.push(point.clone());
+        }
+    }
+    out
+}
+
+fn score(arms: &Arms, point: &Point, artifact: &Artifact, disassemble: Disassemble<'_>) -> f64 {
+    let Some(outline) = arms.spaces[point.arm].outline(&point.knobs) else { return 1.0 };
+    let known = prior::Compiled {
+        regs: artifact.res.regs,
+        spill: artifact.res.spill,
+        smem: artifact.res.smem,
+        loop_instructions: disassemble(artifact).and_then(|text| loop_instructions(&text)),
+    };
+    prior::compiled_ns(&outline, &arms.target, &known)
+}
+
+/// Instructions of the longest loop of machine code as `nvdisasm` prints it; of all the code up to its
+/// last `EXIT` where it has no loop. `None` where there are none.
+pub fn loop_instructions(sass: &str) -> Option<u32> {
+    let mut labels: Vec<(&str, u32)> = vec![];
+    let (mut count, mut longest) = (0, 0);
+    for line in sass.lines().map(str::trim) {
+        if let Some(label) = line.strip_suffix(':') {
+            labels.push((label, count));
+        } else if line.starts_with("/*") && line.ends_with("*/") || line.contains(" ;") {
+            if !line.contains(';') {
+                continue;
+            }
+            count += 1;
+            // A branch to itself after the last EXIT ends every kernel.
+            let back = labels.iter().filter(|(label, at)| line.contains(&format!("`({label})")) && *at + 1 < count);
+            longest = back.map(|(_, at)| count - at).fold(longest, u32::max);
+        }
+    }
+    Some(if longest > 0 { longest } else { count }).filter(|n| *n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_loop_counts() {
+        let code = "
+.text.k:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_0:
+        /*0010*/                   LDG.E.128 R4, [R2] ;
+        /*0020*/                   FADD R0, R0, R4 ;
+        /*0030*/              @!P0 BRA `(.L_x_0) ;
+        /*0040*/                   EXIT ;
+.L_x_1:
+        /*0050*/                   BRA `(.L_x_1);
+        /*0060*/                   NOP;
+";
+        assert_eq!(loop_instructions(code), Some(3));
+        assert_eq!(loop_instructions("\t.headerflags @\"EF\"\n"), None);
+        assert_eq!(loop_instructions(" /*0000*/ MOV R1, R2 ;\n /*0010*/ EXIT ;\n"), Some(2));
+    }
+}

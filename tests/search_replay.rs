@@ -1,0 +1,114 @@
+//! The searches, replayed against exhaustive runs on an H200 that `tests/data` holds: the goal of the
+//! guided one, the prior's order, and the table of `docs/search.md`.
+
+use daylight::assemble::Subject;
+use daylight::job::{self, select};
+use daylight::log::{self, Record};
+use daylight::rules::Spaces;
+use daylight::target::{HostCpu, Target};
+use daylight::tune::Arms;
+use daylight::tune::replay::Replay;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FOLDERS: [&str; 2] = ["tests/workloads", "benches/workloads"];
+const START: &str = "<!-- the table of `daylight simulate`, written by a test -->\n";
+const END: &str = "<!-- end of the table -->\n";
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The table that the command in docs/search.md prints.
+fn table() -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_daylight"));
+    command.arg("simulate").args(FOLDERS).args(["--log", "tests/data", "--trials", "32", "--markdown"]);
+    let o = command.current_dir(root("")).output().expect("daylight starts");
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+    String::from_utf8(o.stdout).expect("text")
+}
+
+/// The share of runs within 2 % after 32 measurements, of each guided row.
+fn shares(table: &str) -> Vec<(String, f64)> {
+    let cells = |row: &str| row.split('|').map(|c| c.trim().to_string()).collect::<Vec<String>>();
+    let rows = table.lines().map(cells).filter(|c| c.len() > 8 && c[3] == "guided");
+    rows.map(|c| (c[1].clone(), c[7].trim_end_matches(" %").parse().expect("a share"))).collect()
+}
+
+#[test]
+fn guided_search_is_near_the_best_after_32_measurements() {
+    let table = table();
+    let shares = shares(&table);
+    assert_eq!(shares.len(), 16, "{table}");
+    let mean = shares.iter().map(|s| s.1).sum::<f64>() / shares.len() as f64;
+    assert!(mean >= 95.0, "{mean} % of all runs: {shares:?}");
+    assert!(shares.iter().all(|s| s.1 >= 90.0), "{shares:?}");
+    let docs = root("docs/search.md");
+    let text = std::fs::read_to_string(&docs).expect("docs/search.md");
+    let (head, rest) = text.split_once(START).expect("the table's first mark");
+    let (found, tail) = rest.split_once(END).expect("the table's last mark");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&docs, format!("{head}{START}{table}{END}{tail}")).expect("write docs/search.md");
+    } else {
+        assert_eq!(found, table, "run with UPDATE_EXPECT=1 to accept");
+    }
+}
+
+/// Each function of the log with its spaces and its replay.
+fn replays() -> Vec<(String, Arms, Replay)> {
+    let records = log::read(&root("tests/data")).expect("the logs").records;
+    let files: Vec<PathBuf> = FOLDERS.iter().map(|f| root(f)).collect();
+    let mut out = vec![];
+    for input in job::load(&job::Bindings::default(), &files).expect("the files").into_iter().flatten() {
+        let own: Vec<&Record> =
+            records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
+        let Some(first) = own.first() else { continue };
+        let target = Target::parse(&first.target, &HostCpu::default()).expect("a target");
+        let target = target.measured_as(first.env.sms, 0, 0.0);
+        let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
+        let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
+        let arms = Arms::new(arms.expect("a rule takes it").into_iter().map(|a| a.space).collect(), target);
+        let replay = Replay::new(&arms, &own).expect("times");
+        out.push((input.name, arms, replay));
+    }
+    out
+}
+
+/// Ranks of values, from 0.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    order.iter().enumerate().for_each(|(rank, i)| ranks[*i] = rank as f64);
+    ranks
+}
+
+fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    let mean = (a.len() as f64 - 1.0) / 2.0;
+    let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(p, q)| (p - mean) * (q - mean)).sum::<f64>();
+    product(a, b) / (product(a, a) * product(b, b)).sqrt()
+}
+
+#[test]
+fn the_prior_orders_points_as_measuring_does() {
+    let mut sum = 0.0;
+    let replays = replays();
+    assert_eq!(replays.len(), 16);
+    for (name, arms, replay) in &replays {
+        assert_eq!(replay.missing(arms), 0, "{name}: the log lacks points of this space");
+        let land = arms.landscape();
+        let both: Vec<(f64, f64)> =
+            arms.points().iter().zip(&land.prior).filter_map(|(p, prior)| Some((*prior, replay.ns(p)?))).collect();
+        let (priors, times): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
+        let rank = correlation(&ranks(&priors), &ranks(&times));
+        let mut sorted = both.clone();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+        let top = |n: usize| sorted.iter().take(n).map(|t| t.1).fold(f64::INFINITY, f64::min) / best;
+        println!("| {name} | {rank:.2} | {:.3} | {:.3} | {:.3} |", top(8), top(16), top(32));
+        assert!(rank > 0.25, "{name}: rank correlation {rank}");
+        assert!(top(32) < 1.05, "{name}: the best of the prior's 32 is {} of the best", top(32));
+        sum += rank;
+    }
+    assert!(sum / replays.len() as f64 > 0.6, "{sum}");
+}
