@@ -165,6 +165,12 @@ pub struct Tune {
     /// auto, cpu, cuda or cuda:N
     #[arg(long, value_name = "D", default_value = "auto")]
     pub device: String,
+    /// Rank for this target without a device: compile the best candidates, log scores and no times
+    #[arg(long, value_name = "T", requires = "no_measure", conflicts_with = "device")]
+    pub target: Option<String>,
+    /// Measure nothing; needs --target
+    #[arg(long, requires = "target")]
+    pub no_measure: bool,
     /// Log file, or folder with one file per target
     #[arg(long, value_name = "L", default_value = LOG)]
     pub log: PathBuf,

@@ -11,6 +11,7 @@ mod explain;
 mod log;
 pub mod npy;
 mod output;
+mod predict;
 mod progress;
 mod report;
 mod run;

@@ -11,6 +11,9 @@ use crate::tune::TuneConfig;
 pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let config = config(cx, a)?;
     crate::tune::search::by_name(&config.search, 0).map_err(Failure::usage)?;
+    if let Some(target) = a.target.as_deref().filter(|_| a.no_measure) {
+        return super::predict::run(cx, a, target, &config);
+    }
     let inputs = load(&cx.bind, &a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {

@@ -106,10 +106,11 @@ impl Work {
 }
 
 /// Makes kernels of points with the rules.
-struct RuleBuild<'a> {
-    subject: &'a Subject,
+pub(super) struct RuleBuild<'a> {
+    /// The function.
+    pub subject: &'a Subject,
     /// One per arm.
-    rules: &'a [&'static dyn ScheduleRule],
+    pub rules: &'a [&'static dyn ScheduleRule],
 }
 
 impl Build for RuleBuild<'_> {

@@ -1,0 +1,174 @@
+//! Ranks a function's candidates for a target that is not there, and logs the ranking.
+
+use super::select::{Choice, arms};
+use super::work::RuleBuild;
+use super::{Exit, Failure, Input, language};
+use crate::assemble::Subject;
+use crate::backend::{Artifact, CompilePool, Compiler, Limits, LocalCompiler, Tools, WorkerCommand, nvrtc};
+use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
+use crate::machine::{Machine, Watch};
+use crate::rules::Spaces;
+use crate::target::Target;
+use crate::tune::predict::{Ranked, Unranked, predict};
+use crate::tune::{Arms, TuneConfig};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What stands for the device in records of a ranking.
+pub const NO_DEVICE: &str = "none";
+
+/// The way of ranking, as records name it: scores of different ways are not comparable.
+const POLICY: &str = "prior-v1";
+
+/// What is needed to rank for one target.
+pub struct Predictor {
+    target: Target,
+    spaces: Spaces,
+    compiler: Box<dyn Compiler>,
+    nvdisasm: Option<PathBuf>,
+    env: Env,
+    trials: usize,
+    seed: u64,
+}
+
+/// The ranking of one function.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Prediction {
+    /// Schema of this object.
+    pub schema: u32,
+    /// The file.
+    pub file: String,
+    /// The function.
+    pub name: String,
+    /// Its key.
+    pub workload: String,
+    /// The target.
+    pub target: String,
+    /// Rule of the first in the ranking.
+    pub rule: Option<String>,
+    /// Its knobs.
+    pub knobs: BTreeMap<String, i64>,
+    /// Its score over that of the default; below 1 is better. No ratio of times.
+    pub relative: Option<f64>,
+    /// Legal points.
+    pub legal: u64,
+    /// Candidates that compiled and are ranked.
+    pub ranked: usize,
+    /// Those that did not, by reason.
+    pub failed: BTreeMap<String, usize>,
+    /// True where machine code was read.
+    pub sass: bool,
+}
+
+impl Predictor {
+    /// Finds the compiler for a target. `config` says how many candidates, with which seed, on how many
+    /// compilers, and by which worker program.
+    ///
+    /// # Errors
+    /// No compiler for the target, no worker program.
+    pub fn open(machine: &Machine, target: Target, spaces: Spaces, config: &TuneConfig) -> Result<Predictor, Failure> {
+        let tools = Tools::find(&machine.places, language(&target));
+        let id = LocalCompiler::new(tools.clone()).id(language(&target)).map_err(|e| Failure::missing(e.message))?;
+        let worker = config.worker.as_ref().ok_or_else(|| Failure::usage("no worker program was named"))?;
+        let limits = Limits::default().for_machine(machine.memory_bytes, config.jobs);
+        let pool = CompilePool::new(WorkerCommand::daylight(worker, "compile"), tools, config.jobs, limits);
+        Ok(Predictor {
+            nvdisasm: nvrtc::find_nvdisasm(&machine.places),
+            env: Env {
+                gpu: NO_DEVICE.into(),
+                cc: String::new(),
+                sms: target.sms,
+                driver: String::new(),
+                nvrtc: id,
+                daylight: env!("CARGO_PKG_VERSION").into(),
+            },
+            target,
+            spaces,
+            compiler: Box::new(pool),
+            trials: config.trials,
+            seed: config.seed,
+        })
+    }
+
+    /// Ranks one function and appends the ranking to a log.
+    ///
+    /// # Errors
+    /// A function that is refused or that no rule takes, extents without a value, a log that cannot be
+    /// written.
+    pub fn predict(&self, input: &Input, log: &mut Writer) -> Result<Prediction, Failure> {
+        let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
+        let subject = Subject::new(&input.func, &input.original, self.target.clone()).map_err(refused)?;
+        input.require_bound()?;
+        let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
+        let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
+        let arms = Arms::new(spaces, self.target.clone());
+        let build = RuleBuild { subject: &subject, rules: &rules };
+        let sass = |a: &Artifact| nvrtc::sass(self.nvdisasm.as_ref()?, &a.path).ok();
+        let (ranked, unranked) = predict(&arms, &build, self.compiler.as_ref(), &sass, self.trials);
+        for one in &ranked {
+            log.append(&self.record(input, &arms, one)).map_err(Failure::usage)?;
+        }
+        Ok(self.prediction(input, &arms, &ranked, &unranked))
+    }
+
+    fn record(&self, input: &Input, arms: &Arms, one: &Ranked) -> Record {
+        let (space, res) = (&arms.spaces[one.point.arm], one.artifact.res);
+        Record {
+            schema: SCHEMA,
+            crc32c: String::new(),
+            workload: Workload { key: input.key.clone(), name: input.name.clone() },
+            bind: input.bind.clone(),
+            target: self.target.id.clone(),
+            env: self.env.clone(),
+            policy: Policy { id: POLICY.into(), flags: vec![] },
+            rule: space.form.to_string(),
+            rule_version: space.version,
+            knobs: one.point.knobs.0.clone(),
+            variants: vec![],
+            trace: one.built.trace.clone(),
+            source_hash: Some(one.built.source_hash()),
+            cubin_hash: Some(one.artifact.hash()),
+            res: Some(Resources { regs: res.regs, spill: res.spill, smem: res.smem }),
+            samples_ns: vec![],
+            err: None,
+            outcome: Outcome::Predicted,
+            reason: None,
+            seed: self.seed,
+            unix_s: Watch::unix_s(),
+            round: 0,
+            default: arms.defaults().first() == Some(&one.point),
+            floor_us: None,
+            state: None,
+            score: Some(one.score),
+        }
+    }
+
+    fn prediction(&self, input: &Input, arms: &Arms, ranked: &[Ranked], unranked: &[Unranked]) -> Prediction {
+        let best = ranked.first();
+        let default = arms.defaults().into_iter().next();
+        let base = ranked.iter().find(|r| Some(&r.point) == default.as_ref());
+        let mut failed: BTreeMap<String, usize> = BTreeMap::new();
+        for one in unranked {
+            let reason = match one {
+                Unranked::Rejected(_, why) => why.predicate.clone(),
+                Unranked::NotCompiled(_, _, e) => e.outcome().to_string(),
+            };
+            *failed.entry(reason).or_default() += 1;
+        }
+        Prediction {
+            schema: 1,
+            file: input.file.clone(),
+            name: input.name.clone(),
+            workload: input.key.clone(),
+            target: self.target.id.clone(),
+            rule: best.map(|b| arms.spaces[b.point.arm].form.to_string()),
+            knobs: best.map(|b| b.point.knobs.0.clone()).unwrap_or_default(),
+            relative: best.zip(base).map(|(b, d)| b.score / d.score),
+            legal: arms.census().legal,
+            ranked: ranked.len(),
+            failed,
+            sass: self.nvdisasm.is_some(),
+        }
+    }
+}

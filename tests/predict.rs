@@ -1,0 +1,115 @@
+//! Ranking without a device: the default and the best by the prior, compiled; no times; a rung of its own.
+
+mod common;
+
+use daylight::assemble::{Assembly, Subject};
+use daylight::backend::fake::FakeCompiler;
+use daylight::backend::{Language, Places, Tools};
+use daylight::job::{self, select};
+use daylight::rules::{ScheduleRule, Spaces};
+use daylight::target::{HostCpu, Target};
+use daylight::tune::predict::predict;
+use daylight::tune::{Arms, Build, Built, Point, Reject};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MEAN: &str = "benches/workloads/mean_last-2048x8192-f32.py";
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+struct Rules<'a> {
+    subject: &'a Subject,
+    rules: Vec<&'static dyn ScheduleRule>,
+}
+
+impl Build for Rules<'_> {
+    fn build(&self, point: &Point) -> Result<Built, Reject> {
+        let made = self.subject.candidate(self.rules[point.arm], &point.knobs);
+        let Assembly { source, plan, trace, .. } =
+            made.map_err(|u| Reject { predicate: u.predicate, reason: u.reason })?;
+        Ok(Built { source, plan, trace })
+    }
+}
+
+#[test]
+fn the_default_and_the_best_by_the_prior_are_compiled_and_ranked() {
+    let input = job::load(&job::Bindings::default(), &[root(MEAN)]).expect("the file").remove(0).expect("the function");
+    let target = Target::parse("cuda:sm_100a", &HostCpu::default()).expect("a target");
+    let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
+    let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
+    let (rules, spaces) = arms.expect("a rule takes it").into_iter().map(|a| (a.rule, a.space)).unzip();
+    let arms = Arms::new(spaces, target);
+    let build = Rules { subject: &subject, rules };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let compiler = FakeCompiler::new(folder.path());
+    let (ranked, unranked) = predict(&arms, &build, &compiler, &|_| None, 6);
+    assert!(unranked.is_empty());
+    assert!(compiler.compiled() == 6 && (2..=6).contains(&ranked.len()));
+    assert!(ranked.windows(2).all(|w| w[0].score <= w[1].score));
+    assert!(ranked.iter().any(|r| Some(&r.point) == arms.defaults().first()), "the default is ranked");
+    let (again, _) = predict(&arms, &build, &compiler, &|_| None, 6);
+    let points = |r: &[daylight::tune::predict::Ranked]| r.iter().map(|r| r.point.clone()).collect::<Vec<_>>();
+    assert_eq!(points(&ranked), points(&again));
+    let slow = |_: &daylight::backend::Artifact| Some("/*0*/ FADD ;\n".repeat(100_000));
+    let (slowed, _) = predict(&arms, &build, &compiler, &slow, 6);
+    assert!(slowed[0].score > ranked[0].score, "instruction counts matter");
+}
+
+fn daylight(place: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_daylight"));
+    let o = command.args(args).current_dir(place).output().expect("daylight starts");
+    let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+    (o.status.code().unwrap_or(-1), text(&o.stdout), text(&o.stderr))
+}
+
+/// Ranks for a target, and applies the ranking.
+fn ranks(target: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (place, file) = (folder.path(), root(MEAN).display().to_string());
+    let tune = ["tune", &file, "--target", target, "--no-measure", "--trials", "4", "--log", "log", "--json"];
+    let (code, out, error) = daylight(place, &tune);
+    assert_eq!(code, 0, "{error}");
+    let report: Value = serde_json::from_str(out.trim()).expect("one object");
+    assert!(report["ranked"].as_u64().is_some_and(|n| (1..=4).contains(&n)), "{out}");
+    assert!(report.get("best_us").is_none(), "no times: {out}");
+    let records = daylight::log::read(&place.join("log")).expect("the log").records;
+    assert!(!records.is_empty());
+    for r in &records {
+        assert_eq!((r.outcome.name(), r.samples_ns.len(), r.target.as_str()), ("predicted", 0, target));
+        assert!(r.score.is_some_and(f64::is_finite) && !r.trace.is_empty());
+    }
+    let (code, _, error) =
+        daylight(place, &["apply-best", &file, "--log", "log", "--target", target, "--out", "kernels"]);
+    assert_eq!(code, 0, "{error}");
+    let manifest = std::fs::read_to_string(place.join("kernels/manifest.json")).expect("the manifest");
+    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    assert_eq!(
+        (&manifest["functions"][0]["rung"], &manifest["functions"][0]["measured_us"]),
+        (&"predicted".into(), &Value::Null)
+    );
+}
+
+#[test]
+fn a_cpu_that_is_not_here_is_ranked_for() {
+    if cfg!(target_arch = "x86_64") {
+        ranks("cpu:x86-64-v3");
+    }
+}
+
+#[test]
+fn a_gpu_that_is_not_here_is_ranked_for() {
+    let places = Places::of(|k| std::env::var_os(k), None);
+    if let Err(why) = Tools::find(&places, Language::Cuda).nvrtc {
+        return common::skip(&why);
+    }
+    ranks("cuda:sm_100a");
+}
+
+#[test]
+fn a_target_alone_is_a_mistake() {
+    let (code, _, error) = daylight(&root(""), &["tune", MEAN, "--target", "cuda:sm_100a"]);
+    assert!(code == 2 && error.contains("--no-measure"), "{code} {error}");
+}
