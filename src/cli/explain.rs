@@ -142,9 +142,13 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject) {
         let rules: Vec<serde_json::Value> = verdicts
             .iter()
             .map(|v| match &v.space {
-                Ok(s) => json!({
-                    "rule": v.rule.name(), "accepted": true, "default": s.default().map(|k| k.0), "points": s.size(),
-                }),
+                Ok(s) => {
+                    let census = s.census().1;
+                    json!({
+                        "rule": v.rule.name(), "accepted": true, "default": s.default().map(|k| k.0),
+                        "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
+                    })
+                }
                 Err(d) => json!({
                     "rule": v.rule.name(), "accepted": false, "predicate": d.predicate, "reason": d.reason,
                 }),
@@ -164,7 +168,13 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject) {
             Ok(s) => {
                 let default = s.default().map_or("no legal point".to_string(), |k| k.to_string());
                 let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
-                output::line(&format!("  {:<20} {mark}: {default}; {} points", v.rule.name(), s.size()));
+                let census = s.census().1;
+                let (points, legal) = (census.points, census.legal);
+                output::line(&format!("  {:<20} {mark}: {default}; {points} points, {legal} legal", v.rule.name()));
+                let by: Vec<String> = census.ruled_out.iter().map(|(name, n)| format!("{n} {name}")).collect();
+                if !by.is_empty() {
+                    output::line(&format!("    ruled out    {}", by.join(", ")));
+                }
                 for k in &s.knobs {
                     output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
                 }

@@ -68,11 +68,15 @@ pub fn predict(
     (ranked, unranked)
 }
 
-/// Candidate 0, then the best priors.
+/// Candidate 0, then the best priors. Of points that the prior cannot tell apart (other cache hints, launch
+/// bounds that do not bind) the first stands for all.
 fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
     let land = arms.landscape();
     let mut order: Vec<usize> = (0..arms.points().len()).collect();
     order.sort_by(|a, b| land.prior[*a].total_cmp(&land.prior[*b]));
+    if !land.blind {
+        order.dedup_by(|a, b| land.prior[*a] == land.prior[*b]);
+    }
     let mut out: Vec<Point> = arms.defaults().into_iter().take(1).collect();
     for place in order {
         if out.len() >= trials.max(1) {
