@@ -150,11 +150,7 @@ impl Predictor {
         let base = ranked.iter().find(|r| Some(&r.point) == default.as_ref());
         let mut failed: BTreeMap<String, usize> = BTreeMap::new();
         for one in unranked {
-            let reason = match one {
-                Unranked::Rejected(_, why) => why.predicate.clone(),
-                Unranked::NotCompiled(_, _, e) => e.outcome().to_string(),
-            };
-            *failed.entry(reason).or_default() += 1;
+            *failed.entry(one.reason.clone()).or_default() += 1;
         }
         Prediction {
             schema: 1,

@@ -211,7 +211,7 @@ impl Loop<'_, '_, '_, '_, '_> {
         let config = self.session.config;
         let enough = if config.quiet { 1 } else { 2 * config.jobs + 4 * self.devices };
         while self.waiting.all() < enough {
-            match self.proposer.next() {
+            match self.proposer.next_batch() {
                 Next::Batch(points) => {
                     for point in points {
                         self.ledger.begin(&point);

@@ -1,9 +1,9 @@
 //! Ranking without a device: the prior orders the legal points, the best are compiled, and what the
 //! compiler then says (registers, spills, shared memory, machine code) takes the place of guesses.
 
-use super::pipeline::{Build, Built, Reject};
+use super::pipeline::{Build, Built};
 use super::{Arms, Point, prior};
-use crate::backend::{Artifact, CompileError, Compiler};
+use crate::backend::{Artifact, Compiler};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -22,12 +22,15 @@ pub struct Ranked {
     pub artifact: Artifact,
 }
 
-/// Why a point that was chosen is not ranked.
-pub enum Unranked {
-    /// Ruled out before compiling.
-    Rejected(Point, Reject),
-    /// Did not compile.
-    NotCompiled(Point, Built, CompileError),
+/// A point that was chosen and is not ranked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unranked {
+    /// The point.
+    pub point: Point,
+    /// The predicate that rules it out, or how compiling ended, as the log names it.
+    pub reason: String,
+    /// The sentence for people.
+    pub message: String,
 }
 
 /// The default and the `trials` best points by the prior, compiled and ranked, best first, and those
@@ -42,17 +45,15 @@ pub fn predict(
     let made: Vec<Result<Ranked, Unranked>> = chosen(arms, trials)
         .into_par_iter()
         .map(|point| {
-            let built = match build.build(&point) {
-                Ok(built) => built,
-                Err(why) => return Err(Unranked::Rejected(point, why)),
+            let not = |reason: &str, message: &str| Unranked {
+                point: point.clone(),
+                reason: reason.to_string(),
+                message: message.to_string(),
             };
-            match compiler.compile(&built.source) {
-                Ok(artifact) => {
-                    let score = score(arms, &point, &artifact, disassemble);
-                    Ok(Ranked { point, score, built, artifact })
-                }
-                Err(e) => Err(Unranked::NotCompiled(point, built, e)),
-            }
+            let built = build.build(&point).map_err(|why| not(&why.predicate, &why.reason))?;
+            let artifact = compiler.compile(&built.source).map_err(|e| not(e.outcome(), &e.message))?;
+            let score = score(arms, &point, &artifact, disassemble);
+            Ok(Ranked { point, score, built, artifact })
         })
         .collect();
     let (mut ranked, mut unranked) = (vec![], vec![]);

@@ -59,7 +59,7 @@ impl Replay {
         let mut proposer = Proposer::new(arms, search, arms.defaults(), History::new(), pace);
         let (mut regret, mut best) = (vec![], f64::INFINITY);
         while regret.len() < trials
-            && let Next::Batch(points) = proposer.next()
+            && let Next::Batch(points) = proposer.next_batch()
         {
             for p in points {
                 let time = self.ns(&p);

@@ -124,7 +124,7 @@ impl<'a> Proposer<'a> {
     }
 
     /// The next batch, if it may be proposed already.
-    pub fn next(&mut self) -> Next {
+    pub fn next_batch(&mut self) -> Next {
         if let Some(stop) = self.done {
             return Next::Done(stop);
         }
@@ -246,7 +246,7 @@ mod tests {
         let mut p = proposer(arms, name, pace);
         let (mut order, mut open) = (vec![], vec![]);
         loop {
-            match p.next() {
+            match p.next_batch() {
                 Next::Batch(points) => {
                     order.extend(points.clone());
                     open.extend(points.clone());
@@ -291,7 +291,7 @@ mod tests {
         let mut p = proposer(&arms, "exhaustive", Pace { batch: 4, ..Pace::default() });
         let mut n = 0;
         let stop = loop {
-            match p.next() {
+            match p.next_batch() {
                 Next::Batch(points) => n += points.len(),
                 Next::Wait => panic!("waited"),
                 Next::Done(stop) => break stop,
@@ -317,22 +317,22 @@ mod tests {
         let known: History = arms.points().iter().take(3).map(|p| (p.clone(), Some(20.0))).collect();
         let search = by_name("exhaustive", 0).unwrap();
         let mut p = Proposer::new(&arms, search, arms.defaults(), known.clone(), Pace { trials: 5, ..Pace::default() });
-        let Next::Batch(points) = p.next() else { panic!("a batch") };
+        let Next::Batch(points) = p.next_batch() else { panic!("a batch") };
         assert_eq!(points.len(), 2);
         assert!(points.iter().all(|p| !known.contains_key(p)));
-        assert_eq!((p.next(), p.best_ns()), (Next::Done(Stop::Trials), Some(20.0)));
+        assert_eq!((p.next_batch(), p.best_ns()), (Next::Done(Stop::Trials), Some(20.0)));
     }
 
     #[test]
     fn a_point_taken_back_may_come_again() {
         let arms = arms();
         let mut p = proposer(&arms, "guided", Pace { trials: 100, batch: 4, ahead: 1, ..Pace::default() });
-        let Next::Batch(points) = p.next() else { panic!("a batch") };
+        let Next::Batch(points) = p.next_batch() else { panic!("a batch") };
         let back = Point { arm: 0, knobs: Knobs::from([("x", 5)]) };
         assert_eq!(points[0], back);
         p.take_back(&back);
         points[1..].iter().for_each(|q| p.settle(q, Some(time(q))));
-        assert!(matches!(p.next(), Next::Batch(_)));
+        assert!(matches!(p.next_batch(), Next::Batch(_)));
         assert_eq!(p.history().len(), 3);
     }
 }
