@@ -56,9 +56,10 @@ def functions(folder):
 
 
 def tune(daylight, files, log, device, *more):
-    """Tunes files in one command; gives the reports by file stem and the seconds of the whole command."""
+    """Tunes files in one command; gives the reports by file stem and the seconds of the whole command.
+    Nothing that another run compiled is used."""
     start = time.time()
-    command = [daylight, "tune", *files, "--device", device, "--log", log, "--json", *more]
+    command = [daylight, "tune", *files, "--device", device, "--log", log, "--cache", f"{log}-cache", "--json", *more]
     with open(f"{log}.txt", "a") as errors:
         reports = lines(command, stderr=errors)
     return {pathlib.Path(r["file"]).stem: r for r in reports}, time.time() - start
@@ -128,7 +129,7 @@ def devices(a, out):
     files = [ROOT / f"benches/workloads/{name}.py" for name in a.spread.split(",")]
     for name in a.devices.split(","):
         log = a.out / f"devices-{name.replace(':', '-')}"
-        reports, _ = tune(a.daylight, files, log, name, "--trials", "600", "--search", "random")
+        reports, _ = tune(a.daylight, files, log, name, "--trials", "1500", "--search", "random")
         tried, seconds = (sum(r[k] for r in reports.values()) for k in ("candidates", "seconds"))
         busy = ", ".join(f"{100 * r['device_busy']:.0f} %" for r in reports.values())
         out.append(f"| {name} | {tried} | {seconds:.1f} | {tried / seconds:.1f} | {busy} |")
@@ -143,7 +144,7 @@ def main():
     p.add_argument("--exhaustive", type=pathlib.Path)
     p.add_argument("--device", default="cuda:0")
     p.add_argument("--devices", help="compare candidates per second on these, such as cuda:0,cuda:all")
-    p.add_argument("--spread", default="mean_last-2048x8192-f32,gemv-1x4096x14336-f32")
+    p.add_argument("--spread", default="sum_mid-64x1024x512-f32,gemv-1x4096x14336-f32")
     p.add_argument("--agree", default="max_last-32768x1024-bf16", help="the function that is tuned again and again")
     p.add_argument("--runs", type=int, default=20)
     a = p.parse_args()

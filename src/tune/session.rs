@@ -61,10 +61,6 @@ pub struct Task<'a> {
     pub build: &'a dyn Build,
 }
 
-/// Points that one device is given at a time: enough to keep its compilers busy, few enough that the
-/// search learns from the first ones.
-const BATCH: usize = 8;
-
 /// A candidate that is right: what is needed to run it again.
 pub(super) type Ready = BTreeMap<Point, (Built, Artifact)>;
 
@@ -82,10 +78,13 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     for runner in &mut session.runners {
         runner.prepare(&task.problem).map_err(run_error)?;
     }
+    let usual = Pace::default();
+    // A quiet device waits for a batch to compile, so it takes what usually is under way as one.
+    let (batch, ahead) = if config.quiet { (2 * usual.batch, 1) } else { (usual.batch * devices, usual.ahead) };
     let pace = Pace {
         trials: config.trials,
-        batch: BATCH * devices,
-        ahead: if config.quiet { 1 } else { 2 },
+        batch,
+        ahead,
         patience: config.patience,
         good_enough_ns: task.enough_us.map(|us| us * 1e3),
     };

@@ -30,7 +30,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { trials: 64, batch: 8, ahead: 2, patience: None, good_enough_ns: None }
+        Pace { trials: 64, batch: 4, ahead: 4, patience: None, good_enough_ns: None }
     }
 }
 
