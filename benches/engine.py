@@ -125,14 +125,16 @@ def agreement(a, out):
 
 
 def devices(a, out):
-    out.append("\n### Several GPUs\n\n| device | candidates | s | candidates/s | busy |\n|---|---|---|---|---|")
+    out.append("\n### Several GPUs\n\n| device | candidates | s | candidates/s | busy | waited s |"
+               "\n|---|---|---|---|---|---|")
     files = [ROOT / f"benches/workloads/{name}.py" for name in a.spread.split(",")]
     for name in a.devices.split(","):
         log = a.out / f"devices-{name.replace(':', '-')}"
-        reports, _ = tune(a.daylight, files, log, name, "--trials", "1500", "--search", "random")
+        reports, _ = tune(a.daylight, files, log, name, "--trials", "3000", "--search", "random")
         tried, seconds = (sum(r[k] for r in reports.values()) for k in ("candidates", "seconds"))
         busy = ", ".join(f"{100 * r['device_busy']:.0f} %" for r in reports.values())
-        out.append(f"| {name} | {tried} | {seconds:.1f} | {tried / seconds:.1f} | {busy} |")
+        waited = "; ".join(", ".join(f"{k} {v:.1f}" for k, v in r["device_waited_s"].items()) for r in reports.values())
+        out.append(f"| {name} | {tried} | {seconds:.1f} | {tried / seconds:.1f} | {busy} | {waited} |")
 
 
 def main():
@@ -144,7 +146,7 @@ def main():
     p.add_argument("--exhaustive", type=pathlib.Path)
     p.add_argument("--device", default="cuda:0")
     p.add_argument("--devices", help="compare candidates per second on these, such as cuda:0,cuda:all")
-    p.add_argument("--spread", default="sum_mid-64x1024x512-f32,gemv-1x4096x14336-f32")
+    p.add_argument("--spread", default="sum_mid-64x1024x512-f32,gemv-1x28672x4096-f16")
     p.add_argument("--agree", default="max_last-32768x1024-bf16", help="the function that is tuned again and again")
     p.add_argument("--runs", type=int, default=20)
     a = p.parse_args()

@@ -3,6 +3,7 @@
 use super::budget::{Claim, order, share};
 use super::work::Work;
 use super::{Device, Failure, Input, Report, Weights};
+use crate::backend::CompilePool;
 use crate::log::{self, Env, Record, Writer};
 use crate::machine::{Machine, Watch};
 use crate::measure::{self, AaSettings};
@@ -68,6 +69,8 @@ pub struct Tuner<'a> {
     config: TuneConfig,
     spaces: Spaces,
     device: Device,
+    /// Its processes serve all functions.
+    compiler: CompilePool,
     target: Target,
     env: Env,
     log: PathBuf,
@@ -99,6 +102,7 @@ impl<'a> Tuner<'a> {
         let mut device = Device::open(machine, config.worker.as_deref(), &config.device, &limits)?;
         calibrate(&mut device, watcher)?;
         let env = device.env()?;
+        let compiler = device.compiler(config.jobs);
         let mut target = device.target.clone();
         let config = TuneConfig { quiet: target.kind == Kind::Cpu, ..config };
         let log = log::path_for(&config.log, &target.id);
@@ -109,7 +113,7 @@ impl<'a> Tuner<'a> {
         if target.kind == Kind::Cpu {
             target.copy_gbps = machine.measure_bandwidth();
         }
-        Ok(Tuner { config, spaces, device, target, env, log, writer, past: past.records, watch, stop })
+        Ok(Tuner { config, spaces, device, compiler, target, env, log, writer, past: past.records, watch, stop })
     }
 
     /// The log file.
@@ -221,13 +225,12 @@ impl<'a> Tuner<'a> {
     }
 
     fn run(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
-        let compiler = self.device.compiler(config.jobs);
         let policy = self.device.policy();
         let watch = self.watch;
         let mut progress = |p: &Progress| watcher(Event::Progress(p));
         let summary = work.with_task(|task| {
             let mut session = Session {
-                compiler: &compiler,
+                compiler: &self.compiler,
                 runners: self.device.runners().iter_mut().map(|r| r as _).collect(),
                 log: &mut self.writer,
                 past: &self.past,

@@ -4,7 +4,7 @@
 use super::config::TuneError;
 use super::ledger::Ledger;
 use super::overlap::{Cause, Overlap, Waits};
-use super::pipeline::{Built, Finished, Stage, Step, Workshop};
+use super::pipeline::{Built, Finished, Stage, Workshop};
 use super::search::{Next, Proposer, Stop};
 use super::session::{Ready, Session, candidate, out_of_time, report};
 use super::{Point, Reject};
@@ -67,20 +67,7 @@ pub(super) fn explore(
     let stop = std::thread::scope(|scope| {
         for _ in 0..session.config.jobs.max(1) {
             let to_us = to_us.clone();
-            let shared = &shared;
-            scope.spawn(move || {
-                let mut since = (shared.seconds)();
-                shop.work(todo, &mut |step| match step {
-                    Step::Begin => {
-                        since = (shared.seconds)();
-                        true
-                    }
-                    Step::Finished(f) => {
-                        shared.waits.add_compile((shared.seconds)() - since);
-                        to_us.send(Event::Built(f)).is_ok()
-                    }
-                });
-            });
+            scope.spawn(move || shop.work(todo, &|f| to_us.send(Event::Built(f)).is_ok()));
         }
         for runner in &mut runners {
             let (to_us, shared) = (to_us.clone(), &shared);
@@ -240,6 +227,7 @@ impl Loop<'_, '_, '_, '_, '_> {
         match event {
             Event::Built(finished) => {
                 self.waiting.building -= 1;
+                self.shared.waits.add_compile(finished.seconds);
                 self.built(finished)?;
             }
             Event::Tried(made, result) => {

@@ -50,14 +50,8 @@ pub(super) struct Finished {
     pub point: Point,
     /// What came of it.
     pub result: Stage,
-}
-
-/// What a worker thread tells.
-pub(super) enum Step {
-    /// It takes a point.
-    Begin,
-    /// It is done with it.
-    Finished(Finished),
+    /// Seconds that it took.
+    pub seconds: f64,
 }
 
 /// How far a point came.
@@ -78,6 +72,8 @@ pub(super) enum Stage {
 pub(super) struct Workshop<'a> {
     pub build: &'a dyn Build,
     pub compiler: &'a dyn Compiler,
+    /// The clock.
+    pub seconds: &'a (dyn Fn() -> f64 + Sync),
     /// Set to skip what is still waiting.
     pub halt: AtomicBool,
     /// Never ruled out as the twin of another point.
@@ -91,21 +87,22 @@ impl<'a> Workshop<'a> {
     pub fn new(
         build: &'a dyn Build,
         compiler: &'a dyn Compiler,
+        seconds: &'a (dyn Fn() -> f64 + Sync),
         default: Option<&'a Point>,
         known: BTreeMap<String, Point>,
     ) -> Workshop<'a> {
-        Workshop { build, compiler, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
+        Workshop { build, compiler, seconds, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
     }
 
-    /// One worker thread: takes points until the channel closes or `tell` wants no more.
-    pub fn work(&self, todo: &Mutex<Receiver<Point>>, tell: &mut dyn FnMut(Step) -> bool) {
+    /// One worker thread: takes points until the channel closes or `done` wants no more.
+    pub fn work(&self, todo: &Mutex<Receiver<Point>>, done: &dyn Fn(Finished) -> bool) {
         loop {
             let next = todo.lock().expect("no thread panics while it holds the queue").recv();
             let Ok(point) = next else { return };
-            tell(Step::Begin);
+            let since = (self.seconds)();
             let halted = self.halt.load(Ordering::Relaxed);
             let result = if halted { Stage::Skipped } else { self.process(&point) };
-            if !tell(Step::Finished(Finished { point, result })) {
+            if !done(Finished { point, result, seconds: (self.seconds)() - since }) {
                 return;
             }
         }

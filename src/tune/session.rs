@@ -92,7 +92,8 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     let mut defaults: Vec<Point> = task.default.iter().cloned().collect();
     defaults.extend(task.arms.defaults().into_iter().filter(|p| Some(p) != task.default.as_ref()));
     let mut proposer = Proposer::new(task.arms, search, defaults, ledger.history.clone(), pace);
-    let shop = Workshop::new(task.build, session.compiler, task.default.as_ref(), ledger.sources());
+    let shop =
+        Workshop::new(task.build, session.compiler, session.clock.seconds, task.default.as_ref(), ledger.sources());
     let explored = explore(session, &task.params, &mut ledger, &mut proposer, &shop, &mut ready, started)?;
     if !session.stop.load(Ordering::Relaxed) {
         finalists::measure(task, session, &mut ledger, &shop, &mut ready, started)?;
