@@ -245,3 +245,25 @@ def main(A: T.Buffer((4, 8), \"float32\"), B: T.Buffer((8, 6), \"float32\"), C: 
         ]
     );
 }
+
+/// Rows and parts of several rows in one block used to be let through and then failed to be scheduled.
+#[test]
+fn rows_and_parts_that_break_no_hard_condition_are_scheduled() {
+    let case = reduction("sum", "float32", &[8, 1024], "SR", true);
+    let input = Prepared::new(&read(&case)).expect("is accepted");
+    let target = target("cuda:sm_90a");
+    let rule = daylight::rules::rule_by_name("reduction.inner").expect("a rule");
+    let space = rule.space(&input, &target, &Spaces::built_in()).expect("it takes row sums");
+    let base = space.default().expect("a legal point").with("threads", 64).with("min_blocks", 1);
+    for (rows, split) in [(1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 8), (2, 2), (4, 2), (2, 8), (8, 4)] {
+        let knobs = base.with("rows", rows).with("split", split);
+        match space.possible(&knobs) {
+            Ok(()) => drop(rule.schedule(&input, &target, &knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"))),
+            Err(why) => {
+                assert!(rows > 1 && split > 1, "{knobs}: {}", why.predicate);
+                let want = format!("{rows} rows per block and {split} parts per row: set `rows` or `split` to 1");
+                assert_eq!((why.predicate, why.reason), ("parts_of_one_row", want));
+            }
+        }
+    }
+}

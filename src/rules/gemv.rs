@@ -12,7 +12,6 @@
 use super::limits::{block_fits, keeps_busy, lanes, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
-use super::reduction_inner::finish;
 use super::shape::{Axis, Reduction};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Combiner, Decline};
@@ -119,7 +118,7 @@ impl ScheduleRule for GemvInner {
             unroll_loop(&mut s, &l)?;
         }
         s.set_scope(&partial, Scope::Local)?;
-        finish_groups(&mut s, &r, &grid, knobs.get("groups"), knobs.get("rows"))?;
+        finish(&mut s, &r.block, r.epilogue.as_ref(), &grid, [knobs.get("groups"), knobs.get("rows")])?;
         Ok(s)
     }
 }
@@ -250,33 +249,4 @@ fn current_read(s: &Schedule, block: &Name, buffer: &Name) -> Name {
         .iter()
         .find(|c| facts.blocks.iter().any(|b| b.name == **c && b.reads.iter().any(|a| a.buffer == *buffer)));
     copy.map_or_else(|| buffer.clone(), |c| output(s, c))
-}
-
-/// The cross-thread sum and the epilogue, each group of threads keeping its rows.
-fn finish_groups(s: &mut Schedule, r: &Reduction, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
-    if rows == 1 {
-        return finish(s, &r.block, r.epilogue.as_ref(), grid);
-    }
-    let tail = tail(s, &r.block, r.epilogue.as_ref())?;
-    s.reverse_compute_at(&r.block, grid)?;
-    bind_groups(s, &r.block, grid, groups, rows)?;
-    for l in loops_of_kind(s, &r.block, grid, IterKind::Reduce) {
-        s.bind(&l, ThreadTag::ThreadX)?;
-    }
-    s.reverse_compute_at(&tail, grid)?;
-    bind_groups(s, &tail, grid, groups, rows)?;
-    let result = output(s, &r.block);
-    s.set_scope(&result, Scope::Local)
-}
-
-fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
-    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
-    let row = match &loops[..] {
-        [] => return Ok(()),
-        [one] => one.clone(),
-        _ => s.fuse(&loops)?,
-    };
-    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
-    s.bind(&parts[0], ThreadTag::ThreadY)?;
-    unroll_loop(s, &parts[1])
 }

@@ -1,12 +1,44 @@
 //! Pieces that several rules put together.
 
+use super::Knobs;
+use super::limits::lanes;
 use super::shape::{Axis, find_block};
 use crate::analysis::Access;
-use crate::ir::{AttrValue, ForKind, IterKind, Name, Scope, Stmt};
+use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 
 /// The values of the `hint` knob, as the annotation `cache_hint` spells them.
 const HINTS: [&str; 3] = ["plain", "streaming", "no_allocate"];
+
+/// The knobs of one launch of a GPU reduction, in elements.
+pub struct Plan {
+    /// Threads along `threadIdx.x`.
+    pub threads: i64,
+    /// Threads along `threadIdx.y`.
+    pub rows: i64,
+    /// Elements per load.
+    pub lanes: i64,
+    /// Loads in flight per thread.
+    pub unroll: i64,
+    /// Second argument of the launch bounds.
+    pub min_blocks: i64,
+    /// Cache hint, a value of the `hint` knob.
+    pub hint: i64,
+}
+
+impl Plan {
+    /// What a point says of a launch that reads elements of one type.
+    pub fn of(knobs: &Knobs, element: DType) -> Plan {
+        Plan {
+            threads: knobs.get("threads"),
+            rows: knobs.get("rows"),
+            lanes: lanes(knobs.get("vector"), element),
+            unroll: knobs.get("unroll"),
+            min_blocks: knobs.get("min_blocks"),
+            hint: knobs.get("hint"),
+        }
+    }
+}
 
 /// Fuses loops into one; the loop itself where there is one only. The loops are put next to each
 /// other in the given order first.
@@ -171,4 +203,40 @@ pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Result<(
 pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     s.unroll(at)?;
     s.annotate(at, "batch_loads", AttrValue::Int(1))
+}
+
+/// Brings a reduction across `threadIdx.x` and what follows it under the block loop. Each of `groups`
+/// groups of threads keeps the `rows` rows that it summed.
+pub fn finish(
+    s: &mut Schedule,
+    block: &Name,
+    epilogue: Option<&Name>,
+    grid: &Name,
+    [groups, rows]: [i64; 2],
+) -> Result<(), ScheduleError> {
+    let tail = tail(s, block, epilogue)?;
+    s.reverse_compute_at(block, grid)?;
+    bind_groups(s, block, grid, groups, rows)?;
+    for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
+        s.bind(&l, ThreadTag::ThreadX)?;
+    }
+    s.reverse_compute_at(&tail, grid)?;
+    bind_groups(s, &tail, grid, groups, rows)?;
+    let result = output(s, block);
+    s.set_scope(&result, Scope::Local)
+}
+
+fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
+    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
+    let row = match &loops[..] {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        _ => s.fuse(&loops)?,
+    };
+    if rows == 1 {
+        return s.bind(&row, ThreadTag::ThreadY);
+    }
+    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
+    s.bind(&parts[0], ThreadTag::ThreadY)?;
+    unroll_loop(s, &parts[1])
 }

@@ -49,10 +49,17 @@ impl ScheduleRule for ReductionInner {
             }
             _ => Ok(()),
         });
+        // Rows and parts share one loop: a block of several of its steps has no whole rows to finish.
+        let space = space.require("parts_of_one_row", |k| match (k.get("rows"), k.get("split")) {
+            (rows, split) if rows > 1 && split > 1 => {
+                Err(format!("{rows} rows per block and {split} parts per row: set `rows` or `split` to 1"))
+            }
+            _ => Ok(()),
+        });
         let sms = target.sms as i64;
         let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
-            (Some(n), split) if n < 4 * sms && n * split <= 32 * sms && k.get("rows") == 1 => Ok(()),
+            (Some(n), split) if n < 4 * sms && n * split <= 32 * sms => Ok(()),
             (_, split) => Err(format!("{split} parts of so many rows fill no device better")),
         });
         let space = fills_device(space, target, total, move |k| {
@@ -70,14 +77,7 @@ impl ScheduleRule for ReductionInner {
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan {
-            threads: knobs.get("threads"),
-            rows: knobs.get("rows"),
-            lanes: lanes(knobs.get("vector"), r.element),
-            unroll: knobs.get("unroll"),
-            min_blocks: knobs.get("min_blocks"),
-            hint: knobs.get("hint"),
-        };
+        let plan = Plan::of(knobs, r.element);
         let split = knobs.get("split");
         if split == 1 {
             reduce_rows(&mut s, &r.block, r.epilogue.as_ref(), &row, &k, &r.full, &plan)?;
@@ -108,24 +108,8 @@ fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
     Ok(r)
 }
 
-/// The knobs of one launch, in elements.
-pub struct Plan {
-    /// Threads per row.
-    pub threads: i64,
-    /// Rows per block.
-    pub rows: i64,
-    /// Elements per load.
-    pub lanes: i64,
-    /// Loads in flight per thread.
-    pub unroll: i64,
-    /// Second argument of the launch bounds.
-    pub min_blocks: i64,
-    /// Cache hint.
-    pub hint: i64,
-}
-
 /// Schedules `block`, a reduction of loop `k` for every `row`, as one launch.
-pub fn reduce_rows(
+fn reduce_rows(
     s: &mut Schedule,
     block: &Name,
     epilogue: Option<&Name>,
@@ -149,31 +133,7 @@ pub fn reduce_rows(
     s.unroll(kv)?;
     s.decompose_reduction(&rf, ko)?;
     s.set_scope(&partial, Scope::Local)?;
-    finish(s, block, epilogue, &rows[0])
-}
-
-/// Brings the cross-thread reduction and what follows it under the block loop.
-pub fn finish(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, grid: &Name) -> Result<(), ScheduleError> {
-    let tail = tail(s, block, epilogue)?;
-    s.reverse_compute_at(block, grid)?;
-    bind_rows(s, block, grid)?;
-    for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
-        s.bind(&l, ThreadTag::ThreadX)?;
-    }
-    s.reverse_compute_at(&tail, grid)?;
-    bind_rows(s, &tail, grid)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
-}
-
-fn bind_rows(s: &mut Schedule, block: &Name, grid: &Name) -> Result<(), ScheduleError> {
-    let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
-    let row = match &loops[..] {
-        [] => return Ok(()),
-        [one] => one.clone(),
-        _ => s.fuse(&loops)?,
-    };
-    s.bind(&row, ThreadTag::ThreadY)
+    finish(s, block, epilogue, &rows[0], [plan.rows, 1])
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.

@@ -56,14 +56,7 @@ impl ScheduleRule for ReductionOuter {
         let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
         let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan {
-            threads: knobs.get("threads"),
-            rows: knobs.get("rows"),
-            lanes: lanes(knobs.get("vector"), r.element),
-            unroll: knobs.get("unroll"),
-            min_blocks: knobs.get("min_blocks"),
-            hint: knobs.get("hint"),
-        };
+        let plan = Plan::of(knobs, r.element);
         let split = knobs.get("split");
         if split == 1 {
             reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
@@ -110,15 +103,6 @@ fn fills_blocks(
         _ => Ok(()),
     });
     fills_device(space, target, total, blocks)
-}
-
-struct Plan {
-    threads: i64,
-    rows: i64,
-    lanes: i64,
-    unroll: i64,
-    min_blocks: i64,
-    hint: i64,
 }
 
 /// Schedules `block`, a reduction of loop `k` for every `column` (and `outer`), as one launch.
