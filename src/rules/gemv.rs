@@ -15,7 +15,7 @@ use super::reduction::{cpu_space, finish_rows};
 use super::shape::{Axis, Reduction};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Combiner, Decline};
-use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::ir::{Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
