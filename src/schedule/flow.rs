@@ -40,7 +40,8 @@ fn covers(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: 
     let filled = regions::running(func, writer, Some(&l.var), None);
     let wanted = regions::running(func, reader, Some(&l.var), None);
     let stores = regions::stores(writer, buffer);
-    let whole = holes::fills_box(func, writer, buffer, &l.var, ranges);
+    let alone = std::slice::from_ref(writer);
+    let whole = holes::fill_box(func, alone, func.buffer(buffer), &l.var, ranges).is_ok();
     let has = regions::hull(&stores, &filled, ranges);
     let wants = regions::hull(&regions::loads(reader, buffer), &wanted, ranges);
     let shape = &func.buffer(buffer).shape;

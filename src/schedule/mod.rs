@@ -14,6 +14,7 @@ mod checks;
 mod compute_at;
 mod compute_inline;
 mod copies;
+mod cover;
 mod decompose_reduction;
 mod dispatch;
 mod draft;

@@ -15,7 +15,8 @@
 //! `consumers_after`: nothing that reads or writes its output stands between; `read_by_iterator`:
 //! each dimension of what the producers make is read through one iterator, or whole;
 //! `regions_agree`: two of its reads do not ask for different parts; `dense_region`: what is
-//! written under the loop is a box, or the block reads and writes element by element;
+//! written under the loop, by all writers of a buffer together, is a box, or the block reads and
+//! writes element by element;
 //! `reduction_once`: every step of its own reduction still runs exactly once;
 //! `guard_in_iterators`.
 //!
@@ -43,7 +44,7 @@ pub(super) fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>,
     let ranges = regions::loop_ranges(&d.func);
     let around: Vec<Name> = tree::loops_around(&d.func, block).iter().map(|l| l.var.clone()).collect();
     let conditions = in_iterators(&moved, &around, &ranges)?;
-    let nest = match gaps(d, &made, at, &ranges) {
+    let nest = match gaps(d, &made, at, &ranges)? {
         None => {
             let domains = domains(d, &moved, &made, at, &ranges)?;
             tree::remove(&mut d.func, block);
@@ -115,16 +116,16 @@ fn producers(d: &Draft, moved: &Block, at: &Name) -> Result<Vec<Made>, Failure> 
 }
 
 /// Why what is made is not a box.
-fn gaps(d: &Draft, made: &[Made], at: &Name, ranges: &Ranges) -> Option<Failure> {
+fn gaps(d: &Draft, made: &[Made], at: &Name, ranges: &Ranges) -> Result<Option<Failure>, Failure> {
     for m in made {
-        for w in &m.writers {
-            if !holes::fills_box(&d.func, w, &m.buffer, at, ranges) {
-                let why = format!("what it writes of `{}` under loop `{at}` is not a box without gaps", m.buffer);
-                return Some(Failure::new("dense_region", &w.name, why));
-            }
+        let buffer = d.find_buffer(&m.buffer)?;
+        if let Err(writer) = holes::fill_box(&d.func, &m.writers, buffer, at, ranges) {
+            let who = if m.writers.len() == 1 { "what it writes" } else { "what it and others write" };
+            let why = format!("{who} of `{}` under loop `{at}` is not a box without gaps", m.buffer);
+            return Ok(Some(Failure::new("dense_region", &writer, why)));
         }
     }
-    None
+    Ok(None)
 }
 
 /// The ranges of the moved block's iterators that read what is made under the loop.
