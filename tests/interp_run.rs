@@ -293,3 +293,34 @@ fn samples_of_unwritten_elements_are_errors() {
     let err = at(6).expect_err("nothing is stored there");
     assert_eq!(err.to_string(), "the interpreter does not run a read of `p1` before anything is stored there");
 }
+
+/// Copies two elements of `p0` to `t0`, then reads `t0[i + 1]` where it cannot change the result.
+fn reads_past_what_it_wrote(dtype: DType) -> PrimFunc {
+    let at = |by: i64| v("i") + c(by);
+    let hidden = match dtype.is_float() {
+        true => Expr::binary(BinOp::Max, load("t0", &[at(1)], dtype), load("t0", &[at(0)], dtype)),
+        false => load("t0", &[at(1)], dtype) * Expr::int(0, dtype),
+    };
+    let body = vec![
+        for_loop("j", c(2), store("t0", &[v("j")], load("p0", &[v("j")], dtype))),
+        for_loop("i", c(2), store("p1", &[v("i")], hidden)),
+    ];
+    let shapes = [("p0", c(2)), ("t0", c(3)), ("p1", c(2))];
+    func(&["p0", "p1"], shapes.iter().map(|(n, e)| buffer(n, dtype, std::slice::from_ref(e))).collect(), &[], body)
+}
+
+#[test]
+fn checked_runs_stop_at_elements_that_were_never_written() {
+    for dtype in [DType::F32, DType::F64, DType::I8, DType::I32, DType::I64, DType::U64] {
+        let f = reads_past_what_it_wrote(dtype);
+        let mut args = vec![Tensor::from_f64(dtype, &[2], &[1.0, 2.0]), Tensor::zeros(dtype, &[2])];
+        let before = args.clone();
+        let err = run(&f, &mut args, &Scalars::new(), Mode::Checked).expect_err("t0[2] is not written");
+        assert_eq!(err, InterpError::Unwritten { buffer: "t0".to_string(), index: vec![2] }, "{dtype}");
+        assert_eq!(err.to_string(), "index [2] of buffer `t0` is read before it is written");
+        assert_eq!(args, before, "{dtype}");
+        run(&f, &mut args, &Scalars::new(), Mode::Exact).unwrap_or_else(|e| panic!("{dtype}: {e}"));
+        let values = args[1].to_f64();
+        assert_eq!(values, if dtype.is_float() { [2.0, 2.0] } else { [0.0, 0.0] }, "{dtype}");
+    }
+}

@@ -1,5 +1,5 @@
 //! Random functions under random steps: every step either is refused and changes nothing, or the
-//! function computes what it computed before.
+//! function computes what it computed before, and reads nothing that it has not written.
 
 mod common;
 

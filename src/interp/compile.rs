@@ -168,7 +168,7 @@ impl<'f> Compiler<'f> {
     pub fn new_float(&mut self, dtype: DType, make: impl Fn(Reg) -> Op) -> Result<Val> {
         let d = self.fresh(1)?;
         self.emit(make(d));
-        if self.mode == Mode::Exact && dtype != DType::F64 {
+        if self.mode != Mode::F64 && dtype != DType::F64 {
             self.emit(Op::Round { d, a: d, dtype });
         }
         Ok(Val::F(d))
@@ -262,15 +262,20 @@ impl<'f> Compiler<'f> {
             computed = demand.computed.contains(buffer);
         }
         let access = self.access(buffer, indices)?;
-        match (dtype.is_float(), computed) {
-            (false, false) => self.new_int(|d| Op::LoadI { d, access }),
-            (false, true) => self.new_int(|d| Op::DemandI { d, access }),
-            (true, _) => {
-                let d = self.fresh(1)?;
-                self.emit(if computed { Op::DemandF { d, access } } else { Op::LoadF { d, access } });
-                Ok(Val::F(d))
-            }
+        let checked = self.mode == Mode::Checked && !self.f.is_param(buffer);
+        let d = self.fresh(dtype.is_float() as usize)?;
+        self.emit(match (dtype.is_float(), computed) {
+            (false, false) => Op::LoadI { d, access },
+            (false, true) => Op::DemandI { d, access },
+            (true, false) => Op::LoadF { d, access },
+            (true, true) => Op::DemandF { d, access },
+        });
+        match (dtype.is_float(), checked) {
+            (false, true) => self.emit(Op::WasWrittenI { a: d, access }),
+            (true, true) => self.emit(Op::WasWrittenF { a: d, access }),
+            (_, false) => {}
         }
+        Ok(if dtype.is_float() { Val::F(d) } else { Val::I(d) })
     }
 }
 

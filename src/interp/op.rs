@@ -245,6 +245,15 @@ pub enum Op {
         s: Reg,
         access: u32,
     },
+    /// Stops where the value that an access just gave is that of elements never written.
+    WasWrittenI {
+        a: Reg,
+        access: u32,
+    },
+    WasWrittenF {
+        a: Reg,
+        access: u32,
+    },
     /// Demand-driven loads: what the buffer holds is computed where it is not known yet.
     DemandI {
         d: Reg,
@@ -291,6 +300,13 @@ pub enum InterpError {
         /// The buffer's extents.
         shape: Vec<i64>,
     },
+    /// A read of an element of an intermediate buffer that nothing has written.
+    Unwritten {
+        /// The buffer.
+        buffer: String,
+        /// The index that was read.
+        index: Vec<i64>,
+    },
     /// An integer division or remainder by zero.
     DivisionByZero,
     /// The tensors or scalars that were passed do not fit the function.
@@ -306,6 +322,9 @@ impl std::fmt::Display for InterpError {
         match self {
             InterpError::OutOfBounds { buffer, index, shape } => {
                 write!(f, "index {index:?} lies outside buffer `{buffer}` of shape {shape:?}")
+            }
+            InterpError::Unwritten { buffer, index } => {
+                write!(f, "index {index:?} of buffer `{buffer}` is read before it is written")
             }
             InterpError::DivisionByZero => f.write_str("an integer was divided by zero"),
             InterpError::Arguments(why) => f.write_str(why),

@@ -3,13 +3,11 @@
 use super::compile::Compiler;
 use super::layout::{Layout, Scalars};
 use super::op::{InterpError, Op};
-use super::vm::{NoSource, Slot, Vm};
+use super::round::wrap_int;
+use super::vm::{NoSource, Slot, UNWRITTEN_FLOAT, UNWRITTEN_INT, Vm};
 use super::{Mode, Tensor};
 use crate::ir::{Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
-
-/// What integers of intermediates hold before they are written; floats hold NaN.
-const UNWRITTEN: i64 = 0x5a5a_5a5a;
 
 /// Runs a function, scheduled or not: loops run serially whatever they are bound to, inits run at
 /// the first step of their reduction, guards are honoured.
@@ -19,8 +17,9 @@ const UNWRITTEN: i64 = 0x5a5a_5a5a;
 /// inputs are taken unrounded and results are given unrounded.
 ///
 /// # Errors
-/// When arguments do not fit, an index leaves its buffer, an integer is divided by zero, or the
-/// function holds something that is not interpreted. Arguments are then unchanged.
+/// When arguments do not fit, an index leaves its buffer, an integer is divided by zero, the function
+/// holds something that is not interpreted, or in [`Mode::Checked`] reads what nothing has written.
+/// Arguments are then unchanged.
 pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
     check_dtypes(f, args, mode)?;
     let layout = Layout::of(f, args, scalars, |_| false)?;
@@ -29,7 +28,7 @@ pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> 
     compiler.emit(Op::Halt);
     let code = compiler.code;
     let written = written_buffers(f);
-    let mut vm = Vm::new(f, slots(f, args, &layout, &written));
+    let mut vm = Vm::new(f, slots(f, args, &layout, &written, mode));
     vm.load_constants(&code);
     vm.run(&code, 0, &mut NoSource)?;
     let slots = vm.slots;
@@ -88,7 +87,11 @@ pub(super) fn written_buffers(f: &PrimFunc) -> BTreeSet<Name> {
     written
 }
 
-fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeSet<Name>) -> Vec<Slot<'a>> {
+fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeSet<Name>, mode: Mode) -> Vec<Slot<'a>> {
+    let unwritten = |dtype| match mode {
+        Mode::Checked => UNWRITTEN_INT,
+        Mode::Exact | Mode::F64 => wrap_int(UNWRITTEN_INT, dtype),
+    };
     let params: Vec<&Name> = f.buffer_params().map(|b| &b.name).collect();
     let slot = |(b, shape): (&crate::ir::Buffer, &Vec<i64>)| {
         let arg = params.iter().position(|n| **n == b.name).map(|i| &args[i]);
@@ -97,8 +100,8 @@ fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeS
             (Some(t), false, _) => Slot::Bytes(t.dtype, &t.data),
             (Some(t), true, true) => Slot::Floats(t.to_f64()),
             (Some(t), true, false) => Slot::Ints((0..t.len()).map(|i| t.get_i64(i)).collect()),
-            (None, _, true) => Slot::Floats(vec![f64::NAN; len]),
-            (None, _, false) => Slot::Ints(vec![super::round::wrap_int(UNWRITTEN, b.dtype); len]),
+            (None, _, true) => Slot::Floats(vec![UNWRITTEN_FLOAT; len]),
+            (None, _, false) => Slot::Ints(vec![unwritten(b.dtype); len]),
         }
     };
     f.buffers.iter().zip(&layout.shapes).map(slot).collect()

@@ -7,6 +7,13 @@ use super::round::{float_bits, float_to_int, float_value, int_to_f64, round_to, 
 use super::tensor::{chunk, read_bits};
 use crate::ir::{DType, PrimFunc};
 
+/// What integers hold before they are written, where that is told from what may be written: no value of
+/// a narrower type, and an unlikely one of 64 bits.
+pub(super) const UNWRITTEN_INT: i64 = 0x5a5a_5a5a_5a5a_5a5a;
+
+/// What floats hold before they are written: a NaN that no operation makes.
+pub(super) const UNWRITTEN_FLOAT: f64 = f64::from_bits(0x7ff8_5a5a_5a5a_5a5a);
+
 /// What holds a buffer's elements during a run.
 pub(super) enum Slot<'a> {
     /// Floats that are written, at full width.
@@ -138,6 +145,15 @@ impl<'a> Vm<'a> {
         }
     }
 
+    #[cold]
+    fn unwritten(&self, a: &Access) -> InterpError {
+        let buffer = &self.f.buffers[a.buffer as usize];
+        InterpError::Unwritten {
+            buffer: self.f.display_name(&buffer.name).to_string(),
+            index: a.dims.iter().map(|d| self.i(d.0)).collect(),
+        }
+    }
+
     #[inline]
     fn load_float(&self, a: &Access) -> Result<f64, InterpError> {
         let at = self.flat(a)?;
@@ -220,6 +236,13 @@ impl<'a> Vm<'a> {
                 }
                 Op::StoreI { s, access } => self.store_int(s, &code.accesses[access as usize])?,
                 Op::StoreF { s, access } => self.store_float(s, &code.accesses[access as usize])?,
+                Op::WasWrittenI { a, access } if self.i(a) == UNWRITTEN_INT => {
+                    return Err(self.unwritten(&code.accesses[access as usize]));
+                }
+                Op::WasWrittenF { a, access } if self.x(a).to_bits() == UNWRITTEN_FLOAT.to_bits() => {
+                    return Err(self.unwritten(&code.accesses[access as usize]));
+                }
+                Op::WasWrittenI { .. } | Op::WasWrittenF { .. } => {}
                 Op::DemandI { d, access } => {
                     let a = &code.accesses[access as usize];
                     let at = self.flat(a)?;
