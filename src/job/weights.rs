@@ -33,16 +33,15 @@ impl Weights {
     }
 
     fn parse(text: &str) -> Result<Weights, (u64, String)> {
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .comment(Some(b'#'))
-            .trim(csv::Trim::All)
-            .flexible(true)
-            .from_reader(text.as_bytes());
         let mut out = BTreeMap::new();
-        for (i, row) in reader.records().enumerate() {
-            let row = row.map_err(|e| (e.position().map_or(0, csv::Position::line), e.to_string()))?;
-            let line = row.position().map_or(0, csv::Position::line);
+        let lines = (1..)
+            .zip(text.trim_start_matches('\u{feff}').lines())
+            .filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
+        for (i, (line, text)) in lines.enumerate() {
+            // One line at a time: the reader does not count the empty lines that it skips.
+            let mut reader = csv::ReaderBuilder::new();
+            let reader = reader.has_headers(false).trim(csv::Trim::All).from_reader(text.as_bytes());
+            let row = reader.into_records().next().transpose().map_err(|e| (line, e.to_string()))?.unwrap_or_default();
             let bad = |why: &str| (line, format!("{why}; expected name,calls such as mean,32"));
             let (Some(name), Some(calls), 2) = (row.get(0), row.get(1), row.len()) else {
                 return Err(bad(&format!("a line of {} fields", row.len())));
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn lines_are_names_and_calls() {
-        let w = Weights::parse("name,calls\n# layers\nmean, 32\n\"a,b\",0.5\n").unwrap();
+        let w = Weights::parse("\u{feff}name,calls\n\n# layers\nmean, 32\n\"a,b\",0.5\n").unwrap();
         assert_eq!(w.0, BTreeMap::from([("mean".into(), 32.0), ("a,b".into(), 0.5)]));
         assert_eq!(Weights::parse("").unwrap(), Weights::default());
     }
