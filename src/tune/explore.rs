@@ -90,9 +90,8 @@ pub(super) fn explore(
 
 /// One device: takes what is compiled until the channel closes.
 fn measure(runner: &mut dyn Runner, made: &Mutex<Receiver<Made>>, events: &Sender<Event>, shared: &Shared<'_>) {
-    let mut free_since = None;
+    let mut free = None;
     loop {
-        let cause = shared.waits.cause();
         let next = made.lock().expect("no thread panics while it holds the queue").recv();
         let Ok(made) = next else { return };
         let begin = (shared.seconds)();
@@ -103,8 +102,9 @@ fn measure(runner: &mut dyn Runner, made: &Mutex<Receiver<Made>>, events: &Sende
             Some(try_out(runner, &made, best.is_finite().then_some(best)))
         };
         let end = (shared.seconds)();
-        shared.waits.add(cause, free_since.map_or(0.0, |since| begin - since), end - begin);
-        free_since = Some(end);
+        let ready = shared.waits.spent(begin);
+        shared.waits.add(free.unwrap_or(ready), ready, end - begin);
+        free = Some(shared.waits.spent(end));
         if let Some(Ok((_, timing))) = &result {
             shared.lower(timing);
         }
@@ -220,7 +220,7 @@ impl Loop<'_, '_, '_, '_, '_> {
     /// Tells the devices' accounts what they would wait for now.
     fn note(&self) {
         let compiling = self.waiting.building > 0;
-        self.shared.waits.set(if compiling { Cause::Compile } else { Cause::Search });
+        self.shared.waits.set(if compiling { Cause::Compile } else { Cause::Search }, self.shared.seconds);
     }
 
     fn take(&mut self, event: Event, to_devices: &Sender<Made>) -> Result<(), TuneError> {

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What a device without work waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     /// The search, and the log: nothing compiles.
     Search,
@@ -45,27 +44,64 @@ impl Overlap {
 /// The accounts that the measuring threads keep.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// The cause of a wait that begins now: 0 search, 1 compiling.
-    now: AtomicU8,
+    course: Mutex<Course>,
     overlap: Mutex<Overlap>,
 }
 
+/// What a device without work would have waited for, over time.
+#[derive(Default)]
+struct Course {
+    /// True while the cause is compiling, false while it is the search.
+    compiling: bool,
+    /// When that began.
+    since: f64,
+    /// Seconds before that.
+    before: Spent,
+}
+
+/// Seconds that went by while a device without work would have waited for each cause.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spent {
+    search: f64,
+    compiling: f64,
+}
+
+impl Course {
+    fn spent(&self, now: f64) -> Spent {
+        let more = (now - self.since).max(0.0);
+        let Spent { search, compiling } = self.before;
+        match self.compiling {
+            true => Spent { search, compiling: compiling + more },
+            false => Spent { search: search + more, compiling },
+        }
+    }
+}
+
 impl Waits {
-    /// Says what a device that runs out of work waits for from now on.
-    pub fn set(&self, cause: Cause) {
-        self.now.store(u8::from(cause == Cause::Compile), Ordering::Relaxed);
+    /// Says what a device without work waits for from now on.
+    pub fn set(&self, cause: Cause, now: &dyn Fn() -> f64) {
+        let mut course = self.course.lock().expect("no thread panics while it holds the accounts");
+        let compiling = cause == Cause::Compile;
+        if compiling != course.compiling {
+            let now = now();
+            *course = Course { compiling, since: now, before: course.spent(now) };
+        }
     }
 
-    /// What a wait that begins now is for.
-    pub fn cause(&self) -> Cause {
-        if self.now.load(Ordering::Relaxed) == 1 { Cause::Compile } else { Cause::Search }
+    /// The state of the accounts at a moment, for [`Waits::add`].
+    pub fn spent(&self, now: f64) -> Spent {
+        self.course.lock().expect("no thread panics while it holds the accounts").spent(now)
     }
 
-    /// Adds a wait and the work after it, in seconds.
-    pub fn add(&self, cause: Cause, waited: f64, busy: f64) {
+    /// Adds a wait between two states, and the seconds of work after it. A wait that began while the search
+    /// thought and went on while its points were compiled is divided.
+    pub fn add(&self, from: Spent, to: Spent, busy: f64) {
         let mut overlap = self.overlap.lock().expect("no thread panics while it holds the accounts");
         overlap.busy_s += busy;
-        *overlap.waited_s.entry(cause.name()).or_default() += waited;
+        let waits = [(Cause::Search, to.search - from.search), (Cause::Compile, to.compiling - from.compiling)];
+        for (cause, seconds) in waits {
+            *overlap.waited_s.entry(cause.name()).or_default() += seconds.max(0.0);
+        }
     }
 
     /// Adds the seconds that a thread took to build and compile a point.
@@ -87,11 +123,13 @@ mod tests {
     fn shares_of_the_time() {
         let waits = Waits::default();
         assert_eq!(waits.overlap().busy_share(), None);
-        waits.add(waits.cause(), 0.0, 3.0);
-        waits.set(Cause::Compile);
-        waits.add(waits.cause(), 1.0, 4.0);
+        waits.add(Spent::default(), Spent::default(), 3.0);
+        let free = waits.spent(3.0);
+        waits.set(Cause::Compile, &|| 3.25);
+        waits.set(Cause::Compile, &|| 3.5);
+        waits.add(free, waits.spent(4.0), 4.0);
         let overlap = waits.overlap();
         assert_eq!(overlap.busy_share(), Some(0.875));
-        assert_eq!(overlap.waited_s["compiling"], 1.0);
+        assert_eq!((overlap.waited_s["compiling"], overlap.waited_s["search"]), (0.75, 0.25));
     }
 }
