@@ -51,7 +51,7 @@ pub struct Report {
     pub space: SpaceReport,
     /// Points that the log knew.
     pub resumed: usize,
-    /// Why the search ended.
+    /// Why the search ended; `None` after an interruption.
     pub stop: Option<String>,
     /// Share of the time after the first candidate in which the device checked and timed.
     pub device_busy: Option<f64>,
@@ -155,7 +155,9 @@ impl Totals {
             "per step", "calls", "default us", "tuned us", "saved us", "of time"
         )];
         for p in &self.parts {
-            out.push(line(&p.name, &p.calls.to_string(), p.default_us, p.best_us, p.best_us / best));
+            // Where nothing is ever called there is no time to have a share of.
+            let share = if best > 0.0 { p.best_us / best } else { 0.0 };
+            out.push(line(&p.name, &p.calls.to_string(), p.default_us, p.best_us, share));
         }
         out.push(line("all", "", default, best, 1.0));
         out
@@ -185,5 +187,7 @@ gemv          32       384.00       320.00        64.00   80.0 %
 mean           1        90.00        80.00        10.00   20.0 %
 all                    474.00       400.00        74.00  100.0 %"
         );
+        let never = Totals { parts: vec![part("mean", 0.0, 90.0, 80.0)] };
+        assert!(never.table()[1].ends_with("0.00    0.0 %"), "{:?}", never.table());
     }
 }
