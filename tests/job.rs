@@ -110,11 +110,11 @@ fn shards_are_parts_of_the_whole() {
 fn a_time_limit_covers_all_functions_and_every_default_is_measured_first() {
     let place = Place::new();
     let weights = BTreeMap::from([("large".to_string(), 100.0)]);
-    let config = TuneConfig { time_limit: Some(6.0), trials: 100_000, weights, ..place.config("log") };
+    let config = TuneConfig { time_limit: Some(15.0), trials: 100_000, weights, ..place.config("log") };
     let start = std::time::Instant::now();
     let (reports, _) = place.tune(config);
     let seconds = start.elapsed().as_secs_f64();
-    assert!(seconds < 20.0, "{seconds} s; opening and the last measurement may take longer than the limit");
+    assert!(seconds < 30.0, "{seconds} s; what is under way when the limit ends may take longer");
     assert_eq!(reports.len(), 4);
     let records = log::read(&place.0.path().join("log")).expect("a log").records;
     assert!(records[..3].iter().all(|r| r.default), "defaults come first");

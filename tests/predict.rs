@@ -81,6 +81,10 @@ fn ranks(target: &str) {
         assert_eq!((r.outcome.name(), r.samples_ns.len(), r.target.as_str()), ("predicted", 0, target));
         assert!(r.score.is_some_and(f64::is_finite) && !r.trace.is_empty());
     }
+    let (code, again, error) = daylight(place, &tune);
+    assert_eq!((code, again), (0, out), "{error}");
+    let length = daylight::log::read(&place.join("log")).expect("the log").records.len();
+    assert_eq!(length, records.len(), "what is known is not logged again");
     let (code, _, error) =
         daylight(place, &["apply-best", &file, "--log", "log", "--target", target, "--out", "kernels"]);
     assert_eq!(code, 0, "{error}");
@@ -112,4 +116,9 @@ fn a_gpu_that_is_not_here_is_ranked_for() {
 fn a_target_alone_is_a_mistake() {
     let (code, _, error) = daylight(&root(""), &["tune", MEAN, "--target", "cuda:sm_100a"]);
     assert!(code == 2 && error.contains("--no-measure"), "{code} {error}");
+    let ranking = ["tune", MEAN, "--no-measure", "--target"];
+    let (code, _, error) = daylight(&root(""), &[&ranking[..], &["cuda:sm_100a", "--time-limit", "3"]].concat());
+    assert!(code == 2 && error.contains("--time-limit"), "{code} {error}");
+    let (code, _, error) = daylight(&root(""), &[&ranking[..], &["sim:sm_90"]].concat());
+    assert!(code == 2 && error.contains("rank for a cuda: target"), "{code} {error}");
 }

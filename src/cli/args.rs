@@ -162,14 +162,15 @@ pub struct Tune {
     /// Files or folders of TVMScript
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// auto, cpu, cuda or cuda:N
+    /// auto, cpu, cuda, cuda:N, or cuda:all for all GPUs of one model together
     #[arg(long, value_name = "D", default_value = "auto")]
     pub device: String,
     /// Rank for this target without a device: compile the best candidates, log scores and no times
     #[arg(long, value_name = "T", requires = "no_measure", conflicts_with = "device")]
     pub target: Option<String>,
     /// Measure nothing; needs --target
-    #[arg(long, requires = "target")]
+    #[arg(long, requires = "target",
+        conflicts_with_all = ["time_limit", "weights", "retry_failed", "search", "patience"])]
     pub no_measure: bool,
     /// Log file, or folder with one file per target
     #[arg(long, value_name = "L", default_value = LOG)]

@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::job::{Exit, Failure, Prediction, Predictor, load};
+use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, load};
 use crate::log::{self, Writer};
 use crate::tune::TuneConfig;
 use std::sync::atomic::Ordering;
@@ -18,24 +18,31 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
     let inputs = load(&cx.bind, &a.files)?;
     let predictor = Predictor::open(&cx.machine, target, cx.spaces.clone(), config)?;
     let mut writer = Writer::open(&path).map_err(Failure::usage)?;
+    let past = log::read(&path).map_err(Failure::usage)?;
+    past.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let mut worst = Exit::Done;
-    for input in inputs {
+    let mut complain = |f: &Failure| {
+        output::note(&format!("daylight: {}", f.message));
+        worst = worst.max(f.exit);
+    };
+    inputs.iter().filter_map(|i| i.as_ref().err()).for_each(|bad| complain(&bad.failure));
+    let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
+    for group in deal(&inputs, config.shard) {
         if cx.stop.load(Ordering::Relaxed) {
             output::note("stopped; the functions that are left were not ranked");
             break;
         }
-        let done = input.map_err(|e| e.failure).and_then(|input| predictor.predict(&input, &mut writer));
-        match done {
-            Ok(p) => {
-                if p.ranked == 0 {
-                    worst = worst.max(Exit::Failed);
-                }
+        match predictor.predict(&inputs[group[0]], &past.records, &mut writer) {
+            Ok(p) if p.ranked == 0 => {
+                complain(&Failure::new(Exit::Failed, format!("{}: no candidate could be compiled", p.name)));
                 show(cx, &p);
             }
-            Err(f) => {
-                output::note(&format!("daylight: {}", f.message));
-                worst = worst.max(f.exit);
+            Ok(p) => {
+                let own = |i: &usize| (inputs[*i].file.clone(), inputs[*i].name.clone());
+                let each = group.iter().map(own);
+                each.for_each(|(file, name)| show(cx, &Prediction { file, name, ..p.clone() }));
             }
+            Err(f) => complain(&f),
         }
     }
     output::note(&format!("nothing was measured; ranking logged to {}", path.display()));
@@ -61,6 +68,10 @@ fn show(cx: &Context, p: &Prediction) {
     for (reason, n) in &p.failed {
         output::line(&format!("  {n} x {reason}"));
     }
-    let how = if p.sass { "and instruction counts" } else { "without instruction counts: nvdisasm was not found" };
-    output::line(&format!("  by the prior over {} legal points, then registers, spills {how}", p.legal));
+    let compiled = match p.sass {
+        true => ", then registers, spills and instruction counts",
+        false if p.target.starts_with("cpu") => "",
+        false => ", then registers and spills; without instruction counts: nvdisasm was not found",
+    };
+    output::line(&format!("  by the prior over {} legal points{compiled}", p.legal));
 }

@@ -21,5 +21,5 @@ pub use failure::{Exit, Failure};
 pub use input::{BadFile, Bindings, Input, load};
 pub use predict::{NO_DEVICE, Prediction, Predictor};
 pub use report::{Part, Report, SpaceReport, Totals};
-pub use tuner::{Event, Tuner, Watcher};
+pub use tuner::{Event, Tuner, Watcher, deal};
 pub use weights::Weights;

@@ -8,7 +8,7 @@ use crate::backend::{Artifact, CompilePool, Compiler, Limits, LocalCompiler, Too
 use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
-use crate::target::Target;
+use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
 use crate::tune::{Arms, TuneConfig};
 use serde::Serialize;
@@ -43,6 +43,8 @@ pub struct Prediction {
     pub name: String,
     /// Its key.
     pub workload: String,
+    /// Values of the bound extents.
+    pub bind: BTreeMap<String, i64>,
     /// The target.
     pub target: String,
     /// Rule of the first in the ranking.
@@ -66,15 +68,19 @@ impl Predictor {
     /// compilers, and by which worker program.
     ///
     /// # Errors
-    /// No compiler for the target, no worker program.
+    /// A simulated target, no compiler for the target, no worker program.
     pub fn open(machine: &Machine, target: Target, spaces: Spaces, config: &TuneConfig) -> Result<Predictor, Failure> {
+        if target.simulated {
+            let text = format!("nothing is built for {}, which is simulated; rank for a cuda: target", target.id);
+            return Err(Failure::usage(text));
+        }
         let tools = Tools::find(&machine.places, language(&target));
         let id = LocalCompiler::new(tools.clone()).id(language(&target)).map_err(|e| Failure::missing(e.message))?;
         let worker = config.worker.as_ref().ok_or_else(|| Failure::usage("no worker program was named"))?;
         let limits = Limits::default().for_machine(machine.memory_bytes, config.jobs);
         let pool = CompilePool::new(WorkerCommand::daylight(worker, "compile"), tools, config.jobs, limits);
         Ok(Predictor {
-            nvdisasm: nvrtc::find_nvdisasm(&machine.places),
+            nvdisasm: nvrtc::find_nvdisasm(&machine.places).filter(|_| target.kind == Kind::Cuda),
             env: Env {
                 gpu: NO_DEVICE.into(),
                 cc: String::new(),
@@ -91,12 +97,12 @@ impl Predictor {
         })
     }
 
-    /// Ranks one function and appends the ranking to a log.
+    /// Ranks one function and appends what is new in the ranking to a log that holds `past`.
     ///
     /// # Errors
     /// A function that is refused or that no rule takes, extents without a value, a log that cannot be
     /// written.
-    pub fn predict(&self, input: &Input, log: &mut Writer) -> Result<Prediction, Failure> {
+    pub fn predict(&self, input: &Input, past: &[Record], log: &mut Writer) -> Result<Prediction, Failure> {
         let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
         let subject = Subject::new(&input.func, &input.original, self.target.clone()).map_err(refused)?;
         input.require_bound()?;
@@ -107,7 +113,10 @@ impl Predictor {
         let sass = |a: &Artifact| nvrtc::sass(self.nvdisasm.as_ref()?, &a.path).ok();
         let (ranked, unranked) = predict(&arms, &build, self.compiler.as_ref(), &sass, self.trials);
         for one in &ranked {
-            log.append(&self.record(input, &arms, one)).map_err(Failure::usage)?;
+            let record = self.record(input, &arms, one);
+            if !past.iter().any(|old| says_the_same(old, &record)) {
+                log.append(&record).map_err(Failure::usage)?;
+            }
         }
         Ok(self.prediction(input, &arms, &ranked, &unranked))
     }
@@ -157,6 +166,7 @@ impl Predictor {
             file: input.file.clone(),
             name: input.name.clone(),
             workload: input.key.clone(),
+            bind: input.bind.clone(),
             target: self.target.id.clone(),
             rule: best.map(|b| arms.spaces[b.point.arm].form.to_string()),
             knobs: best.map(|b| b.point.knobs.0.clone()).unwrap_or_default(),
@@ -167,4 +177,15 @@ impl Predictor {
             sass: self.nvdisasm.is_some(),
         }
     }
+}
+
+/// True when a ranking of an earlier run says the same of the same candidate.
+fn says_the_same(old: &Record, new: &Record) -> bool {
+    let parts = |r: &Record| (r.outcome, r.source_hash.clone(), r.candidate());
+    // The log keeps nine digits.
+    let alike = |a: f64, b: f64| (a - b).abs() <= 1e-8 * b.abs();
+    (&old.workload.key, &old.bind, &old.target) == (&new.workload.key, &new.bind, &new.target)
+        && (&old.env, &old.policy) == (&new.env, &new.policy)
+        && parts(old) == parts(new)
+        && old.score.zip(new.score).is_some_and(|(a, b)| alike(a, b))
 }

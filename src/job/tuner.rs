@@ -77,6 +77,8 @@ pub struct Tuner<'a> {
     writer: Writer,
     past: Vec<Record>,
     watch: Watch,
+    /// When the job began, by the watch: opening is part of the first.
+    since: f64,
     stop: &'a AtomicBool,
 }
 
@@ -113,7 +115,20 @@ impl<'a> Tuner<'a> {
         if target.kind == Kind::Cpu {
             target.copy_gbps = machine.measure_bandwidth();
         }
-        Ok(Tuner { config, spaces, device, compiler, target, env, log, writer, past: past.records, watch, stop })
+        Ok(Tuner {
+            config,
+            spaces,
+            device,
+            compiler,
+            target,
+            env,
+            log,
+            writer,
+            past: past.records,
+            watch,
+            since: 0.0,
+            stop,
+        })
     }
 
     /// The log file.
@@ -121,7 +136,8 @@ impl<'a> Tuner<'a> {
         &self.log
     }
 
-    /// Tunes functions: each computation once, this shard's part of them, within the time limit. The
+    /// Tunes functions: each computation once, this shard's part of them, within the time limit, of
+    /// which opening takes its part the first time. Every default is tried, however short the limit. The
     /// reports come in the order of the inputs, without those of other shards and those that failed,
     /// which the watcher is told of.
     pub fn tune(&mut self, inputs: &[Input], watcher: Watcher<'_>) -> Vec<Report> {
@@ -131,6 +147,9 @@ impl<'a> Tuner<'a> {
             return vec![];
         }
         let groups = deal(inputs, self.config.shard);
+        if groups.is_empty() && !inputs.is_empty() {
+            watcher(Event::Note("this shard has no function: there are fewer functions than shards"));
+        }
         let firsts: Vec<&Input> = groups.iter().map(|g| &inputs[g[0]]).collect();
         let calls: Vec<f64> = groups.iter().map(|g| g.iter().map(|i| weights.of(&inputs[*i])).sum()).collect();
         let mut reports: BTreeMap<usize, Report> = BTreeMap::new();
@@ -151,6 +170,7 @@ impl<'a> Tuner<'a> {
             Some(limit) if firsts.len() > 1 => self.within(limit, &firsts, &calls, &mut done, watcher),
             _ => self.one_by_one(&firsts, &mut done, watcher),
         }
+        self.since = self.watch.seconds();
         reports.into_values().collect()
     }
 
@@ -159,10 +179,9 @@ impl<'a> Tuner<'a> {
             if self.is_stopped(watcher) {
                 return;
             }
-            let since = self.watch.seconds();
-            let limit = |tuner: &Tuner<'_>| tuner.config.time_limit.map(|l| l - (tuner.watch.seconds() - since));
             let report = self.prepare(input).and_then(|work| {
-                let config = TuneConfig { time_limit: limit(self), ..self.config.clone() };
+                let time_limit = self.config.time_limit.map(|limit| self.since + limit - self.watch.seconds());
+                let config = TuneConfig { time_limit, ..self.config.clone() };
                 self.run(&work, &config, watcher)
             });
             if !hand_over(report, i, done, watcher) {
@@ -173,7 +192,7 @@ impl<'a> Tuner<'a> {
 
     /// Measures every default first, then gives each function its share of what is left.
     fn within(&mut self, limit: f64, inputs: &[&Input], calls: &[f64], done: Done<'_>, watcher: Watcher<'_>) {
-        let end = self.watch.seconds() + limit;
+        let end = self.since + limit;
         let first = TuneConfig { trials: 1, finalists: 0, time_limit: None, ..self.config.clone() };
         let mut waiting = vec![];
         for (i, input) in inputs.iter().enumerate() {
@@ -273,7 +292,7 @@ fn failed(f: &Failure, watcher: Watcher<'_>) -> bool {
 
 /// Positions of the functions of shard `k` of `n`, equal computations together: sorted by key and
 /// extents they are dealt out in turn; the first of each group is the one that is tuned.
-fn deal(inputs: &[Input], (k, n): (u64, u64)) -> Vec<Vec<usize>> {
+pub fn deal(inputs: &[Input], (k, n): (u64, u64)) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<(&str, &BTreeMap<String, i64>), Vec<usize>> = BTreeMap::new();
     for (i, input) in inputs.iter().enumerate() {
         groups.entry((&input.key, &input.bind)).or_default().push(i);

@@ -10,6 +10,9 @@ use crate::rules::{ScheduleRule, Spaces};
 use crate::target::Target;
 use crate::tune::{Arms, Build, Built, Point, Reject, Summary, Task, problem};
 
+/// Why a search ended that neither stopped by itself nor was interrupted.
+const OUT_OF_TIME: &str = "the time is over";
+
 /// A function that can be tuned.
 pub struct Work {
     input: Input,
@@ -92,7 +95,7 @@ impl Work {
                 ruled_out: census.ruled_out.iter().map(|(name, n)| (name.to_string(), *n)).collect(),
             },
             resumed: s.resumed,
-            stop: s.stop.map(|stop| stop.to_string()),
+            stop: s.stop.map(|stop| stop.to_string()).or((!s.interrupted).then(|| OUT_OF_TIME.to_string())),
             device_busy: s.overlap.busy_share(),
             device_busy_s: s.overlap.busy_s,
             compile_s: s.overlap.compile_s,
