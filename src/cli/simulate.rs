@@ -26,7 +26,7 @@ pub struct Simulate {
     #[arg(long, value_name = "NAME,...", default_value = "guided,random")]
     search: String,
     /// Runs of each, with the seeds from 0
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Measurements of each run
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -59,7 +59,7 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
     }
     let past = log::read(&a.log).map_err(Failure::usage)?;
     past.skipped.iter().for_each(|s| output::note(&s.to_string()));
-    if a.markdown {
+    if a.markdown && !cx.json {
         output::text(&head(a.trials));
     }
     let (mut worst, mut known, mut unknown) = (Exit::Done, 0, 0);
