@@ -194,7 +194,7 @@ impl<'f> Compiler<'f> {
             ExprKind::Var { name, .. } => {
                 self.vars.get(name).copied().ok_or_else(|| InterpError::UnknownExtent(name.clone()))
             }
-            ExprKind::Load { buffer, indices, dtype } => self.load(buffer, indices, *dtype),
+            ExprKind::Load { buffer, indices, dtype } => self.load(buffer, indices, *dtype, self.mode == Mode::Checked),
             ExprKind::Unary { op, arg } => self.unary(*op, arg),
             ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
             ExprKind::Select { cond, then, otherwise } => {
@@ -249,7 +249,8 @@ impl<'f> Compiler<'f> {
         Ok(self.code.accesses.len() as u32 - 1)
     }
 
-    fn load(&mut self, buffer: &Name, indices: &[Expr], dtype: DType) -> Result<Val> {
+    /// Code for a load; `checked` ones stop at elements of intermediates that were never written.
+    pub fn load(&mut self, buffer: &Name, indices: &[Expr], dtype: DType, checked: bool) -> Result<Val> {
         let mut computed = false;
         if let Some(demand) = &self.demand {
             if let Some(cell) = demand.cells.get(buffer) {
@@ -262,7 +263,7 @@ impl<'f> Compiler<'f> {
             computed = demand.computed.contains(buffer);
         }
         let access = self.access(buffer, indices)?;
-        let checked = self.mode == Mode::Checked && !self.f.is_param(buffer);
+        let checked = checked && !self.f.is_param(buffer);
         let d = self.fresh(dtype.is_float() as usize)?;
         self.emit(match (dtype.is_float(), computed) {
             (false, false) => Op::LoadI { d, access },

@@ -32,7 +32,8 @@ pub enum Mode {
     /// Every operation is rounded to its dtype, as the function says.
     Exact,
     /// As [`Mode::Exact`], and to read an element of an intermediate buffer that nothing has written
-    /// is an error, whether or not the value reaches a result.
+    /// is an error, whether or not the value reaches a result. A plain copy into another intermediate is
+    /// none: the copy then counts as not written.
     Checked,
     /// Everything in `float64` without rounding in between: the reference. Constants, and integers
     /// converted to floats, are rounded as the function says; inputs are what they are.

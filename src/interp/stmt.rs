@@ -2,7 +2,7 @@
 
 use super::compile::{Compiler, Val};
 use super::op::{IntOp, InterpError, Op};
-use crate::ir::{Block, DType, Expr, For, IterKind, Name, Stmt};
+use crate::ir::{Block, DType, Expr, ExprKind, For, IterKind, Name, Stmt};
 
 type Result<T> = std::result::Result<T, InterpError>;
 
@@ -149,7 +149,13 @@ impl Compiler<'_> {
     }
 
     fn store(&mut self, buffer: &Name, indices: &[Expr], value: &Expr) -> Result<()> {
-        let v = self.expr(value)?;
+        // A copy of what was never written is not written either, as long as it is not a result.
+        let v = match value.kind() {
+            ExprKind::Load { buffer: from, indices, dtype } if !self.f.is_param(buffer) => {
+                self.load(from, indices, *dtype, false)?
+            }
+            _ => self.expr(value)?,
+        };
         if let Some(cell) = self.demand.as_ref().and_then(|d| d.cells.get(buffer)).cloned() {
             if cell.indices != indices {
                 let name = self.f.display_name(buffer);
