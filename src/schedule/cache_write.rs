@@ -79,7 +79,8 @@ fn redirect_stores(s: &mut Stmt, old: &Name, new: &Name) {
     tree::child_lists_mut(s).into_iter().flatten().for_each(|s| redirect_stores(s, old, new));
 }
 
-fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
+/// True where the block writes every element of the buffer by iterators of its own.
+pub(super) fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
     let ranges = regions::loop_ranges(&d.func);
     let mut used: Vec<&Name> = vec![];
     let all = regions::store_indices(block, &buffer.name);

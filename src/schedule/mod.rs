@@ -6,6 +6,7 @@
 //! was and says which precondition did not hold.
 
 mod add_unit_loop;
+mod always;
 mod annotate;
 mod bind;
 mod cache_read;

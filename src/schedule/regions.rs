@@ -98,7 +98,7 @@ fn visit_exprs(block: &Block, f: &mut impl FnMut(&Expr)) {
 }
 
 /// Replaces lets of the body by their values.
-fn expanded(block: &Block, indices: &[Expr]) -> Vec<Expr> {
+pub(super) fn expanded(block: &Block, indices: &[Expr]) -> Vec<Expr> {
     let mut lets: BTreeMap<Name, Expr> = BTreeMap::new();
     block.body.iter().for_each(|s| {
         s.visit(&mut |s| {

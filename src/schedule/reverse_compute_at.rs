@@ -14,6 +14,8 @@
 //! `reduction_inside`: the producers' reductions are complete inside the loop;
 //! `consumers_after`: nothing that reads or writes its output stands between; `read_by_iterator`:
 //! each dimension of what the producers make is read through one iterator, or whole;
+//! `always_read`: a read that a condition may leave out chooses no part, unless it finds an element
+//! made by the producers whatever the condition is;
 //! `regions_agree`: two of its reads do not ask for different parts; `dense_region`: what is
 //! written under the loop, by all writers of a buffer together, is a box, or the block reads and
 //! writes element by element;
@@ -28,7 +30,7 @@ use super::copies::position;
 use super::guards::in_iterators;
 use super::regions::{self, Region};
 use super::span::{self, Span, cast};
-use super::{Draft, Failure, holes, motion, nest, query, repeat, tree};
+use super::{Draft, Failure, always, cache_write, holes, motion, nest, query, repeat, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name};
 use std::collections::BTreeMap;
@@ -144,6 +146,9 @@ fn domains(d: &Draft, moved: &Block, made: &[Made], at: &Name, ranges: &Ranges) 
             for ((index, span), size) in indices.iter().zip(&written).zip(&shape) {
                 solve(moved, index, span.as_ref(), size, ranges, &mut own)?;
             }
+            if !own.is_empty() {
+                check_always(d, moved, m, &indices, ranges)?;
+            }
             most = most.max(own.len());
             own.into_iter().try_for_each(|(var, domain)| note(moved, var, domain, &mut found))?;
         }
@@ -157,6 +162,24 @@ fn domains(d: &Draft, moved: &Block, made: &[Made], at: &Name, ranges: &Ranges) 
         }
     }
     Ok(moved.iters.iter().map(|it| found.get(&it.var).cloned()).collect())
+}
+
+/// Fails with `always_read` where some instance of the moved block may read no element at `indices`, so
+/// that the elements made tell too few instances.
+fn check_always(d: &Draft, moved: &Block, made: &Made, indices: &[Expr], ranges: &Ranges) -> Result<(), Failure> {
+    let buffer = d.find_buffer(&made.buffer)?;
+    let mut inside = ranges.clone();
+    moved.iters.iter().for_each(|it| inside.set_span(it.var.clone(), &it.min, &it.extent));
+    let in_bounds = |(index, size): (&Expr, &Expr)| {
+        let whole = Span::from_zero(&cast(index.dtype(), size));
+        span::at_most(&whole.lo, index, &inside) && span::at_most(index, &whole.hi, &inside)
+    };
+    let always = always::load_indices(moved, &made.buffer).iter().any(|a| a == indices)
+        || (made.writers.iter().any(|w| cache_write::writes_whole(d, w, buffer))
+            && indices.iter().zip(&buffer.shape).all(in_bounds));
+    Failure::unless(always, "always_read", &moved.name, || {
+        format!("a condition may leave out its read of `{}`, so what is made there tells too little", made.buffer)
+    })
 }
 
 /// Notes which values of an iterator read inside `span` through `index`.
