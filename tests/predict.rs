@@ -85,6 +85,8 @@ fn ranks(target: &str) {
     assert_eq!((code, again), (0, out), "{error}");
     let length = daylight::log::read(&place.join("log")).expect("the log").records.len();
     assert_eq!(length, records.len(), "what is known is not logged again");
+    let (code, _, error) = daylight(place, &["log", "export", "log", "--format", "t4", "--out", "t4/"]);
+    assert!(code == 2 && error.contains("0 were asked for"), "a ranking is no measurement: {error}");
     let (code, _, error) =
         daylight(place, &["apply-best", &file, "--log", "log", "--target", target, "--out", "kernels"]);
     assert_eq!(code, 0, "{error}");

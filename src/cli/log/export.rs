@@ -5,7 +5,7 @@ use super::super::output;
 use super::args::{self, Format};
 use super::{has_outcome, is_about, not_an_input, records};
 use crate::job::{Exit, Failure};
-use crate::log::{self, Record, Selection};
+use crate::log::{self, Outcome, Record, Selection};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ pub fn run(cx: &Context, a: &args::Export) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A T4 file holds one tuning problem on one machine, so several go into a folder.
+/// A T4 file holds one tuning problem on one machine, so several go into a folder. Rankings have no place in it.
 fn t4(cx: &Context, out: &Path, wanted: &[&Record]) -> Result<(), Failure> {
-    let groups = log::selections(wanted.iter().copied());
+    let groups = log::selections(wanted.iter().copied().filter(|r| r.outcome != Outcome::Predicted));
     let is_folder = out.is_dir() || out.as_os_str().to_string_lossy().ends_with('/');
-    if !is_folder && groups.len() != 1 {
+    if groups.is_empty() || (!is_folder && groups.len() != 1) {
         return Err(Failure::usage(several(&groups)));
     }
     let mut names = BTreeSet::new();
