@@ -153,6 +153,10 @@ fn duplicates_are_tuned_once() {
     assert_eq!((code, lines.len()), (0, 2), "{error}");
     assert_eq!((&lines[1]["name"], &lines[1]["best_us"]), (&"other".into(), &lines[0]["best_us"]));
     assert!(error.contains("other: the same computation as row_sum, tuned once"), "{error}");
+    std::fs::write(place.path("bad.py"), "def (").expect("write the file");
+    std::fs::write(place.path("calls.csv"), "bad,3\nsum,2\n").expect("write the file");
+    let (code, lines, error) = place.json(&[&args[..], &["bad.py", "--weights", "calls.csv"]].concat());
+    assert_eq!((code, lines.len(), &lines[0]["calls"]), (3, 2, &2.0.into()), "a bad file costs itself: {error}");
 }
 
 #[test]

@@ -197,7 +197,7 @@ pub struct Tune {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub patience: Option<u32>,
     /// Compilers at a time [default: one per core]
-    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
     /// This run's share of the functions, for job arrays; `daylight log merge` joins the logs
     #[arg(long, value_name = "K/N", default_value = "1/1")]

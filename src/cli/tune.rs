@@ -6,10 +6,12 @@ use super::output;
 use super::progress::Bar;
 use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights, load};
 use crate::tune::TuneConfig;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
-    let config = config(cx, a)?;
+    let mut config = config(cx, a)?;
     crate::tune::search::by_name(&config.search, 0).map_err(Failure::usage)?;
     if let Some(target) = a.target.as_deref().filter(|_| a.no_measure) {
         return super::predict::run(cx, a, target, &config);
@@ -18,6 +20,9 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(&bad.failure, &mut worst);
+        // Its weight is no mistake, and the others are tuned all the same.
+        let stem = Path::new(&bad.file).file_stem();
+        config.weights.retain(|name, _| stem != Some(OsStr::new(name)));
     }
     let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
     if inputs.is_empty() {
