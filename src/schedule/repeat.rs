@@ -126,7 +126,9 @@ impl Partner {
         for it in &moved.iters {
             let index = own.iter().position(|v| **v == it.var)?;
             let binding = cast(it.dtype, &analysis::simplify(&renamed(&self.indices[index]), &ranges));
-            if !lost.is_empty() {
+            // The partner goes through the buffer, which may be larger than what the block is for.
+            let size = cast(it.dtype, &d.func.buffer(buffer).shape[index]);
+            if !lost.is_empty() || !analysis::simplify(&(size - it.extent.clone()), &ranges).is_int(0) {
                 guards.push(less(&binding, &it.extent));
             }
             iters.push(IterVar { binding, ..it.clone() });
