@@ -55,6 +55,8 @@ pub(super) fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>,
         Some(why) => {
             let [made] = made.as_slice() else { return Err(why) };
             let [producer] = made.writers.as_slice() else { return Err(why) };
+            let reads = regions::load_indices(&moved, &made.buffer);
+            reads.iter().try_for_each(|indices| check_always(d, &moved, made, indices, &ranges))?;
             let nest = repeat::of_producer(d, &moved, producer, at, &made.buffer);
             tree::remove(&mut d.func, block);
             nest.filter(|_| conditions.is_empty()).ok_or(why)?
