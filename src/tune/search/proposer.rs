@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn it_stops_without_progress_and_when_good_enough() {
         let arms = arms();
-        let pace = Pace { trials: 100, batch: 4, ahead: 6, ..Pace::default() };
+        let pace = Pace { trials: 100, batch: 1, ahead: 1, ..Pace::default() };
         let (order, stop) = drive(&arms, "exhaustive", Pace { good_enough_ns: Some(10.5), ..pace }, false);
         assert_eq!((time(order.last().unwrap()), stop), (10.0, Stop::GoodEnough));
         let (order, stop) = drive(&arms, "exhaustive", Pace { patience: Some(3), ..pace }, false);
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn a_point_taken_back_may_come_again() {
         let arms = arms();
-        let mut p = proposer(&arms, "guided", Pace { trials: 100, batch: 4, ahead: 6, ..Pace::default() });
+        let mut p = proposer(&arms, "guided", Pace { trials: 100, batch: 4, ahead: 1, ..Pace::default() });
         let Next::Batch(points) = p.next_batch() else { panic!("a batch") };
         let back = Point { arm: 0, knobs: Knobs::from([("x", 5)]) };
         assert_eq!(points[0], back);
