@@ -124,9 +124,13 @@ def agreement(a, out):
                f"{statistics.median(took):.1f} s each.")
 
 
+def gpus():
+    return len(subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, text=True).stdout.splitlines())
+
+
 def devices(a, out):
-    out.append("\n### Several GPUs\n\n| device | candidates | s | candidates/s | busy | waited s |"
-               "\n|---|---|---|---|---|---|")
+    out.append("\n### Several GPUs\n\n| device | candidates | s | candidates/s | s trying | candidates/s | busy | waited s |"
+               "\n|---|---|---|---|---|---|---|---|")
     files = [ROOT / f"benches/workloads/{name}.py" for name in a.spread.split(",")]
     for name in a.devices.split(","):
         log = a.out / f"devices-{name.replace(':', '-')}"
@@ -134,7 +138,10 @@ def devices(a, out):
         tried, seconds = (sum(r[k] for r in reports.values()) for k in ("candidates", "seconds"))
         busy = ", ".join(f"{100 * r['device_busy']:.0f} %" for r in reports.values())
         waited = "; ".join(", ".join(f"{k} {v:.1f}" for k, v in r["device_waited_s"].items()) for r in reports.values())
-        out.append(f"| {name} | {tried} | {seconds:.1f} | {tried / seconds:.1f} | {busy} | {waited} |")
+        count = gpus() if name == "cuda:all" else 1
+        trying = sum(r["device_busy_s"] + sum(r["device_waited_s"].values()) for r in reports.values()) / count
+        out.append(f"| {name} | {tried} | {seconds:.1f} | {tried / seconds:.1f} | {trying:.1f} | {tried / trying:.1f} "
+                   f"| {busy} | {waited} |")
 
 
 def main():

@@ -95,6 +95,7 @@ fn measure(runner: &mut dyn Runner, made: &Mutex<Receiver<Made>>, events: &Sende
         let next = made.lock().expect("no thread panics while it holds the queue").recv();
         let Ok(made) = next else { return };
         let begin = (shared.seconds)();
+        let ready = shared.waits.spent(begin);
         let result = if shared.shop.halt.load(Ordering::Relaxed) {
             None
         } else {
@@ -102,7 +103,6 @@ fn measure(runner: &mut dyn Runner, made: &Mutex<Receiver<Made>>, events: &Sende
             Some(try_out(runner, &made, best.is_finite().then_some(best)))
         };
         let end = (shared.seconds)();
-        let ready = shared.waits.spent(begin);
         shared.waits.add(free.unwrap_or(ready), ready, end - begin);
         free = Some(shared.waits.spent(end));
         if let Some(Ok((_, timing))) = &result {

@@ -88,7 +88,7 @@ impl Waits {
         }
     }
 
-    /// The state of the accounts at a moment, for [`Waits::add`].
+    /// The state of the accounts now, for [`Waits::add`].
     pub fn spent(&self, now: f64) -> Spent {
         self.course.lock().expect("no thread panics while it holds the accounts").spent(now)
     }
