@@ -136,8 +136,10 @@ fn everything_is_tried_logged_and_the_best_kept() {
     let records = bench.records();
     assert_eq!(records.iter().filter(|r| r.round == 0).count(), 12);
     assert_eq!(records.iter().filter(|r| r.round == 1).count(), 5);
-    assert!(records[0].default && records[0].knobs["x"] == 3, "the default comes first");
-    assert_eq!(records[0].trace, ["arm 0 x=3"]);
+    // It is handed out first; which of the first ones is compiled first is up to the threads.
+    let default: Vec<&Record> = records.iter().filter(|r| r.default && r.round == 0).collect();
+    assert_eq!((default.len(), default[0].knobs["x"]), (1, 3));
+    assert_eq!(default[0].trace, ["arm 0 x=3"]);
 }
 
 #[test]

@@ -83,14 +83,20 @@ pub(super) struct Workshop<'a> {
 }
 
 impl<'a> Workshop<'a> {
-    /// A workshop that knows the texts of earlier runs.
+    /// A workshop that knows the texts of earlier runs, and that of the default: its twins are ruled out
+    /// whichever thread is first.
     pub fn new(
         build: &'a dyn Build,
         compiler: &'a dyn Compiler,
         seconds: &'a (dyn Fn() -> f64 + Sync),
         default: Option<&'a Point>,
-        known: BTreeMap<String, Point>,
+        mut known: BTreeMap<String, Point>,
     ) -> Workshop<'a> {
+        if let Some(point) = default
+            && let Ok(built) = made(build, point)
+        {
+            known.entry(built.source_hash()).or_insert_with(|| point.clone());
+        }
         Workshop { build, compiler, seconds, halt: AtomicBool::new(false), default, sources: Mutex::new(known) }
     }
 
@@ -108,10 +114,9 @@ impl<'a> Workshop<'a> {
         }
     }
 
-    /// Builds and compiles one point. A panic (a bug in a rule or pass) costs this point only.
+    /// Builds and compiles one point.
     pub fn process(&self, point: &Point) -> Stage {
-        let built = catch_unwind(AssertUnwindSafe(|| self.build.build(point)));
-        let built = match built.unwrap_or_else(|panic| Err(bug(&*panic))) {
+        let built = match made(self.build, point) {
             Err(reject) => return Stage::Rejected(reject),
             Ok(built) => built,
         };
@@ -130,6 +135,12 @@ impl<'a> Workshop<'a> {
         let first = sources.entry(built.source_hash()).or_insert_with(|| point.clone());
         (first != point && self.default != Some(point)).then(|| first.clone())
     }
+}
+
+/// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
+fn made(build: &dyn Build, point: &Point) -> Result<Built, Reject> {
+    let built = catch_unwind(AssertUnwindSafe(|| build.build(point)));
+    built.unwrap_or_else(|panic| Err(bug(&*panic)))
 }
 
 fn bug(panic: &(dyn std::any::Any + Send)) -> Reject {
