@@ -13,6 +13,7 @@ use std::fmt::Write;
 pub fn module(functions: &[Vec<&Unit>]) -> Result<String, String> {
     let mut out = String::from("/// Kernels for the CPU.\npub mod cpu {\n");
     out.push_str(include_str!("runtime/cpu.rs"));
+    out.push_str(include_str!("runtime/extents.rs"));
     for variants in functions {
         out.push('\n');
         function(&mut out, variants)?;

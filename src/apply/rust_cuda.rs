@@ -19,6 +19,7 @@ const WORKSPACE_ALIGN: i64 = 256;
 pub fn module(functions: &[Vec<&Unit>]) -> Result<String, String> {
     let mut out = String::from("/// Kernels for NVIDIA GPUs.\npub mod cuda {\n");
     out.push_str(include_str!("runtime/cuda.rs"));
+    out.push_str(include_str!("runtime/extents.rs"));
     let holds_text = functions.iter().flatten().any(|u| u.content != Content::Cubin);
     out.push_str(if holds_text { include_str!("runtime/nvrtc.rs") } else { include_str!("runtime/no_nvrtc.rs") });
     for variants in functions {

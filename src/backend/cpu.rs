@@ -117,6 +117,11 @@ fn launch(kernel: Kernel, blocks: u32, args: &[Value]) {
     }
 }
 
+/// Bytes of memory that are free to use; `None` where the system does not say.
+pub fn free_memory() -> Option<u64> {
+    kib("/proc/meminfo", "MemAvailable:")
+}
+
 /// Bytes of a line `name 123 kB` of a file of `/proc`.
 fn kib(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
@@ -138,7 +143,7 @@ impl Device for CpuDevice {
     }
 
     fn free_bytes(&mut self) -> Outcome<u64> {
-        let free = kib("/proc/meminfo", "MemAvailable:").unwrap_or(self.facts.memory_bytes / 2);
+        let free = free_memory().unwrap_or(self.facts.memory_bytes / 2);
         let used = kib("/proc/self/status", "VmData:").unwrap_or(0);
         Ok(posix::memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(used))))
     }

@@ -148,8 +148,4 @@ impl Compiler for LocalCompiler {
     fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
         super::parallel::map(sources, THREADS, |s| self.compile(s))
     }
-
-    fn width(&self) -> usize {
-        THREADS
-    }
 }

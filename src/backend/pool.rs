@@ -83,8 +83,4 @@ impl Compiler for CompilePool {
     fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
         parallel::map(sources, self.workers, |s| self.compile(s))
     }
-
-    fn width(&self) -> usize {
-        self.workers
-    }
 }

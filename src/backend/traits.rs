@@ -143,11 +143,6 @@ pub trait Compiler: Send + Sync {
     fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
         sources.iter().map(|s| self.compile(s)).collect()
     }
-
-    /// How many programs are worth giving to one [`Compiler::compile_many`].
-    fn width(&self) -> usize {
-        1
-    }
 }
 
 /// One compiled candidate and how to launch it.

@@ -2,8 +2,7 @@
 
 use super::args::Common;
 use crate::backend::Limits;
-use crate::job::Device;
-use crate::job::Failure;
+use crate::job::{Device, Failure};
 use crate::machine::Machine;
 use crate::rules::Spaces;
 use crate::target::Target;

@@ -5,9 +5,7 @@ use super::context::Context;
 use super::output;
 use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
-use crate::job::select;
-use crate::job::{Exit, Failure};
-use crate::job::{Input, load};
+use crate::job::{Exit, Failure, Input, load, select};
 use crate::rules::{Knobs, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
@@ -31,8 +29,7 @@ pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
 }
 
 fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Result<(), Failure> {
-    let subject = Subject::new(&input.func, &input.original, target.clone());
-    let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let subject = input.subject(target)?;
     if a.emit == Emit::Decisions {
         if a.choose.rule.is_some() || !a.choose.set.is_empty() {
             // That no rule takes it is what the decisions say; a name nobody knows is an error.

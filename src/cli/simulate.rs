@@ -2,7 +2,6 @@
 
 use super::context::Context;
 use super::output;
-use crate::assemble::Subject;
 use crate::job::select::{self, Choice};
 use crate::job::{Exit, Failure, Input, load};
 use crate::log::{self, Record};
@@ -94,8 +93,7 @@ fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: 
     }
     let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
     let target = target.measured_as(first.env.sms, 0, 0.0);
-    let subject = Subject::new(&input.func, &input.original, target.clone())
-        .map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let subject = input.subject(&target)?;
     let free = Choice::default();
     let spaces = select::arms(&subject, &cx.spaces, &input.name, &free)?.into_iter().map(|a| a.space).collect();
     let arms = Arms::new(spaces, target);

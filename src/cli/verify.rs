@@ -5,10 +5,7 @@ use super::context::Context;
 use super::output;
 use crate::assemble::{Arm, Assembly, Subject};
 use crate::backend::{Candidate, Compiler, RunFailure, Runner};
-use crate::job::Device;
-use crate::job::select;
-use crate::job::{Exit, Failure};
-use crate::job::{Input, load};
+use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::measure::Expected;
 use crate::rules::Knobs;
 use crate::target::Target;
@@ -63,8 +60,7 @@ fn one(
     target: &Target,
     device: Option<&mut Device>,
 ) -> Result<Exit, Failure> {
-    let subject = Subject::new(&input.func, &input.original, target.clone());
-    let subject = subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name)))?;
+    let subject = input.subject(target)?;
     input.require_bound()?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;

@@ -2,7 +2,9 @@
 
 use super::{Exit, Failure};
 use crate::apply::Function;
+use crate::assemble::Subject;
 use crate::ir::{self, PrimFunc, ReadError};
+use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -165,6 +167,15 @@ impl From<Input> for Function {
 }
 
 impl Input {
+    /// The function made ready to be scheduled for a target.
+    ///
+    /// # Errors
+    /// A function that is refused.
+    pub fn subject(&self, target: &Target) -> Result<Subject, Failure> {
+        let subject = Subject::new(&self.func, &self.original, target.clone());
+        subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", self.name)))
+    }
+
     /// The extents that are still symbolic, by the user's names.
     pub fn unbound(&self) -> Vec<&str> {
         self.func.extents.iter().map(|e| self.func.display_name(&e.name)).collect()

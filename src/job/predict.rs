@@ -2,9 +2,8 @@
 
 use super::select::{Choice, arms};
 use super::work::RuleBuild;
-use super::{Exit, Failure, Input, language};
-use crate::assemble::Subject;
-use crate::backend::{Artifact, CompilePool, Compiler, Limits, LocalCompiler, Tools, WorkerCommand, nvrtc};
+use super::{Failure, Input, language};
+use crate::backend::{Artifact, CompilePool, Compiler, LocalCompiler, Tools, WorkerCommand, nvrtc};
 use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
@@ -77,7 +76,7 @@ impl Predictor {
         let tools = Tools::find(&machine.places, language(&target));
         let id = LocalCompiler::new(tools.clone()).id(language(&target)).map_err(|e| Failure::missing(e.message))?;
         let worker = config.worker.as_ref().ok_or_else(|| Failure::usage("no worker program was named"))?;
-        let limits = Limits::default().for_machine(machine.memory_bytes, config.jobs);
+        let limits = config.limits.for_machine(machine.memory_bytes, config.jobs);
         let pool = CompilePool::new(WorkerCommand::daylight(worker, "compile"), tools, config.jobs, limits);
         Ok(Predictor {
             nvdisasm: nvrtc::find_nvdisasm(&machine.places).filter(|_| target.kind == Kind::Cuda),
@@ -103,8 +102,7 @@ impl Predictor {
     /// A function that is refused or that no rule takes, extents without a value, a log that cannot be
     /// written.
     pub fn predict(&self, input: &Input, past: &[Record], log: &mut Writer) -> Result<Prediction, Failure> {
-        let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
-        let subject = Subject::new(&input.func, &input.original, self.target.clone()).map_err(refused)?;
+        let subject = input.subject(&self.target)?;
         input.require_bound()?;
         let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
         let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();

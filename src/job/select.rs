@@ -27,8 +27,7 @@ pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choice) -> 
             continue;
         }
         match v.space {
-            Ok(space) if space.default().is_some() => out.push(Arm { rule: v.rule, space }),
-            Ok(_) => declined.push(format!("{}: no point of its space is legal", v.rule.name())),
+            Ok(space) => out.push(Arm { rule: v.rule, space }),
             Err(d) => declined.push(d.to_string()),
         }
     }

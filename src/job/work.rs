@@ -2,7 +2,7 @@
 
 use super::report::SpaceReport;
 use super::select::{Choice, arms};
-use super::{Exit, Failure, Input, Report};
+use super::{Failure, Input, Report};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Plan, Problem};
 use crate::log::{Env, Workload};
@@ -34,8 +34,7 @@ impl Work {
     /// A function that is refused, that no rule takes, that has extents without a value, or that cannot
     /// be evaluated.
     pub fn new(input: &Input, target: &Target, spaces: &Spaces, seed: u64) -> Result<Work, Failure> {
-        let refused = |d| Failure::new(Exit::Input, format!("{}: refused: {d}", input.name));
-        let subject = Subject::new(&input.func, &input.original, target.clone()).map_err(refused)?;
+        let subject = input.subject(target)?;
         input.require_bound()?;
         let arms = arms(&subject, spaces, &input.name, &Choice::default())?;
         let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;

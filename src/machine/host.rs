@@ -28,13 +28,6 @@ pub fn read() -> HostCpu {
     host
 }
 
-/// Bytes of memory that are free to use; 0 where the system does not say.
-pub fn memory_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = field(&text, "MemAvailable").and_then(|v| v.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
-}
-
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     cpuinfo.lines().find_map(|l| {
         let (key, value) = l.split_once(':')?;

@@ -5,7 +5,7 @@
 mod bandwidth;
 mod host;
 
-use crate::backend::Places;
+use crate::backend::{Places, cpu};
 use crate::target::HostCpu;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ impl Machine {
         Machine {
             places: Places::of(|name| std::env::var_os(name), cache),
             host: host::read(),
-            memory_bytes: host::memory_bytes(),
+            memory_bytes: cpu::free_memory().unwrap_or(0),
         }
     }
 

@@ -229,20 +229,6 @@ impl Space {
         self.points().into_iter().min_by_key(|p| self.distance(p, &defaults))
     }
 
-    /// Legal points that differ from `from` by one step of one knob.
-    pub fn neighbours(&self, from: &Knobs) -> Vec<Knobs> {
-        let mut out = vec![];
-        for k in &self.knobs {
-            let Some(at) = k.values.iter().position(|v| *v == from.get(&k.name)) else { continue };
-            let steps = [at.checked_sub(1), Some(at + 1)];
-            for i in steps.into_iter().flatten().filter(|i| *i < k.values.len()) {
-                out.push(from.with(&k.name, k.values[i]));
-            }
-        }
-        out.retain(|p| self.check(p).is_ok());
-        out
-    }
-
     fn distance(&self, a: &Knobs, b: &Knobs) -> u64 {
         let place = |k: &Knob, v: i64| k.values.iter().position(|x| *x == v).unwrap_or(k.values.len()) as u64;
         self.knobs.iter().map(|k| place(k, a.get(&k.name)).abs_diff(place(k, b.get(&k.name)))).sum()
@@ -285,12 +271,6 @@ mod tests {
         assert_eq!((s.check(&point).map_err(|e| e.predicate), s.possible(&point)), (Err("many"), Ok(())));
         assert_eq!(s.points().len(), 0);
         assert_eq!(s.settle().points().len(), 8);
-    }
-
-    #[test]
-    fn neighbours_differ_in_one_step() {
-        let n = space().neighbours(&Knobs::from([("threads", 128), ("unroll", 4)]));
-        assert_eq!(n.len(), 2, "{n:?}");
     }
 
     #[test]

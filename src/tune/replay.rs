@@ -118,12 +118,8 @@ impl Regret {
 }
 
 /// Median and 95th percentile, each a value of the list (the greater where it falls between two).
-fn quantiles(mut values: Vec<f64>) -> (f64, f64) {
-    values.sort_by(f64::total_cmp);
-    let at = |q: f64| {
-        let rank = (q * values.len() as f64).ceil() as usize;
-        values.get(rank.clamp(1, values.len().max(1)) - 1).copied().unwrap_or(f64::INFINITY)
-    };
+fn quantiles(values: Vec<f64>) -> (f64, f64) {
+    let at = |share| log::stats::quantile(&values, share).unwrap_or(f64::INFINITY);
     (at(0.5), at(0.95))
 }
 

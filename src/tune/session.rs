@@ -90,7 +90,7 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     };
     let search = by_name(&config.search, config.seed).map_err(TuneError::Usage)?;
     let mut defaults: Vec<Point> = task.default.iter().cloned().collect();
-    defaults.extend(task.arms.defaults().into_iter().filter(|p| Some(p) != task.default.as_ref()));
+    defaults.extend(task.arms.defaults());
     let mut proposer = Proposer::new(task.arms, search, defaults, ledger.history.clone(), pace);
     let shop =
         Workshop::new(task.build, session.compiler, session.clock.seconds, task.default.as_ref(), ledger.sources());

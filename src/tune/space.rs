@@ -81,12 +81,6 @@ impl Arms {
     pub fn is_legal(&self, point: &Point) -> bool {
         self.spaces[point.arm].check(&point.knobs).is_ok()
     }
-
-    /// Legal points one step of one knob away.
-    pub fn neighbours(&self, point: &Point) -> Vec<Point> {
-        let near = self.spaces[point.arm].neighbours(&point.knobs);
-        near.into_iter().map(|knobs| Point { arm: point.arm, knobs }).collect()
-    }
 }
 
 #[cfg(test)]
