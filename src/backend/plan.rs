@@ -327,8 +327,15 @@ mod tests {
             Launch { kernel, grid: [blocks, Expr::i64(1), Expr::i64(1)], block: [256, 1, 1], min_blocks: None };
         let workspaces = vec![Workspace { name: "t0".into(), dtype: DType::F32, len: n() }];
         let extents = vec![("n0".into(), DType::I64)];
-        let program =
-            Program { name: "copy".to_string(), params, extents, workspaces, launches: vec![launch], trace: vec![] };
+        let program = Program {
+            name: "copy".to_string(),
+            params,
+            extents,
+            workspaces,
+            launches: vec![launch],
+            trace: vec![],
+            variants: vec![],
+        };
         (program, func)
     }
 

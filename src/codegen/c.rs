@@ -168,6 +168,7 @@ impl CWriter<'_> {
             KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
             // One thread: nothing to wait for, and every lane is the own one.
             KStmt::Barrier(_) => {}
+            KStmt::Intrinsic(i) => panic!("`{i}` is no statement of a CPU kernel"),
             KStmt::Shuffle { dst, value, .. } => {
                 let text = self.exprs.text(value);
                 self.emit(format!("{} = {text};", ident(dst)));
@@ -252,6 +253,7 @@ impl CWriter<'_> {
                 | KStmt::For { .. }
                 | KStmt::If { .. }
                 | KStmt::Barrier(_)
+                | KStmt::Intrinsic(_)
                 | KStmt::Shuffle { .. } => panic!("the plan of a vector loop let this through: {s:?}"),
             };
             lets = w.lets;

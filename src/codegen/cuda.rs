@@ -12,7 +12,7 @@ use super::{Lang, ctype, is_narrow, value_type};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
-use crate::ir::{DType, Expr, Name};
+use crate::ir::{DType, Expr, Intrinsic, Name};
 use std::collections::BTreeSet;
 
 /// Static shared memory that every GPU allows, in bytes.
@@ -214,9 +214,17 @@ impl CudaWriter<'_> {
             KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
             KStmt::Barrier(Barrier::Warp) => self.lines.line("__syncwarp();"),
             KStmt::Barrier(Barrier::Block) => self.lines.line("__syncthreads();"),
+            KStmt::Barrier(Barrier::Named { id, threads }) => {
+                self.lines.line(format!("asm volatile(\"bar.sync {id}, {threads};\" ::: \"memory\");"))
+            }
+            KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
             KStmt::Comment(text) => self.lines.line(format!("// {}", one_line(text))),
         }
+    }
+
+    fn intrinsic(&mut self, i: &Intrinsic) {
+        panic!("`{i}` is not generated yet");
     }
 
     fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {

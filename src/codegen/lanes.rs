@@ -81,6 +81,7 @@ impl Scan<'_> {
                 | KStmt::Store { .. }
                 | KStmt::Copy { .. }
                 | KStmt::Barrier(_)
+                | KStmt::Intrinsic(_)
                 | KStmt::Shuffle { .. }
                 | KStmt::Comment(_) => {}
             }
@@ -133,6 +134,7 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
         | KStmt::Assign { .. }
         | KStmt::Store { .. }
         | KStmt::Barrier(_)
+        | KStmt::Intrinsic(_)
         | KStmt::Shuffle { .. }
         | KStmt::Comment(_) => s.clone(),
     };
@@ -189,6 +191,7 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         | KStmt::For { .. }
         | KStmt::If { .. }
         | KStmt::Barrier(_)
+        | KStmt::Intrinsic(_)
         | KStmt::Shuffle { .. } => false,
     }
 }

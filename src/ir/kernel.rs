@@ -5,7 +5,7 @@
 //! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
 //! On the CPU a launch has a one-dimensional grid and one thread per block.
 
-use super::{DType, Expr, Name, Param};
+use super::{DType, Expr, Intrinsic, Name, Param};
 
 /// A lowered function.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,6 +22,19 @@ pub struct Program {
     pub launches: Vec<Launch>,
     /// The schedule's steps, quoted in the header comment of generated text.
     pub trace: Vec<String>,
+    /// What dispatch chose for each tile call, quoted there too.
+    pub variants: Vec<ChosenVariant>,
+}
+
+/// The variant that carries out a tile call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChosenVariant {
+    /// Number of the call in the program, from 0.
+    pub call: u32,
+    /// The operation.
+    pub op: String,
+    /// The variant.
+    pub variant: String,
 }
 
 /// Scratch device memory.
@@ -164,6 +177,8 @@ pub enum KStmt {
     /// within segments of `width` lanes; all 32 lanes of the warp take part. Out-of-range source
     /// lanes give the own value, as in CUDA.
     Shuffle { dst: Name, mode: ShuffleMode, value: Expr, width: u32 },
+    /// An instruction that has no counterpart in C.
+    Intrinsic(Intrinsic),
     /// A line of comment in the generated text.
     Comment(String),
 }
@@ -199,6 +214,8 @@ pub enum Barrier {
     Warp,
     /// All threads of the block (`__syncthreads`).
     Block,
+    /// `threads` threads (a multiple of 32) that name the same barrier, 1 to 15 (`bar.sync id, threads`).
+    Named { id: u32, threads: u32 },
 }
 
 /// Which lane a shuffle reads.
@@ -224,6 +241,7 @@ impl KStmt {
             | KStmt::Store { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
+            | KStmt::Intrinsic(_)
             | KStmt::Shuffle { .. }
             | KStmt::Comment(_) => {}
         }
@@ -264,6 +282,7 @@ impl KStmt {
             KStmt::Shuffle { dst, mode, value, width } => {
                 KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
             }
+            KStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(f)),
             KStmt::Barrier(_) | KStmt::Comment(_) => self.clone(),
         }
     }

@@ -66,6 +66,7 @@ impl KStmt {
             | KStmt::Store { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
+            | KStmt::Intrinsic(_)
             | KStmt::Shuffle { .. }
             | KStmt::Comment(_) => self.clone(),
         };
@@ -128,6 +129,8 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
         }
         KStmt::Barrier(Barrier::Warp) => writeln!(f, "{pad}barrier warp"),
         KStmt::Barrier(Barrier::Block) => writeln!(f, "{pad}barrier block"),
+        KStmt::Barrier(Barrier::Named { id, threads }) => writeln!(f, "{pad}barrier {id} of {threads} threads"),
+        KStmt::Intrinsic(i) => writeln!(f, "{pad}{i}"),
         KStmt::Shuffle { dst, mode, value, width } => {
             writeln!(f, "{pad}{dst} = shuffle.{}({}, width {width})", mode_text(*mode), text(value))
         }
@@ -160,7 +163,7 @@ fn mode_text(mode: ShuffleMode) -> String {
 }
 
 /// An expression as C-like text.
-fn text(e: &Expr) -> String {
+pub(super) fn text(e: &Expr) -> String {
     let mut out = String::new();
     put(&mut out, e, 0);
     out

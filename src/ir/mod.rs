@@ -2,9 +2,12 @@
 //! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
 
 mod canon;
+pub mod device;
 mod dtype;
 mod expr;
 mod func;
+pub mod intrinsic;
+mod intrinsic_print;
 pub mod kernel;
 mod kernel_print;
 mod key;
@@ -13,14 +16,18 @@ mod ops;
 mod print;
 mod read;
 mod stmt;
+mod tile;
+mod tile_print;
 mod verify;
 
 pub use canon::canonicalize;
 pub use dtype::DType;
 pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
 pub use func::{Buffer, Extent, Param, PrimFunc, Scope};
+pub use intrinsic::Intrinsic;
 pub use key::workload_key;
 pub use name::Name;
 pub use read::{ReadError, read};
 pub use stmt::{AttrValue, Block, For, ForKind, IterKind, IterVar, Range, Region, Regions, Stmt, ThreadTag};
+pub use tile::{ExecScope, Tile, TileArg, TileCall, TileOp};
 pub use verify::{VerifyError, verify};

@@ -8,9 +8,9 @@
 //! before: `stage[threadIdx.x] = a; b = stage[63 - threadIdx.x]`
 //! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
 
-use super::dev::DStmt;
 use super::digits::{digits, is_unique};
 use super::nest::Nest;
+use crate::ir::device::DStmt;
 use crate::ir::kernel::Barrier;
 use crate::ir::{Expr, ExprKind, Name};
 

@@ -7,9 +7,10 @@
 //! before: `unroll u < 4 { copy4 r[0] <- p0[u*128]; acc = acc + r[0] + ... }`
 //! after:  `unroll u < 4 { copy4 r[u*4] <- p0[u*128] }; unroll u < 4 { acc = acc + r[u*4] + ... }`
 
-use super::dev::{DFor, DKind, DStmt, index_var};
 use super::nest::Nest;
 use crate::analysis::simplify;
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::intrinsic::Access;
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +50,8 @@ fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => vec![s],
     }
 }
@@ -111,6 +114,8 @@ fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => None,
     }
 }
@@ -168,6 +173,8 @@ fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => false,
     }
 }
@@ -232,6 +239,13 @@ pub(super) fn written(body: &[DStmt]) -> BTreeSet<Name> {
             if let DStmt::Store { buffer: name, .. } | DStmt::Copy { dst: name, .. } = s {
                 out.insert(name.clone());
             }
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, access, _| {
+                    if access == Access::Write {
+                        out.insert(at.array.clone());
+                    }
+                });
+            }
         });
     }
     out
@@ -249,6 +263,9 @@ fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
             if let DStmt::Copy { dst, src, .. } = s {
                 add(dst);
                 add(src);
+            }
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, _| add(&at.array));
             }
             s.for_each_expr(|e| {
                 e.visit(&mut |e| {

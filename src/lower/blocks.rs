@@ -9,12 +9,12 @@
 //! after:  `if threadIdx.x < 5 { A[threadIdx.x * 2] = 0 }`
 
 use super::LowerError;
-use super::dev::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use super::launches::{int_value, parallel_loop};
 use super::nest::Nest;
 use super::replicated::Replicated;
 use super::thread_reduce;
 use crate::analysis::{prove, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,10 +8,10 @@
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
 
 use super::LowerError;
-use super::dev::{DStmt, map_list};
 use super::digits::{Digit, digits, is_unique};
 use super::nest::{Nest, THREADS};
 use crate::analysis::{Ranges, bounds, simplify};
+use crate::ir::device::{DStmt, map_list};
 use crate::ir::{Expr, ExprKind, Name, ThreadTag};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -219,6 +219,8 @@ fn stores(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, s: DStmt) -> DStmt {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => s,
     }
 }

@@ -16,9 +16,9 @@
 //!         `acc = stage[threadIdx.x % 2]; 1 shuffle; t0[0] = acc`
 
 use super::LowerError;
-use super::dev::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
 use super::nest::Nest;
 use crate::analysis::simplify;
+use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
 use crate::ir::kernel::{Barrier, ShuffleMode};
 use crate::ir::{BinOp, Buffer, DType, Expr, ExprKind, Name, Scope, ThreadTag};
 
@@ -45,7 +45,9 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
             | DStmt::Var { .. }
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_) => out.push(s),
+            | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_) => out.push(s),
         }
     }
     Ok(out)

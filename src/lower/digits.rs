@@ -25,7 +25,7 @@ pub(super) fn digits(e: &Expr, ranges: &Ranges) -> Option<Vec<Digit>> {
     for t in &form.terms {
         let top = ranges.get(&t.var).and_then(|i| i.finite()).filter(|(lo, _)| *lo == 0)?.1 / t.lower + 1;
         let size = t.modulo.map_or(top, |m| m.min(top));
-        let mut value = super::dev::index_var(&t.var);
+        let mut value = crate::ir::device::index_var(&t.var);
         if t.lower != 1 {
             value = Expr::binary(BinOp::FloorDiv, value, Expr::i64(t.lower));
         }
@@ -66,7 +66,7 @@ fn join(digits: Vec<Digit>) -> Vec<Digit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lower::dev::index_var;
+    use crate::ir::device::index_var;
 
     fn ranges() -> Ranges {
         let mut r = Ranges::new();

@@ -2,10 +2,10 @@
 
 use super::LowerError;
 use super::batch::written;
-use super::dev::{DFor, DKind, DStmt};
 use super::flatten::length;
 use super::narrow::Types;
 use super::nest::{BLOCKS, Nest, THREADS};
+use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind};
 use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,6 +88,8 @@ fn stmt(types: &mut Types, s: &DStmt) -> KStmt {
             KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: types.value(value), width: *width }
         }
         DStmt::Barrier(b) => KStmt::Barrier(*b),
+        DStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(&mut |e| types.operand(e))),
+        DStmt::Tile(call) => panic!("the tile call `{}` is still there after dispatch", call.op.name()),
         DStmt::Reduce(r) => panic!("the reduction of `{}` is still there after `cross_thread`", r.block),
     }
 }
@@ -123,6 +125,9 @@ pub(super) fn used_buffers(body: &[DStmt]) -> BTreeSet<Name> {
             }
             if let DStmt::Copy { dst, src, .. } = s {
                 used.extend([dst.clone(), src.clone()]);
+            }
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, _| used.extend([at.array.clone()]));
             }
             s.for_each_expr(|e| super::replicated::loads(e, &mut used));
         });
@@ -166,6 +171,13 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
                 && (*dst == b.name || *src == b.name)
             {
                 most = most.max(lanes * own);
+            }
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, n| {
+                    if at.array == b.name && n > 1 {
+                        most = most.max((2 * own).max(4));
+                    }
+                });
             }
             if let DStmt::For(l) = s
                 && l.kind == DKind::Vectorized

@@ -4,9 +4,9 @@
 //! after:  `A[i * 8 + j]`
 
 use super::LowerError;
-use super::dev::{DStmt, map_list};
 use super::nest::Nest;
 use crate::analysis::simplify;
+use crate::ir::device::{DStmt, map_list};
 use crate::ir::{Buffer, Expr, ExprKind};
 
 const PASS: &str = "flatten";
@@ -55,6 +55,8 @@ fn stores(nest: &Nest, s: DStmt, error: &mut Option<LowerError>) -> DStmt {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => s,
     }
 }

@@ -9,11 +9,11 @@
 //!         `unroll v < 4 { r[v] = p0_vec[v] * p0_vec_1[v] }`
 
 use super::batch::written;
-use super::dev::{DFor, DKind, DStmt, and, guarded, index_var};
 use super::nest::Nest;
 use super::replicated::loads;
 use super::vectorize;
 use crate::analysis::{linear, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Scope, UnOp};
 use std::collections::BTreeSet;
 
@@ -46,6 +46,8 @@ fn list(nest: &mut Nest, written: &BTreeSet<Name>, body: Vec<DStmt>) -> Vec<DStm
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_)
             | DStmt::Reduce(_) => out.push(s),
         }
     }
@@ -65,6 +67,8 @@ fn is_leaf(l: &DFor) -> bool {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_)
             | DStmt::Reduce(_) => false,
         }
     }

@@ -8,10 +8,10 @@
 //! before: `for v in 8 { if base + v < n { f(v) } }`
 //! after:  `if base < n { for v in 8 { f(v) } }`
 
-use super::dev::{DStmt, and, conjuncts, guarded};
 use super::nest::Nest;
 use super::replicated::loads;
 use crate::analysis::{Ranges, linear, multiple_of, prove, simplify};
+use crate::ir::device::{DStmt, and, conjuncts, guarded};
 use crate::ir::{BinOp, Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -49,6 +49,8 @@ fn uniform_list(ranges: &Ranges, body: Vec<DStmt>, loops: &mut Vec<(Name, i64)>)
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_)
             | DStmt::Reduce(_) => out.push(s),
         }
     }
@@ -151,6 +153,8 @@ fn hoist_one(s: DStmt) -> Vec<DStmt> {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => vec![s],
     }
 }

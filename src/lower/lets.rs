@@ -6,9 +6,9 @@
 //! before: `out[i] = let x = a[i] * 2.0 in x * x`
 //! after:  `let x = a[i] * 2.0; out[i] = x * x`
 
-use super::dev::{DFor, DStmt};
 use super::nest::Nest;
 use super::replicated::loads;
+use crate::ir::device::{DFor, DStmt};
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -51,6 +51,8 @@ fn one(lets: &mut Lets, s: DStmt, found: &mut Vec<DStmt>) -> DStmt {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => s.map_exprs(&mut |e| lets.pull(e, false, found)),
     }
 }

@@ -23,7 +23,6 @@ mod batch;
 mod blocks;
 mod compact;
 mod cross_thread;
-mod dev;
 mod digits;
 mod error;
 mod finish;
@@ -71,6 +70,7 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
         workspaces: workspaces(f, &launches),
         launches,
         trace: trace.to_vec(),
+        variants: vec![],
     };
     verify_program(&program, target.kind)?;
     Ok(program)

@@ -65,6 +65,11 @@ impl Types<'_> {
         }
     }
 
+    /// An operand of an instruction: an index where it is an integer, else a value.
+    pub fn operand(&self, e: &Expr) -> Expr {
+        if matches!(e.dtype(), DType::I32 | DType::I64) { self.index(e) } else { self.value(e) }
+    }
+
     fn compare(&self, op: BinOp, a: &Expr, b: &Expr) -> Expr {
         match (self.small(a), self.small(b)) {
             (Some(a), Some(b)) => Expr::binary(op, a, b),
@@ -176,7 +181,7 @@ fn sum(e: &Expr, sign: i64, out: &mut Vec<(Expr, i64)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lower::dev::index_var;
+    use crate::ir::device::index_var;
 
     fn types(ranges: &Ranges) -> Types<'_> {
         let vars = [("threadIdx.x", DType::I32), ("n", DType::I64)];

@@ -2,8 +2,8 @@
 //! thread extents, fresh names.
 
 use super::LowerError;
-use super::dev::index_var;
 use crate::analysis::Ranges;
+use crate::ir::device::index_var;
 use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, ThreadTag};
 use crate::target::{Kind, Target};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,9 +7,9 @@
 //! after:  `acc: float32[1]`, `acc[0] = acc[0] + float32(a[0]) * float32(b[0])`, `out[0] = float16(acc[0])`
 
 use super::cross_thread::accumulator;
-use super::dev::{DStmt, ThreadReduce};
 use super::nest::Nest;
 use super::reducer::update_of;
+use crate::ir::device::{DStmt, ThreadReduce};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -67,7 +67,9 @@ fn stmt(wide: &BTreeSet<Name>, s: DStmt) -> DStmt {
         | DStmt::Var { .. }
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_) => s.map_exprs(&mut |e| read(wide, e)),
+        | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_) => s.map_exprs(&mut |e| read(wide, e)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Recognises reduction updates: `B[i] = B[i] op term`.
 
-use super::dev::DStmt;
+use crate::ir::device::DStmt;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 
 /// The parts of a reduction update.
@@ -42,6 +42,8 @@ pub(super) fn update_of(s: &DStmt) -> Option<Update> {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => None,
     }
 }

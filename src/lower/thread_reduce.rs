@@ -5,9 +5,9 @@
 
 use super::LowerError;
 use super::blocks::{Env, Lower, reduce_vars};
-use super::dev::{DStmt, ThreadReduce, and, index_var};
 use super::nest::Nest;
 use super::reducer::{Update, idempotent, identity, update};
+use crate::ir::device::{DStmt, ThreadReduce, and, index_var};
 use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
 
 const PASS: &str = "cross-thread reduction";

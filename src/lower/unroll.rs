@@ -9,9 +9,9 @@
 //! after:  `unroll k < 8 { acc[k] = 0 }`
 
 use super::LowerError;
-use super::dev::{DKind, DStmt, map_list};
 use super::nest::Nest;
 use crate::analysis::simplify;
+use crate::ir::device::{DKind, DStmt, map_list};
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -56,6 +56,8 @@ pub(super) fn drop_single_steps(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_)
             | DStmt::Reduce(_) => out.push(s),
         }
     }
@@ -105,6 +107,8 @@ fn one(s: DStmt, forced: &BTreeSet<Name>) -> Result<(DStmt, Option<i64>), LowerE
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => Ok((s, Some(1))),
     }
 }
@@ -131,6 +135,8 @@ fn register_variables(nest: &Nest, body: &[DStmt], out: &mut BTreeSet<Name>) {
                 | DStmt::Assign { .. }
                 | DStmt::Shuffle { .. }
                 | DStmt::Barrier(_)
+                | DStmt::Intrinsic(_)
+                | DStmt::Tile(_)
                 | DStmt::Reduce(_) => {}
             }
             s.for_each_expr(|e| {

@@ -9,9 +9,9 @@
 //! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
 //! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
 
-use super::dev::{DFor, DKind, DStmt, guarded, index_var};
 use super::nest::Nest;
 use crate::analysis::{linear, multiple_of, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{Buffer, Expr, ExprKind, Name, Scope};
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ fn one(nest: &mut Nest, s: DStmt) -> Vec<DStmt> {
         | DStmt::Assign { .. }
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
         | DStmt::Reduce(_) => vec![s],
     }
 }

@@ -4,8 +4,9 @@
 
 use super::LowerError;
 use crate::analysis::{Ranges, multiple_of};
+use crate::ir::intrinsic::Access;
 use crate::ir::kernel::{ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
-use crate::ir::{DType, Expr, ExprKind, Name};
+use crate::ir::{DType, Expr, ExprKind, Intrinsic, Name};
 use crate::target::Kind;
 use std::collections::BTreeMap;
 
@@ -104,6 +105,7 @@ impl Check<'_> {
                 self.error(&Name::new("barrier"), "it stands under a condition that its threads do not share")
             }
             KStmt::Barrier(_) | KStmt::Comment(_) => Ok(()),
+            KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, value, .. } => {
                 self.expr(value)?;
                 if self.divergent {
@@ -112,6 +114,25 @@ impl Check<'_> {
                 self.scalar(dst, value.dtype())
             }
         }
+    }
+
+    fn intrinsic(&mut self, i: &Intrinsic) -> Result<(), LowerError> {
+        if i.is_warp_wide() && self.divergent {
+            return self
+                .error(&Name::new("warp instruction"), "it stands under a condition that its lanes do not share");
+        }
+        let mut result = Ok(());
+        i.for_each_place(|at, access, _| {
+            if result.is_ok() {
+                result = self.access(&at.array, &at.index, access == Access::Write);
+            }
+        });
+        i.for_each_expr(|e| {
+            if result.is_ok() {
+                result = self.expr(e).map(drop);
+            }
+        });
+        result
     }
 
     fn under(&mut self, rank: Rank, f: impl FnOnce(&mut Self) -> Result<(), LowerError>) -> Result<(), LowerError> {

@@ -207,6 +207,10 @@ impl Compiler {
             KStmt::Barrier(Barrier::Block) => {
                 self.emit(Op::BlockBarrier);
             }
+            KStmt::Barrier(Barrier::Named { id, threads }) => {
+                panic!("barrier {id} of {threads} threads is not simulated yet")
+            }
+            KStmt::Intrinsic(i) => panic!("`{i}` is not simulated yet"),
             KStmt::Shuffle { dst, mode, value, width } => {
                 let a = self.expr(value);
                 let d = self.slot_of(dst);

@@ -113,7 +113,15 @@ pub fn program(name: &str, kernel: Kernel, grid: i64, threads: u32, min_blocks: 
         })
         .collect();
     let launch = Launch { kernel, grid: [c(grid), c(1), c(1)], block: [threads, 1, 1], min_blocks };
-    Program { name: name.into(), params, extents: vec![], workspaces: vec![], launches: vec![launch], trace: vec![] }
+    Program {
+        name: name.into(),
+        params,
+        extents: vec![],
+        workspaces: vec![],
+        launches: vec![launch],
+        trace: vec![],
+        variants: vec![],
+    }
 }
 
 pub fn kernel(symbol: &str, params: Vec<KernelParam>, arrays: Vec<Array>, body: Vec<KStmt>) -> Kernel {

@@ -1,13 +1,26 @@
 //! The form between a scheduled function and a kernel: statements with threads bound and blocks
-//! gone, over buffers that still have their dimensions (until `flatten` gives them one).
-//! All index arithmetic is `int64` until `narrow`.
+//! gone, over buffers that still have their dimensions (until `flatten` gives them one). Tile
+//! programs are written in this form. All index arithmetic is `int64` until the end of lowering.
 
-use crate::ir::kernel::{Barrier, CacheHint, ShuffleMode};
-use crate::ir::{DType, Expr, ExprKind, Name, ThreadTag};
+use super::kernel::{Barrier, CacheHint, ShuffleMode};
+use super::{BinOp, DType, Expr, ExprKind, Intrinsic, Name, PrimFunc, ThreadTag, TileCall};
+
+/// A tile program: what every thread of a launch does, with tile primitives.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceFunc {
+    /// Name, parameters, buffers (with their layouts) and extents. The body is not here.
+    pub func: PrimFunc,
+    /// Blocks per axis.
+    pub grid: [Expr; 3],
+    /// Threads per axis.
+    pub block: [u32; 3],
+    /// The statements; `blockIdx.*` and `threadIdx.*` are `int64` variables.
+    pub body: Vec<DStmt>,
+}
 
 /// A statement of a kernel on its way down.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum DStmt {
+pub enum DStmt {
     For(DFor),
     If {
         cond: Expr,
@@ -48,13 +61,16 @@ pub(super) enum DStmt {
         width: u32,
     },
     Barrier(Barrier),
+    Intrinsic(Intrinsic),
+    /// A call of a tile primitive, gone after dispatch.
+    Tile(Box<TileCall>),
     /// A reduction over threads, gone after `cross_thread`.
     Reduce(Box<ThreadReduce>),
 }
 
 /// A loop from 0.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct DFor {
+pub struct DFor {
     pub var: Name,
     pub extent: Expr,
     pub kind: DKind,
@@ -69,7 +85,7 @@ pub(super) struct DFor {
 
 /// How the iterations of a loop run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum DKind {
+pub enum DKind {
     Serial,
     Unrolled,
     Vectorized,
@@ -77,7 +93,7 @@ pub(super) enum DKind {
 
 /// A reduction whose last step combines values of several threads.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct ThreadReduce {
+pub struct ThreadReduce {
     /// The block it comes from.
     pub block: Name,
     /// The thread axes that are reduced, x first.
@@ -89,7 +105,7 @@ pub(super) struct ThreadReduce {
     /// Where a term exists.
     pub guard: Option<Expr>,
     /// The combiner, applied to two accumulators.
-    pub op: crate::ir::BinOp,
+    pub op: BinOp,
     /// Its identity.
     pub identity: Expr,
     /// What is reduced.
@@ -118,22 +134,22 @@ impl DFor {
 }
 
 /// A variable of index arithmetic.
-pub(super) fn index_var(name: &Name) -> Expr {
+pub fn index_var(name: &Name) -> Expr {
     Expr::var(name.clone(), DType::I64)
 }
 
 /// `a && b` over optional conditions.
-pub(super) fn and(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
+pub fn and(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     match (a, b) {
         (Some(a), Some(b)) if a == b => Some(a),
-        (Some(a), Some(b)) => Some(Expr::binary(crate::ir::BinOp::And, a, b)),
+        (Some(a), Some(b)) => Some(Expr::binary(BinOp::And, a, b)),
         (a, b) => a.or(b),
     }
 }
 
 /// The operands of a conjunction.
-pub(super) fn conjuncts(cond: &Expr) -> Vec<Expr> {
-    if let ExprKind::Binary { op: crate::ir::BinOp::And, a, b } = cond.kind() {
+pub fn conjuncts(cond: &Expr) -> Vec<Expr> {
+    if let ExprKind::Binary { op: BinOp::And, a, b } = cond.kind() {
         let mut all = conjuncts(a);
         all.extend(conjuncts(b));
         return all;
@@ -142,7 +158,7 @@ pub(super) fn conjuncts(cond: &Expr) -> Vec<Expr> {
 }
 
 /// `then` under an optional condition.
-pub(super) fn guarded(cond: Option<Expr>, then: Vec<DStmt>) -> Vec<DStmt> {
+pub fn guarded(cond: Option<Expr>, then: Vec<DStmt>) -> Vec<DStmt> {
     match cond {
         Some(c) if !c.is_int(1) && !then.is_empty() => vec![DStmt::If { cond: c, then, otherwise: vec![] }],
         _ => then,
@@ -167,6 +183,8 @@ impl DStmt {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Tile(_)
             | DStmt::Reduce(_) => vec![],
         }
     }
@@ -195,6 +213,8 @@ impl DStmt {
             DStmt::Let { value, .. } | DStmt::Assign { value, .. } | DStmt::Shuffle { value, .. } => f(value),
             DStmt::Var { init, .. } => init.iter().for_each(f),
             DStmt::Barrier(_) => {}
+            DStmt::Intrinsic(i) => i.for_each_expr(f),
+            DStmt::Tile(call) => call.for_each_expr(f),
             DStmt::Reduce(r) => {
                 r.guard.iter().chain(&r.write_guard).chain(&r.start).chain(&r.indices).for_each(&mut f);
                 r.serial.iter().for_each(|(_, e)| f(e));
@@ -233,6 +253,8 @@ impl DStmt {
                 DStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
             }
             DStmt::Barrier(b) => DStmt::Barrier(*b),
+            DStmt::Intrinsic(i) => DStmt::Intrinsic(i.map_exprs(f)),
+            DStmt::Tile(call) => DStmt::Tile(Box::new(call.map_exprs(f))),
             DStmt::Reduce(r) => DStmt::Reduce(Box::new(r.map_exprs(f))),
         }
     }
@@ -244,7 +266,7 @@ impl DStmt {
 }
 
 /// `map_exprs` over a list.
-pub(super) fn map_list(list: &[DStmt], f: &mut impl FnMut(&Expr) -> Expr) -> Vec<DStmt> {
+pub fn map_list(list: &[DStmt], f: &mut impl FnMut(&Expr) -> Expr) -> Vec<DStmt> {
     let mut out = Vec::with_capacity(list.len());
     for s in list {
         out.push(s.map_exprs(f));
