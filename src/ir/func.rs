@@ -1,5 +1,6 @@
 //! `PrimFunc`: a tensor function with its table of buffers.
 
+use super::layout::TileLayout;
 use super::{AttrValue, DType, Expr, Name, Stmt};
 use std::collections::BTreeMap;
 
@@ -65,12 +66,24 @@ pub struct Buffer {
     pub align: Option<u32>,
     /// `offset_factor=`, where the text states one.
     pub offset_factor: Option<u32>,
+    /// Where each element lives, where the text states it; `None` for row-major memory.
+    pub layout: Option<TileLayout>,
 }
 
 impl Buffer {
     /// A plain row-major buffer.
     pub fn new(name: Name, dtype: DType, shape: Vec<Expr>, scope: Scope) -> Buffer {
-        Buffer { name, dtype, shape, scope, strides: vec![], elem_offset: None, align: None, offset_factor: None }
+        Buffer {
+            name,
+            dtype,
+            shape,
+            scope,
+            strides: vec![],
+            elem_offset: None,
+            align: None,
+            offset_factor: None,
+            layout: None,
+        }
     }
 
     /// Number of elements, if every extent is a constant.

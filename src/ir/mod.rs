@@ -11,6 +11,7 @@ mod intrinsic_print;
 pub mod kernel;
 mod kernel_print;
 mod key;
+pub mod layout;
 mod name;
 mod ops;
 mod print;

@@ -154,6 +154,7 @@ impl<'a> Printer<'a> {
         }
         args.extend(b.align.map(|a| format!("align={a}")));
         args.extend(b.offset_factor.map(|a| format!("offset_factor={a}")));
+        args.extend(b.layout.as_ref().map(|l| format!("layout={}", l.call_text())));
         args.join(", ")
     }
 
