@@ -47,17 +47,8 @@ impl TileLayout {
             return Err(format!("{dims:?} is no permutation of the {} dimensions of {shape:?}", shape.len()));
         }
         let shard = dims.iter().filter_map(|d| groups.get(*d)).flatten().copied().collect();
-        Ok(self.with_shard(merged_owned(shard)))
+        Ok(TileLayout { shard, ..self.clone() })
     }
-
-    /// The same layout with other shard iters, which reach no further than these.
-    pub(super) fn with_shard(&self, shard: Vec<Iter>) -> TileLayout {
-        TileLayout { shard, ..self.clone() }
-    }
-}
-
-fn merged_owned(iters: Vec<Iter>) -> Vec<Iter> {
-    merged(&iters)
 }
 
 /// The same mapping with unit iters dropped, stride 0 on `m` and neighbours merged.

@@ -12,11 +12,20 @@
 
 mod axis;
 mod canon;
+mod fragments;
+mod inverse;
 mod notation;
+mod parts;
 mod read;
+mod run;
+mod slice;
 mod swizzle;
+mod symbolic;
+mod threads;
+mod tile;
 
 pub use axis::Axis;
+pub use fragments::Fragment;
 
 pub use swizzle::Swizzle;
 

@@ -83,6 +83,12 @@ impl Swizzle {
         let above = if self.inner { 0 } else { self.atom_len };
         1 << (self.per_element + self.swizzle_len + above)
     }
+
+    /// True when offsets `0..len` are mapped onto themselves.
+    pub(super) fn keeps(self, len: i64) -> bool {
+        let start = len - len.rem_euclid(self.block());
+        (start..len).all(|x| self.apply(x) < len)
+    }
 }
 
 impl fmt::Display for Swizzle {
@@ -95,6 +101,7 @@ impl fmt::Display for Swizzle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn all() -> Vec<Swizzle> {
         let mut out = vec![];
@@ -127,6 +134,16 @@ mod tests {
                 assert_eq!(s.apply(x).rem_euclid(s.chunk()), x.rem_euclid(s.chunk()));
                 assert_eq!(s.apply(x).div_euclid(s.block()), x.div_euclid(s.block()));
                 assert_eq!(s.apply(x + s.period()), s.apply(x) + s.period());
+            }
+        }
+    }
+
+    #[test]
+    fn keeps_is_what_enumeration_says() {
+        for s in all() {
+            for len in 0..130 {
+                let image: BTreeSet<i64> = (0..len).map(|x| s.apply(x)).collect();
+                assert_eq!(s.keeps(len), image == (0..len).collect(), "{s} on {len}");
             }
         }
     }
