@@ -12,7 +12,7 @@ use super::{Lang, ctype, is_narrow, value_type};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
-use crate::ir::{DType, Expr, Intrinsic, Name};
+use crate::ir::{DType, Expr, Name};
 use std::collections::BTreeSet;
 
 /// Static shared memory that every GPU allows, in bytes.
@@ -97,10 +97,11 @@ impl Elements for PackedArrays {
     }
 }
 
-struct CudaWriter<'a> {
-    kernel: &'a Kernel,
+/// Writes one kernel. Instructions that have no counterpart in C are in `intrinsic`.
+pub(super) struct CudaWriter<'a> {
+    pub(super) kernel: &'a Kernel,
     lines: Lines,
-    exprs: ExprWriter<'a>,
+    pub(super) exprs: ExprWriter<'a>,
 }
 
 impl CudaWriter<'_> {
@@ -179,7 +180,7 @@ impl CudaWriter<'_> {
     }
 
     /// A line that ends a statement, after the lets that its expressions need.
-    fn emit(&mut self, line: String) {
+    pub(super) fn emit(&mut self, line: String) {
         for pending in std::mem::take(&mut self.exprs.pending) {
             self.lines.line(pending);
         }
@@ -221,10 +222,6 @@ impl CudaWriter<'_> {
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
             KStmt::Comment(text) => self.lines.line(format!("// {}", one_line(text))),
         }
-    }
-
-    fn intrinsic(&mut self, i: &Intrinsic) {
-        panic!("`{i}` is not generated yet");
     }
 
     fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {

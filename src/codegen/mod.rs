@@ -8,6 +8,7 @@ mod c;
 mod cuda;
 mod expr;
 mod facts;
+mod intrinsic;
 mod lanes;
 mod math;
 mod number;

@@ -30,7 +30,7 @@ impl Prelude {
     }
 
     /// Adds `<ret> name(params) { body }`.
-    fn function(&mut self, name: &str, ret: &str, params: &str, body: &str) -> String {
+    pub fn function(&mut self, name: &str, ret: &str, params: &str, body: &str) -> String {
         let qualifier = match self.lang {
             Lang::Cuda => "static __device__ __forceinline__",
             Lang::C => "static inline",

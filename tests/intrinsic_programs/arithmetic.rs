@@ -1,0 +1,158 @@
+//! Packed arithmetic, three-operand maximum and minimum, conversions of pairs.
+
+use super::*;
+use daylight::ir::intrinsic::{Fold, PackedOp, Rounding};
+
+const N: i64 = 64;
+
+pub fn arithmetic_cases() -> Vec<Case> {
+    use PackedOp::{Add, Fma, Mul, Sub};
+    use Rounding::{Nearest, Zero};
+    let mut all: Vec<Case> = [
+        (Add, Nearest, true),
+        (Add, Nearest, false),
+        (Add, Zero, false),
+        (Sub, Zero, true),
+        (Mul, Nearest, true),
+        (Mul, Zero, false),
+        (Fma, Nearest, true),
+        (Fma, Zero, false),
+    ]
+    .into_iter()
+    .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
+    .collect();
+    all.extend([Fold::Max, Fold::Min].map(fold3));
+    all.extend([DType::BF16, DType::F16].map(narrow_pairs));
+    all.extend([DType::BF16, DType::F16].map(widen_pairs));
+    all
+}
+
+/// Numbers with all bits of the mantissa in use, some subnormal, some that cancel.
+fn awkward(seed: u64) -> Vec<f64> {
+    let mut all: Vec<f64> = numbers(N, seed).iter().map(|x| f64::from((x / 3.0) as f32)).collect();
+    all[3] = 1e-40f32.into();
+    all[4] = f64::from(f32::MIN_POSITIVE);
+    all[5] = 1e30;
+    all[6] = -1e-39f32 as f64;
+    all[7] = f64::from(f32::MAX);
+    all
+}
+
+fn flushed(x: f64, ftz: bool) -> f64 {
+    if ftz && x.abs() < f64::from(f32::MIN_POSITIVE) { 0.0f64.copysign(x) } else { x }
+}
+
+/// An exact value as float32. Products are exact in float64; sums that are not round to odd first.
+fn rounded(exact: f64, rounding: Rounding) -> f64 {
+    let near = exact as f32;
+    let past = f64::from(near).abs() > exact.abs();
+    let cut = if past { f32::from_bits(near.to_bits() - 1) } else { near };
+    f64::from(if rounding == Rounding::Zero { cut } else { near })
+}
+
+/// `a + b` with the inexact part kept visible in the last bit.
+fn sum_to_odd(a: f64, b: f64) -> f64 {
+    let s = a + b;
+    let v = s - a;
+    let rest = (a - (s - v)) + (b - v);
+    if rest == 0.0 || s.to_bits() & 1 == 1 {
+        return s;
+    }
+    let up = (rest > 0.0) == (s > 0.0);
+    f64::from_bits(if up { s.to_bits() + 1 } else { s.to_bits() - 1 })
+}
+
+fn apply(op: PackedOp, x: f64, y: f64, z: f64) -> f64 {
+    match op {
+        PackedOp::Add => sum_to_odd(x, y),
+        PackedOp::Sub => sum_to_odd(x, -y),
+        PackedOp::Mul => x * y,
+        PackedOp::Fma => sum_to_odd(x * y, z),
+    }
+}
+
+pub fn packed(op: PackedOp, rounding: Rounding, ftz: bool) -> Case {
+    let name = format!("packed_{op:?}_{rounding:?}{}", if ftz { "_ftz" } else { "" }).to_lowercase();
+    let pair = |r: &str, p: &str| copy((r, c(0)), (p, t() * c(2)), 2, CacheHint::Plain);
+    let third = (op == PackedOp::Fma).then(|| at("r2", c(0)));
+    let mut body = vec![pair("r0", "p0"), pair("r1", "p1")];
+    body.extend(third.iter().map(|_| pair("r2", "p2")));
+    body.extend([
+        does(Intrinsic::Packed {
+            op,
+            rounding,
+            ftz,
+            dst: at("r0", c(0)),
+            a: at("r0", c(0)),
+            b: at("r1", c(0)),
+            c: third,
+        }),
+        copy(("p3", t() * c(2)), ("r0", c(0)), 2, CacheHint::Plain),
+    ]);
+    let f32s = |name| input(name, DType::F32, N);
+    let params = vec![f32s("p0"), f32s("p1"), f32s("p2"), output("p3", DType::F32, N)];
+    let names = ["r0", "r1", "r2"].into_iter().take(if op == PackedOp::Fma { 3 } else { 2 });
+    let arrays = names.map(|r| registers(r, DType::F32, 2, 8)).collect();
+    let inputs: Vec<Vec<f64>> = (1..4).map(awkward).collect();
+    let value = |i: usize| {
+        let [x, y, z] = [0, 1, 2].map(|k: usize| flushed(inputs[k][i], ftz));
+        flushed(rounded(apply(op, x, y, z), rounding), ftz)
+    };
+    let want = (0..N as usize).map(value).collect();
+    let tensors = inputs.iter().map(|x| Tensor::from_f64(DType::F32, &[N], x)).collect();
+    Case::new(one_block(&name, params, arrays, body, 32), 100, tensors, want)
+}
+
+pub fn fold3(op: Fold) -> Case {
+    let name = format!("fold3_{op:?}").to_lowercase();
+    let x = |p: &str| ld(p, t());
+    let body = vec![
+        does(Intrinsic::Fold3 { op, dst: at("r", c(0)), a: x("p0"), b: x("p1"), c: x("p2") }),
+        store("p3", t(), ld("r", c(0))),
+    ];
+    let f32s = |name| input(name, DType::F32, 32);
+    let params = vec![f32s("p0"), f32s("p1"), f32s("p2"), output("p3", DType::F32, 32)];
+    let mut inputs: Vec<Tensor> = (1..4).map(|seed| random(DType::F32, 32, seed)).collect();
+    for (tensor, numbers) in inputs.iter_mut().zip([&[4, 5, 6, 7, 8][..], &[5, 7, 8][..], &[6, 7, 8][..]]) {
+        let mut all = values(tensor);
+        numbers.iter().for_each(|i| all[*i] = f64::NAN);
+        *tensor = Tensor::from_f64(DType::F32, &[32], &all);
+    }
+    // Rust's operators skip a NaN too.
+    let of = |a: f64, b: f64| if op == Fold::Max { a.max(b) } else { a.min(b) };
+    let want = (0..32).map(|i| of(of(inputs[0].get_f64(i), inputs[1].get_f64(i)), inputs[2].get_f64(i))).collect();
+    let arrays = vec![registers("r", DType::F32, 1, 4)];
+    Case::new(one_block(&name, params, arrays, body, 32), 100, inputs, want)
+}
+
+/// float32 to a 16-bit float, two pairs per thread.
+pub fn narrow_pairs(dtype: DType) -> Case {
+    let name = format!("cast_pair_to_{dtype}");
+    let pair = does(Intrinsic::CastPair { dst: at("h", v("i") * c(2)), src: at("x", v("i") * c(2)) });
+    let body = vec![
+        copy(("x", c(0)), ("p0", t() * c(4)), 4, CacheHint::Plain),
+        unrolled("i", 2, vec![pair]),
+        copy(("p1", t() * c(4)), ("h", c(0)), 4, CacheHint::Plain),
+    ];
+    let params = vec![input("p0", DType::F32, 128), output("p1", dtype, 128)];
+    let arrays = vec![registers("x", DType::F32, 4, 16), registers("h", dtype, 4, 8)];
+    let x: Vec<f64> = numbers(128, 9).iter().map(|x| f64::from((x / 3.0) as f32)).collect();
+    let want = values(&Tensor::from_f64(dtype, &[128], &x));
+    let inputs = vec![Tensor::from_f64(DType::F32, &[128], &x)];
+    Case::new(one_block(&name, params, arrays, body, 32), 80, inputs, want)
+}
+
+/// A 16-bit float to float32.
+pub fn widen_pairs(dtype: DType) -> Case {
+    let name = format!("cast_pair_from_{dtype}");
+    let body = vec![
+        copy(("h", c(0)), ("p0", t() * c(2)), 2, CacheHint::Plain),
+        does(Intrinsic::CastPair { dst: at("x", c(0)), src: at("h", c(0)) }),
+        copy(("p1", t() * c(2)), ("x", c(0)), 2, CacheHint::Plain),
+    ];
+    let params = vec![input("p0", dtype, 64), output("p1", DType::F32, 64)];
+    let arrays = vec![registers("x", DType::F32, 2, 8), registers("h", dtype, 2, 4)];
+    let x = random(dtype, 64, 10);
+    let want = values(&x);
+    Case::new(one_block(&name, params, arrays, body, 32), 80, vec![x], want)
+}

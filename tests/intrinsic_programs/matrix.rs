@@ -1,0 +1,188 @@
+//! Matrix fragments and multiplications.
+
+use super::*;
+use daylight::ir::intrinsic::MmaShape;
+
+pub fn matrix_cases() -> Vec<Case> {
+    let mut all = vec![];
+    for (count, transpose) in [(1, false), (2, true), (4, false), (4, true)] {
+        all.push(ldmatrix(count, transpose));
+        all.push(stmatrix(count, transpose));
+    }
+    let shapes = [MmaShape::M16N8K16F16, MmaShape::M16N8K16BF16, MmaShape::M16N8K8TF32, MmaShape::M16N8K32I8];
+    all.extend(shapes.map(mma));
+    all.push(matmul());
+    all
+}
+
+/// Row, within the 8 `count` rows, and column of element `e` of a lane's fragment.
+fn fragment(lane: usize, e: usize, transpose: bool) -> (usize, usize) {
+    let (matrix, row, column) = (e / 2, lane / 4, 2 * (lane % 4) + e % 2);
+    let (row, column) = if transpose { (column, row) } else { (row, column) };
+    (8 * matrix + row, column)
+}
+
+/// Loads `count` matrices from shared memory whose rows are 16 elements apart.
+pub fn ldmatrix(count: u32, transpose: bool) -> Case {
+    let (name, n) = (matrix_name("ldmatrix", count, transpose), 2 * i64::from(count));
+    let rows = 8 * i64::from(count);
+    let place = rem(t(), rows) * c(16);
+    let body = vec![
+        serial("i0", rows / 2, vec![store("s", v("i0") * c(32) + t(), ldt("p0", v("i0") * c(32) + t(), DType::F16))]),
+        block_barrier(),
+        does(Intrinsic::LdMatrix { dst: at("r", c(0)), src: at("s", place), count, transpose }),
+        unrolled("i1", n, vec![store("p1", t() * c(n) + v("i1"), ldt("r", v("i1"), DType::F16))]),
+    ];
+    let params = vec![input("p0", DType::F16, rows * 16), output("p1", DType::F16, 32 * n)];
+    let arrays = vec![registers("r", DType::F16, n as u32, 4), shared("s", DType::F16, rows as u32 * 16)];
+    let x = random(DType::F16, rows * 16, 4);
+    let element = |i: usize| {
+        let (row, column) = fragment(i / n as usize, i % n as usize, transpose);
+        x.get_f64(row * 16 + column)
+    };
+    let want = (0..32 * n as usize).map(element).collect();
+    Case::new(one_block(&name, params, arrays, body, 32), 80, vec![x], want)
+}
+
+fn matrix_name(kind: &str, count: u32, transpose: bool) -> String {
+    format!("{kind}_x{count}{}", if transpose { "_trans" } else { "" })
+}
+
+/// The way back.
+pub fn stmatrix(count: u32, transpose: bool) -> Case {
+    let (name, n) = (matrix_name("stmatrix", count, transpose), 2 * i64::from(count));
+    let rows = 8 * i64::from(count);
+    let body = vec![
+        unrolled("i1", n, vec![store("r", v("i1"), ldt("p0", t() * c(n) + v("i1"), DType::BF16))]),
+        does(Intrinsic::StMatrix { dst: at("s", rem(t(), rows) * c(8)), src: at("r", c(0)), count, transpose }),
+        block_barrier(),
+        serial("i0", rows / 4, vec![store("p1", v("i0") * c(32) + t(), ldt("s", v("i0") * c(32) + t(), DType::BF16))]),
+    ];
+    let params = vec![input("p0", DType::BF16, 32 * n), output("p1", DType::BF16, rows * 8)];
+    let arrays = vec![registers("r", DType::BF16, n as u32, 4), shared("s", DType::BF16, rows as u32 * 8)];
+    let x = random(DType::BF16, 32 * n, 5);
+    let mut want = vec![0.0; rows as usize * 8];
+    for i in 0..32 * n as usize {
+        let (row, column) = fragment(i / n as usize, i % n as usize, transpose);
+        want[row * 8 + column] = x.get_f64(i);
+    }
+    Case::new(one_block(&name, params, arrays, body, 32), 90, vec![x], want)
+}
+
+/// `d = a b + c`: `a` row-major, `b` column-major, fragments loaded element by element.
+pub fn mma(shape: MmaShape) -> Case {
+    let (dtype, sum) = shape.dtypes();
+    let (k, word) = (shape.k(), 4 / dtype.bytes() as i64);
+    let name = format!("mma_{}_{dtype}", shape.name());
+    let (lane, quad) = (div(t(), 4), rem(t(), 4) * c(word));
+    let i = || v("i");
+    let within = quad + rem(i(), word);
+    let row = |e: Expr| lane.clone() + rem(e, 2) * c(8);
+    let a = row(div(i(), word)) * c(k) + within.clone() + div(i(), 2 * word) * c(4 * word);
+    let b = lane.clone() * c(k) + within + div(i(), word) * c(4 * word);
+    let cd = || row(div(i(), 2)) * c(8) + rem(t(), 4) * c(2) + rem(i(), 2);
+    let load = |r: &str, p: &str, n: i64, place: Expr, dtype: DType| {
+        unrolled("i", n, vec![store(r, i(), ldt(p, place, dtype))])
+    };
+    let [la, lb, lc] = shape.lane_elements();
+    let body = vec![
+        load("a", "p0", la, a, dtype),
+        load("b", "p1", lb, b, dtype),
+        load("x", "p2", lc, cd(), sum),
+        does(Intrinsic::Mma { shape, d: at("x", c(0)), a: at("a", c(0)), b: at("b", c(0)), c: at("x", c(0)) }),
+        unrolled("i", lc, vec![store("p3", cd(), ldt("x", i(), sum))]),
+    ];
+    let params =
+        vec![input("p0", dtype, 16 * k), input("p1", dtype, 8 * k), input("p2", sum, 128), output("p3", sum, 128)];
+    let arrays = vec![
+        registers("a", dtype, la as u32, 4),
+        registers("b", dtype, lb as u32, 4),
+        registers("x", sum, lc as u32, 4),
+    ];
+    let inputs = mma_inputs(shape);
+    // The hardware ignores the low 13 bits of tf32 operands.
+    let cut = |x: f64| {
+        if shape == MmaShape::M16N8K8TF32 { f64::from(f32::from_bits((x as f32).to_bits() & !0x1fff)) } else { x }
+    };
+    let product = |r: usize, n: usize, j: usize| {
+        cut(inputs[0].get_f64(r * k as usize + j)) * cut(inputs[1].get_f64(n * k as usize + j))
+    };
+    let value = |o: usize| {
+        let sum: f64 = (0..k as usize).map(|j| product(o / 8, o % 8, j)).sum();
+        let exact = inputs[2].get_f64(o) + sum;
+        if shape == MmaShape::M16N8K32I8 { f64::from(exact as i64 as i32) } else { exact }
+    };
+    let want = (0..128).map(value).collect();
+    let tolerance = if shape == MmaShape::M16N8K32I8 { 0.0 } else { 1e-6 };
+    Case { tolerance, ..Case::new(one_block(&name, params, arrays, body, 32), 80, inputs.clone(), want) }
+}
+
+fn mma_inputs(shape: MmaShape) -> Vec<Tensor> {
+    let (dtype, sum) = shape.dtypes();
+    let k = shape.k();
+    if shape == MmaShape::M16N8K32I8 {
+        let bytes = |n: i64, seed| -> Vec<f64> { numbers(n, seed).iter().map(|x| (x * 127.0).round()).collect() };
+        let tensor = |dtype, v: &[f64]| Tensor::from_f64(dtype, &[v.len() as i64], v);
+        // The first sums pass the largest integer and wrap around.
+        let start: Vec<f64> = (0..128).map(|i| if i < 8 { f64::from(i32::MAX) } else { f64::from(i) }).collect();
+        return vec![tensor(dtype, &bytes(16 * k, 1)), tensor(dtype, &bytes(8 * k, 2)), tensor(sum, &start)];
+    }
+    vec![random(dtype, 16 * k, 1), random(dtype, 8 * k, 2), random(sum, 128, 3)]
+}
+
+/// 16 x 8 x 64 of bfloat16: two stages of asynchronous copies, `ldmatrix` and `mma.sync`.
+pub fn matmul() -> Case {
+    let bf = DType::BF16;
+    // A stage holds 16 rows of `a` and 8 of `b`, 16 elements of each.
+    let stage = |s: Expr, rest: Expr| rem(s, 2) * c(384) + rest;
+    let (row, half) = (div(t(), 2), rem(t(), 2) * c(8));
+    let copy16 = |dst: Expr, p: &str, src: Expr, valid: Option<Expr>| {
+        does(Intrinsic::CpAsync { dst: at("s", dst), src: at(p, src), bytes: 16, valid, prefetch: Some(128) })
+    };
+    let fetch = |s: Expr| {
+        let column = s.clone() * c(16) + half.clone();
+        vec![
+            copy16(stage(s.clone(), t() * c(8)), "p0", row.clone() * c(64) + column.clone(), None),
+            if_(lt(t(), c(16)), vec![copy16(stage(s, t() * c(8) + c(256)), "p1", row.clone() * c(64) + column, None)]),
+        ]
+    };
+    let load = |dst: &str, place: Expr, count: u32| {
+        does(Intrinsic::LdMatrix { dst: at(dst, c(0)), src: at("s", place), count, transpose: false })
+    };
+    // Matrices of `a`: rows 0 and 8 of the left half, then of the right.
+    let of_a = rem(t(), 16) * c(16) + div(t(), 16) * c(8);
+    let of_b = rem(t(), 8) * c(16) + rem(div(t(), 8), 2) * c(8) + c(256);
+    let commit = || does(Intrinsic::CpAsyncCommit);
+    let mut step = vec![if_(lt(v("k") + c(1), c(4)), fetch(v("k") + c(1))), commit()];
+    step.extend([
+        does(Intrinsic::CpAsyncWait { left: 1 }),
+        block_barrier(),
+        load("a", stage(v("k"), of_a), 4),
+        load("b", stage(v("k"), of_b), 2),
+        does(Intrinsic::Mma {
+            shape: MmaShape::M16N8K16BF16,
+            d: at("x", c(0)),
+            a: at("a", c(0)),
+            b: at("b", c(0)),
+            c: at("x", c(0)),
+        }),
+        block_barrier(),
+    ]);
+    let mut body = vec![unrolled("i", 4, vec![store("x", v("i"), f(0.0))])];
+    body.extend(fetch(c(0)));
+    body.extend([commit(), serial("k", 4, step)]);
+    let out = (div(t(), 4) + div(v("j"), 2) * c(8)) * c(8) + rem(t(), 4) * c(2) + rem(v("j"), 2);
+    body.push(unrolled("j", 4, vec![store("p2", out, ld("x", v("j")))]));
+    body.push(does(Intrinsic::CpAsyncWait { left: 0 }));
+    let params = vec![input("p0", bf, 16 * 64), input("p1", bf, 8 * 64), output("p2", DType::F32, 128)];
+    let arrays = vec![
+        registers("a", bf, 8, 4),
+        registers("b", bf, 4, 4),
+        registers("x", DType::F32, 4, 4),
+        shared("s", bf, 768),
+    ];
+    let inputs = vec![random(bf, 16 * 64, 1), random(bf, 8 * 64, 2)];
+    let product = |o: usize, j: usize| inputs[0].get_f64(o / 8 * 64 + j) * inputs[1].get_f64(o % 8 * 64 + j);
+    let want = (0..128).map(|o| (0..64).map(|j| product(o, j)).sum()).collect();
+    Case { tolerance: 1e-6, ..Case::new(one_block("matmul", params, arrays, body, 32), 80, inputs.clone(), want) }
+}

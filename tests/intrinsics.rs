@@ -1,0 +1,112 @@
+//! Intrinsics: their CUDA text, what NVRTC makes of it for every generation, what the machine code
+//! holds. What they compute is in `intrinsics_sim`, and on a GPU in `intrinsics_gpu`.
+
+mod codegen_programs;
+mod common;
+mod intrinsic_programs;
+
+use daylight::backend::Places;
+use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
+use daylight::codegen;
+use intrinsic_programs::{cases, together};
+
+const LEVELS: [u32; 3] = [80, 90, 100];
+
+fn text(sm: u32) -> String {
+    codegen::cuda(&together(&cases(), sm))
+}
+
+#[test]
+fn texts() {
+    for sm in LEVELS {
+        assert_eq!(text(sm), text(sm), "the text of one program is always the same");
+        common::golden(&format!("golden/intrinsics/sm_{sm}.cu"), &text(sm));
+    }
+}
+
+fn places() -> Places {
+    Places::of(|name| std::env::var_os(name), None)
+}
+
+/// NVRTC where it is found, or a skipped test.
+fn compiler() -> Option<Nvrtc> {
+    let found = find_nvrtc(&places()).and_then(|path| Nvrtc::load(&path));
+    found.map_err(|why| common::skip(&why)).ok()
+}
+
+#[test]
+fn every_generation_compiles_what_it_has() {
+    let Some(nvrtc) = compiler() else { return };
+    for sm in LEVELS {
+        let all = [
+            (80, "cuda:sm_80"),
+            (90, "cuda:sm_90a"),
+            (100, "cuda:sm_100a"),
+            (103, "cuda:sm_103a"),
+            (120, "cuda:sm_120a"),
+        ];
+        for (_, target) in all.iter().filter(|(has, _)| *has >= sm) {
+            match nvrtc.cubin(&text(sm), target) {
+                Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings.as_str()), (0, ""), "sm_{sm} for {target}"),
+                Err(e) => panic!("sm_{sm} for {target}: {e}"),
+            }
+        }
+    }
+}
+
+/// The machine code of the kernels of a level for a target; skipped without the tools.
+fn machine_code(sm: u32, target: &str) -> Option<String> {
+    let compiler = compiler()?;
+    let Some(nvdisasm) = nvrtc::find_nvdisasm(&places()) else {
+        common::skip("no nvdisasm; `daylight doctor --fetch-nvrtc` installs it");
+        return None;
+    };
+    let cubin = compiler.cubin(&text(sm), target).expect("a right text");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kernel.cubin");
+    std::fs::write(&path, &cubin.bytes).expect("write the cubin");
+    Some(nvrtc::sass(&nvdisasm, &path).expect("the machine code"))
+}
+
+/// Instructions that the machine code has to hold; none of it may address local memory.
+fn holds(sm: u32, target: &str, instructions: &[&str]) {
+    let Some(sass) = machine_code(sm, target) else { return };
+    for name in instructions {
+        assert!(sass.contains(name), "{target}: no {name}");
+    }
+    for local in ["LDL", "STL"] {
+        assert!(!sass.contains(local), "{target}: registers of the kernels of sm_{sm} went to local memory");
+    }
+}
+
+#[test]
+fn machine_code_of_sm_80_has_the_instructions() {
+    holds(
+        80,
+        "cuda:sm_80",
+        &[
+            "LDGSTS.E.BYPASS.LTC128B.128",
+            "LDSM.16.M88.4",
+            "LDSM.16.MT88.4",
+            "HMMA.16816.F32.BF16",
+            "HMMA.16816.F32 ",
+            "HMMA.1688.F32.TF32",
+            "IMMA.16832.S8.S8",
+            "BAR.SYNC",
+            "DEPBAR",
+        ],
+    );
+}
+
+#[test]
+fn machine_code_of_sm_90_has_the_instructions() {
+    holds(90, "cuda:sm_90a", &["STSM", "UBLKCP", "SYNCS.PHASECHK"]);
+    holds(90, "cuda:sm_120a", &["UBLKCP"]);
+}
+
+#[test]
+fn machine_code_of_sm_100_has_the_instructions() {
+    for target in ["cuda:sm_100a", "cuda:sm_103a"] {
+        holds(100, target, &["FADD2.FTZ", "FADD2.RZ", "FMUL2.FTZ", "FFMA2.FTZ", "FMNMX3"]);
+    }
+}
