@@ -49,6 +49,8 @@ fn minus(a: Point, b: Point) -> Point {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
     #[test]
     fn places_are_those_of_the_definition(s in shaped(3)) {
         for x in 0..s.layout.size() {

@@ -153,6 +153,8 @@ fn layout() -> impl Strategy<Value = TileLayout> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
     #[test]
     fn what_is_printed_reads_back(l in layout()) {
         prop_assert_eq!(read(&l.to_string()), l.clone());

@@ -28,7 +28,8 @@ impl TileLayout {
 
     /// The largest power of two up to `run` that divides every start of a run of `run` elements.
     fn alignment(&self, run: i64) -> i64 {
-        let mut steps: Vec<i64> = self.replica.iter().filter(|it| it.axis == Axis::M).map(|it| it.stride).collect();
+        let mut steps: Vec<i64> =
+            merged(&self.replica).iter().filter(|it| it.axis == Axis::M).map(|it| it.stride).collect();
         steps.extend(self.offset.get(&Axis::M));
         let iters = merged(&self.shard);
         if let Some((_, outer)) = iters.split_last() {
