@@ -18,6 +18,8 @@ pub mod schedule;
 
 pub mod rules;
 
+pub mod tile;
+
 pub mod lower;
 
 pub mod codegen;

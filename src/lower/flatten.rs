@@ -7,6 +7,7 @@ use super::LowerError;
 use super::nest::Nest;
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, map_list};
+use crate::ir::layout::Axis;
 use crate::ir::{Buffer, Expr, ExprKind};
 
 const PASS: &str = "flatten";
@@ -62,6 +63,9 @@ fn stores(nest: &Nest, s: DStmt, error: &mut Option<LowerError>) -> DStmt {
 }
 
 fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
+    if let Some(at) = through_layout(b, indices) {
+        return simplify(&at, &nest.ranges);
+    }
     let mut at = Expr::i64(0);
     if b.strides.is_empty() {
         for (i, extent) in indices.iter().zip(&b.shape) {
@@ -78,8 +82,18 @@ fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
     simplify(&at, &nest.ranges)
 }
 
+/// The offset through a stated layout; of registers, in the holding thread's own part.
+fn through_layout(b: &Buffer, indices: &[Expr]) -> Option<Expr> {
+    let shape: Vec<i64> = b.shape.iter().map(Expr::as_int).collect::<Option<_>>()?;
+    let layout = b.layout.as_ref()?.fit(&shape).ok()?;
+    layout.memory_offset(&shape, indices).ok()
+}
+
 /// Number of elements of a buffer, over extents: what its strides reach, or the product of its shape.
 pub(super) fn length(nest: &Nest, b: &Buffer) -> Expr {
+    if let Some(layout) = &b.layout {
+        return Expr::i64(layout.range(Axis::M).1 + 1);
+    }
     if b.strides.is_empty() {
         let all = b.shape.iter().fold(Expr::i64(1), |n, e| n * e.clone());
         return simplify(&all, &nest.ranges);

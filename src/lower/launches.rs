@@ -23,7 +23,7 @@ pub(super) fn split<'a>(f: &'a PrimFunc, target: &'a Target) -> Result<Vec<(Nest
     let mut out = vec![];
     for (i, s) in f.body.iter().enumerate() {
         let s = widen::stmt(s);
-        let symbol = format!("{}_k{i}", identifier(&f.name));
+        let symbol = symbol(&f.name, i);
         let nest = match target.kind {
             Kind::Cuda => cuda(f, target, symbol, &s)?,
             Kind::Cpu => cpu(f, target, symbol, &s)?,
@@ -31,6 +31,11 @@ pub(super) fn split<'a>(f: &'a PrimFunc, target: &'a Target) -> Result<Vec<(Nest
         out.push((nest, s));
     }
     Ok(out)
+}
+
+/// The symbol of launch number `i` of a function.
+pub(super) fn symbol(name: &str, i: usize) -> String {
+    format!("{}_k{i}", identifier(name))
 }
 
 fn identifier(name: &str) -> String {

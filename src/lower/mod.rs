@@ -23,6 +23,7 @@ mod batch;
 mod blocks;
 mod compact;
 mod cross_thread;
+mod device;
 mod digits;
 mod error;
 mod finish;
@@ -37,11 +38,13 @@ mod promote;
 mod reducer;
 mod replicated;
 mod thread_reduce;
+mod tiles;
 mod unroll;
 mod vectorize;
 mod verify;
 mod widen;
 
+pub use device::lower_device;
 pub use error::LowerError;
 pub use verify::verify_program;
 

@@ -22,7 +22,7 @@ pub(super) struct Nest<'a> {
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
     pub ranges: Ranges,
-    taken: BTreeSet<Name>,
+    pub taken: BTreeSet<Name>,
 }
 
 /// The thread axes, fastest first.
@@ -79,13 +79,7 @@ impl<'a> Nest<'a> {
 
     /// A name that nothing has: `stem`, else `stem_1`, `stem_2`, ...
     pub fn fresh(&mut self, stem: &str) -> Name {
-        let mut name = Name::new(stem);
-        let mut n = 0;
-        while !self.taken.insert(name.clone()) {
-            n += 1;
-            name = Name::new(format!("{stem}_{n}"));
-        }
-        name
+        fresh_name(&mut self.taken, stem)
     }
 
     /// The buffer of that name; an error names what refers to it.
@@ -107,6 +101,17 @@ impl<'a> Nest<'a> {
     pub fn is_global(&self, name: &Name) -> bool {
         !self.is_local(name) && !self.is_shared(name)
     }
+}
+
+/// `stem`, else `stem_1`, `stem_2`, ...: the first that is not taken, which it then is.
+pub(super) fn fresh_name(taken: &mut BTreeSet<Name>, stem: &str) -> Name {
+    let mut name = Name::new(stem);
+    let mut n = 0;
+    while !taken.insert(name.clone()) {
+        n += 1;
+        name = Name::new(format!("{stem}_{n}"));
+    }
+    name
 }
 
 /// True for the scopes of a thread block's memory.

@@ -1,0 +1,122 @@
+//! From a tile program to a `Program`: accesses flattened through the layouts of their buffers, tile
+//! calls carried out by the dispatch table. Barriers stay where the program has them; none is added.
+
+use super::flatten::length;
+use super::nest::Nest;
+use super::{LowerError, finish, flatten, guards, lets, tiles, unroll, verify_program};
+use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
+use crate::ir::kernel::{KernelParam, Program, Workspace};
+use crate::ir::{Name, PrimFunc};
+use crate::target::{Kind, Target};
+use crate::tile::Decision;
+use std::collections::BTreeSet;
+
+const PASS: &str = "tile program";
+
+/// Lowers a tile program for a target; gives also what was decided for each tile call.
+///
+/// # Errors
+/// Where the target is no GPU, no variant carries out a call, or the block has more threads or
+/// shared memory than the target allows.
+pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Decision>), LowerError> {
+    let at = Name::new(&f.func.name);
+    if target.kind != Kind::Cuda {
+        return Err(LowerError::new(PASS, &at, format!("it is a kernel for a GPU, and {} is none", target.id)));
+    }
+    let threads: u64 = f.block.iter().map(|n| u64::from(*n)).product();
+    if threads > u64::from(target.max_threads) {
+        let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
+        return Err(LowerError::new(PASS, &at, why));
+    }
+    let symbol = super::launches::symbol(&f.func.name, 0);
+    let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
+    let body: Vec<DStmt> = f.body.iter().map(|s| plain_loops(&mut nest, s)).collect();
+    let body = flatten::run(&nest, &body)?;
+    let mut decisions = vec![];
+    let body = tiles::run(&mut nest, body, &mut decisions)?;
+    nest.flatten_layouts()?;
+    let body = guards::uniform(&nest, body);
+    let body = unroll::run(&nest, body)?;
+    let body = unroll::drop_single_steps(&nest, body);
+    let body = lets::run(&mut nest, body);
+    let launch = finish::run(nest, &body)?;
+    let program = Program {
+        name: f.func.name.clone(),
+        params: f.func.params.clone(),
+        extents: vec![],
+        workspaces: workspaces(&f.func, &launch.kernel.params),
+        launches: vec![launch],
+        trace: vec![],
+        variants: tiles::chosen(&decisions),
+    };
+    verify_program(&program, target.kind)?;
+    Ok((program, decisions))
+}
+
+/// The names that loops and scalars of the program declare.
+fn declared(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut names = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::For(DFor { var, .. }) | DStmt::Let { var, .. } | DStmt::Var { var, .. } = s {
+                names.insert(var.clone());
+            }
+        });
+    }
+    names
+}
+
+/// Notes the ranges of loops. Vector loops are unrolled: the wide accesses of a tile program are
+/// those of its tile calls.
+fn plain_loops(nest: &mut Nest, s: &DStmt) -> DStmt {
+    match s {
+        DStmt::For(l) => {
+            nest.ranges.set_span(l.var.clone(), &crate::ir::Expr::i64(0), &l.extent);
+            let kind = if l.kind == DKind::Serial { DKind::Serial } else { DKind::Unrolled };
+            let body = l.body.iter().map(|s| plain_loops(nest, s)).collect();
+            DStmt::For(DFor { kind, body, ..l.clone() })
+        }
+        DStmt::If { cond, then, otherwise } => DStmt::If {
+            cond: cond.clone(),
+            then: then.iter().map(|s| plain_loops(nest, s)).collect(),
+            otherwise: otherwise.iter().map(|s| plain_loops(nest, s)).collect(),
+        },
+        DStmt::Store { .. }
+        | DStmt::Copy { .. }
+        | DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Intrinsic(_)
+        | DStmt::Tile(_)
+        | DStmt::Reduce(_) => s.clone(),
+    }
+}
+
+/// Global memory that is no parameter.
+fn workspaces(f: &PrimFunc, params: &[KernelParam]) -> Vec<Workspace> {
+    let own = params.iter().filter_map(|p| match p {
+        KernelParam::Pointer { name, dtype, len, .. } if !f.is_param(name) => {
+            Some(Workspace { name: name.clone(), dtype: *dtype, len: len.clone() })
+        }
+        KernelParam::Pointer { .. } | KernelParam::Scalar { .. } => None,
+    });
+    own.collect()
+}
+
+impl Nest<'_> {
+    /// After dispatch every access is flat: buffers become arrays of the length that one holder needs.
+    fn flatten_layouts(&mut self) -> Result<(), LowerError> {
+        for name in self.buffers.keys().cloned().collect::<Vec<_>>() {
+            if self.func.is_param(&name) {
+                continue;
+            }
+            let flat = length(self, &self.buffers[&name]);
+            if let Some(b) = self.buffers.get_mut(&name) {
+                (b.shape, b.strides, b.layout) = (vec![flat], vec![], None);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Hands tile calls to the dispatch table.
+//!
+//! before: `Tx.cta.sum(t2[0:4], t1[0:4, 0:8], axes=(1,), accum=False)`
+//! after:  the loops, shuffles and barriers of the variant that was chosen, over flat indices
+
+use super::LowerError;
+use super::nest::Nest;
+use crate::ir::device::DStmt;
+use crate::ir::kernel::ChosenVariant;
+use crate::ir::{BinOp, Expr, ExprKind, Name, TileCall};
+use crate::tile::{self, Active, Decision, Emit, NoVariant};
+
+const PASS: &str = "dispatch";
+
+impl Nest<'_> {
+    /// Carries out one call where `active` threads reach it.
+    pub fn dispatch(&mut self, call: &TileCall, active: Active) -> Result<(Decision, Vec<DStmt>), NoVariant> {
+        let taken = &mut self.taken;
+        let mut emit = Emit {
+            target: self.target,
+            block: self.block,
+            buffers: &mut self.buffers,
+            ranges: &mut self.ranges,
+            active,
+            fresh: &mut |stem| super::nest::fresh_name(taken, stem),
+        };
+        tile::dispatch(call, &mut emit)
+    }
+}
+
+/// Carries out every call in `body`, whose other accesses are flat already. Decisions are added in
+/// program order.
+pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
+    list(nest, body, Active::All, out)
+}
+
+/// What was chosen, for the kernel's header and the log.
+pub(super) fn chosen(decisions: &[Decision]) -> Vec<ChosenVariant> {
+    let named = decisions.iter().zip(0..).filter_map(|(d, call)| {
+        let variant = d.chosen?.to_string();
+        Some(ChosenVariant { call, op: d.call.op.name().to_string(), variant })
+    });
+    named.collect()
+}
+
+fn list(nest: &mut Nest, body: Vec<DStmt>, active: Active, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
+    let mut stmts = vec![];
+    for s in body {
+        match s {
+            DStmt::Tile(call) => {
+                let refused = |why: NoVariant| LowerError::new(PASS, &call.dst.buffer, why.to_string());
+                let (decision, body) = nest.dispatch(&call, active).map_err(refused)?;
+                out.push(decision);
+                stmts.extend(body);
+            }
+            DStmt::For(mut l) => {
+                let inside = narrowed(nest, active, &l.extent);
+                l.body = list(nest, l.body, inside, out)?;
+                stmts.push(DStmt::For(l));
+            }
+            DStmt::If { cond, then, otherwise } => {
+                let inside = narrowed(nest, active, &cond);
+                let then = list(nest, then, inside, out)?;
+                let otherwise = list(nest, otherwise, inside, out)?;
+                stmts.push(DStmt::If { cond, then, otherwise });
+            }
+            DStmt::Store { .. }
+            | DStmt::Copy { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Reduce(_) => stmts.push(s),
+        }
+    }
+    Ok(stmts)
+}
+
+/// Which threads are left under a condition (or inside a loop of so many steps).
+fn narrowed(nest: &Nest, active: Active, cond: &Expr) -> Active {
+    match thread_rank(nest, cond) {
+        Rank::Block => active,
+        Rank::Warp if active != Active::Some => Active::WholeWarps,
+        Rank::Warp | Rank::Thread => Active::Some,
+    }
+}
+
+/// Over which threads a value is the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Block,
+    Warp,
+    Thread,
+}
+
+fn thread_rank(nest: &Nest, e: &Expr) -> Rank {
+    let one_dimensional = nest.block[1] == 1 && nest.block[2] == 1;
+    match e.kind() {
+        ExprKind::Var { name, .. } if name.as_str().starts_with("threadIdx.") => Rank::Thread,
+        ExprKind::Load { .. } => Rank::Thread,
+        ExprKind::Binary { op, a, b } if one_dimensional && is_thread(a) => match (op, b.as_int()) {
+            (BinOp::FloorDiv | BinOp::Lt | BinOp::Ge, Some(n)) if n % 32 == 0 => Rank::Warp,
+            _ => Rank::Thread,
+        },
+        _ => {
+            let mut rank = Rank::Block;
+            e.for_each_child(|c| rank = rank.max(thread_rank(nest, c)));
+            rank
+        }
+    }
+}
+
+fn is_thread(e: &Expr) -> bool {
+    e.as_var() == Some(&Name::new("threadIdx.x"))
+}

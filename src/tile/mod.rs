@@ -1,0 +1,63 @@
+//! Tile primitives: the dispatch table. Schedules and tile programs say what happens inside a tile;
+//! the variants here say how, each under named predicates.
+//!
+//! For every operation there is a table of variants. All predicates of all variants are evaluated,
+//! so that a refusal can be explained whole; of the variants that accept, the one of highest priority
+//! carries out the call (at equal priority the first by name), unless the call forces one by name.
+//! A variant that has accepted cannot fail.
+//!
+//! To add a variant: one file, one line in the table of its folder, one case in `tests/tile_cases`
+//! that chooses it and one per predicate that declines.
+
+mod cx;
+mod decision;
+mod dispatch;
+mod view;
+
+pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
+pub use decision::{Decision, NoVariant, Refusal, Verdict};
+pub use dispatch::{decide, dispatch};
+pub use view::View;
+
+use crate::ir::device::DStmt;
+use crate::ir::{TileCall, TileOp};
+
+/// A named condition of a variant.
+pub struct Predicate {
+    /// The name that refusals carry.
+    pub name: &'static str,
+    /// `Err` with the reason, values included, where the condition does not hold.
+    pub check: fn(&TileCall, &Cx) -> Result<(), String>,
+}
+
+/// One way to carry out a tile call.
+pub struct Variant {
+    /// The name that texts and logs carry.
+    pub name: &'static str,
+    /// The operations that it carries out.
+    pub ops: &'static [TileOp],
+    /// Higher is tried first.
+    pub priority: i32,
+    /// It is only taken where a call forces it by name.
+    pub only_forced: bool,
+    /// What has to hold. Later predicates may be evaluated where earlier ones refuse, so each checks
+    /// what it relies on.
+    pub when: &'static [Predicate],
+    /// The statements, over flat element indices. Total wherever all predicates hold.
+    pub emit: fn(&TileCall, &mut Emit) -> Vec<DStmt>,
+}
+
+/// Every variant, by operation family.
+static TABLES: &[&[Variant]] = &[];
+
+/// The variants of an operation, in the order in which they are tried.
+pub fn variants(op: TileOp) -> Vec<&'static Variant> {
+    let mut all: Vec<&Variant> = TABLES.iter().flat_map(|t| t.iter()).filter(|v| v.ops.contains(&op)).collect();
+    all.sort_by(|a, b| b.priority.cmp(&a.priority).then(a.name.cmp(b.name)));
+    all
+}
+
+/// Every variant of every operation, for listings and tests.
+pub fn all_variants() -> impl Iterator<Item = &'static Variant> {
+    TABLES.iter().flat_map(|t| t.iter())
+}

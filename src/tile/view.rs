@@ -1,0 +1,185 @@
+//! A tile as variants see it: type, memory, layout, and where its elements are.
+
+use crate::ir::layout::TileLayout;
+use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, Tile};
+
+/// Alignment in bytes of a parameter's first element: what allocators of device memory give.
+const GLOBAL_ALIGN: i64 = 256;
+/// Alignment in bytes of every shared array.
+const SHARED_ALIGN: i64 = 16;
+
+/// A part of a buffer with everything that decides how it can be accessed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct View {
+    /// The buffer.
+    pub buffer: Name,
+    /// Element type.
+    pub dtype: DType,
+    /// Where the buffer is.
+    pub scope: Scope,
+    /// First index along each dimension.
+    pub begin: Vec<Expr>,
+    /// Number of indices along each dimension.
+    pub extent: Vec<i64>,
+    /// Alignment of the buffer's first element in bytes.
+    pub align: i64,
+    /// True where the buffer states its layout.
+    pub declared: bool,
+    place: Place,
+}
+
+/// How indices become element offsets.
+#[derive(Clone, PartialEq, Debug)]
+enum Place {
+    /// A layout over the whole constant shape.
+    Layout { layout: TileLayout, shape: Vec<i64> },
+    /// Strides over symbolic extents.
+    Strides(Vec<Expr>),
+}
+
+impl View {
+    pub(super) fn new(b: &Buffer, tile: &Tile) -> Result<View, String> {
+        if tile.begin.len() != b.shape.len() || tile.extent.len() != b.shape.len() {
+            return Err(format!("`{}` has {} dimensions, the tile {}", b.name, b.shape.len(), tile.begin.len()));
+        }
+        let align = match b.scope {
+            Scope::Shared | Scope::SharedDyn => SHARED_ALIGN,
+            Scope::Local => i64::from(b.dtype.bytes() as u32).max(SHARED_ALIGN),
+            Scope::Global | Scope::Other(_) => b.align.map_or(GLOBAL_ALIGN, i64::from),
+        };
+        Ok(View {
+            buffer: b.name.clone(),
+            dtype: b.dtype,
+            scope: b.scope.clone(),
+            begin: tile.begin.clone(),
+            extent: tile.extent.clone(),
+            align,
+            declared: b.layout.is_some(),
+            place: place(b)?,
+        })
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> i64 {
+        self.extent.iter().product()
+    }
+
+    /// True when an extent is 0.
+    pub fn is_empty(&self) -> bool {
+        self.extent.contains(&0)
+    }
+
+    /// True for registers.
+    pub fn is_local(&self) -> bool {
+        self.scope == Scope::Local
+    }
+
+    /// True for the memory of a block.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.scope, Scope::Shared | Scope::SharedDyn)
+    }
+
+    /// True for device memory.
+    pub fn is_global(&self) -> bool {
+        self.scope == Scope::Global
+    }
+
+    /// The element offset, in the buffer's storage, of an index inside the tile. Of registers: in
+    /// the holding thread's own part.
+    pub fn at(&self, index: &[Expr]) -> Expr {
+        let at: Vec<Expr> = self.begin.iter().zip(index).map(|(b, i)| b.clone() + i.clone()).collect();
+        match &self.place {
+            Place::Layout { layout, shape } => layout
+                .memory_offset(shape, &at)
+                .unwrap_or_else(|why| panic!("the layout of `{}` fits its shape: {why}", self.buffer)),
+            Place::Strides(strides) => {
+                at.into_iter().zip(strides).fold(Expr::i64(0), |sum, (i, s)| sum + i * s.clone())
+            }
+        }
+    }
+
+    /// [`View::at`] of element number `linear` of the tile in row-major order.
+    pub fn at_linear(&self, linear: Expr) -> Expr {
+        self.at(&unravel(linear, &self.extent))
+    }
+
+    /// The element at an index inside the tile.
+    pub fn load(&self, index: &[Expr]) -> Expr {
+        Expr::load(self.buffer.clone(), vec![self.at(index)], self.dtype)
+    }
+
+    /// The layout of the whole buffer, and the shape that it covers.
+    ///
+    /// # Errors
+    /// Where the shape is symbolic.
+    pub fn layout(&self) -> Result<(&TileLayout, &[i64]), String> {
+        match &self.place {
+            Place::Layout { layout, shape } => Ok((layout, shape)),
+            Place::Strides(_) => Err(format!("the shape of `{}` is not constant", self.buffer)),
+        }
+    }
+
+    /// The layout of the tile alone; offsets of its first element are part of it.
+    ///
+    /// # Errors
+    /// Where shape or first index are not constant, or the part has no layout of its own.
+    pub fn tile_layout(&self) -> Result<TileLayout, String> {
+        let (layout, shape) = self.layout()?;
+        let begin: Option<Vec<i64>> = self.begin.iter().map(Expr::as_int).collect();
+        let begin = begin.ok_or_else(|| format!("the first index into `{}` is not constant", self.buffer))?;
+        layout.slice(shape, &begin, &self.extent)
+    }
+
+    /// The tile without dimensions of extent 1.
+    pub fn rank(&self) -> usize {
+        self.extent.iter().filter(|n| **n != 1).count()
+    }
+}
+
+/// The index of element number `linear` of a row-major box.
+pub fn unravel(linear: Expr, extent: &[i64]) -> Vec<Expr> {
+    let mut stride: i64 = extent.iter().product();
+    let mut out = vec![];
+    for (d, n) in extent.iter().enumerate() {
+        stride /= (*n).max(1);
+        let mut at = linear.clone();
+        if *n == 1 {
+            out.push(Expr::i64(0));
+            continue;
+        }
+        if stride > 1 {
+            at = Expr::binary(BinOp::FloorDiv, at, Expr::i64(stride));
+        }
+        if extent[..d].iter().any(|n| *n > 1) {
+            at = Expr::binary(BinOp::FloorMod, at, Expr::i64(*n));
+        }
+        out.push(at);
+    }
+    out
+}
+
+fn place(b: &Buffer) -> Result<Place, String> {
+    let shape: Option<Vec<i64>> = b.shape.iter().map(Expr::as_int).collect();
+    match (&b.layout, shape) {
+        (Some(layout), Some(shape)) => Ok(Place::Layout { layout: layout.fit(&shape)?, shape }),
+        (Some(_), None) => Err(format!("`{}` has a layout but no constant shape", b.name)),
+        (None, Some(shape)) if b.strides.is_empty() && shape.iter().all(|n| *n > 0) => {
+            Ok(Place::Layout { layout: TileLayout::row_major(&shape)?, shape })
+        }
+        (None, _) => Ok(Place::Strides(strides(b))),
+    }
+}
+
+fn strides(b: &Buffer) -> Vec<Expr> {
+    if !b.strides.is_empty() {
+        return b.strides.clone();
+    }
+    let mut out = vec![];
+    let mut stride = Expr::i64(1);
+    for n in b.shape.iter().rev() {
+        out.push(stride.clone());
+        stride = stride * n.clone();
+    }
+    out.reverse();
+    out
+}

@@ -1,0 +1,72 @@
+//! The dispatch table: what each variant accepts and declines, what it emits, and what that computes.
+//!
+//! Each family of variants has a module here with its cases. A case is one tile call in its place and
+//! what dispatch has to say to it; cases of programs that run are also simulated.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod case;
+
+use case::{Case, Says};
+use daylight::tile::{all_variants, decide};
+
+/// The families with their cases.
+fn families() -> Vec<(&'static str, Vec<Case>)> {
+    vec![]
+}
+
+fn cases() -> Vec<Case> {
+    families().into_iter().flat_map(|(_, cases)| cases).collect()
+}
+
+#[test]
+fn dispatch_says_what_each_case_expects() {
+    let wrong: Vec<String> = cases().iter().filter_map(|c| c.mistake()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// A variant without a case that reaches it may be unreachable; a predicate without a case that it
+/// alone decides may be vacuous.
+#[test]
+fn every_variant_is_reached_and_every_predicate_declines() {
+    let cases = cases();
+    let mut missing = vec![];
+    for v in all_variants() {
+        let takes = |c: &&Case| c.says == Says::Takes(v.name) && v.ops.contains(&c.call.op);
+        if !cases.iter().any(|c| takes(&c)) {
+            missing.push(format!("no case is carried out by `{}` of {:?}", v.name, v.ops));
+        }
+        for p in v.when {
+            let refuses = |c: &&Case| c.says == Says::Declines(v.name, p.name) && v.ops.contains(&c.call.op);
+            if !cases.iter().any(|c| refuses(&c)) {
+                missing.push(format!("no case is declined by `{}` of `{}` {:?}", p.name, v.name, v.ops));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn decisions_print_as_tables() {
+    for (family, cases) in families() {
+        let mut text = String::new();
+        for c in cases {
+            let table = c.place(|cx| match decide(&c.call, cx) {
+                Ok(d) => d.to_string(),
+                Err(e) => format!("{e}\n"),
+            });
+            text.push_str(&format!("## {} ({})\n{table}\n", c.name, c.target));
+        }
+        common::golden(&format!("golden/tile/{family}.txt"), &text);
+    }
+}
+
+#[test]
+fn an_unknown_variant_is_an_error_that_lists_the_known() {
+    for mut c in cases() {
+        c.call.forced = Some("no_such_variant".into());
+        let text = c.place(|cx| decide(&c.call, cx).expect_err("no variant has that name").to_string());
+        assert!(text.contains("no_such_variant") && text.contains("choose one of"), "{text}");
+    }
+}
