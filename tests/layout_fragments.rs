@@ -1,5 +1,6 @@
 //! Fragments of tensor-core instructions against the per-lane formulas of the PTX ISA.
 
+use daylight::ir::Expr;
 use daylight::ir::layout::{Axis, Fragment, Point, TileLayout};
 
 /// Row and column of element `i` of lane `lane`, as the PTX ISA states them.
@@ -42,6 +43,23 @@ fn lanes_hold_what_the_isa_says() {
                 assert_eq!(register, i as i64);
                 let (row, column) = row_and_column(fragment, lane, register);
                 assert_eq!(linear, row * shape[1] + column, "{fragment:?} lane {lane} element {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lane_and_register_lead_back_to_row_and_column() {
+    for fragment in Fragment::ALL {
+        let (layout, shape) = (fragment.layout(), fragment.shape());
+        let bundle = layout.local_shape(&shape).expect("a bundle");
+        for lane in 0..32 {
+            for y in 0..fragment.elements() {
+                let local = [Expr::i64(y / bundle[1]), Expr::i64(y % bundle[1])];
+                let at = layout.coordinates(&shape, &|_| Expr::i64(lane), &local).expect("coordinates");
+                let register = layout.local().memory_offset(&bundle, &local).expect("an offset");
+                let (row, column) = row_and_column(fragment, lane, register.as_int().expect("a constant"));
+                assert_eq!(at, vec![Expr::i64(row), Expr::i64(column)], "{fragment:?} lane {lane} element {y}");
             }
         }
     }

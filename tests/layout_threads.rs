@@ -4,7 +4,7 @@ use daylight::ir::layout::{Axis, Iter, Point, TileLayout};
 use daylight::ir::{BinOp, DType, Expr, ExprKind};
 use layouts::{coord, number, shaped, size};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod layouts;
 
@@ -70,6 +70,7 @@ fn eval(e: &Expr, values: &dyn Fn(&str) -> i64) -> i64 {
             let (a, b) = (go(a), go(b));
             match op {
                 BinOp::Add => a + b,
+                BinOp::Sub => a - b,
                 BinOp::Mul => a * b,
                 BinOp::FloorDiv => a.div_euclid(b),
                 BinOp::FloorMod => a.rem_euclid(b),
@@ -124,6 +125,49 @@ proptest! {
         let n = s.layout.size();
         let rows = (1..=cut).rev().find(|r| n % r == 0).expect("1 divides");
         check_expressions(&s.layout, &[rows, n / rows], kinds)?;
+    }
+
+    #[test]
+    fn bundles_lead_back_to_the_elements_that_threads_hold(s in shaped(3), kinds in any::<u32>()) {
+        let l = s.layout.unswizzled();
+        let local = l.local();
+        let Ok(bundle) = l.local_shape(&s.shape) else { return Ok(()) };
+        prop_assert_eq!(size(&bundle), local.size());
+        let threads: BTreeSet<Point> =
+            (0..l.size()).flat_map(|x| l.positions(x)).map(|p| p.with(Axis::M, 0).with(Axis::TCol, 0)).collect();
+        let mut found = BTreeSet::new();
+        for thread in &threads {
+            for y in 0..size(&bundle) {
+                let at = coord(&bundle, y);
+                let value = |name: &str| at[name[1..].parse::<usize>().expect("a dimension")];
+                let lane = |a: Axis| Expr::i64(thread.get(a));
+                let Ok(c) = l.coordinates(&s.shape, &lane, &indices(&bundle, &at, kinds)) else { return Ok(()) };
+                let c: Vec<i64> = c.iter().map(|e| eval(e, &value)).collect();
+                prop_assert!(c.iter().zip(&s.shape).all(|(c, e)| (0..*e).contains(c)));
+                let x = number(&s.shape, &c);
+                let here: BTreeSet<Point> = l.positions(x).into_iter().filter(|p| p.with(Axis::M, 0).with(Axis::TCol, 0) == *thread).collect();
+                let stored: BTreeSet<Point> = local.positions(y).into_iter().map(|p| thread.with(Axis::M, p.get(Axis::M)).with(Axis::TCol, p.get(Axis::TCol))).collect();
+                prop_assert_eq!(here, stored);
+                found.insert(x);
+            }
+        }
+        prop_assert_eq!(found.len() as i64, l.size());
+    }
+
+    #[test]
+    fn owners_are_equal_when_every_element_has_the_same_threads(a in shaped(2), b in shaped(2), restride in any::<u16>()) {
+        let threads = |l: &TileLayout, x: i64| -> BTreeSet<Point> {
+            l.positions(x).into_iter().map(|p| p.with(Axis::M, 0).with(Axis::TCol, 0)).collect()
+        };
+        // the same threads with other registers
+        let other: Vec<Iter> = a.layout.shard().iter().enumerate()
+            .map(|(k, it)| if it.axis.is_thread() { *it } else { Iter::new(it.extent, i64::from(restride >> k & 3), Axis::M) }).collect();
+        let other = TileLayout::new(other, a.layout.replica().to_vec(), a.layout.offset().clone(), None);
+        prop_assert_eq!(other.map_err(TestCaseError::fail)?.owners().canonical(), a.layout.owners().canonical());
+        let equal = a.layout.size() == b.layout.size() && (0..a.layout.size()).all(|x| threads(&a.layout, x) == threads(&b.layout, x));
+        let claimed = a.layout.owners().canonical() == b.layout.owners().canonical();
+        let plain = a.layout.replica().is_empty() && b.layout.replica().is_empty();
+        prop_assert!((!plain || claimed == equal) && (!claimed || equal));
     }
 
     #[test]
@@ -224,6 +268,32 @@ fn indices_are_divided_only_where_they_are_split() {
     assert_eq!(swizzled.memory_offset(&[8, 64], &[v("i"), v("j")]), Ok(expected));
     assert!(swizzled.memory_offset(&[8, 64], &[v("i")]).is_err());
     assert!(swizzled.memory_offset(&[8, 32], &[v("i"), v("j")]).is_err());
+}
+
+#[test]
+fn rows_of_a_warp_tile_are_found_from_lane_and_register() {
+    let thread = |a: Axis| Expr::var(a.name(), DType::I32);
+    let lane = || Expr::cast(DType::I64, thread(Axis::LaneId));
+    let v = |n: &str| Expr::var(n, DType::I64);
+    let rows = read("S[(32, 8) : (1 @ laneid, 1)]");
+    assert_eq!(rows.local_shape(&[32, 8]), Ok(vec![1, 8]));
+    assert_eq!(rows.coordinates(&[32, 8], &thread, &[v("i"), v("j")]), Ok(vec![lane(), v("j")]));
+    let pairs = read("S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]");
+    let by = |op, k| Expr::binary(op, lane(), Expr::i64(k));
+    assert_eq!(pairs.local_shape(&[8, 8]), Ok(vec![1, 2]));
+    let found = pairs.coordinates(&[8, 8], &thread, &[v("i"), v("j")]);
+    assert_eq!(found, Ok(vec![by(BinOp::FloorDiv, 4), by(BinOp::FloorMod, 4) * Expr::i64(2) + v("j")]));
+    let twice = read("S[(32, 2) : (1 @ laneid, 0 @ laneid)]");
+    assert_eq!(
+        twice.local_shape(&[32, 2]),
+        Err(format!("layout {twice} places 2 elements in one place, by stride 0 on laneid"))
+    );
+    let overlap = read("S[(4, 4) : (3 @ laneid, 1 @ laneid)]");
+    let why = format!(
+        "the threads of layout {overlap} do not tell which elements they hold: its strides over threads overlap"
+    );
+    assert_eq!(overlap.coordinates(&[16], &thread, &[v("i")]), Err(why));
+    assert!(pairs.coordinates(&[8, 8], &thread, &[v("i")]).is_err());
 }
 
 #[test]

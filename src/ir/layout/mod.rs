@@ -12,6 +12,7 @@
 
 mod axis;
 mod canon;
+mod coords;
 mod fragments;
 mod inverse;
 mod notation;

@@ -16,6 +16,16 @@ impl TileLayout {
         self.only(Axis::is_thread)
     }
 
+    /// Which threads hold each element, and not where in memory: memory axes at stride 0, element
+    /// numbers as they were. Two layouts give every element to the same threads exactly if the
+    /// [`TileLayout::canonical`] forms of their owners are equal (without replicas; with replicas, if
+    /// they are).
+    #[must_use]
+    pub fn owners(&self) -> TileLayout {
+        let still = |it: &Iter| if it.axis.is_thread() { *it } else { Iter::new(it.extent, 0, Axis::M) };
+        TileLayout { shard: self.shard.iter().map(still).collect(), ..self.thread_part() }
+    }
+
     /// What the threads at `thread` hold, as (number of the element, offset on `m`), in the order of
     /// the elements. Only thread axes that the layout mentions are compared: a layout over lanes says
     /// the same of every warp. Takes time in proportion to size and replicas.

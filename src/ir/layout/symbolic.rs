@@ -61,7 +61,8 @@ fn add_terms(mut sum: Expr, iters: &[Iter], index: &Expr, axis: Axis) -> Expr {
     sum
 }
 
-fn to_i64(e: &Expr) -> Expr {
+/// The expression as `int64`.
+pub(super) fn to_i64(e: &Expr) -> Expr {
     match e.as_int() {
         Some(v) => Expr::i64(v),
         None => Expr::cast(DType::I64, e.clone()),
@@ -69,6 +70,6 @@ fn to_i64(e: &Expr) -> Expr {
 }
 
 /// The operator, with constants and neutral elements folded.
-fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
+pub(super) fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
     fold(op, &a, &b).unwrap_or_else(|| Expr::binary(op, a, b))
 }
