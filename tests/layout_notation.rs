@@ -1,5 +1,6 @@
 //! The notation of layouts: what it means, that it reads back, and what it says when it is wrong.
 
+use daylight::ir;
 use daylight::ir::layout::{Axis, Iter, Point, Swizzle, TileLayout};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -187,4 +188,25 @@ proptest! {
         }
         let _ = TileLayout::new(vec![], iters, BTreeMap::new(), None);
     }
+}
+
+const SUM: &str = "@T.prim_func\ndef f(A: T.Buffer((4, 8), \"float32\"), B: T.Buffer((4,), \"float32\")):\n    for i, k in T.grid(4, 8):\n        with T.sblock(\"sum\"):\n            vi, vk = T.axis.remap(\"SR\", [i, k])\n            with T.init():\n                B[vi] = T.float32(0.0)\n            B[vi] = B[vi] + A[vi, vk]\n";
+
+#[test]
+fn a_layout_is_part_of_a_function_and_has_to_fit_its_buffer() {
+    let plain = ir::read(SUM, "sum.py").expect("a function").remove(0);
+    assert!(!plain.to_string().contains("layout="));
+    let with = |text: &str| {
+        let mut f = plain.clone();
+        f.buffers[0].layout = Some(read(text));
+        f
+    };
+    let columns = with("S[(4, 8) : (1, 4)]");
+    assert_eq!(ir::verify(&columns), Ok(()));
+    assert!(columns.to_string().contains("layout=TileLayout(S[(4, 8) : (1, 4)])"), "{columns}");
+    assert_ne!(ir::workload_key(&columns), ir::workload_key(&plain));
+    assert_eq!(ir::verify(&with("SwizzleLayout(3, 3, 3)")), Ok(()));
+    let wrong = ir::verify(&with("S[(4, 4)]")).expect_err("too few elements");
+    assert_eq!(wrong.len(), 1);
+    assert!(wrong[0].message.starts_with("layout S[(4, 4)] is for 16 elements, which is not the size of shape [4, 8]"));
 }

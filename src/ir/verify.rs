@@ -105,6 +105,23 @@ impl Verifier<'_> {
         if !b.strides.is_empty() && b.strides.len() != b.shape.len() {
             self.error(name, format!("{} strides for {} dimensions", b.strides.len(), b.shape.len()));
         }
+        self.layout(b);
+    }
+
+    /// A layout places as many elements as the buffer has, and takes the place of strides.
+    fn layout(&mut self, b: &Buffer) {
+        let Some(layout) = &b.layout else { return };
+        match b.shape.iter().map(Expr::as_int).collect::<Option<Vec<_>>>() {
+            None => self.error(&b.name, "a buffer with a layout needs constant extents"),
+            Some(shape) => {
+                if let Err(why) = layout.fit(&shape) {
+                    self.error(&b.name, why);
+                }
+            }
+        }
+        if !b.strides.is_empty() {
+            self.error(&b.name, "a buffer has a layout or strides, not both");
+        }
     }
 
     /// Statements in a scope of their own.
