@@ -46,6 +46,8 @@ pub(super) enum NodeKind {
     },
     /// The text after the word `lambda`.
     Lambda(String),
+    /// A layout: the text of `TileLayout(...)` or the like, which has a notation of its own.
+    Layout(String),
 }
 
 /// A statement and where it stands.

@@ -26,7 +26,7 @@ impl Scope<'_> {
     }
 
     /// The value of an attribute; what has no form of its own is kept as text.
-    fn attr(&self, node: &Node) -> Result<AttrValue, Problem> {
+    pub fn attr(&self, node: &Node) -> Result<AttrValue, Problem> {
         let raw = || AttrValue::Raw(self.source(node.at));
         Ok(match &node.kind {
             NodeKind::Bool(b) => AttrValue::Bool(*b),
@@ -52,7 +52,8 @@ impl Scope<'_> {
             | NodeKind::BitNot(_)
             | NodeKind::Binary(..)
             | NodeKind::Ternary { .. }
-            | NodeKind::Lambda(_) => raw(),
+            | NodeKind::Lambda(_)
+            | NodeKind::Layout(_) => raw(),
         })
     }
 }

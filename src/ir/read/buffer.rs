@@ -18,6 +18,7 @@ struct Parts<'n> {
     scope: Option<&'n Node>,
     align: Option<&'n Node>,
     offset_factor: Option<&'n Node>,
+    layout: Option<&'n Node>,
 }
 
 impl Names<'_> {
@@ -48,6 +49,7 @@ impl Names<'_> {
         b.scope = parts.scope.map_or(Ok(b.scope), |n| str_of(n, "a scope").map(Scope::by_name))?;
         b.align = parts.align.map(positive).transpose()?.flatten();
         b.offset_factor = parts.offset_factor.map(positive).transpose()?.flatten();
+        b.layout = parts.layout.map(|n| self.layout(n, &b.shape)).transpose()?;
         let name = b.name.clone();
         self.buffers.push(b);
         Ok(name)
@@ -103,9 +105,9 @@ fn parts<'n>(args: &'n [Node], keywords: &'n [(String, Node)], at: Span) -> Resu
             "scope" => &mut p.scope,
             "align" => &mut p.align,
             "offset_factor" => &mut p.offset_factor,
+            "layout" if !absent(node) => &mut p.layout,
             "buffer_type" | "layout" | "axis_separators" | "data" => match &node.kind {
-                NodeKind::None => continue,
-                NodeKind::Str(s) if s.is_empty() || s == "default" => continue,
+                _ if absent(node) => continue,
                 NodeKind::List(items) if items.is_empty() => continue,
                 _ => return problem(node.at, format!("`{key}=` of a buffer is not supported")),
             },
@@ -116,6 +118,15 @@ fn parts<'n>(args: &'n [Node], keywords: &'n [(String, Node)], at: Span) -> Resu
         }
     }
     Ok(p)
+}
+
+/// True for the values of an argument that say nothing.
+fn absent(node: &Node) -> bool {
+    match &node.kind {
+        NodeKind::None => true,
+        NodeKind::Str(s) => s.is_empty() || s == "default",
+        _ => false,
+    }
 }
 
 /// The dtype that a string or `T.float32` names.

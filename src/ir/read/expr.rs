@@ -32,6 +32,7 @@ impl Scope<'_> {
                 problem(node.at, "one value was expected here, not a collection")
             }
             NodeKind::Lambda(_) => problem(node.at, "a lambda has no place in an expression"),
+            NodeKind::Layout(_) => problem(node.at, "a layout has no place in an expression"),
         }
     }
 
@@ -133,7 +134,8 @@ impl Scope<'_> {
         if items.len() != rank {
             return problem(node.at, format!("`{user}` has {rank} dimensions, not {}", items.len()));
         }
-        let indices = items.iter().map(|n| self.index(n)).collect::<Result<_, _>>()?;
+        let indices = items.iter().map(|n| self.index(n)).collect::<Result<Vec<_>, _>>()?;
+        let indices = if self.tile { indices.iter().map(wide).collect() } else { indices };
         Ok((name, indices))
     }
 
@@ -166,5 +168,13 @@ impl Scope<'_> {
         let Some(user) = node.dotted() else { return problem(node.at, "the name of a buffer was expected") };
         let b = self.buffer(&user, node.at)?;
         Ok(Expr::load(b.name.clone(), vec![], b.dtype))
+    }
+}
+
+/// An index of a tile program: `int64`.
+pub(super) fn wide(e: &Expr) -> Expr {
+    match e.as_int() {
+        Some(v) => Expr::i64(v),
+        None => Expr::cast(DType::I64, e.clone()),
     }
 }

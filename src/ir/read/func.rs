@@ -1,135 +1,27 @@
-//! Modules and functions.
+//! Functions.
 
 use super::ast::{Def, Node, NodeKind, PyParam, PyStmt, PyStmtKind};
 use super::block::BlockParts;
-use super::buffer::{dtype_named, str_of};
+use super::buffer::dtype_named;
 use super::error::{Problem, Span, problem};
 use super::scope::{Binding, Scope};
 use super::stmt::filled;
-use super::{guard, syntax};
-use crate::ir::{AttrValue, Block, DType, Name, Param, PrimFunc, Stmt, canonicalize};
-
-/// Reads every function of a text.
-pub(super) fn read_module(text: &str) -> Result<Vec<PrimFunc>, Problem> {
-    let heads = guard::check(text)?;
-    let stmts = syntax::parse(text, &heads)?;
-    let old = !text.contains("T.sblock") && !text.contains("s_tir=True");
-    let mut module = Module { text, old, extents: vec![], functions: vec![] };
-    module.statements(&stmts, false)?;
-    if module.functions.is_empty() {
-        return problem(Span::default(), "the text holds no function; one starts with @T.prim_func");
-    }
-    Ok(module.functions)
-}
-
-struct Module<'a> {
-    text: &'a str,
-    old: bool,
-    /// Extents declared by `n = TypeVar("n")`.
-    extents: Vec<(String, DType)>,
-    functions: Vec<PrimFunc>,
-}
-
-impl Module<'_> {
-    fn statements(&mut self, stmts: &[PyStmt], in_class: bool) -> Result<(), Problem> {
-        for s in stmts {
-            match &s.kind {
-                PyStmtKind::Def(def) => self.function(def, s.at)?,
-                PyStmtKind::Class { body, .. } if !in_class => self.statements(body, true)?,
-                PyStmtKind::Assign { target, value } => self.type_var(target, value)?,
-                PyStmtKind::Nothing => {}
-                PyStmtKind::Expr(Node { kind: NodeKind::Str(_), .. }) => {}
-                PyStmtKind::Expr(n) if self.is_module_call(n) => {}
-                _ => return problem(s.at, "only functions, I.ir_module classes and TypeVar declarations stand here"),
-            }
-        }
-        Ok(())
-    }
-
-    /// `I.module_attrs({...})` and the like say nothing about a function.
-    fn is_module_call(&self, n: &Node) -> bool {
-        match &n.kind {
-            NodeKind::Call { func, .. } => func.dotted().is_some_and(|d| d.starts_with("I.")),
-            _ => false,
-        }
-    }
-
-    fn type_var(&mut self, target: &Node, value: &Node) -> Result<(), Problem> {
-        let NodeKind::Name(user) = &target.kind else {
-            return problem(target.at, "a TypeVar declaration is written `n = TypeVar(\"n\")`");
-        };
-        match &value.kind {
-            NodeKind::Call { func, args, .. } if func.dotted().as_deref() == Some("TypeVar") && !args.is_empty() => {
-                let dtype = args.get(1).map_or(Ok(DType::I64), |n| dtype_named(str_of(n, "a dtype")?, n.at))?;
-                self.extents.push((user.clone(), dtype));
-                Ok(())
-            }
-            _ => problem(value.at, "only `n = TypeVar(\"n\")` stands before a function"),
-        }
-    }
-
-    fn function(&mut self, def: &Def, at: Span) -> Result<(), Problem> {
-        let Some(private) = decoration(&def.decorators)? else {
-            return problem(at, format!("function `{}` has no @T.prim_func decorator", def.name));
-        };
-        let mut scope = Scope::new(self.text, self.old);
-        for (user, dtype) in &self.extents {
-            scope.bind(user, Binding::Declared(*dtype));
-        }
-        let f = Function { scope, params: vec![], attrs: vec![] }.read(def, private)?;
-        self.functions.push(canonicalize(f));
-        Ok(())
-    }
-}
-
-/// `Some(private)` for a tensor function.
-fn decoration(decorators: &[Node]) -> Result<Option<bool>, Problem> {
-    for d in decorators {
-        let (func, keywords) = match &d.kind {
-            NodeKind::Call { func, keywords, .. } => (func.as_ref(), keywords.as_slice()),
-            _ => (d, [].as_slice()),
-        };
-        if func.dotted().is_none_or(|n| !n.ends_with("prim_func")) {
-            continue;
-        }
-        let mut private = false;
-        for (key, value) in keywords {
-            let NodeKind::Bool(on) = value.kind else { return problem(value.at, format!("`{key}` is True or False")) };
-            if key == "private" {
-                private = on;
-            }
-        }
-        return Ok(Some(private));
-    }
-    Ok(None)
-}
+use crate::ir::{AttrValue, Block, Name, Param, PrimFunc, Stmt};
 
 /// One function under construction.
-struct Function<'a> {
-    scope: Scope<'a>,
+pub(super) struct Function<'a> {
+    pub scope: Scope<'a>,
     /// `None` for a handle that no `T.match_buffer` has taken yet.
-    params: Vec<Option<Param>>,
-    attrs: Vec<(String, AttrValue)>,
+    pub params: Vec<Option<Param>>,
+    pub attrs: Vec<(String, AttrValue)>,
 }
 
 impl Function<'_> {
-    fn read(mut self, def: &Def, private: bool) -> Result<PrimFunc, Problem> {
-        self.declarations(&def.body)?;
-        // Scalars first: a shape may speak of one that follows it.
-        for p in &def.params {
-            self.scalar(p)?;
-        }
-        for (k, p) in def.params.iter().enumerate() {
-            self.param(k, p)?;
-        }
+    /// Reads a tensor function.
+    pub fn read(mut self, def: &Def, private: bool) -> Result<PrimFunc, Problem> {
+        self.header(def)?;
         let (parts, body) = self.body(&def.body)?;
-        if let Some(k) = self.params.iter().position(Option::is_none) {
-            let p = &def.params[k];
-            return problem(
-                p.at,
-                format!("parameter `{0}` has no shape; write `A = T.match_buffer({0}, ...)`", p.name),
-            );
-        }
+        self.all_matched(def)?;
         if let Some(what) = parts.misplaced() {
             let at = def.body.first().map_or_else(Span::default, |s| s.at);
             return problem(at, format!("{what} belongs inside a block, not at the top of function `{}`", def.name));
@@ -143,6 +35,23 @@ impl Function<'_> {
             }
         }
         Ok(f)
+    }
+
+    /// The parameters.
+    pub fn header(&mut self, def: &Def) -> Result<(), Problem> {
+        self.declarations(&def.body)?;
+        // Scalars first: a shape may speak of one that follows it.
+        for p in &def.params {
+            self.scalar(p)?;
+        }
+        def.params.iter().enumerate().try_for_each(|(k, p)| self.param(k, p))
+    }
+
+    /// Refuses a handle that is no buffer.
+    pub fn all_matched(&self, def: &Def) -> Result<(), Problem> {
+        let Some(k) = self.params.iter().position(Option::is_none) else { return Ok(()) };
+        let p = &def.params[k];
+        problem(p.at, format!("parameter `{0}` has no shape; write `A = T.match_buffer({0}, ...)`", p.name))
     }
 
     /// Names declared anywhere at the top of the body are known in the header already.
@@ -215,7 +124,8 @@ impl Function<'_> {
         Ok((parts, out))
     }
 
-    fn function_part(&mut self, s: &PyStmt) -> Result<bool, Problem> {
+    /// `T.func_attr(...)` or the `T.match_buffer` of a parameter; true when it was one.
+    pub fn function_part(&mut self, s: &PyStmt) -> Result<bool, Problem> {
         match &s.kind {
             PyStmtKind::Expr(n) => match n.tir_call() {
                 Some((name, [dict], _)) if name == "func_attr" => {
@@ -306,7 +216,7 @@ fn is_plain(b: &Block) -> bool {
 }
 
 /// The attribute `global_symbol` is the name of a function that is not private.
-fn take_symbol(f: &mut PrimFunc) {
+pub(super) fn take_symbol(f: &mut PrimFunc) {
     if let Some(k) = f.attrs.iter().position(|a| a.0 == "global_symbol")
         && let (_, AttrValue::Str(name)) = f.attrs.remove(k)
     {

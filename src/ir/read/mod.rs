@@ -14,15 +14,17 @@ mod expr;
 mod func;
 mod guard;
 mod limit;
+mod module;
 mod number;
 mod region;
 mod scope;
 mod stmt;
 mod syntax;
+mod tile;
 mod tree;
 mod value;
 
-use super::PrimFunc;
+use super::{Function, PrimFunc};
 pub use error::ReadError;
 
 /// Stack of the thread that parses and reads; nesting is bounded by `guard`, this is room to spare.
@@ -32,9 +34,26 @@ const STACK_BYTES: usize = 64 << 20;
 ///
 /// # Errors
 /// The first problem found, with its line and column: syntax, unknown names, wrong dtypes, ranks or
-/// numbers of arguments, extents that overflow.
+/// numbers of arguments, extents that overflow; a tile program.
 pub fn read(text: &str, file: &str) -> Result<Vec<PrimFunc>, ReadError> {
-    let read = || func::read_module(text).map_err(|p| p.locate(text, file));
+    let tensor = |f| match f {
+        Function::Tensor(f) => Ok(f),
+        Function::Tile(f) => {
+            let message = format!("`{}` is a tile program; a tensor function was expected", f.func.name);
+            let start = text.find("T.device_entry").unwrap_or(0);
+            Err(error::Problem { at: error::Span { start, end: start }, message }.locate(text, file))
+        }
+    };
+    read_any(text, file)?.into_iter().map(tensor).collect()
+}
+
+/// Reads every function of a text, tensor functions and tile programs, canonically named.
+///
+/// # Errors
+/// As [`read`], and what is wrong with a tile program: unknown operations, regions outside their
+/// buffer, layouts of another size, threads that are declared in contradiction.
+pub fn read_any(text: &str, file: &str) -> Result<Vec<Function>, ReadError> {
+    let read = || module::read_module(text).map_err(|p| p.locate(text, file));
     std::thread::scope(|s| {
         let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(s, read);
         match worker.map(|w| w.join()) {

@@ -1,6 +1,7 @@
 //! Names of the text and what they stand for.
 
 use super::error::{Problem, Span, problem};
+use crate::ir::layout::TileLayout;
 use crate::ir::{Buffer, DType, Expr, Extent, Name};
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,6 +16,19 @@ pub(super) enum Binding {
     Declared(DType),
     /// A `T.handle` parameter, by position, that waits for its `T.match_buffer`.
     Handle(usize),
+    /// A layout that was given a name.
+    Layout(TileLayout),
+    /// Slices and indices that were given a name, for use between brackets.
+    Slices(Vec<Dim>),
+}
+
+/// One dimension of a region.
+#[derive(Clone)]
+pub(super) enum Dim {
+    /// One index.
+    Point(Expr),
+    /// First index and end, where they are given.
+    Range(Option<Expr>, Option<Expr>),
 }
 
 /// Everything known while one function is read.
@@ -22,6 +36,8 @@ pub(super) struct Scope<'a> {
     pub text: &'a str,
     /// True for the dialect of older TVM, where `T.alloc_buffer` belongs to a block.
     pub old: bool,
+    /// True for a tile program: index arithmetic is `int64`, buffers may have layouts.
+    pub tile: bool,
     frames: Vec<HashMap<String, Binding>>,
     pub buffers: Vec<Buffer>,
     pub extents: Vec<Extent>,
@@ -40,6 +56,7 @@ impl<'a> Scope<'a> {
         Scope {
             text,
             old,
+            tile: false,
             frames: vec![HashMap::new()],
             buffers: vec![],
             extents: vec![],
@@ -96,6 +113,8 @@ impl<'a> Scope<'a> {
             Some(Binding::Buffer(_)) => {
                 problem(at, format!("`{user}` is a buffer; an element is written `{user}[i, j]`"))
             }
+            Some(Binding::Layout(_)) => problem(at, format!("`{user}` is a layout, which has no value")),
+            Some(Binding::Slices(_)) => problem(at, format!("`{user}` is a slice, which stands between brackets only")),
             Some(Binding::Handle(_)) => {
                 problem(at, format!("`{user}` is a handle; give it a shape with `A = T.match_buffer({user}, ...)`"))
             }
@@ -125,9 +144,13 @@ impl<'a> Scope<'a> {
     pub fn buffer(&self, user: &str, at: Span) -> Result<&Buffer, Problem> {
         match self.lookup(user) {
             Some(Binding::Buffer(name)) => Ok(self.declared(name)),
-            Some(Binding::Var(_) | Binding::Declared(_) | Binding::Handle(_)) => {
-                problem(at, format!("`{user}` is not a buffer"))
-            }
+            Some(
+                Binding::Var(_)
+                | Binding::Declared(_)
+                | Binding::Handle(_)
+                | Binding::Layout(_)
+                | Binding::Slices(_),
+            ) => problem(at, format!("`{user}` is not a buffer")),
             None => problem(at, format!("the buffer `{user}` is not known here{}", self.nearest(user))),
         }
     }

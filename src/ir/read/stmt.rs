@@ -44,7 +44,7 @@ impl Scope<'_> {
         Ok(out)
     }
 
-    fn enter(&mut self, at: Span) -> Result<(), Problem> {
+    pub fn enter(&mut self, at: Span) -> Result<(), Problem> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             return problem(at, format!("statements are nested more than {MAX_NESTING} levels deep"));

@@ -323,6 +323,9 @@ impl Expression<'_> {
 
     fn call(&mut self, n: Cst) -> Result<NodeKind, Problem> {
         let func = self.boxed(n, "function")?;
+        if is_layout(&func) {
+            return Ok(NodeKind::Layout(self.convert.source(n)));
+        }
         let list = self.convert.field(n, "arguments")?;
         let (mut args, mut keywords) = (vec![], vec![]);
         for c in children(list) {
@@ -421,4 +424,10 @@ impl Expression<'_> {
             otherwise: Box::new(self.node(*otherwise)?),
         })
     }
+}
+
+/// True for the names that make layouts, qualified or not.
+fn is_layout(func: &Node) -> bool {
+    let name = func.dotted().unwrap_or_default();
+    matches!(name.rsplit('.').next(), Some("TileLayout" | "ComposeLayout" | "SwizzleLayout"))
 }
