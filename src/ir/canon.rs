@@ -22,14 +22,14 @@ pub fn canonicalize(func: PrimFunc) -> PrimFunc {
 }
 
 /// Hands out names in order of first appearance.
-struct Order<'f> {
+pub(super) struct Order<'f> {
     func: &'f PrimFunc,
-    map: HashMap<Name, Name>,
+    pub map: HashMap<Name, Name>,
     counts: HashMap<char, usize>,
 }
 
 impl<'f> Order<'f> {
-    fn of(func: &'f PrimFunc) -> Order<'f> {
+    pub fn of(func: &'f PrimFunc) -> Order<'f> {
         let mut o = Order { func, map: HashMap::new(), counts: HashMap::new() };
         for p in &func.params {
             match p {
@@ -45,7 +45,7 @@ impl<'f> Order<'f> {
         o
     }
 
-    fn name(&mut self, name: &Name, letter: char) {
+    pub fn name(&mut self, name: &Name, letter: char) {
         if self.map.contains_key(name) {
             return;
         }
@@ -62,7 +62,7 @@ impl<'f> Order<'f> {
         }
     }
 
-    fn expr(&mut self, e: &Expr) {
+    pub fn expr(&mut self, e: &Expr) {
         e.visit(&mut |e| match e.kind() {
             ExprKind::Var { name, .. } if self.func.extents.iter().any(|x| x.name == *name) => self.name(name, 'n'),
             ExprKind::Let { var, .. } => self.name(var, 'x'),
@@ -113,12 +113,12 @@ impl PrimFunc {
     }
 }
 
-struct Renamer<'m> {
-    map: &'m HashMap<Name, Name>,
+pub(super) struct Renamer<'m> {
+    pub map: &'m HashMap<Name, Name>,
 }
 
 impl Renamer<'_> {
-    fn name(&self, n: &Name) -> Name {
+    pub fn name(&self, n: &Name) -> Name {
         self.map.get(n).unwrap_or(n).clone()
     }
 
@@ -140,7 +140,7 @@ impl Renamer<'_> {
         }
     }
 
-    fn expr(&self, e: &Expr) -> Expr {
+    pub fn expr(&self, e: &Expr) -> Expr {
         match e.kind() {
             ExprKind::Var { name, dtype } => match self.map.get(name) {
                 Some(new) => Expr::var(new.clone(), *dtype),

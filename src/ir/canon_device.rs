@@ -1,9 +1,9 @@
 //! Canonical names of tile programs.
 
-use super::canon::{Order, Renamer};
+use super::canon::{Order, Renamer, canonicalize};
 use super::device::{DStmt, DeviceFunc};
-use super::{Intrinsic, Name, Tile, TileArg};
-use std::collections::{BTreeMap, HashMap};
+use super::{Name, Tile, TileArg};
+use std::collections::BTreeMap;
 
 /// Renames everything in a tile program in program order: tensor parameters `p`, scalar parameters
 /// `s`, other buffers `t`, loops `i`, lets `x`. What the user called things moves along in
@@ -32,7 +32,7 @@ pub fn canonicalize_device(program: DeviceFunc) -> DeviceFunc {
     let indices = |n: &Name| super::ThreadTag::by_name(n.as_str()).is_some();
     let own: BTreeMap<Name, String> =
         program.func.display.iter().filter(|d| indices(d.0)).map(|(k, v)| (k.clone(), v.clone())).collect();
-    let mut func = super::canon::renamed(&program.func, &map);
+    let mut func = canonicalize(program.func.clone());
     func.display.extend(own);
     let renamer = Renamer { map: &map };
     let body = program.body.iter().map(|s| stmt(&renamer, s)).collect();
@@ -45,22 +45,16 @@ fn stmt(r: &Renamer, s: &DStmt) -> DStmt {
     s
 }
 
-/// The names that statements hold themselves.
+/// The names that statements of a program hold themselves; what only lowering makes is left alone.
 fn names(r: &Renamer, s: &mut DStmt) {
-    let rename = |n: &mut Name| *n = r.name(n);
     match s {
         DStmt::For(l) => {
-            rename(&mut l.var);
+            l.var = r.name(&l.var);
             l.body.iter_mut().for_each(|s| names(r, s));
         }
         DStmt::If { then, otherwise, .. } => then.iter_mut().chain(otherwise).for_each(|s| names(r, s)),
-        DStmt::Store { buffer, .. } => rename(buffer),
-        DStmt::Copy { dst, src, .. } => {
-            rename(dst);
-            rename(src);
-        }
-        DStmt::Let { var, .. } | DStmt::Var { var, .. } | DStmt::Assign { var, .. } => rename(var),
-        DStmt::Shuffle { dst, .. } => rename(dst),
+        DStmt::Store { buffer, .. } => *buffer = r.name(buffer),
+        DStmt::Let { var, .. } | DStmt::Var { var, .. } | DStmt::Assign { var, .. } => *var = r.name(var),
         DStmt::Tile(call) => {
             let tile = |t: &mut Tile| t.buffer = r.name(&t.buffer);
             tile(&mut call.dst);
@@ -70,11 +64,6 @@ fn names(r: &Renamer, s: &mut DStmt) {
                 }
             });
         }
-        DStmt::Reduce(reduce) => {
-            rename(&mut reduce.block);
-            rename(&mut reduce.dst);
-        }
-        DStmt::Intrinsic(i) => intrinsic(i),
-        DStmt::Barrier(_) => {}
+        DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Intrinsic(_) | DStmt::Reduce(_) => {}
     }
 }

@@ -18,6 +18,30 @@ pub struct DeviceFunc {
     pub body: Vec<DStmt>,
 }
 
+/// What a text may hold.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Function {
+    /// A tensor function, to be scheduled.
+    Tensor(PrimFunc),
+    /// A tile program, scheduled by hand.
+    Tile(DeviceFunc),
+}
+
+impl Function {
+    /// The function's own name.
+    pub fn name(&self) -> &str {
+        &self.header().name
+    }
+
+    /// Name, parameters, buffers and extents; of a tile program without a body.
+    pub fn header(&self) -> &PrimFunc {
+        match self {
+            Function::Tensor(f) => f,
+            Function::Tile(p) => &p.func,
+        }
+    }
+}
+
 /// A statement of a kernel on its way down.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DStmt {

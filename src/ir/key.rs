@@ -1,6 +1,6 @@
 //! The key of a workload: what a function computes, without what it is called.
 
-use super::{Block, PrimFunc, Stmt, canonicalize};
+use super::{Block, DeviceFunc, Function, PrimFunc, Stmt, canonicalize, canonicalize_device};
 
 /// 32 hexadecimal digits that two functions share when they differ only in names, attributes of the
 /// function and its blocks, declared regions, or the dialect that they were written in.
@@ -11,7 +11,31 @@ pub fn workload_key(func: &PrimFunc) -> String {
     f.attrs.clear();
     f.display.clear();
     f.body.iter_mut().for_each(strip);
-    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(f.canonical_text().as_bytes()))
+    hash(&f.canonical_text())
+}
+
+/// The key of a tile program, likewise.
+pub fn program_key(program: &DeviceFunc) -> String {
+    let mut p = canonicalize_device(program.clone());
+    p.func.name = "main".to_string();
+    p.func.private = true;
+    p.func.attrs.clear();
+    p.func.display.clear();
+    hash(&p.canonical_text())
+}
+
+impl Function {
+    /// [`workload_key`] or [`program_key`].
+    pub fn key(&self) -> String {
+        match self {
+            Function::Tensor(f) => workload_key(f),
+            Function::Tile(p) => program_key(p),
+        }
+    }
+}
+
+fn hash(text: &str) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }
 
 /// Takes regions and attributes off every block.

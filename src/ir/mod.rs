@@ -2,6 +2,7 @@
 //! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
 
 mod canon;
+mod canon_device;
 pub mod device;
 mod dtype;
 mod expr;
@@ -18,17 +19,22 @@ mod print;
 mod read;
 mod stmt;
 mod tile;
+mod tile_check;
 mod tile_print;
 mod verify;
+mod verify_device;
 
 pub use canon::canonicalize;
+pub use canon_device::canonicalize_device;
+pub use device::{DeviceFunc, Function};
 pub use dtype::DType;
 pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
 pub use func::{Buffer, Extent, Param, PrimFunc, Scope};
 pub use intrinsic::Intrinsic;
-pub use key::workload_key;
+pub use key::{program_key, workload_key};
 pub use name::Name;
-pub use read::{ReadError, read};
+pub use read::{ReadError, read, read_any};
 pub use stmt::{AttrValue, Block, For, ForKind, IterKind, IterVar, Range, Region, Regions, Stmt, ThreadTag};
 pub use tile::{ExecScope, Tile, TileArg, TileCall, TileOp};
 pub use verify::{VerifyError, verify};
+pub use verify_device::verify_device;

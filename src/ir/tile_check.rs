@@ -99,6 +99,5 @@ fn squeezed(extents: &[i64]) -> Vec<i64> {
 /// True where NumPy would broadcast `a` to `to`; leading extents of 1 do not count.
 fn broadcasts(a: &[i64], to: &[i64]) -> bool {
     let extra = a.len().saturating_sub(to.len());
-    a[..extra].iter().all(|n| *n == 1)
-        && a[extra..].iter().rev().zip(to.iter().rev()).all(|(x, y)| x == y || *x == 1)
+    a[..extra].iter().all(|n| *n == 1) && a[extra..].iter().rev().zip(to.iter().rev()).all(|(x, y)| x == y || *x == 1)
 }

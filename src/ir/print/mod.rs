@@ -8,8 +8,9 @@ mod func;
 mod literal;
 mod names;
 mod stmt;
+mod tile;
 
-use super::{Expr, PrimFunc};
+use super::{DeviceFunc, Expr, PrimFunc};
 use std::fmt;
 
 impl fmt::Display for Expr {
@@ -23,6 +24,20 @@ impl fmt::Display for PrimFunc {
     /// The whole function with the user's names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&func::text(self, names::Names::display(self)))
+    }
+}
+
+impl fmt::Display for DeviceFunc {
+    /// The whole program with the user's names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&tile::text(self, names::Names::display(&self.func)))
+    }
+}
+
+impl DeviceFunc {
+    /// The whole program with canonical names.
+    pub fn canonical_text(&self) -> String {
+        tile::text(self, names::Names::canonical())
     }
 }
 

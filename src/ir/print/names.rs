@@ -41,6 +41,16 @@ impl<'a> Names<'a> {
         text
     }
 
+    /// Brings a name into scope that is no identifier by itself: as `text`, or as the user called it.
+    pub fn declare_as(&mut self, name: &Name, text: &str) -> String {
+        let wanted = self.display.and_then(|d| d.get(name)).map_or_else(|| text.to_string(), |s| identifier(s));
+        let text = unique(&wanted, |t| self.used.contains(t) || is_reserved(t));
+        self.used.insert(text.clone());
+        self.shown.insert(name.clone(), text.clone());
+        self.order.push(name.clone());
+        text
+    }
+
     /// The text a name would have if it were alone.
     pub fn wanted(&self, name: &Name) -> String {
         match self.display {

@@ -37,6 +37,10 @@ impl Names<'_> {
         let shape = self.shape(shape)?;
         let dtype = parts.dtype.map_or(Ok(DType::F32), dtype_of)?;
         check_size(user, &shape, dtype, at)?;
+        if let Some(e) = shape.iter().find(|e| self.tile && e.as_int().is_none_or(|n| n < 1)) {
+            let message = format!("`{user}` has the extent {e}; the extents of a tile program are positive constants");
+            return problem(at, message);
+        }
         let mut b = Buffer::new(self.fresh(user), dtype, shape, scope);
         if let Some(n) = parts.strides.filter(|n| !matches!(n.kind, NodeKind::None)) {
             b.strides = self.shape(n)?;

@@ -78,7 +78,7 @@ impl Scope<'_> {
                 let dtype = dtype_of(dtype)?;
                 self.value(base)?.to(dtype, node.at).map(Value::Expr)
             }
-            NodeKind::Attr(base, method) if self.is_buffer(base) => {
+            NodeKind::Attr(base, method) if self.is_buffer(base) && !self.tile => {
                 let mut all = vec![self.whole_buffer(base)?];
                 self.opaque_args(args, keywords, &mut all)?;
                 let callee = format!(".{method}()").into();
@@ -97,7 +97,7 @@ impl Scope<'_> {
             return self.let_in(args, keywords, node);
         }
         if OPAQUE.iter().any(|o| name.starts_with(o)) {
-            return self.opaque(name, args, keywords).map(Value::Expr);
+            return self.opaque(name, args, keywords, node.at).map(Value::Expr);
         }
         let args = &self.merged(name, args, keywords, node.at)?[..];
         if let Ok(dtype) = if name == "boolean" { Ok(DType::Bool) } else { name.parse::<DType>() } {
@@ -325,7 +325,10 @@ impl Scope<'_> {
     }
 
     /// A call that Daylight keeps as it is.
-    fn opaque(&mut self, name: &str, args: &[Node], keywords: &Keywords) -> Result<Expr, Problem> {
+    fn opaque(&mut self, name: &str, args: &[Node], keywords: &Keywords, at: Span) -> Result<Expr, Problem> {
+        if self.tile {
+            return problem(at, format!("T.{name} is not known in tile programs"));
+        }
         let mut all = vec![];
         self.opaque_args(args, keywords, &mut all)?;
         let typed = matches!(name, "call_extern" | "call_pure_extern" | "call_intrin" | "call_llvm_pure_intrin");

@@ -166,6 +166,9 @@ impl Scope<'_> {
     /// indices.
     pub fn whole_buffer(&mut self, node: &Node) -> Result<Expr, Problem> {
         let Some(user) = node.dotted() else { return problem(node.at, "the name of a buffer was expected") };
+        if self.tile {
+            return problem(node.at, format!("`{user}` has no such property in a tile program"));
+        }
         let b = self.buffer(&user, node.at)?;
         Ok(Expr::load(b.name.clone(), vec![], b.dtype))
     }

@@ -74,7 +74,7 @@ impl Module<'_> {
                 _ => {}
             }
         }
-        match self.scope().constant(value)? {
+        match self.scope().named_constant(value)? {
             Some(binding) => self.globals.push((user.clone(), binding)),
             None => return problem(value.at, "only `n = TypeVar(\"n\")` and constants stand outside of functions"),
         }

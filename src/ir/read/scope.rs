@@ -145,11 +145,7 @@ impl<'a> Scope<'a> {
         match self.lookup(user) {
             Some(Binding::Buffer(name)) => Ok(self.declared(name)),
             Some(
-                Binding::Var(_)
-                | Binding::Declared(_)
-                | Binding::Handle(_)
-                | Binding::Layout(_)
-                | Binding::Slices(_),
+                Binding::Var(_) | Binding::Declared(_) | Binding::Handle(_) | Binding::Layout(_) | Binding::Slices(_),
             ) => problem(at, format!("`{user}` is not a buffer")),
             None => problem(at, format!("the buffer `{user}` is not known here{}", self.nearest(user))),
         }

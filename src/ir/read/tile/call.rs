@@ -55,13 +55,7 @@ impl Scope<'_> {
     }
 
     /// The operands besides the destination; those that only repeat it are left out.
-    fn positional<'n>(
-        &mut self,
-        op: TileOp,
-        dst: &Tile,
-        rest: &'n [Node],
-        at: Span,
-    ) -> Result<&'n [Node], Problem> {
+    fn positional<'n>(&mut self, op: TileOp, dst: &Tile, rest: &'n [Node], at: Span) -> Result<&'n [Node], Problem> {
         let count = op.arity();
         let again = matches!(op, TileOp::Zero | TileOp::Gemm) && rest.len() == count + 1;
         if again && let Some(last) = rest.last() {
@@ -87,7 +81,8 @@ impl Scope<'_> {
             return Ok(TileArg::Scalar(fitted(value, dtype, node.at)?));
         }
         if !self.is_region(node) && !matches!(node.kind, NodeKind::Index(..) | NodeKind::Name(_)) {
-            let message = format!("operand {} of Tx.{} is a part of a buffer, such as `A[0:8]`", position + 1, op.name());
+            let message =
+                format!("operand {} of Tx.{} is a part of a buffer, such as `A[0:8]`", position + 1, op.name());
             return problem(node.at, message);
         }
         Ok(TileArg::Tile(self.region_of(node)?))
@@ -192,7 +187,8 @@ fn names(head: &[String], at: Span) -> Result<(ExecScope, TileOp), Problem> {
             Some(s) => (s, op),
             None => {
                 let known = ExecScope::ALL.map(|s| s.1);
-                let hint = nearest(scope, known.into_iter()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                let hint =
+                    nearest(scope, known.into_iter()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
                 let list = known.join(", ");
                 return problem(at, format!("`{scope}` is not a scope of tile primitives, which are {list}{hint}"));
             }

@@ -11,8 +11,8 @@ mod stmt;
 use super::ast::{Def, PyStmt, PyStmtKind};
 use super::error::{Problem, problem};
 use super::func::{Function, take_symbol};
-use crate::ir::device::{DStmt, DeviceFunc, canonicalize_device};
-use crate::ir::{Param, PrimFunc, Scope as Memory};
+use crate::ir::device::{DStmt, DeviceFunc};
+use crate::ir::{Param, PrimFunc, Scope as Memory, canonicalize_device};
 use ids::Ids;
 
 /// True for a function that says where the device begins.
@@ -64,6 +64,11 @@ impl Function<'_> {
             return Ok(());
         }
         if self.function_part(s)? || program.ids.declared(&mut self.scope, s)? {
+            return Ok(());
+        }
+        if let PyStmtKind::Assign { target, value } = &s.kind
+            && self.scope.declares(target, value)?
+        {
             return Ok(());
         }
         if !program.entered && !matches!(s.kind, PyStmtKind::Nothing) {

@@ -11,7 +11,7 @@ use crate::ir::{Expr, Tile};
 
 impl Scope<'_> {
     /// What a name outside of statements may stand for: a number, slices, a layout.
-    pub fn constant(&mut self, value: &Node) -> Result<Option<Binding>, Problem> {
+    pub fn named_constant(&mut self, value: &Node) -> Result<Option<Binding>, Problem> {
         Ok(match &value.kind {
             NodeKind::Layout(text) => Some(Binding::Layout(parse_layout(text, value)?)),
             NodeKind::Int(_) | NodeKind::Neg(_) => Some(Binding::Var(self.expr(value)?)),
@@ -62,7 +62,10 @@ impl Scope<'_> {
         }
         if dims.len() != shape.len() {
             let (rank, given) = (shape.len(), dims.len());
-            return problem(node.at, format!("`{user}` has {rank} dimensions, but {given} slices or indices stand here"));
+            return problem(
+                node.at,
+                format!("`{user}` has {rank} dimensions, but {given} slices or indices stand here"),
+            );
         }
         let mut tile = Tile { buffer: name, begin: vec![], extent: vec![] };
         for (dim, size) in dims.into_iter().zip(shape) {
@@ -116,7 +119,10 @@ fn span(dim: Dim, size: i64, user: &str, node: &Node) -> Result<(Expr, i64), Pro
             let stop = stop.map_or_else(|| Expr::i64(size), |e| wide(&e));
             match difference(&stop, &begin).as_int() {
                 Some(n) if n >= 1 => (begin, n),
-                Some(_) => return problem(node.at, format!("the slice {begin}:{stop} of `{user}` is empty")),
+                Some(n) => {
+                    let message = format!("a slice of `{user}` has {n} indices; a tile has at least one");
+                    return problem(node.at, message);
+                }
                 None => {
                     let message = format!("the extent of a slice of `{user}` is not a constant; write `i:i + 8`");
                     return problem(node.at, message);

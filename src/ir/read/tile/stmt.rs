@@ -190,7 +190,7 @@ impl Scope<'_> {
         if self.allocation(user, value)? {
             return Ok(());
         }
-        if let Some(constant) = self.constant(value)?
+        if let Some(constant) = self.named_constant(value)?
             && !matches!(constant, Binding::Var(_))
         {
             self.bind(user, constant);
@@ -225,11 +225,13 @@ impl Scope<'_> {
         match &self.declared(&buffer).scope {
             Memory::Local | Memory::Shared | Memory::SharedDyn => {}
             Memory::Global => {
-                let message = format!("`{user}` needs scope=\"shared\" or scope=\"local\"; memory of the device is passed in");
+                let message =
+                    format!("`{user}` needs scope=\"shared\" or scope=\"local\"; memory of the device is passed in");
                 return problem(value.at, message);
             }
             Memory::Other(other) => {
-                let message = format!("unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\" or \"local\"");
+                let message =
+                    format!("unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\" or \"local\"");
                 return problem(value.at, message);
             }
         }
@@ -238,7 +240,13 @@ impl Scope<'_> {
     }
 
     /// `x: T.let[T.int32] = value`, or `x: T.int32 = value`.
-    fn device_let(&mut self, target: &Node, annotation: &Node, value: Option<&Node>, at: Span) -> Result<DStmt, Problem> {
+    fn device_let(
+        &mut self,
+        target: &Node,
+        annotation: &Node,
+        value: Option<&Node>,
+        at: Span,
+    ) -> Result<DStmt, Problem> {
         let user = name_of(target)?;
         let Some(value) = value else { return problem(at, format!("`{user}` has no value")) };
         let dtype = match &annotation.kind {

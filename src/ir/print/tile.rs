@@ -1,0 +1,263 @@
+//! Text of tile programs, in the form that the reader takes.
+
+use super::names::Names;
+use super::stmt::Printer;
+use super::{expr, literal};
+use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
+use crate::ir::kernel::Barrier;
+use crate::ir::{DType, ExecScope, Expr, ExprKind, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
+
+/// Names of the indices of blocks and threads where the user gave none.
+const INDICES: [(ThreadTag, &str); 6] = [
+    (ThreadTag::BlockX, "bx"),
+    (ThreadTag::BlockY, "by"),
+    (ThreadTag::BlockZ, "bz"),
+    (ThreadTag::ThreadX, "tx"),
+    (ThreadTag::ThreadY, "ty"),
+    (ThreadTag::ThreadZ, "tz"),
+];
+
+/// The whole program.
+pub(super) fn text(program: &DeviceFunc, names: Names) -> String {
+    let f = &program.func;
+    let mut p = Printer::new(f, names);
+    p.line("# from tvm.script import tirx as T");
+    p.line("# from tvm.script import tirx as Tx");
+    if f.buffers.iter().any(|b| b.layout.is_some()) {
+        p.line("# from tvm.tirx.layout import *");
+    }
+    p.line("");
+    p.line(if f.private { "@T.prim_func(private=True)" } else { "@T.prim_func" });
+    let handles = params(&mut p, f);
+    p.line(&format!("def {}({}):", f.name, handles.join(", ")));
+    p.indented(|p| {
+        buffers(p, f);
+        if !f.attrs.is_empty() {
+            p.line(&format!("T.func_attr({})", literal::dict(&f.attrs)));
+        }
+        p.line("T.device_entry()");
+        indices(p, program);
+        for name in &f.allocs {
+            let args = p.buffer_args(f.buffer(name), &[], true, true);
+            let name = p.names.declare(name);
+            p.line(&format!("{name} = T.alloc_buffer({args})"));
+        }
+        list(p, &program.body);
+    });
+    p.out
+}
+
+/// Parameters in the header: handles for buffers.
+fn params(p: &mut Printer, f: &PrimFunc) -> Vec<String> {
+    let mut out = vec![];
+    for param in &f.params {
+        match param {
+            Param::Scalar { name, dtype } => out.push(format!("{}: T.{dtype}", p.names.declare(name))),
+            Param::Buffer(name) => {
+                let wanted = format!("{}_ptr", p.names.wanted(name));
+                let handle = p.names.declare_as(&handle(name), &wanted);
+                out.push(format!("{handle}: T.handle"));
+            }
+        }
+    }
+    out
+}
+
+/// The name of the handle of a buffer: no buffer or variable has it.
+fn handle(buffer: &Name) -> Name {
+    Name::new(format!("{buffer}_ptr"))
+}
+
+fn buffers(p: &mut Printer, f: &PrimFunc) {
+    for param in &f.params {
+        if let Param::Buffer(name) = param {
+            let args = p.buffer_args(f.buffer(name), &[], true, true);
+            let source = p.names.get(&handle(name));
+            let name = p.names.declare(name);
+            p.line(&format!("{name} = T.match_buffer({source}, {args})"));
+        }
+    }
+}
+
+/// `bx = T.cta_id([4])` and `tx = T.thread_id([32])`; indices that nothing uses have no name.
+fn indices(p: &mut Printer, program: &DeviceFunc) {
+    let grid = program.grid.clone().map(|e| e.as_int().map_or_else(|| e.to_string(), |v| v.to_string()));
+    let block = program.block.map(|n| n.to_string());
+    for (call, extents, tags) in [("cta_id", grid, &INDICES[..3]), ("thread_id", block, &INDICES[3..])] {
+        let rank = extents.iter().rposition(|e| e != "1").map_or(1, |k| k + 1);
+        let used = tags.iter().rposition(|t| uses(program, t.0)).map_or(0, |k| k + 1);
+        let extents = extents[..rank.max(used)].join(", ");
+        let named: Vec<String> = tags[..used].iter().map(|(tag, short)| declare(p, *tag, short)).collect();
+        let head = if named.is_empty() { String::new() } else { format!("{} = ", named.join(", ")) };
+        p.line(&format!("{head}T.{call}([{extents}])"));
+    }
+}
+
+fn declare(p: &mut Printer, tag: ThreadTag, short: &str) -> String {
+    let name = Name::new(tag.name());
+    p.names.declare_as(&name, short)
+}
+
+fn uses(program: &DeviceFunc, tag: ThreadTag) -> bool {
+    let name = Name::new(tag.name());
+    let mut found = false;
+    let mut look = |s: &DStmt| s.for_each_expr(|e| found |= e.uses_var(&name));
+    program.body.iter().for_each(|s| s.visit(&mut look));
+    found
+}
+
+fn list(p: &mut Printer, body: &[DStmt]) {
+    body.iter().for_each(|s| stmt(p, s));
+}
+
+fn stmt(p: &mut Printer, s: &DStmt) {
+    match s {
+        DStmt::For(l) => for_loop(p, l),
+        DStmt::If { cond, then, otherwise } => {
+            let cond = value(cond, &p.names);
+            p.line(&format!("if {cond}:"));
+            p.indented(|p| list(p, then));
+            if !otherwise.is_empty() {
+                p.line("else:");
+                p.indented(|p| list(p, otherwise));
+            }
+        }
+        DStmt::Store { buffer, indices, value: v, .. } => {
+            let line = format!("{}[{}] = {}", p.names.get(buffer), places(indices, &p.names), value(v, &p.names));
+            p.line(&line);
+        }
+        DStmt::Let { var, value: v } => {
+            let text = value(v, &p.names);
+            let var = p.names.declare(var);
+            p.line(&format!("{var}: T.let[T.{}] = {text}", v.dtype()));
+        }
+        DStmt::Barrier(b) => p.line(&barrier(*b)),
+        DStmt::Tile(c) => {
+            let line = call(c, &p.names, &|t| is_whole(p.func, t));
+            p.line(&line);
+        }
+        DStmt::Intrinsic(i) => p.line(&format!("# {i}")),
+        // What only lowering makes has no form in a program.
+        DStmt::Copy { .. } | DStmt::Var { .. } | DStmt::Assign { .. } | DStmt::Shuffle { .. } | DStmt::Reduce(_) => {
+            p.line("# a statement that lowering made");
+        }
+    }
+}
+
+fn for_loop(p: &mut Printer, l: &DFor) {
+    let head = match l.kind {
+        DKind::Serial => "serial",
+        DKind::Unrolled => "unroll",
+        DKind::Vectorized => "vectorized",
+    };
+    let extent = place(&l.extent, &p.names);
+    let notes =
+        l.unroll_step.map_or_else(String::new, |n| format!(", annotations={{\"pragma_auto_unroll_max_step\": {n}}}"));
+    let mark = p.names.mark();
+    let var = p.names.declare(&l.var);
+    p.line(&format!("for {var} in T.{head}({extent}{notes}):"));
+    p.indented(|p| list(p, &l.body));
+    p.names.release(mark);
+}
+
+fn barrier(b: Barrier) -> String {
+    match b {
+        Barrier::Block => "T.cuda.cta_sync()".to_string(),
+        Barrier::Warp => "T.cuda.warp_sync()".to_string(),
+        Barrier::Named { id, .. } => format!("T.cuda.warpgroup_sync({id})"),
+    }
+}
+
+/// A call; tiles that are `whole` buffers show without slices.
+pub(super) fn call(c: &TileCall, names: &Names, whole: &dyn Fn(&Tile) -> bool) -> String {
+    let arg = |a: &TileArg| match a {
+        TileArg::Tile(t) => tile(t, names, whole(t)),
+        TileArg::Scalar(e) => value(e, names),
+    };
+    let mut parts = vec![tile(&c.dst, names, whole(&c.dst))];
+    parts.extend(c.args.iter().map(arg));
+    if c.op.is_reduction() {
+        let axes: Vec<String> = c.axes.iter().map(usize::to_string).collect();
+        parts.push(format!("axes={}", expr::tuple(&axes)));
+        parts.push(format!("accum={}", if c.accum { "True" } else { "False" }));
+    } else if c.accum {
+        parts.push("accum=True".to_string());
+    }
+    parts.extend(c.operands.iter().map(|(k, v)| format!("{k}={}", arg(v))));
+    parts.extend(c.config.iter().map(|(k, v)| format!("{k}={}", literal::attr(v))));
+    parts.extend(c.forced.iter().map(|v| format!("dispatch={}", literal::string(v))));
+    let scope = if c.scope == ExecScope::Thread { String::new() } else { format!("{}.", c.scope.name()) };
+    format!("Tx.{scope}{}({})", c.op.name(), parts.join(", "))
+}
+
+/// A part of a buffer.
+pub(super) fn tile(t: &Tile, names: &Names, whole: bool) -> String {
+    let buffer = names.get(&t.buffer);
+    if whole {
+        return buffer;
+    }
+    let dims = t.begin.iter().zip(&t.extent).map(|(b, n)| match b.as_int() {
+        Some(v) => format!("{v}:{}", v.saturating_add(*n)),
+        None => format!("{}:{}", value(b, names), value(&(b.clone() + Expr::i64(*n)), names)),
+    });
+    format!("{buffer}[{}]", dims.collect::<Vec<_>>().join(", "))
+}
+
+fn is_whole(f: &PrimFunc, t: &Tile) -> bool {
+    let Some(b) = f.find_buffer(&t.buffer) else { return false };
+    t.begin.iter().all(|e| e.is_int(0))
+        && b.shape.len() == t.extent.len()
+        && b.shape.iter().zip(&t.extent).all(|(e, n)| e.is_int(*n))
+}
+
+/// Indices of an element.
+fn places(indices: &[Expr], names: &Names) -> String {
+    if indices.is_empty() {
+        return "()".to_string();
+    }
+    indices.iter().map(|e| place(e, names)).collect::<Vec<_>>().join(", ")
+}
+
+/// An expression that is `int64` wherever it stands: an index, an extent.
+fn place(e: &Expr, names: &Names) -> String {
+    match e.as_int() {
+        Some(v) => v.to_string(),
+        None => value(e, names),
+    }
+}
+
+/// Any other expression. Constants of `int64` show as plain numbers where they meet a variable of
+/// that type, and so do indices.
+fn value(e: &Expr, names: &Names) -> String {
+    expr::text(&plain(e), names)
+}
+
+fn plain(e: &Expr) -> Expr {
+    let e = e.map_children(plain);
+    match e.kind() {
+        ExprKind::Binary { op, a, b } => match (number(a), number(b)) {
+            (Some(a), None) => Expr::binary(*op, a, b.clone()),
+            (None, Some(b)) => Expr::binary(*op, a.clone(), b),
+            _ => e,
+        },
+        ExprKind::Load { buffer, indices, dtype } => {
+            let indices = indices.iter().map(|i| number(i).unwrap_or_else(|| bare(i))).collect();
+            Expr::load(buffer.clone(), indices, *dtype)
+        }
+        _ => e,
+    }
+}
+
+/// An `int64` constant as one that prints as a plain number.
+fn number(e: &Expr) -> Option<Expr> {
+    let v = e.as_int().filter(|v| e.dtype() == DType::I64 && ops::fits(*v, DType::I32))?;
+    Some(Expr::i32(v))
+}
+
+/// An index without the conversion to `int64` that reading gives it.
+fn bare(e: &Expr) -> Expr {
+    match e.kind() {
+        ExprKind::Cast { dtype: DType::I64, arg } if arg.dtype().is_int() => arg.clone(),
+        _ => e.clone(),
+    }
+}
