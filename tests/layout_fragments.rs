@@ -107,6 +107,10 @@ fn warp_tiles_are_decomposed_into_fragments() {
         let found = threads.tiles_of(&acc.layout(), &[64, 64], &acc.shape()).expect("a grid");
         assert_eq!(found.to_string(), grid.to_string().replace("warpid", warps));
     }
+    // the accumulator of a warpgroup, 64 rows in four warps, in a block of two warpgroups
+    let group = acc.layout().tile(&read("S[4 : 1 @ wid_in_wg]"), &[4, 1], &acc.shape()).expect("a tile");
+    let threads = read("S[(8, 2, 8, 4, 2) : (32 @ tx, 2, 4 @ tx, 1 @ tx, 1)]");
+    assert_eq!(threads.tiles_of(&group, &[128, 8], &[64, 8]), Ok(read("S[2 : 1 @ wgid]")));
     // rows on lanes are no fragment
     let rows = read("S[(32, 8) : (1 @ laneid, 1)]");
     let why = rows.tiles_of(&acc.layout(), &[32, 8], &acc.shape()).expect_err("no fragment");

@@ -193,17 +193,23 @@ proptest! {
                 prop_assert_eq!(tx(&b), b.get(Axis::Tx));
             }
         }
-        if let Ok(by_warp) = l.by_warp() {
-            prop_assert!(!by_warp.mentions(Axis::Tx) && !by_warp.mentions(Axis::TidInWg));
-            let other_lanes = l.mentions(Axis::Tx) || l.mentions(Axis::TidInWg);
+        for (split, gone, inner) in [
+            (l.by_warp(), [Axis::Tx, Axis::TidInWg], [Axis::LaneId, Axis::LaneId]),
+            (l.by_warpgroup(), [Axis::Tx, Axis::WarpId], [Axis::TidInWg, Axis::WidInWg]),
+        ] {
+            let Ok(split) = split else { continue };
+            for (gone, inner) in gone.into_iter().zip(inner) {
+                prop_assert!(!split.mentions(gone));
+                let (low, high) = split.range(inner);
+                prop_assert!(!l.mentions(gone) || (low >= 0 && Some(high) < inner.limit()));
+            }
             for x in 0..l.size() {
-                let mut old: Vec<_> = l.positions(x).iter().map(|p| (tx(p), p.get(Axis::M))).collect();
-                let new = by_warp.positions(x);
-                prop_assert!(!other_lanes || new.iter().all(|p| (0..32).contains(&p.get(Axis::LaneId))));
-                let mut new: Vec<_> = new.iter().map(|p| (tx(p), p.get(Axis::M))).collect();
-                old.sort_unstable();
-                new.sort_unstable();
-                prop_assert_eq!(old, new);
+                let places = |l: &TileLayout| {
+                    let mut all: Vec<_> = l.positions(x).iter().map(|p| (tx(p), p.get(Axis::M))).collect();
+                    all.sort_unstable();
+                    all
+                };
+                prop_assert_eq!(places(&l), places(&split));
             }
         }
     }
@@ -298,9 +304,13 @@ fn rows_of_a_warp_tile_are_found_from_lane_and_register() {
 
 #[test]
 fn threads_that_carry_from_lanes_into_warps_are_refused() {
-    for text in ["S[(6, 16) : (16 @ tx, 1 @ tx)] + 8 @ tx", "S[12 : 3 @ tx]", "S[48 : 1 @ tid_in_wg]"] {
+    for (text, axis, warps) in [
+        ("S[(6, 16) : (16 @ tx, 1 @ tx)] + 8 @ tx", "tx", "warpid"),
+        ("S[12 : 3 @ tx]", "tx", "warpid"),
+        ("S[48 : 1 @ tid_in_wg]", "tid_in_wg", "wid_in_wg"),
+    ] {
         let why = read(text).by_warp().expect_err("a carry");
-        assert_eq!(why, format!("layout {} does not divide its threads into whole warps and lanes", read(text)));
+        assert_eq!(why, format!("layout {} does not divide {axis} into whole {warps} and laneid", read(text)));
     }
     assert_eq!(read("S[(4, 8)]").by_warp(), Ok(read("S[(4, 8)]")));
     assert_eq!(read("S[(64, 2) : (1 @ tx, 1)]").by_warp(), Ok(read("S[(2, 32, 2) : (1 @ warpid, 1 @ laneid, 1)]")));

@@ -98,7 +98,7 @@ fn iters_of(places: &[Point]) -> Option<Vec<Iter>> {
     let step = |k: usize| Point::default().with(axis, k as i64 * stride);
     let run = places.iter().enumerate().take_while(|(k, p)| **p == step(*k)).count();
     let regular = |(k, p): (usize, &Point)| difference(*p, places[k - k % run]) == step(k % run);
-    if places.len() % run != 0 || !places.iter().enumerate().all(regular) {
+    if !places.len().is_multiple_of(run) || !places.iter().enumerate().all(regular) {
         return None;
     }
     let starts: Vec<Point> = places.iter().step_by(run).copied().collect();

@@ -34,6 +34,22 @@ impl Swizzle {
         Ok(Swizzle { per_element, swizzle_len, atom_len, inner })
     }
 
+    /// The swizzle of shared memory in rows of `row` bytes (32, 64 or 128), for elements of
+    /// `element` bytes: units of 16 bytes change places within a row, by the number of the row of 128
+    /// bytes they are in. The same as the tensor map's and `ldmatrix`'s swizzles of those widths.
+    pub fn of_rows(row: u32, element: u32) -> Result<Swizzle, String> {
+        let len = match row {
+            32 => 1,
+            64 => 2,
+            128 => 3,
+            _ => return Err(format!("shared memory is swizzled in rows of 32, 64 or 128 bytes, not {row}")),
+        };
+        if !element.is_power_of_two() || element > 16 {
+            return Err(format!("elements of {element} bytes do not fill units of 16 bytes"));
+        }
+        Swizzle::new((16 / element).ilog2(), len, 3, true)
+    }
+
     /// Bits of an offset that stay: 2^`per_element` elements move together.
     pub fn per_element(self) -> u32 {
         self.per_element
@@ -118,6 +134,11 @@ mod tests {
     #[test]
     fn the_128_byte_swizzle_of_16_bit_elements_is_the_documented_one() {
         let s = Swizzle::new(3, 3, 3, true).expect("legal");
+        assert_eq!(Swizzle::of_rows(128, 2), Ok(s));
+        assert_eq!(Swizzle::of_rows(64, 4), Swizzle::new(2, 2, 3, true));
+        assert!(
+            Swizzle::of_rows(16, 2).is_err() && Swizzle::of_rows(32, 3).is_err() && Swizzle::of_rows(32, 0).is_err()
+        );
         for row in 0..16 {
             for col in 0..64 {
                 let chunk = (col / 8) ^ (row % 8);

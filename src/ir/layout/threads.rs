@@ -5,34 +5,37 @@ use super::canon::merged;
 use super::{Axis, Iter, TileLayout};
 use std::collections::BTreeMap;
 
-const LANES: i64 = 32;
-
 impl TileLayout {
     /// The same placement with `tx` written as `warpid` and `laneid`, and `tid_in_wg` as `wid_in_wg`
     /// and `laneid`. An error where an iter or offset carries from lanes into warps.
     pub fn by_warp(&self) -> Result<TileLayout, String> {
-        if !self.mentions(Axis::Tx) && !self.mentions(Axis::TidInWg) {
-            return Ok(self.clone());
-        }
-        let carries = || format!("layout {self} does not divide its threads into whole warps and lanes");
+        self.split_axis(Axis::Tx, Axis::WarpId, Axis::LaneId)?.split_axis(Axis::TidInWg, Axis::WidInWg, Axis::LaneId)
+    }
+
+    /// The same placement with `tx` written as `wgid` and `tid_in_wg`, and `warpid` as `wgid` and
+    /// `wid_in_wg`. An error where an iter or offset carries from one warpgroup into the next.
+    pub fn by_warpgroup(&self) -> Result<TileLayout, String> {
+        self.split_axis(Axis::Tx, Axis::WgId, Axis::TidInWg)?.split_axis(Axis::WarpId, Axis::WgId, Axis::WidInWg)
+    }
+
+    /// Writes an axis as `n outer + inner`, where `inner` has `n` values.
+    fn split_axis(&self, axis: Axis, outer: Axis, inner: Axis) -> Result<TileLayout, String> {
+        let Some(n) = inner.limit().filter(|_| self.mentions(axis)) else { return Ok(self.clone()) };
+        let carries = || format!("layout {self} does not divide {axis} into whole {outer} and {inner}");
         let split = |list: &[Iter]| -> Option<Vec<Iter>> {
-            list.iter().map(|it| split_iter(*it)).collect::<Option<Vec<_>>>().map(|v| v.concat())
+            let one = |it: &Iter| if it.axis == axis { split_iter(*it, outer, inner, n) } else { Some(vec![*it]) };
+            list.iter().map(one).collect::<Option<Vec<_>>>().map(|v| v.concat())
         };
         let shard = split(&self.shard).ok_or_else(carries)?;
         let replica = split(&self.replica).ok_or_else(carries)?;
-        let mut offset = BTreeMap::new();
-        for (axis, v) in &self.offset {
-            let parts = match warps_of(*axis) {
-                None => vec![(*axis, *v)],
-                Some(warps) => vec![(warps, v.div_euclid(LANES)), (Axis::LaneId, v.rem_euclid(LANES))],
-            };
-            for (axis, v) in parts {
-                *offset.entry(axis).or_insert(0) += v;
-            }
+        let mut offset = self.offset.clone();
+        if let Some(v) = offset.remove(&axis) {
+            *offset.entry(outer).or_insert(0) += v.div_euclid(n);
+            *offset.entry(inner).or_insert(0) += v.rem_euclid(n);
         }
         let out = TileLayout::new(shard, replica, offset, self.swizzle)?;
-        match out.range(Axis::LaneId) {
-            (low, high) if low >= 0 && high < LANES => Ok(out),
+        match out.range(inner) {
+            (low, high) if low >= 0 && high < n => Ok(out),
             _ => Err(carries()),
         }
     }
@@ -92,40 +95,18 @@ pub(super) fn compact(sorted: &[Iter]) -> Option<i64> {
     sorted.iter().try_fold(1i64, |n, it| if it.stride.abs() == n { n.checked_mul(it.extent) } else { None })
 }
 
-/// The axis that counts the warps of an axis of threads.
-fn warps_of(axis: Axis) -> Option<Axis> {
-    match axis {
-        Axis::Tx => Some(Axis::WarpId),
-        Axis::TidInWg => Some(Axis::WidInWg),
-        Axis::M
-        | Axis::TLane
-        | Axis::TCol
-        | Axis::LaneId
-        | Axis::WarpId
-        | Axis::WidInWg
-        | Axis::WgId
-        | Axis::Bx
-        | Axis::By
-        | Axis::Bz
-        | Axis::Cbx
-        | Axis::Cby
-        | Axis::Cbz => None,
+/// An iter as iters over `outer`, which steps by `n`, and over `inner`.
+fn split_iter(it: Iter, outer: Axis, inner: Axis, n: i64) -> Option<Vec<Iter>> {
+    if it.stride % n == 0 {
+        return Some(vec![Iter::new(it.extent, it.stride / n, outer)]);
     }
-}
-
-/// An iter over threads as iters over warps and lanes.
-fn split_iter(it: Iter) -> Option<Vec<Iter>> {
-    let Some(warps) = warps_of(it.axis) else { return Some(vec![it]) };
-    if it.stride % LANES == 0 {
-        return Some(vec![Iter::new(it.extent, it.stride / LANES, warps)]);
+    if (it.extent - 1).checked_mul(it.stride.abs())? < n {
+        return Some(vec![Iter { axis: inner, ..it }]);
     }
-    if (it.extent - 1).checked_mul(it.stride.abs())? < LANES {
-        return Some(vec![Iter { axis: Axis::LaneId, ..it }]);
-    }
-    let lanes = LANES / it.stride.abs();
-    if LANES % it.stride != 0 || it.extent % lanes != 0 {
+    let inside = n / it.stride.abs();
+    if n % it.stride != 0 || it.extent % inside != 0 {
         return None;
     }
-    let outer = Iter::new(it.extent / lanes, it.stride.signum(), warps);
-    Some(merged(&[outer, Iter::new(lanes, it.stride, Axis::LaneId)]))
+    let above = Iter::new(it.extent / inside, it.stride.signum(), outer);
+    Some(merged(&[above, Iter::new(inside, it.stride, inner)]))
 }

@@ -39,14 +39,14 @@ impl TileLayout {
 
     /// The grid that makes this layout, of a tensor of `shape`, from tiles of `inner`:
     /// `inner.tile(grid, shape / inner_shape, inner_shape)` maps as this layout does. Where `inner`
-    /// counts lanes, threads of the block or warpgroup are first split into warps and lanes
-    /// ([`TileLayout::by_warp`]). The error says what does not fit.
+    /// counts lanes or warps of a warpgroup, this layout's coarser axes of threads are split into those
+    /// first ([`TileLayout::by_warp`], [`TileLayout::by_warpgroup`]). The error says what does not fit.
     pub fn tiles_of(&self, inner: &TileLayout, shape: &[i64], inner_shape: &[i64]) -> Result<TileLayout, String> {
         let divides = |(n, i): (&i64, &i64)| *i >= 1 && n % i == 0;
         if shape.len() != inner_shape.len() || !shape.iter().zip(inner_shape).all(divides) {
             return Err(format!("shape {shape:?} is not a grid of tiles of shape {inner_shape:?}"));
         }
-        let own = if inner.mentions(Axis::LaneId) { self.by_warp()? } else { self.clone() }.canonical();
+        let own = self.in_axes_of(inner)?.canonical();
         let tile = inner.canonical();
         if own.swizzle != tile.swizzle {
             return Err(format!("layout {self} and its tile {inner} have different swizzles"));
@@ -79,6 +79,13 @@ impl TileLayout {
             Ok(again) if again.canonical() == own => Ok(grid),
             _ => Err(format!("layout {self} is not made of tiles of layout {inner}")),
         }
+    }
+
+    /// The same placement in terms of the axes of threads that `inner` counts.
+    fn in_axes_of(&self, inner: &TileLayout) -> Result<TileLayout, String> {
+        let in_warpgroup = inner.mentions(Axis::WidInWg) || inner.mentions(Axis::TidInWg);
+        let own = if in_warpgroup { self.by_warpgroup()? } else { self.clone() };
+        if inner.mentions(Axis::LaneId) { own.by_warp() } else { Ok(own) }
     }
 
     /// The span on every axis before the swizzle.
