@@ -38,7 +38,7 @@ fn expressible(places: &[Point]) -> bool {
         return false;
     }
     let add = |p: Point, k: i64| Axis::ALL.iter().fold(p, |p, (a, _)| p.with(*a, p.get(*a) + k * second.get(*a)));
-    (2..=places.len()).filter(|e| places.len() % e == 0).any(|e| {
+    (2..=places.len()).filter(|e| places.len().is_multiple_of(*e)).any(|e| {
         (0..places.len()).all(|x| places[x] == add(places[x - x % e], (x % e) as i64))
             && expressible(&places.iter().step_by(e).copied().collect::<Vec<_>>())
     })

@@ -44,6 +44,9 @@ fn every_form_reads_and_prints_one_way() {
             "S[1 : 1] + R[(8, 4) : (4 @ laneid, 1 @ laneid)] + 2 @ warpid",
             "S[(1,)] + R[(8, 4) : (4 @ laneid, 1 @ laneid)] + 2 @ warpid",
         ),
+        ("64 + R[2 : 3] + S[8 : 4 @ laneid] + 1 @ laneid", "S[8 : 4 @ laneid] + R[2 : 3] + 64 + 1 @ laneid"),
+        ("S[8 : \"laneid\"] + R[4 : 'tx']", "S[8 : 1 @ laneid] + R[4 : 1 @ tx]"),
+        ("S[(8, 2) : ((4, \"laneid\"), 1)]", "S[(8, 2) : (4 @ laneid, 1)]"),
         ("S[4] + R[(2, 2)]", "S[(4,)] + R[(2, 2)]"),
         ("SwizzleLayout(3, 3, 3)", "ComposeLayout(SwizzleLayout(3, 3, 3), TileLayout(S[(512,)]))"),
         (
@@ -81,7 +84,13 @@ fn refusals_say_what_was_expected_where() {
         ("S[4 : 1] S", "expected the end, found \"S\" at column 10"),
         ("S[4] + S[4]", "found a second S[...], where one is allowed at column 7"),
         ("S[4] + Q[4]", "expected S[...], R[...] or an offset, found Q at column 8"),
-        ("R[4 : 1]", "expected S[...] first at column 1"),
+        ("R[4 : 1]", "expected \"+\" and S[...], found the end at column 9"),
+        ("5)", "expected \"+\" and S[...], found \")\" at column 2"),
+        (
+            "S[8 : \"lane\"]",
+            "there is no axis lane (there are m, TLane, TCol, laneid, warpid, wid_in_wg, wgid, tid_in_wg, tx, bx, by, bz, cbx, cby, cbz) at column 8",
+        ),
+        ("S[8 : 'tx]", "expected \"'\", found \"]\" at column 10"),
         ("S[99999999999999999999]", "the number is too large at column 3"),
         ("S[4 : 9223372036854775807 * 2]", "the product is too large at column 7"),
         (
@@ -163,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn hostile_text_is_refused_or_read_but_never_panics(text in "[-SRTC()\\[\\]:,@+*. 0-9a-z=]{0,60}") {
+    fn hostile_text_is_refused_or_read_but_never_panics(text in "[-SRTC()\\[\\]:,@+*. 0-9a-z=\"']{0,60}") {
         if let Ok(l) = TileLayout::parse(&text) {
             prop_assert_eq!(read(&l.to_string()), l);
         }

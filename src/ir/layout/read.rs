@@ -4,9 +4,10 @@
 //!     tile    := TileLayout(spec) | spec
 //!     swizzle := SwizzleLayout(n, n, n [, inner])
 //!     inner   := [swizzle_inner =] (True | False)
-//!     spec    := S[iters] { + (R[iters] | stride) }
+//!     spec    := part { + part }              one S, at most one R, offsets
+//!     part    := S[iters] | R[iters] | n [@ axis]
 //!     iters   := extents [ : strides ]        both a tuple, a number, or several with commas
-//!     stride  := n [@ axis]
+//!     stride  := n [@ axis] | "axis" | (n, "axis")
 //!     n       := [-] digits { * digits }
 //!
 //! Names may be qualified (`T.S`, `Axis.laneid`). Without strides, iters are row-major on `m`. A
@@ -97,7 +98,14 @@ impl<'t> Parser<'t> {
         &self.text[at(start)..at(self.pos)]
     }
 
+    fn at_number(&mut self) -> bool {
+        self.peek().is_some_and(|c| c.is_ascii_digit() || c == '-')
+    }
+
     fn layout(&mut self) -> Result<TileLayout, String> {
+        if self.at_number() {
+            return self.spec();
+        }
         let (name, start) = self.name("a layout such as S[(4, 8)]")?;
         match name {
             "ComposeLayout" => self.compose(),
@@ -175,6 +183,9 @@ impl<'t> Parser<'t> {
     }
 
     fn tile(&mut self) -> Result<TileLayout, String> {
+        if self.at_number() {
+            return self.spec();
+        }
         let (name, start) = self.name("TileLayout or S")?;
         if name != "TileLayout" {
             self.pos = start;
@@ -188,30 +199,30 @@ impl<'t> Parser<'t> {
 
     fn spec(&mut self) -> Result<TileLayout, String> {
         let start = self.pos;
-        let Term::Shard(shard) = self.term()? else {
-            return Err(self.fail(start, "expected S[...] first"));
-        };
-        let (mut replica, mut offset) = (None, BTreeMap::new());
-        while self.eat('+') {
+        let (mut shard, mut replica, mut offset) = (None, None, BTreeMap::new());
+        loop {
             let at = self.pos;
             match self.term()? {
+                Term::Shard(iters) if shard.is_none() => shard = Some(iters),
+                Term::Replica(iters) if replica.is_none() => replica = Some(iters),
                 Term::Shard(_) => return Err(self.fail(at, "found a second S[...], where one is allowed")),
-                Term::Replica(_) if replica.is_some() => {
-                    return Err(self.fail(at, "found a second R[...], where one is allowed"));
-                }
-                Term::Replica(iters) => replica = Some(iters),
+                Term::Replica(_) => return Err(self.fail(at, "found a second R[...], where one is allowed")),
                 Term::Offset(value, axis) => {
                     let slot = offset.entry(axis).or_insert(0i64);
                     *slot = slot.checked_add(value).ok_or_else(|| self.fail(at, "the offset is too large"))?;
                 }
             }
+            if !self.eat('+') {
+                break;
+            }
         }
+        let Some(shard) = shard else { return Err(self.expected("\"+\" and S[...]")) };
         TileLayout::new(shard, replica.unwrap_or_default(), offset, None).map_err(|why| self.fail(start, &why))
     }
 
     fn term(&mut self) -> Result<Term, String> {
-        if self.peek().is_some_and(|c| c.is_ascii_digit() || c == '-') {
-            let (value, axis) = self.stride()?;
+        if self.at_number() {
+            let (value, axis) = self.on_axis()?;
             return Ok(Term::Offset(value, axis));
         }
         let (name, at) = self.name("S[...], R[...] or an offset")?;
@@ -263,12 +274,40 @@ impl<'t> Parser<'t> {
     }
 
     fn stride(&mut self) -> Result<(i64, Axis), String> {
-        let value = self.number()?;
-        if !self.eat('@') {
-            return Ok((value, Axis::M));
+        match self.peek() {
+            Some('"' | '\'') => Ok((1, self.quoted_axis()?)),
+            Some('(') => {
+                self.need('(')?;
+                let value = self.number()?;
+                self.need(',')?;
+                let axis = self.quoted_axis()?;
+                self.need(')')?;
+                Ok((value, axis))
+            }
+            _ => self.on_axis(),
         }
+    }
+
+    /// `n`, or `n @ axis`.
+    fn on_axis(&mut self) -> Result<(i64, Axis), String> {
+        let value = self.number()?;
+        Ok((value, if self.eat('@') { self.axis()? } else { Axis::M }))
+    }
+
+    /// The name of an axis as a Python string.
+    fn quoted_axis(&mut self) -> Result<Axis, String> {
+        let quote = if self.eat('\'') { '\'' } else { '"' };
+        if quote == '"' {
+            self.need('"')?;
+        }
+        let axis = self.axis()?;
+        self.need(quote)?;
+        Ok(axis)
+    }
+
+    fn axis(&mut self) -> Result<Axis, String> {
         let (name, at) = self.name("the name of an axis")?;
-        Axis::by_name(name).map(|axis| (value, axis)).ok_or_else(|| {
+        Axis::by_name(name).ok_or_else(|| {
             let known = Axis::ALL.map(|e| e.1).join(", ");
             self.fail(at, &format!("there is no axis {name} (there are {known})"))
         })
