@@ -6,6 +6,7 @@
 mod compile;
 mod cost;
 mod demand;
+mod device;
 mod layout;
 mod math;
 mod op;
@@ -13,11 +14,13 @@ mod operators;
 mod round;
 mod run;
 mod sample;
+pub mod scalar;
 mod stmt;
 mod tensor;
 mod vm;
 
 pub use cost::scalar_ops;
+pub use device::run_device;
 pub use layout::{Scalar, Scalars};
 pub use math::{binary, erf, unary};
 pub use op::InterpError;

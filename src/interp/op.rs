@@ -315,6 +315,8 @@ pub enum InterpError {
     UnknownExtent(Name),
     /// Something that the interpreter does not run.
     Unsupported(String),
+    /// A tile program that its threads cannot run together.
+    Threads(String),
 }
 
 impl std::fmt::Display for InterpError {
@@ -327,7 +329,7 @@ impl std::fmt::Display for InterpError {
                 write!(f, "index {index:?} of buffer `{buffer}` is read before it is written")
             }
             InterpError::DivisionByZero => f.write_str("an integer was divided by zero"),
-            InterpError::Arguments(why) => f.write_str(why),
+            InterpError::Arguments(why) | InterpError::Threads(why) => f.write_str(why),
             InterpError::UnknownExtent(n) => write!(f, "the value of extent `{n}` is not known: bind it"),
             InterpError::Unsupported(what) => write!(f, "the interpreter does not run {what}"),
         }

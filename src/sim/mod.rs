@@ -15,12 +15,12 @@ mod error;
 mod expr;
 mod memory;
 mod program;
-mod scalar;
 mod thread;
 
 pub use error::{Fault, SimError};
 pub use program::run;
 
+use crate::interp::scalar;
 use crate::ir::Name;
 
 /// How to run.

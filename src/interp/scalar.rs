@@ -1,10 +1,12 @@
-//! Arithmetic on slots: the interpreter's rules, one operation at a time.
+//! Arithmetic on slots, one operation at a time. A slot holds the bits of an `f64` for floats, of an
+//! `i64` for integers; results are rounded or wrapped to their type.
 
-use crate::interp::{binary, float_bits, float_to_int, float_value, int_to_f64, round_to, unary, wrap_int};
+use super::math::{binary, unary};
+use super::round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
 use crate::ir::{BinOp, DType, Intrin, UnOp};
 
 /// The float in a slot.
-pub(super) fn float(bits: u64) -> f64 {
+pub fn float(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
@@ -13,17 +15,17 @@ fn rounded(v: f64, dtype: DType) -> u64 {
 }
 
 /// The slot for the stored bits of an element.
-pub(super) fn from_stored(bits: u64, dtype: DType) -> u64 {
+pub fn from_stored(bits: u64, dtype: DType) -> u64 {
     if dtype.is_float() { float_value(bits, dtype).to_bits() } else { wrap_int(bits as i64, dtype) as u64 }
 }
 
 /// The stored bits of an element for a slot.
-pub(super) fn to_stored(slot: u64, dtype: DType) -> u64 {
+pub fn to_stored(slot: u64, dtype: DType) -> u64 {
     if dtype.is_float() { float_bits(float(slot), dtype) } else { slot }
 }
 
 /// A unary operator.
-pub(super) fn apply_unary(op: UnOp, dtype: DType, a: u64) -> u64 {
+pub fn apply_unary(op: UnOp, dtype: DType, a: u64) -> u64 {
     match op {
         UnOp::Neg if dtype.is_float() => (-float(a)).to_bits(),
         UnOp::Neg => wrap_int((a as i64).wrapping_neg(), dtype) as u64,
@@ -33,7 +35,7 @@ pub(super) fn apply_unary(op: UnOp, dtype: DType, a: u64) -> u64 {
 }
 
 /// A binary operator of integers; `None` when it divides by zero.
-pub(super) fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
+pub fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
     let (x, y) = (a as i64, b as i64);
     // 64-bit unsigned values are compared and divided as such; narrower ones are non-negative.
     let unsigned = dtype == DType::U64;
@@ -90,7 +92,10 @@ fn floor_div(a: i64, b: i64) -> i64 {
 }
 
 /// A binary operator of floats.
-pub(super) fn apply_float(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
+///
+/// # Panics
+/// For operators of integers only.
+pub fn apply_float(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
     let (x, y) = (float(a), float(b));
     let value = match op {
         BinOp::Add => x + y,
@@ -117,7 +122,7 @@ pub(super) fn apply_float(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
 }
 
 /// A value conversion.
-pub(super) fn apply_cast(from: DType, to: DType, a: u64) -> u64 {
+pub fn apply_cast(from: DType, to: DType, a: u64) -> u64 {
     match (from.is_float(), to.is_float()) {
         (true, true) => rounded(float(a), to),
         (true, false) => float_to_int(float(a), to) as u64,
@@ -127,12 +132,15 @@ pub(super) fn apply_cast(from: DType, to: DType, a: u64) -> u64 {
 }
 
 /// A bit conversion.
-pub(super) fn apply_reinterpret(from: DType, to: DType, a: u64) -> u64 {
+pub fn apply_reinterpret(from: DType, to: DType, a: u64) -> u64 {
     from_stored(to_stored(a, from), to)
 }
 
 /// A mathematical function of arguments of type `from`.
-pub(super) fn apply_call(op: Intrin, from: DType, to: DType, args: [u64; 3]) -> u64 {
+///
+/// # Panics
+/// Never: every function takes one, two or three arguments.
+pub fn apply_call(op: Intrin, from: DType, to: DType, args: [u64; 3]) -> u64 {
     let as_float = |a: u64| if from.is_float() { float(a) } else { int_to_f64(a as i64, from) };
     let [x, y, z] = args.map(as_float);
     let spare = 64 - 8 * from.bytes() as u32;
