@@ -42,6 +42,8 @@ mod tiles;
 mod unroll;
 mod vectorize;
 mod verify;
+mod verify_intrinsic;
+mod warps;
 mod widen;
 
 pub use device::lower_device;

@@ -4,13 +4,14 @@
 
 use super::LowerError;
 use crate::analysis::{Ranges, multiple_of};
-use crate::ir::intrinsic::Access;
-use crate::ir::kernel::{ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
-use crate::ir::{DType, Expr, ExprKind, Intrinsic, Name};
+use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
+use crate::ir::{DType, Expr, ExprKind, Name};
 use crate::target::Kind;
 use std::collections::BTreeMap;
 
 const PASS: &str = "verify";
+/// Threads of a warp.
+pub(super) const WARP: u32 = 32;
 
 /// Checks a program built for a `kind` of target; the first violation as an error.
 pub fn verify_program(p: &Program, kind: Kind) -> Result<(), LowerError> {
@@ -18,9 +19,17 @@ pub fn verify_program(p: &Program, kind: Kind) -> Result<(), LowerError> {
 }
 
 fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
-    let mut check = Check { kernel: &l.kernel, kind, vars: BTreeMap::new(), ranges: Ranges::new(), divergent: false };
+    let mut check = Check {
+        kernel: &l.kernel,
+        kind,
+        block: l.block,
+        vars: BTreeMap::new(),
+        ranges: Ranges::new(),
+        divergence: Rank::Block,
+    };
     for (axis, threads) in ["x", "y", "z"].iter().zip(l.block) {
-        check.declare(&Name::new(format!("threadIdx.{axis}")), Var { dtype: DType::I32, rank: Rank::Thread });
+        let rank = thread_rank(axis, l.block, threads);
+        check.declare(&Name::new(format!("threadIdx.{axis}")), Var { dtype: DType::I32, rank });
         check.ranges.set(format!("threadIdx.{axis}"), 0, threads as i64 - 1);
         check.declare(&Name::new(format!("blockIdx.{axis}")), Var { dtype: DType::I32, rank: Rank::Block });
     }
@@ -32,34 +41,48 @@ fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
     check.list(&l.kernel.body)
 }
 
+/// Warps lie along x where its extent is a multiple of theirs.
+fn thread_rank(axis: &str, block: [u32; 3], threads: u32) -> Rank {
+    match axis {
+        _ if threads == 1 => Rank::Block,
+        "x" => Rank::Thread,
+        _ if block[0].is_multiple_of(WARP) => Rank::Warp,
+        _ => Rank::Thread,
+    }
+}
+
 /// Over what a value may differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+pub(super) enum Rank {
     /// A constant once unrolled loops are expanded.
     Constant,
     /// The same in all threads of a block.
     Block,
+    /// The same in all lanes of a warp.
+    Warp,
     /// Different in each thread.
     Thread,
 }
 
 #[derive(Clone, Copy)]
-struct Var {
+pub(super) struct Var {
     dtype: DType,
-    rank: Rank,
+    pub rank: Rank,
 }
 
-struct Check<'k> {
-    kernel: &'k Kernel,
+pub(super) struct Check<'k> {
+    pub kernel: &'k Kernel,
     kind: Kind,
-    vars: BTreeMap<Name, Var>,
-    ranges: Ranges,
-    /// Inside a condition that threads do not share.
-    divergent: bool,
+    /// Threads per axis.
+    pub block: [u32; 3],
+    pub vars: BTreeMap<Name, Var>,
+    pub ranges: Ranges,
+    /// Over what the conditions around differ.
+    divergence: Rank,
 }
 
 impl Check<'_> {
-    fn error<T>(&self, at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
+    pub fn error<T>(&self, at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
         Err(LowerError::new(PASS, at, why))
     }
 
@@ -101,14 +124,12 @@ impl Check<'_> {
                 let rank = self.expr(cond)?;
                 self.under(rank, |c| c.list(then).and_then(|()| c.list(otherwise)))
             }
-            KStmt::Barrier(_) if self.divergent => {
-                self.error(&Name::new("barrier"), "it stands under a condition that its threads do not share")
-            }
-            KStmt::Barrier(_) | KStmt::Comment(_) => Ok(()),
+            KStmt::Barrier(b) => self.barrier(*b),
+            KStmt::Comment(_) => Ok(()),
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, value, .. } => {
                 self.expr(value)?;
-                if self.divergent {
+                if self.divergence > Rank::Warp {
                     return self.error(dst, "a shuffle stands under a condition that its lanes do not share");
                 }
                 self.scalar(dst, value.dtype())
@@ -116,30 +137,43 @@ impl Check<'_> {
         }
     }
 
-    fn intrinsic(&mut self, i: &Intrinsic) -> Result<(), LowerError> {
-        if i.is_warp_wide() && self.divergent {
-            return self
-                .error(&Name::new("warp instruction"), "it stands under a condition that its lanes do not share");
+    fn barrier(&self, b: Barrier) -> Result<(), LowerError> {
+        let name = Name::new("barrier");
+        let shared = match b {
+            Barrier::Block => Rank::Block,
+            Barrier::Warp | Barrier::Named { .. } => Rank::Warp,
+        };
+        if self.divergence > shared {
+            return self.error(&name, "it stands under a condition that its threads do not share");
         }
-        let mut result = Ok(());
-        i.for_each_place(|at, access, _| {
-            if result.is_ok() {
-                result = self.access(&at.array, &at.index, access == Access::Write);
-            }
-        });
-        i.for_each_expr(|e| {
-            if result.is_ok() {
-                result = self.expr(e).map(drop);
-            }
-        });
-        result
+        let Barrier::Named { id, threads } = b else { return Ok(()) };
+        let most = self.block.iter().product();
+        if !(1..16).contains(&id) || threads == 0 || !threads.is_multiple_of(WARP) || threads > most {
+            let why = format!(
+                "barrier {id} of {threads} threads: expected a number from 1 to 15, and whole warps of the {most} threads"
+            );
+            return self.error(&name, why);
+        }
+        Ok(())
+    }
+
+    /// What all lanes of a warp do together stands under no condition that they do not share.
+    pub fn whole_warp(&self) -> Result<(), LowerError> {
+        let name = Name::new("warp instruction");
+        if self.divergence > Rank::Warp {
+            return self.error(&name, "it stands under a condition that its lanes do not share");
+        }
+        if !self.block.iter().product::<u32>().is_multiple_of(WARP) {
+            return self.error(&name, "the block has a warp of fewer than 32 threads");
+        }
+        Ok(())
     }
 
     fn under(&mut self, rank: Rank, f: impl FnOnce(&mut Self) -> Result<(), LowerError>) -> Result<(), LowerError> {
-        let outer = self.divergent;
-        self.divergent |= rank == Rank::Thread;
+        let outer = self.divergence;
+        self.divergence = outer.max(rank);
         f(self)?;
-        self.divergent = outer;
+        self.divergence = outer;
         Ok(())
     }
 
@@ -191,7 +225,7 @@ impl Check<'_> {
         self.error(a, format!("a vector copy from `{b}` would change the element type"))
     }
 
-    fn access(&mut self, name: &Name, index: &Expr, write: bool) -> Result<(), LowerError> {
+    pub fn access(&mut self, name: &Name, index: &Expr, write: bool) -> Result<(), LowerError> {
         let rank = self.expr(index)?;
         if !matches!(index.dtype(), DType::I32 | DType::I64) {
             return self.error(name, "an index is not an integer");
@@ -212,7 +246,7 @@ impl Check<'_> {
     }
 
     /// Checks an expression; gives over what its value differs.
-    fn expr(&mut self, e: &Expr) -> Result<Rank, LowerError> {
+    pub fn expr(&mut self, e: &Expr) -> Result<Rank, LowerError> {
         match e.kind() {
             ExprKind::Var { name, dtype } => match self.vars.get(name) {
                 Some(v) if v.dtype == *dtype => Ok(v.rank),
@@ -251,6 +285,9 @@ impl Check<'_> {
                     Ok(r) => rank = rank.max(r),
                     Err(why) => error = error.take().or(Some(why)),
                 });
+                if rank == Rank::Thread && self.is_shared_by_warp(e) {
+                    rank = Rank::Warp;
+                }
                 error.map_or(Ok(rank), Err)
             }
         }

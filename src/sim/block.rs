@@ -1,21 +1,32 @@
 //! One block: threads in shuffled order between the points where they wait for each other.
 
-use super::code::{Code, Op, Slot};
+use super::code::{Code, Op, Place, Slot};
+use super::cp_async::Async;
 use super::error::{Fault, SimError};
+use super::instr::Instr;
+use super::mbarrier::Mbarriers;
 use super::memory::Memory;
 use super::thread::{State, Thread};
 use crate::ir::kernel::ShuffleMode;
 
 /// Lanes of a warp.
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
+
+/// A fault with its thread and operation.
+pub(super) type At = (usize, usize, Fault);
 
 /// The threads of a block, used for one block after another.
 pub(super) struct Block<'a> {
-    code: &'a Code,
+    pub code: &'a Code,
     shape: [u32; 3],
-    threads: Vec<Thread>,
+    pub threads: Vec<Thread>,
     order: Vec<u32>,
     random: u64,
+    /// Copies on their way.
+    pub under_way: Async,
+    pub mbarriers: Mbarriers,
+    /// Numbers of the memories that bulk stores read.
+    pub bulk_sources: Vec<usize>,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -24,13 +35,27 @@ impl<'a> Block<'a> {
     pub fn new(code: &'a Code, shape: [u32; 3], seed: u64) -> Block<'a> {
         let n = shape.iter().product::<u32>();
         let threads = (0..n).map(|_| Thread::new(code)).collect();
-        Block { code, shape, threads, order: (0..n).collect(), random: seed, instructions: 0 }
+        Block {
+            code,
+            shape,
+            threads,
+            order: (0..n).collect(),
+            random: seed,
+            under_way: Async::default(),
+            mbarriers: Mbarriers::default(),
+            bulk_sources: bulk_sources(code),
+            instructions: 0,
+        }
     }
 
     /// Runs the block of that index to its end.
     pub fn run(&mut self, block: [u32; 3], memory: &mut [Memory]) -> Result<(), SimError> {
         for (t, thread) in self.threads.iter_mut().enumerate() {
             thread.restart(self.code, block, position(t, self.shape));
+        }
+        if self.code.waits_apart {
+            self.under_way = Async::new(self.threads.len());
+            self.mbarriers.clear();
         }
         self.advance(memory).map_err(|(thread, pc, fault)| SimError::Fault {
             kernel: self.code.symbol.clone(),
@@ -41,38 +66,78 @@ impl<'a> Block<'a> {
         })
     }
 
-    fn advance(&mut self, memory: &mut [Memory]) -> Result<(), (usize, usize, Fault)> {
+    fn advance(&mut self, memory: &mut [Memory]) -> Result<(), At> {
         loop {
             self.run_ready(memory)?;
             let mut progress = false;
             for first in (0..self.threads.len()).step_by(WARP) {
-                progress |= self.meet_warp(first)?;
+                progress |= self.meet_warp(first, memory)?;
             }
-            if !progress && !self.meet_block()? {
+            if self.code.waits_apart {
+                progress |= self.meet_named()? | self.deliver(false, memory)? | self.wake()?;
+            }
+            if progress || self.meet_block()? {
+                continue;
+            }
+            if !self.code.waits_apart {
                 return Ok(());
+            }
+            if let Some(load) = self.under_way.loads.first().filter(|_| self.have_ended()) {
+                return Err((load.thread, load.copy.pc, load.copy.never_awaited()));
+            }
+            // What is under way may be what the rest waits for.
+            let arrived = self.deliver(true, memory)?;
+            if !self.wake()? && !arrived {
+                return self.stuck();
             }
         }
     }
 
+    fn have_ended(&self) -> bool {
+        self.threads.iter().all(|t| t.state == State::Done)
+    }
+
     /// Every thread that can, in a new order, to its next stop.
-    fn run_ready(&mut self, memory: &mut [Memory]) -> Result<(), (usize, usize, Fault)> {
+    fn run_ready(&mut self, memory: &mut [Memory]) -> Result<(), At> {
         for i in (1..self.order.len()).rev() {
             let j = (self.next_random() % (i as u64 + 1)) as usize;
             self.order.swap(i, j);
         }
         for i in 0..self.order.len() {
             let t = self.order[i] as usize;
-            let thread = &mut self.threads[t];
-            if thread.state == State::Ready {
-                let result = thread.run(self.code, memory, &mut self.instructions);
-                result.map_err(|fault| (t, thread.pc - 1, fault))?;
+            if self.threads[t].state == State::Ready {
+                self.run_thread(t, memory)?;
             }
         }
         Ok(())
     }
 
+    /// One thread to its next stop where others have to come.
+    fn run_thread(&mut self, t: usize, memory: &mut [Memory]) -> Result<(), At> {
+        loop {
+            let thread = &mut self.threads[t];
+            let result = thread.run(self.code, memory, &mut self.instructions);
+            result.map_err(|fault| (t, thread.pc - 1, fault))?;
+            match thread.state {
+                State::Asks(n) => self.serve(t, n, memory)?,
+                State::Done if self.code.waits_apart => {
+                    return self.under_way.left_by(t).map_or(Ok(()), |(pc, fault)| Err((t, pc, fault)));
+                }
+                State::Ready | State::Warp | State::Block | State::Named | State::Phase | State::Done => return Ok(()),
+            }
+            if self.threads[t].state != State::Ready {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A fault of a thread where it stands.
+    pub(super) fn fault(&self, t: usize, fault: Fault) -> At {
+        (t, self.threads[t].pc, fault)
+    }
+
     /// SplitMix64.
-    fn next_random(&mut self) -> u64 {
+    pub(super) fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e3779b97f4a7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58476d1ce4e5b9);
@@ -80,25 +145,45 @@ impl<'a> Block<'a> {
         z ^ (z >> 31)
     }
 
-    /// Lets a warp pass the warp barrier or shuffle that its lanes wait at. False when none waits.
-    fn meet_warp(&mut self, first: usize) -> Result<bool, (usize, usize, Fault)> {
+    /// Lets a warp pass the barrier, shuffle or instruction that its lanes wait at. False when none
+    /// waits, or some may still come.
+    fn meet_warp(&mut self, first: usize, memory: &mut [Memory]) -> Result<bool, At> {
         let lanes = first..(first + WARP).min(self.threads.len());
         let Some(lead) = lanes.clone().find(|t| self.threads[*t].state == State::Warp) else {
             return Ok(false);
         };
         let pc = self.threads[lead].pc;
-        let shuffle = matches!(self.code.ops[pc], Op::Shuffle { .. });
-        if let Some(other) = lanes.clone().find(|t| self.threads[*t].state != State::Warp || self.threads[*t].pc != pc)
-        {
-            let other = self.elsewhere(other);
-            let fault = if shuffle { Fault::DivergentShuffle(other) } else { Fault::DivergentWarpBarrier(other) };
-            return Err((lead, pc, fault));
+        let other = lanes.clone().find(|t| self.threads[*t].state != State::Warp || self.threads[*t].pc != pc);
+        if let Some(other) = other {
+            if lanes.clone().any(|t| self.may_come(t)) {
+                return Ok(false);
+            }
+            return Err((lead, pc, self.divergent_warp(pc, self.elsewhere(other))));
         }
-        if let Op::Shuffle { d, a, mode, width } = self.code.ops[pc] {
-            self.shuffle(first, lanes.len(), d, a, mode, width);
+        match self.code.ops[pc] {
+            Op::Shuffle { d, a, mode, width } => self.shuffle(first, lanes.len(), d, a, mode, width),
+            Op::Instr { .. } if lanes.len() < WARP => {
+                let why = format!("the warp has only {} lanes", lanes.len());
+                return Err((lead, pc, Fault::DivergentInstruction(why)));
+            }
+            Op::Instr { n } => self.warp_instr(first, self.code.instrs[n as usize], memory)?,
+            _ => {}
         }
         lanes.for_each(|t| self.threads[t].resume());
         Ok(true)
+    }
+
+    /// True for a thread that waits for something that others may still do.
+    fn may_come(&self, t: usize) -> bool {
+        matches!(self.threads[t].state, State::Ready | State::Named | State::Phase)
+    }
+
+    fn divergent_warp(&self, pc: usize, other: String) -> Fault {
+        match self.code.ops[pc] {
+            Op::Shuffle { .. } => Fault::DivergentShuffle(other),
+            Op::Instr { .. } => Fault::DivergentInstruction(other),
+            _ => Fault::DivergentWarpBarrier(other),
+        }
     }
 
     fn shuffle(&mut self, first: usize, lanes: usize, d: Slot, a: Slot, mode: ShuffleMode, width: u32) {
@@ -116,14 +201,18 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Lets the block pass the barrier that its threads wait at. False when all have ended.
-    fn meet_block(&mut self) -> Result<bool, (usize, usize, Fault)> {
+    /// Lets the block pass the barrier that its threads wait at. False when none waits, or some may
+    /// still come.
+    fn meet_block(&mut self) -> Result<bool, At> {
         let Some(lead) = self.threads.iter().position(|t| t.state == State::Block) else {
             return Ok(false);
         };
         let pc = self.threads[lead].pc;
         let other = self.threads.iter().position(|t| t.state != State::Block || t.pc != pc);
         if let Some(other) = other {
+            if (0..self.threads.len()).any(|t| self.may_come(t)) {
+                return Ok(false);
+            }
             return Err((lead, pc, Fault::DivergentBarrier(self.elsewhere(other))));
         }
         self.threads.iter_mut().for_each(Thread::resume);
@@ -131,12 +220,12 @@ impl<'a> Block<'a> {
     }
 
     /// What a thread does instead of waiting here.
-    fn elsewhere(&self, t: usize) -> String {
+    pub(super) fn elsewhere(&self, t: usize) -> String {
         let [x, y, z] = position(t, self.shape);
         let thread = &self.threads[t];
         match thread.state {
             State::Done => format!("thread ({x}, {y}, {z}) has ended"),
-            State::Warp | State::Block | State::Ready => {
+            State::Warp | State::Block | State::Named | State::Phase | State::Asks(_) | State::Ready => {
                 format!("thread ({x}, {y}, {z}) waits at `{}`", self.statement(thread.pc))
             }
         }
@@ -145,6 +234,21 @@ impl<'a> Block<'a> {
     fn statement(&self, pc: usize) -> &str {
         &self.code.statements[self.code.statement_of[pc] as usize]
     }
+}
+
+/// Numbers of the memories that bulk stores read.
+fn bulk_sources(code: &Code) -> Vec<usize> {
+    let mut all = vec![];
+    for i in &code.instrs {
+        if let Instr::BulkStore { s, .. } = i
+            && let Place::Memory(m) = code.arrays[s.array as usize].place
+        {
+            all.push(m as usize);
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Index along x, y, z of thread or block number `n`.

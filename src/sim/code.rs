@@ -4,6 +4,7 @@
 //! represents exactly). Register arrays are ranges of slots. Slots that must be written before they
 //! are read have a number in the thread's set of written ones.
 
+use super::instr::Instr;
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::{BinOp, DType, Intrin, UnOp};
 
@@ -127,6 +128,15 @@ pub(super) enum Op {
         mode: ShuffleMode,
         width: u32,
     },
+    /// Stops until so many threads stop at the barrier of that number.
+    NamedBarrier {
+        id: u32,
+        threads: u32,
+    },
+    /// The instruction of that number.
+    Instr {
+        n: u32,
+    },
     /// The thread ends.
     Halt,
 }
@@ -169,6 +179,7 @@ pub(super) struct Code {
     /// Text of each statement.
     pub statements: Vec<String>,
     pub arrays: Vec<ArrayInfo>,
+    pub instrs: Vec<Instr>,
     pub vars: Vec<VarInfo>,
     /// What the slots of a thread start from.
     pub slots: Vec<u64>,
@@ -176,4 +187,16 @@ pub(super) struct Code {
     pub indices: [Slot; 6],
     /// Size of the set of written slots.
     pub flags: u32,
+    /// True when some threads may wait where the rest of the block does not.
+    pub waits_apart: bool,
+}
+
+impl Code {
+    /// The instruction that an operation carries out.
+    pub fn instr_at(&self, pc: usize) -> Option<Instr> {
+        match self.ops[pc] {
+            Op::Instr { n } => Some(self.instrs[n as usize]),
+            _ => None,
+        }
+    }
 }

@@ -208,9 +208,10 @@ impl Compiler {
                 self.emit(Op::BlockBarrier);
             }
             KStmt::Barrier(Barrier::Named { id, threads }) => {
-                panic!("barrier {id} of {threads} threads is not simulated yet")
+                self.code.waits_apart = true;
+                self.emit(Op::NamedBarrier { id: *id, threads: *threads });
             }
-            KStmt::Intrinsic(i) => panic!("`{i}` is not simulated yet"),
+            KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => {
                 let a = self.expr(value);
                 let d = self.slot_of(dst);

@@ -55,6 +55,26 @@ pub enum Fault {
     DivergentShuffle(String),
     /// An integer division or remainder by zero.
     DivisionByZero,
+    /// A read of an element while an asynchronous copy to it is on its way: `name[index]`.
+    Pending(String),
+    /// The source of an asynchronous copy was written while the copy was on its way.
+    SourceOverwritten(String),
+    /// The destination of an asynchronous copy was written while the copy was on its way.
+    DestinationOverwritten(String),
+    /// A thread, or its block, ends without having waited for a copy to this destination.
+    NeverAwaited(String),
+    /// A bulk copy of this many bytes.
+    BulkSize(i64),
+    /// A bulk store of what was written without an asynchronous fence after it.
+    Unfenced(String),
+    /// A barrier in shared memory is used against its rules; how.
+    Mbarrier(String),
+    /// Threads wait for a barrier in shared memory that nothing can complete; what it lacks.
+    Deadlock(String),
+    /// A named barrier that its threads do not all reach; what happens instead.
+    DivergentNamedBarrier(String),
+    /// A warp-wide instruction that not all lanes of the warp reach; what another lane does.
+    DivergentInstruction(String),
 }
 
 impl Display for Fault {
@@ -75,6 +95,28 @@ impl Display for Fault {
             Fault::DivergentWarpBarrier(other) => write!(f, "divergent warp barrier: {other}"),
             Fault::DivergentShuffle(other) => write!(f, "divergent shuffle: {other}"),
             Fault::DivisionByZero => f.write_str("an integer was divided by zero"),
+            Fault::Pending(what) => {
+                write!(f, "read of `{what}` while an asynchronous copy to it is on its way: wait for the copy first")
+            }
+            Fault::SourceOverwritten(what) => {
+                write!(f, "`{what}` was overwritten while an asynchronous copy from it was on its way")
+            }
+            Fault::DestinationOverwritten(what) => {
+                write!(f, "`{what}` was overwritten while an asynchronous copy to it was on its way")
+            }
+            Fault::NeverAwaited(what) => {
+                write!(f, "nothing waits for this copy to `{what}` before the end")
+            }
+            Fault::BulkSize(bytes) => {
+                write!(f, "a bulk copy of {bytes} bytes: the size has to be a positive multiple of 16")
+            }
+            Fault::Unfenced(what) => {
+                write!(f, "bulk store of `{what}`, which was written with no asynchronous fence after it")
+            }
+            Fault::Mbarrier(why) => f.write_str(why),
+            Fault::Deadlock(why) => write!(f, "deadlock: {why}"),
+            Fault::DivergentNamedBarrier(other) => write!(f, "divergent named barrier: {other}"),
+            Fault::DivergentInstruction(other) => write!(f, "divergent warp instruction: {other}"),
         }
     }
 }

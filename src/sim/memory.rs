@@ -3,7 +3,17 @@
 use crate::interp::Tensor;
 use crate::ir::DType;
 
-/// An array with a mark per element: written or not. (Marks are bytes, so that they can tell more.)
+/// Marks of elements. Odd ones can be read.
+mod mark {
+    pub const UNWRITTEN: u8 = 0;
+    pub const WRITTEN: u8 = 1;
+    /// An asynchronous copy to it is on its way.
+    pub const PENDING: u8 = 2;
+    /// Written, and visible to the asynchronous proxy.
+    pub const SETTLED: u8 = 3;
+}
+
+/// An array with a mark per element.
 pub(super) struct Memory {
     pub dtype: DType,
     pub data: Vec<u8>,
@@ -14,19 +24,23 @@ impl Memory {
     /// A tensor; `written` says whether its contents count.
     pub fn of(tensor: &mut Tensor, written: bool) -> Memory {
         let len = tensor.len();
-        Memory { dtype: tensor.dtype, data: std::mem::take(&mut tensor.data), written: vec![written as u8; len] }
+        Memory {
+            dtype: tensor.dtype,
+            data: std::mem::take(&mut tensor.data),
+            written: vec![if written { mark::WRITTEN } else { mark::UNWRITTEN }; len],
+        }
     }
 
     /// An array that nothing has written.
     pub fn unwritten(dtype: DType, len: u64) -> Memory {
         let len = len as usize;
-        Memory { dtype, data: vec![0; len * dtype.bytes() as usize], written: vec![0; len] }
+        Memory { dtype, data: vec![0; len * dtype.bytes() as usize], written: vec![mark::UNWRITTEN; len] }
     }
 
     /// Forgets everything, with bits that look like a mistake.
     pub fn poison(&mut self) {
         self.data.fill(0xcd);
-        self.written.fill(0);
+        self.written.fill(mark::UNWRITTEN);
     }
 
     /// Number of elements.
@@ -34,9 +48,9 @@ impl Memory {
         self.written.len() as u64
     }
 
-    /// The stored bits of an element, or `None` when nothing has written it. `i` is in bounds.
+    /// The stored bits of an element, or `None` when nothing has written it yet. `i` is in bounds.
     pub fn read(&self, i: usize) -> Option<u64> {
-        if self.written[i] == 0 {
+        if self.written[i] & 1 == 0 {
             return None;
         }
         let n = self.dtype.bytes() as usize;
@@ -49,6 +63,31 @@ impl Memory {
     pub fn write(&mut self, i: usize, bits: u64) {
         let n = self.dtype.bytes() as usize;
         self.data[i * n..(i + 1) * n].copy_from_slice(&bits.to_le_bytes()[..n]);
-        self.written[i] = 1;
+        self.written[i] = mark::WRITTEN;
+    }
+
+    /// Announces an asynchronous copy to an element.
+    pub fn pend(&mut self, i: usize) {
+        self.written[i] = mark::PENDING;
+    }
+
+    /// True while an asynchronous copy to the element is on its way.
+    pub fn is_pending(&self, i: usize) -> bool {
+        self.written[i] == mark::PENDING
+    }
+
+    /// Makes what is written visible to the asynchronous proxy.
+    pub fn settle_all(&mut self) {
+        self.written.iter_mut().filter(|m| **m == mark::WRITTEN).for_each(|m| *m = mark::SETTLED);
+    }
+
+    /// Marks an element as written by the asynchronous proxy.
+    pub fn settle(&mut self, i: usize) {
+        self.written[i] = mark::SETTLED;
+    }
+
+    /// True when the asynchronous proxy sees the element.
+    pub fn is_settled(&self, i: usize) -> bool {
+        self.written[i] == mark::SETTLED
     }
 }

@@ -9,12 +9,20 @@
 //! and sums are not fused.
 
 mod block;
+mod bulk;
 mod code;
 mod compile;
+mod cp_async;
 mod error;
 mod expr;
+mod instr;
+mod matrix;
+mod mbarrier;
 mod memory;
+mod named;
+mod packed;
 mod program;
+mod serve;
 mod thread;
 
 pub use error::{Fault, SimError};

@@ -2,6 +2,7 @@
 
 use super::code::{ArrayInfo, Code, Op, Place, Slot};
 use super::error::Fault;
+use super::instr::Reach;
 use super::memory::Memory;
 use super::scalar;
 
@@ -10,10 +11,16 @@ use super::scalar;
 pub(super) enum State {
     /// It can go on.
     Ready,
-    /// It waits at a warp barrier or shuffle.
+    /// It waits at a warp barrier, a shuffle or an instruction of the whole warp.
     Warp,
     /// It waits at a block barrier.
     Block,
+    /// It waits at a named barrier.
+    Named,
+    /// It waits for a phase of a barrier in shared memory.
+    Phase,
+    /// The block has to carry out the instruction of that number for it.
+    Asks(u32),
     /// It has ended.
     Done,
 }
@@ -44,11 +51,11 @@ impl Thread {
         (self.pc, self.state) = (0, State::Ready);
     }
 
-    fn get(&self, s: Slot) -> u64 {
+    pub fn get(&self, s: Slot) -> u64 {
         self.slots[s as usize]
     }
 
-    fn int(&self, s: Slot) -> i64 {
+    pub fn int(&self, s: Slot) -> i64 {
         self.get(s) as i64
     }
 
@@ -135,6 +142,12 @@ impl Thread {
                 }
                 Op::WarpBarrier | Op::Shuffle { .. } => return self.stop(State::Warp),
                 Op::BlockBarrier => return self.stop(State::Block),
+                Op::NamedBarrier { .. } => return self.stop(State::Named),
+                Op::Instr { n } => match code.instrs[n as usize].reach() {
+                    Reach::Thread => self.compute(code, n, memory)?,
+                    Reach::Warp => return self.stop(State::Warp),
+                    Reach::Block => return self.stop(State::Asks(n)),
+                },
                 Op::Halt => return self.stop(State::Done),
             }
         }
@@ -152,19 +165,22 @@ impl Thread {
         self.state = State::Ready;
     }
 
-    fn load(&self, array: &ArrayInfo, i: usize, memory: &[Memory]) -> Result<u64, Fault> {
+    pub fn load(&self, array: &ArrayInfo, i: usize, memory: &[Memory]) -> Result<u64, Fault> {
         let unwritten = || Fault::Unwritten(format!("{}[{i}]", array.name));
         match array.place {
             Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
             Place::Slots { .. } => Err(unwritten()),
             Place::Memory(m) => {
-                let bits = memory[m as usize].read(i).ok_or_else(unwritten)?;
+                let memory = &memory[m as usize];
+                let pending = || Fault::Pending(format!("{}[{i}]", array.name));
+                let missing = || if memory.is_pending(i) { pending() } else { unwritten() };
+                let bits = memory.read(i).ok_or_else(missing)?;
                 Ok(scalar::from_stored(bits, array.dtype))
             }
         }
     }
 
-    fn store(&mut self, array: &ArrayInfo, i: usize, v: u64, memory: &mut [Memory]) -> Result<(), Fault> {
+    pub fn store(&mut self, array: &ArrayInfo, i: usize, v: u64, memory: &mut [Memory]) -> Result<(), Fault> {
         if !array.writable {
             return Err(Fault::ReadOnly(array.name.clone()));
         }
@@ -179,7 +195,7 @@ impl Thread {
     }
 }
 
-fn in_bounds(array: &ArrayInfo, index: i64, lanes: u32) -> Result<usize, Fault> {
+pub(super) fn in_bounds(array: &ArrayInfo, index: i64, lanes: u32) -> Result<usize, Fault> {
     let last = index + i64::from(lanes) - 1;
     if index >= 0 && (last as u64) < array.len {
         return Ok(index as usize);
@@ -188,7 +204,7 @@ fn in_bounds(array: &ArrayInfo, index: i64, lanes: u32) -> Result<usize, Fault> 
     Err(Fault::OutOfBounds { array: array.name.clone(), index, len: array.len })
 }
 
-fn aligned(array: &ArrayInfo, index: i64, lanes: u32) -> Result<i64, Fault> {
+pub(super) fn aligned(array: &ArrayInfo, index: i64, lanes: u32) -> Result<i64, Fault> {
     if index % i64::from(lanes) == 0 {
         return Ok(index);
     }

@@ -32,7 +32,7 @@ fn awkward(seed: u64) -> Vec<f64> {
     let mut all: Vec<f64> = numbers(N, seed).iter().map(|x| f64::from((x / 3.0) as f32)).collect();
     all[3] = 1e-40f32.into();
     all[4] = f64::from(f32::MIN_POSITIVE);
-    all[5] = 1e30;
+    all[5] = 1e30f32.into();
     all[6] = -1e-39f32 as f64;
     all[7] = f64::from(f32::MAX);
     all

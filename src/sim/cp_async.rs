@@ -1,0 +1,205 @@
+//! Copies on their way: what was read, and where it goes. Groups of them per thread.
+//!
+//! The data lands when the thread waits for the copy's group, no earlier: until then the
+//! destination cannot be read, and neither side may be written.
+
+use super::code::{ArrayInfo, Place};
+use super::error::Fault;
+use super::memory::Memory;
+use std::collections::VecDeque;
+
+/// Adjacent elements of an array in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub memory: usize,
+    pub name: String,
+    pub first: usize,
+}
+
+impl Span {
+    /// Elements of an array from `first` on.
+    pub fn new(array: &ArrayInfo, first: usize) -> Span {
+        let memory = match array.place {
+            Place::Memory(m) => m as usize,
+            Place::Slots { .. } => panic!("`{}` is in registers", array.name),
+        };
+        Span { memory, name: array.name.clone(), first }
+    }
+
+    /// An element as text.
+    pub fn element(&self, i: usize) -> String {
+        format!("{}[{}]", self.name, self.first + i)
+    }
+}
+
+/// A copy on its way.
+pub(super) struct Copy {
+    /// The operation that started it.
+    pub pc: usize,
+    pub dst: Span,
+    /// Nothing is read where it is absent.
+    src: Option<Span>,
+    /// Stored bits of the elements.
+    bits: Vec<u64>,
+}
+
+impl Copy {
+    /// Starts a copy of `len` elements: reads the source, announces the destination. Zeros without a
+    /// source.
+    pub fn start(pc: usize, dst: Span, src: Option<Span>, len: usize, memory: &mut [Memory]) -> Result<Copy, Fault> {
+        let mut bits = vec![0; len];
+        if let Some(src) = &src {
+            for (i, bits) in bits.iter_mut().enumerate() {
+                let from = &memory[src.memory];
+                let missing = || match from.is_pending(src.first + i) {
+                    true => Fault::Pending(src.element(i)),
+                    false => Fault::Unwritten(src.element(i)),
+                };
+                *bits = from.read(src.first + i).ok_or_else(missing)?;
+            }
+        }
+        (0..len).for_each(|i| memory[dst.memory].pend(dst.first + i));
+        Ok(Copy { pc, dst, src, bits })
+    }
+
+    /// Checks that the source still is what was read.
+    pub fn check_source(&self, memory: &[Memory]) -> Result<(), Fault> {
+        let Some(src) = &self.src else { return Ok(()) };
+        let changed = |i: &usize| memory[src.memory].read(src.first + i) != Some(self.bits[*i]);
+        (0..self.bits.len()).find(changed).map_or(Ok(()), |i| Err(Fault::SourceOverwritten(src.element(i))))
+    }
+
+    /// The data arrives.
+    pub fn land(&self, memory: &mut [Memory]) -> Result<(), Fault> {
+        let to = &mut memory[self.dst.memory];
+        for (i, bits) in self.bits.iter().enumerate() {
+            if !to.is_pending(self.dst.first + i) {
+                return Err(Fault::DestinationOverwritten(self.dst.element(i)));
+            }
+            to.write(self.dst.first + i, *bits);
+        }
+        Ok(())
+    }
+
+    /// The fault of ending before the data arrived for sure.
+    pub fn never_awaited(&self) -> Fault {
+        Fault::NeverAwaited(self.dst.element(0))
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.bits.len()
+    }
+}
+
+/// The groups of one thread, oldest first.
+pub(super) struct Groups<T> {
+    open: Vec<T>,
+    closed: VecDeque<Vec<T>>,
+}
+
+impl<T> Default for Groups<T> {
+    fn default() -> Groups<T> {
+        Groups { open: vec![], closed: VecDeque::new() }
+    }
+}
+
+impl<T> Groups<T> {
+    pub fn add(&mut self, copy: T) {
+        self.open.push(copy);
+    }
+
+    pub fn commit(&mut self) {
+        self.closed.push_back(std::mem::take(&mut self.open));
+    }
+
+    /// Takes out all closed groups but the newest `left`.
+    pub fn take(&mut self, left: u32) -> Vec<T> {
+        let n = self.closed.len().saturating_sub(left as usize);
+        self.closed.drain(..n).flatten().collect()
+    }
+
+    /// All copies of closed groups but the newest `left`.
+    pub fn older(&mut self, left: u32) -> impl Iterator<Item = &mut T> {
+        let n = self.closed.len().saturating_sub(left as usize);
+        self.closed.iter_mut().take(n).flatten()
+    }
+
+    /// All copies, closed and open.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.closed.iter_mut().flatten().chain(&mut self.open)
+    }
+
+    /// All copies, closed and open.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.closed.iter().flatten().chain(&self.open)
+    }
+}
+
+/// What one block has under way.
+#[derive(Default)]
+pub(super) struct Async {
+    /// Per thread.
+    pub copies: Vec<Groups<Copy>>,
+    pub loads: Vec<Load>,
+    /// Per thread.
+    pub stores: Vec<Groups<Store>>,
+}
+
+/// A bulk copy to shared memory and the barrier that counts it.
+pub(super) struct Load {
+    pub thread: usize,
+    pub copy: Copy,
+    /// Array and element.
+    pub bar: (u32, usize),
+    pub bytes: i64,
+}
+
+/// A bulk copy to global memory.
+pub(super) struct Store {
+    pub copy: Copy,
+    pub stage: Stage,
+    /// A wait made sure that the source was read.
+    pub awaited: bool,
+}
+
+/// How far a bulk store has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    Issued,
+    SourceRead,
+    Done,
+}
+
+impl Store {
+    /// One stage further.
+    pub fn advance(&mut self, memory: &mut [Memory]) -> Result<(), Fault> {
+        self.stage = match self.stage {
+            Stage::Issued => {
+                self.copy.check_source(memory)?;
+                Stage::SourceRead
+            }
+            Stage::SourceRead => {
+                self.copy.land(memory)?;
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
+        };
+        Ok(())
+    }
+}
+
+impl Async {
+    /// Nothing under way for `threads` threads.
+    pub fn new(threads: usize) -> Async {
+        let none = || (0..threads).map(|_| Groups::default()).collect();
+        Async { copies: none(), loads: vec![], stores: (0..threads).map(|_| Groups::default()).collect() }
+    }
+
+    /// What a thread that ends has not waited for.
+    pub fn left_by(&self, t: usize) -> Option<(usize, Fault)> {
+        let copy = self.copies[t].iter().next();
+        let store = self.stores[t].iter().find(|s| !s.awaited).map(|s| &s.copy);
+        copy.or(store).map(|c| (c.pc, c.never_awaited()))
+    }
+}

@@ -1,0 +1,134 @@
+//! Intrinsics as the bytecode holds them: arrays and slots instead of names and expressions.
+
+use super::code::{Op, Slot};
+use super::compile::Compiler;
+use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
+
+/// An element of an array; the index is in a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Site {
+    pub array: u32,
+    pub index: Slot,
+}
+
+/// An instruction; the fields are those of [`Intrinsic`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Instr {
+    Packed { op: PackedOp, rounding: Rounding, ftz: bool, d: Site, a: Site, b: Site, c: Option<Site> },
+    Fold3 { op: Fold, d: Site, args: [Slot; 3] },
+    CastPair { d: Site, s: Site },
+    CpAsync { d: Site, s: Site, bytes: u32, valid: Option<Slot> },
+    CpAsyncCommit,
+    CpAsyncWait { left: u32 },
+    LdMatrix { d: Site, s: Site, count: u32, transpose: bool },
+    StMatrix { d: Site, s: Site, count: u32, transpose: bool },
+    Mma { shape: MmaShape, d: Site, a: Site, b: Site, c: Site },
+    Init { bar: Site, arrivals: u32 },
+    InitFence,
+    Arrive { bar: Site },
+    Expect { bar: Site, bytes: Slot },
+    Wait { bar: Site, parity: Slot },
+    BulkLoad { d: Site, s: Site, bytes: Slot, bar: Site },
+    BulkStore { d: Site, s: Site, bytes: Slot },
+    BulkCommit,
+    BulkWait { left: u32, read: bool },
+    AsyncFence,
+}
+
+/// Whose state an instruction needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    Thread,
+    Warp,
+    Block,
+}
+
+impl Instr {
+    pub fn reach(&self) -> Reach {
+        match self {
+            Instr::Packed { .. } | Instr::Fold3 { .. } | Instr::CastPair { .. } => Reach::Thread,
+            Instr::LdMatrix { .. } | Instr::StMatrix { .. } | Instr::Mma { .. } => Reach::Warp,
+            Instr::CpAsync { .. }
+            | Instr::CpAsyncCommit
+            | Instr::CpAsyncWait { .. }
+            | Instr::Init { .. }
+            | Instr::InitFence
+            | Instr::Arrive { .. }
+            | Instr::Expect { .. }
+            | Instr::Wait { .. }
+            | Instr::BulkLoad { .. }
+            | Instr::BulkStore { .. }
+            | Instr::BulkCommit
+            | Instr::BulkWait { .. }
+            | Instr::AsyncFence => Reach::Block,
+        }
+    }
+}
+
+impl Compiler {
+    fn site(&mut self, at: &At) -> Site {
+        Site { array: self.array(&at.array), index: self.expr(&at.index) }
+    }
+
+    /// Code for an intrinsic.
+    pub(super) fn intrinsic(&mut self, i: &Intrinsic) {
+        let instr = self.instr(i);
+        self.code.waits_apart |= instr.reach() == Reach::Block;
+        let n = self.code.instrs.len() as u32;
+        self.code.instrs.push(instr);
+        self.emit(Op::Instr { n });
+    }
+
+    fn instr(&mut self, i: &Intrinsic) -> Instr {
+        match i {
+            Intrinsic::Packed { op, rounding, ftz, dst, a, b, c } => Instr::Packed {
+                op: *op,
+                rounding: *rounding,
+                ftz: *ftz,
+                d: self.site(dst),
+                a: self.site(a),
+                b: self.site(b),
+                c: c.as_ref().map(|c| self.site(c)),
+            },
+            Intrinsic::Fold3 { op, dst, a, b, c } => {
+                Instr::Fold3 { op: *op, d: self.site(dst), args: [self.expr(a), self.expr(b), self.expr(c)] }
+            }
+            Intrinsic::CastPair { dst, src } => Instr::CastPair { d: self.site(dst), s: self.site(src) },
+            Intrinsic::CpAsync { dst, src, bytes, valid, prefetch: _ } => Instr::CpAsync {
+                d: self.site(dst),
+                s: self.site(src),
+                bytes: *bytes,
+                valid: valid.as_ref().map(|e| self.expr(e)),
+            },
+            Intrinsic::CpAsyncCommit => Instr::CpAsyncCommit,
+            Intrinsic::CpAsyncWait { left } => Instr::CpAsyncWait { left: *left },
+            Intrinsic::LdMatrix { dst, src, count, transpose } => {
+                Instr::LdMatrix { d: self.site(dst), s: self.site(src), count: *count, transpose: *transpose }
+            }
+            Intrinsic::StMatrix { dst, src, count, transpose } => {
+                Instr::StMatrix { d: self.site(dst), s: self.site(src), count: *count, transpose: *transpose }
+            }
+            Intrinsic::Mma { shape, d, a, b, c } => {
+                Instr::Mma { shape: *shape, d: self.site(d), a: self.site(a), b: self.site(b), c: self.site(c) }
+            }
+            Intrinsic::MbarrierInit { bar, arrivals } => Instr::Init { bar: self.site(bar), arrivals: *arrivals },
+            Intrinsic::MbarrierFence => Instr::InitFence,
+            Intrinsic::MbarrierArrive { bar } => Instr::Arrive { bar: self.site(bar) },
+            Intrinsic::MbarrierExpect { bar, bytes } => Instr::Expect { bar: self.site(bar), bytes: self.expr(bytes) },
+            Intrinsic::MbarrierWait { bar, parity } => Instr::Wait { bar: self.site(bar), parity: self.expr(parity) },
+            Intrinsic::BulkLoad { dst, src, bytes, bar } => {
+                Instr::BulkLoad { d: self.site(dst), s: self.site(src), bytes: self.expr(bytes), bar: self.site(bar) }
+            }
+            Intrinsic::BulkStore { dst, src, bytes } => {
+                Instr::BulkStore { d: self.site(dst), s: self.site(src), bytes: self.expr(bytes) }
+            }
+            // Programs have no tensor maps, so that verification declines these.
+            Intrinsic::TensorLoad { map, .. } | Intrinsic::TensorStore { map, .. } => {
+                panic!("the tensor map `{map}` passed verification")
+            }
+            Intrinsic::BulkCommit => Instr::BulkCommit,
+            Intrinsic::BulkWait { left, read } => Instr::BulkWait { left: *left, read: *read },
+            Intrinsic::AsyncFence => Instr::AsyncFence,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Instructions of a whole warp: matrix fragments and multiplications.
+//!
+//! Floating-point multiplications take exact products, add them and the accumulator up in float64 in
+//! the order of the contraction, and round to float32 once. The hardware adds in an order and with
+//! cut-off bits of its own, so that its results differ in the last places. Operands of tf32 lose their
+//! low 13 bits first. Integers are exact and wrap around in 32 bits.
+
+use super::block::{At, Block, WARP};
+use super::error::Fault;
+use super::instr::{Instr, Site};
+use super::memory::Memory;
+use super::scalar;
+use super::thread::{aligned, in_bounds};
+use crate::interp::{round_to, wrap_int};
+use crate::ir::DType;
+use crate::ir::intrinsic::MmaShape;
+
+/// Bytes of a row of an 8x8 matrix.
+const ROW: u32 = 16;
+
+impl Block<'_> {
+    /// Carries out a warp-wide instruction for the lanes from `first` on, which all wait at it.
+    pub(super) fn warp_instr(&mut self, first: usize, instr: Instr, memory: &mut [Memory]) -> Result<(), At> {
+        match instr {
+            Instr::LdMatrix { d, s, count, transpose } => self.ldmatrix(first, (d, s), count, transpose, memory),
+            Instr::StMatrix { d, s, count, transpose } => self.stmatrix(first, (d, s), count, transpose, memory),
+            Instr::Mma { shape, d, a, b, c } => self.mma(first, shape, [a, b, c, d], memory),
+            other => panic!("{other:?} is not for a whole warp"),
+        }
+    }
+
+    /// Index of the first element of row `row`, which its lane gives.
+    fn row(&self, first: usize, row: usize, site: Site) -> Result<usize, At> {
+        let t = first + row;
+        let array = &self.code.arrays[site.array as usize];
+        let n = ROW / array.dtype.bytes() as u32;
+        let index = self.threads[t].int(site.index);
+        let place = aligned(array, index, n).and_then(|i| in_bounds(array, i, n));
+        place.map_err(|fault| self.fault(t, fault))
+    }
+
+    fn ldmatrix(
+        &mut self,
+        first: usize,
+        (d, s): (Site, Site),
+        n: u32,
+        transpose: bool,
+        memory: &mut [Memory],
+    ) -> Result<(), At> {
+        let source = &self.code.arrays[s.array as usize];
+        let mut rows = vec![];
+        for row in 0..8 * n as usize {
+            let (t, from) = (first + row, self.row(first, row, s)?);
+            let elements = ROW as usize / source.dtype.bytes() as usize;
+            let load = |e| self.threads[t].load(source, from + e, memory);
+            let values: Result<Vec<u64>, Fault> = (0..elements).map(load).collect();
+            rows.push(values.map_err(|fault| self.fault(t, fault))?);
+        }
+        let each = self.lane_elements(s);
+        for lane in 0..WARP {
+            for e in 0..n as usize * each {
+                let (row, column) = fragment(lane, e, each, transpose);
+                self.put(first + lane, d, e, rows[row][column], memory)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stmatrix(
+        &mut self,
+        first: usize,
+        (d, s): (Site, Site),
+        n: u32,
+        transpose: bool,
+        memory: &mut [Memory],
+    ) -> Result<(), At> {
+        let array = &self.code.arrays[d.array as usize];
+        let each = self.lane_elements(s);
+        for lane in 0..WARP {
+            for e in 0..n as usize * each {
+                let (row, column) = fragment(lane, e, each, transpose);
+                let (value, place) = (self.get(first + lane, s, e, memory)?, self.row(first, row, d)? + column);
+                let stored = self.threads[first + row].store(array, place, value, memory);
+                stored.map_err(|fault| self.fault(first + row, fault))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of one matrix that a lane holds: 32 bits.
+    fn lane_elements(&self, site: Site) -> usize {
+        4 / self.code.arrays[site.array as usize].dtype.bytes() as usize
+    }
+
+    fn mma(&mut self, first: usize, shape: MmaShape, [a, b, c, d]: [Site; 4], memory: &mut [Memory]) -> Result<(), At> {
+        let k = shape.k() as usize;
+        let word = 4 / shape.dtypes().0.bytes() as usize;
+        let [la, lb, lc] = shape.lane_elements().map(|n| n as usize);
+        let (mut left, mut right) = (vec![0; 16 * k], vec![0; 8 * k]);
+        let mut sum = vec![0; 16 * 8];
+        for lane in 0..WARP {
+            let (t, group, within) = (first + lane, lane / 4, lane % 4 * word);
+            for e in 0..la {
+                let (row, column) = (group + 8 * (e / word % 2), within + e % word + 4 * word * (e / word / 2));
+                left[row * k + column] = self.get(t, a, e, memory)?;
+            }
+            for e in 0..lb {
+                right[group * k + within + e % word + 4 * word * (e / word)] = self.get(t, b, e, memory)?;
+            }
+            for e in 0..lc {
+                sum[accumulator(lane, e)] = self.get(t, c, e, memory)?;
+            }
+        }
+        for (i, value) in sum.iter_mut().enumerate() {
+            let (row, column) = (i / 8 * k, i % 8 * k);
+            *value = dot(shape, &left[row..row + k], &right[column..column + k], *value);
+        }
+        for lane in 0..WARP {
+            for e in 0..lc {
+                self.put(first + lane, d, e, sum[accumulator(lane, e)], memory)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Element `e` of an operand of a lane.
+    fn get(&self, t: usize, site: Site, e: usize, memory: &[Memory]) -> Result<u64, At> {
+        let thread = &self.threads[t];
+        let value = thread.place(self.code, site, e as u32 + 1).and_then(|(a, i)| thread.load(a, i + e, memory));
+        value.map_err(|fault| self.fault(t, fault))
+    }
+
+    fn put(&mut self, t: usize, site: Site, e: usize, value: u64, memory: &mut [Memory]) -> Result<(), At> {
+        let code = self.code;
+        let thread = &mut self.threads[t];
+        let place = thread.place(code, site, e as u32 + 1);
+        let stored = place.and_then(|(a, i)| thread.store(a, i + e, value, memory));
+        stored.map_err(|fault| self.fault(t, fault))
+    }
+}
+
+/// Row, over all matrices, and column of element `e` of a lane, `each` elements per matrix.
+fn fragment(lane: usize, e: usize, each: usize, transpose: bool) -> (usize, usize) {
+    let (matrix, row, column) = (e / each, lane / 4, each * (lane % 4) + e % each);
+    let (row, column) = if transpose { (column, row) } else { (row, column) };
+    (8 * matrix + row, column)
+}
+
+/// Row-major place of element `e` of a lane in the 16 x 8 accumulator.
+fn accumulator(lane: usize, e: usize) -> usize {
+    (lane / 4 + 8 * (e / 2)) * 8 + 2 * (lane % 4) + e % 2
+}
+
+fn dot(shape: MmaShape, a: &[u64], b: &[u64], start: u64) -> u64 {
+    let pairs = a.iter().zip(b);
+    if shape == MmaShape::M16N8K32I8 {
+        let sum: i64 = pairs.map(|(x, y)| *x as i64 * *y as i64).sum();
+        return wrap_int(start as i64 + sum, DType::I32) as u64;
+    }
+    let operand = |bits: u64| match shape {
+        MmaShape::M16N8K8TF32 => f64::from(f32::from_bits((scalar::float(bits) as f32).to_bits() & !0x1fff)),
+        MmaShape::M16N8K16F16 | MmaShape::M16N8K16BF16 | MmaShape::M16N8K32I8 => scalar::float(bits),
+    };
+    let sum = pairs.fold(scalar::float(start), |sum, (x, y)| sum + operand(*x) * operand(*y));
+    round_to(sum, DType::F32).to_bits()
+}

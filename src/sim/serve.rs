@@ -1,0 +1,170 @@
+//! Instructions that concern the block: asynchronous copies and barriers in shared memory.
+
+use super::block::{At, Block};
+use super::cp_async::{Copy, Load, Span, Stage, Store};
+use super::error::Fault;
+use super::instr::{Instr, Site};
+use super::memory::Memory;
+use super::thread::{State, aligned, in_bounds};
+
+/// What bulk copies are aligned to, and a multiple of, in bytes.
+const BULK: i64 = 16;
+
+impl Block<'_> {
+    /// Carries out instruction `n` for a thread that stopped at it; the thread goes on, unless it has
+    /// to wait.
+    pub(super) fn serve(&mut self, t: usize, n: u32, memory: &mut [Memory]) -> Result<(), At> {
+        let instr = self.code.instrs[n as usize];
+        let waits = self.instr(t, instr, memory).map_err(|fault| self.fault(t, fault))?;
+        if waits {
+            self.threads[t].state = State::Phase;
+        } else {
+            self.threads[t].resume();
+        }
+        Ok(())
+    }
+
+    /// True when the thread has to wait.
+    fn instr(&mut self, t: usize, instr: Instr, memory: &mut [Memory]) -> Result<bool, Fault> {
+        match instr {
+            Instr::CpAsync { d, s, bytes, valid } => {
+                let reads = valid.is_none_or(|v| self.threads[t].get(v) != 0);
+                let copy = self.copy(t, d, reads.then_some(s), i64::from(bytes), i64::from(bytes), memory)?;
+                self.under_way.copies[t].add(copy);
+            }
+            Instr::CpAsyncCommit => self.under_way.copies[t].commit(),
+            Instr::CpAsyncWait { left } => {
+                for copy in self.under_way.copies[t].take(left) {
+                    copy.check_source(memory)?;
+                    copy.land(memory)?;
+                }
+            }
+            Instr::Init { bar, arrivals } => {
+                let (key, name) = self.bar(t, bar)?;
+                self.mbarriers.init(key, &name, arrivals)?;
+            }
+            Instr::InitFence => self.mbarriers.fence(),
+            Instr::Arrive { bar } => {
+                let (key, name) = self.bar(t, bar)?;
+                self.mbarriers.arrive(key, &name, 0)?;
+            }
+            Instr::Expect { bar, bytes } => {
+                let (key, name) = self.bar(t, bar)?;
+                self.mbarriers.arrive(key, &name, self.threads[t].int(bytes))?;
+            }
+            Instr::Wait { bar, parity } => return Ok(!self.has_completed(t, bar, parity)?),
+            Instr::BulkLoad { d, s, bytes, bar } => {
+                let (key, name) = self.bar(t, bar)?;
+                self.mbarriers.is_ready(key, &name)?;
+                let bytes = self.bulk_size(t, bytes)?;
+                let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
+                self.under_way.loads.push(Load { thread: t, copy, bar: key, bytes });
+            }
+            Instr::BulkStore { d, s, bytes } => {
+                let bytes = self.bulk_size(t, bytes)?;
+                self.check_fence(t, s, bytes, memory)?;
+                let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
+                self.under_way.stores[t].add(Store { copy, stage: Stage::Issued, awaited: false });
+            }
+            Instr::BulkCommit => self.under_way.stores[t].commit(),
+            Instr::BulkWait { left, read } => {
+                for store in self.under_way.stores[t].older(left) {
+                    store.awaited = true;
+                    while store.stage == Stage::Issued || !read && store.stage != Stage::Done {
+                        store.advance(memory)?;
+                    }
+                }
+                if !read {
+                    self.under_way.stores[t].take(left);
+                }
+            }
+            Instr::AsyncFence => {
+                self.mbarriers.fence();
+                self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
+            }
+            other @ (Instr::Packed { .. }
+            | Instr::Fold3 { .. }
+            | Instr::CastPair { .. }
+            | Instr::LdMatrix { .. }
+            | Instr::StMatrix { .. }
+            | Instr::Mma { .. }) => panic!("{other:?} is not for the block"),
+        }
+        Ok(false)
+    }
+
+    /// Starts a copy of so many bytes between places aligned to `align` bytes.
+    fn copy(
+        &mut self,
+        t: usize,
+        dst: Site,
+        src: Option<Site>,
+        bytes: i64,
+        align: i64,
+        memory: &mut [Memory],
+    ) -> Result<Copy, Fault> {
+        let writable = &self.code.arrays[dst.array as usize];
+        if !writable.writable {
+            return Err(Fault::ReadOnly(writable.name.clone()));
+        }
+        let (dst, len) = self.span(t, dst, bytes, align)?;
+        let src = src.map(|s| self.span(t, s, bytes, align)).transpose()?;
+        Copy::start(self.threads[t].pc, dst, src.map(|s| s.0), len, memory)
+    }
+
+    /// The elements of so many bytes, checked, and their number.
+    fn span(&self, t: usize, site: Site, bytes: i64, align: i64) -> Result<(Span, usize), Fault> {
+        let array = &self.code.arrays[site.array as usize];
+        let size = array.dtype.bytes() as i64;
+        let index = aligned(array, self.threads[t].int(site.index), (align / size).max(1) as u32)?;
+        let len = (bytes / size) as u32;
+        Ok((Span::new(array, in_bounds(array, index, len)?), len as usize))
+    }
+
+    fn bulk_size(&self, t: usize, bytes: u32) -> Result<i64, Fault> {
+        let bytes = self.threads[t].int(bytes);
+        let fits = bytes > 0 && bytes % BULK == 0 && bytes <= i64::from(u32::MAX);
+        if fits { Ok(bytes) } else { Err(Fault::BulkSize(bytes)) }
+    }
+
+    /// What ordinary stores wrote has to be fenced before a bulk store reads it.
+    fn check_fence(&self, t: usize, src: Site, bytes: i64, memory: &[Memory]) -> Result<(), Fault> {
+        let (span, len) = self.span(t, src, bytes, BULK)?;
+        let from = &memory[span.memory];
+        let unfenced = |i: &usize| from.read(span.first + i).is_some() && !from.is_settled(span.first + i);
+        (0..len).find(unfenced).map_or(Ok(()), |i| Err(Fault::Unfenced(span.element(i))))
+    }
+
+    /// A barrier and its name.
+    fn bar(&self, t: usize, bar: Site) -> Result<((u32, usize), String), Fault> {
+        let array = &self.code.arrays[bar.array as usize];
+        let key = (bar.array, in_bounds(array, self.threads[t].int(bar.index), 1)?);
+        Ok((key, self.bar_name(key)))
+    }
+
+    fn has_completed(&mut self, t: usize, bar: Site, parity: u32) -> Result<bool, Fault> {
+        let (key, name) = self.bar(t, bar)?;
+        self.mbarriers.has_completed(key, &name, self.threads[t].int(parity))
+    }
+
+    /// The barrier and parity that a thread waits for.
+    fn awaited(&self, t: usize) -> Option<(Site, u32)> {
+        match self.code.instr_at(self.threads[t].pc) {
+            Some(Instr::Wait { bar, parity }) => Some((bar, parity)),
+            _ => None,
+        }
+    }
+
+    /// True when the phase that a thread waits for has completed.
+    pub(super) fn phase_completed(&mut self, t: usize) -> Result<bool, At> {
+        let Some((bar, parity)) = self.awaited(t) else { return Ok(true) };
+        self.has_completed(t, bar, parity).map_err(|fault| self.fault(t, fault))
+    }
+
+    /// What a thread that waits for a phase waits for.
+    pub(super) fn phase_lack(&mut self, t: usize) -> String {
+        match self.awaited(t).map(|(bar, _)| self.bar(t, bar)) {
+            Some(Ok((key, name))) => self.mbarriers.lack(key, &name),
+            _ => String::new(),
+        }
+    }
+}
