@@ -12,11 +12,15 @@
 mod cx;
 mod decision;
 mod dispatch;
+mod part;
+mod predicates;
+mod reduction;
 mod view;
 
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
 pub use decision::{Decision, NoVariant, Refusal, Verdict};
 pub use dispatch::{decide, dispatch};
+pub use part::Part;
 pub use view::View;
 
 use crate::ir::device::DStmt;
@@ -48,7 +52,7 @@ pub struct Variant {
 }
 
 /// Every variant, by operation family.
-static TABLES: &[&[Variant]] = &[];
+static TABLES: &[&[Variant]] = &[reduction::TABLE];
 
 /// The variants of an operation, in the order in which they are tried.
 pub fn variants(op: TileOp) -> Vec<&'static Variant> {

@@ -1,0 +1,161 @@
+//! What each thread holds of a tile in registers.
+
+use super::{Cx, View};
+use crate::analysis::{Ranges, multiple_of};
+use crate::ir::layout::{Axis, Iter, TileLayout};
+use crate::ir::{ExecScope, Expr};
+use std::collections::BTreeMap;
+
+/// The share of one thread in a tile: a dense box of elements, the same in every thread.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// The tile.
+    pub view: View,
+    /// Elements of one thread along each dimension of the tile.
+    pub shape: Vec<i64>,
+    /// Which threads hold what: the tile's layout with threads counted on `tx`, and without the
+    /// offset in memory.
+    pub layout: TileLayout,
+    /// Threads after which the layout repeats; `None` where it counts all threads of the block.
+    period: Option<i64>,
+    /// From an index in `shape` to the offset from the first element; `None` where the view's own
+    /// indices do.
+    local: Option<TileLayout>,
+}
+
+impl Part {
+    /// The share in a tile, whose buffer may have a layout over threads or none.
+    ///
+    /// # Errors
+    /// Where the tile's place among threads is not constant or not regular, or where a thread holds
+    /// an element twice.
+    pub fn of(view: &View, ranges: &Ranges) -> Result<Part, String> {
+        let (layout, shape) = view.layout()?;
+        let threads = |l: &TileLayout| Axis::ALL.iter().any(|(a, _)| a.is_thread() && l.mentions(*a));
+        if layout.mentions(Axis::TLane) || layout.mentions(Axis::TCol) {
+            return Err(format!("`{}` has layout {layout}, which is not one of registers", view.buffer));
+        }
+        if layout.replica().iter().any(|it| it.axis == Axis::M && it.extent > 1) {
+            return Err(format!("`{}` has layout {layout}, in which a thread holds elements twice", view.buffer));
+        }
+        if !threads(layout) {
+            let plain = TileLayout::row_major(&view.extent)?;
+            return Ok(Part {
+                view: view.clone(),
+                shape: view.extent.clone(),
+                layout: plain,
+                period: None,
+                local: None,
+            });
+        }
+        if layout.swizzle().is_some_and(|s| s.swizzle_len() > 0) {
+            return Err(format!("`{}` is swizzled among threads by layout {layout}", view.buffer));
+        }
+        let period = period(layout);
+        let begin = constant_begin(view, layout, shape, ranges)?;
+        let tile = layout.slice(shape, &begin, &view.extent)?.by_thread()?;
+        let offset: BTreeMap<Axis, i64> =
+            tile.offset().iter().filter(|e| *e.0 != Axis::M).map(|(a, v)| (*a, *v)).collect();
+        let tile = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset, None)?;
+        let own = |group: &Vec<Iter>| group.iter().filter(|it| it.axis == Axis::M).map(|it| it.extent).product();
+        let shape = tile.grouped(&view.extent)?.iter().map(own).collect();
+        let local = Some(tile.local());
+        Ok(Part { view: view.clone(), shape, layout: tile, period, local })
+    }
+
+    /// Elements of one thread.
+    pub fn len(&self) -> i64 {
+        self.shape.iter().product()
+    }
+
+    /// True when a thread holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True where elements are shared out among threads, rather than each thread having a whole tile
+    /// of its own.
+    pub fn is_shared_out(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// The offset in the thread's registers of the element at an index in `shape`.
+    pub fn at(&self, index: &[Expr]) -> Expr {
+        let Some(local) = &self.local else { return self.view.at(index) };
+        let zeros = vec![Expr::i64(0); self.view.extent.len()];
+        let inside = local.memory_offset(&self.shape, index);
+        self.view.at(&zeros)
+            + inside.unwrap_or_else(|why| panic!("the share of `{}` has its shape: {why}", self.view.buffer))
+    }
+
+    /// The element at an index in `shape`.
+    pub fn load(&self, index: &[Expr]) -> Expr {
+        Expr::load(self.view.buffer.clone(), vec![self.at(index)], self.view.dtype)
+    }
+
+    /// That the tile is shared out among exactly the threads of a scope, or among each warp or
+    /// warpgroup of it alike, or that each thread has a tile of its own.
+    ///
+    /// # Errors
+    /// Says which threads are left out, counted twice or too many.
+    pub fn covers(&self, scope: ExecScope, cx: &Cx) -> Result<(), String> {
+        if !self.is_shared_out() {
+            return Ok(());
+        }
+        let all = cx.threads_in(scope);
+        let threads = self.period.map_or(all, |p| p.min(all));
+        self.layout.covers_scope(threads).map_err(|why| format!("`{}`: {why}", self.view.buffer))
+    }
+}
+
+/// The threads after which a layout repeats, where it only counts inside warps or warpgroups.
+fn period(layout: &TileLayout) -> Option<i64> {
+    let only =
+        |axes: &[Axis]| Axis::ALL.iter().all(|(a, _)| !a.is_thread() || !layout.mentions(*a) || axes.contains(a));
+    if only(&[Axis::LaneId]) {
+        Some(super::WARP)
+    } else if only(&[Axis::LaneId, Axis::WidInWg, Axis::TidInWg]) {
+        Some(super::WARPGROUP)
+    } else {
+        None
+    }
+}
+
+/// The first index of the tile, 0 along dimensions where it is an expression that only moves the
+/// tile in memory.
+fn constant_begin(view: &View, layout: &TileLayout, shape: &[i64], ranges: &Ranges) -> Result<Vec<i64>, String> {
+    let groups = layout.grouped(shape)?;
+    let mut out = vec![];
+    for (d, begin) in view.begin.iter().enumerate() {
+        let extent = view.extent[d];
+        if let Some(b) = begin.as_int() {
+            out.push(b);
+            continue;
+        }
+        let whole = extent > 0 && shape[d] % extent == 0 && multiple_of(begin, ranges) % extent == 0;
+        if !whole || !threads_inside(&groups[d], extent) {
+            return Err(format!(
+                "dimension {d} of the tile of `{}` starts at {begin:?}, which decides among the threads of layout {layout}; \
+                 start it at a constant or at multiples of its extent",
+                view.buffer
+            ));
+        }
+        out.push(0);
+    }
+    Ok(out)
+}
+
+/// True where all thread iters of a dimension lie within its innermost `extent` elements.
+fn threads_inside(group: &[Iter], mut extent: i64) -> bool {
+    for it in group.iter().rev() {
+        let inside = extent % it.extent == 0;
+        if it.axis.is_thread() && !inside {
+            return false;
+        }
+        if !inside && it.extent % extent != 0 {
+            return false;
+        }
+        extent = if inside { extent / it.extent } else { 1 };
+    }
+    true
+}

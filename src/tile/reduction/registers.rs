@@ -1,0 +1,280 @@
+//! Reductions between registers: which elements and which threads come together. Shared by `local`,
+//! `cross_warp` and `staged`, which differ in how threads exchange partial results.
+
+use super::axes::Axes;
+use super::combine::Combine;
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::kernel::ShuffleMode;
+use crate::ir::layout::{Axis, Iter, TileLayout};
+use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
+use crate::tile::predicates::MAX_REGISTERS;
+use crate::tile::{Cx, Emit, Part, WARP};
+use std::collections::BTreeMap;
+
+/// A reduction between registers.
+pub(super) struct Registers {
+    pub src: Part,
+    pub dst: Part,
+    pub combine: Combine,
+    axes: Axes,
+    /// The threads that reduce together, as iters over the thread number, nearest neighbours first.
+    pub threads: Vec<Iter>,
+    /// True where all of them receive the result, false where only the first does.
+    pub to_all: bool,
+}
+
+/// A value that is assigned step by step: a register element or a variable.
+#[derive(Clone)]
+pub(super) enum Slot {
+    Element(Name, Expr, DType),
+    Var(Name, DType),
+}
+
+impl Slot {
+    pub fn get(&self) -> Expr {
+        match self {
+            Slot::Element(array, at, dtype) => Expr::load(array.clone(), vec![at.clone()], *dtype),
+            Slot::Var(name, dtype) => Expr::var(name.clone(), *dtype),
+        }
+    }
+
+    pub fn set(&self, value: Expr) -> DStmt {
+        match self {
+            Slot::Element(array, at, _) => DStmt::store(array.clone(), vec![at.clone()], value),
+            Slot::Var(name, _) => DStmt::Assign { var: name.clone(), value },
+        }
+    }
+}
+
+impl Registers {
+    /// What a call reduces.
+    ///
+    /// # Errors
+    /// Where shapes, layouts or buffers do not go together.
+    pub fn of(call: &TileCall, cx: &Cx) -> Result<Registers, String> {
+        let (src, dst) = (cx.arg(call, 0)?, cx.view(&call.dst)?);
+        if src.buffer == dst.buffer {
+            return Err(format!("source and destination are both in `{}`", src.buffer));
+        }
+        let axes = Axes::of(call, &src.extent, &dst.extent)?;
+        let (src, dst) = (Part::of(&src, cx.ranges)?, Part::of(&dst, cx.ranges)?);
+        for part in [&src, &dst] {
+            part.covers(call.scope, cx)?;
+            if part.len() > MAX_REGISTERS {
+                let (name, n) = (&part.view.buffer, part.len());
+                return Err(format!(
+                    "each thread holds {n} elements of `{name}`, at most {MAX_REGISTERS} are unrolled"
+                ));
+            }
+        }
+        let combine = Combine::of(call.op, dst.view.dtype);
+        let (threads, to_all) = match_threads(&src, &dst, &axes)?;
+        Ok(Registers { src, dst, combine, axes, threads, to_all })
+    }
+
+    /// Number of threads that reduce together.
+    pub fn group(&self) -> i64 {
+        self.threads.iter().map(|it| it.extent).product()
+    }
+
+    /// Elements of the destination that each thread holds.
+    pub fn values(&self) -> i64 {
+        self.kept().iter().product()
+    }
+
+    fn kept(&self) -> Vec<i64> {
+        self.axes.kept_of(&self.src.shape)
+    }
+
+    /// Unrolled loops over the thread's elements of the destination; `body` gets the indices and the
+    /// number of the element.
+    pub fn for_each_value(
+        &self,
+        emit: &mut Emit,
+        body: impl FnOnce(&mut Emit, &[Expr], Expr) -> Vec<DStmt>,
+    ) -> Vec<DStmt> {
+        let shape = self.kept();
+        let (loops, index) = loops(emit, "spa", &shape);
+        let number = shape.iter().zip(&index).fold(Expr::i64(0), |at, (n, i)| at * Expr::i64(*n) + i.clone());
+        let number = emit.simple(number);
+        let body = body(emit, &index, number);
+        nested(loops, body)
+    }
+
+    /// The element of the destination at these indices along kept dimensions.
+    pub fn result(&self, emit: &Emit, kept: &[Expr]) -> Slot {
+        let at = emit.simple(self.dst.at(&self.axes.dst_index(kept)));
+        Slot::Element(self.dst.view.buffer.clone(), at, self.dst.view.dtype)
+    }
+
+    /// Sets `acc` to what the thread itself has of an element, on top of what `acc` holds if
+    /// `onto`.
+    pub fn own(&self, emit: &mut Emit, kept: &[Expr], acc: &Slot, onto: bool) -> Vec<DStmt> {
+        let shape = self.axes.reduced_of(&self.src.shape);
+        let (loops, reduced) = loops(emit, "red", &shape);
+        let at = emit.simple(self.src.at(&self.axes.src_index(kept, &reduced)));
+        let term = Expr::load(self.src.view.buffer.clone(), vec![at], self.src.view.dtype);
+        let term = Expr::cast(self.combine.acc, term);
+        if loops.is_empty() && !onto {
+            return vec![acc.set(term)];
+        }
+        let mut out = if onto { vec![] } else { vec![acc.set(self.combine.identity())] };
+        out.extend(nested(loops, vec![acc.set(self.combine.apply(acc.get(), term))]));
+        out
+    }
+
+    /// A variable for partial results, not yet set.
+    pub fn variable(&self, emit: &mut Emit, what: &str) -> (Slot, DStmt) {
+        let var = emit.fresh(&format!("{}_{what}", self.dst.view.buffer));
+        let dtype = self.combine.acc;
+        (Slot::Var(var.clone(), dtype), DStmt::Var { var, dtype, init: None })
+    }
+
+    /// Combines `acc` over lanes: xor shuffles with these masks, within segments of `width` lanes.
+    pub fn shuffles(&self, emit: &mut Emit, acc: &Slot, masks: &[u32], width: u32) -> Vec<DStmt> {
+        shuffles(emit, &self.dst.view.buffer, self.combine, acc, masks, width)
+    }
+
+    /// Writes a total to the destination, the old value of which counts as one more operand where
+    /// the call accumulates.
+    pub fn finish(&self, emit: &Emit, call: &TileCall, kept: &[Expr], total: Expr) -> DStmt {
+        let slot = self.result(emit, kept);
+        let value = if call.accum { self.combine.apply(self.old(emit, &slot), total) } else { total };
+        slot.set(Expr::cast(self.dst.view.dtype, value))
+    }
+
+    /// What the destination holds before, the identity in threads that hold none of it.
+    pub fn old(&self, emit: &Emit, slot: &Slot) -> Expr {
+        let old = Expr::cast(self.combine.acc, slot.get());
+        if self.to_all {
+            return old;
+        }
+        let cond = Expr::binary(BinOp::Eq, self.member(emit), Expr::i64(0));
+        Expr::new(ExprKind::IfThenElse { cond, then: old, otherwise: self.combine.identity() })
+    }
+
+    /// The number of the thread among those that reduce together.
+    pub fn member(&self, emit: &Emit) -> Expr {
+        let mut weight = 1;
+        let mut sum = Expr::i64(0);
+        for it in &self.threads {
+            sum = sum + digit(&emit.cx().thread(), *it) * Expr::i64(weight);
+            weight *= it.extent;
+        }
+        emit.simple(sum)
+    }
+
+    /// The number of the thread's group among the groups of a block of `threads`, and how many there
+    /// are.
+    pub fn group_number(&self, emit: &Emit, threads: i64) -> (Expr, i64) {
+        let (mut weight, mut below) = (1, 1);
+        let mut sum = Expr::i64(0);
+        let top = Iter::new(1, threads, Axis::Tx);
+        for it in self.threads.iter().chain([&top]) {
+            let gap = Iter::new(it.stride / below, below, Axis::Tx);
+            sum = sum + digit(&emit.cx().thread(), gap) * Expr::i64(weight);
+            weight *= gap.extent;
+            below = it.stride * it.extent;
+        }
+        (emit.simple(sum), weight)
+    }
+}
+
+/// See [`Registers::shuffles`].
+pub(super) fn shuffles(
+    emit: &mut Emit,
+    stem: &Name,
+    combine: Combine,
+    acc: &Slot,
+    masks: &[u32],
+    width: u32,
+) -> Vec<DStmt> {
+    if masks.is_empty() {
+        return vec![];
+    }
+    let other = emit.fresh(&format!("{stem}_other"));
+    let mut out = vec![DStmt::Var { var: other.clone(), dtype: combine.acc, init: None }];
+    for mask in masks {
+        let mode = ShuffleMode::Xor(*mask);
+        out.push(DStmt::Shuffle { dst: other.clone(), mode, value: acc.get(), width });
+        out.push(acc.set(combine.apply(acc.get(), Expr::var(other.clone(), combine.acc))));
+    }
+    out
+}
+
+/// The masks of a butterfly over lanes, greatest first; `None` where the threads are not lanes of
+/// one warp, or not a power of two of them.
+pub(super) fn lane_masks(threads: &[Iter]) -> Option<Vec<u32>> {
+    let mut masks = vec![];
+    for it in threads {
+        let power = |n: i64| n.count_ones() == 1;
+        if !power(it.extent) || !power(it.stride) || it.stride * it.extent > WARP {
+            return None;
+        }
+        masks.extend((0..it.extent.trailing_zeros()).map(|k| (it.stride << k) as u32));
+    }
+    masks.sort_unstable_by(|a, b| b.cmp(a));
+    Some(masks)
+}
+
+/// The threads that reduce together, nearest first, and whether all of them hold the destination.
+fn match_threads(src: &Part, dst: &Part, axes: &Axes) -> Result<(Vec<Iter>, bool), String> {
+    let groups = src.layout.grouped(&src.view.extent)?;
+    let kept: Vec<Iter> = axes.kept.iter().flat_map(|d| groups[*d].iter().copied()).collect();
+    let on_threads = |it: &&Iter| it.axis.is_thread();
+    let reduced: Vec<Iter> = axes.reduced.iter().flat_map(|d| groups[*d].iter().filter(on_threads)).copied().collect();
+    let own: Vec<Iter> = src.layout.replica().to_vec();
+    let owners = |replica: Vec<Iter>| -> Result<TileLayout, String> {
+        let offset = src.layout.offset().clone();
+        Ok(TileLayout::new(kept.clone(), replica, offset, None)?.owners().canonical())
+    };
+    let all = owners(own.iter().chain(&reduced).copied().collect())?;
+    let first = owners(own)?;
+    let held = dst.layout.owners().canonical();
+    if held != all && held != first {
+        return Err(format!(
+            "the threads that hold `{}` ({held}) are not those that `{}` leaves after reduction ({all}, or {first})",
+            dst.view.buffer, src.view.buffer
+        ));
+    }
+    let mut threads = TileLayout::new(vec![], reduced, BTreeMap::new(), None)?.canonical().replica().to_vec();
+    threads.reverse();
+    Ok((threads, held == all))
+}
+
+/// The coordinate of a thread on an iter over threads.
+fn digit(thread: &Expr, it: Iter) -> Expr {
+    let above = Expr::binary(BinOp::FloorDiv, thread.clone(), Expr::i64(it.stride));
+    Expr::binary(BinOp::FloorMod, above, Expr::i64(it.extent))
+}
+
+/// Variables for the dimensions of more than one element, and the indices made of them.
+fn loops(emit: &mut Emit, stem: &str, shape: &[i64]) -> (Vec<(Name, i64)>, Vec<Expr>) {
+    let mut loops = vec![];
+    let mut index = vec![];
+    for n in shape {
+        if *n == 1 {
+            index.push(Expr::i64(0));
+            continue;
+        }
+        let var = emit.loop_var(stem, *n);
+        index.push(index_var(&var));
+        loops.push((var, *n));
+    }
+    (loops, index)
+}
+
+fn nested(loops: Vec<(Name, i64)>, body: Vec<DStmt>) -> Vec<DStmt> {
+    let around = |body, (var, n)| vec![DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))];
+    loops.into_iter().rev().fold(body, around)
+}
+
+/// The condition of variants whose operands are registers: shapes, layouts and threads go together.
+pub(super) fn layouts_match(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    Registers::of(call, cx).map(drop)
+}
+
+/// That a scope has threads to exchange with.
+pub(super) fn is_cta(call: &TileCall, _: &Cx) -> Result<(), String> {
+    crate::tile::predicates::scope_in(call, &[ExecScope::Cta])
+}
