@@ -3,11 +3,11 @@
 
 use daylight::analysis::Ranges;
 use daylight::codegen;
-use daylight::interp::{Scalars, Tensor};
+use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::ir::kernel::{Barrier, Program};
 use daylight::ir::layout::TileLayout;
-use daylight::ir::{Buffer, DType, Expr, Name, Param, PrimFunc, Scope, TileCall};
+use daylight::ir::{Buffer, DType, Expr, Function, Name, Param, PrimFunc, Scope, TileCall, read_any};
 use daylight::lower::lower_device;
 use daylight::sim::{self, SimOptions};
 use daylight::target::{HostCpu, Target};
@@ -146,4 +146,55 @@ pub fn random(dtype: DType, shape: &[i64], seed: u64) -> Tensor {
         })
         .collect();
     Tensor::from_f64(dtype, shape, &values)
+}
+
+/// A tile program of one block with these parameters (name, shape, type) and `tx`, its thread.
+pub fn tile_program(params: &[(&str, &[i64], &str)], threads: u32, body: &str) -> DeviceFunc {
+    let handles: Vec<String> = (0..params.len()).map(|i| format!("p{i}: T.handle")).collect();
+    let mut text = format!("@T.prim_func\ndef k({}):\n", handles.join(", "));
+    for (i, (name, shape, dtype)) in params.iter().enumerate() {
+        text.push_str(&format!("    {name} = T.match_buffer(p{i}, {shape:?}, \"{dtype}\")\n"));
+    }
+    text.push_str(&format!("    T.device_entry(); T.cta_id([1]); tx = T.thread_id([{threads}])\n"));
+    body.lines().for_each(|l| text.push_str(&format!("    {}\n", l.trim_end())));
+    match read_any(&text, "k.py").unwrap_or_else(|e| panic!("{e}\n{text}")).pop() {
+        Some(Function::Tile(p)) => p,
+        _ => panic!("a tile program was expected:\n{text}"),
+    }
+}
+
+/// Inputs for a program: every parameter random.
+pub fn inputs(f: &DeviceFunc) -> Vec<Tensor> {
+    let tensors = f.func.params.iter().zip(1..).filter_map(|(p, seed)| match p {
+        Param::Buffer(name) => {
+            let b = f.func.buffer(name);
+            let shape: Vec<i64> = b.shape.iter().filter_map(Expr::as_int).collect();
+            Some(random(b.dtype, &shape, seed))
+        }
+        Param::Scalar { .. } => None,
+    });
+    tensors.collect()
+}
+
+/// What the reference makes of these inputs, in float64.
+pub fn reference(f: &DeviceFunc, args: &[Tensor]) -> Vec<Tensor> {
+    let wide = |t: &Tensor| match t.dtype.is_float() {
+        true => Tensor::from_f64(DType::F64, &t.shape, &t.to_f64()),
+        false => t.clone(),
+    };
+    let mut out: Vec<Tensor> = args.iter().map(wide).collect();
+    run_device(f, &mut out, &Scalars::new(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
+    out
+}
+
+/// Simulates a program and compares it with the reference: `|o - r| <= tolerance max(1, |r|)`.
+pub fn close_to_reference(name: &str, f: &DeviceFunc, id: &str, tolerance: f64) {
+    let args = inputs(f);
+    let (got, want) = (simulate(f, id, &args), reference(f, &args));
+    for (i, (got, want)) in got.iter().zip(&want).enumerate() {
+        for (at, (o, r)) in got.to_f64().into_iter().zip(want.to_f64()).enumerate() {
+            let near = (o - r).abs() <= tolerance * r.abs().max(1.0) || (o.is_nan() && r.is_nan()) || o == r;
+            assert!(near, "{name}: element {at} of parameter {i} is {o}, the reference has {r}\n{}", lowered(f, id));
+        }
+    }
 }

@@ -7,13 +7,14 @@
 mod common;
 
 mod case;
+mod reduction;
 
 use case::{Case, Says};
 use daylight::tile::{all_variants, decide};
 
 /// The families with their cases.
 fn families() -> Vec<(&'static str, Vec<Case>)> {
-    vec![]
+    vec![("reduction", reduction::cases())]
 }
 
 fn cases() -> Vec<Case> {
