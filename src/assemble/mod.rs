@@ -2,13 +2,15 @@
 //! between a schedule and its text are put together; the tuner, `apply`, `explain` and `verify` all
 //! come through here.
 
-use crate::analysis::{ParamRole, roles};
+use crate::analysis::{ParamRole, program_roles, roles};
 use crate::backend::{Language, Plan, Role, Source};
-use crate::ir::PrimFunc;
 use crate::ir::kernel::Program;
+use crate::ir::{DeviceFunc, PrimFunc};
+use crate::lower::LowerError;
 use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
+use crate::tile::Decision;
 use crate::{codegen, lower};
 use std::fmt;
 
@@ -107,17 +109,42 @@ impl Subject {
     pub fn assemble(&self, schedule: &Schedule) -> Result<Assembly, Unfit> {
         let trace: Vec<String> = schedule.trace().iter().map(Step::to_string).collect();
         let program = lower::lower(schedule.func(), &self.target, &trace);
-        let program = program.map_err(|e| Unfit::new(format!("lower_{}", e.pass), e))?;
-        fits(&program, &self.target)?;
-        let (text, language) = match self.target.kind {
-            Kind::Cuda => (codegen::cuda(&program), Language::Cuda),
-            Kind::Cpu => (codegen::c(&program, self.target.vector_bytes), Language::C),
-        };
-        let symbols = program.launches.iter().map(|l| l.kernel.symbol.clone()).collect();
-        let source = Source { text, language, target: self.target.table_id(), symbols };
-        let plan = Plan::of(&program, &self.prepared.func, &self.roles).map_err(|e| Unfit::new("plan", e))?;
-        Ok(Assembly { program, source, plan, trace })
+        let program = program.map_err(unfit)?;
+        finish(program, &self.prepared.func, &self.roles, &self.target, trace)
     }
+}
+
+/// The kernel of a tile program, and what was decided for each of its tile calls.
+///
+/// # Errors
+/// Where no variant carries out a call, or a limit of the target is broken.
+pub fn assemble_program(program: &DeviceFunc, target: &Target) -> Result<(Assembly, Vec<Decision>), Unfit> {
+    let (lowered, decisions) = lower::lower_device(program, target).map_err(unfit)?;
+    let roles: Vec<Role> = program_roles(program).into_iter().map(plan_role).collect();
+    Ok((finish(lowered, &program.func, &roles, target, vec![])?, decisions))
+}
+
+fn unfit(e: LowerError) -> Unfit {
+    Unfit::new(format!("lower_{}", e.pass.replace(' ', "_")), e)
+}
+
+/// Text and launch plan of lowered kernels.
+fn finish(
+    program: Program,
+    func: &PrimFunc,
+    roles: &[Role],
+    target: &Target,
+    trace: Vec<String>,
+) -> Result<Assembly, Unfit> {
+    fits(&program, target)?;
+    let (text, language) = match target.kind {
+        Kind::Cuda => (codegen::cuda(&program), Language::Cuda),
+        Kind::Cpu => (codegen::c(&program, target.vector_bytes), Language::C),
+    };
+    let symbols = program.launches.iter().map(|l| l.kernel.symbol.clone()).collect();
+    let source = Source { text, language, target: target.table_id(), symbols };
+    let plan = Plan::of(&program, func, roles).map_err(|e| Unfit::new("plan", e))?;
+    Ok(Assembly { program, source, plan, trace })
 }
 
 /// Checks a program against the limits of a GPU, before a compiler or a launch would.

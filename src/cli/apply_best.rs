@@ -31,7 +31,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let mut functions = vec![];
     for input in inputs {
         let tried = match input {
-            Ok(input) => tried(input.into(), &options),
+            Ok(input) => input.require_tensor().and_then(|()| tried(input.into(), &options)),
             Err(bad) => Err(bad.failure),
         };
         match tried {

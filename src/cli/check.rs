@@ -3,8 +3,9 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::analysis::{Facts, roles, work};
+use crate::analysis::{Facts, ParamRole, program_roles, roles, work};
 use crate::backend::Dim;
+use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc};
 use crate::job::{BadFile, Exit, Failure, Input, load};
 use crate::rules::{Prepared, verdicts};
@@ -26,6 +27,8 @@ struct Report {
     params: Vec<ParamReport>,
     flops: Option<u64>,
     bytes: Option<u64>,
+    #[serde(skip)]
+    is_program: bool,
 }
 
 #[derive(Serialize)]
@@ -81,6 +84,7 @@ fn unread(e: &BadFile) -> Report {
         params: vec![],
         flops: None,
         bytes: None,
+        is_program: false,
     }
 }
 
@@ -98,7 +102,13 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         params: params(input),
         flops: None,
         bytes: None,
+        is_program: input.program.is_some(),
     };
+    if let Some(program) = &input.program {
+        report.blocks = calls(program);
+        report.bytes = bytes(program);
+        return (report, Exit::Done);
+    }
     match Prepared::new(&input.func) {
         Ok(prepared) => {
             let work = work(&input.func);
@@ -126,9 +136,40 @@ fn blocks(func: &PrimFunc, facts: &Facts) -> Vec<Block> {
     facts.blocks.iter().map(block).collect()
 }
 
+/// The tile calls of a program, one block each.
+fn calls(program: &DeviceFunc) -> Vec<Block> {
+    let mut out = vec![];
+    let mut note = |s: &DStmt| {
+        if let DStmt::Tile(call) = s {
+            out.push(Block {
+                name: format!("{}_{}", call.op.name(), out.len()),
+                kind: format!("{}.{}", call.scope.name(), call.op.name()),
+                extents: call.dst.extent.iter().map(|n| Dim::Const(*n)).collect(),
+                is_reduction: call.op.is_reduction(),
+            });
+        }
+    };
+    program.body.iter().for_each(|s| s.visit(&mut note));
+    out
+}
+
+/// Every input of a program read once plus every output written once.
+fn bytes(program: &DeviceFunc) -> Option<u64> {
+    let all = program.func.params.iter().zip(program_roles(program)).map(|(p, role)| match p {
+        Param::Scalar { .. } => Some(0),
+        Param::Buffer(b) => {
+            let b = program.func.buffer(b);
+            let times = if role == ParamRole::InOut { 2 } else { 1 };
+            Some(times * b.len()? as u64 * b.dtype.bytes())
+        }
+    });
+    all.sum()
+}
+
 fn params(input: &Input) -> Vec<ParamReport> {
     let f = &input.func;
-    let all = f.params.iter().zip(roles(&input.original)).enumerate();
+    let roles = input.program.as_ref().map_or_else(|| roles(&input.original), program_roles);
+    let all = f.params.iter().zip(roles).enumerate();
     all.map(|(index, (p, role))| match p {
         Param::Buffer(b) => {
             let buffer = f.buffer(b);
@@ -169,7 +210,7 @@ fn print(cx: &Context, r: &Report) {
             let kinds: Vec<&str> = r.blocks.iter().map(|b| b.kind.as_str()).collect();
             let number = |n: Option<u64>, unit| n.map_or(format!("? {unit}"), |n| format!("{n} {unit}"));
             let (flops, bytes) = (number(r.flops, "flops"), number(r.bytes, "bytes"));
-            let rule = r.rule.unwrap_or("no rule");
+            let rule = r.rule.unwrap_or(if r.is_program { "tile program" } else { "no rule" });
             output::line(&format!("ok       {}: {name}: blocks {}, {rule}, {flops}, {bytes}", r.file, kinds.join(" ")));
         }
     }

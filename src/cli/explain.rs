@@ -2,7 +2,7 @@
 
 use super::args::{self, Emit};
 use super::context::Context;
-use super::output;
+use super::{output, tile};
 use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::job::{Exit, Failure, Input, load, select};
@@ -29,6 +29,9 @@ pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
 }
 
 fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Result<(), Failure> {
+    if let Some(program) = &input.program {
+        return tile::explain(cx, a, input, program, target);
+    }
     let subject = input.subject(target)?;
     if a.emit == Emit::Decisions {
         if a.choose.rule.is_some() || !a.choose.set.is_empty() {
@@ -55,15 +58,30 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
         Emit::C => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cpu, "c")?,
         Emit::Ptx | Emit::Cubin | Emit::Sass => {
             let assembly = subject.assemble(&schedule).map_err(unfit)?;
-            source(&assembly, target, Kind::Cuda, "ptx, cubin and sass")?;
-            match a.emit {
-                Emit::Cubin => return cubin(cx, input, &assembly, arm.rule.name(), &knobs),
-                Emit::Sass => sass(cx, &assembly)?,
-                _ => ptx(cx, &assembly)?,
-            }
+            let chosen = Some((arm.rule.name(), &knobs));
+            return machine_text(cx, input, &assembly, target, chosen, a.emit);
         }
     };
-    print(cx, input, arm.rule.name(), &knobs, a.emit, &text);
+    print(cx, input, Some((arm.rule.name(), &knobs)), a.emit, &text);
+    Ok(())
+}
+
+/// What the compiler makes of a kernel.
+pub(super) fn machine_text(
+    cx: &Context,
+    input: &Input,
+    assembly: &Assembly,
+    target: &Target,
+    chosen: Option<(&str, &Knobs)>,
+    emit: Emit,
+) -> Result<(), Failure> {
+    source(assembly, target, Kind::Cuda, "ptx, cubin and sass")?;
+    let text = match emit {
+        Emit::Cubin => return cubin(cx, input, assembly, chosen),
+        Emit::Sass => sass(cx, assembly)?,
+        _ => ptx(cx, assembly)?,
+    };
+    print(cx, input, chosen, emit, &text);
     Ok(())
 }
 
@@ -71,7 +89,7 @@ fn trace(s: &Schedule) -> String {
     s.trace().iter().map(|t| format!("{t}\n")).collect()
 }
 
-fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Result<String, Failure> {
+pub(super) fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Result<String, Failure> {
     if target.kind == kind {
         return Ok(assembly.source.text.clone());
     }
@@ -102,26 +120,32 @@ fn sass(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
 }
 
 /// A binary goes to a pipe or a file as it is; on JSON output, as the path where it lies.
-fn cubin(cx: &Context, input: &Input, assembly: &Assembly, rule: &str, knobs: &Knobs) -> Result<(), Failure> {
+fn cubin(
+    cx: &Context,
+    input: &Input,
+    assembly: &Assembly,
+    chosen: Option<(&str, &Knobs)>,
+) -> Result<(), Failure> {
     use std::io::IsTerminal;
     let artifact = compiled(cx, assembly)?;
     let path = artifact.path.display().to_string();
     let res = artifact.res;
     output::note(&format!("{} registers, {} bytes spilled, {} bytes of shared memory", res.regs, res.spill, res.smem));
     if cx.json || std::io::stdout().is_terminal() {
-        print(cx, input, rule, knobs, Emit::Cubin, &path);
+        print(cx, input, chosen, Emit::Cubin, &path);
     } else {
         output::bytes(&artifact.bytes);
     }
     Ok(())
 }
 
-fn print(cx: &Context, input: &Input, rule: &str, knobs: &Knobs, emit: Emit, text: &str) {
+/// Shows a text, as JSON with the rule and knobs that made it (none of a tile program).
+pub(super) fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>, emit: Emit, text: &str) {
     if cx.json {
         let stage = format!("{emit:?}").to_lowercase();
         let object = json!({
             "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
-            "rule": rule, "knobs": knobs.0, "emit": stage, "text": text,
+            "rule": chosen.map(|c| c.0), "knobs": chosen.map(|c| &c.1.0), "emit": stage, "text": text,
         });
         output::line(&object.to_string());
     } else {

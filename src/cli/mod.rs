@@ -16,6 +16,7 @@ mod progress;
 mod report;
 mod run;
 mod simulate;
+mod tile;
 mod tune;
 mod verify;
 

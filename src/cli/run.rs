@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
-use super::output;
+use super::{output, tile};
 use crate::apply::ladder::{Wanted, other_size, same_size};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
@@ -26,14 +26,26 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     };
     infer(input, &a.inputs)?;
     let mut device = cx.device(&a.device)?;
+    if let Some(program) = &input.program {
+        let assembly = tile::assembly(input, program, &device.target)?;
+        let written = launch(&mut device, input, assembly, a)?;
+        let source = Source { rung: "as written", rule: "tile program".into(), knobs: BTreeMap::new() };
+        print(cx, input, &device, &source, &written);
+        return Ok(Exit::Done);
+    }
     let subject = input.subject(&device.target)?;
     input.require_bound()?;
     let (assembly, source) = kernel(cx, a, input, &subject, &device)?;
-    let artifact = device.compiler(1).compile(&assembly.source)?;
-    let candidate = Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan };
-    let written = execute(&mut device, input, &candidate, a)?;
+    let written = launch(&mut device, input, assembly, a)?;
     print(cx, input, &device, &source, &written);
     Ok(Exit::Done)
+}
+
+/// Compiles and runs; gives the paths of the outputs.
+fn launch(device: &mut Device, input: &Input, assembly: Assembly, a: &args::Run) -> Result<Vec<PathBuf>, Failure> {
+    let artifact = device.compiler(1).compile(&assembly.source)?;
+    let candidate = Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan };
+    execute(device, input, &candidate, a)
 }
 
 /// Takes extents without a value from the shapes of the input files.

@@ -2,7 +2,7 @@
 
 use super::args;
 use super::context::Context;
-use super::output;
+use super::{output, tile};
 use crate::assemble::{Arm, Assembly, Subject};
 use crate::backend::{Candidate, Compiler, RunFailure, Runner};
 use crate::job::{Device, Exit, Failure, Input, load, select};
@@ -60,6 +60,9 @@ fn one(
     target: &Target,
     device: Option<&mut Device>,
 ) -> Result<Exit, Failure> {
+    if let Some(program) = &input.program {
+        return tile::verify(cx, a, input, program, target, device);
+    }
     let subject = input.subject(target)?;
     input.require_bound()?;
     let free = select::Choice::default();

@@ -3,10 +3,14 @@
 use super::{Exit, Failure};
 use crate::apply::Function;
 use crate::assemble::Subject;
-use crate::ir::{self, PrimFunc, ReadError};
+use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Why a tile program is not tuned.
+pub const SCHEDULED: &str =
+    "a tile program is already scheduled; check, explain, run and verify take it, there is nothing to tune";
 
 /// Values of extents, by the user's or the canonical name.
 pub type Bindings = BTreeMap<String, i64>;
@@ -26,6 +30,8 @@ pub struct Input {
     pub bind: Bindings,
     /// Key of the function as read.
     pub key: String,
+    /// A tile program; the functions above are then its header alone.
+    pub program: Option<DeviceFunc>,
 }
 
 /// A file that gave no functions.
@@ -104,7 +110,7 @@ fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
     }
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<PrimFunc>, BadFile> {
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Parsed>, BadFile> {
     let file = path.display().to_string();
     let refuse = |e: ReadError| bad(path, Failure::new(Exit::Input, e.to_string()), Some((e.line, e.column)));
     let text = std::str::from_utf8(bytes).map_err(|e| {
@@ -112,22 +118,31 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<PrimFunc>, BadFile> {
         let message = format!("{file}:{line}:1: the text is not UTF-8");
         bad(path, Failure::new(Exit::Input, message), Some((line, 1)))
     })?;
-    let functions = ir::read(text, &file).map_err(refuse)?;
+    let functions = ir::read_any(text, &file).map_err(refuse)?;
     if functions.is_empty() {
         let message = format!("{file}:1:1: there is no tensor function in the file; expected @T.prim_func");
         return Err(bad(path, Failure::new(Exit::Input, message), Some((1, 1))));
     }
     for f in &functions {
-        if let Err(errors) = ir::verify(f) {
+        let verified = match f {
+            Parsed::Tensor(f) => ir::verify(f),
+            Parsed::Tile(p) => ir::verify_device(p),
+        };
+        if let Err(errors) = verified {
             let text: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
-            let message = format!("{file}: {}: {}", f.name, text.join("; "));
+            let message = format!("{file}: {}: {}", f.name(), text.join("; "));
             return Err(bad(path, Failure::new(Exit::Input, message), None));
         }
     }
     Ok(functions)
 }
 
-fn input(given: &Bindings, path: &Path, original: PrimFunc) -> Input {
+fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
+    let key = parsed.key();
+    let (original, program) = match parsed {
+        Parsed::Tensor(f) => (f, None),
+        Parsed::Tile(p) => (p.func.clone(), Some(p)),
+    };
     let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
     let name = if original.name == "main" { stem() } else { original.name.clone() };
     let mut bind = Bindings::new();
@@ -137,8 +152,7 @@ fn input(given: &Bindings, path: &Path, original: PrimFunc) -> Input {
             bind.insert(user.to_string(), *v);
         }
     }
-    let key = ir::workload_key(&original);
-    Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key }
+    Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key, program }
 }
 
 /// Refuses a name that no function knows.
@@ -172,8 +186,20 @@ impl Input {
     /// # Errors
     /// A function that is refused.
     pub fn subject(&self, target: &Target) -> Result<Subject, Failure> {
+        self.require_tensor()?;
         let subject = Subject::new(&self.func, &self.original, target.clone());
         subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", self.name)))
+    }
+
+    /// Refuses a tile program.
+    ///
+    /// # Errors
+    /// The sentence that says what takes it.
+    pub fn require_tensor(&self) -> Result<(), Failure> {
+        match self.program {
+            None => Ok(()),
+            Some(_) => Err(Failure::new(Exit::Input, format!("{}: refused: already_scheduled: {SCHEDULED}", self.name))),
+        }
     }
 
     /// The extents that are still symbolic, by the user's names.

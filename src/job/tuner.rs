@@ -342,6 +342,7 @@ mod tests {
             func,
             bind: BTreeMap::from([("n".to_string(), size)]),
             key: key.into(),
+            program: None,
         }
     }
 

@@ -15,6 +15,7 @@ mod pipeline;
 pub mod predict;
 pub mod prior;
 pub mod problem;
+pub mod program;
 pub mod reference;
 pub mod replay;
 pub mod search;

@@ -40,13 +40,20 @@ pub struct Inputs {
 /// # Errors
 /// A sentence, when an extent has no value.
 pub fn inputs(func: &PrimFunc, given: &Given, wide: bool) -> Result<Inputs, String> {
-    let roles = roles(func);
-    let inout = func.params.iter().zip(&roles).filter_map(|(p, r)| match p {
+    inputs_as(func, &roles(func), given, wide)
+}
+
+/// The same for parameters whose roles are known.
+///
+/// # Errors
+/// As [`inputs`].
+pub fn inputs_as(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) -> Result<Inputs, String> {
+    let inout = func.params.iter().zip(roles).filter_map(|(p, r)| match p {
         Param::Buffer(b) if *r == ParamRole::InOut => Some(b.clone()),
         Param::Buffer(_) | Param::Scalar { .. } => None,
     });
     let inout = inout.collect();
-    Ok(Inputs { tensors: arguments(func, &roles, given, wide)?, scalars: scalars(func, given), inout })
+    Ok(Inputs { tensors: arguments(func, roles, given, wide)?, scalars: scalars(func, given), inout })
 }
 
 /// The expected outputs of a bound and normalized function for seeded inputs.
@@ -202,7 +209,7 @@ fn rounds(func: &PrimFunc) -> bool {
     found
 }
 
-fn is_rounding(e: &Expr) -> bool {
+pub(super) fn is_rounding(e: &Expr) -> bool {
     match e.kind() {
         ExprKind::Binary { op: BinOp::Min | BinOp::Max, .. } => false,
         ExprKind::Binary { .. } => e.dtype().is_float(),

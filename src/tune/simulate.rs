@@ -32,13 +32,20 @@ pub fn check(
     expected: &Expected,
     options: Options,
 ) -> Result<Errors, String> {
-    let func = &subject.prepared.func;
-    let Inputs { mut tensors, scalars, inout } = inputs(func, given, false)?;
+    check_on(program, inputs(&subject.prepared.func, given, false)?, expected, options)
+}
+
+/// Runs a program on given inputs.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_on(program: &Program, given: Inputs, expected: &Expected, options: Options) -> Result<Errors, String> {
+    let Inputs { mut tensors, scalars, inout } = given;
     let sim_options = SimOptions { seed: options.seed, max_blocks: options.blocks, inout };
     sim::run(program, &mut tensors, &scalars, &sim_options).map_err(|e| e.to_string())?;
     let mut worst = Errors::default();
     for want in &expected.outputs {
-        let before = func.params[..want.param].iter();
+        let before = program.params[..want.param].iter();
         let tensor = &tensors[before.filter(|p| matches!(p, crate::ir::Param::Buffer(_))).count()];
         let width = tensor.dtype.bytes() as usize;
         let (bytes, values) = chosen(&tensor.data, width, want, options.blocks.is_some());

@@ -20,7 +20,7 @@ pub(super) struct Space {
 enum Kind {
     /// One cell per element, for all threads. In device memory `offset` says where each element
     /// lies in the tensor.
-    Common { cells: Vec<Option<u64>>, offset: Vec<usize>, global: bool },
+    Common { cells: Vec<Option<u64>>, offset: Vec<usize>, global: bool, stored: BTreeSet<usize> },
     /// Cells of each thread.
     Private(Registers),
 }
@@ -77,7 +77,12 @@ impl Memory {
     pub fn write(&mut self, name: &Name, e: usize, group: &[usize], value: Option<u64>) -> Result<()> {
         let space = self.spaces.get_mut(name).ok_or_else(|| InterpError::UnknownExtent(name.clone()))?;
         match &mut space.kind {
-            Kind::Common { cells, .. } => cells[e] = value,
+            Kind::Common { cells, global, stored, .. } => {
+                cells[e] = value;
+                if *global {
+                    stored.insert(e);
+                }
+            }
             Kind::Private(r) => r.write(e, group, value)?,
         }
         Ok(())
@@ -88,23 +93,26 @@ impl Memory {
         self.spaces.get(name).is_some_and(|s| matches!(s.kind, Kind::Common { .. }))
     }
 
-    /// Stores what the program wrote to its arguments.
-    pub fn write_back(&self, program: &DeviceFunc, args: &mut [Tensor], written: &BTreeSet<Name>) {
+    /// Stores what the program wrote to its arguments; gives for each which elements of the tensor
+    /// that are, in ascending order.
+    pub fn write_back(&self, program: &DeviceFunc, args: &mut [Tensor]) -> Vec<Vec<u64>> {
+        let mut all = vec![];
         for (b, arg) in program.func.buffer_params().zip(args) {
-            let Some(Space { dtype, kind: Kind::Common { cells, offset, .. }, .. }) = self.spaces.get(&b.name) else {
-                continue;
-            };
-            if !written.contains(&b.name) {
-                continue;
-            }
-            for (cell, at) in cells.iter().zip(offset) {
-                match cell {
-                    Some(v) if dtype.is_float() => arg.set_f64(*at, f64::from_bits(*v)),
-                    Some(v) => arg.set_i64(*at, *v as i64),
-                    None => {}
+            let mut at_all = BTreeSet::new();
+            if let Some(Space { dtype, kind: Kind::Common { cells, offset, stored, .. }, .. }) = self.spaces.get(&b.name) {
+                for e in stored {
+                    let at = offset[*e];
+                    at_all.insert(at as u64);
+                    match cells[*e] {
+                        Some(v) if dtype.is_float() => arg.set_f64(at, f64::from_bits(v)),
+                        Some(v) => arg.set_i64(at, v as i64),
+                        None => {}
+                    }
                 }
             }
+            all.push(at_all.into_iter().collect());
         }
+        all
     }
 }
 
@@ -128,7 +136,7 @@ fn space(b: &Buffer, arg: Option<&Tensor>, program: &DeviceFunc, threads: usize)
     let size = layout.size() as usize;
     let kind = match (&b.scope, arg) {
         (Scope::Local, _) => Kind::Private(registers(&layout, program, threads)?),
-        (_, None) => Kind::Common { cells: vec![None; size], offset: vec![], global: false },
+        (_, None) => Kind::Common { cells: vec![None; size], offset: vec![], global: false, stored: BTreeSet::new() },
         (_, Some(t)) => {
             let offset: Vec<usize> = (0..size as i64).map(|e| layout.apply(e).get(Axis::M) as usize).collect();
             if offset.iter().any(|at| *at >= t.len()) {
@@ -136,7 +144,7 @@ fn space(b: &Buffer, arg: Option<&Tensor>, program: &DeviceFunc, threads: usize)
                 return Err(InterpError::Unsupported(text));
             }
             let read = |at: &usize| Some(from_stored(read_bits(&t.data, t.dtype, *at), t.dtype));
-            Kind::Common { cells: offset.iter().map(read).collect(), offset, global: true }
+            Kind::Common { cells: offset.iter().map(read).collect(), offset, global: true, stored: BTreeSet::new() }
         }
     };
     Ok(Space { dtype: b.dtype, shape, kind })

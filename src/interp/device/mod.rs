@@ -15,22 +15,23 @@ use super::layout::{Layout, Scalar, Scalars};
 use super::op::InterpError;
 use super::run::check_dtypes;
 use super::{Mode, Tensor};
-use crate::ir::device::{DStmt, DeviceFunc};
+use crate::ir::device::DeviceFunc;
 use crate::ir::{DType, Name};
 use memory::Memory;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 type Result<T> = std::result::Result<T, InterpError>;
 
 /// Runs a tile program. `args` holds one tensor per buffer parameter, in order, each with its
 /// elements as they lie in memory; those that the program writes are changed. In [`Mode::F64`] float
-/// tensors may be `float64`, as for `run`.
+/// tensors may be `float64`, as for `run`. Gives for each argument the flat indices of the elements
+/// that were stored to, in ascending order.
 ///
 /// # Errors
 /// When arguments do not fit, an index leaves its buffer or is held by another thread, something is
 /// read that nothing has written, threads miss a barrier or a tile call of theirs, or store different
 /// values to one element at once. Arguments are then unchanged.
-pub fn run_device(program: &DeviceFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<()> {
+pub fn run_device(program: &DeviceFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<Vec<Vec<u64>>> {
     check_dtypes(&program.func, args, mode)?;
     let layout = Layout::of(&program.func, args, scalars, |_| false)?;
     let threads: usize = program.block.iter().map(|n| *n as usize).product();
@@ -44,20 +45,7 @@ pub fn run_device(program: &DeviceFunc, args: &mut [Tensor], scalars: &Scalars, 
         m.vars.insert(name.clone(), vec![slot; threads]);
     }
     m.launch()?;
-    m.memory.write_back(program, args, &written(program));
-    Ok(())
-}
-
-/// The buffers that a program stores to.
-fn written(program: &DeviceFunc) -> BTreeSet<Name> {
-    let mut out = BTreeSet::new();
-    let mut note = |s: &DStmt| match s {
-        DStmt::Store { buffer, .. } => drop(out.insert(buffer.clone())),
-        DStmt::Tile(call) => drop(out.insert(call.dst.buffer.clone())),
-        _ => {}
-    };
-    program.body.iter().for_each(|s| s.visit(&mut note));
-    out
+    Ok(m.memory.write_back(program, args))
 }
 
 /// All threads of the block that is running.

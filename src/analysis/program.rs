@@ -1,0 +1,58 @@
+//! What is known of a tile program: the roles of its parameters.
+
+use super::ParamRole;
+use crate::ir::device::{DStmt, DeviceFunc};
+use crate::ir::{Name, Param, TileArg, TileCall};
+
+/// The role of every parameter, in order. A tensor that the program neither reads nor writes is an
+/// input.
+pub fn program_roles(program: &DeviceFunc) -> Vec<ParamRole> {
+    let role = |p: &Param| match p {
+        Param::Scalar { .. } => ParamRole::Scalar,
+        Param::Buffer(name) => {
+            let mut seen = Seen { name, read_first: false, written: false };
+            program.body.iter().for_each(|s| s.visit(&mut |s| seen.stmt(s)));
+            match (seen.read_first, seen.written) {
+                (_, false) => ParamRole::In,
+                (true, true) => ParamRole::InOut,
+                (false, true) => ParamRole::Out,
+            }
+        }
+    };
+    program.func.params.iter().map(role).collect()
+}
+
+/// What happened to one buffer so far.
+struct Seen<'n> {
+    name: &'n Name,
+    read_first: bool,
+    written: bool,
+}
+
+impl Seen<'_> {
+    fn stmt(&mut self, s: &DStmt) {
+        s.for_each_expr(|e| self.read_first |= !self.written && e.loads(self.name));
+        match s {
+            DStmt::Store { buffer, .. } => self.written |= buffer == self.name,
+            DStmt::Tile(call) => self.call(call),
+            DStmt::For(_)
+            | DStmt::If { .. }
+            | DStmt::Copy { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Intrinsic(_)
+            | DStmt::Reduce(_) => {}
+        }
+    }
+
+    fn call(&mut self, call: &TileCall) {
+        let ours = |a: &TileArg| matches!(a, TileArg::Tile(t) if t.buffer == *self.name);
+        let into = call.dst.buffer == *self.name;
+        let read = call.args.iter().chain(call.operands.values()).any(ours) || (into && call.accum);
+        self.read_first |= read && !self.written;
+        self.written |= into;
+    }
+}
