@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["ir", "interp"]),
     ("backend", &["ir", "codegen", "interp", "target", "sim"]),
     ("measure", &["ir", "backend", "interp", "log"]),
-    ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "backend"]),
+    ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "tile", "backend"]),
     ("machine", &["backend", "target"]),
     (
         "job",

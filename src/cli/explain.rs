@@ -120,12 +120,7 @@ fn sass(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
 }
 
 /// A binary goes to a pipe or a file as it is; on JSON output, as the path where it lies.
-fn cubin(
-    cx: &Context,
-    input: &Input,
-    assembly: &Assembly,
-    chosen: Option<(&str, &Knobs)>,
-) -> Result<(), Failure> {
+fn cubin(cx: &Context, input: &Input, assembly: &Assembly, chosen: Option<(&str, &Knobs)>) -> Result<(), Failure> {
     use std::io::IsTerminal;
     let artifact = compiled(cx, assembly)?;
     let path = artifact.path.display().to_string();

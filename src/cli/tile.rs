@@ -99,12 +99,8 @@ pub(super) fn verify(
     device: Option<&mut Device>,
 ) -> Result<Exit, Failure> {
     let made = assembly(input, program, target)?;
-    let variants: Vec<Value> = made
-        .program
-        .variants
-        .iter()
-        .map(|v| json!({ "call": v.call, "op": v.op, "variant": v.variant }))
-        .collect();
+    let variants: Vec<Value> =
+        made.program.variants.iter().map(|v| json!({ "call": v.call, "op": v.op, "variant": v.variant })).collect();
     let given = problem::given(&program.func, &input.bind, a.seed);
     let result = match device {
         None => {

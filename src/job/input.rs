@@ -198,7 +198,9 @@ impl Input {
     pub fn require_tensor(&self) -> Result<(), Failure> {
         match self.program {
             None => Ok(()),
-            Some(_) => Err(Failure::new(Exit::Input, format!("{}: refused: already_scheduled: {SCHEDULED}", self.name))),
+            Some(_) => {
+                Err(Failure::new(Exit::Input, format!("{}: refused: already_scheduled: {SCHEDULED}", self.name)))
+            }
         }
     }
 

@@ -99,7 +99,9 @@ impl Memory {
         let mut all = vec![];
         for (b, arg) in program.func.buffer_params().zip(args) {
             let mut at_all = BTreeSet::new();
-            if let Some(Space { dtype, kind: Kind::Common { cells, offset, stored, .. }, .. }) = self.spaces.get(&b.name) {
+            if let Some(Space { dtype, kind: Kind::Common { cells, offset, stored, .. }, .. }) =
+                self.spaces.get(&b.name)
+            {
                 for e in stored {
                     let at = offset[*e];
                     at_all.insert(at as u64);
