@@ -5,19 +5,48 @@
 //! no barrier stands between, one is placed before the statement: outside every condition that
 //! threads do not share, and outside a loop when the conflict is with what came before the loop.
 //!
+//! An asynchronous copy (`cp.async`) writes when it is waited for, so a wait counts as a write by all
+//! copies that may have been pending. Bulk copies and barriers in shared memory come with
+//! synchronisation of their own, and are left to whoever wrote them.
+//!
 //! before: `stage[threadIdx.x] = a; b = stage[63 - threadIdx.x]`
 //! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
 
 use super::digits::{digits, is_unique};
 use super::nest::Nest;
 use crate::ir::device::DStmt;
+use crate::ir::intrinsic::{At, Intrinsic};
 use crate::ir::kernel::Barrier;
 use crate::ir::{Expr, ExprKind, Name};
 
 /// Places the barriers of a launch.
 pub(super) fn run(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
-    let mut open = vec![];
+    let mut open = Open::default();
     list(nest, body, &mut open)
+}
+
+/// What is open at a statement.
+#[derive(Clone, Default)]
+struct Open {
+    /// Accesses since the last barrier.
+    accesses: Vec<Access>,
+    /// Writes of asynchronous copies that nothing has waited for yet.
+    pending: Vec<Access>,
+}
+
+impl Open {
+    fn add(&mut self, more: Open) {
+        add(&mut self.accesses, more.accesses);
+        add(&mut self.pending, more.pending);
+    }
+
+    /// A wait that leaves so many groups: any copy may have been among those waited for.
+    fn wait(&mut self, left: u32) {
+        add(&mut self.accesses, self.pending.clone());
+        if left == 0 {
+            self.pending.clear();
+        }
+    }
 }
 
 /// An access to shared memory since the last barrier.
@@ -26,19 +55,21 @@ struct Access {
     buffer: Name,
     index: Expr,
     write: bool,
+    /// By an intrinsic, which takes more than the element at the index, or for other lanes.
+    wide: bool,
 }
 
-fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Vec<Access>) -> Vec<DStmt> {
+fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
     let mut out = vec![];
     for s in body {
-        if let DStmt::Barrier(_) = s {
-            open.clear();
+        if let DStmt::Barrier(Barrier::Block) = s {
+            open.accesses.clear();
             out.push(s);
             continue;
         }
         let own = accesses(nest, &s);
-        if !own.is_empty() && conflict(nest, open, &own) {
-            open.clear();
+        if !own.is_empty() && conflict(nest, &open.accesses, &own) {
+            open.accesses.clear();
             out.push(DStmt::Barrier(Barrier::Block));
         }
         out.push(inside(nest, s, own, open));
@@ -46,7 +77,7 @@ fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Vec<Access>) -> Vec<DStmt> {
     out
 }
 
-fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Vec<Access>) -> DStmt {
+fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
     match s {
         DStmt::For(mut l) if is_shared_by_all(&l.extent) && has_hazard(nest, &own) => {
             l.body = list(nest, l.body, open);
@@ -57,14 +88,31 @@ fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Vec<Access>) -> DS
             let mut other = open.clone();
             let then = list(nest, then, open);
             let otherwise = list(nest, otherwise, &mut other);
-            add(open, other);
+            open.add(other);
             DStmt::If { cond, then, otherwise }
         }
         s => {
-            add(open, own);
+            add(&mut open.accesses, own);
+            s.visit(&mut |s| asynchronous(nest, s, open));
             s
         }
     }
+}
+
+/// What an intrinsic leaves pending, or ends.
+fn asynchronous(nest: &Nest, s: &DStmt, open: &mut Open) {
+    if let DStmt::Intrinsic(Intrinsic::CpAsync { dst, .. }) = s
+        && nest.is_shared(&dst.array)
+    {
+        add(&mut open.pending, vec![wide(dst, true)]);
+    }
+    if let DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }) = s {
+        open.wait(*left);
+    }
+}
+
+fn wide(at: &At, write: bool) -> Access {
+    Access { buffer: at.array.clone(), index: at.index.clone(), write, wide: true }
 }
 
 fn add(open: &mut Vec<Access>, more: Vec<Access>) {
@@ -90,7 +138,7 @@ fn conflict(nest: &Nest, open: &[Access], own: &[Access]) -> bool {
 fn conflicting(nest: &Nest, a: &Access, b: &Access) -> bool {
     a.buffer == b.buffer
         && (a.write || b.write)
-        && !(a.index == b.index && (a.write == b.write || own_slot(nest, &a.index)))
+        && !(a.index == b.index && (a.write == b.write || !a.wide && !b.wide && own_slot(nest, &a.index)))
 }
 
 /// True when every thread of the block has an element of its own at this index.
@@ -132,7 +180,7 @@ fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
     let mut out = vec![];
     let mut push = |buffer: &Name, index: &Expr, write: bool| {
         if nest.is_shared(buffer) {
-            add(&mut out, vec![Access { buffer: buffer.clone(), index: index.clone(), write }]);
+            add(&mut out, vec![Access { buffer: buffer.clone(), index: index.clone(), write, wide: false }]);
         }
     };
     s.visit(&mut |s| {
@@ -151,5 +199,37 @@ fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
             push(src, src_index, false);
         }
     });
+    s.visit(&mut |s| {
+        if let DStmt::Intrinsic(i) = s {
+            out.extend(generic(i).filter(|a| nest.is_shared(&a.buffer)));
+        }
+    });
     out
+}
+
+/// The accesses of an intrinsic that barriers order.
+fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
+    let (read, write) = match i {
+        Intrinsic::CpAsync { dst, .. } | Intrinsic::StMatrix { dst, .. } => (None, Some(dst)),
+        Intrinsic::LdMatrix { src, .. } | Intrinsic::BulkStore { src, .. } | Intrinsic::TensorStore { src, .. } => {
+            (Some(src), None)
+        }
+        Intrinsic::Packed { .. }
+        | Intrinsic::Fold3 { .. }
+        | Intrinsic::CastPair { .. }
+        | Intrinsic::CpAsyncCommit
+        | Intrinsic::CpAsyncWait { .. }
+        | Intrinsic::Mma { .. }
+        | Intrinsic::MbarrierInit { .. }
+        | Intrinsic::MbarrierFence
+        | Intrinsic::MbarrierArrive { .. }
+        | Intrinsic::MbarrierExpect { .. }
+        | Intrinsic::MbarrierWait { .. }
+        | Intrinsic::BulkLoad { .. }
+        | Intrinsic::TensorLoad { .. }
+        | Intrinsic::BulkCommit
+        | Intrinsic::BulkWait { .. }
+        | Intrinsic::AsyncFence => (None, None),
+    };
+    read.map(|at| wide(at, false)).into_iter().chain(write.map(|at| wide(at, true)))
 }

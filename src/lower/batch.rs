@@ -88,8 +88,22 @@ fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
         }
     }
     let keeps = |n: &Name| body.iter().all(|s| filled(b, s).is_some() || !stores_to(s, n));
-    arrays.retain(keeps);
+    let whole = held_by_intrinsics(body);
+    arrays.retain(|n| keeps(n) && !whole.contains(n));
     arrays
+}
+
+/// The buffers that intrinsics touch: their places say where elements lie, so these keep theirs.
+pub(super) fn held_by_intrinsics(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut out = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, _| out.extend([at.array.clone()]));
+            }
+        });
+    }
+    out
 }
 
 /// The arrays that a statement made of nothing but loads from read-only memory fills.

@@ -2,12 +2,14 @@
 //!
 //! Variables of loops around all accesses are fixed, and so are block indices and, for registers,
 //! thread indices; what is left of an index ranges over the part that is touched. Gaps between
-//! strides close where all accesses have the same strides.
+//! strides close where all accesses have the same strides. A buffer that an intrinsic touches stays as
+//! it is.
 //!
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
 
 use super::LowerError;
+use super::batch::held_by_intrinsics;
 use super::digits::{Digit, digits, is_unique};
 use super::nest::{Nest, THREADS};
 use crate::analysis::{Ranges, bounds, simplify};
@@ -26,8 +28,9 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut accesses = BTreeMap::new();
     collect(&body, &mut vec![], &mut accesses);
     let mut plans = BTreeMap::new();
+    let whole = held_by_intrinsics(&body);
     for (name, list) in &accesses {
-        if nest.is_global(name) {
+        if nest.is_global(name) || whole.contains(name) {
             continue;
         }
         let plan = Plan::of(nest, name, list)?;

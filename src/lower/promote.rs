@@ -6,6 +6,7 @@
 //! before: `acc: float16[1]`, `acc[0] = acc[0] + a[0] * b[0]`, `out[0] = acc[0]`
 //! after:  `acc: float32[1]`, `acc[0] = acc[0] + float32(a[0]) * float32(b[0])`, `out[0] = float16(acc[0])`
 
+use super::batch::held_by_intrinsics;
 use super::cross_thread::accumulator;
 use super::nest::Nest;
 use super::reducer::update_of;
@@ -41,6 +42,10 @@ fn accumulators(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
                 found.insert(up.buffer);
             }
         });
+    }
+    // Instructions take the type that their registers have.
+    for name in held_by_intrinsics(body) {
+        found.remove(&name);
     }
     found
 }

@@ -45,9 +45,21 @@ impl Case {
         self.inputs.iter().cloned().chain(output).collect()
     }
 
+    /// The greatest finite element of the result.
+    fn scale(&self) -> f64 {
+        self.want.iter().filter(|w| w.is_finite()).fold(0.0f64, |m, w| m.max(w.abs()))
+    }
+
+    /// The greatest difference of two results, relative to the greatest element; NaN equals NaN.
+    pub fn difference(&self, a: &Tensor, b: &Tensor) -> f64 {
+        let pairs = (0..a.len()).map(|i| (a.get_f64(i), b.get_f64(i)));
+        let own = pairs.filter(|(a, b)| a != b && !(a.is_nan() && b.is_nan()));
+        own.fold(0.0, |m, (a, b)| f64::max(m, (a - b).abs() / self.scale()))
+    }
+
     /// Compares a result with what is wanted; NaN equals NaN.
     pub fn check(&self, got: &Tensor) {
-        let scale = self.want.iter().filter(|w| w.is_finite()).fold(0.0f64, |m, w| m.max(w.abs()));
+        let scale = self.scale();
         assert_eq!(got.len(), self.want.len(), "{}", self.name());
         for (i, want) in self.want.iter().enumerate() {
             let got = got.get_f64(i);
