@@ -23,6 +23,11 @@ fn sum_multiple(e: &Expr) -> i64 {
     })
 }
 
+/// The largest power of two that divides a multiple of `n`.
+fn low_bits(n: i64) -> i64 {
+    if n == 0 { MOST } else { (n & n.wrapping_neg()).min(MOST) }
+}
+
 fn atom_multiple(e: &Expr) -> i64 {
     match e.kind() {
         ExprKind::Int { value, .. } => *value,
@@ -35,6 +40,9 @@ fn atom_multiple(e: &Expr) -> i64 {
                     Some(c) if c > 0 && x % c == 0 && x != 0 => x / c,
                     _ => 1,
                 },
+                // low bits that are 0 on both sides, or on either, stay 0
+                BinOp::BitXor | BinOp::BitOr => low_bits(x).min(low_bits(y)),
+                BinOp::BitAnd => low_bits(x).max(low_bits(y)),
                 _ => 1,
             }
         }
