@@ -9,6 +9,7 @@
 //! To add a variant: one file, one line in the table of its folder, one case in `tests/tile_cases`
 //! that chooses it and one per predicate that declines.
 
+mod copy;
 mod cx;
 mod decision;
 mod dispatch;
@@ -52,7 +53,7 @@ pub struct Variant {
 }
 
 /// Every variant, by operation family.
-static TABLES: &[&[Variant]] = &[reduction::TABLE];
+static TABLES: &[&[Variant]] = &[copy::TABLE, reduction::TABLE];
 
 /// The variants of an operation, in the order in which they are tried.
 pub fn variants(op: TileOp) -> Vec<&'static Variant> {

@@ -7,14 +7,16 @@
 mod common;
 
 mod case;
+mod copy;
 mod reduction;
+mod run;
 
 use case::{Case, Says};
 use daylight::tile::{all_variants, decide};
 
 /// The families with their cases.
 fn families() -> Vec<(&'static str, Vec<Case>)> {
-    vec![("reduction", reduction::cases())]
+    vec![("copy", copy::cases()), ("reduction", reduction::cases())]
 }
 
 fn cases() -> Vec<Case> {

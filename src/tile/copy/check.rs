@@ -1,0 +1,116 @@
+//! What the variants of `copy` and `copy_async` ask for in common.
+
+use super::Pair;
+use super::pair::box_of;
+use crate::ir::kernel::CacheHint;
+use crate::ir::{AttrValue, ExecScope, Scope, Tile, TileArg, TileCall};
+use crate::tile::{Active, Cx, Predicate, View};
+
+/// Both operands are tiles that can be read and written.
+pub(in crate::tile) const OPERANDS: Predicate = Predicate { name: "operands", check: operands };
+/// Nothing is converted.
+pub(in crate::tile) const SAME_DTYPE: Predicate = Predicate { name: "same_dtype", check: same_dtype };
+/// Both tiles have the same extents, dimensions of extent 1 apart.
+pub(in crate::tile) const SAME_SHAPE: Predicate = Predicate { name: "same_shape", check: same_shape };
+/// No element is both read and written.
+pub(in crate::tile) const DISTINCT: Predicate = Predicate { name: "distinct", check: distinct };
+/// All threads of the scope reach the call.
+pub(in crate::tile) const ALL_THREADS: Predicate = Predicate { name: "all_threads", check: all_threads };
+/// All threads of the scope that there are reach the call.
+pub(in crate::tile) const REACHED: Predicate = Predicate { name: "reached", check: reached };
+/// The cache hint is one that is known.
+pub(in crate::tile) const CACHE: Predicate = Predicate { name: "cache", check: |call, _| hint(call).map(drop) };
+
+fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let pair = Pair::of(call, cx)?;
+    for (view, what) in pair.sides() {
+        if let Scope::Other(name) = &view.scope {
+            return Err(format!(
+                "the {what} `{}` is in `{name}`, not in global memory, shared memory or registers",
+                view.buffer
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn same_dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let Pair { dst, src } = Pair::of(call, cx)?;
+    if dst.dtype == src.dtype {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is {} and `{}` is {}; a copy converts nothing, `cast` does",
+        dst.buffer, dst.dtype, src.buffer, src.dtype
+    ))
+}
+
+fn same_shape(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let Pair { dst, src } = Pair::of(call, cx)?;
+    if box_of(&dst.extent) == box_of(&src.extent) {
+        return Ok(());
+    }
+    Err(format!("the destination is {:?}, the source {:?}", dst.extent, src.extent))
+}
+
+fn distinct(call: &TileCall, _: &Cx) -> Result<(), String> {
+    let Some(TileArg::Tile(src)) = call.args.first() else { return Err("operand 0 is not a tile".into()) };
+    if call.dst.buffer != src.buffer || apart(&call.dst, src) {
+        return Ok(());
+    }
+    Err(format!("source and destination may overlap in `{}`", src.buffer))
+}
+
+/// True where constant bounds keep two tiles of a buffer apart.
+fn apart(a: &Tile, b: &Tile) -> bool {
+    let both = a.begin.iter().zip(&a.extent).zip(b.begin.iter().zip(&b.extent));
+    both.into_iter().any(|((a, n), (b, m))| match (a.as_int(), b.as_int()) {
+        (Some(a), Some(b)) => a + n <= b || b + m <= a,
+        _ => false,
+    })
+}
+
+/// That every scope of the block is complete and reached by all its threads.
+fn all_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    reached(call, cx)?;
+    let (n, scope) = (cx.threads_in(call.scope), call.scope.name());
+    if cx.threads() % n == 0 {
+        return Ok(());
+    }
+    Err(format!("the block has {} threads, not a multiple of {n}; its last {scope} is not complete", cx.threads()))
+}
+
+/// That all threads of the scope that there are reach the call.
+fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    match (call.scope, cx.active) {
+        (ExecScope::Thread, _) | (_, Active::All) | (ExecScope::Warp, Active::WholeWarps) => Ok(()),
+        (ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta, Active::WholeWarps | Active::Some) => {
+            Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
+        }
+    }
+}
+
+/// The hint that `cache=` asks for.
+///
+/// # Errors
+/// Where it is something else than a known word.
+pub(in crate::tile) fn hint(call: &TileCall) -> Result<CacheHint, String> {
+    match call.config.get("cache") {
+        None => Ok(CacheHint::Plain),
+        Some(AttrValue::Str(word)) => match word.as_str() {
+            "streaming" | "evict_first" => Ok(CacheHint::Streaming),
+            "no_allocate" | "nc" => Ok(CacheHint::NoAllocate),
+            other => Err(format!("`cache` is \"{other}\"; it is one of \"streaming\", \"no_allocate\", \"nc\"")),
+        },
+        Some(_) => Err("`cache` is not a string; it is one of \"streaming\", \"no_allocate\", \"nc\"".into()),
+    }
+}
+
+/// The hint as an access of that side can carry it.
+pub(in crate::tile) fn hint_of(view: &View, hint: CacheHint, writes: bool) -> CacheHint {
+    match hint {
+        _ if !view.is_global() => CacheHint::Plain,
+        CacheHint::NoAllocate if writes => CacheHint::Plain,
+        CacheHint::Plain | CacheHint::Streaming | CacheHint::NoAllocate => hint,
+    }
+}

@@ -1,0 +1,68 @@
+//! Destination and source of a call, over the box of elements that they have in common.
+
+use crate::ir::{Expr, Scope, TileCall};
+use crate::tile::{Cx, Emit, View};
+
+/// The two tiles of a copy. The box is their shape without dimensions of extent 1.
+pub(in crate::tile) struct Pair {
+    /// Where the elements go.
+    pub dst: View,
+    /// Where they come from.
+    pub src: View,
+}
+
+impl Pair {
+    /// The tiles of a call.
+    ///
+    /// # Errors
+    /// As [`Cx::view`], and where the operand is no tile.
+    pub fn of(call: &TileCall, cx: &Cx) -> Result<Pair, String> {
+        Ok(Pair { dst: cx.view(&call.dst)?, src: cx.arg(call, 0)? })
+    }
+
+    /// The tiles of a call that a variant accepted.
+    pub fn accepted(call: &TileCall, emit: &Emit) -> Pair {
+        Pair { dst: emit.view(&call.dst), src: emit.arg(call, 0) }
+    }
+
+    /// The tiles, destination first, with the words that sentences name them by.
+    pub fn sides(&self) -> [(&View, &'static str); 2] {
+        [(&self.dst, "destination"), (&self.src, "source")]
+    }
+
+    /// The register side and the other, where exactly one is in registers.
+    pub fn register_side(&self) -> Option<(&View, &View)> {
+        match (self.dst.is_local(), self.src.is_local()) {
+            (true, false) => Some((&self.dst, &self.src)),
+            (false, true) => Some((&self.src, &self.dst)),
+            (true, true) | (false, false) => None,
+        }
+    }
+}
+
+/// Extents other than 1.
+pub(in crate::tile) fn box_of(extent: &[i64]) -> Vec<i64> {
+    extent.iter().copied().filter(|n| *n != 1).collect()
+}
+
+/// An index into the box as an index into a tile of that extent.
+pub(in crate::tile) fn spread(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
+    let mut rest = index.iter();
+    let pick = |n: &i64| if *n == 1 { Expr::i64(0) } else { rest.next().cloned().unwrap_or_else(|| Expr::i64(0)) };
+    extent.iter().map(pick).collect()
+}
+
+/// An index into a tile of that extent as an index into the box.
+pub(in crate::tile) fn gather(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
+    extent.iter().zip(index).filter(|(n, _)| **n != 1).map(|(_, i)| i.clone()).collect()
+}
+
+/// The name of a memory in sentences.
+pub(in crate::tile) fn memory_name(view: &View) -> &str {
+    match &view.scope {
+        Scope::Global => "global memory",
+        Scope::Shared | Scope::SharedDyn => "shared memory",
+        Scope::Local => "registers",
+        Scope::Other(name) => name,
+    }
+}

@@ -1,0 +1,142 @@
+//! The order in which the elements of a box are visited, and how many of them one access takes.
+
+use crate::analysis::{Ranges, linear, multiple_of, simplify};
+use crate::ir::{Expr, Name};
+use crate::tile::View;
+use crate::tile::view::unravel;
+
+/// Widest access to shared memory and to registers of targets without wider loads, in bytes.
+const PLAIN_ACCESS: i64 = 16;
+
+/// One side of a copy: where the elements of a box are.
+pub(in crate::tile) struct Side<'a> {
+    /// The element offset in the storage.
+    pub at: Box<dyn Fn(&[Expr]) -> Expr + 'a>,
+    /// The same before the permutation of memory.
+    pub plain: Box<dyn Fn(&[Expr]) -> Expr + 'a>,
+    /// Elements that the permutation moves together.
+    pub chunk: i64,
+    /// Bytes of an element.
+    pub bytes: i64,
+    /// Alignment of the storage in bytes.
+    pub align: i64,
+    /// Widest access in bytes.
+    pub widest: i64,
+    /// True for device memory, whose accesses should be adjacent above all.
+    pub global: bool,
+}
+
+/// An order of visit, `lanes` elements at a time.
+pub(in crate::tile) struct Walk {
+    extent: Vec<i64>,
+    /// Dimensions of the box, the slowest first.
+    order: Vec<usize>,
+    /// Elements of one access, a power of two that divides their number.
+    pub lanes: i64,
+}
+
+impl<'a> Side<'a> {
+    /// The side of a tile, over indices that `spread` turns into indices of the tile. Accesses to
+    /// device memory and registers are up to `widest` bytes.
+    pub fn of(view: &'a View, widest: i64, spread: impl Fn(&[Expr]) -> Vec<Expr> + Clone + 'a) -> Side<'a> {
+        let swizzle = view.layout().ok().and_then(|(l, _)| l.swizzle());
+        let to_plain = spread.clone();
+        Side {
+            at: Box::new(move |i| view.at(&spread(i))),
+            plain: Box::new(move |i| unswizzled(view, &to_plain(i))),
+            chunk: swizzle.map_or(i64::MAX, |s| if s.swizzle_len() > 0 { s.chunk() } else { i64::MAX }),
+            bytes: view.dtype.bytes() as i64,
+            align: if view.is_local() { i64::MAX } else { view.align },
+            widest: if view.is_shared() { PLAIN_ACCESS } else { widest.max(PLAIN_ACCESS) },
+            global: view.is_global(),
+        }
+    }
+
+    /// True where every `lanes` elements from a multiple of `lanes` on, in the order of the walk, are
+    /// adjacent and aligned.
+    fn takes(&self, walk: &Walk, ranges: &Ranges) -> bool {
+        let lanes = walk.lanes;
+        let wide = lanes * self.bytes;
+        let fits = wide <= self.widest && wide <= self.align && (self.chunk == i64::MAX || self.chunk % lanes == 0);
+        fits && self.run_starts(walk, ranges).is_some_and(|start| multiple_of(&start.0, &start.1) % lanes == 0)
+    }
+
+    /// Where runs of `lanes` adjacent elements start, if the walk meets its elements in such runs.
+    fn run_starts(&self, walk: &Walk, ranges: &Ranges) -> Option<(Expr, Ranges)> {
+        let (run, lane) = (Name::new("run of a walk"), Name::new("lane of a walk"));
+        let mut inside = ranges.clone();
+        inside.set(run.clone(), 0, walk.len() / walk.lanes - 1);
+        inside.set(lane.clone(), 0, walk.lanes - 1);
+        let var = |n: &Name| Expr::var(n.clone(), crate::ir::DType::I64);
+        let index: Vec<Expr> = walk.index(var(&run) * Expr::i64(walk.lanes) + var(&lane));
+        let index: Vec<Expr> = index.iter().map(|e| simplify(e, &inside)).collect();
+        let (step, start) = linear(&(self.plain)(&index), &lane, &inside)?;
+        step.is_int(1).then_some((start, inside))
+    }
+}
+
+impl Walk {
+    /// The order that allows the widest accesses on all sides; of equals one that meets adjacent
+    /// elements one after the other, in device memory above all, and the last dimension fastest.
+    pub fn widest(extent: &[i64], sides: &[&Side], ranges: &Ranges) -> Walk {
+        let orders = (0..extent.len().max(1)).map(|fastest| order(extent.len(), fastest));
+        let scored = orders.map(|order| {
+            let mut walk = Walk { extent: extent.to_vec(), order, lanes: 1 };
+            walk.lanes = walk.most_lanes(sides, ranges);
+            let score = (walk.lanes, walk.adjacency(sides, ranges));
+            (score, walk)
+        });
+        let best = scored.reduce(|best, next| if next.0 >= best.0 { next } else { best });
+        best.map_or_else(|| Walk::in_order(extent), |(_, walk)| walk)
+    }
+
+    /// One element after the other, row-major.
+    pub fn in_order(extent: &[i64]) -> Walk {
+        Walk { extent: extent.to_vec(), order: (0..extent.len()).collect(), lanes: 1 }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> i64 {
+        self.extent.iter().product()
+    }
+
+    /// The index of element number `number` of the walk.
+    pub fn index(&self, number: Expr) -> Vec<Expr> {
+        let turned: Vec<i64> = self.order.iter().map(|d| self.extent[*d]).collect();
+        let mut out = vec![Expr::i64(0); self.extent.len()];
+        for (d, i) in self.order.iter().zip(unravel(number, &turned)) {
+            out[*d] = i;
+        }
+        out
+    }
+
+    fn most_lanes(&self, sides: &[&Side], ranges: &Ranges) -> i64 {
+        let bytes = sides.iter().map(|s| s.bytes).max().unwrap_or(1);
+        let widths = [32, 16, 8, 4, 2].map(|width| width / bytes);
+        let lanes = widths.into_iter().find(|lanes| {
+            let walk = Walk { lanes: *lanes, extent: self.extent.clone(), order: self.order.clone() };
+            *lanes > 1 && self.len() % lanes == 0 && sides.iter().all(|s| s.takes(&walk, ranges))
+        });
+        lanes.unwrap_or(1)
+    }
+
+    /// How much of what follows each other is adjacent.
+    fn adjacency(&self, sides: &[&Side], ranges: &Ranges) -> i64 {
+        let Some(fastest) = self.order.last().map(|d| self.extent[*d]) else { return 0 };
+        let walk = Walk { lanes: fastest, extent: self.extent.clone(), order: self.order.clone() };
+        let adjacent = |s: &&&Side| s.run_starts(&walk, ranges).is_some();
+        sides.iter().filter(adjacent).map(|s| if s.global { 2 } else { 1 }).sum()
+    }
+}
+
+/// All dimensions, the fastest last.
+fn order(rank: usize, fastest: usize) -> Vec<usize> {
+    (0..rank).filter(|d| *d != fastest).chain((rank > 0).then_some(fastest)).collect()
+}
+
+/// [`View::at`] before the permutation of memory.
+pub(super) fn unswizzled(view: &View, index: &[Expr]) -> Expr {
+    let at: Vec<Expr> = view.begin.iter().zip(index).map(|(b, i)| b.clone() + i.clone()).collect();
+    let plain = view.layout().ok().and_then(|(l, shape)| l.unswizzled().memory_offset(shape, &at).ok());
+    plain.unwrap_or_else(|| view.at(index))
+}

@@ -1,0 +1,212 @@
+//! `copy`.
+
+use crate::case::{Case, Says, buffer};
+use daylight::ir::device::DeviceFunc;
+use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Expr, Function, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use daylight::tile::Active;
+
+/// Part of a buffer: first index and extent of each dimension.
+pub fn part(name: &str, dims: &[(i64, i64)]) -> Tile {
+    let begin = dims.iter().map(|d| Expr::i64(d.0)).collect();
+    Tile { buffer: Name::new(name), begin, extent: dims.iter().map(|d| d.1).collect() }
+}
+
+/// A call that moves one tile.
+pub fn call(op: TileOp, scope: ExecScope, dst: Tile, src: Tile) -> TileCall {
+    TileCall::new(op, scope, dst, vec![TileArg::Tile(src)])
+}
+
+/// The call with a named argument.
+pub fn with(mut call: TileCall, key: &str, value: AttrValue) -> TileCall {
+    call.config.insert(key.into(), value);
+    call
+}
+
+/// The case reached by such threads only.
+pub fn reached(mut case: Case, active: Active) -> Case {
+    case.active = active;
+    case
+}
+
+fn word(text: &str) -> AttrValue {
+    AttrValue::Str(text.into())
+}
+
+const ROWS: &str = "S[(32, 8) : (1 @ laneid, 1)]";
+
+fn buffers() -> Vec<Buffer> {
+    vec![
+        buffer("A", DType::F32, &[32, 8], Scope::Global, ""),
+        buffer("H", DType::F16, &[32, 8], Scope::Global, ""),
+        buffer("S", DType::F32, &[32, 8], Scope::Shared, ""),
+        buffer("R", DType::F32, &[32, 8], Scope::Local, ROWS),
+        buffer("Q", DType::F32, &[32, 8], Scope::Local, "S[(4, 8, 8) : (1, 1 @ laneid, 4)] + R[4 : 8 @ laneid]"),
+        buffer("P", DType::F32, &[32, 8], Scope::Local, ""),
+        buffer("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
+    ]
+}
+
+pub fn cases() -> Vec<Case> {
+    use ExecScope::{Cta, Thread, Warp, Warpgroup};
+    let copy = |scope, dst, src| call(TileOp::Copy, scope, dst, src);
+    let all = |name: &str| part(name, &[(0, 32), (0, 8)]);
+    let case = |name: &str, threads, call, says| Case::new(name, "sim:sm_90a", threads, &buffers(), call, says);
+    let no = |predicate| Says::Declines("vec_auto", predicate);
+    let nor = |predicate| Says::Declines("fallback", predicate);
+    let mut missing = copy(Cta, all("S"), all("A"));
+    missing.args = vec![TileArg::Scalar(Expr::i64(0))];
+    let own_rows = copy(Cta, part("A", &[(0, 16), (0, 8)]), part("A", &[(8, 16), (0, 8)]));
+    let rows_apart = copy(Cta, part("A", &[(0, 16), (0, 8)]), part("A", &[(16, 16), (0, 8)]));
+    let half = copy(Warp, part("R", &[(0, 16), (0, 8)]), part("S", &[(0, 16), (0, 8)]));
+    let partial = copy(Warp, all("S"), all("A"));
+    vec![
+        case("threads take turns", 32, copy(Cta, all("S"), all("A")), Says::Takes("vec_auto")),
+        case("each lane its row", 32, copy(Warp, all("R"), all("S")), Says::Takes("vec_auto")),
+        case("from each lane its row", 64, copy(Warp, all("S"), all("R")), Says::Takes("vec_auto")),
+        case("registers to registers", 32, copy(Warp, all("R"), all("R")), no("distinct")),
+        case("of one thread", 32, copy(Thread, all("P"), all("A")), Says::Takes("vec_auto")),
+        case("rows apart in one buffer", 32, rows_apart, Says::Takes("vec_auto")),
+        case("a warp that others leave alone", 64, copy(Warp, all("S"), all("A")), Says::Takes("vec_auto")),
+        case("a scalar", 32, missing.clone(), no("operands")),
+        case("a scalar for one thread", 32, missing, nor("operands")),
+        case("tensor memory", 32, copy(Cta, all("X"), all("A")), no("operands")),
+        case("a conversion", 32, copy(Cta, all("S"), all("H")), no("same_dtype")),
+        case("a conversion by one thread", 32, copy(Cta, all("S"), all("H")), nor("same_dtype")),
+        case("another shape", 32, copy(Cta, part("S", &[(0, 8), (0, 8)]), all("A")), no("same_shape")),
+        case("another shape by one thread", 32, copy(Cta, part("S", &[(0, 8), (0, 8)]), all("A")), nor("same_shape")),
+        case("rows that overlap", 32, own_rows.clone(), no("distinct")),
+        case("rows that overlap, by one thread", 32, own_rows, nor("distinct")),
+        case("half a warp at the end", 48, partial.clone(), no("all_threads")),
+        case("half a warp at the end is served by one lane", 48, partial.clone(), Says::Takes("fallback")),
+        reached(case("some lanes", 64, partial.clone(), no("all_threads")), Active::Some),
+        reached(case("some lanes, by one of them", 64, partial.clone(), nor("reached")), Active::Some),
+        reached(case("whole warps", 64, partial, Says::Takes("vec_auto")), Active::WholeWarps),
+        reached(
+            case("warps of a warpgroup", 128, copy(Warpgroup, all("S"), all("A")), no("all_threads")),
+            Active::WholeWarps,
+        ),
+        case("an unknown hint", 32, with(copy(Cta, all("S"), all("A")), "cache", word("warm")), no("cache")),
+        case(
+            "an unknown hint to one thread",
+            32,
+            with(copy(Cta, all("S"), all("A")), "cache", AttrValue::Int(1)),
+            nor("cache"),
+        ),
+        case("a hint", 32, with(copy(Cta, all("S"), all("A")), "cache", word("streaming")), Says::Takes("vec_auto")),
+        case("half of the lanes hold the tile", 32, half, no("partition")),
+        case("registers of one thread, for a warp", 32, copy(Warp, all("P"), all("S")), no("partition")),
+        case("registers of a warp, for one thread", 32, copy(Thread, all("R"), all("S")), no("partition")),
+        case("registers of other lanes", 32, copy(Warp, all("R"), all("Q")), no("partition")),
+        case("registers of a warp, for the block", 64, copy(Cta, all("R"), all("S")), no("partition")),
+        case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("memory")),
+    ]
+}
+
+/// The tile program in a text of parameters, threads and statements.
+pub fn tile_program(name: &str, params: &[(&str, &str)], threads: u32, body: &str) -> DeviceFunc {
+    let list: Vec<String> = params.iter().map(|(n, _)| format!("{n}_ptr: T.handle")).collect();
+    let mut text = format!("@T.prim_func\ndef {name}({}):\n", list.join(", "));
+    for (n, what) in params {
+        text += &format!("    {n} = T.match_buffer({n}_ptr, {what})\n");
+    }
+    text += &format!("    T.device_entry()\n    T.cta_id([1])\n    tid = T.thread_id([{threads}])\n");
+    body.lines().for_each(|l| text += &format!("    {l}\n"));
+    let mut all = daylight::ir::read_any(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    match all.pop() {
+        Some(Function::Tile(f)) => f,
+        _ => panic!("no tile program:\n{text}"),
+    }
+}
+
+/// Through shared memory: `shape` of `dtype` with a layout there, by all threads of a scope.
+fn staged(name: &str, dtype: &str, shape: &str, layout: &str, scope: &str, threads: u32) -> (String, DeviceFunc, f64) {
+    let what = format!("{shape}, \"{dtype}\"");
+    let layout = if layout.is_empty() { String::new() } else { format!(", layout={layout}") };
+    let body = format!(
+        "M = T.alloc_buffer({shape}, \"{dtype}\", scope=\"shared\"{layout})\n\
+         Tx.{scope}.copy(M, A)\nT.cuda.cta_sync()\nTx.{scope}.copy(B, M)"
+    );
+    (name.to_string(), tile_program(name, &[("A", &what), ("B", &what)], threads, &body), 0.0)
+}
+
+/// Through registers with a layout, by way of shared memory.
+fn held(name: &str, dtype: &str, shape: &str, layout: &str, scope: &str, threads: u32) -> (String, DeviceFunc, f64) {
+    let what = format!("{shape}, \"{dtype}\"");
+    let body = format!(
+        "M = T.alloc_buffer({shape}, \"{dtype}\", scope=\"shared\")\n\
+         R = T.alloc_buffer({shape}, \"{dtype}\", scope=\"local\", layout=TileLayout({layout}))\n\
+         Q = T.alloc_buffer({shape}, \"{dtype}\", scope=\"local\", layout=TileLayout({layout}))\n\
+         Tx.{scope}.copy(R, A)\nTx.{scope}.copy(M, R)\nT.cuda.cta_sync()\n\
+         Tx.{scope}.copy(Q, M)\nTx.{scope}.copy(R, Q)\nTx.{scope}.copy(B, R)"
+    );
+    (name.to_string(), tile_program(name, &[("A", &what), ("B", &what)], threads, &body), 0.0)
+}
+
+/// Programs that end with every element of `B` written.
+pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
+    let mut out = vec![];
+    for dtype in ["int8", "uint8", "float16", "bfloat16", "int32", "float32", "int64", "float64"] {
+        out.push(staged(&format!("staged_{dtype}"), dtype, "(16, 24)", "", "cta", 48));
+        out.push(held(&format!("held_{dtype}"), dtype, "(32, 8)", "S[(32, 8) : (1 @ laneid, 1)]", "warp", 32));
+    }
+    out.extend([
+        staged("prime", "float32", "(7, 13)", "", "cta", 32),
+        staged("one_element", "float16", "(1,)", "", "cta", 64),
+        staged("odd_threads", "float32", "(9, 20)", "", "cta", 37),
+        staged("many_turns", "float16", "(64, 136)", "", "cta", 32),
+        staged("one_row", "float32", "(1, 100)", "", "cta", 96),
+        staged("swizzled", "float16", "(16, 64)", "SwizzleLayout(3, 3, 3)", "cta", 64),
+        staged("columns", "float32", "(16, 12)", "TileLayout(S[(16, 12) : (1, 16)])", "cta", 32),
+        staged("padded", "float32", "(12, 8)", "TileLayout(S[(12, 8) : (9, 1)])", "warp", 32),
+        staged("padded_evenly", "float16", "(12, 8)", "TileLayout(S[(12, 8) : (12, 1)])", "warp", 32),
+        held("threads_of_a_block", "float32", "(96, 4)", "S[(96, 4) : (1 @ tx, 1)]", "cta", 96),
+        held("fragment", "float16", "(16, 16)", "S[(2, 8, 2, 4, 2) : (2, 4 @ laneid, 4, 1 @ laneid, 1)]", "warp", 32),
+        held("threads_of_a_warpgroup", "float16", "(128, 6)", "S[(128, 6) : (1 @ tid_in_wg, 1)]", "warpgroup", 128),
+        held("replicas", "float32", "(8, 8)", "S[(8, 8) : (1 @ laneid, 1)] + R[4 : 8 @ laneid]", "warp", 32),
+        ("parts".into(), parts(), 0.0),
+        ("thread_parts".into(), thread_parts(), 0.0),
+        ("hints".into(), hints(), 0.0),
+    ]);
+    out
+}
+
+/// Sub-regions whose begin depends on loops, one of them unaligned.
+fn parts() -> DeviceFunc {
+    let body = "M = T.alloc_buffer((3, 16), \"float32\", scope=\"shared\")\n\
+                for i in T.serial(4):\n\
+                \x20   Tx.cta.copy(M[1:2, 4:12], A[i * 2:i * 2 + 1, 4:12])\n\
+                \x20   Tx.cta.copy(M[2:3, 1:6], A[i * 2 + 1:i * 2 + 2, 3:8])\n\
+                \x20   T.cuda.cta_sync()\n\
+                \x20   Tx.cta.copy(B[i, 0:8], M[1, 4:12])\n\
+                \x20   Tx.cta.copy(B[i, 8:13], M[2, 1:6])\n\
+                \x20   T.cuda.cta_sync()";
+    tile_program("parts", &[("A", "(8, 12), \"float32\""), ("B", "(4, 13), \"float32\"")], 32, body)
+}
+
+/// What one thread moves to and from its registers, begin indices in loops.
+fn thread_parts() -> DeviceFunc {
+    let body = "R = T.alloc_buffer((16,), \"float16\", scope=\"local\")\n\
+                for k in T.unroll(2):\n\
+                \x20   Tx.copy(R[k * 8:k * 8 + 8], A[tid * 16 + k * 8:tid * 16 + k * 8 + 8])\n\
+                Tx.copy(B[tid, 0:16], R)\n\
+                Tx.copy(B[tid, 16:19], R[2:5])";
+    tile_program("thread_parts", &[("A", "(512,), \"float16\""), ("B", "(32, 19), \"float16\"")], 32, body)
+}
+
+fn hints() -> DeviceFunc {
+    let body = "R = T.alloc_buffer((8,), \"float32\", scope=\"local\")\n\
+                Tx.copy(R, A[tid * 8:tid * 8 + 8], cache=\"no_allocate\")\n\
+                Tx.copy(B[tid * 8:tid * 8 + 8], R, cache=\"streaming\")";
+    tile_program("hints", &[("A", "(256,), \"float32\""), ("B", "(256,), \"float32\"")], 32, body)
+}
+
+#[test]
+fn copies_are_exact() {
+    crate::run::agree(programs(), "sim:sm_90a");
+}
+
+#[test]
+fn copies_read_well() {
+    let shown = ["staged_float16", "held_float32", "odd_threads", "swizzled", "parts", "thread_parts", "hints"];
+    crate::run::golden("copy", programs(), &shown);
+}

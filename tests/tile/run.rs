@@ -1,0 +1,43 @@
+//! Runs programs in the simulator and by the reference semantics, and shows their text.
+
+use crate::case::{cuda, random, simulate};
+use daylight::interp::{Mode, Scalars, Tensor, run_device};
+use daylight::ir::device::DeviceFunc;
+use daylight::ir::{Expr, Param};
+
+/// One tensor per buffer parameter.
+pub fn arguments(f: &DeviceFunc) -> Vec<Tensor> {
+    let buffers = f.func.params.iter().filter_map(|p| match p {
+        Param::Buffer(name) => Some(f.func.buffer(name)),
+        Param::Scalar { .. } => None,
+    });
+    let make = |(seed, b): (usize, &daylight::ir::Buffer)| {
+        let shape: Vec<i64> = b.shape.iter().filter_map(Expr::as_int).collect();
+        let mut t = random(b.dtype, &shape, seed as u64);
+        if !b.dtype.is_float() {
+            (0..t.len()).for_each(|i| t.set_i64(i, (i as i64 * 37 + seed as i64) % 251 - 120));
+        }
+        t
+    };
+    buffers.enumerate().map(make).collect()
+}
+
+/// Checks that the simulator gives what the reference semantics say, bit for bit.
+pub fn agree(programs: Vec<(String, DeviceFunc, f64)>, target: &str) {
+    for (name, f, _) in programs {
+        let args = arguments(&f);
+        let mut want = args.clone();
+        run_device(&f, &mut want, &Scalars::new(), Mode::Exact).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let got = simulate(&f, target, &args);
+        for (i, (w, g)) in want.iter().zip(&got).enumerate() {
+            assert_eq!(w.to_f64(), g.to_f64(), "{name}: parameter {i}\n{}", cuda(&f, target));
+        }
+    }
+}
+
+/// Compares the CUDA text of some programs with golden files.
+pub fn golden(family: &str, programs: Vec<(String, DeviceFunc, f64)>, shown: &[&str]) {
+    for (name, f, _) in programs.iter().filter(|p| shown.contains(&p.0.as_str())) {
+        crate::common::golden(&format!("golden/tile/{family}/{name}.cu"), &cuda(f, "sim:sm_90a"));
+    }
+}
