@@ -59,7 +59,7 @@ fn strip(s: Stmt) -> Vec<Stmt> {
 }
 
 #[test]
-fn the_mean_comes_out_as_in_the_founding_document() {
+fn seed_004_schedule_of_the_mean() {
     let scheduled = schedule(&read(include_str!("cases/seed004/mean.tir")));
     let want = read(include_str!("cases/seed004/mean_scheduled.tir"));
     assert_eq!(plain(scheduled.func()), plain(&want), "\n{}", scheduled.func());

@@ -1,6 +1,11 @@
 //! Tile programs: read, printed and read again, checked.
 
-use daylight::ir::{DeviceFunc, Function, program_key, read_any, verify_device};
+use daylight::interp::{Mode, Scalar, Scalars, Tensor, run_device};
+use daylight::ir::{DeviceFunc, Expr, Function, Param, program_key, read_any, verify_device};
+use daylight::lower::lower_device;
+use daylight::target::{HostCpu, Target};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 /// The one tile program of a file of `tests/tile_programs`.
 fn program(name: &str) -> DeviceFunc {
@@ -24,7 +29,7 @@ fn nameless(p: &DeviceFunc) -> DeviceFunc {
     p
 }
 
-const ALL: [&str; 5] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads"];
+const ALL: [&str; 6] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads", "plain"];
 
 #[test]
 fn programs_are_well_formed_and_read_back_from_their_print() {
@@ -146,4 +151,72 @@ fn launches_are_whole_and_small_enough() {
         let error = parse(&text).err().unwrap_or_else(|| panic!("read:\n{text}"));
         assert!(error.contains(says), "{text}:\n{error}\nexpected: {says}");
     }
+}
+
+/// Words, numbers and single marks.
+fn tokens(text: &str) -> Vec<String> {
+    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    let mut out: Vec<String> = vec![];
+    let mut last = ' ';
+    for c in text.chars() {
+        match out.last_mut() {
+            Some(t) if (word(c) && word(last)) || (c == ' ' && last == ' ') => t.push(c),
+            _ => out.push(c.to_string()),
+        }
+        last = c;
+    }
+    out
+}
+
+/// A program that was read holds whatever its text says, and nothing that is done with it panics.
+fn survives(text: &str, target: &Target) -> bool {
+    let Ok(p) = parse(text) else { return false };
+    verify_device(&p).unwrap_or_else(|e| panic!("{text}\n{e:?}"));
+    let again = parse(&p.to_string()).unwrap_or_else(|e| panic!("{text}\n{e}\n{p}"));
+    assert_eq!(again.canonical_text(), p.canonical_text(), "{text}");
+    drop(lower_device(&p, target));
+    let shape = |b: &daylight::ir::Buffer| b.shape.iter().filter_map(Expr::as_int).collect::<Vec<_>>();
+    let blocks: i64 = p.grid.iter().filter_map(Expr::as_int).product();
+    if blocks <= 8 && p.func.buffers.iter().all(|b| b.len().is_some_and(|n| n <= 4096)) {
+        let mut args: Vec<Tensor> = p.func.buffer_params().map(|b| Tensor::zeros(b.dtype, &shape(b))).collect();
+        let mut scalars = Scalars::new();
+        for param in &p.func.params {
+            if let Param::Scalar { name, .. } = param {
+                scalars.insert(name.clone(), Scalar::Int(1));
+            }
+        }
+        drop(run_device(&p, &mut args, &scalars, Mode::Exact));
+    }
+    true
+}
+
+#[test]
+fn mutated_and_truncated_programs_never_panic() {
+    let target = Target::parse("cuda:sm_100a", &HostCpu::default()).unwrap_or_else(|e| panic!("{e}"));
+    let mut rng = StdRng::seed_from_u64(5);
+    let mut read = 0;
+    for name in ALL {
+        let path = format!("{}/tests/tile_programs/{name}.py", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        for end in (0..text.len()).step_by(29) {
+            survives(&text[..end], &target);
+        }
+        let all = tokens(&text);
+        for _ in 0..150 {
+            let mut tokens = all.clone();
+            for _ in 0..rng.random_range(1..3) {
+                let k = rng.random_range(0..tokens.len());
+                let other = all[rng.random_range(0..all.len())].clone();
+                match rng.random_range(0..5) {
+                    0 => tokens[k] = String::new(),
+                    1 => tokens[k] = other,
+                    2 => tokens.insert(k, other),
+                    3 => tokens[k] = "99999999999999999999".to_string(),
+                    _ => tokens[k] = "-1".to_string(),
+                }
+            }
+            read += usize::from(survives(&tokens.concat(), &target));
+        }
+    }
+    assert!(read > 100, "{read} mutated programs were read");
 }

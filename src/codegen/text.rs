@@ -64,9 +64,9 @@ pub(super) fn header(program: &Program) -> String {
         }
     }
     if !program.variants.is_empty() {
-        out.push_str("// Variants:\n");
+        out.push_str("// Tile variants:\n");
         for v in &program.variants {
-            out.push_str(&format!("//   call {}: {} by {}\n", v.call, v.op, one_line(&v.variant)));
+            out.push_str(&format!("//   {}: {} by {}\n", v.call, one_line(&v.op), one_line(&v.variant)));
         }
     }
     out
