@@ -127,6 +127,10 @@ pub struct Emit<'a> {
     pub ranges: &'a mut Ranges,
     /// Which threads reach the call.
     pub active: Active,
+    /// True where nothing but a variant's own barriers keeps its scratch in shared memory from being
+    /// written again, in a loop, while threads still read it. False where a pass after dispatch places
+    /// barriers between conflicting accesses.
+    pub guard_scratch: bool,
     /// Gives a name that nothing has, made of a stem.
     pub fresh: &'a mut dyn FnMut(&str) -> Name,
 }

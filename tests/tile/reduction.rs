@@ -40,8 +40,54 @@ const WARP: Regs = Regs {
 
 pub fn cases() -> Vec<Case> {
     let mut all = local_cases();
-    all.dedup_by(|a, b| a.name == b.name);
+    all.extend(block_cases("cross_warp", &NEIGHBOURS));
+    all.extend(block_cases("staged", &COLUMNS));
+    let lanes = Regs { dst: (&[1, 8], "S[(1, 8) : (1, 1)] + R[32 : 1@laneid]"), scope: ExecScope::Cta, ..WARP };
+    all.push(lanes.case("cross_warp: lanes of one warp", Says::Declines("cross_warp", "whole_warps")));
+    let own = Regs { scope: ExecScope::Cta, ..THREAD };
+    all.push(own.case("staged: nothing to exchange", Says::Declines("staged", "reduced_threads")));
     all
+}
+
+/// Sums over 64 neighbouring threads, twice.
+const NEIGHBOURS: Regs = Regs {
+    scope: ExecScope::Cta,
+    src: (&[2, 64], "S[(2, 64) : (64@tx, 1@tx)]"),
+    dst: (&[2, 1], "S[(2, 1) : (64@tx, 1)] + R[64 : 1@tx]"),
+    axes: &[1],
+    threads: 128,
+};
+/// Sums over 4 threads that are 64 apart; the first of them has the result.
+const COLUMNS: Regs = Regs {
+    scope: ExecScope::Cta,
+    src: (&[4, 64], "S[(4, 64) : (64@tx, 1@tx)]"),
+    dst: (&[1, 64], "S[(1, 64) : (1, 1@tx)]"),
+    axes: &[0],
+    threads: 256,
+};
+
+/// Cases of the variants that exchange through shared memory.
+fn block_cases(variant: &'static str, good: &Regs) -> Vec<Case> {
+    let declines = |predicate| Says::Declines(variant, predicate);
+    let mut shared = good.case(&format!("{variant}: shared memory"), declines("storage_scope"));
+    shared.buffers[1].scope = Scope::Shared;
+    let mut mixed = good.case(&format!("{variant}: two types"), declines("dtype"));
+    mixed.buffers[1].dtype = DType::F64;
+    let mut warp = good.case(&format!("{variant}: a warp"), declines("exec_scope"));
+    warp.call.scope = ExecScope::Warp;
+    let mut some = good.case(&format!("{variant}: some threads"), declines("threads"));
+    some.active = Active::WholeWarps;
+    let mut axes = good.case(&format!("{variant}: the other axis"), declines("layout"));
+    axes.call.axes = vec![2];
+    let wide = Regs {
+        src: (&[1024, 4096], "S[(1024, 4096) : (1@tx, 1)]"),
+        dst: (&[1, 4096], "S[(1, 4096) : (1, 1)] + R[1024 : 1@tx]"),
+        axes: &[0],
+        threads: 1024,
+        ..COLUMNS
+    };
+    let wide = wide.case(&format!("{variant}: much to stage"), declines("scratch"));
+    vec![good.case(variant, Says::Takes(variant)), shared, mixed, warp, some, axes, wide]
 }
 
 fn local_cases() -> Vec<Case> {
@@ -77,6 +123,7 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
     for op in ["sum", "prod", "max", "min"] {
         for accum in ["False", "True"] {
             all.extend(register_programs(op, accum));
+            all.extend(block_programs(op, accum));
         }
     }
     all
@@ -122,6 +169,49 @@ fn register_programs(op: &str, accum: &str) -> Vec<(String, DeviceFunc, f64)> {
     let cta =
         spread("cta", 32, "S[(32, 2, 3) : (1@tx, 3, 1)]", "S[(1, 3) : (1, 1)] + R[32 : 1@tx]", "1", "0", "bfloat16");
     vec![thread(1, "float32"), thread(7, "float32"), thread(5, "float16"), rows, warp, cta]
+}
+
+/// Reductions of `[outer, n, inner, values]`, with `values` in registers and the rest threads, over
+/// `n`; done twice on different data, because scratch is used again.
+fn block_programs(op: &str, accum: &str) -> Vec<(String, DeviceFunc, f64)> {
+    let program = |[outer, n, inner, values]: [i64; 4], dtype: &str, to_all: bool| {
+        let threads = outer * n * inner;
+        let shape = format!("({outer}, {n}, {inner}, {values})");
+        let strides = format!("{}@tx, {inner}@tx, 1@tx, 1", n * inner);
+        let kept = format!("({outer}, 1, {inner}, {values}) : ({}@tx, 1, 1@tx, 1)", n * inner);
+        let replica = if to_all { format!(" + R[{n} : {inner}@tx]") } else { String::new() };
+        let at = |i: &str| format!("tx // {}, {i}, tx % {inner}, v", n * inner);
+        let (own, kept_at) = (at(&format!("tx // {inner} % {n}")), at("0"));
+        let out = if to_all { &own } else { &kept_at };
+        let indent = if to_all { "" } else { "    " };
+        let first = if to_all { String::new() } else { format!("    if tx // {inner} % {n} == 0:\n") };
+        let body = format!(
+            "a = T.alloc_local({shape}, \"{dtype}\", layout=TileLayout(S[{shape} : ({strides})]))\n\
+             d = T.alloc_local(({outer}, 1, {inner}, {values}), \"{dtype}\", layout=TileLayout(S[{kept}]{replica}))\n\
+             for r in T.serial(2):\n    for v in T.serial({values}):\n        a[{own}] = A[r, {own}]\n\
+             {first}{indent}    for v in T.serial({values}):\n        {indent}d[{kept_at}] = C[r, {kept_at}]\n    \
+             Tx.cta.{op}(d, a, axes=1, accum={accum})\n\
+             {first}{indent}    for v in T.serial({values}):\n        {indent}B[r, {out}] = d[{kept_at}]"
+        );
+        let all: &[i64] = &[2, outer, n, inner, values];
+        let left: &[i64] = &[2, outer, 1, inner, values];
+        let params = [("A", all, dtype), ("C", left, dtype), ("B", if to_all { all } else { left }, dtype)];
+        let p = tile_program(&params, threads as u32, &body);
+        let who = if to_all { "all" } else { "first" };
+        (
+            format!("{op}_block_{outer}x{n}x{inner}x{values}_{who}_{accum}"),
+            p,
+            if dtype == "float32" { 1e-5 } else { 1e-2 },
+        )
+    };
+    vec![
+        program([2, 64, 1, 2], "float32", true),
+        program([1, 96, 1, 1], "float32", false),
+        program([1, 4, 32, 2], "float32", true),
+        program([2, 3, 5, 2], "float32", false),
+        program([1, 40, 2, 1], "float16", true),
+        program([3, 8, 2, 1], "float32", false),
+    ]
 }
 
 #[test]

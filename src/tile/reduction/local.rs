@@ -13,7 +13,7 @@
 //!
 //! Declines by `storage_scope`, `dtype`, `threads`, `layout` and `lanes`.
 
-use super::registers::{Registers, Slot, lane_masks, layouts_match};
+use super::registers::{Registers, declared, lane_masks, layouts_match};
 use super::{OPS, WIDTH};
 use crate::ir::device::DStmt;
 use crate::ir::{Expr, TileCall};
@@ -67,8 +67,8 @@ fn value(r: &Registers, call: &TileCall, emit: &mut Emit, kept: &[Expr], masks: 
         out.extend(r.shuffles(emit, &result, masks, WIDTH));
         return out;
     }
-    let (acc, declared): (Slot, DStmt) = r.variable(emit, "acc");
-    let mut out = vec![declared];
+    let acc = r.variable(emit, "acc");
+    let mut out = vec![];
     let onto = call.accum && masks.is_empty();
     if onto {
         out.push(acc.set(r.old(emit, &result)));
@@ -79,5 +79,5 @@ fn value(r: &Registers, call: &TileCall, emit: &mut Emit, kept: &[Expr], masks: 
         true => out.push(result.set(Expr::cast(r.dst.view.dtype, acc.get()))),
         false => out.push(r.finish(emit, call, kept, acc.get())),
     }
-    out
+    declared(&acc, out)
 }

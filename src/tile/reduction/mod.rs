@@ -5,8 +5,10 @@
 
 mod axes;
 mod combine;
+mod cross_warp;
 mod local;
 mod registers;
+mod staged;
 
 use super::Variant;
 use crate::ir::TileOp;
@@ -17,4 +19,4 @@ const OPS: &[TileOp] = &[TileOp::Sum, TileOp::Prod, TileOp::Max, TileOp::Min];
 const WIDTH: u32 = super::WARP as u32;
 
 /// The variants.
-pub(super) static TABLE: &[Variant] = &[local::VARIANT];
+pub(super) static TABLE: &[Variant] = &[local::VARIANT, cross_warp::VARIANT, staged::VARIANT];

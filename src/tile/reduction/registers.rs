@@ -7,7 +7,7 @@ use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::layout::{Axis, Iter, TileLayout};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
-use crate::tile::predicates::MAX_REGISTERS;
+use crate::tile::predicates::{MAX_REGISTERS, scope_in};
 use crate::tile::{Cx, Emit, Part, WARP};
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl Registers {
         }
         let axes = Axes::of(call, &src.extent, &dst.extent)?;
         let (src, dst) = (Part::of(&src, cx.ranges)?, Part::of(&dst, cx.ranges)?);
+        src.covers(call.scope, cx)?;
         for part in [&src, &dst] {
-            part.covers(call.scope, cx)?;
             if part.len() > MAX_REGISTERS {
                 let (name, n) = (&part.view.buffer, part.len());
                 return Err(format!(
@@ -123,11 +123,9 @@ impl Registers {
         out
     }
 
-    /// A variable for partial results, not yet set.
-    pub fn variable(&self, emit: &mut Emit, what: &str) -> (Slot, DStmt) {
-        let var = emit.fresh(&format!("{}_{what}", self.dst.view.buffer));
-        let dtype = self.combine.acc;
-        (Slot::Var(var.clone(), dtype), DStmt::Var { var, dtype, init: None })
+    /// A variable for partial results, to be declared by [`declared`].
+    pub fn variable(&self, emit: &mut Emit, what: &str) -> Slot {
+        Slot::Var(emit.fresh(&format!("{}_{what}", self.dst.view.buffer)), self.combine.acc)
     }
 
     /// Combines `acc` over lanes: xor shuffles with these masks, within segments of `width` lanes.
@@ -178,6 +176,19 @@ impl Registers {
         }
         (emit.simple(sum), weight)
     }
+}
+
+/// Statements of which the first sets a variable, with its declaration.
+pub(super) fn declared(slot: &Slot, mut body: Vec<DStmt>) -> Vec<DStmt> {
+    let Slot::Var(name, dtype) = slot else { return body };
+    match body.first_mut() {
+        Some(DStmt::Assign { var, value }) if var == name => {
+            let init = Some(value.clone());
+            body[0] = DStmt::Var { var: name.clone(), dtype: *dtype, init };
+        }
+        _ => body.insert(0, DStmt::Var { var: name.clone(), dtype: *dtype, init: None }),
+    }
+    body
 }
 
 /// See [`Registers::shuffles`].
@@ -274,7 +285,19 @@ pub(super) fn layouts_match(call: &TileCall, cx: &Cx) -> Result<(), String> {
     Registers::of(call, cx).map(drop)
 }
 
-/// That a scope has threads to exchange with.
+/// That the whole block reduces together.
 pub(super) fn is_cta(call: &TileCall, _: &Cx) -> Result<(), String> {
-    crate::tile::predicates::scope_in(call, &[ExecScope::Cta])
+    scope_in(call, &[ExecScope::Cta])
+}
+
+/// That partial results fit into shared memory: `slots` of them, given the threads of the block, for
+/// each element of a thread.
+pub(super) fn stage_fits(call: &TileCall, cx: &Cx, slots: fn(i64) -> i64) -> Result<(), String> {
+    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
+    let bytes = slots(cx.threads()) * r.values() * r.combine.acc.bytes() as i64;
+    let most = i64::from(cx.target.smem_per_block);
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(format!("partial results take {bytes} bytes of shared memory, {} allows {most}", cx.target.id))
 }
