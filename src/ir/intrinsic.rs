@@ -46,12 +46,17 @@ pub enum Intrinsic {
     /// Lane `8 i + r` gives with `src` the first of the 8 elements of row `r` of matrix `i`
     /// (aligned to 16 bytes); lanes past `8 count` give any valid place. Lane `l` receives elements
     /// `2 (l % 4)` and the next of row `l / 4` of matrix `i` in `dst[2 i..2 i + 2]`; with `transpose`
-    /// the matrix is transposed first. All lanes of the warp take part.
+    /// the matrix is transposed first. All lanes of the warp take part. A row is 16 bytes whatever it
+    /// holds: of 8-bit elements 16, of which a lane receives 4 adjacent ones, of 32-bit elements 4, of
+    /// which it receives one; those are not transposed.
     LdMatrix { dst: At, src: At, count: u32, transpose: bool },
     /// The reverse of [`Intrinsic::LdMatrix`], from registers to shared memory (sm_90 and up).
     StMatrix { dst: At, src: At, count: u32, transpose: bool },
     /// `d = a b + c` over the lanes of a warp, each operand the lane's fragment in registers
-    /// (`mma.sync.aligned`, row-major `a`, column-major `b`). `c` and `d` may be the same place.
+    /// (`mma.sync.aligned`, row-major `a`, column-major `b`). `c` and `d` may be the same place. With
+    /// `w` elements in 32 bits, element `e` of lane `l` is row `l / 4 + 8 (e / w % 2)` and column
+    /// `w (l % 4) + e % w + 4 w (e / 2 w)` of `a`, column `l / 4` and row `w (l % 4) + e % w + 4 w (e / w)`
+    /// of `b`, row `l / 4 + 8 (e / 2)` and column `2 (l % 4) + e % 2` of `c` and `d`. int32 wraps around.
     Mma { shape: MmaShape, d: At, a: At, b: At, c: At },
     /// Makes a barrier of a 64-bit word in shared memory that expects `arrivals` per phase.
     MbarrierInit { bar: At, arrivals: u32 },

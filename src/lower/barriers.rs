@@ -233,3 +233,73 @@ fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
     };
     read.map(|at| wide(at, false)).into_iter().chain(write.map(|at| wide(at, true)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::device::{DFor, DKind, index_var};
+    use crate::ir::{Buffer, DType, PrimFunc, Scope};
+    use crate::target::{HostCpu, Target};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// One letter per statement of a block of 32 threads: `c` copy, `w` wait, `l` matrix load, `s`
+    /// store, `r` read, `B` barrier; loops in parentheses.
+    fn letters(body: &[DStmt]) -> String {
+        let letter = |s: &DStmt| match s {
+            DStmt::Barrier(_) => "B".to_string(),
+            DStmt::For(l) => format!("({})", letters(&l.body)),
+            DStmt::Intrinsic(Intrinsic::CpAsync { .. }) => "c".into(),
+            DStmt::Intrinsic(Intrinsic::LdMatrix { .. }) => "l".into(),
+            DStmt::Intrinsic(_) => "w".into(),
+            DStmt::Store { buffer, .. } if buffer.as_str() == "s" => "s".into(),
+            _ => "r".into(),
+        };
+        body.iter().map(letter).collect()
+    }
+
+    fn placed(body: &[char]) -> String {
+        let buffer = |name: &str, scope| Buffer::new(name.into(), DType::BF16, vec![Expr::i64(256)], scope);
+        let func = PrimFunc {
+            name: "f".into(),
+            private: false,
+            params: vec![],
+            buffers: vec![buffer("p", Scope::Global), buffer("s", Scope::Shared), buffer("r", Scope::Local)],
+            extents: vec![],
+            attrs: vec![],
+            allocs: vec![],
+            body: vec![],
+            display: BTreeMap::new(),
+        };
+        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target");
+        let grid = [Expr::i64(1), Expr::i64(1), Expr::i64(1)];
+        let nest = Nest::new(&func, &target, "k".into(), grid, [32, 1, 1], BTreeSet::new());
+        let place = |name: &str| At::new(&name.into(), index_var(&"threadIdx.x".into()) * Expr::i64(8));
+        let (s, p, r) = (place("s"), place("p"), At::new(&"r".into(), Expr::i64(0)));
+        let stmt = |c: &char| match c {
+            'c' => DStmt::Intrinsic(Intrinsic::CpAsync {
+                dst: s.clone(),
+                src: p.clone(),
+                bytes: 16,
+                valid: None,
+                prefetch: None,
+            }),
+            'w' => DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 0 }),
+            'l' => DStmt::Intrinsic(Intrinsic::LdMatrix { dst: r.clone(), src: s.clone(), count: 4, transpose: false }),
+            _ => DStmt::Barrier(Barrier::Block),
+        };
+        let body: Vec<DStmt> = body.iter().map(stmt).collect();
+        let looped = DStmt::For(DFor::new("k".into(), Expr::i64(4), DKind::Serial, body));
+        letters(&run(&nest, vec![looped]))
+    }
+
+    #[test]
+    fn what_a_warp_loads_from_copies_is_behind_a_barrier_and_so_is_the_next_copy() {
+        assert_eq!(placed(&['c', 'w', 'l']), "(BcwBl)");
+    }
+
+    #[test]
+    fn a_barrier_before_the_wait_does_not_count() {
+        assert_eq!(placed(&['c', 'B', 'w', 'l']), "(BcBwBl)");
+        assert_eq!(placed(&['B', 'c', 'w', 'B', 'l']), "(BcwBl)");
+    }
+}

@@ -100,7 +100,7 @@ impl Check<'_> {
     fn stmt(&mut self, s: &KStmt) -> Result<(), LowerError> {
         match s {
             KStmt::Let { var, value } => {
-                let rank = self.expr(value)?;
+                let rank = self.value(value)?;
                 self.declare(var, Var { dtype: value.dtype(), rank });
                 Ok(())
             }
@@ -121,7 +121,7 @@ impl Check<'_> {
             }
             KStmt::For { var, extent, kind, body } => self.loop_(var, extent, *kind, body),
             KStmt::If { cond, then, otherwise } => {
-                let rank = self.expr(cond)?;
+                let rank = self.value(cond)?;
                 self.under(rank, |c| c.list(then).and_then(|()| c.list(otherwise)))
             }
             KStmt::Barrier(b) => self.barrier(*b),
@@ -178,7 +178,7 @@ impl Check<'_> {
     }
 
     fn loop_(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) -> Result<(), LowerError> {
-        let steps = self.expr(extent)?;
+        let steps = self.value(extent)?;
         if kind != LoopKind::Serial && extent.as_int().is_none() {
             return self.error(var, "an unrolled or vector loop needs a constant extent");
         }
@@ -245,6 +245,12 @@ impl Check<'_> {
         }
     }
 
+    /// Checks an expression; gives over what its value differs, values that only warps share included.
+    fn value(&mut self, e: &Expr) -> Result<Rank, LowerError> {
+        let rank = self.expr(e)?;
+        Ok(if rank == Rank::Thread && self.is_shared_by_warp(e) { Rank::Warp } else { rank })
+    }
+
     /// Checks an expression; gives over what its value differs.
     pub fn expr(&mut self, e: &Expr) -> Result<Rank, LowerError> {
         match e.kind() {
@@ -285,9 +291,6 @@ impl Check<'_> {
                     Ok(r) => rank = rank.max(r),
                     Err(why) => error = error.take().or(Some(why)),
                 });
-                if rank == Rank::Thread && self.is_shared_by_warp(e) {
-                    rank = Rank::Warp;
-                }
                 error.map_or(Ok(rank), Err)
             }
         }

@@ -11,9 +11,32 @@ const LANE: &str = "lane of threadIdx.x";
 const OWN: &str = "warp of threadIdx.x";
 
 impl Check<'_> {
-    /// True for an operator on `threadIdx.x` whose result all lanes of a warp share.
+    /// True for a value that all lanes of a warp share.
     pub(super) fn is_shared_by_warp(&mut self, e: &Expr) -> bool {
-        let ExprKind::Binary { op, a, b } = e.kind() else { return false };
+        match e.kind() {
+            ExprKind::Var { name, .. } => self.vars.get(name).is_some_and(|v| v.rank < Rank::Thread),
+            ExprKind::Load { .. } | ExprKind::Let { .. } | ExprKind::Extern { .. } => false,
+            ExprKind::Binary { op, a, b } => {
+                self.is_shared_by_warp(a) && self.is_shared_by_warp(b) || self.takes_the_lane_away(*op, e, a, b)
+            }
+            ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Str(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Select { .. }
+            | ExprKind::IfThenElse { .. }
+            | ExprKind::Cast { .. }
+            | ExprKind::Reinterpret { .. }
+            | ExprKind::Call { .. } => {
+                let mut shared = true;
+                e.for_each_child(|c| shared = shared && self.is_shared_by_warp(c));
+                shared
+            }
+        }
+    }
+
+    /// True for an operator on `threadIdx.x` whose result all lanes of a warp share.
+    fn takes_the_lane_away(&mut self, op: BinOp, e: &Expr, a: &Expr, b: &Expr) -> bool {
         if !self.block[0].is_multiple_of(WARP) || !self.differs_by_x_alone(e) {
             return false;
         }
@@ -21,7 +44,7 @@ impl Check<'_> {
         self.ranges.set(OWN, 0, i64::from(self.block[0] / WARP) - 1);
         match op {
             BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e), &self.ranges).uses_var(&LANE.into()),
-            _ => below_zero(*op, &split(a), &split(b)).is_some_and(|d| self.keeps_its_sign(d)),
+            _ => below_zero(op, &split(a), &split(b)).is_some_and(|d| self.keeps_its_sign(d)),
         }
     }
 

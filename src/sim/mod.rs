@@ -7,6 +7,14 @@
 //! that nothing has written, barriers and shuffles that some participant does not reach, division
 //! by zero. Arithmetic is that of the interpreter: every operation rounds to its type; products
 //! and sums are not fused.
+//!
+//! Asynchronous copies have landed, for the simulator, when something waits for them and not before:
+//! data of `cp.async` at the wait for its group, bulk copies at later points that the seed chooses, or
+//! when nothing else can go on. Until then the destination cannot be read and neither side may be
+//! written. Barriers in shared memory count arrivals and bytes per phase; threads that wait for a
+//! phase that nothing can complete are a deadlock. A bulk store of what ordinary stores wrote needs an
+//! asynchronous fence by any thread after the last of them; whether a fence stands before ordinary
+//! reads and a later bulk load is not checked.
 
 mod block;
 mod bulk;

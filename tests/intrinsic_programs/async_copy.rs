@@ -25,7 +25,8 @@ pub fn floats(n: i64) -> Vec<KernelParam> {
     vec![input("p0", DType::F32, n), output("p1", DType::F32, n)]
 }
 
-/// Each thread copies `bytes`, threads past 20 zeros; all reads are of another thread's part.
+/// Each thread copies `bytes`, threads past 20 zeros, since the input ends there; all reads are of
+/// another thread's part.
 pub fn cp_async(bytes: u32) -> Case {
     let (lanes, name) = (i64::from(bytes / 4), format!("cp_async_{bytes}"));
     let n = 32 * lanes;
@@ -33,14 +34,15 @@ pub fn cp_async(bytes: u32) -> Case {
     body.push(block_barrier());
     let place = || v("i") * c(32) + t();
     body.push(serial("i", lanes, vec![store("p1", place(), ld("s", c(n - 1) - place()))]));
-    let x = random(DType::F32, n, 6);
+    let x = random(DType::F32, 20 * lanes, 6);
     let value = |i: i64| {
         let from = n - 1 - i;
         if from < 20 * lanes { x.get_f64(from as usize) } else { 0.0 }
     };
     let want = (0..n).map(value).collect();
     let arrays = vec![shared("s", DType::F32, n as u32)];
-    Case::new(one_block(&name, floats(n), arrays, body, 32), 80, vec![x], want)
+    let params = vec![input("p0", DType::F32, 20 * lanes), output("p1", DType::F32, n)];
+    Case::new(one_block(&name, params, arrays, body, 32), 80, vec![x], want)
 }
 
 /// Two groups in flight; the older one is used while the newer is pending.

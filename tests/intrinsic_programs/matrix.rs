@@ -9,6 +9,7 @@ pub fn matrix_cases() -> Vec<Case> {
         all.push(ldmatrix(count, transpose));
         all.push(stmatrix(count, transpose));
     }
+    all.extend([DType::I8, DType::F32].map(load_rows));
     let shapes = [MmaShape::M16N8K16F16, MmaShape::M16N8K16BF16, MmaShape::M16N8K8TF32, MmaShape::M16N8K32I8];
     all.extend(shapes.map(mma));
     all.push(matmul());
@@ -41,6 +42,33 @@ pub fn ldmatrix(count: u32, transpose: bool) -> Case {
         x.get_f64(row * 16 + column)
     };
     let want = (0..32 * n as usize).map(element).collect();
+    Case::new(one_block(&name, params, arrays, body, 32), 80, vec![x], want)
+}
+
+/// `ldmatrix` of other elements: rows of 16 bytes, of which each lane gets 4.
+pub fn load_rows(dtype: DType) -> Case {
+    let (row, each) = (16 / dtype.bytes() as i64, 4 / dtype.bytes() as i64);
+    let n = 16 * row;
+    let body = vec![
+        serial("i0", n / 32, vec![store("s", v("i0") * c(32) + t(), ldt("p0", v("i0") * c(32) + t(), dtype))]),
+        block_barrier(),
+        does(Intrinsic::LdMatrix {
+            dst: at("r", c(0)),
+            src: at("s", rem(t(), 16) * c(row)),
+            count: 2,
+            transpose: false,
+        }),
+        unrolled("i1", 2 * each, vec![store("p1", t() * c(2 * each) + v("i1"), ldt("r", v("i1"), dtype))]),
+    ];
+    let params = vec![input("p0", dtype, n), output("p1", dtype, 64 * each)];
+    let arrays = vec![registers("r", dtype, 2 * each as u32, 4), shared("s", dtype, n as u32)];
+    let x = Tensor::from_f64(dtype, &[n], &numbers(n, 4).iter().map(|x| (x * 99.0).round()).collect::<Vec<_>>());
+    let element = |i: i64| {
+        let (lane, e) = (i / (2 * each), i % (2 * each));
+        x.get_f64(((lane / 4 + 8 * (e / each)) * row + lane % 4 * each + e % each) as usize)
+    };
+    let want = (0..64 * each).map(element).collect();
+    let name = format!("ldmatrix_{dtype}");
     Case::new(one_block(&name, params, arrays, body, 32), 80, vec![x], want)
 }
 

@@ -9,12 +9,12 @@ static __device__ __forceinline__ void dl_ldmatrix_x1(void* d, const void* s) { 
 static __device__ __forceinline__ void dl_ldmatrix_x2_trans(void* d, const void* s) { unsigned* w = (unsigned*)d; asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(dl_shared(s)) : "memory"); }
 static __device__ __forceinline__ void dl_ldmatrix_x4(void* d, const void* s) { unsigned* w = (unsigned*)d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(dl_shared(s)) : "memory"); }
 static __device__ __forceinline__ void dl_ldmatrix_x4_trans(void* d, const void* s) { unsigned* w = (unsigned*)d; asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(dl_shared(s)) : "memory"); }
+static __device__ __forceinline__ void dl_ldmatrix_x2(void* d, const void* s) { unsigned* w = (unsigned*)d; asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(dl_shared(s)) : "memory"); }
 static __device__ __forceinline__ void dl_mma_m16n8k16_f16(float* d, const void* a, const void* b, const float* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); }
 static __device__ __forceinline__ void dl_mma_m16n8k16_bf16(float* d, const void* a, const void* b, const float* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); }
 static __device__ __forceinline__ void dl_mma_m16n8k8_tf32(float* d, const void* a, const void* b, const float* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); }
 static __device__ __forceinline__ void dl_mma_m16n8k32_s8(int* d, const void* a, const void* b, const int* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])); }
 static __device__ __forceinline__ void dl_cp_async16_l2_128(void* d, const void* s) { asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)) : "memory"); }
-static __device__ __forceinline__ void dl_ldmatrix_x2(void* d, const void* s) { unsigned* w = (unsigned*)d; asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(dl_shared(s)) : "memory"); }
 static __device__ __forceinline__ void dl_cp_async4_if(void* d, const void* s, bool valid) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)), "r"(valid ? 4 : 0) : "memory"); }
 static __device__ __forceinline__ void dl_cp_async8_if(void* d, const void* s, bool valid) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)), "r"(valid ? 8 : 0) : "memory"); }
 static __device__ __forceinline__ void dl_cp_async16_if(void* d, const void* s, bool valid) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)), "r"(valid ? 16 : 0) : "memory"); }
@@ -143,6 +143,40 @@ ldmatrix_x4_trans(const unsigned short* __restrict__ p0, unsigned short* __restr
   #pragma unroll
   for (int i1 = 0; i1 < 8; ++i1) {
     p1[threadIdx_x * 8 + i1] = r[i1];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+ldmatrix_int8(const signed char* __restrict__ p0, signed char* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(4) signed char r[8];
+  __shared__ __align__(16) signed char s[256];
+  #pragma unroll 1
+  for (int i0 = 0; i0 < 8; ++i0) {
+    s[i0 * 32 + threadIdx_x] = p0[i0 * 32 + threadIdx_x];
+  }
+  __syncthreads();
+  dl_ldmatrix_x2(&r[0], &s[(threadIdx_x & 15) * 16]);
+  #pragma unroll
+  for (int i1 = 0; i1 < 8; ++i1) {
+    p1[threadIdx_x * 8 + i1] = r[i1];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+ldmatrix_float32(const float* __restrict__ p0, float* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  float r[2];
+  __shared__ __align__(16) float s[64];
+  #pragma unroll 1
+  for (int i0 = 0; i0 < 2; ++i0) {
+    s[i0 * 32 + threadIdx_x] = p0[i0 * 32 + threadIdx_x];
+  }
+  __syncthreads();
+  dl_ldmatrix_x2(&r[0], &s[(threadIdx_x & 15) * 4]);
+  #pragma unroll
+  for (int i1 = 0; i1 < 2; ++i1) {
+    p1[threadIdx_x * 2 + i1] = r[i1];
   }
 }
 
