@@ -161,6 +161,15 @@ fn wrong_operands_are_refused() {
 }
 
 #[test]
+fn a_cpu_has_no_such_instructions() {
+    let body = vec![does(Intrinsic::CpAsyncCommit)];
+    let p = program("small", kernel("small", vec![], vec![], body), 1, 1, None);
+    let error = verify_program(&p, Kind::Cpu).map_err(|e| e.to_string());
+    let text = "cannot lower `instruction` (verify): `cp_async_commit` is for a GPU, and the kernel is for a CPU";
+    assert_eq!(error, Err(text.to_string()));
+}
+
+#[test]
 fn conditions_that_a_warp_shares_may_hold_what_it_does_together() {
     let warp = || div(t(), 32);
     let shared: [Expr; 8] = [

@@ -72,7 +72,7 @@ pub(super) struct Var {
 
 pub(super) struct Check<'k> {
     pub kernel: &'k Kernel,
-    kind: Kind,
+    pub kind: Kind,
     /// Threads per axis.
     pub block: [u32; 3],
     pub vars: BTreeMap<Name, Var>,

@@ -7,6 +7,7 @@ use crate::analysis::multiple_of;
 use crate::ir::intrinsic::{Access, At, Intrinsic, MmaShape, PackedOp};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, Name};
+use crate::target::Kind;
 
 /// Bytes that bulk copies, and rows of matrices, are aligned to.
 const WIDE: i64 = 16;
@@ -26,6 +27,9 @@ type Checked = Result<(), LowerError>;
 impl Check<'_> {
     /// Checks one intrinsic.
     pub(super) fn intrinsic(&mut self, i: &Intrinsic) -> Checked {
+        if self.kind != Kind::Cuda {
+            return self.error(&Name::new("instruction"), format!("`{i}` is for a GPU, and the kernel is for a CPU"));
+        }
         if i.is_warp_wide() {
             self.whole_warp()?;
         }
