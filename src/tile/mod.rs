@@ -16,6 +16,7 @@ mod dispatch;
 mod part;
 mod predicates;
 mod reduction;
+mod sync;
 mod view;
 
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};

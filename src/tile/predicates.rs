@@ -33,6 +33,14 @@ pub fn scope_in(call: &TileCall, scopes: &[ExecScope]) -> Result<(), String> {
     Err(format!("the scope is {}, expected {}", call.scope.name(), known.join(" or ")))
 }
 
+/// That the target is a GPU of that compute capability (times ten) or newer.
+pub fn sm_at_least(cx: &Cx, least: u32) -> Result<(), String> {
+    match cx.target.sm {
+        sm if sm >= least => Ok(()),
+        sm => Err(format!("the target is sm_{sm}, expected at least sm_{least}")),
+    }
+}
+
 /// That all tiles are in registers.
 pub fn all_local(call: &TileCall, cx: &Cx) -> Result<(), String> {
     all_in(call, cx, View::is_local, "registers")

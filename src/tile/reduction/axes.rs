@@ -15,34 +15,44 @@ pub(super) struct Axes {
 }
 
 impl Axes {
-    /// The correspondence for a call with these extents.
+    /// The dimensions of a source of these extents, for a destination of any shape.
     ///
     /// # Errors
-    /// Where axes are absent, repeated or out of range, extents are 0 or do not agree.
-    pub fn of(call: &TileCall, src: &[i64], dst: &[i64]) -> Result<Axes, String> {
+    /// Where axes are absent, repeated or out of range, or there is nothing to reduce.
+    pub fn split(call: &TileCall, src: &[i64]) -> Result<Axes, String> {
         let mut reduced = call.axes.clone();
         reduced.sort_unstable();
         reduced.dedup();
         if reduced.is_empty() || reduced.len() != call.axes.len() || reduced.iter().any(|a| *a >= src.len()) {
             return Err(format!("axes {:?} are not one or more different axes of extents {src:?}", call.axes));
         }
-        if src.contains(&0) || dst.contains(&0) {
-            return Err(format!("there is nothing to reduce from extents {src:?} to {dst:?}"));
+        if src.contains(&0) {
+            return Err(format!("there is nothing to reduce in extents {src:?}"));
         }
         let kept: Vec<usize> = (0..src.len()).filter(|d| !reduced.contains(d)).collect();
-        let mut long = (0..kept.len()).filter(|k| src[kept[*k]] > 1);
+        Ok(Axes { kept, reduced, of_dst: vec![] })
+    }
+
+    /// The correspondence for a call with these extents.
+    ///
+    /// # Errors
+    /// As [`Axes::split`], and where extents do not agree.
+    pub fn of(call: &TileCall, src: &[i64], dst: &[i64]) -> Result<Axes, String> {
+        let mut axes = Axes::split(call, src)?;
+        let mut long = (0..axes.kept.len()).filter(|k| src[axes.kept[*k]] > 1);
         let mut of_dst = vec![];
         for n in dst {
-            let from = if *n > 1 { long.next() } else { None };
-            if *n > 1 && from.is_none_or(|k| src[kept[k]] != *n) {
-                return Err(disagree(&kept, src, dst));
+            let from = if *n == 1 { None } else { long.next() };
+            if *n != 1 && from.is_none_or(|k| src[axes.kept[k]] != *n) {
+                return Err(disagree(&axes.kept, src, dst));
             }
             of_dst.push(from);
         }
-        match long.next() {
-            None => Ok(Axes { kept, reduced, of_dst }),
-            Some(_) => Err(disagree(&kept, src, dst)),
+        if long.next().is_some() {
+            return Err(disagree(&axes.kept, src, dst));
         }
+        axes.of_dst = of_dst;
+        Ok(axes)
     }
 
     /// Extents of the kept dimensions of a source of that shape.

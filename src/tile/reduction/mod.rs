@@ -8,6 +8,8 @@ mod combine;
 mod cross_warp;
 mod local;
 mod registers;
+mod shared;
+mod sm100_packed;
 mod staged;
 
 use super::Variant;
@@ -19,4 +21,5 @@ const OPS: &[TileOp] = &[TileOp::Sum, TileOp::Prod, TileOp::Max, TileOp::Min];
 const WIDTH: u32 = super::WARP as u32;
 
 /// The variants.
-pub(super) static TABLE: &[Variant] = &[local::VARIANT, cross_warp::VARIANT, staged::VARIANT];
+pub(super) static TABLE: &[Variant] =
+    &[sm100_packed::VARIANT, local::VARIANT, shared::VARIANT, cross_warp::VARIANT, staged::VARIANT];

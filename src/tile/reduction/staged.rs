@@ -138,9 +138,12 @@ fn add(
         let body = vec![sum.set(r.combine.apply(sum.get(), next))];
         sums.push(DStmt::For(DFor::new(i, Expr::i64(left - 1), DKind::Unrolled, body)));
     }
-    let mut out = declared(&sum, vec![sum.set(r.combine.identity())]);
-    let is_first = Expr::binary(BinOp::Eq, stage.own.clone(), Expr::i64(0));
-    out.extend(guarded((!r.to_all).then_some(is_first), sums));
+    if !r.to_all {
+        let is_first = Expr::binary(BinOp::Eq, stage.own.clone(), Expr::i64(0));
+        sums = guarded(Some(is_first), sums);
+        sums.insert(0, sum.set(r.combine.identity()));
+    }
+    let mut out = declared(&sum, sums);
     out.push(r.finish(emit, call, kept, sum.get()));
     out
 }

@@ -1,0 +1,36 @@
+//! The barrier at which the threads of a scope meet.
+
+use super::{Active, Cx, WARPGROUP};
+use crate::ir::device::DStmt;
+use crate::ir::kernel::Barrier;
+use crate::ir::{ExecScope, TileCall};
+
+/// The named barrier of a warpgroup that is alone.
+const WARPGROUP_BARRIER: u32 = 8;
+
+/// That the threads of the call's scope can wait for each other where the call is. Several warpgroups
+/// under a condition cannot: which of them come is not known, and a named barrier is of one.
+pub fn can_meet(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let threads = cx.threads();
+    let several = threads > WARPGROUP;
+    match call.scope {
+        ExecScope::Warpgroup if several && cx.active != Active::All => Err(format!(
+            "a condition chooses among the {} warpgroups of the block, so they have no barrier in common",
+            threads / WARPGROUP
+        )),
+        ExecScope::Thread | ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta => Ok(()),
+    }
+}
+
+/// The barrier of a scope; none for a thread. All warpgroups of a block meet together.
+pub fn meet(scope: ExecScope, cx: &Cx) -> Option<DStmt> {
+    let barrier = match scope {
+        ExecScope::Thread => return None,
+        ExecScope::Warp => Barrier::Warp,
+        ExecScope::Warpgroup if cx.threads() == WARPGROUP => {
+            Barrier::Named { id: WARPGROUP_BARRIER, threads: WARPGROUP as u32 }
+        }
+        ExecScope::Warpgroup | ExecScope::Cta => Barrier::Block,
+    };
+    Some(DStmt::Barrier(barrier))
+}
