@@ -66,6 +66,10 @@ fn numbers(n: usize) -> Vec<f64> {
 fn seed_000_sm100_packed() {
     let p = read("seed_000");
     assert_eq!(interpreted(&p, &numbers(32)), [numbers(32).iter().sum::<f64>()]);
+    for target in ["cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"] {
+        simulated(&p, &lowered(&p, target, &[("sum", "sm100_packed")]));
+    }
+    golden("golden/seeds/000.cu", &codegen::cuda(&lowered(&p, "cuda:sm_100a", &[("sum", "sm100_packed")])));
     // Before Blackwell the call is left to `local`.
     simulated(&p, &lowered(&p, "cuda:sm_90a", &[("sum", "local")]));
 }
@@ -76,6 +80,11 @@ fn seed_001_reduction_shared() {
     let input = numbers(32);
     let rows: Vec<f64> = input.chunks(8).map(|r| r.iter().sum()).collect();
     assert_eq!(interpreted(&p, &input), rows);
+    let variants = [("copy", "vec_auto"), ("sum", "shared"), ("copy", "vec_auto")];
+    for target in ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"] {
+        simulated(&p, &lowered(&p, target, &variants));
+    }
+    golden("golden/seeds/001.cu", &codegen::cuda(&lowered(&p, "cuda:sm_100a", &variants)));
 }
 
 #[test]

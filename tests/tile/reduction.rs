@@ -1,6 +1,6 @@
 //! Reductions: `local`, `shared`, `sm100_packed`, `cross_warp`, `staged`.
 
-use crate::case::{Case, Says, buffer, close_to_reference, cuda, tile_program};
+use crate::case::{Case, Says, buffer, close_to_reference, cuda, lowered, tile_program};
 use crate::common;
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{DType, ExecScope, Name, Scope, Tile, TileArg, TileCall, TileOp};
@@ -46,7 +46,66 @@ pub fn cases() -> Vec<Case> {
     all.push(lanes.case("cross_warp: lanes of one warp", Says::Declines("cross_warp", "whole_warps")));
     let own = Regs { scope: ExecScope::Cta, ..THREAD };
     all.push(own.case("staged: nothing to exchange", Says::Declines("staged", "reduced_threads")));
+    all.extend(shared_cases());
+    all.extend(packed_cases());
     all
+}
+
+fn shared_cases() -> Vec<Case> {
+    let case = |name: &str, says| {
+        let a = buffer("a", DType::F32, &[4, 8], Scope::Shared, "");
+        let d = buffer("d", DType::F32, &[4], Scope::SharedDyn, "");
+        let call = call(TileOp::Max, ExecScope::Cta, ("d", &[4]), ("a", &[4, 8]), &[1]);
+        Case::new(&format!("shared: {name}"), "cuda:sm_90a", 32, &[a, d], call, says)
+    };
+    let declines = |predicate| Says::Declines("shared", predicate);
+    let mut local = case("registers", declines("storage_scope"));
+    local.buffers[1].scope = Scope::Local;
+    let mut mixed = case("bool", declines("dtype"));
+    mixed.buffers.iter_mut().for_each(|b| b.dtype = DType::Bool);
+    let mut some = case("some threads", declines("threads"));
+    some.active = Active::Some;
+    let mut warpgroups = case("one of two warpgroups", declines("barrier"));
+    warpgroups.block = [256, 1, 1];
+    warpgroups.active = Active::WholeWarps;
+    warpgroups.call.scope = ExecScope::Warpgroup;
+    let mut axis = case("the other axis", declines("shape"));
+    axis.call.axes = vec![0];
+    let mut tall = case("threads along y", Says::Takes("shared"));
+    tall.block = [8, 3, 1];
+    vec![case("rows of 8", Says::Takes("shared")), local, mixed, some, warpgroups, axis, tall]
+}
+
+fn packed_cases() -> Vec<Case> {
+    let case = |name: &str, n: i64, says| {
+        let a = buffer("a", DType::F32, &[n], Scope::Local, "");
+        let d = buffer("d", DType::F32, &[1], Scope::Local, "");
+        let call = call(TileOp::Sum, ExecScope::Thread, ("d", &[1]), ("a", &[n]), &[0]);
+        Case::new(&format!("sm100_packed: {name}"), "cuda:sm_100a", 1, &[a, d], call, says)
+    };
+    let declines = |predicate| Says::Declines("sm100_packed", predicate);
+    let takes = Says::Takes("sm100_packed");
+    let mut warp = case("a warp", 8, declines("exec_scope"));
+    (warp.call.scope, warp.block) = (ExecScope::Warp, [32, 1, 1]);
+    let mut shared = case("shared memory", 8, declines("local_scope"));
+    shared.buffers[0].scope = Scope::Shared;
+    let mut two = case("two results", 8, declines("dst_len"));
+    (two.buffers[1], two.call.dst) =
+        (buffer("d", DType::F32, &[2], Scope::Local, ""), Tile::whole(&Name::new("d"), &[2]));
+    let mut matrix = case("a matrix", 8, declines("src_ndim"));
+    matrix.buffers[0] = buffer("a", DType::F32, &[2, 8], Scope::Local, "");
+    matrix.call.args = vec![TileArg::Tile(Tile::whole(&Name::new("a"), &[2, 8]))];
+    let mut half = case("float16", 8, declines("dtype"));
+    half.buffers.iter_mut().for_each(|b| b.dtype = DType::F16);
+    let mut hopper = case("sm_90", 8, declines("sm_version"));
+    hopper.target = "cuda:sm_90a";
+    let mut max = case("max on sm_120", 11, takes);
+    (max.target, max.call.op, max.call.accum) = ("cuda:sm_120a", TileOp::Max, true);
+    let mut prod = case("no packed product", 8, Says::Takes("local"));
+    prod.call.op = TileOp::Prod;
+    let seven = case("7 elements", 7, declines("reduction_len"));
+    let left = case("7 elements are left to local", 7, Says::Takes("local"));
+    vec![case("32 elements", 32, takes), warp, shared, two, matrix, half, hopper, max, prod, seven, left]
 }
 
 /// Sums over 64 neighbouring threads, twice.
@@ -124,6 +183,8 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
         for accum in ["False", "True"] {
             all.extend(register_programs(op, accum));
             all.extend(block_programs(op, accum));
+            all.extend(shared_programs(op, accum));
+            all.extend(vector_programs(op, accum));
         }
     }
     all
@@ -214,6 +275,95 @@ fn block_programs(op: &str, accum: &str) -> Vec<(String, DeviceFunc, f64)> {
     ]
 }
 
+/// Reductions from shared memory to shared memory.
+fn shared_programs(op: &str, accum: &str) -> Vec<(String, DeviceFunc, f64)> {
+    let program = |threads: i64, src: &[i64], dst: &[i64], call: &str, layout: &str, dtype: &str| {
+        let fill = |to: &str, from: &str, shape: &[i64]| {
+            let (n, at) = (shape.iter().product::<i64>(), index_text(shape, threads));
+            format!(
+                "for i in T.serial({}):\n    if i * {threads} + tx < {n}:\n        {to}[{at}] = {from}[{at}]\n",
+                (n + threads - 1) / threads
+            )
+        };
+        let layout = if layout.is_empty() { String::new() } else { format!(", layout={layout}") };
+        let body = format!(
+            "a = T.alloc_shared({src:?}, \"{dtype}\"{layout})\nd = T.alloc_shared({dst:?}, \"{dtype}\")\n{}{}\
+             T.cuda.cta_sync()\n{}\nT.cuda.cta_sync()\n{}",
+            fill("a", "A", src),
+            fill("d", "C", dst),
+            call.replace("OP", op).replace("ACCUM", &format!("accum={accum}")),
+            fill("B", "d", dst)
+        );
+        let p = tile_program(&[("A", src, dtype), ("C", dst, dtype), ("B", dst, dtype)], threads as u32, &body);
+        let name =
+            format!("{op}_shared_{threads}_{src:?}_{dtype}_{accum}").replace(['[', ']', ' '], "").replace(',', "x");
+        (name, p, if dtype == "float32" { 1e-5 } else { 1e-2 })
+    };
+    let f32 = "float32";
+    let swizzled = "T.ComposeLayout(T.SwizzleLayout(3, 3, 3), T.TileLayout(T.S[(16, 64)]))";
+    vec![
+        program(32, &[4, 8], &[4], "Tx.cta.OP(d, a, axes=-1, ACCUM)", "", f32),
+        program(48, &[5, 7, 11], &[5, 11], "Tx.cta.OP(d, a, axes=1, ACCUM)", "", f32),
+        program(33, &[3, 13], &[3, 1], "Tx.cta.OP(d, a, axes=1, ACCUM)", "", f32),
+        program(24, &[2, 3, 37], &[3], "Tx.cta.OP(d, a, axes=(0, 2), ACCUM)", "", f32),
+        program(128, &[16, 64], &[16], "Tx.warpgroup.OP(d, a, axes=1, ACCUM)", swizzled, "float16"),
+        program(
+            64,
+            &[8, 20],
+            &[8],
+            "w = tx // 32\nTx.warp.OP(d[w * 4:w * 4 + 4], a[w * 4:w * 4 + 4, 2:19], axes=1, ACCUM)",
+            "",
+            f32,
+        ),
+        program(1, &[3, 5], &[5], "Tx.thread.OP(d, a, axes=0, ACCUM)", "", f32),
+        program(32, &[2, 700], &[2], "Tx.cta.OP(d, a, axes=1, ACCUM)", "", f32),
+    ]
+}
+
+/// The index of element `i * threads + tx` of a row-major shape.
+fn index_text(shape: &[i64], threads: i64) -> String {
+    let mut inside: i64 = shape.iter().product();
+    let dims = shape.iter().map(|n| {
+        inside /= n;
+        format!("(i * {threads} + tx) // {inside} % {n}")
+    });
+    dims.collect::<Vec<_>>().join(", ")
+}
+
+/// Reductions of a vector of one thread: packed on sm_100.
+fn vector_programs(op: &str, accum: &str) -> Vec<(String, DeviceFunc, f64)> {
+    let program = |n: i64, first: i64| {
+        let body = format!(
+            "a = T.alloc_local(({},), \"float32\")\nd = T.alloc_local((1,), \"float32\")\nfor i in T.serial({n}):\n    \
+             a[i + {first}] = A[i]\nd[0] = C[0]\nTx.{op}(d, a[{first}:{}], accum={accum})\nB[0] = d[0]",
+            n + first,
+            n + first
+        );
+        let p = tile_program(&[("A", &[n], "float32"), ("C", &[1], "float32"), ("B", &[1], "float32")], 1, &body);
+        (format!("{op}_vector_{n}_from_{first}_{accum}"), p, 1e-5)
+    };
+    vec![program(8, 0), program(32, 0), program(45, 0), program(27, 1)]
+}
+
+#[test]
+fn packed_reductions_agree_with_the_reference() {
+    for op in ["sum", "max", "min"] {
+        for (name, p, tolerance) in [vector_programs(op, "False"), vector_programs(op, "True")].concat() {
+            assert_eq!(lowered(&p, "cuda:sm_100a").variants[0].variant, "sm100_packed", "{name}");
+            close_to_reference(&name, &p, "cuda:sm_100a", tolerance);
+        }
+    }
+}
+
+#[test]
+fn cuda_text_of_packed_reductions() {
+    let mut text = String::new();
+    for (name, p, _) in ["sum", "max"].into_iter().flat_map(|op| vector_programs(op, "True")) {
+        text.push_str(&format!("// {name}\n{}\n", kernel(&cuda(&p, "cuda:sm_100a"))));
+    }
+    common::golden("golden/tile/reduction_sm100.cu", &text);
+}
+
 #[test]
 fn simulated_programs_agree_with_the_reference() {
     for (name, p, tolerance) in programs() {
@@ -221,11 +371,23 @@ fn simulated_programs_agree_with_the_reference() {
     }
 }
 
+/// Programs whose text is kept.
+const SHOWN: [&str; 8] = [
+    "sum_thread_7_float32_False",
+    "max_thread_5_float16_True",
+    "sum_warp_32_float32_True",
+    "sum_block_2x64x1x2_all_False",
+    "sum_block_1x4x32x2_all_True",
+    "sum_block_2x3x5x2_first_False",
+    "sum_shared_32_4x8_float32_False",
+    "min_shared_32_2x700_float32_True",
+];
+
 #[test]
 fn cuda_text_of_reductions() {
     let mut text = String::new();
     for (name, p, _) in programs() {
-        if name.starts_with("sum_") && name.ends_with("_False") {
+        if SHOWN.iter().any(|shown| name == *shown) {
             text.push_str(&format!("// {name}\n{}\n", kernel(&cuda(&p, "cuda:sm_90a"))));
         }
     }
