@@ -13,6 +13,7 @@ mod copy;
 mod cx;
 mod decision;
 mod dispatch;
+mod gemm;
 mod part;
 mod predicates;
 mod reduction;
@@ -54,7 +55,7 @@ pub struct Variant {
 }
 
 /// Every variant, by operation family.
-static TABLES: &[&[Variant]] = &[copy::TABLE, reduction::TABLE];
+static TABLES: &[&[Variant]] = &[copy::TABLE, reduction::TABLE, gemm::TABLE];
 
 /// The variants of an operation, in the order in which they are tried.
 pub fn variants(op: TileOp) -> Vec<&'static Variant> {

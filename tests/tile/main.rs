@@ -8,6 +8,9 @@ mod common;
 
 mod case;
 mod copy;
+mod gemm;
+mod gemm_cases;
+mod gemm_shapes;
 mod reduction;
 mod run;
 
@@ -16,7 +19,7 @@ use daylight::tile::{all_variants, decide};
 
 /// The families with their cases.
 fn families() -> Vec<(&'static str, Vec<Case>)> {
-    vec![("copy", copy::cases()), ("reduction", reduction::cases())]
+    vec![("copy", copy::cases()), ("reduction", reduction::cases()), ("gemm", gemm::cases())]
 }
 
 fn cases() -> Vec<Case> {

@@ -1,0 +1,185 @@
+//! Matrix products on CUDA cores: every thread computes the elements of D that its registers hold,
+//! each as one chain of fused multiply-adds in the order of k (products and sums of integers).
+//!
+//! When: D is in registers and private (thread scope), or its layout shares it out among the threads
+//! of the scope. A and B are in any memory at thread scope, else in shared or global memory, where
+//! each thread reads the rows and columns of its own elements. Narrow operands are widened to D's
+//! type before they are multiplied.
+//!
+//! before: `Tx.thread.gemm(d[0:2, 0:2], a[0:2, 0:4], b[0:4, 0:2])`
+//! after:  `d[..] = 0`, then for each k: `b0 = b[k, 0]`, `b1 = b[k, 1]`, and for each row
+//!         `d[i, j] = fma(a[i, k], bj, d[i, j])`
+//!
+//! Declines by naming what it cannot compute: types, a D that is not in registers, a layout that
+//! does not partition, operands in registers that other threads hold, more steps than it unrolls.
+
+use super::operands::{APART, ARGUMENTS, D_IN_REGISTERS, Matrix, Product, SHAPES, Start, accepted, product};
+use super::share::{Share, private};
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::{DType, ExecScope, Expr, Intrin, Name, Scope, TileCall, TileOp};
+use crate::tile::predicates::threads_active;
+use crate::tile::{Cx, Emit, Predicate, Variant};
+
+/// Multiply-adds that are written out for a thread at most.
+const MOST_STEPS: i64 = 4096;
+/// A longer loop over k stays a loop, where no operand is in registers.
+const MOST_UNROLLED_K: i64 = 16;
+
+/// Products on CUDA cores.
+pub(super) const FMA: Variant = Variant {
+    name: "fma",
+    ops: &[TileOp::Gemm],
+    priority: 5,
+    only_forced: false,
+    when: &[THREADS, SHAPES, ARGUMENTS, APART, DTYPES, D_IN_REGISTERS, PARTITION, SOURCES, STEPS],
+    emit,
+};
+
+const THREADS: Predicate = Predicate { name: "threads", check: threads_active };
+
+const DTYPES: Predicate = Predicate {
+    name: "dtypes",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            let d = p.d.view.dtype;
+            if !matches!(d, DType::F32 | DType::F64 | DType::I32) {
+                return Err(format!("D is {d}, and sums are kept in float32, float64 or int32"));
+            }
+            match p.sources().iter().find(|(_, x)| !widens(x.view.dtype, d)) {
+                Some((name, x)) => Err(format!("{name} is {}, which does not widen to {d}", x.view.dtype)),
+                None => Ok(()),
+            }
+        })
+    },
+};
+
+pub(super) const PARTITION: Predicate =
+    Predicate { name: "partition", check: |call, cx| product(call, cx, |p| Share::of(&p.d, call.scope, cx).map(drop)) };
+
+pub(super) const SOURCES: Predicate = Predicate {
+    name: "sources",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            for (name, x) in p.sources() {
+                match (x.view.is_local(), call.scope) {
+                    (false, _) => {}
+                    (true, ExecScope::Thread) => private(x, name)?,
+                    (true, scope) => {
+                        let buffer = &x.view.buffer;
+                        return Err(format!(
+                            "{name} `{buffer}` is in registers: the threads of a {} read it from shared memory",
+                            scope.name()
+                        ));
+                    }
+                }
+            }
+            Ok(())
+        })
+    },
+};
+
+pub(super) const STEPS: Predicate = Predicate {
+    name: "steps",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            let Ok(share) = Share::of(&p.d, call.scope, cx) else { return Ok(()) };
+            let [rows, columns] = share.extent();
+            let k = if k_kind(p) == DKind::Unrolled { p.k } else { 1 };
+            match rows * columns * k {
+                n if n <= MOST_STEPS => Ok(()),
+                n => Err(format!("{n} multiply-adds of one thread are too many to write out, at most {MOST_STEPS}")),
+            }
+        })
+    },
+};
+
+/// True where a value converts to the accumulator's type exactly.
+fn widens(from: DType, to: DType) -> bool {
+    match to {
+        DType::F64 => from.is_float(),
+        DType::F32 => from.is_float() && from != DType::F64,
+        DType::I32 => matches!(from, DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32),
+        _ => false,
+    }
+}
+
+/// A loop over k whose variable picks registers has to be written out.
+pub(super) fn k_kind(p: &Product) -> DKind {
+    let registers = p.a.view.is_local() || p.b.view.is_local();
+    if registers || p.k <= MOST_UNROLLED_K { DKind::Unrolled } else { DKind::Serial }
+}
+
+fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
+    let p = accepted(call, &emit.cx());
+    let share =
+        Share::of(&p.d, call.scope, &emit.cx()).unwrap_or_else(|why| panic!("an accepted D is shared out: {why}"));
+    let [rows, columns] = share.extent();
+    let mut out = start(call, &p, &share, emit);
+    let k = emit.loop_var("k", p.k);
+    let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
+    let at = share.place(call.scope, &emit.cx(), &index_var(&i), &index_var(&j));
+    let [row, column] = at;
+    let mut step = vec![];
+    let a = operand(&mut step, emit, &p.a, p.d.view.dtype, ("a", &i, rows), |m| m.at(row, index_var(&k)));
+    let b = operand(&mut step, emit, &p.b, p.d.view.dtype, ("b", &j, columns), |m| m.at(index_var(&k), column));
+    let d = &p.d.view;
+    let place = emit.simple(share.register(&index_var(&i), &index_var(&j)));
+    let old = Expr::load(d.buffer.clone(), vec![place.clone()], d.dtype);
+    let sum = if d.dtype.is_float() { Expr::call(Intrin::Fma, vec![a, b, old], d.dtype) } else { old + a * b };
+    let update = vec![DStmt::store(d.buffer.clone(), vec![place], sum)];
+    step.push(unrolled(&i, rows, vec![unrolled(&j, columns, update)]));
+    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(&p), step)));
+    out
+}
+
+/// An element of A or B in D's type: read where it is, or through scratch that holds the elements
+/// that one step along k needs.
+fn operand(
+    step: &mut Vec<DStmt>,
+    emit: &mut Emit,
+    m: &Matrix,
+    dtype: DType,
+    (stem, var, extent): (&str, &Name, i64),
+    at: impl FnOnce(&Matrix) -> Expr,
+) -> Expr {
+    let place = emit.simple(at(m));
+    let value = Expr::load(m.view.buffer.clone(), vec![place], m.view.dtype);
+    if m.view.is_local() && m.view.dtype == dtype {
+        return value;
+    }
+    let value = if m.view.dtype == dtype { value } else { Expr::cast(dtype, value) };
+    let scratch = emit.scratch(&format!("{}_{stem}", m.view.buffer), dtype, extent, Scope::Local);
+    let index = vec![index_var(var)];
+    step.push(unrolled(var, extent, vec![DStmt::store(scratch.clone(), index.clone(), value)]));
+    Expr::load(scratch, index, dtype)
+}
+
+/// Gives D what it starts from.
+pub(super) fn start(call: &TileCall, p: &Product, share: &Share, emit: &mut Emit) -> Vec<DStmt> {
+    let [rows, columns] = share.extent();
+    let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
+    let d = &p.d.view;
+    let value = match &p.start {
+        Start::Old => return vec![],
+        Start::Zero => Expr::constant(0.0, d.dtype),
+        Start::Other(c) => {
+            let [row, column] = share.place(call.scope, &emit.cx(), &index_var(&i), &index_var(&j));
+            let place = emit.simple(c.at(row, column));
+            let value = Expr::load(c.view.buffer.clone(), vec![place], c.view.dtype);
+            if c.view.dtype == d.dtype { value } else { Expr::cast(d.dtype, value) }
+        }
+    };
+    let place = emit.simple(share.register(&index_var(&i), &index_var(&j)));
+    let store = vec![DStmt::store(d.buffer.clone(), vec![place], value)];
+    vec![unrolled(&i, rows, vec![unrolled(&j, columns, store)])]
+}
+
+/// A loop that is written out.
+pub(super) fn unrolled(var: &Name, extent: i64, body: Vec<DStmt>) -> DStmt {
+    DStmt::For(DFor::new(var.clone(), Expr::i64(extent), DKind::Unrolled, body))
+}
+
+/// D is in registers of one thread: what the packed variant asks for too.
+pub(super) fn whole(p: &Product, cx: &Cx) -> Result<Share, String> {
+    Share::of(&p.d, ExecScope::Thread, cx)
+}

@@ -1,0 +1,19 @@
+//! Matrix products inside a tile: `D [M, N] = A [M, K] B [K, N]`, added to what D holds (`accum`) or
+//! to a third operand.
+//!
+//! `transpose_a` and `transpose_b` say that A is stored as `[K, M]`, B as `[N, K]`; `alpha` is 1,
+//! `beta` 0 or 1; `precision="tf32"` allows tensor cores to shorten float32 operands. Leading
+//! dimensions of extent 1 (the stage of a pipeline, say) come before the two of the matrix.
+
+mod feed;
+mod fma;
+mod grid;
+mod mma;
+mod operands;
+mod packed;
+mod share;
+
+use super::Variant;
+
+/// The variants of the family.
+pub(super) static TABLE: &[Variant] = &[mma::MMA, packed::FMA_F32X2, fma::FMA];

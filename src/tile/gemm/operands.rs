@@ -1,0 +1,228 @@
+//! The operands of a product as matrices, and the conditions that every variant shares.
+
+use crate::ir::{AttrValue, Expr, Tile, TileArg, TileCall};
+use crate::tile::{Cx, Predicate, View};
+
+/// The named arguments that a product knows, in lower case.
+const KNOWN: [&str; 5] = ["alpha", "beta", "precision", "transpose_a", "transpose_b"];
+
+/// A tile as a matrix in the orientation of the product.
+pub(super) struct Matrix {
+    /// The tile.
+    pub view: View,
+    /// The tile's dimensions that are the rows and the columns.
+    pub dims: [usize; 2],
+}
+
+/// What D starts from.
+pub(super) enum Start {
+    /// Zero.
+    Zero,
+    /// What it holds.
+    Old,
+    /// A third operand.
+    Other(Matrix),
+}
+
+/// `D [m, n] = start + A [m, k] B [k, n]`.
+pub(super) struct Product {
+    pub d: Matrix,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub start: Start,
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
+}
+
+impl Matrix {
+    fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
+        let view = cx.view(tile)?;
+        let (lead, rank) = (view.extent.len().saturating_sub(2), view.extent.len());
+        if rank < 2 || view.extent[..lead].iter().any(|n| *n != 1) || view.is_empty() {
+            let extent = &view.extent;
+            return Err(format!("{what} `{}` with extents {extent:?} is no matrix: take two dimensions", view.buffer));
+        }
+        let dims = if transposed { [rank - 1, rank - 2] } else { [rank - 2, rank - 1] };
+        Ok(Matrix { view, dims })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> i64 {
+        self.view.extent[self.dims[0]]
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> i64 {
+        self.view.extent[self.dims[1]]
+    }
+
+    /// The element offset, in the buffer's storage, of an element of the matrix.
+    pub fn at(&self, row: Expr, column: Expr) -> Expr {
+        let mut index = vec![Expr::i64(0); self.view.extent.len()];
+        index[self.dims[0]] = row;
+        index[self.dims[1]] = column;
+        self.view.at(&index)
+    }
+}
+
+impl Product {
+    /// The product that a call asks for.
+    ///
+    /// # Errors
+    /// Where an operand is no matrix, extents disagree or a named argument is not understood.
+    pub fn of(call: &TileCall, cx: &Cx) -> Result<Product, String> {
+        let d = Matrix::of(cx, &call.dst, "the destination", false)?;
+        let a = Matrix::of(cx, tile(call, 0)?, "A", flag(call, "transpose_a")?)?;
+        let b = Matrix::of(cx, tile(call, 1)?, "B", flag(call, "transpose_b")?)?;
+        let start = start(call, cx)?;
+        let (m, n, k) = (d.rows(), d.columns(), a.columns());
+        if [a.rows(), b.rows(), b.columns()] != [m, k, n] {
+            let (x, y) = ([a.rows(), k], [b.rows(), b.columns()]);
+            return Err(format!("D is {m} by {n}, A {} by {}, B {} by {}", x[0], x[1], y[0], y[1]));
+        }
+        if let Start::Other(c) = &start
+            && [c.rows(), c.columns()] != [m, n]
+        {
+            return Err(format!("D is {m} by {n}, the operand that is added {} by {}", c.rows(), c.columns()));
+        }
+        Ok(Product { d, a, b, start, m, n, k })
+    }
+
+    /// The operands that are read, with their names.
+    pub fn sources(&self) -> Vec<(&'static str, &Matrix)> {
+        let mut out = vec![("A", &self.a), ("B", &self.b)];
+        if let Start::Other(c) = &self.start {
+            out.push(("C", c));
+        }
+        out
+    }
+}
+
+/// Operands are matrices of extents that fit each other.
+pub(super) const SHAPES: Predicate = Predicate {
+    name: "shapes",
+    check: |call, cx| arguments(call).map_or(Ok(()), |()| Product::of(call, cx).map(drop)),
+};
+
+/// Named arguments are known and have values that can be computed.
+pub(super) const ARGUMENTS: Predicate = Predicate { name: "arguments", check: |call, _| arguments(call) };
+
+/// D is no part of a buffer that A or B is part of: elements are read after others are written. C may
+/// be D itself.
+pub(super) const APART: Predicate = Predicate {
+    name: "operands_apart",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            let d = &p.d.view;
+            let same = |x: &View| x.buffer == d.buffer;
+            match p.sources().iter().find(|(name, x)| same(&x.view) && (*name != "C" || x.view.begin != d.begin)) {
+                Some((name, _)) => Err(format!("D and {name} are both in `{}`: give D a buffer of its own", d.buffer)),
+                None => Ok(()),
+            }
+        })
+    },
+};
+
+/// D is in registers.
+pub(super) const D_IN_REGISTERS: Predicate = Predicate {
+    name: "d_in_registers",
+    check: |call, cx| {
+        product(call, cx, |p| match p.d.view.is_local() {
+            true => Ok(()),
+            false => Err(format!("D `{}` is in {} memory, not in registers", p.d.view.buffer, p.d.view.scope.name())),
+        })
+    },
+};
+
+/// A condition on the product. Calls that are none are refused by `shapes` or `arguments`.
+pub(super) fn product(
+    call: &TileCall,
+    cx: &Cx,
+    check: impl FnOnce(&Product) -> Result<(), String>,
+) -> Result<(), String> {
+    Product::of(call, cx).map_or(Ok(()), |p| check(&p))
+}
+
+/// The product of a call that a variant accepted.
+pub(super) fn accepted(call: &TileCall, cx: &Cx) -> Product {
+    Product::of(call, cx).unwrap_or_else(|why| panic!("an accepted product has its operands: {why}"))
+}
+
+/// True where float32 operands may be shortened to tf32.
+pub(super) fn tf32(call: &TileCall) -> bool {
+    matches!(named(call, "precision"), Some(AttrValue::Str(s)) if s == "tf32")
+}
+
+fn tile(call: &TileCall, i: usize) -> Result<&Tile, String> {
+    match call.args.get(i) {
+        Some(TileArg::Tile(t)) => Ok(t),
+        Some(TileArg::Scalar(_)) => Err(format!("operand {i} is a scalar, not a matrix")),
+        None => Err(format!("operand {i} is missing: a product takes A and B")),
+    }
+}
+
+fn start(call: &TileCall, cx: &Cx) -> Result<Start, String> {
+    match (call.args.get(2), number(call, "beta")?) {
+        (Some(_), Some(0)) | (None, None | Some(0)) if !call.accum => Ok(Start::Zero),
+        (Some(_), _) => Ok(Start::Other(Matrix::of(cx, tile(call, 2)?, "C", false)?)),
+        (None, _) => Ok(Start::Old),
+    }
+}
+
+fn arguments(call: &TileCall) -> Result<(), String> {
+    if let Some(name) = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str())) {
+        return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
+    }
+    if let Some(name) = call.operands.keys().next() {
+        return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
+    }
+    flag(call, "transpose_a")?;
+    flag(call, "transpose_b")?;
+    match number(call, "alpha")? {
+        None | Some(1) => {}
+        Some(n) => return Err(format!("alpha is {n}, and only 1 is computed: scale the result")),
+    }
+    let beta = number(call, "beta")?;
+    match named(call, "precision") {
+        None => {}
+        Some(AttrValue::Str(s)) if s == "tf32" || s == "ieee" => {}
+        Some(other) => return Err(format!("precision is {other:?}: say \"ieee\" or \"tf32\"")),
+    }
+    match (call.args.len(), call.accum, beta) {
+        (_, _, Some(n)) if n != 0 && n != 1 => Err(format!("beta is {n}, and only 0 and 1 are computed")),
+        (3, true, _) => Err("D starts from what it holds (accum) and from C: leave one out".to_string()),
+        (0..=2, true, Some(0)) => Err("accum asks for what D holds, beta=0 for zeros: leave one out".to_string()),
+        (0..=2, false, Some(1)) => Err("beta is 1, but there is no C: give C, or accum=True".to_string()),
+        (n, _, _) if n > 3 => Err(format!("a product takes A, B and C, not {n} operands")),
+        _ => Ok(()),
+    }
+}
+
+/// A named argument, whatever the case of its name (TVM writes `transpose_A`).
+fn named<'a>(call: &'a TileCall, name: &str) -> Option<&'a AttrValue> {
+    call.config.iter().find(|(k, _)| k.to_lowercase() == name).map(|(_, v)| v)
+}
+
+fn flag(call: &TileCall, name: &str) -> Result<bool, String> {
+    match named(call, name) {
+        None => Ok(false),
+        Some(AttrValue::Bool(b)) => Ok(*b),
+        Some(AttrValue::Int(n) | AttrValue::Typed(n, _)) if *n == 0 || *n == 1 => Ok(*n == 1),
+        Some(other) => Err(format!("{name} is {other:?}: say True or False")),
+    }
+}
+
+/// A named argument that is a whole number.
+fn number(call: &TileCall, name: &str) -> Result<Option<i64>, String> {
+    let whole = |x: f64| x.fract() == 0.0 && x.abs() < 1e9;
+    match named(call, name) {
+        None => Ok(None),
+        Some(AttrValue::Int(n) | AttrValue::Typed(n, _)) => Ok(Some(*n)),
+        Some(AttrValue::Float(bits)) if whole(f64::from_bits(*bits)) => Ok(Some(f64::from_bits(*bits) as i64)),
+        Some(AttrValue::Float(bits)) => {
+            Err(format!("{name} is {}, and only 0 and 1 are computed", f64::from_bits(*bits)))
+        }
+        Some(other) => Err(format!("{name} is {other:?}, not a number")),
+    }
+}

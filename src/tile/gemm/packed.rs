@@ -1,0 +1,109 @@
+//! Matrix products of float32 with packed arithmetic: one instruction does two neighbouring columns
+//! (`fma.rn.f32x2`), rounded as two fused multiply-adds are.
+//!
+//! When: sm_100 and up, thread scope, float32, an even number of columns, and D's columns in pairs of
+//! adjacent registers (the first of even number). A and B are in any memory.
+//!
+//! before: `Tx.thread.gemm(d[0:1, 0:2], a[0:1, 0:4], b[0:4, 0:2])`
+//! after:  for each k: `bb = {b[k, 0], b[k, 1]}`, `aa = {a[0, k], a[0, k]}`,
+//!         `d[0, 0:2] = fma2(aa, bb, d[0, 0:2])`
+//!
+//! Declines elsewhere by name (`sm_100`, `thread_scope`, `float32`, `pairs`); `fma` then takes the call.
+
+use super::fma::{PARTITION, SOURCES, STEPS, k_kind, start, unrolled, whole};
+use super::operands::{APART, ARGUMENTS, D_IN_REGISTERS, Matrix, SHAPES, accepted, product};
+use crate::ir::device::{DFor, DStmt, index_var};
+use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
+use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
+use crate::tile::predicates::scope_in;
+use crate::tile::{Emit, Predicate, Variant};
+
+/// Packed products of float32.
+pub(super) const FMA_F32X2: Variant = Variant {
+    name: "fma_f32x2",
+    ops: &[TileOp::Gemm],
+    priority: 15,
+    only_forced: false,
+    when: &[SM_100, THREAD_SCOPE, SHAPES, ARGUMENTS, APART, FLOAT32, D_IN_REGISTERS, PARTITION, PAIRS, SOURCES, STEPS],
+    emit,
+};
+
+const SM_100: Predicate = Predicate {
+    name: "sm_100",
+    check: |_, cx| match cx.target.sm {
+        100.. => Ok(()),
+        _ => Err(format!("{} has no packed float32 arithmetic, sm_100 is the first that does", cx.target.id)),
+    },
+};
+
+const THREAD_SCOPE: Predicate =
+    Predicate { name: "thread_scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) };
+
+const FLOAT32: Predicate = Predicate {
+    name: "float32",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            let of = |(name, t): &(&str, DType)| format!("{name} is {t}, and pairs are of float32");
+            let mut all = vec![("D", p.d.view.dtype)];
+            all.extend(p.sources().iter().map(|(name, x)| (*name, x.view.dtype)));
+            all.iter().find(|(_, t)| *t != DType::F32).map_or(Ok(()), |x| Err(of(x)))
+        })
+    },
+};
+
+const PAIRS: Predicate = Predicate {
+    name: "pairs",
+    check: |call, cx| {
+        product(call, cx, |p| {
+            if p.n % 2 != 0 {
+                return Err(format!("D has {} columns, an odd number", p.n));
+            }
+            let layout = p.d.view.tile_layout()?;
+            match layout.vector_len(&[p.m, p.n]) {
+                n if n >= 2 => Ok(()),
+                _ => Err(format!(
+                    "columns of `{}` do not lie in pairs of registers: its layout is {layout}",
+                    p.d.view.buffer
+                )),
+            }
+        })
+    },
+};
+
+fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
+    let p = accepted(call, &emit.cx());
+    let share = whole(&p, &emit.cx()).unwrap_or_else(|why| panic!("an accepted D is private: {why}"));
+    let mut out = start(call, &p, &share, emit);
+    let k = emit.loop_var("k", p.k);
+    let (i, j) = (emit.loop_var("i", p.m), emit.loop_var("j", p.n / 2));
+    let first = index_var(&j) * Expr::i64(2);
+    let mut step = vec![];
+    let row = row_of_b(&mut step, emit, &p.b, &k, p.n);
+    let pair = emit.scratch("pair", DType::F32, 2, Scope::Local);
+    let a = Expr::load(p.a.view.buffer.clone(), vec![emit.simple(p.a.at(index_var(&i), index_var(&k)))], DType::F32);
+    let mut each: Vec<DStmt> = (0..2).map(|h| DStmt::store(pair.clone(), vec![Expr::i64(h)], a.clone())).collect();
+    let d = At::new(&p.d.view.buffer, emit.simple(p.d.at(index_var(&i), first.clone())));
+    let fma = Intrinsic::Packed {
+        op: PackedOp::Fma,
+        rounding: Rounding::Nearest,
+        ftz: false,
+        dst: d.clone(),
+        a: At::new(&pair, Expr::i64(0)),
+        b: At::new(&row, first),
+        c: Some(d),
+    };
+    each.push(unrolled(&j, p.n / 2, vec![DStmt::Intrinsic(fma)]));
+    step.push(unrolled(&i, p.m, each));
+    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(&p), step)));
+    out
+}
+
+/// Row k of B side by side in registers.
+fn row_of_b(step: &mut Vec<DStmt>, emit: &mut Emit, b: &Matrix, k: &Name, n: i64) -> Name {
+    let row = emit.scratch(&format!("{}_row", b.view.buffer), DType::F32, n, Scope::Local);
+    let j = emit.loop_var("j", n);
+    let place = emit.simple(b.at(index_var(k), index_var(&j)));
+    let value = Expr::load(b.view.buffer.clone(), vec![place], DType::F32);
+    step.push(unrolled(&j, n, vec![DStmt::store(row.clone(), vec![index_var(&j)], value)]));
+    row
+}
