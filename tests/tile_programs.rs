@@ -153,6 +153,23 @@ fn launches_are_whole_and_small_enough() {
     }
 }
 
+#[test]
+fn threads_that_a_variable_keeps_away_are_missed() {
+    let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap_or_else(|e| panic!("{e}"));
+    let lowered = |body: &str| {
+        let p = parse(&around(body)).unwrap_or_else(|e| panic!("{e}"));
+        lower_device(&p, &target).map(|_| ()).map_err(|e| e.to_string())
+    };
+    let copy = "Tx.warp.copy(B, A[0, 0:4])";
+    assert_eq!(lowered(&format!("first = tx // 32\n    if first == 0: {copy}")), Ok(()));
+    for cond in
+        ["odd = tx % 2\n    if odd == 0", "big = A[0, 0] > 1.0\n    if big", "odd = tx % 2\n    for i in T.serial(odd)"]
+    {
+        let error = lowered(&format!("{cond}: {copy}")).err().unwrap_or_else(|| panic!("{cond} was lowered"));
+        assert!(error.contains("no variant carries out this call"), "{cond}: {error}");
+    }
+}
+
 /// Words, numbers and single marks.
 fn tokens(text: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';

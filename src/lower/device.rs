@@ -3,7 +3,7 @@
 
 use super::flatten::length;
 use super::nest::Nest;
-use super::{LowerError, finish, flatten, guards, lets, tiles, unroll, verify_program};
+use super::{LowerError, finish, flatten, guards, inline_lets, lets, tiles, unroll, verify_program};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use crate::ir::kernel::{KernelParam, Program, Workspace};
 use crate::ir::{Name, PrimFunc};
@@ -30,7 +30,8 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
     }
     let symbol = super::launches::symbol(&f.func.name, 0);
     let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
-    let body: Vec<DStmt> = f.body.iter().map(|s| plain_loops(&mut nest, s)).collect();
+    let body = inline_lets::run(&f.body);
+    let body: Vec<DStmt> = body.iter().map(|s| plain_loops(&mut nest, s)).collect();
     let body = flatten::run(&nest, &body)?;
     let mut decisions = vec![];
     let body = tiles::run(&mut nest, body, &mut decisions)?;

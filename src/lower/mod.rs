@@ -30,6 +30,7 @@ mod finish;
 mod flatten;
 mod gather;
 mod guards;
+mod inline_lets;
 mod launches;
 mod lets;
 mod narrow;

@@ -9,6 +9,7 @@ use crate::ir::device::DStmt;
 use crate::ir::kernel::ChosenVariant;
 use crate::ir::{BinOp, Expr, ExprKind, Name, TileCall};
 use crate::tile::{self, Active, Decision, Emit, NoVariant};
+use std::collections::BTreeSet;
 
 const PASS: &str = "dispatch";
 
@@ -32,7 +33,20 @@ impl Nest<'_> {
 /// Carries out every call in `body`, whose other accesses are flat already. Decisions are added in
 /// program order.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
-    list(nest, body, Active::All, out)
+    let lets = variables(&body);
+    list(nest, &lets, body, Active::All, out)
+}
+
+/// Variables whose values may differ between threads.
+fn variables(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut names = BTreeSet::new();
+    let mut note = |s: &DStmt| {
+        if let DStmt::Let { var, .. } | DStmt::Var { var, .. } = s {
+            names.insert(var.clone());
+        }
+    };
+    body.iter().for_each(|s| s.visit(&mut note));
+    names
 }
 
 /// What was chosen, for the kernel's header and the log.
@@ -44,7 +58,13 @@ pub(super) fn chosen(decisions: &[Decision]) -> Vec<ChosenVariant> {
     named.collect()
 }
 
-fn list(nest: &mut Nest, body: Vec<DStmt>, active: Active, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
+fn list(
+    nest: &mut Nest,
+    lets: &BTreeSet<Name>,
+    body: Vec<DStmt>,
+    active: Active,
+    out: &mut Vec<Decision>,
+) -> Result<Vec<DStmt>, LowerError> {
     let mut stmts = vec![];
     for s in body {
         match s {
@@ -55,14 +75,14 @@ fn list(nest: &mut Nest, body: Vec<DStmt>, active: Active, out: &mut Vec<Decisio
                 stmts.extend(body);
             }
             DStmt::For(mut l) => {
-                let inside = narrowed(nest, active, &l.extent);
-                l.body = list(nest, l.body, inside, out)?;
+                let inside = narrowed(nest, lets, active, &l.extent);
+                l.body = list(nest, lets, l.body, inside, out)?;
                 stmts.push(DStmt::For(l));
             }
             DStmt::If { cond, then, otherwise } => {
-                let inside = narrowed(nest, active, &cond);
-                let then = list(nest, then, inside, out)?;
-                let otherwise = list(nest, otherwise, inside, out)?;
+                let inside = narrowed(nest, lets, active, &cond);
+                let then = list(nest, lets, then, inside, out)?;
+                let otherwise = list(nest, lets, otherwise, inside, out)?;
                 stmts.push(DStmt::If { cond, then, otherwise });
             }
             DStmt::Store { .. }
@@ -80,8 +100,8 @@ fn list(nest: &mut Nest, body: Vec<DStmt>, active: Active, out: &mut Vec<Decisio
 }
 
 /// Which threads are left under a condition (or inside a loop of so many steps).
-fn narrowed(nest: &Nest, active: Active, cond: &Expr) -> Active {
-    match thread_rank(nest, cond) {
+fn narrowed(nest: &Nest, lets: &BTreeSet<Name>, active: Active, cond: &Expr) -> Active {
+    match thread_rank(nest, lets, cond) {
         Rank::Block => active,
         Rank::Warp if active != Active::Some => Active::WholeWarps,
         Rank::Warp | Rank::Thread => Active::Some,
@@ -96,10 +116,10 @@ enum Rank {
     Thread,
 }
 
-fn thread_rank(nest: &Nest, e: &Expr) -> Rank {
+fn thread_rank(nest: &Nest, lets: &BTreeSet<Name>, e: &Expr) -> Rank {
     let one_dimensional = nest.block[1] == 1 && nest.block[2] == 1;
     match e.kind() {
-        ExprKind::Var { name, .. } if name.as_str().starts_with("threadIdx.") => Rank::Thread,
+        ExprKind::Var { name, .. } if name.as_str().starts_with("threadIdx.") || lets.contains(name) => Rank::Thread,
         ExprKind::Load { .. } => Rank::Thread,
         ExprKind::Binary { op, a, b } if one_dimensional && is_thread(a) => match (op, b.as_int()) {
             (BinOp::FloorDiv | BinOp::Lt | BinOp::Ge, Some(n)) if n % 32 == 0 => Rank::Warp,
@@ -107,7 +127,7 @@ fn thread_rank(nest: &Nest, e: &Expr) -> Rank {
         },
         _ => {
             let mut rank = Rank::Block;
-            e.for_each_child(|c| rank = rank.max(thread_rank(nest, c)));
+            e.for_each_child(|c| rank = rank.max(thread_rank(nest, lets, c)));
             rank
         }
     }
