@@ -23,7 +23,7 @@ pub(super) struct Block<'a> {
     order: Vec<u32>,
     random: u64,
     /// Copies on their way.
-    pub under_way: Async,
+    pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
     /// Numbers of the memories that bulk stores read.
     pub bulk_sources: Vec<usize>,

@@ -28,11 +28,10 @@ impl Block<'_> {
     }
 
     fn arrive(&mut self, load: &Load, memory: &mut [Memory]) -> Result<(), At> {
-        let name = self.bar_name(load.bar);
         let copy = &load.copy;
         let landed = copy.check_source(memory).and_then(|()| copy.land(memory));
         (0..copy.len()).for_each(|i| memory[copy.dst.memory].settle(copy.dst.first + i));
-        let counted = landed.and_then(|()| self.mbarriers.complete(load.bar, &name, load.bytes));
+        let counted = landed.and_then(|()| self.mbarriers.complete(load.bar, load.bytes));
         counted.map_err(|fault| (load.thread, copy.pc, fault))
     }
 
@@ -46,10 +45,5 @@ impl Block<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The name of a barrier's word.
-    pub(super) fn bar_name(&self, (array, i): (u32, usize)) -> String {
-        format!("{}[{i}]", self.code.arrays[array as usize].name)
     }
 }

@@ -5,25 +5,26 @@
 
 use super::code::{ArrayInfo, Place};
 use super::error::Fault;
+use super::mbarrier::Word;
 use super::memory::Memory;
 use std::collections::VecDeque;
 
 /// Adjacent elements of an array in memory.
-#[derive(Clone, Debug)]
-pub(super) struct Span {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span<'a> {
     pub memory: usize,
-    pub name: String,
+    pub name: &'a str,
     pub first: usize,
 }
 
-impl Span {
+impl<'a> Span<'a> {
     /// Elements of an array from `first` on.
-    pub fn new(array: &ArrayInfo, first: usize) -> Span {
+    pub fn new(array: &'a ArrayInfo, first: usize) -> Span<'a> {
         let memory = match array.place {
             Place::Memory(m) => m as usize,
             Place::Slots { .. } => panic!("`{}` is in registers", array.name),
         };
-        Span { memory, name: array.name.clone(), first }
+        Span { memory, name: &array.name, first }
     }
 
     /// An element as text.
@@ -33,20 +34,26 @@ impl Span {
 }
 
 /// A copy on its way.
-pub(super) struct Copy {
+pub(super) struct Copy<'a> {
     /// The operation that started it.
     pub pc: usize,
-    pub dst: Span,
+    pub dst: Span<'a>,
     /// Nothing is read where it is absent.
-    src: Option<Span>,
+    src: Option<Span<'a>>,
     /// Stored bits of the elements.
     bits: Vec<u64>,
 }
 
-impl Copy {
+impl<'a> Copy<'a> {
     /// Starts a copy of `len` elements: reads the source, announces the destination. Zeros without a
     /// source.
-    pub fn start(pc: usize, dst: Span, src: Option<Span>, len: usize, memory: &mut [Memory]) -> Result<Copy, Fault> {
+    pub fn start(
+        pc: usize,
+        dst: Span<'a>,
+        src: Option<Span<'a>>,
+        len: usize,
+        memory: &mut [Memory],
+    ) -> Result<Copy<'a>, Fault> {
         let mut bits = vec![0; len];
         if let Some(src) = &src {
             for (i, bits) in bits.iter_mut().enumerate() {
@@ -138,26 +145,25 @@ impl<T> Groups<T> {
 
 /// What one block has under way.
 #[derive(Default)]
-pub(super) struct Async {
+pub(super) struct Async<'a> {
     /// Per thread.
-    pub copies: Vec<Groups<Copy>>,
-    pub loads: Vec<Load>,
+    pub copies: Vec<Groups<Copy<'a>>>,
+    pub loads: Vec<Load<'a>>,
     /// Per thread.
-    pub stores: Vec<Groups<Store>>,
+    pub stores: Vec<Groups<Store<'a>>>,
 }
 
 /// A bulk copy to shared memory and the barrier that counts it.
-pub(super) struct Load {
+pub(super) struct Load<'a> {
     pub thread: usize,
-    pub copy: Copy,
-    /// Array and element.
-    pub bar: (u32, usize),
+    pub copy: Copy<'a>,
+    pub bar: Word<'a>,
     pub bytes: i64,
 }
 
 /// A bulk copy to global memory.
-pub(super) struct Store {
-    pub copy: Copy,
+pub(super) struct Store<'a> {
+    pub copy: Copy<'a>,
     pub stage: Stage,
     /// A wait made sure that the source was read.
     pub awaited: bool,
@@ -171,7 +177,7 @@ pub(super) enum Stage {
     Done,
 }
 
-impl Store {
+impl Store<'_> {
     /// One stage further.
     pub fn advance(&mut self, memory: &mut [Memory]) -> Result<(), Fault> {
         self.stage = match self.stage {
@@ -189,9 +195,9 @@ impl Store {
     }
 }
 
-impl Async {
+impl<'a> Async<'a> {
     /// Nothing under way for `threads` threads.
-    pub fn new(threads: usize) -> Async {
+    pub fn new(threads: usize) -> Async<'a> {
         let none = || (0..threads).map(|_| Groups::default()).collect();
         Async { copies: none(), loads: vec![], stores: (0..threads).map(|_| Groups::default()).collect() }
     }

@@ -2,9 +2,24 @@
 
 use super::error::Fault;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 /// Most bytes that one phase may wait for.
 const MAX_BYTES: i64 = (1 << 20) - 1;
+
+/// The word of a barrier: element `i` of an array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'a> {
+    pub array: u32,
+    pub i: usize,
+    pub name: &'a str,
+}
+
+impl Display for Word<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.name, self.i)
+    }
+}
 
 /// The barriers of a block by array and element.
 #[derive(Default)]
@@ -28,10 +43,10 @@ impl Mbarriers {
         self.0.clear();
     }
 
-    pub fn init(&mut self, key: (u32, usize), name: &str, arrivals: u32) -> Result<(), Fault> {
+    pub fn init(&mut self, word: Word, arrivals: u32) -> Result<(), Fault> {
         let new = Mbarrier { expected: arrivals, pending: arrivals, bytes: 0, phase: 0, visible: false };
-        match self.0.insert(key, new) {
-            Some(_) => Err(Fault::Mbarrier(format!("`{name}` is made a barrier a second time"))),
+        match self.0.insert((word.array, word.i), new) {
+            Some(_) => Err(Fault::Mbarrier(format!("`{word}` is made a barrier a second time"))),
             None => Ok(()),
         }
     }
@@ -41,67 +56,69 @@ impl Mbarriers {
         self.0.values_mut().for_each(|b| b.visible = true);
     }
 
-    fn get(&mut self, key: (u32, usize), name: &str) -> Result<&mut Mbarrier, Fault> {
-        self.0.get_mut(&key).ok_or_else(|| Fault::Mbarrier(format!("`{name}` is used before it is made a barrier")))
+    fn get(&mut self, word: Word) -> Result<&mut Mbarrier, Fault> {
+        self.0
+            .get_mut(&(word.array, word.i))
+            .ok_or_else(|| Fault::Mbarrier(format!("`{word}` is used before it is made a barrier")))
     }
 
     /// One arrival, after the announcement of `bytes`.
-    pub fn arrive(&mut self, key: (u32, usize), name: &str, bytes: i64) -> Result<(), Fault> {
-        let b = self.get(key, name)?;
-        b.announce(name, bytes)?;
+    pub fn arrive(&mut self, word: Word, bytes: i64) -> Result<(), Fault> {
+        let b = self.get(word)?;
+        b.announce(word, bytes)?;
         b.pending = b.pending.checked_sub(1).ok_or_else(|| {
-            Fault::Mbarrier(format!("`{name}` takes {} arrivals in a phase, and this is one more", b.expected))
+            Fault::Mbarrier(format!("`{word}` takes {} arrivals in a phase, and this is one more", b.expected))
         })?;
         b.turn();
         Ok(())
     }
 
     /// Checks that the asynchronous proxy may count on a barrier.
-    pub fn is_ready(&mut self, key: (u32, usize), name: &str) -> Result<(), Fault> {
-        if self.get(key, name)?.visible {
+    pub fn is_ready(&mut self, word: Word) -> Result<(), Fault> {
+        if self.get(word)?.visible {
             return Ok(());
         }
         let why = "was made without a fence after it (`mbarrier_fence`), so that a bulk copy may not see it";
-        Err(Fault::Mbarrier(format!("`{name}` {why}")))
+        Err(Fault::Mbarrier(format!("`{word}` {why}")))
     }
 
     /// So many bytes came.
-    pub fn complete(&mut self, key: (u32, usize), name: &str, bytes: i64) -> Result<(), Fault> {
-        let b = self.get(key, name)?;
-        b.announce(name, -bytes)?;
+    pub fn complete(&mut self, word: Word, bytes: i64) -> Result<(), Fault> {
+        let b = self.get(word)?;
+        b.announce(word, -bytes)?;
         b.turn();
         Ok(())
     }
 
     /// True when the phase of that parity has completed.
-    pub fn has_completed(&mut self, key: (u32, usize), name: &str, parity: i64) -> Result<bool, Fault> {
+    pub fn has_completed(&mut self, word: Word, parity: i64) -> Result<bool, Fault> {
         if !(0..2).contains(&parity) {
             return Err(Fault::Mbarrier(format!(
-                "`{name}` is waited for with parity {parity}, which is neither 0 nor 1"
+                "`{word}` is waited for with parity {parity}, which is neither 0 nor 1"
             )));
         }
-        Ok(self.get(key, name)?.phase % 2 != parity as u64)
+        Ok(self.get(word)?.phase % 2 != parity as u64)
     }
 
     /// What keeps a barrier from completing its phase.
-    pub fn lack(&mut self, key: (u32, usize), name: &str) -> String {
-        match self.0.get(&key) {
+    pub fn lack(&self, word: Word) -> String {
+        match self.0.get(&(word.array, word.i)) {
             Some(b) => format!(
-                "phase {} of `{name}` still lacks {} arrivals and {} bytes, and no thread can go on",
+                "phase {} of `{word}` still lacks {} arrivals and {} bytes, and no thread can go on",
                 b.phase, b.pending, b.bytes
             ),
-            None => format!("`{name}` is no barrier"),
+            None => format!("`{word}` is no barrier"),
         }
     }
 }
 
 impl Mbarrier {
-    fn announce(&mut self, name: &str, bytes: i64) -> Result<(), Fault> {
+    fn announce(&mut self, word: Word, bytes: i64) -> Result<(), Fault> {
         self.bytes += bytes;
         if self.bytes.abs() <= MAX_BYTES {
             return Ok(());
         }
-        Err(Fault::Mbarrier(format!("`{name}` counts {} bytes, and can count no more than {MAX_BYTES}", self.bytes)))
+        Err(Fault::Mbarrier(format!("`{word}` counts {} bytes, and can count no more than {MAX_BYTES}", self.bytes)))
     }
 
     fn turn(&mut self) {

@@ -4,13 +4,14 @@ use super::block::{At, Block};
 use super::cp_async::{Copy, Load, Span, Stage, Store};
 use super::error::Fault;
 use super::instr::{Instr, Site};
+use super::mbarrier::Word;
 use super::memory::Memory;
 use super::thread::{State, aligned, in_bounds};
 
 /// What bulk copies are aligned to, and a multiple of, in bytes.
 const BULK: i64 = 16;
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     /// Carries out instruction `n` for a thread that stopped at it; the thread goes on, unless it has
     /// to wait.
     pub(super) fn serve(&mut self, t: usize, n: u32, memory: &mut [Memory]) -> Result<(), At> {
@@ -40,25 +41,25 @@ impl Block<'_> {
                 }
             }
             Instr::Init { bar, arrivals } => {
-                let (key, name) = self.bar(t, bar)?;
-                self.mbarriers.init(key, &name, arrivals)?;
+                let word = self.bar(t, bar)?;
+                self.mbarriers.init(word, arrivals)?;
             }
             Instr::InitFence => self.mbarriers.fence(),
             Instr::Arrive { bar } => {
-                let (key, name) = self.bar(t, bar)?;
-                self.mbarriers.arrive(key, &name, 0)?;
+                let word = self.bar(t, bar)?;
+                self.mbarriers.arrive(word, 0)?;
             }
             Instr::Expect { bar, bytes } => {
-                let (key, name) = self.bar(t, bar)?;
-                self.mbarriers.arrive(key, &name, self.threads[t].int(bytes))?;
+                let word = self.bar(t, bar)?;
+                self.mbarriers.arrive(word, self.threads[t].int(bytes))?;
             }
             Instr::Wait { bar, parity } => return Ok(!self.has_completed(t, bar, parity)?),
             Instr::BulkLoad { d, s, bytes, bar } => {
-                let (key, name) = self.bar(t, bar)?;
-                self.mbarriers.is_ready(key, &name)?;
+                let word = self.bar(t, bar)?;
+                self.mbarriers.is_ready(word)?;
                 let bytes = self.bulk_size(t, bytes)?;
                 let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
-                self.under_way.loads.push(Load { thread: t, copy, bar: key, bytes });
+                self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
             }
             Instr::BulkStore { d, s, bytes } => {
                 let bytes = self.bulk_size(t, bytes)?;
@@ -101,7 +102,7 @@ impl Block<'_> {
         bytes: i64,
         align: i64,
         memory: &mut [Memory],
-    ) -> Result<Copy, Fault> {
+    ) -> Result<Copy<'a>, Fault> {
         let writable = &self.code.arrays[dst.array as usize];
         if !writable.writable {
             return Err(Fault::ReadOnly(writable.name.clone()));
@@ -112,7 +113,7 @@ impl Block<'_> {
     }
 
     /// The elements of so many bytes, checked, and their number.
-    fn span(&self, t: usize, site: Site, bytes: i64, align: i64) -> Result<(Span, usize), Fault> {
+    fn span(&self, t: usize, site: Site, bytes: i64, align: i64) -> Result<(Span<'a>, usize), Fault> {
         let array = &self.code.arrays[site.array as usize];
         let size = array.dtype.bytes() as i64;
         let index = aligned(array, self.threads[t].int(site.index), (align / size).max(1) as u32)?;
@@ -134,16 +135,16 @@ impl Block<'_> {
         (0..len).find(unfenced).map_or(Ok(()), |i| Err(Fault::Unfenced(span.element(i))))
     }
 
-    /// A barrier and its name.
-    fn bar(&self, t: usize, bar: Site) -> Result<((u32, usize), String), Fault> {
+    /// The word of a barrier.
+    fn bar(&self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
         let array = &self.code.arrays[bar.array as usize];
-        let key = (bar.array, in_bounds(array, self.threads[t].int(bar.index), 1)?);
-        Ok((key, self.bar_name(key)))
+        let i = in_bounds(array, self.threads[t].int(bar.index), 1)?;
+        Ok(Word { array: bar.array, i, name: &array.name })
     }
 
     fn has_completed(&mut self, t: usize, bar: Site, parity: u32) -> Result<bool, Fault> {
-        let (key, name) = self.bar(t, bar)?;
-        self.mbarriers.has_completed(key, &name, self.threads[t].int(parity))
+        let word = self.bar(t, bar)?;
+        self.mbarriers.has_completed(word, self.threads[t].int(parity))
     }
 
     /// The barrier and parity that a thread waits for.
@@ -161,9 +162,9 @@ impl Block<'_> {
     }
 
     /// What a thread that waits for a phase waits for.
-    pub(super) fn phase_lack(&mut self, t: usize) -> String {
+    pub(super) fn phase_lack(&self, t: usize) -> String {
         match self.awaited(t).map(|(bar, _)| self.bar(t, bar)) {
-            Some(Ok((key, name))) => self.mbarriers.lack(key, &name),
+            Some(Ok(word)) => self.mbarriers.lack(word),
             _ => String::new(),
         }
     }
