@@ -20,7 +20,6 @@ mod read;
 mod stmt;
 mod tile;
 mod tile_check;
-mod tile_print;
 mod verify;
 mod verify_device;
 

@@ -6,6 +6,7 @@ use super::{expr, literal};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use crate::ir::kernel::Barrier;
 use crate::ir::{DType, ExecScope, Expr, ExprKind, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
+use std::fmt::{self, Display, Formatter};
 
 /// Names of the indices of blocks and threads where the user gave none.
 const INDICES: [(ThreadTag, &str); 6] = [
@@ -133,7 +134,7 @@ fn stmt(p: &mut Printer, s: &DStmt) {
         }
         DStmt::Barrier(b) => p.line(&barrier(*b)),
         DStmt::Tile(c) => {
-            let line = call(c, &p.names, &|t| is_whole(p.func, t));
+            let line = call(c, p);
             p.line(&line);
         }
         DStmt::Intrinsic(i) => p.line(&format!("# {i}")),
@@ -168,39 +169,90 @@ fn barrier(b: Barrier) -> String {
     }
 }
 
-/// A call; tiles that are `whole` buffers show without slices.
-pub(super) fn call(c: &TileCall, names: &Names, whole: &dyn Fn(&Tile) -> bool) -> String {
-    let arg = |a: &TileArg| match a {
-        TileArg::Tile(t) => tile(t, names, whole(t)),
-        TileArg::Scalar(e) => value(e, names),
-    };
-    let mut parts = vec![tile(&c.dst, names, whole(&c.dst))];
-    parts.extend(c.args.iter().map(arg));
-    if c.op.is_reduction() {
-        let axes: Vec<String> = c.axes.iter().map(usize::to_string).collect();
-        parts.push(format!("axes={}", expr::tuple(&axes)));
-        parts.push(format!("accum={}", if c.accum { "True" } else { "False" }));
-    } else if c.accum {
-        parts.push("accum=True".to_string());
-    }
-    parts.extend(c.operands.iter().map(|(k, v)| format!("{k}={}", arg(v))));
-    parts.extend(c.config.iter().map(|(k, v)| format!("{k}={}", literal::attr(v))));
-    parts.extend(c.forced.iter().map(|v| format!("dispatch={}", literal::string(v))));
-    let scope = if c.scope == ExecScope::Thread { String::new() } else { format!("{}.", c.scope.name()) };
-    format!("Tx.{scope}{}({})", c.op.name(), parts.join(", "))
+/// How the parts of a call are spelled.
+struct Spelling<'s> {
+    /// Also at thread scope.
+    scope: bool,
+    buffer: &'s dyn Fn(&Tile) -> String,
+    /// Tiles that show without slices.
+    whole: &'s dyn Fn(&Tile) -> bool,
+    expr: &'s dyn Fn(&Expr) -> String,
 }
 
-/// A part of a buffer.
-pub(super) fn tile(t: &Tile, names: &Names, whole: bool) -> String {
-    let buffer = names.get(&t.buffer);
-    if whole {
-        return buffer;
+impl Spelling<'_> {
+    fn call(&self, c: &TileCall) -> String {
+        let mut parts = vec![self.tile(&c.dst)];
+        parts.extend(c.args.iter().map(|a| self.arg(a)));
+        if c.op.is_reduction() {
+            let axes: Vec<String> = c.axes.iter().map(usize::to_string).collect();
+            parts.push(format!("axes={}", expr::tuple(&axes)));
+            parts.push(format!("accum={}", if c.accum { "True" } else { "False" }));
+        } else if c.accum {
+            parts.push("accum=True".to_string());
+        }
+        parts.extend(c.operands.iter().map(|(k, v)| format!("{k}={}", self.arg(v))));
+        parts.extend(c.config.iter().map(|(k, v)| format!("{k}={}", literal::attr(v))));
+        parts.extend(c.forced.iter().map(|v| format!("dispatch={}", literal::string(v))));
+        let shown = self.scope || c.scope != ExecScope::Thread;
+        let scope = if shown { format!("{}.", c.scope.name()) } else { String::new() };
+        format!("Tx.{scope}{}({})", c.op.name(), parts.join(", "))
     }
-    let dims = t.begin.iter().zip(&t.extent).map(|(b, n)| match b.as_int() {
-        Some(v) => format!("{v}:{}", v.saturating_add(*n)),
-        None => format!("{}:{}", value(b, names), value(&(b.clone() + Expr::i64(*n)), names)),
-    });
-    format!("{buffer}[{}]", dims.collect::<Vec<_>>().join(", "))
+
+    fn arg(&self, a: &TileArg) -> String {
+        match a {
+            TileArg::Tile(t) => self.tile(t),
+            TileArg::Scalar(e) => (self.expr)(e),
+        }
+    }
+
+    fn tile(&self, t: &Tile) -> String {
+        let buffer = (self.buffer)(t);
+        if (self.whole)(t) {
+            return buffer;
+        }
+        let dims = t.begin.iter().zip(&t.extent).map(|(b, n)| match b.as_int() {
+            Some(v) => format!("{v}:{}", v.saturating_add(*n)),
+            None => format!("{}:{}", (self.expr)(b), (self.expr)(&(b.clone() + Expr::i64(*n)))),
+        });
+        format!("{buffer}[{}]", dims.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// A call of a program.
+fn call(c: &TileCall, p: &Printer) -> String {
+    let spelling = Spelling {
+        scope: false,
+        buffer: &|t| p.names.get(&t.buffer),
+        whole: &|t| is_whole(p.func, t),
+        expr: &|e| value(e, &p.names),
+    };
+    spelling.call(c)
+}
+
+/// On its own, a call shows canonical names, its scope, and slices everywhere.
+const ALONE: Spelling<'static> = Spelling {
+    scope: true,
+    buffer: &|t| t.buffer.to_string(),
+    whole: &|_| false,
+    expr: &crate::ir::kernel_print::text,
+};
+
+impl Display for Tile {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&ALONE.tile(self))
+    }
+}
+
+impl Display for TileArg {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&ALONE.arg(self))
+    }
+}
+
+impl Display for TileCall {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&ALONE.call(self))
+    }
 }
 
 fn is_whole(f: &PrimFunc, t: &Tile) -> bool {
