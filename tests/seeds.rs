@@ -8,9 +8,10 @@ use common::golden;
 use daylight::codegen;
 use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::kernel::Program;
-use daylight::ir::{DType, DeviceFunc, Function, read_any, verify_device};
+use daylight::ir::{DType, DeviceFunc, Function, TileOp, read_any, verify_device};
 use daylight::lower::lower_device;
 use daylight::target::{HostCpu, Target};
+use daylight::tile::variants;
 use daylight::tune::reference::Given;
 use daylight::tune::{program, simulate};
 
@@ -66,10 +67,13 @@ fn numbers(n: usize) -> Vec<f64> {
 fn seed_000_sm100_packed() {
     let p = read("seed_000");
     assert_eq!(interpreted(&p, &numbers(32)), [numbers(32).iter().sum::<f64>()]);
-    for target in ["cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"] {
-        simulated(&p, &lowered(&p, target, &[("sum", "sm100_packed")]));
-    }
-    golden("golden/seeds/000.cu", &codegen::cuda(&lowered(&p, "cuda:sm_100a", &[("sum", "sm100_packed")])));
+    let kernel = lowered(&p, "cuda:sm_100a", &[("sum", "sm100_packed")]);
+    simulated(&p, &kernel);
+    let text = codegen::cuda(&kernel);
+    // Four packed adds in the loop over three chunks of eight, three for the tree, a scalar one at its foot.
+    assert_eq!(text.matches("    dl_add_rn_ftz_f32x2(").count(), 4, "{text}");
+    assert_eq!(text.matches("\n  dl_add_rn_ftz_f32x2(").count(), 3, "{text}");
+    golden("golden/seeds/000.cu", &text);
     // Before Blackwell the call is left to `local`.
     simulated(&p, &lowered(&p, "cuda:sm_90a", &[("sum", "local")]));
 }
@@ -80,11 +84,13 @@ fn seed_001_reduction_shared() {
     let input = numbers(32);
     let rows: Vec<f64> = input.chunks(8).map(|r| r.iter().sum()).collect();
     assert_eq!(interpreted(&p, &input), rows);
-    let variants = [("copy", "vec_auto"), ("sum", "shared"), ("copy", "vec_auto")];
-    for target in ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a"] {
-        simulated(&p, &lowered(&p, target, &variants));
-    }
-    golden("golden/seeds/001.cu", &codegen::cuda(&lowered(&p, "cuda:sm_100a", &variants)));
+    let kernel = lowered(&p, "cuda:sm_100a", &[("copy", "vec_auto"), ("sum", "shared"), ("copy", "vec_auto")]);
+    simulated(&p, &kernel);
+    let text = codegen::cuda(&kernel);
+    // Masks 1, 2 and 4 at the width of a group, not of the warp.
+    let steps: Vec<&str> = text.lines().filter_map(|l| l.trim().strip_prefix("t1_other = __shfl_xor_sync(")).collect();
+    assert_eq!(steps, [1, 2, 4].map(|mask| format!("0xffffffffu, t1_acc, {mask}, 8);")), "{text}");
+    golden("golden/seeds/001.cu", &text);
 }
 
 #[test]
@@ -103,4 +109,14 @@ fn seed_003_elementwise_reg() {
     let input: Vec<f64> = (0..256).map(f64::from).collect();
     let roots: Vec<f64> = input.iter().map(|x| f64::from((*x as f32).sqrt())).collect();
     assert_eq!(interpreted(&p, &input), roots);
+    if variants(TileOp::Sqrt).is_empty() {
+        return;
+    }
+    let copy = ("copy", "vec_auto");
+    let kernel = lowered(&p, "cuda:sm_100a", &[copy, copy, ("sqrt", "reg"), copy, copy]);
+    simulated(&p, &kernel);
+    let text = codegen::cuda(&kernel);
+    // Each lane takes the roots of its own eight registers.
+    assert!(text.contains("< 8; ++") && text.contains("] = sqrtf("), "{text}");
+    golden("golden/seeds/003.cu", &text);
 }
