@@ -76,6 +76,20 @@ fn programs_are_verified_in_the_simulator() {
 }
 
 #[test]
+fn the_example_is_right_and_says_why() {
+    let example = "../../examples/row_sums.py";
+    works(&["verify", example, "--target", "sim:sm_90"], &["tile program right"]);
+    works(
+        &["explain", example, "--target", "cuda:sm_90a", "--emit", "decisions"],
+        &["> vec_auto", "> local", "accepts"],
+    );
+    works(
+        &["explain", example, "--target", "cuda:sm_90a", "--emit", "decisions", "--json"],
+        &["\"calls\":[{\"call\":0,\"op\":\"copy\"", "\"variant\":\"vec_auto\"", "\"predicate\":\"memory\""],
+    );
+}
+
+#[test]
 fn what_schedules_functions_refuses_programs() {
     let says = "refused: already_scheduled: a tile program is already scheduled";
     let log = tempfile::tempdir().expect("a temporary folder");

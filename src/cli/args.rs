@@ -137,7 +137,7 @@ pub struct Explain {
 /// A stage whose text can be shown.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emit {
-    /// What each rule says, and its knobs
+    /// What each rule says, and its knobs; of a tile program what each variant says to each call
     Decisions,
     /// The scheduled function
     Tir,
