@@ -10,11 +10,13 @@
 //! that chooses it and one per predicate that declines.
 
 mod copy;
+mod copy_async;
 mod cx;
 mod decision;
 mod dispatch;
 mod gemm;
 mod part;
+mod permute_layout;
 mod predicates;
 mod reduction;
 mod sync;
@@ -55,7 +57,7 @@ pub struct Variant {
 }
 
 /// Every variant, by operation family.
-static TABLES: &[&[Variant]] = &[copy::TABLE, reduction::TABLE, gemm::TABLE];
+static TABLES: &[&[Variant]] = &[copy::TABLE, copy_async::TABLE, permute_layout::TABLE, reduction::TABLE, gemm::TABLE];
 
 /// The variants of an operation, in the order in which they are tried.
 pub fn variants(op: TileOp) -> Vec<&'static Variant> {

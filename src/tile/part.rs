@@ -3,7 +3,7 @@
 use super::{Cx, View};
 use crate::analysis::{Ranges, multiple_of};
 use crate::ir::layout::{Axis, Iter, TileLayout};
-use crate::ir::{ExecScope, Expr};
+use crate::ir::{BinOp, ExecScope, Expr};
 use std::collections::BTreeMap;
 
 /// The share of one thread in a tile: a dense box of elements, the same in every thread.
@@ -91,6 +91,20 @@ impl Part {
     /// The element at an index in `shape`.
     pub fn load(&self, index: &[Expr]) -> Expr {
         Expr::load(self.view.buffer.clone(), vec![self.at(index)], self.view.dtype)
+    }
+
+    /// The index in the tile of an element of the thread's share; indices are their own where nothing
+    /// is shared out.
+    ///
+    /// # Errors
+    /// Where the values on an axis of threads do not tell the elements apart.
+    pub fn coordinates(&self, cx: &Cx, index: &[Expr]) -> Result<Vec<Expr>, String> {
+        if !self.is_shared_out() {
+            return Ok(index.to_vec());
+        }
+        let inside = |n| cx.simple(Expr::binary(BinOp::FloorMod, cx.thread(), Expr::i64(n)));
+        let thread = self.period.map_or_else(|| cx.thread(), inside);
+        self.layout.coordinates(&self.view.extent, &|_| thread.clone(), index)
     }
 
     /// That the tile is shared out among exactly the threads of a scope, or among each warp or

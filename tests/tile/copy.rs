@@ -34,6 +34,9 @@ fn word(text: &str) -> AttrValue {
 
 const ROWS: &str = "S[(32, 8) : (1 @ laneid, 1)]";
 
+/// Operand A of `mma.m16n8k16`.
+const FRAGMENT: &str = "S[(2, 8, 2, 4, 2) : (2, 4 @ laneid, 4, 1 @ laneid, 1)]";
+
 fn buffers() -> Vec<Buffer> {
     vec![
         buffer("A", DType::F32, &[32, 8], Scope::Global, ""),
@@ -42,6 +45,11 @@ fn buffers() -> Vec<Buffer> {
         buffer("R", DType::F32, &[32, 8], Scope::Local, ROWS),
         buffer("Q", DType::F32, &[32, 8], Scope::Local, "S[(4, 8, 8) : (1, 1 @ laneid, 4)] + R[4 : 8 @ laneid]"),
         buffer("P", DType::F32, &[32, 8], Scope::Local, ""),
+        buffer("F", DType::F16, &[16, 16], Scope::Shared, ""),
+        buffer("D", DType::F16, &[16, 16], Scope::Local, FRAGMENT),
+        buffer("U", DType::F16, &[16, 16], Scope::Shared, "S[(16, 16) : (18, 1)]"),
+        buffer("E", DType::F16, &[32, 8], Scope::Local, ROWS),
+        buffer("L", DType::F16, &[32, 8], Scope::Shared, ""),
         buffer("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
     ]
 }
@@ -59,7 +67,27 @@ pub fn cases() -> Vec<Case> {
     let rows_apart = copy(Cta, part("A", &[(0, 16), (0, 8)]), part("A", &[(16, 16), (0, 8)]));
     let half = copy(Warp, part("R", &[(0, 16), (0, 8)]), part("S", &[(0, 16), (0, 8)]));
     let partial = copy(Warp, all("S"), all("A"));
+    let square = |name: &str| part(name, &[(0, 16), (0, 16)]);
+    let load = || copy(Warp, square("D"), square("F"));
+    let not = |predicate| Says::Declines("ldstmatrix", predicate);
+    let mut store = case("no stmatrix before sm_90", 32, copy(Warp, square("F"), square("D")), not("arch"));
+    store.target = "sim:sm_80";
+    let quarter = |name: &str| part(name, &[(0, 16), (0, 4)]);
     vec![
+        case("a fragment", 32, load(), Says::Takes("ldstmatrix")),
+        case("a fragment is stored", 32, copy(Warp, square("F"), square("D")), Says::Takes("ldstmatrix")),
+        store,
+        case("a scalar for matrices", 32, missing.clone(), not("operands")),
+        case("matrices are not converted", 32, copy(Warp, all("S"), all("H")), not("same_dtype")),
+        case("matrices of another shape", 32, copy(Warp, part("D", &[(0, 8), (0, 8)]), square("F")), not("same_shape")),
+        case("a warp that is not complete", 48, load(), not("all_threads")),
+        case("one thread has no matrix", 32, copy(Thread, square("D"), square("F")), not("scope")),
+        case("matrices in device memory", 32, copy(Warp, all("E"), all("H")), not("memory")),
+        case("matrices of 32 bits", 32, copy(Warp, all("R"), all("S")), not("element")),
+        case("half a matrix", 32, copy(Warp, quarter("D"), quarter("F")), not("shape")),
+        case("rows that are not aligned", 32, copy(Warp, square("D"), square("U")), not("rows")),
+        case("rows of lanes are no matrices", 32, copy(Warp, all("E"), all("L")), not("fragments")),
+        case("a hint for shared memory", 32, with(load(), "cache", word("nc")), not("options")),
         case("threads take turns", 32, copy(Cta, all("S"), all("A")), Says::Takes("vec_auto")),
         case("each lane its row", 32, copy(Warp, all("R"), all("S")), Says::Takes("vec_auto")),
         case("from each lane its row", 64, copy(Warp, all("S"), all("R")), Says::Takes("vec_auto")),
@@ -93,6 +121,13 @@ pub fn cases() -> Vec<Case> {
             nor("cache"),
         ),
         case("a hint", 32, with(copy(Cta, all("S"), all("A")), "cache", word("streaming")), Says::Takes("vec_auto")),
+        case("a condition", 32, with(copy(Cta, all("S"), all("A")), "predicate", AttrValue::Bool(true)), no("options")),
+        case(
+            "a condition to one thread",
+            32,
+            with(copy(Cta, all("S"), all("A")), "predicate", AttrValue::Bool(true)),
+            nor("options"),
+        ),
         case("half of the lanes hold the tile", 32, half, no("partition")),
         case("registers of one thread, for a warp", 32, copy(Warp, all("P"), all("S")), no("partition")),
         case("registers of a warp, for one thread", 32, copy(Thread, all("R"), all("S")), no("partition")),
@@ -163,11 +198,59 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
         held("fragment", "float16", "(16, 16)", "S[(2, 8, 2, 4, 2) : (2, 4 @ laneid, 4, 1 @ laneid, 1)]", "warp", 32),
         held("threads_of_a_warpgroup", "float16", "(128, 6)", "S[(128, 6) : (1 @ tid_in_wg, 1)]", "warpgroup", 128),
         held("replicas", "float32", "(8, 8)", "S[(8, 8) : (1 @ laneid, 1)] + R[4 : 8 @ laneid]", "warp", 32),
+    ]);
+    out.extend(all_matrices());
+    out.extend([
         ("parts".into(), parts(), 0.0),
         ("thread_parts".into(), thread_parts(), 0.0),
         ("hints".into(), hints(), 0.0),
     ]);
     out
+}
+
+/// From shared memory to registers and back, of a layout in which a row of 8 is one access.
+fn matrices(
+    name: &str,
+    shape: &str,
+    shared: &str,
+    layout: &str,
+    scope: &str,
+    threads: u32,
+) -> (String, DeviceFunc, f64) {
+    let what = format!("{shape}, \"float16\"");
+    let shared = if shared.is_empty() { String::new() } else { format!(", layout={shared}") };
+    let body = format!(
+        "M = T.alloc_buffer({shape}, \"float16\", scope=\"shared\"{shared})\n\
+         N = T.alloc_buffer({shape}, \"float16\", scope=\"shared\"{shared})\n\
+         R = T.alloc_buffer({shape}, \"float16\", scope=\"local\", layout=TileLayout({layout}))\n\
+         Tx.cta.copy(M, A)\nT.cuda.cta_sync()\n\
+         Tx.{scope}.copy(R, M, dispatch=\"ldstmatrix\")\nTx.{scope}.copy(N, R, dispatch=\"ldstmatrix\")\n\
+         T.cuda.cta_sync()\nTx.cta.copy(B, N)"
+    );
+    (name.to_string(), tile_program(name, &[("A", &what), ("B", &what)], threads, &body), 0.0)
+}
+
+fn all_matrices() -> Vec<(String, DeviceFunc, f64)> {
+    let b = "S[(2, 4, 2, 8) : (2, 1 @ laneid, 1, 4 @ laneid)]";
+    let wide = "S[(2, 8, 3, 2, 4, 2) : (2, 4 @ laneid, 8, 4, 1 @ laneid, 1)]";
+    let warps = "S[(2, 2, 8, 2, 4, 2) : (1 @ warpid, 2, 4 @ laneid, 4, 1 @ laneid, 1)]";
+    let columns = "TileLayout(S[(16, 16) : (1, 16)])";
+    vec![
+        matrices("matrix_a", "(16, 16)", "", FRAGMENT, "warp", 32),
+        matrices(
+            "matrix_a_swizzled",
+            "(16, 64)",
+            "SwizzleLayout(3, 3, 3)",
+            "S[(2, 8, 8, 4, 2) : (2, 4 @ laneid, 4, 1 @ laneid, 1)]",
+            "warp",
+            32,
+        ),
+        matrices("matrix_b", "(16, 8)", "", b, "warp", 32),
+        matrices("matrix_of_columns", "(16, 16)", columns, FRAGMENT, "warp", 32),
+        matrices("matrix_single", "(8, 8)", "", "S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]", "warp", 32),
+        matrices("matrix_wide", "(16, 48)", "", wide, "warp", 32),
+        matrices("matrix_of_warps", "(32, 16)", "", warps, "cta", 64),
+    ]
 }
 
 /// Sub-regions whose begin depends on loops, one of them unaligned.
@@ -207,6 +290,17 @@ fn copies_are_exact() {
 
 #[test]
 fn copies_read_well() {
-    let shown = ["staged_float16", "held_float32", "odd_threads", "swizzled", "parts", "thread_parts", "hints"];
+    let shown = [
+        "staged_float16",
+        "held_float32",
+        "odd_threads",
+        "swizzled",
+        "parts",
+        "thread_parts",
+        "hints",
+        "matrix_a_swizzled",
+        "matrix_b",
+        "matrix_of_warps",
+    ];
     crate::run::golden("copy", programs(), &shown);
 }

@@ -8,9 +8,11 @@ mod common;
 
 mod case;
 mod copy;
+mod copy_async;
 mod gemm;
 mod gemm_cases;
 mod gemm_shapes;
+mod permute_layout;
 mod reduction;
 mod run;
 
@@ -19,7 +21,13 @@ use daylight::tile::{all_variants, decide};
 
 /// The families with their cases.
 fn families() -> Vec<(&'static str, Vec<Case>)> {
-    vec![("copy", copy::cases()), ("reduction", reduction::cases()), ("gemm", gemm::cases())]
+    vec![
+        ("copy", copy::cases()),
+        ("copy_async", copy_async::cases()),
+        ("permute_layout", permute_layout::cases()),
+        ("reduction", reduction::cases()),
+        ("gemm", gemm::cases()),
+    ]
 }
 
 fn cases() -> Vec<Case> {

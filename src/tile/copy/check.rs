@@ -20,6 +20,18 @@ pub(in crate::tile) const ALL_THREADS: Predicate = Predicate { name: "all_thread
 pub(in crate::tile) const REACHED: Predicate = Predicate { name: "reached", check: reached };
 /// The cache hint is one that is known.
 pub(in crate::tile) const CACHE: Predicate = Predicate { name: "cache", check: |call, _| hint(call).map(drop) };
+/// Every named argument is one that plain copies know.
+pub(in crate::tile) const OPTIONS: Predicate = Predicate { name: "options", check: |call, _| known(call, &["cache"]) };
+
+/// That a call has no other named arguments than these.
+///
+/// # Errors
+/// Names the first that is unknown.
+pub(in crate::tile) fn known(call: &TileCall, names: &[&str]) -> Result<(), String> {
+    let given = call.config.keys().chain(call.operands.keys());
+    let other = given.into_iter().find(|k| !names.contains(&k.as_str()));
+    other.map_or(Ok(()), |k| Err(format!("`{k}` means nothing here; named arguments are {}", names.join(", "))))
+}
 
 fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let pair = Pair::of(call, cx)?;
@@ -45,7 +57,8 @@ fn same_dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
     ))
 }
 
-fn same_shape(call: &TileCall, cx: &Cx) -> Result<(), String> {
+/// That both tiles have the same extents, dimensions of extent 1 apart.
+pub(in crate::tile) fn same_shape(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let Pair { dst, src } = Pair::of(call, cx)?;
     if box_of(&dst.extent) == box_of(&src.extent) {
         return Ok(());

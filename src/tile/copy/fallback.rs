@@ -28,6 +28,7 @@ pub(super) const VARIANT: Variant = Variant {
         check::DISTINCT,
         check::REACHED,
         check::CACHE,
+        check::OPTIONS,
         Predicate { name: "memory", check: memory },
     ],
     emit,

@@ -3,14 +3,15 @@
 //! No variant waits for other threads, before or after: the program says where it needs a barrier.
 
 mod bundle;
-mod check;
+pub(super) mod check;
 mod fallback;
+mod ldstmatrix;
 mod pair;
 mod vec_auto;
 mod walk;
 
 pub(super) use bundle::Bundle;
-pub(super) use pair::Pair;
+pub(super) use pair::{Pair, box_of, spread};
 pub(super) use walk::{Side, Walk};
 
 use super::Variant;
@@ -19,4 +20,4 @@ use crate::ir::TileOp;
 const OPS: &[TileOp] = &[TileOp::Copy];
 
 /// The variants.
-pub(super) static TABLE: &[Variant] = &[vec_auto::VARIANT, fallback::VARIANT];
+pub(super) static TABLE: &[Variant] = &[ldstmatrix::VARIANT, vec_auto::VARIANT, fallback::VARIANT];

@@ -37,6 +37,7 @@ pub(super) const VARIANT: Variant = Variant {
         check::DISTINCT,
         check::ALL_THREADS,
         check::CACHE,
+        check::OPTIONS,
         Predicate { name: "partition", check: partition },
     ],
     emit,
@@ -78,7 +79,7 @@ fn bundles(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<D
     let walk = {
         let cx = e.cx();
         let [own, other] = bundle_sides(&bundle, memory, &cx);
-        Walk::widest(&bundle.extent, &[&own, &other], cx.ranges)
+        Walk::widest(bundle.extent(), &[&own, &other], cx.ranges)
     };
     let hint = hint_of(memory, hint, pair.src.is_local());
     unrolled(e, walk.len() / walk.lanes, |e, u| {
@@ -93,19 +94,19 @@ fn bundles(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<D
 /// Registers and memory over the elements of a bundle.
 fn bundle_sides<'a>(bundle: &'a Bundle, memory: &'a View, cx: &'a Cx) -> [Side<'a>; 2] {
     let widest = i64::from(cx.target.max_load_bytes);
-    let place = |i: &[Expr]| spread(&memory.extent, &gather(&bundle.view.extent, &bundle.coordinates(cx, i)));
+    let place = |i: &[Expr]| spread(&memory.extent, &gather(&bundle.view().extent, &bundle.coordinates(cx, i)));
     let (at, plain) = (|i: &[Expr]| bundle.register(i), |i: &[Expr]| bundle.register_unswizzled(i));
-    let own = Side { at: Box::new(at), plain: Box::new(plain), ..Side::of(&bundle.view, widest, |i| i.to_vec()) };
+    let own = Side { at: Box::new(at), plain: Box::new(plain), ..Side::of(bundle.view(), widest, |i| i.to_vec()) };
     [own, Side::of(memory, widest, place)]
 }
 
 /// Each thread moves its bundle between registers.
 fn between_registers(call: &TileCall, pair: &Pair, e: &mut Emit) -> Vec<DStmt> {
     let (to, from) = (bundle(&pair.dst, call, e), bundle(&pair.src, call, e));
-    let walk = Walk::in_order(&box_of(&to.extent));
+    let walk = Walk::in_order(&box_of(to.extent()));
     unrolled(e, walk.len(), |e, u| {
         let index = walk.index(u);
-        let [dst, src] = [&to, &from].map(|b| e.simple(b.register(&spread(&b.extent, &index))));
+        let [dst, src] = [&to, &from].map(|b| e.simple(b.register(&spread(b.extent(), &index))));
         vec![moved((&pair.dst.buffer, dst), (&pair.src.buffer, src), &pair.dst, 1, CacheHint::Plain)]
     })
 }

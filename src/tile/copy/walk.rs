@@ -54,7 +54,7 @@ impl<'a> Side<'a> {
 
     /// True where every `lanes` elements from a multiple of `lanes` on, in the order of the walk, are
     /// adjacent and aligned.
-    fn takes(&self, walk: &Walk, ranges: &Ranges) -> bool {
+    pub fn takes(&self, walk: &Walk, ranges: &Ranges) -> bool {
         let lanes = walk.lanes;
         let wide = lanes * self.bytes;
         let fits = wide <= self.widest && wide <= self.align && (self.chunk == i64::MAX || self.chunk % lanes == 0);
@@ -93,6 +93,32 @@ impl Walk {
     /// One element after the other, row-major.
     pub fn in_order(extent: &[i64]) -> Walk {
         Walk { extent: extent.to_vec(), order: (0..extent.len()).collect(), lanes: 1 }
+    }
+
+    /// The order in which a dimension is the fastest, so many elements at a time.
+    pub fn along(extent: &[i64], fastest: usize, lanes: i64) -> Walk {
+        Walk { extent: extent.to_vec(), order: order(extent.len(), fastest), lanes }
+    }
+
+    /// The longest runs, of a multiple of `unit` bytes, that are adjacent and aligned to that on all
+    /// sides; `None` where there are none.
+    pub fn runs(extent: &[i64], sides: &[&Side], unit: i64, ranges: &Ranges) -> Option<Walk> {
+        let mut lengths = vec![];
+        let mut inner = 1;
+        for n in extent.iter().rev() {
+            lengths.push(inner * n);
+            inner *= n;
+        }
+        lengths.reverse();
+        lengths.extend(sides.iter().map(|s| s.chunk).min());
+        let walk = |lanes| Walk { lanes, ..Walk::in_order(extent) };
+        let fits = |s: &&Side, walk: &Walk| {
+            let whole = walk.len() % walk.lanes == 0 && walk.lanes * s.bytes % unit == 0 && s.align % unit == 0;
+            let kept = s.chunk == i64::MAX || s.chunk % walk.lanes == 0;
+            let aligned = |(start, inside): (Expr, Ranges)| multiple_of(&start, &inside) * s.bytes % unit == 0;
+            whole && kept && s.run_starts(walk, ranges).is_some_and(aligned)
+        };
+        lengths.into_iter().map(walk).find(|w| sides.iter().all(|s| fits(s, w)))
     }
 
     /// Number of elements.
