@@ -14,12 +14,14 @@ mod copy_async;
 mod cx;
 mod decision;
 mod dispatch;
+mod elementwise;
 mod gemm;
 mod part;
 mod permute_layout;
 mod predicates;
 mod reduction;
 mod sync;
+mod unrolled;
 mod view;
 
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
@@ -57,7 +59,8 @@ pub struct Variant {
 }
 
 /// Every variant, by operation family.
-static TABLES: &[&[Variant]] = &[copy::TABLE, copy_async::TABLE, permute_layout::TABLE, reduction::TABLE, gemm::TABLE];
+static TABLES: &[&[Variant]] =
+    &[copy::TABLE, copy_async::TABLE, permute_layout::TABLE, reduction::TABLE, elementwise::TABLE, gemm::TABLE];
 
 /// The variants of an operation, in the order in which they are tried.
 pub fn variants(op: TileOp) -> Vec<&'static Variant> {

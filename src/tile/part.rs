@@ -1,7 +1,7 @@
 //! What each thread holds of a tile in registers.
 
 use super::{Cx, View};
-use crate::analysis::{Ranges, multiple_of};
+use crate::analysis::{Ranges, index_text, multiple_of};
 use crate::ir::layout::{Axis, Iter, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr};
 use std::collections::BTreeMap;
@@ -79,6 +79,35 @@ impl Part {
         self.local.is_some()
     }
 
+    /// Which threads hold each element of a tile that lacks some dimensions: those that hold any of
+    /// the elements along them (`to_all`), or those that hold the first. In canonical form.
+    ///
+    /// # Errors
+    /// Where threads are not regular along dimensions.
+    pub fn owners_without(&self, dims: &[usize], to_all: bool) -> Result<TileLayout, String> {
+        let groups = self.layout.grouped(&self.view.extent)?;
+        let kept = groups.iter().enumerate().filter(|(d, _)| !dims.contains(d)).flat_map(|(_, g)| g.iter().copied());
+        let mut replica = self.layout.replica().to_vec();
+        if to_all {
+            let gone = dims.iter().flat_map(|d| &groups[*d]);
+            replica.extend(gone.filter(|it| it.axis.is_thread()).copied());
+        }
+        let offset = self.layout.offset().clone();
+        Ok(TileLayout::new(kept.collect(), replica, offset, None)?.owners().canonical())
+    }
+
+    /// The iters over threads along some dimensions, nearest neighbours first.
+    ///
+    /// # Errors
+    /// As [`Part::owners_without`].
+    pub fn threads_along(&self, dims: &[usize]) -> Result<Vec<Iter>, String> {
+        let groups = self.layout.grouped(&self.view.extent)?;
+        let along = dims.iter().flat_map(|d| &groups[*d]).filter(|it| it.axis.is_thread()).copied().collect();
+        let mut threads = TileLayout::new(vec![], along, BTreeMap::new(), None)?.canonical().replica().to_vec();
+        threads.reverse();
+        Ok(threads)
+    }
+
     /// The offset in the thread's registers of the element at an index in `shape`.
     pub fn at(&self, index: &[Expr]) -> Expr {
         let Some(local) = &self.local else { return self.view.at(index) };
@@ -149,9 +178,10 @@ fn constant_begin(view: &View, layout: &TileLayout, shape: &[i64], ranges: &Rang
         let whole = extent > 0 && shape[d] % extent == 0 && multiple_of(begin, ranges) % extent == 0;
         if !whole || !threads_inside(&groups[d], extent) {
             return Err(format!(
-                "dimension {d} of the tile of `{}` starts at {begin:?}, which decides among the threads of layout {layout}; \
+                "dimension {d} of the tile of `{}` starts at {}, which decides among the threads of layout {layout}; \
                  start it at a constant or at multiples of its extent",
-                view.buffer
+                view.buffer,
+                index_text(begin)
             ));
         }
         out.push(0);

@@ -163,19 +163,6 @@ pub fn tile_program(params: &[(&str, &[i64], &str)], threads: u32, body: &str) -
     }
 }
 
-/// Inputs for a program: every parameter random.
-pub fn inputs(f: &DeviceFunc) -> Vec<Tensor> {
-    let tensors = f.func.params.iter().zip(1..).filter_map(|(p, seed)| match p {
-        Param::Buffer(name) => {
-            let b = f.func.buffer(name);
-            let shape: Vec<i64> = b.shape.iter().filter_map(Expr::as_int).collect();
-            Some(random(b.dtype, &shape, seed))
-        }
-        Param::Scalar { .. } => None,
-    });
-    tensors.collect()
-}
-
 /// What the reference makes of these inputs, in float64.
 pub fn reference(f: &DeviceFunc, args: &[Tensor]) -> Vec<Tensor> {
     let wide = |t: &Tensor| match t.dtype.is_float() {
@@ -189,7 +176,7 @@ pub fn reference(f: &DeviceFunc, args: &[Tensor]) -> Vec<Tensor> {
 
 /// Simulates a program and compares it with the reference: `|o - r| <= tolerance max(1, |r|)`.
 pub fn close_to_reference(name: &str, f: &DeviceFunc, id: &str, tolerance: f64) {
-    let args = inputs(f);
+    let args = crate::run::arguments(f);
     let (got, want) = (simulate(f, id, &args), reference(f, &args));
     for (i, (got, want)) in got.iter().zip(&want).enumerate() {
         for (at, (o, r)) in got.to_f64().into_iter().zip(want.to_f64()).enumerate() {

@@ -9,6 +9,7 @@ mod common;
 mod case;
 mod copy;
 mod copy_async;
+mod elementwise;
 mod gemm;
 mod gemm_cases;
 mod gemm_shapes;
@@ -26,6 +27,7 @@ fn families() -> Vec<(&'static str, Vec<Case>)> {
         ("copy_async", copy_async::cases()),
         ("permute_layout", permute_layout::cases()),
         ("reduction", reduction::cases()),
+        ("elementwise", elementwise::cases()),
         ("gemm", gemm::cases()),
     ]
 }

@@ -3,13 +3,13 @@
 
 use super::axes::Axes;
 use super::combine::Combine;
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::DStmt;
 use crate::ir::kernel::ShuffleMode;
-use crate::ir::layout::{Axis, Iter, TileLayout};
+use crate::ir::layout::{Axis, Iter};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
-use crate::tile::predicates::{MAX_REGISTERS, scope_in};
+use crate::tile::predicates::{MAX_REGISTERS, all_local, scope_in};
+use crate::tile::unrolled::Loops;
 use crate::tile::{Cx, Emit, Part, WARP};
-use std::collections::BTreeMap;
 
 /// A reduction between registers.
 pub(super) struct Registers {
@@ -94,11 +94,11 @@ impl Registers {
         body: impl FnOnce(&mut Emit, &[Expr], Expr) -> Vec<DStmt>,
     ) -> Vec<DStmt> {
         let shape = self.kept();
-        let (loops, index) = loops(emit, "spa", &shape);
+        let (loops, index) = Loops::over(emit, "spa", &shape);
         let number = shape.iter().zip(&index).fold(Expr::i64(0), |at, (n, i)| at * Expr::i64(*n) + i.clone());
         let number = emit.simple(number);
         let body = body(emit, &index, number);
-        nested(loops, body)
+        loops.around(body)
     }
 
     /// The element of the destination at these indices along kept dimensions.
@@ -111,7 +111,7 @@ impl Registers {
     /// `onto`.
     pub fn own(&self, emit: &mut Emit, kept: &[Expr], acc: &Slot, onto: bool) -> Vec<DStmt> {
         let shape = self.axes.reduced_of(&self.src.shape);
-        let (loops, reduced) = loops(emit, "red", &shape);
+        let (loops, reduced) = Loops::over(emit, "red", &shape);
         let at = emit.simple(self.src.at(&self.axes.src_index(kept, &reduced)));
         let term = Expr::load(self.src.view.buffer.clone(), vec![at], self.src.view.dtype);
         let term = Expr::cast(self.combine.acc, term);
@@ -119,7 +119,7 @@ impl Registers {
             return vec![acc.set(term)];
         }
         let mut out = if onto { vec![] } else { vec![acc.set(self.combine.identity())] };
-        out.extend(nested(loops, vec![acc.set(self.combine.apply(acc.get(), term))]));
+        out.extend(loops.around(vec![acc.set(self.combine.apply(acc.get(), term))]));
         out
     }
 
@@ -230,17 +230,9 @@ pub(super) fn lane_masks(threads: &[Iter]) -> Option<Vec<u32>> {
 
 /// The threads that reduce together, nearest first, and whether all of them hold the destination.
 fn match_threads(src: &Part, dst: &Part, axes: &Axes) -> Result<(Vec<Iter>, bool), String> {
-    let groups = src.layout.grouped(&src.view.extent)?;
-    let kept: Vec<Iter> = axes.kept.iter().flat_map(|d| groups[*d].iter().copied()).collect();
-    let on_threads = |it: &&Iter| it.axis.is_thread();
-    let reduced: Vec<Iter> = axes.reduced.iter().flat_map(|d| groups[*d].iter().filter(on_threads)).copied().collect();
-    let own: Vec<Iter> = src.layout.replica().to_vec();
-    let owners = |replica: Vec<Iter>| -> Result<TileLayout, String> {
-        let offset = src.layout.offset().clone();
-        Ok(TileLayout::new(kept.clone(), replica, offset, None)?.owners().canonical())
-    };
-    let all = owners(own.iter().chain(&reduced).copied().collect())?;
-    let first = owners(own)?;
+    let threads = src.threads_along(&axes.reduced)?;
+    let all = src.owners_without(&axes.reduced, true)?;
+    let first = src.owners_without(&axes.reduced, false)?;
     let held = dst.layout.owners().canonical();
     if held != all && held != first {
         return Err(format!(
@@ -248,8 +240,6 @@ fn match_threads(src: &Part, dst: &Part, axes: &Axes) -> Result<(Vec<Iter>, bool
             dst.view.buffer, src.view.buffer
         ));
     }
-    let mut threads = TileLayout::new(vec![], reduced, BTreeMap::new(), None)?.canonical().replica().to_vec();
-    threads.reverse();
     Ok((threads, held == all))
 }
 
@@ -259,29 +249,12 @@ fn digit(thread: &Expr, it: Iter) -> Expr {
     Expr::binary(BinOp::FloorMod, above, Expr::i64(it.extent))
 }
 
-/// Variables for the dimensions of more than one element, and the indices made of them.
-fn loops(emit: &mut Emit, stem: &str, shape: &[i64]) -> (Vec<(Name, i64)>, Vec<Expr>) {
-    let mut loops = vec![];
-    let mut index = vec![];
-    for n in shape {
-        if *n == 1 {
-            index.push(Expr::i64(0));
-            continue;
-        }
-        let var = emit.loop_var(stem, *n);
-        index.push(index_var(&var));
-        loops.push((var, *n));
-    }
-    (loops, index)
-}
-
-fn nested(loops: Vec<(Name, i64)>, body: Vec<DStmt>) -> Vec<DStmt> {
-    let around = |body, (var, n)| vec![DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))];
-    loops.into_iter().rev().fold(body, around)
-}
-
 /// The condition of variants whose operands are registers: shapes, layouts and threads go together.
+/// Says nothing of calls that `storage_scope` refuses.
 pub(super) fn layouts_match(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    if all_local(call, cx).is_err() {
+        return Ok(());
+    }
     Registers::of(call, cx).map(drop)
 }
 
