@@ -1,5 +1,8 @@
 //! Tile programs on the command line.
 
+mod common;
+
+use common::skip_without_gpu;
 use std::process::{Command, Output};
 
 /// Exit code, standard output, standard error of a command on a file of `tests/tile_programs`.
@@ -87,6 +90,17 @@ fn the_example_is_right_and_says_why() {
         &["explain", example, "--target", "cuda:sm_90a", "--emit", "decisions", "--json"],
         &["\"calls\":[{\"call\":0,\"op\":\"copy\"", "\"variant\":\"vec_auto\"", "\"predicate\":\"memory\""],
     );
+}
+
+#[test]
+fn programs_run_on_a_gpu() {
+    for file in ["plain.py", "seed_000.py", "seed_001.py", "seed_002.py", "../../examples/row_sums.py"] {
+        let (code, out, error) = daylight(&["verify", file, "--target", "cuda:sm_90a"]);
+        if code == 4 {
+            return skip_without_gpu(error.trim());
+        }
+        assert!(code == 0 && out.contains("tile program right"), "{file}: {out}{error}");
+    }
 }
 
 #[test]

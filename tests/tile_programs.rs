@@ -105,6 +105,7 @@ fn every_mistake_is_one_sentence_with_its_place() {
             "C = T.alloc_local((tx,))",
             "`C` has the extent threadIdx.x; the extents of a tile program are positive constants",
         ),
+        ("C = T.alloc_local((1025, 1024))", "`C` has more than 1048576 elements, which no block can hold"),
         ("while tx < 4: pass", "a tile program has no while loops; write T.serial(n)"),
         ("T.foo()", "`T.foo` is not a statement of a tile program"),
         ("x = T.address_of(A[0, 0])", "T.address_of is not known in tile programs"),

@@ -46,7 +46,7 @@ pub fn inputs(func: &PrimFunc, given: &Given, wide: bool) -> Result<Inputs, Stri
 /// The same for parameters whose roles are known.
 ///
 /// # Errors
-/// As [`inputs`].
+/// As [`inputs()`].
 pub fn inputs_as(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) -> Result<Inputs, String> {
     let inout = func.params.iter().zip(roles).filter_map(|(p, r)| match p {
         Param::Buffer(b) if *r == ParamRole::InOut => Some(b.clone()),

@@ -10,6 +10,9 @@ use crate::ir::layout::{Axis, Point, TileLayout};
 use crate::ir::{Buffer, DType, Expr, Name, Scope};
 use std::collections::{BTreeSet, HashMap};
 
+/// Elements of a buffer that are kept one by one.
+const MAX_ELEMENTS: usize = 1 << 24;
+
 /// A buffer.
 pub(super) struct Space {
     pub dtype: DType,
@@ -136,6 +139,9 @@ fn space(b: &Buffer, arg: Option<&Tensor>, program: &DeviceFunc, threads: usize)
     };
     let layout = fitted.map_err(InterpError::Threads)?;
     let size = layout.size() as usize;
+    if size > MAX_ELEMENTS {
+        return Err(InterpError::Unsupported(format!("buffers of {size} elements (`{user}`)")));
+    }
     let kind = match (&b.scope, arg) {
         (Scope::Local, _) => Kind::Private(registers(&layout, program, threads)?),
         (_, None) => Kind::Common { cells: vec![None; size], offset: vec![], global: false, stored: BTreeSet::new() },

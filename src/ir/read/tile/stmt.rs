@@ -20,6 +20,9 @@ use crate::ir::{AttrValue, DType, Expr, Scope as Memory};
 /// First value and extent of a loop.
 type Bounds = (Expr, Expr);
 
+/// Elements of a buffer that the threads of a block share or share out.
+const MAX_ALLOCATED: i64 = 1 << 20;
+
 /// The annotation of loops that are unrolled up to a number of steps.
 const UNROLL: &str = "pragma_auto_unroll_max_step";
 
@@ -234,6 +237,10 @@ impl Scope<'_> {
                     format!("unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\" or \"local\"");
                 return problem(value.at, message);
             }
+        }
+        if self.declared(&buffer).len().is_none_or(|n| n > MAX_ALLOCATED) {
+            let message = format!("`{user}` has more than {MAX_ALLOCATED} elements, which no block can hold");
+            return problem(value.at, message);
         }
         self.bind(user, Binding::Buffer(buffer));
         Ok(true)
