@@ -3,7 +3,7 @@
 //! programs are written in this form. All index arithmetic is `int64` until the end of lowering.
 
 use super::kernel::{Barrier, CacheHint, ShuffleMode};
-use super::{BinOp, DType, Expr, ExprKind, Intrinsic, Name, PrimFunc, ThreadTag, TileCall};
+use super::{BinOp, DType, Expr, ExprKind, Intrinsic, Name, PrimFunc, ThreadTag, TileCall, TileOp};
 
 /// A tile program: what every thread of a launch does, with tile primitives.
 #[derive(Clone, PartialEq, Debug)]
@@ -102,9 +102,20 @@ pub struct DFor {
     pub batch: bool,
     /// `pragma_auto_unroll_max_step`.
     pub unroll_step: Option<i64>,
+    /// The tile primitive that the loop amounts to, as the schedule says.
+    pub tile: Option<TileMark>,
     /// Cache hint of the copies directly inside.
     pub hint: CacheHint,
     pub body: Vec<DStmt>,
+}
+
+/// What a schedule says of a leaf: the primitive, and the variant where it asks for one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TileMark {
+    /// The primitive.
+    pub op: TileOp,
+    /// The variant; the dispatch table decides where none is asked for.
+    pub variant: Option<String>,
 }
 
 /// How the iterations of a loop run.
@@ -141,6 +152,8 @@ pub struct ThreadReduce {
     pub indices: Vec<Expr>,
     /// Which threads write the destination.
     pub write_guard: Option<Expr>,
+    /// The variant that the schedule asks for.
+    pub variant: Option<String>,
     /// True when all reducing threads read the result, not only the first of the group.
     pub needs_all: bool,
 }
@@ -148,7 +161,7 @@ pub struct ThreadReduce {
 impl DFor {
     /// A plain loop.
     pub fn new(var: Name, extent: Expr, kind: DKind, body: Vec<DStmt>) -> DFor {
-        DFor { var, extent, kind, batch: false, unroll_step: None, hint: CacheHint::Plain, body }
+        DFor { var, extent, kind, batch: false, unroll_step: None, tile: None, hint: CacheHint::Plain, body }
     }
 
     /// The same loop around another body.

@@ -14,9 +14,9 @@ use super::nest::Nest;
 use super::replicated::Replicated;
 use super::thread_reduce;
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag, TileOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const PASS: &str = "blocks";
@@ -181,6 +181,7 @@ impl Lower<'_, '_> {
         }
         let mut out = DFor::new(l.var.clone(), extent, loop_kind(l.kind), vec![]);
         (out.batch, out.unroll_step, out.hint) = (marks.batch, env.unroll_step, env.hint);
+        out.tile = marks.tile;
         out
     }
 
@@ -315,15 +316,31 @@ struct Marks {
     batch: bool,
     unroll_step: Option<i64>,
     hint: CacheHint,
+    tile: Option<TileMark>,
 }
 
 fn marks(l: &For) -> Marks {
     let int = |key: &str| l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| int_value(v));
+    let text = |key: &str| {
+        l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| match v {
+            AttrValue::Str(s) => Some(s.as_str()),
+            AttrValue::Bool(_)
+            | AttrValue::Int(_)
+            | AttrValue::Typed(..)
+            | AttrValue::Float(_)
+            | AttrValue::List(_)
+            | AttrValue::Dict(_)
+            | AttrValue::Raw(_) => None,
+        })
+    };
     let hint = l.annotations.iter().find(|(k, _)| k == "cache_hint").and_then(|(_, v)| hint_value(v));
     Marks {
         batch: int("batch_loads").is_some_and(|n| n != 0),
         unroll_step: int("pragma_auto_unroll_max_step"),
         hint: hint.unwrap_or_default(),
+        tile: text("tile")
+            .and_then(TileOp::by_name)
+            .map(|op| TileMark { op, variant: text("tile_variant").map(str::to_string) }),
     }
 }
 

@@ -6,7 +6,7 @@
 //! | `widen` | all index arithmetic in `int64` |
 //! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
 //! | `promote` | accumulators of 16-bit floats in float32 |
-//! | `cross_thread` | reductions over threads by shuffles and shared memory |
+//! | `cross_thread` | reductions over threads as tile calls |
 //! | `compact` | register and shared buffers shrink to what is touched |
 //! | `flatten` | one flat index per access |
 //! | `guards` | conditions leave the loops they do not depend on |
@@ -14,6 +14,7 @@
 //! | `unroll` | which loops are unrolled |
 //! | `gather` | adjacent loads of an unrolled loop in vector accesses |
 //! | `batch` | loads of an unrolled loop before their uses |
+//! | `leaves` | marked folds as tile calls |
 //! | `barriers` | barriers between conflicting accesses to shared memory |
 //! | `lets` | lets inside expressions become statements |
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
@@ -32,6 +33,7 @@ mod gather;
 mod guards;
 mod inline_lets;
 mod launches;
+mod leaves;
 mod lets;
 mod narrow;
 mod nest;
@@ -93,6 +95,7 @@ fn lower_nest(mut nest: Nest, s: &Stmt) -> Result<Launch, LowerError> {
     let body = unroll::run(&nest, body)?;
     let body = if nest.cuda() { gather::run(&mut nest, body) } else { body };
     let body = batch::run(&mut nest, body);
+    let body = if nest.cuda() { leaves::run(&mut nest, body)? } else { body };
     let body = unroll::drop_single_steps(&nest, body);
     let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
     let body = guards::hoist(body);

@@ -6,6 +6,7 @@ use crate::analysis::Ranges;
 use crate::ir::device::index_var;
 use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, ThreadTag};
 use crate::target::{Kind, Target};
+use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One launch on its way down.
@@ -22,6 +23,8 @@ pub(super) struct Nest<'a> {
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
     pub ranges: Ranges,
+    /// What was decided for each tile call, in the order of dispatch.
+    pub decisions: Vec<Decision>,
     pub taken: BTreeSet<Name>,
 }
 
@@ -54,7 +57,7 @@ impl<'a> Nest<'a> {
         let mut taken = body_names;
         taken.extend(buffers.keys().cloned());
         taken.extend(func.extents.iter().map(|e| e.name.clone()));
-        Nest { func, target, symbol, grid, block, min_blocks: None, buffers, ranges, taken }
+        Nest { func, target, symbol, grid, block, min_blocks: None, buffers, ranges, decisions: vec![], taken }
     }
 
     /// True for a CUDA (or simulated) kernel.

@@ -8,7 +8,7 @@ use super::blocks::{Env, Lower, reduce_vars};
 use super::nest::Nest;
 use super::reducer::{Update, idempotent, identity, update};
 use crate::ir::device::{DStmt, ThreadReduce, and, index_var};
-use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{AttrValue, BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
 
 const PASS: &str = "cross-thread reduction";
 /// Values per thread that one exchange may hold.
@@ -102,8 +102,23 @@ fn finish(lower: &Lower, found: Found, env: &Env) -> Result<DStmt, LowerError> {
         dst,
         indices,
         write_guard,
+        variant: combine_variant(b),
         needs_all,
     })))
+}
+
+/// The variant that the schedule asks for: the block's `combine` attribute.
+fn combine_variant(b: &Block) -> Option<String> {
+    b.attrs.iter().find(|(k, _)| k == "combine").and_then(|(_, v)| match v {
+        AttrValue::Str(name) => Some(name.clone()),
+        AttrValue::Bool(_)
+        | AttrValue::Int(_)
+        | AttrValue::Typed(..)
+        | AttrValue::Float(_)
+        | AttrValue::List(_)
+        | AttrValue::Dict(_)
+        | AttrValue::Raw(_) => None,
+    })
 }
 
 /// Threads of an axis that no loop around is bound to would all reduce the same: the first does,

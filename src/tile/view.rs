@@ -3,10 +3,9 @@
 use crate::ir::layout::TileLayout;
 use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, Tile};
 
-/// Alignment in bytes of a parameter's first element: what allocators of device memory give.
-const GLOBAL_ALIGN: i64 = 256;
-/// Alignment in bytes of every shared array.
-const SHARED_ALIGN: i64 = 16;
+/// Alignment in bytes of every shared array, and of memory that states none: a parameter may be a part
+/// of a larger allocation.
+const LEAST_ALIGN: i64 = 16;
 
 /// A part of a buffer with everything that decides how it can be accessed.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,18 +41,13 @@ impl View {
         if tile.begin.len() != b.shape.len() || tile.extent.len() != b.shape.len() {
             return Err(format!("`{}` has {} dimensions, the tile {}", b.name, b.shape.len(), tile.begin.len()));
         }
-        let align = match b.scope {
-            Scope::Shared | Scope::SharedDyn => SHARED_ALIGN,
-            Scope::Local => i64::from(b.dtype.bytes() as u32).max(SHARED_ALIGN),
-            Scope::Global | Scope::Other(_) => b.align.map_or(GLOBAL_ALIGN, i64::from),
-        };
         Ok(View {
             buffer: b.name.clone(),
             dtype: b.dtype,
             scope: b.scope.clone(),
             begin: tile.begin.clone(),
             extent: tile.extent.clone(),
-            align,
+            align: b.align.map_or(LEAST_ALIGN, i64::from).max(LEAST_ALIGN),
             declared: b.layout.is_some(),
             place: place(b)?,
         })
