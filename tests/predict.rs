@@ -30,7 +30,7 @@ impl Build for Rules<'_> {
         let made = self.subject.candidate(self.rules[point.arm], &point.knobs);
         let Assembly { source, plan, trace, .. } =
             made.map_err(|u| Reject { predicate: u.predicate, reason: u.reason })?;
-        Ok(Built { source, plan, trace })
+        Ok(Built { source, plan, trace, variants: vec![] })
     }
 }
 

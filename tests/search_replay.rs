@@ -7,7 +7,7 @@ use daylight::log::{self, Record};
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use daylight::tune::Arms;
-use daylight::tune::replay::Replay;
+use daylight::tune::replay::{Replay, as_logged};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,7 +67,8 @@ fn replays() -> Vec<(String, Arms, Replay)> {
         let target = target.measured_as(first.env.sms, 0, 0.0);
         let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
         let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
-        let arms = Arms::new(arms.expect("a rule takes it").into_iter().map(|a| a.space).collect(), target);
+        let spaces = arms.expect("a rule takes it").into_iter().map(|a| a.space).collect();
+        let arms = Arms::new(as_logged(spaces, &own), target);
         let replay = Replay::new(&arms, &own).expect("times");
         out.push((input.name, arms, replay));
     }

@@ -38,7 +38,7 @@ impl Build for Texts {
     fn build(&self, point: &Point) -> Result<Built, Reject> {
         let text = point.knobs.0["x"].to_string();
         let source = Source { text, language: Language::C, target: "cpu:test".into(), symbols: vec![] };
-        Ok(Built { source, plan: Plan::default(), trace: vec![] })
+        Ok(Built { source, plan: Plan::default(), trace: vec![], variants: vec![] })
     }
 }
 

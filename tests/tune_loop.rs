@@ -22,7 +22,12 @@ impl Build for Texts {
             target: "cpu:test".into(),
             symbols: vec!["f".into()],
         };
-        Ok(Built { source, plan: Plan::default(), trace: vec![format!("arm {} {}", point.arm, point.knobs)] })
+        Ok(Built {
+            source,
+            plan: Plan::default(),
+            trace: vec![format!("arm {} {}", point.arm, point.knobs)],
+            variants: vec![],
+        })
     }
 }
 

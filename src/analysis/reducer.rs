@@ -1,6 +1,6 @@
 //! Which commutative reduction a block computes.
 
-use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Name, Stmt};
+use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Name, Stmt, TileOp};
 
 /// How two partial results are put together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -13,6 +13,26 @@ pub enum Combiner {
 }
 
 impl Combiner {
+    /// The tile primitive that folds the elements of a tile into one.
+    pub fn fold(self) -> TileOp {
+        match self {
+            Combiner::Sum => TileOp::Sum,
+            Combiner::Prod => TileOp::Prod,
+            Combiner::Max => TileOp::Max,
+            Combiner::Min => TileOp::Min,
+        }
+    }
+
+    /// The tile primitive that combines two tiles element by element.
+    pub fn elementwise(self) -> TileOp {
+        match self {
+            Combiner::Sum => TileOp::Add,
+            Combiner::Prod => TileOp::Mul,
+            Combiner::Max => TileOp::Maximum,
+            Combiner::Min => TileOp::Minimum,
+        }
+    }
+
     /// The operator.
     pub fn op(self) -> BinOp {
         match self {

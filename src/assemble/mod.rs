@@ -102,6 +102,15 @@ impl Subject {
         Schedule::replay(self.prepared.func.clone(), &steps).map_err(|e| Unfit::new("trace", e))
     }
 
+    /// What dispatch decides for each tile call that a schedule leaves.
+    ///
+    /// # Errors
+    /// The pass that cannot lower it.
+    pub fn decisions(&self, schedule: &Schedule) -> Result<Vec<Decision>, Unfit> {
+        let lowered = lower::lower_decided(schedule.func(), &self.target, &[]);
+        lowered.map(|(_, d)| d).map_err(|e| Unfit::new(format!("lower_{}", e.pass), e))
+    }
+
     /// The kernels of a schedule.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::job::{Exit, Failure, Input, load};
 use crate::log::{self, Record};
 use crate::target::Target;
 use crate::tune::Arms;
-use crate::tune::replay::{Regret, Replay};
+use crate::tune::replay::{Regret, Replay, as_logged};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -96,7 +96,7 @@ fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: 
     let subject = input.subject(&target)?;
     let free = Choice::default();
     let spaces = select::arms(&subject, &cx.spaces, &input.name, &free)?.into_iter().map(|a| a.space).collect();
-    let arms = Arms::new(spaces, target);
+    let arms = Arms::new(as_logged(spaces, &records), target);
     let replay = Replay::new(&arms, &records)
         .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
     let missing = replay.missing(&arms);

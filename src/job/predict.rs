@@ -132,7 +132,7 @@ impl Predictor {
             rule: space.form.to_string(),
             rule_version: space.version,
             knobs: one.point.knobs.0.clone(),
-            variants: vec![],
+            variants: one.built.log_variants(),
             trace: one.built.trace.clone(),
             source_hash: Some(one.built.source_hash()),
             cubin_hash: Some(one.artifact.hash()),

@@ -118,7 +118,9 @@ pub(super) struct RuleBuild<'a> {
 impl Build for RuleBuild<'_> {
     fn build(&self, point: &Point) -> Result<Built, Reject> {
         match self.subject.candidate(self.rules[point.arm], &point.knobs) {
-            Ok(Assembly { source, plan, trace, .. }) => Ok(Built { source, plan, trace }),
+            Ok(Assembly { source, plan, trace, program }) => {
+                Ok(Built { source, plan, trace, variants: program.variants })
+            }
             Err(unfit) => Err(Reject { predicate: unfit.predicate, reason: unfit.reason }),
         }
     }

@@ -1,7 +1,6 @@
 //! From a tile program to a `Program`: accesses flattened through the layouts of their buffers, tile
 //! calls carried out by the dispatch table. Barriers stay where the program has them; none is added.
 
-use super::flatten::length;
 use super::nest::Nest;
 use super::{LowerError, finish, flatten, guards, inline_lets, lets, tiles, unroll, verify_program};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
@@ -35,7 +34,7 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
     let body = flatten::run(&nest, &body)?;
     let mut decisions = vec![];
     let body = tiles::run(&mut nest, body, &mut decisions)?;
-    nest.flatten_layouts()?;
+    flatten::buffers(&mut nest);
     let body = guards::uniform(&nest, body);
     let body = unroll::run(&nest, body)?;
     let body = unroll::drop_single_steps(&nest, body);
@@ -104,20 +103,4 @@ fn workspaces(f: &PrimFunc, params: &[KernelParam]) -> Vec<Workspace> {
         KernelParam::Pointer { .. } | KernelParam::Scalar { .. } => None,
     });
     own.collect()
-}
-
-impl Nest<'_> {
-    /// After dispatch every access is flat: buffers become arrays of the length that one holder needs.
-    fn flatten_layouts(&mut self) -> Result<(), LowerError> {
-        for name in self.buffers.keys().cloned().collect::<Vec<_>>() {
-            if self.func.is_param(&name) {
-                continue;
-            }
-            let flat = length(self, &self.buffers[&name]);
-            if let Some(b) = self.buffers.get_mut(&name) {
-                (b.shape, b.strides, b.layout) = (vec![flat], vec![], None);
-            }
-        }
-        Ok(())
-    }
 }

@@ -11,6 +11,8 @@ use crate::ir::layout::Axis;
 use crate::ir::{Buffer, Expr, ExprKind};
 
 const PASS: &str = "flatten";
+/// Alignment of a workspace in bytes.
+const OWN_ALIGN: u32 = 256;
 
 /// Flattens every access.
 pub(super) fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError> {
@@ -18,6 +20,19 @@ pub(super) fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError>
     let body = map_list(body, &mut |e| expr(nest, e, &mut error));
     let body = body.into_iter().map(|s| stores(nest, s, &mut error)).collect();
     error.map_or(Ok(body), Err)
+}
+
+/// Gives every buffer the one dimension that flat accesses have: of registers with a layout, what one
+/// thread holds. Memory that is no parameter is allocated by us, on a boundary that suits any access.
+pub(super) fn buffers(nest: &mut Nest) {
+    for name in nest.buffers.keys().cloned().collect::<Vec<_>>() {
+        let flat = length(nest, &nest.buffers[&name]);
+        let own = nest.is_global(&name) && !nest.func.is_param(&name);
+        if let Some(b) = nest.buffers.get_mut(&name) {
+            (b.shape, b.strides, b.elem_offset, b.layout) = (vec![flat], vec![], None, None);
+            b.align = if own { Some(OWN_ALIGN) } else { b.align };
+        }
+    }
 }
 
 fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {

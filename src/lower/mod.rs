@@ -56,6 +56,7 @@ pub use verify::verify_program;
 use crate::ir::kernel::{KernelParam, Launch, Program, Workspace};
 use crate::ir::{Expr, Name, PrimFunc, Stmt};
 use crate::target::Target;
+use crate::tile::Decision;
 use nest::Nest;
 use std::collections::BTreeSet;
 
@@ -66,9 +67,18 @@ use std::collections::BTreeSet;
 /// without a constant size, more threads or shared memory than a block may have. The candidate is
 /// at fault, not the input.
 pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program, LowerError> {
-    let mut launches = vec![];
+    lower_decided(f, target, trace).map(|(program, _)| program)
+}
+
+/// [`lower`], and what dispatch decided for each tile call that the schedule left, in the order of
+/// [`Program::variants`].
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<(Program, Vec<Decision>), LowerError> {
+    let (mut launches, mut decisions) = (vec![], vec![]);
     for (nest, s) in launches::split(f, target)? {
-        launches.push(lower_nest(nest, &s)?);
+        launches.push(lower_nest(nest, &s, &mut decisions)?);
     }
     private_buffers(f, &launches)?;
     let program = Program {
@@ -78,18 +88,19 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
         workspaces: workspaces(f, &launches),
         launches,
         trace: trace.to_vec(),
-        variants: vec![],
+        variants: tiles::chosen(&decisions),
     };
     verify_program(&program, target.kind)?;
-    Ok(program)
+    Ok((program, decisions))
 }
 
-fn lower_nest(mut nest: Nest, s: &Stmt) -> Result<Launch, LowerError> {
+fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
     let body = blocks::run(&mut nest, s)?;
     let body = promote::run(&mut nest, body);
     let body = cross_thread::run(&mut nest, body)?;
     let body = compact::run(&mut nest, body)?;
     let body = flatten::run(&nest, &body)?;
+    flatten::buffers(&mut nest);
     let body = guards::uniform(&nest, body);
     let body = vectorize::run(&mut nest, body);
     let body = unroll::run(&nest, body)?;
@@ -100,6 +111,7 @@ fn lower_nest(mut nest: Nest, s: &Stmt) -> Result<Launch, LowerError> {
     let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
     let body = guards::hoist(body);
     let body = lets::run(&mut nest, body);
+    decisions.append(&mut nest.decisions);
     finish::run(nest, &body)
 }
 

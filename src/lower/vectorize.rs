@@ -10,18 +10,12 @@
 //! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
 
 use super::nest::Nest;
-use crate::analysis::{linear, multiple_of, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::analysis::linear;
+use crate::ir::device::{DFor, DKind, DStmt, guarded};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{Buffer, Expr, ExprKind, Name, Scope};
+use crate::ir::{AttrValue, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use crate::tile::Active;
 use std::collections::BTreeMap;
-
-/// Parameters are known to start at a multiple of this many bytes.
-const PARAM_ALIGN: i64 = 16;
-/// Buffers of our own start at a multiple of this many bytes.
-const OWN_ALIGN: i64 = 256;
-/// Widest access to shared memory and registers.
-const SHARED_ACCESS: i64 = 16;
 
 /// Rewrites every vectorised loop.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
@@ -68,10 +62,27 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
     })
 }
 
-/// The vector copies that a loop amounts to, if it only copies adjacent, aligned elements.
+/// The vector copies that a loop amounts to, if it only copies adjacent elements and they are aligned:
+/// a `copy` of one thread, through registers where neither side is one.
 pub(super) fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let copy = plain_copy(nest, l)?;
-    vector_copy(nest, l, copy)
+    if nest.is_local(&copy.dst.0) || nest.is_local(&copy.src.0) {
+        return vector_copy(nest, &copy.dst, &copy.src, &copy);
+    }
+    let dtype = nest.buffers.get(&copy.dst.0)?.dtype;
+    let via = nest.fresh(&format!("{}_via", copy.dst.0));
+    let buffer = Buffer::new(via.clone(), dtype, vec![Expr::i64(copy.len)], Scope::Local);
+    nest.buffers.insert(via.clone(), buffer);
+    let via = (via, Expr::i64(0));
+    let decisions = nest.decisions.len();
+    let both = vector_copy(nest, &via, &copy.src, &copy).and_then(|mut load| {
+        load.extend(vector_copy(nest, &copy.dst, &via, &copy)?);
+        Some(load)
+    });
+    if both.is_none() {
+        nest.decisions.truncate(decisions);
+    }
+    both
 }
 
 /// A loop that copies adjacent elements: each side with its index at `var = 0`.
@@ -79,7 +90,6 @@ struct CopyLoop {
     dst: (Name, Expr),
     src: (Name, Expr),
     len: i64,
-    bytes: i64,
     hint: CacheHint,
 }
 
@@ -93,70 +103,32 @@ fn plain_copy(nest: &Nest, l: &DFor) -> Option<CopyLoop> {
         dst: (dst.clone(), base(indices.first()?)?),
         src: (src.clone(), base(from.first()?)?),
         len: l.extent.as_int()?,
-        bytes: to.dtype.bytes() as i64,
         hint: *hint,
     })
 }
 
-fn vector_copy(nest: &mut Nest, l: &DFor, c: CopyLoop) -> Option<Vec<DStmt>> {
-    let lanes = [32, 16, 8, 4, 2]
-        .map(|bytes| bytes / c.bytes)
-        .into_iter()
-        .find(|n| *n > 1 && c.len % n == 0 && [&c.dst, &c.src].iter().all(|side| allows(nest, side, *n, c.bytes)));
-    let local = nest.is_local(&c.dst.0) || nest.is_local(&c.src.0);
-    let global = nest.is_global(&c.dst.0) || nest.is_global(&c.src.0);
-    let lanes = match lanes {
-        Some(n) => n,
-        None if c.hint != CacheHint::Plain && local && global => 1,
-        None => return None,
-    };
-    let var = nest.fresh(&format!("{}_u", l.var));
-    let count = c.len / lanes;
-    nest.ranges.set(var.clone(), 0, count - 1);
-    let at = |base: &Expr| simplify(&(base.clone() + index_var(&var) * Expr::i64(lanes)), &nest.ranges);
-    let (dst_index, src_index) = (at(&c.dst.1), at(&c.src.1));
-    let hint = if nest.is_global(&c.dst.0) && c.hint == CacheHint::NoAllocate { CacheHint::Plain } else { c.hint };
-    let lanes = lanes as u32;
-    let copy = |dst: &Name, dst_index: Expr, src: &Name, src_index: Expr, hint: CacheHint| DStmt::Copy {
-        dst: dst.clone(),
-        dst_index,
-        src: src.clone(),
-        src_index,
-        lanes,
-        hint,
-    };
-    let body = if local {
-        let hint = if global { hint } else { CacheHint::Plain };
-        vec![copy(&c.dst.0, dst_index, &c.src.0, src_index, hint)]
-    } else {
-        let dtype = nest.buffers.get(&c.dst.0)?.dtype;
-        let via = nest.fresh(&format!("{}_via", c.dst.0));
-        let buffer = Buffer::new(via.clone(), dtype, vec![Expr::i64(lanes as i64)], Scope::Local);
-        nest.buffers.insert(via.clone(), buffer);
-        vec![
-            copy(&via, Expr::i64(0), &c.src.0, src_index, hint),
-            copy(&c.dst.0, dst_index, &via, Expr::i64(0), CacheHint::Plain),
-        ]
-    };
-    if count == 1 {
-        return Some(body.iter().map(|s| s.subst(&|n| (*n == var).then(|| Expr::i64(0)))).collect());
+/// The call of `copy` dispatched; `None` where no vector access carries it out.
+fn vector_copy(nest: &mut Nest, dst: &(Name, Expr), src: &(Name, Expr), c: &CopyLoop) -> Option<Vec<DStmt>> {
+    let tile = |(name, at): &(Name, Expr)| Tile { buffer: name.clone(), begin: vec![at.clone()], extent: vec![c.len] };
+    let mut call = TileCall::new(TileOp::Copy, ExecScope::Thread, tile(dst), vec![TileArg::Tile(tile(src))]);
+    if let Some(cache) = cache_name(c.hint) {
+        call.config.insert("cache".into(), AttrValue::Str(cache.into()));
     }
-    Some(vec![DStmt::For(DFor::new(var, Expr::i64(count), DKind::Unrolled, body))])
+    let (decision, body) = nest.dispatch(&call, Active::All).ok()?;
+    let mut vector = false;
+    body.iter().for_each(|s| s.visit(&mut |s| vector |= matches!(s, DStmt::Copy { .. })));
+    vector.then(|| {
+        nest.decisions.push(decision);
+        body
+    })
 }
 
-/// True when one side can be accessed `lanes` elements at a time.
-fn allows(nest: &Nest, (name, base): &(Name, Expr), lanes: i64, bytes: i64) -> bool {
-    let width = lanes * bytes;
-    let (widest, align) = if nest.is_local(name) {
-        (nest.target.max_load_bytes.max(16) as i64, i64::MAX)
-    } else if nest.is_shared(name) {
-        (SHARED_ACCESS, SHARED_ACCESS)
-    } else {
-        let stated = nest.buffers.get(name).and_then(|b| b.align).map_or(PARAM_ALIGN, |a| a as i64);
-        let own = if nest.func.is_param(name) { stated.max(PARAM_ALIGN) } else { OWN_ALIGN };
-        (nest.target.max_load_bytes as i64, own)
-    };
-    width <= widest && width <= align && multiple_of(base, &nest.ranges) % lanes == 0
+fn cache_name(hint: CacheHint) -> Option<&'static str> {
+    match hint {
+        CacheHint::Plain => None,
+        CacheHint::Streaming => Some("streaming"),
+        CacheHint::NoAllocate => Some("no_allocate"),
+    }
 }
 
 fn cpu(nest: &Nest, mut l: DFor) -> DStmt {

@@ -9,7 +9,7 @@
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.
 
-use super::limits::{block_fits, keeps_busy, lanes, registers_fit, step_fits, vector_fits};
+use super::limits::{block_fits, combine_rivals, keeps_busy, lanes, registers_fit, step_fits, vector_fits};
 use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
 use super::shape::{Axis, Reduction};
@@ -52,6 +52,7 @@ impl ScheduleRule for GemvInner {
         });
         let space =
             step_fits(space, r.length(), move |k| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element));
+        let space = combine_rivals(space, &["threads"], target);
         let space = space.require("rows_fit", move |k| match (k.get("groups") * k.get("rows"), rows) {
             (all, Some(n)) if all > n => Err(format!("{all} rows per block of {n} rows in all")),
             _ => Ok(()),
@@ -118,6 +119,7 @@ impl ScheduleRule for GemvInner {
             unroll_loop(&mut s, &l)?;
         }
         s.set_scope(&partial, Scope::Local)?;
+        combine_by(&mut s, &r.block, knobs.get("combine"))?;
         finish(&mut s, &r.block, r.epilogue.as_ref(), &grid, [knobs.get("groups"), knobs.get("rows")])?;
         Ok(s)
     }

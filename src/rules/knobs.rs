@@ -17,6 +17,11 @@ impl Knobs {
         *self.0.get(name).unwrap_or_else(|| panic!("knob `{name}` is not in the space"))
     }
 
+    /// The value of a knob that not every form has.
+    pub fn find(&self, name: &str) -> Option<i64> {
+        self.0.get(name).copied()
+    }
+
     /// The same point with one knob set.
     pub fn with(&self, name: &str, value: i64) -> Knobs {
         let mut knobs = self.clone();

@@ -161,3 +161,34 @@ pub fn fills_device(
         _ => Ok(()),
     })
 }
+
+/// Where the fold of a thread has rivals: packed arithmetic is for float32 only.
+pub fn fold_rivals(space: Space, element: DType) -> Space {
+    space.require("fold_has_rivals", move |k| match k.get("fold") {
+        0 => Ok(()),
+        _ if element == DType::F32 => Ok(()),
+        _ => Err(format!("a fold of {element} has one variant")),
+    })
+}
+
+/// Where combining across threads has rivals: over several warps. They are searched at the first values
+/// of the knobs that have nothing to do with it, because the better one is so with the others too.
+pub fn combine_rivals(space: Space, knobs: &'static [&'static str], target: &Target) -> Space {
+    let warp = i64::from(target.warp);
+    let defaults: Vec<(String, i64)> = space.knobs.iter().map(|k| (k.name.clone(), k.default)).collect();
+    let space = space.require("combine_has_rivals", move |k| {
+        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
+        match k.get("combine") {
+            0 => Ok(()),
+            _ if threads > warp => Ok(()),
+            _ => Err(format!("{threads} threads combine within a warp")),
+        }
+    });
+    space.prefer("combine_beside_defaults", move |k| {
+        let beside = |(n, _): &&(String, i64)| !["combine", "threads", "rows", "groups"].contains(&n.as_str());
+        match defaults.iter().filter(beside).find(|(n, v)| k.get(n) != *v) {
+            Some((name, value)) if k.get("combine") != 0 => Err(format!("searched at `{name}` = {value} only")),
+            _ => Ok(()),
+        }
+    })
+}

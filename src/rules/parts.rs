@@ -3,9 +3,16 @@
 use super::Knobs;
 use super::limits::lanes;
 use super::shape::{Axis, find_block};
-use crate::analysis::Access;
-use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag};
+use crate::analysis::{Access, Combiner};
+use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag, TileOp};
 use crate::schedule::{Schedule, ScheduleError};
+
+/// The values of the `fold` knob as names of variants; the first leaves it to the dispatch table.
+const FOLDS: [Option<&str>; 2] = [None, Some("local")];
+/// The same of the `fold` knob where threads fold tile by tile, element by element.
+const ELEMENTWISE: [Option<&str>; 2] = [None, Some("reg")];
+/// The same of the `combine` knob.
+const COMBINES: [Option<&str>; 2] = [None, Some("staged")];
 
 /// The values of the `hint` knob, as the annotation `cache_hint` spells them.
 const HINTS: [&str; 3] = ["plain", "streaming", "no_allocate"];
@@ -24,11 +31,17 @@ pub struct Plan {
     pub min_blocks: i64,
     /// Cache hint, a value of the `hint` knob.
     pub hint: i64,
+    /// How values are combined.
+    pub combiner: Combiner,
+    /// Variant of the fold inside a thread, a value of the `fold` knob.
+    pub fold: i64,
+    /// Variant of the combination across threads, a value of the `combine` knob.
+    pub combine: i64,
 }
 
 impl Plan {
     /// What a point says of a launch that reads elements of one type.
-    pub fn of(knobs: &Knobs, element: DType) -> Plan {
+    pub fn of(knobs: &Knobs, element: DType, combiner: Combiner) -> Plan {
         Plan {
             threads: knobs.get("threads"),
             rows: knobs.get("rows"),
@@ -36,7 +49,16 @@ impl Plan {
             unroll: knobs.get("unroll"),
             min_blocks: knobs.get("min_blocks"),
             hint: knobs.get("hint"),
+            combiner,
+            fold: knobs.get("fold"),
+            combine: knobs.find("combine").unwrap_or(0),
         }
+    }
+
+    /// A second launch, which adds the parts that the first left: one element per load, nothing asked
+    /// of the dispatch table.
+    pub fn of_parts(threads: i64, rows: i64, unroll: i64, combiner: Combiner) -> Plan {
+        Plan { threads, rows, lanes: 1, unroll, min_blocks: 1, hint: 0, combiner, fold: 0, combine: 0 }
     }
 }
 
@@ -100,6 +122,36 @@ pub fn stage_read(
         }
         _ => s.annotate(&copy, "cache_hint", AttrValue::Str(hint.into())),
     }
+}
+
+/// Says that a loop folds the elements of a tile into one register.
+pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+    leaf(s, at, plan.combiner.fold(), choice(&FOLDS, plan.fold))
+}
+
+/// Says that a loop combines two tiles of registers element by element.
+pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+    leaf(s, at, plan.combiner.elementwise(), choice(&ELEMENTWISE, plan.fold))
+}
+
+fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
+    s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
+    match variant {
+        Some(name) => s.annotate(at, "tile_variant", AttrValue::Str(name.into())),
+        None => Ok(()),
+    }
+}
+
+/// Asks for the variant that combines a block's values across threads.
+pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Result<(), ScheduleError> {
+    match choice(&COMBINES, combine) {
+        Some(name) => s.annotate(block, "combine", AttrValue::Str(name.into())),
+        None => Ok(()),
+    }
+}
+
+fn choice<'a>(names: &[Option<&'a str>], value: i64) -> Option<&'a str> {
+    usize::try_from(value).ok().and_then(|i| names.get(i).copied().flatten())
 }
 
 /// The loops around `block` inside loop `at`, outermost first.

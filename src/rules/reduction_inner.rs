@@ -7,11 +7,14 @@
 //! blocks reduce parts of a row into a workspace and a second launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `is_gemv`.
 
-use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::limits::{
+    block_fits, combine_rivals, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits,
+    vector_fits,
+};
 use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
-use crate::analysis::{Access, Decline};
+use crate::analysis::{Access, Combiner, Decline};
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -56,6 +59,7 @@ impl ScheduleRule for ReductionInner {
             }
             _ => Ok(()),
         });
+        let space = combine_rivals(fold_rivals(space, element), &["threads"], target);
         let sms = target.sms as i64;
         let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
@@ -77,7 +81,7 @@ impl ScheduleRule for ReductionInner {
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan::of(knobs, r.element);
+        let plan = Plan::of(knobs, r.element, r.reducer.combiner);
         let split = knobs.get("split");
         if split == 1 {
             reduce_rows(&mut s, &r.block, r.epilogue.as_ref(), &row, &k, &r.full, &plan)?;
@@ -88,7 +92,7 @@ impl ScheduleRule for ReductionInner {
         let first = s.rfactor(&parts[0], rank)?;
         let row = rows_of_parts(&mut s, row, parts[0].clone())?;
         reduce_rows(&mut s, &first, None, &row, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split)?;
+        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, r.reducer.combiner)?;
         Ok(s)
     }
 }
@@ -131,16 +135,24 @@ fn reduce_rows(
     stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
     batch_loads(s, ku)?;
     s.unroll(kv)?;
+    fold_leaf(s, ku, plan)?;
+    combine_by(s, block, plan.combine)?;
     s.decompose_reduction(&rf, ko)?;
     s.set_scope(&partial, Scope::Local)?;
     finish(s, block, epilogue, &rows[0], [plan.rows, 1])
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
-fn reduce_parts(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, split: i64) -> Result<(), ScheduleError> {
+fn reduce_parts(
+    s: &mut Schedule,
+    block: &Name,
+    epilogue: Option<&Name>,
+    split: i64,
+    combiner: Combiner,
+) -> Result<(), ScheduleError> {
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
-    let plan = Plan { threads, rows: 1, lanes: 1, unroll: 1, min_blocks: 1, hint: 0 };
+    let plan = Plan::of_parts(threads, 1, 1, combiner);
     reduce_rows(s, block, epilogue, &row, &k, &[], &plan)
 }

@@ -8,7 +8,9 @@
 //! launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 
-use super::limits::{block_fits, fills_device, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
+use super::limits::{
+    block_fits, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits,
+};
 use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
@@ -42,7 +44,7 @@ impl ScheduleRule for ReductionOuter {
         let space = step_fits(space, length, |k| k.get("rows") * k.get("unroll") * k.get("split"));
         let space = parts_fit(space, length, outputs);
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
-        let space = fills_blocks(space, target, total, outputs, element);
+        let space = fold_rivals(fills_blocks(space, target, total, outputs, element), element);
         Ok(match outlines::Work::of(&r, target.warp) {
             Some(work) => space.outlined(move |k| outlines::columns(&work, k)),
             None => space,
@@ -56,7 +58,7 @@ impl ScheduleRule for ReductionOuter {
         let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
         let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan::of(knobs, r.element);
+        let plan = Plan::of(knobs, r.element, r.reducer.combiner);
         let split = knobs.get("split");
         if split == 1 {
             reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
@@ -71,7 +73,7 @@ impl ScheduleRule for ReductionOuter {
         let both: Vec<Name> = [Some(parts[0].clone()), outer].into_iter().flatten().collect();
         let outer = if both.len() > 1 { s.fuse(&both)? } else { both[0].clone() };
         reduce_columns(&mut s, &first, None, Some(&outer), &column[0].at, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, plan.threads)?;
+        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, &plan)?;
         Ok(s)
     }
 }
@@ -136,6 +138,7 @@ fn reduce_columns(
     stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
     batch_loads(s, ku)?;
     s.unroll(jv)?;
+    elementwise_leaf(s, jv, plan)?;
     s.decompose_reduction(&rf, ko)?;
     if rf != *block {
         s.set_scope(&output(s, &rf), Scope::Local)?;
@@ -170,14 +173,13 @@ fn reduce_parts(
     block: &Name,
     epilogue: Option<&Name>,
     split: i64,
-    threads: i64,
+    first: &Plan,
 ) -> Result<(), ScheduleError> {
     let mut spatial = axes_of_kind(s, block, IterKind::Spatial);
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let column = spatial.pop().unwrap_or_else(|| panic!("a strided reduction has a column"));
     let outer = if spatial.is_empty() { None } else { Some(fuse_all(s, &spatial)?) };
     let rows = (split as u64).next_power_of_two().min(8) as i64;
-    let plan =
-        Plan { threads: threads.max(32), rows, lanes: 1, unroll: 4.min(split / rows).max(1), min_blocks: 1, hint: 0 };
+    let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
     reduce_columns(s, block, epilogue, outer.as_ref(), &column.at, &k, &[], &plan)
 }

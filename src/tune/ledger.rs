@@ -5,6 +5,7 @@ use super::session::Task;
 use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
 use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::rules::{Knob, Knobs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -226,7 +227,7 @@ impl<'t> Ledger<'t> {
             rule: space.form.to_string(),
             rule_version: space.version,
             knobs: point.knobs.0.clone(),
-            variants: vec![],
+            variants: built.map(Built::log_variants).unwrap_or_default(),
             trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
             source_hash: built.map(Built::source_hash),
             cubin_hash: parts.artifact.as_ref().map(|a| a.0.clone()),
@@ -246,12 +247,16 @@ impl<'t> Ledger<'t> {
     }
 }
 
-/// The point that a record speaks of, if this version still has it.
+/// The point that a record speaks of, if this version still has it; a knob that is younger than the
+/// record had its default.
 pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
     let arm = arms.spaces.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
-    let names: BTreeSet<&String> = arms.spaces[arm].knobs.iter().map(|k| &k.name).collect();
-    let same = names == r.knobs.keys().collect();
-    same.then(|| Point { arm, knobs: crate::rules::Knobs(r.knobs.clone()) })
+    let knobs = &arms.spaces[arm].knobs;
+    if r.knobs.keys().any(|name| knobs.iter().all(|k| k.name != *name)) {
+        return None;
+    }
+    let value = |k: &Knob| (k.name.clone(), r.knobs.get(&k.name).copied().unwrap_or(k.default));
+    Some(Point { arm, knobs: Knobs(knobs.iter().map(value).collect()) })
 }
 
 /// The state as the log has it.

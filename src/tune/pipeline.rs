@@ -2,6 +2,8 @@
 
 use super::Point;
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
+use crate::ir::kernel::ChosenVariant;
+use crate::log;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -26,9 +28,17 @@ pub struct Built {
     pub plan: Plan,
     /// The schedule's steps.
     pub trace: Vec<String>,
+    /// The tile variants that dispatch chose.
+    pub variants: Vec<ChosenVariant>,
 }
 
 impl Built {
+    /// The variants as the log has them.
+    pub fn log_variants(&self) -> Vec<log::Variant> {
+        let named = |v: &ChosenVariant| log::Variant { call: v.call, op: v.op.clone(), variant: v.variant.clone() };
+        self.variants.iter().map(named).collect()
+    }
+
     /// 32 hexadecimal digits over the text.
     pub fn source_hash(&self) -> String {
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(self.source.text.as_bytes()))

@@ -4,8 +4,9 @@ use super::ledger::point_of;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
 use crate::log::{self, Outcome, Record};
+use crate::rules::Space;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A search has found what it should when its best is within that of the exhaustive best.
 pub const CLOSE: f64 = 0.02;
@@ -17,6 +18,19 @@ pub struct Replay {
     times: BTreeMap<Point, Option<f64>>,
     /// The shortest of them.
     best_ns: f64,
+}
+
+/// The spaces as a log knew them: a knob that no record of a form mentions, because it is younger than
+/// the log, keeps its default.
+pub fn as_logged(mut spaces: Vec<Space>, records: &[&Record]) -> Vec<Space> {
+    for space in &mut spaces {
+        let own = |r: &&&Record| r.rule == space.form && r.rule_version == space.version;
+        let named: BTreeSet<&String> = records.iter().filter(own).flat_map(|r| r.knobs.keys()).collect();
+        for k in space.knobs.iter_mut().filter(|k| !named.contains(&k.name)) {
+            k.values = vec![k.default];
+        }
+    }
+    spaces
 }
 
 impl Replay {

@@ -283,6 +283,6 @@ impl Build for Work<'_> {
         let shape = point.knobs.get("shape") as usize;
         let fault = shape.checked_sub(SPINS.len()).and_then(|i| self.faults.get(i)).copied();
         let (source, plan) = (self.text)(SPINS.get(shape).copied().unwrap_or(0), fault);
-        Ok(Built { source, plan, trace: vec![] })
+        Ok(Built { source, plan, trace: vec![], variants: vec![] })
     }
 }
