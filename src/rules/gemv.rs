@@ -72,7 +72,7 @@ impl ScheduleRule for GemvInner {
             (1, Some(n)) if n > 48 << 10 => Err(format!("the vector's {n} bytes leave room for few blocks")),
             _ => Ok(()),
         });
-        Ok(match outlines::Work::of(&r, target.warp) {
+        Ok(match outlines::Work::of(&r, target) {
             Some(work) => space.outlined(move |k| outlines::product(&work, bytes.unwrap_or(0), k)),
             None => space,
         })
@@ -145,7 +145,7 @@ impl ScheduleRule for GemvCpu {
             None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),
             _ => Ok(()),
         });
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), r.outputs(), r.length()) else {
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length()) else {
             return Ok(space);
         };
         Ok(space.outlined(move |k| {

@@ -5,6 +5,7 @@ use super::limits::lanes;
 use super::shape::Reduction;
 use super::{Combine, Knobs, LaunchOutline, Outline};
 use crate::ir::DType;
+use crate::target::Target;
 
 /// Most threads per row of a second launch, which adds parts.
 const PARTS: i64 = 1024;
@@ -26,11 +27,13 @@ pub struct Work {
     /// Bytes of one accumulator.
     acc: i64,
     warp: i64,
+    /// Two float32 operations are one instruction.
+    packed: bool,
 }
 
 impl Work {
     /// The sizes, where all are known.
-    pub fn of(r: &Reduction, warp: u32) -> Option<Work> {
+    pub fn of(r: &Reduction, target: &Target) -> Option<Work> {
         let (outputs, length) = (r.outputs()?, r.length()?);
         let size = |a: &crate::analysis::Access| r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
         let each: i64 = r.full.iter().map(size).sum();
@@ -43,12 +46,28 @@ impl Work {
             bytes: outputs.checked_mul(length)?.checked_mul(each)?,
             shared: r.shared.iter().map(size).sum(),
             acc: r.reducer.dtype.bytes() as i64,
-            warp: warp as i64,
+            warp: i64::from(target.warp),
+            packed: target.has.packed_f32 && r.element == DType::F32,
         })
     }
 
     fn flops(&self) -> i64 {
         self.outputs.saturating_mul(self.length).saturating_mul(if self.shared > 0 { 2 } else { 1 })
+    }
+}
+
+impl Work {
+    /// Instructions that fold `n` loaded elements in a thread.
+    fn fold(&self, k: &Knobs, n: i64) -> i64 {
+        if self.packed && k.find("fold") == Some(0) { n / 2 } else { n }
+    }
+
+    /// How `threads` threads combine a value.
+    fn combine(&self, k: &Knobs, threads: i64, values: i64) -> Combine {
+        match k.find("combine") {
+            Some(1) => Combine { lanes: 1, parts: threads, values },
+            _ => Combine::across(threads, values, self.warp),
+        }
     }
 }
 
@@ -82,10 +101,10 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.outputs * split * w.acc,
         padding: padding(steps * step, part),
-        instructions: unroll * (width + 3) * w.operands,
+        instructions: unroll * (w.fold(k, width) + 3) * w.operands,
         flops: w.flops(),
         tensor_core: false,
-        combine: Combine::across(threads, 1, w.warp),
+        combine: w.combine(k, threads, 1),
         staged: false,
         from_cache: false,
     };
@@ -114,7 +133,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.outputs * split * w.acc,
         padding: padding(steps * rows * unroll, part) * padding(across * threads * width, w.columns),
-        instructions: unroll * ((width + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
+        instructions: unroll * ((w.fold(k, width) + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
         flops: w.flops(),
         tensor_core: false,
         combine: Combine { lanes: 1, parts: rows, values: 1 },
@@ -188,7 +207,7 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
         instructions: 2 * width * unroll * (rows + 1) + 3 * unroll * rows,
         flops: w.flops(),
         tensor_core: false,
-        combine: Combine::across(threads, rows, w.warp),
+        combine: w.combine(k, threads, rows),
         staged,
         from_cache: false,
     };

@@ -38,7 +38,7 @@ impl ScheduleRule for ReductionCpu {
         let space = step_fits(space, r.length(), step);
         let space = parts_fit(space, r.length(), r.outputs());
         let space = split_space(space, target, r.outputs(), r.length());
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), r.outputs(), r.length()) else {
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length()) else {
             return Ok(space);
         };
         Ok(space.outlined(move |k| {
@@ -90,7 +90,7 @@ impl ScheduleRule for ReductionOuterCpu {
             (split, Some(tasks)) if tasks * split <= 64 * cores => Ok(()),
             (split, _) => Err(format!("{split} parts of so many columns keep no core busier")),
         });
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, 1), outputs, r.length()) else {
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), outputs, r.length()) else {
             return Ok(space);
         };
         Ok(space.outlined(move |k| {

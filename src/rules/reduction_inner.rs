@@ -69,7 +69,7 @@ impl ScheduleRule for ReductionInner {
         let space = fills_device(space, target, total, move |k| {
             Some((outputs? + k.get("rows") - 1) / k.get("rows") * k.get("split"))
         });
-        Ok(match outlines::Work::of(&r, target.warp) {
+        Ok(match outlines::Work::of(&r, target) {
             Some(work) => space.outlined(move |k| outlines::rows(&work, k)),
             None => space,
         })

@@ -45,7 +45,7 @@ impl ScheduleRule for ReductionOuter {
         let space = parts_fit(space, length, outputs);
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
         let space = fold_rivals(fills_blocks(space, target, total, outputs, element), element);
-        Ok(match outlines::Work::of(&r, target.warp) {
+        Ok(match outlines::Work::of(&r, target) {
             Some(work) => space.outlined(move |k| outlines::columns(&work, k)),
             None => space,
         })
