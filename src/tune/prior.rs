@@ -170,7 +170,10 @@ fn combine_ns(l: &LaunchOutline) -> f64 {
     let levels = |n: i64| (n.max(1) as f64).log2();
     let shuffles = SHUFFLE_NS * levels(l.combine.lanes) * l.combine.values.max(1) as f64;
     let parts = l.combine.parts;
-    let shared = if parts > 1 { 2.0 * BARRIER_NS + SHUFFLE_NS * levels(parts) } else { 0.0 };
+    // More parts than one warp adds in order are halved, with a barrier for each step.
+    let halvings = if l.combine.lanes == 1 { (levels(parts) - 5.0).max(0.0) } else { 0.0 };
+    let barriers = (2.0 + halvings) * BARRIER_NS;
+    let shared = if parts > 1 { barriers + SHUFFLE_NS * levels(parts) } else { 0.0 };
     shuffles + shared
 }
 
