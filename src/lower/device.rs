@@ -29,6 +29,7 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
     }
     let symbol = super::launches::symbol(&f.func.name, 0);
     let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
+    nest.own_barriers = false;
     let body = inline_lets::run(&f.body);
     let body: Vec<DStmt> = body.iter().map(|s| plain_loops(&mut nest, s)).collect();
     let body = flatten::run(&nest, &body)?;

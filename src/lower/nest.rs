@@ -23,6 +23,8 @@ pub(super) struct Nest<'a> {
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
     pub ranges: Ranges,
+    /// True where the pass `barriers` places what accesses to shared memory need.
+    pub own_barriers: bool,
     /// What was decided for each tile call, in the order of dispatch.
     pub decisions: Vec<Decision>,
     pub taken: BTreeSet<Name>,
@@ -57,7 +59,19 @@ impl<'a> Nest<'a> {
         let mut taken = body_names;
         taken.extend(buffers.keys().cloned());
         taken.extend(func.extents.iter().map(|e| e.name.clone()));
-        Nest { func, target, symbol, grid, block, min_blocks: None, buffers, ranges, decisions: vec![], taken }
+        Nest {
+            func,
+            target,
+            symbol,
+            grid,
+            block,
+            min_blocks: None,
+            buffers,
+            ranges,
+            own_barriers: true,
+            decisions: vec![],
+            taken,
+        }
     }
 
     /// True for a CUDA (or simulated) kernel.

@@ -23,7 +23,7 @@ impl Nest<'_> {
             buffers: &mut self.buffers,
             ranges: &mut self.ranges,
             active,
-            guard_scratch: true,
+            guard_scratch: !self.own_barriers,
             fresh: &mut |stem| super::nest::fresh_name(taken, stem),
         };
         tile::dispatch(call, &mut emit)

@@ -145,7 +145,8 @@ impl ScheduleRule for GemvCpu {
             None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),
             _ => Ok(()),
         });
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length()) else {
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length())
+        else {
             return Ok(space);
         };
         Ok(space.outlined(move |k| {

@@ -38,7 +38,8 @@ impl ScheduleRule for ReductionCpu {
         let space = step_fits(space, r.length(), step);
         let space = parts_fit(space, r.length(), r.outputs());
         let space = split_space(space, target, r.outputs(), r.length());
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length()) else {
+        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length())
+        else {
             return Ok(space);
         };
         Ok(space.outlined(move |k| {
