@@ -9,6 +9,7 @@ use crate::job::{Exit, Failure, Input, load, select};
 use crate::rules::{Knobs, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
+use crate::tile::Decision;
 use serde_json::json;
 
 /// Runs the command.
@@ -42,7 +43,7 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
                 Err(f) => return Err(f),
             }
         }
-        decisions(cx, input, &subject);
+        decisions(cx, input, &subject, &calls(cx, a, input, &subject)?);
         return Ok(());
     }
     let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
@@ -83,6 +84,17 @@ pub(super) fn machine_text(
     };
     print(cx, input, chosen, emit, &text);
     Ok(())
+}
+
+/// What dispatch decides for the tile calls that the kernel of the chosen point leaves; none where no
+/// rule takes the function.
+fn calls(cx: &Context, a: &args::Explain, input: &Input, subject: &Subject) -> Result<Vec<Decision>, Failure> {
+    let choice = a.choose.choice();
+    let Ok(arms) = select::arms(subject, &cx.spaces, &input.name, &choice) else { return Ok(vec![]) };
+    let (arm, knobs) = select::point(&arms, &choice)?;
+    let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
+    let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| bug(e.to_string()))?;
+    subject.decisions(&schedule).map_err(|e| bug(e.to_string()))
 }
 
 fn trace(s: &Schedule) -> String {
@@ -151,8 +163,8 @@ pub(super) fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>,
     }
 }
 
-/// What every rule says of the function.
-fn decisions(cx: &Context, input: &Input, subject: &Subject) {
+/// What every rule says of the function, and every variant of the tile calls that are left.
+fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision]) {
     let verdicts = verdicts(&subject.prepared, &subject.target, &cx.spaces);
     if cx.json {
         let rules: Vec<serde_json::Value> = verdicts
@@ -173,6 +185,7 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject) {
         let object = json!({
             "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
             "target": subject.target.id, "rules": rules,
+            "calls": calls.iter().enumerate().map(|(k, d)| tile::decision(k, d)).collect::<Vec<_>>(),
         });
         output::line(&object.to_string());
         return;
@@ -198,4 +211,5 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject) {
             Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule.name(), d.predicate, d.reason)),
         }
     }
+    tile::tables(calls);
 }

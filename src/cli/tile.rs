@@ -71,13 +71,19 @@ pub(super) fn decisions(cx: &Context, input: &Input, target: &Target, all: &[Dec
         return output::line(&object.to_string());
     }
     output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, target.id, input.key));
+    tables(all);
+}
+
+/// The dispatch table of every tile call, as text.
+pub(super) fn tables(all: &[Decision]) {
     for (k, d) in all.iter().enumerate() {
         output::line(&format!("call {k}"));
         d.to_string().lines().for_each(|l| output::line(&format!("  {l}")));
     }
 }
 
-fn decision(k: usize, d: &Decision) -> Value {
+/// One decision as JSON.
+pub(super) fn decision(k: usize, d: &Decision) -> Value {
     let verdicts = d.verdicts.iter().map(|v| {
         let refusals: Vec<Value> =
             v.refusals.iter().map(|r| json!({ "predicate": r.predicate, "reason": r.reason })).collect();
