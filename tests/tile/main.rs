@@ -13,6 +13,7 @@ mod elementwise;
 mod gemm;
 mod gemm_cases;
 mod gemm_shapes;
+mod machine_code;
 mod permute_layout;
 mod reduction;
 mod run;

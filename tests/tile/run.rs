@@ -1,7 +1,7 @@
 //! Runs programs in the simulator and by the reference semantics, and shows their text.
 
 use crate::case::{arguments, cuda, simulate};
-use daylight::interp::{Mode, Scalars, Tensor, run_device};
+use daylight::interp::{Mode, Scalars, run_device};
 use daylight::ir::device::{DStmt, DeviceFunc};
 
 /// Checks that the simulator gives what the reference semantics say, bit for bit.
