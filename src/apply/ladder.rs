@@ -123,7 +123,6 @@ mod tests {
             floor_us: None,
             state: None,
             score: None,
-            warnings: vec![],
         }
     }
 

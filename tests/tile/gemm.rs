@@ -2,12 +2,10 @@
 
 use crate::case::{cuda, simulate};
 pub use crate::gemm_cases::cases;
+use crate::gemm_fma;
+use crate::gemm_pipeline;
 use crate::gemm_shapes::{Product, specs};
-
-/// A hundred products of random shapes by `mma`.
-pub fn random_products() -> Vec<Product> {
-    specs(100, 7).iter().enumerate().map(|(i, s)| s.product(i)).collect()
-}
+use crate::gemm_special;
 
 fn right(p: &Product, target: &str) {
     let got = simulate(&p.func, target, &p.args);
@@ -16,8 +14,50 @@ fn right(p: &Product, target: &str) {
 }
 
 #[test]
+fn products_by_fma_are_right_to_the_last_bit() {
+    for p in gemm_fma::products() {
+        right(&p, "sim:sm_90a");
+        right(&p, "sim:sm_100a");
+    }
+}
+
+#[test]
+fn pipelines_are_right_in_the_simulator() {
+    for p in gemm_pipeline::products() {
+        right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
+fn products_by_mma_in_other_places_are_right() {
+    for p in gemm_special::products() {
+        right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
 fn random_shapes_by_mma_are_right_in_the_simulator() {
     for (i, s) in specs(100, 7).iter().enumerate().take(12) {
         right(&s.product(i), "sim:sm_90a");
     }
+}
+
+#[test]
+fn cuda_text_of_products() {
+    for p in gemm_fma::products() {
+        for (shown, target) in
+            [("registers", "sm_90a"), ("b_shared", "sm_100a"), ("block_turned", "sm_90a"), ("int8", "sm_90a")]
+        {
+            if p.name == format!("fma {shown}") {
+                let text = cuda(&p.func, &format!("cuda:{target}"));
+                crate::common::golden(&format!("golden/tile/gemm/{shown}_{target}.cu"), &text);
+            }
+        }
+    }
+}
+
+#[test]
+fn cuda_text_of_a_pipeline() {
+    let p = &gemm_pipeline::products()[0];
+    crate::common::golden("golden/tile/gemm/pipeline_sm_90a.cu", &cuda(&p.func, "cuda:sm_90a"));
 }

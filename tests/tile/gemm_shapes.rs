@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 pub struct Product {
     pub name: String,
     pub func: DeviceFunc,
-    /// The least compute capability that has its instructions.
-    pub sm: u32,
     /// Tensors of all parameters; the last is the result.
     pub args: Vec<Tensor>,
     /// The result, in float64.
@@ -216,7 +214,6 @@ impl Spec {
         Product {
             name: self.name(number),
             func: program(threads, &all, body),
-            sm: 80,
             args,
             want,
             u_in: if tf32 { 2f64.powi(-10) } else { 0.0 },

@@ -7,13 +7,17 @@
 mod common;
 
 mod case;
+mod compile;
 mod copy;
 mod copy_async;
 mod elementwise;
 mod gemm;
 mod gemm_cases;
+mod gemm_fma;
+mod gemm_pipeline;
 mod gemm_shapes;
-mod machine_code;
+mod gemm_special;
+mod gpu;
 mod permute_layout;
 mod reduction;
 mod run;

@@ -21,7 +21,7 @@ pub(super) enum Start {
     /// What it holds.
     Old,
     /// A third operand.
-    Other(Matrix),
+    Other(Box<Matrix>),
 }
 
 /// `D [m, n] = start + A [m, k] B [k, n]`.
@@ -165,7 +165,8 @@ fn tile(call: &TileCall, i: usize) -> Result<&Tile, String> {
 fn start(call: &TileCall, cx: &Cx) -> Result<Start, String> {
     match (call.args.get(2), number(call, "beta")?) {
         (Some(_), Some(0)) | (None, None | Some(0)) if !call.accum => Ok(Start::Zero),
-        (Some(_), _) => Ok(Start::Other(Matrix::of(cx, tile(call, 2)?, "C", false)?)),
+        (Some(TileArg::Tile(c)), _) if *c == call.dst => Ok(Start::Old),
+        (Some(_), _) => Ok(Start::Other(Box::new(Matrix::of(cx, tile(call, 2)?, "C", false)?))),
         (None, _) => Ok(Start::Old),
     }
 }
