@@ -4,7 +4,7 @@ mod common;
 
 use daylight::backend::{
     Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, Limits, LocalCompiler, Places,
-    Source, Tools, WorkerCommand, nvrtc,
+    Source, Tools, Warning, WorkerCommand, nvrtc,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -67,7 +67,8 @@ fn warnings_are_kept_on_success() {
     let folder = tempfile::tempdir().unwrap();
     let local = LocalCompiler::new(tools(folder.path(), Language::C));
     let artifact = local.compile(&source("#warning look here\nint f(void) { return 1; }")).unwrap();
-    assert!(artifact.warnings.contains("look here"), "{}", artifact.warnings);
+    let said = |w: &Warning| (w.code.clone(), w.text.contains("look here"));
+    assert_eq!(artifact.warnings.iter().map(said).collect::<Vec<_>>(), [("-Wcpp".to_string(), true)]);
 }
 
 #[test]
@@ -124,6 +125,61 @@ fn a_missing_tool_is_a_sentence() {
     let error = LocalCompiler::new(Tools::find(&places, Language::C)).compile(&source("")).unwrap_err();
     assert_eq!(error.failure, CompileFailure::ToolMissing);
     assert!(error.message.contains("install gcc or clang"), "{error}");
+}
+
+/// Kernels that NVRTC compiles under protest: a register count that it cannot raise, accumulators
+/// that are read while matrix instructions write them, results that nobody waits for.
+const PROTESTS: [(&str, &str); 3] = [
+    (
+        "ignored",
+        r#"extern "C" __global__ void ignored(float *o) { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); *o = 1; }"#,
+    ),
+    ("serialised", "FENCE; MMA; o[5] = d[3]; MMA; COMMIT; WAIT;"),
+    ("waits", "FENCE; MMA; COMMIT;"),
+];
+
+/// A kernel of one warpgroup around a matrix instruction.
+fn warpgroup(name: &str, body: &str) -> String {
+    let list = |f: &dyn Fn(usize) -> String| (0..8).map(f).collect::<Vec<_>>().join(", ");
+    let (registers, outputs) = (list(&|i| format!("%{i}")), list(&|i| format!("\"+f\"(d[{i}])")));
+    let mma = format!(
+        "asm volatile(\"wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {{{registers}}}, %8, %9, 1, 1, 1, 0, 0;\" \
+         : {outputs} : \"l\"(a), \"l\"(b))"
+    );
+    let sync = |what: &str| format!("asm volatile(\"wgmma.{what};\" ::: \"memory\")");
+    let body = body
+        .replace("FENCE", &sync("fence.sync.aligned"))
+        .replace("MMA", &mma)
+        .replace("COMMIT", &sync("commit_group.sync.aligned"))
+        .replace("WAIT", &sync("wait_group.sync.aligned 0"));
+    format!(
+        "extern \"C\" __global__ void __launch_bounds__(128, 1) {name}(float *o, unsigned long long a, unsigned long long b) \
+         {{ float d[8] = {{}}; {body} for (int i = 0; i < 8; i++) o[threadIdx.x * 8 + i] = d[i]; }}"
+    )
+}
+
+/// Runs where NVRTC is installed; says so where it is not.
+#[test]
+fn what_nvrtc_says_at_success_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = match nvrtc::find_nvrtc(&Places::of(|k| std::env::var_os(k), None)) {
+        Ok(library) => library,
+        Err(why) => return common::skip(&why),
+    };
+    let local = LocalCompiler::new(Tools { nvrtc: Ok(library), ..tools(folder.path(), Language::Cuda) });
+    let mut said = String::new();
+    for (name, body) in PROTESTS {
+        let text = if body.contains("__global__") { body.to_string() } else { warpgroup(name, body) };
+        let source =
+            Source { text, language: Language::Cuda, target: "cuda:sm_90a".into(), symbols: vec![name.into()] };
+        let first = local.compile(&source).unwrap();
+        assert_eq!(local.compile(&source).unwrap().warnings, first.warnings, "the cache keeps them");
+        first
+            .warnings
+            .iter()
+            .for_each(|w| said.push_str(&format!("{} {w}\n", if w.loses_speed() { "slow" } else { "note" })));
+    }
+    common::golden("golden/backend/nvrtc_warnings.txt", &said);
 }
 
 /// Runs where NVRTC is installed; says so where it is not.

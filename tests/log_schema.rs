@@ -34,7 +34,7 @@ fn present() -> Vec<Record> {
 
 /// The fields that layout 0 did not have, as they are read from it.
 fn without_new_fields(r: Record) -> Record {
-    Record { round: 0, default: false, floor_us: None, state: None, score: None, ..r }
+    Record { round: 0, default: false, floor_us: None, state: None, score: None, warnings: vec![], ..r }
 }
 
 /// Everything but the checksum, which depends on the layout.

@@ -5,6 +5,8 @@ mod common;
 use common::skip_without_gpu;
 use std::process::{Command, Output};
 
+const EXAMPLE: &str = "../../examples/row_sums.py";
+
 /// Exit code, standard output, standard error of a command on a file of `tests/tile_programs`.
 fn daylight(args: &[&str]) -> (i32, String, String) {
     let cache = tempfile::tempdir().expect("a temporary folder");
@@ -75,26 +77,26 @@ fn explain_shows_every_stage_of_a_program() {
 #[test]
 fn programs_are_verified_in_the_simulator() {
     works(&["verify", "plain.py", "--target", "sim:sm_90"], &["tile program right"]);
+    works(&["verify", "pipeline.py", "--target", "sim:sm_80"], &["tile program right"]);
     works(&["verify", "plain.py", "--target", "sim:sm_90", "--json"], &["\"status\":\"ok\"", "\"right\":true"]);
 }
 
 #[test]
 fn the_example_is_right_and_says_why() {
-    let example = "../../examples/row_sums.py";
-    works(&["verify", example, "--target", "sim:sm_90"], &["tile program right"]);
+    works(&["verify", EXAMPLE, "--target", "sim:sm_90"], &["tile program right"]);
     works(
-        &["explain", example, "--target", "cuda:sm_90a", "--emit", "decisions"],
+        &["explain", EXAMPLE, "--target", "cuda:sm_90a", "--emit", "decisions"],
         &["> vec_auto", "> local", "accepts"],
     );
     works(
-        &["explain", example, "--target", "cuda:sm_90a", "--emit", "decisions", "--json"],
+        &["explain", EXAMPLE, "--target", "cuda:sm_90a", "--emit", "decisions", "--json"],
         &["\"calls\":[{\"call\":0,\"op\":\"copy\"", "\"variant\":\"vec_auto\"", "\"predicate\":\"memory\""],
     );
 }
 
 #[test]
 fn programs_run_on_a_gpu() {
-    for file in ["plain.py", "seed_000.py", "seed_001.py", "seed_002.py", "../../examples/row_sums.py"] {
+    for file in ["plain.py", "pipeline.py", "seed_000.py", "seed_001.py", "seed_002.py", "seed_003.py", EXAMPLE] {
         let (code, out, error) = daylight(&["verify", file, "--target", "cuda:sm_90a"]);
         if code == 4 {
             return skip_without_gpu(error.trim());

@@ -29,7 +29,7 @@ fn nameless(p: &DeviceFunc) -> DeviceFunc {
     p
 }
 
-const ALL: [&str; 6] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads", "plain"];
+const ALL: [&str; 7] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads", "plain", "pipeline"];
 
 #[test]
 fn programs_are_well_formed_and_read_back_from_their_print() {
@@ -111,6 +111,7 @@ fn every_mistake_is_one_sentence_with_its_place() {
         ("x = T.address_of(A[0, 0])", "T.address_of is not known in tile programs"),
         ("A.frob()", "`A.frob` is not a statement of a tile program"),
         ("T.cuda.warpgroup_sync(1)", "a warpgroup has 128 threads, but a block has 64"),
+        ("T.ptx.cp_async.wait_group(tx)", "the number of groups that may be pending is a constant, such as 0"),
         ("T.lane_id([16])", "T.lane_id has the extent 32, not 16; write T.lane_id([32])"),
         ("T.warp_id([4])", "T.warp_id makes 128 threads of a block, but T.thread_id makes 64; they must agree"),
         ("T.warpgroup_id([1])", "T.warpgroup_id makes 128 threads of a block, but T.thread_id makes 64"),

@@ -123,6 +123,7 @@ mod tests {
             floor_us: None,
             state: None,
             score: None,
+            warnings: vec![],
         }
     }
 

@@ -1,14 +1,14 @@
 //! Artifacts on disk, by a hash of everything that decides their bytes: text, language, target and
 //! compiler. Files appear whole (written aside, then renamed), so processes share a folder freely.
 
-use super::{Artifact, Format, Resources, Source};
+use super::{Artifact, Format, Resources, Source, Warning};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Raised when options or this layout change, so that old entries are not found.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A folder of artifacts.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ struct Note {
     format: Format,
     hash: String,
     res: Resources,
-    warnings: String,
+    warnings: Vec<Warning>,
     compiler: String,
 }
 
@@ -119,7 +119,7 @@ mod tests {
             bytes: b"object".as_slice().into(),
             path: PathBuf::new(),
             res: Resources { regs: 1, spill: 2, smem: 3 },
-            warnings: "w".to_string(),
+            warnings: super::super::warning::parse("a.c:1:2: warning: w"),
             compiler: "gcc 12".to_string(),
         };
         let stored = cache.put(&key, artifact).unwrap();

@@ -53,7 +53,7 @@ impl Compiler for FakeCompiler {
             bytes: bytes.into(),
             path,
             res: Resources::default(),
-            warnings: String::new(),
+            warnings: vec![],
             compiler: "fake 1".to_string(),
         })
     }

@@ -5,6 +5,7 @@ use super::cache::ArtifactCache;
 use super::cc::{CC_ADVICE, Cc};
 use super::nvrtc::{Nvrtc, find_nvrtc};
 use super::places::Places;
+use super::warning;
 use super::{Artifact, CompileError, CompileFailure, Compiler, Format, Language, Resources, Source};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ impl LocalCompiler {
         let folder = tempfile::tempdir().map_err(disk)?;
         let (text, object) = (folder.path().join("kernel.c"), folder.path().join("kernel.so"));
         std::fs::write(&text, &source.text).map_err(disk)?;
-        let warnings = cc.shared_object(&text, &object, &source.target)?;
+        let warnings = warning::parse(&cc.shared_object(&text, &object, &source.target)?);
         let bytes = std::fs::read(&object).map_err(disk)?.into();
         let compiler = cc.id().to_string();
         let res = Resources::default();

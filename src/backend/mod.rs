@@ -17,6 +17,7 @@ pub mod plan;
 pub mod pool;
 mod posix;
 pub mod traits;
+pub mod warning;
 pub mod worker;
 
 pub use cache::ArtifactCache;
@@ -30,4 +31,5 @@ pub use traits::{
     Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, DeviceState, Errors, Format, Language,
     Problem, Resources, RunError, RunFailure, Runner, Source, Timing,
 };
+pub use warning::Warning;
 pub use worker::WorkerCommand;

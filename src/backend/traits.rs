@@ -1,7 +1,7 @@
 //! The two doors to tools and drivers: [`Compiler`] turns text into an [`Artifact`], [`Runner`]
 //! checks and times artifacts on a device. Both are object safe and have a fake (`backend::fake`).
 
-use super::{Plan, PlanParam};
+use super::{Plan, PlanParam, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -63,8 +63,8 @@ pub struct Artifact {
     pub path: PathBuf,
     /// What it uses; zeros on the CPU.
     pub res: Resources,
-    /// What the compiler said although it succeeded; empty for nothing.
-    pub warnings: String,
+    /// What the compiler said although it succeeded.
+    pub warnings: Vec<Warning>,
     /// Compiler and version, such as `nvrtc 13.0`.
     pub compiler: String,
 }

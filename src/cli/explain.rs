@@ -114,8 +114,9 @@ fn compiler(cx: &Context, language: Language) -> LocalCompiler {
 }
 
 fn compiled(cx: &Context, assembly: &Assembly) -> Result<Artifact, Failure> {
-    let made = compiler(cx, Language::Cuda).compile(&assembly.source);
-    made.map_err(Failure::from)
+    let made = compiler(cx, Language::Cuda).compile(&assembly.source).map_err(Failure::from)?;
+    made.warnings.iter().for_each(|w| output::note(&format!("the compiler says: {w}")));
+    Ok(made)
 }
 
 fn ptx(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {

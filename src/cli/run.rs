@@ -29,7 +29,7 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     if let Some(program) = &input.program {
         let assembly = tile::assembly(input, program, &device.target)?;
         let written = launch(&mut device, input, assembly, a)?;
-        let source = Source { rung: "as written", rule: "tile program".into(), knobs: BTreeMap::new() };
+        let source = Source { rung: "hand-written", rule: "tile program".into(), knobs: BTreeMap::new() };
         print(cx, input, &device, &source, &written);
         return Ok(Exit::Done);
     }
@@ -211,8 +211,9 @@ fn print(cx: &Context, input: &Input, device: &Device, source: &Source, written:
         output::line(&object.to_string());
     } else {
         let knobs: Vec<String> = source.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let knobs = if knobs.is_empty() { String::new() } else { format!(": {}", knobs.join(" ")) };
         let (name, rung, rule) = (&input.name, source.rung, &source.rule);
-        output::line(&format!("{name} on {}: {rung} kernel, {rule}: {}", device.describe(), knobs.join(" ")));
+        output::line(&format!("{name} on {}: {rung} kernel, {rule}{knobs}", device.describe()));
         outputs.iter().for_each(|o| output::line(&format!("  wrote {o}")));
     }
 }

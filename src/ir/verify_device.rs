@@ -1,7 +1,7 @@
 //! Checks that a tile program is well formed. A program that was read is.
 
 use super::device::{DStmt, DeviceFunc};
-use super::{Buffer, DType, Expr, ExprKind, Name, Param, Scope, ThreadTag, Tile, TileCall, VerifyError};
+use super::{Buffer, DType, Expr, ExprKind, Intrinsic, Name, Param, Scope, ThreadTag, Tile, TileCall, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads that a block may have.
@@ -124,6 +124,7 @@ impl Verifier<'_> {
             DStmt::Let { var, value } => self.declare(var, value.dtype()),
             DStmt::Tile(call) => self.call(call),
             DStmt::Barrier(_) => {}
+            DStmt::Intrinsic(Intrinsic::CpAsyncCommit | Intrinsic::CpAsyncWait { .. }) => {}
             DStmt::Copy { .. }
             | DStmt::Var { .. }
             | DStmt::Assign { .. }

@@ -148,6 +148,7 @@ impl Predictor {
             floor_us: None,
             state: None,
             score: Some(one.score),
+            warnings: crate::tune::warnings(&one.artifact),
         }
     }
 

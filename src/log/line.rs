@@ -148,6 +148,7 @@ pub(super) mod tests {
             floor_us: Some(10.0),
             state: None,
             score: None,
+            warnings: vec![],
         }
     }
 

@@ -27,7 +27,9 @@ pub use compact::compact;
 pub use file::{LogFile, Skipped, files, path_for, read};
 pub use line::LineError;
 pub use merge::merge;
-pub use record::{DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Workload};
+pub use record::{
+    DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Workload,
+};
 pub use replace::{replace, write};
 pub use select::{CandidateId, Query, Selection, select, selections};
 pub use stats::median;

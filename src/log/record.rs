@@ -72,6 +72,30 @@ pub struct Record {
     /// Rank of a `predicted` candidate; lower is better, no unit, never a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
+    /// What the compiler said although it succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+/// A message of a compiler that succeeded.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Warning {
+    /// The compiler's name for it, such as `C7508`; empty where it has none.
+    pub code: String,
+    /// The message.
+    pub text: String,
+    /// The kernel that it speaks of, where it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// How often it came.
+    pub count: u32,
+}
+
+impl Warning {
+    /// The code, or the message of one that has none.
+    pub fn name(&self) -> &str {
+        if self.code.is_empty() { &self.text } else { &self.code }
+    }
 }
 
 /// What the device was doing while a candidate was measured.

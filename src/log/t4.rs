@@ -6,7 +6,7 @@
 //! were only ranked have no place in it.
 
 use super::line::nine_digits;
-use super::{Outcome, Record, median};
+use super::{Outcome, Record, Warning, median};
 use serde_json::{Value, json};
 
 /// Version of the format.
@@ -83,6 +83,10 @@ fn measurements(r: &Record) -> Vec<Value> {
         out.push(one("temperature", json!(state.temperature_c), "C"));
     }
     out.extend(r.reason.as_ref().map(|why| one("reason", json!(why), "")));
+    if !r.warnings.is_empty() {
+        let names: Vec<&str> = r.warnings.iter().map(Warning::name).collect();
+        out.push(one("warnings", json!(names.join("; ")), ""));
+    }
     out.push(one("round", json!(r.round), ""));
     out
 }

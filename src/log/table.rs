@@ -1,14 +1,14 @@
 //! A log as CSV: one row for each record, one column for each knob.
 
 use super::line::nine_digits;
-use super::{DeviceState, Record, median};
+use super::{DeviceState, Record, Warning, median};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A column and what stands in it.
 type Column = (&'static str, fn(&Record) -> String);
 
 /// The columns before those of the knobs, which are `knob.<name>`.
-const COLUMNS: [Column; 43] = [
+const COLUMNS: [Column; 44] = [
     ("workload", |r| r.workload.name.clone()),
     ("key", |r| r.workload.key.clone()),
     ("bind", |r| pairs(&r.bind)),
@@ -44,6 +44,7 @@ const COLUMNS: [Column; 43] = [
     ("processes", |r| state(r, |s| s.processes.to_string())),
     ("repeats", |r| state(r, |s| s.repeats.to_string())),
     ("variants", |r| variants(r)),
+    ("warnings", |r| r.warnings.iter().map(Warning::name).collect::<Vec<_>>().join("; ")),
     ("steps", |r| r.trace.len().to_string()),
     ("source_hash", |r| r.source_hash.clone().unwrap_or_default()),
     ("cubin_hash", |r| r.cubin_hash.clone().unwrap_or_default()),
@@ -115,7 +116,9 @@ mod tests {
         };
         let state =
             Some(DeviceState { sm_mhz: 1980, throttle: vec!["a".into(), "b".into()], ..DeviceState::default() });
-        let timed = Record { state, ..record(64, &[3000.0, 1500.0, 2000.421]) };
+        let warnings =
+            ["C7508", ""].map(|code| Warning { code: code.into(), text: "it, too".into(), ..Warning::default() });
+        let timed = Record { state, warnings: warnings.into(), ..record(64, &[3000.0, 1500.0, 2000.421]) };
         let rows = rows(&csv(&[&timed, &other]).unwrap());
         assert_eq!(rows.len(), 2);
         let want = [
@@ -127,6 +130,7 @@ mod tests {
             ("throttle", "a b"),
             ("sm_mhz", "1980"),
             ("outcome", "ok"),
+            ("warnings", "C7508; it, too"),
             ("knob.threads", "64"),
             ("knob.unroll", ""),
             ("err_l2", "0.0000001"),

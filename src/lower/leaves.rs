@@ -1,10 +1,14 @@
 //! The leaves of schedules as calls of tile primitives of one thread.
 //!
-//! A loop that a schedule marks with `tile` = `sum` (or `prod`, `max`, `min`) and that, unrolled, folds
-//! adjacent registers into one becomes a call of that primitive, which the dispatch table carries out.
+//! A loop that a schedule marks with a primitive, and that has its form, becomes a call, which the
+//! dispatch table carries out:
+//! - `sum`, `prod`, `max`, `min`: adjacent registers are folded into one;
+//! - `add`, `mul`, `maximum`, `minimum`: adjacent registers are combined with as many others;
+//! - `gemm`: the products of two runs of registers are added to one.
+//!
 //! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
 //!
-//! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked
+//! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked `sum`
 //! after:  `Tx.thread.sum(acc[0:1], r[0:16], axes=(0,), accum=True)`, dispatched
 
 use super::LowerError;
@@ -12,7 +16,7 @@ use super::nest::Nest;
 use super::reducer::{Update, update_of};
 use crate::analysis::linear;
 use crate::ir::device::{DFor, DKind, DStmt, TileMark};
-use crate::ir::{BinOp, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
+use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
 use crate::tile::Active;
 
 const PASS: &str = "leaves";
@@ -22,8 +26,8 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut out = vec![];
     for s in body {
         match s {
-            DStmt::For(l) => match l.tile.clone().and_then(|mark| fold(nest, &l, &mark)) {
-                Some(call) => out.extend(carried_out(nest, &l, &call)?),
+            DStmt::For(l) => match l.tile.clone().and_then(|mark| leaf(nest, &l, &mark)) {
+                Some(leaf) => out.extend(carried_out(nest, &l, leaf)?),
                 None => {
                     let body = run(nest, l.body.clone())?;
                     out.push(DStmt::For(l.with_body(body)));
@@ -48,32 +52,127 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     Ok(out)
 }
 
-fn carried_out(nest: &mut Nest, l: &DFor, call: &TileCall) -> Result<Vec<DStmt>, LowerError> {
-    let (decision, body) =
-        nest.dispatch(call, Active::All).map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))?;
+/// A call, and the shapes of matrices under which it knows its registers.
+struct Leaf {
+    call: TileCall,
+    matrices: Vec<(Name, [i64; 2])>,
+}
+
+fn carried_out(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
+    let flat: Vec<Buffer> = leaf.matrices.iter().filter_map(|(n, _)| nest.buffers.get(n).cloned()).collect();
+    for (name, shape) in &leaf.matrices {
+        if let Some(b) = nest.buffers.get_mut(name) {
+            b.shape = shape.map(Expr::i64).to_vec();
+        }
+    }
+    let done = nest.dispatch(&leaf.call, Active::All);
+    nest.buffers.extend(flat.into_iter().map(|b| (b.name.clone(), b)));
+    let (decision, body) = done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))?;
     nest.decisions.push(decision);
     Ok(body)
 }
 
 /// The call that a marked loop amounts to.
-fn fold(nest: &Nest, l: &DFor, mark: &TileMark) -> Option<TileCall> {
+fn leaf(nest: &Nest, l: &DFor, mark: &TileMark) -> Option<Leaf> {
     let mut loops = vec![];
     let up = innermost(l, &mut loops)?;
-    if reduction(up.op) != Some(mark.op) {
+    let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
+    let (mut call, matrices) = match mark.op {
+        TileOp::Gemm => product(nest, &up, to, &loops)?,
+        op if reduction(up.op) == Some(op) => (fold(nest, &up, to, &loops, op)?, vec![]),
+        op if elementwise(up.op) == Some(op) => (combine(nest, &up, to, &loops, op)?, vec![]),
+        _ => return None,
+    };
+    call.forced = mark.variant.clone();
+    Some(Leaf { call, matrices })
+}
+
+/// `n` registers from `at` on.
+fn run_tile(name: &Name, at: Expr, n: i64) -> Tile {
+    Tile { buffer: name.clone(), begin: vec![at], extent: vec![n] }
+}
+
+fn fold(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+    let (src, begin, len) = registers(nest, &up.term, loops)?;
+    if !same_type(nest, &src, &up.buffer) || loops.iter().any(|(v, _)| to.uses_var(v)) {
         return None;
     }
-    let ExprKind::Load { buffer: src, indices, dtype } = up.term.kind() else { return None };
-    let ([to], [from]) = (up.indices.as_slice(), indices.as_slice()) else { return None };
-    let same = nest.buffers.get(&up.buffer).is_some_and(|b| b.dtype == *dtype);
-    if !same || !nest.is_local(src) || !nest.is_local(&up.buffer) || loops.iter().any(|(v, _)| to.uses_var(v)) {
-        return None;
-    }
-    let (begin, len) = run_of(nest, from, &loops)?;
-    let tile = |name: &Name, at: Expr, n: i64| Tile { buffer: name.clone(), begin: vec![at], extent: vec![n] };
-    let dst = tile(&up.buffer, to.clone(), 1);
-    let mut call = TileCall::new(mark.op, ExecScope::Thread, dst, vec![TileArg::Tile(tile(src, begin, len))]);
-    (call.axes, call.accum, call.forced) = (vec![0], true, mark.variant.clone());
+    let args = vec![TileArg::Tile(run_tile(&src, begin, len))];
+    let mut call = TileCall::new(op, ExecScope::Thread, run_tile(&up.buffer, to.clone(), 1), args);
+    (call.axes, call.accum) = (vec![0], true);
     Some(call)
+}
+
+fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+    let (src, begin, len) = registers(nest, &up.term, loops)?;
+    let (own, same) = run_of(nest, to, loops)?;
+    if !same_type(nest, &src, &up.buffer) || same != len {
+        return None;
+    }
+    let dst = run_tile(&up.buffer, own, len);
+    let args = vec![TileArg::Tile(dst.clone()), TileArg::Tile(run_tile(&src, begin, len))];
+    Some(TileCall::new(op, ExecScope::Thread, dst, args))
+}
+
+/// A row times a column: `D [1, 1] += A [1, n] x B [n, 1]`, over buffers seen as matrices.
+fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option<(TileCall, Vec<(Name, [i64; 2])>)> {
+    let ExprKind::Binary { op: BinOp::Mul, a, b } = up.term.kind() else { return None };
+    if up.op != BinOp::Add || loops.iter().any(|(v, _)| to.uses_var(v)) {
+        return None;
+    }
+    let ((row, from, n), (column, at, m)) = (registers(nest, a, loops)?, registers(nest, b, loops)?);
+    let len = |name: &Name| nest.buffers.get(name)?.len();
+    let (d, r, c) = (len(&up.buffer)?, len(&row)?, len(&column)?);
+    if n != m || row == column {
+        return None;
+    }
+    let zero = || Expr::i64(0);
+    let tile = |name: &Name, begin: [Expr; 2], extent: [i64; 2]| Tile {
+        buffer: name.clone(),
+        begin: begin.to_vec(),
+        extent: extent.to_vec(),
+    };
+    let dst = tile(&up.buffer, [to.clone(), zero()], [1, 1]);
+    let args =
+        vec![TileArg::Tile(tile(&row, [zero(), from], [1, n])), TileArg::Tile(tile(&column, [at, zero()], [n, 1]))];
+    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args);
+    call.accum = true;
+    Some((call, vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])]))
+}
+
+/// The registers that a term reads, converted or not, as the loops walk over them.
+fn registers(nest: &Nest, term: &Expr, loops: &[(Name, i64)]) -> Option<(Name, Expr, i64)> {
+    match term.kind() {
+        ExprKind::Load { buffer, indices, .. } if nest.is_local(buffer) => {
+            let (begin, len) = run_of(nest, indices.first()?, loops)?;
+            Some((buffer.clone(), begin, len))
+        }
+        ExprKind::Cast { dtype, arg } if widens(arg.dtype(), *dtype) => registers(nest, arg, loops),
+        ExprKind::Load { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => None,
+    }
+}
+
+/// True where a conversion changes no value, so that a primitive may make it.
+fn widens(from: DType, to: DType) -> bool {
+    to == DType::F32 && matches!(from, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2)
+}
+
+fn same_type(nest: &Nest, a: &Name, b: &Name) -> bool {
+    let dtype = |n: &Name| nest.buffers.get(n).map(|b| b.dtype);
+    dtype(a) == dtype(b)
 }
 
 /// The update inside perfectly nested constant loops, and the loops, outermost first.
@@ -97,6 +196,16 @@ fn run_of(nest: &Nest, index: &Expr, loops: &[(Name, i64)]) -> Option<(Expr, i64
         (rest, len) = (base, len * n);
     }
     loops.iter().all(|(v, _)| !rest.uses_var(v)).then_some((rest, len))
+}
+
+/// The primitive that combines with an operator, element by element.
+fn elementwise(op: BinOp) -> Option<TileOp> {
+    match reduction(op)? {
+        TileOp::Sum => Some(TileOp::Add),
+        TileOp::Prod => Some(TileOp::Mul),
+        TileOp::Max => Some(TileOp::Maximum),
+        _ => Some(TileOp::Minimum),
+    }
 }
 
 /// The primitive that folds with an operator.

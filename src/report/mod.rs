@@ -3,7 +3,7 @@
 //! One row for each workload on each target, machine and way of measuring. The text depends on the
 //! records alone, so the same log gives the same bytes.
 
-use crate::log::{self, Outcome, Record};
+use crate::log::{self, Outcome, Record, Warning};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One workload on one target, machine and way of measuring.
@@ -52,7 +52,7 @@ fn row<'a>(group: &[&'a Record]) -> Row<'a> {
 }
 
 /// The columns before those of the outcomes.
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "workload",
     "key",
     "bind",
@@ -70,6 +70,7 @@ const COLUMNS: [&str; 17] = [
     "spill",
     "smem",
     "max_error",
+    "warnings",
 ];
 
 /// The report as CSV, with a header line.
@@ -110,6 +111,7 @@ fn fields(row: &Row<'_>) -> Vec<String> {
         best(&|b| Some(b.res?.spill.to_string())),
         best(&|b| Some(b.res?.smem.to_string())),
         row.best.and_then(|b| b.err?.max).map(|e| format!("{e:.2e}")).unwrap_or_default(),
+        best(&|b| Some(b.warnings.iter().map(Warning::name).collect::<Vec<_>>().join("; "))),
     ];
     out.extend(Outcome::ALL.map(|o| row.outcomes.get(&o).copied().unwrap_or(0).to_string()));
     out
@@ -157,6 +159,7 @@ mod tests {
             floor_us: Some(15.0),
             state: None,
             score: None,
+            warnings: vec![Warning { code: "C7508".into(), count: 1, ..Warning::default() }],
         }
     }
 
@@ -168,7 +171,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("workload,key,bind,target,") && lines[0].ends_with(",crashed,predicted"));
-        let want = "NVIDIA H200,p,40.000,20.000,2.000,15.000,0.750,reduction.inner,rows=1 threads=2,32,0,128,2.50e-6,2,0,0,0,1,0,0,0";
+        let want = "NVIDIA H200,p,40.000,20.000,2.000,15.000,0.750,reduction.inner,rows=1 threads=2,32,0,128,2.50e-6,C7508,2,0,0,0,1,0,0,0";
         assert!(lines[1].starts_with("\"mean, rows\",") && lines[1].ends_with(want), "{}", lines[1]);
     }
 
@@ -188,6 +191,6 @@ mod tests {
     #[test]
     fn a_workload_without_survivors_has_a_row() {
         let text = csv(&[record(1, 0.0, Outcome::CompileFailed)]).unwrap();
-        assert!(text.lines().nth(1).unwrap().ends_with(",p,,,,,,,,,,,,0,0,1,0,0,0,0,0"), "{text}");
+        assert!(text.lines().nth(1).unwrap().ends_with(",p,,,,,,,,,,,,,0,0,1,0,0,0,0,0"), "{text}");
     }
 }

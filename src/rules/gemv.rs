@@ -118,6 +118,7 @@ impl ScheduleRule for GemvInner {
         for l in loops_below(&s, &init, kt) {
             unroll_loop(&mut s, &l)?;
         }
+        product_leaf(&mut s, kv)?;
         s.set_scope(&partial, Scope::Local)?;
         combine_by(&mut s, &r.block, knobs.get("combine"))?;
         finish(&mut s, &r.block, r.epilogue.as_ref(), &grid, [knobs.get("groups"), knobs.get("rows")])?;

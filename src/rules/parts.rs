@@ -134,6 +134,11 @@ pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), 
     leaf(s, at, plan.combiner.elementwise(), choice(&ELEMENTWISE, plan.fold))
 }
 
+/// Says that a loop adds the products of two runs of registers to one.
+pub fn product_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    leaf(s, at, TileOp::Gemm, None)
+}
+
 fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
     s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
     match variant {

@@ -57,6 +57,7 @@ struct Parts {
     err: Option<Errors>,
     round: u32,
     state: Option<DeviceState>,
+    warnings: Vec<log::Warning>,
 }
 
 impl<'t> Ledger<'t> {
@@ -168,7 +169,13 @@ impl<'t> Ledger<'t> {
             s,
             point,
             Some(made.0),
-            Parts { outcome, reason: Some(e.message.clone()), artifact, ..Parts::default() },
+            Parts {
+                outcome,
+                reason: Some(e.message.clone()),
+                artifact,
+                warnings: warnings(made.1),
+                ..Parts::default()
+            },
         )
     }
 
@@ -189,7 +196,12 @@ impl<'t> Ledger<'t> {
         let outcome = Some(Outcome::Ok);
         let state = timing.state.clone().map(state_of);
         let reason = None;
-        self.add(s, point, Some(made.0), Parts { outcome, reason, artifact, samples_ns, err, round, state })
+        self.add(
+            s,
+            point,
+            Some(made.0),
+            Parts { outcome, reason, artifact, samples_ns, err, round, state, warnings: warnings(made.1) },
+        )
     }
 
     fn failure(&mut self, reason: &str, example: &str) {
@@ -243,6 +255,7 @@ impl<'t> Ledger<'t> {
             floor_us: self.task.floor_us,
             state: parts.state,
             score: None,
+            warnings: parts.warnings,
         }
     }
 }
@@ -267,6 +280,15 @@ fn state_of(state: backend::DeviceState) -> DeviceState {
 
 fn describe(a: &Artifact) -> (String, Resources) {
     (a.hash(), Resources { regs: a.res.regs, spill: a.res.spill, smem: a.res.smem })
+}
+
+/// What the compiler said, as the log has it.
+pub fn warnings(a: &Artifact) -> Vec<log::Warning> {
+    let logged = |w: &backend::Warning| {
+        let backend::Warning { code, text, kernel, count } = w.clone();
+        log::Warning { code, text, kernel, count }
+    };
+    a.warnings.iter().map(logged).collect()
 }
 
 /// The outcome that the backend named.

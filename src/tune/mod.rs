@@ -24,7 +24,7 @@ pub mod simulate;
 mod space;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
-pub use ledger::Counts;
+pub use ledger::{Counts, warnings};
 pub use overlap::Overlap;
 pub use pipeline::{Build, Built, Reject};
 pub use session::{Session, Task, tune};

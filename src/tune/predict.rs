@@ -3,7 +3,7 @@
 
 use super::pipeline::{Build, Built};
 use super::{Arms, Point, prior};
-use crate::backend::{Artifact, Compiler};
+use crate::backend::{Artifact, Compiler, Warning};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -98,6 +98,7 @@ fn score(arms: &Arms, point: &Point, artifact: &Artifact, disassemble: Disassemb
         spill: artifact.res.spill,
         smem: artifact.res.smem,
         loop_instructions: disassemble(artifact).and_then(|text| loop_instructions(&text)),
+        serialised: artifact.warnings.iter().any(Warning::loses_speed),
     };
     prior::compiled_ns(&outline, &arms.target, &known)
 }

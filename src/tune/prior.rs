@@ -28,6 +28,8 @@ const LATENCY_SHARE: f64 = 0.43;
 const LATENCY_NS: f64 = 600.0;
 /// Issue slots of a spilled register, which is stored and loaded again.
 const SPILL: i64 = 8;
+/// Issue slots of an instruction that waits for the one before.
+const SERIALISED: i64 = 2;
 /// How much faster than DRAM the cache answers, in latency and in bandwidth.
 const CACHE: f64 = 2.0;
 /// Multiprocessors are not equally far from memory: what the slowest loses on a share dealt once.
@@ -63,6 +65,8 @@ pub struct Compiled {
     pub smem: u32,
     /// Instructions of its main loop, where machine code could be read.
     pub loop_instructions: Option<u32>,
+    /// The compiler gave up overlapping instructions, and said so.
+    pub serialised: bool,
 }
 
 /// The same with what the compiler says in place of guesses, for the launch that does the work.
@@ -70,6 +74,7 @@ pub fn compiled_ns(outline: &Outline, target: &Target, compiled: &Compiled) -> f
     let mut known = outline.clone();
     if let Some(first) = known.launches.first_mut() {
         first.instructions = compiled.loop_instructions.map_or(first.instructions, i64::from);
+        first.instructions *= if compiled.serialised { SERIALISED } else { 1 };
         first.instructions += compiled.spill as i64 / 4 * SPILL;
         first.smem = first.smem.max(compiled.smem as i64);
     }

@@ -1,6 +1,8 @@
 //! Log records for tests.
 
-use daylight::log::{DeviceState, Env, ErrorNorms, Outcome, Policy, Record, Resources, SCHEMA, Variant, Workload};
+use daylight::log::{
+    DeviceState, Env, ErrorNorms, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Workload,
+};
 
 /// A good record of candidate `x` with these samples in nanoseconds.
 pub fn record(x: i64, samples_ns: &[f64]) -> Record {
@@ -38,6 +40,7 @@ pub fn record(x: i64, samples_ns: &[f64]) -> Record {
         floor_us: Some(10.0),
         state: None,
         score: None,
+        warnings: vec![],
     }
 }
 
@@ -49,6 +52,12 @@ pub fn failure(x: i64, outcome: Outcome, reason: &str) -> Record {
 /// A record that was ranked without a device.
 pub fn predicted(x: i64, score: f64) -> Record {
     Record { outcome: Outcome::Predicted, score: Some(score), err: None, ..record(x, &[]) }
+}
+
+/// A warning of ptxas as the log has it.
+pub fn warning() -> Warning {
+    let text = "Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
+    Warning { code: "C7508".into(), text: text.into(), kernel: Some("k".into()), count: 2 }
 }
 
 /// A record with every field in use.
@@ -71,6 +80,7 @@ pub fn full() -> Record {
             processes: 1,
             repeats: 2,
         }),
+        warnings: vec![warning()],
         ..record(256, &[18_400.25, 18_399.5, 1e6 / 3.0])
     }
 }

@@ -163,6 +163,23 @@ pub fn tile_program(params: &[(&str, &[i64], &str)], threads: u32, body: &str) -
     }
 }
 
+/// One tensor per buffer parameter.
+pub fn arguments(f: &DeviceFunc) -> Vec<Tensor> {
+    let buffers = f.func.params.iter().filter_map(|p| match p {
+        Param::Buffer(name) => Some(f.func.buffer(name)),
+        Param::Scalar { .. } => None,
+    });
+    let make = |(seed, b): (usize, &Buffer)| {
+        let shape: Vec<i64> = b.shape.iter().filter_map(Expr::as_int).collect();
+        let mut t = random(b.dtype, &shape, seed as u64);
+        if !b.dtype.is_float() {
+            (0..t.len()).for_each(|i| t.set_i64(i, (i as i64 * 37 + seed as i64) % 251 - 120));
+        }
+        t
+    };
+    buffers.enumerate().map(make).collect()
+}
+
 /// What the reference makes of these inputs, in float64.
 pub fn reference(f: &DeviceFunc, args: &[Tensor]) -> Vec<Tensor> {
     let wide = |t: &Tensor| match t.dtype.is_float() {
@@ -176,7 +193,7 @@ pub fn reference(f: &DeviceFunc, args: &[Tensor]) -> Vec<Tensor> {
 
 /// Simulates a program and compares it with the reference: `|o - r| <= tolerance max(1, |r|)`.
 pub fn close_to_reference(name: &str, f: &DeviceFunc, id: &str, tolerance: f64) {
-    let args = crate::run::arguments(f);
+    let args = arguments(f);
     let (got, want) = (simulate(f, id, &args), reference(f, &args));
     for (i, (got, want)) in got.iter().zip(&want).enumerate() {
         for (at, (o, r)) in got.to_f64().into_iter().zip(want.to_f64()).enumerate() {

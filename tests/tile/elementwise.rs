@@ -153,19 +153,33 @@ fn call_text(scope: &str, op: &str, args: &str, tiles: [&str; 5]) -> String {
     format!("Tx.{scope}.{op}({d}{})", args.replace("column", column).replace("row", row))
 }
 
+/// The lines whose condition holds.
+fn lines(all: &[(bool, String)]) -> String {
+    all.iter().filter(|l| l.0).map(|l| format!("{}\n", l.1)).collect()
+}
+
 /// A row of 8 elements in each of 32 lanes.
 fn warp_program(op: &str, args: &str, from: &str, to: &str) -> DeviceFunc {
-    let lanes = "T.TileLayout(T.S[(32, 8) : (1@laneid, 1)])";
-    let row = "T.TileLayout(T.S[(1, 8) : (1, 1)] + T.R[32 : 1@laneid])";
-    let column = "T.TileLayout(T.S[(32, 1) : (1@laneid, 1)])";
-    let body = format!(
-        "a = T.alloc_local((32, 8), \"{from}\", layout={lanes})\nb = T.alloc_local((32, 8), \"{from}\", layout={lanes})\n\
-         d = T.alloc_local((32, 8), \"{to}\", layout={lanes})\nr = T.alloc_local((1, 8), \"{from}\", layout={row})\n\
-         c = T.alloc_local((32, 1), \"{from}\", layout={column})\nc[tx, 0] = B[tx, 3]\nfor j in T.serial(8):\n    \
-         a[tx, j] = A[tx, j]\n    b[tx, j] = B[tx, j]\n    r[0, j] = B[5, j]\n    d[tx, j] = C[tx, j]\n{}\n\
-         for j in T.serial(8):\n    D[tx, j] = d[tx, j]",
-        call_text("warp", op, args, ["d", "a", "b", "r", "c"])
-    );
+    let uses = |what: &str| args.contains(what);
+    let tile = |name: &str, dtype: &str, shape: &str, layout: &str| {
+        format!("{name} = T.alloc_local({shape}, \"{dtype}\", layout=T.TileLayout({layout}))")
+    };
+    let lanes = "T.S[(32, 8) : (1@laneid, 1)]";
+    let body = lines(&[
+        (uses("A"), tile("a", from, "(32, 8)", lanes)),
+        (uses("B"), tile("b", from, "(32, 8)", lanes)),
+        (true, tile("d", to, "(32, 8)", lanes)),
+        (uses("ROW"), tile("r", from, "(1, 8)", "T.S[(1, 8) : (1, 1)] + T.R[32 : 1@laneid]")),
+        (uses("COLUMN"), tile("c", from, "(32, 1)", "T.S[(32, 1) : (1@laneid, 1)]")),
+        (uses("COLUMN"), "c[tx, 0] = B[tx, 3]".to_string()),
+        (true, "for j in T.serial(8):".to_string()),
+        (uses("A"), "    a[tx, j] = A[tx, j]".to_string()),
+        (uses("B"), "    b[tx, j] = B[tx, j]".to_string()),
+        (uses("ROW"), "    r[0, j] = B[5, j]".to_string()),
+        (true, "    d[tx, j] = C[tx, j]".to_string()),
+        (true, call_text("warp", op, args, ["d", "a", "b", "r", "c"])),
+        (true, "for j in T.serial(8):\n    D[tx, j] = d[tx, j]".to_string()),
+    ]);
     let shape: &[i64] = &[32, 8];
     tile_program(&[("A", shape, from), ("B", shape, from), ("C", shape, to), ("D", shape, to)], 32, &body)
 }
@@ -173,30 +187,39 @@ fn warp_program(op: &str, args: &str, from: &str, to: &str) -> DeviceFunc {
 /// Parts of registers of one thread, in a loop.
 fn thread_program(op: &str, args: &str, from: &str, to: &str) -> DeviceFunc {
     let tiles = ["d[2 * i:2 * i + 2, 0:6]", "a[2 * i:2 * i + 2, 2:8]", "b[2:4, 0:6]", "b[1, 2:8]", "b[2:4, 5:6]"];
-    let body = format!(
-        "a = T.alloc_local((4, 8), \"{from}\")\nb = T.alloc_local((4, 8), \"{from}\")\nd = T.alloc_local((4, 8), \"{to}\")\n\
-         for i, j in T.grid(4, 8):\n    a[i, j] = A[i, j]\n    b[i, j] = B[i, j]\n    d[i, j] = C[i, j]\n\
-         for i in T.serial(2):\n    {}\nfor i, j in T.grid(4, 8):\n    D[i, j] = d[i, j]",
-        call_text("thread", op, args, tiles)
-    );
+    let uses = |what: &[&str]| what.iter().any(|w| args.contains(w));
+    let b = uses(&["B", "ROW", "COLUMN"]);
+    let body = lines(&[
+        (uses(&["A"]), format!("a = T.alloc_local((4, 8), \"{from}\")")),
+        (b, format!("b = T.alloc_local((4, 8), \"{from}\")")),
+        (true, format!("d = T.alloc_local((4, 8), \"{to}\")\nfor i, j in T.grid(4, 8):")),
+        (uses(&["A"]), "    a[i, j] = A[i, j]".to_string()),
+        (b, "    b[i, j] = B[i, j]".to_string()),
+        (true, format!("    d[i, j] = C[i, j]\nfor i in T.serial(2):\n    {}", call_text("thread", op, args, tiles))),
+        (true, "for i, j in T.grid(4, 8):\n    D[i, j] = d[i, j]".to_string()),
+    ]);
     let shape: &[i64] = &[4, 8];
     tile_program(&[("A", shape, from), ("B", shape, from), ("C", shape, to), ("D", shape, to)], 1, &body)
 }
 
 /// Shared memory; the last threads have nothing to do.
 fn shared_program(op: &str, args: &str, from: &str, to: &str, [rows, columns, threads]: [i64; 3]) -> DeviceFunc {
-    let tiles =
-        ["d".to_string(), "a".to_string(), "b".to_string(), format!("b[1, 0:{columns}]"), format!("b[0:{rows}, 2:3]")];
+    let (row, column) = (format!("b[1, 0:{columns}]"), format!("b[0:{rows}, 2:3]"));
     let n = rows * columns;
     let at = format!("(i * {threads} + tx) // {columns}, (i * {threads} + tx) % {columns}");
-    let each = format!("for i in T.serial({}):\n    if i * {threads} + tx < {n}:\n", (n + threads - 1) / threads);
-    let shape = format!("({rows}, {columns})");
-    let body = format!(
-        "a = T.alloc_shared({shape}, \"{from}\")\nb = T.alloc_shared({shape}, \"{from}\")\nd = T.alloc_shared({shape}, \"{to}\")\n\
-         {each}        a[{at}] = A[{at}]\n        b[{at}] = B[{at}]\n        d[{at}] = C[{at}]\nT.cuda.cta_sync()\n{}\n\
-         {each}        D[{at}] = d[{at}]",
-        call_text("cta", op, args, tiles.each_ref().map(String::as_str))
-    );
+    let each = format!("for i in T.serial({}):\n    if i * {threads} + tx < {n}:", (n + threads - 1) / threads);
+    let uses = |what: &[&str]| what.iter().any(|w| args.contains(w));
+    let b = uses(&["B", "ROW", "COLUMN"]);
+    let body = lines(&[
+        (uses(&["A"]), format!("a = T.alloc_shared(({rows}, {columns}), \"{from}\")")),
+        (b, format!("b = T.alloc_shared(({rows}, {columns}), \"{from}\")")),
+        (true, format!("d = T.alloc_shared(({rows}, {columns}), \"{to}\")\n{each}")),
+        (uses(&["A"]), format!("        a[{at}] = A[{at}]")),
+        (b, format!("        b[{at}] = B[{at}]")),
+        (true, format!("        d[{at}] = C[{at}]\nT.cuda.cta_sync()")),
+        (true, call_text("cta", op, args, ["d", "a", "b", &row, &column])),
+        (true, format!("{each}\n        D[{at}] = d[{at}]")),
+    ]);
     let shape: &[i64] = &[rows, columns];
     let params = [("A", shape, from), ("B", shape, from), ("C", shape, to), ("D", shape, to)];
     tile_program(&params, threads as u32, &body)

@@ -2,9 +2,9 @@
 //! families against the reference semantics. Needs an NVIDIA GPU of compute capability 8.0 or more
 //! and NVRTC.
 
-use crate::case::{reference, target};
+use crate::case::{arguments, reference, target};
 use crate::gemm_shapes::{Product, specs};
-use crate::run::{arguments, without_instructions};
+use crate::run::without_instructions;
 use crate::{common, copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
 use daylight::backend::cuda::{self, CudaDevice};
 use daylight::backend::device::{Device, Step, Value};

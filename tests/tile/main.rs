@@ -18,6 +18,7 @@ mod gemm_pipeline;
 mod gemm_shapes;
 mod gemm_special;
 mod gpu;
+mod machine_code;
 mod permute_layout;
 mod reduction;
 mod run;

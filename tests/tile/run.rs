@@ -1,26 +1,8 @@
 //! Runs programs in the simulator and by the reference semantics, and shows their text.
 
-use crate::case::{cuda, random, simulate};
-use daylight::interp::{Mode, Scalars, Tensor, run_device};
+use crate::case::{arguments, cuda, simulate};
+use daylight::interp::{Mode, Scalars, run_device};
 use daylight::ir::device::{DStmt, DeviceFunc};
-use daylight::ir::{Expr, Param};
-
-/// One tensor per buffer parameter.
-pub fn arguments(f: &DeviceFunc) -> Vec<Tensor> {
-    let buffers = f.func.params.iter().filter_map(|p| match p {
-        Param::Buffer(name) => Some(f.func.buffer(name)),
-        Param::Scalar { .. } => None,
-    });
-    let make = |(seed, b): (usize, &daylight::ir::Buffer)| {
-        let shape: Vec<i64> = b.shape.iter().filter_map(Expr::as_int).collect();
-        let mut t = random(b.dtype, &shape, seed as u64);
-        if !b.dtype.is_float() {
-            (0..t.len()).for_each(|i| t.set_i64(i, (i as i64 * 37 + seed as i64) % 251 - 120));
-        }
-        t
-    };
-    buffers.enumerate().map(make).collect()
-}
 
 /// Checks that the simulator gives what the reference semantics say, bit for bit.
 pub fn agree(programs: Vec<(String, DeviceFunc, f64)>, target: &str) {

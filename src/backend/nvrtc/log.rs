@@ -22,7 +22,7 @@ fn before(line: &str, words: &str) -> u32 {
     line[..at].split_whitespace().next_back().and_then(|w| w.parse().ok()).unwrap_or(0)
 }
 
-/// The log without the lines of `ptxas -v`: warnings, or the errors of a failure.
+/// The log of a failure without the lines of `ptxas -v`.
 pub fn messages(log: &str) -> String {
     let verbose = |l: &str| {
         let l = l.trim();

@@ -7,7 +7,7 @@ mod log;
 pub use find::{NVRTC_ADVICE, builtins_of, fetch_nvdisasm, fetch_nvrtc, find_nvdisasm, find_nvrtc};
 pub use library::{NvrtcLibrary, Product};
 
-use super::{CompileError, CompileFailure, Resources};
+use super::{CompileError, CompileFailure, Resources, Warning, warning};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -23,8 +23,8 @@ pub struct Cubin {
     pub bytes: Vec<u8>,
     /// What its kernels use.
     pub res: Resources,
-    /// Warnings.
-    pub warnings: String,
+    /// What the compiler said although it succeeded.
+    pub warnings: Vec<Warning>,
 }
 
 impl Nvrtc {
@@ -53,7 +53,7 @@ impl Nvrtc {
         let compiled = self.library.compile(text, &options, Product::Cubin);
         match compiled.result {
             Ok(bytes) => {
-                Ok(Cubin { bytes, res: log::resources(&compiled.log), warnings: log::messages(&compiled.log) })
+                Ok(Cubin { bytes, res: log::resources(&compiled.log), warnings: warning::parse(&compiled.log) })
             }
             Err(why) => Err(rejected(&why, &compiled.log)),
         }

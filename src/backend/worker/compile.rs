@@ -3,7 +3,7 @@
 use super::serve;
 use crate::backend::local::{LocalCompiler, Tools};
 use crate::backend::posix;
-use crate::backend::{Artifact, CompileError, CompileFailure, Compiler, Format, Resources, Source};
+use crate::backend::{Artifact, CompileError, CompileFailure, Compiler, Format, Resources, Source, Warning};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct Compiled {
     format: Format,
     path: PathBuf,
     res: Resources,
-    warnings: String,
+    warnings: Vec<Warning>,
     compiler: String,
 }
 

@@ -4,7 +4,7 @@ use super::super::context::Context;
 use super::super::output;
 use super::{args, has_outcome, is_about, losers, records};
 use crate::job::{Exit, Failure};
-use crate::log::{self, Outcome, Record};
+use crate::log::{self, Outcome, Record, Warning};
 use serde_json::json;
 
 pub fn run(cx: &Context, a: &args::Show) -> Result<Exit, Failure> {
@@ -57,7 +57,9 @@ fn text(r: &Record) -> String {
     let default = if r.default { "  (default)" } else { "" };
     let name = [r.workload.name.clone(), bind.join(",")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
     let (name, knobs) = (name.join(" "), knobs.join(" "));
-    format!("{:>14}  {name}  {}  {} {knobs}{default}{reason}", result(r), r.target, r.rule)
+    let names: Vec<&str> = r.warnings.iter().map(Warning::name).collect();
+    let warnings = if names.is_empty() { String::new() } else { format!("  (warnings: {})", names.join("; ")) };
+    format!("{:>14}  {name}  {}  {} {knobs}{default}{warnings}{reason}", result(r), r.target, r.rule)
 }
 
 /// The time, the rank, or how it failed.

@@ -159,7 +159,7 @@ impl Machine<'_> {
     fn holds(&mut self, call: &TileCall, group: &[usize]) -> Result<bool> {
         let named = ["predicate", "valid"].iter().find_map(|k| call.operands.get(*k));
         match named {
-            None => Ok(!matches!(call.config.get("predicate"), Some(AttrValue::Bool(false)))),
+            None => Ok(!["predicate", "valid"].iter().any(|k| call.config.get(*k) == Some(&AttrValue::Bool(false)))),
             Some(arg) => Ok(self.operand(arg, group)?.values.first().copied().flatten() != Some(0)),
         }
     }

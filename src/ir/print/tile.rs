@@ -5,7 +5,9 @@ use super::stmt::Printer;
 use super::{expr, literal};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use crate::ir::kernel::Barrier;
-use crate::ir::{DType, ExecScope, Expr, ExprKind, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
+use crate::ir::{
+    DType, ExecScope, Expr, ExprKind, Intrinsic, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops,
+};
 use std::fmt::{self, Display, Formatter};
 
 /// Names of the indices of blocks and threads where the user gave none.
@@ -137,6 +139,8 @@ fn stmt(p: &mut Printer, s: &DStmt) {
             let line = call(c, p);
             p.line(&line);
         }
+        DStmt::Intrinsic(Intrinsic::CpAsyncCommit) => p.line("T.ptx.cp_async.commit_group()"),
+        DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }) => p.line(&format!("T.ptx.cp_async.wait_group({left})")),
         DStmt::Intrinsic(i) => p.line(&format!("# {i}")),
         // What only lowering makes has no form in a program.
         DStmt::Copy { .. } | DStmt::Var { .. } | DStmt::Assign { .. } | DStmt::Shuffle { .. } | DStmt::Reduce(_) => {

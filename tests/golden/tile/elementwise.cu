@@ -1,45 +1,37 @@
 // warp_2_cast
 extern "C" __global__ void __launch_bounds__(32)
-k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
+k_k0(const float* __restrict__ p0, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
   const int threadIdx_x = (int)threadIdx.x;
   __align__(8) float t0[8];
-  float t1[8];
-  __align__(4) unsigned short t2[8];
-  float t3[8];
-  float t4[1];
-  t4[0] = p1[threadIdx_x * 8 + 3];
+  __align__(4) unsigned short t1[8];
   #pragma unroll
   for (int i0 = 0; i0 < 8; ++i0) {
     t0[i0] = p0[threadIdx_x * 8 + i0];
-    t1[i0] = p1[threadIdx_x * 8 + i0];
-    t3[i0] = p1[i0 + 40];
-    t2[i0] = p2[threadIdx_x * 8 + i0];
+    t1[i0] = p2[threadIdx_x * 8 + i0];
   }
   #pragma unroll
   for (int f = 0; f < 4; ++f) {
-    dl_f16x2_from_f32x2(&t2[f * 2], &t0[f * 2]);
+    dl_f16x2_from_f32x2(&t1[f * 2], &t0[f * 2]);
   }
   #pragma unroll
   for (int i1 = 0; i1 < 8; ++i1) {
-    p3[threadIdx_x * 8 + i1] = t2[i1];
+    p3[threadIdx_x * 8 + i1] = t1[i1];
   }
 }
 
 // smem_6x8_32_2_cast
 extern "C" __global__ void __launch_bounds__(32)
-k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
+k_k0(const float* __restrict__ p0, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
   const int threadIdx_x = (int)threadIdx.x;
   __shared__ __align__(16) float t0[48];
-  __shared__ __align__(16) float t1[48];
-  __shared__ __align__(16) unsigned short t2[48];
+  __shared__ __align__(16) unsigned short t1[48];
   __align__(16) float t0_via[4];
-  __align__(8) unsigned short t2_via[4];
+  __align__(8) unsigned short t1_via[4];
   #pragma unroll 1
   for (int i0 = 0; i0 < 2; ++i0) {
     if (i0 * 32 + threadIdx_x < 48) {
       t0[i0 * 32 + threadIdx_x] = p0[i0 * 32 + threadIdx_x];
-      t1[i0 * 32 + threadIdx_x] = p1[i0 * 32 + threadIdx_x];
-      t2[i0 * 32 + threadIdx_x] = p2[i0 * 32 + threadIdx_x];
+      t1[i0 * 32 + threadIdx_x] = p2[i0 * 32 + threadIdx_x];
     }
   }
   __syncthreads();
@@ -47,59 +39,51 @@ k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const unsigned 
     *reinterpret_cast<float4*>(&t0_via[0]) = *reinterpret_cast<const float4*>(&t0[threadIdx_x * 4]);
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      t2_via[lane] = dl_f16_from_f32(t0_via[lane]);
+      t1_via[lane] = dl_f16_from_f32(t0_via[lane]);
     }
-    *reinterpret_cast<uint2*>(&t2[threadIdx_x * 4]) = *reinterpret_cast<const uint2*>(&t2_via[0]);
+    *reinterpret_cast<uint2*>(&t1[threadIdx_x * 4]) = *reinterpret_cast<const uint2*>(&t1_via[0]);
   }
   __syncthreads();
   #pragma unroll 1
   for (int i1 = 0; i1 < 2; ++i1) {
     if (i1 * 32 + threadIdx_x < 48) {
-      p3[i1 * 32 + threadIdx_x] = t2[i1 * 32 + threadIdx_x];
+      p3[i1 * 32 + threadIdx_x] = t1[i1 * 32 + threadIdx_x];
     }
   }
 }
 
 // warp_6_sqrt
 extern "C" __global__ void __launch_bounds__(32)
-k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* __restrict__ p3) {
+k_k0(const float* __restrict__ p0, const float* __restrict__ p2, float* __restrict__ p3) {
   const int threadIdx_x = (int)threadIdx.x;
   float t0[8];
   float t1[8];
-  float t2[8];
-  float t3[8];
-  float t4[1];
-  t4[0] = p1[threadIdx_x * 8 + 3];
   #pragma unroll
   for (int i0 = 0; i0 < 8; ++i0) {
     t0[i0] = p0[threadIdx_x * 8 + i0];
-    t1[i0] = p1[threadIdx_x * 8 + i0];
-    t3[i0] = p1[i0 + 40];
-    t2[i0] = p2[threadIdx_x * 8 + i0];
+    t1[i0] = p2[threadIdx_x * 8 + i0];
   }
   #pragma unroll
   for (int f = 0; f < 8; ++f) {
-    t2[f] = sqrtf(t0[f]);
+    t1[f] = sqrtf(t0[f]);
   }
   #pragma unroll
   for (int i1 = 0; i1 < 8; ++i1) {
-    p3[threadIdx_x * 8 + i1] = t2[i1];
+    p3[threadIdx_x * 8 + i1] = t1[i1];
   }
 }
 
 // thread_12_silu
 extern "C" __global__ void __launch_bounds__(1)
-k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
+k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
   unsigned short t0[32];
   unsigned short t1[32];
-  unsigned short t2[32];
   #pragma unroll
   for (int i0 = 0; i0 < 4; ++i0) {
     #pragma unroll
     for (int i1 = 0; i1 < 8; ++i1) {
       t0[i0 * 8 + i1] = p0[i0 * 8 + i1];
-      t1[i0 * 8 + i1] = p1[i0 * 8 + i1];
-      t2[i0 * 8 + i1] = p2[i0 * 8 + i1];
+      t1[i0 * 8 + i1] = p2[i0 * 8 + i1];
     }
   }
   #pragma unroll
@@ -108,7 +92,7 @@ k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p
     for (int f = 0; f < 2; ++f) {
       #pragma unroll
       for (int f_1 = 0; f_1 < 6; ++f_1) {
-        t2[i2 * 16 + f * 8 + f_1] = dl_bf16_from_f32(dl_f32_from_bf16(t0[i2 * 16 + f * 8 + f_1 + 2]) / (1.0f + expf(0.0f - dl_f32_from_bf16(t0[i2 * 16 + f * 8 + f_1 + 2]))));
+        t1[i2 * 16 + f * 8 + f_1] = dl_bf16_from_f32(dl_f32_from_bf16(t0[i2 * 16 + f * 8 + f_1 + 2]) / (1.0f + expf(0.0f - dl_f32_from_bf16(t0[i2 * 16 + f * 8 + f_1 + 2]))));
       }
     }
   }
@@ -116,7 +100,7 @@ k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p
   for (int i3 = 0; i3 < 4; ++i3) {
     #pragma unroll
     for (int i4 = 0; i4 < 8; ++i4) {
-      p3[i3 * 8 + i4] = t2[i3 * 8 + i4];
+      p3[i3 * 8 + i4] = t1[i3 * 8 + i4];
     }
   }
 }
@@ -189,18 +173,16 @@ k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __
 
 // thread_17_mul
 extern "C" __global__ void __launch_bounds__(1)
-k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* __restrict__ p3) {
+k_k0(const float* __restrict__ p0, const float* __restrict__ p2, float* __restrict__ p3) {
   __align__(8) float t0[32];
-  float t1[32];
-  __align__(8) float t2[32];
-  __align__(8) float t2_twice[2];
+  __align__(8) float t1[32];
+  __align__(8) float t1_twice[2];
   #pragma unroll
   for (int i0 = 0; i0 < 4; ++i0) {
     #pragma unroll
     for (int i1 = 0; i1 < 8; ++i1) {
       t0[i0 * 8 + i1] = p0[i0 * 8 + i1];
-      t1[i0 * 8 + i1] = p1[i0 * 8 + i1];
-      t2[i0 * 8 + i1] = p2[i0 * 8 + i1];
+      t1[i0 * 8 + i1] = p2[i0 * 8 + i1];
     }
   }
   #pragma unroll
@@ -209,9 +191,9 @@ k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __
     for (int f = 0; f < 2; ++f) {
       #pragma unroll
       for (int f_1 = 0; f_1 < 3; ++f_1) {
-        t2_twice[0] = 3.0f;
-        t2_twice[1] = 3.0f;
-        dl_mul_rn_f32x2(&t2[i2 * 16 + f * 8 + f_1 * 2], &t0[i2 * 16 + f * 8 + f_1 * 2 + 2], &t2_twice[0]);
+        t1_twice[0] = 3.0f;
+        t1_twice[1] = 3.0f;
+        dl_mul_rn_f32x2(&t1[i2 * 16 + f * 8 + f_1 * 2], &t0[i2 * 16 + f * 8 + f_1 * 2 + 2], &t1_twice[0]);
       }
     }
   }
@@ -219,7 +201,7 @@ k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __
   for (int i3 = 0; i3 < 4; ++i3) {
     #pragma unroll
     for (int i4 = 0; i4 < 8; ++i4) {
-      p3[i3 * 8 + i4] = t2[i3 * 8 + i4];
+      p3[i3 * 8 + i4] = t1[i3 * 8 + i4];
     }
   }
 }
@@ -231,21 +213,19 @@ k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __
   __align__(8) float t0[8];
   __align__(8) float t1[8];
   __align__(8) float t2[8];
-  float t3[8];
-  float t4[1];
+  float t3[1];
   __align__(8) float t2_twice[2];
-  t4[0] = p1[threadIdx_x * 8 + 3];
+  t3[0] = p1[threadIdx_x * 8 + 3];
   #pragma unroll
   for (int i0 = 0; i0 < 8; ++i0) {
     t0[i0] = p0[threadIdx_x * 8 + i0];
     t1[i0] = p1[threadIdx_x * 8 + i0];
-    t3[i0] = p1[i0 + 40];
     t2[i0] = p2[threadIdx_x * 8 + i0];
   }
   #pragma unroll
   for (int f = 0; f < 4; ++f) {
-    t2_twice[0] = t4[0];
-    t2_twice[1] = t4[0];
+    t2_twice[0] = t3[0];
+    t2_twice[1] = t3[0];
     dl_fma_rn_f32x2(&t2[f * 2], &t0[f * 2], &t2_twice[0], &t1[f * 2]);
   }
   #pragma unroll

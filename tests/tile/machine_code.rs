@@ -1,0 +1,83 @@
+//! What NVRTC makes of reductions and elementwise operations, for every generation, and which
+//! instructions the machine code holds.
+
+use crate::case::lowered;
+use crate::{common, elementwise, reduction};
+use daylight::backend::Places;
+use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
+use daylight::codegen;
+use daylight::ir::device::DeviceFunc;
+
+const TARGETS: [&str; 5] = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"];
+
+fn places() -> Places {
+    Places::of(|name| std::env::var_os(name), None)
+}
+
+/// The kernels of all programs in one text.
+fn together(programs: Vec<(String, DeviceFunc, f64)>, target: &str) -> String {
+    let mut all = programs.into_iter().map(|(name, mut f, _)| {
+        f.func.name = name;
+        lowered(&f, target)
+    });
+    let mut whole = all.next().expect("a program");
+    whole.launches.extend(all.flat_map(|p| p.launches));
+    whole.variants.clear();
+    codegen::cuda(&whole)
+}
+
+/// The machine code, made without warnings and spills; skipped without the tools.
+fn machine_code(text: &str, target: &str) -> Option<String> {
+    let compiler = find_nvrtc(&places()).and_then(|path| Nvrtc::load(&path));
+    let compiler = compiler.map_err(|why| common::skip(&why)).ok()?;
+    let cubin = compiler.cubin(text, target).unwrap_or_else(|e| panic!("{target}: {e}"));
+    assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}");
+    let Some(nvdisasm) = nvrtc::find_nvdisasm(&places()) else {
+        common::skip("no nvdisasm; `daylight doctor --fetch-nvrtc` installs it");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kernel.cubin");
+    std::fs::write(&path, &cubin.bytes).expect("write the cubin");
+    Some(nvrtc::sass(&nvdisasm, &path).expect("the machine code"))
+}
+
+fn holds(programs: impl Fn() -> Vec<(String, DeviceFunc, f64)>, everywhere: &[&str], packed: &[&str]) {
+    for target in TARGETS {
+        let Some(sass) = machine_code(&together(programs(), target), target) else { return };
+        for name in everywhere {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+        // sm_120 takes the packed variants, and expands them
+        let blackwell = matches!(target, "cuda:sm_100a" | "cuda:sm_103a");
+        for name in packed {
+            assert_eq!(sass.contains(name), blackwell, "{target}: {name}");
+        }
+        for local in ["LDL", "STL"] {
+            assert!(!sass.contains(local), "{target}: registers went to local memory");
+        }
+    }
+}
+
+#[test]
+fn reductions_compile_to_packed_adds_and_three_input_extremes() {
+    let some = || {
+        let kept = |name: &str| {
+            ["sum_", "max_", "min_vector"].iter().any(|op| name.starts_with(op)) && name.ends_with("True")
+                || name.starts_with("prod") && name.ends_with("False")
+        };
+        reduction::programs().into_iter().filter(|p| kept(&p.0)).collect()
+    };
+    holds(some, &["SHFL.BFLY", "BAR.SYNC", "FADD", "FMNMX"], &["FADD2", "FMNMX3"]);
+}
+
+#[test]
+fn elementwise_operations_compile_to_packed_arithmetic() {
+    let some = || {
+        let shared = ["_2_", "_3_", "_13_", "_15_", "_20_"];
+        let kept =
+            |name: &str| name.starts_with("warp") || name.contains("6x8") && shared.iter().any(|k| name.contains(k));
+        elementwise::programs().into_iter().filter(|p| kept(&p.0)).collect()
+    };
+    holds(some, &["MUFU.EX2", "MUFU.RSQ", "LDS.128", "STS.128", "F2FP"], &["FADD2", "FMUL2", "FFMA2"]);
+}
