@@ -1,13 +1,14 @@
 """Daylight's kernels against PyTorch and torch.compile, under one clock, on a CUDA GPU.
 
-one_clock.py --kernels DIR [--only REGEX] [--rounds N] [--csv FILE] [--dlight FILE] [--no-compile]
+one_clock.py --kernels DIR [--before DIR] [--only REGEX] [--rounds N] [--csv FILE] [--dlight FILE] [--no-compile]
 
 DIR holds one folder per workload with the `manifest.json` and cubins that `daylight apply-best`
 wrote. All contenders of a workload run interleaved: before each timed call the L2 is cooled by
 reading half a gigabyte (clean lines, nothing to write back), and CUDA events stand around the call.
 The medians are compared, and each result is checked against float64. `--dlight FILE` is a CSV with
 the columns workload, torch_us, tvm_dlight_us measured elsewhere: TVM dlight then stands as its ratio
-to PyTorch there, times PyTorch here.
+to PyTorch there, times PyTorch here. `--before DIR` holds the kernels of an earlier build, one more
+contender: the last lines compare the two.
 
 Needs: an NVIDIA GPU, PyTorch (with Triton for torch.compile).
 """
@@ -114,7 +115,7 @@ def medians(contenders, rounds):
     return {name: sorted(a.elapsed_time(b) for a, b in pairs)[rounds // 2] * 1e3 for name, pairs in events.items()}
 
 
-def measure(spec, driver, folder, arch, args):
+def measure(spec, driver, folder, before, arch, args):
     """Times of all contenders, the relative error of ours, whether that is right, bytes moved."""
     make, fn, exact = spec
     inputs = make()
@@ -127,6 +128,8 @@ def measure(spec, driver, folder, arch, args):
     length = inputs[0].numel() // (output.numel() if len(inputs) == 1 else 1)
     limit = 0 if exact else 4 * (ROUNDOFF[output.dtype] + 2.0**-24 * math.sqrt(length))
     contenders = {"daylight": kernel, "torch": lambda: fn(*inputs)}
+    if before:
+        contenders["before"] = Kernel(driver, before, arch, [*inputs, torch.empty_like(output)])
     if not args.no_compile:
         torch._dynamo.reset()
         compiled = torch.compile(fn, dynamic=False)
@@ -146,6 +149,7 @@ def dlight_ratios(file):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kernels", required=True)
+    parser.add_argument("--before", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--csv", default="one_clock.csv")
@@ -161,23 +165,28 @@ def main():
     major, minor = torch.cuda.get_device_capability()
     arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
     torch.zeros(1, device="cuda")  # makes the context that the driver calls use
-    driver, root, rows, shares = Driver(), pathlib.Path(args.kernels), [], []
+    driver, root, rows, shares, gains = Driver(), pathlib.Path(args.kernels), [], [], []
     for name, spec in workloads().items():
         if not re.search(args.only, name) or not (root / name / "manifest.json").exists():
             continue
-        times, wrong, right, size = measure(spec, driver, root / name, arch, args)
+        before = args.before and args.before / name
+        times, wrong, right, size = measure(spec, driver, root / name, before, arch, args)
         if name in ratios:
             times["tvm-dlight*"] = ratios[name] * times["torch"]
         peer = min((p for p in PEERS if p in times), key=times.get)
         ours, share = times["daylight"], times[peer] / times["daylight"]
         shares.append(share)
         verdict = "right" if right else "WRONG"
+        if before:
+            gains.append((times["before"] / ours, name, times["before"], ours))
         figures = [round(times.get(n, math.nan), 2) for n in ("daylight", *PEERS)]
         rows.append([name, *figures, peer, round(share, 3), f"{wrong:.1e}", verdict, round(size / ours / 1e3)])
         print(f"{name:28s} daylight {ours:8.2f} us  {peer:13s} {times[peer]:8.2f}  x{share:.3f}  {size / ours / 1e3:5.0f} GB/s  error {wrong:.1e} {verdict}", flush=True)
     if shares:
         mean = math.exp(sum(map(math.log, shares)) / len(shares))
         print(f"geometric mean x{mean:.3f}, worst x{min(shares):.3f}, {torch.cuda.get_device_name()}, torch {torch.__version__}")
+    for gain, name, old, new in sorted(gains):
+        print(f"{name:28s} before {old:8.2f} us, now {new:8.2f} us, x{gain:.3f}")
     with open(args.csv, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["workload", "daylight_us", "torch_us", "torch_compile_us", "tvm_dlight_us_scaled", "best_peer", "ratio", "relative_error", "verdict", "gb_per_s"])
