@@ -92,3 +92,26 @@ fn an_unknown_variant_is_an_error_that_lists_the_known() {
         assert!(text.contains("no_such_variant") && text.contains("choose one of"), "{text}");
     }
 }
+
+const START: &str = "<!-- the table of variants, written by a test -->\n";
+const END: &str = "<!-- end of the table -->\n";
+
+#[test]
+fn the_documents_list_every_variant() {
+    let mut table = String::from("| operations | variant | priority | predicates |\n|---|---|---|---|\n");
+    for v in all_variants() {
+        let ops: Vec<&str> = v.ops.iter().map(|op| op.name()).collect();
+        let when: Vec<String> = v.when.iter().map(|p| format!("`{}`", p.name)).collect();
+        let priority = if v.only_forced { format!("({})", v.priority) } else { v.priority.to_string() };
+        table.push_str(&format!("| {} | `{}` | {priority} | {} |\n", ops.join(" "), v.name, when.join(" ")));
+    }
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tile-programs.md");
+    let text = std::fs::read_to_string(&docs).expect("docs/tile-programs.md");
+    let (head, rest) = text.split_once(START).expect("the table's first mark");
+    let (found, tail) = rest.split_once(END).expect("the table's last mark");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&docs, format!("{head}{START}{table}{END}{tail}")).expect("write docs/tile-programs.md");
+    } else {
+        assert_eq!(found, table, "run with UPDATE_EXPECT=1 to accept");
+    }
+}
