@@ -144,7 +144,7 @@ fn extent_names(plan: &Plan) -> Vec<String> {
     for arg in plan.launches.iter().flat_map(|l| &l.args) {
         match arg {
             Arg::Scalar { scalar, .. } => names.push(scalar.clone()),
-            Arg::Param { .. } | Arg::Workspace { .. } => {}
+            Arg::Param { .. } | Arg::Workspace { .. } | Arg::TensorMap { .. } => {}
         }
     }
     names

@@ -167,6 +167,7 @@ fn variant(out: &mut String, u: &Unit, i: &Interface) -> Result<(), String> {
                 Arg::Param { param } => buffers.push(format!("tensors[{}] as usize", position(i, *param)?)),
                 Arg::Workspace { workspace } => buffers.push(format!("workspace_{workspace}.as_mut_ptr() as usize")),
                 Arg::Scalar { scalar, .. } => scalars.push(slot(u, i, scalar)),
+                Arg::TensorMap { .. } => return Err("a kernel of a CPU takes no tensor maps".into()),
             }
         }
         let (buffers, scalars) = (buffers.join(", "), scalars.join(", "));

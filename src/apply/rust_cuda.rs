@@ -244,6 +244,9 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
             }
             Arg::Workspace { workspace } => format!("workspace + ({}) as u64", offset(u, *workspace, i)?),
             Arg::Scalar { scalar, dtype } => scalar_value(u, i, scalar, *dtype),
+            Arg::TensorMap { tensor_map: map } => {
+                return Err(format!("parameter {} needs a tensor map, which Rust code cannot make yet", map.param));
+            }
         };
         out.push_str(&format!("            let mut arg_{a} = {value};\n"));
     }

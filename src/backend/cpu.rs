@@ -89,6 +89,8 @@ impl Arguments {
             match arg {
                 Value::Pointer(at) => all.buffers.push(*at as *mut u8),
                 Value::Scalar { bits, .. } => all.scalars.push(*bits as i64),
+                // no kernel of a CPU has one
+                Value::TensorMap { at, .. } => all.buffers.push(*at as *mut u8),
             }
         }
         all

@@ -1,7 +1,7 @@
 //! What measuring needs of a device: memory, modules, launches and a clock. One implementation per
 //! kind of device; addresses are plain numbers in the device's own address space.
 
-use super::{Arg, DeviceFacts, DeviceState, Plan, PlanLaunch, RunError, RunFailure};
+use super::{Arg, DeviceFacts, DeviceState, Plan, PlanLaunch, PlanTensorMap, RunError, RunFailure};
 use crate::backend::{element, eval};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub enum Step {
 }
 
 /// An argument of a launch.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// A device address.
     Pointer(u64),
@@ -51,6 +51,13 @@ pub enum Value {
         bits: u64,
         /// 1, 2, 4 or 8.
         bytes: u8,
+    },
+    /// A tensor map of the memory at that address.
+    TensorMap {
+        /// The tensor's first element.
+        at: u64,
+        /// The map.
+        map: Box<PlanTensorMap>,
     },
 }
 
@@ -203,6 +210,10 @@ fn argument(arg: &Arg, scalars: &Scalars, params: &[u64], workspaces: &[Region])
             workspaces.get(*w).map(|r| Value::Pointer(r.at)).ok_or_else(|| absent("workspace", *w))
         }
         Arg::Scalar { scalar, dtype } => scalars.value(scalar, *dtype),
+        Arg::TensorMap { tensor_map: map } => match params.get(map.param) {
+            Some(at) => Ok(Value::TensorMap { at: *at, map: Box::new(map.clone()) }),
+            None => Err(absent("parameter", map.param)),
+        },
     }
 }
 

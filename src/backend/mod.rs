@@ -14,6 +14,7 @@ pub mod nvrtc;
 mod parallel;
 pub mod places;
 pub mod plan;
+mod plan_map;
 pub mod pool;
 mod posix;
 pub mod traits;
@@ -26,6 +27,7 @@ pub use limits::Limits;
 pub use local::{LocalCompiler, Tools};
 pub use places::Places;
 pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role};
+pub use plan_map::{Interleave, OutOfBounds, PlanTensorMap};
 pub use pool::CompilePool;
 pub use traits::{
     Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, DeviceState, Errors, Format, Language,

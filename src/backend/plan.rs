@@ -1,7 +1,7 @@
 //! `Plan`: how to launch a compiled function. One entry of `manifest.json`'s `functions[]` without
 //! its name, key, rung, time and files; enough for a loader in any language.
 
-use super::Dim;
+use super::{Dim, PlanTensorMap};
 use crate::codegen::dynamic_shared_bytes;
 use crate::ir::kernel::{KernelParam, Launch, Program};
 use crate::ir::{DType, Name, Param, PrimFunc};
@@ -134,6 +134,11 @@ pub enum Arg {
         #[serde(with = "dtype_text")]
         dtype: DType,
     },
+    /// A tensor map, made before the launch and passed by value: 128 bytes, aligned to 64.
+    TensorMap {
+        /// What it says.
+        tensor_map: PlanTensorMap,
+    },
 }
 
 impl Plan {
@@ -236,12 +241,16 @@ fn launch(program: &Program, l: &Launch, name: &dyn Fn(&Name) -> String) -> Resu
 }
 
 fn argument(program: &Program, p: &KernelParam, name: &dyn Fn(&Name) -> String) -> Result<Arg, String> {
+    let position = |n: &Name| program.params.iter().position(|p| matches!(p, Param::Buffer(b) if b == n));
     match p {
+        KernelParam::TensorMap(map) => match position(&map.buffer) {
+            Some(param) => Ok(Arg::TensorMap { tensor_map: PlanTensorMap::of(map, param) }),
+            None => Err(format!("the tensor map `{}` is of `{}`, which is no parameter", map.name, map.buffer)),
+        },
         KernelParam::Scalar { name: n, dtype } => Ok(Arg::Scalar { scalar: name(n), dtype: *dtype }),
         KernelParam::Pointer { name: n, .. } => {
-            let param = program.params.iter().position(|p| matches!(p, Param::Buffer(b) if b == n));
             let workspace = || program.workspaces.iter().position(|w| w.name == *n);
-            param
+            position(n)
                 .map(|param| Arg::Param { param })
                 .or_else(|| workspace().map(|workspace| Arg::Workspace { workspace }))
                 .ok_or_else(|| format!("the kernel takes `{n}`, which is neither a parameter nor a workspace"))

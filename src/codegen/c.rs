@@ -87,6 +87,7 @@ impl CWriter<'_> {
                     }
                     buffers += 1;
                 }
+                KernelParam::TensorMap(map) => panic!("the tensor map `{}` is in a kernel of a CPU", map.name),
                 KernelParam::Scalar { name, dtype } => {
                     if used.contains(name) {
                         self.scalar(name, *dtype, scalars);

@@ -117,7 +117,12 @@ impl CudaWriter<'_> {
             Some(blocks) => format!("{}, {blocks}", launch.threads()),
             None => launch.threads().to_string(),
         };
-        let params: Vec<String> = self.kernel.params.iter().map(param).collect();
+        let params = &self.kernel.params;
+        if params.iter().any(|p| matches!(p, KernelParam::TensorMap(_))) {
+            let text = "struct __align__(64) dl_tensor_map { unsigned long long words[16]; };";
+            self.exprs.prelude.add("dl_tensor_map", |_| text.into());
+        }
+        let params: Vec<String> = params.iter().map(param).collect();
         self.lines.line(format!("extern \"C\" __global__ void __launch_bounds__({bounds})"));
         self.lines.open(&format!("{}({})", ident(&self.kernel.symbol), params.join(", ")));
     }
@@ -144,7 +149,8 @@ impl CudaWriter<'_> {
 
     fn arrays(&mut self) {
         if dynamic_shared_bytes(self.kernel) > 0 {
-            self.lines.line("extern __shared__ __align__(16) unsigned char dl_shared[];");
+            let align = self.kernel.shared_align();
+            self.lines.line(format!("extern __shared__ __align__({align}) unsigned char dl_dynamic[];"));
         }
         let mut offset = 0;
         for array in &self.kernel.arrays {
@@ -165,9 +171,9 @@ impl CudaWriter<'_> {
                 format!("{align}{t} {name}[{}];", array.len)
             }
             ArrayScope::Shared if dynamic_shared_bytes(self.kernel) > 0 => {
-                let at = *offset;
-                *offset += (u64::from(array.len) * array.dtype.bytes()).next_multiple_of(16);
-                format!("{t}* const {name} = reinterpret_cast<{t}*>(dl_shared + {at});")
+                let at = array.shared_start(*offset);
+                *offset = at + (u64::from(array.len) * array.dtype.bytes()).next_multiple_of(16);
+                format!("{t}* const {name} = reinterpret_cast<{t}*>(dl_dynamic + {at});")
             }
             ArrayScope::Shared => {
                 format!("__shared__ __align__({}) {t} {name}[{}];", array.align.max(16), array.len)
@@ -377,6 +383,7 @@ fn param(p: &KernelParam) -> String {
         }
         KernelParam::Scalar { name, dtype } if is_narrow(*dtype) => format!("{} {}_bits", ctype(*dtype), ident(name)),
         KernelParam::Scalar { name, dtype } => format!("{} {}", ctype(*dtype), ident(name)),
+        KernelParam::TensorMap(map) => format!("const __grid_constant__ dl_tensor_map {}", ident(&map.name)),
     }
 }
 

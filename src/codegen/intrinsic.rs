@@ -11,7 +11,7 @@ use super::cuda::CudaWriter;
 use super::prelude::{Prelude, short};
 use super::text::ident;
 use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
-use crate::ir::{DType, Expr};
+use crate::ir::{DType, Expr, Name};
 
 impl CudaWriter<'_> {
     /// Writes one intrinsic.
@@ -76,9 +76,13 @@ impl CudaWriter<'_> {
                 let f = bulk_store(self.exprs.prelude);
                 self.call(&f, &[dst, src], &[bytes])
             }
-            // Programs have no tensor maps, so that verification declines these.
-            Intrinsic::TensorLoad { map, .. } | Intrinsic::TensorStore { map, .. } => {
-                panic!("the tensor map `{map}` passed verification")
+            Intrinsic::TensorLoad { dst, map, coords, bar } => {
+                let f = tensor_load(self.exprs.prelude, coords.len());
+                self.tensor(&f, map, &[dst, bar], coords)
+            }
+            Intrinsic::TensorStore { map, coords, src } => {
+                let f = tensor_store(self.exprs.prelude, coords.len());
+                self.tensor(&f, map, &[src], coords)
             }
             Intrinsic::BulkCommit => order("cp.async.bulk.commit_group;"),
             Intrinsic::BulkWait { left, read } => {
@@ -91,6 +95,12 @@ impl CudaWriter<'_> {
 
     fn dtype(&self, at: &At) -> DType {
         self.kernel.element(&at.array).unwrap_or_else(|| panic!("`{at}` is in no array"))
+    }
+
+    /// `f(&map, &a[i], x, y);`
+    fn tensor(&mut self, f: &str, map: &Name, places: &[&At], coords: &[Expr]) -> String {
+        let call = self.call(f, places, &coords.iter().collect::<Vec<_>>());
+        call.replacen('(', &format!("(&{}, ", ident(map)), 1)
     }
 
     /// `f(&a[i], &b[j], x);`
@@ -301,4 +311,31 @@ fn bulk_store(p: &mut Prelude) -> String {
          :: \"l\"(__cvta_generic_to_global(d)), \"r\"({address}(s)), \"r\"(n) : \"memory\");"
     );
     helper(p, "dl_bulk_store", "void* d, const void* s, unsigned n", &body)
+}
+
+/// `, int c0, int c1`, their operands from `%first` on in braces, and as inputs.
+fn coordinates(rank: usize, first: usize) -> (String, String, String) {
+    let params: String = (0..rank).map(|i| format!(", int c{i}")).collect();
+    let inputs: String = (0..rank).map(|i| format!(", \"r\"(c{i})")).collect();
+    (params, group(first, rank), inputs)
+}
+
+fn tensor_load(p: &mut Prelude, rank: usize) -> String {
+    let address = shared(p);
+    let (params, at, inputs) = coordinates(rank, 3);
+    let body = format!(
+        "asm volatile(\"cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {at}], [%2];\" \
+         :: \"r\"({address}(d)), \"l\"(m), \"r\"({address}(b)){inputs} : \"memory\");"
+    );
+    helper(p, &format!("dl_tensor_load_{rank}d"), &format!("const void* m, void* d, void* b{params}"), &body)
+}
+
+fn tensor_store(p: &mut Prelude, rank: usize) -> String {
+    let address = shared(p);
+    let (params, at, inputs) = coordinates(rank, 2);
+    let body = format!(
+        "asm volatile(\"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%1, {at}], [%0];\" \
+         :: \"r\"({address}(s)), \"l\"(m){inputs} : \"memory\");"
+    );
+    helper(p, &format!("dl_tensor_store_{rank}d"), &format!("const void* m, const void* s{params}"), &body)
 }

@@ -5,7 +5,7 @@
 //! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
 //! On the CPU a launch has a one-dimensional grid and one thread per block.
 
-use super::{DType, Expr, Intrinsic, Name, Param};
+use super::{DType, Expr, Intrinsic, Name, Param, TensorMap};
 
 /// A lowered function.
 #[derive(Clone, PartialEq, Debug)]
@@ -91,18 +91,29 @@ impl Kernel {
         param.or_else(|| self.arrays.iter().find(|a| a.name == *name).map(|a| a.dtype))
     }
 
+    /// The tensor map of that name.
+    pub fn tensor_map(&self, name: &Name) -> Option<&TensorMap> {
+        self.params.iter().find_map(|p| match p {
+            KernelParam::TensorMap(map) if map.name == *name => Some(&**map),
+            _ => None,
+        })
+    }
+
     /// The array of that name.
     pub fn array(&self, name: &Name) -> Option<&Array> {
         self.arrays.iter().find(|a| a.name == *name)
     }
 
-    /// Bytes of statically sized shared memory.
+    /// Bytes of shared memory, with what aligns its arrays.
     pub fn shared_bytes(&self) -> u64 {
-        self.arrays
-            .iter()
-            .filter(|a| a.scope == ArrayScope::Shared)
-            .map(|a| (a.len as u64 * a.dtype.bytes()).next_multiple_of(16))
-            .sum()
+        let shared = self.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
+        shared.fold(0, |start, a| a.shared_start(start) + (a.len as u64 * a.dtype.bytes()).next_multiple_of(16))
+    }
+
+    /// Alignment in bytes of the shared memory as a whole.
+    pub fn shared_align(&self) -> u64 {
+        let shared = self.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
+        shared.map(|a| u64::from(a.align)).fold(16, u64::max)
     }
 }
 
@@ -127,6 +138,8 @@ pub enum KernelParam {
         /// Its type.
         dtype: DType,
     },
+    /// A tensor map, by value.
+    TensorMap(Box<TensorMap>),
 }
 
 /// An array in registers or shared memory.
@@ -142,6 +155,13 @@ pub struct Array {
     pub scope: ArrayScope,
     /// Alignment in bytes (that of its widest vector access).
     pub align: u32,
+}
+
+impl Array {
+    /// The first byte of a shared array, where the arrays before it end at `end`.
+    pub fn shared_start(&self, end: u64) -> u64 {
+        end.next_multiple_of(u64::from(self.align.max(16)))
+    }
 }
 
 /// Where an array lives.

@@ -90,6 +90,7 @@ fn kernel_param(p: &KernelParam) -> String {
             format!("{}{dtype} {name}[{}]", if *written { "" } else { "const " }, text(len))
         }
         KernelParam::Scalar { name, dtype } => format!("{dtype} {name}"),
+        KernelParam::TensorMap(map) => map.to_string(),
     }
 }
 

@@ -101,7 +101,7 @@ fn workspaces(f: &PrimFunc, params: &[KernelParam]) -> Vec<Workspace> {
         KernelParam::Pointer { name, dtype, len, .. } if !f.is_param(name) => {
             Some(Workspace { name: name.clone(), dtype: *dtype, len: len.clone() })
         }
-        KernelParam::Pointer { .. } | KernelParam::Scalar { .. } => None,
+        KernelParam::Pointer { .. } | KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => None,
     });
     own.collect()
 }

@@ -7,7 +7,7 @@ use super::narrow::Types;
 use super::nest::{BLOCKS, Nest, THREADS};
 use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind};
-use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param};
+use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param, TensorMap};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "finish";
@@ -20,17 +20,22 @@ const MAX_ALIGN: u32 = 64;
 pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
     let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
     let stmts = list(&mut types, body);
-    let used = used_buffers(body);
+    let maps = super::maps::used(&nest, body);
+    let mut used = used_buffers(body);
+    used.extend(maps.iter().map(|m| m.buffer.clone()));
+    let mut stored = written(body);
+    stored.extend(super::maps::stored(&maps, body));
     let mut arrays = vec![];
     let mut params = vec![];
     for b in ordered(&nest, &used) {
         if nest.is_global(&b.name) {
-            params.push(pointer(&nest, b, &written(body)));
+            params.push(pointer(&nest, b, &stored));
         } else {
-            arrays.push(array(&nest, b, body)?);
+            arrays.push(array(&nest, b, body, &maps)?);
         }
     }
     params.extend(scalars(&nest, &stmts, &params));
+    params.extend(maps.into_iter().map(|m| KernelParam::TensorMap(Box::new(m))));
     let kernel = Kernel { symbol: nest.symbol.clone(), params, arrays, body: stmts };
     let shared = kernel.shared_bytes();
     if nest.cuda() && shared > nest.target.smem_per_block as u64 {
@@ -150,12 +155,12 @@ pub(super) fn with_declared_types(nest: &Nest, e: &Expr) -> Expr {
     e.as_int().map_or_else(|| Expr::cast(DType::I64, types.index(e)), Expr::i64)
 }
 
-fn array(nest: &Nest, b: &Buffer, body: &[DStmt]) -> Result<Array, LowerError> {
+fn array(nest: &Nest, b: &Buffer, body: &[DStmt], maps: &[TensorMap]) -> Result<Array, LowerError> {
     let len = length(nest, b).as_int().and_then(|n| u32::try_from(n).ok());
     let len = len.ok_or_else(|| LowerError::new(PASS, &b.name, "the size of the array is not a constant"))?;
     let scope = if nest.is_shared(&b.name) { ArrayScope::Shared } else { ArrayScope::Register };
     let align = match scope {
-        ArrayScope::Shared => SHARED_ALIGN,
+        ArrayScope::Shared => super::maps::align(&b.name, maps, body).max(SHARED_ALIGN),
         ArrayScope::Register => widest(b, body),
     };
     Ok(Array { name: b.name.clone(), dtype: b.dtype, len, scope, align })

@@ -35,6 +35,7 @@ mod inline_lets;
 mod launches;
 mod leaves;
 mod lets;
+mod maps;
 mod narrow;
 mod nest;
 mod promote;
@@ -151,6 +152,7 @@ fn extents(f: &PrimFunc, launches: &[Launch]) -> Vec<(Name, crate::ir::DType)> {
             match p {
                 KernelParam::Pointer { len, .. } => note(len),
                 KernelParam::Scalar { name, dtype } => note(&Expr::var(name.clone(), *dtype)),
+                KernelParam::TensorMap(_) => {}
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::LowerError;
 use crate::analysis::Ranges;
 use crate::ir::device::index_var;
-use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, ThreadTag};
+use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,8 @@ pub(super) struct Nest<'a> {
     /// What was decided for each tile call, in the order of dispatch.
     pub decisions: Vec<Decision>,
     pub taken: BTreeSet<Name>,
+    /// Tensor maps that tile calls ask for.
+    pub maps: Vec<TensorMap>,
 }
 
 /// The thread axes, fastest first.
@@ -71,6 +73,7 @@ impl<'a> Nest<'a> {
             own_barriers: true,
             decisions: vec![],
             taken,
+            maps: vec![],
         }
     }
 

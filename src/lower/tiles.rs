@@ -24,6 +24,7 @@ impl Nest<'_> {
             ranges: &mut self.ranges,
             active,
             guard_scratch: !self.own_barriers,
+            maps: &mut self.maps,
             fresh: &mut |stem| super::nest::fresh_name(taken, stem),
         };
         tile::dispatch(call, &mut emit)

@@ -236,7 +236,7 @@ impl Check<'_> {
         }
         let param = self.kernel.params.iter().find_map(|p| match p {
             KernelParam::Pointer { name: n, written, .. } if n == name => Some(*written),
-            KernelParam::Pointer { .. } | KernelParam::Scalar { .. } => None,
+            KernelParam::Pointer { .. } | KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => None,
         });
         match param {
             None => self.error(name, "the array is not declared"),

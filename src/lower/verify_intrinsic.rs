@@ -92,9 +92,11 @@ impl Check<'_> {
                 self.bulk(dst, Memory::Shared, src, Memory::Global, bytes)
             }
             Intrinsic::BulkStore { dst, src, bytes } => self.bulk(dst, Memory::Global, src, Memory::Shared, bytes),
-            Intrinsic::TensorLoad { map, .. } | Intrinsic::TensorStore { map, .. } => {
-                self.error(map, "the tensor map is not declared")
+            Intrinsic::TensorLoad { dst, map, coords, bar } => {
+                self.mbarrier(bar)?;
+                self.tensor(map, coords, dst)
             }
+            Intrinsic::TensorStore { map, coords, src } => self.tensor(map, coords, src),
             Intrinsic::CpAsyncCommit
             | Intrinsic::CpAsyncWait { .. }
             | Intrinsic::MbarrierFence
@@ -178,6 +180,23 @@ impl Check<'_> {
                 .error(&dst.array, "the size of a bulk copy is not known to be a positive multiple of 16 bytes");
         }
         self.copy(dst, to, src, from, WIDE)
+    }
+
+    /// A box of a tensor map in shared memory.
+    fn tensor(&self, map: &Name, coords: &[Expr], at: &At) -> Checked {
+        let Some(m) = self.kernel.tensor_map(map) else { return self.error(map, "the tensor map is not declared") };
+        m.check().or_else(|why| self.error(map, why))?;
+        if coords.len() != m.dims.len() || coords.iter().any(|c| !c.dtype().is_int()) {
+            return self.error(map, format!("a box has {} integer coordinates", m.dims.len()));
+        }
+        if self.dtype(at)? != m.dtype || self.kernel.element(&m.buffer) != Some(m.dtype) {
+            return self.error(map, format!("the box, its tensor and `{}` differ in type", at.array));
+        }
+        let align = m.swizzle.align();
+        if self.kernel.array(&at.array).is_none_or(|a| i64::from(a.align) < align) {
+            return self.error(&at.array, format!("a box lies in shared memory aligned to {align} bytes"));
+        }
+        self.place(at, Memory::Shared, align)
     }
 
     fn matrices(&self, registers: &At, rows: &At, count: u32, transpose: bool) -> Checked {

@@ -129,6 +129,9 @@ fn is_arithmetic(op: BinOp) -> bool {
             | BinOp::Mul
             | BinOp::FloorDiv
             | BinOp::FloorMod
+            | BinOp::BitAnd
+            | BinOp::BitOr
+            | BinOp::BitXor
             | BinOp::TruncDiv
             | BinOp::TruncMod
             | BinOp::Min

@@ -6,7 +6,7 @@
 
 use super::instr::Instr;
 use crate::ir::kernel::ShuffleMode;
-use crate::ir::{BinOp, DType, Intrin, UnOp};
+use crate::ir::{BinOp, DType, Intrin, TensorMap, UnOp};
 
 /// Number of a slot.
 pub(super) type Slot = u32;
@@ -179,6 +179,8 @@ pub(super) struct Code {
     /// Text of each statement.
     pub statements: Vec<String>,
     pub arrays: Vec<ArrayInfo>,
+    /// Tensor maps, in the order of the kernel's parameters.
+    pub maps: Vec<TensorMap>,
     pub instrs: Vec<Instr>,
     pub vars: Vec<VarInfo>,
     /// What the slots of a thread start from.

@@ -58,6 +58,7 @@ impl Compiler {
                         ArrayInfo { name: name.to_string(), dtype: *dtype, len, place, writable: *written },
                     );
                 }
+                KernelParam::TensorMap(map) => self.code.maps.push((**map).clone()),
                 KernelParam::Scalar { name, .. } => {
                     let slot = self.lasting();
                     self.code.slots[slot as usize] = scalars.next().copied().unwrap_or(0);

@@ -3,6 +3,7 @@
 use super::code::{Op, Slot};
 use super::compile::Compiler;
 use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
+use crate::ir::{Expr, Name};
 
 /// An element of an array; the index is in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub(super) enum Instr {
     Wait { bar: Site, parity: Slot },
     BulkLoad { d: Site, s: Site, bytes: Slot, bar: Site },
     BulkStore { d: Site, s: Site, bytes: Slot },
+    TensorLoad { d: Site, map: u32, coords: [Slot; 5], bar: Site },
+    TensorStore { map: u32, coords: [Slot; 5], s: Site },
     BulkCommit,
     BulkWait { left: u32, read: bool },
     AsyncFence,
@@ -58,6 +61,8 @@ impl Instr {
             | Instr::Wait { .. }
             | Instr::BulkLoad { .. }
             | Instr::BulkStore { .. }
+            | Instr::TensorLoad { .. }
+            | Instr::TensorStore { .. }
             | Instr::BulkCommit
             | Instr::BulkWait { .. }
             | Instr::AsyncFence => Reach::Block,
@@ -68,6 +73,20 @@ impl Instr {
 impl Compiler {
     fn site(&mut self, at: &At) -> Site {
         Site { array: self.array(&at.array), index: self.expr(&at.index) }
+    }
+
+    fn tensor_map(&self, name: &Name) -> u32 {
+        let at = self.code.maps.iter().position(|m| m.name == *name);
+        at.unwrap_or_else(|| panic!("the tensor map `{name}` passed verification")) as u32
+    }
+
+    /// Up to five coordinates; the rest are 0.
+    fn coords(&mut self, coords: &[Expr]) -> [Slot; 5] {
+        let mut slots = [self.constant(0); 5];
+        for (slot, c) in slots.iter_mut().zip(coords) {
+            *slot = self.expr(c);
+        }
+        slots
     }
 
     /// Code for an intrinsic.
@@ -122,9 +141,14 @@ impl Compiler {
             Intrinsic::BulkStore { dst, src, bytes } => {
                 Instr::BulkStore { d: self.site(dst), s: self.site(src), bytes: self.expr(bytes) }
             }
-            // Programs have no tensor maps, so that verification declines these.
-            Intrinsic::TensorLoad { map, .. } | Intrinsic::TensorStore { map, .. } => {
-                panic!("the tensor map `{map}` passed verification")
+            Intrinsic::TensorLoad { dst, map, coords, bar } => Instr::TensorLoad {
+                d: self.site(dst),
+                map: self.tensor_map(map),
+                coords: self.coords(coords),
+                bar: self.site(bar),
+            },
+            Intrinsic::TensorStore { map, coords, src } => {
+                Instr::TensorStore { map: self.tensor_map(map), coords: self.coords(coords), s: self.site(src) }
             }
             Intrinsic::BulkCommit => Instr::BulkCommit,
             Intrinsic::BulkWait { left, read } => Instr::BulkWait { left: *left, read: *read },

@@ -31,6 +31,7 @@ mod named;
 mod packed;
 mod program;
 mod serve;
+mod tensor;
 mod thread;
 
 pub use error::{Fault, SimError};

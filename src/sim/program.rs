@@ -106,6 +106,7 @@ impl<'a> State<'a> {
                     names.push(name);
                 }
                 KernelParam::Scalar { name, dtype } => scalars.push(self.scalar(name, *dtype)?),
+                KernelParam::TensorMap(_) => {}
             }
         }
         let lens: Vec<u64> = memory.iter().map(Memory::len).collect();

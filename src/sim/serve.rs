@@ -67,6 +67,18 @@ impl<'a> Block<'a> {
                 let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
                 self.under_way.stores[t].add(Store { copy, stage: Stage::Issued, awaited: false });
             }
+            Instr::TensorLoad { d, map, coords, bar } => {
+                let word = self.bar(t, bar)?;
+                self.mbarriers.is_ready(word)?;
+                for (copy, bytes) in self.box_in(t, d, map, coords, memory)? {
+                    self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
+                }
+            }
+            Instr::TensorStore { map, coords, s } => {
+                for copy in self.box_out(t, s, map, coords, memory)? {
+                    self.under_way.stores[t].add(Store { copy, stage: Stage::Issued, awaited: false });
+                }
+            }
             Instr::BulkCommit => self.under_way.stores[t].commit(),
             Instr::BulkWait { left, read } => {
                 for store in self.under_way.stores[t].older(left) {
@@ -130,6 +142,11 @@ impl<'a> Block<'a> {
     /// What ordinary stores wrote has to be fenced before a bulk store reads it.
     fn check_fence(&self, t: usize, src: Site, bytes: i64, memory: &[Memory]) -> Result<(), Fault> {
         let (span, len) = self.span(t, src, bytes, BULK)?;
+        Self::fenced(span, len, memory)
+    }
+
+    /// That what ordinary stores wrote to a span has been fenced.
+    pub(super) fn fenced(span: Span, len: usize, memory: &[Memory]) -> Result<(), Fault> {
         let from = &memory[span.memory];
         let unfenced = |i: &usize| from.read(span.first + i).is_some() && !from.is_settled(span.first + i);
         (0..len).find(unfenced).map_or(Ok(()), |i| Err(Fault::Unfenced(span.element(i))))

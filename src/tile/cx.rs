@@ -2,7 +2,7 @@
 
 use super::View;
 use crate::analysis::{Ranges, simplify};
-use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall};
+use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, TensorMap, Tile, TileArg, TileCall};
 use crate::target::Target;
 use std::collections::BTreeMap;
 
@@ -131,6 +131,8 @@ pub struct Emit<'a> {
     /// written again, in a loop, while threads still read it. False where a pass after dispatch places
     /// barriers between conflicting accesses.
     pub guard_scratch: bool,
+    /// Tensor maps of the kernel; a variant adds its own with [`Emit::tensor_map`].
+    pub maps: &'a mut Vec<TensorMap>,
     /// Gives a name that nothing has, made of a stem.
     pub fresh: &'a mut dyn FnMut(&str) -> Name,
 }
@@ -180,5 +182,16 @@ impl Emit<'_> {
     /// An index expression, simplified with what is known here.
     pub fn simple(&self, e: Expr) -> Expr {
         simplify(&e, self.ranges)
+    }
+
+    /// The name of a tensor map, whose own name does not count: that of an equal one, or a new one.
+    pub fn tensor_map(&mut self, map: TensorMap) -> Name {
+        let same = |m: &&TensorMap| TensorMap { name: map.name.clone(), ..(*m).clone() } == map;
+        if let Some(known) = self.maps.iter().find(same) {
+            return known.name.clone();
+        }
+        let name = self.fresh(&format!("{}_map", map.buffer));
+        self.maps.push(TensorMap { name: name.clone(), ..map });
+        name
     }
 }

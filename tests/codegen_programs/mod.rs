@@ -107,9 +107,10 @@ pub fn program(name: &str, kernel: Kernel, grid: i64, threads: u32, min_blocks: 
     let params = kernel
         .params
         .iter()
-        .map(|p| match p {
-            KernelParam::Pointer { name, .. } => Param::Buffer(name.clone()),
-            KernelParam::Scalar { name, dtype } => Param::Scalar { name: name.clone(), dtype: *dtype },
+        .filter_map(|p| match p {
+            KernelParam::Pointer { name, .. } => Some(Param::Buffer(name.clone())),
+            KernelParam::Scalar { name, dtype } => Some(Param::Scalar { name: name.clone(), dtype: *dtype }),
+            KernelParam::TensorMap(_) => None,
         })
         .collect();
     let launch = Launch { kernel, grid: [c(grid), c(1), c(1)], block: [threads, 1, 1], min_blocks };

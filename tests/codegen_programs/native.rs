@@ -90,6 +90,7 @@ pub fn run(p: &Program, args: &mut [Tensor], scalars: &Scalars, vector_bytes: u3
                     buffers.push(memory.get_mut(name).expect("a known buffer").as_mut_ptr().cast::<c_void>());
                 }
                 KernelParam::Scalar { name, .. } => values.push(number(name)),
+                KernelParam::TensorMap(map) => panic!("a kernel of a CPU takes `{map}`"),
             }
         }
         let blocks = size(&launch.grid[0]).as_int().expect("a grid");

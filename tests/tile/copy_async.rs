@@ -18,6 +18,8 @@ fn buffers() -> Vec<Buffer> {
         buffer("S", DType::F32, &[32, 8], Scope::Shared, ""),
         buffer("M", DType::F16, &[32, 7], Scope::Shared, ""),
         buffer("R", DType::F32, &[32, 8], Scope::Local, "S[(32, 8) : (1 @ laneid, 1)]"),
+        buffer("K", DType::F16, &[32, 8], Scope::Shared, ""),
+        buffer("C", DType::F32, &[32, 8], Scope::Shared, "S[(32, 8) : (12, 1)]"),
         buffer("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
         buffer("bar", DType::U64, &[2], Scope::Shared, ""),
     ]
@@ -45,8 +47,25 @@ pub fn cases() -> Vec<Case> {
     let mut out = vec![
         case("threads take turns", load(), Says::Takes("ldgsts")),
         case("a condition", with(load(), "predicate", AttrValue::Bool(false)), Says::Takes("ldgsts")),
-        case("one thread loads", named(load(), "mbar", bar(1)), Says::Takes("bulk")),
-        case("one thread stores", copy(all("A"), all("S")), Says::Takes("bulk")),
+        case("one thread loads boxes", named(load(), "mbar", bar(1)), Says::Takes("tma")),
+        case("one thread stores boxes", copy(all("A"), all("S")), Says::Takes("tma")),
+        case(
+            "rows of a box are 16 bytes",
+            copy(part("H", &[(0, 32), (0, 8)]), part("K", &[(0, 32), (0, 8)])),
+            Says::Takes("tma"),
+        ),
+        case("rows that are no multiple of 16 bytes", copy(odd("N"), odd("M")), Says::Declines("tma", "tensor")),
+        case("boxes are not dense", copy(all("A"), all("C")), Says::Declines("tma", "boxes")),
+        case(
+            "an unknown option of tensor copies",
+            with(load(), "stages", AttrValue::Int(2)),
+            Says::Declines("tma", "options"),
+        ),
+        case("tensor copies of registers", copy(all("R"), all("A")), Says::Declines("tma", "memory")),
+        case("a tensor load without a barrier", load(), Says::Declines("tma", "barrier")),
+        reached(case("some threads, of tensor copies", load(), Says::Declines("tma", "reached")), Active::Some),
+        case("one thread loads", named(load(), "mbar", bar(1)), Says::Takes("tma")),
+        case("one thread stores runs", copy(all("A"), all("C")), Says::Takes("bulk")),
         threads48,
         reached(case("some threads", load(), Says::Declines("bulk", "reached")), Active::Some),
         case("not from shared memory", copy(all("A"), all("S")), Says::Declines("ldgsts", "memory")),
@@ -81,7 +100,7 @@ pub fn cases() -> Vec<Case> {
             Says::Declines("bulk", "options"),
         ),
     ];
-    for variant in ["ldgsts", "bulk"] {
+    for variant in ["ldgsts", "bulk", "tma"] {
         let no = |predicate| Says::Declines(variant, predicate);
         let name = |what: &str| format!("{what}, {variant}");
         out.push(case(&name("a scalar"), missing.clone(), no("operands")));
@@ -90,6 +109,9 @@ pub fn cases() -> Vec<Case> {
         out.push(case(&name("another shape"), copy(part("S", &[(0, 8), (0, 8)]), all("A")), no("same_shape")));
     }
     let mut old = case("no bulk copies before sm_90", copy(all("A"), all("S")), Says::Declines("bulk", "arch"));
+    old.target = "sim:sm_80";
+    out.push(old);
+    let mut old = case("no tensor maps before sm_90", copy(all("A"), all("S")), Says::Declines("tma", "arch"));
     old.target = "sim:sm_80";
     out.push(old);
     let mut cpu = case("no cp.async on a CPU", load(), Says::Declines("ldgsts", "arch"));
@@ -150,29 +172,38 @@ pub fn flushed(f: &mut DeviceFunc, store: usize) {
 }
 
 /// In and out in bulk, a part of wider rows.
-fn bulk(
-    name: &str,
-    dtype: &str,
-    bytes: i64,
-    rows: i64,
-    columns: i64,
-    wide: i64,
-    layout: &str,
-) -> (String, DeviceFunc, f64) {
+fn bulk(name: &str, dtype: &str, [rows, columns, wide]: [i64; 3], layout: &str) -> (String, DeviceFunc, f64) {
+    let variant = if name.starts_with("tma") { "tma" } else { "bulk" };
     let layout = if layout.is_empty() { String::new() } else { format!(", layout={layout}") };
     let first = wide - columns;
     let body = format!(
         "M = T.alloc_buffer(({rows}, {columns}), \"{dtype}\", scope=\"shared\"{layout})\n\
          bar = T.alloc_buffer((1,), \"uint64\", scope=\"shared\")\n\
-         Tx.cta.copy_async(M, A[0:{rows}, {first}:{wide}], mbar=bar[0:1])\n\
-         Tx.cta.copy_async(B[0:{rows}, {first}:{wide}], M)\n\
+         Tx.cta.copy_async(M, A[0:{rows}, {first}:{wide}], mbar=bar[0:1], dispatch=\"{variant}\")\n\
+         Tx.cta.copy_async(B[0:{rows}, {first}:{wide}], M, dispatch=\"{variant}\")\n\
          Tx.cta.copy(B[0:{rows}, 0:{first}], A[0:{rows}, 0:{first}])"
     );
     let what = format!("({rows}, {wide}), \"{dtype}\"");
     let mut f = tile_program(name, &[("A", &what), ("B", &what)], 64, &body);
+    let bytes = f.func.buffers.iter().map(|b| b.dtype.bytes() as i64).min().unwrap_or(0);
     flushed(&mut f, 1);
     awaited(&mut f, 0, rows * columns * bytes);
     (name.into(), f, 0.0)
+}
+
+/// A tile of a tensor of three dimensions, one of them in the middle of a loop over stages.
+fn tma_stages() -> (String, DeviceFunc, f64) {
+    let what = "(3, 16, 64), \"float16\"";
+    let body = "M = T.alloc_buffer((2, 16, 64), \"float16\", scope=\"shared\", layout=SwizzleLayout(3, 3, 3))\n\
+                bar = T.alloc_buffer((1,), \"uint64\", scope=\"shared\")\n\
+                Tx.cta.copy_async(M[1:2, 0:16, 0:64], A[2:3, 0:16, 0:64], mbar=bar[0:1], dispatch=\"tma\")\n\
+                Tx.cta.copy_async(B[1:2, 0:16, 0:64], M[1:2, 0:16, 0:64], dispatch=\"tma\")\n\
+                Tx.cta.copy(B[0:1, 0:16, 0:64], A[0:1, 0:16, 0:64])\n\
+                Tx.cta.copy(B[2:3, 0:16, 0:64], A[1:2, 0:16, 0:64])";
+    let mut f = tile_program("tma_stages", &[("A", what), ("B", what)], 64, body);
+    flushed(&mut f, 1);
+    awaited(&mut f, 0, 16 * 64 * 2);
+    ("tma_stages".into(), f, 0.0)
 }
 
 pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
@@ -186,10 +217,23 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
         ldgsts("ldgsts_many", "float16", "(64, 128)", "cta", 32, "", ""),
         ldgsts("ldgsts_swizzled", "float16", "(16, 64)", "cta", 64, "SwizzleLayout(3, 3, 3)", ", prefetch=128"),
         ldgsts("ldgsts_zeros", "float32", "(8, 12)", "cta", 32, "", ", predicate=tid < 0, fill_mode=\"zero\""),
-        bulk("bulk_rows", "float32", 4, 6, 64, 72, ""),
-        bulk("bulk_padded", "float16", 2, 4, 24, 32, "TileLayout(S[(4, 24) : (32, 1)])"),
-        bulk("bulk_bytes", "int8", 1, 3, 48, 64, ""),
-        bulk("bulk_chunks", "float16", 2, 8, 64, 128, "SwizzleLayout(3, 3, 3)"),
+        bulk("bulk_rows", "float32", [6, 64, 72], ""),
+        bulk("bulk_padded", "float16", [4, 24, 32], "TileLayout(S[(4, 24) : (32, 1)])"),
+        bulk("bulk_bytes", "int8", [3, 48, 64], ""),
+        bulk("bulk_chunks", "float16", [8, 64, 128], "SwizzleLayout(3, 3, 3)"),
+        bulk("tma_plain", "float32", [6, 64, 72], ""),
+        bulk("tma_bytes", "int8", [16, 48, 64], ""),
+        bulk("tma_wide", "float64", [4, 16, 20], ""),
+        bulk("tma_swizzled", "float16", [16, 64, 128], "SwizzleLayout(3, 3, 3)"),
+        bulk("tma_swizzled_64", "bfloat16", [16, 32, 48], "SwizzleLayout(3, 2, 3)"),
+        bulk("tma_swizzled_32", "float32", [16, 8, 16], "SwizzleLayout(2, 1, 3)"),
+        bulk(
+            "tma_atoms",
+            "float16",
+            [16, 128, 136],
+            "ComposeLayout(SwizzleLayout(3, 3, 3), TileLayout(S[(16, 2, 64) : (64, 1024, 1)]))",
+        ),
+        tma_stages(),
     ]);
     out
 }
@@ -201,6 +245,15 @@ fn asynchronous_copies_are_exact() {
 
 #[test]
 fn asynchronous_copies_read_well() {
-    let shown = ["ldgsts_words", "ldgsts_swizzled", "ldgsts_zeros", "bulk_rows", "bulk_chunks"];
+    let shown = [
+        "ldgsts_words",
+        "ldgsts_swizzled",
+        "ldgsts_zeros",
+        "bulk_rows",
+        "bulk_chunks",
+        "tma_plain",
+        "tma_atoms",
+        "tma_stages",
+    ];
     crate::run::golden("copy_async", programs(), &shown);
 }

@@ -2,6 +2,7 @@
 
 use super::Stream;
 use super::driver::Health;
+use super::tensor_map::encode;
 use crate::backend::device::{Outcome, Region, Run, Step, Value};
 use crate::backend::{RunError, RunFailure};
 use cudarc::driver::{result, sys};
@@ -17,7 +18,15 @@ pub struct Bound {
 
 enum BoundStep {
     Zero(Region),
-    Launch { function: sys::CUfunction, grid: [u32; 3], block: [u32; 3], smem: u32, words: Vec<u64> },
+    Launch { function: sys::CUfunction, grid: [u32; 3], block: [u32; 3], smem: u32, words: Vec<Word> },
+}
+
+/// An argument as the kernel takes it.
+pub enum Word {
+    /// An address or a scalar: the driver reads as many bytes as the kernel declares, the low ones.
+    Bits(u64),
+    /// A tensor map by value.
+    Map(Box<sys::CUtensorMap>),
 }
 
 impl Bound {
@@ -29,7 +38,7 @@ impl Bound {
                 let handle = functions.get(*function).copied();
                 let handle = handle.ok_or_else(|| RunError::new(RunFailure::BadRequest, "a launch has no function"))?;
                 allow_shared(handle, *smem, health)?;
-                let words = args.iter().map(word).collect();
+                let words = args.iter().map(word).collect::<Outcome<_>>()?;
                 Ok(BoundStep::Launch { function: handle, grid: *grid, block: *block, smem: *smem, words })
             }
         });
@@ -46,7 +55,7 @@ impl Bound {
                     stream.health.check(filled, "zeroing a workspace")?;
                 }
                 BoundStep::Launch { function, grid, block, smem, words } => {
-                    launch(stream, *function, *grid, *block, *smem, words)?;
+                    launch_words(stream, *function, *grid, *block, *smem, words)?;
                 }
             }
         }
@@ -54,11 +63,20 @@ impl Bound {
     }
 }
 
-/// The driver reads as many bytes of a word as the kernel declares: the low ones.
-fn word(value: &Value) -> u64 {
+fn word(value: &Value) -> Outcome<Word> {
     match value {
-        Value::Pointer(at) => *at,
-        Value::Scalar { bits, .. } => *bits,
+        Value::Pointer(at) => Ok(Word::Bits(*at)),
+        Value::Scalar { bits, .. } => Ok(Word::Bits(*bits)),
+        Value::TensorMap { at, map } => Ok(Word::Map(Box::new(encode(*at, map)?))),
+    }
+}
+
+impl Word {
+    fn pointer(&mut self) -> *mut c_void {
+        match self {
+            Word::Bits(bits) => std::ptr::from_mut(bits).cast(),
+            Word::Map(map) => std::ptr::from_mut(&mut **map).cast(),
+        }
     }
 }
 
@@ -72,7 +90,7 @@ fn allow_shared(function: sys::CUfunction, bytes: u32, health: &Health) -> Outco
     health.check(set, &format!("asking for {bytes} bytes of shared memory"))
 }
 
-/// Launches one kernel; `words` must stay where they are only during the call.
+/// Launches one kernel whose arguments are addresses and scalars.
 pub fn launch(
     stream: &Stream,
     function: sys::CUfunction,
@@ -81,7 +99,20 @@ pub fn launch(
     smem: u32,
     words: &mut [u64],
 ) -> Outcome<()> {
-    let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
+    let mut words: Vec<Word> = words.iter().map(|w| Word::Bits(*w)).collect();
+    launch_words(stream, function, grid, block, smem, &mut words)
+}
+
+/// Launches one kernel; `words` must stay where they are only during the call.
+fn launch_words(
+    stream: &Stream,
+    function: sys::CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    smem: u32,
+    words: &mut [Word],
+) -> Outcome<()> {
+    let mut pointers: Vec<*mut c_void> = words.iter_mut().map(Word::pointer).collect();
     let (grid, block) = (grid.into(), block.into());
     // SAFETY: the argument words have the order and sizes of the plan that the kernel was generated
     // with; the driver copies them during the call.

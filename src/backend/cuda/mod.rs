@@ -5,6 +5,7 @@ mod check;
 mod driver;
 mod launch;
 pub mod nvml;
+mod tensor_map;
 mod timer;
 
 pub use driver::{LIBCUDA_ADVICE, initialise};

@@ -4,6 +4,7 @@
 mod bulk;
 mod gate;
 mod ldgsts;
+mod tma;
 
 use super::Variant;
 use crate::ir::TileOp;
@@ -11,4 +12,4 @@ use crate::ir::TileOp;
 const OPS: &[TileOp] = &[TileOp::CopyAsync];
 
 /// The variants.
-pub(super) static TABLE: &[Variant] = &[ldgsts::VARIANT, bulk::VARIANT];
+pub(super) static TABLE: &[Variant] = &[ldgsts::VARIANT, tma::VARIANT, bulk::VARIANT];

@@ -23,21 +23,21 @@ matrix_a_swizzled_k0(const unsigned short* __restrict__ p0, unsigned short* __re
   }
   #pragma unroll
   for (int u_1 = 0; u_1 < 4; ++u_1) {
-    *reinterpret_cast<uint4*>(&t0[(long long)(u_1 * 256 + threadIdx_x * 8) ^ (((long long)(u_1 * 4 + (threadIdx_x >> 3)) & 7LL) * 8LL)]) = *reinterpret_cast<const uint4*>(&t0_via[u_1 * 8]);
+    *reinterpret_cast<uint4*>(&t0[(u_1 * 256 + threadIdx_x * 8) ^ (((u_1 * 4 + (threadIdx_x >> 3)) & 7) * 8)]) = *reinterpret_cast<const uint4*>(&t0_via[u_1 * 8]);
   }
   __syncthreads();
-  dl_ldmatrix_x4(&t2[0], &t0[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)]);
-  dl_ldmatrix_x4(&t2[8], &t0[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 16) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)]);
-  dl_ldmatrix_x4(&t2[16], &t0[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 32) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)]);
-  dl_ldmatrix_x4(&t2[24], &t0[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 48) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)]);
-  dl_stmatrix_x4(&t1[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)], &t2[0]);
-  dl_stmatrix_x4(&t1[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 16) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)], &t2[8]);
-  dl_stmatrix_x4(&t1[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 32) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)], &t2[16]);
-  dl_stmatrix_x4(&t1[(long long)((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 48) ^ (((long long)(threadIdx_x & 15) & 7LL) * 8LL)], &t2[24]);
+  dl_ldmatrix_x4(&t2[0], &t0[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8) ^ (((threadIdx_x & 15) & 7) * 8)]);
+  dl_ldmatrix_x4(&t2[8], &t0[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 16) ^ (((threadIdx_x & 15) & 7) * 8)]);
+  dl_ldmatrix_x4(&t2[16], &t0[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 32) ^ (((threadIdx_x & 15) & 7) * 8)]);
+  dl_ldmatrix_x4(&t2[24], &t0[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 48) ^ (((threadIdx_x & 15) & 7) * 8)]);
+  dl_stmatrix_x4(&t1[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8) ^ (((threadIdx_x & 15) & 7) * 8)], &t2[0]);
+  dl_stmatrix_x4(&t1[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 16) ^ (((threadIdx_x & 15) & 7) * 8)], &t2[8]);
+  dl_stmatrix_x4(&t1[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 32) ^ (((threadIdx_x & 15) & 7) * 8)], &t2[16]);
+  dl_stmatrix_x4(&t1[((threadIdx_x & 15) * 64 + (threadIdx_x >> 4) * 8 + 48) ^ (((threadIdx_x & 15) & 7) * 8)], &t2[24]);
   __syncthreads();
   #pragma unroll
   for (int u_2 = 0; u_2 < 4; ++u_2) {
-    *reinterpret_cast<uint4*>(&p1_via[u_2 * 8]) = *reinterpret_cast<const uint4*>(&t1[(long long)(u_2 * 256 + threadIdx_x * 8) ^ (((long long)(u_2 * 4 + (threadIdx_x >> 3)) & 7LL) * 8LL)]);
+    *reinterpret_cast<uint4*>(&p1_via[u_2 * 8]) = *reinterpret_cast<const uint4*>(&t1[(u_2 * 256 + threadIdx_x * 8) ^ (((u_2 * 4 + (threadIdx_x >> 3)) & 7) * 8)]);
   }
   #pragma unroll
   for (int u_3 = 0; u_3 < 4; ++u_3) {

@@ -15,12 +15,12 @@ swizzled_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ 
   }
   #pragma unroll
   for (int u_1 = 0; u_1 < 2; ++u_1) {
-    *reinterpret_cast<uint4*>(&t0[(long long)(u_1 * 512 + threadIdx_x * 8) ^ (((long long)(u_1 * 8 + (threadIdx_x >> 3)) & 7LL) * 8LL)]) = *reinterpret_cast<const uint4*>(&t0_via[u_1 * 8]);
+    *reinterpret_cast<uint4*>(&t0[(u_1 * 512 + threadIdx_x * 8) ^ (((u_1 * 8 + (threadIdx_x >> 3)) & 7) * 8)]) = *reinterpret_cast<const uint4*>(&t0_via[u_1 * 8]);
   }
   __syncthreads();
   #pragma unroll
   for (int u_2 = 0; u_2 < 2; ++u_2) {
-    *reinterpret_cast<uint4*>(&p1_via[u_2 * 8]) = *reinterpret_cast<const uint4*>(&t0[(long long)(u_2 * 512 + threadIdx_x * 8) ^ (((long long)(u_2 * 8 + (threadIdx_x >> 3)) & 7LL) * 8LL)]);
+    *reinterpret_cast<uint4*>(&p1_via[u_2 * 8]) = *reinterpret_cast<const uint4*>(&t0[(u_2 * 512 + threadIdx_x * 8) ^ (((u_2 * 8 + (threadIdx_x >> 3)) & 7) * 8)]);
   }
   #pragma unroll
   for (int u_3 = 0; u_3 < 2; ++u_3) {

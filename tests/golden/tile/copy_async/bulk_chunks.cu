@@ -37,7 +37,7 @@ bulk_chunks_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict
   if (threadIdx_x == 0) {
     #pragma unroll 1
     for (int i = 0; i < 64; ++i) {
-      dl_bulk_load(&t0[(long long)(i * 8) ^ (((long long)(i >> 3) & 7LL) * 8LL)], &p0[(i >> 3) * 128 + (i & 7) * 8 + 64], &t1[0], 16);
+      dl_bulk_load(&t0[(i * 8) ^ (((i >> 3) & 7) * 8)], &p0[(i >> 3) * 128 + (i & 7) * 8 + 64], &t1[0], 16);
     }
   }
   dl_mbarrier_wait(&t1[0], 0);
@@ -46,7 +46,7 @@ bulk_chunks_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict
   if (threadIdx_x == 0) {
     #pragma unroll 1
     for (int i_1 = 0; i_1 < 64; ++i_1) {
-      dl_bulk_store(&p1[(i_1 >> 3) * 128 + (i_1 & 7) * 8 + 64], &t0[(long long)(i_1 * 8) ^ (((long long)(i_1 >> 3) & 7LL) * 8LL)], 16);
+      dl_bulk_store(&p1[(i_1 >> 3) * 128 + (i_1 & 7) * 8 + 64], &t0[(i_1 * 8) ^ (((i_1 >> 3) & 7) * 8)], 16);
     }
   }
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -13,14 +13,14 @@ ldgsts_swizzled_k0(const unsigned short* __restrict__ p0, unsigned short* __rest
   __align__(16) unsigned short p1_via[16];
   #pragma unroll
   for (int u = 0; u < 2; ++u) {
-    dl_cp_async16_l2_128(&t0[(long long)(u * 512 + threadIdx_x * 8) ^ (((long long)(u * 8 + (threadIdx_x >> 3)) & 7LL) * 8LL)], &p0[u * 512 + threadIdx_x * 8]);
+    dl_cp_async16_l2_128(&t0[(u * 512 + threadIdx_x * 8) ^ (((u * 8 + (threadIdx_x >> 3)) & 7) * 8)], &p0[u * 512 + threadIdx_x * 8]);
   }
   asm volatile("cp.async.commit_group;" ::: "memory");
   asm volatile("cp.async.wait_group 0;" ::: "memory");
   __syncthreads();
   #pragma unroll
   for (int u_1 = 0; u_1 < 2; ++u_1) {
-    *reinterpret_cast<uint4*>(&p1_via[u_1 * 8]) = *reinterpret_cast<const uint4*>(&t0[(long long)(u_1 * 512 + threadIdx_x * 8) ^ (((long long)(u_1 * 8 + (threadIdx_x >> 3)) & 7LL) * 8LL)]);
+    *reinterpret_cast<uint4*>(&p1_via[u_1 * 8]) = *reinterpret_cast<const uint4*>(&t0[(u_1 * 512 + threadIdx_x * 8) ^ (((u_1 * 8 + (threadIdx_x >> 3)) & 7) * 8)]);
   }
   #pragma unroll
   for (int u_2 = 0; u_2 < 2; ++u_2) {

@@ -16,12 +16,12 @@ registers_float32_k0(const float* __restrict__ p0, float* __restrict__ p1) {
   }
   #pragma unroll
   for (int r = 0; r < 8; ++r) {
-    t1_permuted[(long long)(r * 32 + threadIdx_x) ^ (((long long)r & 7LL) * 4LL)] = t0[r];
+    t1_permuted[(r * 32 + threadIdx_x) ^ ((r & 7) * 4)] = t0[r];
   }
   __syncwarp();
   #pragma unroll
   for (int r_1 = 0; r_1 < 8; ++r_1) {
-    t1[r_1] = t1_permuted[(long long)((threadIdx_x & 7) * 32 + r_1 * 4 + (threadIdx_x >> 3)) ^ (((long long)(threadIdx_x & 7) & 7LL) * 4LL)];
+    t1[r_1] = t1_permuted[((threadIdx_x & 7) * 32 + r_1 * 4 + (threadIdx_x >> 3)) ^ (((threadIdx_x & 7) & 7) * 4)];
   }
   __syncwarp();
   #pragma unroll

@@ -22,12 +22,12 @@ shared_square_k0(const float* __restrict__ p0, float* __restrict__ p1) {
   __syncwarp();
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
-    t1_permuted[r] = t0[((long long)r ^ ((long long)threadIdx_x & 31LL)) * 32LL + (long long)threadIdx_x];
+    t1_permuted[r] = t0[(r ^ (threadIdx_x & 31)) * 32 + threadIdx_x];
   }
   __syncwarp();
   #pragma unroll
   for (int r_1 = 0; r_1 < 32; ++r_1) {
-    t1[(long long)(threadIdx_x * 32) + ((long long)r_1 ^ ((long long)threadIdx_x & 31LL))] = t1_permuted[r_1];
+    t1[threadIdx_x * 32 + (r_1 ^ (threadIdx_x & 31))] = t1_permuted[r_1];
   }
   __syncwarp();
   #pragma unroll 1

@@ -16,12 +16,12 @@ square_k0(const float* __restrict__ p0, float* __restrict__ p1) {
   }
   #pragma unroll
   for (int r = 0; r < 32; ++r) {
-    t1_permuted[(long long)(r * 32 + threadIdx_x) ^ ((long long)r & 31LL)] = t0[r];
+    t1_permuted[(r * 32 + threadIdx_x) ^ (r & 31)] = t0[r];
   }
   __syncwarp();
   #pragma unroll
   for (int r_1 = 0; r_1 < 32; ++r_1) {
-    t1[r_1] = t1_permuted[(long long)(threadIdx_x * 32 + r_1) ^ ((long long)threadIdx_x & 31LL)];
+    t1[r_1] = t1_permuted[(threadIdx_x * 32 + r_1) ^ (threadIdx_x & 31)];
   }
   __syncwarp();
   #pragma unroll

@@ -1,0 +1,117 @@
+//! Boxes of tensor maps: from device memory to shared memory, zeros where they lie outside, and back.
+//! Each run of elements of a box that stays together is a copy of its own.
+
+use super::block::Block;
+use super::code::Slot;
+use super::cp_async::{Copy, Span};
+use super::error::Fault;
+use super::instr::Site;
+use super::memory::Memory;
+use super::thread::{aligned, in_bounds};
+use crate::ir::TensorMap;
+
+/// Elements of a box that are adjacent on both sides.
+struct Run {
+    /// First element in the box, from its start in shared memory.
+    shared: usize,
+    /// First element of the tensor; `None` outside.
+    global: Option<usize>,
+    len: usize,
+}
+
+impl<'a> Block<'a> {
+    /// Starts the copies of a box to shared memory, each with the bytes that it counts for.
+    pub(super) fn box_in(
+        &self,
+        t: usize,
+        dst: Site,
+        map: u32,
+        coords: [Slot; 5],
+        memory: &mut [Memory],
+    ) -> Result<Vec<(Copy<'a>, i64)>, Fault> {
+        let map = &self.code.maps[map as usize];
+        let start = self.box_start(t, dst, map)?;
+        let size = map.dtype.bytes() as i64;
+        let mut out = vec![];
+        for run in self.runs(t, map, coords) {
+            let to = Span { first: start.first + run.shared, ..start };
+            let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
+            let copy = Copy::start(self.threads[t].pc, to, from, run.len, memory)?;
+            out.push((copy, run.len as i64 * size));
+        }
+        Ok(out)
+    }
+
+    /// Starts the copies of a box from shared memory, as far as it lies in the tensor.
+    pub(super) fn box_out(
+        &self,
+        t: usize,
+        src: Site,
+        map: u32,
+        coords: [Slot; 5],
+        memory: &mut [Memory],
+    ) -> Result<Vec<Copy<'a>>, Fault> {
+        let map = &self.code.maps[map as usize];
+        let start = self.box_start(t, src, map)?;
+        let mut out = vec![];
+        for run in self.runs(t, map, coords) {
+            let from = Span { first: start.first + run.shared, ..start };
+            Self::fenced(from, run.len, memory)?;
+            if let Some(first) = run.global {
+                let to = self.tensor(map, first, run.len)?;
+                out.push(Copy::start(self.threads[t].pc, to, Some(from), run.len, memory)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// The start of a box in shared memory, checked.
+    fn box_start(&self, t: usize, site: Site, map: &TensorMap) -> Result<Span<'a>, Fault> {
+        let array = &self.code.arrays[site.array as usize];
+        let size = array.dtype.bytes() as i64;
+        let index = aligned(array, self.threads[t].int(site.index), (map.swizzle.align() / size).max(1) as u32)?;
+        let len = map.box_dims.iter().product::<i64>() as u32;
+        Ok(Span::new(array, in_bounds(array, index, len)?))
+    }
+
+    fn tensor(&self, map: &TensorMap, first: usize, len: usize) -> Result<Span<'a>, Fault> {
+        let array = self.code.arrays.iter().find(|a| a.name == map.buffer.as_str());
+        let array = array.unwrap_or_else(|| panic!("the tensor of `{}` is no parameter", map.name));
+        Ok(Span::new(array, in_bounds(array, first as i64, len as u32)?))
+    }
+
+    /// The runs of a box at some coordinates: 16 bytes that are whole inside or outside, else elements.
+    fn runs(&self, t: usize, map: &TensorMap, coords: [Slot; 5]) -> Vec<Run> {
+        let at: Vec<i64> = coords.iter().take(map.dims.len()).map(|c| self.threads[t].int(*c)).collect();
+        let size = map.dtype.bytes() as i64;
+        let chunk = 16 / size;
+        let all: i64 = map.box_dims.iter().product();
+        let mut out = vec![];
+        for first in (0..all).step_by(chunk as usize) {
+            let x = first % map.box_dims[0] + at[0];
+            let whole = x >= 0 && x + chunk <= map.dims[0] || x + chunk <= 0 || x >= map.dims[0];
+            let len = if whole { chunk } else { 1 };
+            for i in (0..chunk).step_by(len as usize) {
+                let shared = map.swizzle.apply((first + i) * size) / size;
+                let global = element(map, &at, first + i).map(|g| g as usize);
+                out.push(Run { shared: shared as usize, global, len: len as usize });
+            }
+        }
+        out
+    }
+}
+
+/// The element of the tensor that an element of a box at `at` is; `None` outside.
+fn element(map: &TensorMap, at: &[i64], mut n: i64) -> Option<i64> {
+    let size = map.dtype.bytes() as i64;
+    let mut sum = 0;
+    for (d, start) in at.iter().enumerate() {
+        let i = start + n % map.box_dims[d] * map.elem_strides[d];
+        n /= map.box_dims[d];
+        if !(0..map.dims[d]).contains(&i) {
+            return None;
+        }
+        sum += i * if d == 0 { 1 } else { map.strides_bytes[d - 1] / size };
+    }
+    Some(sum)
+}

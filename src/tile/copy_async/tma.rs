@@ -1,0 +1,267 @@
+//! Tensor copies: one thread starts copies of whole boxes through a tensor map, which the hardware
+//! carries out, swizzle included.
+//!
+//! When: sm_90 and up, between a tensor of constant shape in device memory and shared memory that holds
+//! boxes of the tile dense, in the order of the tensor's dimensions, plain or swizzled within 32, 64 or
+//! 128 bytes. Boxes are the largest that divide the tile, at most 256 elements along a dimension; their
+//! rows are a multiple of 16 bytes, and as long as the swizzle's. Loads count their bytes on the barrier
+//! that `mbar=` names; stores belong to the thread's bulk group. The first thread of the scope starts
+//! them; at thread scope each thread that reaches the call.
+//!
+//! before: `Tx.cta.copy_async(A_smem[0:64, 0:64], A[i * 64:i * 64 + 64, 0:64], mbar=bar[0])` of float16
+//! after:  `if threadIdx.x == 0 { tensor_load A_smem[0] <- A_map[0, i * 64], bar[0] }`
+//!
+//! Declines tensors that no map describes, other orders in shared memory, a load without a barrier,
+//! older targets. The program makes the barrier, announces the bytes and waits.
+
+use super::OPS;
+use super::bulk::{arch, barrier, first_thread};
+use super::gate::{self, global_shared};
+use crate::analysis::{Ranges, linear, multiple_of, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::intrinsic::At;
+use crate::ir::layout::{Axis, Swizzle};
+use crate::ir::{Expr, Intrinsic, MapSwizzle, Name, TensorMap, TileCall};
+use crate::tile::copy::{Pair, Side, check};
+use crate::tile::view::unravel;
+use crate::tile::{Cx, Emit, Predicate, Variant, View};
+
+/// Most elements of a box along a dimension.
+const LONGEST: i64 = 256;
+/// Most dimensions of a map.
+const MAX_RANK: usize = 5;
+/// Bytes of the chunks that rows are made of.
+const CHUNK: i64 = 16;
+/// Bytes that the L2 fetches at once.
+const L2: u32 = 128;
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "tma",
+    ops: OPS,
+    priority: 15,
+    only_forced: false,
+    when: &[
+        check::OPERANDS,
+        check::SAME_DTYPE,
+        check::SAME_SHAPE,
+        check::REACHED,
+        Predicate { name: "arch", check: arch },
+        Predicate { name: "memory", check: gate::global_and_shared },
+        Predicate { name: "tensor", check: tensor },
+        Predicate { name: "boxes", check: |call, cx| Boxes::of(&Pair::of(call, cx)?, cx).map(drop) },
+        Predicate { name: "barrier", check: |call, cx| barrier(call, cx).map(drop) },
+        Predicate { name: "options", check: |call, _| check::known(call, &["mbar"]) },
+    ],
+    emit,
+};
+
+/// A dimension of the tensor.
+#[derive(Clone, Copy)]
+struct Dim {
+    /// Its number in the buffer.
+    at: usize,
+    size: i64,
+    /// Elements from one index to the next.
+    stride: i64,
+}
+
+/// The dimensions of the tensor, innermost first, without those of one element.
+fn dims(global: &View) -> Result<Vec<Dim>, String> {
+    let (layout, shape) = global.layout()?;
+    let name = &global.buffer;
+    let plain =
+        layout.swizzle().is_none_or(|s| s.swizzle_len() == 0) && layout.replicas() == 1 && layout.offset().is_empty();
+    if !plain {
+        return Err(format!("`{name}` has layout {layout}, which is more than strides"));
+    }
+    let mut out = vec![];
+    for (at, group) in layout.grouped(shape)?.iter().enumerate() {
+        match group.as_slice() {
+            [] => {}
+            [it] if it.axis == Axis::M && it.stride > 0 => out.push(Dim { at, size: it.extent, stride: it.stride }),
+            _ => return Err(format!("dimension {at} of `{name}` has no stride of its own in layout {layout}")),
+        }
+    }
+    out.sort_by_key(|d| d.stride);
+    match out.first() {
+        Some(d) if d.stride == 1 && out.len() <= MAX_RANK => Ok(out),
+        Some(d) if d.stride == 1 => {
+            Err(format!("`{name}` has {} dimensions, a tensor map at most {MAX_RANK}", out.len()))
+        }
+        _ => Err(format!("no dimension of `{name}` has adjacent elements")),
+    }
+}
+
+/// That the strides of the tensor are those of a map.
+fn tensor(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let pair = Pair::of(call, cx)?;
+    let (global, _) = global_shared(&pair).ok_or("one side is neither in global nor in shared memory")?;
+    let bytes = global.dtype.bytes() as i64;
+    match dims(global)?.iter().skip(1).find(|d| d.stride * bytes % CHUNK != 0) {
+        None => Ok(()),
+        Some(d) => {
+            let apart = d.stride * bytes;
+            Err(format!("rows of `{}` are {apart} bytes apart, not a multiple of {CHUNK}", global.buffer))
+        }
+    }
+}
+
+/// The boxes that a tile is made of.
+struct Boxes {
+    dims: Vec<Dim>,
+    /// Elements of a box along each of `dims`.
+    size: Vec<i64>,
+    /// Number of boxes along each of `dims`.
+    count: Vec<i64>,
+    swizzle: MapSwizzle,
+}
+
+impl Boxes {
+    fn of(pair: &Pair, cx: &Cx) -> Result<Boxes, String> {
+        let (global, shared) = global_shared(pair).ok_or("one side is neither in global nor in shared memory")?;
+        let dims = dims(global)?;
+        let swizzle = map_swizzle(shared)?;
+        let bytes = global.dtype.bytes() as i64;
+        let extent: Vec<i64> = dims.iter().map(|d| global.extent[d.at]).collect();
+        if extent.iter().product::<i64>() != shared.len() || shared.is_empty() {
+            return Err(format!(
+                "the tile of `{}` is {:?}, that of `{}` {:?}",
+                global.buffer, global.extent, shared.buffer, shared.extent
+            ));
+        }
+        let rows = |n: &i64| n * bytes % CHUNK == 0 && (swizzle == MapSwizzle::None || n * bytes == swizzle.span());
+        for inner in divisors(extent[0]).into_iter().filter(rows) {
+            let mut size = vec![1; dims.len()];
+            size[0] = inner;
+            let starts = |size: &[i64]| starts(global, shared, &dims, size, cx.ranges);
+            if starts(&size).is_none() {
+                continue;
+            }
+            for d in 1..size.len() {
+                let fits = |n: &i64| {
+                    let mut larger = size.clone();
+                    larger[d] = *n;
+                    starts(&larger).is_some()
+                };
+                size[d] = divisors(extent[d]).into_iter().find(fits).unwrap_or(1);
+            }
+            if starts(&size).is_none_or(|multiple| multiple * bytes % swizzle.align() != 0) {
+                continue;
+            }
+            let count = extent.iter().zip(&size).map(|(n, b)| n / b).collect();
+            return Ok(Boxes { dims, size, count, swizzle });
+        }
+        Err(format!(
+            "`{}` does not hold rows of `{}` in boxes of a multiple of {CHUNK} bytes, aligned to {}",
+            shared.buffer,
+            global.buffer,
+            swizzle.align()
+        ))
+    }
+
+    fn map(&self, global: &View) -> TensorMap {
+        let bytes = global.dtype.bytes() as i64;
+        TensorMap {
+            name: global.buffer.clone(),
+            buffer: global.buffer.clone(),
+            dtype: global.dtype,
+            dims: self.dims.iter().map(|d| d.size).collect(),
+            strides_bytes: self.dims.iter().skip(1).map(|d| d.stride * bytes).collect(),
+            box_dims: self.size.clone(),
+            elem_strides: vec![1; self.dims.len()],
+            swizzle: self.swizzle,
+            l2: L2,
+        }
+    }
+
+    /// The index in the tile, over the dimensions of the tensor, of the first element of box `number`.
+    fn first(&self, number: Expr) -> Vec<Expr> {
+        let outer: Vec<i64> = self.count.iter().rev().copied().collect();
+        let boxes = unravel(number, &outer);
+        boxes.into_iter().rev().zip(&self.size).map(|(n, size)| n * Expr::i64(*size)).collect()
+    }
+}
+
+/// What divides an extent, the largest first, up to the longest side of a box.
+fn divisors(n: i64) -> Vec<i64> {
+    (1..=n.min(LONGEST)).rev().filter(|d| n % d == 0).collect()
+}
+
+/// The swizzle of a map that permutes memory as a buffer's layout does.
+fn map_swizzle(shared: &View) -> Result<MapSwizzle, String> {
+    let Some(s) = shared.layout()?.0.swizzle().filter(|s| s.swizzle_len() > 0) else { return Ok(MapSwizzle::None) };
+    let bytes = shared.dtype.bytes() as i64;
+    let known = |span: &i64| {
+        let chunks = span / CHUNK;
+        let bits = (CHUNK / bytes).trailing_zeros();
+        Swizzle::new(bits, chunks.trailing_zeros(), 3, true) == Ok(s)
+    };
+    let found = [32, 64, 128].into_iter().find(known).and_then(MapSwizzle::of_span);
+    found.ok_or_else(|| format!("`{}` is swizzled by {s}, not within 32, 64 or 128 bytes", shared.buffer))
+}
+
+/// An index over the tensor's dimensions as an index of the shared tile: dimensions of one element do
+/// not count, and the order is that of the buffer.
+fn shared_index(global: &View, shared: &View, dims: &[Dim], index: &[Expr]) -> Vec<Expr> {
+    let mut full = vec![Expr::i64(0); global.extent.len()];
+    for (d, i) in dims.iter().zip(index) {
+        full[d.at] = i.clone();
+    }
+    let inner = full.into_iter().zip(&global.extent).filter(|(_, n)| **n != 1).map(|(i, _)| i);
+    let inner: Vec<Expr> = inner.collect();
+    crate::tile::copy::spread(&shared.extent, &inner)
+}
+
+/// What divides the places where boxes of that size start in shared memory, if they lie dense there, the
+/// innermost dimension first.
+fn starts(global: &View, shared: &View, dims: &[Dim], size: &[i64], ranges: &Ranges) -> Option<i64> {
+    let mut inside = ranges.clone();
+    let mut index = vec![];
+    let name = |what: &str, d: usize| Name::new(format!("{what} {d} of boxes"));
+    for (d, (dim, n)) in dims.iter().zip(size).enumerate() {
+        inside.set(name("box", d), 0, global.extent[dim.at] / n - 1);
+        inside.set(name("element", d), 0, n - 1);
+        index.push(index_var(&name("box", d)) * Expr::i64(*n) + index_var(&name("element", d)));
+    }
+    let index: Vec<Expr> = index.iter().map(|e| simplify(e, &inside)).collect();
+    let side = Side::of(shared, CHUNK, |i| i.to_vec());
+    let mut offset = (side.plain)(&shared_index(global, shared, dims, &index));
+    let mut step = 1;
+    for (d, n) in size.iter().enumerate().filter(|(_, n)| **n > 1) {
+        match linear(&offset, &name("element", d), &inside) {
+            Some((coeff, rest)) if coeff.is_int(step) => offset = rest,
+            _ => return None,
+        }
+        step *= n;
+    }
+    Some(multiple_of(&offset, &inside))
+}
+
+fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
+    let pair = Pair::accepted(call, e);
+    let (Some((global, shared)), Ok(boxes)) = (global_shared(&pair), Boxes::of(&pair, &e.cx())) else { return vec![] };
+    let bar = barrier(call, &e.cx()).unwrap_or(None);
+    let map = e.tensor_map(boxes.map(global));
+    let side = Side::of(shared, CHUNK, |i| i.to_vec());
+    let start = |e: &Emit, number: Expr| {
+        let first: Vec<Expr> = boxes.first(number).into_iter().map(|i| e.simple(i)).collect();
+        let at = (side.plain)(&shared_index(global, shared, &boxes.dims, &first));
+        let at = At::new(&shared.buffer, e.simple(at));
+        let begin = boxes.dims.iter().map(|d| global.begin[d.at].clone());
+        let coords = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
+        let map = map.clone();
+        DStmt::Intrinsic(match bar.clone() {
+            Some(bar) => Intrinsic::TensorLoad { dst: at, map, coords, bar },
+            None => Intrinsic::TensorStore { map, coords, src: at },
+        })
+    };
+    let count = boxes.count.iter().product();
+    let body = if count == 1 {
+        vec![start(e, Expr::i64(0))]
+    } else {
+        let var = e.loop_var("i", count);
+        let body = vec![start(e, index_var(&var))];
+        vec![DStmt::For(DFor::new(var, Expr::i64(count), DKind::Serial, body))]
+    };
+    guarded(first_thread(call, e), body)
+}
