@@ -33,7 +33,7 @@ fn fault(p: &Program) -> String {
         .iter()
         .filter_map(|p| match p {
             KernelParam::Pointer { dtype, len, .. } => Some((*dtype, len.as_int().unwrap_or(0))),
-            KernelParam::Scalar { .. } => None,
+            KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => None,
         })
         .collect();
     for seed in 0..8 {

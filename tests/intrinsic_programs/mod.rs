@@ -40,7 +40,7 @@ impl Case {
     pub fn args(&self) -> Vec<Tensor> {
         let output = self.program.launches[0].kernel.params.last().map(|p| match p {
             KernelParam::Pointer { dtype, len, .. } => Tensor::zeros(*dtype, &[len.as_int().expect("a constant")]),
-            KernelParam::Scalar { .. } => panic!("the output is a pointer"),
+            KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => panic!("the output is a pointer"),
         });
         self.inputs.iter().cloned().chain(output).collect()
     }
