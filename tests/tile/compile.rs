@@ -3,10 +3,13 @@
 
 use crate::case::lowered;
 use crate::gemm_shapes::{Product, specs};
-use crate::{common, gemm_fma, gemm_pipeline};
+use crate::{common, copy, copy_async, gemm_fma, gemm_pipeline, permute_layout};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::codegen;
+use daylight::ir::device::DeviceFunc;
+use daylight::ir::kernel::Program;
+use daylight::lower::lower_device;
 
 const TARGETS: [&str; 5] = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"];
 
@@ -57,6 +60,31 @@ fn holds(text: &str, target: &str, instructions: &[&str]) {
     }
     for local in ["LDL", "STL"] {
         assert!(!sass.contains(local), "{target}: registers went to local memory");
+    }
+}
+
+/// The kernels of what a target takes of a family, in one text.
+fn accepted(programs: Vec<(String, DeviceFunc, f64)>, id: &str) -> String {
+    let lowered = programs.iter().filter_map(|(_, f, _)| Some(lower_device(f, &crate::case::target(id)).ok()?.0));
+    let mut all: Vec<Program> = lowered.collect();
+    let mut whole = all.pop().expect("a program");
+    whole.launches.extend(all.into_iter().flat_map(|p| p.launches));
+    whole.variants.clear();
+    codegen::cuda(&whole)
+}
+
+#[test]
+fn copies_compile_to_their_instructions() {
+    for target in TARGETS {
+        let old = target == "cuda:sm_80";
+        holds(
+            &accepted(copy::programs(), target),
+            target,
+            if old { &["LDG.E.128"] } else { &["LDSM.16.M88.4", "STSM"] },
+        );
+        let wide: &[&str] = if old { &["LDGSTS"] } else { &["LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"] };
+        holds(&accepted(copy_async::programs(), target), target, wide);
+        holds(&accepted(permute_layout::programs(), target), target, &["WARPSYNC"]);
     }
 }
 

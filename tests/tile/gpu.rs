@@ -8,7 +8,7 @@ use crate::run::without_instructions;
 use crate::{common, copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
 use daylight::backend::cuda::{self, CudaDevice};
 use daylight::backend::device::{Device, Step, Value};
-use daylight::backend::{Language, Places, Tools, nvrtc::Nvrtc};
+use daylight::backend::{Language, Places, PlanTensorMap, Tools, nvrtc::Nvrtc};
 use daylight::codegen;
 use daylight::interp::Tensor;
 use daylight::ir::device::DeviceFunc;
@@ -65,6 +65,10 @@ impl Bench {
         let pointer = |k: &KernelParam| match k {
             KernelParam::Pointer { name, .. } => Value::Pointer(regions[of(name).expect("a parameter")].at),
             KernelParam::Scalar { name, .. } => panic!("`{name}` has no value"),
+            KernelParam::TensorMap(map) => {
+                let at = of(&map.buffer).expect("a parameter");
+                Value::TensorMap { at: regions[at].at, map: Box::new(PlanTensorMap::of(map, at)) }
+            }
         };
         let args = launch.kernel.params.iter().map(pointer).collect();
         let grid = launch.grid.clone().map(|e| e.as_int().expect("a constant grid") as u32);
