@@ -84,7 +84,7 @@ fn compare_but(p: &Program, tolerance: f64, vector_bytes: u32, tame: bool, witho
         .enumerate()
         .map(|(i, p)| match p {
             KernelParam::Pointer { dtype, len, .. } => corners(*dtype, len.as_int().expect("a size"), i as i64, tame),
-            KernelParam::Scalar { .. } => panic!("no scalars here"),
+            KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => panic!("no scalars here"),
         })
         .collect();
     let mut simulated = args.clone();
