@@ -84,21 +84,37 @@ pub enum Kind {
     Cpu,
 }
 
-/// Instructions that only some GPUs have.
+/// Instructions that only some GPUs have. An assembler may take an instruction and expand it into
+/// others; where that matters one field says that it is taken, and one that it is an instruction in
+/// hardware. `tests/blackwell.rs` holds every field against the assembler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Features {
+    /// Warp-wide matrix instructions on float16, bfloat16, TF32 and int8 (`mma.sync`).
+    pub mma: bool,
+    /// float8 `mma.sync` in hardware; elsewhere it is expanded into conversions and float16.
+    pub fp8_mma: bool,
     /// `cp.async` from global to shared memory.
     pub cp_async: bool,
+    /// Stores of matrix fragments to shared memory (`stmatrix`).
+    pub stmatrix: bool,
     /// Bulk copies through the tensor memory accelerator.
     pub tma: bool,
     /// Warp-group matrix instructions of sm_90a.
     pub wgmma: bool,
     /// Tensor memory and its matrix instructions (sm_100a, sm_103a).
     pub tcgen05: bool,
-    /// Packed float32 arithmetic that is one instruction in hardware (`add.f32x2`).
+    /// Those on int8, which the second of the two lacks.
+    pub tcgen05_i8: bool,
+    /// Packed float32 arithmetic is taken (`add.f32x2`).
+    pub f32x2: bool,
+    /// It is one instruction in hardware.
     pub packed_f32: bool,
-    /// float8 matrix instructions that are native.
-    pub fp8_mma: bool,
+    /// `max` and `min` of three float32 operands are taken.
+    pub fold3: bool,
+    /// They are one instruction in hardware.
+    pub native_fold3: bool,
+    /// float32 sums and products of 16-bit operands in one instruction (`fma.rn.f32.f16`).
+    pub mixed_f16: bool,
 }
 
 /// What the caller found out about the machine's CPU.

@@ -52,12 +52,29 @@ impl CudaArch {
     }
 }
 
-const AMPERE: Features =
-    Features { cp_async: true, tma: false, wgmma: false, tcgen05: false, packed_f32: false, fp8_mma: false };
+const AMPERE: Features = Features {
+    mma: true,
+    fp8_mma: false,
+    cp_async: true,
+    stmatrix: false,
+    tma: false,
+    wgmma: false,
+    tcgen05: false,
+    tcgen05_i8: false,
+    f32x2: false,
+    packed_f32: false,
+    fold3: false,
+    native_fold3: false,
+    mixed_f16: false,
+};
 const ADA: Features = Features { fp8_mma: true, ..AMPERE };
-const HOPPER: Features = Features { tma: true, wgmma: true, ..AMPERE };
-const BLACKWELL: Features = Features { tma: true, tcgen05: true, packed_f32: true, ..AMPERE };
-const BLACKWELL_RTX: Features = Features { tma: true, fp8_mma: true, ..AMPERE };
+const HOPPER: Features = Features { stmatrix: true, tma: true, wgmma: true, ..AMPERE };
+/// The assembler takes packed and three-operand forms here, and expands them.
+const BLACKWELL_RTX: Features =
+    Features { fp8_mma: true, stmatrix: true, tma: true, f32x2: true, fold3: true, mixed_f16: true, ..AMPERE };
+const BLACKWELL: Features =
+    Features { fp8_mma: false, tcgen05: true, tcgen05_i8: true, packed_f32: true, native_fold3: true, ..BLACKWELL_RTX };
+const BLACKWELL_ULTRA: Features = Features { tcgen05_i8: false, ..BLACKWELL };
 
 /// All rows, oldest first.
 pub(super) const TABLE: &[CudaArch] = &[
@@ -200,7 +217,7 @@ pub(super) const TABLE: &[CudaArch] = &[
         max_load_bytes: 32,
         bytes_in_flight_kib: 64,
         max_cluster: 8,
-        has: BLACKWELL,
+        has: BLACKWELL_ULTRA,
     },
     CudaArch {
         arch: "sm_120a",

@@ -33,12 +33,19 @@ pub fn scope_in(call: &TileCall, scopes: &[ExecScope]) -> Result<(), String> {
     Err(format!("the scope is {}, expected {}", call.scope.name(), known.join(" or ")))
 }
 
-/// That the target is a GPU of that compute capability (times ten) or newer.
-pub fn sm_at_least(cx: &Cx, least: u32) -> Result<(), String> {
-    match cx.target.sm {
-        sm if sm >= least => Ok(()),
-        sm => Err(format!("the target is sm_{sm}, expected at least sm_{least}")),
-    }
+/// That the target takes packed float32 arithmetic.
+pub fn takes_f32x2(cx: &Cx) -> Result<(), String> {
+    takes(cx, cx.target.has.f32x2, 100)
+}
+
+/// That the target takes `max` and `min` of three float32 operands.
+pub fn takes_fold3(cx: &Cx) -> Result<(), String> {
+    takes(cx, cx.target.has.fold3, 100)
+}
+
+/// That a feature is there; `first` is the first generation that has it, for the reason.
+fn takes(cx: &Cx, has: bool, first: u32) -> Result<(), String> {
+    if has { Ok(()) } else { Err(format!("the target is sm_{}, expected at least sm_{first}", cx.target.sm)) }
 }
 
 /// That all tiles are in registers.

@@ -73,7 +73,7 @@ fn element(call: &TileCall, cx: &Cx) -> Result<(), String> {
 
 fn arch(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let stores = Pair::of(call, cx)?.src.is_local();
-    if !stores || cx.target.sm >= 90 {
+    if !stores || cx.target.has.stmatrix {
         return Ok(());
     }
     Err(format!("{} has no stmatrix, which sm_90 brought", cx.target.id))

@@ -18,7 +18,7 @@ use super::registers::{Registers, is_broadcast, layouts_match, pairs};
 use crate::ir::device::DStmt;
 use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
 use crate::ir::{AttrValue, DType, Expr, Scope, TileCall, TileOp};
-use crate::tile::predicates::{all_local, sm_at_least, threads_active};
+use crate::tile::predicates::{all_local, takes_f32x2, threads_active};
 use crate::tile::unrolled::Loops;
 use crate::tile::{Cx, Emit, Part, Predicate, Variant};
 
@@ -31,7 +31,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "operands", check: operands },
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: dtype },
-        Predicate { name: "sm_version", check: |_, cx| sm_at_least(cx, 100) },
+        Predicate { name: "sm_version", check: |_, cx| takes_f32x2(cx) },
         Predicate { name: "threads", check: threads_active },
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "overlap", check: overlap },

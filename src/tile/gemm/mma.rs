@@ -56,9 +56,9 @@ pub(super) const MMA: Variant = Variant {
 
 const SM_80: Predicate = Predicate {
     name: "sm_80",
-    check: |_, cx| match cx.target.sm {
-        80.. => Ok(()),
-        _ => Err(format!("{} lacks these matrix instructions, sm_80 is the first that has all", cx.target.id)),
+    check: |_, cx| match cx.target.has.mma {
+        true => Ok(()),
+        false => Err(format!("{} lacks these matrix instructions, sm_80 is the first that has all", cx.target.id)),
     },
 };
 

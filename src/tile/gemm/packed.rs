@@ -30,9 +30,9 @@ pub(super) const FMA_F32X2: Variant = Variant {
 
 const SM_100: Predicate = Predicate {
     name: "sm_100",
-    check: |_, cx| match cx.target.sm {
-        100.. => Ok(()),
-        _ => Err(format!("{} has no packed float32 arithmetic, sm_100 is the first that does", cx.target.id)),
+    check: |_, cx| match cx.target.has.f32x2 {
+        true => Ok(()),
+        false => Err(format!("{} has no packed float32 arithmetic, sm_100 is the first that does", cx.target.id)),
     },
 };
 

@@ -20,7 +20,7 @@ use crate::analysis::multiple_of;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::intrinsic::{At, Fold, Intrinsic, PackedOp, Rounding};
 use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::{MAX_REGISTERS, all_local, scope_in, sm_at_least};
+use crate::tile::predicates::{MAX_REGISTERS, all_local, scope_in, takes_f32x2, takes_fold3};
 use crate::tile::{Cx, Emit, Part, Predicate, Variant, View};
 
 /// Elements of a chunk: four pairs.
@@ -37,11 +37,16 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "dst_len", check: dst_len },
         Predicate { name: "src_ndim", check: src_ndim },
         Predicate { name: "dtype", check: dtype },
-        Predicate { name: "sm_version", check: |_, cx| sm_at_least(cx, 100) },
+        Predicate { name: "sm_version", check: sm_version },
         Predicate { name: "reduction_len", check: reduction_len },
     ],
     emit,
 };
+
+/// That the target takes the instructions: packed ones for sums, those of three operands for the rest.
+fn sm_version(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    if call.op == TileOp::Sum { takes_f32x2(cx) } else { takes_fold3(cx) }
+}
 
 /// That source and destination are different registers of the thread alone.
 fn local_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
