@@ -1,9 +1,7 @@
-//! What NVRTC makes of programs of tile primitives, for every generation, and what the machine code
+//! What NVRTC makes of tile programs that copy, for every generation, and what the machine code
 //! holds.
 
-use crate::case::lowered;
-use crate::gemm_shapes::{Product, specs};
-use crate::{common, copy, copy_async, gemm_fma, gemm_pipeline, permute_layout};
+use crate::{common, copy, copy_async, permute_layout};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::codegen;
@@ -21,25 +19,6 @@ fn places() -> Places {
 fn compiler() -> Option<Nvrtc> {
     let found = find_nvrtc(&places()).and_then(|path| Nvrtc::load(&path));
     found.map_err(|why| common::skip(&why)).ok()
-}
-
-/// The kernels of all programs in one text.
-fn together(products: Vec<Product>, target: &str) -> String {
-    let mut all = products.into_iter().enumerate().map(|(i, mut p)| {
-        p.func.func.name = format!("product{i}");
-        lowered(&p.func, target)
-    });
-    let mut whole = all.next().expect("a program");
-    whole.launches.extend(all.flat_map(|p| p.launches));
-    whole.variants.clear();
-    codegen::cuda(&whole)
-}
-
-/// Products by `mma` of every type, from registers and shared memory.
-fn by_mma() -> Vec<Product> {
-    let mut all: Vec<Product> = specs(12, 7).iter().enumerate().map(|(i, s)| s.product(i)).collect();
-    all.extend(gemm_pipeline::products());
-    all
 }
 
 /// Compiles, and checks for warnings, spills, and instructions.
@@ -85,30 +64,5 @@ fn copies_compile_to_their_instructions() {
         let wide: &[&str] = if old { &["LDGSTS"] } else { &["LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"] };
         holds(&accepted(copy_async::programs(), target), target, wide);
         holds(&accepted(permute_layout::programs(), target), target, &["WARPSYNC"]);
-    }
-}
-
-#[test]
-fn products_by_mma_compile_to_matrix_instructions() {
-    let instructions = [
-        "HMMA.16816.F32.BF16",
-        "HMMA.16816.F32 ",
-        "HMMA.1688.F32.TF32",
-        "IMMA.16832.S8.S8",
-        "LDSM.16.M88.4",
-        "LDSM.16.MT88.4",
-        "LDGSTS",
-    ];
-    for target in TARGETS {
-        holds(&together(by_mma(), target), target, &instructions);
-    }
-}
-
-#[test]
-fn products_by_fma_compile() {
-    for target in TARGETS {
-        let packed = matches!(target, "cuda:sm_100a" | "cuda:sm_103a");
-        let instructions: &[&str] = if packed { &["FFMA2", "FFMA"] } else { &["FFMA", "DFMA", "IMAD"] };
-        holds(&together(gemm_fma::products(), target), target, instructions);
     }
 }

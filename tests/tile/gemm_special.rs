@@ -61,8 +61,12 @@ fn flat_block() -> Product {
 fn other_start(registers: bool) -> Product {
     let body = shared(16, 16, 8)
         + &format!("d = T.alloc_local((16, 8), \"float32\", layout={ACC})\n")
-        + &format!("c = T.alloc_local((16, 8), \"float32\", layout={ACC})\n")
-        + "Tx.warp.copy(c, C)\nTx.warp.gemm(d, a, b)\nTx.warp.copy(D, d)";
+        + &if registers {
+            format!("c = T.alloc_local((16, 8), \"float32\", layout={ACC})\nTx.warp.copy(c, C)\n")
+        } else {
+            String::new()
+        }
+        + "Tx.warp.gemm(d, a, b)\nTx.warp.copy(D, d)";
     let mut p = known(if registers { "c_registers" } else { "c_global" }, [16, 8, 16], 32, &body, true);
     let name = p.func.func.buffers[if registers { 7 } else { 2 }].name.clone();
     add_operand(&mut p.func, &Tile::whole(&name, &[16, 8]));

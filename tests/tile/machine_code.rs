@@ -1,8 +1,9 @@
-//! What NVRTC makes of reductions and elementwise operations, for every generation, and which
-//! instructions the machine code holds.
+//! What NVRTC makes of tile programs, for every generation, and which instructions the machine code
+//! holds.
 
 use crate::case::lowered;
-use crate::{common, elementwise, reduction};
+use crate::gemm_shapes::{Product, specs};
+use crate::{common, elementwise, gemm_fma, gemm_pipeline, gemm_special, reduction};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::codegen;
@@ -80,4 +81,27 @@ fn elementwise_operations_compile_to_packed_arithmetic() {
         elementwise::programs().into_iter().filter(|p| kept(&p.0)).collect()
     };
     holds(some, &["MUFU.EX2", "MUFU.RSQ", "LDS.128", "STS.128", "F2FP"], &["FADD2", "FMUL2", "FFMA2"]);
+}
+
+/// Products as programs with names that are fit for kernels.
+fn named(products: Vec<Product>) -> Vec<(String, DeviceFunc, f64)> {
+    products.into_iter().enumerate().map(|(i, p)| (format!("product{i}"), p.func, 0.0)).collect()
+}
+
+#[test]
+fn products_by_mma_compile_to_matrix_instructions() {
+    let some = || {
+        let mut all: Vec<Product> = specs(12, 7).iter().enumerate().map(|(i, s)| s.product(i)).collect();
+        all.extend(gemm_pipeline::products());
+        all.extend(gemm_special::products());
+        named(all)
+    };
+    let types = ["HMMA.16816.F32.BF16", "HMMA.16816.F32 ", "HMMA.1688.F32.TF32", "IMMA.16832.S8.S8"];
+    let loads = ["LDSM.16.M88.4", "LDSM.16.MT88.4", "LDGSTS"];
+    holds(some, &[&types[..], &loads[..]].concat(), &[]);
+}
+
+#[test]
+fn products_by_fma_compile_to_packed_arithmetic() {
+    holds(|| named(gemm_fma::products()), &["FFMA", "DFMA", "IMAD"], &["FFMA2"]);
 }

@@ -31,11 +31,11 @@ tile_k0(const unsigned short* __restrict__ A, const unsigned short* __restrict__
   }
   #pragma unroll
   for (int u = 0; u < 2; ++u) {
-    dl_cp_async16(&a[(long long)(u * 512 + threadIdx_x * 8) ^ (((long long)(u * 8 + (threadIdx_x >> 3)) & 3LL) * 8LL)], &A[blockIdx_y * 3072 + u * 1536 + (threadIdx_x >> 2) * 96 + (threadIdx_x & 3) * 8]);
+    dl_cp_async16(&a[(u * 512 + threadIdx_x * 8) ^ (((u * 8 + (threadIdx_x >> 3)) & 3) * 8)], &A[blockIdx_y * 3072 + u * 1536 + (threadIdx_x >> 2) * 96 + (threadIdx_x & 3) * 8]);
   }
   #pragma unroll
   for (int u_1 = 0; u_1 < 2; ++u_1) {
-    dl_cp_async16(&b[(long long)(u_1 * 512 + threadIdx_x * 8) ^ (((long long)(u_1 * 8 + (threadIdx_x >> 3)) & 3LL) * 8LL)], &B[u_1 * 512 + threadIdx_x * 8]);
+    dl_cp_async16(&b[(u_1 * 512 + threadIdx_x * 8) ^ (((u_1 * 8 + (threadIdx_x >> 3)) & 3) * 8)], &B[u_1 * 512 + threadIdx_x * 8]);
   }
   asm volatile("cp.async.commit_group;" ::: "memory");
   #pragma unroll 1
@@ -43,11 +43,11 @@ tile_k0(const unsigned short* __restrict__ A, const unsigned short* __restrict__
     if (step < 2) {
       #pragma unroll
       for (int u_2 = 0; u_2 < 2; ++u_2) {
-        dl_cp_async16(&a[(long long)(((step + 1) & 1) * 1024 + u_2 * 512 + threadIdx_x * 8) ^ (((long long)(((step + 1) & 1) * 16 + u_2 * 8 + (threadIdx_x >> 3)) & 3LL) * 8LL)], &A[blockIdx_y * 3072 + u_2 * 1536 + (threadIdx_x >> 2) * 96 + step * 32 + (threadIdx_x & 3) * 8 + 32]);
+        dl_cp_async16(&a[(((step + 1) & 1) * 1024 + u_2 * 512 + threadIdx_x * 8) ^ (((((step + 1) & 1) * 16 + u_2 * 8 + (threadIdx_x >> 3)) & 3) * 8)], &A[blockIdx_y * 3072 + u_2 * 1536 + (threadIdx_x >> 2) * 96 + step * 32 + (threadIdx_x & 3) * 8 + 32]);
       }
       #pragma unroll
       for (int u_3 = 0; u_3 < 2; ++u_3) {
-        dl_cp_async16(&b[(long long)(((step + 1) & 1) * 1024 + u_3 * 512 + threadIdx_x * 8) ^ (((long long)(((step + 1) & 1) * 16 + u_3 * 8 + (threadIdx_x >> 3)) & 3LL) * 8LL)], &B[step * 1024 + u_3 * 512 + threadIdx_x * 8 + 1024]);
+        dl_cp_async16(&b[(((step + 1) & 1) * 1024 + u_3 * 512 + threadIdx_x * 8) ^ (((((step + 1) & 1) * 16 + u_3 * 8 + (threadIdx_x >> 3)) & 3) * 8)], &B[step * 1024 + u_3 * 512 + threadIdx_x * 8 + 1024]);
       }
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -55,10 +55,10 @@ tile_k0(const unsigned short* __restrict__ A, const unsigned short* __restrict__
     __syncthreads();
     #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      dl_ldmatrix_x4(&a_frag[0], &a[(long long)((step & 1) * 1024 + (threadIdx_x >> 5) * 512 + (threadIdx_x & 15) * 32 + k * 16 + ((threadIdx_x >> 4) & 1) * 8) ^ (((long long)((step & 1) * 16 + (threadIdx_x >> 5) * 8 + ((threadIdx_x >> 1) & 7)) & 3LL) * 8LL)]);
+      dl_ldmatrix_x4(&a_frag[0], &a[((step & 1) * 1024 + (threadIdx_x >> 5) * 512 + (threadIdx_x & 15) * 32 + k * 16 + ((threadIdx_x >> 4) & 1) * 8) ^ ((((step & 1) * 16 + (threadIdx_x >> 5) * 8 + ((threadIdx_x >> 1) & 7)) & 3) * 8)]);
       #pragma unroll
       for (int j_1 = 0; j_1 < 2; ++j_1) {
-        dl_ldmatrix_x4_trans(&b_frag[j_1 * 8], &b[(long long)((step & 1) * 1024 + k * 512 + (threadIdx_x & 15) * 32 + j_1 * 16 + ((threadIdx_x >> 4) & 1) * 8) ^ (((long long)((step & 1) * 16 + k * 8 + ((threadIdx_x >> 1) & 7)) & 3LL) * 8LL)]);
+        dl_ldmatrix_x4_trans(&b_frag[j_1 * 8], &b[((step & 1) * 1024 + k * 512 + (threadIdx_x & 15) * 32 + j_1 * 16 + ((threadIdx_x >> 4) & 1) * 8) ^ ((((step & 1) * 16 + k * 8 + ((threadIdx_x >> 1) & 7)) & 3) * 8)]);
       }
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
