@@ -63,6 +63,6 @@ fn copies_compile_to_their_instructions() {
         );
         let wide: &[&str] = if old { &["LDGSTS"] } else { &["LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "SYNCS"] };
         holds(&accepted(copy_async::programs(), target), target, wide);
-        holds(&accepted(permute_layout::programs(), target), target, &["WARPSYNC"]);
+        holds(&accepted(permute_layout::programs(), target), target, &["STS", "LDS"]);
     }
 }
