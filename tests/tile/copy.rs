@@ -72,8 +72,9 @@ pub fn cases() -> Vec<Case> {
     let not = |predicate| Says::Declines("ldstmatrix", predicate);
     let mut store = case("no stmatrix before sm_90", 32, copy(Warp, square("F"), square("D")), not("arch"));
     store.target = "sim:sm_80";
+    let mut all_widths = widths();
     let quarter = |name: &str| part(name, &[(0, 16), (0, 4)]);
-    vec![
+    let mut out = vec![
         case("a fragment", 32, load(), Says::Takes("ldstmatrix")),
         case("a fragment is stored", 32, copy(Warp, square("F"), square("D")), Says::Takes("ldstmatrix")),
         store,
@@ -134,7 +135,63 @@ pub fn cases() -> Vec<Case> {
         case("registers of other lanes", 32, copy(Warp, all("R"), all("Q")), no("partition")),
         case("registers of a warp, for the block", 64, copy(Cta, all("R"), all("S")), no("partition")),
         case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("memory")),
-    ]
+    ];
+    out.append(&mut all_widths);
+    out
+}
+
+/// Each width, of elements of 16 bits.
+fn widths() -> Vec<Case> {
+    let tile = |name: &str, n: i64| part(name, &[(0, 1), (0, n)]);
+    let mut out = vec![];
+    for bits in [16, 32, 64, 128, 256] {
+        let variant: &'static str = match bits {
+            16 => "vec_16b",
+            32 => "vec_32b",
+            64 => "vec_64b",
+            128 => "vec_128b",
+            _ => "vec_256b",
+        };
+        let n = bits / 16;
+        let mut buffers = [
+            buffer("A", DType::F16, &[4, 64], Scope::Global, ""),
+            buffer("F", DType::F32, &[4, 64], Scope::Global, ""),
+            buffer("R", DType::F16, &[1, 64], Scope::Local, ""),
+            buffer("C", DType::F16, &[1, 64], Scope::Global, "S[(1, 64) : (64, 2)]"),
+            buffer("L", DType::F16, &[32, 8], Scope::Local, ROWS),
+        ];
+        buffers[0].align = Some(32);
+        let case = |name: &str, call: TileCall, says| {
+            Case::new(&format!("{name}, {bits} bits"), "sim:sm_100a", 32, &buffers, call, says)
+        };
+        let copy = |dst, src| call(TileOp::Copy, ExecScope::Thread, dst, src);
+        let load = || copy(tile("R", n), tile("A", n));
+        let no = |predicate| Says::Declines(variant, predicate);
+        let mut forced = load();
+        forced.forced = Some(variant.into());
+        let mut missing = load();
+        missing.args = vec![TileArg::Scalar(Expr::i64(0))];
+        let mut warp = load();
+        warp.scope = ExecScope::Warp;
+        out.extend([
+            case("one access", forced, Says::Takes(variant)),
+            case("a scalar", missing, no("operands")),
+            case("a conversion", copy(tile("R", n), tile("F", n)), no("same_dtype")),
+            case("another shape", copy(tile("R", n), tile("A", 2 * n)), no("same_shape")),
+            case("the same place", copy(tile("A", n), tile("A", n)), no("distinct")),
+            case("an unknown hint", with(load(), "cache", word("warm")), no("cache")),
+            case("an option", with(load(), "predicate", AttrValue::Bool(true)), no("options")),
+            case("a warp", warp, no("scope")),
+            case("registers of lanes", copy(tile("L", 8), tile("A", 8)), no("partition")),
+            case("another size", copy(tile("R", 3), tile("A", 3)), no("size")),
+            // elements apart: single accesses, of 16 bits whatever is asked for
+            match bits {
+                16 => case("a whole row", copy(tile("R", 8), tile("A", 8)), no("width")),
+                _ => case("elements apart", copy(tile("R", n), tile("C", n)), no("width")),
+            },
+        ]);
+    }
+    out
 }
 
 /// The tile program in a text of parameters, threads and statements.
@@ -278,7 +335,8 @@ fn thread_parts() -> DeviceFunc {
 
 fn hints() -> DeviceFunc {
     let body = "R = T.alloc_buffer((8,), \"float32\", scope=\"local\")\n\
-                Tx.copy(R, A[tid * 8:tid * 8 + 8], cache=\"no_allocate\")\n\
+                Tx.copy(R[0:4], A[tid * 8:tid * 8 + 4], dispatch=\"vec_128b\", cache=\"nc\")\n\
+                Tx.copy(R[4:8], A[tid * 8 + 4:tid * 8 + 8], cache=\"no_allocate\")\n\
                 Tx.copy(B[tid * 8:tid * 8 + 8], R, cache=\"streaming\")";
     tile_program("hints", &[("A", "(256,), \"float32\""), ("B", "(256,), \"float32\"")], 32, body)
 }

@@ -2,12 +2,14 @@
 
 use crate::case::{Case, Says, buffer};
 use crate::copy::{call, part, reached, tile_program, with};
+use daylight::interp::Scalars;
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::ir::intrinsic::At;
-use daylight::ir::kernel::Barrier;
+use daylight::ir::kernel::{Barrier, KernelParam};
 use daylight::ir::{
     AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Intrinsic, Name, Scope, TileArg, TileCall, TileOp,
 };
+use daylight::sim::{self, SimOptions};
 use daylight::tile::Active;
 
 fn buffers() -> Vec<Buffer> {
@@ -256,4 +258,34 @@ fn asynchronous_copies_read_well() {
         "tma_stages",
     ];
     crate::run::golden("copy_async", programs(), &shown);
+}
+
+/// A map that ends before the tensor does: what lies beyond is read as zeros and not written.
+#[test]
+fn boxes_end_where_their_tensor_ends() {
+    let (_, f, _) = bulk("tma_plain", "float32", [6, 64, 72], "");
+    let args = crate::case::arguments(&f);
+    for (of, expected_outside) in [("p0", Some(0.0)), ("p1", None)] {
+        let mut program = crate::case::lowered(&f, "sim:sm_90a");
+        for p in &mut program.launches[0].kernel.params {
+            if let KernelParam::TensorMap(map) = p
+                && map.buffer.as_str() == of
+            {
+                (map.dims[0], map.dims[1]) = (70, 4);
+            }
+        }
+        let mut got = args.clone();
+        let options = SimOptions { inout: vec!["p1".into()].into_iter().collect(), ..SimOptions::default() };
+        sim::run(&program, &mut got, &Scalars::new(), &options).unwrap_or_else(|e| panic!("{e}"));
+        for i in 0..6 * 72 {
+            let (row, column) = (i / 72, i % 72);
+            let outside = column >= 8 && (row >= 4 || column >= 70);
+            let want = match (outside, expected_outside) {
+                (true, Some(zero)) => zero,
+                (true, None) => args[1].get_f64(i),
+                (false, _) => args[0].get_f64(i),
+            };
+            assert_eq!(got[1].get_f64(i), want, "{of}: row {row}, column {column}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod fallback;
 mod ldstmatrix;
 mod pair;
 mod vec_auto;
+mod vec_bits;
 mod walk;
 
 pub(super) use bundle::Bundle;
@@ -20,4 +21,13 @@ use crate::ir::TileOp;
 const OPS: &[TileOp] = &[TileOp::Copy];
 
 /// The variants.
-pub(super) static TABLE: &[Variant] = &[ldstmatrix::VARIANT, vec_auto::VARIANT, fallback::VARIANT];
+pub(super) static TABLE: &[Variant] = &[
+    ldstmatrix::VARIANT,
+    vec_bits::VEC_256B,
+    vec_bits::VEC_128B,
+    vec_bits::VEC_64B,
+    vec_bits::VEC_32B,
+    vec_bits::VEC_16B,
+    vec_auto::VARIANT,
+    fallback::VARIANT,
+];

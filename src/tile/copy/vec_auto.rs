@@ -38,10 +38,13 @@ pub(super) const VARIANT: Variant = Variant {
         check::ALL_THREADS,
         check::CACHE,
         check::OPTIONS,
-        Predicate { name: "partition", check: partition },
+        PARTITION,
     ],
     emit,
 };
+
+/// Registers are shared out among exactly the threads of the scope.
+pub(super) const PARTITION: Predicate = Predicate { name: "partition", check: partition };
 
 fn partition(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let Pair { dst, src } = Pair::of(call, cx)?;
@@ -53,7 +56,7 @@ fn partition(call: &TileCall, cx: &Cx) -> Result<(), String> {
     }
 }
 
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
+pub(super) fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
     let pair = Pair::accepted(call, e);
     if pair.dst.is_empty() {
         return vec![];
@@ -76,11 +79,7 @@ fn bundle(view: &View, call: &TileCall, e: &Emit) -> Bundle {
 fn bundles(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<DStmt> {
     let Some((local, memory)) = pair.register_side() else { return vec![] };
     let bundle = bundle(local, call, e);
-    let walk = {
-        let cx = e.cx();
-        let [own, other] = bundle_sides(&bundle, memory, &cx);
-        Walk::widest(bundle.extent(), &[&own, &other], cx.ranges)
-    };
+    let walk = bundle_walk(&bundle, memory, &e.cx());
     let hint = hint_of(memory, hint, pair.src.is_local());
     unrolled(e, walk.len() / walk.lanes, |e, u| {
         let cx = e.cx();
@@ -89,6 +88,23 @@ fn bundles(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<D
         let (to, from) = if pair.dst.is_local() { (register, place) } else { (place, register) };
         vec![moved((&pair.dst.buffer, to), (&pair.src.buffer, from), memory, walk.lanes, hint)]
     })
+}
+
+/// How the elements of a bundle are visited.
+fn bundle_walk(bundle: &Bundle, memory: &View, cx: &Cx) -> Walk {
+    let [own, other] = bundle_sides(bundle, memory, cx);
+    Walk::widest(bundle.extent(), &[&own, &other], cx.ranges)
+}
+
+/// Elements of the widest access that both sides allow; of registers alone, 1.
+pub(super) fn lanes(call: &TileCall, cx: &Cx) -> Result<i64, String> {
+    let pair = Pair::of(call, cx)?;
+    check::same_shape(call, cx)?;
+    match pair.register_side() {
+        Some((local, memory)) => Ok(bundle_walk(&Bundle::of(local, call.scope, cx)?, memory, cx).lanes),
+        None if pair.dst.is_local() => Ok(1),
+        None => Ok(memory_walk(&pair, cx).lanes),
+    }
 }
 
 /// Registers and memory over the elements of a bundle.
@@ -113,11 +129,7 @@ fn between_registers(call: &TileCall, pair: &Pair, e: &mut Emit) -> Vec<DStmt> {
 
 /// The threads of the scope take turns.
 fn through_memory(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<DStmt> {
-    let walk = {
-        let cx = e.cx();
-        let [to, from] = memory_sides(pair, &cx);
-        Walk::widest(&box_of(&pair.dst.extent), &[&to, &from], cx.ranges)
-    };
+    let walk = memory_walk(pair, &e.cx());
     let (threads, rank) = (e.cx().threads_in(call.scope), e.cx().rank(call.scope));
     let vectors = walk.len() / walk.lanes;
     let (turns, rest) = (vectors / threads, vectors % threads);
@@ -141,6 +153,11 @@ fn through_memory(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -
     let last = turn.batch(e, Expr::i64(turns), i64::from(rest > 0));
     out.extend(guarded(Some(Expr::binary(BinOp::Lt, rank, Expr::i64(rest))), last));
     out
+}
+
+fn memory_walk(pair: &Pair, cx: &Cx) -> Walk {
+    let [to, from] = memory_sides(pair, cx);
+    Walk::widest(&box_of(&pair.dst.extent), &[&to, &from], cx.ranges)
 }
 
 fn memory_sides<'a>(pair: &'a Pair, cx: &Cx) -> [Side<'a>; 2] {
