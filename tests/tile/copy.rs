@@ -261,6 +261,8 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
         ("parts".into(), parts(), 0.0),
         ("thread_parts".into(), thread_parts(), 0.0),
         ("hints".into(), hints(), 0.0),
+        ("serial".into(), serial(), 0.0),
+        ("some_warps".into(), some_warps(), 0.0),
     ]);
     out
 }
@@ -333,6 +335,26 @@ fn thread_parts() -> DeviceFunc {
     tile_program("thread_parts", &[("A", "(512,), \"float16\""), ("B", "(32, 19), \"float16\"")], 32, body)
 }
 
+/// One thread of the block, then one of each warp.
+fn serial() -> DeviceFunc {
+    let body = "M = T.alloc_buffer((5, 7), \"float16\", scope=\"shared\")\n\
+                Tx.cta.copy(M, A, dispatch=\"fallback\")\nT.cuda.cta_sync()\n\
+                Tx.warp.copy(B, M, dispatch=\"fallback\")";
+    tile_program("serial", &[("A", "(5, 7), \"float16\""), ("B", "(5, 7), \"float16\"")], 64, body)
+}
+
+/// The first warp and the others copy parts of their own.
+fn some_warps() -> DeviceFunc {
+    let body = "M = T.alloc_buffer((2, 40), \"float32\", scope=\"shared\")\n\
+                if tid < 32:\n\
+                \x20   Tx.warp.copy(M[0:1, 0:40], A[0:1, 0:40])\n\
+                else:\n\
+                \x20   Tx.warp.copy(M[1:2, 0:40], A[1:2, 0:40])\n\
+                T.cuda.cta_sync()\n\
+                Tx.cta.copy(B, M)";
+    tile_program("some_warps", &[("A", "(2, 40), \"float32\""), ("B", "(2, 40), \"float32\"")], 64, body)
+}
+
 fn hints() -> DeviceFunc {
     let body = "R = T.alloc_buffer((8,), \"float32\", scope=\"local\")\n\
                 Tx.copy(R[0:4], A[tid * 8:tid * 8 + 4], dispatch=\"vec_128b\", cache=\"nc\")\n\
@@ -356,6 +378,7 @@ fn copies_read_well() {
         "parts",
         "thread_parts",
         "hints",
+        "serial",
         "matrix_a_swizzled",
         "matrix_b",
         "matrix_of_warps",

@@ -87,6 +87,10 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
         out.push(between(&format!("registers_{dtype}"), dtype, "(32, 8)", ROWS, columns));
         out.push(within(&format!("shared_{dtype}"), dtype, "(32, 8)", "S[(32, 8) : (8, 1)]", "S[(32, 8) : (1, 32)]"));
     }
+    let (name, mut warps, tolerance) =
+        between("warps", "float32", "(32, 8)", ROWS, "S[(8, 4, 8) : (1, 8 @ laneid, 1 @ laneid)]");
+    warps.block = [96, 1, 1];
+    out.push((name, warps, tolerance));
     out.extend([
         between("square", "float32", "(32, 32)", "S[(32, 32) : (1 @ laneid, 1)]", "S[(32, 32) : (1, 1 @ laneid)]"),
         between(

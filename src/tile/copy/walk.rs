@@ -8,12 +8,15 @@ use crate::tile::view::unravel;
 /// Widest access to shared memory and to registers of targets without wider loads, in bytes.
 const PLAIN_ACCESS: i64 = 16;
 
+/// From an index into a box to an element offset.
+type Place<'a> = Box<dyn Fn(&[Expr]) -> Expr + 'a>;
+
 /// One side of a copy: where the elements of a box are.
 pub(in crate::tile) struct Side<'a> {
     /// The element offset in the storage.
-    pub at: Box<dyn Fn(&[Expr]) -> Expr + 'a>,
+    pub at: Place<'a>,
     /// The same before the permutation of memory.
-    pub plain: Box<dyn Fn(&[Expr]) -> Expr + 'a>,
+    pub plain: Place<'a>,
     /// Elements that the permutation moves together.
     pub chunk: i64,
     /// Bytes of an element.
