@@ -1,11 +1,12 @@
 //! Units from functions, a log and targets.
 
+use super::family;
 use super::ident::Idents;
 use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
 use super::unit::{Content, Rung, Unit};
 use crate::assemble::{Assembly, Subject};
-use crate::backend::{CompileFailure, Compiler};
+use crate::backend::{CompileFailure, Compiler, Source};
 use crate::ir::PrimFunc;
 use crate::log::{Record, Timing};
 use crate::rules::Spaces;
@@ -39,6 +40,8 @@ pub struct Options<'a> {
     pub gpu: Option<&'a str>,
     /// Fail where a kernel is not exactly the one that was measured.
     pub require_exact: bool,
+    /// One cubin for the GPUs of a family (sm_100a and sm_103a) whose kernels have the same text.
+    pub family: bool,
     /// Compiles CUDA, with its name and version; without it text is written.
     pub cuda: Option<(&'a dyn Compiler, String)>,
 }
@@ -70,17 +73,33 @@ impl std::error::Error for ApplyError {}
 /// # Errors
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>, ApplyError> {
+    family::check(options)?;
     let mut names = Idents::default();
     let mut out = vec![];
     for f in functions {
         let name = names.fresh(&f.name);
+        let mut drafts = vec![];
         for target in options.targets {
             let subject = Subject::new(&f.func, &f.original, target.clone());
             let subject = subject.map_err(|d| ApplyError::Refused(format!("{}: refused: {d}", f.name)))?;
-            out.push(unit(f, &name, &subject, options)?);
+            drafts.push(draft(f, &name, &subject, options)?);
+        }
+        let shared = family::shared(&drafts, options);
+        for d in drafts {
+            let unit = match shared.get(&d.unit.target.arch) {
+                Some(file) => file.into_unit(d.unit),
+                None => compiled(f, d, options)?,
+            };
+            out.push(if options.require_exact { exact(f, unit)? } else { unit });
         }
     }
     Ok(out)
+}
+
+/// A unit without its file, and the text for it.
+pub(super) struct Draft {
+    pub unit: Unit,
+    pub source: Source,
 }
 
 /// A kernel with where it came from.
@@ -91,14 +110,19 @@ struct Found {
     scheduled: String,
 }
 
-fn unit(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> Result<Unit, ApplyError> {
-    let found = find(f, subject, options)?;
-    if options.require_exact && found.rung != Rung::Exact {
-        let (target, rung) = (&subject.target.id, found.rung.name());
-        let text = format!("{}: --require-exact: the kernel for {target} is \"{rung}\", not \"exact\"", f.name);
-        return Err(ApplyError::Failed(text));
+/// The unit, if its kernel is the one that was measured.
+fn exact(f: &Function, unit: Unit) -> Result<Unit, ApplyError> {
+    if unit.rung == Rung::Exact {
+        return Ok(unit);
     }
-    let mut unit = Unit {
+    let (target, rung) = (&unit.target.id, unit.rung.name());
+    let text = format!("{}: --require-exact: the kernel for {target} is \"{rung}\", not \"exact\"", f.name);
+    Err(ApplyError::Failed(text))
+}
+
+fn draft(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> Result<Draft, ApplyError> {
+    let found = find(f, subject, options)?;
+    let unit = Unit {
         name: name.to_string(),
         key: f.key.clone(),
         rung: found.rung,
@@ -112,9 +136,15 @@ fn unit(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> R
         trace: found.assembly.trace,
         scheduled: found.scheduled,
     };
-    let extension = match (subject.target.kind, &options.cuda) {
+    Ok(Draft { unit, source: found.assembly.source })
+}
+
+/// The unit with its own file.
+fn compiled(f: &Function, draft: Draft, options: &Options<'_>) -> Result<Unit, ApplyError> {
+    let Draft { mut unit, source } = draft;
+    let extension = match (unit.target.kind, &options.cuda) {
         (Kind::Cpu, _) => {
-            unit.bytes = linkable(&unit, &found.assembly.source.symbols).into_bytes();
+            unit.bytes = linkable(&unit, &source.symbols).into_bytes();
             "c"
         }
         (Kind::Cuda, None) => {
@@ -122,7 +152,7 @@ fn unit(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> R
             unit.bytes = unit.text.clone().into_bytes();
             "cu"
         }
-        (Kind::Cuda, Some((compiler, _))) => match compiler.compile(&found.assembly.source) {
+        (Kind::Cuda, Some((compiler, _))) => match compiler.compile(&source) {
             Ok(artifact) => {
                 unit.content = Content::Cubin;
                 unit.bytes = artifact.bytes.to_vec();
@@ -136,7 +166,7 @@ fn unit(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> R
             Err(e) => return Err(ApplyError::Failed(format!("{}: {}", f.name, e.message))),
         },
     };
-    unit.file = format!("{name}.{}.{extension}", subject.target.arch);
+    unit.file = format!("{}.{}.{extension}", unit.name, unit.target.arch);
     Ok(unit)
 }
 

@@ -1,4 +1,5 @@
-//! `manifest.json`: enough for a loader in any language. One entry per function and target.
+//! `manifest.json`: enough for a loader in any language. One entry per function and target; targets that
+//! share a file and all else share the entry.
 
 use super::rust_cpu::link_name;
 use super::unit::{Rung, Unit};
@@ -39,7 +40,14 @@ struct Launch<'a> {
 
 /// The manifest's text. Each launch names its file by architecture.
 pub fn text(units: &[Unit]) -> String {
-    let manifest = Manifest { schema: 1, functions: units.iter().map(function).collect() };
+    let mut functions: Vec<Function> = vec![];
+    for (i, u) in units.iter().enumerate() {
+        match units[..i].iter().position(|first| is_same(first, u)) {
+            Some(first) => add_target(&mut functions, &units[first], u),
+            None => functions.push(function(u)),
+        }
+    }
+    let manifest = Manifest { schema: 1, functions };
     let mut text = serde_json::to_string_pretty(&manifest).expect("a manifest holds only what JSON can say");
     text.push('\n');
     text
@@ -50,6 +58,21 @@ fn symbol<'a>(u: &Unit, name: &'a str) -> Cow<'a, str> {
     match u.target.kind {
         Kind::Cpu => Cow::Owned(link_name(u, name)),
         Kind::Cuda => Cow::Borrowed(name),
+    }
+}
+
+/// True where two targets of a function differ in name alone.
+fn is_same(a: &Unit, b: &Unit) -> bool {
+    let of = |u: &Unit| (u.name.clone(), u.file.clone(), u.rung, u.measured_us.map(f64::to_bits));
+    of(a) == of(b) && a.plan == b.plan
+}
+
+/// Names the file for one more target in the entry of a unit.
+fn add_target<'a>(functions: &mut [Function<'a>], first: &Unit, u: &'a Unit) {
+    let arch = first.target.arch.as_str();
+    let own = |f: &&mut Function| f.name == first.name && f.launches.iter().all(|l| l.file.contains_key(arch));
+    for launch in functions.iter_mut().find(own).into_iter().flat_map(|f| &mut f.launches) {
+        launch.file.insert(&u.target.arch, &u.file);
     }
 }
 

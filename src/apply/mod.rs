@@ -1,10 +1,12 @@
 //! Best records into files that a program is built with: compiled kernels or text, `manifest.json`
 //! for loaders in any language, `kernels.rs` with typed launch functions.
 //!
-//! `ladder` finds the record, `make` replays it into a unit, `manifest` and `rust` write. The files
+//! `ladder` finds the record, `make` replays it into a unit, `family` lets GPUs share a cubin, `manifest`
+//! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 
 mod extent;
+mod family;
 mod ident;
 mod interface;
 pub mod ladder;
@@ -15,6 +17,7 @@ mod rust_cpu;
 mod rust_cuda;
 mod unit;
 
+pub use family::apart;
 pub use make::{ApplyError, Function, Options, units};
 pub use unit::{Content, Rung, Unit};
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub enum Rung {
     /// Measured on this function, size and architecture; text and compiler are the same as then.
     Exact,
-    /// Measured on this architecture, with another driver, compiler or GPU.
+    /// Measured on this architecture, with another driver, compiler or GPU, or compiled for its family.
     SameArch,
     /// Measured on another size of this function.
     Neighbour,

@@ -37,6 +37,7 @@ pub struct Build {
     gpu: Option<String>,
     schedules: Option<PathBuf>,
     require_exact: bool,
+    family: bool,
 }
 
 /// What was built.
@@ -99,6 +100,13 @@ impl Build {
         self
     }
 
+    /// Builds one cubin for the GPUs of a family (`sm_100f` for sm_100a and sm_103a) where their kernels
+    /// have the same text.
+    pub fn family(mut self, yes: bool) -> Build {
+        self.family = yes;
+        self
+    }
+
     /// Writes to cargo's `OUT_DIR`, compiles and links, and tells cargo what the result depends on.
     /// Ends the build with a sentence where that fails.
     pub fn run(&self) {
@@ -150,11 +158,15 @@ impl Build {
             spaces: &spaces,
             gpu: self.gpu.as_deref(),
             require_exact: self.require_exact,
+            family: self.family,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|e| e.to_string())?;
         let files = apply::files(&units, apply::Emit { rust: true, text: false, tvm: false })?;
         apply::write(&files, folder)?;
+        if self.family {
+            warnings.extend(apply::apart(&units));
+        }
         Ok(Output { rust: folder.join("kernels.rs"), units, warnings })
     }
 

@@ -25,6 +25,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
         spaces: &cx.spaces,
         gpu: a.gpu.as_deref(),
         require_exact: a.require_exact,
+        family: a.family,
         cuda,
     };
     let mut worst = Exit::Done;
@@ -51,6 +52,9 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
     apply::write(&files, &a.out).map_err(Failure::usage)?;
     units.iter().for_each(|u| print(cx, u));
+    if a.family {
+        apply::apart(&units).iter().for_each(|why| output::note(why));
+    }
     output::note(&format!("{} files in {}", files.len(), a.out.display()));
     Ok(worst)
 }

@@ -266,6 +266,9 @@ pub struct ApplyBest {
     /// Fail where a kernel is not exactly the one that was measured
     #[arg(long)]
     pub require_exact: bool,
+    /// One cubin for the GPUs of a family (sm_100f for sm_100a and sm_103a) whose kernels are the same
+    #[arg(long)]
+    pub family: bool,
 }
 
 /// Files that `apply-best` writes on request.

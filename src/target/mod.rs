@@ -19,6 +19,9 @@ pub struct Target {
     pub id: String,
     /// The part after the colon, as compilers name it: `sm_90a`, `x86-64-v4`.
     pub arch: String,
+    /// The architecture whose code runs on this GPU and on others of its family, as compilers name it
+    /// (`sm_100f`); `None` where there are no others.
+    pub family_arch: Option<&'static str>,
     /// Which programming model generated code follows.
     pub kind: Kind,
     /// True for `sim:`: built for a GPU, run by the simulator.
@@ -184,6 +187,7 @@ impl Target {
         Some(Target {
             id: format!("cpu:{arch}"),
             arch: arch.to_string(),
+            family_arch: None,
             kind: Kind::Cpu,
             simulated: false,
             product: host.model.clone(),
@@ -219,6 +223,7 @@ impl Target {
         Target {
             id,
             arch: row.arch.to_string(),
+            family_arch: row.family,
             kind: Kind::Cuda,
             simulated,
             product: row.product.to_string(),

@@ -11,6 +11,8 @@ use crate::ir::DType::{self, BF16, E4M3, E5M2, F16, F32, F64, I8, U8};
 pub struct CudaArch {
     /// As NVRTC names it, `sm_90a`.
     pub arch: &'static str,
+    /// The architecture whose code runs on all GPUs of the family, where the table has several.
+    pub family: Option<&'static str>,
     /// The product.
     pub product: &'static str,
     /// Compute capability times ten.
@@ -80,6 +82,7 @@ const BLACKWELL_ULTRA: Features = Features { tcgen05_i8: false, ..BLACKWELL };
 pub(super) const TABLE: &[CudaArch] = &[
     CudaArch {
         arch: "sm_80",
+        family: None,
         product: "NVIDIA A100-SXM4-80GB",
         sm: 80,
         sms: 108,
@@ -99,6 +102,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_86",
+        family: None,
         product: "NVIDIA GeForce RTX 3090",
         sm: 86,
         sms: 82,
@@ -118,6 +122,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_89",
+        family: None,
         product: "NVIDIA GeForce RTX 4090",
         sm: 89,
         sms: 128,
@@ -146,6 +151,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_90a",
+        family: None,
         product: "NVIDIA H200",
         sm: 90,
         sms: 132,
@@ -174,6 +180,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_100a",
+        family: Some("sm_100f"),
         product: "NVIDIA B200",
         sm: 100,
         sms: 148,
@@ -202,6 +209,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_103a",
+        family: Some("sm_100f"),
         product: "NVIDIA B300",
         sm: 103,
         sms: 148,
@@ -221,6 +229,7 @@ pub(super) const TABLE: &[CudaArch] = &[
     },
     CudaArch {
         arch: "sm_120a",
+        family: None,
         product: "NVIDIA GeForce RTX 5090",
         sm: 120,
         sms: 170,
