@@ -58,6 +58,13 @@ struct Leaf {
     matrices: Vec<(Name, [i64; 2])>,
 }
 
+impl Leaf {
+    /// A call on registers as they are.
+    fn flat(call: TileCall) -> Leaf {
+        Leaf { call, matrices: vec![] }
+    }
+}
+
 fn carried_out(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
     let flat: Vec<Buffer> = leaf.matrices.iter().filter_map(|(n, _)| nest.buffers.get(n).cloned()).collect();
     for (name, shape) in &leaf.matrices {
@@ -77,14 +84,14 @@ fn leaf(nest: &Nest, l: &DFor, mark: &TileMark) -> Option<Leaf> {
     let mut loops = vec![];
     let up = innermost(l, &mut loops)?;
     let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
-    let (mut call, matrices) = match mark.op {
+    let mut leaf = match mark.op {
         TileOp::Gemm => product(nest, &up, to, &loops)?,
-        op if reduction(up.op) == Some(op) => (fold(nest, &up, to, &loops, op)?, vec![]),
-        op if elementwise(up.op) == Some(op) => (combine(nest, &up, to, &loops, op)?, vec![]),
+        op if reduction(up.op) == Some(op) => Leaf::flat(fold(nest, &up, to, &loops, op)?),
+        op if elementwise(up.op) == Some(op) => Leaf::flat(combine(nest, &up, to, &loops, op)?),
         _ => return None,
     };
-    call.forced = mark.variant.clone();
-    Some(Leaf { call, matrices })
+    leaf.call.forced = mark.variant.clone();
+    Some(leaf)
 }
 
 /// `n` registers from `at` on.
@@ -115,7 +122,7 @@ fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileO
 }
 
 /// A row times a column: `D [1, 1] += A [1, n] x B [n, 1]`, over buffers seen as matrices.
-fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option<(TileCall, Vec<(Name, [i64; 2])>)> {
+fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option<Leaf> {
     let ExprKind::Binary { op: BinOp::Mul, a, b } = up.term.kind() else { return None };
     if up.op != BinOp::Add || loops.iter().any(|(v, _)| to.uses_var(v)) {
         return None;
@@ -137,7 +144,8 @@ fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option
         vec![TileArg::Tile(tile(&row, [zero(), from], [1, n])), TileArg::Tile(tile(&column, [at, zero()], [n, 1]))];
     let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args);
     call.accum = true;
-    Some((call, vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])]))
+    let matrices = vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])];
+    Some(Leaf { call, matrices })
 }
 
 /// The registers that a term reads, converted or not, as the loops walk over them.
