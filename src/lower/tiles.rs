@@ -5,9 +5,10 @@
 
 use super::LowerError;
 use super::nest::Nest;
+use super::warps::{Rank, Warps};
 use crate::ir::device::DStmt;
 use crate::ir::kernel::ChosenVariant;
-use crate::ir::{BinOp, Expr, ExprKind, Name, TileCall};
+use crate::ir::{Expr, Name, TileCall};
 use crate::tile::{self, Active, Decision, Emit, NoVariant};
 use std::collections::BTreeSet;
 
@@ -101,39 +102,17 @@ fn list(
 }
 
 /// Which threads are left under a condition (or inside a loop of so many steps).
-fn narrowed(nest: &Nest, lets: &BTreeSet<Name>, active: Active, cond: &Expr) -> Active {
-    match thread_rank(nest, lets, cond) {
-        Rank::Block => active,
+fn narrowed(nest: &mut Nest, lets: &BTreeSet<Name>, active: Active, cond: &Expr) -> Active {
+    let block = nest.block;
+    let rank_of = |name: &Name| match name.as_str().strip_prefix("threadIdx.") {
+        Some(axis) => Some(Rank::of_axis(axis, block)),
+        // Blocks and the steps of loops: the threads that are left are at the same one.
+        None if !lets.contains(name) => Some(Rank::Block),
+        None => None,
+    };
+    match (Warps { block, ranges: &mut nest.ranges, rank_of: &rank_of }).rank(cond) {
+        Rank::Constant | Rank::Block => active,
         Rank::Warp if active != Active::Some => Active::WholeWarps,
         Rank::Warp | Rank::Thread => Active::Some,
     }
-}
-
-/// Over which threads a value is the same.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Block,
-    Warp,
-    Thread,
-}
-
-fn thread_rank(nest: &Nest, lets: &BTreeSet<Name>, e: &Expr) -> Rank {
-    let one_dimensional = nest.block[1] == 1 && nest.block[2] == 1;
-    match e.kind() {
-        ExprKind::Var { name, .. } if name.as_str().starts_with("threadIdx.") || lets.contains(name) => Rank::Thread,
-        ExprKind::Load { .. } => Rank::Thread,
-        ExprKind::Binary { op, a, b } if one_dimensional && is_thread(a) => match (op, b.as_int()) {
-            (BinOp::FloorDiv | BinOp::Lt | BinOp::Ge, Some(n)) if n % 32 == 0 => Rank::Warp,
-            _ => Rank::Thread,
-        },
-        _ => {
-            let mut rank = Rank::Block;
-            e.for_each_child(|c| rank = rank.max(thread_rank(nest, lets, c)));
-            rank
-        }
-    }
-}
-
-fn is_thread(e: &Expr) -> bool {
-    e.as_var() == Some(&Name::new("threadIdx.x"))
 }

@@ -3,6 +3,7 @@
 //! condition that its participants do not share.
 
 use super::LowerError;
+use super::warps::{Rank, WARP, Warps};
 use crate::analysis::{Ranges, multiple_of};
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, ExprKind, Name};
@@ -10,8 +11,6 @@ use crate::target::Kind;
 use std::collections::BTreeMap;
 
 const PASS: &str = "verify";
-/// Threads of a warp.
-pub(super) const WARP: u32 = 32;
 
 /// Checks a program built for a `kind` of target; the first violation as an error.
 pub fn verify_program(p: &Program, kind: Kind) -> Result<(), LowerError> {
@@ -28,7 +27,7 @@ fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
         divergence: Rank::Block,
     };
     for (axis, threads) in ["x", "y", "z"].iter().zip(l.block) {
-        let rank = thread_rank(axis, l.block, threads);
+        let rank = Rank::of_axis(axis, l.block);
         check.declare(&Name::new(format!("threadIdx.{axis}")), Var { dtype: DType::I32, rank });
         check.ranges.set(format!("threadIdx.{axis}"), 0, threads as i64 - 1);
         check.declare(&Name::new(format!("blockIdx.{axis}")), Var { dtype: DType::I32, rank: Rank::Block });
@@ -39,29 +38,6 @@ fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
         }
     }
     check.list(&l.kernel.body)
-}
-
-/// Warps lie along x where its extent is a multiple of theirs.
-fn thread_rank(axis: &str, block: [u32; 3], threads: u32) -> Rank {
-    match axis {
-        _ if threads == 1 => Rank::Block,
-        "x" => Rank::Thread,
-        _ if block[0].is_multiple_of(WARP) => Rank::Warp,
-        _ => Rank::Thread,
-    }
-}
-
-/// Over what a value may differ.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// A constant once unrolled loops are expanded.
-    Constant,
-    /// The same in all threads of a block.
-    Block,
-    /// The same in all lanes of a warp.
-    Warp,
-    /// Different in each thread.
-    Thread,
 }
 
 #[derive(Clone, Copy)]
@@ -249,6 +225,12 @@ impl Check<'_> {
     fn value(&mut self, e: &Expr) -> Result<Rank, LowerError> {
         let rank = self.expr(e)?;
         Ok(if rank == Rank::Thread && self.is_shared_by_warp(e) { Rank::Warp } else { rank })
+    }
+
+    fn is_shared_by_warp(&mut self, e: &Expr) -> bool {
+        let vars = &self.vars;
+        let rank_of = |name: &Name| vars.get(name).map(|v| v.rank);
+        Warps { block: self.block, ranges: &mut self.ranges, rank_of: &rank_of }.is_shared(e)
     }
 
     /// Checks an expression; gives over what its value differs.

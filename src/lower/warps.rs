@@ -3,21 +3,87 @@
 //! With `threadIdx.x = 32 warp + lane`, a quotient is shared where the lane vanishes from it, and a
 //! comparison where the lane cannot change its truth: `base + lane < 0` with 32 dividing `base`.
 
-use super::verify::{Check, Rank, WARP};
-use crate::analysis::{linear, multiple_of, simplify};
+use crate::analysis::{Ranges, linear, multiple_of, simplify};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 
 const LANE: &str = "lane of threadIdx.x";
 const OWN: &str = "warp of threadIdx.x";
 
-impl Check<'_> {
+/// Threads of a warp.
+pub(super) const WARP: u32 = 32;
+
+/// Over what a value may differ.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A constant once unrolled loops are expanded.
+    Constant,
+    /// The same in all threads of a block.
+    Block,
+    /// The same in all lanes of a warp.
+    Warp,
+    /// Different in each thread.
+    Thread,
+}
+
+impl Rank {
+    /// Of `threadIdx.<axis>`: warps lie along x where its extent is a multiple of theirs.
+    pub fn of_axis(axis: &str, block: [u32; 3]) -> Rank {
+        let threads = match axis {
+            "x" => block[0],
+            "y" => block[1],
+            _ => block[2],
+        };
+        match axis {
+            _ if threads == 1 => Rank::Block,
+            "x" => Rank::Thread,
+            _ if block[0].is_multiple_of(WARP) => Rank::Warp,
+            _ => Rank::Thread,
+        }
+    }
+}
+
+/// What is known of the values in a block.
+pub(super) struct Warps<'a> {
+    /// Threads per axis.
+    pub block: [u32; 3],
+    pub ranges: &'a mut Ranges,
+    /// Of a variable; `None` where nothing is known of it.
+    pub rank_of: &'a dyn Fn(&Name) -> Option<Rank>,
+}
+
+impl Warps<'_> {
+    /// Over what a value differs.
+    pub fn rank(&mut self, e: &Expr) -> Rank {
+        let mut rank = Rank::Constant;
+        e.visit(&mut |e| match e.kind() {
+            ExprKind::Var { name, .. } => rank = rank.max((self.rank_of)(name).unwrap_or(Rank::Thread)),
+            ExprKind::Load { .. } | ExprKind::Extern { .. } => rank = Rank::Thread,
+            ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Str(_)
+            | ExprKind::Unary { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Select { .. }
+            | ExprKind::IfThenElse { .. }
+            | ExprKind::Let { .. }
+            | ExprKind::Cast { .. }
+            | ExprKind::Reinterpret { .. }
+            | ExprKind::Call { .. } => {}
+        });
+        if rank == Rank::Thread && self.is_shared(e) { Rank::Warp } else { rank }
+    }
+
+    fn varies_by_warps_at_most(&self, name: &Name) -> bool {
+        (self.rank_of)(name).is_some_and(|rank| rank < Rank::Thread)
+    }
+
     /// True for a value that all lanes of a warp share.
-    pub(super) fn is_shared_by_warp(&mut self, e: &Expr) -> bool {
+    pub fn is_shared(&mut self, e: &Expr) -> bool {
         match e.kind() {
-            ExprKind::Var { name, .. } => self.vars.get(name).is_some_and(|v| v.rank < Rank::Thread),
+            ExprKind::Var { name, .. } => self.varies_by_warps_at_most(name),
             ExprKind::Load { .. } | ExprKind::Let { .. } | ExprKind::Extern { .. } => false,
             ExprKind::Binary { op, a, b } => {
-                self.is_shared_by_warp(a) && self.is_shared_by_warp(b) || self.takes_the_lane_away(*op, e, a, b)
+                self.is_shared(a) && self.is_shared(b) || self.takes_the_lane_away(*op, e, a, b)
             }
             ExprKind::Int { .. }
             | ExprKind::Float { .. }
@@ -29,7 +95,7 @@ impl Check<'_> {
             | ExprKind::Reinterpret { .. }
             | ExprKind::Call { .. } => {
                 let mut shared = true;
-                e.for_each_child(|c| shared = shared && self.is_shared_by_warp(c));
+                e.for_each_child(|c| shared = shared && self.is_shared(c));
                 shared
             }
         }
@@ -37,11 +103,13 @@ impl Check<'_> {
 
     /// True for an operator on `threadIdx.x` whose result all lanes of a warp share.
     fn takes_the_lane_away(&mut self, op: BinOp, e: &Expr, a: &Expr, b: &Expr) -> bool {
-        if !self.block[0].is_multiple_of(WARP) || !self.differs_by_x_alone(e) {
+        // The last warp of a block of one axis may have fewer lanes, which share what 32 would.
+        let along_x = self.block[0].is_multiple_of(WARP) || self.block[1..] == [1, 1];
+        if !along_x || !self.differs_by_x_alone(e) {
             return false;
         }
         self.ranges.set(LANE, 0, i64::from(WARP) - 1);
-        self.ranges.set(OWN, 0, i64::from(self.block[0] / WARP) - 1);
+        self.ranges.set(OWN, 0, i64::from(self.block[0].div_ceil(WARP)) - 1);
         match op {
             BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e), &self.ranges).uses_var(&LANE.into()),
             _ => below_zero(op, &split(a), &split(b)).is_some_and(|d| self.keeps_its_sign(d)),
@@ -53,8 +121,7 @@ impl Check<'_> {
         let mut alone = true;
         e.visit(&mut |e| match e.kind() {
             ExprKind::Var { name, .. } => {
-                let shared = self.vars.get(name).is_some_and(|v| v.rank < Rank::Thread);
-                alone &= shared || name.as_str() == "threadIdx.x";
+                alone &= self.varies_by_warps_at_most(name) || name.as_str() == "threadIdx.x";
             }
             ExprKind::Load { .. } | ExprKind::Let { .. } | ExprKind::Extern { .. } => alone = false,
             ExprKind::Int { .. }
@@ -87,11 +154,19 @@ impl Check<'_> {
     }
 }
 
-/// `threadIdx.x` by warp and lane.
+/// `threadIdx.x` by warp and lane, in the type that it has there: 64 bits before indices are narrowed.
 fn split(e: &Expr) -> Expr {
+    let mut dtype = DType::I32;
+    e.visit(&mut |e| {
+        if let ExprKind::Var { name, dtype: own } = e.kind()
+            && name.as_str() == "threadIdx.x"
+        {
+            dtype = *own;
+        }
+    });
     e.subst(&|name| {
         let x = name.as_str() == "threadIdx.x";
-        x.then(|| Expr::var(OWN, DType::I32) * Expr::i32(i64::from(WARP)) + Expr::var(LANE, DType::I32))
+        x.then(|| Expr::var(OWN, dtype) * Expr::int(i64::from(WARP), dtype) + Expr::var(LANE, dtype))
     })
 }
 
@@ -123,5 +198,61 @@ fn below_zero(op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
         | BinOp::BitXor
         | BinOp::Shl
         | BinOp::Shr => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Over what a value differs in a block of that shape, `i` being the same everywhere in it.
+    fn rank(block: [u32; 3], e: &Expr) -> Rank {
+        let mut ranges = Ranges::new();
+        for (axis, n) in ["x", "y", "z"].iter().zip(block) {
+            ranges.set(format!("threadIdx.{axis}"), 0, i64::from(n) - 1);
+        }
+        let rank_of = |name: &Name| match name.as_str().strip_prefix("threadIdx.") {
+            Some(axis) => Some(Rank::of_axis(axis, block)),
+            None => (name.as_str() == "i").then_some(Rank::Block),
+        };
+        Warps { block, ranges: &mut ranges, rank_of: &rank_of }.rank(e)
+    }
+
+    fn v(name: &str) -> Expr {
+        Expr::var(name, DType::I32)
+    }
+
+    fn op(op: BinOp, a: Expr, b: Expr) -> Expr {
+        Expr::binary(op, a, b)
+    }
+
+    #[test]
+    fn a_value_differs_by_what_it_is_made_of() {
+        let (x, y) = (v("threadIdx.x"), v("threadIdx.y"));
+        let warp = op(BinOp::FloorDiv, x.clone(), Expr::i32(32));
+        let below = |n: i64| op(BinOp::Lt, x.clone() + v("i") * Expr::i32(64), Expr::i32(n));
+        let wide = Expr::var("threadIdx.x", DType::I64);
+        let half = op(BinOp::Eq, op(BinOp::FloorMod, x.clone(), Expr::i32(2)), Expr::i32(0));
+        for (block, e, want) in [
+            ([128, 1, 1], Expr::i32(1), Rank::Constant),
+            ([128, 1, 1], v("i"), Rank::Block),
+            ([128, 1, 1], x.clone(), Rank::Thread),
+            ([1, 8, 1], x.clone(), Rank::Block),
+            ([128, 1, 1], op(BinOp::Eq, warp.clone(), v("i")), Rank::Warp),
+            ([128, 1, 1], op(BinOp::And, below(96), op(BinOp::Eq, v("i"), Expr::i32(0))), Rank::Warp),
+            ([128, 1, 1], below(95), Rank::Thread),
+            ([64, 1, 1], op(BinOp::Eq, op(BinOp::FloorDiv, wide, Expr::i64(32)), Expr::i64(0)), Rank::Warp),
+            ([128, 1, 1], half, Rank::Thread),
+            ([128, 1, 1], op(BinOp::Lt, x.clone() + v("unknown"), Expr::i32(32)), Rank::Thread),
+            // A last warp of fewer lanes.
+            ([48, 1, 1], op(BinOp::Lt, x.clone(), Expr::i32(32)), Rank::Warp),
+            // Warps along x are rows, where they fill them.
+            ([32, 4, 1], op(BinOp::Eq, y.clone(), Expr::i32(0)), Rank::Warp),
+            ([16, 4, 1], op(BinOp::Eq, y, Expr::i32(0)), Rank::Thread),
+            ([16, 4, 1], warp, Rank::Thread),
+            ([128, 1, 1], Expr::load("a", vec![v("i")], DType::I32), Rank::Thread),
+        ] {
+            assert!(rank(block, &e) == want, "{block:?}: {e:?}");
+        }
     }
 }
