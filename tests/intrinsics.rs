@@ -5,8 +5,7 @@ mod codegen_programs;
 mod common;
 mod intrinsic_programs;
 
-use daylight::backend::Places;
-use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
+use common::nvidia::{compiler, machine_code};
 use daylight::codegen;
 use intrinsic_programs::{cases, together};
 
@@ -22,16 +21,6 @@ fn texts() {
         assert_eq!(text(sm), text(sm), "the text of one program is always the same");
         common::golden(&format!("golden/intrinsics/sm_{sm}.cu"), &text(sm));
     }
-}
-
-fn places() -> Places {
-    Places::of(|name| std::env::var_os(name), None)
-}
-
-/// NVRTC where it is found, or a skipped test.
-fn compiler() -> Option<Nvrtc> {
-    let found = find_nvrtc(&places()).and_then(|path| Nvrtc::load(&path));
-    found.map_err(|why| common::skip(&why)).ok()
 }
 
 #[test]
@@ -54,23 +43,10 @@ fn every_generation_compiles_what_it_has() {
     }
 }
 
-/// The machine code of the kernels of a level for a target; skipped without the tools.
-fn machine_code(sm: u32, target: &str) -> Option<String> {
-    let compiler = compiler()?;
-    let Some(nvdisasm) = nvrtc::find_nvdisasm(&places()) else {
-        common::skip("no nvdisasm; `daylight doctor --fetch-nvrtc` installs it");
-        return None;
-    };
-    let cubin = compiler.cubin(&text(sm), target).expect("a right text");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kernel.cubin");
-    std::fs::write(&path, &cubin.bytes).expect("write the cubin");
-    Some(nvrtc::sass(&nvdisasm, &path).expect("the machine code"))
-}
-
 /// Instructions that the machine code has to hold; none of it may address local memory.
 fn holds(sm: u32, target: &str, instructions: &[&str]) {
-    let Some(sass) = machine_code(sm, target) else { return };
+    let Some(sass) = machine_code(&text(sm), target) else { return };
+    let sass = sass.expect("a right text");
     for name in instructions {
         assert!(sass.contains(name), "{target}: no {name}");
     }

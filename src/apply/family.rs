@@ -21,7 +21,7 @@ pub(super) struct Shared {
 impl Shared {
     /// Puts the file into a unit of one of the members. A kernel that was measured on the member was
     /// compiled for it alone, so that it is not exactly this one.
-    pub fn into_unit(&self, mut unit: Unit) -> Unit {
+    pub fn put_into(&self, mut unit: Unit) -> Unit {
         unit.content = Content::Cubin;
         unit.bytes = self.bytes.to_vec();
         unit.file = format!("{}.{}.cubin", unit.name, self.arch);

@@ -87,7 +87,7 @@ pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>,
         let shared = family::shared(&drafts, options);
         for d in drafts {
             let unit = match shared.get(&d.unit.target.arch) {
-                Some(file) => file.into_unit(d.unit),
+                Some(file) => file.put_into(d.unit),
                 None => compiled(f, d, options)?,
             };
             out.push(if options.require_exact { exact(f, unit)? } else { unit });

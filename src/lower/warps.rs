@@ -111,7 +111,7 @@ impl Warps<'_> {
         self.ranges.set(LANE, 0, i64::from(WARP) - 1);
         self.ranges.set(OWN, 0, i64::from(self.block[0].div_ceil(WARP)) - 1);
         match op {
-            BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e), &self.ranges).uses_var(&LANE.into()),
+            BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e), self.ranges).uses_var(&LANE.into()),
             _ => below_zero(op, &split(a), &split(b)).is_some_and(|d| self.keeps_its_sign(d)),
         }
     }
@@ -141,13 +141,13 @@ impl Warps<'_> {
     /// True when `e < 0` has the same truth for all lanes.
     fn keeps_its_sign(&self, e: Expr) -> bool {
         let lane = Name::new(LANE);
-        let Some((c, base)) = linear(&simplify(&e, &self.ranges), &lane, &self.ranges) else { return false };
+        let Some((c, base)) = linear(&simplify(&e, self.ranges), &lane, self.ranges) else { return false };
         match c.as_int() {
-            Some(c) if c > 0 => multiple_of(&base, &self.ranges) % (c * i64::from(WARP)) == 0,
+            Some(c) if c > 0 => multiple_of(&base, self.ranges) % (c * i64::from(WARP)) == 0,
             // `-lane + base < 0` is the opposite of `lane - base - 1 < 0`.
             Some(c) if c < 0 => {
                 let opposite = base + Expr::int(1, e.dtype());
-                multiple_of(&opposite, &self.ranges) % (-c * i64::from(WARP)) == 0
+                multiple_of(&opposite, self.ranges) % (-c * i64::from(WARP)) == 0
             }
             _ => false,
         }
