@@ -112,8 +112,8 @@ pub struct DFor {
 /// What a schedule says of a leaf: the primitive, and the variant where it asks for one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TileMark {
-    /// The primitive.
-    pub op: TileOp,
+    /// The primitive; `None` where the loop is elementwise, whatever its value is made of.
+    pub op: Option<TileOp>,
     /// The variant; the dispatch table decides where none is asked for.
     pub variant: Option<String>,
 }

@@ -339,8 +339,8 @@ fn marks(l: &For) -> Marks {
         unroll_step: int("pragma_auto_unroll_max_step"),
         hint: hint.unwrap_or_default(),
         tile: text("tile")
-            .and_then(TileOp::by_name)
-            .map(|op| TileMark { op, variant: text("tile_variant").map(str::to_string) }),
+            .filter(|name| *name == "elementwise" || TileOp::by_name(name).is_some())
+            .map(|name| TileMark { op: TileOp::by_name(name), variant: text("tile_variant").map(str::to_string) }),
     }
 }
 

@@ -4,16 +4,17 @@
 //! dispatch table carries out:
 //! - `sum`, `prod`, `max`, `min`: adjacent registers are folded into one;
 //! - `add`, `mul`, `maximum`, `minimum`: adjacent registers are combined with as many others;
-//! - `gemm`: the products of two runs of registers are added to one.
+//! - `gemm`: the products of two runs of registers are added to one;
+//! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`).
 //!
 //! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
 //!
 //! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked `sum`
 //! after:  `Tx.thread.sum(acc[0:1], r[0:16], axes=(0,), accum=True)`, dispatched
 
-use super::LowerError;
 use super::nest::Nest;
 use super::reducer::{Update, update_of};
+use super::{LowerError, elementwise};
 use crate::analysis::linear;
 use crate::ir::device::{DFor, DKind, DStmt, TileMark};
 use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
@@ -26,8 +27,8 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut out = vec![];
     for s in body {
         match s {
-            DStmt::For(l) => match l.tile.clone().and_then(|mark| leaf(nest, &l, &mark)) {
-                Some(leaf) => out.extend(carried_out(nest, &l, leaf)?),
+            DStmt::For(l) => match carried_out(nest, &l)? {
+                Some(body) => out.extend(body),
                 None => {
                     let body = run(nest, l.body.clone())?;
                     out.push(DStmt::For(l.with_body(body)));
@@ -65,7 +66,38 @@ impl Leaf {
     }
 }
 
-fn carried_out(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
+/// What the dispatch table makes of a marked loop; `None` where the loop stays.
+fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerError> {
+    match &l.tile {
+        None => Ok(None),
+        Some(TileMark { op: Some(op), variant }) => match leaf(nest, l, *op, variant) {
+            Some(leaf) => dispatched(nest, l, leaf).map(Some),
+            None => Ok(None),
+        },
+        Some(TileMark { op: None, .. }) => Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls))),
+    }
+}
+
+/// The calls one after the other; `None` where one of them has no variant.
+fn all_of(nest: &mut Nest, calls: &[TileCall]) -> Option<Vec<DStmt>> {
+    let known = nest.decisions.len();
+    let mut out = vec![];
+    for call in calls {
+        match nest.dispatch(call, Active::All) {
+            Ok((decision, body)) => {
+                nest.decisions.push(decision);
+                out.extend(body);
+            }
+            Err(_) => {
+                nest.decisions.truncate(known);
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+fn dispatched(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
     let flat: Vec<Buffer> = leaf.matrices.iter().filter_map(|(n, _)| nest.buffers.get(n).cloned()).collect();
     for (name, shape) in &leaf.matrices {
         if let Some(b) = nest.buffers.get_mut(name) {
@@ -80,17 +112,17 @@ fn carried_out(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, Lowe
 }
 
 /// The call that a marked loop amounts to.
-fn leaf(nest: &Nest, l: &DFor, mark: &TileMark) -> Option<Leaf> {
+fn leaf(nest: &Nest, l: &DFor, op: TileOp, variant: &Option<String>) -> Option<Leaf> {
     let mut loops = vec![];
     let up = innermost(l, &mut loops)?;
     let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
-    let mut leaf = match mark.op {
+    let mut leaf = match op {
         TileOp::Gemm => product(nest, &up, to, &loops)?,
         op if reduction(up.op) == Some(op) => Leaf::flat(fold(nest, &up, to, &loops, op)?),
-        op if elementwise(up.op) == Some(op) => Leaf::flat(combine(nest, &up, to, &loops, op)?),
+        op if combining(up.op) == Some(op) => Leaf::flat(combine(nest, &up, to, &loops, op)?),
         _ => return None,
     };
-    leaf.call.forced = mark.variant.clone();
+    leaf.call.forced = variant.clone();
     Some(leaf)
 }
 
@@ -207,7 +239,7 @@ fn run_of(nest: &Nest, index: &Expr, loops: &[(Name, i64)]) -> Option<(Expr, i64
 }
 
 /// The primitive that combines with an operator, element by element.
-fn elementwise(op: BinOp) -> Option<TileOp> {
+fn combining(op: BinOp) -> Option<TileOp> {
     match reduction(op)? {
         TileOp::Sum => Some(TileOp::Add),
         TileOp::Prod => Some(TileOp::Mul),

@@ -26,6 +26,7 @@ mod compact;
 mod cross_thread;
 mod device;
 mod digits;
+mod elementwise;
 mod error;
 mod finish;
 mod flatten;

@@ -12,7 +12,7 @@ use super::parts::*;
 use super::shape::{find_block, inline_all, is_plain};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::{Access, Decline, Facts};
-use crate::ir::{Block, Buffer, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
+use crate::ir::{AttrValue, Block, Buffer, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -90,6 +90,7 @@ impl ScheduleRule for FallbackCuda {
             }
             batch_loads(&mut s, eu)?;
             s.unroll(ev)?;
+            s.annotate(ev, "tile", AttrValue::Str("elementwise".into()))?;
         }
         Ok(s)
     }
