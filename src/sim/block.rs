@@ -25,7 +25,7 @@ pub(super) struct Block<'a> {
     /// Copies on their way.
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
-    /// Numbers of the memories that bulk stores read.
+    /// Numbers of the memories that bulk and tensor stores read.
     pub bulk_sources: Vec<usize>,
     /// Operations run so far.
     pub instructions: u64,
@@ -236,11 +236,11 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Numbers of the memories that bulk stores read.
+/// Numbers of the memories that bulk and tensor stores read.
 fn bulk_sources(code: &Code) -> Vec<usize> {
     let mut all = vec![];
     for i in &code.instrs {
-        if let Instr::BulkStore { s, .. } = i
+        if let Instr::BulkStore { s, .. } | Instr::TensorStore { s, .. } = i
             && let Place::Memory(m) = code.arrays[s.array as usize].place
         {
             all.push(m as usize);
