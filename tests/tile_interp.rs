@@ -121,3 +121,48 @@ fn scalars_and_the_reference_mode_are_taken() {
     run_device(&p, &mut args, &scalars, Mode::Exact).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(args[0].to_f64(), [1.099609375, 2.099609375]);
 }
+
+/// A program whose barrier takes one arrival: thread 0 announces and copies, and then `rest`.
+fn with_barrier(announced: i64, rest: &str) -> String {
+    format!(
+        "S = T.alloc_shared((4, 8), \"float32\")\nbar = T.alloc_shared((1,), \"uint64\")\nif tx == 0:\n    \
+         T.ptx.mbarrier.init(bar.ptr_to([0]), 1)\n    T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), {announced})\n    \
+         Tx.copy_async(S, A, mbar=bar.ptr_to([0]))\n{rest}"
+    )
+}
+
+#[test]
+fn copies_that_a_barrier_counts_are_there_after_the_wait() {
+    let wait = "T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)";
+    assert_eq!(right(&with_barrier(128, &format!("{wait}\nTx.cta.copy(B, S)")), 32)[31], 32.0);
+    wrong(&with_barrier(128, "if tx == 0:\n    B[0, 0] = S[0, 0]"), 32, "of buffer `S` is read before it is written");
+    // Nothing is read of a phase that is yet to come; the second one has not begun.
+    let second = "T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 1)";
+    wrong(
+        &with_barrier(128, second),
+        32,
+        "T.cuda.mbarrier_wait(bar.ptr_to([0]), 1) of thread 0 never ends: phase 1 of the barrier lacks 1 arrivals and 0 bytes",
+    );
+    wrong(&with_barrier(144, wait), 32, "phase 0 of the barrier lacks 0 arrivals and 16 bytes when it is reached");
+    wrong(&with_barrier(112, wait), 32, "phase 0 of the barrier lacks 0 arrivals and -16 bytes");
+}
+
+#[test]
+fn phases_take_their_arrivals() {
+    let bar = "bar = T.alloc_shared((2,), \"uint64\")\nif tx == 0:\n    T.ptx.mbarrier.init(bar.ptr_to([1]), 4)\n";
+    let loops = "for i in T.serial(3):\n    T.ptx.mbarrier.arrive(bar.ptr_to([1]))\n    T.ptx.mbarrier.try_wait(bar.ptr_to([1]), i % 2)\n";
+    assert_eq!(right(&format!("{bar}{loops}Tx.cta.copy(B, A)"), 4)[0], 1.0);
+    wrong(&format!("{bar}{loops}"), 3, "lacks 1 arrivals and 0 bytes");
+    wrong(
+        &format!("{bar}T.ptx.mbarrier.arrive(bar.ptr_to([0]))"),
+        4,
+        "`bar.ptr_to([0])` is used before T.ptx.mbarrier.init",
+    );
+    let again = "if tx == 1:\n    T.ptx.mbarrier.init(bar.ptr_to([1]), 4)";
+    wrong(&format!("{bar}{again}"), 4, "`bar.ptr_to([1])` is made a barrier a second time");
+    let parity = "T.ptx.mbarrier.try_wait(bar.ptr_to([1]), tx + 2)";
+    wrong(&format!("{bar}{parity}"), 4, "the phase that is waited for is 0 or 1, in turn");
+    let full =
+        "if tx == 0:\n    T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([1]), 8)\nT.ptx.mbarrier.arrive(bar.ptr_to([1]))";
+    wrong(&format!("{bar}{full}"), 4, "`bar.ptr_to([1])` takes 4 arrivals in a phase, and this is one more");
+}

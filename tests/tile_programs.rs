@@ -29,7 +29,7 @@ fn nameless(p: &DeviceFunc) -> DeviceFunc {
     p
 }
 
-const ALL: [&str; 7] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads", "plain", "pipeline"];
+const ALL: [&str; 9] = ["seed_000", "seed_001", "seed_002", "seed_003", "threads", "plain", "pipeline", "bulk", "tma"];
 
 #[test]
 fn programs_are_well_formed_and_read_back_from_their_print() {
@@ -112,6 +112,27 @@ fn every_mistake_is_one_sentence_with_its_place() {
         ("A.frob()", "`A.frob` is not a statement of a tile program"),
         ("T.cuda.warpgroup_sync(1)", "a warpgroup has 128 threads, but a block has 64"),
         ("T.ptx.cp_async.wait_group(tx)", "the number of groups that may be pending is a constant, such as 0"),
+        ("T.ptx.cp_async.wait_group()", "this statement is written T.ptx.cp_async.wait_group(groups)"),
+        ("T.ptx.cp_async.wait_group(0, read=True)", "this statement has no argument `read`"),
+        ("T.ptx.cp_async.bulk.wait_group(-1)", "the number of groups that may be pending is a constant, such as 0"),
+        (
+            "T.ptx.mbarrier.innit(A, 1)",
+            "7:5: `T.ptx.mbarrier.innit` is not a statement of a tile program; did you mean `T.ptx.mbarrier.init`?",
+        ),
+        ("T.ptx.frobnicate()", "`T.ptx.frobnicate` is not a statement of a tile program"),
+        (
+            "T.ptx.mbarrier.init(A, 1)",
+            "7:25: a pointer to an element of a buffer was expected, such as `bar.ptr_to([0])`",
+        ),
+        ("T.ptx.mbarrier.init(C.ptr_to([0]), 1)", "the buffer `C` is not known here"),
+        (
+            "T.ptx.mbarrier.init(B.ptr_to([0]), 1)",
+            "7:25: a barrier is an element of a one-dimensional buffer of uint64 in shared memory",
+        ),
+        ("T.ptx.mbarrier.init(A.ptr_to([0]), 1)", "`A` has 2 dimensions, but 1 slices or indices stand here"),
+        ("T.ptx.mbarrier.init(B.ptr_to([0:2]), 1)", "program.py:7:"),
+        ("T.ptx.fence.proxy(\"global\")", "this fence is for \"shared::cta\" only"),
+        ("Tx.copy_async(B, B, mbar=tx)", "`tx` is not a buffer"),
         ("T.lane_id([16])", "T.lane_id has the extent 32, not 16; write T.lane_id([32])"),
         ("T.warp_id([4])", "T.warp_id makes 128 threads of a block, but T.thread_id makes 64; they must agree"),
         ("T.warpgroup_id([1])", "T.warpgroup_id makes 128 threads of a block, but T.thread_id makes 64"),
@@ -131,6 +152,69 @@ fn every_mistake_is_one_sentence_with_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn mistakes_about_barriers_are_sentences_too() {
+    let cases = [
+        ("T.ptx.mbarrier.init(bar.ptr_to([2]), 1)", "the indices 2 to 2 lie outside a dimension of `bar`, which has 2"),
+        ("T.ptx.mbarrier.init(bar.ptr_to([0]), 0)", "the arrivals of a phase are a constant from 1 to 1048575"),
+        ("T.ptx.mbarrier.init(bar.ptr_to([0]), tx)", "the arrivals of a phase are a constant from 1 to 1048575"),
+        (
+            "T.ptx.mbarrier.init(bar.ptr_to([0]))",
+            "this statement is written T.ptx.mbarrier.init(bar.ptr_to([0]), arrivals)",
+        ),
+        ("T.ptx.mbarrier.arrive(bar.ptr_to([0]), 2)", "a thread arrives once; the count can be 1 only"),
+        (
+            "T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 0)",
+            "a phase of a barrier counts 1 to 1048575 bytes, not 0",
+        ),
+        ("T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1.5)", "an integer was expected here, not a float"),
+        ("T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 2)", "the phase that is waited for is 0 or 1, in turn, not 2"),
+        (
+            "T.cuda.mbarrier_wait(bar[0], 0)",
+            "a pointer to an element of a buffer was expected, such as `bar.ptr_to([0])`",
+        ),
+        (
+            "Tx.copy_async(B, B, mbar=bar.ptr_to([3]))",
+            "the indices 3 to 3 lie outside a dimension of `bar`, which has 2",
+        ),
+    ];
+    for (statement, says) in cases {
+        let text = around(&format!("bar = T.alloc_shared((2,), \"uint64\"); {statement}"));
+        let error = parse(&text).err().unwrap_or_else(|| panic!("{statement} was read"));
+        assert!(error.contains(says) && error.starts_with("program.py:7:"), "{statement}:\n{error}\nexpected: {says}");
+    }
+}
+
+/// Every way to write a statement is read as the same one.
+#[test]
+fn both_spellings_of_instructions_are_read() {
+    let pairs = [
+        ("ptx.cp_async.commit_group()", "ptx.cp.async_.commit_group()"),
+        ("ptx.cp_async.wait_group(2)", "ptx.cp.async_.wait_group(2)"),
+        ("ptx.mbarrier.init(b, 3)", "ptx.mbarrier.init.shared.b64(b, T.uint32(3))"),
+        ("ptx.fence.mbarrier_init()", "ptx.fence.mbarrier_init.release.cluster()"),
+        ("ptx.mbarrier.arrive(b)", "ptx.mbarrier.arrive.shared.b64(b, T.uint32(1))"),
+        ("ptx.mbarrier.arrive.expect_tx(b, 16)", "ptx.mbarrier.arrive.expect_tx.shared.b64(b, T.uint32(16))"),
+        ("ptx.mbarrier.arrive.expect_tx(b, tx)", "ptx.mbarrier.arrive.expect_tx.shared.b64(b, T.Cast(\"uint32\", tx))"),
+        ("ptx.mbarrier.try_wait(b, tx % 2)", "cuda.mbarrier_wait(b, tx % 2)"),
+        ("ptx.fence.proxy_async(\"shared::cta\")", "ptx.fence.proxy.async_.shared__cta()"),
+        ("ptx.fence.proxy(\"shared\")", "ptx.fence.proxy.async_.shared__cta()"),
+        ("ptx.cp_async.bulk.commit_group()", "ptx.cp.async_.bulk.commit_group()"),
+        ("ptx.cp_async.bulk.wait_group(1)", "ptx.cp.async_.bulk.wait_group(1)"),
+        ("ptx.cp_async.bulk.wait_group(0, read=True)", "ptx.cp.async_.bulk.wait_group.read(0)"),
+    ];
+    for (short, long) in pairs {
+        let written = |s: &str| {
+            let s = s.replace("(b", "(bar.ptr_to([tx % 2])");
+            let p = parse(&around(&format!("bar = T.alloc_shared((2,), \"uint64\"); T.{s}")));
+            p.unwrap_or_else(|e| panic!("{s}: {e}")).to_string()
+        };
+        assert_eq!(written(short), written(long));
+        let shown = format!("T.{}", long.replace("(b", "(bar.ptr_to([tx % 2])"));
+        assert!(written(short).contains(&shown), "{shown}:\n{}", written(short));
+    }
 }
 
 #[test]

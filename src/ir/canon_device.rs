@@ -64,6 +64,11 @@ fn names(r: &Renamer, s: &mut DStmt) {
                 }
             });
         }
-        DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Intrinsic(_) | DStmt::Reduce(_) => {}
+        DStmt::Intrinsic(i) => {
+            if let Some(bar) = i.barrier_mut() {
+                bar.array = r.name(&bar.array);
+            }
+        }
+        DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Reduce(_) => {}
     }
 }

@@ -290,6 +290,17 @@ impl Intrinsic {
         out
     }
 
+    /// The barrier of a statement that is about one.
+    pub fn barrier_mut(&mut self) -> Option<&mut At> {
+        match self {
+            Intrinsic::MbarrierInit { bar, .. }
+            | Intrinsic::MbarrierArrive { bar }
+            | Intrinsic::MbarrierExpect { bar, .. }
+            | Intrinsic::MbarrierWait { bar, .. } => Some(bar),
+            _ => None,
+        }
+    }
+
     /// True where the instruction needs all lanes of the warp.
     pub fn is_warp_wide(&self) -> bool {
         matches!(self, Intrinsic::LdMatrix { .. } | Intrinsic::StMatrix { .. } | Intrinsic::Mma { .. })

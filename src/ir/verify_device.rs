@@ -1,11 +1,14 @@
 //! Checks that a tile program is well formed. A program that was read is.
 
 use super::device::{DStmt, DeviceFunc};
+use super::intrinsic::At;
 use super::{Buffer, DType, Expr, ExprKind, Intrinsic, Name, Param, Scope, ThreadTag, Tile, TileCall, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads that a block may have.
 const MAX_THREADS: u64 = 1024;
+
+const LOWERED: &str = "only lowering makes such a statement";
 
 /// Checks that every name is unique and declared before its use, that extents are constants, that
 /// index arithmetic is `int64`, that ranks, layouts and tiles fit their buffers, and that the body
@@ -124,14 +127,53 @@ impl Verifier<'_> {
             DStmt::Let { var, value } => self.declare(var, value.dtype()),
             DStmt::Tile(call) => self.call(call),
             DStmt::Barrier(_) => {}
-            DStmt::Intrinsic(Intrinsic::CpAsyncCommit | Intrinsic::CpAsyncWait { .. }) => {}
+            DStmt::Intrinsic(i) => self.instruction(i),
             DStmt::Copy { .. }
             | DStmt::Var { .. }
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
-            | DStmt::Intrinsic(_)
-            | DStmt::Reduce(_) => self.error(&Name::new("statement"), "only lowering makes such a statement"),
+            | DStmt::Reduce(_) => self.error(&Name::new("statement"), LOWERED),
         }
+    }
+
+    fn instruction(&mut self, i: &Intrinsic) {
+        match i {
+            Intrinsic::MbarrierInit { bar, .. } | Intrinsic::MbarrierArrive { bar } => self.mbarrier(bar),
+            Intrinsic::MbarrierExpect { bar, bytes: e } | Intrinsic::MbarrierWait { bar, parity: e } => {
+                if e.dtype() != DType::I64 {
+                    self.error(&bar.array, "the bytes and phases of a barrier are int64");
+                }
+                self.mbarrier(bar);
+            }
+            Intrinsic::CpAsyncCommit
+            | Intrinsic::CpAsyncWait { .. }
+            | Intrinsic::MbarrierFence
+            | Intrinsic::BulkCommit
+            | Intrinsic::BulkWait { .. }
+            | Intrinsic::AsyncFence => {}
+            Intrinsic::Packed { .. }
+            | Intrinsic::Fold3 { .. }
+            | Intrinsic::CastPair { .. }
+            | Intrinsic::CpAsync { .. }
+            | Intrinsic::LdMatrix { .. }
+            | Intrinsic::StMatrix { .. }
+            | Intrinsic::Mma { .. }
+            | Intrinsic::BulkLoad { .. }
+            | Intrinsic::BulkStore { .. }
+            | Intrinsic::TensorLoad { .. }
+            | Intrinsic::TensorStore { .. } => self.error(&Name::new("statement"), LOWERED),
+        }
+    }
+
+    fn mbarrier(&mut self, bar: &At) {
+        let Some(b) = self.program.func.find_buffer(&bar.array) else {
+            return self.error(&bar.array, "the buffer is not in the table");
+        };
+        let shared = matches!(b.scope, Scope::Shared | Scope::SharedDyn);
+        if !shared || b.dtype != DType::U64 || b.layout.is_some() {
+            self.error(&bar.array, "a barrier is a uint64 in shared memory, in a buffer without a layout");
+        }
+        self.indices(&bar.array, b.shape.len(), std::slice::from_ref(&bar.index));
     }
 
     fn call(&mut self, call: &TileCall) {

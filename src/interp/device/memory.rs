@@ -122,6 +122,11 @@ impl Memory {
 }
 
 impl Space {
+    /// True for device memory.
+    pub fn is_global(&self) -> bool {
+        matches!(self.kind, Kind::Common { global: true, .. })
+    }
+
     /// The number of the element at an index, or `None` outside.
     pub fn element(&self, index: &[i64]) -> Option<usize> {
         let inside = index.len() == self.shape.len() && index.iter().zip(&self.shape).all(|(i, n)| (0..*n).contains(i));

@@ -3,10 +3,12 @@
 //! Buffers are tensors: one of each shared buffer per block, and registers of each thread, among
 //! which a layout shares out the elements. Blocks run one after another. Inside a block every
 //! statement is run for all threads that reach it before the next one, so that barriers order
-//! nothing; that all who should meet at one do is checked. A tile call runs once for each group of
+//! nothing; that all who should meet at one do is checked. What a barrier in shared memory counts is
+//! there once its phase has been waited for. A tile call runs once for each group of
 //! threads that its scope means, on elements and not as any variant would carry it out.
 
 mod eval;
+mod mbarrier;
 mod memory;
 mod stmt;
 mod tile;
@@ -17,6 +19,7 @@ use super::run::check_dtypes;
 use super::{Mode, Tensor};
 use crate::ir::device::DeviceFunc;
 use crate::ir::{DType, Name};
+use mbarrier::Mbarriers;
 use memory::Memory;
 use std::collections::HashMap;
 
@@ -36,7 +39,7 @@ pub fn run_device(program: &DeviceFunc, args: &mut [Tensor], scalars: &Scalars, 
     let layout = Layout::of(&program.func, args, scalars, |_| false)?;
     let threads: usize = program.block.iter().map(|n| *n as usize).product();
     let memory = Memory::new(program, args, threads)?;
-    let mut m = Machine { program, mode, threads, memory, vars: HashMap::new() };
+    let mut m = Machine { program, mode, threads, memory, vars: HashMap::new(), barriers: Mbarriers::default() };
     for (name, value) in &layout.scalars {
         let slot = match value {
             Scalar::Int(v) => *v as u64,
@@ -56,6 +59,7 @@ struct Machine<'p> {
     memory: Memory,
     /// The slot of each variable in each thread.
     vars: HashMap<Name, Vec<u64>>,
+    barriers: Mbarriers,
 }
 
 impl Machine<'_> {
@@ -77,6 +81,7 @@ impl Machine<'_> {
                 self.vars.insert(Name::new(name), vec![at as u64; self.threads]);
             }
             self.memory.forget();
+            self.barriers = Mbarriers::default();
             self.list(&self.program.body, &all)?;
         }
         Ok(())

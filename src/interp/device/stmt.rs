@@ -4,7 +4,7 @@ use super::{Machine, Result};
 use crate::interp::op::InterpError;
 use crate::ir::device::{DFor, DStmt};
 use crate::ir::kernel::Barrier;
-use crate::ir::{Expr, Intrinsic, Name};
+use crate::ir::{Expr, Name};
 use std::collections::HashMap;
 
 impl Machine<'_> {
@@ -37,13 +37,11 @@ impl Machine<'_> {
             }
             DStmt::Barrier(b) => self.barrier(*b, active),
             DStmt::Tile(call) => self.tile(call, active),
-            // Copies are made at once, so nothing is left to wait for.
-            DStmt::Intrinsic(Intrinsic::CpAsyncCommit | Intrinsic::CpAsyncWait { .. }) => Ok(()),
+            DStmt::Intrinsic(i) => self.instruction(i, active),
             DStmt::Copy { .. }
             | DStmt::Var { .. }
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
-            | DStmt::Intrinsic(_)
             | DStmt::Reduce(_) => Err(InterpError::Unsupported("statements that lowering makes".to_string())),
         }
     }

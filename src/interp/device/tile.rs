@@ -6,7 +6,10 @@ use crate::interp::scalar::{apply_cast, apply_float, apply_int};
 use crate::ir::{AttrValue, BinOp, DType, ExecScope, Intrin, Name, Tile, TileArg, TileCall, TileOp};
 
 /// One element to be written.
-type Write = (usize, Option<u64>);
+pub(super) type Write = (usize, Option<u64>);
+
+/// The variant whose boxes may reach beyond their tensor, where a call asks for it.
+const BOXES: &str = "tma";
 
 /// The elements of an operand, row-major, with extents and type.
 struct Operand {
@@ -35,6 +38,10 @@ impl Machine<'_> {
             all.push((group, writes));
         }
         for (group, writes) in all {
+            if let Some(bar) = call.operands.get("mbar") {
+                self.counted_copy(call, bar, group, writes)?;
+                continue;
+            }
             for (at, value) in writes {
                 self.memory.write(&call.dst.buffer, at, &group, value)?;
             }
@@ -44,6 +51,9 @@ impl Machine<'_> {
 
     /// What one group of threads writes.
     fn group(&mut self, call: &TileCall, group: &[usize]) -> Result<Vec<Write>> {
+        if call.op == TileOp::CopyAsync && call.forced.as_deref() == Some(BOXES) {
+            return self.boxes(call, group);
+        }
         let places = self.places(&call.dst, group)?;
         let dtype = self.memory.space(&call.dst.buffer)?.dtype;
         let mut args = vec![];
@@ -79,22 +89,38 @@ impl Machine<'_> {
         Ok(places.into_iter().zip(values).collect())
     }
 
-    /// The numbers of a tile's elements in its buffer; all threads of the group mean the same ones.
-    fn places(&mut self, tile: &Tile, group: &[usize]) -> Result<Vec<usize>> {
-        let mut begin: Option<Vec<i64>> = None;
-        for t in group {
-            let mut own = vec![];
-            for e in &tile.begin {
-                own.push(self.eval(e, *t)? as i64);
-            }
-            if begin.as_ref().is_some_and(|b| *b != own) {
-                let user = self.user(&tile.buffer);
-                let text = format!("threads of one call begin at different indices of `{user}`");
-                return Err(InterpError::Threads(text));
-            }
-            begin = Some(own);
+    /// What a copy of boxes writes: they end where their tensor does, which is read as zeros beyond and
+    /// not written.
+    fn boxes(&mut self, call: &TileCall, group: &[usize]) -> Result<Vec<Write>> {
+        let Some(TileArg::Tile(src)) = call.args.first() else { return Err(missing()) };
+        let to = self.places_within(&call.dst, group)?;
+        let from = self.places_within(src, group)?;
+        let dtype = (self.memory.space(&src.buffer)?.dtype, self.memory.space(&call.dst.buffer)?.dtype);
+        let mut out = vec![];
+        for (to, from) in to.into_iter().zip(from) {
+            let value = match from {
+                Some(e) => self.memory.read(&src.buffer, e, group)?,
+                None => Some(0),
+            };
+            out.extend(to.map(|to| (to, value.map(|v| self.convert(dtype.0, dtype.1, v)))));
         }
-        let begin = begin.unwrap_or_default();
+        Ok(out)
+    }
+
+    /// As `places`, with nothing for elements beyond a tensor in device memory.
+    fn places_within(&mut self, tile: &Tile, group: &[usize]) -> Result<Vec<Option<usize>>> {
+        let begin = self.begin(tile, group)?;
+        let space = self.memory.space(&tile.buffer)?;
+        if !space.is_global() {
+            return Ok(self.places(tile, group)?.into_iter().map(Some).collect());
+        }
+        let at = |linear| space.element(&added(&begin, &unravel(linear, &tile.extent)));
+        Ok((0..tile.len()).map(at).collect())
+    }
+
+    /// The numbers of a tile's elements in its buffer.
+    pub(super) fn places(&mut self, tile: &Tile, group: &[usize]) -> Result<Vec<usize>> {
+        let begin = self.begin(tile, group)?;
         let space = self.memory.space(&tile.buffer)?;
         let mut out = vec![];
         for linear in 0..tile.len() {
@@ -108,6 +134,24 @@ impl Machine<'_> {
             }
         }
         Ok(out)
+    }
+
+    /// Where a tile begins; all threads of the group mean the same place.
+    fn begin(&mut self, tile: &Tile, group: &[usize]) -> Result<Vec<i64>> {
+        let mut begin: Option<Vec<i64>> = None;
+        for t in group {
+            let mut own = vec![];
+            for e in &tile.begin {
+                own.push(self.eval(e, *t)? as i64);
+            }
+            if begin.as_ref().is_some_and(|b| *b != own) {
+                let user = self.user(&tile.buffer);
+                let text = format!("threads of one call begin at different indices of `{user}`");
+                return Err(InterpError::Threads(text));
+            }
+            begin = Some(own);
+        }
+        Ok(begin.unwrap_or_default())
     }
 
     fn operand(&mut self, arg: &TileArg, group: &[usize]) -> Result<Operand> {

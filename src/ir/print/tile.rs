@@ -4,10 +4,9 @@ use super::names::Names;
 use super::stmt::Printer;
 use super::{expr, literal};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
+use crate::ir::intrinsic::At;
 use crate::ir::kernel::Barrier;
-use crate::ir::{
-    DType, ExecScope, Expr, ExprKind, Intrinsic, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops,
-};
+use crate::ir::{DType, Expr, ExprKind, Intrinsic, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
 use std::fmt::{self, Display, Formatter};
 
 /// Names of the indices of blocks and threads where the user gave none.
@@ -139,9 +138,10 @@ fn stmt(p: &mut Printer, s: &DStmt) {
             let line = call(c, p);
             p.line(&line);
         }
-        DStmt::Intrinsic(Intrinsic::CpAsyncCommit) => p.line("T.ptx.cp_async.commit_group()"),
-        DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }) => p.line(&format!("T.ptx.cp_async.wait_group({left})")),
-        DStmt::Intrinsic(i) => p.line(&format!("# {i}")),
+        DStmt::Intrinsic(i) => {
+            let line = instruction(i, &p.names).unwrap_or_else(|| format!("# {i}"));
+            p.line(&line);
+        }
         // What only lowering makes has no form in a program.
         DStmt::Copy { .. } | DStmt::Var { .. } | DStmt::Assign { .. } | DStmt::Shuffle { .. } | DStmt::Reduce(_) => {
             p.line("# a statement that lowering made");
@@ -173,14 +173,55 @@ fn barrier(b: Barrier) -> String {
     }
 }
 
+/// An instruction that a program can hold, as TVM 0.27 spells it.
+fn instruction(i: &Intrinsic, names: &Names) -> Option<String> {
+    let at = |bar: &At| format!("{}.ptr_to([{}])", names.get(&bar.array), place(&bar.index, names));
+    let narrow = |e: &Expr| match e.as_int() {
+        Some(n) => format!("T.uint32({n})"),
+        None => format!("T.Cast(\"uint32\", {})", value(&bare(e), names)),
+    };
+    Some(match i {
+        Intrinsic::CpAsyncCommit => "T.ptx.cp.async_.commit_group()".to_string(),
+        Intrinsic::CpAsyncWait { left } => format!("T.ptx.cp.async_.wait_group({left})"),
+        Intrinsic::MbarrierInit { bar, arrivals } => {
+            format!("T.ptx.mbarrier.init.shared.b64({}, T.uint32({arrivals}))", at(bar))
+        }
+        Intrinsic::MbarrierFence => "T.ptx.fence.mbarrier_init.release.cluster()".to_string(),
+        Intrinsic::MbarrierArrive { bar } => format!("T.ptx.mbarrier.arrive.shared.b64({}, T.uint32(1))", at(bar)),
+        Intrinsic::MbarrierExpect { bar, bytes } => {
+            format!("T.ptx.mbarrier.arrive.expect_tx.shared.b64({}, {})", at(bar), narrow(bytes))
+        }
+        Intrinsic::MbarrierWait { bar, parity } => {
+            format!("T.cuda.mbarrier_wait({}, {})", at(bar), place(&bare(parity), names))
+        }
+        Intrinsic::AsyncFence => "T.ptx.fence.proxy.async_.shared__cta()".to_string(),
+        Intrinsic::BulkCommit => "T.ptx.cp.async_.bulk.commit_group()".to_string(),
+        Intrinsic::BulkWait { left, read: false } => format!("T.ptx.cp.async_.bulk.wait_group({left})"),
+        Intrinsic::BulkWait { left, read: true } => format!("T.ptx.cp.async_.bulk.wait_group.read({left})"),
+        Intrinsic::Packed { .. }
+        | Intrinsic::Fold3 { .. }
+        | Intrinsic::CastPair { .. }
+        | Intrinsic::CpAsync { .. }
+        | Intrinsic::LdMatrix { .. }
+        | Intrinsic::StMatrix { .. }
+        | Intrinsic::Mma { .. }
+        | Intrinsic::BulkLoad { .. }
+        | Intrinsic::BulkStore { .. }
+        | Intrinsic::TensorLoad { .. }
+        | Intrinsic::TensorStore { .. } => return None,
+    })
+}
+
 /// How the parts of a call are spelled.
 struct Spelling<'s> {
-    /// Also at thread scope.
-    scope: bool,
+    /// Barriers are pointers, as a program has them.
+    pointers: bool,
     buffer: &'s dyn Fn(&Tile) -> String,
     /// Tiles that show without slices.
     whole: &'s dyn Fn(&Tile) -> bool,
     expr: &'s dyn Fn(&Expr) -> String,
+    /// An index.
+    place: &'s dyn Fn(&Expr) -> String,
 }
 
 impl Spelling<'_> {
@@ -194,12 +235,20 @@ impl Spelling<'_> {
         } else if c.accum {
             parts.push("accum=True".to_string());
         }
-        parts.extend(c.operands.iter().map(|(k, v)| format!("{k}={}", self.arg(v))));
+        parts.extend(c.operands.iter().map(|(k, v)| format!("{k}={}", self.named(k, v))));
         parts.extend(c.config.iter().map(|(k, v)| format!("{k}={}", literal::attr(v))));
         parts.extend(c.forced.iter().map(|v| format!("dispatch={}", literal::string(v))));
-        let shown = self.scope || c.scope != ExecScope::Thread;
-        let scope = if shown { format!("{}.", c.scope.name()) } else { String::new() };
-        format!("Tx.{scope}{}({})", c.op.name(), parts.join(", "))
+        format!("Tx.{}.{}({})", c.scope.name(), c.op.name(), parts.join(", "))
+    }
+
+    fn named(&self, key: &str, arg: &TileArg) -> String {
+        match arg {
+            TileArg::Tile(t) if self.pointers && key == "mbar" && t.len() == 1 => {
+                let index: Vec<String> = t.begin.iter().map(|e| (self.place)(e)).collect();
+                format!("{}.ptr_to([{}])", (self.buffer)(t), index.join(", "))
+            }
+            _ => self.arg(arg),
+        }
     }
 
     fn arg(&self, a: &TileArg) -> String {
@@ -225,20 +274,22 @@ impl Spelling<'_> {
 /// A call of a program.
 fn call(c: &TileCall, p: &Printer) -> String {
     let spelling = Spelling {
-        scope: false,
+        pointers: true,
         buffer: &|t| p.names.get(&t.buffer),
         whole: &|t| is_whole(p.func, t),
         expr: &|e| value(e, &p.names),
+        place: &|e| place(e, &p.names),
     };
     spelling.call(c)
 }
 
-/// On its own, a call shows canonical names, its scope, and slices everywhere.
+/// On its own, a call shows canonical names and slices everywhere.
 const ALONE: Spelling<'static> = Spelling {
-    scope: true,
+    pointers: false,
     buffer: &|t| t.buffer.to_string(),
     whole: &|_| false,
     expr: &crate::ir::kernel_print::text,
+    place: &crate::ir::kernel_print::text,
 };
 
 impl Display for Tile {

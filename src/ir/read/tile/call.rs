@@ -8,12 +8,16 @@ use super::super::error::{Problem, Span, problem};
 use super::super::scope::{Binding, Scope};
 use super::super::value::nearest;
 use super::ids::Ids;
+use super::ptx::is_pointer;
 use crate::ir::{ExecScope, Tile, TileArg, TileCall, TileOp};
 
 type Keywords = [(String, Node)];
 
 /// Named arguments with a meaning of their own, for the hint after a misspelt one.
 const NAMED: [&str; 5] = ["axes", "accum", "dispatch", "alpha", "beta"];
+
+/// The named argument that is a barrier in shared memory: always a place, never its value.
+const BARRIER: &str = "mbar";
 
 /// `Tx.copy` or `Tx.cta.copy`, taken apart; `None` for other calls.
 pub(super) fn head(func: &Node) -> Option<Vec<String>> {
@@ -145,7 +149,11 @@ impl Scope<'_> {
                 let value = self.attr(value)?;
                 call.config.insert(key.to_string(), value);
             }
-            _ if self.is_region(value) => {
+            _ if is_pointer(value) => {
+                let tile = self.pointed(value)?;
+                call.operands.insert(key.to_string(), TileArg::Tile(tile));
+            }
+            _ if self.is_region(value) || key == BARRIER => {
                 let tile = self.region_of(value)?;
                 call.operands.insert(key.to_string(), TileArg::Tile(tile));
             }

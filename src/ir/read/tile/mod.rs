@@ -1,10 +1,11 @@
 //! Tile programs: functions that hold `T.device_entry()`.
 //!
 //! `ids` says which threads there are, `stmt` reads statements, `call` calls of tile primitives,
-//! `region` parts of buffers and the layouts of buffers.
+//! `ptx` instructions, `region` parts of buffers and the layouts of buffers.
 
 mod call;
 mod ids;
+mod ptx;
 mod region;
 mod stmt;
 

@@ -45,9 +45,14 @@ impl Scope<'_> {
     /// A part of a buffer.
     pub fn region_of(&mut self, node: &Node) -> Result<Tile, Problem> {
         let (base, items) = match &node.kind {
-            NodeKind::Index(base, items) => (base.as_ref(), Some(items)),
+            NodeKind::Index(base, items) => (base.as_ref(), Some(items.as_slice())),
             _ => (node, None),
         };
+        self.region_at(base, items, node)
+    }
+
+    /// The part `items` of the buffer `base`, or all of it; `node` is the place for errors.
+    pub fn region_at(&mut self, base: &Node, items: Option<&[Node]>, node: &Node) -> Result<Tile, Problem> {
         let Some(user) = base.dotted() else {
             return problem(node.at, "a part of a buffer was expected, such as `A[0:32, 0:8]`, or `A` for all of it");
         };

@@ -15,7 +15,7 @@ use super::call::head;
 use super::ids::Ids;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::kernel::Barrier;
-use crate::ir::{AttrValue, DType, Expr, Intrinsic, Scope as Memory};
+use crate::ir::{AttrValue, DType, Expr, Scope as Memory};
 
 /// First value and extent of a loop.
 type Bounds = (Expr, Expr);
@@ -293,17 +293,18 @@ impl Scope<'_> {
             let call = self.tile_call(&head, args, keywords, ids, node.at)?;
             return Ok(Some(DStmt::Tile(Box::new(call))));
         }
-        match (func.tir_name().as_deref(), args.as_slice()) {
+        let name = func.tir_name();
+        if let Some(name) = &name
+            && let Some(i) = self.instruction(name, args, keywords, node.at)?
+        {
+            return Ok(Some(DStmt::Intrinsic(i)));
+        }
+        match (name.as_deref(), args.as_slice()) {
             (Some("cuda.cta_sync"), []) => Ok(Some(DStmt::Barrier(Barrier::Block))),
             (Some("cuda.warp_sync"), []) => Ok(Some(DStmt::Barrier(Barrier::Warp))),
             (Some("cuda.warpgroup_sync"), [id]) => Ok(Some(DStmt::Barrier(self.group_barrier(id, ids)?))),
             (Some("cuda.cta_sync" | "cuda.warp_sync"), _) => problem(node.at, "this barrier takes no arguments"),
             (Some("cuda.warpgroup_sync"), _) => problem(node.at, "T.cuda.warpgroup_sync takes a barrier, 1 to 15"),
-            (Some("ptx.cp_async.commit_group"), []) => Ok(Some(DStmt::Intrinsic(Intrinsic::CpAsyncCommit))),
-            (Some("ptx.cp_async.wait_group"), [left]) => match self.index(left)?.as_int().map(u32::try_from) {
-                Some(Ok(left)) => Ok(Some(DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }))),
-                _ => problem(left.at, "the number of groups that may be pending is a constant, such as 0"),
-            },
             (Some("evaluate"), [_]) => Ok(None),
             (Some(name), _) if BlockParts::is_part(name) => {
                 problem(node.at, format!("T.{name} belongs to the blocks of tensor functions, not to a tile program"))
