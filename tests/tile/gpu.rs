@@ -4,7 +4,6 @@
 
 use crate::case::{arguments, reference, target};
 use crate::gemm_shapes::{Product, specs};
-use crate::run::without_instructions;
 use crate::{common, copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
 use daylight::backend::cuda::{self, CudaDevice};
 use daylight::backend::device::{Device, Step, Value};
@@ -96,7 +95,7 @@ impl Bench {
                 }
             };
             let args = arguments(&f);
-            let want = reference(&DeviceFunc { body: without_instructions(&f.body), ..f.clone() }, &args);
+            let want = reference(&f, &args);
             let got = self.run(&name, &f, &program, &args);
             for (i, (got, want)) in got.iter().zip(&want).enumerate() {
                 for (at, (o, r)) in got.to_f64().into_iter().zip(want.to_f64()).enumerate() {

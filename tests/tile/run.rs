@@ -2,35 +2,19 @@
 
 use crate::case::{arguments, cuda, simulate};
 use daylight::interp::{Mode, Scalars, run_device};
-use daylight::ir::device::{DStmt, DeviceFunc};
+use daylight::ir::device::DeviceFunc;
 
 /// Checks that the simulator gives what the reference semantics say, bit for bit.
 pub fn agree(programs: Vec<(String, DeviceFunc, f64)>, target: &str) {
     for (name, f, _) in programs {
         let args = arguments(&f);
         let mut want = args.clone();
-        let reference = DeviceFunc { body: without_instructions(&f.body), ..f.clone() };
-        run_device(&reference, &mut want, &Scalars::new(), Mode::Exact).unwrap_or_else(|e| panic!("{name}: {e}"));
+        run_device(&f, &mut want, &Scalars::new(), Mode::Exact).unwrap_or_else(|e| panic!("{name}: {e}"));
         let got = simulate(&f, target, &args);
         for (i, (w, g)) in want.iter().zip(&got).enumerate() {
             assert_eq!(w.to_f64(), g.to_f64(), "{name}: parameter {i}\n{}", cuda(&f, target));
         }
     }
-}
-
-/// What a program does where nothing goes on by itself.
-pub fn without_instructions(body: &[DStmt]) -> Vec<DStmt> {
-    let keep = |s: &DStmt| match s {
-        DStmt::Intrinsic(_) => None,
-        DStmt::If { cond, then, otherwise } => Some(DStmt::If {
-            cond: cond.clone(),
-            then: without_instructions(then),
-            otherwise: without_instructions(otherwise),
-        }),
-        DStmt::For(l) => Some(DStmt::For(l.with_body(without_instructions(&l.body)))),
-        other => Some(other.clone()),
-    };
-    body.iter().filter_map(keep).collect()
 }
 
 /// Compares the CUDA text of some programs with golden files.
