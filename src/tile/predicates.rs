@@ -1,26 +1,40 @@
 //! Conditions that variants of several families share.
 
-use super::{Active, Cx, View, WARP, WARPGROUP};
+use super::{Active, Cx, Predicate, View};
 use crate::ir::{DType, ExecScope, TileCall};
 
 /// Most elements that a thread may hold in the registers of one call: every access to them is a
 /// statement of its own.
 pub const MAX_REGISTERS: i64 = 4096;
 
-/// That all threads of the call's scope reach it, and that the block is made of whole scopes.
-pub fn threads_active(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let threads = cx.threads();
-    let whole = |n: i64, what: &str| match threads % n {
-        0 if cx.active == Active::Some => Err(format!("a condition lets only some threads of a {what} reach the call")),
-        0 => Ok(()),
-        _ => Err(format!("the block has {threads} threads, which is no multiple of the {n} of a {what}")),
-    };
-    match call.scope {
-        ExecScope::Thread => Ok(()),
-        ExecScope::Warp => whole(WARP, "warp"),
-        ExecScope::Warpgroup => whole(WARPGROUP, "warpgroup"),
-        ExecScope::Cta if cx.active == Active::All => Ok(()),
-        ExecScope::Cta => Err(format!("a condition lets only some of the block's {threads} threads reach the call")),
+/// All threads of the scope reach the call, and the block is made of whole scopes.
+pub const ALL_THREADS: Predicate = Predicate { name: "all_threads", check: all_threads };
+/// All threads of the scope that there are reach the call.
+pub const REACHED: Predicate = Predicate { name: "reached", check: reached };
+/// The call is one of single threads.
+pub const ONE_THREAD: Predicate =
+    Predicate { name: "exec_scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) };
+/// The call is one of warps, alone or together.
+pub const WARPS: Predicate = Predicate {
+    name: "exec_scope",
+    check: |call, _| scope_in(call, &[ExecScope::Warp, ExecScope::Warpgroup, ExecScope::Cta]),
+};
+
+fn all_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    reached(call, cx)?;
+    let (threads, n) = (cx.threads(), cx.threads_in(call.scope));
+    if threads % n == 0 {
+        return Ok(());
+    }
+    Err(format!("the block has {threads} threads, which is no multiple of the {n} of a {}", call.scope.name()))
+}
+
+fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    match (call.scope, cx.active) {
+        (ExecScope::Thread, _) | (_, Active::All) | (ExecScope::Warp, Active::WholeWarps) => Ok(()),
+        (ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta, Active::WholeWarps | Active::Some) => {
+            Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
+        }
     }
 }
 
@@ -35,17 +49,18 @@ pub fn scope_in(call: &TileCall, scopes: &[ExecScope]) -> Result<(), String> {
 
 /// That the target takes packed float32 arithmetic.
 pub fn takes_f32x2(cx: &Cx) -> Result<(), String> {
-    takes(cx, cx.target.has.f32x2, 100)
+    takes(cx, cx.target.has.f32x2, "packed float32 arithmetic", 100)
 }
 
 /// That the target takes `max` and `min` of three float32 operands.
 pub fn takes_fold3(cx: &Cx) -> Result<(), String> {
-    takes(cx, cx.target.has.fold3, 100)
+    takes(cx, cx.target.has.fold3, "`max` and `min` of three operands", 100)
 }
 
-/// That a feature is there; `first` is the first generation that has it, for the reason.
-fn takes(cx: &Cx, has: bool, first: u32) -> Result<(), String> {
-    if has { Ok(()) } else { Err(format!("the target is sm_{}, expected at least sm_{first}", cx.target.sm)) }
+/// That the target has what a variant is made of; `first` is the first generation that does, for the
+/// reason.
+pub fn takes(cx: &Cx, has: bool, what: &str, first: u32) -> Result<(), String> {
+    if has { Ok(()) } else { Err(format!("{} has no {what}, which sm_{first} brought", cx.target.id)) }
 }
 
 /// That all tiles are in registers.

@@ -70,7 +70,7 @@ pub fn cases() -> Vec<Case> {
     let square = |name: &str| part(name, &[(0, 16), (0, 16)]);
     let load = || copy(Warp, square("D"), square("F"));
     let not = |predicate| Says::Declines("ldstmatrix", predicate);
-    let mut store = case("no stmatrix before sm_90", 32, copy(Warp, square("F"), square("D")), not("arch"));
+    let mut store = case("no stmatrix before sm_90", 32, copy(Warp, square("F"), square("D")), not("sm_version"));
     store.target = "sim:sm_80";
     let mut all_widths = widths();
     let quarter = |name: &str| part(name, &[(0, 16), (0, 4)]);
@@ -79,11 +79,11 @@ pub fn cases() -> Vec<Case> {
         case("a fragment is stored", 32, copy(Warp, square("F"), square("D")), Says::Takes("ldstmatrix")),
         store,
         case("a scalar for matrices", 32, missing.clone(), not("operands")),
-        case("matrices are not converted", 32, copy(Warp, all("S"), all("H")), not("same_dtype")),
+        case("matrices are not converted", 32, copy(Warp, all("S"), all("H")), not("dtype")),
         case("matrices of another shape", 32, copy(Warp, part("D", &[(0, 8), (0, 8)]), square("F")), not("same_shape")),
         case("a warp that is not complete", 48, load(), not("all_threads")),
-        case("one thread has no matrix", 32, copy(Thread, square("D"), square("F")), not("scope")),
-        case("matrices in device memory", 32, copy(Warp, all("E"), all("H")), not("memory")),
+        case("one thread has no matrix", 32, copy(Thread, square("D"), square("F")), not("exec_scope")),
+        case("matrices in device memory", 32, copy(Warp, all("E"), all("H")), not("storage_scope")),
         case("matrices of 32 bits", 32, copy(Warp, all("R"), all("S")), not("element")),
         case("half a matrix", 32, copy(Warp, quarter("D"), quarter("F")), not("shape")),
         case("rows that are not aligned", 32, copy(Warp, square("D"), square("U")), not("rows")),
@@ -92,19 +92,19 @@ pub fn cases() -> Vec<Case> {
         case("threads take turns", 32, copy(Cta, all("S"), all("A")), Says::Takes("vec_auto")),
         case("each lane its row", 32, copy(Warp, all("R"), all("S")), Says::Takes("vec_auto")),
         case("from each lane its row", 64, copy(Warp, all("S"), all("R")), Says::Takes("vec_auto")),
-        case("registers to registers", 32, copy(Warp, all("R"), all("R")), no("distinct")),
+        case("registers to registers", 32, copy(Warp, all("R"), all("R")), no("overlap")),
         case("of one thread", 32, copy(Thread, all("P"), all("A")), Says::Takes("vec_auto")),
         case("rows apart in one buffer", 32, rows_apart, Says::Takes("vec_auto")),
         case("a warp that others leave alone", 64, copy(Warp, all("S"), all("A")), Says::Takes("vec_auto")),
         case("a scalar", 32, missing.clone(), no("operands")),
         case("a scalar for one thread", 32, missing, nor("operands")),
         case("tensor memory", 32, copy(Cta, all("X"), all("A")), no("operands")),
-        case("a conversion", 32, copy(Cta, all("S"), all("H")), no("same_dtype")),
-        case("a conversion by one thread", 32, copy(Cta, all("S"), all("H")), nor("same_dtype")),
+        case("a conversion", 32, copy(Cta, all("S"), all("H")), no("dtype")),
+        case("a conversion by one thread", 32, copy(Cta, all("S"), all("H")), nor("dtype")),
         case("another shape", 32, copy(Cta, part("S", &[(0, 8), (0, 8)]), all("A")), no("same_shape")),
         case("another shape by one thread", 32, copy(Cta, part("S", &[(0, 8), (0, 8)]), all("A")), nor("same_shape")),
-        case("rows that overlap", 32, own_rows.clone(), no("distinct")),
-        case("rows that overlap, by one thread", 32, own_rows, nor("distinct")),
+        case("rows that overlap", 32, own_rows.clone(), no("overlap")),
+        case("rows that overlap, by one thread", 32, own_rows, nor("overlap")),
         case("half a warp at the end", 48, partial.clone(), no("all_threads")),
         case("half a warp at the end is served by one lane", 48, partial.clone(), Says::Takes("fallback")),
         reached(case("some lanes", 64, partial.clone(), no("all_threads")), Active::Some),
@@ -134,7 +134,7 @@ pub fn cases() -> Vec<Case> {
         case("registers of a warp, for one thread", 32, copy(Thread, all("R"), all("S")), no("partition")),
         case("registers of other lanes", 32, copy(Warp, all("R"), all("Q")), no("partition")),
         case("registers of a warp, for the block", 64, copy(Cta, all("R"), all("S")), no("partition")),
-        case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("memory")),
+        case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("storage_scope")),
     ];
     out.append(&mut all_widths);
     out
@@ -176,12 +176,12 @@ fn widths() -> Vec<Case> {
         out.extend([
             case("one access", forced, Says::Takes(variant)),
             case("a scalar", missing, no("operands")),
-            case("a conversion", copy(tile("R", n), tile("F", n)), no("same_dtype")),
+            case("a conversion", copy(tile("R", n), tile("F", n)), no("dtype")),
             case("another shape", copy(tile("R", n), tile("A", 2 * n)), no("same_shape")),
-            case("the same place", copy(tile("A", n), tile("A", n)), no("distinct")),
+            case("the same place", copy(tile("A", n), tile("A", n)), no("overlap")),
             case("an unknown hint", with(load(), "cache", word("warm")), no("cache")),
             case("an option", with(load(), "predicate", AttrValue::Bool(true)), no("options")),
-            case("a warp", warp, no("scope")),
+            case("a warp", warp, no("exec_scope")),
             case("registers of lanes", copy(tile("L", 8), tile("A", 8)), no("partition")),
             case("another size", copy(tile("R", 3), tile("A", 3)), no("size")),
             // elements apart: single accesses, of 16 bits whatever is asked for

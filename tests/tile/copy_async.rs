@@ -63,15 +63,15 @@ pub fn cases() -> Vec<Case> {
             with(load(), "stages", AttrValue::Int(2)),
             Says::Declines("tma", "options"),
         ),
-        case("tensor copies of registers", copy(all("R"), all("A")), Says::Declines("tma", "memory")),
-        case("a tensor load without a barrier", load(), Says::Declines("tma", "barrier")),
+        case("tensor copies of registers", copy(all("R"), all("A")), Says::Declines("tma", "storage_scope")),
+        case("a tensor load without a barrier", load(), Says::Declines("tma", "mbar")),
         reached(case("some threads, of tensor copies", load(), Says::Declines("tma", "reached")), Active::Some),
         case("one thread loads", named(load(), "mbar", bar(1)), Says::Takes("tma")),
         case("one thread stores runs", copy(all("A"), all("C")), Says::Takes("bulk")),
         threads48,
         reached(case("some threads", load(), Says::Declines("bulk", "reached")), Active::Some),
-        case("not from shared memory", copy(all("A"), all("S")), Says::Declines("ldgsts", "memory")),
-        case("not into registers", copy(all("R"), all("A")), Says::Declines("bulk", "memory")),
+        case("not from shared memory", copy(all("A"), all("S")), Says::Declines("ldgsts", "storage_scope")),
+        case("not into registers", copy(all("R"), all("A")), Says::Declines("bulk", "storage_scope")),
         case("narrow rows", copy(odd("M"), odd("N")), Says::Takes("ldgsts")),
         case(
             "single elements",
@@ -83,11 +83,11 @@ pub fn cases() -> Vec<Case> {
             copy(part("A", &[(0, 32), (0, 2)]), part("S", &[(0, 32), (0, 2)])),
             Says::Declines("bulk", "runs"),
         ),
-        case("a load without a barrier", load(), Says::Declines("bulk", "barrier")),
+        case("a load without a barrier", load(), Says::Declines("bulk", "mbar")),
         case(
             "a word that is no barrier",
             named(load(), "mbar", TileArg::Tile(part("S", &[(0, 1), (0, 1)]))),
-            Says::Declines("bulk", "barrier"),
+            Says::Declines("bulk", "mbar"),
         ),
         case(
             "a number is no condition",
@@ -107,16 +107,16 @@ pub fn cases() -> Vec<Case> {
         let name = |what: &str| format!("{what}, {variant}");
         out.push(case(&name("a scalar"), missing.clone(), no("operands")));
         out.push(case(&name("tensor memory"), copy(all("X"), all("A")), no("operands")));
-        out.push(case(&name("a conversion"), copy(all("S"), all("H")), no("same_dtype")));
+        out.push(case(&name("a conversion"), copy(all("S"), all("H")), no("dtype")));
         out.push(case(&name("another shape"), copy(part("S", &[(0, 8), (0, 8)]), all("A")), no("same_shape")));
     }
-    let mut old = case("no bulk copies before sm_90", copy(all("A"), all("S")), Says::Declines("bulk", "arch"));
+    let mut old = case("no bulk copies before sm_90", copy(all("A"), all("S")), Says::Declines("bulk", "sm_version"));
     old.target = "sim:sm_80";
     out.push(old);
-    let mut old = case("no tensor maps before sm_90", copy(all("A"), all("S")), Says::Declines("tma", "arch"));
+    let mut old = case("no tensor maps before sm_90", copy(all("A"), all("S")), Says::Declines("tma", "sm_version"));
     old.target = "sim:sm_80";
     out.push(old);
-    let mut cpu = case("no cp.async on a CPU", load(), Says::Declines("ldgsts", "arch"));
+    let mut cpu = case("no cp.async on a CPU", load(), Says::Declines("ldgsts", "sm_version"));
     cpu.target = "cpu:x86-64-v3";
     out.push(cpu);
     out

@@ -44,7 +44,7 @@ pub fn cases() -> Vec<Case> {
         elsewhere.buffers[0] = buffer("d", dtypes[0], &[32, 8], Scope::Global, "");
         let mut types = good("integers", no("dtype"));
         types.buffers.iter_mut().for_each(|b| b.dtype = DType::I32);
-        let mut some = good("some lanes", no("threads"));
+        let mut some = good("some lanes", no("all_threads"));
         some.active = Active::Some;
         let mut other = good("another part of the destination", no("overlap"));
         other.buffers[0] = buffer("d", dtypes[0], &[40, 8], scope.clone(), "");

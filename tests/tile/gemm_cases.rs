@@ -29,17 +29,17 @@ fn fma() -> Vec<Case> {
         }),
         declines("extents disagree", "shapes", &|c| set_extent(c, 1, 1, 2)),
         declines("vectors", "shapes", &|c| c.call.args[0] = TileArg::Tile(Tile::whole(&"d".into(), &[4]))),
-        declines("alpha", "arguments", &|c| config(c, "alpha", AttrValue::Float(2f64.to_bits()))),
-        declines("an unknown argument", "arguments", &|c| config(c, "layout", AttrValue::Str("row".into()))),
-        declines("beta without C", "arguments", &|c| config(c, "beta", AttrValue::Int(1))),
-        declines("D is A", "operands_apart", &|c| {
+        declines("alpha", "options", &|c| config(c, "alpha", AttrValue::Float(2f64.to_bits()))),
+        declines("an unknown argument", "options", &|c| config(c, "layout", AttrValue::Str("row".into()))),
+        declines("beta without C", "options", &|c| config(c, "beta", AttrValue::Int(1))),
+        declines("D is A", "overlap", &|c| {
             c.call.dst = Tile::whole(&"a".into(), &[2, 3]);
             c.call.args[1] = TileArg::Tile(Tile::whole(&"b3".into(), &[3, 3]));
             c.buffers.push(buffer("b3", DType::F32, &[3, 3], Scope::Local, ""));
         }),
-        declines("float16 sums", "dtypes", &|c| retype(c, DType::F16, DType::F16)),
-        declines("integers into float32", "dtypes", &|c| retype(c, DType::F32, DType::I8)),
-        declines("D in shared memory", "d_in_registers", &|c| c.buffers[0].scope = Scope::Shared),
+        declines("float16 sums", "dtype", &|c| retype(c, DType::F16, DType::F16)),
+        declines("integers into float32", "dtype", &|c| retype(c, DType::F32, DType::I8)),
+        declines("D in shared memory", "storage_scope", &|c| c.buffers[0].scope = Scope::Shared),
         declines("a thread's part of a matrix", "partition", &|c| {
             c.buffers[0] = buffer("d", DType::F32, &[2, 4], Scope::Local, "S[(2, 4) : (4, 1@laneid)]");
         }),
@@ -53,7 +53,7 @@ fn fma() -> Vec<Case> {
         }),
         share("each thread has a D", "partition", &|c| c.buffers[0].layout = None),
         share("half of the threads hold D", "partition", &|c| c.block = [128, 1, 1]),
-        share("some threads only", "threads", &|c| c.active = Active::Some),
+        share("some threads only", "all_threads", &|c| c.active = Active::Some),
         share("A in registers", "sources", &|c| c.buffers[1].scope = Scope::Local),
     ]
 }
@@ -68,17 +68,17 @@ fn packed() -> Vec<Case> {
         with("fma_f32x2: the next generation", &thread("cuda:sm_120a"), Takes(v), &|c| {
             c.buffers[2].scope = Scope::Shared
         }),
-        with("fma_f32x2: an earlier GPU", &thread("cuda:sm_90a"), Declines(v, "sm_100"), &|_| {}),
-        declines("a block", "thread_scope", &|c| c.call.scope = ExecScope::Cta),
+        with("fma_f32x2: an earlier GPU", &thread("cuda:sm_90a"), Declines(v, "sm_version"), &|_| {}),
+        declines("a block", "exec_scope", &|c| c.call.scope = ExecScope::Cta),
         declines("extents disagree", "shapes", &|c| set_extent(c, 1, 1, 2)),
-        declines("alpha", "arguments", &|c| config(c, "alpha", AttrValue::Int(3))),
-        declines("D is B", "operands_apart", &|c| {
+        declines("alpha", "options", &|c| config(c, "alpha", AttrValue::Int(3))),
+        declines("D is B", "overlap", &|c| {
             c.buffers[1] = buffer("a", DType::F32, &[2, 2], Scope::Local, "");
             c.call = call(ExecScope::Thread, [2, 4, 2]);
             c.call.args[1] = TileArg::Tile(Tile::whole(&"d".into(), &[2, 4]));
         }),
-        declines("float64", "float32", &|c| retype(c, DType::F64, DType::F64)),
-        declines("D in shared memory", "d_in_registers", &|c| c.buffers[0].scope = Scope::Shared),
+        declines("float64", "dtype", &|c| retype(c, DType::F64, DType::F64)),
+        declines("D in shared memory", "storage_scope", &|c| c.buffers[0].scope = Scope::Shared),
         declines("an odd number of columns", "pairs", &|c| {
             c.buffers[0] = buffer("d", DType::F32, &[2, 3], Scope::Local, "");
             c.buffers[2] = buffer("b", DType::F32, &[3, 3], Scope::Local, "");
@@ -117,22 +117,22 @@ fn mma() -> Vec<Case> {
             config(c, "precision", AttrValue::Str("tf32".into()));
         }),
         with("mma: four warps and a stage of a pipeline", &block(), Takes(v), &|_| {}),
-        typed("float32 unless it is asked for", DType::F32, DType::F32, Declines(v, "dtypes")),
-        typed("float16 sums", DType::F16, DType::F16, Declines(v, "dtypes")),
-        declines("no GPU", "sm_80", &|c| c.target = "cpu:x86-64-v3"),
-        declines("a thread", "whole_warps", &|c| c.call.scope = ExecScope::Thread),
-        declines("some lanes only", "whole_warps", &|c| c.active = Active::Some),
+        typed("float32 unless it is asked for", DType::F32, DType::F32, Declines(v, "dtype")),
+        typed("float16 sums", DType::F16, DType::F16, Declines(v, "dtype")),
+        declines("no GPU", "sm_version", &|c| c.target = "cpu:x86-64-v3"),
+        declines("a thread", "exec_scope", &|c| c.call.scope = ExecScope::Thread),
+        declines("some lanes only", "all_threads", &|c| c.active = Active::Some),
         declines("a warp and a half", "whole_warps", &|c| {
             c.block = [48, 1, 1];
             c.call.scope = ExecScope::Cta;
         }),
         declines("extents disagree", "shapes", &|c| set_extent(c, 1, 1, 8)),
-        declines("an unknown precision", "arguments", &|c| config(c, "precision", AttrValue::Str("half".into()))),
-        declines("D and A in one buffer", "operands_apart", &|c| {
+        declines("an unknown precision", "options", &|c| config(c, "precision", AttrValue::Str("half".into()))),
+        declines("D and A in one buffer", "overlap", &|c| {
             c.call = call(ExecScope::Warp, [16, 16, 16]);
             c.call.args[0] = TileArg::Tile(Tile::whole(&"d".into(), &[16, 16]));
         }),
-        declines("D in shared memory", "d_in_registers", &|c| {
+        declines("D in shared memory", "storage_scope", &|c| {
             c.buffers[0] = buffer("d", DType::F32, &[16, 16], Scope::Shared, "")
         }),
         declines("12 rows", "multiples", &|c| {

@@ -43,7 +43,7 @@ pub fn cases() -> Vec<Case> {
     all.extend(block_cases("cross_warp", &NEIGHBOURS));
     all.extend(block_cases("staged", &COLUMNS));
     let lanes = Regs { dst: (&[1, 8], "S[(1, 8) : (1, 1)] + R[32 : 1@laneid]"), scope: ExecScope::Cta, ..WARP };
-    all.push(lanes.case("cross_warp: lanes of one warp", Says::Declines("cross_warp", "whole_warps")));
+    all.push(lanes.case("cross_warp: lanes of one warp", Says::Declines("cross_warp", "reduced_warps")));
     let own = Regs { scope: ExecScope::Cta, ..THREAD };
     all.push(own.case("staged: nothing to exchange", Says::Declines("staged", "reduced_threads")));
     all.extend(shared_cases());
@@ -63,7 +63,7 @@ fn shared_cases() -> Vec<Case> {
     local.buffers[1].scope = Scope::Local;
     let mut mixed = case("bool", declines("dtype"));
     mixed.buffers.iter_mut().for_each(|b| b.dtype = DType::Bool);
-    let mut some = case("some threads", declines("threads"));
+    let mut some = case("some threads", declines("all_threads"));
     some.active = Active::Some;
     let mut warpgroups = case("one of two warpgroups", declines("barrier"));
     warpgroups.block = [256, 1, 1];
@@ -134,7 +134,7 @@ fn block_cases(variant: &'static str, good: &Regs) -> Vec<Case> {
     mixed.buffers[1].dtype = DType::F64;
     let mut warp = good.case(&format!("{variant}: a warp"), declines("exec_scope"));
     warp.call.scope = ExecScope::Warp;
-    let mut some = good.case(&format!("{variant}: some threads"), declines("threads"));
+    let mut some = good.case(&format!("{variant}: some threads"), declines("all_threads"));
     some.active = Active::WholeWarps;
     let mut axes = good.case(&format!("{variant}: the other axis"), declines("layout"));
     axes.call.axes = vec![2];
@@ -155,7 +155,7 @@ fn local_cases() -> Vec<Case> {
     shared.buffers[0].scope = Scope::Shared;
     let mut mixed = THREAD.case("local: two types", Declines("local", "dtype"));
     mixed.buffers[0].dtype = DType::F16;
-    let mut some = WARP.case("local: some lanes only", Declines("local", "threads"));
+    let mut some = WARP.case("local: some lanes only", Declines("local", "all_threads"));
     some.active = Active::Some;
     let columns = Regs {
         src: (&[4, 64], "S[(4, 64) : (64@tx, 1@tx)]"),

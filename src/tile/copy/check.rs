@@ -3,21 +3,17 @@
 use super::Pair;
 use super::pair::box_of;
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, ExecScope, Scope, Tile, TileArg, TileCall};
-use crate::tile::{Active, Cx, Predicate, View};
+use crate::ir::{AttrValue, Scope, Tile, TileArg, TileCall};
+use crate::tile::{Cx, Predicate, View};
 
 /// Both operands are tiles that can be read and written.
 pub(in crate::tile) const OPERANDS: Predicate = Predicate { name: "operands", check: operands };
 /// Nothing is converted.
-pub(in crate::tile) const SAME_DTYPE: Predicate = Predicate { name: "same_dtype", check: same_dtype };
+pub(in crate::tile) const DTYPE: Predicate = Predicate { name: "dtype", check: dtype };
 /// Both tiles have the same extents, dimensions of extent 1 apart.
 pub(in crate::tile) const SAME_SHAPE: Predicate = Predicate { name: "same_shape", check: same_shape };
 /// No element is both read and written.
-pub(in crate::tile) const DISTINCT: Predicate = Predicate { name: "distinct", check: distinct };
-/// All threads of the scope reach the call.
-pub(in crate::tile) const ALL_THREADS: Predicate = Predicate { name: "all_threads", check: all_threads };
-/// All threads of the scope that there are reach the call.
-pub(in crate::tile) const REACHED: Predicate = Predicate { name: "reached", check: reached };
+pub(in crate::tile) const OVERLAP: Predicate = Predicate { name: "overlap", check: overlap };
 /// The cache hint is one that is known.
 pub(in crate::tile) const CACHE: Predicate = Predicate { name: "cache", check: |call, _| hint(call).map(drop) };
 /// Every named argument is one that plain copies know.
@@ -46,7 +42,7 @@ fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
     Ok(())
 }
 
-fn same_dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let Pair { dst, src } = Pair::of(call, cx)?;
     if dst.dtype == src.dtype {
         return Ok(());
@@ -66,7 +62,7 @@ pub(in crate::tile) fn same_shape(call: &TileCall, cx: &Cx) -> Result<(), String
     Err(format!("the destination is {:?}, the source {:?}", dst.extent, src.extent))
 }
 
-fn distinct(call: &TileCall, _: &Cx) -> Result<(), String> {
+fn overlap(call: &TileCall, _: &Cx) -> Result<(), String> {
     let Some(TileArg::Tile(src)) = call.args.first() else { return Err("operand 0 is not a tile".into()) };
     if call.dst.buffer != src.buffer || apart(&call.dst, src) {
         return Ok(());
@@ -81,26 +77,6 @@ fn apart(a: &Tile, b: &Tile) -> bool {
         (Some(a), Some(b)) => a + n <= b || b + m <= a,
         _ => false,
     })
-}
-
-/// That every scope of the block is complete and reached by all its threads.
-fn all_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    reached(call, cx)?;
-    let (n, scope) = (cx.threads_in(call.scope), call.scope.name());
-    if cx.threads() % n == 0 {
-        return Ok(());
-    }
-    Err(format!("the block has {} threads, not a multiple of {n}; its last {scope} is not complete", cx.threads()))
-}
-
-/// That all threads of the scope that there are reach the call.
-fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    match (call.scope, cx.active) {
-        (ExecScope::Thread, _) | (_, Active::All) | (ExecScope::Warp, Active::WholeWarps) => Ok(()),
-        (ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta, Active::WholeWarps | Active::Some) => {
-            Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
-        }
-    }
 }
 
 /// The hint that `cache=` asks for.

@@ -14,6 +14,7 @@ use super::pair::{box_of, memory_name, spread};
 use super::{OPS, Pair, Walk};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::{BinOp, ExecScope, Expr, TileCall};
+use crate::tile::predicates::REACHED;
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -23,18 +24,18 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::DISTINCT,
-        check::REACHED,
+        check::OVERLAP,
+        REACHED,
         check::CACHE,
         check::OPTIONS,
-        Predicate { name: "memory", check: memory },
+        Predicate { name: "storage_scope", check: storage_scope },
     ],
     emit,
 };
 
-fn memory(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let pair = Pair::of(call, cx)?;
     match pair.sides().into_iter().find(|(v, _)| v.is_local()) {
         None => Ok(()),

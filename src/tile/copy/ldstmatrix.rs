@@ -18,6 +18,7 @@ use crate::ir::intrinsic::At;
 use crate::ir::layout::{Axis, Fragment, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr, Intrinsic, TileCall};
 use crate::tile::part::Part;
+use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP, WARPGROUP};
 
 /// Rows and columns of a matrix.
@@ -32,13 +33,13 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::ALL_THREADS,
-        Predicate { name: "scope", check: scope },
-        Predicate { name: "memory", check: memory },
+        ALL_THREADS,
+        WARPS,
+        Predicate { name: "storage_scope", check: storage_scope },
         Predicate { name: "element", check: element },
-        Predicate { name: "arch", check: arch },
+        Predicate { name: "sm_version", check: sm_version },
         Predicate { name: "shape", check: |call, cx| shape(&Pair::of(call, cx)?).map(drop) },
         Predicate { name: "rows", check: rows },
         Predicate { name: "fragments", check: |call, cx| Matrices::of(call, cx).map(drop) },
@@ -47,11 +48,7 @@ pub(super) const VARIANT: Variant = Variant {
     emit,
 };
 
-fn scope(call: &TileCall, _: &Cx) -> Result<(), String> {
-    crate::tile::predicates::scope_in(call, &[ExecScope::Warp, ExecScope::Warpgroup, ExecScope::Cta])
-}
-
-fn memory(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let pair = Pair::of(call, cx)?;
     sides(&pair).map(drop)
 }
@@ -71,12 +68,9 @@ fn element(call: &TileCall, cx: &Cx) -> Result<(), String> {
     Err(format!("elements are {dtype} of {} bits; matrices are of 16-bit elements", 8 * dtype.bytes()))
 }
 
-fn arch(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn sm_version(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let stores = Pair::of(call, cx)?.src.is_local();
-    if !stores || cx.target.has.stmatrix {
-        return Ok(());
-    }
-    Err(format!("{} has no stmatrix, which sm_90 brought", cx.target.id))
+    takes(cx, !stores || cx.target.has.stmatrix, "stmatrix", 90)
 }
 
 /// Rows and columns of the tile.

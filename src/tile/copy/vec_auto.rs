@@ -20,6 +20,7 @@ use super::{Bundle, OPS, Pair, Side, Walk};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, Expr, Name, Scope, TileCall};
+use crate::tile::predicates::ALL_THREADS;
 use crate::tile::{Cx, Emit, Predicate, Variant, View};
 
 /// Turns whose loads go before their stores.
@@ -32,10 +33,10 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::DISTINCT,
-        check::ALL_THREADS,
+        check::OVERLAP,
+        ALL_THREADS,
         check::CACHE,
         check::OPTIONS,
         PARTITION,

@@ -10,8 +10,8 @@
 //! Declines other sizes, and what takes more than one access.
 
 use super::{OPS, Pair, check, vec_auto};
-use crate::ir::{ExecScope, TileCall};
-use crate::tile::predicates::scope_in;
+use crate::ir::TileCall;
+use crate::tile::predicates::ONE_THREAD;
 use crate::tile::{Cx, Predicate, Variant};
 
 pub(super) const VEC_256B: Variant = Bits::<256>::variant("vec_256b");
@@ -26,12 +26,12 @@ struct Bits<const N: i64>;
 impl<const N: i64> Bits<N> {
     const WHEN: &'static [Predicate] = &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::DISTINCT,
+        check::OVERLAP,
         check::CACHE,
         check::OPTIONS,
-        Predicate { name: "scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) },
+        ONE_THREAD,
         vec_auto::PARTITION,
         Predicate { name: "size", check: size::<N> },
         Predicate { name: "width", check: width::<N> },

@@ -17,6 +17,7 @@ use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::intrinsic::At;
 use crate::ir::{BinOp, DType, ExecScope, Expr, Intrinsic, TileArg, TileCall};
 use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
+use crate::tile::predicates::{REACHED, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
 /// Bytes that bulk copies are aligned to, and a multiple of.
@@ -29,24 +30,21 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::REACHED,
-        Predicate { name: "arch", check: arch },
-        Predicate { name: "memory", check: gate::global_and_shared },
+        REACHED,
+        Predicate { name: "sm_version", check: sm_version },
+        Predicate { name: "storage_scope", check: gate::global_and_shared },
         Predicate { name: "runs", check: runs },
-        Predicate { name: "barrier", check: |call, cx| barrier(call, cx).map(drop) },
+        Predicate { name: "mbar", check: |call, cx| barrier(call, cx).map(drop) },
         Predicate { name: "options", check: |call, _| check::known(call, &["mbar"]) },
     ],
     emit,
 };
 
 /// That the target copies in bulk.
-pub(super) fn arch(_: &TileCall, cx: &Cx) -> Result<(), String> {
-    if cx.target.has.tma {
-        return Ok(());
-    }
-    Err(format!("{} has no bulk copies, which sm_90 brought", cx.target.id))
+pub(super) fn sm_version(_: &TileCall, cx: &Cx) -> Result<(), String> {
+    takes(cx, cx.target.has.tma, "bulk copies", 90)
 }
 
 /// The barrier of a load; `None` for a store.

@@ -16,6 +16,7 @@ use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::intrinsic::At;
 use crate::ir::{AttrValue, BinOp, Expr, Intrinsic, TileCall};
 use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
+use crate::tile::predicates::{ALL_THREADS, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
 /// Turns that are unrolled; more are a loop.
@@ -31,11 +32,11 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::ALL_THREADS,
-        Predicate { name: "arch", check: arch },
-        Predicate { name: "memory", check: gate::into_shared },
+        ALL_THREADS,
+        Predicate { name: "sm_version", check: sm_version },
+        Predicate { name: "storage_scope", check: gate::into_shared },
         Predicate { name: "width", check: width },
         Predicate { name: "condition", check: |call, _| condition(call).map(drop) },
         Predicate { name: "prefetch", check: |call, _| prefetch(call).map(drop) },
@@ -44,11 +45,8 @@ pub(super) const VARIANT: Variant = Variant {
     emit,
 };
 
-fn arch(_: &TileCall, cx: &Cx) -> Result<(), String> {
-    if cx.target.has.cp_async {
-        return Ok(());
-    }
-    Err(format!("{} has no cp.async, which sm_80 brought", cx.target.id))
+fn sm_version(_: &TileCall, cx: &Cx) -> Result<(), String> {
+    takes(cx, cx.target.has.cp_async, "cp.async", 80)
 }
 
 fn width(call: &TileCall, cx: &Cx) -> Result<(), String> {

@@ -15,7 +15,7 @@
 //! older targets. The program makes the barrier, announces the bytes and waits.
 
 use super::OPS;
-use super::bulk::{arch, barrier, first_thread};
+use super::bulk::{barrier, first_thread, sm_version};
 use super::gate::{self, global_shared};
 use crate::analysis::{Ranges, linear, multiple_of, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
@@ -23,6 +23,7 @@ use crate::ir::intrinsic::At;
 use crate::ir::layout::{Axis, Swizzle};
 use crate::ir::{Expr, Intrinsic, MapSwizzle, Name, TensorMap, TileCall};
 use crate::tile::copy::{Pair, Side, check};
+use crate::tile::predicates::REACHED;
 use crate::tile::view::unravel;
 use crate::tile::{Cx, Emit, Predicate, Variant, View};
 
@@ -42,14 +43,14 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        check::REACHED,
-        Predicate { name: "arch", check: arch },
-        Predicate { name: "memory", check: gate::global_and_shared },
+        REACHED,
+        Predicate { name: "sm_version", check: sm_version },
+        Predicate { name: "storage_scope", check: gate::global_and_shared },
         Predicate { name: "tensor", check: tensor },
         Predicate { name: "boxes", check: |call, cx| Boxes::of(&Pair::of(call, cx)?, cx).map(drop) },
-        Predicate { name: "barrier", check: |call, cx| barrier(call, cx).map(drop) },
+        Predicate { name: "mbar", check: |call, cx| barrier(call, cx).map(drop) },
         Predicate { name: "options", check: |call, _| check::known(call, &["mbar"]) },
     ],
     emit,

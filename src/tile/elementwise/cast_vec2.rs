@@ -8,7 +8,7 @@
 //!
 //! Rounds to nearest even, as a scalar conversion does.
 //!
-//! Declines by `operands`, `storage_scope`, `dtype`, `threads`, `layout`, `overlap`, `pairs` and
+//! Declines by `operands`, `storage_scope`, `dtype`, `all_threads`, `layout`, `overlap`, `pairs` and
 //! `rounding`.
 
 use super::operand::{Operand, operands, overlap, plain_rounding};
@@ -16,7 +16,7 @@ use super::registers::{Registers, is_broadcast, layouts_match, pairs};
 use crate::ir::device::DStmt;
 use crate::ir::intrinsic::{At, Intrinsic};
 use crate::ir::{DType, Expr, TileCall, TileOp};
-use crate::tile::predicates::{all_local, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local};
 use crate::tile::unrolled::Loops;
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
@@ -29,7 +29,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "operands", check: operands },
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: dtype },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "overlap", check: overlap },
         Predicate { name: "pairs", check: both_paired },

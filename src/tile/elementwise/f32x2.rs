@@ -10,7 +10,7 @@
 //! Rounds to nearest even and keeps subnormal numbers, unless the call says `rounding="rz"` (toward
 //! zero) or `ftz=True`.
 //!
-//! Declines by `operands`, `storage_scope`, `dtype`, `sm_version`, `threads`, `layout`, `overlap`,
+//! Declines by `operands`, `storage_scope`, `dtype`, `sm_version`, `all_threads`, `layout`, `overlap`,
 //! `pairs` and `rounding`.
 
 use super::operand::{Operand, operands, overlap};
@@ -18,7 +18,7 @@ use super::registers::{Registers, is_broadcast, layouts_match, pairs};
 use crate::ir::device::DStmt;
 use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
 use crate::ir::{AttrValue, DType, Expr, Scope, TileCall, TileOp};
-use crate::tile::predicates::{all_local, takes_f32x2, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local, takes_f32x2};
 use crate::tile::unrolled::Loops;
 use crate::tile::{Cx, Emit, Part, Predicate, Variant};
 
@@ -32,7 +32,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: dtype },
         Predicate { name: "sm_version", check: |_, cx| takes_f32x2(cx) },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "overlap", check: overlap },
         Predicate { name: "pairs", check: pairs },

@@ -10,14 +10,14 @@
 //!
 //! Every operation rounds its result once, to nearest even.
 //!
-//! Declines by `operands`, `storage_scope`, `dtype`, `threads`, `layout`, `overlap` and `rounding`.
+//! Declines by `operands`, `storage_scope`, `dtype`, `all_threads`, `layout`, `overlap` and `rounding`.
 
 use super::operand::{dtypes, operands, overlap, plain_rounding};
 use super::ops;
 use super::registers::{Registers, layouts_match};
 use crate::ir::TileCall;
 use crate::ir::device::DStmt;
-use crate::tile::predicates::{all_local, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local};
 use crate::tile::unrolled::Loops;
 use crate::tile::{Emit, Predicate, Variant};
 
@@ -30,7 +30,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "operands", check: operands },
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: dtypes },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "overlap", check: overlap },
         Predicate { name: "rounding", check: plain_rounding },

@@ -11,7 +11,7 @@
 //! are broadcast are read element by element. A check keeps the last step inside the tile, and the
 //! scope's barrier ends the call (none at thread scope). Rounds as `reg`.
 //!
-//! Declines by `operands`, `storage_scope`, `dtype`, `threads`, `barrier`, `overlap` and `rounding`.
+//! Declines by `operands`, `storage_scope`, `dtype`, `all_threads`, `barrier`, `overlap` and `rounding`.
 
 use super::operand::{Operand, Operands, broadcast_dims, broadcast_index, dtypes, operands, overlap, plain_rounding};
 use super::ops;
@@ -19,7 +19,7 @@ use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, Expr, Name, Scope, TileCall};
 use crate::tile::copy::{Side, Walk};
-use crate::tile::predicates::{all_shared, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_shared};
 use crate::tile::sync::{can_meet, meet};
 use crate::tile::{Emit, Predicate, Variant, View};
 
@@ -37,7 +37,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "operands", check: operands },
         Predicate { name: "storage_scope", check: all_shared },
         Predicate { name: "dtype", check: dtypes },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "barrier", check: can_meet },
         Predicate { name: "overlap", check: overlap },
         Predicate { name: "rounding", check: plain_rounding },

@@ -13,11 +13,11 @@
 //! Declines by naming what it cannot compute: types, a D that is not in registers, a layout that
 //! does not partition, operands in registers that other threads hold, more steps than it unrolls.
 
-use super::operands::{APART, ARGUMENTS, D_IN_REGISTERS, Matrix, Product, SHAPES, Start, accepted, product};
+use super::operands::{Matrix, OPTIONS, OVERLAP, Product, SHAPES, STORAGE_SCOPE, Start, accepted, product};
 use super::share::{Share, private};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::{DType, ExecScope, Expr, Intrin, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::threads_active;
+use crate::tile::predicates::ALL_THREADS;
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
 /// Multiply-adds that are written out for a thread at most.
@@ -31,14 +31,12 @@ pub(super) const FMA: Variant = Variant {
     ops: &[TileOp::Gemm],
     priority: 5,
     only_forced: false,
-    when: &[THREADS, SHAPES, ARGUMENTS, APART, DTYPES, D_IN_REGISTERS, PARTITION, SOURCES, STEPS],
+    when: &[ALL_THREADS, SHAPES, OPTIONS, OVERLAP, DTYPE, STORAGE_SCOPE, PARTITION, SOURCES, STEPS],
     emit,
 };
 
-const THREADS: Predicate = Predicate { name: "threads", check: threads_active };
-
-const DTYPES: Predicate = Predicate {
-    name: "dtypes",
+const DTYPE: Predicate = Predicate {
+    name: "dtype",
     check: |call, cx| {
         product(call, cx, |p| {
             let d = p.d.view.dtype;

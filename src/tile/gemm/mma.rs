@@ -16,12 +16,12 @@
 use super::feed::{Feed, Side, Step, on_lanes};
 use super::fma::unrolled;
 use super::grid::Grid;
-use super::operands::{APART, ARGUMENTS, D_IN_REGISTERS, Matrix, Product, SHAPES, Start, accepted, product, tf32};
+use super::operands::{Matrix, OPTIONS, OVERLAP, Product, SHAPES, STORAGE_SCOPE, Start, accepted, product, tf32};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::intrinsic::{At, Intrinsic, MmaShape};
 use crate::ir::layout::Fragment;
-use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
-use crate::tile::predicates::{scope_in, threads_active};
+use crate::ir::{DType, Expr, TileCall, TileOp};
+use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
 
 /// Instructions that are written out at most.
@@ -36,13 +36,15 @@ pub(super) const MMA: Variant = Variant {
     priority: 20,
     only_forced: false,
     when: &[
-        SM_80,
+        SM_VERSION,
+        WARPS,
+        ALL_THREADS,
         WHOLE_WARPS,
         SHAPES,
-        ARGUMENTS,
-        APART,
-        DTYPES,
-        D_IN_REGISTERS,
+        OPTIONS,
+        OVERLAP,
+        DTYPE,
+        STORAGE_SCOPE,
         MULTIPLES,
         ACCUMULATORS,
         A_FRAGMENTS,
@@ -54,28 +56,21 @@ pub(super) const MMA: Variant = Variant {
     emit,
 };
 
-const SM_80: Predicate = Predicate {
-    name: "sm_80",
-    check: |_, cx| match cx.target.has.mma {
-        true => Ok(()),
-        false => Err(format!("{} lacks these matrix instructions, sm_80 is the first that has all", cx.target.id)),
-    },
+const SM_VERSION: Predicate = Predicate {
+    name: "sm_version",
+    check: |_, cx| takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80),
 };
 
 const WHOLE_WARPS: Predicate = Predicate {
     name: "whole_warps",
-    check: |call, cx| {
-        scope_in(call, &[ExecScope::Warp, ExecScope::Warpgroup, ExecScope::Cta])?;
-        threads_active(call, cx)?;
-        match cx.threads() % WARP {
-            0 => Ok(()),
-            _ => Err(format!("the block has {} threads, and the last of them are no whole warp", cx.threads())),
-        }
+    check: |_, cx| match cx.threads() % WARP {
+        0 => Ok(()),
+        _ => Err(format!("the block has {} threads, and the last of them are no whole warp", cx.threads())),
     },
 };
 
-const DTYPES: Predicate =
-    Predicate { name: "dtypes", check: |call, cx| product(call, cx, |p| instruction(call, p).map(drop)) };
+const DTYPE: Predicate =
+    Predicate { name: "dtype", check: |call, cx| product(call, cx, |p| instruction(call, p).map(drop)) };
 
 const MULTIPLES: Predicate = Predicate {
     name: "multiples",
@@ -187,7 +182,7 @@ fn instruction(call: &TileCall, p: &Product) -> Result<MmaShape, String> {
     }
 }
 
-/// A condition that depends on the instruction. Types without one are refused by `dtypes`.
+/// A condition that depends on the instruction. Types without one are refused by `dtype`.
 fn known(call: &TileCall, p: &Product, check: impl FnOnce(MmaShape) -> Result<(), String>) -> Result<(), String> {
     instruction(call, p).map_or(Ok(()), check)
 }

@@ -106,12 +106,12 @@ pub(super) const SHAPES: Predicate = Predicate {
 };
 
 /// Named arguments are known and have values that can be computed.
-pub(super) const ARGUMENTS: Predicate = Predicate { name: "arguments", check: |call, _| arguments(call) };
+pub(super) const OPTIONS: Predicate = Predicate { name: "options", check: |call, _| arguments(call) };
 
 /// D is no part of a buffer that A or B is part of: elements are read after others are written. C may
 /// be D itself.
-pub(super) const APART: Predicate = Predicate {
-    name: "operands_apart",
+pub(super) const OVERLAP: Predicate = Predicate {
+    name: "overlap",
     check: |call, cx| {
         product(call, cx, |p| {
             let d = &p.d.view;
@@ -125,8 +125,8 @@ pub(super) const APART: Predicate = Predicate {
 };
 
 /// D is in registers.
-pub(super) const D_IN_REGISTERS: Predicate = Predicate {
-    name: "d_in_registers",
+pub(super) const STORAGE_SCOPE: Predicate = Predicate {
+    name: "storage_scope",
     check: |call, cx| {
         product(call, cx, |p| match p.d.view.is_local() {
             true => Ok(()),
@@ -135,7 +135,7 @@ pub(super) const D_IN_REGISTERS: Predicate = Predicate {
     },
 };
 
-/// A condition on the product. Calls that are none are refused by `shapes` or `arguments`.
+/// A condition on the product. Calls that are none are refused by `shapes` or `options`.
 pub(super) fn product(
     call: &TileCall,
     cx: &Cx,

@@ -8,14 +8,14 @@
 //! after:  for each k: `bb = {b[k, 0], b[k, 1]}`, `aa = {a[0, k], a[0, k]}`,
 //!         `d[0, 0:2] = fma2(aa, bb, d[0, 0:2])`
 //!
-//! Declines elsewhere by name (`sm_100`, `thread_scope`, `float32`, `pairs`); `fma` then takes the call.
+//! Declines elsewhere by name (`sm_version`, `exec_scope`, `dtype`, `pairs`); `fma` then takes the call.
 
 use super::fma::{PARTITION, SOURCES, STEPS, k_kind, start, unrolled, whole};
-use super::operands::{APART, ARGUMENTS, D_IN_REGISTERS, Matrix, SHAPES, accepted, product};
+use super::operands::{Matrix, OPTIONS, OVERLAP, SHAPES, STORAGE_SCOPE, accepted, product};
 use crate::ir::device::{DFor, DStmt, index_var};
 use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
-use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::scope_in;
+use crate::ir::{DType, Expr, Name, Scope, TileCall, TileOp};
+use crate::tile::predicates::{ONE_THREAD, takes_f32x2};
 use crate::tile::{Emit, Predicate, Variant};
 
 /// Packed products of float32.
@@ -24,23 +24,14 @@ pub(super) const FMA_F32X2: Variant = Variant {
     ops: &[TileOp::Gemm],
     priority: 15,
     only_forced: false,
-    when: &[SM_100, THREAD_SCOPE, SHAPES, ARGUMENTS, APART, FLOAT32, D_IN_REGISTERS, PARTITION, PAIRS, SOURCES, STEPS],
+    when: &[SM_VERSION, ONE_THREAD, SHAPES, OPTIONS, OVERLAP, DTYPE, STORAGE_SCOPE, PARTITION, PAIRS, SOURCES, STEPS],
     emit,
 };
 
-const SM_100: Predicate = Predicate {
-    name: "sm_100",
-    check: |_, cx| match cx.target.has.f32x2 {
-        true => Ok(()),
-        false => Err(format!("{} has no packed float32 arithmetic, sm_100 is the first that does", cx.target.id)),
-    },
-};
+const SM_VERSION: Predicate = Predicate { name: "sm_version", check: |_, cx| takes_f32x2(cx) };
 
-const THREAD_SCOPE: Predicate =
-    Predicate { name: "thread_scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) };
-
-const FLOAT32: Predicate = Predicate {
-    name: "float32",
+const DTYPE: Predicate = Predicate {
+    name: "dtype",
     check: |call, cx| {
         product(call, cx, |p| {
             let of = |(name, t): &(&str, DType)| format!("{name} is {t}, and pairs are of float32");

@@ -23,7 +23,7 @@ use crate::ir::layout::{Axis, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr, Scope, TileCall};
 use crate::tile::copy::{Bundle, Pair, check};
 use crate::tile::part::Part;
-use crate::tile::predicates::scope_in;
+use crate::tile::predicates::{ALL_THREADS, scope_in};
 use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP};
 
 /// Bits of a lane's number.
@@ -36,12 +36,12 @@ pub(super) const VARIANT: Variant = Variant {
     only_forced: false,
     when: &[
         check::OPERANDS,
-        check::SAME_DTYPE,
+        check::DTYPE,
         check::SAME_SHAPE,
-        Predicate { name: "scope", check: |call, _| scope_in(call, &[ExecScope::Warp]) },
+        Predicate { name: "exec_scope", check: |call, _| scope_in(call, &[ExecScope::Warp]) },
         Predicate { name: "block", check: block },
-        check::ALL_THREADS,
-        Predicate { name: "memory", check: memory },
+        ALL_THREADS,
+        Predicate { name: "storage_scope", check: storage_scope },
         Predicate { name: "count", check: |call, cx| per_lane(&Pair::of(call, cx)?).map(drop) },
         Predicate { name: "unswizzled", check: unswizzled },
         Predicate { name: "bijective", check: |call, cx| layouts(&Pair::of(call, cx)?, cx).map(drop) },
@@ -57,7 +57,7 @@ fn block(_: &TileCall, cx: &Cx) -> Result<(), String> {
     }
 }
 
-fn memory(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let Pair { dst, src } = Pair::of(call, cx)?;
     if dst.is_local() && src.is_local() || dst.is_shared() && src.is_shared() {
         return Ok(());

@@ -12,14 +12,14 @@
 //! result. All elements of a thread are staged before the one barrier. In a tile program another
 //! barrier stands in front, because in a loop slow threads may still read what was staged before.
 //!
-//! Declines by `storage_scope`, `dtype`, `exec_scope`, `threads`, `layout`, `whole_warps` and `scratch`.
+//! Declines by `storage_scope`, `dtype`, `exec_scope`, `all_threads`, `layout`, `reduced_warps` and `scratch`.
 
 use super::registers::{Registers, declared, is_cta, layouts_match, stage_fits};
 use super::{OPS, WIDTH};
 use crate::ir::device::{DStmt, guarded};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, ExprKind, Name, Scope, TileCall};
-use crate::tile::predicates::{all_local, one_numeric_dtype, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
 use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -31,16 +31,16 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: one_numeric_dtype },
         Predicate { name: "exec_scope", check: is_cta },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "whole_warps", check: whole_warps },
+        Predicate { name: "reduced_warps", check: reduced_warps },
         Predicate { name: "scratch", check: scratch },
     ],
     emit,
 };
 
 /// That neighbouring threads of two or more whole warps reduce together.
-fn whole_warps(call: &TileCall, cx: &Cx) -> Result<(), String> {
+fn reduced_warps(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
     match r.threads.as_slice() {
         [it] if it.stride == 1 && it.extent > WARP && it.extent % WARP == 0 => Ok(()),

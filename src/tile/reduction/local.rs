@@ -11,13 +11,13 @@
 //! operand where no lanes take part, and is merged once after the shuffles where they do. 16-bit
 //! floats are accumulated in float32 and rounded once.
 //!
-//! Declines by `storage_scope`, `dtype`, `threads`, `layout` and `lanes`.
+//! Declines by `storage_scope`, `dtype`, `all_threads`, `layout` and `lanes`.
 
 use super::registers::{Registers, declared, lane_masks, layouts_match};
 use super::{OPS, WIDTH};
 use crate::ir::device::DStmt;
 use crate::ir::{Expr, TileCall};
-use crate::tile::predicates::{all_local, one_numeric_dtype, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -28,7 +28,7 @@ pub(super) const VARIANT: Variant = Variant {
     when: &[
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: one_numeric_dtype },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "lanes", check: lanes },
     ],

@@ -14,7 +14,7 @@
 //! identity and shuffle along. At thread scope one thread does it all in order, without a barrier.
 //! 16-bit floats are accumulated in float32 and rounded once.
 //!
-//! Declines by `storage_scope`, `dtype`, `threads`, `barrier` and `shape`.
+//! Declines by `storage_scope`, `dtype`, `all_threads`, `barrier` and `shape`.
 
 use super::OPS;
 use super::axes::Axes;
@@ -22,7 +22,7 @@ use super::combine::Combine;
 use super::registers::{Slot, declared, shuffles};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, ExecScope, Expr, ExprKind, TileCall};
-use crate::tile::predicates::{all_shared, one_numeric_dtype, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_shared, one_numeric_dtype};
 use crate::tile::sync::{can_meet, meet};
 use crate::tile::view::unravel;
 use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP};
@@ -38,7 +38,7 @@ pub(super) const VARIANT: Variant = Variant {
     when: &[
         Predicate { name: "storage_scope", check: all_shared },
         Predicate { name: "dtype", check: one_numeric_dtype },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "barrier", check: can_meet },
         Predicate { name: "shape", check: shape },
     ],

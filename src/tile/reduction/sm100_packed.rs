@@ -20,7 +20,7 @@ use crate::analysis::multiple_of;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::intrinsic::{At, Fold, Intrinsic, PackedOp, Rounding};
 use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::{MAX_REGISTERS, all_local, scope_in, takes_f32x2, takes_fold3};
+use crate::tile::predicates::{MAX_REGISTERS, ONE_THREAD, all_local, takes_f32x2, takes_fold3};
 use crate::tile::{Cx, Emit, Part, Predicate, Variant, View};
 
 /// Elements of a chunk: four pairs.
@@ -32,7 +32,7 @@ pub(super) const VARIANT: Variant = Variant {
     priority: 20,
     only_forced: false,
     when: &[
-        Predicate { name: "exec_scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) },
+        ONE_THREAD,
         Predicate { name: "local_scope", check: local_scope },
         Predicate { name: "dst_len", check: dst_len },
         Predicate { name: "src_ndim", check: src_ndim },

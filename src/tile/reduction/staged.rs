@@ -12,7 +12,7 @@
 //! last sum where the destination is replicated over them. In a tile program another barrier stands in
 //! front, because in a loop slow threads may still read what was staged before.
 //!
-//! Declines by `storage_scope`, `dtype`, `exec_scope`, `threads`, `layout`, `reduced_threads` and
+//! Declines by `storage_scope`, `dtype`, `exec_scope`, `all_threads`, `layout`, `reduced_threads` and
 //! `scratch`.
 
 use super::OPS;
@@ -20,7 +20,7 @@ use super::registers::{Registers, declared, is_cta, layouts_match, stage_fits};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name, Scope, TileCall};
-use crate::tile::predicates::{all_local, one_numeric_dtype, threads_active};
+use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
 use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -32,7 +32,7 @@ pub(super) const VARIANT: Variant = Variant {
         Predicate { name: "storage_scope", check: all_local },
         Predicate { name: "dtype", check: one_numeric_dtype },
         Predicate { name: "exec_scope", check: is_cta },
-        Predicate { name: "threads", check: threads_active },
+        ALL_THREADS,
         Predicate { name: "layout", check: layouts_match },
         Predicate { name: "reduced_threads", check: reduced_threads },
         Predicate { name: "scratch", check: scratch },
