@@ -90,7 +90,7 @@ fn the_example_is_right_and_says_why() {
     );
     works(
         &["explain", EXAMPLE, "--target", "cuda:sm_90a", "--emit", "decisions", "--json"],
-        &["\"calls\":[{\"call\":0,\"op\":\"copy\"", "\"variant\":\"vec_auto\"", "\"predicate\":\"memory\""],
+        &["\"calls\":[{\"call\":0,\"op\":\"copy\"", "\"variant\":\"vec_auto\"", "\"predicate\":\"storage_scope\""],
     );
 }
 

@@ -5,7 +5,7 @@
 
 use super::LowerError;
 use super::nest::Nest;
-use super::warps::{Rank, Warps};
+use super::warps::{Rank, WARP, WARPGROUP, Warps};
 use crate::ir::device::DStmt;
 use crate::ir::kernel::ChosenVariant;
 use crate::ir::{Expr, Name, TileCall};
@@ -104,15 +104,20 @@ fn list(
 /// Which threads are left under a condition (or inside a loop of so many steps).
 fn narrowed(nest: &mut Nest, lets: &BTreeSet<Name>, active: Active, cond: &Expr) -> Active {
     let block = nest.block;
-    let rank_of = |name: &Name| match name.as_str().strip_prefix("threadIdx.") {
-        Some(axis) => Some(Rank::of_axis(axis, block)),
-        // Blocks and the steps of loops: the threads that are left are at the same one.
-        None if !lets.contains(name) => Some(Rank::Block),
-        None => None,
+    let mut rank = |group: u32| {
+        let rank_of = |name: &Name| match name.as_str().strip_prefix("threadIdx.") {
+            Some(axis) => Some(Rank::of_axis(axis, block, group)),
+            // Blocks and the steps of loops: the threads that are left are at the same one.
+            None if !lets.contains(name) => Some(Rank::Block),
+            None => None,
+        };
+        Warps { block, group, ranges: &mut nest.ranges, rank_of: &rank_of }.rank(cond)
     };
-    match (Warps { block, ranges: &mut nest.ranges, rank_of: &rank_of }).rank(cond) {
-        Rank::Constant | Rank::Block => active,
-        Rank::Warp if active != Active::Some => Active::WholeWarps,
-        Rank::Warp | Rank::Thread => Active::Some,
-    }
+    let left = match (rank(WARPGROUP), rank(WARP)) {
+        (Rank::Constant | Rank::Block, _) => Active::All,
+        (Rank::Warp, _) => Active::WholeWarpgroups,
+        (Rank::Thread, Rank::Thread) => Active::Some,
+        (Rank::Thread, Rank::Constant | Rank::Block | Rank::Warp) => Active::WholeWarps,
+    };
+    active.max(left)
 }

@@ -27,7 +27,7 @@ fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
         divergence: Rank::Block,
     };
     for (axis, threads) in ["x", "y", "z"].iter().zip(l.block) {
-        let rank = Rank::of_axis(axis, l.block);
+        let rank = Rank::of_axis(axis, l.block, WARP);
         check.declare(&Name::new(format!("threadIdx.{axis}")), Var { dtype: DType::I32, rank });
         check.ranges.set(format!("threadIdx.{axis}"), 0, threads as i64 - 1);
         check.declare(&Name::new(format!("blockIdx.{axis}")), Var { dtype: DType::I32, rank: Rank::Block });
@@ -230,7 +230,7 @@ impl Check<'_> {
     fn is_shared_by_warp(&mut self, e: &Expr) -> bool {
         let vars = &self.vars;
         let rank_of = |name: &Name| vars.get(name).map(|v| v.rank);
-        Warps { block: self.block, ranges: &mut self.ranges, rank_of: &rank_of }.is_shared(e)
+        Warps { block: self.block, group: WARP, ranges: &mut self.ranges, rank_of: &rank_of }.is_shared(e)
     }
 
     /// Checks an expression; gives over what its value differs.

@@ -1,4 +1,4 @@
-//! Which values all lanes of a warp share.
+//! Which values all lanes of a warp, or all threads of a warpgroup, share.
 //!
 //! With `threadIdx.x = 32 warp + lane`, a quotient is shared where the lane vanishes from it, and a
 //! comparison where the lane cannot change its truth: `base + lane < 0` with 32 dividing `base`.
@@ -11,6 +11,8 @@ const OWN: &str = "warp of threadIdx.x";
 
 /// Threads of a warp.
 pub(super) const WARP: u32 = 32;
+/// Threads of a warpgroup.
+pub(super) const WARPGROUP: u32 = 128;
 
 /// Over what a value may differ.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,15 +21,16 @@ pub(super) enum Rank {
     Constant,
     /// The same in all threads of a block.
     Block,
-    /// The same in all lanes of a warp.
+    /// The same in all threads of a group: of a warp, unless [`Warps`] says otherwise.
     Warp,
     /// Different in each thread.
     Thread,
 }
 
 impl Rank {
-    /// Of `threadIdx.<axis>`: warps lie along x where its extent is a multiple of theirs.
-    pub fn of_axis(axis: &str, block: [u32; 3]) -> Rank {
+    /// Of `threadIdx.<axis>`, in groups of so many threads: they lie along x where its extent is a
+    /// multiple of theirs.
+    pub fn of_axis(axis: &str, block: [u32; 3], group: u32) -> Rank {
         let threads = match axis {
             "x" => block[0],
             "y" => block[1],
@@ -36,7 +39,7 @@ impl Rank {
         match axis {
             _ if threads == 1 => Rank::Block,
             "x" => Rank::Thread,
-            _ if block[0].is_multiple_of(WARP) => Rank::Warp,
+            _ if block[0].is_multiple_of(group) => Rank::Warp,
             _ => Rank::Thread,
         }
     }
@@ -46,6 +49,8 @@ impl Rank {
 pub(super) struct Warps<'a> {
     /// Threads per axis.
     pub block: [u32; 3],
+    /// Threads of a group: [`WARP`] or [`WARPGROUP`].
+    pub group: u32,
     pub ranges: &'a mut Ranges,
     /// Of a variable; `None` where nothing is known of it.
     pub rank_of: &'a dyn Fn(&Name) -> Option<Rank>,
@@ -104,15 +109,15 @@ impl Warps<'_> {
     /// True for an operator on `threadIdx.x` whose result all lanes of a warp share.
     fn takes_the_lane_away(&mut self, op: BinOp, e: &Expr, a: &Expr, b: &Expr) -> bool {
         // The last warp of a block of one axis may have fewer lanes, which share what 32 would.
-        let along_x = self.block[0].is_multiple_of(WARP) || self.block[1..] == [1, 1];
+        let along_x = self.block[0].is_multiple_of(self.group) || self.block[1..] == [1, 1];
         if !along_x || !self.differs_by_x_alone(e) {
             return false;
         }
-        self.ranges.set(LANE, 0, i64::from(WARP) - 1);
-        self.ranges.set(OWN, 0, i64::from(self.block[0].div_ceil(WARP)) - 1);
+        self.ranges.set(LANE, 0, i64::from(self.group) - 1);
+        self.ranges.set(OWN, 0, i64::from(self.block[0].div_ceil(self.group)) - 1);
         match op {
-            BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e), self.ranges).uses_var(&LANE.into()),
-            _ => below_zero(op, &split(a), &split(b)).is_some_and(|d| self.keeps_its_sign(d)),
+            BinOp::FloorDiv | BinOp::Shr => !simplify(&split(e, self.group), self.ranges).uses_var(&LANE.into()),
+            _ => below_zero(op, &split(a, self.group), &split(b, self.group)).is_some_and(|d| self.keeps_its_sign(d)),
         }
     }
 
@@ -143,11 +148,11 @@ impl Warps<'_> {
         let lane = Name::new(LANE);
         let Some((c, base)) = linear(&simplify(&e, self.ranges), &lane, self.ranges) else { return false };
         match c.as_int() {
-            Some(c) if c > 0 => multiple_of(&base, self.ranges) % (c * i64::from(WARP)) == 0,
+            Some(c) if c > 0 => multiple_of(&base, self.ranges) % (c * i64::from(self.group)) == 0,
             // `-lane + base < 0` is the opposite of `lane - base - 1 < 0`.
             Some(c) if c < 0 => {
                 let opposite = base + Expr::int(1, e.dtype());
-                multiple_of(&opposite, self.ranges) % (-c * i64::from(WARP)) == 0
+                multiple_of(&opposite, self.ranges) % (-c * i64::from(self.group)) == 0
             }
             _ => false,
         }
@@ -155,7 +160,7 @@ impl Warps<'_> {
 }
 
 /// `threadIdx.x` by warp and lane, in the type that it has there: 64 bits before indices are narrowed.
-fn split(e: &Expr) -> Expr {
+fn split(e: &Expr, group: u32) -> Expr {
     let mut dtype = DType::I32;
     e.visit(&mut |e| {
         if let ExprKind::Var { name, dtype: own } = e.kind()
@@ -166,7 +171,7 @@ fn split(e: &Expr) -> Expr {
     });
     e.subst(&|name| {
         let x = name.as_str() == "threadIdx.x";
-        x.then(|| Expr::var(OWN, dtype) * Expr::int(i64::from(WARP), dtype) + Expr::var(LANE, dtype))
+        x.then(|| Expr::var(OWN, dtype) * Expr::int(i64::from(group), dtype) + Expr::var(LANE, dtype))
     })
 }
 
@@ -206,16 +211,16 @@ mod tests {
     use super::*;
 
     /// Over what a value differs in a block of that shape, `i` being the same everywhere in it.
-    fn rank(block: [u32; 3], e: &Expr) -> Rank {
+    fn rank(block: [u32; 3], group: u32, e: &Expr) -> Rank {
         let mut ranges = Ranges::new();
         for (axis, n) in ["x", "y", "z"].iter().zip(block) {
             ranges.set(format!("threadIdx.{axis}"), 0, i64::from(n) - 1);
         }
         let rank_of = |name: &Name| match name.as_str().strip_prefix("threadIdx.") {
-            Some(axis) => Some(Rank::of_axis(axis, block)),
+            Some(axis) => Some(Rank::of_axis(axis, block, group)),
             None => (name.as_str() == "i").then_some(Rank::Block),
         };
-        Warps { block, ranges: &mut ranges, rank_of: &rank_of }.rank(e)
+        Warps { block, group, ranges: &mut ranges, rank_of: &rank_of }.rank(e)
     }
 
     fn v(name: &str) -> Expr {
@@ -252,7 +257,15 @@ mod tests {
             ([16, 4, 1], warp, Rank::Thread),
             ([128, 1, 1], Expr::load("a", vec![v("i")], DType::I32), Rank::Thread),
         ] {
-            assert!(rank(block, &e) == want, "{block:?}: {e:?}");
+            assert!(rank(block, WARP, &e) == want, "{block:?}: {e:?}");
+        }
+    }
+
+    #[test]
+    fn a_warpgroup_shares_what_four_warps_do() {
+        let below = |n: i64| op(BinOp::Lt, v("threadIdx.x"), Expr::i32(n));
+        for (e, want) in [(below(128), Rank::Warp), (below(64), Rank::Thread)] {
+            assert!(rank([256, 1, 1], WARPGROUP, &e) == want, "{e:?}");
         }
     }
 }

@@ -11,11 +11,13 @@ pub const WARP: i64 = 32;
 /// Threads of a warpgroup.
 pub const WARPGROUP: i64 = 128;
 
-/// Which threads reach a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Which threads reach a call, the most first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Active {
     /// All threads of the block.
     All,
+    /// All threads of some warpgroups.
+    WholeWarpgroups,
     /// All lanes of some warps.
     WholeWarps,
     /// Some threads.

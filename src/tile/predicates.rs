@@ -30,12 +30,16 @@ fn all_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
 }
 
 fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    match (call.scope, cx.active) {
-        (ExecScope::Thread, _) | (_, Active::All) | (ExecScope::Warp, Active::WholeWarps) => Ok(()),
-        (ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta, Active::WholeWarps | Active::Some) => {
-            Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
-        }
+    let least = match call.scope {
+        ExecScope::Thread => Active::Some,
+        ExecScope::Warp => Active::WholeWarps,
+        ExecScope::Warpgroup => Active::WholeWarpgroups,
+        ExecScope::Cta => Active::All,
+    };
+    if cx.active <= least {
+        return Ok(());
     }
+    Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
 }
 
 /// That the scope is one of these.

@@ -111,6 +111,10 @@ pub fn cases() -> Vec<Case> {
         reached(case("some lanes, by one of them", 64, partial.clone(), nor("reached")), Active::Some),
         reached(case("whole warps", 64, partial, Says::Takes("vec_auto")), Active::WholeWarps),
         reached(
+            case("one of two warpgroups", 256, copy(Warpgroup, all("S"), all("A")), Says::Takes("vec_auto")),
+            Active::WholeWarpgroups,
+        ),
+        reached(
             case("warps of a warpgroup", 128, copy(Warpgroup, all("S"), all("A")), no("all_threads")),
             Active::WholeWarps,
         ),

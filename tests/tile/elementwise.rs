@@ -66,7 +66,7 @@ pub fn cases() -> Vec<Case> {
     let mut own = case("reg: registers of each thread", TileOp::Add, Scope::Local, F32, Declines("reg", "layout"));
     own.buffers.iter_mut().for_each(|b| b.layout = None);
     let mut groups = case("smem: one of two warpgroups", TileOp::Add, Scope::Shared, F32, Declines("smem", "barrier"));
-    (groups.block, groups.active, groups.call.scope) = ([256, 1, 1], Active::WholeWarps, ExecScope::Warpgroup);
+    (groups.block, groups.active, groups.call.scope) = ([256, 1, 1], Active::WholeWarpgroups, ExecScope::Warpgroup);
     let mut hopper = case("f32x2: sm_90", TileOp::Add, Scope::Local, F32, Declines("f32x2", "sm_version"));
     hopper.target = "cuda:sm_90a";
     all.extend([flush, own, groups, hopper]);

@@ -67,7 +67,7 @@ fn shared_cases() -> Vec<Case> {
     some.active = Active::Some;
     let mut warpgroups = case("one of two warpgroups", declines("barrier"));
     warpgroups.block = [256, 1, 1];
-    warpgroups.active = Active::WholeWarps;
+    warpgroups.active = Active::WholeWarpgroups;
     warpgroups.call.scope = ExecScope::Warpgroup;
     let mut axis = case("the other axis", declines("shape"));
     axis.call.axes = vec![0];
