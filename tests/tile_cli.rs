@@ -74,10 +74,38 @@ fn explain_shows_every_stage_of_a_program() {
     refused(&["explain", "plain.py", "--target", "cpu", "--emit", "kernel"], 3, "a tile program is for GPUs; cpu");
 }
 
+/// A call that nothing takes does not hide those around it.
+#[test]
+fn decisions_of_all_calls_are_shown_where_one_is_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile_programs/seed_001.py"));
+    let text = text.expect("read the program").replace("axes=(-1,)", "axes=(-1,), dispatch=\"local\"");
+    for (name, text, says) in [
+        ("refused.py", text.clone(), "the variant that the call asks for refuses"),
+        ("unknown.py", text.replace("\"local\"", "\"lokal\""), "`sum` has no variant `lokal`"),
+    ] {
+        let path = folder.path().join(name).display().to_string();
+        std::fs::write(&path, text).expect("write the program");
+        for json in [&[][..], &["--json"]] {
+            let args = [&["explain", &path, "--target", "cuda:sm_90a", "--emit", "decisions"], json].concat();
+            let (code, out, error) = daylight(&args);
+            assert!(code == 1 && error.contains(says), "{name}: exit {code}, {error}");
+            let shown = if json.is_empty() {
+                ["call 0", "call 1", "call 2"]
+            } else {
+                ["\"call\":0", "\"variant\":null", "\"call\":2"]
+            };
+            assert!(shown.iter().all(|s| out.contains(s)), "{name}: {out}");
+        }
+    }
+}
+
 #[test]
 fn programs_are_verified_in_the_simulator() {
     works(&["verify", "plain.py", "--target", "sim:sm_90"], &["tile program right"]);
     works(&["verify", "pipeline.py", "--target", "sim:sm_80"], &["tile program right"]);
+    works(&["verify", "bulk.py", "--target", "sim:sm_90"], &["tile program right"]);
+    works(&["verify", "tma.py", "--target", "sim:sm_90"], &["tile program right"]);
     works(&["verify", "plain.py", "--target", "sim:sm_90", "--json"], &["\"status\":\"ok\"", "\"right\":true"]);
 }
 
@@ -96,7 +124,17 @@ fn the_example_is_right_and_says_why() {
 
 #[test]
 fn programs_run_on_a_gpu() {
-    for file in ["plain.py", "pipeline.py", "seed_000.py", "seed_001.py", "seed_002.py", "seed_003.py", EXAMPLE] {
+    for file in [
+        "plain.py",
+        "pipeline.py",
+        "bulk.py",
+        "tma.py",
+        "seed_000.py",
+        "seed_001.py",
+        "seed_002.py",
+        "seed_003.py",
+        EXAMPLE,
+    ] {
         let (code, out, error) = daylight(&["verify", file, "--target", "cuda:sm_90a"]);
         if code == 4 {
             return skip_without_gpu(error.trim());

@@ -7,6 +7,7 @@ use crate::assemble::{Assembly, assemble_program};
 use crate::backend::{Candidate, Compiler, Errors, Problem, RunFailure, Runner};
 use crate::ir::DeviceFunc;
 use crate::job::{Device, Exit, Failure, Input};
+use crate::lower;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use crate::tune::{problem, program, simulate};
@@ -46,8 +47,15 @@ pub(super) fn explain(
             return Err(Failure::usage(format!("{}: a tile program has no schedule, so no trace", input.name)));
         }
         Emit::Decisions => {
-            decisions(cx, input, target, &decided(input, program, target)?.1);
-            return Ok(());
+            let made = decided(input, program, target);
+            let all = match &made {
+                Ok((_, all)) => all.clone(),
+                Err(_) => lower::device_decisions(program, target),
+            };
+            if made.is_ok() || !all.is_empty() {
+                decisions(cx, input, target, &all);
+            }
+            return made.map(drop);
         }
         Emit::Kernel => assembly(input, program, target)?.program.to_string(),
         Emit::Cuda => explain::source(&assembly(input, program, target)?, target, Kind::Cuda, "cuda")?,

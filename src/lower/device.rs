@@ -18,23 +18,8 @@ const PASS: &str = "tile program";
 /// Where the target is no GPU, no variant carries out a call, or the block has more threads or
 /// shared memory than the target allows.
 pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Decision>), LowerError> {
-    let at = Name::new(&f.func.name);
-    if target.kind != Kind::Cuda {
-        return Err(LowerError::new(PASS, &at, format!("it is a kernel for a GPU, and {} is none", target.id)));
-    }
-    let threads: u64 = f.block.iter().map(|n| u64::from(*n)).product();
-    if threads > u64::from(target.max_threads) {
-        let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
-        return Err(LowerError::new(PASS, &at, why));
-    }
-    let symbol = super::launches::symbol(&f.func.name, 0);
-    let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
-    nest.own_barriers = false;
-    let body = inline_lets::run(&f.body);
-    let body: Vec<DStmt> = body.iter().map(|s| plain_loops(&mut nest, s)).collect();
-    let body = flatten::run(&nest, &body)?;
     let mut decisions = vec![];
-    let body = tiles::run(&mut nest, body, &mut decisions)?;
+    let (mut nest, body) = dispatched(f, target, &mut decisions)?;
     flatten::buffers(&mut nest);
     let body = guards::uniform(&nest, body);
     let body = unroll::run(&nest, body)?;
@@ -52,6 +37,40 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
     };
     verify_program(&program, target.kind)?;
     Ok((program, decisions))
+}
+
+/// What is decided for each tile call, also where nothing carries some of them out; nothing where the
+/// target cannot run the program at all.
+pub fn device_decisions(f: &DeviceFunc, target: &Target) -> Vec<Decision> {
+    let mut decisions = vec![];
+    // Why it cannot be lowered is for `lower_device` to say.
+    let _ = dispatched(f, target, &mut decisions);
+    decisions
+}
+
+/// The program with its accesses flat and its calls carried out; decisions are added for all of them.
+fn dispatched<'f>(
+    f: &'f DeviceFunc,
+    target: &'f Target,
+    decisions: &mut Vec<Decision>,
+) -> Result<(Nest<'f>, Vec<DStmt>), LowerError> {
+    let at = Name::new(&f.func.name);
+    if target.kind != Kind::Cuda {
+        return Err(LowerError::new(PASS, &at, format!("it is a kernel for a GPU, and {} is none", target.id)));
+    }
+    let threads: u64 = f.block.iter().map(|n| u64::from(*n)).product();
+    if threads > u64::from(target.max_threads) {
+        let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
+        return Err(LowerError::new(PASS, &at, why));
+    }
+    let symbol = super::launches::symbol(&f.func.name, 0);
+    let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
+    nest.own_barriers = false;
+    let body = inline_lets::run(&f.body);
+    let body: Vec<DStmt> = body.iter().map(|s| plain_loops(&mut nest, s)).collect();
+    let body = flatten::run(&nest, &body)?;
+    let body = tiles::run(&mut nest, body, decisions)?;
+    Ok((nest, body))
 }
 
 /// The names that loops and scalars of the program declare.

@@ -51,7 +51,7 @@ mod verify_intrinsic;
 mod warps;
 mod widen;
 
-pub use device::lower_device;
+pub use device::{device_decisions, lower_device};
 pub use error::LowerError;
 pub use verify::verify_program;
 

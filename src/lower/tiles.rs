@@ -17,6 +17,17 @@ const PASS: &str = "dispatch";
 impl Nest<'_> {
     /// Carries out one call where `active` threads reach it.
     pub fn dispatch(&mut self, call: &TileCall, active: Active) -> Result<(Decision, Vec<DStmt>), NoVariant> {
+        self.with_emit(active, |e| tile::dispatch(call, e))
+    }
+
+    /// What the variants say to a call that asks for one that does not exist.
+    fn verdicts(&mut self, call: &TileCall, active: Active) -> Option<Decision> {
+        let free = TileCall { forced: None, ..call.clone() };
+        let decision = self.with_emit(active, |e| tile::decide(&free, &e.cx())).ok()?;
+        Some(Decision { call: call.clone(), chosen: None, ..decision })
+    }
+
+    fn with_emit<R>(&mut self, active: Active, f: impl FnOnce(&mut Emit) -> R) -> R {
         let taken = &mut self.taken;
         let mut emit = Emit {
             target: self.target,
@@ -28,7 +39,7 @@ impl Nest<'_> {
             maps: &mut self.maps,
             fresh: &mut |stem| super::nest::fresh_name(taken, stem),
         };
-        tile::dispatch(call, &mut emit)
+        f(&mut emit)
     }
 }
 
@@ -36,7 +47,28 @@ impl Nest<'_> {
 /// program order.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
     let lets = variables(&body);
-    list(nest, &lets, body, Active::All, out)
+    let mut calls = Calls { decisions: out, refused: None };
+    let body = list(nest, &lets, body, Active::All, &mut calls);
+    calls.refused.map_or(Ok(body), Err)
+}
+
+/// What was decided for the calls so far, and the first that nothing carries out.
+struct Calls<'o> {
+    decisions: &'o mut Vec<Decision>,
+    refused: Option<LowerError>,
+}
+
+impl Calls<'_> {
+    /// Notes a call that nothing carries out; those after it are decided all the same.
+    fn refuse(&mut self, nest: &mut Nest, call: &TileCall, active: Active, why: NoVariant) {
+        let text = why.to_string();
+        let decision = match why {
+            NoVariant::AllRefused(d) => Some(*d),
+            NoVariant::Unknown { .. } => nest.verdicts(call, active),
+        };
+        self.decisions.extend(decision);
+        self.refused.get_or_insert_with(|| LowerError::new(PASS, &call.dst.buffer, text));
+    }
 }
 
 /// Variables whose values may differ between threads.
@@ -60,31 +92,26 @@ pub(super) fn chosen(decisions: &[Decision]) -> Vec<ChosenVariant> {
     named.collect()
 }
 
-fn list(
-    nest: &mut Nest,
-    lets: &BTreeSet<Name>,
-    body: Vec<DStmt>,
-    active: Active,
-    out: &mut Vec<Decision>,
-) -> Result<Vec<DStmt>, LowerError> {
+fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active, out: &mut Calls) -> Vec<DStmt> {
     let mut stmts = vec![];
     for s in body {
         match s {
-            DStmt::Tile(call) => {
-                let refused = |why: NoVariant| LowerError::new(PASS, &call.dst.buffer, why.to_string());
-                let (decision, body) = nest.dispatch(&call, active).map_err(refused)?;
-                out.push(decision);
-                stmts.extend(body);
-            }
+            DStmt::Tile(call) => match nest.dispatch(&call, active) {
+                Ok((decision, body)) => {
+                    out.decisions.push(decision);
+                    stmts.extend(body);
+                }
+                Err(why) => out.refuse(nest, &call, active, why),
+            },
             DStmt::For(mut l) => {
                 let inside = narrowed(nest, lets, active, &l.extent);
-                l.body = list(nest, lets, l.body, inside, out)?;
+                l.body = list(nest, lets, l.body, inside, out);
                 stmts.push(DStmt::For(l));
             }
             DStmt::If { cond, then, otherwise } => {
                 let inside = narrowed(nest, lets, active, &cond);
-                let then = list(nest, lets, then, inside, out)?;
-                let otherwise = list(nest, lets, otherwise, inside, out)?;
+                let then = list(nest, lets, then, inside, out);
+                let otherwise = list(nest, lets, otherwise, inside, out);
                 stmts.push(DStmt::If { cond, then, otherwise });
             }
             DStmt::Store { .. }
@@ -98,7 +125,7 @@ fn list(
             | DStmt::Reduce(_) => stmts.push(s),
         }
     }
-    Ok(stmts)
+    stmts
 }
 
 /// Which threads are left under a condition (or inside a loop of so many steps).
