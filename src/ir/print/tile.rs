@@ -130,6 +130,9 @@ fn stmt(p: &mut Printer, s: &DStmt) {
         }
         DStmt::Let { var, value: v } => {
             let text = value(v, &p.names);
+            // To TVM, threads, blocks and loops count in int32.
+            let wide = v.dtype() == DType::I64 && v.as_int().is_none();
+            let text = if wide { format!("T.Cast(\"int64\", {text})") } else { text };
             let var = p.names.declare(var);
             p.line(&format!("{var}: T.let[T.{}] = {text}", v.dtype()));
         }

@@ -15,7 +15,7 @@ use super::call::head;
 use super::ids::Ids;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::kernel::Barrier;
-use crate::ir::{AttrValue, DType, Expr, Scope as Memory};
+use crate::ir::{AttrValue, DType, Expr, ExprKind, Scope as Memory};
 
 /// First value and extent of a loop.
 type Bounds = (Expr, Expr);
@@ -204,7 +204,13 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn bind_let(&mut self, user: &str, value: Expr, at: Span) -> Result<DStmt, Problem> {
+    fn bind_let(&mut self, user: &str, mut value: Expr, at: Span) -> Result<DStmt, Problem> {
+        // Indices are wide already, but print with the conversion that TVM needs.
+        while let ExprKind::Cast { dtype: DType::I64, arg } = value.kind()
+            && arg.dtype() == DType::I64
+        {
+            value = arg.clone();
+        }
         if value.dtype() == DType::Handle {
             return problem(at, "a handle cannot be kept in a variable");
         }
