@@ -6,8 +6,8 @@
 //! carries out the call (at equal priority the first by name), unless the call forces one by name.
 //! A variant that has accepted cannot fail.
 //!
-//! To add a variant: one file, one line in the table of its folder, one case in `tests/tile_cases`
-//! that chooses it and one per predicate that declines.
+//! To add a variant: one file, one line in the table of its folder, one case in `tests/tile` that
+//! chooses it and one per predicate that declines.
 
 mod copy;
 mod copy_async;
