@@ -1,5 +1,6 @@
 //! What each thread holds of a tile in registers.
 
+use super::predicates::MAX_REGISTERS;
 use super::{Cx, View};
 use crate::analysis::{Ranges, index_text, multiple_of};
 use crate::ir::layout::{Axis, Iter, TileLayout};
@@ -61,6 +62,36 @@ impl Part {
         let shape = tile.grouped(&view.extent)?.iter().map(own).collect();
         let local = Some(tile.local());
         Ok(Part { view: view.clone(), shape, layout: tile, period, local })
+    }
+
+    /// The share in a tile that the threads of a scope hold together, or one thread alone.
+    ///
+    /// # Errors
+    /// As [`Part::of`] and [`Part::covers`], where a tile of several threads has no layout over them,
+    /// and where a thread holds more than registers can be.
+    pub fn of_scope(view: &View, scope: ExecScope, cx: &Cx) -> Result<Part, String> {
+        let part = Part::of(view, cx.ranges)?;
+        let name = &view.buffer;
+        if scope != ExecScope::Thread && !part.is_shared_out() {
+            return Err(format!("the layout of `{name}` does not say which threads of the {} hold what", scope.name()));
+        }
+        part.covers(scope, cx)?;
+        part.fits_registers()?;
+        Ok(part)
+    }
+
+    /// That a thread holds no more than registers can be.
+    ///
+    /// # Errors
+    /// Says how much it is.
+    pub fn fits_registers(&self) -> Result<(), String> {
+        match self.len() {
+            n if n <= MAX_REGISTERS => Ok(()),
+            n => Err(format!(
+                "each thread holds {n} elements of `{}`, at most {MAX_REGISTERS} are unrolled",
+                self.view.buffer
+            )),
+        }
     }
 
     /// Elements of one thread.

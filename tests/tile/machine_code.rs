@@ -9,7 +9,8 @@ use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::ir::device::DeviceFunc;
 
-const TARGETS: [&str; 5] = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"];
+/// One target of each generation.
+pub const TARGETS: [&str; 5] = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"];
 
 fn places() -> Places {
     Places::of(|name| std::env::var_os(name), None)
@@ -45,19 +46,25 @@ fn machine_code(text: &str, target: &str) -> Option<String> {
 
 fn holds(programs: impl Fn() -> Vec<(String, DeviceFunc, f64)>, everywhere: &[&str], packed: &[&str]) {
     for target in TARGETS {
-        let Some(sass) = machine_code(&together(programs(), target), target) else { return };
-        for name in everywhere {
-            assert!(sass.contains(name), "{target}: no {name}");
-        }
+        let Some(sass) = holding(&together(programs(), target), target, everywhere) else { return };
         // sm_120 takes the packed variants, and expands them
         let blackwell = matches!(target, "cuda:sm_100a" | "cuda:sm_103a");
         for name in packed {
             assert_eq!(sass.contains(name), blackwell, "{target}: {name}");
         }
-        for local in ["LDL", "STL"] {
-            assert!(!sass.contains(local), "{target}: registers went to local memory");
-        }
     }
+}
+
+/// The machine code of a text, which holds these instructions and nothing in local memory.
+pub fn holding(text: &str, target: &str, names: &[&str]) -> Option<String> {
+    let sass = machine_code(text, target)?;
+    for name in names {
+        assert!(sass.contains(name), "{target}: no {name}");
+    }
+    for local in ["LDL", "STL"] {
+        assert!(!sass.contains(local), "{target}: registers went to local memory");
+    }
+    Some(sass)
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The part of a register tile that each thread holds, and where its elements are in the tile.
+//! The part of a register tile that each thread moves: a [`Part`] whose layout counts the threads of the
+//! scope and no others, so that every element is moved once, and whose elements have an index in the tile.
 
 use super::walk::unswizzled;
 use crate::ir::layout::Axis;
 use crate::ir::{ExecScope, Expr};
 use crate::tile::part::Part;
-use crate::tile::predicates::MAX_REGISTERS;
 use crate::tile::{Cx, View};
 
 /// What each thread of a scope holds of a tile in registers.
@@ -19,20 +19,15 @@ impl Bundle {
     /// Where the layout does not share the tile out among all of these threads and no others, or gives
     /// a thread more than registers can be.
     pub fn of(view: &View, scope: ExecScope, cx: &Cx) -> Result<Bundle, String> {
-        let part = Part::of(view, cx.ranges)?;
-        let (b, s) = (&view.buffer, scope.name());
-        if part.len() > MAX_REGISTERS {
-            return Err(format!("each thread would move {} elements of `{b}`, at most {MAX_REGISTERS}", part.len()));
-        }
-        if !part.is_shared_out() {
-            let alone = scope == ExecScope::Thread;
-            let why = || format!("the layout of `{b}` does not say which threads of the {s} hold what");
-            return if alone { Ok(Bundle { part }) } else { Err(why()) };
-        }
         let (layout, _) = view.layout()?;
         let other = Axis::ALL.iter().find(|(a, _)| a.is_thread() && layout.mentions(*a) && !counts(*a, scope, cx));
+        let b = &view.buffer;
         if let Some((axis, _)) = other {
-            return Err(format!("`{b}` is shared out over {axis}, which a {s} does not count"));
+            return Err(format!("`{b}` is shared out over {axis}, which a {} does not count", scope.name()));
+        }
+        let part = Part::of_scope(view, scope, cx)?;
+        if !part.is_shared_out() {
+            return Ok(Bundle { part });
         }
         part.layout.covers_scope(cx.threads_in(scope)).map_err(|why| format!("`{b}`: {why}"))?;
         part.coordinates(cx, &vec![Expr::i64(0); part.shape.len()])?;

@@ -3,8 +3,8 @@
 
 use super::operand::{Operand, Operands, broadcast_dims, broadcast_index};
 use crate::analysis::multiple_of;
-use crate::ir::{ExecScope, Expr, TileCall};
-use crate::tile::predicates::{MAX_REGISTERS, all_local};
+use crate::ir::{Expr, TileCall};
+use crate::tile::predicates::all_local;
 use crate::tile::{Cx, Emit, Part};
 
 /// An operation between registers.
@@ -20,16 +20,7 @@ impl Registers {
     /// Where layouts do not give corresponding elements to the same threads, or leave threads out.
     pub fn of(call: &TileCall, cx: &Cx) -> Result<Registers, String> {
         let all = Operands::of(call, cx)?;
-        let dst = Part::of(&all.dst, cx.ranges)?;
-        if call.scope != ExecScope::Thread && !dst.is_shared_out() {
-            let (name, scope) = (&dst.view.buffer, call.scope.name());
-            return Err(format!("the layout of `{name}` does not say which threads of the {scope} hold what"));
-        }
-        dst.covers(call.scope, cx)?;
-        if dst.len() > MAX_REGISTERS {
-            let (name, n) = (&dst.view.buffer, dst.len());
-            return Err(format!("each thread holds {n} elements of `{name}`, at most {MAX_REGISTERS} are unrolled"));
-        }
+        let dst = Part::of_scope(&all.dst, call.scope, cx)?;
         let mut args = vec![];
         for a in all.args {
             args.push(match a {

@@ -15,17 +15,10 @@ impl Share {
     /// # Errors
     /// Where the threads of the scope do not hold the matrix together.
     pub fn of(d: &Matrix, scope: ExecScope, cx: &Cx) -> Result<Share, String> {
-        let part = Part::of(&d.view, cx.ranges)?;
         if scope == ExecScope::Thread {
-            return private(d, "D").map(|()| Share(part));
+            return private(d, "D").and_then(|()| Ok(Share(Part::of(&d.view, cx.ranges)?)));
         }
-        if !part.is_shared_out() {
-            let (buffer, scope) = (&d.view.buffer, scope.name());
-            return Err(format!(
-                "each thread has a `{buffer}` of its own: give it a layout over the threads of a {scope}"
-            ));
-        }
-        part.covers(scope, cx)?;
+        let part = Part::of_scope(&d.view, scope, cx)?;
         let zeros = vec![Expr::i64(0); d.view.extent.len()];
         // that coordinates exist does not depend on thread and element
         part.layout.coordinates(&d.view.extent, &|_| Expr::i64(0), &zeros)?;

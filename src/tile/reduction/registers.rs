@@ -7,7 +7,7 @@ use crate::ir::device::DStmt;
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::layout::{Axis, Iter};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
-use crate::tile::predicates::{MAX_REGISTERS, all_local, scope_in};
+use crate::tile::predicates::{all_local, scope_in};
 use crate::tile::unrolled::Loops;
 use crate::tile::{Cx, Emit, Part, WARP};
 
@@ -59,14 +59,8 @@ impl Registers {
         let axes = Axes::of(call, &src.extent, &dst.extent)?;
         let (src, dst) = (Part::of(&src, cx.ranges)?, Part::of(&dst, cx.ranges)?);
         src.covers(call.scope, cx)?;
-        for part in [&src, &dst] {
-            if part.len() > MAX_REGISTERS {
-                let (name, n) = (&part.view.buffer, part.len());
-                return Err(format!(
-                    "each thread holds {n} elements of `{name}`, at most {MAX_REGISTERS} are unrolled"
-                ));
-            }
-        }
+        src.fits_registers()?;
+        dst.fits_registers()?;
         let combine = Combine::of(call.op, dst.view.dtype);
         let (threads, to_all) = match_threads(&src, &dst, &axes)?;
         Ok(Registers { src, dst, combine, axes, threads, to_all })
