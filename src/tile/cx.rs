@@ -78,6 +78,13 @@ impl Cx<'_> {
         }
     }
 
+    /// That the thread is the first of those that carry out a call of this scope together; `None` where
+    /// it is alone.
+    pub fn is_first(&self, scope: ExecScope) -> Option<Expr> {
+        let several = scope != ExecScope::Thread;
+        several.then(|| Expr::binary(BinOp::Eq, self.rank(scope), Expr::i64(0)))
+    }
+
     /// An index expression, simplified with what is known here.
     pub fn simple(&self, e: Expr) -> Expr {
         simplify(&e, self.ranges)

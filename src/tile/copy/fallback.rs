@@ -13,7 +13,7 @@ use super::check;
 use super::pair::{box_of, memory_name, spread};
 use super::{OPS, Pair, Walk};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
-use crate::ir::{BinOp, ExecScope, Expr, TileCall};
+use crate::ir::{Expr, TileCall};
 use crate::tile::predicates::REACHED;
 use crate::tile::{Cx, Emit, Predicate, Variant};
 
@@ -56,7 +56,5 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
     let value = Expr::load(src.buffer.clone(), vec![e.simple(src.at(&spread(&src.extent, &index)))], src.dtype);
     let store = DStmt::store(dst.buffer.clone(), vec![e.simple(dst.at(&spread(&dst.extent, &index)))], value);
     let all = DStmt::For(DFor::new(var, Expr::i64(walk.len()), DKind::Serial, vec![store]));
-    let first =
-        (call.scope != ExecScope::Thread).then(|| Expr::binary(BinOp::Eq, e.cx().rank(call.scope), Expr::i64(0)));
-    guarded(first, vec![all])
+    guarded(e.cx().is_first(call.scope), vec![all])
 }

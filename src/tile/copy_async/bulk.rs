@@ -15,7 +15,7 @@ use super::OPS;
 use super::gate::{self, global_shared};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::intrinsic::At;
-use crate::ir::{BinOp, DType, ExecScope, Expr, Intrinsic, TileArg, TileCall};
+use crate::ir::{DType, Expr, Intrinsic, TileArg, TileCall};
 use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
 use crate::tile::predicates::{REACHED, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant};
@@ -100,7 +100,7 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
     let Some(walk) = walk(&pair, &e.cx()) else { return vec![] };
     let bar = barrier(call, &e.cx()).unwrap_or(None);
     let copies = walk.len() / walk.lanes;
-    let start = |e: &Emit, n: Expr| {
+    by_first_thread(call, e, copies, |e, n| {
         let index: Vec<Expr> = walk.index(n * Expr::i64(walk.lanes)).into_iter().map(|i| e.simple(i)).collect();
         let [to, from] = sides(&pair).map(|s| e.simple((s.at)(&index)));
         let (dst, src) = (At::new(&pair.dst.buffer, to), At::new(&pair.src.buffer, from));
@@ -109,7 +109,16 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
             Some(bar) => Intrinsic::BulkLoad { dst, src, bytes, bar },
             None => Intrinsic::BulkStore { dst, src, bytes },
         })
-    };
+    })
+}
+
+/// The first thread of the scope starts so many copies, one after the other.
+pub(super) fn by_first_thread(
+    call: &TileCall,
+    e: &mut Emit,
+    copies: i64,
+    start: impl FnOnce(&Emit, Expr) -> DStmt,
+) -> Vec<DStmt> {
     let body = if copies == 1 {
         vec![start(e, Expr::i64(0))]
     } else {
@@ -117,11 +126,5 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
         let body = vec![start(e, index_var(&var))];
         vec![DStmt::For(DFor::new(var, Expr::i64(copies), DKind::Serial, body))]
     };
-    guarded(first_thread(call, e), body)
-}
-
-/// That the thread is the first of the scope.
-pub(super) fn first_thread(call: &TileCall, e: &Emit) -> Option<Expr> {
-    let alone = call.scope == ExecScope::Thread;
-    (!alone).then(|| Expr::binary(BinOp::Eq, e.cx().rank(call.scope), Expr::i64(0)))
+    guarded(e.cx().is_first(call.scope), body)
 }

@@ -15,10 +15,10 @@
 //! older targets. The program makes the barrier, announces the bytes and waits.
 
 use super::OPS;
-use super::bulk::{barrier, first_thread, sm_version};
+use super::bulk::{barrier, by_first_thread, sm_version};
 use super::gate::{self, global_shared};
 use crate::analysis::{Ranges, linear, multiple_of, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::device::{DStmt, index_var};
 use crate::ir::intrinsic::At;
 use crate::ir::layout::{Axis, Swizzle};
 use crate::ir::{Expr, Intrinsic, MapSwizzle, Name, TensorMap, TileCall};
@@ -244,7 +244,7 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
     let bar = barrier(call, &e.cx()).unwrap_or(None);
     let map = e.tensor_map(boxes.map(global));
     let side = Side::of(shared, CHUNK, |i| i.to_vec());
-    let start = |e: &Emit, number: Expr| {
+    by_first_thread(call, e, boxes.count.iter().product(), |e, number| {
         let first: Vec<Expr> = boxes.first(number).into_iter().map(|i| e.simple(i)).collect();
         let at = (side.plain)(&shared_index(global, shared, &boxes.dims, &first));
         let at = At::new(&shared.buffer, e.simple(at));
@@ -255,14 +255,5 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
             Some(bar) => Intrinsic::TensorLoad { dst: at, map, coords, bar },
             None => Intrinsic::TensorStore { map, coords, src: at },
         })
-    };
-    let count = boxes.count.iter().product();
-    let body = if count == 1 {
-        vec![start(e, Expr::i64(0))]
-    } else {
-        let var = e.loop_var("i", count);
-        let body = vec![start(e, index_var(&var))];
-        vec![DStmt::For(DFor::new(var, Expr::i64(count), DKind::Serial, body))]
-    };
-    guarded(first_thread(call, e), body)
+    })
 }
