@@ -214,13 +214,18 @@ impl Tile {
         Tile { buffer: buffer.clone(), begin, extent: shape.to_vec() }
     }
 
-    /// Number of elements.
+    /// Number of elements, at most `i64::MAX`.
     pub fn len(&self) -> i64 {
-        self.extent.iter().product()
+        count(&self.extent)
     }
 
     /// True when an extent is 0.
     pub fn is_empty(&self) -> bool {
         self.extent.contains(&0)
     }
+}
+
+/// Number of elements of a box, at most `i64::MAX`.
+pub fn count(extent: &[i64]) -> i64 {
+    if extent.contains(&0) { 0 } else { extent.iter().fold(1, |n: i64, e| n.saturating_mul(*e)) }
 }

@@ -1,7 +1,7 @@
 //! What each thread holds of a tile in registers.
 
 use super::predicates::MAX_REGISTERS;
-use super::{Cx, View};
+use super::{Cx, View, WARP, WARPGROUP};
 use crate::analysis::{Ranges, index_text, multiple_of};
 use crate::ir::layout::{Axis, Iter, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr};
@@ -127,6 +127,40 @@ impl Part {
         Ok(TileLayout::new(kept.collect(), replica, offset, None)?.owners().canonical())
     }
 
+    /// Which of `threads` threads hold each element, in canonical form. What a layout does not count it
+    /// says alike of all: one over lanes of every warp, one over no threads of every thread.
+    ///
+    /// # Errors
+    /// Where the layout says the same of a number of threads that does not divide `threads`.
+    pub fn owners_among(&self, threads: i64) -> Result<TileLayout, String> {
+        let (layout, _) = self.view.layout()?;
+        let any = |axes: &[Axis]| axes.iter().any(|a| layout.mentions(*a));
+        let lane = any(&[Axis::LaneId, Axis::TidInWg, Axis::Tx]);
+        let warp = any(&[Axis::WidInWg, Axis::TidInWg, Axis::WarpId, Axis::Tx]);
+        let warpgroup = any(&[Axis::WgId, Axis::WarpId, Axis::Tx]);
+        let mut replica = self.layout.replica().to_vec();
+        let mut below = 1;
+        for (counted, next) in [(lane, WARP), (warp, WARPGROUP), (warpgroup, i64::MAX)] {
+            let n = next.min(threads);
+            if n % below != 0 && !(counted && warp && warpgroup) {
+                let name = &self.view.buffer;
+                return Err(format!("the layout of `{name}` repeats after {below} threads, which do not divide {n}"));
+            }
+            if !counted && n > below {
+                replica.push(Iter::new(n / below, below, Axis::Tx));
+            }
+            below = below.max(n);
+        }
+        let offset = self.layout.offset().clone();
+        Ok(TileLayout::new(self.layout.shard().to_vec(), replica, offset, None)?.owners().canonical())
+    }
+
+    /// The threads of a call of that scope after which the layout repeats; 1 where nothing is shared out.
+    pub fn threads(&self, scope: ExecScope, cx: &Cx) -> i64 {
+        let all = if self.is_shared_out() { cx.threads_in(scope) } else { 1 };
+        self.period.map_or(all, |p| p.min(all))
+    }
+
     /// The iters over threads along some dimensions, nearest neighbours first.
     ///
     /// # Errors
@@ -176,9 +210,7 @@ impl Part {
         if !self.is_shared_out() {
             return Ok(());
         }
-        let all = cx.threads_in(scope);
-        let threads = self.period.map_or(all, |p| p.min(all));
-        self.layout.covers_scope(threads).map_err(|why| format!("`{}`: {why}", self.view.buffer))
+        self.layout.covers_scope(self.threads(scope, cx)).map_err(|why| format!("`{}`: {why}", self.view.buffer))
     }
 }
 
@@ -187,9 +219,9 @@ fn period(layout: &TileLayout) -> Option<i64> {
     let only =
         |axes: &[Axis]| Axis::ALL.iter().all(|(a, _)| !a.is_thread() || !layout.mentions(*a) || axes.contains(a));
     if only(&[Axis::LaneId]) {
-        Some(super::WARP)
+        Some(WARP)
     } else if only(&[Axis::LaneId, Axis::WidInWg, Axis::TidInWg]) {
-        Some(super::WARPGROUP)
+        Some(WARPGROUP)
     } else {
         None
     }

@@ -7,6 +7,9 @@ use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, Tile};
 /// of a larger allocation.
 const LEAST_ALIGN: i64 = 16;
 
+/// Most elements of a tile, so that arithmetic on their numbers does not overflow.
+const MAX_ELEMENTS: i64 = 1 << 60;
+
 /// A part of a buffer with everything that decides how it can be accessed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
@@ -40,6 +43,13 @@ impl View {
     pub(super) fn new(b: &Buffer, tile: &Tile) -> Result<View, String> {
         if tile.begin.len() != b.shape.len() || tile.extent.len() != b.shape.len() {
             return Err(format!("`{}` has {} dimensions, the tile {}", b.name, b.shape.len(), tile.begin.len()));
+        }
+        let most = tile.extent.iter().try_fold(1i64, |n, e| n.checked_mul(*e.max(&1))).filter(|n| *n <= MAX_ELEMENTS);
+        if most.is_none() || tile.extent.iter().any(|n| *n < 0) {
+            return Err(format!(
+                "a tile of `{}` has extents {:?}, expected at most 2^60 elements",
+                b.name, tile.extent
+            ));
         }
         Ok(View {
             buffer: b.name.clone(),

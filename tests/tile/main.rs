@@ -21,6 +21,7 @@ mod gpu;
 mod machine_code;
 mod permute_layout;
 mod reduction;
+mod regression;
 mod run;
 
 use case::{Case, Says};
@@ -35,6 +36,7 @@ fn families() -> Vec<(&'static str, Vec<Case>)> {
         ("reduction", reduction::cases()),
         ("elementwise", elementwise::cases()),
         ("gemm", gemm::cases()),
+        ("regression", regression::cases()),
     ]
 }
 

@@ -148,7 +148,7 @@ fn space(b: &Buffer, arg: Option<&Tensor>, program: &DeviceFunc, threads: usize)
         return Err(InterpError::Unsupported(format!("buffers of {size} elements (`{user}`)")));
     }
     let kind = match (&b.scope, arg) {
-        (Scope::Local, _) => Kind::Private(registers(&layout, program, threads)?),
+        (Scope::Local, _) => Kind::Private(registers(&layout, threads)?),
         (_, None) => Kind::Common { cells: vec![None; size], offset: vec![], global: false, stored: BTreeSet::new() },
         (_, Some(t)) => {
             let offset: Vec<usize> = (0..size as i64).map(|e| layout.apply(e).get(Axis::M) as usize).collect();
@@ -167,19 +167,19 @@ fn space(b: &Buffer, arg: Option<&Tensor>, program: &DeviceFunc, threads: usize)
 const AXES: [Axis; 6] = [Axis::LaneId, Axis::WarpId, Axis::WidInWg, Axis::WgId, Axis::TidInWg, Axis::Tx];
 
 /// Where thread `t` of a block stands on an axis.
-fn coordinate(t: usize, axis: Axis, program: &DeviceFunc) -> i64 {
+fn coordinate(t: usize, axis: Axis) -> i64 {
     let at = match axis {
         Axis::LaneId => t % 32,
         Axis::WarpId => t / 32,
         Axis::WidInWg => t / 32 % 4,
         Axis::WgId => t / 128,
         Axis::TidInWg => t % 128,
-        _ => t % program.block[0] as usize,
+        _ => t,
     };
     at as i64
 }
 
-fn registers(layout: &TileLayout, program: &DeviceFunc, threads: usize) -> Result<Registers> {
+fn registers(layout: &TileLayout, threads: usize) -> Result<Registers> {
     if let Some((axis, _)) = Axis::ALL.iter().find(|(a, _)| *a != Axis::M && !AXES.contains(a) && layout.mentions(*a)) {
         return Err(InterpError::Unsupported(format!("registers on the axis {axis}")));
     }
@@ -197,7 +197,7 @@ fn registers(layout: &TileLayout, program: &DeviceFunc, threads: usize) -> Resul
         }
         places.push(own);
     }
-    let of = |t: usize| groups.get(&axes.iter().map(|a| coordinate(t, *a, program)).collect::<Vec<_>>()).copied();
+    let of = |t: usize| groups.get(&axes.iter().map(|a| coordinate(t, *a)).collect::<Vec<_>>()).copied();
     let span = layout.span(Axis::M) as usize;
     Ok(Registers { cells: vec![vec![None; span]; threads], places, group: (0..threads).map(of).collect() })
 }

@@ -84,8 +84,7 @@ fn bundles(call: &TileCall, pair: &Pair, hint: CacheHint, e: &mut Emit) -> Vec<D
     let hint = hint_of(memory, hint, pair.src.is_local());
     unrolled(e, walk.len() / walk.lanes, |e, u| {
         let cx = e.cx();
-        let index = walk.index(u * Expr::i64(walk.lanes));
-        let [register, place] = bundle_sides(&bundle, memory, &cx).map(|s| cx.simple((s.at)(&index)));
+        let [register, place] = bundle_sides(&bundle, memory, &cx).map(|s| s.start(&walk, &u, cx.ranges));
         let (to, from) = if pair.dst.is_local() { (register, place) } else { (place, register) };
         vec![moved((&pair.dst.buffer, to), (&pair.src.buffer, from), memory, walk.lanes, hint)]
     })
@@ -209,9 +208,7 @@ impl Turn<'_> {
     fn places(&self, e: &Emit, turn: Expr) -> [Expr; 2] {
         let cx = e.cx();
         let number = turn * Expr::i64(self.threads) + self.rank.clone();
-        let index: Vec<Expr> = self.walk.index(number * Expr::i64(self.walk.lanes));
-        let index: Vec<Expr> = index.into_iter().map(|i| cx.simple(i)).collect();
-        memory_sides(self.pair, &cx).map(|s| cx.simple((s.at)(&index)))
+        memory_sides(self.pair, &cx).map(|s| s.start(self.walk, &number, cx.ranges))
     }
 }
 

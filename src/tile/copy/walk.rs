@@ -8,6 +8,10 @@ use crate::tile::view::unravel;
 /// Widest access to shared memory and to registers of targets without wider loads, in bytes.
 const PLAIN_ACCESS: i64 = 16;
 
+/// Variables of an element's number in a walk.
+const RUN: &str = "run of a walk";
+const LANE: &str = "lane of a walk";
+
 /// From an index into a box to an element offset.
 type Place<'a> = Box<dyn Fn(&[Expr]) -> Expr + 'a>;
 
@@ -64,16 +68,32 @@ impl<'a> Side<'a> {
         fits && self.run_starts(walk, ranges).is_some_and(|start| multiple_of(&start.0, &start.1) % lanes == 0)
     }
 
+    /// Where run number `number` of a walk starts. Known to be a multiple of the walk's lanes where
+    /// [`Side::takes`] says so: a number with factors of its own may hide that from `multiple_of`, which
+    /// then takes the way that `takes` went.
+    pub fn start(&self, walk: &Walk, number: &Expr, ranges: &Ranges) -> Expr {
+        let simple =
+            |index: Vec<Expr>, ranges: &Ranges| -> Vec<Expr> { index.iter().map(|e| simplify(e, ranges)).collect() };
+        let index = walk.index(number.clone() * Expr::i64(walk.lanes));
+        let start = simplify(&(self.at)(&simple(index, ranges)), ranges);
+        if multiple_of(&start, ranges) % walk.lanes == 0 {
+            return start;
+        }
+        let (number_of, inside) = walk.runs_and_lanes(ranges);
+        let start = simplify(&(self.at)(&simple(walk.index(number_of), &inside)), &inside);
+        let set = |n: &Name| match n.as_str() {
+            RUN => Some(number.clone()),
+            LANE => Some(Expr::i64(0)),
+            _ => None,
+        };
+        simplify(&start.subst(&set), ranges)
+    }
+
     /// Where runs of `lanes` adjacent elements start, if the walk meets its elements in such runs.
     fn run_starts(&self, walk: &Walk, ranges: &Ranges) -> Option<(Expr, Ranges)> {
-        let (run, lane) = (Name::new("run of a walk"), Name::new("lane of a walk"));
-        let mut inside = ranges.clone();
-        inside.set(run.clone(), 0, walk.len() / walk.lanes - 1);
-        inside.set(lane.clone(), 0, walk.lanes - 1);
-        let var = |n: &Name| Expr::var(n.clone(), crate::ir::DType::I64);
-        let index: Vec<Expr> = walk.index(var(&run) * Expr::i64(walk.lanes) + var(&lane));
-        let index: Vec<Expr> = index.iter().map(|e| simplify(e, &inside)).collect();
-        let (step, start) = linear(&(self.plain)(&index), &lane, &inside)?;
+        let (number, inside) = walk.runs_and_lanes(ranges);
+        let index: Vec<Expr> = walk.index(number).iter().map(|e| simplify(e, &inside)).collect();
+        let (step, start) = linear(&(self.plain)(&index), &Name::new(LANE), &inside)?;
         step.is_int(1).then_some((start, inside))
     }
 }
@@ -82,6 +102,9 @@ impl Walk {
     /// The order that allows the widest accesses on all sides; of equals one that meets adjacent
     /// elements one after the other, in device memory above all, and the last dimension fastest.
     pub fn widest(extent: &[i64], sides: &[&Side], ranges: &Ranges) -> Walk {
+        if extent.contains(&0) {
+            return Walk::in_order(extent);
+        }
         let orders = (0..extent.len().max(1)).map(|fastest| order(extent.len(), fastest));
         let scored = orders.map(|order| {
             let mut walk = Walk { extent: extent.to_vec(), order, lanes: 1 };
@@ -137,6 +160,15 @@ impl Walk {
             out[*d] = i;
         }
         out
+    }
+
+    /// The number of any element, made of its run and its lane in the run, with their ranges.
+    fn runs_and_lanes(&self, ranges: &Ranges) -> (Expr, Ranges) {
+        let mut inside = ranges.clone();
+        inside.set(RUN, 0, self.len() / self.lanes - 1);
+        inside.set(LANE, 0, self.lanes - 1);
+        let var = |n: &str| Expr::var(Name::new(n), crate::ir::DType::I64);
+        (var(RUN) * Expr::i64(self.lanes) + var(LANE), inside)
     }
 
     fn most_lanes(&self, sides: &[&Side], ranges: &Ranges) -> i64 {

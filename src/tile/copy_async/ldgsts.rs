@@ -131,9 +131,8 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn turn(&self, e: &Emit, turn: Expr) -> DStmt {
-        let number = (turn * Expr::i64(self.threads) + self.rank.clone()) * Expr::i64(self.walk.lanes);
-        let index: Vec<Expr> = self.walk.index(number).into_iter().map(|i| e.simple(i)).collect();
-        let [to, from] = sides(self.pair).map(|s| e.simple((s.at)(&index)));
+        let number = turn * Expr::i64(self.threads) + self.rank.clone();
+        let [to, from] = sides(self.pair).map(|s| s.start(self.walk, &number, e.ranges));
         DStmt::Intrinsic(Intrinsic::CpAsync {
             dst: At::new(&self.pair.dst.buffer, to),
             src: At::new(&self.pair.src.buffer, from),

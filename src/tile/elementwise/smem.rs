@@ -50,12 +50,8 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     let extent = all.dst.extent.clone();
     let whole = |v: &&View| broadcast_dims(&v.extent, &extent).is_empty();
     let walk = {
-        let spread = |v: &View| {
-            let own = v.extent.clone();
-            move |i: &[Expr]| broadcast_index(&own, i)
-        };
         let tiles = std::iter::once(&all.dst).chain(all.tiles().filter(whole));
-        let sides: Vec<Side> = tiles.map(|v| Side::of(v, WIDEST, spread(v))).collect();
+        let sides: Vec<Side> = tiles.map(side).collect();
         Walk::widest(&extent, &sides.iter().collect::<Vec<_>>(), emit.ranges)
     };
     let chunks = walk.len() / walk.lanes;
@@ -71,6 +67,12 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     out
 }
 
+/// A tile over indices into the destination.
+fn side(v: &View) -> Side<'_> {
+    let own = v.extent.clone();
+    Side::of(v, WIDEST, move |i: &[Expr]| broadcast_index(&own, i))
+}
+
 /// The elements of one access.
 fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chunk: &Expr) -> Vec<DStmt> {
     let lanes = walk.lanes;
@@ -80,8 +82,6 @@ fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chun
         let at = vec![emit.simple(all.dst.at(&index))];
         return vec![DStmt::store(all.dst.buffer.clone(), at, ops::value(call.op, all.dst.dtype, &values))];
     }
-    let start: Vec<Expr> = walk.index(chunk.clone() * Expr::i64(lanes));
-    let start: Vec<Expr> = start.into_iter().map(|e| emit.simple(e)).collect();
     let lane = emit.loop_var("lane", lanes);
     let index = walk.index(chunk.clone() * Expr::i64(lanes) + index_var(&lane));
     let index: Vec<Expr> = index.into_iter().map(|e| emit.simple(e)).collect();
@@ -90,7 +90,7 @@ fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chun
         match a {
             Operand::Tile(v) if broadcast_dims(&v.extent, &all.dst.extent).is_empty() => {
                 let via = emit.scratch(&format!("{}_via", v.buffer), v.dtype, lanes, Scope::Local);
-                let from = emit.simple(v.at(&broadcast_index(&v.extent, &start)));
+                let from = side(v).start(walk, chunk, emit.ranges);
                 out.push(copy((&via, Expr::i64(0)), (&v.buffer, from), lanes));
                 values.push(Expr::load(via, vec![index_var(&lane)], v.dtype));
             }
@@ -101,7 +101,7 @@ fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chun
     let value = ops::value(call.op, all.dst.dtype, &values);
     let set = vec![DStmt::store(made.clone(), vec![index_var(&lane)], value)];
     out.push(DStmt::For(DFor::new(lane, Expr::i64(lanes), DKind::Unrolled, set)));
-    let to = emit.simple(all.dst.at(&start));
+    let to = side(&all.dst).start(walk, chunk, emit.ranges);
     out.push(copy((&all.dst.buffer, to), (&made, Expr::i64(0)), lanes));
     out
 }

@@ -62,7 +62,7 @@ impl Registers {
         src.fits_registers()?;
         dst.fits_registers()?;
         let combine = Combine::of(call.op, dst.view.dtype);
-        let (threads, to_all) = match_threads(&src, &dst, &axes)?;
+        let (threads, to_all) = match_threads(&src, &dst, &axes, src.threads(call.scope, cx))?;
         Ok(Registers { src, dst, combine, axes, threads, to_all })
     }
 
@@ -222,12 +222,13 @@ pub(super) fn lane_masks(threads: &[Iter]) -> Option<Vec<u32>> {
     Some(masks)
 }
 
-/// The threads that reduce together, nearest first, and whether all of them hold the destination.
-fn match_threads(src: &Part, dst: &Part, axes: &Axes) -> Result<(Vec<Iter>, bool), String> {
+/// The threads that reduce together, nearest first, and whether all of them hold the destination;
+/// `among` threads share the source out.
+fn match_threads(src: &Part, dst: &Part, axes: &Axes, among: i64) -> Result<(Vec<Iter>, bool), String> {
     let threads = src.threads_along(&axes.reduced)?;
     let all = src.owners_without(&axes.reduced, true)?;
     let first = src.owners_without(&axes.reduced, false)?;
-    let held = dst.layout.owners().canonical();
+    let held = dst.owners_among(among)?;
     if held != all && held != first {
         return Err(format!(
             "the threads that hold `{}` ({held}) are not those that `{}` leaves after reduction ({all}, or {first})",
