@@ -70,11 +70,16 @@ fn overlap(call: &TileCall, _: &Cx) -> Result<(), String> {
     Err(format!("source and destination may overlap in `{}`", src.buffer))
 }
 
+/// True where `n` indices from `first` on end at `next` or before; those that no index reaches do not.
+fn ends_before(first: i64, n: i64, next: i64) -> bool {
+    first.checked_add(n).is_some_and(|end| end <= next)
+}
+
 /// True where constant bounds keep two tiles of a buffer apart.
 fn apart(a: &Tile, b: &Tile) -> bool {
     let both = a.begin.iter().zip(&a.extent).zip(b.begin.iter().zip(&b.extent));
     both.into_iter().any(|((a, n), (b, m))| match (a.as_int(), b.as_int()) {
-        (Some(a), Some(b)) => a + n <= b || b + m <= a,
+        (Some(a), Some(b)) => ends_before(a, *n, b) || ends_before(b, *m, a),
         _ => false,
     })
 }
