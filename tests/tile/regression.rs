@@ -10,7 +10,8 @@ pub fn cases() -> Vec<Case> {
     let d = Name::new("a");
     let whole = Tile::whole(&d, &[128, 4]);
     let zero = TileCall::new(TileOp::Zero, ExecScope::Warpgroup, whole, vec![]);
-    let mut warp = Case::new("a warp of a warpgroup", "cuda:sm_90a", 128, &[a], zero, Says::Declines("reg", "all_threads"));
+    let mut warp =
+        Case::new("a warp of a warpgroup", "cuda:sm_90a", 128, &[a], zero, Says::Declines("reg", "all_threads"));
     warp.active = Active::WholeWarps;
     let mut warpgroup = warp.clone();
     (warpgroup.name, warpgroup.says) = ("one of two warpgroups".into(), Says::Takes("reg"));
