@@ -103,8 +103,11 @@ def medians(contenders, rounds):
             fn()
     torch.cuda.synchronize()
     events = {name: [] for name in contenders}
+    order = list(contenders.items())
     for _ in range(rounds):
-        for name, fn in contenders.items():
+        # Who comes first in a round waits for the synchronisation before it: take turns.
+        order.append(order.pop(0))
+        for name, fn in order:
             cool.max()
             start, end = torch.cuda.Event(True), torch.cuda.Event(True)
             start.record()
