@@ -1,14 +1,16 @@
 //! Reads the notation of layouts.
 //!
-//!     layout  := tile | swizzle | ComposeLayout(swizzle, tile) | ComposeLayout(n, n, n, tile [, inner])
-//!     tile    := TileLayout(spec) | spec
-//!     swizzle := SwizzleLayout(n, n, n [, inner])
-//!     inner   := [swizzle_inner =] (True | False)
-//!     spec    := part { + part }              one S, at most one R, offsets
-//!     part    := S[iters] | R[iters] | n [@ axis]
-//!     iters   := extents [ : strides ]        both a tuple, a number, or several with commas
-//!     stride  := n [@ axis] | "axis" | (n, "axis")
-//!     n       := [-] digits { * digits }
+//! ```text
+//! layout  := tile | swizzle | ComposeLayout(swizzle, tile) | ComposeLayout(n, n, n, tile [, inner])
+//! tile    := TileLayout(spec) | spec
+//! swizzle := SwizzleLayout(n, n, n [, inner])
+//! inner   := [swizzle_inner =] (True | False)
+//! spec    := part { + part }              one S, at most one R, offsets
+//! part    := S[iters] | R[iters] | n [@ axis]
+//! iters   := extents [ : strides ]        both a tuple, a number, or several with commas
+//! stride  := n [@ axis] | "axis" | (n, "axis")
+//! n       := [-] digits { * digits }
+//! ```
 //!
 //! Names may be qualified (`T.S`, `Axis.laneid`). Without strides, iters are row-major on `m`. A
 //! bare swizzle is a swizzle over one of its periods of memory.
