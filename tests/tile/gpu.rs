@@ -122,6 +122,13 @@ impl Bench {
 }
 
 #[test]
+fn every_variant_that_the_device_accepts() {
+    let Some(mut bench) = Bench::new() else { return };
+    let programs = crate::everywhere::covering(&bench.target());
+    bench.agree("one of each variant", programs);
+}
+
+#[test]
 fn a_hundred_random_products_by_mma() {
     let Some(mut bench) = Bench::new() else { return };
     let all: Vec<Product> = specs(100, 7).iter().enumerate().map(|(i, s)| s.product(i)).collect();

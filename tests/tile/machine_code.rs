@@ -17,7 +17,7 @@ fn places() -> Places {
 }
 
 /// The kernels of all programs in one text.
-fn together(programs: Vec<(String, DeviceFunc, f64)>, target: &str) -> String {
+pub fn together(programs: Vec<(String, DeviceFunc, f64)>, target: &str) -> String {
     let mut all = programs.into_iter().map(|(name, mut f, _)| {
         f.func.name = name;
         lowered(&f, target)

@@ -11,6 +11,7 @@ mod compile;
 mod copy;
 mod copy_async;
 mod elementwise;
+mod everywhere;
 mod gemm;
 mod gemm_cases;
 mod gemm_fma;
