@@ -38,7 +38,7 @@ pub use normalize::normalize;
 pub use order::{cmp_exprs, cmp_names};
 pub use program::program_roles;
 pub use ranges::Ranges;
-pub use reducer::{Combiner, Reducer};
+pub use reducer::{Combiner, Reducer, accumulator};
 pub use refuse::{refusals, refuse};
 pub use roles::{ParamRole, roles};
 pub use shrink::shrink;

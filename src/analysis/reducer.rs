@@ -43,13 +43,27 @@ impl Combiner {
         }
     }
 
-    fn of(op: BinOp) -> Option<Combiner> {
+    /// The combiner that an operator is.
+    pub fn of(op: BinOp) -> Option<Combiner> {
         match op {
             BinOp::Add => Some(Combiner::Sum),
             BinOp::Mul => Some(Combiner::Prod),
             BinOp::Max => Some(Combiner::Max),
             BinOp::Min => Some(Combiner::Min),
             _ => None,
+        }
+    }
+
+    /// The value that changes nothing; `None` for types without one.
+    pub fn identity(self, dtype: DType) -> Option<Expr> {
+        let infinite = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16);
+        match self {
+            Combiner::Sum => Some(Expr::constant(0.0, dtype)),
+            Combiner::Prod => Some(Expr::constant(1.0, dtype)),
+            Combiner::Max if infinite => Some(Expr::float(f64::NEG_INFINITY, dtype)),
+            Combiner::Min if infinite => Some(Expr::float(f64::INFINITY, dtype)),
+            Combiner::Max => int_limits(dtype).map(|(lo, _)| Expr::int(lo, dtype)),
+            Combiner::Min => int_limits(dtype).map(|(_, hi)| Expr::int(hi, dtype)),
         }
     }
 
@@ -61,6 +75,27 @@ impl Combiner {
             Combiner::Prod => is(1),
             Combiner::Max | Combiner::Min => value.as_int().is_some() || value.as_float().is_some(),
         }
+    }
+}
+
+/// The type that partial results are held in: float32 for 16-bit floats.
+pub fn accumulator(dtype: DType) -> DType {
+    if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
+}
+
+/// Smallest and largest value of an integer type (`uint64` as its bits).
+fn int_limits(dtype: DType) -> Option<(i64, i64)> {
+    match dtype {
+        DType::Bool => Some((0, 1)),
+        DType::I8 => Some((i8::MIN as i64, i8::MAX as i64)),
+        DType::I16 => Some((i16::MIN as i64, i16::MAX as i64)),
+        DType::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
+        DType::I64 => Some((i64::MIN, i64::MAX)),
+        DType::U8 => Some((0, u8::MAX as i64)),
+        DType::U16 => Some((0, u16::MAX as i64)),
+        DType::U32 => Some((0, u32::MAX as i64)),
+        DType::U64 => Some((0, -1)),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::Handle => None,
     }
 }
 

@@ -35,14 +35,6 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     }
     let subject = input.subject(target)?;
     if a.emit == Emit::Decisions {
-        if a.choose.rule.is_some() || !a.choose.set.is_empty() {
-            // That no rule takes it is what the decisions say; a name nobody knows is an error.
-            match select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice()) {
-                Ok(arms) => drop(select::point(&arms, &a.choose.choice())?),
-                Err(f) if f.exit == Exit::Failed => {}
-                Err(f) => return Err(f),
-            }
-        }
         decisions(cx, input, &subject, &calls(cx, a, input, &subject)?);
         return Ok(());
     }
@@ -90,7 +82,12 @@ pub(super) fn machine_text(
 /// rule takes the function.
 fn calls(cx: &Context, a: &args::Explain, input: &Input, subject: &Subject) -> Result<Vec<Decision>, Failure> {
     let choice = a.choose.choice();
-    let Ok(arms) = select::arms(subject, &cx.spaces, &input.name, &choice) else { return Ok(vec![]) };
+    let arms = match select::arms(subject, &cx.spaces, &input.name, &choice) {
+        Ok(arms) => arms,
+        // That no rule takes it is what the decisions say; a name nobody knows is an error.
+        Err(f) if f.exit == Exit::Failed => return Ok(vec![]),
+        Err(f) => return Err(f),
+    };
     let (arm, knobs) = select::point(&arms, &choice)?;
     let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
     let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| bug(e.to_string()))?;

@@ -137,6 +137,22 @@ pub enum AttrValue {
     Raw(String),
 }
 
+impl AttrValue {
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            AttrValue::Str(s) => Some(s),
+            AttrValue::Bool(_)
+            | AttrValue::Int(_)
+            | AttrValue::Typed(..)
+            | AttrValue::Float(_)
+            | AttrValue::List(_)
+            | AttrValue::Dict(_)
+            | AttrValue::Raw(_) => None,
+        }
+    }
+}
+
 /// A block: iterators bound to loop expressions, and a body in terms of the iterators.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Block {

@@ -321,18 +321,7 @@ struct Marks {
 
 fn marks(l: &For) -> Marks {
     let int = |key: &str| l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| int_value(v));
-    let text = |key: &str| {
-        l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| match v {
-            AttrValue::Str(s) => Some(s.as_str()),
-            AttrValue::Bool(_)
-            | AttrValue::Int(_)
-            | AttrValue::Typed(..)
-            | AttrValue::Float(_)
-            | AttrValue::List(_)
-            | AttrValue::Dict(_)
-            | AttrValue::Raw(_) => None,
-        })
-    };
+    let text = |key: &str| l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| v.as_str());
     let hint = l.annotations.iter().find(|(k, _)| k == "cache_hint").and_then(|(_, v)| hint_value(v));
     Marks {
         batch: int("batch_loads").is_some_and(|n| n != 0),
@@ -345,16 +334,9 @@ fn marks(l: &For) -> Marks {
 }
 
 fn hint_value(v: &AttrValue) -> Option<CacheHint> {
-    match v {
-        AttrValue::Str(s) if s == "streaming" => Some(CacheHint::Streaming),
-        AttrValue::Str(s) if s == "no_allocate" => Some(CacheHint::NoAllocate),
-        AttrValue::Str(_)
-        | AttrValue::Bool(_)
-        | AttrValue::Int(_)
-        | AttrValue::Typed(..)
-        | AttrValue::Float(_)
-        | AttrValue::List(_)
-        | AttrValue::Dict(_)
-        | AttrValue::Raw(_) => None,
+    match v.as_str()? {
+        "streaming" => Some(CacheHint::Streaming),
+        "no_allocate" => Some(CacheHint::NoAllocate),
+        _ => None,
     }
 }

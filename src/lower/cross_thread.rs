@@ -10,13 +10,11 @@
 //! after:  `t0_acc[0] = p0[threadIdx.x]; Tx.cta.sum(t0_sum, t0_acc, axes=(2,)); t0[0] = t0_sum[0]`
 
 use super::LowerError;
-use super::leaves::reduction;
 use super::nest::{Nest, THREADS};
-use crate::analysis::simplify;
+use crate::analysis::{Combiner, accumulator, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
 use crate::ir::layout::{Axis, Iter, TileLayout};
 use crate::ir::{Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, ThreadTag, Tile, TileArg, TileCall, TileOp};
-use crate::tile::Active;
 use std::collections::BTreeMap;
 
 const PASS: &str = "cross-thread reduction";
@@ -49,11 +47,6 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     Ok(out)
 }
 
-/// The type that partial results are held in.
-pub(super) fn accumulator(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
-}
-
 struct Expand<'n, 'a, 'r> {
     nest: &'n mut Nest<'a>,
     r: &'r ThreadReduce,
@@ -68,9 +61,10 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
     fn new(nest: &'n mut Nest<'a>, r: &'r ThreadReduce) -> Result<Self, LowerError> {
         let dst = nest.buffer(PASS, &r.dst)?.dtype;
         let values = r.elements.iter().map(|(_, n)| n).product();
-        let op =
-            reduction(r.op).ok_or_else(|| LowerError::new(PASS, &r.block, "no tile primitive reduces like this"))?;
-        Ok(Expand { dst, acc: accumulator(dst), op, values, nest, r })
+        let combiner = Combiner::of(r.op);
+        let combiner =
+            combiner.ok_or_else(|| LowerError::new(PASS, &r.block, "no tile primitive reduces like this"))?;
+        Ok(Expand { dst, acc: accumulator(dst), op: combiner.fold(), values, nest, r })
     }
 
     fn run(mut self) -> Result<Vec<DStmt>, LowerError> {
@@ -78,10 +72,8 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         let sum = self.registers("sum", true)?;
         let mut out = self.accumulate(&own);
         let call = self.call(&sum, &own);
-        let (decision, body) =
-            self.nest.dispatch(&call, Active::All).map_err(|e| LowerError::new(PASS, &self.r.block, e.to_string()))?;
-        self.nest.decisions.push(decision);
-        out.extend(body);
+        let body = self.nest.carry_out(&call);
+        out.extend(body.map_err(|e| LowerError::new(PASS, &self.r.block, e.to_string()))?);
         self.flat(&own);
         self.flat(&sum);
         out.extend(self.write(&sum));

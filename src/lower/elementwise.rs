@@ -7,7 +7,7 @@
 //! Declines (`None`) where a part is no tile primitive, or is read from elsewhere than registers.
 
 use super::nest::Nest;
-use crate::analysis::linear;
+use crate::analysis::{Combiner, linear};
 use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::{
     BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Intrin, Name, Scope, Tile, TileArg, TileCall, TileOp,
@@ -88,29 +88,9 @@ fn converts(from: DType, to: DType) -> bool {
 
 fn arithmetic(op: BinOp) -> Option<TileOp> {
     match op {
-        BinOp::Add => Some(TileOp::Add),
         BinOp::Sub => Some(TileOp::Sub),
-        BinOp::Mul => Some(TileOp::Mul),
         BinOp::Div => Some(TileOp::Fdiv),
-        BinOp::Max => Some(TileOp::Maximum),
-        BinOp::Min => Some(TileOp::Minimum),
-        BinOp::FloorDiv
-        | BinOp::FloorMod
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::Lt
-        | BinOp::Le
-        | BinOp::Gt
-        | BinOp::Ge
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
+        other => Combiner::of(other).map(Combiner::elementwise),
     }
 }
 

@@ -15,10 +15,9 @@
 use super::nest::Nest;
 use super::reducer::{Update, update_of};
 use super::{LowerError, elementwise};
-use crate::analysis::linear;
+use crate::analysis::{Combiner, linear};
 use crate::ir::device::{DFor, DKind, DStmt, TileMark};
 use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
-use crate::tile::Active;
 
 const PASS: &str = "leaves";
 
@@ -27,11 +26,11 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut out = vec![];
     for s in body {
         match s {
-            DStmt::For(l) => match carried_out(nest, &l)? {
+            DStmt::For(mut l) => match carried_out(nest, &l)? {
                 Some(body) => out.extend(body),
                 None => {
-                    let body = run(nest, l.body.clone())?;
-                    out.push(DStmt::For(l.with_body(body)));
+                    l.body = run(nest, l.body)?;
+                    out.push(DStmt::For(l));
                 }
             },
             DStmt::If { cond, then, otherwise } => {
@@ -83,11 +82,8 @@ fn all_of(nest: &mut Nest, calls: &[TileCall]) -> Option<Vec<DStmt>> {
     let known = nest.decisions.len();
     let mut out = vec![];
     for call in calls {
-        match nest.dispatch(call, Active::All) {
-            Ok((decision, body)) => {
-                nest.decisions.push(decision);
-                out.extend(body);
-            }
+        match nest.carry_out(call) {
+            Ok(body) => out.extend(body),
             Err(_) => {
                 nest.decisions.truncate(known);
                 return None;
@@ -104,11 +100,9 @@ fn dispatched(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, Lower
             b.shape = shape.map(Expr::i64).to_vec();
         }
     }
-    let done = nest.dispatch(&leaf.call, Active::All);
+    let done = nest.carry_out(&leaf.call);
     nest.buffers.extend(flat.into_iter().map(|b| (b.name.clone(), b)));
-    let (decision, body) = done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))?;
-    nest.decisions.push(decision);
-    Ok(body)
+    done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))
 }
 
 /// The call that a marked loop amounts to.
@@ -118,8 +112,8 @@ fn leaf(nest: &Nest, l: &DFor, op: TileOp, variant: &Option<String>) -> Option<L
     let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
     let mut leaf = match op {
         TileOp::Gemm => product(nest, &up, to, &loops)?,
-        op if reduction(up.op) == Some(op) => Leaf::flat(fold(nest, &up, to, &loops, op)?),
-        op if combining(up.op) == Some(op) => Leaf::flat(combine(nest, &up, to, &loops, op)?),
+        op if Combiner::of(up.op)?.fold() == op => Leaf::flat(fold(nest, &up, to, &loops, op)?),
+        op if Combiner::of(up.op)?.elementwise() == op => Leaf::flat(combine(nest, &up, to, &loops, op)?),
         _ => return None,
     };
     leaf.call.forced = variant.clone();
@@ -236,43 +230,4 @@ fn run_of(nest: &Nest, index: &Expr, loops: &[(Name, i64)]) -> Option<(Expr, i64
         (rest, len) = (base, len * n);
     }
     loops.iter().all(|(v, _)| !rest.uses_var(v)).then_some((rest, len))
-}
-
-/// The primitive that combines with an operator, element by element.
-fn combining(op: BinOp) -> Option<TileOp> {
-    match reduction(op)? {
-        TileOp::Sum => Some(TileOp::Add),
-        TileOp::Prod => Some(TileOp::Mul),
-        TileOp::Max => Some(TileOp::Maximum),
-        _ => Some(TileOp::Minimum),
-    }
-}
-
-/// The primitive that folds with an operator.
-pub(super) fn reduction(op: BinOp) -> Option<TileOp> {
-    match op {
-        BinOp::Add => Some(TileOp::Sum),
-        BinOp::Mul => Some(TileOp::Prod),
-        BinOp::Max => Some(TileOp::Max),
-        BinOp::Min => Some(TileOp::Min),
-        BinOp::Sub
-        | BinOp::Div
-        | BinOp::FloorDiv
-        | BinOp::FloorMod
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::Lt
-        | BinOp::Le
-        | BinOp::Gt
-        | BinOp::Ge
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
-    }
 }

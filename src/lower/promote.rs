@@ -7,9 +7,9 @@
 //! after:  `acc: float32[1]`, `acc[0] = acc[0] + float32(a[0]) * float32(b[0])`, `out[0] = float16(acc[0])`
 
 use super::batch::held_by_intrinsics;
-use super::cross_thread::accumulator;
 use super::nest::Nest;
 use super::reducer::update_of;
+use crate::analysis::accumulator;
 use crate::ir::device::{DStmt, ThreadReduce};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeSet;

@@ -6,9 +6,10 @@
 use super::LowerError;
 use super::blocks::{Env, Lower, reduce_vars};
 use super::nest::Nest;
-use super::reducer::{Update, idempotent, identity, update};
+use super::reducer::{Update, idempotent, update};
+use crate::analysis::Combiner;
 use crate::ir::device::{DStmt, ThreadReduce, and, index_var};
-use crate::ir::{AttrValue, BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
 
 const PASS: &str = "cross-thread reduction";
 /// Values per thread that one exchange may hold.
@@ -68,7 +69,8 @@ fn finish(lower: &Lower, found: Found, env: &Env) -> Result<DStmt, LowerError> {
     let Found { b, tags, elements, serial } = found;
     let up = single_update(b)?;
     let dtype = lower.nest.buffer(PASS, &up.buffer)?.dtype;
-    let neutral = identity(up.op, dtype)
+    let neutral = Combiner::of(up.op)
+        .and_then(|c| c.identity(dtype))
         .ok_or_else(|| LowerError::new(PASS, &b.name, format!("the combiner has no identity in {dtype}")))?;
     let indices: Vec<Expr> = up.indices.iter().map(|e| env.value(e, lower.nest)).collect();
     let (identity, start) = match init_value(b, &up)? {
@@ -109,16 +111,7 @@ fn finish(lower: &Lower, found: Found, env: &Env) -> Result<DStmt, LowerError> {
 
 /// The variant that the schedule asks for: the block's `combine` attribute.
 fn combine_variant(b: &Block) -> Option<String> {
-    b.attrs.iter().find(|(k, _)| k == "combine").and_then(|(_, v)| match v {
-        AttrValue::Str(name) => Some(name.clone()),
-        AttrValue::Bool(_)
-        | AttrValue::Int(_)
-        | AttrValue::Typed(..)
-        | AttrValue::Float(_)
-        | AttrValue::List(_)
-        | AttrValue::Dict(_)
-        | AttrValue::Raw(_) => None,
-    })
+    b.attrs.iter().find(|(k, _)| k == "combine")?.1.as_str().map(str::to_string)
 }
 
 /// Threads of an axis that no loop around is bound to would all reduce the same: the first does,

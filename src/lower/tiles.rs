@@ -20,6 +20,13 @@ impl Nest<'_> {
         self.with_emit(active, |e| tile::dispatch(call, e))
     }
 
+    /// Carries out a call that all threads reach, and notes the decision.
+    pub fn carry_out(&mut self, call: &TileCall) -> Result<Vec<DStmt>, NoVariant> {
+        let (decision, body) = self.dispatch(call, Active::All)?;
+        self.decisions.push(decision);
+        Ok(body)
+    }
+
     /// What the variants say to a call that asks for one that does not exist.
     fn verdicts(&mut self, call: &TileCall, active: Active) -> Option<Decision> {
         let free = TileCall { forced: None, ..call.clone() };

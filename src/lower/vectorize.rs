@@ -14,7 +14,6 @@ use crate::analysis::linear;
 use crate::ir::device::{DFor, DKind, DStmt, guarded};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
-use crate::tile::Active;
 use std::collections::BTreeMap;
 
 /// Rewrites every vectorised loop.
@@ -114,13 +113,15 @@ fn vector_copy(nest: &mut Nest, dst: &(Name, Expr), src: &(Name, Expr), c: &Copy
     if let Some(cache) = cache_name(c.hint) {
         call.config.insert("cache".into(), AttrValue::Str(cache.into()));
     }
-    let (decision, body) = nest.dispatch(&call, Active::All).ok()?;
+    let known = nest.decisions.len();
+    let body = nest.carry_out(&call).ok()?;
     let mut vector = false;
     body.iter().for_each(|s| s.visit(&mut |s| vector |= matches!(s, DStmt::Copy { .. })));
-    vector.then(|| {
-        nest.decisions.push(decision);
-        body
-    })
+    if !vector {
+        nest.decisions.truncate(known);
+        return None;
+    }
+    Some(body)
 }
 
 fn cache_name(hint: CacheHint) -> Option<&'static str> {
