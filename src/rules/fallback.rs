@@ -9,7 +9,7 @@
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
 use super::outlines::{self, Moves};
 use super::parts::*;
-use super::shape::{find_block, inline_all, is_plain};
+use super::shape::{find_block, is_plain};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::{Access, Decline, Facts};
 use crate::ir::{AttrValue, Block, Buffer, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
@@ -32,7 +32,7 @@ impl ScheduleRule for FallbackCuda {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let s = accept(CUDA, Kind::Cuda, input, target)?;
-        let outputs: Vec<Output> = s.blocks().iter().map(|b| Output::of(&s, b)).collect();
+        let outputs: Vec<Output> = input.blocks(&s).iter().map(|b| Output::of(&s, b)).collect();
         let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
         let operands = outputs.iter().map(|o| o.staged.len() as i64 + 1).max().unwrap_or(1);
         let size = outputs.iter().filter_map(|o| o.elements).max();
@@ -66,7 +66,7 @@ impl ScheduleRule for FallbackCuda {
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         let mut s =
             accept(CUDA, Kind::Cuda, input, target).unwrap_or_else(|d| panic!("{CUDA} accepted this: {}", d.reason));
-        for block in s.blocks() {
+        for block in input.blocks(&s) {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
             let width = lanes(knobs.get("vector"), out.dtype);
@@ -103,7 +103,7 @@ impl ScheduleRule for FallbackCpu {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let s = accept(CPU, Kind::Cpu, input, target)?;
-        let outputs: Vec<Output> = s.blocks().iter().map(|b| Output::of(&s, b)).collect();
+        let outputs: Vec<Output> = input.blocks(&s).iter().map(|b| Output::of(&s, b)).collect();
         let size = outputs.iter().filter_map(|o| o.elements).max();
         let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
         let space = spaces.space(CPU, target);
@@ -117,7 +117,7 @@ impl ScheduleRule for FallbackCpu {
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         let mut s =
             accept(CPU, Kind::Cpu, input, target).unwrap_or_else(|d| panic!("{CPU} accepted this: {}", d.reason));
-        for block in s.blocks() {
+        for block in input.blocks(&s) {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
             let width = lanes(knobs.get("vector"), out.dtype);
@@ -136,8 +136,8 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
     if target.kind != kind {
         return Err(no("target_kind", "it schedules for another kind of target".into()));
     }
-    let s = inline_all(&input.func);
-    for name in s.blocks() {
+    let s = input.start();
+    for name in input.blocks(&s) {
         let block = find_block(s.func(), &name);
         if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
             return Err(no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));

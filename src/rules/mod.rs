@@ -12,6 +12,7 @@ mod limits;
 mod outline;
 mod outlines;
 mod parts;
+mod prepared;
 mod reduction;
 mod reduction_inner;
 mod reduction_outer;
@@ -21,35 +22,13 @@ mod spaces;
 
 pub use knobs::Knobs;
 pub use outline::{Combine, LaunchOutline, Outline};
+pub use prepared::Prepared;
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
 
-use crate::analysis::{Decline, Facts, normalize, refuse};
-use crate::ir::PrimFunc;
+use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::Target;
-
-/// A function ready for rules: accepted, normalized, with its facts.
-#[derive(Clone, Debug)]
-pub struct Prepared {
-    /// The normalized function; schedules and traces start from it.
-    pub func: PrimFunc,
-    /// Its facts.
-    pub facts: Facts,
-}
-
-impl Prepared {
-    /// Refuses or normalizes a function as read.
-    ///
-    /// # Errors
-    /// The named predicate for which the function can't be scheduled.
-    pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
-        refuse(func)?;
-        let func = normalize(func)?;
-        let facts = Facts::of(&func);
-        Ok(Prepared { func, facts })
-    }
-}
 
 /// A schedule rule.
 pub trait ScheduleRule: Sync {

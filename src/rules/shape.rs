@@ -43,13 +43,14 @@ impl Reduction {
     /// Inlines and classifies, or says by name why the function is not one reduction.
     pub fn of(by: &'static str, input: &Prepared) -> Result<Reduction, Decline> {
         let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let schedule = inline_all(&input.func);
+        let schedule = input.start();
         let facts = Facts::of(schedule.func());
-        let reductions: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| b.is_reduction).collect();
+        let reductions: Vec<&BlockFacts> =
+            facts.blocks.iter().filter(|b| input.owns(&b.name) && b.is_reduction).collect();
         let [red] = reductions[..] else {
             return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
-        let others: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| !b.is_reduction).collect();
+        let others: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| input.owns(&b.name) && !b.is_reduction).collect();
         if others.len() > 1 {
             return Err(no("one_epilogue", format!("{} other blocks are left after inlining", others.len())));
         }
@@ -118,17 +119,6 @@ impl Reduction {
             }
         }
         Some(run)
-    }
-}
-
-/// Inlines every block that may be inlined, producers first.
-pub fn inline_all(func: &PrimFunc) -> Schedule {
-    let mut s = Schedule::new(func.clone());
-    loop {
-        let done = s.blocks().iter().any(|b| s.compute_inline(b).is_ok());
-        if !done {
-            return s;
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The function while a step changes it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Draft {
     /// The function.
     pub func: PrimFunc,

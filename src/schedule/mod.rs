@@ -56,7 +56,7 @@ use draft::Draft;
 use error::Failure;
 
 /// A function under schedule, with the steps taken so far.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
     draft: Draft,
     trace: Vec<Step>,

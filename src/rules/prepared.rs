@@ -1,0 +1,71 @@
+//! What rules are asked about: a function that was accepted and normalized, or one piece of it.
+
+use crate::analysis::{Decline, Facts, normalize, refuse};
+use crate::ir::{Name, PrimFunc};
+use crate::schedule::Schedule;
+
+/// A function ready for rules: accepted, normalized, with its facts.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The normalized function; schedules and traces start from it.
+    pub func: PrimFunc,
+    /// Its facts.
+    pub facts: Facts,
+    /// Where the rule is asked for some of the blocks only.
+    piece: Option<Piece>,
+}
+
+/// Some blocks of a function whose blocks before them are scheduled.
+#[derive(Clone, Debug)]
+struct Piece {
+    schedule: Schedule,
+    blocks: Vec<Name>,
+}
+
+impl Prepared {
+    /// Refuses or normalizes a function as read.
+    ///
+    /// # Errors
+    /// The named predicate for which the function can't be scheduled.
+    pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
+        refuse(func)?;
+        let func = normalize(func)?;
+        let facts = Facts::of(&func);
+        Ok(Prepared { func, facts, piece: None })
+    }
+
+    /// The same function, of which a rule is to schedule `blocks` only, going on from `schedule`.
+    pub(super) fn piece(&self, schedule: &Schedule, blocks: &[Name]) -> Prepared {
+        let piece = Piece { schedule: schedule.clone(), blocks: blocks.to_vec() };
+        Prepared { piece: Some(piece), ..self.clone() }
+    }
+
+    /// The schedule that a rule goes on from: every block that may be inlined is.
+    pub fn start(&self) -> Schedule {
+        match &self.piece {
+            None => inline_all(&self.func),
+            Some(piece) => piece.schedule.clone(),
+        }
+    }
+
+    /// True for a block that is the rule's to schedule.
+    pub fn owns(&self, block: &Name) -> bool {
+        self.piece.as_ref().is_none_or(|p| p.blocks.contains(block))
+    }
+
+    /// The blocks of a schedule that are the rule's, in program order.
+    pub fn blocks(&self, s: &Schedule) -> Vec<Name> {
+        s.blocks().into_iter().filter(|b| self.owns(b)).collect()
+    }
+}
+
+/// Inlines every block that may be inlined, producers first.
+fn inline_all(func: &PrimFunc) -> Schedule {
+    let mut s = Schedule::new(func.clone());
+    loop {
+        let done = s.blocks().iter().any(|b| s.compute_inline(b).is_ok());
+        if !done {
+            return s;
+        }
+    }
+}
