@@ -3,6 +3,7 @@
 
 mod access;
 mod affine;
+mod apart;
 mod bounds;
 mod combine;
 mod compare;

@@ -3,8 +3,10 @@
 //! Accepted is what TVM's `NormalizePrimFunc` accepts: every leaf block that has loops has exactly
 //! one per iterator, in the same order, bound as it is, from 0. Then every leaf loses its iterators
 //! of extent 1 together with their loops; where no spatial iterator is left, a fresh one of extent
-//! 1 is put in front. So scalars become `S`, whole reductions `SR`.
+//! 1 is put in front. So scalars become `S`, whole reductions `SR`. Before that, reductions into several
+//! independent buffers are taken apart (`apart`).
 
+use super::apart::take_apart;
 use super::walk::{Leaf, fresh, leaves, names};
 use super::{Decline, Ranges, simplify};
 use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Stmt};
@@ -20,6 +22,8 @@ const BY: &str = "normalize";
 pub fn normalize(f: &PrimFunc) -> Result<PrimFunc, Decline> {
     let found = leaves(f);
     found.iter().try_for_each(|leaf| accept(f, leaf))?;
+    let f = &take_apart(f);
+    let found = leaves(f);
     let mut used = names(f);
     let mut chains: BTreeMap<Name, Plan> = BTreeMap::new();
     for leaf in found.iter().filter(|l| l.chain && matches_loops(l)) {
@@ -92,7 +96,7 @@ impl Plan {
 }
 
 /// The leaf at the end of a chain of loops that holds nothing else.
-fn chain_end(s: &Stmt) -> Option<&Block> {
+pub(super) fn chain_end(s: &Stmt) -> Option<&Block> {
     match s {
         Stmt::For(l) if l.body.len() == 1 => chain_end(&l.body[0]),
         Stmt::Block(b) => Some(b),
