@@ -12,6 +12,7 @@ mod limits;
 mod outline;
 mod outlines;
 mod parts;
+mod pieces;
 mod prepared;
 mod reduction;
 mod reduction_inner;
@@ -58,6 +59,8 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction::ReductionOuterCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
+    &pieces::PiecesCuda,
+    &pieces::PiecesCpu,
 ];
 
 /// What a rule says of a function.

@@ -1,16 +1,6 @@
 //! Small functions in TVMScript, for every rule.
 
-/// A function and what it is called in messages.
-pub struct Case {
-    /// Name with the shape.
-    pub name: String,
-    /// TVMScript.
-    pub text: String,
-    /// Values of symbolic extents, by name.
-    pub extents: Vec<(&'static str, i64)>,
-    /// Elements per reduction; 0 where nothing is reduced.
-    pub length: i64,
-}
+use super::harness::Case;
 
 fn list(items: &[String]) -> String {
     format!("({}{})", items.join(", "), if items.len() == 1 { "," } else { "" })

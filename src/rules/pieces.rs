@@ -1,0 +1,203 @@
+//! `pieces.cuda` and `pieces.cpu`: functions that no rule takes whole, as several kernels.
+//!
+//! When: after inlining several blocks are left, and runs of neighbouring blocks have rules.
+//! How: from the first block on, the longest run of blocks that some rule takes is one piece; the pieces
+//! are scheduled one after the other by their rules, and what one leaves for the next is in global memory.
+//! The knobs are those of the pieces, `part0.threads` and so on; so that the space stays one that can
+//! be listed, each piece keeps all values of some knobs and the default of the others.
+//! Declines: `target_kind`, `several_pieces`, `piece_has_rule`.
+
+use super::{Knob, Knobs, Outline, Prepared, RULES, ScheduleRule, Space, Spaces};
+use crate::analysis::Decline;
+use crate::ir::Name;
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+use std::sync::{Arc, OnceLock};
+
+/// The GPU form.
+pub struct PiecesCuda;
+
+/// The CPU form.
+pub struct PiecesCpu;
+
+const CUDA: &str = "pieces.cuda";
+const CPU: &str = "pieces.cpu";
+
+/// Points of all pieces together at most, legal or not.
+const MOST_POINTS: u64 = 20_000;
+
+impl ScheduleRule for PiecesCuda {
+    fn name(&self) -> &'static str {
+        CUDA
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        space(CUDA, Kind::Cuda, input, target, spaces)
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        schedule(CUDA, Kind::Cuda, input, target, knobs)
+    }
+}
+
+impl ScheduleRule for PiecesCpu {
+    fn name(&self) -> &'static str {
+        CPU
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        space(CPU, Kind::Cpu, input, target, spaces)
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        schedule(CPU, Kind::Cpu, input, target, knobs)
+    }
+}
+
+/// Neighbouring blocks and the rule that takes them.
+struct Piece {
+    rule: &'static dyn ScheduleRule,
+    blocks: Vec<Name>,
+    space: Space,
+}
+
+fn space(by: &'static str, kind: Kind, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+    let pieces = pieces(by, kind, input, target, spaces)?;
+    let subspaces: Arc<Vec<Space>> = Arc::new(pieces.into_iter().map(|p| p.space).collect());
+    let whole = Space::new(by, spaces.space(by, target).version, knobs(&subspaces));
+    let checked = subspaces.clone();
+    let whole = whole.require("piece_is_legal", move |k| {
+        checked.iter().enumerate().try_for_each(|(i, space)| {
+            space
+                .check(&of_piece(k, i))
+                .map_err(|e| format!("piece {i} ({}): {}: {}", space.form, e.predicate, e.reason))
+        })
+    });
+    let point = whole.default().unwrap_or_default();
+    let outline = move |k: &Knobs| -> Option<Outline> {
+        let parts = subspaces.iter().enumerate().map(|(i, space)| space.outline(&of_piece(k, i)));
+        Some(Outline { launches: parts.collect::<Option<Vec<_>>>()?.into_iter().flat_map(|o| o.launches).collect() })
+    };
+    Ok(match outline(&point) {
+        Some(_) => whole.outlined(move |k| outline(k).unwrap_or_default()),
+        None => whole,
+    })
+}
+
+fn schedule(
+    by: &'static str,
+    kind: Kind,
+    input: &Prepared,
+    target: &Target,
+    knobs: &Knobs,
+) -> Result<Schedule, ScheduleError> {
+    let pieces = pieces(by, kind, input, target, tables())
+        .unwrap_or_else(|d| panic!("{by} accepted this function: {}", d.reason));
+    let mut s = input.start();
+    for (i, piece) in pieces.iter().enumerate() {
+        s = piece.rule.schedule(&input.piece(&s, &piece.blocks), target, &of_piece(knobs, i))?;
+    }
+    Ok(s)
+}
+
+/// The built-in tables: which rule takes a piece does not depend on the values in them.
+fn tables() -> &'static Spaces {
+    static TABLES: OnceLock<Spaces> = OnceLock::new();
+    TABLES.get_or_init(Spaces::built_in)
+}
+
+/// The pieces of a function, in program order.
+fn pieces(
+    by: &'static str,
+    kind: Kind,
+    input: &Prepared,
+    target: &Target,
+    spaces: &Spaces,
+) -> Result<Vec<Piece>, Decline> {
+    let no = |predicate, reason: String| Err(Decline { by, predicate, reason });
+    if target.kind != kind {
+        return no("target_kind", "it schedules for another kind of target".into());
+    }
+    let start = input.start();
+    let mut left = input.blocks(&start);
+    if left.len() < 2 {
+        return no("several_pieces", "one block is left after inlining".into());
+    }
+    let ask = |blocks: &[Name]| take(&input.piece(&start, blocks), blocks, target, spaces);
+    if let Ok(whole) = ask(&left) {
+        return no("several_pieces", format!("{} takes the function whole", whole.rule.name()));
+    }
+    let mut out = vec![];
+    while !left.is_empty() {
+        let Some(piece) = (1..=left.len()).rev().find_map(|n| ask(&left[..n]).ok()) else {
+            let why = ask(&left[..1]).err().unwrap_or_default();
+            return no("piece_has_rule", format!("no rule takes block `{}`: {why}", left[0]));
+        };
+        left.drain(..piece.blocks.len());
+        out.push(piece);
+    }
+    Ok(out)
+}
+
+/// The first rule that takes these blocks, or what each rule of the target says against it.
+fn take(input: &Prepared, blocks: &[Name], target: &Target, spaces: &Spaces) -> Result<Piece, String> {
+    let mut against = vec![];
+    for rule in RULES.iter().filter(|r| ![CUDA, CPU].contains(&r.name())) {
+        match rule.space(input, target, spaces) {
+            Ok(space) => {
+                let space = space.settle();
+                if space.default().is_some() {
+                    return Ok(Piece { rule: *rule, blocks: blocks.to_vec(), space });
+                }
+                against.push(format!("{}: legal_point", rule.name()));
+            }
+            Err(d) if d.predicate == "target_kind" => {}
+            Err(d) => against.push(format!("{}: {}", rule.name(), d.predicate)),
+        }
+    }
+    Err(against.join(", "))
+}
+
+/// The knobs of all pieces: values are given out knob by knob in table order, the first knob of each
+/// piece first, for as long as the points can be listed.
+fn knobs(pieces: &[Space]) -> Vec<Knob> {
+    let mut out: Vec<Vec<Knob>> = vec![];
+    for (i, space) in pieces.iter().enumerate() {
+        let point = space.default().unwrap_or_default();
+        let named = |k: &Knob| Knob {
+            name: format!("part{i}.{}", k.name),
+            default: point.get(&k.name),
+            values: vec![point.get(&k.name)],
+            ..k.clone()
+        };
+        out.push(space.knobs.iter().map(named).collect());
+    }
+    let mut points = 1u64;
+    let deepest = pieces.iter().map(|s| s.knobs.len()).max().unwrap_or(0);
+    for depth in 0..deepest {
+        for (space, own) in pieces.iter().zip(&mut out) {
+            let (Some(full), Some(knob)) = (space.knobs.get(depth), own.get_mut(depth)) else { continue };
+            let values = legal_values(space, full, knob.default);
+            let n = points.saturating_mul(values.len() as u64);
+            if n <= MOST_POINTS {
+                points = n;
+                knob.values = values;
+            }
+        }
+    }
+    out.into_iter().flatten().collect()
+}
+
+/// The values that are legal beside the defaults of the other knobs; the default itself is.
+fn legal_values(space: &Space, knob: &Knob, default: i64) -> Vec<i64> {
+    let point = space.default().unwrap_or_default();
+    let legal = |v: &i64| *v == default || space.check(&point.with(&knob.name, *v)).is_ok();
+    knob.values.iter().copied().filter(legal).collect()
+}
+
+/// The knobs of one piece, under their own names.
+fn of_piece(knobs: &Knobs, piece: usize) -> Knobs {
+    let prefix = format!("part{piece}.");
+    let own = |(name, value): (&String, &i64)| Some((name.strip_prefix(&prefix)?.to_string(), *value));
+    Knobs(knobs.0.iter().filter_map(own).collect())
+}
