@@ -60,7 +60,7 @@ fn alone(f: &PrimFunc, v: i64, map: &Sizes) -> Option<(PrimFunc, i64)> {
 pub(super) type Sizes = BTreeMap<i64, i64>;
 
 /// The distinct sizes above `small` in shapes and loops.
-fn sizes(f: &PrimFunc, small: i64) -> BTreeSet<i64> {
+pub(super) fn sizes(f: &PrimFunc, small: i64) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     let mut note = |e: &Expr| found.extend(e.as_int().filter(|v| *v > small));
     f.buffers.iter().flat_map(|b| &b.shape).for_each(&mut note);

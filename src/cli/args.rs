@@ -238,9 +238,23 @@ pub struct Verify {
     /// Candidates besides the defaults
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub candidates: u32,
+    /// Verify the function with other sizes in place of its own
+    #[arg(long, value_name = "KIND")]
+    pub sizes: Option<Sizes>,
     /// Seed of sampling and inputs
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
+}
+
+/// Sizes that schedules do not divide.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sizes {
+    /// Odd, not prime
+    Odd,
+    /// Prime
+    Prime,
+    /// One where the function allows it, else the smallest
+    One,
 }
 
 #[derive(Args, Debug)]

@@ -3,6 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::{output, tile};
+use crate::analysis::Awkward;
 use crate::assemble::{Arm, Assembly, Subject};
 use crate::backend::{Candidate, Compiler, RunFailure, Runner};
 use crate::job::{Device, Exit, Failure, Input, load, select};
@@ -63,6 +64,8 @@ fn one(
     if let Some(program) = &input.program {
         return tile::verify(cx, a, input, program, target, device);
     }
+    let resized = a.sizes.map(|sizes| input.resized(awkward(sizes)));
+    let input = resized.as_ref().unwrap_or(input);
     let subject = input.subject(target)?;
     input.require_bound()?;
     let free = select::Choice::default();
@@ -74,6 +77,14 @@ fn one(
         Some(device) => on_device(&subject, &given, &candidates, device)?,
     };
     Ok(report(cx, input, target, &results))
+}
+
+fn awkward(sizes: args::Sizes) -> Awkward {
+    match sizes {
+        args::Sizes::Odd => Awkward::Odd,
+        args::Sizes::Prime => Awkward::Prime,
+        args::Sizes::One => Awkward::One,
+    }
 }
 
 /// A rule's name and assembly at one point.

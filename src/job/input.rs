@@ -1,6 +1,7 @@
 //! Functions from files and folders of TVMScript.
 
 use super::{Exit, Failure};
+use crate::analysis::{Awkward, resize};
 use crate::apply::Function;
 use crate::assemble::Subject;
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
@@ -202,6 +203,14 @@ impl Input {
                 Err(Failure::new(Exit::Input, format!("{}: refused: already_scheduled: {SCHEDULED}", self.name)))
             }
         }
+    }
+
+    /// The function at awkward sizes; symbolic extents that have no value get one.
+    pub fn resized(&self, to: Awkward) -> Input {
+        let mut bind = self.bind.clone();
+        bind.extend(self.unbound().into_iter().map(|name| (name.to_string(), to.extent())));
+        let func = resize(&self.original.bind(&bind), to);
+        Input { func, bind, ..self.clone() }
     }
 
     /// The extents that are still symbolic, by the user's names.
