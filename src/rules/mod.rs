@@ -5,6 +5,7 @@
 //! [`ScheduleRule::schedule`] works for every legal point of it. Every rule is asked, and tuning lets
 //! those that accept compete.
 
+mod factor;
 mod fallback;
 mod gemv;
 mod knobs;
@@ -14,6 +15,7 @@ mod outlines;
 mod parts;
 mod pieces;
 mod prepared;
+mod product;
 mod reduction;
 mod reduction_inner;
 mod reduction_outer;
@@ -21,9 +23,11 @@ mod shape;
 mod space;
 mod spaces;
 
+pub use factor::Factor;
 pub use knobs::Knobs;
 pub use outline::{Combine, LaunchOutline, Outline};
 pub use prepared::Prepared;
+pub use product::Product;
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
 
