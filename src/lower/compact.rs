@@ -3,7 +3,7 @@
 //! Variables of loops around all accesses are fixed, and so are block indices and, for registers,
 //! thread indices; what is left of an index ranges over the part that is touched. Gaps between
 //! strides close where all accesses have the same strides. A buffer that an intrinsic touches stays as
-//! it is.
+//! it is. What the schedule asks of the strides of what is left is done here too ([`placement`]).
 //!
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
@@ -12,6 +12,7 @@ use super::LowerError;
 use super::batch::held_by_intrinsics;
 use super::digits::{Digit, digits, is_unique};
 use super::nest::{Nest, THREADS};
+use super::placement;
 use crate::analysis::{Ranges, bounds, simplify};
 use crate::ir::device::{DStmt, map_list};
 use crate::ir::{Expr, ExprKind, Name, ThreadTag};
@@ -29,6 +30,7 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     collect(&body, &mut vec![], &mut accesses);
     let mut plans = BTreeMap::new();
     let whole = held_by_intrinsics(&body);
+    let placements = placement::of_func(nest.func);
     for (name, list) in &accesses {
         if nest.is_global(name) || whole.contains(name) {
             continue;
@@ -38,6 +40,9 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
         if let Some(b) = nest.buffers.get_mut(name) {
             b.shape = shape;
             b.strides.clear();
+            if let Some(asked) = placements.get(name) {
+                asked.arrange(b, &plan.starts());
+            }
         }
         plans.insert(name.clone(), plan);
     }
@@ -239,6 +244,17 @@ fn expr(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, e: &Expr) -> Expr {
 }
 
 impl Plan {
+    /// At which dimension of the new shape each old one begins.
+    fn starts(&self) -> Vec<usize> {
+        let mut next = 0;
+        let begin = |d: &Dim| {
+            let at = next;
+            next += d.shape().len();
+            at
+        };
+        self.dims.iter().map(begin).collect()
+    }
+
     fn apply(&self, indices: &[Expr], ranges: &Ranges) -> Vec<Expr> {
         self.dims.iter().zip(indices).flat_map(|(d, e)| self.one(d, e, ranges)).collect()
     }

@@ -8,7 +8,7 @@ use super::nest::Nest;
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, map_list};
 use crate::ir::layout::Axis;
-use crate::ir::{Buffer, Expr, ExprKind};
+use crate::ir::{BinOp, Buffer, Expr, ExprKind};
 
 const PASS: &str = "flatten";
 /// Alignment of a workspace in bytes.
@@ -78,7 +78,7 @@ fn stores(nest: &Nest, s: DStmt, error: &mut Option<LowerError>) -> DStmt {
 }
 
 fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
-    if let Some(at) = through_layout(b, indices) {
+    if let Some(at) = in_chunks(nest, b, indices).or_else(|| through_layout(b, indices)) {
         return simplify(&at, &nest.ranges);
     }
     let mut at = Expr::i64(0);
@@ -95,6 +95,20 @@ fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
         at = at + first.clone();
     }
     simplify(&at, &nest.ranges)
+}
+
+/// The offset in permuted memory of a scheduled function, written so that a run within what moves
+/// together is seen as one: the number of the chunk, permuted, and the place in the chunk.
+fn in_chunks(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Option<Expr> {
+    let swizzle = b.layout.as_ref()?.swizzle().filter(|s| nest.own_barriers && s.inner())?;
+    let flat = indices.iter().zip(&b.shape).fold(Expr::i64(0), |at, (i, n)| at * n.clone() + i.clone());
+    let part = |op, n: i64| simplify(&Expr::binary(op, flat.clone(), Expr::i64(n)), &nest.ranges);
+    let (chunk, place) = (part(BinOp::FloorDiv, swizzle.chunk()), part(BinOp::FloorMod, swizzle.chunk()));
+    let above = part(BinOp::FloorDiv, swizzle.chunk() << swizzle.atom_len());
+    let key = Expr::binary(BinOp::FloorMod, above, Expr::i64(1 << swizzle.swizzle_len()));
+    let key = simplify(&key, &nest.ranges);
+    let moved = if key.is_int(0) { chunk } else { Expr::binary(BinOp::BitXor, chunk, key) };
+    Some(moved * Expr::i64(swizzle.chunk()) + place)
 }
 
 /// The offset through a stated layout; of registers, in the holding thread's own part.

@@ -7,7 +7,7 @@
 //! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
 //! | `promote` | accumulators of 16-bit floats in float32 |
 //! | `cross_thread` | reductions over threads as tile calls |
-//! | `compact` | register and shared buffers shrink to what is touched |
+//! | `compact`, `placement` | register and shared buffers shrink to what is touched, and get the strides asked for |
 //! | `flatten` | one flat index per access |
 //! | `guards` | conditions leave the loops they do not depend on |
 //! | `vectorize` | vector copies, vector loops of the CPU |
@@ -39,6 +39,7 @@ mod lets;
 mod maps;
 mod narrow;
 mod nest;
+mod placement;
 mod promote;
 mod reducer;
 mod replicated;

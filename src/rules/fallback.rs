@@ -7,12 +7,13 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
+use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::{self, Moves};
 use super::parts::*;
-use super::shape::{find_block, is_plain};
+use super::shape::find_block;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
-use crate::analysis::{Access, Decline, Facts};
-use crate::ir::{AttrValue, Block, Buffer, DType, ExprKind, IterKind, Name, Scope, Stmt, ThreadTag};
+use crate::analysis::Decline;
+use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -165,19 +166,11 @@ impl Output {
     fn of(s: &Schedule, name: &Name) -> Output {
         let block = find_block(s.func(), name);
         let buffer = output(s, name);
-        let facts = Facts::of(s.func());
-        let reads = facts.blocks.iter().find(|b| b.name == *name).map(|b| b.reads.clone()).unwrap_or_default();
+        let reads = reads_of(s, name);
         let inner = block.iters.last();
-        let lazy = lazy_buffers(&block);
-        let mut staged: Vec<Name> = vec![];
-        for a in &reads {
-            let all_plain = reads.iter().filter(|o| o.buffer == a.buffer).all(|o| is_plain(o) && ends_in(o, &block));
-            if all_plain && !lazy.contains(&a.buffer) && !staged.contains(&a.buffer) {
-                staged.push(a.buffer.clone());
-            }
-        }
+        let staged = staged(&reads, &block, |a| inner.is_some_and(|i| ends_in(a, &i.var)));
         let decl = s.func().buffer(&buffer);
-        let whole = writes_whole(s, name, &block);
+        let whole = whole_write(s, &block).is_some();
         Output {
             whole,
             moves: moves(s, &reads, decl),
@@ -188,62 +181,4 @@ impl Output {
             buffer,
         }
     }
-}
-
-/// Every tensor read once, but no more of it than there are outputs for a plain read.
-fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
-    let elements = out.len()?;
-    let mut seen: Vec<&Name> = vec![];
-    let mut read = 0;
-    for a in reads {
-        if !seen.contains(&&a.buffer) {
-            seen.push(&a.buffer);
-            let decl = s.func().buffer(&a.buffer);
-            read += decl.len()?.min(elements.saturating_mul(8)).saturating_mul(decl.dtype.bytes() as i64);
-        }
-    }
-    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
-}
-
-/// True when the element written is that of the iterators, in a buffer of exactly their extents.
-fn writes_whole(s: &Schedule, name: &Name, block: &Block) -> bool {
-    let facts = Facts::of(s.func());
-    let Some(b) = facts.blocks.iter().find(|b| b.name == *name) else { return false };
-    let [write] = &b.writes[..] else { return false };
-    let shape = &s.func().buffer(&write.buffer).shape;
-    write.indices.iter().zip(shape).all(|(index, extent)| {
-        let iter = block.iters.iter().find(|i| index.as_var() == Some(&i.var));
-        iter.is_some_and(|i| i.extent == *extent) || (index.is_int(0) && extent.is_int(1))
-    })
-}
-
-/// True when the innermost iterator indexes the last dimension and no other.
-fn ends_in(access: &Access, block: &Block) -> bool {
-    let Some(inner) = block.iters.last() else { return false };
-    let uses: Vec<bool> = access.indices.iter().map(|e| e.uses_var(&inner.var)).collect();
-    uses.iter().filter(|u| **u).count() == 1 && uses.last() == Some(&true)
-}
-
-/// Buffers read under a condition, where reading more than is asked for may be out of bounds.
-fn lazy_buffers(block: &Block) -> Vec<Name> {
-    let mut out = vec![];
-    for stmt in &block.body {
-        stmt.visit(&mut |s| {
-            if matches!(s, Stmt::If { .. }) {
-                s.visit(&mut |inner| inner.for_each_expr(|e| collect(e, true, &mut out)));
-            }
-            s.for_each_expr(|e| collect(e, false, &mut out));
-        });
-    }
-    out
-}
-
-fn collect(e: &crate::ir::Expr, lazy: bool, out: &mut Vec<Name>) {
-    if let ExprKind::Load { buffer, .. } = e.kind()
-        && lazy
-    {
-        out.push(buffer.clone());
-    }
-    let inside = lazy || matches!(e.kind(), ExprKind::IfThenElse { .. });
-    e.for_each_child(|c| collect(c, inside, out));
 }

@@ -10,8 +10,10 @@ mod fallback;
 mod gemv;
 mod knobs;
 mod limits;
+mod operands;
 mod outline;
 mod outlines;
+mod outlines_moves;
 mod parts;
 mod pieces;
 mod prepared;
@@ -22,6 +24,7 @@ mod reduction_outer;
 mod shape;
 mod space;
 mod spaces;
+mod transpose;
 
 pub use factor::Factor;
 pub use knobs::Knobs;
@@ -61,6 +64,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction_outer::ReductionOuter,
     &reduction::ReductionCpu,
     &reduction::ReductionOuterCpu,
+    &transpose::TransposeCuda,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
     &pieces::PiecesCuda,

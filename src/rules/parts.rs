@@ -113,15 +113,20 @@ pub fn stage_read(
 ) -> Result<(), ScheduleError> {
     let copy = s.cache_read(block, buffer, Scope::Local)?;
     s.compute_at(&copy, at)?;
-    let hint = HINTS[hint.clamp(0, 2) as usize];
     match loops_below(s, &copy, at).last() {
         Some(inner) if lanes > 1 => {
             let inner = inner.clone();
             s.vectorize(&inner)?;
-            s.annotate(&inner, "cache_hint", AttrValue::Str(hint.into()))
+            cache_hint(s, &inner, hint)
         }
-        _ => s.annotate(&copy, "cache_hint", AttrValue::Str(hint.into())),
+        _ => cache_hint(s, &copy, hint),
     }
+}
+
+/// The cache hint, a value of the `hint` knob, of the loads of a loop or a block.
+pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), ScheduleError> {
+    let hint = HINTS[hint.clamp(0, 2) as usize];
+    s.annotate(at, "cache_hint", AttrValue::Str(hint.into()))
 }
 
 /// Says that a loop folds the elements of a tile into one register.

@@ -43,6 +43,7 @@ mod span;
 mod split;
 mod step;
 mod step_text;
+mod storage_align;
 mod transform_block_layout;
 mod tree;
 mod unroll;
@@ -201,6 +202,12 @@ impl Schedule {
     /// Moves an intermediate buffer to another memory scope.
     pub fn set_scope(&mut self, buffer: &Name, scope: Scope) -> Done {
         self.done(Step::SetScope { buffer: buffer.clone(), scope })
+    }
+
+    /// Keeps the stride of dimension `axis` of an intermediate buffer `offset` elements above a multiple
+    /// of `factor`, once lowering has shrunk the buffer.
+    pub fn storage_align(&mut self, buffer: &Name, axis: usize, factor: i64, offset: i64) -> Done {
+        self.done(Step::StorageAlign { buffer: buffer.clone(), axis, factor, offset })
     }
 
     /// Makes a reduction loop spatial: partial results per iteration in a buffer with one more

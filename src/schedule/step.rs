@@ -37,6 +37,8 @@ pub enum Step {
     CacheWrite { block: Name, buffer: Name, scope: Scope },
     /// `set_scope(t0, "local")`
     SetScope { buffer: Name, scope: Scope },
+    /// `storage_align(t0, 0, 32, 1)`: buffer, dimension, factor, offset
+    StorageAlign { buffer: Name, axis: usize, factor: i64, offset: i64 },
     /// `rfactor(i1_1, 0)`
     Rfactor { at: Name, axis: usize },
     /// `decompose_reduction(b0, i1_0)`
@@ -67,6 +69,7 @@ impl Step {
             Step::CacheRead { .. } => "cache_read",
             Step::CacheWrite { .. } => "cache_write",
             Step::SetScope { .. } => "set_scope",
+            Step::StorageAlign { .. } => "storage_align",
             Step::Rfactor { .. } => "rfactor",
             Step::DecomposeReduction { .. } => "decompose_reduction",
             Step::TransformBlockLayout { .. } => "transform_block_layout",
@@ -94,6 +97,7 @@ impl fmt::Display for Step {
                 write!(f, "{block}, {buffer}, {}", quoted(scope.name()))?
             }
             Step::SetScope { buffer, scope } => write!(f, "{buffer}, {}", quoted(scope.name()))?,
+            Step::StorageAlign { buffer, axis, factor, offset } => write!(f, "{buffer}, {axis}, {factor}, {offset}")?,
             Step::Rfactor { at, axis } => write!(f, "{at}, {axis}")?,
             Step::TransformBlockLayout { block, map } => {
                 write!(f, "{block}, {}", bracketed(map.iter().map(|g| format!("[{}]", joined(g)))))?

@@ -53,6 +53,12 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         ("cache_write", [block, buffer, s]) => {
             Ok(Step::CacheWrite { block: word(block)?, buffer: word(buffer)?, scope: scope(s)? })
         }
+        ("storage_align", [buffer, axis, factor, offset]) => Ok(Step::StorageAlign {
+            buffer: word(buffer)?,
+            axis: axis_number(axis)?,
+            factor: integer(factor)?,
+            offset: integer(offset)?,
+        }),
         ("set_scope", [buffer, s]) => Ok(Step::SetScope { buffer: word(buffer)?, scope: scope(s)? }),
         ("rfactor", [at, axis]) => Ok(Step::Rfactor { at: word(at)?, axis: axis_number(axis)? }),
         ("decompose_reduction", [block, at]) => Ok(Step::DecomposeReduction { block: word(block)?, at: word(at)? }),
@@ -98,6 +104,13 @@ fn factor(arg: &Arg) -> Result<Option<i64>, String> {
         Arg::Int(n) => Ok(Some(*n)),
         Arg::Word(w) if w == "None" => Ok(None),
         other => Err(format!("expected an integer or None, found {other:?}")),
+    }
+}
+
+fn integer(arg: &Arg) -> Result<i64, String> {
+    match arg {
+        Arg::Int(n) => Ok(*n),
+        other => Err(format!("expected an integer, found {other:?}")),
     }
 }
 
@@ -282,6 +295,7 @@ mod tests {
         "cache_read(b0, p0, \"shared.dyn\")",
         "cache_write(b0, p1, \"local\")",
         "set_scope(t0, \"wmma.accumulator\")",
+        "storage_align(t0, 1, 32, 1)",
         "rfactor(i1_1, 0)",
         "decompose_reduction(b0, i1_0)",
         "transform_block_layout(b0, [[v0, v2], [], [v1]])",
