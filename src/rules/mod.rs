@@ -25,6 +25,7 @@ mod shape;
 mod space;
 mod spaces;
 mod transpose;
+mod transpose_cpu;
 
 pub use factor::Factor;
 pub use knobs::Knobs;
@@ -65,6 +66,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction::ReductionCpu,
     &reduction::ReductionOuterCpu,
     &transpose::TransposeCuda,
+    &transpose_cpu::TransposeCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
     &pieces::PiecesCuda,

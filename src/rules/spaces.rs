@@ -18,6 +18,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("reduction.inner.toml", include_str!("../../schedules/reduction.inner.toml")),
     ("reduction.outer.toml", include_str!("../../schedules/reduction.outer.toml")),
     ("reduction.outer_cpu.toml", include_str!("../../schedules/reduction.outer_cpu.toml")),
+    ("transpose.cpu.toml", include_str!("../../schedules/transpose.cpu.toml")),
     ("transpose.cuda.toml", include_str!("../../schedules/transpose.cuda.toml")),
 ];
 

@@ -314,7 +314,7 @@ impl Plan {
 const BANKS: i64 = 128;
 
 /// The largest power of two up to `most` that divides an extent; 1 where it is not constant.
-fn dividing(most: i64, extent: Option<i64>) -> i64 {
+pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
     let mut n = most.max(1);
     while n > 1 && extent.is_none_or(|e| e % n != 0) {
         n /= 2;

@@ -159,20 +159,6 @@ def main(A: T.Buffer(({m}, {n}), \"{dtype}\"), B: T.Buffer(({n},), \"{dtype}\"),
     Case { name: format!("elementwise-{m}x{n}-{dtype}-{value}"), text, extents: vec![], length: 0 }
 }
 
-/// O[j, i] = A[i, j].
-pub fn transpose(dtype: &str, m: i64, n: i64) -> Case {
-    let text = format!(
-        "@T.prim_func(s_tir=True)
-def main(A: T.Buffer(({m}, {n}), \"{dtype}\"), O: T.Buffer(({n}, {m}), \"{dtype}\")):
-    for i, j in T.grid({n}, {m}):
-        with T.sblock(\"O\"):
-            vi, vj = T.axis.remap(\"SS\", [i, j])
-            O[vi, vj] = A[vj, vi]
-"
-    );
-    Case { name: format!("transpose-{m}x{n}-{dtype}"), text, extents: vec![], length: 0 }
-}
-
 /// Row sums with a symbolic number of rows and, where `width` is `None`, of columns.
 pub fn symbolic_rows(rows: i64, width: Option<i64>) -> Case {
     let (header, w) = match width {
