@@ -4,6 +4,7 @@ use super::family;
 use super::ident::Idents;
 use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
+use super::tvm;
 use super::unit::{Content, Rung, Unit};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{CompileFailure, Compiler, Source};
@@ -221,7 +222,7 @@ fn replay(subject: &Subject, record: &Record) -> Option<Replayed> {
     Some(Replayed {
         same_source: record.source_hash.as_ref() == Some(&hash),
         compiler: record.env.nvrtc.clone(),
-        found: Found { assembly, rung: Rung::SameArch, measured_us: None, scheduled: schedule.func().to_string() },
+        found: Found { assembly, rung: Rung::SameArch, measured_us: None, scheduled: tvm::text(schedule.func()) },
     })
 }
 
@@ -247,7 +248,7 @@ fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Fou
         let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| e.to_string());
         let made = schedule.and_then(|s| {
             let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
-            Ok(Found { assembly, rung: Rung::Default, measured_us: None, scheduled: s.func().to_string() })
+            Ok(Found { assembly, rung: Rung::Default, measured_us: None, scheduled: tvm::text(s.func()) })
         });
         match made {
             Ok(found) => return Ok(found),

@@ -15,6 +15,7 @@ mod manifest;
 mod rust;
 mod rust_cpu;
 mod rust_cuda;
+mod tvm;
 mod unit;
 
 pub use family::apart;

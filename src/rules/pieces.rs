@@ -5,9 +5,9 @@
 //! are scheduled one after the other by their rules, and what one leaves for the next is in global memory.
 //! The knobs are those of the pieces, `part0.threads` and so on; so that the space stays one that can
 //! be listed, each piece keeps all values of some knobs and the default of the others.
-//! Declines: `target_kind`, `several_pieces`, `piece_has_rule`.
+//! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
 
-use super::{Knob, Knobs, Outline, Prepared, RULES, ScheduleRule, Space, Spaces};
+use super::{Illegal, Knob, Knobs, Outline, Prepared, RULES, ScheduleRule, Space, Spaces};
 use crate::analysis::Decline;
 use crate::ir::Name;
 use crate::schedule::{Schedule, ScheduleError};
@@ -63,22 +63,28 @@ struct Piece {
 
 fn space(by: &'static str, kind: Kind, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
     let pieces = pieces(by, kind, input, target, spaces)?;
-    let subspaces: Arc<Vec<Space>> = Arc::new(pieces.into_iter().map(|p| p.space).collect());
-    let whole = Space::new(by, spaces.space(by, target).version, knobs(&subspaces));
+    let subspaces: Vec<Space> = pieces.into_iter().map(|p| p.space.settle()).collect();
+    let defaults: Option<Vec<Knobs>> = subspaces.iter().map(Space::default).collect();
+    let Some(defaults) = defaults else {
+        let reason = "no combination of a piece's knobs is legal".into();
+        return Err(Decline { by, predicate: "piece_has_point", reason });
+    };
+    let subspaces = Arc::new(subspaces);
+    let knobs = knobs(&subspaces, &defaults);
+    let default = Knobs(knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+    let whole = Space::new(by, spaces.space(by, target).version, knobs);
     let checked = subspaces.clone();
     let whole = whole.require("piece_is_legal", move |k| {
         checked.iter().enumerate().try_for_each(|(i, space)| {
-            space
-                .check(&of_piece(k, i))
-                .map_err(|e| format!("piece {i} ({}): {}: {}", space.form, e.predicate, e.reason))
+            let illegal = |e: Illegal| format!("piece {i} ({}): {}: {}", space.form, e.predicate, e.reason);
+            space.check(&of_piece(k, i)).map_err(illegal)
         })
     });
-    let point = whole.default().unwrap_or_default();
     let outline = move |k: &Knobs| -> Option<Outline> {
         let parts = subspaces.iter().enumerate().map(|(i, space)| space.outline(&of_piece(k, i)));
         Some(Outline { launches: parts.collect::<Option<Vec<_>>>()?.into_iter().flat_map(|o| o.launches).collect() })
     };
-    Ok(match outline(&point) {
+    Ok(match outline(&default) {
         Some(_) => whole.outlined(move |k| outline(k).unwrap_or_default()),
         None => whole,
     })
@@ -144,13 +150,7 @@ fn take(input: &Prepared, blocks: &[Name], target: &Target, spaces: &Spaces) -> 
     let mut against = vec![];
     for rule in RULES.iter().filter(|r| ![CUDA, CPU].contains(&r.name())) {
         match rule.space(input, target, spaces) {
-            Ok(space) => {
-                let space = space.settle();
-                if space.default().is_some() {
-                    return Ok(Piece { rule: *rule, blocks: blocks.to_vec(), space });
-                }
-                against.push(format!("{}: legal_point", rule.name()));
-            }
+            Ok(space) => return Ok(Piece { rule: *rule, blocks: blocks.to_vec(), space }),
             Err(d) if d.predicate == "target_kind" => {}
             Err(d) => against.push(format!("{}: {}", rule.name(), d.predicate)),
         }
@@ -160,10 +160,9 @@ fn take(input: &Prepared, blocks: &[Name], target: &Target, spaces: &Spaces) -> 
 
 /// The knobs of all pieces: values are given out knob by knob in table order, the first knob of each
 /// piece first, for as long as the points can be listed.
-fn knobs(pieces: &[Space]) -> Vec<Knob> {
+fn knobs(pieces: &[Space], defaults: &[Knobs]) -> Vec<Knob> {
     let mut out: Vec<Vec<Knob>> = vec![];
-    for (i, space) in pieces.iter().enumerate() {
-        let point = space.default().unwrap_or_default();
+    for (i, (space, point)) in pieces.iter().zip(defaults).enumerate() {
         let named = |k: &Knob| Knob {
             name: format!("part{i}.{}", k.name),
             default: point.get(&k.name),
@@ -175,9 +174,9 @@ fn knobs(pieces: &[Space]) -> Vec<Knob> {
     let mut points = 1u64;
     let deepest = pieces.iter().map(|s| s.knobs.len()).max().unwrap_or(0);
     for depth in 0..deepest {
-        for (space, own) in pieces.iter().zip(&mut out) {
+        for ((space, point), own) in pieces.iter().zip(defaults).zip(&mut out) {
             let (Some(full), Some(knob)) = (space.knobs.get(depth), own.get_mut(depth)) else { continue };
-            let values = legal_values(space, full, knob.default);
+            let values = legal_values(space, full, point);
             let n = points.saturating_mul(values.len() as u64);
             if n <= MOST_POINTS {
                 points = n;
@@ -189,9 +188,8 @@ fn knobs(pieces: &[Space]) -> Vec<Knob> {
 }
 
 /// The values that are legal beside the defaults of the other knobs; the default itself is.
-fn legal_values(space: &Space, knob: &Knob, default: i64) -> Vec<i64> {
-    let point = space.default().unwrap_or_default();
-    let legal = |v: &i64| *v == default || space.check(&point.with(&knob.name, *v)).is_ok();
+fn legal_values(space: &Space, knob: &Knob, point: &Knobs) -> Vec<i64> {
+    let legal = |v: &i64| *v == point.get(&knob.name) || space.check(&point.with(&knob.name, *v)).is_ok();
     knob.values.iter().copied().filter(legal).collect()
 }
 
