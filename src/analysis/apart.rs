@@ -2,12 +2,13 @@
 //!
 //! A block that keeps a sum and a sum of squares stores two buffers in one nest. Where no update reads
 //! what another one makes, each becomes a plain reduction of its own, which every rule knows; a rule
-//! that schedules both puts them back into one pass over memory. Updates that read each other (the
-//! index and the value of an argmax) stay together.
+//! that schedules both puts them back into one pass over memory. Updates that read each other stay
+//! together: an index and a value in the one form that [`ArgReducer`] gives them.
 //!
 //! before: `let a = s0[i] + x[i, k]; let b = s1[i] + x[i, k] * x[i, k]; s0[i] = a; s1[i] = b`
 //! after:  `s0[i] = s0[i] + x[i, k]` in the nest, `s1[i] = s1[i] + x[i, k] * x[i, k]` in a copy of it
 
+use super::arg::{ArgReducer, recognise};
 use super::normalize::chain_end;
 use super::walk::{fresh, leaves, names};
 use crate::ir::{Block, Expr, ExprKind, For, Name, PrimFunc, Stmt};
@@ -59,22 +60,21 @@ impl Part {
         if own.len() != updates.len() || starts.len() != updates.len() || !starts.iter().all(same) || !alone {
             return None;
         }
-        let groups = groups(&updates);
-        if groups.iter().any(|g| g.len() > 1) && groups.len() == 1 || b.body.len() == 1 {
-            return None;
-        }
-        Some(groups.iter().map(|g| Part::of_group(b, &updates, g)).collect())
+        let parts: Vec<Part> = groups(&updates).iter().map(|g| Part::of_group(b, &updates, g)).collect();
+        // Nothing changes where the only part is the block.
+        if parts.len() == 1 && parts[0].body == b.body { None } else { Some(parts) }
     }
 
     fn of_group(b: &Block, updates: &[Update], group: &[usize]) -> Part {
         let members: Vec<&Update> = group.iter().map(|i| &updates[*i]).collect();
         let ours = |buffer: &Name| members.iter().any(|u| u.buffer == buffer);
         let init = b.init.iter().filter(|s| matches!(s, Stmt::Store { buffer, .. } if ours(buffer)));
-        let body = match members[..] {
-            [one] => vec![one.store(one.value.clone())],
-            _ => together(b, &members),
+        let (init, body) = match (&members[..], arg_reducer(b, &members)) {
+            ([one], _) => (init.cloned().collect(), vec![one.store(one.value.clone())]),
+            (_, Some(arg)) => (arg.inits(), arg.stores()),
+            (_, None) => (init.cloned().collect(), together(b, &members)),
         };
-        Part { init: init.cloned().collect(), body, buffer: members[0].buffer.clone() }
+        Part { init, body, buffer: members[0].buffer.clone() }
     }
 }
 
@@ -82,6 +82,13 @@ impl Update<'_> {
     fn store(&self, value: Expr) -> Stmt {
         Stmt::Store { buffer: self.buffer.clone(), indices: self.indices.to_vec(), value }
     }
+}
+
+/// The argmax or argmin that two updates make, the index before or after the value.
+fn arg_reducer(b: &Block, members: &[&Update]) -> Option<ArgReducer> {
+    let [x, y] = members else { return None };
+    let both = [x, y].map(|u| (u.buffer, u.indices, &u.value));
+    recognise(b, both[0], both[1]).or_else(|| recognise(b, both[1], both[0]))
 }
 
 /// Updates that read each other: the lets that they use, then their stores.

@@ -3,7 +3,7 @@
 use super::access::{reads, writes};
 use super::reducer::{Combiner, Reducer, reducer};
 use super::walk::{Leaf, leaves};
-use super::{Access, Affine, Ranges, affine};
+use super::{Access, Affine, ArgReducer, Ranges, affine};
 use crate::ir::{Block, Expr, IterKind, IterVar, Name, PrimFunc};
 
 /// Facts about every leaf block, in program order.
@@ -36,6 +36,8 @@ pub struct BlockFacts {
     pub writes: Vec<Access>,
     /// The reduction it computes, where it is a plain one.
     pub reducer: Option<Reducer>,
+    /// The argmax or argmin that it computes, where it is one.
+    pub arg: Option<ArgReducer>,
     /// Ranges of the iterators and of the function's extents.
     pub ranges: Ranges,
 }
@@ -72,6 +74,7 @@ impl BlockFacts {
             reads: reads(b),
             writes,
             reducer: reducer(b),
+            arg: ArgReducer::of(b),
             ranges,
         }
     }

@@ -4,6 +4,7 @@
 mod access;
 mod affine;
 mod apart;
+mod arg;
 mod bounds;
 mod combine;
 mod compare;
@@ -31,6 +32,7 @@ mod work;
 
 pub use access::{Access, index_text};
 pub use affine::{Affine, Term, affine, coeff_of, linear};
+pub use arg::{ArgReducer, Slot};
 pub use bounds::{bounds, interval};
 pub use decline::Decline;
 pub use facts::{BlockFacts, Facts};

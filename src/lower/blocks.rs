@@ -111,7 +111,7 @@ impl Lower<'_, '_> {
     fn loop_(&mut self, l: &For, env: &Env) -> Result<Vec<DStmt>, LowerError> {
         if let Some((loops, block)) = chain(l) {
             if let Some(reduce) = thread_reduce::build(self, &loops, block, env)? {
-                return Ok(vec![reduce]);
+                return Ok(reduce);
             }
             if let Some(out) = self.hoisted_init(&loops, block, env)? {
                 return Ok(out);
@@ -187,7 +187,7 @@ impl Lower<'_, '_> {
 
     fn block(&mut self, b: &Block, env: &Env, init: Init) -> Result<Vec<DStmt>, LowerError> {
         if let Some(reduce) = thread_reduce::build(self, &[], b, env)? {
-            return Ok(vec![reduce]);
+            return Ok(reduce);
         }
         let env = self.bind_block(b, env);
         let inner = Env { guard: None, ..env.clone() };

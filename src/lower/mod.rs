@@ -43,6 +43,7 @@ mod placement;
 mod promote;
 mod reducer;
 mod replicated;
+mod thread_arg;
 mod thread_reduce;
 mod tiles;
 mod unroll;

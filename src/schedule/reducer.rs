@@ -1,56 +1,113 @@
-//! Recognises a block that accumulates: `X[i] = X[i] op e`, in either order of the operands.
+//! Recognises a block that accumulates: `X[i] = X[i] op e`, in either order of the operands, an index
+//! and a value that are kept together, or several of these side by side.
 
 use super::Failure;
+use crate::analysis::{ArgReducer, Slot};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, Name, Stmt};
 
 /// The accumulation that a block does.
 pub(super) struct Reducer {
-    /// `Add`, `Mul`, `Max` or `Min`.
-    pub op: BinOp,
-    /// What is accumulated into.
-    pub buffer: Name,
-    /// The element, in terms of the block's iterators.
-    pub indices: Vec<Expr>,
-    /// What is accumulated.
-    pub term: Expr,
-    /// True where the accumulator is the left operand.
-    pub accumulator_first: bool,
-    /// Element type of the accumulator.
-    pub dtype: DType,
-    /// The lets before the store.
+    /// What is accumulated, in the order of the stores.
+    parts: Vec<Part>,
+    /// The lets before the stores.
     pub lets: Vec<Stmt>,
+}
+
+/// What a store, or two of them together, accumulate.
+enum Part {
+    /// `Add`, `Mul`, `Max` or `Min`, and whether the accumulator is the left operand.
+    Plain {
+        op: BinOp,
+        accumulator_first: bool,
+        slot: Slot,
+    },
+    Arg(ArgReducer),
 }
 
 impl Reducer {
     /// The accumulation of a block, or why it is none (`known_reducer`).
     pub fn of(block: &Block) -> Result<Reducer, Failure> {
         parse(block).ok_or_else(|| {
-            let why = "its body is not one store X[i] = X[i] op e with op one of +, *, T.max, T.min";
+            let why = "its body is no stores X[i] = X[i] op e with op one of +, *, T.max, T.min, and no index and value that are kept together";
             Failure::new("known_reducer", &block.name, why)
         })
     }
 
-    /// The store `to[indices] = to[indices] op value`, operands in the order of the original.
-    pub fn store(&self, to: &Name, indices: &[Expr], value: Expr) -> Stmt {
-        let own = Expr::load(to.clone(), indices.to_vec(), self.dtype);
-        let (a, b) = if self.accumulator_first { (own, value) } else { (value, own) };
-        Stmt::Store { buffer: to.clone(), indices: indices.to_vec(), value: Expr::binary(self.op, a, b) }
+    /// What is accumulated into, in the order of the stores.
+    pub fn slots(&self) -> Vec<&Slot> {
+        self.parts.iter().flat_map(Part::slots).collect()
     }
 
-    /// The value that changes nothing when it is accumulated.
-    pub fn identity(&self) -> Expr {
-        match self.op {
-            BinOp::Mul => Expr::constant(1.0, self.dtype),
-            BinOp::Max => lowest(self.dtype),
-            BinOp::Min => highest(self.dtype),
-            _ => Expr::constant(0.0, self.dtype),
+    /// The stores that accumulate `values` into elements `to`, one for each slot.
+    pub fn stores(&self, to: &[(Name, Vec<Expr>)], values: &[Expr]) -> Vec<Stmt> {
+        let mut at = 0;
+        let mut stores = vec![];
+        for part in &self.parts {
+            let end = at + part.slots().len();
+            stores.extend(part.stores(&to[at..end], &values[at..end]));
+            at = end;
+        }
+        stores
+    }
+}
+
+impl Part {
+    fn slots(&self) -> Vec<&Slot> {
+        match self {
+            Part::Plain { slot, .. } => vec![slot],
+            Part::Arg(arg) => vec![&arg.index, &arg.value],
+        }
+    }
+
+    fn stores(&self, to: &[(Name, Vec<Expr>)], values: &[Expr]) -> Vec<Stmt> {
+        match (self, to, values) {
+            (Part::Plain { op, accumulator_first, slot }, [(buffer, indices)], [value]) => {
+                let own = Expr::load(buffer.clone(), indices.clone(), slot.dtype);
+                let value = value.clone();
+                let (a, b) = if *accumulator_first { (own, value) } else { (value, own) };
+                let value = Expr::binary(*op, a, b);
+                vec![Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value }]
+            }
+            (Part::Arg(arg), [(index, at), (value, _)], [k, x]) => {
+                arg.with([index, value], at, [k.clone(), x.clone()]).stores()
+            }
+            (Part::Plain { .. } | Part::Arg(_), _, _) => vec![],
         }
     }
 }
 
+/// The value that changes nothing when it is accumulated.
+fn identity(op: BinOp, dtype: DType) -> Expr {
+    match op {
+        BinOp::Mul => Expr::constant(1.0, dtype),
+        BinOp::Max => lowest(dtype),
+        BinOp::Min => highest(dtype),
+        _ => Expr::constant(0.0, dtype),
+    }
+}
+
 fn parse(block: &Block) -> Option<Reducer> {
-    let (last, before) = block.body.split_last()?;
-    let Stmt::Store { buffer, indices, value } = last else { return None };
+    let first = block.body.iter().position(|s| !matches!(s, Stmt::Let { .. }))?;
+    let (lets, mut stores) = block.body.split_at(first);
+    let mut parts = vec![];
+    while !stores.is_empty() {
+        let pair = stores.get(..2).filter(|_| lets.is_empty()).and_then(|pair| ArgReducer::of_stores(block, pair));
+        let part = match pair {
+            Some(arg) => Part::Arg(arg),
+            None => plain(&stores[0])?,
+        };
+        stores = &stores[part.slots().len()..];
+        parts.push(part);
+    }
+    let reducer = Reducer { parts, lets: lets.to_vec() };
+    let own = |e: &Expr| reducer.slots().iter().any(|s| e.loads(&s.buffer));
+    let apart = |s: &&Slot| reducer.slots().iter().filter(|o| o.buffer == s.buffer).count() == 1 && !own(&s.term);
+    let free = lets.iter().all(|s| matches!(s, Stmt::Let { value, .. } if !own(value)));
+    (free && reducer.slots().iter().all(apart)).then_some(reducer)
+}
+
+fn plain(store: &Stmt) -> Option<Part> {
+    let Stmt::Store { buffer, indices, value } = store else { return None };
     let ExprKind::Binary { op: op @ (BinOp::Add | BinOp::Mul | BinOp::Max | BinOp::Min), a, b } = value.kind() else {
         return None;
     };
@@ -59,19 +116,14 @@ fn parse(block: &Block) -> Option<Reducer> {
         _ => false,
     };
     let (term, accumulator_first) = if is_own(a) { (b, true) } else { (a, false) };
-    let plain = before.iter().all(|s| matches!(s, Stmt::Let { value, .. } if !value.loads(buffer)));
-    if !(is_own(a) || is_own(b)) || term.loads(buffer) || !plain {
-        return None;
-    }
-    Some(Reducer {
-        op: *op,
+    let slot = Slot {
         buffer: buffer.clone(),
         indices: indices.clone(),
+        identity: identity(*op, value.dtype()),
         term: term.clone(),
-        accumulator_first,
         dtype: value.dtype(),
-        lets: before.to_vec(),
-    })
+    };
+    (is_own(a) || is_own(b)).then_some(Part::Plain { op: *op, accumulator_first, slot })
 }
 
 /// Names of the iterators of a kind.

@@ -11,7 +11,8 @@
 //!
 //! Preconditions: `loop_exists`; `serial_loop`;
 //! `one_block`: exactly one block lies under it, all its reduction loops in one chain; `has_init`;
-//! `known_reducer`: sum, product, max or min into the element itself; `reduction_loop`: the loop
+//! `known_reducer`: sum, product, max or min into the element itself, an index and a value that are kept
+//! together, or several of these side by side; `reduction_loop`: the loop
 //! is used by reduction iterators only, or by none and has one iteration; `loops_separate`: no loop feeds spatial and reduction
 //! iterators alike; `guard_monotone`: where the guard holds at all for some partial result, it
 //! holds at the first step of the reduction; `axis_in_range`.
@@ -23,7 +24,7 @@
 use super::guards::{conjoin, conjuncts, unproven, uses_any};
 use super::reducer::{Reducer, iters_of};
 use super::{Draft, Failure, checks, regions, tree};
-use crate::analysis::{self, Ranges};
+use crate::analysis::{self, Ranges, Slot};
 use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
 use std::collections::BTreeMap;
 
@@ -32,11 +33,11 @@ pub(super) fn apply(d: &mut Draft, at: &Name, axis: usize) -> Result<Vec<Name>, 
     let names = plan.names(d);
     let partial = plan.partial_block(&names);
     let last = plan.final_block(&names);
-    let (partials, rf_name) = (plan.partial_buffer(&names), names.rf_block.clone());
+    let (partials, rf_name) = (plan.partial_buffers(&names), names.rf_block.clone());
     let nest = plan.final_nest(last, &names);
     let block = plan.block.name.clone();
-    d.func.allocs.push(partials.name.clone());
-    d.func.buffers.push(partials);
+    d.func.allocs.extend(partials.iter().map(|b| b.name.clone()));
+    d.func.buffers.extend(partials);
     tree::replace(&mut d.func, &block, |_| vec![Stmt::Block(partial)]);
     tree::replace(&mut d.func, &plan.top, |rf| vec![rf, nest]);
     Ok(vec![rf_name])
@@ -55,14 +56,16 @@ struct Plan {
     top: Name,
     /// The loops of the chain that feed reduction iterators, `at` included.
     reduce: Vec<Name>,
-    shape: Vec<Expr>,
+    /// The shape of each buffer that is accumulated into.
+    shapes: Vec<Vec<Expr>>,
     ranges: Ranges,
 }
 
 /// The names that the primitive makes.
 struct Names {
     rf_block: Name,
-    rf_buffer: Name,
+    /// One for each buffer that is accumulated into.
+    rf_buffers: Vec<Name>,
     /// Old spatial iterator to its copy in the partial block.
     spatial: BTreeMap<Name, Name>,
     /// Reduction loop to its iterator in the partial block.
@@ -88,12 +91,17 @@ impl Plan {
             reduce.push(at.clone());
         }
         check_loops(&block, at, &chain, &reduce, &spatial)?;
-        let shape = d.find_buffer(&reducer.buffer)?.shape.clone();
-        Failure::unless(axis <= shape.len(), "axis_in_range", at, || {
-            format!("axis {axis} is not one of the 0 to {} places in a buffer of rank {}", shape.len(), shape.len())
-        })?;
+        let mut shapes = vec![];
+        for slot in reducer.slots() {
+            let shape = d.find_buffer(&slot.buffer)?.shape.clone();
+            let rank = shape.len();
+            Failure::unless(axis <= rank, "axis_in_range", at, || {
+                format!("axis {axis} is not one of the 0 to {rank} places in a buffer of rank {rank}")
+            })?;
+            shapes.push(shape);
+        }
         let top = chain.first().map_or(block.name.clone(), |l| l.var.clone());
-        let plan = Plan { at: target, axis, block, reducer, chain, top, reduce, shape, ranges };
+        let plan = Plan { at: target, axis, block, reducer, chain, top, reduce, shapes, ranges };
         plan.check_guard()?;
         Ok(plan)
     }
@@ -115,20 +123,36 @@ impl Plan {
 
     fn names(&self, d: &mut Draft) -> Names {
         let rf_block = d.fresh_like(&self.block.name, "_rf");
-        let rf_buffer = d.fresh_like(&self.reducer.buffer, "_rf");
+        let rf_buffers = self.reducer.slots().iter().map(|s| d.fresh_like(&s.buffer, "_rf")).collect();
         let spatial = iters_of(&self.block, IterKind::Spatial);
         let spatial = spatial.into_iter().map(|v| (v.clone(), d.fresh_like(v, "_rf"))).collect();
         let partial = self.reduce.iter().map(|l| (l.clone(), regions::iter_for(d, l))).collect();
         let kept = self.chain.iter().map(|l| &l.var).filter(|l| !self.other_reduce().any(|r| r == *l));
         let loops: BTreeMap<Name, Name> = kept.map(|l| (l.clone(), d.fresh_like(l, "_final"))).collect();
         let last = regions::iter_for(d, &loops[&self.at.var]);
-        Names { rf_block, rf_buffer, spatial, partial, loops, last }
+        Names { rf_block, rf_buffers, spatial, partial, loops, last }
     }
 
-    fn partial_buffer(&self, names: &Names) -> Buffer {
-        let mut shape = self.shape.clone();
-        shape.insert(self.axis, self.at.extent.clone());
-        Buffer::new(names.rf_buffer.clone(), self.reducer.dtype, shape, Scope::Global)
+    fn partial_buffers(&self, names: &Names) -> Vec<Buffer> {
+        let slots = self.reducer.slots();
+        let each = names.rf_buffers.iter().zip(slots).zip(&self.shapes);
+        each.map(|((name, slot), shape)| {
+            let mut shape = shape.clone();
+            shape.insert(self.axis, self.at.extent.clone());
+            Buffer::new(name.clone(), slot.dtype, shape, Scope::Global)
+        })
+        .collect()
+    }
+
+    /// The elements of the partial results: indices mapped by `map`, `extra` at the new axis.
+    fn partial_elements(&self, names: &Names, map: impl Fn(&Expr) -> Expr, extra: &Expr) -> Vec<(Name, Vec<Expr>)> {
+        let slots = self.reducer.slots();
+        let each = names.rf_buffers.iter().zip(slots);
+        each.map(|(name, slot)| {
+            let indices: Vec<Expr> = slot.indices.iter().map(&map).collect();
+            (name.clone(), self.partial_indices(&indices, extra.clone()))
+        })
+        .collect()
     }
 
     /// Indices into the partial results: `extra` at the new axis.
@@ -146,14 +170,19 @@ impl Plan {
             copy(own).or_else(|| reduce_value.get(name).cloned())
         };
         let factor = Expr::var(names.partial[&self.at.var].clone(), self.at.dtype);
-        let indices: Vec<Expr> = self.reducer.indices.iter().map(|e| e.subst(&rename)).collect();
-        let indices = self.partial_indices(&indices, factor);
-        let init =
-            Stmt::Store { buffer: names.rf_buffer.clone(), indices: indices.clone(), value: self.reducer.identity() };
+        let elements = self.partial_elements(names, |e| e.subst(&rename), &factor);
+        let slots = self.reducer.slots();
+        let start = |((buffer, indices), slot): (&(Name, Vec<Expr>), &&Slot)| Stmt::Store {
+            buffer: buffer.clone(),
+            indices: indices.clone(),
+            value: slot.identity.clone(),
+        };
+        let init = elements.iter().zip(&slots).map(start).collect();
+        let terms: Vec<Expr> = slots.iter().map(|s| s.term.subst(&rename)).collect();
         let mut body: Vec<Stmt> = self.reducer.lets.iter().map(|s| s.subst(&rename)).collect();
-        body.push(self.reducer.store(&names.rf_buffer, &indices, self.reducer.term.subst(&rename)));
+        body.extend(self.reducer.stores(&elements, &terms));
         let mut block = Block::new(names.rf_block.clone(), self.partial_iters(names), body);
-        block.init = vec![init];
+        block.init = init;
         block.guard = self.block.guard.clone();
         block.attrs = self.block.attrs.clone();
         block
@@ -208,9 +237,13 @@ impl Plan {
         let copied = |name: &Name| self.final_loop(names, name);
         let spatial = self.block.iters.iter().filter(|it| it.kind != IterKind::Reduce);
         let spatial = spatial.map(|it| IterVar { binding: it.binding.subst(&copied), ..it.clone() });
-        let indices = self.partial_indices(&self.reducer.indices, factor.var_expr());
-        let value = Expr::load(names.rf_buffer.clone(), indices, self.reducer.dtype);
-        let body = vec![self.reducer.store(&self.reducer.buffer, &self.reducer.indices, value)];
+        let elements = self.partial_elements(names, Expr::clone, &factor.var_expr());
+        let slots = self.reducer.slots();
+        let load =
+            |((buffer, at), slot): (&(Name, Vec<Expr>), &&Slot)| Expr::load(buffer.clone(), at.clone(), slot.dtype);
+        let values: Vec<Expr> = elements.iter().zip(&slots).map(load).collect();
+        let to: Vec<(Name, Vec<Expr>)> = slots.iter().map(|s| (s.buffer.clone(), s.indices.clone())).collect();
+        let body = self.reducer.stores(&to, &values);
         let guard = conjoin(self.final_guard(names));
         let iters = std::iter::once(factor.clone()).chain(spatial).collect();
         Block { iters, body, guard, regions: None, ..self.block.clone() }
