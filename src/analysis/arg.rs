@@ -200,8 +200,11 @@ impl Choice {
         match e.kind() {
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
                 let own_first = own(then);
+                if let Some(choice) = nested(cond, then, otherwise, own) {
+                    return Some(choice);
+                }
                 if own_first == own(otherwise) {
-                    return nested(cond, then, otherwise, own);
+                    return None;
                 }
                 let term = if own_first { otherwise } else { then }.clone();
                 Some(Choice { how: Chosen::Cond { cond: cond.clone(), own_first }, term })

@@ -121,7 +121,7 @@ impl ScheduleRule for GemvInner {
         product_leaf(&mut s, kv)?;
         s.set_scope(&partial, Scope::Local)?;
         combine_by(&mut s, &r.block, knobs.get("combine"))?;
-        finish(&mut s, &r.block, r.epilogue.as_ref(), &grid, [knobs.get("groups"), knobs.get("rows")])?;
+        finish(&mut s, &r.block, &r.epilogues, &grid, [knobs.get("groups"), knobs.get("rows")])?;
         Ok(s)
     }
 }
@@ -186,7 +186,7 @@ impl ScheduleRule for GemvCpu {
             vectorize_loop(&mut s, last)?;
         }
         s.set_scope(&partial, Scope::Local)?;
-        finish_rows(&mut s, &r.block, r.epilogue.as_ref(), &grid)?;
+        finish_rows(&mut s, &r.block, &r.epilogues, &grid)?;
         Ok(s)
     }
 }

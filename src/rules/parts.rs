@@ -31,8 +31,8 @@ pub struct Plan {
     pub min_blocks: i64,
     /// Cache hint, a value of the `hint` knob.
     pub hint: i64,
-    /// How values are combined.
-    pub combiner: Combiner,
+    /// How values are combined, where tile primitives do it.
+    pub combiner: Option<Combiner>,
     /// Variant of the fold inside a thread, a value of the `fold` knob.
     pub fold: i64,
     /// Variant of the combination across threads, a value of the `combine` knob.
@@ -41,7 +41,7 @@ pub struct Plan {
 
 impl Plan {
     /// What a point says of a launch that reads elements of one type.
-    pub fn of(knobs: &Knobs, element: DType, combiner: Combiner) -> Plan {
+    pub fn of(knobs: &Knobs, element: DType, combiner: Option<Combiner>) -> Plan {
         Plan {
             threads: knobs.get("threads"),
             rows: knobs.get("rows"),
@@ -57,7 +57,7 @@ impl Plan {
 
     /// A second launch, which adds the parts that the first left: one element per load, nothing asked
     /// of the dispatch table.
-    pub fn of_parts(threads: i64, rows: i64, unroll: i64, combiner: Combiner) -> Plan {
+    pub fn of_parts(threads: i64, rows: i64, unroll: i64, combiner: Option<Combiner>) -> Plan {
         Plan { threads, rows, lanes: 1, unroll, min_blocks: 1, hint: 0, combiner, fold: 0, combine: 0 }
     }
 }
@@ -131,12 +131,18 @@ pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), Schedule
 
 /// Says that a loop folds the elements of a tile into one register.
 pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    leaf(s, at, plan.combiner.fold(), choice(&FOLDS, plan.fold))
+    match plan.combiner {
+        Some(c) => leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)),
+        None => Ok(()),
+    }
 }
 
 /// Says that a loop combines two tiles of registers element by element.
 pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    leaf(s, at, plan.combiner.elementwise(), choice(&ELEMENTWISE, plan.fold))
+    match plan.combiner {
+        Some(c) => leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)),
+        None => Ok(()),
+    }
 }
 
 /// Says that a loop adds the products of two runs of registers to one.
@@ -180,27 +186,45 @@ pub fn loops_of_kind(s: &Schedule, block: &Name, at: &Name, kind: IterKind) -> V
     loops_below(s, block, at).into_iter().filter(|l| drives(l)).collect()
 }
 
-/// The block that leaves the result in global memory: the epilogue, or a copy of the result out of
-/// registers where there is none. The reduction's own result is then an intermediate in registers.
-pub fn tail(s: &mut Schedule, block: &Name, epilogue: Option<&Name>) -> Result<Name, ScheduleError> {
-    let out = output(s, block);
-    match epilogue {
-        Some(e) => Ok(e.clone()),
-        None => s.cache_write(block, &out, Scope::Local),
+/// The blocks that leave the results in global memory: a copy out of registers for each result that
+/// somebody else wants, and the epilogues. The reduction's own results are then intermediates, which
+/// [`keep_in_registers`] may place.
+pub fn tails(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<Vec<Name>, ScheduleError> {
+    let mut tails = vec![];
+    for out in outputs(s, block) {
+        let elsewhere = s.readers(&out).iter().any(|r| r != block && !epilogues.contains(r));
+        let unread = s.readers(&out).iter().all(|r| r == block) && outputs(s, block).len() == 1;
+        if s.func().is_param(&out) || elsewhere || unread {
+            tails.push(s.cache_write(block, &out, Scope::Local)?);
+        }
     }
+    tails.extend_from_slice(epilogues);
+    Ok(tails)
 }
 
-/// The buffer that a block writes.
-pub fn output(s: &Schedule, block: &Name) -> Name {
-    let mut name = None;
+/// Places what a block writes in registers.
+pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Result<(), ScheduleError> {
+    outputs(s, block).iter().try_for_each(|out| s.set_scope(out, Scope::Local))
+}
+
+/// The buffers that a block writes, in the order of its stores.
+pub fn outputs(s: &Schedule, block: &Name) -> Vec<Name> {
+    let mut names: Vec<Name> = vec![];
     for stmt in &find_block(s.func(), block).body {
         stmt.visit(&mut |s| {
-            if let Stmt::Store { buffer, .. } = s {
-                name = Some(buffer.clone());
+            if let Stmt::Store { buffer, .. } = s
+                && !names.contains(buffer)
+            {
+                names.push(buffer.clone());
             }
         });
     }
-    name.unwrap_or_else(|| panic!("block `{block}` stores something"))
+    names
+}
+
+/// The last buffer that a block writes; most write one.
+pub fn output(s: &Schedule, block: &Name) -> Name {
+    outputs(s, block).pop().unwrap_or_else(|| panic!("block `{block}` stores something"))
 }
 
 /// The loop that drives the iterator whose loop was `old` before a rewrite kept its name, or the
@@ -272,20 +296,21 @@ pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
 pub fn finish(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     grid: &Name,
     [groups, rows]: [i64; 2],
 ) -> Result<(), ScheduleError> {
-    let tail = tail(s, block, epilogue)?;
+    let tails = tails(s, block, epilogues)?;
     s.reverse_compute_at(block, grid)?;
     bind_groups(s, block, grid, groups, rows)?;
     for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
         s.bind(&l, ThreadTag::ThreadX)?;
     }
-    s.reverse_compute_at(&tail, grid)?;
-    bind_groups(s, &tail, grid, groups, rows)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
+    for tail in &tails {
+        s.reverse_compute_at(tail, grid)?;
+        bind_groups(s, tail, grid, groups, rows)?;
+    }
+    keep_in_registers(s, block)
 }
 
 fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {

@@ -1,7 +1,7 @@
 //! `reduction.cpu` and `reduction.outer_cpu`: reductions on the CPU.
 //!
-//! When: one sum, product, max or min; injective producers (inlined) and an elementwise epilogue or
-//! none. The first form takes functions whose contiguous axis is reduced, the second the others.
+//! When: one sum, product, max, min, argmax or argmin; injective producers (inlined) and elementwise
+//! epilogues or none. The first form takes functions whose contiguous axis is reduced, the second the others.
 //! How: rows (or blocks of columns) in parallel; several vector accumulators in flight. With `split`
 //! above 1, parts of a row or column are reduced in parallel and a second pass adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction` or
@@ -12,7 +12,7 @@ use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name, Scope};
+use crate::ir::{DType, IterKind, Name};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -58,15 +58,15 @@ impl ScheduleRule for ReductionCpu {
         let (width, unroll) = (lanes(knobs.get("vector"), r.reducer.dtype), knobs.get("unroll"));
         let split = knobs.get("split");
         if split == 1 {
-            reduce_rows(&mut s, &r.block, r.epilogue.as_ref(), &row, &k, unroll, width)?;
+            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, unroll, width)?;
             return Ok(s);
         }
         let parts = s.split(&k, &[Some(split), None])?;
         let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
         let first = s.rfactor(&parts[0], rank)?;
         let row = rows_of_parts(&mut s, row, parts[0].clone())?;
-        reduce_rows(&mut s, &first, None, &row, &parts[1], unroll, width)?;
-        reduce_parts(&mut s, &r.block, r.epilogue.as_ref())?;
+        reduce_rows(&mut s, &first, &[], &row, &parts[1], unroll, width)?;
+        reduce_parts(&mut s, &r.block, &r.epilogues)?;
         Ok(s)
     }
 }
@@ -113,7 +113,7 @@ impl ScheduleRule for ReductionOuterCpu {
         let shape = [knobs.get("columns"), width, knobs.get("unroll")];
         let split = knobs.get("split");
         if split == 1 {
-            reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer, &column[0].at, &k, shape)?;
+            reduce_columns(&mut s, &r.block, &r.epilogues, outer, &column[0].at, &k, shape)?;
             return Ok(s);
         }
         let parts = s.split(&k, &[Some(split), None])?;
@@ -126,12 +126,12 @@ impl ScheduleRule for ReductionOuterCpu {
             Some(o) => s.fuse(&[parts[0].clone(), o])?,
             None => parts[0].clone(),
         };
-        reduce_columns(&mut s, &first, None, Some(outer), &column[0].at, &parts[1], shape)?;
+        reduce_columns(&mut s, &first, &[], Some(outer), &column[0].at, &parts[1], shape)?;
         let spatial = axes_of_kind(&s, &r.block, IterKind::Spatial);
         let k = fuse_kind(&mut s, &r.block, IterKind::Reduce)?;
         let (outer, column) = spatial.split_at(spatial.len() - 1);
         let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
-        reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer, &column[0].at, &k, [shape[0], width, 1])?;
+        reduce_columns(&mut s, &r.block, &r.epilogues, outer, &column[0].at, &k, [shape[0], width, 1])?;
         Ok(s)
     }
 }
@@ -185,7 +185,7 @@ fn split_space(space: Space, target: &Target, outputs: Option<i64>, length: Opti
 fn reduce_rows(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     row: &Name,
     k: &Name,
     unroll: i64,
@@ -194,7 +194,6 @@ fn reduce_rows(
     let ks = s.split(k, &[None, Some(unroll * width)])?;
     let rank = s.func().buffer(&output(s, block)).shape.len();
     let rf = s.rfactor(&ks[1], rank)?;
-    let partial = output(s, &rf);
     let vectors = s.split(&ks[1], &[Some(unroll), Some(width)])?;
     s.parallel(row)?;
     unroll_loop(s, &vectors[0])?;
@@ -203,13 +202,13 @@ fn reduce_rows(
     if let Some(last) = loops_below(s, &init, row).last() {
         vectorize_loop(s, &last.clone())?;
     }
-    s.set_scope(&partial, Scope::Local)?;
-    finish_rows(s, block, epilogue, row)
+    keep_in_registers(s, &rf)?;
+    finish_rows(s, block, epilogues, row)
 }
 
 /// Brings the sum over accumulators and what follows it under the parallel loop.
-pub fn finish_rows(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, row: &Name) -> Result<(), ScheduleError> {
-    let tail = tail(s, block, epilogue)?;
+pub fn finish_rows(s: &mut Schedule, block: &Name, epilogues: &[Name], row: &Name) -> Result<(), ScheduleError> {
+    let tails = tails(s, block, epilogues)?;
     s.reverse_compute_at(block, row)?;
     let loops = loops_below(s, block, row);
     let reduce = loops_of_kind(s, block, row, IterKind::Reduce);
@@ -222,28 +221,26 @@ pub fn finish_rows(s: &mut Schedule, block: &Name, epilogue: Option<&Name>, row:
     if let Some(first) = loops_of_kind(s, block, row, IterKind::Reduce).first() {
         s.decompose_reduction(block, &first.clone())?;
     }
-    s.reverse_compute_at(&tail, row)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
+    tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, row))?;
+    keep_in_registers(s, block)
 }
 
 /// The second pass: adds the parts of each row.
-fn reduce_parts(s: &mut Schedule, block: &Name, epilogue: Option<&Name>) -> Result<(), ScheduleError> {
+fn reduce_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<(), ScheduleError> {
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
-    let tail = tail(s, block, epilogue)?;
+    let tails = tails(s, block, epilogues)?;
     s.parallel(&row)?;
     s.decompose_reduction(block, &k)?;
-    s.reverse_compute_at(&tail, &row)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
+    tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, &row))?;
+    keep_in_registers(s, block)
 }
 
 /// Schedules `block`, a reduction of loop `k` for every column: `[columns, width, unroll]`.
 fn reduce_columns(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     outer: Option<Name>,
     column: &Name,
     k: &Name,
@@ -261,13 +258,14 @@ fn reduce_columns(
         unroll_loop(s, l)?;
     }
     vectorize_loop(s, &cols[2])?;
-    let tail = tail(s, block, epilogue)?;
+    let tails = tails(s, block, epilogues)?;
     let init = s.decompose_reduction(block, &ks[0])?;
     vectorize_last(s, &init, &grid, width)?;
-    s.reverse_compute_at(&tail, &grid)?;
-    vectorize_last(s, &tail, &grid, width)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
+    for tail in &tails {
+        s.reverse_compute_at(tail, &grid)?;
+        vectorize_last(s, tail, &grid, width)?;
+    }
+    keep_in_registers(s, block)
 }
 
 /// Splits off `width` lanes of the innermost loop below `at` and vectorizes them.

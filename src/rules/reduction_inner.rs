@@ -1,7 +1,7 @@
 //! `reduction.inner`: a reduction over the axis that lies contiguous in memory, on a GPU.
 //!
-//! When: one sum, product, max or min; the axis contiguous in the largest read is reduced; injective
-//! producers (inlined) and an elementwise epilogue or none.
+//! When: one sum, product, max, min, argmax or argmin; the axis contiguous in the largest read is
+//! reduced; injective producers (inlined) and elementwise epilogues or none.
 //! How: a group of threads per row strides the row in vectors of 16 bytes, several loads in flight;
 //! the group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
 //! blocks reduce parts of a row into a workspace and a second launch adds the parts.
@@ -15,7 +15,7 @@ use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Access, Combiner, Decline};
-use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::ir::{IterKind, Name, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -81,18 +81,18 @@ impl ScheduleRule for ReductionInner {
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan::of(knobs, r.element, r.reducer.combiner);
+        let plan = Plan::of(knobs, r.element, r.plain.then_some(r.reducer.combiner));
         let split = knobs.get("split");
         if split == 1 {
-            reduce_rows(&mut s, &r.block, r.epilogue.as_ref(), &row, &k, &r.full, &plan)?;
+            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, &r.full, &plan)?;
             return Ok(s);
         }
         let parts = s.split(&k, &[Some(split), None])?;
         let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
         let first = s.rfactor(&parts[0], rank)?;
         let row = rows_of_parts(&mut s, row, parts[0].clone())?;
-        reduce_rows(&mut s, &first, None, &row, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, r.reducer.combiner)?;
+        reduce_rows(&mut s, &first, &[], &row, &parts[1], &r.full, &plan)?;
+        reduce_parts(&mut s, &r.block, &r.epilogues, split, plan.combiner)?;
         Ok(s)
     }
 }
@@ -130,7 +130,7 @@ fn is_box(n: i64, axes: &[Option<i64>]) -> bool {
 fn reduce_rows(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     row: &Name,
     k: &Name,
     reads: &[Access],
@@ -140,7 +140,6 @@ fn reduce_rows(
     let ks = s.split(k, &[None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
     let [ko, ku, kt, kv] = &ks[..] else { panic!("split gives one loop per factor") };
     let rf = s.rfactor(kt, 0)?;
-    let partial = output(s, &rf);
     s.reorder(&[rows[0].clone(), rows[1].clone(), kt.clone(), ko.clone(), ku.clone(), kv.clone()])?;
     s.bind(&rows[0], ThreadTag::BlockX)?;
     s.bind(&rows[1], ThreadTag::ThreadY)?;
@@ -152,21 +151,21 @@ fn reduce_rows(
     fold_leaf(s, ku, plan)?;
     combine_by(s, block, plan.combine)?;
     s.decompose_reduction(&rf, ko)?;
-    s.set_scope(&partial, Scope::Local)?;
-    finish(s, block, epilogue, &rows[0], [plan.rows, 1])
+    keep_in_registers(s, &rf)?;
+    finish(s, block, epilogues, &rows[0], [plan.rows, 1])
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
 fn reduce_parts(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     split: i64,
-    combiner: Combiner,
+    combiner: Option<Combiner>,
 ) -> Result<(), ScheduleError> {
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
     let plan = Plan::of_parts(threads, 1, 1, combiner);
-    reduce_rows(s, block, epilogue, &row, &k, &[], &plan)
+    reduce_rows(s, block, epilogues, &row, &k, &[], &plan)
 }

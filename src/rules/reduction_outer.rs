@@ -1,7 +1,7 @@
 //! `reduction.outer`: a reduction over a strided axis, on a GPU.
 //!
-//! When: one sum, product, max or min; the axis contiguous in the largest read is kept; injective
-//! producers (inlined) and an elementwise epilogue or none. Matrix-vector products whose matrix is
+//! When: one sum, product, max, min, argmax or argmin; the axis contiguous in the largest read is kept;
+//! injective producers (inlined) and elementwise epilogues or none. Matrix-vector products whose matrix is
 //! stored [K, N] are of this form.
 //! How: each thread owns one vector of columns; threadIdx.y shares the rows and meets in shared
 //! memory. With `split` above 1, blocks reduce parts of a column into a workspace and a second
@@ -15,7 +15,7 @@ use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Access, Decline};
-use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::ir::{IterKind, Name, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -58,10 +58,10 @@ impl ScheduleRule for ReductionOuter {
         let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
         let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
         let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan::of(knobs, r.element, r.reducer.combiner);
+        let plan = Plan::of(knobs, r.element, r.plain.then_some(r.reducer.combiner));
         let split = knobs.get("split");
         if split == 1 {
-            reduce_columns(&mut s, &r.block, r.epilogue.as_ref(), outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
+            reduce_columns(&mut s, &r.block, &r.epilogues, outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
             return Ok(s);
         }
         let parts = s.split(&k, &[Some(split), None])?;
@@ -72,8 +72,8 @@ impl ScheduleRule for ReductionOuter {
         s.reorder(&order)?;
         let both: Vec<Name> = [Some(parts[0].clone()), outer].into_iter().flatten().collect();
         let outer = if both.len() > 1 { s.fuse(&both)? } else { both[0].clone() };
-        reduce_columns(&mut s, &first, None, Some(&outer), &column[0].at, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, r.epilogue.as_ref(), split, &plan)?;
+        reduce_columns(&mut s, &first, &[], Some(&outer), &column[0].at, &parts[1], &r.full, &plan)?;
+        reduce_parts(&mut s, &r.block, &r.epilogues, split, &plan)?;
         Ok(s)
     }
 }
@@ -112,7 +112,7 @@ fn fills_blocks(
 fn reduce_columns(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     outer: Option<&Name>,
     column: &Name,
     k: &Name,
@@ -125,7 +125,7 @@ fn reduce_columns(
     let [ko, ku, ky] = &ks[..] else { panic!("split gives one loop per factor") };
     // A column of one thread accumulates in place.
     let rf = if plan.rows > 1 { s.rfactor(ky, 0)? } else { block.clone() };
-    let tail = tail(s, block, epilogue)?;
+    let tails = tails(s, block, epilogues)?;
     let grid = match outer {
         Some(o) => s.fuse(&[o.clone(), jb.clone()])?,
         None => jb.clone(),
@@ -141,17 +141,18 @@ fn reduce_columns(
     elementwise_leaf(s, jv, plan)?;
     s.decompose_reduction(&rf, ko)?;
     if rf != *block {
-        s.set_scope(&output(s, &rf), Scope::Local)?;
+        keep_in_registers(s, &rf)?;
         s.reverse_compute_at(block, &grid)?;
         bind_columns(s, block, &grid, plan)?;
         for l in loops_of_kind(s, block, &grid, IterKind::Reduce) {
             s.bind(&l, ThreadTag::ThreadY)?;
         }
     }
-    s.reverse_compute_at(&tail, &grid)?;
-    bind_columns(s, &tail, &grid, plan)?;
-    let result = output(s, block);
-    s.set_scope(&result, Scope::Local)
+    for tail in &tails {
+        s.reverse_compute_at(tail, &grid)?;
+        bind_columns(s, tail, &grid, plan)?;
+    }
+    keep_in_registers(s, block)
 }
 
 /// Gives each thread the columns that it owned while reducing.
@@ -171,7 +172,7 @@ fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Res
 fn reduce_parts(
     s: &mut Schedule,
     block: &Name,
-    epilogue: Option<&Name>,
+    epilogues: &[Name],
     split: i64,
     first: &Plan,
 ) -> Result<(), ScheduleError> {
@@ -181,5 +182,5 @@ fn reduce_parts(
     let outer = if spatial.is_empty() { None } else { Some(fuse_all(s, &spatial)?) };
     let rows = (split as u64).next_power_of_two().min(8) as i64;
     let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
-    reduce_columns(s, block, epilogue, outer.as_ref(), &column.at, &k, &[], &plan)
+    reduce_columns(s, block, epilogues, outer.as_ref(), &column.at, &k, &[], &plan)
 }

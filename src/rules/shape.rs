@@ -1,8 +1,8 @@
-//! What the rules ask of a function once producers are inlined: one reduction with an injective
-//! epilogue or none, which reads cover it, and in which order its axes lie in memory.
+//! What the rules ask of a function once producers are inlined: one reduction with injective
+//! epilogues or none, which reads cover it, and in which order its axes lie in memory.
 
 use super::Prepared;
-use crate::analysis::{Access, BlockFacts, Decline, Facts, Reducer};
+use crate::analysis::{Access, ArgReducer, BlockFacts, Decline, Facts, Reducer};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::schedule::Schedule;
 
@@ -21,10 +21,12 @@ pub struct Reduction {
     pub schedule: Schedule,
     /// The reduction block.
     pub block: Name,
-    /// The injective block after it.
-    pub epilogue: Option<Name>,
-    /// How it combines.
+    /// The injective blocks after it, in program order.
+    pub epilogues: Vec<Name>,
+    /// How it combines; of an argmax or argmin, how it chooses the value.
     pub reducer: Reducer,
+    /// It is one plain reduction, so that tile primitives can fold it.
+    pub plain: bool,
     /// Spatial axes, outermost first in the memory of the dominant read.
     pub spatial: Vec<Axis>,
     /// Reduction axes, likewise.
@@ -51,16 +53,13 @@ impl Reduction {
             return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
         let others: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| input.owns(&b.name) && !b.is_reduction).collect();
-        if others.len() > 1 {
-            return Err(no("one_epilogue", format!("{} other blocks are left after inlining", others.len())));
+        let mut made: Vec<&Name> = red.writes.iter().map(|w| &w.buffer).collect();
+        for e in &others {
+            check_epilogue(schedule.func(), &made, e).map_err(|reason| no("elementwise_epilogue", reason))?;
+            made.extend(e.writes.iter().map(|w| &w.buffer));
         }
-        if let Some(e) = others.first() {
-            check_epilogue(schedule.func(), red, e).map_err(|reason| no("elementwise_epilogue", reason))?;
-        }
-        let reducer = red
-            .reducer
-            .clone()
-            .ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
+        let reducer =
+            reducer_of(red).ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
         let block = find_block(schedule.func(), &red.name);
         if !block.iters.iter().any(|i| i.kind == IterKind::Reduce) {
             return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
@@ -84,9 +83,10 @@ impl Reduction {
             spatial: of_kind(IterKind::Spatial),
             reduce: of_kind(IterKind::Reduce),
             inner_reduce,
+            plain: red.reducer.is_some(),
             reducer,
             block: red.name.clone(),
-            epilogue: others.first().map(|b| b.name.clone()),
+            epilogues: others.iter().map(|b| b.name.clone()).collect(),
             full,
             shared,
             element,
@@ -178,14 +178,25 @@ fn memory_order(access: &Access, block: &Block, s: &Schedule) -> Option<Vec<(Ite
     Some(places.into_iter().map(|(_, kind, axis)| (kind, axis)).collect())
 }
 
-/// The epilogue must be spatial over the reduction's outputs, one for one.
-fn check_epilogue(func: &PrimFunc, red: &BlockFacts, epilogue: &BlockFacts) -> Result<(), String> {
+/// How a block combines; of an argmax or argmin, how it chooses the value.
+fn reducer_of(red: &BlockFacts) -> Option<Reducer> {
+    let of_arg = |arg: &ArgReducer| Reducer {
+        combiner: arg.combiner,
+        identity: arg.value.identity.clone(),
+        term: arg.value.term.clone(),
+        dtype: arg.value.dtype,
+        buffer: arg.value.buffer.clone(),
+    };
+    red.reducer.clone().or_else(|| red.arg.as_ref().map(of_arg))
+}
+
+/// An epilogue must be spatial over what the reduction or an epilogue before it made, one for one.
+fn check_epilogue(func: &PrimFunc, made: &[&Name], epilogue: &BlockFacts) -> Result<(), String> {
     let block = find_block(func, &epilogue.name);
     if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
         return Err(format!("block `{}` is not injective", epilogue.name));
     }
-    let output = red.writes.first().map(|w| w.buffer.clone());
-    let Some(read) = epilogue.reads.iter().find(|a| Some(&a.buffer) == output.as_ref()) else {
+    let Some(read) = epilogue.reads.iter().find(|a| made.contains(&&a.buffer)) else {
         return Err(format!("block `{}` does not read the result of the reduction", epilogue.name));
     };
     for i in block.iters.iter().filter(|i| !i.extent.is_int(1)) {

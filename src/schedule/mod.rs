@@ -128,6 +128,11 @@ impl Schedule {
         tree::find_block(self.func(), block).map_or(vec![], |b| query::consumers(self.func(), b))
     }
 
+    /// The blocks that read a buffer, in program order.
+    pub fn readers(&self, buffer: &Name) -> Vec<Name> {
+        query::readers(self.func(), buffer).into_iter().map(|b| b.name.clone()).collect()
+    }
+
     /// Splits a loop into one loop per factor, outermost first; one factor may be `None`, which
     /// is then the extent over the product of the others, rounded up.
     pub fn split(&mut self, at: &Name, factors: &[Option<i64>]) -> Result<Vec<Name>, ScheduleError> {

@@ -8,8 +8,7 @@
 //! ```
 //!
 //! Preconditions: `block_exists`; `loop_exists`; `block_outside_loop`; `plain_nest`;
-//! `complete_or_reduction_block`; `one_output`; `single_writer`: no other block writes what it
-//! writes; `producer_under_loop`: a block under the loop makes what it reads;
+//! `complete_or_reduction_block`; `single_writer`: no other block writes what it writes; `producer_under_loop`: a block under the loop makes what it reads;
 //! `all_producers_before`: the others come before it and before the loop's nest is left;
 //! `reduction_inside`: the producers' reductions are complete inside the loop;
 //! `consumers_after`: nothing that reads or writes its output stands between; `read_by_iterator`:
@@ -73,24 +72,25 @@ struct Made {
 }
 
 fn check_output(d: &Draft, moved: &Block) -> Result<(), Failure> {
-    let buffer = motion::output(moved)?;
-    if let Some(other) = query::writers(&d.func, &buffer).iter().find(|b| b.name != moved.name) {
-        return Err(Failure::new("single_writer", &other.name, format!("it writes `{buffer}` too")));
-    }
-    let early = |b: &&Block| b.name != moved.name && position(d, &b.name) < position(d, &moved.name);
-    if let Some(other) = query::readers(&d.func, &buffer).into_iter().find(early) {
-        let why = format!("it reads `{buffer}` before `{}` writes it", moved.name);
-        return Err(Failure::new("consumers_after", &other.name, why));
+    for buffer in tree::writes(moved) {
+        if let Some(other) = query::writers(&d.func, &buffer).iter().find(|b| b.name != moved.name) {
+            return Err(Failure::new("single_writer", &other.name, format!("it writes `{buffer}` too")));
+        }
+        let early = |b: &&Block| b.name != moved.name && position(d, &b.name) < position(d, &moved.name);
+        if let Some(other) = query::readers(&d.func, &buffer).into_iter().find(early) {
+            let why = format!("it reads `{buffer}` before `{}` writes it", moved.name);
+            return Err(Failure::new("consumers_after", &other.name, why));
+        }
     }
     Ok(())
 }
 
 /// What is made under the loop and read by the moved block.
 fn producers(d: &Draft, moved: &Block, at: &Name) -> Result<Vec<Made>, Failure> {
-    let own = motion::output(moved)?;
+    let own = tree::writes(moved);
     let mut made = vec![];
     let mut last = 0;
-    for buffer in tree::reads(moved).into_iter().filter(|b| *b != own) {
+    for buffer in tree::reads(moved).into_iter().filter(|b| !own.contains(b)) {
         let writers = query::writers(&d.func, &buffer).into_iter().cloned();
         let (inside, outside): (Vec<Block>, Vec<Block>) = writers.partition(|b| motion::is_under(&d.func, &b.name, at));
         for b in &inside {

@@ -1,0 +1,43 @@
+//! Reductions into several buffers under every rule that takes them: argmax and argmin with each way to
+//! decide a tie (the inputs have many).
+
+#[path = "rules/harness.rs"]
+mod harness;
+#[path = "rules/tuple_texts.rs"]
+mod tuple_texts;
+
+use harness::*;
+use tuple_texts::*;
+
+const FORMS: [Form; 4] = [Form::First, Form::Last, Form::Earlier, Form::Later];
+
+#[test]
+fn arg_of_rows() {
+    let mut cases = vec![];
+    for (i, shape) in [[1, 1], [3, 5], [37, 53], [8, 1024], [5, 1031], [2, 2053]].iter().enumerate() {
+        cases.push(arg("max", "float32", shape, "SR", FORMS[i % 4], i % 2 == 0));
+        cases.push(arg("min", "float32", shape, "SR", FORMS[(i + 1) % 4], i % 2 == 1));
+    }
+    cases.push(arg("max", "int32", &[7, 29], "SR", Form::First, true));
+    cases.push(arg("min", "float16", &[9, 136], "SR", Form::Last, true));
+    cases.push(arg("max", "float32", &[3, 4, 5, 7], "SSRR", Form::First, false));
+    check_all(cases, &["reduction.inner", "reduction.cpu"]);
+}
+
+#[test]
+fn arg_of_everything() {
+    let sizes = [2, 31, 1000, 8209];
+    let cases = sizes.iter().enumerate().map(|(i, n)| arg("max", "float32", &[*n], "R", FORMS[i % 4], i % 2 == 0));
+    check_all(cases.collect(), &["reduction.inner", "reduction.cpu"]);
+}
+
+#[test]
+fn arg_of_columns() {
+    let mut cases = vec![];
+    for (i, shape) in [[5, 3], [53, 37], [1024, 8], [96, 64], [1031, 5]].iter().enumerate() {
+        cases.push(arg("max", "float32", shape, "RS", FORMS[i % 4], i % 2 == 0));
+        cases.push(arg("min", "float32", shape, "RS", FORMS[(i + 2) % 4], i % 2 == 1));
+    }
+    cases.push(arg("max", "float16", &[3, 17, 20], "SRS", Form::First, true));
+    check_all(cases, &["reduction.outer", "reduction.outer_cpu"]);
+}
