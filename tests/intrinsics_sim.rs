@@ -173,7 +173,9 @@ fn a_source_that_changes_before_a_bulk_store_has_read_it_is_found() {
         let Some(KStmt::If { then, .. }) = body.last_mut() else { panic!("a condition") };
         then.insert(2, store("s", c(5), f(9.0)));
     });
-    assert!(fault(&changes).ends_with("`s[5]` was overwritten while an asynchronous copy from it was on its way"));
+    let copy = "`bulk_store p1[0] <- s[0], 256 bytes`";
+    let race = "at `s[5] = 9.0`: race: nothing orders this write of `s[5]` and the read by the asynchronous copy at";
+    assert_eq!(fault(&changes), format!("{race} {copy}"));
 }
 
 fn bulk_of(place: i64, bytes: i64) -> String {

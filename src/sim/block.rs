@@ -1,11 +1,13 @@
 //! One block: threads in shuffled order between the points where they wait for each other.
 
+use super::clock::Clock;
 use super::code::{Code, Op, Place, Slot};
 use super::cp_async::Async;
 use super::error::{Fault, SimError};
 use super::instr::Instr;
 use super::mbarrier::Mbarriers;
 use super::memory::Memory;
+use super::shadow::By;
 use super::thread::{State, Thread};
 use crate::ir::kernel::ShuffleMode;
 
@@ -22,6 +24,8 @@ pub(super) struct Block<'a> {
     pub threads: Vec<Thread>,
     order: Vec<u32>,
     random: u64,
+    /// The order of accesses, over all blocks and launches.
+    pub clock: Clock,
     /// Copies on their way.
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
@@ -32,15 +36,17 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    pub fn new(code: &'a Code, shape: [u32; 3], seed: u64) -> Block<'a> {
+    pub fn new(code: &'a Code, shape: [u32; 3], seed: u64, mut clock: Clock) -> Block<'a> {
+        clock.enter_launch(shape, code.learns_apart);
         let n = shape.iter().product::<u32>();
-        let threads = (0..n).map(|_| Thread::new(code)).collect();
+        let threads = (0..n).map(|t| Thread::new(code, t)).collect();
         Block {
             code,
             shape,
             threads,
             order: (0..n).collect(),
             random: seed,
+            clock,
             under_way: Async::default(),
             mbarriers: Mbarriers::default(),
             bulk_sources: bulk_sources(code),
@@ -50,6 +56,7 @@ impl<'a> Block<'a> {
 
     /// Runs the block of that index to its end.
     pub fn run(&mut self, block: [u32; 3], memory: &mut [Memory]) -> Result<(), SimError> {
+        self.clock.enter_block(block);
         for (t, thread) in self.threads.iter_mut().enumerate() {
             thread.restart(self.code, block, position(t, self.shape));
         }
@@ -59,7 +66,7 @@ impl<'a> Block<'a> {
         }
         self.advance(memory).map_err(|(thread, pc, fault)| SimError::Fault {
             kernel: self.code.symbol.clone(),
-            statement: self.statement(pc).to_string(),
+            statement: self.code.statement(pc).to_string(),
             block,
             thread: position(thread, self.shape),
             fault,
@@ -116,7 +123,7 @@ impl<'a> Block<'a> {
     fn run_thread(&mut self, t: usize, memory: &mut [Memory]) -> Result<(), At> {
         loop {
             let thread = &mut self.threads[t];
-            let result = thread.run(self.code, memory, &mut self.instructions);
+            let result = thread.run(self.code, &self.clock, memory, &mut self.instructions);
             result.map_err(|fault| (t, thread.pc - 1, fault))?;
             match thread.state {
                 State::Asks(n) => self.serve(t, n, memory)?,
@@ -167,7 +174,7 @@ impl<'a> Block<'a> {
                 return Err((lead, pc, Fault::DivergentInstruction(why)));
             }
             Op::Instr { n } => self.warp_instr(first, self.code.instrs[n as usize], memory)?,
-            _ => {}
+            _ => self.clock.meet_warp(first),
         }
         lanes.for_each(|t| self.threads[t].resume());
         Ok(true)
@@ -215,6 +222,7 @@ impl<'a> Block<'a> {
             }
             return Err((lead, pc, Fault::DivergentBarrier(self.elsewhere(other))));
         }
+        self.clock.meet_block();
         self.threads.iter_mut().for_each(Thread::resume);
         Ok(true)
     }
@@ -226,13 +234,14 @@ impl<'a> Block<'a> {
         match thread.state {
             State::Done => format!("thread ({x}, {y}, {z}) has ended"),
             State::Warp | State::Block | State::Named | State::Phase | State::Asks(_) | State::Ready => {
-                format!("thread ({x}, {y}, {z}) waits at `{}`", self.statement(thread.pc))
+                format!("thread ({x}, {y}, {z}) waits at `{}`", self.code.statement(thread.pc))
             }
         }
     }
 
-    fn statement(&self, pc: usize) -> &str {
-        &self.code.statements[self.code.statement_of[pc] as usize]
+    /// A thread as one that accesses memory where it stands.
+    pub(super) fn by(&self, t: usize) -> By<'_> {
+        By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Bulk copies: they go on by themselves, each at a later point that the seed chooses.
 
 use super::block::{At, Block};
+use super::clock::COPIES;
 use super::cp_async::{Load, Stage};
 use super::memory::Memory;
 
@@ -29,9 +30,12 @@ impl Block<'_> {
 
     fn arrive(&mut self, load: &Load, memory: &mut [Memory]) -> Result<(), At> {
         let copy = &load.copy;
-        let landed = copy.check_source(memory).and_then(|()| copy.land(memory));
+        let stamp = self.clock.tick();
+        let landed = copy.check_source(memory).and_then(|()| copy.land(memory, stamp, COPIES));
         (0..copy.len()).for_each(|i| memory[copy.dst.memory].settle(copy.dst.first + i));
-        let counted = landed.and_then(|()| self.mbarriers.complete(load.bar, load.bytes));
+        let mut known = vec![0; self.threads.len() + 1];
+        known[self.threads.len()] = stamp;
+        let counted = landed.and_then(|()| self.mbarriers.complete(load.bar, load.bytes, &known));
         counted.map_err(|fault| (load.thread, copy.pc, fault))
     }
 

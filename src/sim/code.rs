@@ -191,9 +191,16 @@ pub(super) struct Code {
     pub flags: u32,
     /// True when some threads may wait where the rest of the block does not.
     pub waits_apart: bool,
+    /// True when threads may learn of each other otherwise than by barriers of the block or of warps.
+    pub learns_apart: bool,
 }
 
 impl Code {
+    /// Text of the statement of an operation.
+    pub fn statement(&self, pc: usize) -> &str {
+        self.statement_of.get(pc).map_or("", |s| &self.statements[*s as usize])
+    }
+
     /// The instruction that an operation carries out.
     pub fn instr_at(&self, pc: usize) -> Option<Instr> {
         match self.ops[pc] {

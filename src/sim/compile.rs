@@ -209,7 +209,7 @@ impl Compiler {
                 self.emit(Op::BlockBarrier);
             }
             KStmt::Barrier(Barrier::Named { id, threads }) => {
-                self.code.waits_apart = true;
+                (self.code.waits_apart, self.code.learns_apart) = (true, true);
                 self.emit(Op::NamedBarrier { id: *id, threads: *threads });
             }
             KStmt::Intrinsic(i) => self.intrinsic(i),

@@ -3,10 +3,12 @@
 //! The data lands when the thread waits for the copy's group, no earlier: until then the
 //! destination cannot be read, and neither side may be written.
 
+use super::clock::COPIES;
 use super::code::{ArrayInfo, Place};
 use super::error::Fault;
 use super::mbarrier::Word;
 use super::memory::Memory;
+use super::shadow::By;
 use std::collections::VecDeque;
 
 /// Adjacent elements of an array in memory.
@@ -15,6 +17,8 @@ pub(super) struct Span<'a> {
     pub memory: usize,
     pub name: &'a str,
     pub first: usize,
+    /// The kernel may write it.
+    pub writable: bool,
 }
 
 impl<'a> Span<'a> {
@@ -24,7 +28,7 @@ impl<'a> Span<'a> {
             Place::Memory(m) => m as usize,
             Place::Slots { .. } => panic!("`{}` is in registers", array.name),
         };
-        Span { memory, name: &array.name, first }
+        Span { memory, name: &array.name, first, writable: array.writable }
     }
 
     /// An element as text.
@@ -45,10 +49,11 @@ pub(super) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// Starts a copy of `len` elements: reads the source, announces the destination. Zeros without a
-    /// source.
+    /// Starts a copy of `len` elements for the thread of `by`, by whom it is done: reads the source,
+    /// announces the destination. Zeros without a source.
     pub fn start(
-        pc: usize,
+        by: By,
+        done_by: u32,
         dst: Span<'a>,
         src: Option<Span<'a>>,
         len: usize,
@@ -57,16 +62,23 @@ impl<'a> Copy<'a> {
         let mut bits = vec![0; len];
         if let Some(src) = &src {
             for (i, bits) in bits.iter_mut().enumerate() {
-                let from = &memory[src.memory];
+                let from = &mut memory[src.memory];
                 let missing = || match from.is_pending(src.first + i) {
                     true => Fault::Pending(src.element(i)),
                     false => Fault::Unwritten(src.element(i)),
                 };
                 *bits = from.read(src.first + i).ok_or_else(missing)?;
+                if src.writable {
+                    from.shadow.read_as(src.first + i, src.name, by, done_by)?;
+                }
             }
         }
-        (0..len).for_each(|i| memory[dst.memory].pend(dst.first + i));
-        Ok(Copy { pc, dst, src, bits })
+        let to = &mut memory[dst.memory];
+        for i in dst.first..dst.first + len {
+            to.shadow.write_as(i, dst.name, by, done_by)?;
+            to.pend(i);
+        }
+        Ok(Copy { pc: by.pc, dst, src, bits })
     }
 
     /// Checks that the source still is what was read.
@@ -76,14 +88,15 @@ impl<'a> Copy<'a> {
         (0..self.bits.len()).find(changed).map_or(Ok(()), |i| Err(Fault::SourceOverwritten(src.element(i))))
     }
 
-    /// The data arrives.
-    pub fn land(&self, memory: &mut [Memory]) -> Result<(), Fault> {
+    /// The data arrives, as a write by `done_by` at that stamp.
+    pub fn land(&self, memory: &mut [Memory], stamp: u32, done_by: u32) -> Result<(), Fault> {
         let to = &mut memory[self.dst.memory];
         for (i, bits) in self.bits.iter().enumerate() {
             if !to.is_pending(self.dst.first + i) {
                 return Err(Fault::DestinationOverwritten(self.dst.element(i)));
             }
             to.write(self.dst.first + i, *bits);
+            to.shadow.landed(self.dst.first + i, stamp, done_by, self.pc);
         }
         Ok(())
     }
@@ -165,6 +178,8 @@ pub(super) struct Load<'a> {
 pub(super) struct Store<'a> {
     pub copy: Copy<'a>,
     pub stage: Stage,
+    /// When it was issued.
+    pub stamp: u32,
     /// A wait made sure that the source was read.
     pub awaited: bool,
 }
@@ -186,7 +201,7 @@ impl Store<'_> {
                 Stage::SourceRead
             }
             Stage::SourceRead => {
-                self.copy.land(memory)?;
+                self.copy.land(memory, self.stamp, COPIES)?;
                 Stage::Done
             }
             Stage::Done => Stage::Done,

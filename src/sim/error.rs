@@ -55,6 +55,8 @@ pub enum Fault {
     DivergentShuffle(String),
     /// An integer division or remainder by zero.
     DivisionByZero,
+    /// Two accesses of one element, a write among them, that nothing orders.
+    Race(Box<Race>),
     /// A read of an element while an asynchronous copy to it is on its way: `name[index]`.
     Pending(String),
     /// The source of an asynchronous copy was written while the copy was on its way.
@@ -77,6 +79,51 @@ pub enum Fault {
     DivergentInstruction(String),
 }
 
+/// Two accesses of one element that nothing orders. The first is the one at fault in [`SimError`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Race {
+    /// The element: `name[index]`.
+    pub element: String,
+    /// True when the access at fault is a write.
+    pub write: bool,
+    /// Who accessed the element before.
+    pub party: Party,
+    /// Its block.
+    pub block: [u32; 3],
+    /// True when that is the block at fault.
+    pub same_block: bool,
+    /// Its statement as kernel text.
+    pub statement: String,
+    /// True when it wrote.
+    pub other_wrote: bool,
+}
+
+/// Who takes part in a race.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Party {
+    /// A thread, by its index along x, y, z.
+    Thread([u32; 3]),
+    /// A bulk or tensor copy that goes on by itself.
+    Copy,
+}
+
+impl Display for Race {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let verb = |write| if write { "write" } else { "read" };
+        write!(f, "race: nothing orders this {} of `{}` and the ", verb(self.write), self.element)?;
+        write!(f, "{} by ", verb(self.other_wrote))?;
+        match self.party {
+            Party::Thread([x, y, z]) => write!(f, "thread ({x}, {y}, {z})")?,
+            Party::Copy => f.write_str("the asynchronous copy")?,
+        }
+        if !self.same_block {
+            let [x, y, z] = self.block;
+            write!(f, " of block ({x}, {y}, {z})")?;
+        }
+        write!(f, " at `{}`", self.statement)
+    }
+}
+
 impl Display for Fault {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
@@ -95,6 +142,7 @@ impl Display for Fault {
             Fault::DivergentWarpBarrier(other) => write!(f, "divergent warp barrier: {other}"),
             Fault::DivergentShuffle(other) => write!(f, "divergent shuffle: {other}"),
             Fault::DivisionByZero => f.write_str("an integer was divided by zero"),
+            Fault::Race(race) => write!(f, "{race}"),
             Fault::Pending(what) => {
                 write!(f, "read of `{what}` while an asynchronous copy to it is on its way: wait for the copy first")
             }

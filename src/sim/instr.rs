@@ -68,6 +68,33 @@ impl Instr {
             | Instr::AsyncFence => Reach::Block,
         }
     }
+
+    /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
+    fn teaches(&self) -> bool {
+        match self {
+            Instr::Init { .. }
+            | Instr::InitFence
+            | Instr::Arrive { .. }
+            | Instr::Expect { .. }
+            | Instr::Wait { .. }
+            | Instr::BulkLoad { .. }
+            | Instr::BulkStore { .. }
+            | Instr::TensorLoad { .. }
+            | Instr::TensorStore { .. }
+            | Instr::BulkCommit
+            | Instr::BulkWait { .. }
+            | Instr::AsyncFence => true,
+            Instr::Packed { .. }
+            | Instr::Fold3 { .. }
+            | Instr::CastPair { .. }
+            | Instr::CpAsync { .. }
+            | Instr::CpAsyncCommit
+            | Instr::CpAsyncWait { .. }
+            | Instr::LdMatrix { .. }
+            | Instr::StMatrix { .. }
+            | Instr::Mma { .. } => false,
+        }
+    }
 }
 
 impl Compiler {
@@ -93,6 +120,7 @@ impl Compiler {
     pub(super) fn intrinsic(&mut self, i: &Intrinsic) {
         let instr = self.instr(i);
         self.code.waits_apart |= instr.reach() == Reach::Block;
+        self.code.learns_apart |= instr.teaches();
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(instr);
         self.emit(Op::Instr { n });

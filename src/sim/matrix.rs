@@ -6,10 +6,13 @@
 //! low 13 bits first. Integers are exact and wrap around in 32 bits.
 
 use super::block::{At, Block, WARP};
+use super::clock::Clock;
+use super::code::Code;
 use super::error::Fault;
 use super::instr::{Instr, Site};
 use super::memory::Memory;
 use super::scalar;
+use super::shadow::By;
 use super::thread::{aligned, in_bounds};
 use crate::interp::{round_to, wrap_int};
 use crate::ir::DType;
@@ -52,7 +55,7 @@ impl Block<'_> {
         for row in 0..8 * n as usize {
             let (t, from) = (first + row, self.row(first, row, s)?);
             let elements = ROW as usize / source.dtype.bytes() as usize;
-            let load = |e| self.threads[t].load(source, from + e, memory);
+            let load = |e| self.threads[t].load(source, from + e, memory, self.by(t));
             let values: Result<Vec<u64>, Fault> = (0..elements).map(load).collect();
             rows.push(values.map_err(|fault| self.fault(t, fault))?);
         }
@@ -80,7 +83,8 @@ impl Block<'_> {
             for e in 0..n as usize * each {
                 let (row, column) = fragment(lane, e, each, transpose);
                 let (value, place) = (self.get(first + lane, s, e, memory)?, self.row(first, row, d)? + column);
-                let stored = self.threads[first + row].store(array, place, value, memory);
+                let by = by(self.code, &self.clock, first + row, self.threads[first + row].pc);
+                let stored = self.threads[first + row].store(array, place, value, memory, by);
                 stored.map_err(|fault| self.fault(first + row, fault))?;
             }
         }
@@ -124,19 +128,25 @@ impl Block<'_> {
     }
 
     /// Element `e` of an operand of a lane.
-    fn get(&self, t: usize, site: Site, e: usize, memory: &[Memory]) -> Result<u64, At> {
+    fn get(&self, t: usize, site: Site, e: usize, memory: &mut [Memory]) -> Result<u64, At> {
         let thread = &self.threads[t];
-        let value = thread.place(self.code, site, e as u32 + 1).and_then(|(a, i)| thread.load(a, i + e, memory));
+        let value =
+            thread.place(self.code, site, e as u32 + 1).and_then(|(a, i)| thread.load(a, i + e, memory, self.by(t)));
         value.map_err(|fault| self.fault(t, fault))
     }
 
     fn put(&mut self, t: usize, site: Site, e: usize, value: u64, memory: &mut [Memory]) -> Result<(), At> {
         let code = self.code;
         let thread = &mut self.threads[t];
+        let by = by(code, &self.clock, t, thread.pc);
         let place = thread.place(code, site, e as u32 + 1);
-        let stored = place.and_then(|(a, i)| thread.store(a, i + e, value, memory));
+        let stored = place.and_then(|(a, i)| thread.store(a, i + e, value, memory, by));
         stored.map_err(|fault| self.fault(t, fault))
     }
+}
+
+fn by<'a>(code: &'a Code, clock: &'a Clock, t: usize, pc: usize) -> By<'a> {
+    By { code, clock, thread: t as u32, pc }
 }
 
 /// Row, over all matrices, and column of element `e` of a lane, `each` elements per matrix.

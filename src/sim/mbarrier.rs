@@ -36,6 +36,10 @@ struct Mbarrier {
     phase: u64,
     /// The asynchronous proxy knows of it.
     visible: bool,
+    /// What those know that arrived in the current phase.
+    open: Vec<u32>,
+    /// What those knew that arrived in completed phases.
+    done: Vec<u32>,
 }
 
 impl Mbarriers {
@@ -44,7 +48,15 @@ impl Mbarriers {
     }
 
     pub fn init(&mut self, word: Word, arrivals: u32) -> Result<(), Fault> {
-        let new = Mbarrier { expected: arrivals, pending: arrivals, bytes: 0, phase: 0, visible: false };
+        let new = Mbarrier {
+            expected: arrivals,
+            pending: arrivals,
+            bytes: 0,
+            phase: 0,
+            visible: false,
+            open: vec![],
+            done: vec![],
+        };
         match self.0.insert((word.array, word.i), new) {
             Some(_) => Err(Fault::Mbarrier(format!("`{word}` is made a barrier a second time"))),
             None => Ok(()),
@@ -62,9 +74,10 @@ impl Mbarriers {
             .ok_or_else(|| Fault::Mbarrier(format!("`{word}` is used before it is made a barrier")))
     }
 
-    /// One arrival, after the announcement of `bytes`.
-    pub fn arrive(&mut self, word: Word, bytes: i64) -> Result<(), Fault> {
+    /// One arrival, after the announcement of `bytes`, of a thread that knows so much.
+    pub fn arrive(&mut self, word: Word, bytes: i64, known: &[u32]) -> Result<(), Fault> {
         let b = self.get(word)?;
+        join(&mut b.open, known);
         b.announce(word, bytes)?;
         b.pending = b.pending.checked_sub(1).ok_or_else(|| {
             Fault::Mbarrier(format!("`{word}` takes {} arrivals in a phase, and this is one more", b.expected))
@@ -82,9 +95,10 @@ impl Mbarriers {
         Err(Fault::Mbarrier(format!("`{word}` {why}")))
     }
 
-    /// So many bytes came.
-    pub fn complete(&mut self, word: Word, bytes: i64) -> Result<(), Fault> {
+    /// So many bytes came; who waits for them knows so much.
+    pub fn complete(&mut self, word: Word, bytes: i64, known: &[u32]) -> Result<(), Fault> {
         let b = self.get(word)?;
+        join(&mut b.open, known);
         b.announce(word, -bytes)?;
         b.turn();
         Ok(())
@@ -98,6 +112,11 @@ impl Mbarriers {
             )));
         }
         Ok(self.get(word)?.phase % 2 != parity as u64)
+    }
+
+    /// What those knew that arrived in completed phases.
+    pub fn known(&mut self, word: Word) -> Result<&[u32], Fault> {
+        Ok(&self.get(word)?.done)
     }
 
     /// What keeps a barrier from completing its phase.
@@ -125,6 +144,12 @@ impl Mbarrier {
         if self.pending == 0 && self.bytes == 0 {
             self.phase += 1;
             self.pending = self.expected;
+            join(&mut self.done, &std::mem::take(&mut self.open));
         }
     }
+}
+
+fn join(all: &mut Vec<u32>, more: &[u32]) {
+    all.resize(all.len().max(more.len()), 0);
+    all.iter_mut().zip(more).for_each(|(a, m)| *a = (*a).max(*m));
 }

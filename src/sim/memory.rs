@@ -1,5 +1,6 @@
 //! Arrays in global and shared memory.
 
+use super::shadow::Shadow;
 use crate::interp::Tensor;
 use crate::ir::DType;
 
@@ -13,11 +14,12 @@ mod mark {
     pub const SETTLED: u8 = 3;
 }
 
-/// An array with a mark per element.
+/// An array with a mark per element, and who accessed it last.
 pub(super) struct Memory {
     pub dtype: DType,
     pub data: Vec<u8>,
     written: Vec<u8>,
+    pub shadow: Shadow,
 }
 
 impl Memory {
@@ -28,13 +30,19 @@ impl Memory {
             dtype: tensor.dtype,
             data: std::mem::take(&mut tensor.data),
             written: vec![if written { mark::WRITTEN } else { mark::UNWRITTEN }; len],
+            shadow: Shadow::new(len, false),
         }
     }
 
-    /// An array that nothing has written.
-    pub fn unwritten(dtype: DType, len: u64) -> Memory {
+    /// An array that nothing has written; `shared`: each block has its own.
+    pub fn unwritten(dtype: DType, len: u64, shared: bool) -> Memory {
         let len = len as usize;
-        Memory { dtype, data: vec![0; len * dtype.bytes() as usize], written: vec![mark::UNWRITTEN; len] }
+        Memory {
+            dtype,
+            data: vec![0; len * dtype.bytes() as usize],
+            written: vec![mark::UNWRITTEN; len],
+            shadow: Shadow::new(len, shared),
+        }
     }
 
     /// Forgets everything, with bits that look like a mistake.

@@ -4,20 +4,22 @@
 //! shuffle; between those points the threads run one after another in a shuffled order that the
 //! seed fixes. Found and named, with the statement, block and thread: accesses outside an array,
 //! vector accesses at the wrong multiple, reads of registers, shared memory, outputs and workspaces
-//! that nothing has written, barriers and shuffles that some participant does not reach, division
+//! that nothing has written, barriers and shuffles that some participant does not reach, races (two
+//! accesses of an element in shared or global memory that nothing orders, one of them a write), division
 //! by zero. Arithmetic is that of the interpreter: every operation rounds to its type; products
 //! and sums are not fused.
 //!
 //! Asynchronous copies have landed, for the simulator, when something waits for them and not before:
 //! data of `cp.async` at the wait for its group, bulk copies at later points that the seed chooses, or
-//! when nothing else can go on. Until then the destination cannot be read and neither side may be
-//! written. Barriers in shared memory count arrivals and bytes per phase; threads that wait for a
+//! when nothing else can go on. Until then the destination can be neither read nor written, and the
+//! source not written. Barriers in shared memory count arrivals and bytes per phase; threads that wait for a
 //! phase that nothing can complete are a deadlock. A bulk store of what ordinary stores wrote needs an
 //! asynchronous fence by any thread after the last of them; whether a fence stands before ordinary
 //! reads and a later bulk load is not checked.
 
 mod block;
 mod bulk;
+mod clock;
 mod code;
 mod compile;
 mod cp_async;
@@ -31,10 +33,11 @@ mod named;
 mod packed;
 mod program;
 mod serve;
+mod shadow;
 mod tensor;
 mod thread;
 
-pub use error::{Fault, SimError};
+pub use error::{Fault, Party, Race, SimError};
 pub use program::run;
 
 use crate::interp::scalar;

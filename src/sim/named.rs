@@ -25,6 +25,7 @@ impl Block<'_> {
             }
             if waiting.len() == threads as usize {
                 self.whole_warps(&waiting)?;
+                self.clock.meet_some(&waiting);
                 waiting.iter().for_each(|t| self.threads[*t].resume());
                 progress = true;
             }
@@ -57,6 +58,7 @@ impl Block<'_> {
         let mut progress = false;
         for t in 0..self.threads.len() {
             if self.threads[t].state == State::Phase && self.phase_completed(t)? {
+                self.learn_phase(t)?;
                 self.threads[t].resume();
                 progress = true;
             }

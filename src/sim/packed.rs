@@ -9,29 +9,31 @@ use super::error::Fault;
 use super::instr::{Instr, Site};
 use super::memory::Memory;
 use super::scalar;
+use super::shadow::By;
 use super::thread::{Thread, in_bounds};
 use crate::ir::intrinsic::{Fold, PackedOp, Rounding};
 
 impl Thread {
     /// Carries out instruction `n`, which concerns this thread alone.
-    pub(super) fn compute(&mut self, code: &Code, n: u32, memory: &mut [Memory]) -> Result<(), Fault> {
+    pub(super) fn compute(&mut self, n: u32, memory: &mut [Memory], by: By) -> Result<(), Fault> {
+        let code = by.code;
         match code.instrs[n as usize] {
             Instr::Packed { op, rounding, ftz, d, a, b, c } => {
-                let [x, y, z] = [a, b, c.unwrap_or(b)].map(|s| self.pair(code, s, memory));
+                let [x, y, z] = [a, b, c.unwrap_or(b)].map(|s| self.pair(s, memory, by));
                 let (x, y, z) = (x?, y?, z?);
                 let result = [0, 1].map(|i| f64::from(packed(op, rounding, ftz, [x[i], y[i], z[i]])).to_bits());
-                self.store_pair(code, d, result, memory)
+                self.store_pair(d, result, memory, by)
             }
             Instr::Fold3 { op, d, args: [a, b, c] } => {
                 let [a, b, c] = [a, b, c].map(|s| scalar::float(self.get(s)));
                 let (array, i) = self.place(code, d, 1)?;
-                self.store(array, i, fold(op, fold(op, a, b), c).to_bits(), memory)
+                self.store(array, i, fold(op, fold(op, a, b), c).to_bits(), memory, by)
             }
             Instr::CastPair { d, s } => {
                 let (from, to) = (code.arrays[s.array as usize].dtype, code.arrays[d.array as usize].dtype);
                 let (array, i) = self.place(code, s, 2)?;
-                let values = [self.load(array, i, memory)?, self.load(array, i + 1, memory)?];
-                self.store_pair(code, d, values.map(|v| scalar::apply_cast(from, to, v)), memory)
+                let values = [self.load(array, i, memory, by)?, self.load(array, i + 1, memory, by)?];
+                self.store_pair(d, values.map(|v| scalar::apply_cast(from, to, v)), memory, by)
             }
             other => panic!("{other:?} is not for one thread alone"),
         }
@@ -43,16 +45,16 @@ impl Thread {
         Ok((array, in_bounds(array, self.int(site.index), n)?))
     }
 
-    fn pair(&self, code: &Code, site: Site, memory: &[Memory]) -> Result<[f32; 2], Fault> {
-        let (array, i) = self.place(code, site, 2)?;
-        let one = |i| Ok(scalar::float(self.load(array, i, memory)?) as f32);
+    fn pair(&self, site: Site, memory: &mut [Memory], by: By) -> Result<[f32; 2], Fault> {
+        let (array, i) = self.place(by.code, site, 2)?;
+        let mut one = |i| Ok(scalar::float(self.load(array, i, memory, by)?) as f32);
         Ok([one(i)?, one(i + 1)?])
     }
 
-    fn store_pair(&mut self, code: &Code, site: Site, v: [u64; 2], memory: &mut [Memory]) -> Result<(), Fault> {
-        let (array, i) = self.place(code, site, 2)?;
-        self.store(array, i, v[0], memory)?;
-        self.store(array, i + 1, v[1], memory)
+    fn store_pair(&mut self, site: Site, v: [u64; 2], memory: &mut [Memory], by: By) -> Result<(), Fault> {
+        let (array, i) = self.place(by.code, site, 2)?;
+        self.store(array, i, v[0], memory, by)?;
+        self.store(array, i + 1, v[1], memory, by)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A whole program: arguments, launches in order, blocks one after another.
 
 use super::block::{Block, position};
+use super::clock::Clock;
 use super::compile::compile;
 use super::error::SimError;
 use super::memory::Memory;
@@ -42,6 +43,7 @@ pub fn run(
 struct State<'a> {
     scalars: &'a Scalars,
     memory: BTreeMap<Name, Memory>,
+    clock: Clock,
 }
 
 impl<'a> State<'a> {
@@ -56,10 +58,10 @@ impl<'a> State<'a> {
             let why = format!("program `{}` takes {} tensors, not {}", p.name, names.len(), args.len());
             return Err(SimError::Arguments(why));
         }
-        let mut state = State { scalars, memory: BTreeMap::new() };
+        let mut state = State { scalars, memory: BTreeMap::new(), clock: Clock::default() };
         for w in &p.workspaces {
             let len = state.extent(&w.len)?.max(0) as u64;
-            state.memory.insert(w.name.clone(), Memory::unwritten(w.dtype, len));
+            state.memory.insert(w.name.clone(), Memory::unwritten(w.dtype, len, false));
         }
         for p in p.launches.iter().flat_map(|l| &l.kernel.params) {
             if let KernelParam::Pointer { name, dtype, len, .. } = p
@@ -111,9 +113,9 @@ impl<'a> State<'a> {
         }
         let lens: Vec<u64> = memory.iter().map(Memory::len).collect();
         let shared = l.kernel.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
-        memory.extend(shared.map(|a| Memory::unwritten(a.dtype, a.len.into())));
+        memory.extend(shared.map(|a| Memory::unwritten(a.dtype, a.len.into(), true)));
         let code = compile(&l.kernel, &scalars, &lens);
-        let mut block = Block::new(&code, l.block, seed);
+        let mut block = Block::new(&code, l.block, seed, std::mem::take(&mut self.clock));
         let mut result = Ok(());
         for n in chosen(total, most) {
             memory[names.len()..].iter_mut().for_each(Memory::poison);
@@ -124,6 +126,7 @@ impl<'a> State<'a> {
             }
         }
         report.instructions += block.instructions;
+        self.clock = std::mem::take(&mut block.clock);
         self.memory.extend(names.into_iter().cloned().zip(memory));
         result
     }

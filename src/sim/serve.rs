@@ -1,6 +1,7 @@
 //! Instructions that concern the block: asynchronous copies and barriers in shared memory.
 
 use super::block::{At, Block};
+use super::clock::COPIES;
 use super::cp_async::{Copy, Load, Span, Stage, Store};
 use super::error::Fault;
 use super::instr::{Instr, Site};
@@ -30,14 +31,15 @@ impl<'a> Block<'a> {
         match instr {
             Instr::CpAsync { d, s, bytes, valid } => {
                 let reads = valid.is_none_or(|v| self.threads[t].get(v) != 0);
-                let copy = self.copy(t, d, reads.then_some(s), i64::from(bytes), i64::from(bytes), memory)?;
+                let bytes = i64::from(bytes);
+                let copy = self.copy((t, t as u32), d, reads.then_some(s), (bytes, bytes), memory)?;
                 self.under_way.copies[t].add(copy);
             }
             Instr::CpAsyncCommit => self.under_way.copies[t].commit(),
             Instr::CpAsyncWait { left } => {
                 for copy in self.under_way.copies[t].take(left) {
                     copy.check_source(memory)?;
-                    copy.land(memory)?;
+                    copy.land(memory, self.clock.now, t as u32)?;
                 }
             }
             Instr::Init { bar, arrivals } => {
@@ -47,25 +49,36 @@ impl<'a> Block<'a> {
             Instr::InitFence => self.mbarriers.fence(),
             Instr::Arrive { bar } => {
                 let word = self.bar(t, bar)?;
-                self.mbarriers.arrive(word, 0)?;
+                self.arrive_at(t, word, 0)?;
             }
             Instr::Expect { bar, bytes } => {
                 let word = self.bar(t, bar)?;
-                self.mbarriers.arrive(word, self.threads[t].int(bytes))?;
+                self.arrive_at(t, word, self.threads[t].int(bytes))?;
             }
-            Instr::Wait { bar, parity } => return Ok(!self.has_completed(t, bar, parity)?),
+            Instr::Wait { bar, parity } => {
+                if !self.has_completed(t, bar, parity)? {
+                    return Ok(true);
+                }
+                self.learn(t, bar)?;
+            }
             Instr::BulkLoad { d, s, bytes, bar } => {
                 let word = self.bar(t, bar)?;
                 self.mbarriers.is_ready(word)?;
                 let bytes = self.bulk_size(t, bytes)?;
-                let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
+                let copy = self.copy((t, COPIES), d, Some(s), (bytes, BULK), memory)?;
                 self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
+                self.clock.tick();
             }
             Instr::BulkStore { d, s, bytes } => {
                 let bytes = self.bulk_size(t, bytes)?;
                 self.check_fence(t, s, bytes, memory)?;
-                let copy = self.copy(t, d, Some(s), bytes, BULK, memory)?;
-                self.under_way.stores[t].add(Store { copy, stage: Stage::Issued, awaited: false });
+                let copy = self.copy((t, COPIES), d, Some(s), (bytes, BULK), memory)?;
+                self.under_way.stores[t].add(Store {
+                    copy,
+                    stage: Stage::Issued,
+                    stamp: self.clock.tick(),
+                    awaited: false,
+                });
             }
             Instr::TensorLoad { d, map, coords, bar } => {
                 let word = self.bar(t, bar)?;
@@ -73,16 +86,23 @@ impl<'a> Block<'a> {
                 for (copy, bytes) in self.box_in(t, d, map, coords, memory)? {
                     self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
                 }
+                self.clock.tick();
             }
             Instr::TensorStore { map, coords, s } => {
                 for copy in self.box_out(t, s, map, coords, memory)? {
-                    self.under_way.stores[t].add(Store { copy, stage: Stage::Issued, awaited: false });
+                    self.under_way.stores[t].add(Store {
+                        copy,
+                        stage: Stage::Issued,
+                        stamp: self.clock.tick(),
+                        awaited: false,
+                    });
                 }
             }
             Instr::BulkCommit => self.under_way.stores[t].commit(),
             Instr::BulkWait { left, read } => {
                 for store in self.under_way.stores[t].older(left) {
                     store.awaited = true;
+                    self.clock.learn_copies(t, store.stamp);
                     while store.stage == Stage::Issued || !read && store.stage != Stage::Done {
                         store.advance(memory)?;
                     }
@@ -105,14 +125,14 @@ impl<'a> Block<'a> {
         Ok(false)
     }
 
-    /// Starts a copy of so many bytes between places aligned to `align` bytes.
+    /// Starts a copy for a thread, by whom it is done, of so many bytes between places aligned to `align`
+    /// bytes.
     fn copy(
         &mut self,
-        t: usize,
+        (t, done_by): (usize, u32),
         dst: Site,
         src: Option<Site>,
-        bytes: i64,
-        align: i64,
+        (bytes, align): (i64, i64),
         memory: &mut [Memory],
     ) -> Result<Copy<'a>, Fault> {
         let writable = &self.code.arrays[dst.array as usize];
@@ -121,7 +141,7 @@ impl<'a> Block<'a> {
         }
         let (dst, len) = self.span(t, dst, bytes, align)?;
         let src = src.map(|s| self.span(t, s, bytes, align)).transpose()?;
-        Copy::start(self.threads[t].pc, dst, src.map(|s| s.0), len, memory)
+        Copy::start(self.by(t), done_by, dst, src.map(|s| s.0), len, memory)
     }
 
     /// The elements of so many bytes, checked, and their number.
@@ -162,6 +182,26 @@ impl<'a> Block<'a> {
     fn has_completed(&mut self, t: usize, bar: Site, parity: u32) -> Result<bool, Fault> {
         let word = self.bar(t, bar)?;
         self.mbarriers.has_completed(word, self.threads[t].int(parity))
+    }
+
+    fn arrive_at(&mut self, t: usize, word: Word, bytes: i64) -> Result<(), Fault> {
+        let mut known = vec![];
+        self.clock.publish(t, &mut known);
+        self.clock.tick();
+        self.mbarriers.arrive(word, bytes, &known)
+    }
+
+    /// A thread learns what those knew that it waited for.
+    fn learn(&mut self, t: usize, bar: Site) -> Result<(), Fault> {
+        let word = self.bar(t, bar)?;
+        self.clock.learn(t, self.mbarriers.known(word)?);
+        Ok(())
+    }
+
+    /// A thread learns what completed the phase that it waited for.
+    pub(super) fn learn_phase(&mut self, t: usize) -> Result<(), At> {
+        let Some((bar, _)) = self.awaited(t) else { return Ok(()) };
+        self.learn(t, bar).map_err(|fault| self.fault(t, fault))
     }
 
     /// The barrier and parity that a thread waits for.

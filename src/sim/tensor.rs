@@ -2,6 +2,7 @@
 //! Each run of elements of a box that stays together is a copy of its own.
 
 use super::block::Block;
+use super::clock::COPIES;
 use super::code::Slot;
 use super::cp_async::{Copy, Span};
 use super::error::Fault;
@@ -36,7 +37,7 @@ impl<'a> Block<'a> {
         for run in self.runs(t, map, coords) {
             let to = Span { first: start.first + run.shared, ..start };
             let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
-            let copy = Copy::start(self.threads[t].pc, to, from, run.len, memory)?;
+            let copy = Copy::start(self.by(t), COPIES, to, from, run.len, memory)?;
             out.push((copy, run.len as i64 * size));
         }
         Ok(out)
@@ -59,7 +60,7 @@ impl<'a> Block<'a> {
             Self::fenced(from, run.len, memory)?;
             if let Some(first) = run.global {
                 let to = self.tensor(map, first, run.len)?;
-                out.push(Copy::start(self.threads[t].pc, to, Some(from), run.len, memory)?);
+                out.push(Copy::start(self.by(t), COPIES, to, Some(from), run.len, memory)?);
             }
         }
         Ok(out)

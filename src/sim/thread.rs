@@ -1,10 +1,12 @@
 //! One thread: runs until it ends or has to wait for others.
 
+use super::clock::Clock;
 use super::code::{ArrayInfo, Code, Op, Place, Slot};
 use super::error::Fault;
 use super::instr::Reach;
 use super::memory::Memory;
 use super::scalar;
+use super::shadow::By;
 
 /// Where a thread stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +29,8 @@ pub(super) enum State {
 
 /// A resumable thread.
 pub(super) struct Thread {
+    /// Its number in the block.
+    id: u32,
     pub slots: Vec<u64>,
     /// One bit per number of the set of written slots.
     written: Vec<u64>,
@@ -36,9 +40,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub fn new(code: &Code) -> Thread {
+    pub fn new(code: &Code, id: u32) -> Thread {
         let written = vec![0; code.flags.div_ceil(64) as usize];
-        Thread { slots: code.slots.clone(), written, pc: 0, state: State::Ready }
+        Thread { id, slots: code.slots.clone(), written, pc: 0, state: State::Ready }
     }
 
     /// Back to the start, as thread `thread` of block `block`.
@@ -73,7 +77,7 @@ impl Thread {
 
     /// Runs to the next stop and adds the operations to `count`. On a fault `pc` is the operation
     /// after the one at fault.
-    pub fn run(&mut self, code: &Code, memory: &mut [Memory], count: &mut u64) -> Result<(), Fault> {
+    pub fn run(&mut self, code: &Code, clock: &Clock, memory: &mut [Memory], count: &mut u64) -> Result<(), Fault> {
         loop {
             let op = code.ops[self.pc];
             self.pc += 1;
@@ -122,29 +126,29 @@ impl Thread {
                 Op::Load { d, array, index } => {
                     let array = &code.arrays[array as usize];
                     let i = in_bounds(array, self.int(index), 1)?;
-                    let v = self.load(array, i, memory)?;
+                    let v = self.load(array, i, memory, self.by(code, clock))?;
                     self.set(d, v);
                 }
                 Op::Store { array, index, a } => {
                     let array = &code.arrays[array as usize];
                     let i = in_bounds(array, self.int(index), 1)?;
                     let v = self.get(a);
-                    self.store(array, i, v, memory)?;
+                    self.store(array, i, v, memory, self.by(code, clock))?;
                 }
                 Op::Copy { dst, dst_index, src, src_index, lanes } => {
                     let (dst, src) = (&code.arrays[dst as usize], &code.arrays[src as usize]);
                     let to = in_bounds(dst, aligned(dst, self.int(dst_index), lanes)?, lanes)?;
                     let from = in_bounds(src, aligned(src, self.int(src_index), lanes)?, lanes)?;
                     for lane in 0..lanes as usize {
-                        let v = self.load(src, from + lane, memory)?;
-                        self.store(dst, to + lane, v, memory)?;
+                        let v = self.load(src, from + lane, memory, self.by(code, clock))?;
+                        self.store(dst, to + lane, v, memory, self.by(code, clock))?;
                     }
                 }
                 Op::WarpBarrier | Op::Shuffle { .. } => return self.stop(State::Warp),
                 Op::BlockBarrier => return self.stop(State::Block),
                 Op::NamedBarrier { .. } => return self.stop(State::Named),
                 Op::Instr { n } => match code.instrs[n as usize].reach() {
-                    Reach::Thread => self.compute(code, n, memory)?,
+                    Reach::Thread => self.compute(n, memory, self.by(code, clock))?,
                     Reach::Warp => return self.stop(State::Warp),
                     Reach::Block => return self.stop(State::Asks(n)),
                 },
@@ -165,22 +169,30 @@ impl Thread {
         self.state = State::Ready;
     }
 
-    pub fn load(&self, array: &ArrayInfo, i: usize, memory: &[Memory]) -> Result<u64, Fault> {
+    /// Itself, as one that accesses memory in the operation before `pc`.
+    fn by<'a>(&self, code: &'a Code, clock: &'a Clock) -> By<'a> {
+        By { code, clock, thread: self.id, pc: self.pc - 1 }
+    }
+
+    pub fn load(&self, array: &ArrayInfo, i: usize, memory: &mut [Memory], by: By) -> Result<u64, Fault> {
         let unwritten = || Fault::Unwritten(format!("{}[{i}]", array.name));
         match array.place {
             Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
             Place::Slots { .. } => Err(unwritten()),
             Place::Memory(m) => {
-                let memory = &memory[m as usize];
+                let memory = &mut memory[m as usize];
                 let pending = || Fault::Pending(format!("{}[{i}]", array.name));
                 let missing = || if memory.is_pending(i) { pending() } else { unwritten() };
                 let bits = memory.read(i).ok_or_else(missing)?;
+                if array.writable {
+                    memory.shadow.read(i, &array.name, by)?;
+                }
                 Ok(scalar::from_stored(bits, array.dtype))
             }
         }
     }
 
-    pub fn store(&mut self, array: &ArrayInfo, i: usize, v: u64, memory: &mut [Memory]) -> Result<(), Fault> {
+    pub fn store(&mut self, array: &ArrayInfo, i: usize, v: u64, memory: &mut [Memory], by: By) -> Result<(), Fault> {
         if !array.writable {
             return Err(Fault::ReadOnly(array.name.clone()));
         }
@@ -189,7 +201,14 @@ impl Thread {
                 self.slots[base as usize + i] = v;
                 self.mark(flag + i as u32);
             }
-            Place::Memory(m) => memory[m as usize].write(i, scalar::to_stored(v, array.dtype)),
+            Place::Memory(m) => {
+                let memory = &mut memory[m as usize];
+                if memory.is_pending(i) {
+                    return Err(Fault::DestinationOverwritten(format!("{}[{i}]", array.name)));
+                }
+                memory.shadow.write(i, &array.name, by)?;
+                memory.write(i, scalar::to_stored(v, array.dtype));
+            }
         }
         Ok(())
     }

@@ -1,0 +1,178 @@
+//! Order between accesses: what a thread knows to have happened before what it does next.
+//!
+//! One counter of stamps runs through a whole run; every event that orders something (a barrier, an
+//! arrival, a copy that lands, the start of a block or launch) takes the next stamp. A thread knows
+//! another's accesses up to some stamp: by the last barrier of the block, by the last barrier of their
+//! warp, or, where threads wait apart from each other, by a list of its own. Shuffles and other warp-wide
+//! instructions order no memory. Blocks of one launch know nothing of each other, launches everything of
+//! those before.
+//!
+//! What the asynchronous proxy does is done by one further thread, [`COPIES`], that nobody knows of but
+//! by waiting for a copy.
+
+use super::block::WARP;
+
+/// The thread that stands for asynchronous copies by the bulk.
+pub(super) const COPIES: u32 = 1024;
+
+/// Where the order of events stands.
+#[derive(Default)]
+pub(super) struct Clock {
+    /// The stamp of what is done now.
+    pub now: u32,
+    /// Stamps up to here are of earlier launches.
+    pub launch: u32,
+    /// Stamps up to here are of earlier blocks.
+    pub block: u32,
+    /// Stamps up to here are before the block's last barrier.
+    barrier: u32,
+    /// The same per warp.
+    warps: Vec<u32>,
+    /// Per thread what it knows of each thread by other means, and last of copies. Empty where all wait
+    /// together.
+    apart: Vec<Vec<u32>>,
+    /// Where blocks of this launch started, with their positions.
+    blocks: Vec<(u32, [u32; 3])>,
+    shape: [u32; 3],
+}
+
+impl Clock {
+    /// A launch of blocks of that shape; `apart`: some threads may wait where others do not.
+    pub fn enter_launch(&mut self, shape: [u32; 3], apart: bool) {
+        let threads = shape.iter().product::<u32>() as usize;
+        self.launch = self.tick();
+        self.shape = shape;
+        self.blocks.clear();
+        self.warps = vec![0; threads.div_ceil(WARP)];
+        self.apart = if apart { vec![vec![0; threads + 1]; threads] } else { vec![] };
+    }
+
+    pub fn enter_block(&mut self, at: [u32; 3]) {
+        self.block = self.tick();
+        self.barrier = self.block;
+        self.blocks.push((self.block, at));
+        self.apart.iter_mut().for_each(|known| known.fill(0));
+    }
+
+    /// The current stamp, which is used up.
+    pub fn tick(&mut self) -> u32 {
+        self.now += 1;
+        self.now - 1
+    }
+
+    /// All threads of the block meet.
+    pub fn meet_block(&mut self) {
+        self.barrier = self.tick();
+        let copies = self.apart.iter().filter_map(|known| known.last()).max().copied().unwrap_or(0);
+        self.apart.iter_mut().filter_map(|known| known.last_mut()).for_each(|k| *k = copies);
+    }
+
+    /// The lanes of a warp meet at a barrier.
+    pub fn meet_warp(&mut self, first: usize) {
+        self.warps[first / WARP] = self.tick();
+        if !self.apart.is_empty() {
+            let lanes = first..(first + WARP).min(self.apart.len());
+            let all = self.joined(lanes.clone());
+            lanes.for_each(|t| self.apart[t].clone_from(&all));
+        }
+    }
+
+    /// Some threads meet at a barrier of their own.
+    pub fn meet_some(&mut self, threads: &[usize]) {
+        let all = self.joined(threads.iter().copied());
+        threads.iter().for_each(|t| self.apart[*t].clone_from(&all));
+        self.tick();
+    }
+
+    fn joined(&self, threads: impl Iterator<Item = usize>) -> Vec<u32> {
+        let mut all = vec![];
+        threads.for_each(|t| self.publish(t, &mut all));
+        all
+    }
+
+    /// Adds what a thread knows and did to `all`; what it does next has to take a later stamp.
+    pub fn publish(&self, t: usize, all: &mut Vec<u32>) {
+        let n = self.warps.len() * WARP;
+        let threads = self.apart.len();
+        all.resize(threads + 1, 0);
+        for (u, k) in all.iter_mut().enumerate().take(threads.min(n)) {
+            let warp = if u / WARP == t / WARP { self.warps[t / WARP] } else { 0 };
+            *k = (*k).max(warp).max(self.barrier).max(self.apart[t][u]);
+        }
+        all[t] = all[t].max(self.now);
+        all[threads] = all[threads].max(self.apart[t][threads]);
+    }
+
+    /// A thread learns what was published.
+    pub fn learn(&mut self, t: usize, all: &[u32]) {
+        self.apart[t].iter_mut().zip(all).for_each(|(k, a)| *k = (*k).max(*a));
+    }
+
+    /// A thread learns of the copies up to a stamp.
+    pub fn learn_copies(&mut self, t: usize, stamp: u32) {
+        if let Some(k) = self.apart[t].last_mut() {
+            *k = (*k).max(stamp);
+        }
+    }
+
+    /// True when thread `t` of the current block knows what thread `u` of it did at a stamp.
+    #[inline]
+    pub fn knows(&self, t: u32, u: u32, stamp: u32) -> bool {
+        if u == COPIES {
+            return self.apart[t as usize].last().is_some_and(|k| stamp <= *k);
+        }
+        let warp = WARP as u32;
+        stamp <= self.barrier
+            || u == t
+            || (u / warp == t / warp && stamp <= self.warps[(t / warp) as usize])
+            || self.apart.get(t as usize).is_some_and(|known| stamp <= known[u as usize])
+    }
+
+    /// The block of a stamp of this launch.
+    pub fn block_of(&self, stamp: u32) -> [u32; 3] {
+        let n = self.blocks.partition_point(|(start, _)| *start < stamp);
+        self.blocks[n.saturating_sub(1)].1
+    }
+
+    /// Threads per axis.
+    pub fn shape(&self) -> [u32; 3] {
+        self.shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn barriers_order_those_that_meet() {
+        let mut c = Clock::default();
+        c.enter_launch([64, 1, 1], false);
+        c.enter_block([0; 3]);
+        let before = c.now;
+        assert!(c.knows(5, 5, before) && !c.knows(6, 5, before));
+        c.meet_warp(0);
+        assert!(c.knows(6, 5, before) && !c.knows(40, 5, before) && !c.knows(6, 5, c.now));
+        c.meet_block();
+        assert!(c.knows(40, 5, before) && !c.knows(40, 5, c.now));
+    }
+
+    #[test]
+    fn what_is_published_is_passed_on() {
+        let mut c = Clock::default();
+        c.enter_launch([96, 1, 1], true);
+        c.enter_block([0; 3]);
+        let mut bar = vec![];
+        let first = c.now;
+        c.publish(0, &mut bar);
+        c.tick();
+        c.learn(40, &bar);
+        assert!(c.knows(40, 0, first) && !c.knows(40, 0, c.now) && !c.knows(41, 0, first));
+        c.meet_some(&[40, 70]);
+        assert!(c.knows(70, 0, first) && !c.knows(1, 0, first));
+        assert!(!c.knows(40, COPIES, first));
+        c.learn_copies(40, first);
+        c.meet_block();
+        assert!(c.knows(1, COPIES, first) && !c.knows(1, COPIES, c.now));
+    }
+}
