@@ -30,6 +30,7 @@ mod matrix;
 mod mbarrier;
 mod memory;
 mod named;
+mod origin;
 mod packed;
 mod program;
 mod serve;
@@ -38,6 +39,7 @@ mod tensor;
 mod thread;
 
 pub use error::{Fault, Party, Race, SimError};
+pub use origin::{Origin, Writer};
 pub use program::run;
 
 use crate::interp::scalar;
@@ -54,13 +56,17 @@ pub struct SimOptions {
     /// Tensor parameters that the function both reads and writes: what they hold at the start counts
     /// as written. All other parameters that a kernel writes are outputs, and start unwritten.
     pub inout: Vec<Name>,
+    /// An element of a tensor parameter whose origin the report shall tell.
+    pub watch: Option<(Name, u64)>,
 }
 
 /// What was run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SimReport {
     /// Blocks over all launches.
     pub blocks: u64,
     /// Instructions over all threads.
     pub instructions: u64,
+    /// Where the value of the watched element comes from.
+    pub origin: Option<Origin>,
 }

@@ -1,10 +1,12 @@
 //! A whole program: arguments, launches in order, blocks one after another.
 
 use super::block::{Block, position};
-use super::clock::Clock;
+use super::clock::{COPIES, Clock};
+use super::code::Code;
 use super::compile::compile;
 use super::error::SimError;
 use super::memory::Memory;
+use super::origin::{Origin, Writer, sources, writers};
 use super::scalar;
 use super::{SimOptions, SimReport};
 use crate::interp::{Scalar, Scalars, Tensor, round_to, wrap_int};
@@ -26,15 +28,23 @@ pub fn run(
 ) -> Result<SimReport, SimError> {
     let mut state = State::new(program, args, scalars, options)?;
     let mut report = SimReport::default();
+    let mut writer = None;
     let mut result = Ok(());
     for (i, launch) in program.launches.iter().enumerate() {
         let last = i + 1 == program.launches.len();
         let most = if last { options.max_blocks } else { None };
-        result = state.launch(launch, most, options.seed.wrapping_add(i as u64), &mut report);
+        let watch = options.watch.as_ref().map(|(name, e)| (name, *e as usize));
+        result = state.launch(launch, most, options.seed.wrapping_add(i as u64), watch, &mut report).map(|found| {
+            writer = found.map(|(w, statement)| (w, (i, statement))).or(writer.take());
+        });
         if result.is_err() {
             break;
         }
     }
+    report.origin = options.watch.as_ref().map(|(name, _)| match writer {
+        Some((writer, place)) => Origin { from: sources(program, place), writer: Some(writer) },
+        None => Origin { from: writers(program, name), writer: None },
+    });
     state.give_back(program, args);
     result.map(|()| report)
 }
@@ -87,7 +97,15 @@ impl<'a> State<'a> {
         Ok(state)
     }
 
-    fn launch(&mut self, l: &Launch, most: Option<u64>, seed: u64, report: &mut SimReport) -> Result<(), SimError> {
+    /// Runs a launch; who wrote the watched element, and at which statement.
+    fn launch(
+        &mut self,
+        l: &Launch,
+        most: Option<u64>,
+        seed: u64,
+        watch: Option<(&Name, usize)>,
+        report: &mut SimReport,
+    ) -> Result<Option<(Writer, usize)>, SimError> {
         let mut grid = [0u32; 3];
         for (g, e) in grid.iter_mut().zip(&l.grid) {
             let n = self.extent(e)?;
@@ -127,8 +145,10 @@ impl<'a> State<'a> {
         }
         report.instructions += block.instructions;
         self.clock = std::mem::take(&mut block.clock);
+        let watched = watch.and_then(|(name, i)| Some((&memory[names.iter().position(|n| *n == name)?], i)));
+        let writer = watched.and_then(|(memory, i)| writer(&code, &self.clock, memory, i));
         self.memory.extend(names.into_iter().cloned().zip(memory));
-        result
+        result.map(|()| writer)
     }
 
     /// Puts the memory of parameters back into the tensors.
@@ -175,6 +195,18 @@ impl<'a> State<'a> {
             | ExprKind::Let { .. } => Err(bad()),
         }
     }
+}
+
+/// Who wrote an element in the current launch, and the number of the statement.
+fn writer(code: &Code, clock: &Clock, memory: &Memory, i: usize) -> Option<(Writer, usize)> {
+    let (stamp, thread, pc) = memory.shadow.last_write(i, clock.launch)?;
+    let writer = Writer {
+        kernel: code.symbol.clone(),
+        statement: code.statement(pc).to_string(),
+        block: clock.block_of(stamp),
+        thread: (thread != COPIES).then(|| position(thread as usize, clock.shape())),
+    };
+    Some((writer, code.statement_of.get(pc).map_or(0, |s| *s as usize)))
 }
 
 fn tensor_params(p: &Program) -> impl Iterator<Item = &Name> {

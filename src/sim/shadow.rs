@@ -119,6 +119,12 @@ impl Shadow {
         Ok(())
     }
 
+    /// The last write to an element after that stamp: its stamp, thread and operation.
+    pub fn last_write(&self, i: usize, after: u32) -> Option<(u32, u32, usize)> {
+        let write = self.pages.get(i / PAGE)?.as_ref()?[i % PAGE].write;
+        (write.stamp() > after).then(|| (write.stamp(), write.thread(), write.pc()))
+    }
+
     /// The data of a copy, whose destination nobody accessed since it was announced, has arrived.
     pub fn landed(&mut self, i: usize, stamp: u32, thread: u32, pc: usize) {
         self.cell(i).write = Record::new(stamp, thread, pc);
