@@ -92,7 +92,7 @@ pub fn check_point(
     let bound =
         |name| case.extents.iter().find(|(n, _)| *n == input.func.display_name(name)).expect("a bound extent").1;
     let extents = input.func.extents.iter().map(|e| (e.name.clone(), Scalar::Int(bound(&e.name)))).collect();
-    let options = sim::SimOptions { seed: 7, max_blocks: None, inout: vec![] };
+    let options = sim::SimOptions { seed: 7, ..Default::default() };
     sim::run(&program, &mut got, &extents, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{program}"));
     compare(&format!("{at} simulated"), &got, want);
 }
