@@ -104,6 +104,11 @@ pub struct DFor {
     pub unroll_step: Option<i64>,
     /// The tile primitive that the loop amounts to, as the schedule says.
     pub tile: Option<TileMark>,
+    /// Copies at the start of the body run ahead of its rest, in so many stages (`pipeline`); 1 where
+    /// they do not.
+    pub stages: i64,
+    /// The loop has the barriers that its accesses to shared memory need (`pipeline`).
+    pub own_barriers: bool,
     /// Cache hint of the copies directly inside.
     pub hint: CacheHint,
     pub body: Vec<DStmt>,
@@ -116,6 +121,9 @@ pub struct TileMark {
     pub op: Option<TileOp>,
     /// The variant; the dispatch table decides where none is asked for.
     pub variant: Option<String>,
+    /// Where the threads of the block carry out the loop together: how many warps share out its tile
+    /// of accumulators along rows and columns. None where each thread runs the loop.
+    pub warps: Option<[i64; 2]>,
 }
 
 /// How the iterations of a loop run.
@@ -161,7 +169,18 @@ pub struct ThreadReduce {
 impl DFor {
     /// A plain loop.
     pub fn new(var: Name, extent: Expr, kind: DKind, body: Vec<DStmt>) -> DFor {
-        DFor { var, extent, kind, batch: false, unroll_step: None, tile: None, hint: CacheHint::Plain, body }
+        DFor {
+            var,
+            extent,
+            kind,
+            batch: false,
+            unroll_step: None,
+            tile: None,
+            stages: 1,
+            own_barriers: false,
+            hint: CacheHint::Plain,
+            body,
+        }
     }
 
     /// The same loop around another body.

@@ -290,6 +290,33 @@ impl Intrinsic {
         out
     }
 
+    /// Every place, to be changed.
+    pub fn places_mut(&mut self) -> Vec<&mut At> {
+        match self {
+            Intrinsic::Packed { dst, a, b, c, .. } => [dst, a, b].into_iter().chain(c.as_mut()).collect(),
+            Intrinsic::Fold3 { dst, .. } => vec![dst],
+            Intrinsic::CastPair { dst, src }
+            | Intrinsic::LdMatrix { dst, src, .. }
+            | Intrinsic::StMatrix { dst, src, .. }
+            | Intrinsic::CpAsync { dst, src, .. }
+            | Intrinsic::BulkStore { dst, src, .. } => vec![dst, src],
+            Intrinsic::Mma { d, a, b, c, .. } => vec![d, a, b, c],
+            Intrinsic::MbarrierInit { bar, .. }
+            | Intrinsic::MbarrierArrive { bar }
+            | Intrinsic::MbarrierExpect { bar, .. }
+            | Intrinsic::MbarrierWait { bar, .. } => vec![bar],
+            Intrinsic::BulkLoad { dst, src, bar, .. } => vec![dst, src, bar],
+            Intrinsic::TensorLoad { dst, bar, .. } => vec![dst, bar],
+            Intrinsic::TensorStore { src, .. } => vec![src],
+            Intrinsic::CpAsyncCommit
+            | Intrinsic::CpAsyncWait { .. }
+            | Intrinsic::MbarrierFence
+            | Intrinsic::BulkCommit
+            | Intrinsic::BulkWait { .. }
+            | Intrinsic::AsyncFence => vec![],
+        }
+    }
+
     /// The barrier of a statement that is about one.
     pub fn barrier_mut(&mut self) -> Option<&mut At> {
         match self {

@@ -79,7 +79,7 @@ fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
 
 fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
     match s {
-        DStmt::For(mut l) if is_shared_by_all(&l.extent) && has_hazard(nest, &own) => {
+        DStmt::For(mut l) if !l.own_barriers && is_shared_by_all(&l.extent) && has_hazard(nest, &own) => {
             l.body = list(nest, l.body, open);
             l.body = list(nest, l.body, open);
             DStmt::For(l)

@@ -181,7 +181,11 @@ impl Lower<'_, '_> {
         }
         let mut out = DFor::new(l.var.clone(), extent, loop_kind(l.kind), vec![]);
         (out.batch, out.unroll_step, out.hint) = (marks.batch, env.unroll_step, env.hint);
-        out.tile = marks.tile;
+        if marks.tile.as_ref().is_some_and(|t| t.warps.is_some()) {
+            // its elements are shared out among all threads
+            env.tags = self.nest.live_axes();
+        }
+        (out.tile, out.stages) = (marks.tile, marks.stages);
         out
     }
 
@@ -317,6 +321,7 @@ struct Marks {
     unroll_step: Option<i64>,
     hint: CacheHint,
     tile: Option<TileMark>,
+    stages: i64,
 }
 
 fn marks(l: &For) -> Marks {
@@ -327,9 +332,14 @@ fn marks(l: &For) -> Marks {
         batch: int("batch_loads").is_some_and(|n| n != 0),
         unroll_step: int("pragma_auto_unroll_max_step"),
         hint: hint.unwrap_or_default(),
-        tile: text("tile")
-            .filter(|name| *name == "elementwise" || TileOp::by_name(name).is_some())
-            .map(|name| TileMark { op: TileOp::by_name(name), variant: text("tile_variant").map(str::to_string) }),
+        tile: text("tile").filter(|name| *name == "elementwise" || TileOp::by_name(name).is_some()).map(|name| {
+            TileMark {
+                op: TileOp::by_name(name),
+                variant: text("tile_variant").map(str::to_string),
+                warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
+            }
+        }),
+        stages: int("stages").unwrap_or(1),
     }
 }
 

@@ -15,7 +15,7 @@ use super::nest::{Nest, THREADS};
 use super::placement;
 use crate::analysis::{Ranges, bounds, simplify};
 use crate::ir::device::{DStmt, map_list};
-use crate::ir::{Expr, ExprKind, Name, ThreadTag};
+use crate::ir::{Expr, ExprKind, Name, ThreadTag, Tile, TileArg};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "compact";
@@ -29,7 +29,8 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut accesses = BTreeMap::new();
     collect(&body, &mut vec![], &mut accesses);
     let mut plans = BTreeMap::new();
-    let whole = held_by_intrinsics(&body);
+    let mut whole = held_by_intrinsics(&body);
+    whole.extend(nest.held.keys().cloned());
     let placements = placement::of_func(nest.func);
     for (name, list) in &accesses {
         if nest.is_global(name) || whole.contains(name) {
@@ -60,6 +61,9 @@ fn collect(body: &[DStmt], loops: &mut Vec<Name>, out: &mut BTreeMap<Name, Vec<A
         if let DStmt::Store { buffer, indices, .. } = s {
             add(out, buffer, indices, loops);
         }
+        if let DStmt::Tile(call) = s {
+            call.for_each_tile(|t| corners(out, t, loops));
+        }
         s.for_each_expr(|e| {
             e.visit(&mut |e| {
                 if let ExprKind::Load { buffer, indices, .. } = e.kind() {
@@ -82,6 +86,13 @@ fn collect(body: &[DStmt], loops: &mut Vec<Name>, out: &mut BTreeMap<Name, Vec<A
 fn add(out: &mut BTreeMap<Name, Vec<Access>>, buffer: &Name, indices: &[Expr], loops: &[Name]) {
     let access = Access { loops: loops.to_vec(), indices: indices.to_vec() };
     out.entry(buffer.clone()).or_default().push(access);
+}
+
+/// First and last element of a tile.
+fn corners(out: &mut BTreeMap<Name, Vec<Access>>, t: &Tile, loops: &[Name]) {
+    let last = t.begin.iter().zip(&t.extent).map(|(b, n)| b.clone() + Expr::i64(n - 1)).collect::<Vec<_>>();
+    add(out, &t.buffer, &t.begin, loops);
+    add(out, &t.buffer, &last, loops);
 }
 
 /// How the indices of one buffer change.
@@ -221,6 +232,18 @@ fn stores(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, s: DStmt) -> DStmt {
             let indices = plans.get(&buffer).map_or(indices.clone(), |p| p.apply(&indices, ranges));
             DStmt::Store { buffer, indices, value, hint }
         }
+        DStmt::Tile(mut call) => {
+            let tiles = call.args.iter_mut().chain(call.operands.values_mut()).filter_map(|a| match a {
+                TileArg::Tile(t) => Some(t),
+                TileArg::Scalar(_) => None,
+            });
+            for t in tiles.chain([&mut call.dst]) {
+                if let Some(plan) = plans.get(&t.buffer) {
+                    t.begin = plan.apply(&t.begin, ranges);
+                }
+            }
+            DStmt::Tile(call)
+        }
         DStmt::Copy { .. }
         | DStmt::Let { .. }
         | DStmt::Var { .. }
@@ -228,7 +251,6 @@ fn stores(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, s: DStmt) -> DStmt {
         | DStmt::Shuffle { .. }
         | DStmt::Barrier(_)
         | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
         | DStmt::Reduce(_) => s,
     }
 }

@@ -57,7 +57,8 @@ fn uniform_list(ranges: &Ranges, body: Vec<DStmt>, loops: &mut Vec<(Name, i64)>)
     out
 }
 
-fn free_of(ranges: &Ranges, cond: Expr, loops: &[(Name, i64)]) -> Expr {
+/// A condition free of the variables of constant loops that do not change its truth.
+pub(super) fn free_of(ranges: &Ranges, cond: Expr, loops: &[(Name, i64)]) -> Expr {
     loops.iter().rev().fold(cond, |cond, (var, n)| {
         if is_uniform(ranges, &cond, var, *n) {
             simplify(&cond.subst(&|name| (name == var).then(|| Expr::i64(0))), ranges)

@@ -69,7 +69,7 @@ impl Leaf {
 fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerError> {
     match &l.tile {
         None => Ok(None),
-        Some(TileMark { op: Some(op), variant }) => match leaf(nest, l, *op, variant) {
+        Some(TileMark { op: Some(op), variant, .. }) => match leaf(nest, l, *op, variant) {
             Some(leaf) => dispatched(nest, l, leaf).map(Some),
             None => Ok(None),
         },

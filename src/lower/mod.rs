@@ -6,6 +6,7 @@
 //! | `widen` | all index arithmetic in `int64` |
 //! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
 //! | `promote` | accumulators of 16-bit floats in float32 |
+//! | `fragments`, `part_loops` | products and elementwise nests of a block as calls and loops over registers |
 //! | `cross_thread` | reductions over threads as tile calls |
 //! | `compact`, `placement` | register and shared buffers shrink to what is touched, and get the strides asked for |
 //! | `flatten` | one flat index per access |
@@ -15,10 +16,13 @@
 //! | `gather` | adjacent loads of an unrolled loop in vector accesses |
 //! | `batch` | loads of an unrolled loop before their uses |
 //! | `leaves` | marked folds as tile calls |
+//! | `swizzle` | shared memory of matrix fragments without bank conflicts |
+//! | `pipeline` | copies of annotated loops run ahead, asynchronous where they can be |
 //! | `barriers` | barriers between conflicting accesses to shared memory |
 //! | `lets` | lets inside expressions become statements |
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
 
+mod ahead;
 mod barriers;
 mod batch;
 mod blocks;
@@ -30,6 +34,7 @@ mod elementwise;
 mod error;
 mod finish;
 mod flatten;
+mod fragments;
 mod gather;
 mod guards;
 mod inline_lets;
@@ -39,10 +44,14 @@ mod lets;
 mod maps;
 mod narrow;
 mod nest;
+mod part_loops;
+mod pipeline;
 mod placement;
 mod promote;
+mod redirect;
 mod reducer;
 mod replicated;
+mod swizzle;
 mod thread_arg;
 mod thread_reduce;
 mod tiles;
@@ -101,9 +110,11 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
 fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
     let body = blocks::run(&mut nest, s)?;
     let body = promote::run(&mut nest, body);
+    let body = if nest.cuda() { fragments::run(&mut nest, body)? } else { body };
     let body = cross_thread::run(&mut nest, body)?;
     let body = compact::run(&mut nest, body)?;
     let body = flatten::run(&nest, &body)?;
+    let body = fragments::carry_out(&mut nest, body)?;
     flatten::buffers(&mut nest);
     let body = guards::uniform(&nest, body);
     let body = vectorize::run(&mut nest, body);
@@ -112,6 +123,8 @@ fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result
     let body = batch::run(&mut nest, body);
     let body = if nest.cuda() { leaves::run(&mut nest, body)? } else { body };
     let body = unroll::drop_single_steps(&nest, body);
+    let body = swizzle::run(&nest, body);
+    let body = if nest.cuda() { pipeline::run(&mut nest, body) } else { body };
     let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
     let body = guards::hoist(body);
     let body = lets::run(&mut nest, body);

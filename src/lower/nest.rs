@@ -4,6 +4,7 @@
 use super::LowerError;
 use crate::analysis::Ranges;
 use crate::ir::device::index_var;
+use crate::ir::layout::Swizzle;
 use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -30,6 +31,10 @@ pub(super) struct Nest<'a> {
     pub taken: BTreeSet<Name>,
     /// Tensor maps that tile calls ask for.
     pub maps: Vec<TensorMap>,
+    /// Register tiles that the threads of the block hold together, with their shapes and layouts.
+    pub held: BTreeMap<Name, Buffer>,
+    /// How arrays in shared memory are permuted.
+    pub swizzles: BTreeMap<Name, Swizzle>,
 }
 
 /// The thread axes, fastest first.
@@ -74,6 +79,8 @@ impl<'a> Nest<'a> {
             decisions: vec![],
             taken,
             maps: vec![],
+            held: BTreeMap::new(),
+            swizzles: BTreeMap::new(),
         }
     }
 

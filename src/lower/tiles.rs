@@ -34,6 +34,11 @@ impl Nest<'_> {
         Some(Decision { call: call.clone(), chosen: None, ..decision })
     }
 
+    /// What a variant would know of the launch where `active` threads reach it.
+    pub fn with_cx<R>(&mut self, active: Active, f: impl FnOnce(&tile::Cx) -> R) -> R {
+        self.with_emit(active, |e| f(&e.cx()))
+    }
+
     fn with_emit<R>(&mut self, active: Active, f: impl FnOnce(&mut Emit) -> R) -> R {
         let taken = &mut self.taken;
         let mut emit = Emit {

@@ -9,9 +9,10 @@
 //! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
 //! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
 
+use super::guards::free_of;
 use super::nest::Nest;
-use crate::analysis::linear;
-use crate::ir::device::{DFor, DKind, DStmt, guarded};
+use crate::analysis::{linear, prove, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
         let inner = l.with_body(then.clone());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
-    as_copy(nest, &l).unwrap_or_else(|| {
+    as_copy(nest, &l).or_else(|| padded(nest, &l)).unwrap_or_else(|| {
         l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
         vec![DStmt::For(l)]
     })
@@ -82,6 +83,42 @@ pub(super) fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
         nest.decisions.truncate(decisions);
     }
     both
+}
+
+/// A copy of adjacent elements that takes a constant where a condition fails, which is the same for all of
+/// them: vector copies under the condition, and of the constant where it fails.
+fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let [DStmt::Store { buffer, indices, value, hint }] = l.body.as_slice() else { return None };
+    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
+    else {
+        return None;
+    };
+    let n = l.extent.as_int()?;
+    let one = [(l.var.clone(), n)];
+    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &one));
+    let cond = parts.filter(|c| !prove(c, &nest.ranges)).fold(None, |all, c| and(all, Some(c)));
+    let constant = matches!(otherwise.kind(), ExprKind::Int { .. } | ExprKind::Float { .. });
+    if cond.as_ref().is_some_and(|c| c.uses_var(&l.var)) || !constant || nest.is_local(buffer) {
+        return None;
+    }
+    let (decisions, dtype) = (nest.decisions.len(), nest.buffers.get(buffer)?.dtype);
+    let load = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: then.clone(), hint: *hint };
+    let then = as_copy(nest, &l.with_body(vec![load]))?;
+    let Some(cond) = cond else { return Some(then) };
+    let via = nest.fresh(&format!("{buffer}_via"));
+    let own = Buffer::new(via.clone(), dtype, vec![Expr::i64(n)], Scope::Local);
+    nest.buffers.insert(via.clone(), own);
+    let at = vec![index_var(&l.var)];
+    let fill = DStmt::store(via.clone(), at.clone(), otherwise.clone());
+    let fill = DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![fill]) });
+    let value = Expr::load(via, at, dtype);
+    let move_ = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
+    let Some(store) = as_copy(nest, &l.with_body(vec![move_])) else {
+        nest.decisions.truncate(decisions);
+        return None;
+    };
+    let otherwise = [vec![fill], store].concat();
+    Some(vec![DStmt::If { cond, then, otherwise }])
 }
 
 /// A loop that copies adjacent elements: each side with its index at `var = 0`.
