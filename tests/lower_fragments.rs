@@ -93,13 +93,3 @@ fn products_of_a_block_run_on_tensor_cores() {
         }
     }
 }
-
-#[test]
-#[ignore]
-fn show() {
-    let p = Tiles { m: 64, n: 64, k: 64, warps: [2, 2], stages: 3 };
-    let s = schedule(matmul(256, 256, 256, ("float16", "float32"), true), p, 8).expect("it works");
-    println!("{}", s.func());
-    let program = daylight::lower::lower(s.func(), &gpu(), &[]).unwrap_or_else(|e| panic!("{e}"));
-    println!("{program}");
-}
