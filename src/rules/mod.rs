@@ -14,6 +14,7 @@ mod operands;
 mod outline;
 mod outlines;
 mod outlines_moves;
+mod outlines_window;
 mod parts;
 mod pieces;
 mod prepared;
@@ -26,6 +27,7 @@ mod space;
 mod spaces;
 mod transpose;
 mod transpose_cpu;
+mod window;
 
 pub use factor::Factor;
 pub use knobs::Knobs;
@@ -67,6 +69,8 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction::ReductionOuterCpu,
     &transpose::TransposeCuda,
     &transpose_cpu::TransposeCpu,
+    &window::WindowCuda,
+    &window::WindowCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
     &pieces::PiecesCuda,

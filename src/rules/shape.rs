@@ -41,18 +41,32 @@ pub struct Reduction {
     pub element: DType,
 }
 
-impl Reduction {
+/// One reduction block with injective epilogues, whatever it reads.
+pub struct OneReduction {
+    /// The schedule in which every injective producer is inlined.
+    pub schedule: Schedule,
+    /// The reduction block.
+    pub block: Name,
+    /// The injective blocks after it, in program order.
+    pub epilogues: Vec<Name>,
+    /// How it combines; of an argmax or argmin, how it chooses the value.
+    pub reducer: Reducer,
+    /// Facts about the block.
+    pub facts: BlockFacts,
+}
+
+impl OneReduction {
     /// Inlines and classifies, or says by name why the function is not one reduction.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<Reduction, Decline> {
+    pub fn of(by: &'static str, input: &Prepared) -> Result<OneReduction, Decline> {
         let no = |predicate, reason: String| Decline { by, predicate, reason };
         let schedule = input.start();
         let facts = Facts::of(schedule.func());
-        let reductions: Vec<&BlockFacts> =
-            facts.blocks.iter().filter(|b| input.owns(&b.name) && b.is_reduction).collect();
+        let own = |b: &&BlockFacts| input.owns(&b.name);
+        let (reductions, others): (Vec<&BlockFacts>, Vec<&BlockFacts>) =
+            facts.blocks.iter().filter(own).partition(|b| b.is_reduction);
         let [red] = reductions[..] else {
             return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
-        let others: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| input.owns(&b.name) && !b.is_reduction).collect();
         let mut made: Vec<&Name> = red.writes.iter().map(|w| &w.buffer).collect();
         for e in &others {
             check_epilogue(schedule.func(), &made, e).map_err(|reason| no("elementwise_epilogue", reason))?;
@@ -60,11 +74,21 @@ impl Reduction {
         }
         let reducer =
             reducer_of(red).ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
-        let block = find_block(schedule.func(), &red.name);
-        if !block.iters.iter().any(|i| i.kind == IterKind::Reduce) {
+        if !red.has_reduce_iter() {
             return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
         }
-        let (full, shared) = split_reads(red, &block);
+        let epilogues = others.iter().map(|b| b.name.clone()).collect();
+        Ok(OneReduction { block: red.name.clone(), epilogues, reducer, facts: red.clone(), schedule })
+    }
+}
+
+impl Reduction {
+    /// Inlines and classifies, or says by name why the function is not one reduction.
+    pub fn of(by: &'static str, input: &Prepared) -> Result<Reduction, Decline> {
+        let no = |predicate, reason: String| Decline { by, predicate, reason };
+        let OneReduction { schedule, block: name, epilogues, reducer, facts: red } = OneReduction::of(by, input)?;
+        let block = find_block(schedule.func(), &name);
+        let (full, shared) = split_reads(&red, &block);
         let Some(dominant) = full.first() else {
             return Err(no(
                 "full_read",
@@ -85,8 +109,8 @@ impl Reduction {
             inner_reduce,
             plain: red.reducer.is_some(),
             reducer,
-            block: red.name.clone(),
-            epilogues: others.iter().map(|b| b.name.clone()).collect(),
+            block: name,
+            epilogues,
             full,
             shared,
             element,

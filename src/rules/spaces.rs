@@ -20,6 +20,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("reduction.outer_cpu.toml", include_str!("../../schedules/reduction.outer_cpu.toml")),
     ("transpose.cpu.toml", include_str!("../../schedules/transpose.cpu.toml")),
     ("transpose.cuda.toml", include_str!("../../schedules/transpose.cuda.toml")),
+    ("window.cpu.toml", include_str!("../../schedules/window.cpu.toml")),
+    ("window.cuda.toml", include_str!("../../schedules/window.cuda.toml")),
 ];
 
 #[derive(Deserialize, Clone, Debug)]
