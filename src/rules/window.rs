@@ -75,8 +75,10 @@ impl ScheduleRule for WindowCuda {
         // While the window is one block with its init: its outputs need not be a box.
         for tail in &tails {
             s.reverse_compute_at(tail, thread)?;
-            for l in loops_below(&s, tail, thread) {
-                unroll_loop(&mut s, &l)?;
+            // A copy out of registers is one vector; what computes is unrolled.
+            match (loops_below(&s, tail, thread).as_slice(), w.epilogues.contains(tail)) {
+                ([one], false) => vectorize_loop(&mut s, &one.clone())?,
+                (loops, _) => loops.to_vec().iter().try_for_each(|l| unroll_loop(&mut s, l))?,
             }
         }
         unroll_window(&mut s, &w.block, output, knobs.get("unroll"))?;
