@@ -1,7 +1,16 @@
 //! Matrix products: what the analysis says of the real functions, and the rules on them.
 
+#[path = "rules/harness.rs"]
+mod harness;
+#[path = "rules/products.rs"]
+mod products;
+
+use daylight::interp::{self, Mode};
 use daylight::ir::{self, IterVar};
-use daylight::rules::{Factor, Prepared, Product};
+use daylight::rules::{Factor, Prepared, Product, Spaces, verdicts};
+use harness::Case;
+use products::{Matmul, convolution};
+use rand::prelude::*;
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.
@@ -50,4 +59,61 @@ fn the_corpus_is_classified() {
         std::fs::write(&golden, &text).expect("a writable golden file");
     }
     assert_eq!(text, std::fs::read_to_string(&golden).unwrap_or_default(), "UPDATE_GOLDEN=1 writes it anew");
+}
+
+/// The default point of a rule and some random ones, interpreted and simulated.
+fn check(case: &Case, rule: &str, id: &str, points: usize) {
+    let func = harness::read(case);
+    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let target = harness::target(id);
+    let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
+    let args = harness::arguments(&func, case, &mut rng);
+    let mut want = args.clone();
+    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let verdict = verdicts(&input, &target, &Spaces::built_in()).into_iter().find(|v| v.rule.name() == rule);
+    let verdict = verdict.expect("a rule of that name");
+    let space = verdict.space.unwrap_or_else(|d| panic!("{} {rule}: {}: {}", case.name, d.predicate, d.reason));
+    let mut all = space.points();
+    all.shuffle(&mut rng);
+    for knobs in space.default().into_iter().chain(all.into_iter().take(points)) {
+        harness::check_point(verdict.rule, case, &input, &target, &knobs, &args, &want);
+    }
+}
+
+fn check_all(cases: Vec<Case>, rule: &str, id: &str) {
+    use rayon::prelude::*;
+    cases.par_iter().for_each(|case| check(case, rule, id, 2));
+}
+
+#[test]
+fn products_on_cuda_cores() {
+    let mut cases = vec![];
+    for (i, [m, n, k]) in [[2, 3, 1], [5, 7, 3], [64, 64, 16], [37, 53, 29], [130, 36, 40]].into_iter().enumerate() {
+        let plain = Matmul::new("float32", m, n, k);
+        cases.push(plain.clone().transposed(i % 2 == 1, i / 2 % 2 == 1).case());
+        cases.push(plain.transposed(i % 2 == 0, i / 2 % 2 == 0).with_epilogue().case());
+    }
+    cases.push(Matmul::new("float32", 6, 10, 9).batched(3).case());
+    cases.push(Matmul::new("float32", 9, 12, 20).batched(2).transposed(false, true).with_epilogue().case());
+    cases.push(Matmul::new("float16", 18, 24, 40).case());
+    cases.push(Matmul::new("float16", 18, 24, 40).accumulated("float32").with_epilogue().case());
+    cases.push(Matmul::new("int8", 20, 8, 24).accumulated("int32").case());
+    check_all(cases, "matmul.fma", "cuda:sm_90a");
+}
+
+#[test]
+fn symbolic_products_on_cuda_cores() {
+    let cases = [1, 5, 150].map(|m| Matmul::new("float32", m, 24, 20).symbolic().transposed(false, true).case());
+    check_all(cases.to_vec(), "matmul.fma", "cuda:sm_90a");
+}
+
+#[test]
+fn convolutions_on_cuda_cores() {
+    let cases = vec![
+        convolution("float32", [1, 3, 5, 6], 4, 3, 1),
+        convolution("float32", [2, 4, 9, 7], 5, 3, 2),
+        convolution("float32", [2, 3, 8, 8], 6, 4, 4),
+        convolution("float16", [1, 8, 6, 6], 8, 3, 1),
+    ];
+    check_all(cases, "matmul.fma", "cuda:sm_90a");
 }

@@ -1,11 +1,14 @@
 //! One factor of a product: its value, and along which axis it lies in memory.
 
-use crate::analysis::{Access, Ranges, linear, multiple_of};
+use crate::analysis::{Access, Ranges, linear, multiple_of, narrow};
 use crate::ir::{DType, Expr, ExprKind, IterVar, Name, PrimFunc};
+use crate::schedule::Operand;
 
 /// One factor of a product.
 #[derive(Clone, Debug)]
 pub struct Factor {
+    /// Which operand of the function's product it is.
+    pub operand: Operand,
     /// The factor as the function multiplies it.
     pub value: Expr,
     /// The same without conversions that change no value: what is worth staging.
@@ -27,8 +30,14 @@ pub struct Factor {
 
 impl Factor {
     /// Reads a factor, whose own iterators are `free`, reduced along `depth`.
-    pub(super) fn of(func: &PrimFunc, value: &Expr, free: &[IterVar], depth: &[IterVar], ranges: &Ranges) -> Factor {
-        let narrow = stripped(value);
+    pub(super) fn of(
+        func: &PrimFunc,
+        (operand, value): (Operand, &Expr),
+        free: &[IterVar],
+        depth: &[IterVar],
+        ranges: &Ranges,
+    ) -> Factor {
+        let narrow = narrow(value);
         let access = dominant(&narrow, free, depth);
         let plain = matches!(narrow.kind(), ExprKind::Load { .. });
         let offset = access.as_ref().and_then(|a| Some(a.offset(func.find_buffer(&a.buffer)?, ranges)));
@@ -41,35 +50,18 @@ impl Factor {
             None => false,
         };
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
-        Factor { value: value.clone(), narrow, access, plain, element, along_depth, run: k.max(ij).max(1), order }
+        Factor {
+            operand,
+            value: value.clone(),
+            narrow,
+            access,
+            plain,
+            element,
+            along_depth,
+            run: k.max(ij).max(1),
+            order,
+        }
     }
-}
-
-/// An expression without the conversions around it that change no value.
-pub(super) fn stripped(e: &Expr) -> Expr {
-    match e.kind() {
-        ExprKind::Cast { dtype, arg } if keeps(arg.dtype(), *dtype) => stripped(arg),
-        _ => e.clone(),
-    }
-}
-
-/// True for conversions between floats, or between integers, that change no value.
-fn keeps(from: DType, to: DType) -> bool {
-    if from == to {
-        return true;
-    }
-    if from.is_float() && to.is_float() {
-        let eight = matches!(from, DType::E4M3 | DType::E5M2);
-        return match to {
-            DType::F64 => true,
-            DType::F32 => from != DType::F64,
-            DType::F16 | DType::BF16 => eight,
-            _ => false,
-        };
-    }
-    let whole = |d: DType| d.is_int() && !matches!(d, DType::Bool | DType::Handle);
-    let wider = from.bytes() < to.bytes();
-    whole(from) && whole(to) && wider && (to.is_signed() || from.is_unsigned())
 }
 
 /// The load that uses the most iterators; of equals the first.

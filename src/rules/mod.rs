@@ -5,11 +5,13 @@
 //! [`ScheduleRule::schedule`] works for every legal point of it. Every rule is asked, and tuning lets
 //! those that accept compete.
 
+mod einsum;
 mod factor;
 mod fallback;
 mod gemv;
 mod knobs;
 mod limits;
+mod matmul_fma;
 mod operands;
 mod outline;
 mod outlines;
@@ -33,7 +35,7 @@ pub use factor::Factor;
 pub use knobs::Knobs;
 pub use outline::{Combine, LaunchOutline, Outline};
 pub use prepared::Prepared;
-pub use product::Product;
+pub use product::{Product, Tail};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 pub use spaces::{Spaces, unknown};
 
@@ -63,6 +65,7 @@ pub trait ScheduleRule: Sync {
 pub const RULES: &[&dyn ScheduleRule] = &[
     &gemv::GemvInner,
     &gemv::GemvCpu,
+    &matmul_fma::MatmulFma,
     &reduction_inner::ReductionInner,
     &reduction_outer::ReductionOuter,
     &reduction::ReductionCpu,

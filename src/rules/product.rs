@@ -17,11 +17,20 @@
 //! `reduction_axis`, `elementwise_epilogue`.
 
 use super::Prepared;
-use super::factor::{Factor, stripped};
+use super::factor::Factor;
 use super::shape::find_block;
-use crate::analysis::{BlockFacts, Combiner, Decline, Facts, Ranges, linear};
-use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, IterVar, Name};
-use crate::schedule::Schedule;
+use crate::analysis::{BlockFacts, Combiner, Decline, Facts, Ranges, factors, linear};
+use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name};
+use crate::schedule::{Operand, Schedule};
+
+/// A block after the reduction.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    /// The block.
+    pub block: Name,
+    /// Its iterators, each with the one of the reduction that it follows.
+    pub follows: Vec<(Name, Name)>,
+}
 
 /// A function that is one sum of products after inlining.
 pub struct Product {
@@ -34,7 +43,7 @@ pub struct Product {
     /// The type in which the function accumulates.
     pub dtype: DType,
     /// Spatial blocks that follow, each over the elements of the ones before; the last writes the result.
-    pub epilogue: Vec<Name>,
+    pub epilogue: Vec<Tail>,
     /// The factor of the rows.
     pub a: Factor,
     /// The factor of the columns.
@@ -74,31 +83,33 @@ impl Product {
         if !block.iters.iter().any(|i| i.kind == IterKind::Reduce) {
             return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
         }
-        let factors = factors(&reducer.term)
+        let terms = factors(&reducer.term)
             .ok_or_else(|| no("product_term", "what is summed is not a product of two factors".into()))?;
         let others: Vec<&BlockFacts> = own.into_iter().filter(|b| !b.is_reduction).collect();
-        let last = check_chain(&schedule, red, &others).map_err(|reason| no("elementwise_epilogue", reason))?;
+        let (epilogue, last) =
+            check_chain(&schedule, red, &others).map_err(|reason| no("elementwise_epilogue", reason))?;
         let order = by_place(&schedule, red, &block, &last);
-        let classes = Classes::of(&order, &factors);
-        let [first, second] = factors;
-        let swap = classes.inner_is_first;
-        let (a, b) = if swap { (second, first) } else { (first, second) };
-        let [left, right] = [classes.first, classes.second];
-        let (rows, columns) = if swap { (right, left) } else { (left, right) };
+        let classes = Classes::of(&order, &terms);
+        let [left, right] = terms;
+        let [first, second] = [(Operand::Left, left, classes.first), (Operand::Right, right, classes.second)];
+        let ((a_side, a, rows), (b_side, b, columns)) =
+            if classes.inner_is_first { (second, first) } else { (first, second) };
         let depth: Vec<IterVar> = block.iters.iter().filter(|i| i.kind == IterKind::Reduce).cloned().collect();
         if let Some(i) = rows.iter().chain(&columns).find(|i| !i.min.is_int(0)) {
             return Err(no("two_factors", format!("iterator `{}` does not start at 0", i.var)));
         }
-        let read = |value: &Expr, free: &[IterVar], depth: &[IterVar]| {
-            Factor::of(schedule.func(), value, free, depth, &red.ranges)
+        let read = |side: Operand, value: &Expr, free: &[IterVar], depth: &[IterVar]| {
+            Factor::of(schedule.func(), (side, value), free, depth, &red.ranges)
         };
-        let depth = depth_order(depth.clone(), [&read(&a, &rows, &depth), &read(&b, &columns, &depth)]);
-        let (a, b) = (read(&a, &rows, &depth), read(&b, &columns, &depth));
+        let both = |depth: &[IterVar]| (read(a_side, &a, &rows, depth), read(b_side, &b, &columns, depth));
+        let (unordered_a, unordered_b) = both(&depth);
+        let depth = depth_order(depth, [&unordered_a, &unordered_b]);
+        let (a, b) = both(&depth);
         Ok(Product {
             block: red.name.clone(),
             output: reducer.buffer.clone(),
             dtype: reducer.dtype,
-            epilogue: others.iter().map(|b| b.name.clone()).collect(),
+            epilogue,
             a,
             b,
             batch: classes.both,
@@ -150,26 +161,16 @@ impl Classes {
     }
 }
 
-/// The two factors of a term, conversions of the product pushed into them.
-fn factors(term: &Expr) -> Option<[Expr; 2]> {
-    match term.kind() {
-        ExprKind::Binary { op: BinOp::Mul, a, b } => Some([a.clone(), b.clone()]),
-        ExprKind::Cast { dtype, arg } if dtype.is_float() && stripped(term) != *term => {
-            factors(arg).map(|f| f.map(|e| Expr::cast(*dtype, e)))
-        }
-        _ => None,
-    }
-}
-
-/// The blocks after the reduction follow it element by element. Gives the access of the last store in
-/// terms of the reduction's spatial iterators, where it can be told.
-fn check_chain(s: &Schedule, red: &BlockFacts, others: &[&BlockFacts]) -> Result<Vec<Expr>, String> {
+/// The blocks after the reduction, which follow it element by element, and the offset of the last store in
+/// terms of the reduction's spatial iterators.
+fn check_chain(s: &Schedule, red: &BlockFacts, others: &[&BlockFacts]) -> Result<(Vec<Tail>, Expr), String> {
     let [write] = red.writes.as_slice() else { return Err(format!("block `{}` writes several elements", red.name)) };
     if write.indices.iter().any(|e| e.as_var().is_none() && e.as_int().is_none()) {
         return Err(format!("block `{}` does not write at plain axes", red.name));
     }
     let mut made = vec![(write.buffer.clone(), write.indices.clone())];
     let mut last = write.clone();
+    let mut tails = vec![];
     for e in others {
         let block = find_block(s.func(), &e.name);
         if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
@@ -181,9 +182,11 @@ fn check_chain(s: &Schedule, red: &BlockFacts, others: &[&BlockFacts]) -> Result
         last.buffer = buffer.clone();
         last.indices = indices.clone();
         made.extend(stored);
+        let follows = back.into_iter().filter_map(|(own, e)| e.as_var().map(|v| (own, v.clone()))).collect();
+        tails.push(Tail { block: e.name.clone(), follows });
     }
     let buffer = s.func().find_buffer(&last.buffer).ok_or("the result has no buffer")?;
-    Ok(vec![last.offset(buffer, &red.ranges)])
+    Ok((tails, last.offset(buffer, &red.ranges)))
 }
 
 /// The iterators of a block after the reduction, as iterators of the reduction.
@@ -217,11 +220,11 @@ fn renamed(indices: &[Expr], back: &[(Name, Expr)]) -> Vec<Expr> {
 
 /// The spatial iterators in the order in which they lie in the result, the contiguous one last; in the
 /// reduction's own order where the result's cannot be told.
-fn by_place(s: &Schedule, red: &BlockFacts, block: &Block, last: &[Expr]) -> Vec<IterVar> {
+fn by_place(s: &Schedule, red: &BlockFacts, block: &Block, last: &Expr) -> Vec<IterVar> {
     let spatial: Vec<IterVar> = block.iters.iter().filter(|i| i.kind == IterKind::Spatial).cloned().collect();
     let own = red.writes.first().zip(red.writes.first().and_then(|w| s.func().find_buffer(&w.buffer)));
     let own = own.map(|(w, b)| w.offset(b, &red.ranges));
-    last.iter().chain(&own).find_map(|offset| sorted(&spatial, offset, &red.ranges)).unwrap_or(spatial)
+    [last].into_iter().chain(&own).find_map(|offset| sorted(&spatial, offset, &red.ranges)).unwrap_or(spatial)
 }
 
 /// Sorted by stride, largest first; `None` where an iterator has no constant stride, other than those of

@@ -12,6 +12,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("fallback.cuda.toml", include_str!("../../schedules/fallback.cuda.toml")),
     ("gemv.cpu.toml", include_str!("../../schedules/gemv.cpu.toml")),
     ("gemv.inner.toml", include_str!("../../schedules/gemv.inner.toml")),
+    ("matmul.fma.toml", include_str!("../../schedules/matmul.fma.toml")),
     ("pieces.cpu.toml", include_str!("../../schedules/pieces.cpu.toml")),
     ("pieces.cuda.toml", include_str!("../../schedules/pieces.cuda.toml")),
     ("reduction.cpu.toml", include_str!("../../schedules/reduction.cpu.toml")),

@@ -3,11 +3,12 @@
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
+use super::{pad_einsum, reindex};
 use super::{split, storage_align, transform_block_layout, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
-/// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`.
+/// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`, `reindex`.
 pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
     match step {
         Step::Split { at, factors } => split::apply(d, at, factors),
@@ -30,5 +31,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::DecomposeReduction { block, at } => decompose_reduction::apply(d, block, at),
         Step::TransformBlockLayout { block, map } => transform_block_layout::apply(d, block, map),
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
+        Step::Reindex { block, operand, map } => reindex::apply(d, block, *operand, map),
+        Step::PadEinsum { block, multiples } => pad_einsum::apply(d, block, multiples),
     }
 }

@@ -28,10 +28,12 @@ mod injective;
 mod inline;
 mod motion;
 mod nest;
+mod pad_einsum;
 mod parallel;
 mod query;
 mod reducer;
 mod regions;
+mod reindex;
 mod reorder;
 mod repeat;
 mod reverse_compute_at;
@@ -50,7 +52,7 @@ mod unroll;
 mod vectorize;
 
 pub use error::ScheduleError;
-pub use step::Step;
+pub use step::{Operand, Step};
 
 use crate::ir::{AttrValue, Name, PrimFunc, Scope, ThreadTag};
 use draft::Draft;
@@ -230,6 +232,17 @@ impl Schedule {
     /// iterator. An empty group is an iterator of extent 1.
     pub fn transform_block_layout(&mut self, block: &Name, map: &[Vec<Name>]) -> Done {
         self.done(Step::TransformBlockLayout { block: block.clone(), map: map.to_vec() })
+    }
+
+    /// Stages an operand of a sum of products at the block's iterators themselves, each group of them one
+    /// dimension; returns the staging block.
+    pub fn reindex(&mut self, block: &Name, operand: Operand, map: &[Vec<Name>]) -> Result<Name, ScheduleError> {
+        self.one(Step::Reindex { block: block.clone(), operand, map: map.to_vec() })
+    }
+
+    /// Rounds the iterators of a sum of products over staged operands up to multiples.
+    pub fn pad_einsum(&mut self, block: &Name, multiples: &[i64]) -> Done {
+        self.done(Step::PadEinsum { block: block.clone(), multiples: multiples.to_vec() })
     }
 
     /// Puts a loop of extent 1 around a loop or a block; returns it.

@@ -48,6 +48,34 @@ pub enum Step {
     TransformBlockLayout { block: Name, map: Vec<Vec<Name>> },
     /// `add_unit_loop(b0)`; above a loop or a block
     AddUnitLoop { at: Name },
+    /// `reindex(b0, "left", [[v0], [v1, v2]])`: stages an operand at the iterators themselves, each group
+    /// one dimension (row-major)
+    Reindex { block: Name, operand: Operand, map: Vec<Vec<Name>> },
+    /// `pad_einsum(b0, [1, 128, 128, 8])`: one multiple per iterator
+    PadEinsum { block: Name, multiples: Vec<i64> },
+}
+
+/// A part of a sum of products, `result += left * right`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Operand {
+    Left,
+    Right,
+    Result,
+}
+
+impl Operand {
+    /// Every operand.
+    pub const ALL: [Operand; 3] = [Operand::Left, Operand::Right, Operand::Result];
+
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operand::Left => "left",
+            Operand::Right => "right",
+            Operand::Result => "result",
+        }
+    }
 }
 
 impl Step {
@@ -74,6 +102,8 @@ impl Step {
             Step::DecomposeReduction { .. } => "decompose_reduction",
             Step::TransformBlockLayout { .. } => "transform_block_layout",
             Step::AddUnitLoop { .. } => "add_unit_loop",
+            Step::Reindex { .. } => "reindex",
+            Step::PadEinsum { .. } => "pad_einsum",
         }
     }
 }
@@ -101,6 +131,13 @@ impl fmt::Display for Step {
             Step::Rfactor { at, axis } => write!(f, "{at}, {axis}")?,
             Step::TransformBlockLayout { block, map } => {
                 write!(f, "{block}, {}", bracketed(map.iter().map(|g| format!("[{}]", joined(g)))))?
+            }
+            Step::Reindex { block, operand, map } => {
+                let map = bracketed(map.iter().map(|g| format!("[{}]", joined(g))));
+                write!(f, "{block}, {}, {map}", quoted(operand.name()))?
+            }
+            Step::PadEinsum { block, multiples } => {
+                write!(f, "{block}, {}", bracketed(multiples.iter().map(i64::to_string)))?
             }
         }
         f.write_str(")")

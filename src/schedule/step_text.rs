@@ -1,6 +1,6 @@
 //! Reads a step back from its line of text.
 
-use super::Step;
+use super::{Operand, Step};
 use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
 use std::str::FromStr;
 
@@ -66,6 +66,13 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
             Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
         }
         ("add_unit_loop", [at]) => Ok(Step::AddUnitLoop { at: word(at)? }),
+        ("reindex", [block, part, map]) => {
+            let map = list(map, |group| list(group, word))?;
+            Ok(Step::Reindex { block: word(block)?, operand: operand(part)?, map })
+        }
+        ("pad_einsum", [block, multiples]) => {
+            Ok(Step::PadEinsum { block: word(block)?, multiples: list(multiples, whole)? })
+        }
         _ => Err(format!("no step is called {name} with {} arguments", args.len())),
     }
 }
@@ -97,6 +104,19 @@ fn string(arg: &Arg) -> Result<String, String> {
 
 fn scope(arg: &Arg) -> Result<Scope, String> {
     string(arg).map(|s| Scope::by_name(&s))
+}
+
+fn operand(arg: &Arg) -> Result<Operand, String> {
+    let name = string(arg)?;
+    let found = Operand::ALL.into_iter().find(|o| o.name() == name);
+    found.ok_or_else(|| format!("no operand is called {name}: there are left, right and result"))
+}
+
+fn whole(arg: &Arg) -> Result<i64, String> {
+    match arg {
+        Arg::Int(n) => Ok(*n),
+        other => Err(format!("expected an integer, found {other:?}")),
+    }
 }
 
 fn factor(arg: &Arg) -> Result<Option<i64>, String> {
@@ -276,7 +296,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 25] = [
+    const LINES: [&str; 27] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
@@ -300,6 +320,8 @@ mod tests {
         "decompose_reduction(b0, i1_0)",
         "transform_block_layout(b0, [[v0, v2], [], [v1]])",
         "add_unit_loop(b0)",
+        "reindex(b0, \"left\", [[v0], [], [v1, v2]])",
+        "pad_einsum(b0, [1, 128, 8])",
         "annotate(i0, \"x\", [])",
         "annotate(i0, \"x\", -1e300)",
     ];

@@ -71,7 +71,7 @@ fn check_map(block: &Block, map: &[Vec<Name>]) -> Result<(), Failure> {
 }
 
 /// The loops around the block, of which each stands for one iterator and holds nothing else.
-fn own_chain(d: &Draft, block: &Block) -> Result<Vec<For>, Failure> {
+pub(super) fn own_chain(d: &Draft, block: &Block) -> Result<Vec<For>, Failure> {
     let fail = |why: String| Err(Failure::new("own_loops", &block.name, why));
     let mut bound = vec![];
     for it in &block.iters {
@@ -125,14 +125,19 @@ fn fused(
     let kind = olds.first().map_or(IterKind::Spatial, |it| it.kind);
     let zero = Expr::int(0, dtype);
     let it = IterVar { var: d.fresh(&var), dtype, min: zero, extent, kind, binding: at.var_expr() };
+    take_apart(&it, &olds, values);
+    (it, at)
+}
+
+/// Notes what the old iterators are in terms of the one that they are fused into.
+pub(super) fn take_apart(it: &IterVar, olds: &[&IterVar], values: &mut BTreeMap<Name, Expr>) {
     let mut rest = it.var_expr();
     for (place, old) in olds.iter().enumerate().rev() {
-        let size = cast(dtype, &old.extent);
+        let size = cast(it.dtype, &old.extent);
         let digit = if place == 0 { rest.clone() } else { Expr::binary(BinOp::FloorMod, rest.clone(), size.clone()) };
         values.insert(old.var.clone(), cast(old.dtype, &digit));
         rest = Expr::binary(BinOp::FloorDiv, rest, size);
     }
-    (it, at)
 }
 
 /// `a_b_c_f`; `None` for no names.
@@ -141,14 +146,14 @@ fn joined(names: impl Iterator<Item = Name>) -> Option<String> {
     (!all.is_empty()).then(|| format!("{}_f", all.join("_")))
 }
 
-fn ranges_of(d: &Draft, iters: &[IterVar]) -> Ranges {
+pub(super) fn ranges_of(d: &Draft, iters: &[IterVar]) -> Ranges {
     let mut ranges = Ranges::of_func(&d.func);
     iters.iter().for_each(|it| ranges.set_span(it.var.clone(), &it.min, &it.extent));
     ranges
 }
 
 /// Simplifies integer index expressions; leaves values alone.
-fn indices_simplified(e: &Expr, ranges: &Ranges) -> Expr {
+pub(super) fn indices_simplified(e: &Expr, ranges: &Ranges) -> Expr {
     if matches!(e.dtype(), DType::I32 | DType::I64) && !span::has_load(e) {
         return analysis::simplify(e, ranges);
     }

@@ -1,0 +1,227 @@
+//! `matmul.fma`: matrix products on CUDA cores, convolutions among them (as products of the weights with
+//! windows that are never stored).
+//!
+//! When: a sum of products with rows and columns, in any layout, batched or not, factors computed on the
+//! way in, an elementwise chain on the way out. What tensor cores do not take, float32 above all.
+//! How: a block computes a tile of the result. It fills shared memory with the tiles of both factors, the
+//! reduced axis outermost; each thread reads a few rows and columns in accesses of 16 bytes, a warp's
+//! without bank conflicts, and keeps its tile of sums in registers. Everything is padded to whole tiles
+//! with zeros, so the main loop has no conditions.
+//! Declines: `target_kind`, the predicates of [`Product::of`], `rows_and_columns`.
+
+use super::einsum::{Einsum, Major};
+use super::parts::*;
+use super::product::Product;
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::Decline;
+use crate::ir::{Name, Scope, ThreadTag};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The rule.
+pub struct MatmulFma;
+
+const NAME: &str = "matmul.fma";
+
+/// How the threads of a block share a tile.
+#[derive(Clone, Copy, Debug)]
+struct Tiling {
+    /// Rows and columns of the tile, and steps along the reduced axis.
+    block: [i64; 3],
+    /// Rows and columns of a thread, in runs of `run`.
+    thread: [i64; 2],
+    /// Adjacent rows and columns of a thread.
+    run: [i64; 2],
+    /// Lanes of a warp along rows and columns.
+    lanes: [i64; 2],
+}
+
+impl Tiling {
+    fn of(k: &Knobs, warp: i64) -> Tiling {
+        let block = [k.get("block_m"), k.get("block_n"), k.get("block_k")];
+        let thread = [k.get("thread_m"), k.get("thread_n")];
+        let across = (block[1] / thread[1]).clamp(1, warp / 4);
+        Tiling { block, thread, run: thread.map(|n| n.min(4)), lanes: [warp / across, across] }
+    }
+
+    /// Threads along rows and columns.
+    fn threads(&self) -> [i64; 2] {
+        [self.block[0] / self.thread[0], self.block[1] / self.thread[1]]
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let [m, n] = self.threads();
+        let [lm, ln] = self.lanes;
+        if self.block[0] % self.thread[0] != 0 || self.block[1] % self.thread[1] != 0 || m % lm != 0 || n % ln != 0 {
+            return Err(format!("{m} by {n} threads are not whole warps of {lm} by {ln} lanes"));
+        }
+        Ok(())
+    }
+}
+
+impl ScheduleRule for MatmulFma {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let p = accept(input, target)?;
+        let warp = i64::from(target.warp);
+        let space = spaces.space(NAME, target);
+        let space = space.require("whole_warps", move |k| Tiling::of(k, warp).check());
+        let (max, regs, resident) =
+            (target.max_threads as i64, target.regs_per_sm as i64, target.threads_per_sm as i64);
+        let space = space.require("threads_per_block", move |k| {
+            let n: i64 = Tiling::of(k, warp).threads().iter().product();
+            match n {
+                n if n > max => Err(format!("{n} threads exceed the {max} of a block")),
+                n if n * k.get("min_blocks") > resident => Err(format!("{n} threads per block are too many")),
+                _ => Ok(()),
+            }
+        });
+        let smem = target.smem_per_block as i64;
+        let element = [&p.a, &p.b].map(|f| f.narrow.dtype().bytes() as i64);
+        let space = space.require("tiles_in_shared", move |k| {
+            let [m, n, depth] = Tiling::of(k, warp).block;
+            match depth * (m * element[0] + n * element[1]) {
+                bytes if bytes * k.get("min_blocks") > smem => Err(format!("{bytes} bytes exceed shared memory")),
+                _ => Ok(()),
+            }
+        });
+        let space = space.require("tile_in_registers", move |k| {
+            let t = Tiling::of(k, warp);
+            let [m, n] = t.thread;
+            let have = (regs / (t.threads().iter().product::<i64>() * k.get("min_blocks"))).min(255);
+            match m * n + 2 * (m + n) + 24 {
+                want if want > have => Err(format!("{want} registers exceed the {have} of a thread")),
+                _ => Ok(()),
+            }
+        });
+        let tiles = Product::extent(&p.rows);
+        Ok(space.require("whole_swizzle", move |k| match (k.get("swizzle"), tiles) {
+            (1, _) => Ok(()),
+            (n, Some(rows)) if ((rows + k.get("block_m") - 1) / k.get("block_m")) % n == 0 => Ok(()),
+            (n, _) => Err(format!("{n} does not divide the number of row tiles")),
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let t = Tiling::of(knobs, i64::from(target.warp));
+        let e = Einsum::of(&p, [Major::Depth; 2], t.block)?;
+        let (block, mut s) = (e.block.clone(), e.schedule.clone());
+        let Nest { grid, fill, step, tile } = nest(&mut s, &e, &t, knobs.get("swizzle"))?;
+        launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+        for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
+            let registers = s.cache_read(&block, &stage.buffer, Scope::Local)?;
+            s.compute_at(&registers, &step)?;
+            for l in loops_below(&s, &registers, &step) {
+                unroll_loop(&mut s, &l)?;
+            }
+            s.set_scope(&stage.buffer, Scope::Shared)?;
+            s.compute_at(&stage.block, &fill)?;
+            let run = factor.run.min(16 / factor.narrow.dtype().bytes() as i64);
+            share(&mut s, &stage.block, &fill, factor.along_depth, run, t.threads().iter().product())?;
+        }
+        let init = s.decompose_reduction(&block, &fill)?;
+        for l in loops_below(&s, &init, &grid) {
+            unroll_loop(&mut s, &l)?;
+        }
+        unroll_loop(&mut s, &step)?;
+        for l in &tile {
+            unroll_loop(&mut s, l)?;
+        }
+        product_leaf(&mut s, &tile[0])?;
+        s.set_scope(&e.result, Scope::Local)?;
+        Ok(s)
+    }
+}
+
+/// The loops of a tiled product that later steps need.
+struct Nest {
+    grid: Name,
+    /// Over fills of shared memory.
+    fill: Name,
+    /// Over the steps along the reduced axis within one fill.
+    step: Name,
+    /// Over a thread's tile.
+    tile: [Name; 4],
+}
+
+fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64) -> Result<Nest, ScheduleError> {
+    let [batch, rows, columns, depth] = &e.loops;
+    let rows = s.split(rows, &[None, Some(t.block[0])])?;
+    let columns = s.split(columns, &[None, Some(t.block[1])])?;
+    let k = s.split(depth, &[None, Some(t.block[2])])?;
+    let ([ib, ii], [jb, jj], [fill, step]) = (&rows[..], &columns[..], &k[..]) else {
+        panic!("split gives one loop per factor")
+    };
+    let mut blocks = vec![batch.clone(), ib.clone(), jb.clone()];
+    if swizzle > 1 {
+        let parts = s.split(ib, &[None, Some(swizzle)])?;
+        blocks = vec![batch.clone(), parts[0].clone(), jb.clone(), parts[1].clone()];
+    }
+    s.reorder(&[&blocks[..], &[fill.clone(), ii.clone(), jj.clone(), step.clone()]].concat())?;
+    let grid = s.fuse(&blocks)?;
+    s.bind(&grid, ThreadTag::BlockX)?;
+    for tail in &e.tails {
+        s.reverse_compute_at(tail, &grid)?;
+        let loops = loops_below(s, tail, &grid);
+        let [rows, columns] = &loops[..] else { panic!("a tile of the result has two axes") };
+        bind_tile(s, t, [rows, columns], &[])?.iter().try_for_each(|l| unroll_loop(s, l))?;
+    }
+    let tile = bind_tile(s, t, [ii, jj], std::slice::from_ref(step))?;
+    Ok(Nest { grid, fill: fill.clone(), step: step.clone(), tile })
+}
+
+/// Deals the two loops over a tile to the threads of the block; gives those over what one
+/// thread has, which come inside of `between`.
+fn bind_tile(s: &mut Schedule, t: &Tiling, loops: [&Name; 2], between: &[Name]) -> Result<[Name; 4], ScheduleError> {
+    let mut split = |side: usize| {
+        let (thread, run, lanes) = (t.thread[side], t.run[side], t.lanes[side]);
+        let warps = t.block[side] / (thread * lanes);
+        s.split(loops[side], &[Some(thread / run), Some(warps), Some(lanes), Some(run)])
+    };
+    let (i, j) = (split(0)?, split(1)?);
+    let ([iv, iw, il, ir], [jv, jw, jl, jr]) = (&i[..], &j[..]) else { panic!("split gives one loop per factor") };
+    let threads = [iw, jw, il, jl].map(|l| l.clone());
+    let tile = [iv, ir, jv, jr].map(|l| l.clone());
+    s.reorder(&[&threads[..], between, &tile].concat())?;
+    let thread = s.fuse(&threads)?;
+    s.bind(&thread, ThreadTag::ThreadX)?;
+    Ok(tile)
+}
+
+/// Has all threads of the block fill a tile `[K, I]` of shared memory, `run` elements each that are
+/// adjacent in global memory.
+fn share(
+    s: &mut Schedule,
+    block: &Name,
+    at: &Name,
+    along_depth: bool,
+    run: i64,
+    threads: i64,
+) -> Result<(), ScheduleError> {
+    let loops = loops_below(s, block, at);
+    let [depth, free] = &loops[..] else { panic!("a tile has two axes") };
+    let (outer, inner) = if along_depth { (free, depth) } else { (depth, free) };
+    let parts = s.split(inner, &[None, Some(run)])?;
+    s.reorder(&[outer, &parts[0], &parts[1]].map(|l| l.clone()))?;
+    let all = s.fuse(&[outer.clone(), parts[0].clone()])?;
+    let steps = s.split(&all, &[None, Some(threads)])?;
+    s.bind(&steps[1], ThreadTag::ThreadX)?;
+    unroll_loop(s, &steps[0])?;
+    vectorize_loop(s, &parts[1])
+}
+
+fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
+    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
+    if target.kind != Kind::Cuda {
+        return Err(no("target_kind", "it schedules for another kind of target".into()));
+    }
+    let p = Product::of(NAME, input)?;
+    if p.rows.is_empty() || p.columns.is_empty() {
+        return Err(no("rows_and_columns", "one factor has no axis of its own: it is a product with a vector".into()));
+    }
+    Ok(p)
+}

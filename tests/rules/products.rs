@@ -1,0 +1,139 @@
+//! Matrix products and convolutions in TVMScript.
+
+use super::harness::Case;
+
+/// `O[b, m, n] = sum_k A[b, m, k] B[b, k, n]`, with options.
+#[derive(Clone)]
+pub struct Matmul {
+    dtype: &'static str,
+    acc: &'static str,
+    batch: Option<i64>,
+    size: [i64; 3],
+    transposed: [bool; 2],
+    epilogue: bool,
+    symbolic: bool,
+}
+
+impl Matmul {
+    /// A product of that type, nothing else asked.
+    pub fn new(dtype: &'static str, m: i64, n: i64, k: i64) -> Matmul {
+        let (batch, transposed) = (None, [false; 2]);
+        Matmul { dtype, acc: dtype, batch, size: [m, n, k], transposed, epilogue: false, symbolic: false }
+    }
+
+    /// A is stored as `[K, M]`, B as `[N, K]`.
+    pub fn transposed(self, a: bool, b: bool) -> Matmul {
+        Matmul { transposed: [a, b], ..self }
+    }
+
+    /// Several products.
+    pub fn batched(self, n: i64) -> Matmul {
+        Matmul { batch: Some(n), ..self }
+    }
+
+    /// Sums in another type than the factors'.
+    pub fn accumulated(self, acc: &'static str) -> Matmul {
+        Matmul { acc, ..self }
+    }
+
+    /// A bias per column and a maximum with zero.
+    pub fn with_epilogue(self) -> Matmul {
+        Matmul { epilogue: true, ..self }
+    }
+
+    /// The number of rows is not known when the function is scheduled.
+    pub fn symbolic(self) -> Matmul {
+        Matmul { symbolic: true, ..self }
+    }
+
+    /// The function.
+    pub fn case(self) -> Case {
+        let [m, n, k] = self.size;
+        let (dtype, acc) = (self.dtype, self.acc);
+        let rows = if self.symbolic { "m".to_string() } else { m.to_string() };
+        let (lead, at) = match self.batch {
+            Some(b) => (format!("{b}, "), "vb, "),
+            None => (String::new(), ""),
+        };
+        let [ta, tb] = self.transposed;
+        let a = if ta { format!("({lead}{k}, {rows})") } else { format!("({lead}{rows}, {k})") };
+        let b = if tb { format!("({lead}{n}, {k})") } else { format!("({lead}{k}, {n})") };
+        let (ia, ib) = (if ta { "vk, vi" } else { "vi, vk" }, if tb { "vj, vk" } else { "vk, vj" });
+        let out = format!("({lead}{rows}, {n})");
+        let cast = |e: String| if acc == dtype { e } else { format!("T.Cast(\"{acc}\", {e})") };
+        let (fa, fb) = (cast(format!("A[{at}{ia}]")), cast(format!("B[{at}{ib}]")));
+        let to = if self.epilogue { "R0" } else { "O" };
+        let zero = if acc == "int32" { "0" } else { "0.0" };
+        let (loops, grid, kinds) = match self.batch {
+            Some(b) => ("b, i, j, k", format!("{b}, {rows}, {n}, {k}"), "SSSR"),
+            None => ("i, j, k", format!("{rows}, {n}, {k}"), "SSR"),
+        };
+        let axes = if self.batch.is_some() { "vb, vi, vj, vk" } else { "vi, vj, vk" };
+        let mut text;
+        text = format!(
+            "{}@T.prim_func(s_tir=True)
+def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buffer(({n},), \"{acc}\"), O: T.Buffer({out}, \"{acc}\")):
+",
+            if self.symbolic { "m = TypeVar(\"m\")\n" } else { "" }
+        );
+        if self.epilogue {
+            text += &format!("    R0 = T.sblock_alloc_buffer({out}, \"{acc}\")\n");
+        }
+        text += &format!(
+            "    for {loops} in T.grid({grid}):
+        with T.sblock(\"product\"):
+            {axes} = T.axis.remap(\"{kinds}\", [{loops}])
+            with T.init():
+                {to}[{at}vi, vj] = T.{acc}({zero})
+            {to}[{at}vi, vj] = {to}[{at}vi, vj] + {fa} * {fb}
+"
+        );
+        if self.epilogue {
+            let (loops, grid) = (&loops[..loops.len() - 3], &grid[..grid.rfind(',').expect("three extents")]);
+            text += &format!(
+                "    for {loops} in T.grid({grid}):
+        with T.sblock(\"finish\"):
+            {} = T.axis.remap(\"{}\", [{loops}])
+            O[{at}vi, vj] = T.max(R0[{at}vi, vj] + C[vj], T.{acc}({zero}))
+",
+                &axes[..axes.len() - 4],
+                &kinds[..kinds.len() - 1]
+            );
+        }
+        let name = format!(
+            "matmul-{}{rows}x{n}x{k}-{dtype}-{acc}-{ta}-{tb}{}",
+            self.batch.map_or(String::new(), |b| format!("{b}x")),
+            if self.epilogue { "-finished" } else { "" }
+        );
+        let extents = if self.symbolic { vec![("m", m)] } else { vec![] };
+        Case { name, text, extents, length: k }
+    }
+}
+
+/// A convolution of `[batch, channels, height, width]` with `filters` square windows, padded by `window / 2`
+/// where the stride is not the window.
+pub fn convolution(dtype: &str, [n, c, h, w]: [i64; 4], filters: i64, window: i64, stride: i64) -> Case {
+    let pad = if stride == window { 0 } else { window / 2 };
+    let (ph, pw) = (h + 2 * pad, w + 2 * pad);
+    let (oh, ow) = ((ph - window) / stride + 1, (pw - window) / stride + 1);
+    let text = format!(
+        "@T.prim_func(s_tir=True)
+def main(X: T.Buffer(({n}, {c}, {h}, {w}), \"{dtype}\"), W: T.Buffer(({filters}, {c}, {window}, {window}), \"{dtype}\"), O: T.Buffer(({n}, {filters}, {oh}, {ow}), \"{dtype}\")):
+    P = T.sblock_alloc_buffer(({n}, {c}, {ph}, {pw}), \"{dtype}\")
+    for a, b, y, x in T.grid({n}, {c}, {ph}, {pw}):
+        with T.sblock(\"pad\"):
+            va, vb, vy, vx = T.axis.remap(\"SSSS\", [a, b, y, x])
+            P[va, vb, vy, vx] = T.if_then_else({pad} <= vy and vy < {} and {pad} <= vx and vx < {}, X[va, vb, vy - {pad}, vx - {pad}], T.{dtype}(0.0))
+    for a, f, y, x, b, ky, kx in T.grid({n}, {filters}, {oh}, {ow}, {c}, {window}, {window}):
+        with T.sblock(\"conv\"):
+            va, vf, vy, vx, vb, vky, vkx = T.axis.remap(\"SSSSRRR\", [a, f, y, x, b, ky, kx])
+            with T.init():
+                O[va, vf, vy, vx] = T.{dtype}(0.0)
+            O[va, vf, vy, vx] = O[va, vf, vy, vx] + P[va, vb, vy * {stride} + vky, vx * {stride} + vkx] * W[vf, vb, vky, vkx]
+",
+        h + pad,
+        w + pad
+    );
+    let name = format!("conv-{n}x{c}x{h}x{w}-{filters}-{window}-{stride}-{dtype}");
+    Case { name, text, extents: vec![], length: c * window * window }
+}
