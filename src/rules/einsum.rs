@@ -5,7 +5,7 @@
 use super::parts::output;
 use super::product::Product;
 use super::shape::find_block;
-use crate::ir::{Expr, ExprKind, Name, Stmt};
+use crate::ir::{Expr, Name, Stmt};
 use crate::schedule::{Operand, Schedule, ScheduleError};
 
 /// In which order a staged factor lies.
@@ -106,10 +106,4 @@ fn stored_at(s: &Schedule, block: &Name) -> Vec<Expr> {
         });
     }
     found
-}
-
-/// True where the block does nothing but copy: its loads can be vectors.
-pub fn copies(s: &Schedule, block: &Name) -> bool {
-    let body = find_block(s.func(), block).body;
-    matches!(body.as_slice(), [Stmt::Store { value, .. }] if matches!(value.kind(), ExprKind::Load { .. }))
 }

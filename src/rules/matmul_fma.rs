@@ -7,7 +7,7 @@
 //! reduced axis outermost; each thread reads a few rows and columns in accesses of 16 bytes, a warp's
 //! without bank conflicts, and keeps its tile of sums in registers. Everything is padded to whole tiles
 //! with zeros, so the main loop has no conditions.
-//! Declines: `target_kind`, the predicates of [`Product::of`], `rows_and_columns`.
+//! Declines: `target_kind`, the predicates of [`Product::of`], `rows_and_columns`, `one_index_type`.
 
 use super::einsum::{Einsum, Major};
 use super::parts::*;
@@ -156,10 +156,13 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64) -> Result<Nest, 
     let ([ib, ii], [jb, jj], [fill, step]) = (&rows[..], &columns[..], &k[..]) else {
         panic!("split gives one loop per factor")
     };
-    let mut blocks = vec![batch.clone(), ib.clone(), jb.clone()];
+    let mut blocks = vec![ib.clone(), jb.clone()];
     if swizzle > 1 {
         let parts = s.split(ib, &[None, Some(swizzle)])?;
-        blocks = vec![batch.clone(), parts[0].clone(), jb.clone(), parts[1].clone()];
+        blocks = vec![parts[0].clone(), jb.clone(), parts[1].clone()];
+    }
+    if loop_extent(s, batch) != Some(1) {
+        blocks.insert(0, batch.clone());
     }
     s.reorder(&[&blocks[..], &[fill.clone(), ii.clone(), jj.clone(), step.clone()]].concat())?;
     let grid = s.fuse(&blocks)?;
@@ -222,6 +225,10 @@ fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
     let p = Product::of(NAME, input)?;
     if p.rows.is_empty() || p.columns.is_empty() {
         return Err(no("rows_and_columns", "one factor has no axis of its own: it is a product with a vector".into()));
+    }
+    let all = || [&p.batch, &p.rows, &p.columns, &p.depth].into_iter().flatten();
+    if let Some(i) = all().find(|i| all().any(|o| o.dtype != i.dtype)) {
+        return Err(no("one_index_type", format!("iterator `{}` is {}, others are not", i.var, i.dtype)));
     }
     Ok(p)
 }

@@ -31,6 +31,7 @@ mod transpose;
 mod transpose_cpu;
 mod window;
 
+pub use einsum::{Einsum, Major, Stage};
 pub use factor::Factor;
 pub use knobs::Knobs;
 pub use outline::{Combine, LaunchOutline, Outline};

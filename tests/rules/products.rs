@@ -50,9 +50,13 @@ impl Matmul {
     pub fn case(self) -> Case {
         let [m, n, k] = self.size;
         let (dtype, acc) = (self.dtype, self.acc);
-        let rows = if self.symbolic { "m".to_string() } else { m.to_string() };
+        // symbolic sizes are int64, and indices are of one type
+        let size = |n: i64| if self.symbolic { format!("T.int64({n})") } else { n.to_string() };
+        let rows = if self.symbolic { "m".to_string() } else { size(m) };
+        let name = format!("{m}x{n}x{k}{}", if self.symbolic { "-symbolic" } else { "" });
+        let (n, length, k) = (size(n), k, size(k));
         let (lead, at) = match self.batch {
-            Some(b) => (format!("{b}, "), "vb, "),
+            Some(b) => (format!("{}, ", size(b)), "vb, "),
             None => (String::new(), ""),
         };
         let [ta, tb] = self.transposed;
@@ -101,12 +105,12 @@ def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buff
             );
         }
         let name = format!(
-            "matmul-{}{rows}x{n}x{k}-{dtype}-{acc}-{ta}-{tb}{}",
+            "matmul-{}{name}-{dtype}-{acc}-{ta}-{tb}{}",
             self.batch.map_or(String::new(), |b| format!("{b}x")),
             if self.epilogue { "-finished" } else { "" }
         );
         let extents = if self.symbolic { vec![("m", m)] } else { vec![] };
-        Case { name, text, extents, length: k }
+        Case { name, text, extents, length }
     }
 }
 
