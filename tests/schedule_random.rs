@@ -7,28 +7,18 @@ use common::random::function;
 use common::schedule::{SplitMix, check_form, check_numbers, read};
 use daylight::ir::{AttrValue, Name, PrimFunc, Scope, Stmt, ThreadTag};
 use daylight::schedule::{Schedule, Step};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 /// Functions tried, and steps tried on each.
-const FUNCTIONS: u64 = 400;
+const FUNCTIONS: u64 = 2400;
 const STEPS: usize = 20;
 
 #[test]
 fn random_steps_keep_the_numbers() {
-    let mut taken = std::collections::BTreeMap::new();
-    for seed in seeds() {
-        let mut rng = SplitMix(seed);
-        let text = function(&mut rng);
-        let input = read(&text);
-        let mut s = Schedule::new(input.clone());
-        for _ in 0..STEPS {
-            let step = random_step(s.func(), &mut rng);
-            let name = step.name();
-            if s.apply(step).is_ok() {
-                *taken.entry(name).or_insert(0) += 1;
-                check(&input, &s, seed);
-            }
-        }
-        check_form(&input, &s);
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, n) in seeds().into_par_iter().flat_map_iter(sequence).collect::<Vec<_>>() {
+        *taken.entry(name).or_default() += n;
     }
     println!("steps taken: {taken:?}");
     if seeds().count() == 1 {
@@ -37,6 +27,24 @@ fn random_steps_keep_the_numbers() {
     for name in ["split", "fuse", "reorder", "bind", "compute_inline", "reverse_compute_inline"] {
         assert!(taken.get(name).copied().unwrap_or(0) >= 10, "{name} was hardly tried: {taken:?}");
     }
+}
+
+/// Random steps on the random function of a seed: how often each was taken.
+fn sequence(seed: u64) -> BTreeMap<&'static str, usize> {
+    let mut taken = BTreeMap::new();
+    let mut rng = SplitMix(seed);
+    let input = read(&function(&mut rng));
+    let mut s = Schedule::new(input.clone());
+    for _ in 0..STEPS {
+        let step = random_step(s.func(), &mut rng);
+        let name = step.name();
+        if s.apply(step).is_ok() {
+            *taken.entry(name).or_insert(0) += 1;
+            check(&input, &s, seed);
+        }
+    }
+    check_form(&input, &s);
+    taken
 }
 
 /// All seeds, or the one that `SEED` names.
@@ -86,7 +94,7 @@ fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
     let buffers: Vec<Name> = func.buffers.iter().map(|b| b.name.clone()).collect();
     let buffer = one(rng, &buffers);
     let scope = [Scope::Local, Scope::Shared, Scope::Global][rng.below(3)].clone();
-    match rng.below(40) {
+    match rng.below(42) {
         0..=5 => Step::Split { at, factors: factors(rng) },
         6 | 7 => Step::Fuse { loops: neighbours(rng, &n.loops) },
         8..=11 => Step::Reorder { loops: neighbours(rng, &n.loops).into_iter().rev().collect() },
@@ -105,6 +113,12 @@ fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
         33..=35 => Step::Rfactor { at, axis: rng.below(3) },
         36 | 37 => Step::DecomposeReduction { block, at },
         38 => Step::AddUnitLoop { at: block },
+        39 | 40 => Step::StorageAlign {
+            buffer,
+            axis: rng.below(3),
+            factor: 1 + rng.below(8) as i64,
+            offset: rng.below(3) as i64,
+        },
         _ => layout(rng, &n),
     }
 }
