@@ -12,6 +12,7 @@ mod gemv;
 mod knobs;
 mod limits;
 mod matmul_fma;
+mod matmul_mma;
 mod operands;
 mod outline;
 mod outlines;
@@ -67,6 +68,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &gemv::GemvInner,
     &gemv::GemvCpu,
     &matmul_fma::MatmulFma,
+    &matmul_mma::MatmulMma,
     &reduction_inner::ReductionInner,
     &reduction_outer::ReductionOuter,
     &reduction::ReductionCpu,

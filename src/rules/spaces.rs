@@ -13,6 +13,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gemv.cpu.toml", include_str!("../../schedules/gemv.cpu.toml")),
     ("gemv.inner.toml", include_str!("../../schedules/gemv.inner.toml")),
     ("matmul.fma.toml", include_str!("../../schedules/matmul.fma.toml")),
+    ("matmul.mma.toml", include_str!("../../schedules/matmul.mma.toml")),
     ("pieces.cpu.toml", include_str!("../../schedules/pieces.cpu.toml")),
     ("pieces.cuda.toml", include_str!("../../schedules/pieces.cuda.toml")),
     ("reduction.cpu.toml", include_str!("../../schedules/reduction.cpu.toml")),
