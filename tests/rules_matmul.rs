@@ -5,12 +5,9 @@ mod harness;
 #[path = "rules/products.rs"]
 mod products;
 
-use daylight::interp::{self, Mode};
 use daylight::ir::{self, IterVar};
-use daylight::rules::{Factor, Prepared, Product, Spaces, verdicts};
-use harness::Case;
-use products::{Matmul, convolution};
-use rand::prelude::*;
+use daylight::rules::{Factor, Prepared, Product};
+use products::{Matmul, check_all, convolution};
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.
@@ -59,30 +56,6 @@ fn the_corpus_is_classified() {
         std::fs::write(&golden, &text).expect("a writable golden file");
     }
     assert_eq!(text, std::fs::read_to_string(&golden).unwrap_or_default(), "UPDATE_GOLDEN=1 writes it anew");
-}
-
-/// The default point of a rule and some random ones, interpreted and simulated.
-fn check(case: &Case, rule: &str, id: &str, points: usize) {
-    let func = harness::read(case);
-    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
-    let target = harness::target(id);
-    let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
-    let args = harness::arguments(&func, case, &mut rng);
-    let mut want = args.clone();
-    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let verdict = verdicts(&input, &target, &Spaces::built_in()).into_iter().find(|v| v.rule.name() == rule);
-    let verdict = verdict.expect("a rule of that name");
-    let space = verdict.space.unwrap_or_else(|d| panic!("{} {rule}: {}: {}", case.name, d.predicate, d.reason));
-    let mut all = space.points();
-    all.shuffle(&mut rng);
-    for knobs in space.default().into_iter().chain(all.into_iter().take(points)) {
-        harness::check_point(verdict.rule, case, &input, &target, &knobs, &args, &want);
-    }
-}
-
-fn check_all(cases: Vec<Case>, rule: &str, id: &str) {
-    use rayon::prelude::*;
-    cases.par_iter().for_each(|case| check(case, rule, id, 2));
 }
 
 #[test]

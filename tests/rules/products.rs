@@ -1,6 +1,9 @@
 //! Matrix products and convolutions in TVMScript.
 
-use super::harness::Case;
+use super::harness::{self, Case};
+use daylight::interp::{self, Mode};
+use daylight::rules::{Prepared, Spaces, verdicts};
+use rand::prelude::*;
 
 /// `O[b, m, n] = sum_k A[b, m, k] B[b, k, n]`, with options.
 #[derive(Clone)]
@@ -140,4 +143,29 @@ def main(X: T.Buffer(({n}, {c}, {h}, {w}), \"{dtype}\"), W: T.Buffer(({filters},
     );
     let name = format!("conv-{n}x{c}x{h}x{w}-{filters}-{window}-{stride}-{dtype}");
     Case { name, text, extents: vec![], length: c * window * window }
+}
+
+/// The default point of a rule and some random ones, interpreted and simulated.
+fn check(case: &Case, rule: &str, id: &str, points: usize) {
+    let func = harness::read(case);
+    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let target = harness::target(id);
+    let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
+    let args = harness::arguments(&func, case, &mut rng);
+    let mut want = args.clone();
+    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let verdict = verdicts(&input, &target, &Spaces::built_in()).into_iter().find(|v| v.rule.name() == rule);
+    let verdict = verdict.expect("a rule of that name");
+    let space = verdict.space.unwrap_or_else(|d| panic!("{} {rule}: {}: {}", case.name, d.predicate, d.reason));
+    let mut all = space.points();
+    all.shuffle(&mut rng);
+    for knobs in space.default().into_iter().chain(all.into_iter().take(points)) {
+        harness::check_point(verdict.rule, case, &input, &target, &knobs, &args, &want);
+    }
+}
+
+/// Checks that a rule on a target is right on every case.
+pub fn check_all(cases: Vec<Case>, rule: &str, id: &str) {
+    use rayon::prelude::*;
+    cases.par_iter().for_each(|case| check(case, rule, id, 2));
 }

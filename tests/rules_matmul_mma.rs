@@ -1,0 +1,71 @@
+//! Matrix products on tensor cores: the rule at its default and random points, interpreted and simulated.
+
+#[path = "rules/harness.rs"]
+mod harness;
+#[path = "rules/products.rs"]
+mod products;
+
+use products::{Matmul, check_all, convolution};
+
+const RULE: &str = "matmul.mma";
+const TARGET: &str = "cuda:sm_90a";
+
+/// Rows, columns, depth: tiny, odd, prime, whole tiles and a little more.
+const SIZES: [[i64; 3]; 7] =
+    [[2, 3, 2], [5, 7, 3], [16, 32, 32], [64, 64, 96], [37, 53, 29], [130, 36, 72], [65, 130, 136]];
+
+#[test]
+fn products_of_any_layout() {
+    let mut cases = vec![];
+    for (i, [m, n, k]) in SIZES.into_iter().enumerate() {
+        let dtype = if i % 2 == 0 { "float16" } else { "bfloat16" };
+        let wide = Matmul::new(dtype, m, n, k).accumulated("float32");
+        cases.push(wide.clone().transposed(i % 2 == 1, i / 2 % 2 == 1).case());
+        cases.push(wide.transposed(i % 2 == 0, i / 2 % 2 == 0).with_epilogue().case());
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn sums_in_the_type_of_the_factors() {
+    let case = |dtype, [m, n, k]: [i64; 3]| Matmul::new(dtype, m, n, k).transposed(false, true);
+    let cases = vec![
+        case("float16", [40, 24, 64]).case(),
+        case("bfloat16", [40, 24, 33]).with_epilogue().case(),
+        case("float16", [17, 72, 48]).batched(3).case(),
+    ];
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn whole_numbers() {
+    let mut cases = vec![];
+    for (i, [m, n, k]) in SIZES.into_iter().enumerate() {
+        let case = Matmul::new("int8", m, n, k).accumulated("int32");
+        cases.push(case.transposed(i % 2 == 1, i / 2 % 2 == 1).case());
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn batches_and_symbolic_rows() {
+    let mut cases = vec![
+        Matmul::new("float16", 20, 40, 24).accumulated("float32").batched(3).case(),
+        Matmul::new("bfloat16", 33, 16, 40).accumulated("float32").batched(2).transposed(false, true).case(),
+    ];
+    for m in [1, 5, 150] {
+        let case = Matmul::new("float16", m, 24, 40).accumulated("float32").symbolic();
+        cases.push(case.transposed(false, true).case());
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn convolutions() {
+    let cases = vec![
+        convolution("float16", [1, 3, 5, 6], 4, 3, 1),
+        convolution("float16", [2, 4, 9, 7], 5, 3, 2),
+        convolution("bfloat16", [1, 8, 6, 6], 8, 3, 1),
+    ];
+    check_all(cases, RULE, TARGET);
+}
