@@ -1,5 +1,5 @@
 //! Reductions into several buffers under every rule that takes them: argmax and argmin with each way to
-//! decide a tie (the inputs have many).
+//! decide a tie (the inputs have many), and sums that are kept side by side.
 
 #[path = "rules/harness.rs"]
 mod harness;
@@ -40,4 +40,21 @@ fn arg_of_columns() {
     }
     cases.push(arg("max", "float16", &[3, 17, 20], "SRS", Form::First, true));
     check_all(cases, &["reduction.outer", "reduction.outer_cpu"]);
+}
+
+#[test]
+fn statistics_of_channels() {
+    let mut cases = vec![];
+    for shape in [[4, 3, 5, 7], [2, 8, 4, 8], [3, 6, 1, 9], [1, 2, 33, 32]] {
+        cases.push(stats("float32", &shape, "RSRR"));
+    }
+    cases.push(stats("float32", &[7, 53], "SR"));
+    cases.push(stats("float32", &[3, 2, 4, 16], "SSRR"));
+    check_all(cases, &["reduction.inner", "reduction.cpu"]);
+}
+
+#[test]
+fn statistics_of_columns() {
+    let cases = [[53, 37], [96, 64], [33, 2]].map(|shape| stats("float32", &shape, "RS"));
+    check_all(cases.into(), &["reduction.outer", "reduction.outer_cpu"]);
 }

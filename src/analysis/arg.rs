@@ -9,7 +9,7 @@
 //!
 //! NaNs have no order; among them, the function as written depends on the order of its steps.
 
-use super::reducer::Combiner;
+use super::reducer::{Combiner, Reducer};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, Name, Stmt, UnOp};
 use std::cmp::Ordering;
 
@@ -65,6 +65,17 @@ impl ArgReducer {
         let [new, best] = self.combined([&i, &v], [&self.index.term, &self.value.term]);
         let store = |s: &Slot, value| Stmt::Store { buffer: s.buffer.clone(), indices: s.indices.clone(), value };
         vec![store(&self.index, new), store(&self.value, best)]
+    }
+
+    /// How the value alone is chosen.
+    pub fn of_value(&self) -> Reducer {
+        Reducer {
+            combiner: self.combiner,
+            identity: self.value.identity.clone(),
+            term: self.value.term.clone(),
+            dtype: self.value.dtype,
+            buffer: self.value.buffer.clone(),
+        }
     }
 
     /// The stores of the init, in the same order.

@@ -1,9 +1,9 @@
 //! What rules ask about the blocks of a normalised function.
 
 use super::access::{reads, writes};
-use super::reducer::{Combiner, Reducer, reducer};
+use super::reducer::{Combiner, Reducer, reducers};
 use super::walk::{Leaf, leaves};
-use super::{Access, Affine, ArgReducer, Ranges, affine};
+use super::{Access, Affine, Ranges, affine};
 use crate::ir::{Block, Expr, IterKind, IterVar, Name, PrimFunc};
 
 /// Facts about every leaf block, in program order.
@@ -36,8 +36,9 @@ pub struct BlockFacts {
     pub writes: Vec<Access>,
     /// The reduction it computes, where it is a plain one.
     pub reducer: Option<Reducer>,
-    /// The argmax or argmin that it computes, where it is one.
-    pub arg: Option<ArgReducer>,
+    /// How each accumulator is updated, where a block keeps several that rules know: plain reductions,
+    /// and the value of an argmax or argmin.
+    pub reducers: Vec<Reducer>,
     /// Ranges of the iterators and of the function's extents.
     pub ranges: Ranges,
 }
@@ -65,6 +66,7 @@ impl BlockFacts {
         let affine_bindings = b.iters.iter().all(|it| affine(&it.binding, &ranges).is_some());
         ranges.enter_block(b);
         let writes = writes(b);
+        let reducers = reducers(b);
         BlockFacts {
             name: b.name.clone(),
             loops: leaf.loops.iter().map(|l| l.var.clone()).collect(),
@@ -73,8 +75,8 @@ impl BlockFacts {
             is_reduction: affine_bindings && reduces(b, &writes, all),
             reads: reads(b),
             writes,
-            reducer: reducer(b),
-            arg: ArgReducer::of(b),
+            reducer: reducers.first().filter(|_| b.body.len() == 1).cloned(),
+            reducers,
             ranges,
         }
     }

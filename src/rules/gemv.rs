@@ -200,7 +200,7 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
     if !r.inner_reduce {
         return Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into()));
     }
-    if r.reducer.combiner != Combiner::Sum {
+    if !r.plain || r.reducer.combiner != Combiner::Sum {
         return Err(no("sum_reducer", "the reduction is not a sum".into()));
     }
     if r.shared.is_empty() || r.spatial.is_empty() {

@@ -227,15 +227,12 @@ pub fn output(s: &Schedule, block: &Name) -> Name {
     outputs(s, block).pop().unwrap_or_else(|| panic!("block `{block}` stores something"))
 }
 
-/// The loop that drives the iterator whose loop was `old` before a rewrite kept its name, or the
-/// loops of a block as axes, one per iterator of a kind, in nest order.
+/// The loops of a block that drive iterators of a kind, in nest order. A loop may drive several.
 pub fn axes_of_kind(s: &Schedule, block: &Name, kind: IterKind) -> Vec<Axis> {
     let b = find_block(s.func(), block);
-    let drives = |l: &Name| b.iters.iter().find(|i| i.kind == kind && i.binding.as_var() == Some(l));
-    s.loops(block)
-        .into_iter()
-        .filter_map(|l| drives(&l).map(|i| Axis { at: l.clone(), extent: i.extent.as_int() }))
-        .collect()
+    let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
+    let axis = |l: Name| Axis { extent: loop_extent(s, &l), at: l };
+    s.loops(block).into_iter().filter(|l| drives(l)).map(axis).collect()
 }
 
 /// Fuses the loops that drive iterators of one kind; where none does, a loop of extent 1 around the nest.

@@ -231,8 +231,8 @@ fn reduce_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<()
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let tails = tails(s, block, epilogues)?;
     s.parallel(&row)?;
-    s.decompose_reduction(block, &k)?;
     tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, &row))?;
+    s.decompose_reduction(block, &k)?;
     keep_in_registers(s, block)
 }
 

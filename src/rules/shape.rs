@@ -2,7 +2,7 @@
 //! epilogues or none, which reads cover it, and in which order its axes lie in memory.
 
 use super::Prepared;
-use crate::analysis::{Access, ArgReducer, BlockFacts, Decline, Facts, Reducer};
+use crate::analysis::{Access, BlockFacts, Decline, Facts, Reducer};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::schedule::Schedule;
 
@@ -23,7 +23,7 @@ pub struct Reduction {
     pub block: Name,
     /// The injective blocks after it, in program order.
     pub epilogues: Vec<Name>,
-    /// How it combines; of an argmax or argmin, how it chooses the value.
+    /// How it combines; of several accumulators the first, of an argmax or argmin the value.
     pub reducer: Reducer,
     /// It is one plain reduction, so that tile primitives can fold it.
     pub plain: bool,
@@ -49,7 +49,7 @@ pub struct OneReduction {
     pub block: Name,
     /// The injective blocks after it, in program order.
     pub epilogues: Vec<Name>,
-    /// How it combines; of an argmax or argmin, how it chooses the value.
+    /// How it combines; of several accumulators the first, of an argmax or argmin the value.
     pub reducer: Reducer,
     /// Facts about the block.
     pub facts: BlockFacts,
@@ -59,7 +59,11 @@ impl OneReduction {
     /// Inlines and classifies, or says by name why the function is not one reduction.
     pub fn of(by: &'static str, input: &Prepared) -> Result<OneReduction, Decline> {
         let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let schedule = input.start();
+        let mut schedule = input.start();
+        let facts = Facts::of(schedule.func());
+        let reductions = facts.blocks.iter().filter(|b| input.owns(&b.name) && b.is_reduction);
+        let reductions: Vec<Name> = reductions.map(|b| b.name.clone()).collect();
+        merge(&mut schedule, &reductions).map_err(|reason| no("one_reduction", reason))?;
         let facts = Facts::of(schedule.func());
         let own = |b: &&BlockFacts| input.owns(&b.name);
         let (reductions, others): (Vec<&BlockFacts>, Vec<&BlockFacts>) =
@@ -72,8 +76,11 @@ impl OneReduction {
             check_epilogue(schedule.func(), &made, e).map_err(|reason| no("elementwise_epilogue", reason))?;
             made.extend(e.writes.iter().map(|w| &w.buffer));
         }
-        let reducer =
-            reducer_of(red).ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
+        let reducer = red
+            .reducers
+            .first()
+            .cloned()
+            .ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
         if !red.has_reduce_iter() {
             return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
         }
@@ -202,16 +209,14 @@ fn memory_order(access: &Access, block: &Block, s: &Schedule) -> Option<Vec<(Ite
     Some(places.into_iter().map(|(_, kind, axis)| (kind, axis)).collect())
 }
 
-/// How a block combines; of an argmax or argmin, how it chooses the value.
-fn reducer_of(red: &BlockFacts) -> Option<Reducer> {
-    let of_arg = |arg: &ArgReducer| Reducer {
-        combiner: arg.combiner,
-        identity: arg.value.identity.clone(),
-        term: arg.value.term.clone(),
-        dtype: arg.value.dtype,
-        buffer: arg.value.buffer.clone(),
-    };
-    red.reducer.clone().or_else(|| red.arg.as_ref().map(of_arg))
+/// Makes one block of reductions that go over the same axes and do not need each other.
+fn merge(s: &mut Schedule, blocks: &[Name]) -> Result<(), String> {
+    let Some((first, others)) = blocks.split_first() else { return Ok(()) };
+    for other in others {
+        let merged = s.merge_reductions(first, other);
+        merged.map_err(|e| format!("{} reduction blocks after inlining, no one block: {}", blocks.len(), e.why))?;
+    }
+    Ok(())
 }
 
 /// An epilogue must be spatial over what the reduction or an epilogue before it made, one for one.

@@ -4,7 +4,7 @@ use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
 use super::{pad_einsum, reindex};
-use super::{split, storage_align, transform_block_layout, unroll, vectorize};
+use super::{merge_reductions, split, storage_align, transform_block_layout, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
@@ -29,6 +29,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::StorageAlign { buffer, axis, factor, offset } => storage_align::apply(d, buffer, *axis, *factor, *offset),
         Step::Rfactor { at, axis } => rfactor::apply(d, at, *axis),
         Step::DecomposeReduction { block, at } => decompose_reduction::apply(d, block, at),
+        Step::MergeReductions { first, second } => merge_reductions::apply(d, first, second),
         Step::TransformBlockLayout { block, map } => transform_block_layout::apply(d, block, map),
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
         Step::Reindex { block, operand, map } => reindex::apply(d, block, *operand, map),

@@ -26,6 +26,7 @@ mod guards;
 mod holes;
 mod injective;
 mod inline;
+mod merge_reductions;
 mod motion;
 mod nest;
 mod pad_einsum;
@@ -226,6 +227,12 @@ impl Schedule {
     /// Moves the init of a reduction into a block of its own, before loop `at`; returns it.
     pub fn decompose_reduction(&mut self, block: &Name, at: &Name) -> Result<Name, ScheduleError> {
         self.one(Step::DecomposeReduction { block: block.clone(), at: at.clone() })
+    }
+
+    /// Puts the second of two independent reductions over the same loops into the first, so that they
+    /// are one block with several accumulators.
+    pub fn merge_reductions(&mut self, first: &Name, second: &Name) -> Done {
+        self.done(Step::MergeReductions { first: first.clone(), second: second.clone() })
     }
 
     /// Rebuilds a block over new iterators, each a row-major group of old ones, with one loop per

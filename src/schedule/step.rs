@@ -43,6 +43,8 @@ pub enum Step {
     Rfactor { at: Name, axis: usize },
     /// `decompose_reduction(b0, i1_0)`
     DecomposeReduction { block: Name, at: Name },
+    /// `merge_reductions(b0, b1)`
+    MergeReductions { first: Name, second: Name },
     /// `transform_block_layout(b0, [[v0, v2], [], [v1]])`: each group of iterators becomes one
     /// iterator (row-major); an empty group is a new iterator of extent 1; unit iterators may be left out
     TransformBlockLayout { block: Name, map: Vec<Vec<Name>> },
@@ -101,6 +103,7 @@ impl Step {
             Step::Rfactor { .. } => "rfactor",
             Step::DecomposeReduction { .. } => "decompose_reduction",
             Step::TransformBlockLayout { .. } => "transform_block_layout",
+            Step::MergeReductions { .. } => "merge_reductions",
             Step::AddUnitLoop { .. } => "add_unit_loop",
             Step::Reindex { .. } => "reindex",
             Step::PadEinsum { .. } => "pad_einsum",
@@ -129,6 +132,7 @@ impl fmt::Display for Step {
             Step::SetScope { buffer, scope } => write!(f, "{buffer}, {}", quoted(scope.name()))?,
             Step::StorageAlign { buffer, axis, factor, offset } => write!(f, "{buffer}, {axis}, {factor}, {offset}")?,
             Step::Rfactor { at, axis } => write!(f, "{at}, {axis}")?,
+            Step::MergeReductions { first, second } => write!(f, "{first}, {second}")?,
             Step::TransformBlockLayout { block, map } => {
                 write!(f, "{block}, {}", bracketed(map.iter().map(|g| format!("[{}]", joined(g)))))?
             }

@@ -62,6 +62,9 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         ("set_scope", [buffer, s]) => Ok(Step::SetScope { buffer: word(buffer)?, scope: scope(s)? }),
         ("rfactor", [at, axis]) => Ok(Step::Rfactor { at: word(at)?, axis: axis_number(axis)? }),
         ("decompose_reduction", [block, at]) => Ok(Step::DecomposeReduction { block: word(block)?, at: word(at)? }),
+        ("merge_reductions", [first, second]) => {
+            Ok(Step::MergeReductions { first: word(first)?, second: word(second)? })
+        }
         ("transform_block_layout", [block, map]) => {
             Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
         }
@@ -322,6 +325,7 @@ mod tests {
         "add_unit_loop(b0)",
         "reindex(b0, \"left\", [[v0], [], [v1, v2]])",
         "pad_einsum(b0, [1, 128, 8])",
+        "merge_reductions(b0, b1)",
         "annotate(i0, \"x\", [])",
         "annotate(i0, \"x\", -1e300)",
     ];

@@ -104,3 +104,44 @@ pub fn arg(best: &str, dtype: &str, shape: &[i64], kinds: &str, form: Form, both
     let length = kinds.chars().zip(shape).filter(|(c, _)| *c == 'R').map(|(_, n)| n).product();
     Case { name, text, extents: vec![], length }
 }
+
+/// Mean and variance along the `R` axes: two sums kept side by side, two small outputs, of which the
+/// second reads the first.
+pub fn stats(dtype: &str, shape: &[i64], kinds: &str) -> Case {
+    let dims: Vec<String> = shape.iter().map(|n| n.to_string()).collect();
+    let vars = axes("v", shape.len());
+    let of = |list: &[String], kind: char| -> Vec<String> {
+        list.iter().zip(kinds.chars()).filter(|(_, c)| *c == kind).map(|(d, _)| d.clone()).collect()
+    };
+    let kept = of(&dims, 'S');
+    let (at, out) = (of(&vars, 'S').join(", "), tuple(&kept));
+    let length: i64 = kinds.chars().zip(shape).filter(|(c, _)| *c == 'R').map(|(_, n)| n).product();
+    let x = format!("A[{}]", vars.join(", "));
+    let mut text = format!(
+        "@T.prim_func(s_tir=True)
+def main(A: T.Buffer({}, \"{dtype}\"), M: T.Buffer({out}, \"{dtype}\"), V: T.Buffer({out}, \"{dtype}\")):
+    S = T.sblock_alloc_buffer({out}, \"{dtype}\")
+    Q = T.sblock_alloc_buffer({out}, \"{dtype}\")
+",
+        tuple(&dims)
+    );
+    text += &nest("sums", &vars, &dims, kinds);
+    text += &format!(
+        "            with T.init():
+                S[{at}] = T.{dtype}(0.0)
+                Q[{at}] = T.{dtype}(0.0)
+            a: T.let[T.{dtype}] = S[{at}] + {x}
+            b: T.let[T.{dtype}] = Q[{at}] + {x} * {x}
+            S[{at}] = a
+            Q[{at}] = b
+"
+    );
+    let js = axes("w", kept.len());
+    let to = js.join(", ");
+    let share = 1.0 / length as f64;
+    text += &nest("mean", &js, &kept, &"S".repeat(kept.len()));
+    text += &format!("            M[{to}] = S[{to}] * T.{dtype}({share})\n");
+    text += &nest("var", &js, &kept, &"S".repeat(kept.len()));
+    text += &format!("            V[{to}] = Q[{to}] * T.{dtype}({share}) - M[{to}] * M[{to}]\n");
+    Case { name: format!("stats-{}-{kinds}-{dtype}", dims.join("x")), text, extents: vec![], length }
+}
