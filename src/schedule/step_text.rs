@@ -299,7 +299,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 27] = [
+    const LINES: [&str; 28] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
