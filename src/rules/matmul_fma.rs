@@ -10,11 +10,12 @@
 //! Declines: `target_kind`, the predicates of [`Product::of`], `rows_and_columns`, `one_index_type`.
 
 use super::einsum::{Einsum, Major};
+use super::factor::Factor;
 use super::parts::*;
 use super::product::Product;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::Decline;
-use crate::ir::{Name, Scope, ThreadTag};
+use crate::ir::{AttrValue, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -22,6 +23,10 @@ use crate::target::{Kind, Target};
 pub struct MatmulFma;
 
 const NAME: &str = "matmul.fma";
+/// Bytes of the widest access.
+const WIDEST: i64 = 16;
+/// Bytes that the banks of shared memory give at a time.
+const BANKS: i64 = 128;
 
 /// How the threads of a block share a tile.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +85,11 @@ impl ScheduleRule for MatmulFma {
             }
         });
         let smem = target.smem_per_block as i64;
-        let element = [&p.a, &p.b].map(|f| f.narrow.dtype().bytes() as i64);
+        let element = [&p.a, &p.b].map(stage_bytes);
         let space = space.require("tiles_in_shared", move |k| {
             let [m, n, depth] = Tiling::of(k, warp).block;
-            match depth * (m * element[0] + n * element[1]) {
+            let padded = depth * (m * element[0] + n * element[1] + 2 * WIDEST);
+            match k.get("stages").max(1) * padded {
                 bytes if bytes * k.get("min_blocks") > smem => Err(format!("{bytes} bytes exceed shared memory")),
                 _ => Ok(()),
             }
@@ -120,9 +126,13 @@ impl ScheduleRule for MatmulFma {
             }
             s.set_scope(&stage.buffer, Scope::Shared)?;
             s.compute_at(&stage.block, &fill)?;
-            let run = factor.run.min(16 / factor.narrow.dtype().bytes() as i64);
-            share(&mut s, &stage.block, &fill, factor.along_depth, run, t.threads().iter().product())?;
+            share(&mut s, &stage.block, &fill, factor, t.threads().iter().product())?;
+            if factor.along_depth {
+                let word = 16 / stage_bytes(factor);
+                s.storage_align(&stage.buffer, 1, BANKS / stage_bytes(factor), word)?;
+            }
         }
+        s.annotate(&fill, "stages", AttrValue::Int(knobs.get("stages")))?;
         let init = s.decompose_reduction(&block, &fill)?;
         for l in loops_below(&s, &init, &grid) {
             unroll_loop(&mut s, &l)?;
@@ -195,19 +205,14 @@ fn bind_tile(s: &mut Schedule, t: &Tiling, loops: [&Name; 2], between: &[Name]) 
     Ok(tile)
 }
 
-/// Has all threads of the block fill a tile `[K, I]` of shared memory, `run` elements each that are
-/// adjacent in global memory.
-fn share(
-    s: &mut Schedule,
-    block: &Name,
-    at: &Name,
-    along_depth: bool,
-    run: i64,
-    threads: i64,
-) -> Result<(), ScheduleError> {
+/// Has all threads of the block fill a tile `[K, I]` of shared memory, in the widest accesses that adjacent
+/// elements in global memory allow.
+fn share(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads: i64) -> Result<(), ScheduleError> {
     let loops = loops_below(s, block, at);
     let [depth, free] = &loops[..] else { panic!("a tile has two axes") };
-    let (outer, inner) = if along_depth { (free, depth) } else { (depth, free) };
+    let (outer, inner) = if factor.along_depth { (free, depth) } else { (depth, free) };
+    let widest = WIDEST / stage_bytes(factor).max(factor.element.bytes() as i64);
+    let run = (1 << factor.run.trailing_zeros()).min(widest).max(1);
     let parts = s.split(inner, &[None, Some(run)])?;
     s.reorder(&[outer, &parts[0], &parts[1]].map(|l| l.clone()))?;
     let all = s.fuse(&[outer.clone(), parts[0].clone()])?;
@@ -215,6 +220,11 @@ fn share(
     s.bind(&steps[1], ThreadTag::ThreadX)?;
     unroll_loop(s, &steps[0])?;
     vectorize_loop(s, &parts[1])
+}
+
+/// Bytes of an element of a factor in shared memory.
+fn stage_bytes(factor: &Factor) -> i64 {
+    factor.narrow.dtype().bytes() as i64
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
