@@ -11,11 +11,13 @@
 
 use super::einsum::{Einsum, Major};
 use super::factor::Factor;
+use super::outlines_matmul::{Shares, Sizes, fma, over};
 use super::parts::*;
 use super::product::Product;
+use super::shape::find_block;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, Name, Scope, ThreadTag};
+use crate::ir::{AttrValue, ExprKind, Name, Scope, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -104,11 +106,12 @@ impl ScheduleRule for MatmulFma {
             }
         });
         let tiles = Product::extent(&p.rows);
-        Ok(space.require("whole_swizzle", move |k| match (k.get("swizzle"), tiles) {
+        let space = space.require("whole_swizzle", move |k| match (k.get("swizzle"), tiles) {
             (1, _) => Ok(()),
             (n, Some(rows)) if ((rows + k.get("block_m") - 1) / k.get("block_m")) % n == 0 => Ok(()),
             (n, _) => Err(format!("{n} does not divide the number of row tiles")),
-        }))
+        });
+        Ok(preferred(space, &p, target))
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -116,7 +119,8 @@ impl ScheduleRule for MatmulFma {
         let t = Tiling::of(knobs, i64::from(target.warp));
         let e = Einsum::of(&p, [Major::Depth; 2], t.block)?;
         let (block, mut s) = (e.block.clone(), e.schedule.clone());
-        let Nest { grid, fill, step, tile } = nest(&mut s, &e, &t, knobs.get("swizzle"))?;
+        let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
+        let Nest { grid, fill, step, tile } = nest(&mut s, &e, &t, knobs.get("swizzle"), plain)?;
         launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
         for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
             let registers = s.cache_read(&block, &stage.buffer, Scope::Local)?;
@@ -147,6 +151,43 @@ impl ScheduleRule for MatmulFma {
     }
 }
 
+/// Only what is likely to be fast: tiles that the function fills, enough of them for the device, threads
+/// with enough to do.
+fn preferred(space: Space, p: &Product, target: &Target) -> Space {
+    let warp = i64::from(target.warp);
+    let extents = [&p.rows, &p.columns, &p.depth].map(|class| Product::extent(class));
+    let space = space.prefer("tile_within_result", move |k| {
+        let wide = |side: usize, least: i64| {
+            let n = extents[side].unwrap_or(i64::MAX / 4).max(least);
+            Tiling::of(k, warp).block[side] < 2 * n
+        };
+        match wide(0, 16) && wide(1, 32) && wide(2, 8) {
+            true => Ok(()),
+            false => Err("more than half of a tile lies outside of the product".into()),
+        }
+    });
+    let space = space.prefer("threads_of_a_block", move |k| match Tiling::of(k, warp).threads().iter().product() {
+        64..=512 => Ok(()),
+        n => Err(format!("{n} threads where 64 to 512 are best")),
+    });
+    let Some(sizes) = Sizes::of(p) else { return space };
+    let shares = move |k: &Knobs| {
+        let t = Tiling::of(k, warp);
+        let (stages, min_blocks) = (k.get("stages"), k.get("min_blocks"));
+        Shares { block: t.block, thread: t.thread, stages, min_blocks, split: 1 }
+    };
+    let sms = i64::from(target.sms);
+    let space = space.prefer("fills_device", move |k| {
+        let blocks = sizes.blocks(&shares(k));
+        let smallest = over(sizes.extent[0], 32) * over(sizes.extent[1], 32) * sizes.batch;
+        match blocks {
+            n if n >= sms.min(smallest) => Ok(()),
+            n => Err(format!("{n} blocks leave multiprocessors of {sms} idle")),
+        }
+    });
+    space.outlined(move |k| fma(&sizes, &shares(k)))
+}
+
 /// The loops of a tiled product that later steps need.
 struct Nest {
     grid: Name,
@@ -158,7 +199,7 @@ struct Nest {
     tile: [Name; 4],
 }
 
-fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64) -> Result<Nest, ScheduleError> {
+fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64, plain: bool) -> Result<Nest, ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let rows = s.split(rows, &[None, Some(t.block[0])])?;
     let columns = s.split(columns, &[None, Some(t.block[1])])?;
@@ -177,11 +218,21 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64) -> Result<Nest, 
     s.reorder(&[&blocks[..], &[fill.clone(), ii.clone(), jj.clone(), step.clone()]].concat())?;
     let grid = s.fuse(&blocks)?;
     s.bind(&grid, ThreadTag::BlockX)?;
-    for tail in &e.tails {
-        s.reverse_compute_at(tail, &grid)?;
+    let mut tails = e.tails.clone();
+    if let (Some(last), true) = (e.tails.last(), plain) {
+        let (out, block) = (output(s, last), last.clone());
+        if !copies(s, &block) {
+            tails.push(s.cache_write(&block, &out, Scope::Local)?);
+        }
+    }
+    tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, &grid))?;
+    for tail in &tails {
         let loops = loops_below(s, tail, &grid);
         let [rows, columns] = &loops[..] else { panic!("a tile of the result has two axes") };
-        bind_tile(s, t, [rows, columns], &[])?.iter().try_for_each(|l| unroll_loop(s, l))?;
+        let [outer @ .., last] = bind_tile(s, t, [rows, columns], &[])?;
+        outer.iter().try_for_each(|l| unroll_loop(s, l))?;
+        // a copy out of registers is one vector; what computes is unrolled
+        if copies(s, tail) { vectorize_loop(s, &last)? } else { unroll_loop(s, &last)? }
     }
     let tile = bind_tile(s, t, [ii, jj], std::slice::from_ref(step))?;
     Ok(Nest { grid, fill: fill.clone(), step: step.clone(), tile })
@@ -220,6 +271,12 @@ fn share(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads: i6
     s.bind(&steps[1], ThreadTag::ThreadX)?;
     unroll_loop(s, &steps[0])?;
     vectorize_loop(s, &parts[1])
+}
+
+/// True where the block does nothing but copy.
+fn copies(s: &Schedule, block: &Name) -> bool {
+    let body = find_block(s.func(), block).body;
+    matches!(body.as_slice(), [Stmt::Store { value, .. }] if matches!(value.kind(), ExprKind::Load { .. }))
 }
 
 /// Bytes of an element of a factor in shared memory.

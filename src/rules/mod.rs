@@ -16,6 +16,7 @@ mod matmul_mma;
 mod operands;
 mod outline;
 mod outlines;
+mod outlines_matmul;
 mod outlines_moves;
 mod outlines_window;
 mod parts;
