@@ -17,6 +17,7 @@ mod text;
 mod vector;
 mod vector_float;
 mod vector_math;
+mod vector_order;
 
 pub use c::c;
 pub use cuda::{cuda, dynamic_shared_bytes};

@@ -311,8 +311,9 @@ impl VectorWriter<'_, '_> {
     }
 
     fn min_max(&mut self, max: bool, a: &Expr, b: &Expr) -> Text {
-        let (name, op) = if max { ("dl_max", ">") } else { ("dl_min", "<") };
-        let f = self.lane_function(name, a.dtype(), 2, &format!("a[l] {op} b[l] ? a[l] : b[l]"));
+        let dtype = if is_narrow(a.dtype()) { DType::F32 } else { a.dtype() };
+        let (t, mask) = (self.vector_type(dtype), self.mask_type(dtype.bytes()));
+        let f = super::vector_order::function(self.exprs.prelude, max, dtype, self.lanes, &t, &mask);
         let (x, y) = (self.value(a).text, self.value(b).text);
         Text::primary(format!("{f}({x}, {y})"))
     }

@@ -3,7 +3,7 @@
 //! `sigmoid`, `tanh` and `erf` are within 3.
 
 use super::prelude::Prelude;
-use crate::ir::Intrin;
+use crate::ir::{DType, Intrin};
 
 /// Name of the vector function for lanes of float32, if there is one. `t` and `i` are the vector
 /// types of float32 and int32.
@@ -13,6 +13,7 @@ pub(super) fn function(prelude: &mut Prelude, op: Intrin, lanes: u32, t: &str, i
         Intrin::Sigmoid => Some(sigmoid(prelude, lanes, t, i)),
         Intrin::Tanh => Some(tanh(prelude, lanes, t, i)),
         Intrin::Erf => Some(erf(prelude, lanes, t, i)),
+        Intrin::Fabs => Some(add(prelude, "dl_abs", t, lanes, &[&format!("return ({t})(({i})x & 2147483647);")])),
         _ => None,
     }
 }
@@ -29,11 +30,11 @@ fn add(prelude: &mut Prelude, name: &str, t: &str, lanes: u32, body: &[&str]) ->
 /// (the coefficients of Moshier's Cephes library). The power is applied in halves, so that results
 /// below the normal numbers are right too.
 fn exp(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {
-    let clamp = format!(
-        "for (int l = 0; l < {lanes}; ++l) {{ float v = x[l]; v = v < -104.0f ? -104.0f : v; x[l] = v > 89.0f ? 89.0f : v; }}"
-    );
+    let mut order = |max| super::vector_order::function(prelude, max, DType::F32, lanes, t, i);
+    let (max, min) = (order(true), order(false));
+    // An operand that is no number comes out of both.
     let body = [
-        clamp.as_str(),
+        &format!("x = {min}(({t}){{0}} + 89.0f, {max}(({t}){{0}} - 104.0f, x));") as &str,
         &format!("{t} n = x * 1.44269504f + 12582912.0f;"),
         &format!("{i} k = ({i})n - 0x4b400000, h = k >> 1;"),
         "n = n - 12582912.0f;",

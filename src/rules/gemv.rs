@@ -186,7 +186,7 @@ impl ScheduleRule for GemvCpu {
             vectorize_loop(&mut s, last)?;
         }
         s.set_scope(&partial, Scope::Local)?;
-        finish_rows(&mut s, &r.block, &r.epilogues, &grid)?;
+        finish_rows(&mut s, &r.block, &r.epilogues, &grid, [unroll, width])?;
         Ok(s)
     }
 }

@@ -203,12 +203,22 @@ fn reduce_rows(
         vectorize_loop(s, &last.clone())?;
     }
     keep_in_registers(s, &rf)?;
-    finish_rows(s, block, epilogues, row)
+    finish_rows(s, block, epilogues, row, [unroll, width])
 }
 
-/// Brings the sum over accumulators and what follows it under the parallel loop.
-pub fn finish_rows(s: &mut Schedule, block: &Name, epilogues: &[Name], row: &Name) -> Result<(), ScheduleError> {
+/// Brings the sum over accumulators and what follows it under the parallel loop. There are `unroll`
+/// accumulators of `width` lanes for each row; they become one of them first, lanes side by side.
+pub fn finish_rows(
+    s: &mut Schedule,
+    block: &Name,
+    epilogues: &[Name],
+    row: &Name,
+    [unroll, width]: [i64; 2],
+) -> Result<(), ScheduleError> {
     let tails = tails(s, block, epilogues)?;
+    if unroll > 1 && width > 1 {
+        join_accumulators(s, block, row, unroll, width)?;
+    }
     s.reverse_compute_at(block, row)?;
     let loops = loops_below(s, block, row);
     let reduce = loops_of_kind(s, block, row, IterKind::Reduce);
@@ -223,6 +233,27 @@ pub fn finish_rows(s: &mut Schedule, block: &Name, epilogues: &[Name], row: &Nam
     }
     tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, row))?;
     keep_in_registers(s, block)
+}
+
+/// Combines the accumulators of each row, which `block` reads one by one, into a single vector.
+fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, width: i64) -> Result<(), ScheduleError> {
+    let all = axes_of_kind(s, block, IterKind::Reduce);
+    let [all] = all.as_slice() else { return Ok(()) };
+    let lanes = s.split(&all.at, &[Some(unroll), Some(width)])?[1].clone();
+    let rank = s.func().buffer(&output(s, block)).shape.len();
+    let joined = s.rfactor(&lanes, rank)?;
+    s.reverse_compute_at(&joined, row)?;
+    let spatial = loops_of_kind(s, &joined, row, IterKind::Spatial);
+    let reduce = loops_of_kind(s, &joined, row, IterKind::Reduce);
+    let (Some((lanes, rows)), Some(first)) = (spatial.split_first(), reduce.first()) else { return Ok(()) };
+    let order: Vec<Name> = rows.iter().chain(&reduce).chain([lanes]).cloned().collect();
+    s.reorder(&order)?;
+    for l in rows.iter().chain(&reduce) {
+        unroll_loop(s, l)?;
+    }
+    vectorize_loop(s, lanes)?;
+    s.decompose_reduction(&joined, first)?;
+    keep_in_registers(s, &joined)
 }
 
 /// The second pass: adds the parts of each row.

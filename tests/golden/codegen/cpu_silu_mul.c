@@ -23,8 +23,22 @@ static inline __attribute__((always_inline)) dl_f32x16 dl_f32x16_from_bf16(dl_u1
 #endif
 }
 typedef int dl_i32x16 __attribute__((vector_size(64)));
+static inline __attribute__((always_inline)) dl_f32x16 dl_max_f32x16(dl_f32x16 a, dl_f32x16 b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  return (dl_f32x16)__builtin_ia32_maxps512_mask(a, b, a, -1, 4);
+#else
+  dl_i32x16 m = a > b; return (dl_f32x16)((m & (dl_i32x16)a) | (~m & (dl_i32x16)b));
+#endif
+}
+static inline __attribute__((always_inline)) dl_f32x16 dl_min_f32x16(dl_f32x16 a, dl_f32x16 b) {
+#if defined(__AVX512F__) && !defined(__clang__)
+  return (dl_f32x16)__builtin_ia32_minps512_mask(a, b, a, -1, 4);
+#else
+  dl_i32x16 m = a < b; return (dl_f32x16)((m & (dl_i32x16)a) | (~m & (dl_i32x16)b));
+#endif
+}
 static inline __attribute__((always_inline)) dl_f32x16 dl_exp_f32x16(dl_f32x16 x) {
-  for (int l = 0; l < 16; ++l) { float v = x[l]; v = v < -104.0f ? -104.0f : v; x[l] = v > 89.0f ? 89.0f : v; }
+  x = dl_min_f32x16((dl_f32x16){0} + 89.0f, dl_max_f32x16((dl_f32x16){0} - 104.0f, x));
   dl_f32x16 n = x * 1.44269504f + 12582912.0f;
   dl_i32x16 k = (dl_i32x16)n - 0x4b400000, h = k >> 1;
   n = n - 12582912.0f;
