@@ -77,7 +77,7 @@ fn is_uniform(ranges: &Ranges, cond: &Expr, var: &Name, n: i64) -> bool {
 }
 
 /// `e` of an integer comparison that says `e < 0`.
-fn strict_difference(cond: &Expr) -> Option<Expr> {
+pub(super) fn strict_difference(cond: &Expr) -> Option<Expr> {
     let ExprKind::Binary { op, a, b } = cond.kind() else { return None };
     if a.dtype() != crate::ir::DType::I64 {
         return None;
@@ -168,7 +168,7 @@ fn split(cond: &Expr, var: &Name) -> (Option<Expr>, Option<Expr>) {
     (join(out), join(inside))
 }
 
-fn reads_no_memory(cond: &Expr) -> bool {
+pub(super) fn reads_no_memory(cond: &Expr) -> bool {
     let mut read = BTreeSet::new();
     loads(cond, &mut read);
     read.is_empty()

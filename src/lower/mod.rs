@@ -7,6 +7,7 @@
 //! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
 //! | `promote` | accumulators of 16-bit floats in float32 |
 //! | `fragments`, `part_loops` | products and elementwise nests of a block as calls and loops over registers |
+//! | `held` | private arrays of the CPU in the type that they are computed in |
 //! | `cross_thread` | reductions over threads as tile calls |
 //! | `compact`, `placement` | register and shared buffers shrink to what is touched, and get the strides asked for |
 //! | `flatten` | one flat index per access |
@@ -37,7 +38,9 @@ mod flatten;
 mod fragments;
 mod gather;
 mod guards;
+mod held;
 mod inline_lets;
+mod lanewise;
 mod launches;
 mod leaves;
 mod lets;
@@ -110,7 +113,7 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
 fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
     let body = blocks::run(&mut nest, s)?;
     let body = promote::run(&mut nest, body);
-    let body = if nest.cuda() { fragments::run(&mut nest, body)? } else { body };
+    let body = if nest.cuda() { fragments::run(&mut nest, body)? } else { held::run(&mut nest, body) };
     let body = cross_thread::run(&mut nest, body)?;
     let body = compact::run(&mut nest, body)?;
     let body = flatten::run(&nest, &body)?;

@@ -3,19 +3,18 @@
 //! CUDA: a loop that only copies adjacent elements between two buffers becomes copies of the widest
 //! access that alignment and target allow (through registers where neither side is one); anything
 //! else is unrolled. A condition around the copy that does not depend on the loop stays around it.
-//! CPU: the loop stays a vector loop where every index is free of its variable or `base + var` and
-//! no statement reads what another one moved; else it is serial.
+//! CPU: see `lanewise`.
 //!
 //! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
 //! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
 
 use super::guards::free_of;
+use super::lanewise;
 use super::nest::Nest;
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
-use std::collections::BTreeMap;
 
 /// Rewrites every vectorised loop.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
@@ -28,7 +27,7 @@ fn one(nest: &mut Nest, s: DStmt) -> Vec<DStmt> {
             l.body = run(nest, l.body);
             match l.kind {
                 DKind::Vectorized if nest.cuda() => cuda(nest, l),
-                DKind::Vectorized => vec![cpu(nest, l)],
+                DKind::Vectorized => lanewise::run(nest, l),
                 DKind::Serial | DKind::Unrolled => vec![DStmt::For(l)],
             }
         }
@@ -167,43 +166,4 @@ fn cache_name(hint: CacheHint) -> Option<&'static str> {
         CacheHint::Streaming => Some("streaming"),
         CacheHint::NoAllocate => Some("no_allocate"),
     }
-}
-
-fn cpu(nest: &Nest, mut l: DFor) -> DStmt {
-    let lanes = l.extent.as_int().filter(|n| *n > 1 && (*n as u64).is_power_of_two());
-    if lanes.is_none() || !is_lanewise(nest, &l) {
-        l.kind = DKind::Serial;
-    }
-    DStmt::For(l)
-}
-
-/// True when the statements of a loop body may each run for all lanes before the next one runs.
-fn is_lanewise(nest: &Nest, l: &DFor) -> bool {
-    let mut indices: BTreeMap<Name, Vec<Expr>> = BTreeMap::new();
-    let mut written: Vec<Name> = vec![];
-    for s in &l.body {
-        let DStmt::Store { buffer, indices: at, value, .. } = s else { return false };
-        if !at.iter().all(|e| stride(nest, e, &l.var) == Some(1)) || branches(value) {
-            return false;
-        }
-        written.push(buffer.clone());
-        indices.entry(buffer.clone()).or_default().extend(at.iter().cloned());
-        value.visit(&mut |e| {
-            if let ExprKind::Load { buffer, indices: at, .. } = e.kind() {
-                indices.entry(buffer.clone()).or_default().extend(at.iter().cloned());
-            }
-        });
-    }
-    let linear = indices.values().flatten().all(|e| matches!(stride(nest, e, &l.var), Some(0 | 1)));
-    linear && written.iter().all(|b| indices[b].iter().all(|e| *e == indices[b][0]))
-}
-
-fn stride(nest: &Nest, e: &Expr, var: &Name) -> Option<i64> {
-    linear(e, var, &nest.ranges).filter(|(_, rest)| !rest.uses_var(var)).and_then(|(c, _)| c.as_int())
-}
-
-fn branches(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::IfThenElse { .. } | ExprKind::Let { .. }));
-    found
 }

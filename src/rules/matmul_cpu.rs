@@ -49,7 +49,8 @@ impl Tiling {
         // Without columns there is nothing to pad: what is added has one place only.
         let lanes = if p.columns.is_empty() { 1 } else { lanes(k.get("vector"), p.dtype) };
         let [rows, columns, depth] = [&p.rows, &p.columns, &p.depth].map(|c| Product::extent(c));
-        let least = |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min((n + unit - 1) / unit));
+        let least =
+            |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min((n + unit - 1) / unit));
         let tile_rows = least(k.get("rows"), rows, 1);
         let vectors = least(k.get("vectors"), columns, lanes);
         let block = [

@@ -11,6 +11,7 @@ mod fallback;
 mod gemv;
 mod knobs;
 mod limits;
+mod matmul_cpu;
 mod matmul_fma;
 mod matmul_mma;
 mod operands;
@@ -78,6 +79,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &transpose_cpu::TransposeCpu,
     &window::WindowCuda,
     &window::WindowCpu,
+    &matmul_cpu::MatmulCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
     &pieces::PiecesCuda,

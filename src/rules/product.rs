@@ -33,6 +33,7 @@ pub struct Tail {
 }
 
 /// A function that is one sum of products after inlining.
+#[derive(Clone)]
 pub struct Product {
     /// The schedule that the rule goes on from: what may be inlined is.
     pub schedule: Schedule,
