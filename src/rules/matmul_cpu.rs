@@ -46,9 +46,9 @@ struct Tiling {
 
 impl Tiling {
     fn of(p: &Product, k: &Knobs) -> Tiling {
-        // Without columns there is nothing to pad: what is added has one place only.
-        let lanes = if p.columns.is_empty() { 1 } else { lanes(k.get("vector"), p.dtype) };
         let [rows, columns, depth] = [&p.rows, &p.columns, &p.depth].map(|c| Product::extent(c));
+        // One column is not padded: nothing says which of the sums would be the right one.
+        let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), p.dtype) };
         let least =
             |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min((n + unit - 1) / unit));
         let tile_rows = least(k.get("rows"), rows, 1);

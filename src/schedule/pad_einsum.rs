@@ -15,7 +15,8 @@
 //! `sum_of_products`; `no_guard`, `own_loops`, `serial_loop`, `no_annotations`, `zero_min` for the block and
 //! for those that stage its factors; `staged_factors`: both factors are loads at iterators, each of an
 //! intermediate that one element-wise block writes for this block alone; `staged_result`: the result is an
-//! intermediate at iterators, which no other block writes.
+//! intermediate at iterators, which no other block writes; `grows_in_place`: an iterator that grows is an
+//! index of the result or, where it is reduced, of a factor.
 //!
 //! Effect: extents and the intermediates' shapes grow; the staging blocks write zeros beyond the old
 //! extents, so that what is added there is zero; readers of the result stay inside the old extents.
@@ -25,7 +26,7 @@ use super::reindex::sum_of_products;
 use super::transform_block_layout::own_chain;
 use super::{Draft, Failure, checks, guards, query, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Expr, ExprKind, IterVar, Name, Stmt};
+use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, IterVar, Name, Stmt};
 use std::collections::BTreeMap;
 
 pub(super) fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<Vec<Name>, Failure> {
@@ -46,12 +47,34 @@ pub(super) fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<Ve
         stages.push(stage(d, &old, value)?);
     }
     let result = result(d, &old, &reducer.buffer)?;
+    let factors: Vec<&Places> = stages.iter().map(|(_, at)| at).collect();
+    check_growth(&old, &grown, &result, &factors)?;
     for (stage, at) in stages {
         pad_stage(d, &old, stage, &at, &grown, &ranges);
     }
     grow_buffer(d, &reducer.buffer, &result, &grown);
     grow_block(d, &old, &old.iters.iter().map(|it| grown[&it.var].clone()).collect::<Vec<_>>(), None);
     Ok(vec![])
+}
+
+/// Fails unless what is added by the new iterations has a place of its own, or is zero.
+fn check_growth(
+    block: &Block,
+    grown: &BTreeMap<Name, Expr>,
+    result: &Places,
+    factors: &[&Places],
+) -> Result<(), Failure> {
+    let at = |places: &Places, v: &Name| places.iter().flatten().any(|p| p == v);
+    for it in block.iters.iter().filter(|it| grown[&it.var] != it.extent) {
+        let ok = match it.kind {
+            IterKind::Reduce => factors.iter().any(|f| at(f, &it.var)),
+            _ => at(result, &it.var),
+        };
+        Failure::unless(ok, "grows_in_place", &block.name, || {
+            format!("`{}` grows, but chooses no element of what would tell its new steps from the old ones", it.var)
+        })?;
+    }
+    Ok(())
 }
 
 fn rounded_up(extent: &Expr, multiple: i64, ranges: &Ranges) -> Expr {
