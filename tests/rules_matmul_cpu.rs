@@ -61,3 +61,18 @@ fn convolutions() {
     ];
     all_right(cases);
 }
+
+#[test]
+fn few_rows() {
+    let cases = vec![
+        Matmul::new("float32", 4, 64, 64).transposed(false, true).case(),
+        Matmul::new("float16", 3, 37, 50).transposed(false, true).with_epilogue().case(),
+        Matmul::new("bfloat16", 16, 20, 33).accumulated("float32").transposed(false, true).case(),
+        Matmul::new("float32", 21, 18, 40).transposed(false, true).symbolic().case(),
+        Matmul::new("int8", 5, 16, 31).accumulated("int32").transposed(false, true).batched(2).case(),
+    ];
+    cases.par_iter().for_each(|case| {
+        let taken = check(case, &["cpu"]);
+        assert!(taken.iter().any(|t| t == "low_batch.cpu"), "{}: {taken:?}", case.name);
+    });
+}

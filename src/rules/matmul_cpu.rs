@@ -17,7 +17,7 @@ use super::limits::lanes;
 use super::parts::*;
 use super::product::Product;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
-use crate::analysis::Decline;
+use crate::analysis::{Decline, accumulator};
 use crate::ir::{IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -48,7 +48,7 @@ impl Tiling {
     fn of(p: &Product, k: &Knobs) -> Tiling {
         let [rows, columns, depth] = [&p.rows, &p.columns, &p.depth].map(|c| Product::extent(c));
         // One column is not padded: nothing says which of the sums would be the right one.
-        let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), p.dtype) };
+        let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), accumulator(p.dtype)) };
         let least =
             |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min((n + unit - 1) / unit));
         let tile_rows = least(k.get("rows"), rows, 1);
@@ -68,7 +68,7 @@ impl Tiling {
 }
 
 /// The size of equal parts of `extent`, whole units each, none much above `most`.
-fn even(extent: i64, most: i64, unit: i64) -> i64 {
+pub(super) fn even(extent: i64, most: i64, unit: i64) -> i64 {
     let up = |n: i64, by: i64| (n + by - 1) / by;
     let parts = up(extent, most.max(unit)).max(1);
     up(up(extent, parts), unit).max(1) * unit
@@ -81,7 +81,7 @@ impl ScheduleRule for MatmulCpu {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let p = accept(input, target)?;
-        let acc = p.dtype;
+        let acc = accumulator(p.dtype);
         let space = spaces.space(NAME, target);
         let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
             n if n > 0 && n.count_ones() == 1 => Ok(()),
@@ -193,14 +193,14 @@ fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Result
 }
 
 /// Computes the part of a factor that is needed inside `at`.
-fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub(super) fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
     s.set_scope(&stage.buffer, Scope::Local)?;
     s.compute_at(&stage.block, at)?;
     vectorize_last(s, &stage.block, at, lanes)
 }
 
 /// Splits off `lanes` of the innermost spatial loop below `at` and vectorizes them.
-fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub(super) fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
     let Some(last) = loops_of_kind(s, block, at, IterKind::Spatial).last().cloned() else { return Ok(()) };
     let extent = loop_extent(s, &last);
     if lanes <= 1 || extent.is_none_or(|n| n % lanes != 0) {

@@ -11,6 +11,7 @@ mod fallback;
 mod gemv;
 mod knobs;
 mod limits;
+mod low_batch_cpu;
 mod matmul_cpu;
 mod matmul_fma;
 mod matmul_mma;
@@ -79,6 +80,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &transpose_cpu::TransposeCpu,
     &window::WindowCuda,
     &window::WindowCpu,
+    &low_batch_cpu::LowBatchCpu,
     &matmul_cpu::MatmulCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,

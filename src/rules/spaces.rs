@@ -12,6 +12,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("fallback.cuda.toml", include_str!("../../schedules/fallback.cuda.toml")),
     ("gemv.cpu.toml", include_str!("../../schedules/gemv.cpu.toml")),
     ("gemv.inner.toml", include_str!("../../schedules/gemv.inner.toml")),
+    ("low_batch.cpu.toml", include_str!("../../schedules/low_batch.cpu.toml")),
     ("matmul.cpu.toml", include_str!("../../schedules/matmul.cpu.toml")),
     ("matmul.fma.toml", include_str!("../../schedules/matmul.fma.toml")),
     ("matmul.mma.toml", include_str!("../../schedules/matmul.mma.toml")),
