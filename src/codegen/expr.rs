@@ -249,7 +249,7 @@ impl<'a> ExprWriter<'a> {
             BinOp::And => self.logical(a, "&&", b, AND),
             BinOp::Or => self.logical(a, "||", b, OR),
             BinOp::BitAnd => self.infix(a, "&", b, BITS),
-            BinOp::BitOr => self.infix(a, "|", b, BITS),
+            BinOp::BitOr => self.merged(a, b).unwrap_or_else(|| self.infix(a, "|", b, BITS)),
             BinOp::BitXor => self.infix(a, "^", b, BITS),
             BinOp::Shl => self.infix(a, "<<", b, SHIFT),
             BinOp::Shr => self.infix(a, ">>", b, SHIFT),
@@ -267,6 +267,18 @@ impl<'a> ExprWriter<'a> {
             _ => (level, level + 1),
         };
         Text::new(format!("{} {op} {}", x.at(left), y.at(right)), level)
+    }
+
+    /// Bits of a word under a constant mask with others set: one instruction of a GPU, which its compiler
+    /// makes two of where both constants are plain ones.
+    fn merged(&mut self, a: &Expr, b: &Expr) -> Option<Text> {
+        let ExprKind::Binary { op: BinOp::BitAnd, a: word, b: mask } = a.kind() else { return None };
+        let constant = mask.as_int().is_some() && b.as_int().is_some();
+        if self.lang != Lang::Cuda || b.dtype() != DType::U32 || !constant {
+            return None;
+        }
+        let f = self.prelude.and_or();
+        Some(self.apply(&f, &[word, mask, b]))
     }
 
     /// `a && b`, `a || b`: the right side is evaluated conditionally.

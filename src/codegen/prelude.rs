@@ -122,6 +122,12 @@ impl Prelude {
         self.function("dl_f32_from_u23", "float", "unsigned x", body)
     }
 
+    /// Name of the CUDA function `x & mask | set` that is one instruction.
+    pub fn and_or(&mut self) -> String {
+        let body = "unsigned y; asm(\"lop3.b32 %0, %1, %2, %3, 0xea;\" : \"=r\"(y) : \"r\"(x), \"r\"(mask), \"r\"(set)); return y;";
+        self.function("dl_and_or", "unsigned", "unsigned x, unsigned mask, unsigned set", body)
+    }
+
     /// The bits of an e4m3 number in the places of a half are the number times 2^-8.
     fn widen_e4m3(&mut self) -> String {
         let body = self.widen_e4m3_body();

@@ -117,13 +117,35 @@ pub struct DFor {
 /// What a schedule says of a leaf: the primitive, and the variant where it asks for one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TileMark {
-    /// The primitive; `None` where the loop is elementwise, whatever its value is made of.
-    pub op: Option<TileOp>,
+    /// What the loop is.
+    pub op: LeafOp,
     /// The variant; the dispatch table decides where none is asked for.
     pub variant: Option<String>,
     /// Where the threads of the block carry out the loop together: how many warps share out its tile
     /// of accumulators along rows and columns. None where each thread runs the loop.
     pub warps: Option<[i64; 2]>,
+}
+
+/// What a marked loop is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeafOp {
+    /// One primitive.
+    Tile(TileOp),
+    /// Whatever primitives its value is made of, element by element.
+    Elementwise,
+    /// A sum of products with values packed in integers.
+    Unpack,
+}
+
+impl LeafOp {
+    /// The leaf of that name, as the annotation `tile` spells it.
+    pub fn by_name(name: &str) -> Option<LeafOp> {
+        match name {
+            "elementwise" => Some(LeafOp::Elementwise),
+            "unpack" => Some(LeafOp::Unpack),
+            name => TileOp::by_name(name).map(LeafOp::Tile),
+        }
+    }
 }
 
 /// How the iterations of a loop run.

@@ -14,9 +14,9 @@ use super::nest::Nest;
 use super::replicated::Replicated;
 use super::thread_reduce;
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, TileMark, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag, TileOp};
+use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const PASS: &str = "blocks";
@@ -332,12 +332,10 @@ fn marks(l: &For) -> Marks {
         batch: int("batch_loads").is_some_and(|n| n != 0),
         unroll_step: int("pragma_auto_unroll_max_step"),
         hint: hint.unwrap_or_default(),
-        tile: text("tile").filter(|name| *name == "elementwise" || TileOp::by_name(name).is_some()).map(|name| {
-            TileMark {
-                op: TileOp::by_name(name),
-                variant: text("tile_variant").map(str::to_string),
-                warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
-            }
+        tile: text("tile").and_then(LeafOp::by_name).map(|op| TileMark {
+            op,
+            variant: text("tile_variant").map(str::to_string),
+            warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
         }),
         stages: int("stages").unwrap_or(1),
     }

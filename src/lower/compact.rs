@@ -162,7 +162,10 @@ impl Plan {
         let mut dims = vec![];
         for (d, extent) in buffer.shape.iter().enumerate() {
             let indices: Vec<&Expr> = list.iter().map(|a| &a.indices[d]).collect();
-            let dim = dim(&indices, &fixed, nest).or(extent.as_int().map(Dim::Whole)).ok_or_else(|| {
+            // Where conditions keep the indices inside, their bounds alone may be wider than the buffer.
+            let narrower = |d: &Dim| local || extent.as_int().is_none_or(|n| d.shape().iter().product::<i64>() <= n);
+            let part = dim(&indices, &fixed, nest).filter(narrower);
+            let dim = part.or(extent.as_int().map(Dim::Whole)).ok_or_else(|| {
                 LowerError::new(PASS, name, format!("the part of dimension {d} that is touched has no constant size"))
             })?;
             dims.push(dim);

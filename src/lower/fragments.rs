@@ -18,7 +18,7 @@ use super::nest::Nest;
 use super::part_loops::{self, Held};
 use super::reducer::update_of;
 use crate::analysis::{linear, simplify};
-use crate::ir::device::{DFor, DStmt, TileMark};
+use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::{Axis, Fragment, Iter, TileLayout};
 use crate::ir::{
     AttrValue, BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp,
@@ -51,7 +51,7 @@ struct Product {
 
 fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
-        && let Some((TileMark { op: Some(TileOp::Gemm), .. }, warps)) = mark(l)
+        && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), .. }, warps)) = mark(l)
     {
         let g = Gemm::of(nest, l)?;
         let product = Product { held: g.held(), dtype: nest.buffer(PASS, &g.d)?.dtype, warps };
@@ -110,11 +110,11 @@ fn list(nest: &mut Nest, products: &BTreeMap<Name, Product>, body: Vec<DStmt>) -
     for s in body {
         match s {
             DStmt::For(l) => match mark(&l) {
-                Some((TileMark { op: Some(TileOp::Gemm), variant, .. }, _)) => {
+                Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, _)) => {
                     let call = TileCall { forced: variant.clone(), ..Gemm::of(nest, &l)?.call() };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
-                Some((TileMark { op: None, .. }, _)) => {
+                Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
                     let held: Vec<&Held> = products.values().map(|p| &p.held).collect();
                     out.extend(part_loops::of(nest, &l, &held)?);
                 }

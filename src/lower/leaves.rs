@@ -5,7 +5,8 @@
 //! - `sum`, `prod`, `max`, `min`: adjacent registers are folded into one;
 //! - `add`, `mul`, `maximum`, `minimum`: adjacent registers are combined with as many others;
 //! - `gemm`: the products of two runs of registers are added to one;
-//! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`).
+//! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`);
+//! - `unpack`: a sum of products with packed values, which is no call (the pass `unpack`).
 //!
 //! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
 //!
@@ -14,9 +15,9 @@
 
 use super::nest::Nest;
 use super::reducer::{Update, update_of};
-use super::{LowerError, elementwise};
+use super::{LowerError, elementwise, unpack};
 use crate::analysis::{Combiner, linear};
-use crate::ir::device::{DFor, DKind, DStmt, TileMark};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark};
 use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
 
 const PASS: &str = "leaves";
@@ -69,11 +70,14 @@ impl Leaf {
 fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerError> {
     match &l.tile {
         None => Ok(None),
-        Some(TileMark { op: Some(op), variant, .. }) => match leaf(nest, l, *op, variant) {
+        Some(TileMark { op: LeafOp::Tile(op), variant, .. }) => match leaf(nest, l, *op, variant) {
             Some(leaf) => dispatched(nest, l, leaf).map(Some),
             None => Ok(None),
         },
-        Some(TileMark { op: None, .. }) => Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls))),
+        Some(TileMark { op: LeafOp::Elementwise, .. }) => {
+            Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls)))
+        }
+        Some(TileMark { op: LeafOp::Unpack, .. }) => Ok(unpack::run(nest, l)),
     }
 }
 

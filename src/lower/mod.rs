@@ -58,6 +58,7 @@ mod swizzle;
 mod thread_arg;
 mod thread_reduce;
 mod tiles;
+mod unpack;
 mod unroll;
 mod vectorize;
 mod verify;

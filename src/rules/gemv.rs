@@ -13,6 +13,7 @@ use super::limits::{block_fits, combine_rivals, keeps_busy, lanes, registers_fit
 use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
 use super::shape::{Axis, Reduction};
+use super::staging::{current_read, share};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
 use crate::analysis::{Combiner, Decline};
 use crate::ir::{Name, Scope, ThreadTag};
@@ -103,7 +104,7 @@ impl ScheduleRule for GemvInner {
         launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
         if knobs.get("stage") == 1 {
             for read in &r.shared {
-                share_vector(&mut s, &rf, &read.buffer, &grid, knobs)?;
+                share(&mut s, &rf, &read.buffer, &grid, [knobs.get("groups"), knobs.get("threads")])?;
             }
         }
         for read in &r.shared {
@@ -160,35 +161,50 @@ impl ScheduleRule for GemvCpu {
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         let r = accept(CPU, Kind::Cpu, input, target)
             .unwrap_or_else(|d| panic!("{CPU} accepted this function: {}", d.reason));
+        let outer = &r.spatial[..r.spatial.len() - 1];
+        let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), r.reducer.dtype)];
         let mut s = r.schedule.clone();
-        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
-        let batch = fuse_batch(&mut s, &r)?;
-        let k = fuse_all(&mut s, &r.reduce)?;
-        let n = s.split(&rows_axis(&r).at, &[None, Some(knobs.get("rows"))])?;
-        let (width, unroll) = (lanes(knobs.get("vector"), r.reducer.dtype), knobs.get("unroll"));
-        let ks = s.split(&k, &[None, Some(unroll * width)])?;
-        let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
-        let rf = s.rfactor(&ks[1], rank)?;
-        let partial = output(&s, &rf);
-        let vectors = s.split(&ks[1], &[Some(unroll), Some(width)])?;
-        let grid = match &batch {
-            Some(b) => s.fuse(&[b.clone(), n[0].clone()])?,
-            None => n[0].clone(),
-        };
-        s.reorder(&[&grid, &ks[0], &vectors[0], &n[1], &vectors[1]].map(|l| l.clone()))?;
-        s.parallel(&grid)?;
-        unroll_loop(&mut s, &vectors[0])?;
-        unroll_loop(&mut s, &n[1])?;
-        vectorize_loop(&mut s, &vectors[1])?;
-        let init = s.decompose_reduction(&rf, &ks[0])?;
-        let inner = loops_below(&s, &init, &grid);
-        if let Some(last) = inner.last() {
-            vectorize_loop(&mut s, last)?;
-        }
-        s.set_scope(&partial, Scope::Local)?;
-        finish_rows(&mut s, &r.block, &r.epilogues, &grid, [unroll, width])?;
+        dot_rows(&mut s, &r.block, &r.epilogues, [outer, &r.spatial[outer.len()..], &r.reduce], shape)?;
         Ok(s)
     }
+}
+
+/// Schedules `block`, a sum over `reduce` for each of the `rows` (and `outer`), for the CPU: `[rows, unroll,
+/// width]` are the rows that share each load of the vector, the vector accumulators of a row, and their
+/// lanes.
+pub(super) fn dot_rows(
+    s: &mut Schedule,
+    block: &Name,
+    epilogues: &[Name],
+    [outer, rows, reduce]: [&[Axis]; 3],
+    [together, unroll, width]: [i64; 3],
+) -> Result<(), ScheduleError> {
+    order_axes(s, &[outer, rows, reduce])?;
+    let batch = if outer.is_empty() { None } else { Some(fuse_all(s, outer)?) };
+    let k = fuse_all(s, reduce)?;
+    let row = fuse_all(s, rows)?;
+    let n = s.split(&row, &[None, Some(together)])?;
+    let ks = s.split(&k, &[None, Some(unroll * width)])?;
+    let rank = s.func().buffer(&output(s, block)).shape.len();
+    let rf = s.rfactor(&ks[1], rank)?;
+    let partial = output(s, &rf);
+    let vectors = s.split(&ks[1], &[Some(unroll), Some(width)])?;
+    let grid = match &batch {
+        Some(b) => s.fuse(&[b.clone(), n[0].clone()])?,
+        None => n[0].clone(),
+    };
+    s.reorder(&[&grid, &ks[0], &vectors[0], &n[1], &vectors[1]].map(|l| l.clone()))?;
+    s.parallel(&grid)?;
+    unroll_loop(s, &vectors[0])?;
+    unroll_loop(s, &n[1])?;
+    vectorize_loop(s, &vectors[1])?;
+    let init = s.decompose_reduction(&rf, &ks[0])?;
+    let inner = loops_below(s, &init, &grid);
+    if let Some(last) = inner.last() {
+        vectorize_loop(s, last)?;
+    }
+    s.set_scope(&partial, Scope::Local)?;
+    finish_rows(s, block, epilogues, &grid, [unroll, width])
 }
 
 fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
@@ -226,31 +242,4 @@ fn shared_bytes(r: &Reduction) -> Option<i64> {
         let size = r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
         n.checked_add(length.checked_mul(size)?)
     })
-}
-
-/// Copies a vector into shared memory, all threads of the block taking part.
-fn share_vector(s: &mut Schedule, rf: &Name, buffer: &Name, grid: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
-    let copy = s.cache_read(rf, buffer, Scope::Shared)?;
-    s.compute_at(&copy, grid)?;
-    let loops = loops_below(s, &copy, grid);
-    let all = if loops.len() > 1 { s.fuse(&loops)? } else { loops[0].clone() };
-    let width = lanes(16, s.func().buffer(buffer).dtype);
-    let parts = s.split(&all, &[None, Some(knobs.get("groups")), Some(knobs.get("threads")), Some(width)])?;
-    s.bind(&parts[1], ThreadTag::ThreadY)?;
-    s.bind(&parts[2], ThreadTag::ThreadX)?;
-    vectorize_loop(s, &parts[3])
-}
-
-/// The buffer that `block` now reads in place of `buffer`: its shared copy where there is one.
-fn current_read(s: &Schedule, block: &Name, buffer: &Name) -> Name {
-    let facts = crate::analysis::Facts::of(s.func());
-    let reads = facts.blocks.iter().find(|b| b.name == *block).map(|b| b.reads.clone()).unwrap_or_default();
-    if reads.iter().any(|a| a.buffer == *buffer) {
-        return buffer.clone();
-    }
-    let copies = s.producers(block);
-    let copy = copies
-        .iter()
-        .find(|c| facts.blocks.iter().any(|b| b.name == **c && b.reads.iter().any(|a| a.buffer == *buffer)));
-    copy.map_or_else(|| buffer.clone(), |c| output(s, c))
 }

@@ -15,6 +15,10 @@ mod low_batch_cpu;
 mod matmul_cpu;
 mod matmul_fma;
 mod matmul_mma;
+mod matvec;
+mod matvec_cpu;
+mod matvec_inner;
+mod matvec_outlines;
 mod operands;
 mod outline;
 mod outlines;
@@ -31,6 +35,7 @@ mod reduction_outer;
 mod shape;
 mod space;
 mod spaces;
+mod staging;
 mod transpose;
 mod transpose_cpu;
 mod window;
@@ -72,6 +77,10 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &gemv::GemvCpu,
     &matmul_fma::MatmulFma,
     &matmul_mma::MatmulMma,
+    &matvec_inner::GemvQuant,
+    &matvec_inner::LowBatchInner,
+    &matvec_cpu::GemvQuantCpu,
+    &matvec_cpu::GemvQuantOuterCpu,
     &reduction_inner::ReductionInner,
     &reduction_outer::ReductionOuter,
     &reduction::ReductionCpu,

@@ -268,7 +268,7 @@ fn reduce_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<()
 }
 
 /// Schedules `block`, a reduction of loop `k` for every column: `[columns, width, unroll]`.
-fn reduce_columns(
+pub fn reduce_columns(
     s: &mut Schedule,
     block: &Name,
     epilogues: &[Name],

@@ -3,8 +3,8 @@
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
-use super::{pad_einsum, reindex};
 use super::{merge_reductions, split, storage_align, transform_block_layout, unroll, vectorize};
+use super::{pad_einsum, reindex};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,

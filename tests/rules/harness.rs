@@ -2,7 +2,7 @@
 //! the unscheduled function in the interpreter, lowered and run in the simulator.
 
 use daylight::interp::{self, Mode, Scalar, Tensor};
-use daylight::ir::{self, PrimFunc};
+use daylight::ir::{self, DType, PrimFunc};
 use daylight::lower::lower;
 use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
 use daylight::sim;
@@ -42,6 +42,14 @@ pub fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> 
     let make = |b: &ir::Buffer| {
         let shape: Vec<i64> = b.shape.iter().map(extent).collect();
         let n: i64 = shape.iter().product();
+        // Words of 32 bits are bits of packed values.
+        if b.dtype == DType::U32 {
+            return Tensor::from_f64(
+                b.dtype,
+                &shape,
+                &(0..n).map(|_| f64::from(rng.random::<u32>())).collect::<Vec<_>>(),
+            );
+        }
         let values: Vec<f64> = (0..n).map(|_| rng.random_range(-8i32..=8) as f64 / 8.0 + 1.0).collect();
         let scaled: Vec<f64> =
             if b.dtype.is_float() { values } else { values.iter().map(|v| (v * 8.0).round()).collect() };

@@ -1,0 +1,104 @@
+//! The outlines of products of a matrix and few vectors.
+
+use super::limits::lanes;
+use super::matvec::MatVec;
+use super::{Combine, Knobs, LaunchOutline, Outline};
+use crate::ir::DType;
+
+/// The sizes of a product, all constant.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    rows: i64,
+    length: i64,
+    vectors: i64,
+    element: DType,
+    pack: i64,
+    /// Bytes of the matrix with its scales, and of the vectors.
+    bytes: i64,
+    /// Bytes of one vector.
+    vector: i64,
+    /// Bytes of one output.
+    output: i64,
+}
+
+impl Sizes {
+    /// The sizes, where all are known.
+    pub fn of(p: &MatVec) -> Option<Sizes> {
+        let (rows, length, vectors) = (p.all_rows()?, p.length()?, p.vectors_count()?);
+        let values = rows.checked_mul(length)?;
+        let size = |b: &crate::ir::Name| p.schedule.func().buffer(b).dtype.bytes() as i64;
+        let scales: i64 = p.scales.iter().map(|(a, group)| values / group * size(&a.buffer)).sum();
+        Some(Sizes {
+            rows,
+            length,
+            vectors,
+            element: p.element,
+            pack: p.pack,
+            bytes: p.matrix_bytes()? + scales + p.vector_bytes()?,
+            vector: p.vector_bytes()? / vectors.max(1),
+            output: p.reducer.dtype.bytes() as i64,
+        })
+    }
+}
+
+/// Instructions of one packed value besides its multiplications: its bits are picked, made a number and moved
+/// to zero.
+const UNPACK: i64 = 2;
+
+/// `rows` rows per thread share each load of `batch` vectors.
+pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
+    let (threads, groups, rows, unroll) = (k.get("threads"), k.get("groups"), k.get("rows"), k.get("unroll"));
+    let width = lanes(k.get("vector"), w.element) * w.pack;
+    let step = threads * unroll * width;
+    let steps = (w.length + step - 1) / step;
+    let staged = k.get("stage") == 1;
+    let in_flight = unroll * rows * k.get("vector");
+    let convert = if w.pack > 1 { UNPACK } else { 1 };
+    let one = LaunchOutline {
+        blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
+        threads: threads * groups,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 20 + rows * batch,
+        load_regs: in_flight / 4 + in_flight / 16 + if staged { 0 } else { unroll * batch * width / 2 },
+        smem: if staged { w.vector * batch } else { 0 },
+        load_bytes: k.get("vector"),
+        in_flight,
+        steps,
+        read: w.bytes,
+        written: w.rows * w.vectors * w.output,
+        padding: (steps * step) as f64 / w.length.max(1) as f64,
+        instructions: unroll * (width * (batch + rows * (convert + batch)) + 4 * rows),
+        flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
+        tensor_core: false,
+        combine: Combine::across(threads, rows * batch, 32),
+        staged,
+        from_cache: false,
+    };
+    Outline { launches: vec![one] }
+}
+
+/// On the CPU: tasks of `rows` rows of one vector, in steps of `step` values of the reduction with `vectors`
+/// vector multiplications of `vector` bytes.
+pub fn cpu(w: &Sizes, rows: i64, vectors: i64, step: i64, vector: i64) -> Outline {
+    let one = LaunchOutline {
+        blocks: (w.rows / rows.max(1)).max(1) * w.vectors,
+        threads: 1,
+        min_blocks: 1,
+        state_regs: 0,
+        load_regs: vectors,
+        smem: 0,
+        load_bytes: vector,
+        in_flight: vectors * vector,
+        steps: (w.length + step - 1) / step.max(1),
+        read: w.bytes,
+        written: w.rows * w.vectors * w.output,
+        padding: 1.0,
+        instructions: vectors * (3 + UNPACK),
+        flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
+        tensor_core: false,
+        combine: Combine { lanes: (vector / 4).max(1), parts: 1, values: 1 },
+        staged: false,
+        from_cache: false,
+    };
+    Outline { launches: vec![one] }
+}
