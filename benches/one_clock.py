@@ -92,6 +92,11 @@ def workloads():
     ]:
         make = lambda s=shape, d=d: (random(*s, dtype=d),)
         out[f"{name}-{'x'.join(map(str, shape))}-{d}"] = (make, fn, name.startswith("max"))
+    for d in ("f32", "bf16"):
+        make = lambda d=d: (random(8192, 8192, dtype=d),)
+        out[f"transpose-8192x8192-{d}"] = (make, lambda x: x.t().contiguous(), True)
+    make = lambda: (random(16384, 14336, dtype="bf16"), random(16384, 14336, dtype="bf16"))
+    out["silu_mul-16384x14336-bf16"] = (make, lambda g, u: torch.nn.functional.silu(g) * u, False)
     return out
 
 

@@ -1,6 +1,10 @@
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
 @T.prim_func(s_tir=True)
 def silu_mul(gate: T.Buffer((16384, 14336), "bfloat16"), up: T.Buffer((16384, 14336), "bfloat16"), y: T.Buffer((16384, 14336), "bfloat16")):
     T.func_attr({"tirx.noalias": True})
+    # with T.sblock("root"):
     g = T.sblock_alloc_buffer((16384, 14336))
     for i, j in T.grid(16384, 14336):
         with T.sblock("g"):

@@ -56,7 +56,8 @@ fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
     }
 }
 
-fn split(b: &mut Batch, l: DFor) -> Vec<DStmt> {
+fn split(b: &mut Batch, mut l: DFor) -> Vec<DStmt> {
+    l.body = l.body.into_iter().flat_map(|s| apart(b, s)).collect();
     let arrays = loaded_arrays(b, &l.body);
     let Some(count) = l.extent.as_int().filter(|_| !arrays.is_empty()) else { return vec![DStmt::For(l)] };
     let (loads, rest): (Vec<DStmt>, Vec<DStmt>) = l.body.iter().cloned().partition(|s| is_load(s, &arrays));
@@ -76,6 +77,30 @@ fn split(b: &mut Batch, l: DFor) -> Vec<DStmt> {
     }
     let expand = |list: Vec<DStmt>| list.iter().map(|s| expand(s, &sizes, &l.var, b.nest)).collect();
     vec![DStmt::For(l.with_body(expand(loads))), DStmt::For(DFor { batch: false, ..l.with_body(expand(rest)) })]
+}
+
+/// Statements under a condition that no store changes: the loads under it, then the rest under it.
+fn apart(b: &Batch, s: DStmt) -> Vec<DStmt> {
+    match s {
+        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, &cond) => {
+            let (mut loads, mut rest) = (vec![], vec![]);
+            for s in then {
+                let early = filled(b, &s).is_some_and(|arrays| may_precede(&arrays, &rest));
+                if early { loads.push(s) } else { rest.push(s) }
+            }
+            let under = |then: Vec<DStmt>| DStmt::If { cond: cond.clone(), then, otherwise: vec![] };
+            [loads, rest].into_iter().filter(|list| !list.is_empty()).map(under).collect()
+        }
+        other => vec![other],
+    }
+}
+
+/// True where a load that fills `arrays` may go before these statements: they use none of them, and
+/// declare nothing that it could mention.
+fn may_precede(arrays: &BTreeSet<Name>, rest: &[DStmt]) -> bool {
+    let declares = |s: &DStmt| matches!(s, DStmt::Let { .. } | DStmt::Var { .. } | DStmt::Assign { .. });
+    let used = uses(rest);
+    !rest.iter().any(declares) && arrays.iter().all(|a| !used.contains_key(a))
 }
 
 /// Register arrays that are only used in this body and filled by loads at its top level.

@@ -2,7 +2,8 @@
 //!
 //! A loop stays a vector loop where every index is free of its variable or `base + var` and no statement
 //! reads what another one moved; else it is serial. A condition around its body goes around the loop, as
-//! far as it is the same for all lanes. Where the rest of it holds for the last lane and so for all, the
+//! far as it is the same for all lanes; so does one inside a value that reads no memory and is the same for
+//! all. Where the rest of it holds for the last lane and so for all, the
 //! lanes run at once, else one by one.
 //!
 //! before: `vector v < 8 { t[v] = p0[i * 8 + v] if i * 8 + v < n else 0 }`
@@ -26,10 +27,60 @@ pub(super) fn run(nest: &Nest, mut l: DFor) -> Vec<DStmt> {
     {
         return chosen(nest, &l, lanes, cond, then, otherwise);
     }
+    if lanes.is_some()
+        && let Some(cond) = inner_choice(&l)
+    {
+        let side = |yes: bool| {
+            let body = l.body.iter().map(|s| s.map_exprs(&mut |e| decided(e, &cond, yes))).collect();
+            run(nest, l.with_body(body))
+        };
+        return vec![DStmt::If { then: side(true), otherwise: side(false), cond: cond.clone() }];
+    }
     if lanes.is_none() || !is_lanewise(nest, &l) {
         l.kind = DKind::Serial;
     }
     vec![DStmt::For(l)]
+}
+
+/// Most choices inside values that are made before a loop: each doubles the code.
+const MOST_CHOICES: usize = 3;
+
+/// The first condition of an `if_then_else` inside the stored values that all lanes answer alike. One that
+/// reads memory stays, since a condition around it may be what keeps it in bounds.
+fn inner_choice(l: &DFor) -> Option<Expr> {
+    let mut found: Vec<Expr> = vec![];
+    let mut note = |e: &Expr| {
+        if let ExprKind::IfThenElse { cond, .. } = e.kind()
+            && !cond.uses_var(&l.var)
+            && guards::reads_no_memory(cond)
+            && !found.contains(cond)
+        {
+            found.push(cond.clone());
+        }
+    };
+    if l.body.iter().all(|s| matches!(s, DStmt::Store { .. })) {
+        l.body.iter().for_each(|s| s.for_each_expr(|e| visit_outside_lets(e, &mut note)));
+    }
+    if found.len() <= MOST_CHOICES { found.into_iter().next() } else { None }
+}
+
+/// Every expression that no variable of a let is in scope of.
+fn visit_outside_lets(e: &Expr, f: &mut impl FnMut(&Expr)) {
+    f(e);
+    if !matches!(e.kind(), ExprKind::Let { .. }) {
+        e.for_each_child(|c| visit_outside_lets(c, f));
+    }
+}
+
+/// The expression where `cond` is known to be true or false.
+fn decided(e: &Expr, cond: &Expr, yes: bool) -> Expr {
+    match e.kind() {
+        ExprKind::IfThenElse { cond: own, then, otherwise } if own == cond => {
+            decided(if yes { then } else { otherwise }, cond, yes)
+        }
+        ExprKind::Let { .. } => e.clone(),
+        _ => e.map_children(|c| decided(c, cond, yes)),
+    }
 }
 
 /// A body that is a choice between two lists of statements, or stores one of two values.

@@ -2,8 +2,9 @@
 //!
 //! When: every block that is left after inlining is spatial. Several blocks become several launches.
 //! How: all axes of the output fused in their order; on a GPU each thread moves one or several
-//! vectors, operands whose last axis is the output's staged in registers by vector loads; on the CPU
-//! chunks run in parallel and their inner loop is one vector.
+//! vectors, operands whose last axis is the output's staged in registers by vector loads; a block takes
+//! one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
+//! CPU chunks run in parallel and their inner loop is one vector.
 //! Declines: `target_kind`, `all_spatial`.
 
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
@@ -13,7 +14,7 @@ use super::parts::*;
 use super::shape::find_block;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag};
+use crate::ir::{AttrValue, DType, IterKind, IterVar, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -56,10 +57,16 @@ impl ScheduleRule for FallbackCuda {
             }
             Ok(())
         });
-        let space =
-            step_fits(space, size, move |k| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1));
+        let tile = move |k: &Knobs| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1);
+        let space = step_fits(space, size, tile);
+        let sms = target.sms as i64;
+        let space = space.require("several_tiles_per_block", move |k| match (k.get("waves"), size) {
+            (0, _) | (_, None) => Ok(()),
+            (waves, Some(n)) if n > tile(k) * sms * waves => Ok(()),
+            (waves, Some(n)) => Err(format!("{} blocks have one tile each of {n} elements", sms * waves)),
+        });
         Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
-            Some(moves) => space.outlined(move |k| outlines::elementwise(&moves, k)),
+            Some(moves) => space.outlined(move |k| outlines::elementwise(&moves, sms, k)),
             None => space,
         })
     }
@@ -71,15 +78,22 @@ impl ScheduleRule for FallbackCuda {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
             let width = lanes(knobs.get("vector"), out.dtype);
-            let loops = s.split(&all, &[None, Some(knobs.get("unroll")), Some(knobs.get("threads")), Some(width)])?;
-            let [eb, eu, et, ev] = &loops[..] else { panic!("split gives one loop per factor") };
-            s.reorder(&[eb, et, eu, ev].map(|l| l.clone()))?;
+            let rest = [knobs.get("unroll"), knobs.get("threads"), width].map(Some);
+            let (loops, strides) = match knobs.get("waves") {
+                0 => (s.split(&all, &[&[None], &rest[..]].concat())?, 0),
+                waves => (s.split(&all, &[&[None, Some(target.sms as i64 * waves)], &rest[..]].concat())?, 1),
+            };
+            let (stride, tile) = loops.split_at(strides);
+            let [eb, eu, et, ev] = tile else { panic!("split gives one loop per factor") };
+            let order: Vec<Name> = [eb, et].into_iter().chain(stride).chain([eu, ev]).cloned().collect();
+            s.reorder(&order)?;
             s.bind(eb, ThreadTag::BlockX)?;
             s.bind(et, ThreadTag::ThreadX)?;
             launch_bounds(&mut s, eb, knobs.get("min_blocks"))?;
             if width > 1 {
-                for buffer in &out.staged {
-                    stage_read(&mut s, &block, buffer, eu, width, 0)?;
+                for (buffer, once) in &out.staged {
+                    let hint = if *once { knobs.get("hint") } else { 0 };
+                    stage_read(&mut s, &block, buffer, eu, width, hint)?;
                 }
             }
             if width > 1 && out.whole {
@@ -154,8 +168,9 @@ struct Output {
     elements: Option<i64>,
     /// Length of the innermost axis of the loops.
     last: Option<i64>,
-    /// Buffers read at plain indices whose last one is the innermost axis.
-    staged: Vec<Name>,
+    /// Buffers read at plain indices whose last one is the innermost axis, and whether each element is
+    /// read once.
+    staged: Vec<(Name, bool)>,
     /// True where the block writes every element of the buffer, each by its own iterators.
     whole: bool,
     /// How much it moves, where that is constant.
@@ -169,6 +184,11 @@ impl Output {
         let reads = reads_of(s, name);
         let inner = block.iters.last();
         let staged = staged(&reads, &block, |a| inner.is_some_and(|i| ends_in(a, &i.var)));
+        let once = |b: &Name| {
+            let of = |i: &IterVar| reads.iter().any(|a| a.buffer == *b && a.vars().contains(&i.var));
+            block.iters.iter().all(of)
+        };
+        let staged = staged.into_iter().map(|b| (b.clone(), once(&b))).collect();
         let decl = s.func().buffer(&buffer);
         let whole = whole_write(s, &block).is_some();
         Output {

@@ -227,14 +227,16 @@ pub struct Moves {
     pub read: i64,
 }
 
-/// Injective blocks, one launch each.
-pub fn elementwise(blocks: &[Moves], k: &Knobs) -> Outline {
+/// Injective blocks, one launch each, on `sms` multiprocessors.
+pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
     let (threads, unroll, vector) = (k.get("threads"), k.get("unroll"), k.get("vector"));
     let launch = |m: &Moves| {
         let step = threads * unroll * lanes(vector, m.dtype);
         let in_flight = unroll * vector * m.loads.max(1);
+        let tiles = (m.elements + step - 1) / step;
+        let blocks = if k.get("waves") == 0 { tiles } else { tiles.min(sms * k.get("waves")) };
         LaunchOutline {
-            blocks: (m.elements + step - 1) / step,
+            blocks,
             threads,
             min_blocks: k.get("min_blocks"),
             state_regs: 14,
@@ -242,7 +244,7 @@ pub fn elementwise(blocks: &[Moves], k: &Knobs) -> Outline {
             smem: 0,
             load_bytes: vector,
             in_flight,
-            steps: 1,
+            steps: (tiles + blocks - 1) / blocks.max(1),
             read: m.read,
             written: m.elements * m.dtype.bytes() as i64,
             padding: padding((m.elements + step - 1) / step * step, m.elements),
