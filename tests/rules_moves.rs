@@ -3,7 +3,13 @@
 #[path = "rules/harness.rs"]
 mod harness;
 
-use harness::{Case, check_all};
+use daylight::analysis::{Awkward, resize};
+use daylight::interp::{self, Mode, Tensor};
+use daylight::ir::{self, DType, PrimFunc};
+use daylight::rules::{Prepared, Spaces, verdicts};
+use harness::{Case, check_all, check_point, points, scalars, target};
+use rand::prelude::*;
+use std::path::Path;
 
 const TRANSPOSES: &[&str] = &["transpose.cuda", "transpose.cpu", "fallback.cuda", "fallback.cpu"];
 
@@ -116,4 +122,118 @@ def main(A: T.Buffer((T.int64(2), n, T.int64(24)), \"float32\"), O: T.Buffer((T.
 ";
     let case = |n: i64| Case { name: format!("symbolic-{n}"), text: text.into(), extents: vec![("n", n)], length: 0 };
     check_all([1, 5, 37, 64].map(case).into(), TRANSPOSES);
+}
+
+/// The name and text of each file of a kind in the corpus.
+fn corpus(kind: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads").join(kind);
+    let entries = std::fs::read_dir(folder).expect("the folder is there");
+    let files =
+        entries.map(|e| e.expect("read the folder").path()).filter(|p| p.extension().is_some_and(|e| e == "py"));
+    let name = |p: &Path| p.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+    files.map(|p| (name(&p), std::fs::read_to_string(&p).expect("read a file"))).collect()
+}
+
+/// Normal-like floats, all bits of unsigned integers, indices of any tensor for signed ones.
+fn inputs(func: &PrimFunc, extents: &[(&'static str, i64)], rng: &mut StdRng) -> Vec<Tensor> {
+    let extent = |e: &ir::Expr| {
+        let bound = |v| extents.iter().find(|(n, _)| *n == func.display_name(v)).expect("a bound extent").1;
+        e.as_int().or(e.as_var().map(bound)).expect("extents are constants or names")
+    };
+    let shapes: Vec<Vec<i64>> = func.buffer_params().map(|b| b.shape.iter().map(extent).collect()).collect();
+    let least = shapes.iter().filter_map(|s| s.first()).min().copied().unwrap_or(1);
+    let value = |dtype: DType, rng: &mut StdRng| match dtype {
+        d if d.is_float() => rng.random_range(-8i32..=8) as f64 / 8.0 + 1.0,
+        DType::U32 => rng.random::<u32>() as f64,
+        _ => rng.random_range(0..least) as f64,
+    };
+    let make = |(b, shape): (&ir::Buffer, &Vec<i64>)| {
+        let values: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| value(b.dtype, rng)).collect();
+        Tensor::from_f64(b.dtype, shape, &values)
+    };
+    func.buffer_params().zip(&shapes).map(make).collect()
+}
+
+/// Checks a function under every rule that takes it, at the default point and two random ones.
+fn check_function(name: &str, func: &PrimFunc, extents: &[(&'static str, i64)]) {
+    let case = Case { name: name.into(), text: String::new(), extents: extents.to_vec(), length: 0 };
+    let input = Prepared::new(func).unwrap_or_else(|d| panic!("{name}: {}: {}", d.predicate, d.reason));
+    let mut rng = StdRng::seed_from_u64(name.len() as u64);
+    let args = inputs(func, extents, &mut rng);
+    let mut want = args.clone();
+    interp::run(func, &mut want, &scalars(func), Mode::F64).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for target in ["cuda:sm_90a", "cpu"].map(target) {
+        let mut taken = name.contains("o_proj") || name.contains("gate_up");
+        for v in verdicts(&input, &target, &Spaces::built_in()) {
+            let Ok(space) = v.space else { continue };
+            taken = true;
+            for knobs in points(&space, &mut rng).iter().take(3) {
+                check_point(v.rule, &case, &input, &target, knobs, &args, &want);
+            }
+        }
+        assert!(taken, "{name}: no rule takes it on {}", target.id);
+    }
+}
+
+fn read(name: &str, text: &str) -> PrimFunc {
+    ir::read(text, name).unwrap_or_else(|e| panic!("{name}: {e}")).remove(0)
+}
+
+/// The files of a kind at odd, prime and unit sizes; batches of 32 become batches of 2.
+fn awkward(kind: &str) {
+    use rayon::prelude::*;
+    // The heads of queries, keys and values are numbers in the conditions of this one, so that at other
+    // sizes some of its outputs are not written.
+    let files: Vec<_> = corpus(kind).into_iter().filter(|(name, _)| !name.contains("fused_rope")).collect();
+    files.par_iter().for_each(|(name, text)| {
+        let func = read(name, &text.replace("T.int64(32)", "T.int64(2)"));
+        for to in [Awkward::Odd, Awkward::Prime, Awkward::One] {
+            let names: Vec<String> = func.extents.iter().map(|e| func.display_name(&e.name).to_string()).collect();
+            let bound = func.bind(&names.into_iter().map(|n| (n, to.extent())).collect());
+            check_function(&format!("{name} {to:?}"), &resize(&bound, to), &[]);
+        }
+    });
+}
+
+#[test]
+fn elementwise_functions_of_the_corpus_at_awkward_sizes() {
+    awkward("elementwise");
+}
+
+#[test]
+fn transposes_of_the_corpus_at_awkward_sizes() {
+    awkward("transpose");
+}
+
+#[test]
+fn dynamic_functions_of_the_corpus_at_awkward_sizes() {
+    awkward("dynamic");
+}
+
+/// The constants of a file of the corpus that become smaller, so that the simulator can run it whole.
+const SMALLER: [(&str, &[(i64, i64)]); 7] = [
+    ("bert_base-sum_last-_b_x_s_x768-f32", &[(768, 37)]),
+    ("llama3_8b-attn_qk_decode-h32s_n_d128-f16", &[(32, 3), (128, 24)]),
+    ("llama3_8b-fused_rope-_n_x48x128-f16", &[]),
+    ("llama3_8b-o_proj-m_n_n4096k4096-f16", &[(4096, 40)]),
+    ("llama3_8b-q4f16-gate_up-b_n_n28672k4096", &[(28672, 24), (4096, 64), (512, 8), (128, 2)]),
+    ("llama3_8b-rms_norm-_n_x4096-f16", &[(4096, 41)]),
+    ("llama3_8b-softmax-32x_n_x_m_-f32", &[(32, 3)]),
+];
+
+#[test]
+fn dynamic_functions_of_the_corpus_scheduled_symbolically() {
+    use rayon::prelude::*;
+    corpus("dynamic").par_iter().for_each(|(name, text)| {
+        let (_, sizes) = SMALLER.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("{name} is in the list"));
+        let smaller = |text: String, (from, to): &(i64, i64)| {
+            text.replace(&format!("T.int64({from})"), &format!("T.int64({to})"))
+        };
+        let func = read(name, &sizes.iter().fold(text.clone(), smaller));
+        for n in [1, 3, 19] {
+            let extents =
+                ["n", "m", "b", "s", "batch_size", "seq_len"].map(|e| (e, if e == "batch_size" { 1 } else { n }));
+            check_function(&format!("{name} n={n}"), &func, &extents);
+        }
+    });
 }

@@ -7,7 +7,7 @@
 //! CPU chunks run in parallel and their inner loop is one vector.
 //! Declines: `target_kind`, `all_spatial`.
 
-use super::limits::{block_fits, lanes, registers_fit, step_fits};
+use super::limits::{block_fits, dividing, lanes, registers_fit, step_fits};
 use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::{self, Moves};
 use super::parts::*;
@@ -43,19 +43,15 @@ impl ScheduleRule for FallbackCuda {
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("unroll") * k.get("vector").max(widest) * operands
         });
-        let space = space.require("vector_holds_elements", move |k| match k.get("vector") {
-            v if v >= widest => Ok(()),
-            v => Err(format!("{v} bytes do not hold one element of {widest} bytes")),
-        });
         let last: Vec<(Option<i64>, DType)> = outputs.iter().map(|o| (o.last, o.dtype)).collect();
         let space = space.require("vector_alignment", move |k| {
-            for (run, dtype) in &last {
-                let n = lanes(k.get("vector"), *dtype);
-                if n > 1 && run.is_none_or(|r| r % n != 0) {
-                    return Err(format!("{n} elements do not divide the last axis"));
+            let bytes = |(run, dtype): &(Option<i64>, DType)| width(k, *dtype, *run) * dtype.bytes() as i64;
+            match last.iter().map(bytes).max() {
+                Some(most) if most != k.get("vector") => {
+                    Err(format!("accesses of {} bytes where types and the last axis make them {most}", k.get("vector")))
                 }
+                _ => Ok(()),
             }
-            Ok(())
         });
         let tile = move |k: &Knobs| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1);
         let space = step_fits(space, size, tile);
@@ -77,7 +73,7 @@ impl ScheduleRule for FallbackCuda {
         for block in input.blocks(&s) {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
-            let width = lanes(knobs.get("vector"), out.dtype);
+            let width = width(knobs, out.dtype, out.last);
             let rest = [knobs.get("unroll"), knobs.get("threads"), width].map(Some);
             let (loops, strides) = match knobs.get("waves") {
                 0 => (s.split(&all, &[&[None], &rest[..]].concat())?, 0),
@@ -159,6 +155,11 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
         }
     }
     Ok(s)
+}
+
+/// Elements of one access: as many as the knob says, or what divides the last axis.
+fn width(k: &Knobs, dtype: DType, last: Option<i64>) -> i64 {
+    dividing(lanes(k.get("vector"), dtype), last)
 }
 
 /// What a block writes, and which of its operands move as vectors along with it.

@@ -9,6 +9,15 @@ pub fn lanes(bytes: i64, dtype: DType) -> i64 {
     (bytes / dtype.bytes() as i64).max(1)
 }
 
+/// The largest power of two up to `most` that divides an extent; 1 where it is not constant.
+pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
+    let mut n = most.max(1);
+    while n > 1 && extent.is_none_or(|e| e % n != 0) {
+        n /= 2;
+    }
+    n
+}
+
 /// The block has at most the target's threads, and whole warps unless it is smaller than one; the
 /// block count asked of a multiprocessor fits its threads.
 pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str]) -> Space {

@@ -9,7 +9,7 @@
 //! is permuted (or its rows lengthened) so that neither way meets a bank twice.
 //! Declines: `target_kind`, `one_block`, `all_spatial`, `writes_whole`, `transposed_read`.
 
-use super::limits::{block_fits, keeps_busy, lanes, registers_fit};
+use super::limits::{block_fits, dividing, keeps_busy, lanes, registers_fit};
 use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::Moves;
 use super::parts::*;
@@ -312,15 +312,6 @@ impl Plan {
 
 /// Bytes that the banks of shared memory serve at once.
 const BANKS: i64 = 128;
-
-/// The largest power of two up to `most` that divides an extent; 1 where it is not constant.
-pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
-    let mut n = most.max(1);
-    while n > 1 && extent.is_none_or(|e| e % n != 0) {
-        n /= 2;
-    }
-    n
-}
 
 fn space(space: Space, t: &Transpose, target: &Target) -> Space {
     let sizes = t.sizes();

@@ -6,9 +6,9 @@
 //! fetched once.
 //! Declines: `target_kind`, `one_block`, `all_spatial`, `writes_whole`, `transposed_read`.
 
-use super::limits::lanes;
+use super::limits::{dividing, lanes};
 use super::parts::*;
-use super::transpose::{Transpose, dividing};
+use super::transpose::Transpose;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines_moves};
 use crate::analysis::Decline;
 use crate::ir::{Name, Scope};

@@ -8,6 +8,7 @@ use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
 use daylight::sim;
 use daylight::target::{HostCpu, Target};
 use rand::prelude::*;
+use std::collections::BTreeMap;
 
 /// A function and what it is called in messages.
 pub struct Case {
@@ -58,6 +59,16 @@ pub fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> 
     func.buffer_params().map(make).collect()
 }
 
+/// A small value for each scalar parameter.
+pub fn scalars(func: &PrimFunc) -> BTreeMap<ir::Name, Scalar> {
+    let value = |p: &ir::Param| match p {
+        ir::Param::Scalar { name, dtype } if dtype.is_float() => Some((name.clone(), Scalar::Float(0.5))),
+        ir::Param::Scalar { name, .. } => Some((name.clone(), Scalar::Int(29))),
+        ir::Param::Buffer(_) => None,
+    };
+    func.params.iter().filter_map(value).collect()
+}
+
 pub fn points(space: &Space, rng: &mut StdRng) -> Vec<Knobs> {
     let legal: Vec<Knobs> = space.points();
     let mut out: Vec<Knobs> = space.default().into_iter().collect();
@@ -73,9 +84,11 @@ pub fn difference(a: &Tensor, b: &Tensor) -> f64 {
         .fold(0.0, |m, d| if d > m || d.is_nan() { d } else { m })
 }
 
-/// Results of products and long 16-bit sums differ by rounding of the output type and the order.
-pub fn tolerance(out: &Tensor) -> f64 {
-    if out.dtype.is_float() { 16.0 * out.dtype.roundoff() + 1e-5 } else { 0.0 }
+/// Results of products and long 16-bit sums differ by rounding of the types stored and the order.
+pub fn tolerance(func: &Prepared, out: &Tensor) -> f64 {
+    let stored = func.facts.blocks.iter().flat_map(|b| &b.writes).map(|w| func.func.buffer(&w.buffer).dtype);
+    let coarsest = stored.filter(|d| d.is_float()).map(|d| d.roundoff()).fold(0.0, f64::max);
+    if out.dtype.is_float() { 16.0 * coarsest + 1e-5 } else { 0.0 }
 }
 
 pub fn check_point(
@@ -91,24 +104,25 @@ pub fn check_point(
     let s = rule.schedule(input, target, knobs).unwrap_or_else(|e| panic!("{at}: {e}"));
     ir::verify(s.func()).unwrap_or_else(|e| panic!("{at}: {e:?}"));
     let mut got = args.to_vec();
-    interp::run(s.func(), &mut got, &Default::default(), Mode::Exact)
+    interp::run(s.func(), &mut got, &scalars(s.func()), Mode::Exact)
         .unwrap_or_else(|e| panic!("{at}: {e}\n{}", s.func()));
-    compare(&format!("{at} interpreted"), &got, want);
+    compare(&format!("{at} interpreted"), input, &got, want);
     let trace: Vec<String> = s.trace().iter().map(|s| s.to_string()).collect();
     let program = lower(s.func(), target, &trace).unwrap_or_else(|e| panic!("{at}: {e}\n{}", s.func()));
     let mut got = args.to_vec();
     let bound =
         |name| case.extents.iter().find(|(n, _)| *n == input.func.display_name(name)).expect("a bound extent").1;
-    let extents = input.func.extents.iter().map(|e| (e.name.clone(), Scalar::Int(bound(&e.name)))).collect();
+    let extents = input.func.extents.iter().map(|e| (e.name.clone(), Scalar::Int(bound(&e.name))));
+    let extents = extents.chain(scalars(&input.func)).collect();
     let options = sim::SimOptions { seed: 7, ..Default::default() };
     sim::run(&program, &mut got, &extents, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{program}"));
-    compare(&format!("{at} simulated"), &got, want);
+    compare(&format!("{at} simulated"), input, &got, want);
 }
 
-pub fn compare(at: &str, got: &[Tensor], want: &[Tensor]) {
+pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {
     for (g, w) in got.iter().zip(want) {
         let d = difference(g, w);
-        assert!(d <= tolerance(w), "{at}: differs by {d:.2e}");
+        assert!(d <= tolerance(input, w), "{at}: differs by {d:.2e}");
     }
 }
 
