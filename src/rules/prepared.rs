@@ -1,15 +1,15 @@
 //! What rules are asked about: a function that was accepted and normalized, or one piece of it.
 
-use crate::analysis::{Decline, Facts, normalize, refuse};
+use crate::analysis::{Decline, Facts, assign, normalize, refuse};
 use crate::ir::{Name, PrimFunc};
 use crate::schedule::Schedule;
 
 /// A function ready for rules: accepted, normalized, with its facts.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The normalized function; schedules and traces start from it.
+    /// The normalized function, its reductions of one step as assignments; schedules and traces start from it.
     pub func: PrimFunc,
-    /// Its facts.
+    /// The facts of the normalized function.
     pub facts: Facts,
     /// Where the rule is asked for some of the blocks only.
     piece: Option<Piece>,
@@ -31,7 +31,7 @@ impl Prepared {
         refuse(func)?;
         let func = normalize(func)?;
         let facts = Facts::of(&func);
-        Ok(Prepared { func, facts, piece: None })
+        Ok(Prepared { func: assign(&func), facts, piece: None })
     }
 
     /// The same function, of which a rule is to schedule `blocks` only, going on from `schedule`.
