@@ -55,7 +55,7 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
         let inner = l.with_body(then.clone());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
-    as_copy(nest, &l).or_else(|| padded(nest, &l)).unwrap_or_else(|| {
+    as_copy(nest, &l).or_else(|| padded(nest, &l)).or_else(|| computed(nest, &l)).unwrap_or_else(|| {
         l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
         vec![DStmt::For(l)]
     })
@@ -118,6 +118,27 @@ fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     };
     let otherwise = [vec![fill], store].concat();
     Some(vec![DStmt::If { cond, then, otherwise }])
+}
+
+/// Values on their way into adjacent elements of shared memory that are computed, or do not lie side by side:
+/// one by one into registers, from there in vector copies.
+fn computed(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let [DStmt::Store { buffer, indices, value, hint }] = l.body.as_slice() else { return None };
+    if !nest.is_shared(buffer) || value.loads(buffer) {
+        return None;
+    }
+    let dtype = nest.buffers.get(buffer)?.dtype;
+    let via = nest.fresh(&format!("{buffer}_via"));
+    let own = Buffer::new(via.clone(), dtype, vec![l.extent.clone()], Scope::Local);
+    nest.buffers.insert(via.clone(), own);
+    let at = vec![index_var(&l.var)];
+    let first = DStmt::store(via.clone(), at.clone(), value.clone());
+    let value = Expr::load(via, at, dtype);
+    let then = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
+    let then = as_copy(nest, &l.with_body(vec![then]))?;
+    let mut out = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![first]) })];
+    out.extend(then);
+    Some(out)
 }
 
 /// A loop that copies adjacent elements: each side with its index at `var = 0`.

@@ -8,7 +8,8 @@
 //! factors come into shared memory `stages - 1` steps ahead (`lower/pipeline.rs`), by `cp.async` where
 //! their elements lie side by side, and zeros where the tile leaves the matrix. Fragments are loaded by
 //! `ldmatrix` from swizzled rows (`lower/swizzle.rs`). What follows the product is computed from the
-//! registers (`lower/fragments.rs`).
+//! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`): a
+//! second launch adds their sums.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`.
 
@@ -16,7 +17,7 @@ use super::einsum::{Einsum, Major, Stage};
 use super::factor::Factor;
 use super::parts::*;
 use super::product::Product;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines_product};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -33,6 +34,10 @@ const FRAGMENT: [i64; 2] = [16, 8];
 const DEPTH_BYTES: i64 = 32;
 /// Bytes of the widest copy.
 const WIDEST: i64 = 16;
+/// Threads of a block that adds parts.
+const ADDERS: i64 = 256;
+/// Parts that are added without a loop.
+const MOST_UNROLLED: i64 = 16;
 
 /// How a block's tile is shared out.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,8 @@ struct Tiling {
     /// Warps along rows and columns.
     warps: [i64; 2],
     stages: i64,
+    /// Blocks that share the reduced axis of a tile.
+    parts: i64,
 }
 
 impl Tiling {
@@ -51,6 +58,7 @@ impl Tiling {
             block: [k.get("block_m"), k.get("block_n"), depth],
             warps: [k.get("warps_m"), k.get("warps_n")],
             stages: k.get("stages"),
+            parts: k.get("split_k"),
         }
     }
 
@@ -116,24 +124,37 @@ impl ScheduleRule for MatmulMma {
             (n, Some(rows)) if n > 0 && tiles_of(rows, k.get("block_m")) % n == 0 => Ok(()),
             (n, _) => Err(format!("{n} does not divide the number of row tiles")),
         });
-        Ok(preferred(space, &p, target, tiling))
+        let depth = Product::extent(&p.depth);
+        let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
+            (1, _) => Ok(()),
+            (n, Some(depth)) if n > 1 && tiles_of(depth, tiling(k).block[2]) >= n => Ok(()),
+            (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
+        });
+        let space = preferred(space, &p, target, tiling);
+        Ok(match outlines_product::Work::of(&p, target) {
+            Some(work) => space.outlined(move |k| outlines_product::mma(&work, k)),
+            None => space,
+        })
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
         let t = Tiling::of(knobs, p.a.narrow.dtype());
-        let e = Einsum::of(&p, [&p.a, &p.b].map(major), t.block)?;
-        let (block, mut s) = (e.block.clone(), e.schedule.clone());
-        let [batch, rows, columns, depth] = &e.loops;
-        let (rows, columns) = (s.split(rows, &[None, Some(t.block[0])])?, s.split(columns, &[None, Some(t.block[1])])?);
-        let k = s.split(depth, &[None, Some(t.block[2])])?;
-        let ([ib, ii], [jb, jj], [ko, ki]) = (&rows[..], &columns[..], &k[..]) else {
+        let [m, n, k] = t.block;
+        let e = Einsum::of(&p, [&p.a, &p.b].map(major), [m, n, k * t.parts])?;
+        let mut s = e.schedule.clone();
+        let whole = if t.parts > 1 { parts_of_depth(&mut s, &e, &t)? } else { Whole::of(&e) };
+        let Whole { block, sums, outer, depth, tails } = whole;
+        let rows = s.split(&e.loops[1], &[None, Some(m)])?;
+        let columns = s.split(&e.loops[2], &[None, Some(n)])?;
+        let ks = s.split(&depth, &[None, Some(k)])?;
+        let ([ib, ii], [jb, jj], [ko, ki]) = (&rows[..], &columns[..], &ks[..]) else {
             panic!("split gives one loop per factor")
         };
-        let mut blocks = vec![batch.clone(), ib.clone(), jb.clone()];
+        let mut blocks = [&outer[..], &[ib.clone(), jb.clone()]].concat();
         if knobs.get("raster") > 1 {
-            let parts = s.split(ib, &[None, Some(knobs.get("raster"))])?;
-            blocks = vec![batch.clone(), parts[0].clone(), jb.clone(), parts[1].clone()];
+            let groups = s.split(ib, &[None, Some(knobs.get("raster"))])?;
+            blocks = [&outer[..], &[groups[0].clone(), jb.clone(), groups[1].clone()]].concat();
         }
         s.reorder(&[&blocks[..], &[ko.clone(), ii.clone(), jj.clone(), ki.clone()]].concat())?;
         let grid = s.fuse(&blocks)?;
@@ -142,15 +163,69 @@ impl ScheduleRule for MatmulMma {
             share(&mut s, stage, factor, ko, t.threads(i64::from(target.warp)))?;
         }
         s.annotate(ko, "stages", AttrValue::Int(t.stages))?;
-        for tail in &e.tails {
+        for tail in &tails {
             s.reverse_compute_at(tail, &grid)?;
             together(&mut s, tail, &grid, "elementwise", &t)?;
         }
         let init = s.decompose_reduction(&block, ko)?;
         together(&mut s, &init, &grid, "elementwise", &t)?;
         together(&mut s, &block, ko, "gemm", &t)?;
-        s.set_scope(&e.result, Scope::Local)?;
+        s.set_scope(&sums, Scope::Local)?;
+        if t.parts > 1 {
+            add_parts(&mut s, &e, t.parts)?;
+        }
         Ok(s)
+    }
+}
+
+/// What the launch that multiplies computes.
+struct Whole {
+    block: Name,
+    /// The buffer that it adds to.
+    sums: Name,
+    /// Loops around those over rows and columns.
+    outer: Vec<Name>,
+    /// The loop over the reduced axis.
+    depth: Name,
+    /// What follows in the same launch.
+    tails: Vec<Name>,
+}
+
+impl Whole {
+    fn of(e: &Einsum) -> Whole {
+        Whole {
+            block: e.block.clone(),
+            sums: e.result.clone(),
+            outer: vec![e.loops[0].clone()],
+            depth: e.loops[3].clone(),
+            tails: e.tails.clone(),
+        }
+    }
+}
+
+/// Divides the reduced axis among blocks, whose sums go to memory.
+fn parts_of_depth(s: &mut Schedule, e: &Einsum, t: &Tiling) -> Result<Whole, ScheduleError> {
+    let parts = s.split(&e.loops[3], &[Some(t.parts), None])?;
+    let block = s.rfactor(&parts[0], 0)?;
+    let partial = output(s, &block);
+    let store = s.cache_write(&block, &partial, Scope::Local)?;
+    let sums = output(s, &block);
+    let outer = vec![e.loops[0].clone(), parts[0].clone()];
+    Ok(Whole { block, sums, outer, depth: parts[1].clone(), tails: vec![store] })
+}
+
+/// A second launch adds the parts, and goes on with what follows.
+fn add_parts(s: &mut Schedule, e: &Einsum, parts: i64) -> Result<(), ScheduleError> {
+    let Some(tail) = e.tails.last() else { panic!("a product has a block that writes its result") };
+    let all = s.fuse(&s.loops(tail))?;
+    let loops = s.split(&all, &[None, Some(ADDERS)])?;
+    s.bind(&loops[0], ThreadTag::BlockX)?;
+    s.bind(&loops[1], ThreadTag::ThreadX)?;
+    s.set_scope(&e.result, Scope::Local)?;
+    s.compute_at(&e.block, &loops[1])?;
+    match loops_below(s, &e.block, &loops[1]).last().cloned() {
+        Some(last) if parts <= MOST_UNROLLED => unroll_loop(s, &last),
+        _ => Ok(()),
     }
 }
 
@@ -185,14 +260,26 @@ fn preferred(
             false => Err(format!("a warp's tile of {m} by {n} loads more than it multiplies")),
         }
     });
+    let space = space.prefer("whole_lines", move |k| match rows {
+        Some(n) if n <= 64 && k.get("block_k") < 128 && depth.is_none_or(|d| d >= 256) => {
+            Err("rows that are read once are read by the line of 128 bytes".into())
+        }
+        _ => Ok(()),
+    });
     let sms = i64::from(target.sms);
-    let least = move |k: &Knobs| -> Option<i64> {
+    let blocks = move |k: &Knobs| -> Option<i64> {
         let t = tiling(k);
         Some(batch? * tiles_of(rows?, t.block[0]) * tiles_of(columns?, t.block[1]))
     };
-    space.prefer("fills_device", move |k| match least(k) {
-        Some(blocks) if blocks < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
-            Err(format!("{blocks} blocks leave half of {sms} multiprocessors idle"))
+    let space = space.prefer("fills_device", move |k| match blocks(k) {
+        Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
+            Err(format!("{n} blocks leave half of {sms} multiprocessors idle"))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("parts_fill_device", move |k| match blocks(k) {
+        Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > 4 * sms => {
+            Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))
         }
         _ => Ok(()),
     })
@@ -209,15 +296,27 @@ fn major(f: &Factor) -> Major {
     if f.along_depth || f.narrow.dtype().bytes() == 1 { Major::Free } else { Major::Depth }
 }
 
-/// Has all threads of the block fill a tile of shared memory, in the widest copies that adjacent elements
-/// allow.
+/// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side
+/// by side in global memory.
 fn share(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Result<(), ScheduleError> {
     s.set_scope(&stage.buffer, Scope::Shared)?;
     s.compute_at(&stage.block, at)?;
-    let straight = f.along_depth == (major(f) == Major::Free);
-    let most = (WIDEST / f.narrow.dtype().bytes() as i64).min(WIDEST / f.element.bytes() as i64);
-    let run = if straight { largest_power(f.run).min(most) } else { 1 };
-    let all = s.fuse(&loops_below(s, &stage.block, at))?;
+    let most = WIDEST / f.narrow.dtype().bytes() as i64;
+    let adjacent = if f.plain && f.along_depth == (major(f) == Major::Free) { largest_power(f.run) } else { 1 };
+    // single elements meet in registers on their way
+    let run = if adjacent > 1 { adjacent.min(most) } else { most };
+    let mut loops = loops_below(s, &stage.block, at);
+    if let [free, depth] = &loops[..]
+        && !f.along_depth
+        && major(f) == Major::Free
+    {
+        // neighbours in memory are rows or columns: neighbouring threads take these
+        let parts = s.split(depth, &[None, Some(run)])?;
+        let order = [&parts[0], free, &parts[1]].map(|l| l.clone());
+        s.reorder(&order)?;
+        loops = order.to_vec();
+    }
+    let all = s.fuse(&loops)?;
     let parts = s.split(&all, &[None, Some(threads), Some(run)])?;
     s.bind(&parts[1], ThreadTag::ThreadX)?;
     unroll_loop(s, &parts[0])?;
@@ -243,7 +342,7 @@ fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
         return Err(no("target_kind", "it schedules for another kind of target".into()));
     }
     if !target.has.mma {
-        return Err(no("tensor_cores", format!("{} has no complete set of matrix instructions", target.id)));
+        return Err(no("tensor_cores", "the target has no complete set of matrix instructions".into()));
     }
     let p = Product::of(NAME, input)?;
     if p.rows.is_empty() || p.columns.is_empty() {

@@ -24,6 +24,7 @@ mod outline;
 mod outlines;
 mod outlines_matmul;
 mod outlines_moves;
+mod outlines_product;
 mod outlines_window;
 mod parts;
 mod pieces;

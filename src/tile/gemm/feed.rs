@@ -12,8 +12,10 @@ use crate::ir::layout::{Axis, Fragment};
 use crate::ir::{BinOp, ExecScope, Expr, Name, Scope};
 use crate::tile::{Cx, Emit, WARP};
 
-/// Elements of a row that `ldmatrix` takes: 16 bytes of 16-bit elements.
+/// Rows of a matrix that `ldmatrix` takes, and elements of a row of 16-bit elements.
 const ROW: i64 = 8;
+/// Bytes of a row.
+const ROW_BYTES: i64 = 16;
 
 /// How an operand is fed.
 pub(super) enum Feed {
@@ -48,7 +50,7 @@ impl Feed {
         let along_k = if side == Side::A { x.dims[1] } else { x.dims[0] };
         let across = if side == Side::A { x.dims[0] } else { x.dims[1] };
         let width = x.view.dtype.bytes() as i64;
-        if width == 2 && run(x, along_k, cx) >= ROW {
+        if width <= 2 && run(x, along_k, cx) >= ROW_BYTES / width {
             return Ok(Feed::Matrices { transpose: false });
         }
         if width == 2 && run(x, across, cx) >= ROW {
@@ -141,14 +143,15 @@ impl Step<'_> {
             Side::A => (rem(matrix.clone(), 2), div(matrix, 2)),
             Side::B => (Expr::i64(0), rem(matrix, 2)),
         };
-        let (mut across, mut along) = (half * Expr::i64(ROW), k_half * Expr::i64(ROW));
+        let row = ROW_BYTES / self.x.view.dtype.bytes() as i64;
+        let (mut across, mut along) = (half * Expr::i64(ROW), k_half * Expr::i64(row));
         if transpose {
             along = along + line
         } else {
             across = across + line
         }
         let across = self.first(emit, &(first.clone() + ahead.clone())) + across;
-        let along = self.k.clone() * Expr::i64(2 * ROW) + along;
+        let along = self.k.clone() * Expr::i64(2 * row) + along;
         let src = At::new(&self.x.view.buffer, emit.simple(self.at(across, along)));
         let dst = At::new(scratch, emit.simple(first.clone() * Expr::i64(self.fragment.elements())));
         DStmt::Intrinsic(Intrinsic::LdMatrix { dst, src, count, transpose })
