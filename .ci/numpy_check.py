@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "int64": 0, "uint32": 0}
+ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "int64": 0, "int32": 0, "uint32": 0}
 DTYPES = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fn": ml_dtypes.float8_e4m3fn}
 
 
@@ -44,6 +44,33 @@ def rows(w, x):
     x = x.reshape(-1)
     step = max(1, (64 << 20) // len(x))
     return np.concatenate([w[i : i + step].astype(np.float64) @ x for i in range(0, len(w), step)])
+
+
+def by_rows_of(w, x, wide=lambda w: w.astype(np.float64)):
+    """x @ w.T in float64, a part of w at a time; `wide` makes float64 of such a part."""
+    x, step = x.astype(np.float64), max(1, (16 << 20) // x.shape[-1])
+    return np.concatenate([x @ wide(w[i : i + step]).T for i in range(0, len(w), step)], -1)
+
+
+def quantised(w, scale, x):
+    """x @ dequantize(w, scale).T, a part of w at a time."""
+    step = max(1, (16 << 20) // x.shape[-1])
+    parts = [by_rows_of(dequantize(w[i : i + step], scale[i : i + step]), x) for i in range(0, len(w), step)]
+    return np.concatenate(parts, -1)
+
+
+def gelu(x):
+    return x * 0.5 * (1 + erf(x * math.sqrt(0.5)))
+
+
+def convolution(x, w, stride=1, pad=0):
+    """Windows of x, laid out as a matrix, times the filters."""
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
+    n, _, height, width = windows.shape[:4]
+    windows = windows.transpose(0, 2, 3, 1, 4, 5).reshape(n * height * width, -1)
+    out = (windows @ w.reshape(len(w), -1).T).reshape(n, height, width, len(w))
+    return out.transpose(0, 3, 1, 2)
 
 
 def rope(x, cos, sin):
@@ -82,6 +109,28 @@ CASES = {
     "gemv-quant/gpt2-int8_kn-c_proj_bias-k3072n768-f32": (lambda x, w, s, b: x @ (w * s) + b, 3072),
     "gemv-quant/llama3_8b-e4m3-o_proj-n4096k4096-f16": (lambda x, w, s: rows(w, x) * s, 4096),
     "gemv-quant/llama3_8b-int8-down_proj-n4096k14336-f16": (lambda x, w, s: rows(w, x) * s, 14336),
+    "matmul/bert_base-ffn_in_gelu-m1024n3072k768-f32": (lambda x, w, b: gelu(x @ w.T + b), 768),
+    "matmul/bert_base-ffn_int8-m512n3072k768-i8_i32": (lambda x, w: by_rows_of(w, x), 0),
+    "matmul/gpt2-c_fc_gelu-m1024n3072k768-f32": (lambda x, w, b: gelu_tanh(x @ w + b), 768),
+    "matmul/llama3_8b-o_proj_residual-m512n4096k4096-f16_f32acc": (lambda x, w, r: x @ w.T + r, 4096),
+    "matmul/llama3_8b-q4f16-o_proj-m512n4096k4096": (quantised, 4096),
+    "matmul/opt_1_3b-fc1_relu-m512n8192k2048-f16_f32acc": (lambda x, w, b: np.maximum(x @ w.T + b, 0), 2048),
+    "matmul/qwen2_5_7b-qkv_bias-m512n4608k3584-bf16": (lambda x, w, b: x @ w.T + b, 3584),
+    "matmul/whisper_large_v3-fc1_gelu-m1500n5120k1280-f16": (lambda x, w, b: gelu(x @ w.T + b), 1280),
+    "batched-matmul/bert_base-qk_scale-b8h12s128d64-f32": (lambda q, k: q @ k.swapaxes(2, 3) / 8, 64),
+    "batched-matmul/sd15-cross_attn_pv-b16m4096n40k77-f16": (lambda a, b: a @ b, 77),
+    "conv/resnet50-conv3x3_bias_relu-1x64x56x56-f32": (
+        lambda x, w, b: np.maximum(convolution(x, w, pad=1) + b, 0),
+        576,
+    ),
+    "conv/sd15-conv3x3_bias-2x320x64x64-f16_f32acc": (lambda x, w: convolution(x, w, pad=1), 2880),
+    "conv/vit_b16-patch_embed-8x3x224x224-f32": (lambda x, w, b: convolution(x, w, stride=16) + b, 768),
+    "low-batch-gemv/gpt2-c_fc_gelu-b2k768n3072-f32": (lambda x, w, b: gelu_tanh(x @ w + b), 768),
+    "low-batch-gemv/llama3_8b-gate_up-b8n28672k4096-f16_f32acc": (lambda x, w: by_rows_of(w, x), 4096),
+    "low-batch-gemv/llama3_8b-o_proj-b4n4096k4096-f16": (lambda x, w: by_rows_of(w, x), 4096),
+    "low-batch-gemv/llama3_8b-q4f16-down_proj-b4n4096k14336": (quantised, 14336),
+    "low-batch-gemv/qwen2_5_7b-qkv_bias-b16n4608k3584-bf16": (lambda x, w, b: by_rows_of(w, x) + b, 3584),
+    "dynamic/llama3_8b-o_proj-m_n_n4096k4096-f16": (lambda x, w: by_rows_of(w, x), 4096),
     "dynamic/bert_base-sum_last-_b_x_s_x768-f32": (lambda x: x.sum(-1), 768),
     "dynamic/llama3_8b-attn_qk_decode-h32s_n_d128-f16": (lambda q, k: qk(q, k, None), 128),
     "reduction/bert_base-bias_grad_sum_first-4096x3072-f32": (lambda x: x.sum(0), 4096),
@@ -113,6 +162,7 @@ CASES = {
 
 # Sizes for symbolic extents.
 BIND = {
+    "dynamic/llama3_8b-o_proj-m_n_n4096k4096-f16": "n=37",
     "dynamic/bert_base-sum_last-_b_x_s_x768-f32": "b=3,s=67",
     "dynamic/llama3_8b-attn_qk_decode-h32s_n_d128-f16": "n=509",
 }

@@ -27,6 +27,8 @@ const NAME: &str = "low_batch.cpu";
 /// Rows at most, and rows of a block.
 const MOST_ROWS: i64 = 32;
 const BLOCK_ROWS: i64 = 16;
+/// Lanes in which a matrix is computed: as many as there are small integers in a word.
+const WORD_LANES: i64 = 8;
 /// Elements of a private array at most.
 const ARRAY: i64 = 1 << 16;
 
@@ -101,7 +103,7 @@ impl ScheduleRule for LowBatchCpu {
         let nest = nest(&mut s, &e, &t)?;
         pack(&mut s, &e.a, &nest.depth, t.lanes)?;
         if !(p.b.plain && t.whole && s.compute_inline(&e.b.block).is_ok()) {
-            pack(&mut s, &e.b, &nest.columns, t.lanes)?;
+            pack(&mut s, &e.b, &nest.columns, if p.b.plain { t.lanes } else { t.lanes.min(WORD_LANES) })?;
         }
         s.reverse_compute_at(&e.block, &nest.task)?;
         if let Some(lane) = loops_of_kind(&s, &e.block, &nest.task, IterKind::Reduce).first().cloned() {
