@@ -232,9 +232,12 @@ pub struct Verify {
     /// sim:sm_90 for the simulator, else the target of a device that is there
     #[arg(long, value_name = "T")]
     pub target: String,
-    /// Blocks of each launch to simulate [default: all]
-    #[arg(long, value_name = "N")]
+    /// Simulate so many blocks of the last launch, all of those before it, and compare what they write
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub blocks: Option<u64>,
+    /// Simulate all blocks of a large function, not a twin of it with smaller sizes
+    #[arg(long, conflicts_with = "blocks")]
+    pub whole: bool,
     /// Candidates besides the defaults
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub candidates: u32,

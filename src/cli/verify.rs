@@ -6,6 +6,8 @@ use super::{output, tile};
 use crate::analysis::Awkward;
 use crate::assemble::{Arm, Assembly, Subject};
 use crate::backend::{Candidate, Compiler, RunFailure, Runner};
+use crate::interp::scalar_ops;
+use crate::ir::Expr;
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::measure::Expected;
 use crate::rules::Knobs;
@@ -14,6 +16,7 @@ use crate::tune::problem;
 use crate::tune::reference::{Given, expected};
 use crate::tune::simulate;
 use crate::tune::{Arms, Point, search};
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -66,6 +69,8 @@ fn one(
     }
     let resized = a.sizes.map(|sizes| input.resized(awkward(sizes)));
     let input = resized.as_ref().unwrap_or(input);
+    let twin = twin(a, input, target);
+    let input = twin.as_ref().unwrap_or(input);
     let subject = input.subject(target)?;
     input.require_bound()?;
     let free = select::Choice::default();
@@ -76,7 +81,57 @@ fn one(
         None => simulated(a, &subject, &given, &candidates)?,
         Some(device) => on_device(&subject, &given, &candidates, device)?,
     };
-    Ok(report(cx, input, target, &results))
+    let scope = Scope { twin: twin.is_some(), blocks: a.blocks.filter(|_| target.simulated) };
+    Ok(report(cx, input, target, &scope, &results))
+}
+
+/// Operations of a function from which on a twin with smaller sizes is simulated in its place: seconds for
+/// each candidate.
+const WHOLE: u64 = 30_000_000;
+
+/// Steps of the twin's loops, about.
+const TWIN_STEPS: u64 = 300_000;
+
+/// The twin of a function that is too large to simulate whole; `None` where it is not, or where the user
+/// asks for a part, all or other sizes of it.
+fn twin(a: &args::Verify, input: &Input, target: &Target) -> Option<Input> {
+    let as_is = !target.simulated || a.whole || a.blocks.is_some() || a.sizes.is_some();
+    if as_is || !input.unbound().is_empty() || scalar_ops(&input.func) <= WHOLE {
+        return None;
+    }
+    let twin = input.shrunk(TWIN_STEPS);
+    if twin.is_none() {
+        output::note(&format!("{}: no smaller sizes fit it; simulating all of it takes long", input.name));
+    }
+    twin
+}
+
+/// What of a function was verified.
+struct Scope {
+    twin: bool,
+    blocks: Option<u64>,
+}
+
+impl Scope {
+    /// What to say of it.
+    fn note(&self, input: &Input) -> String {
+        match (self.twin, self.blocks) {
+            (true, _) => {
+                let shapes: Vec<String> = input.func.buffer_params().map(|b| shape(&b.shape)).collect();
+                format!(
+                    ", with smaller sizes in place of its own ({}); --blocks or --whole for its own",
+                    shapes.join(", ")
+                )
+            }
+            (false, Some(n)) => format!(", by {n} blocks of the last launch"),
+            (false, None) => String::new(),
+        }
+    }
+}
+
+fn shape(extents: &[Expr]) -> String {
+    let sizes: Vec<String> = extents.iter().filter_map(Expr::as_int).map(|n| n.to_string()).collect();
+    if sizes.is_empty() { "scalar".into() } else { sizes.join("x") }
 }
 
 fn awkward(sizes: args::Sizes) -> Awkward {
@@ -116,10 +171,12 @@ struct Verdict {
     rule: &'static str,
     knobs: BTreeMap<String, i64>,
     result: Result<crate::backend::Errors, String>,
+    /// Elements that were compared, where that are not all.
+    compared: Option<usize>,
 }
 
 fn verdict(c: &Candidates, p: &Chosen, result: Result<crate::backend::Errors, String>) -> Verdict {
-    Verdict { rule: c.rules[p.arm].name(), knobs: p.knobs.0.clone(), result }
+    Verdict { rule: c.rules[p.arm].name(), knobs: p.knobs.0.clone(), result, compared: None }
 }
 
 fn assemble(subject: &Subject, c: &Candidates, p: &Chosen) -> Result<Assembly, String> {
@@ -127,15 +184,24 @@ fn assemble(subject: &Subject, c: &Candidates, p: &Chosen) -> Result<Assembly, S
 }
 
 fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
+    let options = simulate::Options { blocks: a.blocks, seed: a.seed };
+    if a.blocks.is_some() {
+        let part = |p: &Chosen| {
+            let made = assemble(subject, c, p);
+            let checked = made.and_then(|made| simulate::check_part(subject, &made.program, given, options));
+            let compared = checked.as_ref().ok().map(|(_, n)| *n);
+            Verdict { compared, ..verdict(c, p, checked.map(|(errors, _)| errors)) }
+        };
+        return Ok(c.points.par_iter().map(part).collect());
+    }
     let func = &subject.prepared.func;
     let want: Expected = expected(func, &subject.prepared.facts, given).map_err(|e| Failure::new(Exit::Failed, e))?;
-    let options = simulate::Options { blocks: a.blocks, seed: a.seed };
-    let check = |p: &Chosen| {
+    let whole = |p: &Chosen| {
         let checked = assemble(subject, c, p);
         let checked = checked.and_then(|made| simulate::check(subject, &made.program, given, &want, options));
         verdict(c, p, checked)
     };
-    Ok(c.points.iter().map(check).collect())
+    Ok(c.points.par_iter().map(whole).collect())
 }
 
 fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Device) -> Result<Vec<Verdict>, Failure> {
@@ -162,24 +228,33 @@ fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Devi
     Ok(out)
 }
 
-fn report(cx: &Context, input: &Input, target: &Target, results: &[Verdict]) -> Exit {
+fn report(cx: &Context, input: &Input, target: &Target, scope: &Scope, results: &[Verdict]) -> Exit {
     let wrong: Vec<&Verdict> = results.iter().filter(|v| v.result.is_err()).collect();
     if cx.json {
         let list: Vec<Value> = results
             .iter()
             .map(|v| match &v.result {
-                Ok(e) => json!({"rule": v.rule, "knobs": v.knobs, "right": true, "l2": e.l2, "max": e.max}),
-                Err(why) => json!({"rule": v.rule, "knobs": v.knobs, "right": false, "reason": why}),
+                Ok(e) => json!({
+                    "rule": v.rule, "knobs": v.knobs, "right": true, "l2": e.l2, "max": e.max, "compared": v.compared,
+                }),
+                Err(why) => {
+                    let mut lines = why.lines();
+                    let reason = lines.next().unwrap_or_default();
+                    let statements: Vec<&str> = lines.map(str::trim_start).collect();
+                    json!({"rule": v.rule, "knobs": v.knobs, "right": false, "reason": reason, "statements": statements})
+                }
             })
             .collect();
         let object = json!({
             "schema": 1, "file": input.file, "name": input.name, "workload": input.key, "target": target.id,
+            "bind": input.bind, "twin": scope.twin, "blocks": scope.blocks,
             "status": if wrong.is_empty() { "ok" } else { "wrong" }, "candidates": list,
         });
         output::line(&object.to_string());
     } else {
         let right = results.len() - wrong.len();
-        output::line(&format!("{} on {}: {right} of {} candidates right", input.name, target.id, results.len()));
+        let (all, note) = (results.len(), scope.note(input));
+        output::line(&format!("{} on {}: {right} of {all} candidates right{note}", input.name, target.id));
         for v in &wrong {
             let knobs: Vec<String> = v.knobs.iter().map(|(k, n)| format!("{k}={n}")).collect();
             let why = v.result.as_ref().err().map(String::as_str).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Functions from files and folders of TVMScript.
 
 use super::{Exit, Failure};
-use crate::analysis::{Awkward, resize};
+use crate::analysis::{Awkward, resize, shrink};
 use crate::apply::Function;
 use crate::assemble::Subject;
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
@@ -211,6 +211,11 @@ impl Input {
         bind.extend(self.unbound().into_iter().map(|name| (name.to_string(), to.extent())));
         let func = resize(&self.original.bind(&bind), to);
         Input { func, bind, ..self.clone() }
+    }
+
+    /// The function with smaller sizes, whose loops run about `steps` steps; `None` where none are found.
+    pub fn shrunk(&self, steps: u64) -> Option<Input> {
+        Some(Input { func: shrink(&self.func, steps)?, ..self.clone() })
     }
 
     /// The extents that are still symbolic, by the user's names.

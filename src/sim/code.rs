@@ -196,6 +196,22 @@ pub(super) struct Code {
 }
 
 impl Code {
+    /// Texts of the statements that write an array in memory.
+    pub fn writers(&self, array: &str) -> Vec<String> {
+        let mut all: Vec<u32> = vec![];
+        for (op, statement) in self.ops.iter().zip(&self.statement_of) {
+            let written = match op {
+                Op::Store { array, .. } | Op::Copy { dst: array, .. } => Some(*array),
+                Op::Instr { n } => self.instrs[*n as usize].writes(),
+                _ => None,
+            };
+            if written.is_some_and(|a| self.arrays[a as usize].name == array) && all.last() != Some(statement) {
+                all.push(*statement);
+            }
+        }
+        all.into_iter().map(|s| self.statements[s as usize].clone()).collect()
+    }
+
     /// Text of the statement of an operation.
     pub fn statement(&self, pc: usize) -> &str {
         self.statement_of.get(pc).map_or("", |s| &self.statements[*s as usize])

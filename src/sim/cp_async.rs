@@ -9,16 +9,15 @@ use super::error::Fault;
 use super::mbarrier::Word;
 use super::memory::Memory;
 use super::shadow::By;
+use super::thread::missing;
 use std::collections::VecDeque;
 
 /// Adjacent elements of an array in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span<'a> {
     pub memory: usize,
-    pub name: &'a str,
+    pub array: &'a ArrayInfo,
     pub first: usize,
-    /// The kernel may write it.
-    pub writable: bool,
 }
 
 impl<'a> Span<'a> {
@@ -28,12 +27,12 @@ impl<'a> Span<'a> {
             Place::Memory(m) => m as usize,
             Place::Slots { .. } => panic!("`{}` is in registers", array.name),
         };
-        Span { memory, name: &array.name, first, writable: array.writable }
+        Span { memory, array, first }
     }
 
     /// An element as text.
     pub fn element(&self, i: usize) -> String {
-        format!("{}[{}]", self.name, self.first + i)
+        format!("{}[{}]", self.array.name, self.first + i)
     }
 }
 
@@ -63,19 +62,18 @@ impl<'a> Copy<'a> {
         if let Some(src) = &src {
             for (i, bits) in bits.iter_mut().enumerate() {
                 let from = &mut memory[src.memory];
-                let missing = || match from.is_pending(src.first + i) {
-                    true => Fault::Pending(src.element(i)),
-                    false => Fault::Unwritten(src.element(i)),
-                };
-                *bits = from.read(src.first + i).ok_or_else(missing)?;
-                if src.writable {
-                    from.shadow.read_as(src.first + i, src.name, by, done_by)?;
+                *bits = from.read(src.first + i).ok_or_else(|| missing(src.array, src.first + i, from, by.code))?;
+                if src.array.writable {
+                    from.shadow.read_as(src.first + i, &src.array.name, by, done_by)?;
                 }
             }
         }
         let to = &mut memory[dst.memory];
         for i in dst.first..dst.first + len {
-            to.shadow.write_as(i, dst.name, by, done_by)?;
+            if to.is_pending(i) {
+                return Err(Fault::DestinationOverwritten(format!("{}[{i}]", dst.array.name)));
+            }
+            to.shadow.write_as(i, &dst.array.name, by, done_by)?;
             to.pend(i);
         }
         Ok(Copy { pc: by.pc, dst, src, bits })

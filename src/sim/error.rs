@@ -43,8 +43,15 @@ pub enum Fault {
         /// Lanes of the access.
         lanes: u32,
     },
-    /// A read of something that nothing has written: `name` or `name[index]`.
+    /// A read of a register that nothing has written: `name` or `name[index]`.
     Unwritten(String),
+    /// A read of an element of memory that nothing has written.
+    UnwrittenElement {
+        /// The element: `name[index]`.
+        element: String,
+        /// Statements of the kernel that write others.
+        writers: Vec<String>,
+    },
     /// A store to a parameter that the kernel declares as read only.
     ReadOnly(String),
     /// A block barrier that not all threads of the block reach; what another thread does.
@@ -137,6 +144,11 @@ impl Display for Fault {
                 )
             }
             Fault::Unwritten(what) => write!(f, "read of `{what}`, which nothing has written"),
+            Fault::UnwrittenElement { element, writers } => {
+                write!(f, "read of `{element}`, which nothing has written")?;
+                let list: Vec<String> = writers.iter().map(|s| format!("`{s}`")).collect();
+                if list.is_empty() { Ok(()) } else { write!(f, "; others are written at {}", list.join(", ")) }
+            }
             Fault::ReadOnly(array) => write!(f, "store to `{array}`, which the kernel declares as read only"),
             Fault::DivergentBarrier(other) => write!(f, "divergent barrier: {other}"),
             Fault::DivergentWarpBarrier(other) => write!(f, "divergent warp barrier: {other}"),

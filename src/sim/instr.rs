@@ -69,6 +69,18 @@ impl Instr {
         }
     }
 
+    /// The array in memory that an instruction writes.
+    pub fn writes(&self) -> Option<u32> {
+        match self {
+            Instr::CpAsync { d, .. }
+            | Instr::StMatrix { d, .. }
+            | Instr::BulkLoad { d, .. }
+            | Instr::BulkStore { d, .. }
+            | Instr::TensorLoad { d, .. } => Some(d.array),
+            _ => None,
+        }
+    }
+
     /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
     fn teaches(&self) -> bool {
         match self {

@@ -44,6 +44,7 @@ pub use program::run;
 
 use crate::interp::scalar;
 use crate::ir::Name;
+use std::collections::BTreeMap;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,8 @@ pub struct SimReport {
     pub blocks: u64,
     /// Instructions over all threads.
     pub instructions: u64,
+    /// Elements that were written, of each tensor parameter that is; empty when all blocks ran.
+    pub written: BTreeMap<Name, Vec<u64>>,
     /// Where the value of the watched element comes from.
     pub origin: Option<Origin>,
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt::{Display, Formatter, Result};
 
 /// Statements that are named besides the writer.
-const NAMED: usize = 12;
+const NAMED: usize = 40;
 
 /// Where the value of an element comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +33,7 @@ pub struct Writer {
     pub thread: Option<[u32; 3]>,
 }
 
+/// Who wrote the element, without what it depends on.
 impl Display for Origin {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.writer {
@@ -44,14 +45,9 @@ impl Display for Origin {
                 }
                 write!(f, ", at `{}`", w.statement)?;
             }
-            None => f.write_str("which nothing has written")?,
+            None => f.write_str("nothing has written it")?,
         }
-        if self.from.is_empty() {
-            return Ok(());
-        }
-        let list: Vec<String> = self.from.iter().map(|s| format!("`{s}`")).collect();
-        f.write_str(if self.writer.is_some() { ", out of " } else { "; others are written at " })?;
-        f.write_str(&list.join(", "))
+        Ok(())
     }
 }
 

@@ -45,6 +45,9 @@ pub fn run(
         Some((writer, place)) => Origin { from: sources(program, place), writer: Some(writer) },
         None => Origin { from: writers(program, name), writer: None },
     });
+    if options.max_blocks.is_some() {
+        report.written = state.written(program);
+    }
     state.give_back(program, args);
     result.map(|()| report)
 }
@@ -149,6 +152,13 @@ impl<'a> State<'a> {
         let writer = watched.and_then(|(memory, i)| writer(&code, &self.clock, memory, i));
         self.memory.extend(names.into_iter().cloned().zip(memory));
         result.map(|()| writer)
+    }
+
+    /// The elements of tensor parameters that some launch wrote.
+    fn written(&self, p: &Program) -> BTreeMap<Name, Vec<u64>> {
+        let elements = |m: &Memory| (0..m.len()).filter(|i| m.shadow.last_write(*i as usize, 0).is_some()).collect();
+        let of = |name: &Name| Some((name.clone(), elements(self.memory.get(name)?)));
+        tensor_params(p).filter(|name| is_written(p, name)).filter_map(of).collect()
     }
 
     /// Puts the memory of parameters back into the tensors.

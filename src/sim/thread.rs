@@ -181,9 +181,7 @@ impl Thread {
             Place::Slots { .. } => Err(unwritten()),
             Place::Memory(m) => {
                 let memory = &mut memory[m as usize];
-                let pending = || Fault::Pending(format!("{}[{i}]", array.name));
-                let missing = || if memory.is_pending(i) { pending() } else { unwritten() };
-                let bits = memory.read(i).ok_or_else(missing)?;
+                let bits = memory.read(i).ok_or_else(|| missing(array, i, memory, by.code))?;
                 if array.writable {
                     memory.shadow.read(i, &array.name, by)?;
                 }
@@ -211,6 +209,16 @@ impl Thread {
             }
         }
         Ok(())
+    }
+}
+
+/// Why an element that holds no value cannot be read.
+#[cold]
+pub(super) fn missing(array: &ArrayInfo, i: usize, memory: &Memory, code: &Code) -> Fault {
+    let element = format!("{}[{i}]", array.name);
+    match memory.is_pending(i) {
+        true => Fault::Pending(element),
+        false => Fault::UnwrittenElement { element, writers: code.writers(&array.name) },
     }
 }
 

@@ -77,6 +77,55 @@ pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expecte
     Ok(Expected { outputs: all.collect() })
 }
 
+/// The expected values of given elements of some outputs, by parameter.
+///
+/// # Errors
+/// As [`expected`].
+pub fn expected_at(
+    func: &PrimFunc,
+    facts: &Facts,
+    given: &Given,
+    points: &BTreeMap<usize, Vec<u64>>,
+) -> Result<Expected, String> {
+    let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
+    let of = |o: Output| Some((points.get(&o.param)?, o));
+    let wanted: Vec<(&Vec<u64>, Output)> = outputs(func).into_iter().filter_map(of).collect();
+    let values = |tensors: &[Tensor], flat: &[u64], o: &Output| {
+        let places: Vec<Vec<i64>> = flat.iter().map(|i| place(*i, &tensors[o.tensor].shape)).collect();
+        interp::sample(func, tensors, &scalars, &o.name, &places)
+    };
+    let sampled: Result<Vec<Vec<f64>>, _> = wanted.iter().map(|(flat, o)| values(&tensors, flat, o)).collect();
+    let all = match sampled {
+        Ok(all) => all,
+        Err(_) => {
+            interp::run(func, &mut tensors, &scalars, Mode::F64).map_err(|e| e.to_string())?;
+            let at =
+                |(flat, o): &(&Vec<u64>, Output)| flat.iter().map(|i| tensors[o.tensor].get_f64(*i as usize)).collect();
+            wanted.iter().map(at).collect()
+        }
+    };
+    let outputs = wanted.into_iter().zip(all).map(|((flat, o), values)| ExpectedOutput {
+        param: o.param,
+        points: Some(flat.clone()),
+        values,
+        tolerance: tolerance(func, facts, o.dtype),
+    });
+    Ok(Expected { outputs: outputs.collect() })
+}
+
+/// The indices of a flat element.
+fn place(flat: u64, shape: &[i64]) -> Vec<i64> {
+    let mut left = flat as i64;
+    let digit = |n: &i64| {
+        let digit = left % n;
+        left /= n;
+        digit
+    };
+    let mut out: Vec<i64> = shape.iter().rev().map(digit).collect();
+    out.reverse();
+    out
+}
+
 /// A sample of each output; `None` for a function that can only be run whole.
 fn sampled(
     func: &PrimFunc,

@@ -23,7 +23,7 @@ pub struct Case {
 }
 
 /// Random points per rule and function, besides the default one.
-pub const POINTS: usize = 5;
+pub const POINTS: usize = 10;
 
 pub fn target(id: &str) -> Target {
     Target::parse(id, &HostCpu { arch: "x86-64-v3".into(), ..HostCpu::default() }).expect("a known target")

@@ -1,0 +1,215 @@
+//! The right kernels that bugs are sown into, and the ways to change them.
+
+use daylight::assemble::Subject;
+use daylight::ir::kernel::{KStmt, Program};
+use daylight::ir::{self, DType, DeviceFunc, Expr, ExprKind, Function};
+use daylight::lower::lower_device;
+use daylight::rules::Spaces;
+use daylight::target::{HostCpu, Target};
+use daylight::tune::reference::{Given, expected};
+use daylight::tune::{problem, program, simulate};
+use std::collections::BTreeMap;
+
+const ROW_SUMS: &str = "@T.prim_func(s_tir=True)
+def row_sums(A: T.Buffer((5, 1031), \"float32\"), B: T.Buffer((5,), \"float32\")):
+    for i, k in T.grid(5, 1031):
+        with T.sblock(\"B\"):
+            vi, vk = T.axis.remap(\"SR\", [i, k])
+            with T.init():
+                B[vi] = T.float32(0.0)
+            B[vi] = B[vi] + A[vi, vk]
+";
+
+const COLUMN_SUMS: &str = "@T.prim_func(s_tir=True)
+def column_sums(A: T.Buffer((1031, 53), \"float32\"), B: T.Buffer((53,), \"float32\")):
+    for i, k in T.grid(53, 1031):
+        with T.sblock(\"B\"):
+            vi, vk = T.axis.remap(\"SR\", [i, k])
+            with T.init():
+                B[vi] = T.float32(0.0)
+            B[vi] = B[vi] + A[vk, vi]
+";
+
+const FULL_SUM: &str = "@T.prim_func(s_tir=True)
+def full_sum(A: T.Buffer((65537,), \"float32\"), B: T.Buffer((), \"float32\")):
+    for k in range(65537):
+        with T.sblock(\"B\"):
+            vk = T.axis.reduce(65537, k)
+            with T.init():
+                B[()] = T.float32(0.0)
+            B[()] = B[()] + A[vk]
+";
+
+const TRANSPOSED: &str = "@T.prim_func(s_tir=True)
+def transposed(A: T.Buffer((70, 45), \"float32\"), B: T.Buffer((45, 70), \"float32\")):
+    for i, j in T.grid(45, 70):
+        with T.sblock(\"B\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            B[vi, vj] = A[vj, vi]
+";
+
+/// Row sums with two stages of shared memory that `cp.async` fills one step ahead.
+const STAGED: &str = "@T.prim_func
+def staged(x: T.handle, y: T.handle):
+    A = T.match_buffer(x, (32, 64), \"float32\")
+    B = T.match_buffer(y, (32,), \"float32\")
+    T.device_entry(); bx = T.cta_id([2]); tx = T.thread_id([64])
+    rows = T.alloc_buffer((2, 4, 64), \"float32\", scope=\"shared\")
+    sums = T.alloc_buffer((16,), \"float32\", scope=\"shared\")
+    Tx.cta.copy_async(rows[0, 0:4, 0:64], A[bx * 16:bx * 16 + 4, 0:64])
+    T.ptx.cp_async.commit_group()
+    for i in T.serial(4):
+        if i < 3:
+            Tx.cta.copy_async(rows[(i + 1) % 2, 0:4, 0:64], A[bx * 16 + i * 4 + 4:bx * 16 + i * 4 + 8, 0:64])
+        T.ptx.cp_async.commit_group()
+        T.ptx.cp_async.wait_group(1)
+        T.cuda.cta_sync()
+        Tx.cta.sum(sums[i * 4:i * 4 + 4], rows[i % 2, 0:4, 0:64], axes=(-1,))
+        T.cuda.cta_sync()
+    Tx.cta.copy(B[bx * 16:bx * 16 + 16], sums)
+";
+
+/// What a kernel is made from and compared with.
+enum From {
+    Rule(Box<Subject>),
+    Tile(Box<DeviceFunc>),
+}
+
+/// A right kernel.
+pub struct Right {
+    pub program: Program,
+    from: From,
+}
+
+fn target() -> Target {
+    Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target")
+}
+
+impl Right {
+    /// The default of the first rule that takes a function.
+    fn rule(text: &str) -> Right {
+        let func = ir::read(text, "function").unwrap_or_else(|e| panic!("{e}")).remove(0);
+        let subject = Subject::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
+        let arm = subject.arms(&Spaces::built_in()).into_iter().next().expect("a rule that takes it");
+        let knobs = arm.space.default().expect("a legal point");
+        let program = subject.candidate(arm.rule, &knobs).unwrap_or_else(|e| panic!("{e}")).program;
+        Right { program, from: From::Rule(Box::new(subject)) }
+    }
+
+    fn tile(text: &str) -> Right {
+        let read = ir::read_any(text, "program").unwrap_or_else(|e| panic!("{e}")).pop();
+        let Some(Function::Tile(func)) = read else { panic!("a tile program was expected") };
+        let program = lower_device(&func, &target()).unwrap_or_else(|e| panic!("{e}")).0;
+        Right { program, from: From::Tile(Box::new(func)) }
+    }
+
+    pub fn by_name(name: &str) -> Right {
+        let bulk = || {
+            let path = format!("{}/tests/tile_programs/bulk.py", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+        };
+        match name {
+            "row_sums" => Right::rule(ROW_SUMS),
+            "column_sums" => Right::rule(COLUMN_SUMS),
+            "full_sum" => Right::rule(FULL_SUM),
+            "transposed" => Right::rule(TRANSPOSED),
+            "staged" => Right::tile(STAGED),
+            "bulk" => Right::tile(&bulk()),
+            other => panic!("no kernel `{other}`"),
+        }
+    }
+
+    /// What is found wrong with kernels in place of the right ones, under each order of threads.
+    pub fn found(&self, program: &Program) -> Vec<Option<String>> {
+        let options = |seed| simulate::Options { blocks: None, seed };
+        match &self.from {
+            From::Rule(subject) => {
+                let func = &subject.prepared.func;
+                let given = problem::given(func, &BTreeMap::new(), 1);
+                let want = expected(func, &subject.prepared.facts, &given).unwrap_or_else(|e| panic!("{e}"));
+                (0..4).map(|seed| simulate::check(subject, program, &given, &want, options(seed)).err()).collect()
+            }
+            From::Tile(func) => {
+                let given = Given { seed: 1, ..Given::default() };
+                (0..4).map(|seed| program::simulate(func, program, &given, options(seed)).err()).collect()
+            }
+        }
+    }
+}
+
+/// Replaces the `nth` statement (from 0, over all launches) whose first line starts with `head`.
+pub fn edit(p: &mut Program, head: &str, nth: usize, f: impl Fn(&KStmt) -> Vec<KStmt>) {
+    let mut left = nth;
+    let done = p.launches.iter_mut().any(|l| replace(&mut l.kernel.body, head, &mut left, &f));
+    assert!(done, "no statement `{head}` in\n{p}");
+}
+
+fn replace(list: &mut Vec<KStmt>, head: &str, left: &mut usize, f: &impl Fn(&KStmt) -> Vec<KStmt>) -> bool {
+    for i in 0..list.len() {
+        if list[i].head().starts_with(head) {
+            if *left == 0 {
+                let new = f(&list[i]);
+                list.splice(i..=i, new);
+                return true;
+            }
+            *left -= 1;
+        }
+        let inside = match &mut list[i] {
+            KStmt::For { body, .. } => replace(body, head, left, f),
+            KStmt::If { then, otherwise, .. } => replace(then, head, left, f) || replace(otherwise, head, left, f),
+            _ => false,
+        };
+        if inside {
+            return true;
+        }
+    }
+    false
+}
+
+pub fn remove(p: &mut Program, head: &str, nth: usize) {
+    edit(p, head, nth, |_| vec![]);
+}
+
+/// Takes a statement out and puts it before another.
+pub fn move_before(p: &mut Program, head: &str, other: &str) {
+    let taken = std::cell::RefCell::new(None);
+    edit(p, head, 0, |s| {
+        *taken.borrow_mut() = Some(s.clone());
+        vec![]
+    });
+    let taken = taken.into_inner();
+    edit(p, other, 0, |s| taken.iter().chain([s]).cloned().collect());
+}
+
+/// Replaces an integer throughout a statement's own expressions.
+pub fn number(p: &mut Program, head: &str, nth: usize, from: i64, to: i64) {
+    exprs(p, head, nth, &|e| match e.kind() {
+        ExprKind::Int { value, dtype } if *value == from => Some(Expr::int(to, *dtype)),
+        _ => None,
+    });
+}
+
+/// Replaces parts of a statement's own expressions.
+pub fn exprs(p: &mut Program, head: &str, nth: usize, f: &dyn Fn(&Expr) -> Option<Expr>) {
+    edit(p, head, nth, |s| {
+        let new = match s {
+            KStmt::For { var, extent, kind, body } => {
+                KStmt::For { var: var.clone(), extent: rewrite(extent, f), kind: *kind, body: body.clone() }
+            }
+            KStmt::If { cond, then, otherwise } => {
+                KStmt::If { cond: rewrite(cond, f), then: then.clone(), otherwise: otherwise.clone() }
+            }
+            other => other.map_exprs(&mut |e| rewrite(e, f)),
+        };
+        assert!(&new != s, "`{head}` stays as it was");
+        vec![new]
+    });
+}
+
+fn rewrite(e: &Expr, f: &dyn Fn(&Expr) -> Option<Expr>) -> Expr {
+    f(e).unwrap_or_else(|| e.map_children(|c| rewrite(c, f)))
+}
+
+pub fn thread(axis: &str) -> Expr {
+    Expr::var(format!("threadIdx.{axis}").as_str(), DType::I32)
+}
