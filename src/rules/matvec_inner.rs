@@ -20,7 +20,7 @@ use super::parts::*;
 use super::staging::{current_read, share};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, matvec_outlines};
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag};
+use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -254,7 +254,7 @@ fn schedule(p: &MatVec, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.
 fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, _knobs: &Knobs) -> Result<(), ScheduleError> {
-    if p.is_packed() { s.annotate(kv, "tile", AttrValue::Str("unpack".into())) } else { product_leaf(s, kv) }
+    if p.is_packed() { unpack_leaf(s, kv) } else { product_leaf(s, kv) }
 }
 
 /// Brings the sum across `threadIdx.x` and what follows it under the block loop; each thread keeps the rows

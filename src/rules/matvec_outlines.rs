@@ -102,3 +102,47 @@ pub fn cpu(w: &Sizes, rows: i64, vectors: i64, step: i64, vector: i64) -> Outlin
     };
     Outline { launches: vec![one] }
 }
+
+/// Columns reduced across memory, a vector of packed words per thread.
+pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
+    let (threads, rows, unroll, split) = (k.get("threads"), k.get("rows"), k.get("unroll"), k.get("split"));
+    let width = lanes(k.get("vector"), w.element);
+    let part = (w.length + split - 1) / split;
+    let step = rows * unroll * w.pack;
+    let steps = (part + step - 1) / step;
+    let across = (w.rows + threads * width - 1) / (threads * width);
+    let first = LaunchOutline {
+        blocks: across * split * w.vectors,
+        threads: threads * rows,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 26,
+        load_regs: unroll * (k.get("vector") / 4 + width + w.pack / 2),
+        smem: if rows > 1 { threads * rows * width * 4 } else { 0 },
+        load_bytes: k.get("vector"),
+        in_flight: unroll * k.get("vector"),
+        steps,
+        read: w.bytes,
+        written: w.rows * w.vectors * split * w.output,
+        padding: (steps * step) as f64 / part.max(1) as f64,
+        instructions: unroll * width * (w.pack * (1 + UNPACK) + 3),
+        flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
+        tensor_core: false,
+        combine: Combine { lanes: 1, parts: rows, values: 1 },
+        staged: false,
+        from_cache: false,
+    };
+    let second = (split > 1).then(|| LaunchOutline {
+        steps: 1,
+        load_bytes: 4,
+        in_flight: 4,
+        load_regs: 1,
+        smem: 0,
+        read: first.written,
+        written: w.rows * w.vectors * w.output,
+        padding: 1.0,
+        instructions: 4,
+        from_cache: true,
+        ..first.clone()
+    });
+    Outline { launches: [Some(first.clone()), second].into_iter().flatten().collect() }
+}

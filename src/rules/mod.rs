@@ -18,6 +18,7 @@ mod matmul_mma;
 mod matvec;
 mod matvec_cpu;
 mod matvec_inner;
+mod matvec_outer;
 mod matvec_outlines;
 mod operands;
 mod outline;
@@ -80,6 +81,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &matmul_mma::MatmulMma,
     &matvec_inner::GemvQuant,
     &matvec_inner::LowBatchInner,
+    &matvec_outer::GemvQuantOuter,
     &matvec_cpu::GemvQuantCpu,
     &matvec_cpu::GemvQuantOuterCpu,
     &reduction_inner::ReductionInner,

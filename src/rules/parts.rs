@@ -150,6 +150,11 @@ pub fn product_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     leaf(s, at, TileOp::Gemm, None)
 }
 
+/// Says that a loop adds products with values packed in integers.
+pub fn unpack_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    s.annotate(at, "tile", AttrValue::Str("unpack".into()))
+}
+
 fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
     s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
     match variant {

@@ -14,7 +14,7 @@ use super::limits::{
 use super::parts::*;
 use super::shape::Reduction;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
-use crate::analysis::{Access, Decline};
+use crate::analysis::Decline;
 use crate::ir::{IterKind, Name, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -59,23 +59,59 @@ impl ScheduleRule for ReductionOuter {
         let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
         let k = fuse_all(&mut s, &r.reduce)?;
         let plan = Plan::of(knobs, r.element, r.plain.then_some(r.reducer.combiner));
-        let split = knobs.get("split");
-        if split == 1 {
-            reduce_columns(&mut s, &r.block, &r.epilogues, outer.as_ref(), &column[0].at, &k, &r.full, &plan)?;
-            return Ok(s);
-        }
-        let parts = s.split(&k, &[Some(split), None])?;
-        let first = s.rfactor(&parts[0], 0)?;
-        let mut order: Vec<Name> = vec![parts[0].clone()];
-        order.extend(outer.clone());
-        order.extend([column[0].at.clone(), parts[1].clone()]);
-        s.reorder(&order)?;
-        let both: Vec<Name> = [Some(parts[0].clone()), outer].into_iter().flatten().collect();
-        let outer = if both.len() > 1 { s.fuse(&both)? } else { both[0].clone() };
-        reduce_columns(&mut s, &first, &[], Some(&outer), &column[0].at, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, &r.epilogues, split, &plan)?;
+        let reads = Reads { full: r.full.iter().map(|a| a.buffer.clone()).collect(), vectors: vec![], pack: 1 };
+        let nest = Nest { block: &r.block, epilogues: &r.epilogues, outer, column: &column[0].at, k: &k };
+        reduce_in_parts(&mut s, nest, &reads, knobs.get("split"), &plan)?;
         Ok(s)
     }
+}
+
+/// What a launch reads by columns.
+pub(super) struct Reads {
+    /// Read by every axis, a vector of columns at a time.
+    pub full: Vec<Name>,
+    /// Shared by the columns; only where elements are packed.
+    pub vectors: Vec<Name>,
+    /// Values of the reduction in one element of the largest of them.
+    pub pack: i64,
+}
+
+/// The nest of a reduction over a strided axis.
+pub(super) struct Nest<'a> {
+    /// The reduction.
+    pub block: &'a Name,
+    /// What follows it.
+    pub epilogues: &'a [Name],
+    /// The loop around the columns.
+    pub outer: Option<Name>,
+    /// The loop over the columns.
+    pub column: &'a Name,
+    /// The loop over what is reduced.
+    pub k: &'a Name,
+}
+
+/// Schedules a nest as one launch, or as one of `split` parts per column and one that adds them.
+pub(super) fn reduce_in_parts(
+    s: &mut Schedule,
+    nest: Nest,
+    reads: &Reads,
+    split: i64,
+    plan: &Plan,
+) -> Result<(), ScheduleError> {
+    if split == 1 {
+        return reduce_columns(s, nest, reads, plan);
+    }
+    let parts = s.split(nest.k, &[Some(split), None])?;
+    let first = s.rfactor(&parts[0], 0)?;
+    let mut order: Vec<Name> = vec![parts[0].clone()];
+    order.extend(nest.outer.clone());
+    order.extend([nest.column.clone(), parts[1].clone()]);
+    s.reorder(&order)?;
+    let both: Vec<Name> = [Some(parts[0].clone()), nest.outer].into_iter().flatten().collect();
+    let outer = if both.len() > 1 { s.fuse(&both)? } else { both[0].clone() };
+    let part = Nest { block: &first, epilogues: &[], outer: Some(outer), column: nest.column, k: &parts[1] };
+    reduce_columns(s, part, reads, plan)?;
+    reduce_parts(s, nest.block, nest.epilogues, split, plan)
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
@@ -90,7 +126,7 @@ fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
     Ok(r)
 }
 
-fn fills_blocks(
+pub(super) fn fills_blocks(
     space: Space,
     target: &Target,
     total: Option<i64>,
@@ -107,38 +143,44 @@ fn fills_blocks(
     fills_device(space, target, total, blocks)
 }
 
-/// Schedules `block`, a reduction of loop `k` for every `column` (and `outer`), as one launch.
-#[expect(clippy::too_many_arguments, reason = "the loops of one nest")]
-fn reduce_columns(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    outer: Option<&Name>,
-    column: &Name,
-    k: &Name,
-    reads: &[Access],
-    plan: &Plan,
-) -> Result<(), ScheduleError> {
+/// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch.
+fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Result<(), ScheduleError> {
+    let Nest { block, epilogues, outer, column, k } = nest;
     let cols = s.split(column, &[None, Some(plan.threads), Some(plan.lanes)])?;
     let [jb, jt, jv] = &cols[..] else { panic!("split gives one loop per factor") };
-    let ks = s.split(k, &[None, Some(plan.unroll), Some(plan.rows)])?;
-    let [ko, ku, ky] = &ks[..] else { panic!("split gives one loop per factor") };
+    let mut factors = vec![None, Some(plan.unroll), Some(plan.rows)];
+    factors.extend((reads.pack > 1).then_some(Some(reads.pack)));
+    let ks = s.split(k, &factors)?;
+    let [ko, ku, ky, values @ ..] = &ks[..] else { panic!("split gives one loop per factor") };
     // A column of one thread accumulates in place.
     let rf = if plan.rows > 1 { s.rfactor(ky, 0)? } else { block.clone() };
     let tails = tails(s, block, epilogues)?;
     let grid = match outer {
-        Some(o) => s.fuse(&[o.clone(), jb.clone()])?,
+        Some(o) => s.fuse(&[o, jb.clone()])?,
         None => jb.clone(),
     };
-    s.reorder(&[grid.clone(), jt.clone(), ky.clone(), ko.clone(), ku.clone(), jv.clone()])?;
+    let mut order = vec![grid.clone(), jt.clone(), ky.clone(), ko.clone(), ku.clone(), jv.clone()];
+    order.extend_from_slice(values);
+    s.reorder(&order)?;
     s.bind(&grid, ThreadTag::BlockX)?;
     s.bind(jt, ThreadTag::ThreadX)?;
     s.bind(ky, ThreadTag::ThreadY)?;
     launch_bounds(s, &grid, plan.min_blocks)?;
-    stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
+    for buffer in &reads.full {
+        stage_read(s, &rf, buffer, ku, plan.lanes, plan.hint)?;
+    }
+    for buffer in &reads.vectors {
+        stage_read(s, &rf, buffer, ku, reads.pack, 0)?;
+    }
     batch_loads(s, ku)?;
     s.unroll(jv)?;
-    elementwise_leaf(s, jv, plan)?;
+    match values {
+        [values] => {
+            s.unroll(values)?;
+            unpack_leaf(s, values)?;
+        }
+        _ => elementwise_leaf(s, jv, plan)?,
+    }
     s.decompose_reduction(&rf, ko)?;
     if rf != *block {
         keep_in_registers(s, &rf)?;
@@ -182,5 +224,6 @@ fn reduce_parts(
     let outer = if spatial.is_empty() { None } else { Some(fuse_all(s, &spatial)?) };
     let rows = (split as u64).next_power_of_two().min(8) as i64;
     let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
-    reduce_columns(s, block, epilogues, outer.as_ref(), &column.at, &k, &[], &plan)
+    let nest = Nest { block, epilogues, outer, column: &column.at, k: &k };
+    reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan)
 }

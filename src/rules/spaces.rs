@@ -14,6 +14,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("gemv.inner.toml", include_str!("../../schedules/gemv.inner.toml")),
     ("gemv.quant.toml", include_str!("../../schedules/gemv.quant.toml")),
     ("gemv.quant_cpu.toml", include_str!("../../schedules/gemv.quant_cpu.toml")),
+    ("gemv.quant_outer.toml", include_str!("../../schedules/gemv.quant_outer.toml")),
     ("gemv.quant_outer_cpu.toml", include_str!("../../schedules/gemv.quant_outer_cpu.toml")),
     ("low_batch.cpu.toml", include_str!("../../schedules/low_batch.cpu.toml")),
     ("low_batch_gemv.inner.toml", include_str!("../../schedules/low_batch_gemv.inner.toml")),
