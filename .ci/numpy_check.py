@@ -89,6 +89,24 @@ def qk(q, k, mask):
     return scores if mask is None else np.minimum(np.maximum(scores, -65504), mask)
 
 
+def windows(x, fill):
+    """The nine shifted images [n, c, 56, 56] that 3x3 windows with stride 2 over a padded image see."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=fill)
+    return {(i, j): padded[:, :, i : i + 111 : 2, j : j + 111 : 2] for i in range(3) for j in range(3)}
+
+
+def max_pool(x):
+    return np.max(list(windows(x, -np.inf).values()), axis=0)
+
+
+def depthwise(x, w):
+    return sum(image * w[None, :, 0, i, j, None, None] for (i, j), image in windows(x, 0.0).items())
+
+
+def bn_stats(x):
+    return x.mean((0, 2, 3)), x.var((0, 2, 3))
+
+
 def split_silu_mul(x):
     half = x.shape[-1] // 2
     return silu(x[..., :half]) * x[..., half:]
@@ -141,6 +159,10 @@ CASES = {
     "reduction/llama3_8b-sum_last-8192x14336-f16": (lambda x: x.sum(-1), 14336),
     "reduction/mixtral_8x7b-router_weight_sum-4x2-f32": (lambda x: x.sum(-1), 2),
     "reduction/resnet50-bn_sum-32x256x56x56-f32": (lambda x: x.sum((0, 2, 3)), 100352),
+    "reduction/llama3_8b-argmax-16x128256-f32": (lambda x: x.argmax(-1), 0),
+    "reduction/resnet50-bn_stats-32x64x112x112-f32": (bn_stats, 401408),
+    "conv/mobilenet_v2-depthwise3x3-1x96x112x112-f32": (depthwise, 9),
+    "conv/resnet50-max_pool3x3-32x64x112x112-f32": (max_pool, 0),
     "reduction/resnet50-global_avg_pool-32x2048x7x7-f32": (lambda x: x.mean((2, 3)), 49),
     "elementwise/bert_base-bias_gelu-1024x3072-f16": (
         lambda x, b: (x + b) * 0.5 * (1 + erf((x + b) * math.sqrt(0.5))),
@@ -196,11 +218,13 @@ def take(x, ids, shape):
 
 
 def expected(stem, fn, inputs, shape):
+    """The outputs, one after the other."""
     if fn is None:
         fn = (lambda *i: concat(*i, shape)) if "concat" in stem else (lambda *i: take(*i, shape))
     big = sum(i.nbytes for i in inputs) > 400 << 20
     wide = [i if i.dtype.kind in "iu" or (big and i.ndim > 1 and i.shape[-1] != i.size) else i.astype(np.float64) for i in inputs]
-    return np.asarray(fn(*wide), dtype=np.float64)
+    results = fn(*wide)
+    return [np.asarray(r, dtype=np.float64) for r in (results if isinstance(results, tuple) else (results,))]
 
 
 def save(path, array):
@@ -214,7 +238,7 @@ def check(daylight, stem, fn, length, rng):
     judge = [daylight, "check", str(file), "--json", *bind]
     facts = json.loads(subprocess.run(judge, check=True, capture_output=True).stdout)
     params = facts["params"]
-    *ins, out = params
+    ins, outs = ([p for p in params if (p["role"] == "out") == wanted] for wanted in (False, True))
     inputs = [random_input(rng, p, min(q["shape"][0] for q in ins if q is not p) if len(ins) > 1 else 1) for p in ins]
     with tempfile.TemporaryDirectory() as tmp:
         folders = pathlib.Path(tmp, "in"), pathlib.Path(tmp, "out")
@@ -224,11 +248,16 @@ def check(daylight, stem, fn, length, rng):
             save(folders[0] / f"{p['index']:02}_{p['name']}.npy", array)
         command = [daylight, "run", str(file), "--device", "cpu", "--inputs", folders[0], "--outputs", folders[1]]
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
-        got = np.load(folders[1] / f"{out['index']:02}_{out['name']}.npy")
+        got = [np.load(folders[1] / f"{out['index']:02}_{out['name']}.npy") for out in outs]
+    want = expected(stem, fn, inputs, tuple(outs[0]["shape"]))
+    return all([agrees(stem, out, g, w, length) for out, g, w in zip(outs, got, want, strict=True)])
+
+
+def agrees(stem, out, got, want, length):
+    """One output against what is expected."""
     if out["dtype"] in DTYPES:
         got = got.view(DTYPES[out["dtype"]])
-    want = expected(stem, fn, inputs, tuple(out["shape"])).reshape(out["shape"])
-    got = got.astype(np.float64)
+    want, got = want.reshape(out["shape"]), got.astype(np.float64)
     # Daylight accumulates in float32 whatever narrower type the function asks for. Length 0: must be exact.
     stored = max(ROUNDOFF[out["dtype"]], ROUNDOFF[STORED.get(stem, out["dtype"])])
     limit = 4 * (stored + ROUNDOFF["float32"] * math.sqrt(length)) if length else 0.0
