@@ -58,3 +58,12 @@ fn statistics_of_columns() {
     let cases = [[53, 37], [96, 64], [33, 2]].map(|shape| stats("float32", &shape, "RS"));
     check_all(cases.into(), &["reduction.outer", "reduction.outer_cpu"]);
 }
+
+#[test]
+fn one_of_one_is_a_copy() {
+    let cases = vec![
+        arg("max", "float32", &[1, 1], "SR", Form::First, true),
+        arg("min", "float32", &[1, 1], "SR", Form::First, false),
+    ];
+    check_all(cases, &["fallback.cuda", "fallback.cpu"]);
+}

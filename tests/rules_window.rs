@@ -20,6 +20,7 @@ fn pooling() {
         pool(shape([1, 1, 5, 7], [5, 5], 1, 2), "float32", true),
         pool(shape([3, 2, 8, 16], [2, 2], 2, 0), "float16", true),
         pool(shape([1, 2, 7, 9], [7, 1], 3, 0), "float32", false),
+        pool(shape([1, 1, 1, 1], [3, 3], 1, 1), "float32", false),
     ];
     check_all(cases, &RULES);
 }

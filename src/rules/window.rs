@@ -1,14 +1,13 @@
 //! `window.cuda` and `window.cpu`: short windows, as of pooling and depthwise convolutions.
 //!
 //! When: one reduction of a constant length of at most [`LONGEST`] steps, whatever it reads (padding is
-//! inlined into the reads), over at least two outputs, and no form for the rules of plain reductions;
-//! elementwise epilogues or none.
+//! inlined into the reads), and no form for the rules of plain reductions; elementwise epilogues or none.
 //! How: on a GPU each thread reduces the windows of one or several adjacent outputs in registers,
 //! neighbouring threads have neighbouring outputs; on the CPU tasks of several rows run in parallel and
 //! the outputs of a row are computed as vectors where every read moves along with them, or left to
 //! the compiler. Windows are unrolled up to `unroll` steps.
 //! Declines: `target_kind`, `one_reduction`, `elementwise_epilogue`, `known_reducer`, `reduction_axis`,
-//! `short_window`, `several_outputs`, `plain_reduction`.
+//! `short_window`, `plain_reduction`.
 
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
 use super::outlines_window::{self as outlines, Window};
@@ -266,9 +265,6 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
         block: one.block,
         epilogues: one.epilogues,
     };
-    if accepted.total().is_some_and(|n| n < 2) {
-        return Err(no("several_outputs", "there is one output, so there are no neighbours".into()));
-    }
     if Reduction::of(by, input).is_ok() {
         return Err(no("plain_reduction", "every axis indexes a tensor plainly: it is no window".into()));
     }
