@@ -77,11 +77,11 @@ pub trait ScheduleRule: Sync {
 pub const RULES: &[&dyn ScheduleRule] = &[
     &gemv::GemvInner,
     &gemv::GemvCpu,
-    &matmul_fma::MatmulFma,
-    &matmul_mma::MatmulMma,
     &matvec_inner::GemvQuant,
     &matvec_inner::LowBatchInner,
     &matvec_outer::GemvQuantOuter,
+    &matmul_mma::MatmulMma,
+    &matmul_fma::MatmulFma,
     &matvec_cpu::GemvQuantCpu,
     &matvec_cpu::GemvQuantOuterCpu,
     &reduction_inner::ReductionInner,

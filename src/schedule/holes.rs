@@ -13,7 +13,7 @@ use super::regions::{self, Region, is_box};
 use super::span::{Running, cast};
 use super::{cover, injective, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{Block, Buffer, Expr, IterKind, Name, PrimFunc};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, Name, PrimFunc};
 use std::collections::BTreeSet;
 
 /// Fails with the name of a writer under the loop `at` that keeps what all of them write of `buffer` in
@@ -93,10 +93,21 @@ impl<'a> Stored<'a> {
             .iters
             .iter()
             .filter(|it| it.kind == IterKind::Spatial && index(&it.var).is_some_and(|at| outside(at, &it.extent)))
-            .map(|it| analysis::simplify(&less(&it.binding, &it.extent), ranges))
+            .map(|it| undivided(&less(&it.binding, &it.extent), ranges))
             .collect();
-        let cuts = |c: &Expr| !limits.contains(&analysis::simplify(c, ranges));
+        let cuts = |c: &Expr| !limits.contains(&undivided(c, ranges));
         conjuncts(self.writer.guard.as_ref()).into_iter().filter(cuts).collect()
+    }
+}
+
+/// A condition in its simplest form: `f // 5 < 7` says that `f < 35`.
+fn undivided(condition: &Expr, ranges: &Ranges) -> Expr {
+    let simple = analysis::simplify(condition, ranges);
+    let ExprKind::Binary { op: BinOp::Lt, a, b } = simple.kind() else { return simple };
+    let ExprKind::Binary { op: BinOp::FloorDiv, a: dividend, b: by } = a.kind() else { return simple };
+    match (by.as_int().filter(|c| *c > 0), b.as_int()) {
+        (Some(by), Some(n)) => less(dividend, &Expr::int(n.saturating_mul(by), dividend.dtype())),
+        _ => simple,
     }
 }
 

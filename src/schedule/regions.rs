@@ -160,13 +160,21 @@ pub(super) fn union(parts: impl Iterator<Item = Region>, ranges: &Ranges) -> Reg
 /// True when the elements are the product of dense ranges: each running loop moves one index.
 pub(super) fn is_box(indices: &[Expr], running: &Running, ranges: &Ranges) -> bool {
     let simple: Vec<Expr> = indices.iter().map(|e| analysis::simplify(e, ranges)).collect();
+    let running = &moving(running, ranges);
     let once = running.keys().all(|n| simple.iter().filter(|e| e.uses_var(n)).count() <= 1);
     once && simple.iter().all(|e| is_dense(e, running, ranges))
+}
+
+/// Those that take more than one value.
+fn moving(running: &Running, ranges: &Ranges) -> Running {
+    let several = |(_, span): &(&Name, &Span)| span.extent(ranges).as_int() != Some(1);
+    running.iter().filter(several).map(|(name, span)| (name.clone(), span.clone())).collect()
 }
 
 /// True when the values of `e` fill their span without gaps while `running` run.
 pub(super) fn is_dense(e: &Expr, running: &Running, ranges: &Ranges) -> bool {
     let e = analysis::simplify(e, ranges);
+    let running = &moving(running, ranges);
     if !running.keys().any(|n| e.uses_var(n)) {
         return true;
     }
