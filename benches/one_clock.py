@@ -81,6 +81,12 @@ def workloads():
     for n, k, d in [*gemvs, (128256, 4096, "bf16")]:
         make = lambda n=n, k=k, d=d: (random(1, k, dtype=d), random(n, k, dtype=d))
         out[f"gemv-1x{n}x{k}-{d}"] = (make, lambda x, w: linear(x, w), False)
+    products = [(m, 28672, 4096, "bf16") for m in (64, 512, 2048)]
+    products += [(n, n, n, "bf16") for n in (1024, 2048, 4096, 8192)]
+    products += [(4096, 4096, 4096, "f16"), (1024, 1024, 1024, "f32"), (4096, 4096, 4096, "f32")]
+    for m, n, k, d in [*products, (1000, 1003, 777, "f32")]:
+        make = lambda m=m, n=n, k=k, d=d: (random(m, k, dtype=d), random(n, k, dtype=d))
+        out[f"matmul{'-odd' * (m == 1000)}-{m}x{n}x{k}-{d}"] = (make, lambda x, w: linear(x, w), False)
     for name, shape, d, fn in [
         ("mean_last", (2048, 8192), "f32", lambda x: x.mean(-1)),
         ("sum_last", (2048, 2048), "f32", lambda x: x.sum(-1)),
@@ -133,7 +139,7 @@ def measure(spec, driver, folder, before, arch, args):
     kernel()
     torch.cuda.synchronize()
     wrong = ((output.double() - want).norm() / want.norm()).item()
-    length = inputs[0].numel() // (output.numel() if len(inputs) == 1 else 1)
+    length = inputs[0].shape[-1] if len(inputs) > 1 else inputs[0].numel() // output.numel()
     limit = 0 if exact else 4 * (ROUNDOFF[output.dtype] + 2.0**-24 * math.sqrt(length))
     contenders = {"daylight": kernel, "torch": lambda: fn(*inputs)}
     if before:
