@@ -15,6 +15,7 @@ use super::outlines_matmul::{Shares, Sizes, fma, over};
 use super::parts::*;
 use super::product::Product;
 use super::shape::find_block;
+use super::split_depth::{cut, finish_parts};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, ExprKind, Name, Scope, Stmt, ThreadTag};
@@ -27,6 +28,8 @@ pub struct MatmulFma;
 const NAME: &str = "matmul.fma";
 /// Bytes of the widest access.
 const WIDEST: i64 = 16;
+/// Threads of a block that adds parts.
+const FINISHERS: i64 = 256;
 /// Bytes that the banks of shared memory give at a time.
 const BANKS: i64 = 128;
 
@@ -105,6 +108,16 @@ impl ScheduleRule for MatmulFma {
                 _ => Ok(()),
             }
         });
+        let depth = Product::extent(&p.depth);
+        let (tails, wide) = (p.epilogue.len(), p.dtype.bytes() >= 4);
+        let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
+            (1, _) => Ok(()),
+            (_, None) => Err("the length of the reduced axis is not constant".into()),
+            _ if tails > 1 => Err("several results follow the product".into()),
+            _ if !wide => Err("sums of parts would be rounded to 16 bits".into()),
+            (parts, Some(n)) if (parts - 1) * k.get("block_k") < n => Ok(()),
+            (parts, Some(n)) => Err(format!("{parts} parts of {n} steps are too many")),
+        });
         let tiles = Product::extent(&p.rows);
         let space = space.require("whole_swizzle", move |k| match (k.get("swizzle"), tiles) {
             (1, _) => Ok(()),
@@ -117,10 +130,14 @@ impl ScheduleRule for MatmulFma {
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
         let t = Tiling::of(knobs, i64::from(target.warp));
-        let e = Einsum::of(&p, [Major::Depth; 2], t.block)?;
+        let parts = knobs.get("split_k");
+        let [m, n, depth] = t.block;
+        let mut e = Einsum::of(&p, [Major::Depth; 2], [m, n, depth * parts])?;
+        let left = if parts > 1 { Some(cut(&mut e, parts)?) } else { None };
         let (block, mut s) = (e.block.clone(), e.schedule.clone());
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
-        let Nest { grid, fill, step, tile } = nest(&mut s, &e, &t, knobs.get("swizzle"), plain)?;
+        let order = Order { swizzle: knobs.get("swizzle"), part: left.as_ref().map(|l| l.at.clone()), plain };
+        let Nest { grid, fill, step, tile } = nest(&mut s, &e, &t, &order)?;
         launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
         for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
             let registers = s.cache_read(&block, &stage.buffer, Scope::Local)?;
@@ -147,6 +164,9 @@ impl ScheduleRule for MatmulFma {
         }
         product_leaf(&mut s, &tile[0])?;
         s.set_scope(&e.result, Scope::Local)?;
+        if let Some(left) = left {
+            finish_parts(&mut s, &left, FINISHERS)?;
+        }
         Ok(s)
     }
 }
@@ -174,7 +194,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     let shares = move |k: &Knobs| {
         let t = Tiling::of(k, warp);
         let (stages, min_blocks) = (k.get("stages"), k.get("min_blocks"));
-        Shares { block: t.block, thread: t.thread, stages, min_blocks, split: 1 }
+        Shares { block: t.block, thread: t.thread, stages, min_blocks, split: k.get("split_k") }
     };
     let sms = i64::from(target.sms);
     let space = space.prefer("fills_device", move |k| {
@@ -184,6 +204,11 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
             n if n >= sms.min(smallest) => Ok(()),
             n => Err(format!("{n} blocks leave multiprocessors of {sms} idle")),
         }
+    });
+    let space = space.prefer("whole_device", move |k| match k.get("split_k") {
+        1 => Ok(()),
+        n if sizes.blocks(&shares(k)) / n < 2 * sms => Ok(()),
+        _ => Err("there are blocks enough without parts".into()),
     });
     space.outlined(move |k| fma(&sizes, &shares(k)))
 }
@@ -199,7 +224,17 @@ struct Nest {
     tile: [Name; 4],
 }
 
-fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64, plain: bool) -> Result<Nest, ScheduleError> {
+/// What the nest is to look like besides its tiles.
+struct Order {
+    /// Row tiles side by side.
+    swizzle: i64,
+    /// The loop over parts of the reduced axis.
+    part: Option<Name>,
+    /// The result lies at plain axes, so that registers can hold what is stored.
+    plain: bool,
+}
+
+fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, order: &Order) -> Result<Nest, ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let rows = s.split(rows, &[None, Some(t.block[0])])?;
     let columns = s.split(columns, &[None, Some(t.block[1])])?;
@@ -208,10 +243,11 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64, plain: bool) -> 
         panic!("split gives one loop per factor")
     };
     let mut blocks = vec![ib.clone(), jb.clone()];
-    if swizzle > 1 {
-        let parts = s.split(ib, &[None, Some(swizzle)])?;
+    if order.swizzle > 1 {
+        let parts = s.split(ib, &[None, Some(order.swizzle)])?;
         blocks = vec![parts[0].clone(), jb.clone(), parts[1].clone()];
     }
+    blocks.splice(0..0, order.part.clone());
     if loop_extent(s, batch) != Some(1) {
         blocks.insert(0, batch.clone());
     }
@@ -219,7 +255,7 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling, swizzle: i64, plain: bool) -> 
     let grid = s.fuse(&blocks)?;
     s.bind(&grid, ThreadTag::BlockX)?;
     let mut tails = e.tails.clone();
-    if let (Some(last), true) = (e.tails.last(), plain) {
+    if let (Some(last), true) = (e.tails.last(), order.plain) {
         let (out, block) = (output(s, last), last.clone());
         if !copies(s, &block) {
             tails.push(s.cache_write(&block, &out, Scope::Local)?);

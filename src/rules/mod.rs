@@ -38,6 +38,7 @@ mod shape;
 mod space;
 mod spaces;
 mod staging;
+mod split_depth;
 mod transpose;
 mod transpose_cpu;
 mod window;
