@@ -7,7 +7,7 @@ mod products;
 
 use daylight::ir::{self, IterVar};
 use daylight::rules::{Factor, Prepared, Product};
-use products::{Matmul, check_all, convolution};
+use products::{Matmul, check_all, check_points, convolution};
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.
@@ -90,4 +90,20 @@ fn convolutions_on_cuda_cores() {
         convolution("float16", [1, 8, 6, 6], 8, 3, 1),
     ];
     check_all(cases, "matmul.fma", "cuda:sm_90a");
+}
+
+#[test]
+fn parts_of_the_reduced_axis() {
+    let plain = Matmul::new("float32", 37, 20, 70);
+    let cases = [plain.clone().case(), plain.clone().batched(2).with_epilogue().case(), plain.symbolic().case()];
+    let tile = [("block_m", 32), ("block_n", 32), ("block_k", 8), ("thread_m", 4), ("thread_n", 4)];
+    for case in &cases {
+        check_points(case, "matmul.fma", "cuda:sm_90a", |space, _| {
+            let set = |parts| {
+                let values = tile.iter().chain([&("split_k", parts)]).map(|(name, n)| (name.to_string(), *n));
+                space.set(&space.default().expect("a legal point"), &values.collect::<Vec<_>>())
+            };
+            [2, 4].into_iter().map(|parts| set(parts).expect("knobs of the rule")).collect()
+        });
+    }
 }

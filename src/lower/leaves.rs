@@ -4,7 +4,8 @@
 //! dispatch table carries out:
 //! - `sum`, `prod`, `max`, `min`: adjacent registers are folded into one;
 //! - `add`, `mul`, `maximum`, `minimum`: adjacent registers are combined with as many others;
-//! - `gemm`: the products of two runs of registers are added to one;
+//! - `gemm`: the products of two runs of registers are added to one, or those of each of one run with
+//!   each of another to as many as there are pairs;
 //! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`);
 //! - `unpack`: a sum of products with packed values, which is no call (the pass `unpack`).
 //!
@@ -154,8 +155,11 @@ fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileO
 /// A row times a column: `D [1, 1] += A [1, n] x B [n, 1]`, over buffers seen as matrices.
 fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option<Leaf> {
     let ExprKind::Binary { op: BinOp::Mul, a, b } = up.term.kind() else { return None };
-    if up.op != BinOp::Add || loops.iter().any(|(v, _)| to.uses_var(v)) {
+    if up.op != BinOp::Add {
         return None;
+    }
+    if loops.iter().any(|(v, _)| to.uses_var(v)) {
+        return outer_product(nest, up, to, [a, b], loops);
     }
     let ((row, from, n), (column, at, m)) = (registers(nest, a, loops)?, registers(nest, b, loops)?);
     let len = |name: &Name| nest.buffers.get(name)?.len();
@@ -164,18 +168,44 @@ fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option
         return None;
     }
     let zero = || Expr::i64(0);
-    let tile = |name: &Name, begin: [Expr; 2], extent: [i64; 2]| Tile {
-        buffer: name.clone(),
-        begin: begin.to_vec(),
-        extent: extent.to_vec(),
-    };
-    let dst = tile(&up.buffer, [to.clone(), zero()], [1, 1]);
-    let args =
-        vec![TileArg::Tile(tile(&row, [zero(), from], [1, n])), TileArg::Tile(tile(&column, [at, zero()], [n, 1]))];
-    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args);
-    call.accum = true;
+    let dst = matrix(&up.buffer, [to.clone(), zero()], [1, 1]);
+    let args = [matrix(&row, [zero(), from], [1, n]), matrix(&column, [at, zero()], [n, 1])];
     let matrices = vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])];
-    Some(Leaf { call, matrices })
+    Some(Leaf { call: gemm(dst, args), matrices })
+}
+
+/// A column times a row: `D [m, n] += A [m, 1] x B [1, n]`, over buffers seen as matrices. The loops over
+/// rows are around those over columns.
+fn outer_product(nest: &Nest, up: &Update, to: &Expr, [a, b]: [&Expr; 2], loops: &[(Name, i64)]) -> Option<Leaf> {
+    let (down, across): (Vec<_>, Vec<_>) = loops.iter().cloned().partition(|(v, _)| a.uses_var(v));
+    if loops.iter().any(|(v, _)| a.uses_var(v) == b.uses_var(v)) || loops[..down.len()] != down[..] {
+        return None;
+    }
+    let ((column, from, m), (row, at, n)) = (registers(nest, a, &down)?, registers(nest, b, &across)?);
+    let (begin, all) = run_of(nest, to, loops)?;
+    let len = |name: &Name| nest.buffers.get(name)?.len();
+    let (d, c, r) = (len(&up.buffer)?, len(&column)?, len(&row)?);
+    let first = begin.as_int()?;
+    if all != m * n || first % n != 0 || d % n != 0 || row == column {
+        return None;
+    }
+    let zero = || Expr::i64(0);
+    let dst = matrix(&up.buffer, [Expr::i64(first / n), zero()], [m, n]);
+    let args = [matrix(&column, [from, zero()], [m, 1]), matrix(&row, [zero(), at], [1, n])];
+    let matrices = vec![(up.buffer.clone(), [d / n, n]), (column, [c, 1]), (row, [1, r])];
+    Some(Leaf { call: gemm(dst, args), matrices })
+}
+
+/// Registers seen as a part of a matrix.
+fn matrix(name: &Name, begin: [Expr; 2], extent: [i64; 2]) -> Tile {
+    Tile { buffer: name.clone(), begin: begin.to_vec(), extent: extent.to_vec() }
+}
+
+/// `D += A B` of one thread.
+fn gemm(dst: Tile, args: [Tile; 2]) -> TileCall {
+    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args.map(TileArg::Tile).to_vec());
+    call.accum = true;
+    call
 }
 
 /// The registers that a term reads, converted or not, as the loops walk over them.

@@ -2,7 +2,7 @@
 
 use super::harness::{self, Case};
 use daylight::interp::{self, Mode};
-use daylight::rules::{Prepared, Spaces, verdicts};
+use daylight::rules::{Knobs, Prepared, Space, Spaces, verdicts};
 use rand::prelude::*;
 
 /// `O[b, m, n] = sum_k A[b, m, k] B[b, k, n]`, with options.
@@ -145,8 +145,8 @@ def main(X: T.Buffer(({n}, {c}, {h}, {w}), \"{dtype}\"), W: T.Buffer(({filters},
     Case { name, text, extents: vec![], length: c * window * window }
 }
 
-/// The default point of a rule and some random ones, interpreted and simulated.
-fn check(case: &Case, rule: &str, id: &str, points: usize) {
+/// The points of a rule that `pick` chooses of its legal ones, interpreted and simulated.
+pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mut StdRng) -> Vec<Knobs>) {
     let func = harness::read(case);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
     let target = harness::target(id);
@@ -157,11 +157,18 @@ fn check(case: &Case, rule: &str, id: &str, points: usize) {
     let verdict = verdicts(&input, &target, &Spaces::built_in()).into_iter().find(|v| v.rule.name() == rule);
     let verdict = verdict.expect("a rule of that name");
     let space = verdict.space.unwrap_or_else(|d| panic!("{} {rule}: {}: {}", case.name, d.predicate, d.reason));
-    let mut all = space.points();
-    all.shuffle(&mut rng);
-    for knobs in space.default().into_iter().chain(all.into_iter().take(points)) {
+    for knobs in pick(&space, &mut rng) {
         harness::check_point(verdict.rule, case, &input, &target, &knobs, &args, &want);
     }
+}
+
+/// The default point of a rule and some random ones.
+fn check(case: &Case, rule: &str, id: &str, points: usize) {
+    check_points(case, rule, id, |space, rng| {
+        let mut all = space.points();
+        all.shuffle(rng);
+        space.default().into_iter().chain(all.into_iter().take(points)).collect()
+    });
 }
 
 /// Checks that a rule on a target is right on every case.
