@@ -100,8 +100,9 @@ fn parts_of_the_reduced_axis() {
     for case in &cases {
         check_points(case, "matmul.fma", "cuda:sm_90a", |space, _| {
             let set = |parts| {
-                let values = tile.iter().chain([&("split_k", parts)]).map(|(name, n)| (name.to_string(), *n));
-                space.set(&space.default().expect("a legal point"), &values.collect::<Vec<_>>())
+                let mut values: Vec<(String, i64)> = tile.iter().map(|(name, n)| (name.to_string(), *n)).collect();
+                values.push(("split_k".into(), parts));
+                space.set(&space.default().expect("a legal point"), &values)
             };
             [2, 4].into_iter().map(|parts| set(parts).expect("knobs of the rule")).collect()
         });
