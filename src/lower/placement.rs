@@ -112,3 +112,45 @@ fn permute(b: &mut Buffer, mut shape: Vec<i64>, swizzle: Swizzle) {
         b.layout = Some(layout);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DType, Scope};
+
+    fn tile(shape: &[i64]) -> Buffer {
+        Buffer::new(Name::new("t"), DType::F32, shape.iter().map(|n| Expr::i64(*n)).collect(), Scope::Shared)
+    }
+
+    fn ints(list: &[Expr]) -> Vec<i64> {
+        list.iter().filter_map(Expr::as_int).collect()
+    }
+
+    #[test]
+    fn aligned_strides_are_offset_above_a_multiple() {
+        let asked = Placement { aligned: vec![(1, 32, 1)], swizzle: None };
+        let mut b = tile(&[1, 64, 32]);
+        asked.arrange(&mut b, &[0, 1, 2]);
+        assert_eq!(ints(&b.strides), [64 * 33, 33, 1]);
+        // The first dimension became two: the second one asked for is now the third.
+        let mut b = tile(&[2, 3, 20, 5]);
+        asked.arrange(&mut b, &[0, 2, 3]);
+        assert_eq!(ints(&b.strides), [3 * 20 * 33, 20 * 33, 33, 1]);
+    }
+
+    #[test]
+    fn a_permuted_tile_grows_to_whole_blocks() {
+        let swizzle = Swizzle::new(2, 3, 5, true).ok();
+        let mut b = tile(&[5, 7]);
+        Placement { aligned: vec![], swizzle }.arrange(&mut b, &[0, 1]);
+        assert_eq!(ints(&b.shape), [32, 7]);
+        assert!(b.layout.is_some_and(|l| l.swizzle() == swizzle));
+    }
+
+    #[test]
+    fn annotations_of_other_forms_ask_for_nothing() {
+        assert_eq!(aligned_stride(&AttrValue::Int(1)), None);
+        assert_eq!(aligned_stride(&AttrValue::List([0, 1, 0, 1].map(AttrValue::Int).to_vec())), None);
+        assert!(bits(&AttrValue::List([0, 3, 1].map(AttrValue::Int).to_vec())).is_none());
+    }
+}
