@@ -12,6 +12,8 @@
 use super::einsum::{Einsum, Major};
 use super::limits::lanes;
 use super::matmul_cpu::{even, pack, vectorize_last};
+use super::outlines_matmul::Sizes;
+use super::outlines_matmul_cpu::{self, Blocks};
 use super::parts::*;
 use super::product::Product;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
@@ -85,13 +87,29 @@ impl ScheduleRule for LowBatchCpu {
                 n => Err(format!("a tile wants {n} vector registers of {have}")),
             }
         });
-        Ok(space.require("private_arrays", move |k| {
-            let t = Tiling::of(&p, k);
+        let product = p.clone();
+        let space = space.require("private_arrays", move |k| {
+            let t = Tiling::of(&product, k);
             let [m, n, depth] = t.block;
             match [m * n * t.lanes, m * depth, depth * t.tile[1]].iter().max() {
                 Some(n) if *n > ARRAY => Err(format!("{n} elements exceed the {ARRAY} of a private array")),
                 _ => Ok(()),
             }
+        });
+        let Some(sizes) = Sizes::of(&p) else { return Ok(space) };
+        Ok(space.outlined(move |k| {
+            let t = Tiling::of(&p, k);
+            let ([m, n, depth], [mr, nr]) = (t.block, t.tile);
+            let blocks = Blocks {
+                block: t.block,
+                rows: mr,
+                columns: nr,
+                steps_per_operation: t.lanes,
+                registers: [mr * nr + nr + 1, have],
+                vector: k.get("vector"),
+                packed: m * depth / t.lanes + if p.b.plain && t.whole { 0 } else { n * depth },
+            };
+            outlines_matmul_cpu::blocks(&sizes, &blocks)
         }))
     }
 

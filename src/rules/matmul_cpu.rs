@@ -14,6 +14,8 @@
 
 use super::einsum::{Einsum, Major, Stage};
 use super::limits::lanes;
+use super::outlines_matmul::{Sizes, over};
+use super::outlines_matmul_cpu::{self, Blocks};
 use super::parts::*;
 use super::product::Product;
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
@@ -49,8 +51,7 @@ impl Tiling {
         let [rows, columns, depth] = [&p.rows, &p.columns, &p.depth].map(|c| Product::extent(c));
         // One column is not padded: nothing says which of the sums would be the right one.
         let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), accumulator(p.dtype)) };
-        let least =
-            |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min((n + unit - 1) / unit));
+        let least = |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min(over(n, unit)));
         let tile_rows = least(k.get("rows"), rows, 1);
         let vectors = least(k.get("vectors"), columns, lanes);
         let block = [
@@ -67,11 +68,10 @@ impl Tiling {
     }
 }
 
-/// The size of equal parts of `extent`, whole units each, none much above `most`.
+/// The size of equal parts of `extent`, whole units each, none above `most` unless a unit is.
 pub(super) fn even(extent: i64, most: i64, unit: i64) -> i64 {
-    let up = |n: i64, by: i64| (n + by - 1) / by;
-    let parts = up(extent, most.max(unit)).max(1);
-    up(up(extent, parts), unit).max(1) * unit
+    let parts = over(extent, (most / unit).max(1) * unit).max(1);
+    over(over(extent, parts), unit).max(1) * unit
 }
 
 impl ScheduleRule for MatmulCpu {
@@ -113,13 +113,28 @@ impl ScheduleRule for MatmulCpu {
         });
         let (tiling, cores) = (tilings(&p), target.cores.max(1) as i64);
         let sizes = [&p.batch, &p.rows, &p.columns].map(|c| Product::extent(c));
-        Ok(space.prefer("tasks", move |k| {
+        let space = space.prefer("tasks", move |k| {
             let [Some(batch), Some(rows), Some(columns)] = sizes else { return Ok(()) };
             let [m, n, _] = tiling(k).block;
-            match batch * ((rows + m - 1) / m) * ((columns + n - 1) / n) {
+            match batch * over(rows, m) * over(columns, n) {
                 tasks if tasks < 4 * cores => Err(format!("{tasks} tasks leave some of {cores} cores idle at the end")),
                 _ => Ok(()),
             }
+        });
+        let Some(sizes) = Sizes::of(&p) else { return Ok(space) };
+        Ok(space.outlined(move |k| {
+            let t = Tiling::of(&p, k);
+            let [m, n, depth] = t.block;
+            let blocks = Blocks {
+                block: t.block,
+                rows: t.rows,
+                columns: t.columns(),
+                steps_per_operation: 1,
+                registers: [t.rows * t.vectors + t.vectors + 1, have],
+                vector: k.get("vector"),
+                packed: (m + n) * depth,
+            };
+            outlines_matmul_cpu::blocks(&sizes, &blocks)
         }))
     }
 

@@ -24,6 +24,7 @@ mod operands;
 mod outline;
 mod outlines;
 mod outlines_matmul;
+mod outlines_matmul_cpu;
 mod outlines_moves;
 mod outlines_product;
 mod outlines_window;
