@@ -74,8 +74,27 @@ def random(*shape, dtype):
     return torch.randn(*shape, device="cuda", dtype=DTYPES[dtype])
 
 
+def packed_inputs():
+    """A vector, 4-bit weights in 32-bit words, and their scales."""
+    words = torch.randint(-(2**31), 2**31 - 1, (28672, 512), dtype=torch.int32, device="cuda")
+    return random(1, 4096, dtype="f16"), words, random(28672, 128, dtype="f16") / 8
+
+
+def packed_linear(x, words, scales):
+    nibbles = words[:, :, None] >> (4 * torch.arange(8, dtype=torch.int32, device="cuda")) & 15
+    weights = (nibbles.reshape(words.shape[0], -1) - 7).to(x.dtype) * scales.repeat_interleave(32, 1)
+    return torch.nn.functional.linear(x, weights)
+
+
+def dense_linear(x, words, scales):
+    """The same product with weights of 16 bits: what PyTorch runs as one kernel."""
+    weights = random(words.shape[0], x.shape[1], dtype="f16")
+    return lambda: torch.nn.functional.linear(x, weights)
+
+
 def workloads():
-    """name -> (function that makes the inputs, PyTorch's function, exact result expected)."""
+    """name -> (function that makes the inputs, PyTorch's function, exact result expected), and where PyTorch
+    has no such function, one that makes a call of the nearest that it has."""
     linear, out = torch.nn.functional.linear, {}
     gemvs = [(n, k, d) for d in DTYPES for n, k in ((4096, 4096), (28672, 4096), (4096, 14336))]
     for n, k, d in [*gemvs, (128256, 4096, "bf16")]:
@@ -87,6 +106,10 @@ def workloads():
     for m, n, k, d in [*products, (1000, 1003, 777, "f32")]:
         make = lambda m=m, n=n, k=k, d=d: (random(m, k, dtype=d), random(n, k, dtype=d))
         out[f"matmul{'-odd' * (m == 1000)}-{m}x{n}x{k}-{d}"] = (make, lambda x, w: linear(x, w), False)
+    for m in (2, 4, 8, 16):
+        make = lambda m=m: (random(m, 4096, dtype="bf16"), random(28672, 4096, dtype="bf16"))
+        out[f"lowbatch-{m}x28672x4096-bf16"] = (make, lambda x, w: linear(x, w), False)
+    out["gemv_q4-1x28672x4096-f16"] = (packed_inputs, packed_linear, False, dense_linear)
     for name, shape, d, fn in [
         ("mean_last", (2048, 8192), "f32", lambda x: x.mean(-1)),
         ("sum_last", (2048, 2048), "f32", lambda x: x.sum(-1)),
@@ -131,9 +154,9 @@ def medians(contenders, rounds):
 
 def measure(spec, driver, folder, before, arch, args):
     """Times of all contenders, the relative error of ours, whether that is right, bytes moved."""
-    make, fn, exact = spec
+    make, fn, exact, *nearest = spec
     inputs = make()
-    want = fn(*[x.double() for x in inputs])
+    want = fn(*[x.double() if x.is_floating_point() else x for x in inputs])
     output = torch.full_like(fn(*inputs), float("nan"))
     kernel = Kernel(driver, folder, arch, [*inputs, output])
     kernel()
@@ -141,10 +164,10 @@ def measure(spec, driver, folder, before, arch, args):
     wrong = ((output.double() - want).norm() / want.norm()).item()
     length = inputs[0].shape[-1] if len(inputs) > 1 else inputs[0].numel() // output.numel()
     limit = 0 if exact else 4 * (ROUNDOFF[output.dtype] + 2.0**-24 * math.sqrt(length))
-    contenders = {"daylight": kernel, "torch": lambda: fn(*inputs)}
+    contenders = {"daylight": kernel, "torch": nearest[0](*inputs) if nearest else lambda: fn(*inputs)}
     if before:
         contenders["before"] = Kernel(driver, before, arch, [*inputs, torch.empty_like(output)])
-    if not args.no_compile:
+    if not args.no_compile and not nearest:
         torch._dynamo.reset()
         compiled = torch.compile(fn, dynamic=False)
         compiled(*inputs)
