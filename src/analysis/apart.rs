@@ -154,11 +154,14 @@ fn has_let(e: &Expr) -> bool {
 
 /// The stores of an init.
 fn starts(init: &[Stmt]) -> Option<Vec<(&Name, &[Expr], &Expr)>> {
-    let start = |s| match s {
-        &Stmt::Store { ref buffer, ref indices, ref value } => Some((buffer, indices.as_slice(), value)),
-        _ => None,
-    };
     init.iter().map(start).collect()
+}
+
+fn start(s: &Stmt) -> Option<(&Name, &[Expr], &Expr)> {
+    match s {
+        Stmt::Store { buffer, indices, value } => Some((buffer, indices, value)),
+        _ => None,
+    }
 }
 
 /// The updates by their indices, those that read each other, directly or not, in one group.
