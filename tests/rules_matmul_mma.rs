@@ -5,7 +5,8 @@ mod harness;
 #[path = "rules/products.rs"]
 mod products;
 
-use products::{Matmul, check_all, convolution};
+use products::{Matmul, check_all, check_points, convolution};
+use rand::prelude::*;
 
 const RULE: &str = "matmul.mma";
 const TARGET: &str = "cuda:sm_90a";
@@ -68,4 +69,22 @@ fn convolutions() {
         convolution("bfloat16", [1, 8, 6, 6], 8, 3, 1),
     ];
     check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn several_blocks_share_the_reduced_axis() {
+    let product = |dtype, m, n, k| Matmul::new(dtype, m, n, k).transposed(false, true);
+    let cases = vec![
+        product("float16", 20, 40, 600).accumulated("float32").case(),
+        product("float16", 16, 72, 512).accumulated("float32").with_epilogue().case(),
+        product("bfloat16", 5, 33, 301).accumulated("float32").batched(2).case(),
+        product("int8", 24, 16, 640).accumulated("int32").with_epilogue().case(),
+        product("float16", 9, 24, 256).accumulated("float32").symbolic().case(),
+    ];
+    for case in &cases {
+        check_points(case, RULE, TARGET, |space, rng| {
+            let points: Vec<_> = space.points().into_iter().filter(|k| k.get("split_k") > 1).collect();
+            points.sample(rng, 2).cloned().collect()
+        });
+    }
 }

@@ -248,7 +248,8 @@ impl Split<'_, '_> {
                 let mut read = BTreeSet::new();
                 loads(cond, &mut read);
                 let ((a, b), (c, d)) = (self.list(then)?, self.list(otherwise)?);
-                if !read.is_empty() && !(b.is_empty() && d.is_empty()) {
+                let stores = !b.is_empty() || !d.is_empty();
+                if stores && !read.is_empty() {
                     return None;
                 }
                 let under = |then: Vec<DStmt>, otherwise: Vec<DStmt>| match then.is_empty() && otherwise.is_empty() {

@@ -271,11 +271,16 @@ fn preferred(
         let t = tiling(k);
         Some(batch? * tiles_of(rows?, t.block[0]) * tiles_of(columns?, t.block[1]))
     };
-    let space = space.prefer("fills_device", move |k| match blocks(k) {
-        Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
-            Err(format!("{n} blocks leave half of {sms} multiprocessors idle"))
+    let space = space.prefer("fills_device", move |k| {
+        // few rows: what counts is that every multiprocessor reads
+        let few = rows.is_some_and(|n| n <= 64);
+        let (least, small) = (if few { sms } else { sms / 2 }, k.get("block_m") * k.get("block_n") <= 64 * 64);
+        match blocks(k) {
+            Some(n) if n * k.get("split_k") < least && (few || !small) => {
+                Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+            }
+            _ => Ok(()),
         }
-        _ => Ok(()),
     });
     space.prefer("parts_fill_device", move |k| match blocks(k) {
         Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > 4 * sms => {
