@@ -6,7 +6,6 @@ def main(X: T.Buffer((1, 4096), "float16"), W: T.Buffer((28672, 512), "uint32"),
     T.func_attr({"tirx.noalias": True})
     # with T.sblock("root"):
     D = T.sblock_alloc_buffer((28672, 4096), "float16")
-    C = T.sblock_alloc_buffer((1, 28672))
     for i, j in T.grid(28672, 4096):
         with T.sblock("D"):
             v_i, v_j = T.axis.remap("SS", [i, j])
@@ -14,16 +13,10 @@ def main(X: T.Buffer((1, 4096), "float16"), W: T.Buffer((28672, 512), "uint32"),
             T.writes(D[v_i, v_j])
             D[v_i, v_j] = (T.Cast("float16", W[v_i, v_j // 8] >> T.Cast("uint32", v_j % 8 * 4) & T.uint32(15)) - T.float16(7.0)) * S[v_i, v_j // 32]
     for i, j, k in T.grid(1, 28672, 4096):
-        with T.sblock("C"):
+        with T.sblock("O"):
             v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
             T.reads(X[v_i, v_k], D[v_j, v_k])
-            T.writes(C[v_i, v_j])
-            with T.init():
-                C[v_i, v_j] = T.float32(0.0)
-            C[v_i, v_j] = C[v_i, v_j] + T.Cast("float32", X[v_i, v_k]) * T.Cast("float32", D[v_j, v_k])
-    for i, j in T.grid(1, 28672):
-        with T.sblock("O"):
-            v_i, v_j = T.axis.remap("SS", [i, j])
-            T.reads(C[v_i, v_j])
             T.writes(O[v_i, v_j])
-            O[v_i, v_j] = T.Cast("float16", C[v_i, v_j])
+            with T.init():
+                O[v_i, v_j] = T.float16(0.0)
+            O[v_i, v_j] = O[v_i, v_j] + X[v_i, v_k] * D[v_j, v_k]
