@@ -9,6 +9,7 @@ mod einsum;
 mod factor;
 mod fallback;
 mod gemv;
+mod general_reduction;
 mod knobs;
 mod limits;
 mod low_batch_cpu;
@@ -35,6 +36,7 @@ mod product;
 mod reduction;
 mod reduction_inner;
 mod reduction_outer;
+mod rows;
 mod shape;
 mod space;
 mod spaces;
@@ -90,6 +92,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction_outer::ReductionOuter,
     &reduction::ReductionCpu,
     &reduction::ReductionOuterCpu,
+    &general_reduction::GeneralReduction,
     &transpose::TransposeCuda,
     &transpose_cpu::TransposeCpu,
     &window::WindowCuda,

@@ -3,12 +3,13 @@
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
-use super::{merge_reductions, split, storage_align, transform_block_layout, unroll, vectorize};
-use super::{pad_einsum, reindex};
+use super::{flatten_buffer, merge_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write};
+use super::{split, storage_align, transform_block_layout, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
-/// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`, `reindex`.
+/// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`, `reindex`,
+/// `share`, `stage_write`.
 pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
     match step {
         Step::Split { at, factors } => split::apply(d, at, factors),
@@ -34,5 +35,9 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
         Step::Reindex { block, operand, map } => reindex::apply(d, block, *operand, map),
         Step::PadEinsum { block, multiples } => pad_einsum::apply(d, block, multiples),
+        Step::StageWrite { block, scope } => stage_write::apply(d, block, scope),
+        Step::RelaxArithmetic { block, way } => relax_arithmetic::apply(d, block, way),
+        Step::FlattenBuffer { buffer } => flatten_buffer::apply(d, buffer),
+        Step::Share { blocks, buffer, scope } => share::apply(d, blocks, buffer.as_ref(), scope),
     }
 }

@@ -20,6 +20,7 @@ mod decompose_reduction;
 mod dispatch;
 mod draft;
 mod error;
+mod flatten_buffer;
 mod flow;
 mod fuse;
 mod guards;
@@ -35,6 +36,7 @@ mod query;
 mod reducer;
 mod regions;
 mod reindex;
+mod relax_arithmetic;
 mod reorder;
 mod repeat;
 mod reverse_compute_at;
@@ -42,8 +44,10 @@ mod reverse_compute_inline;
 mod rfactor;
 mod scope;
 mod set_scope;
+mod share;
 mod span;
 mod split;
+mod stage_write;
 mod step;
 mod step_text;
 mod storage_align;
@@ -255,6 +259,28 @@ impl Schedule {
     /// Puts a loop of extent 1 around a loop or a block; returns it.
     pub fn add_unit_loop(&mut self, at: &Name) -> Result<Name, ScheduleError> {
         self.one(Step::AddUnitLoop { at: at.clone() })
+    }
+
+    /// Makes an intermediate buffer one-dimensional, in row-major order.
+    pub fn flatten_buffer(&mut self, buffer: &Name) -> Done {
+        self.done(Step::FlattenBuffer { buffer: buffer.clone() })
+    }
+
+    /// Writes what `block` makes to a buffer over its own iterators first; returns the block that
+    /// copies it to where it belongs.
+    pub fn stage_write(&mut self, block: &Name, scope: Scope) -> Result<Name, ScheduleError> {
+        self.one(Step::StageWrite { block: block.clone(), scope })
+    }
+
+    /// Rewrites arithmetic of a block into a form that is cheaper and rounds otherwise: `reciprocal` or `exp2`.
+    pub fn relax_arithmetic(&mut self, block: &Name, way: &str) -> Done {
+        self.done(Step::RelaxArithmetic { block: block.clone(), way: way.to_string() })
+    }
+
+    /// Computes once what several blocks compute alike: the loads of one element of `buffer`, or their
+    /// largest common value. Returns the block that does.
+    pub fn share(&mut self, blocks: &[Name], buffer: Option<&Name>, scope: Scope) -> Result<Name, ScheduleError> {
+        self.one(Step::Share { blocks: blocks.to_vec(), buffer: buffer.cloned(), scope })
     }
 
     fn done(&mut self, step: Step) -> Done {

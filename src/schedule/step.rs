@@ -55,6 +55,14 @@ pub enum Step {
     Reindex { block: Name, operand: Operand, map: Vec<Vec<Name>> },
     /// `pad_einsum(b0, [1, 128, 128, 8])`: one multiple per iterator
     PadEinsum { block: Name, multiples: Vec<i64> },
+    /// `flatten_buffer(t0)`
+    FlattenBuffer { buffer: Name },
+    /// `share([b0, b1], p0, "local")`, or `None` for the largest value that the blocks compute alike
+    Share { blocks: Vec<Name>, buffer: Option<Name>, scope: Scope },
+    /// `relax_arithmetic(b0, "reciprocal")`
+    RelaxArithmetic { block: Name, way: String },
+    /// `stage_write(b0, "local")`
+    StageWrite { block: Name, scope: Scope },
 }
 
 /// A part of a sum of products, `result += left * right`.
@@ -107,6 +115,10 @@ impl Step {
             Step::AddUnitLoop { .. } => "add_unit_loop",
             Step::Reindex { .. } => "reindex",
             Step::PadEinsum { .. } => "pad_einsum",
+            Step::FlattenBuffer { .. } => "flatten_buffer",
+            Step::Share { .. } => "share",
+            Step::RelaxArithmetic { .. } => "relax_arithmetic",
+            Step::StageWrite { .. } => "stage_write",
         }
     }
 }
@@ -133,6 +145,13 @@ impl fmt::Display for Step {
             Step::StorageAlign { buffer, axis, factor, offset } => write!(f, "{buffer}, {axis}, {factor}, {offset}")?,
             Step::Rfactor { at, axis } => write!(f, "{at}, {axis}")?,
             Step::MergeReductions { first, second } => write!(f, "{first}, {second}")?,
+            Step::StageWrite { block, scope } => write!(f, "{block}, {}", quoted(scope.name()))?,
+            Step::RelaxArithmetic { block, way } => write!(f, "{block}, {}", quoted(way))?,
+            Step::FlattenBuffer { buffer } => write!(f, "{buffer}")?,
+            Step::Share { blocks, buffer, scope } => {
+                let buffer = buffer.as_ref().map_or("None", Name::as_str);
+                write!(f, "[{}], {buffer}, {}", joined(blocks), quoted(scope.name()))?
+            }
             Step::TransformBlockLayout { block, map } => {
                 write!(f, "{block}, {}", bracketed(map.iter().map(|g| format!("[{}]", joined(g)))))?
             }

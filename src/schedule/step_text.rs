@@ -68,6 +68,13 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         ("transform_block_layout", [block, map]) => {
             Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
         }
+        ("stage_write", [block, s]) => Ok(Step::StageWrite { block: word(block)?, scope: scope(s)? }),
+        ("relax_arithmetic", [block, way]) => Ok(Step::RelaxArithmetic { block: word(block)?, way: string(way)? }),
+        ("flatten_buffer", [buffer]) => Ok(Step::FlattenBuffer { buffer: word(buffer)? }),
+        ("share", [blocks, buffer, s]) => {
+            let buffer = Some(word(buffer)?).filter(|b| b.as_str() != "None");
+            Ok(Step::Share { blocks: list(blocks, word)?, buffer, scope: scope(s)? })
+        }
         ("add_unit_loop", [at]) => Ok(Step::AddUnitLoop { at: word(at)? }),
         ("reindex", [block, part, map]) => {
             let map = list(map, |group| list(group, word))?;
@@ -299,7 +306,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 28] = [
+    const LINES: [&str; 33] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
@@ -326,6 +333,11 @@ mod tests {
         "reindex(b0, \"left\", [[v0], [], [v1, v2]])",
         "pad_einsum(b0, [1, 128, 8])",
         "merge_reductions(b0, b1)",
+        "flatten_buffer(t0)",
+        "relax_arithmetic(b0, \"reciprocal\")",
+        "stage_write(b0, \"local\")",
+        "share([b0, b1], p0, \"local\")",
+        "share([b1, b2], None, \"local\")",
         "annotate(i0, \"x\", [])",
         "annotate(i0, \"x\", -1e300)",
     ];

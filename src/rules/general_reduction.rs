@@ -1,0 +1,317 @@
+//! `general_reduction.rows`: softmax, norms and their like, on a GPU.
+//!
+//! When: several reductions over the same trailing axes (or one, with blocks after it that read the row
+//! again), contiguous in memory, with injective blocks before, between and after them, each of which
+//! reads what the others made of its own row ([`Rows`]).
+//! How: one launch. A group of threads has a row (or several rows share a block); the row stays in
+//! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
+//! thread, and a combination across the group whose result every thread has.
+//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
+
+use super::limits::{block_fits, combine_rivals, keeps_busy, lanes, step_fits};
+use super::parts::*;
+use super::rows::{Role, RowInput, Rows};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use crate::analysis::Decline;
+use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The rule.
+pub struct GeneralReduction;
+
+const NAME: &str = "general_reduction.rows";
+
+/// Values of the `row` knob.
+const REGISTERS: i64 = 0;
+const SHARED: i64 = 1;
+const REREAD: i64 = 2;
+
+impl ScheduleRule for GeneralReduction {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(input, target)?;
+        let (rows, columns) = (r.rows, r.columns);
+        let (element, run) = (r.dominant().dtype, r.dominant().run);
+        let bytes: i64 = r.kept().map(|i| i.dtype.bytes() as i64).sum();
+        let space = spaces.space(NAME, target);
+        let space = block_fits(space, target, &["threads", "rows"]);
+        let space = super::limits::vector_fits(space, "vector", element, Some(run));
+        let loads = move |k: &Knobs| match k.get("row") {
+            REREAD => k.get("unroll"),
+            _ => 1,
+        };
+        let step = move |k: &Knobs| k.get("threads") * loads(k) * lanes(k.get("vector"), element);
+        let space = step_fits(space, columns, step);
+        let space = row_fits(space, &r, target, element, bytes);
+        let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
+        let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
+            let vectors = columns.map_or(1, |n| n / (k.get("threads") * lanes(k.get("vector"), element)));
+            vectors.clamp(1, 16) * k.get("vector")
+        });
+        let space = space.require("rows_fit", move |k| match rows {
+            Some(n) if k.get("rows") > n => Err(format!("{} rows per block of {n} in all", k.get("rows"))),
+            _ => Ok(()),
+        });
+        let space = space.prefer("block_size", |k| match k.get("threads") * k.get("rows") {
+            128..=1024 => Ok(()),
+            n => Err(format!("blocks of {n} threads where 128 and more are best")),
+        });
+        let space = combine_rivals(space, &["threads"], target);
+        let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
+        let space = space.require("narrow_output", move |k| match k.get("reciprocal") + k.get("exp2") {
+            0 => Ok(()),
+            _ if narrow => Ok(()),
+            _ => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
+        });
+        let relaxed = [r.relaxes("reciprocal"), r.relaxes("exp2")];
+        let space = space.require("something_to_relax", move |k| {
+            match ["reciprocal", "exp2"].iter().zip(relaxed).find(|(way, has)| k.get(way) == 1 && !has) {
+                Some((way, _)) => Err(format!("no block has anything that `{way}` rewrites")),
+                None => Ok(()),
+            }
+        });
+        let common = r.has_common();
+        Ok(space.require("value_in_common", move |k| match (k.get("keep"), k.get("row")) {
+            (0, _) => Ok(()),
+            (_, REGISTERS) if common => Ok(()),
+            (_, REGISTERS) => Err("no two blocks compute the same function".into()),
+            _ => Err("values are kept in registers, with the row".into()),
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        build(r, knobs)
+    }
+}
+
+fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
+    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
+    if target.kind != Kind::Cuda {
+        return Err(no("target_kind", "it schedules for GPUs".into()));
+    }
+    Rows::of(NAME, input)
+}
+
+/// Where the row may be kept.
+fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, bytes: i64) -> Space {
+    let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
+    let each = move |k: &Knobs| {
+        let step = k.get("threads") * lanes(k.get("vector"), element);
+        columns.map(|n| (n + step - 1) / step * lanes(k.get("vector"), element))
+    };
+    let nothing = bytes == 0;
+    let space = space.require("row_fits", move |k| match (k.get("row"), each(k), columns) {
+        (REREAD, _, _) => Ok(()),
+        (_, _, None) | (_, None, _) => Err("the row's length is not constant".into()),
+        _ if nothing => Err("no tensor is read by several blocks".into()),
+        (SHARED, _, Some(n)) if n * bytes * k.get("rows") <= limit => Ok(()),
+        (SHARED, _, Some(n)) => Err(format!("{} bytes exceed the {limit} of shared memory", n * bytes * k.get("rows"))),
+        (_, Some(each), _) if each <= 128 => Ok(()),
+        (_, Some(each), _) => Err(format!("{each} elements per thread exceed 128")),
+    });
+    space.prefer("registers", move |k| match (k.get("row"), each(k)) {
+        (REGISTERS, Some(each)) => {
+            let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
+            let want = 24 + each * bytes / 4 + k.get("keep") * each;
+            if want <= have { Ok(()) } else { Err(format!("{want} registers exceed the {have} of a thread")) }
+        }
+        _ => Ok(()),
+    })
+}
+
+impl Rows {
+    /// True when some block has arithmetic that can be relaxed in this way.
+    fn relaxes(&self, way: &str) -> bool {
+        self.blocks.iter().any(|b| self.schedule.clone().relax_arithmetic(&b.name, way).is_ok())
+    }
+
+    /// True when two blocks compute the same function of an element.
+    fn has_common(&self) -> bool {
+        shared_value(&mut self.schedule.clone(), self).is_some()
+    }
+}
+
+/// Shares the largest function that two of the blocks compute, if there is one.
+fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
+    let elements: Vec<&Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| &b.name).collect();
+    for (i, a) in elements.iter().enumerate() {
+        for b in &elements[i + 1..] {
+            if let Ok(block) = s.share(&[(*a).clone(), (*b).clone()], None, Scope::Local) {
+                return Some(block);
+            }
+        }
+    }
+    None
+}
+
+/// The loops of one row, as a point of the space has them.
+struct Plan<'k> {
+    knobs: &'k Knobs,
+    threads: i64,
+    lanes: i64,
+    row: i64,
+}
+
+fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+    let mut s = r.schedule.clone();
+    let plan = Plan {
+        knobs,
+        threads: knobs.get("threads"),
+        lanes: lanes(knobs.get("vector"), r.dominant().dtype),
+        row: knobs.get("row"),
+    };
+    let kept: Vec<RowInput> = if plan.row == REREAD { vec![] } else { r.kept().cloned().collect() };
+    let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
+    let mut copies = vec![];
+    for input in &kept {
+        copies.push(s.share(&input.readers, Some(&input.buffer), scope.clone())?);
+    }
+    let value = if knobs.get("keep") == 1 { shared_value(&mut s, &r) } else { None };
+    let anchor = r.anchor();
+    let tail = match anchor.role {
+        Role::Full => s.stage_write(&anchor.name, Scope::Local)?,
+        Role::Row | Role::Reduce(_) => anchor.name.clone(),
+    };
+    for b in s.blocks().into_iter().filter(|b| r.role(b).is_some() || value.as_ref() == Some(b)) {
+        relax(&mut s, &b, knobs);
+    }
+    let mut loops = s.loops(&tail);
+    if tail != anchor.name && loops.len() == 1 {
+        // One row: the copy of the result has no loop over rows.
+        loops.insert(0, s.add_unit_loop(&loops[0])?);
+    }
+    let rows = s.split(&loops[0], &[None, Some(knobs.get("rows"))])?;
+    let grid = rows[0].clone();
+    s.bind(&grid, ThreadTag::BlockX)?;
+    launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+    if let Some(column) = loops.get(1) {
+        let [_, ku, kt, kv] = plan.thread_loops(&mut s, &tail, &grid, column)?;
+        s.bind(&kt, ThreadTag::ThreadX)?;
+        s.vectorize(&kv)?;
+        s.compute_at(&anchor.name, &ku)?;
+        if let Some(lane) = loops_below(&s, &anchor.name, &ku).last().cloned() {
+            s.unroll(&lane)?;
+            s.annotate(&lane, "tile", AttrValue::Str("elementwise".into()))?;
+        }
+        batch_loads(&mut s, &ku)?;
+    } else {
+        s.bind(&rows[1], ThreadTag::ThreadY)?;
+    }
+    gather_under(&mut s, &grid)?;
+    for b in s.blocks() {
+        if b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
+            continue;
+        }
+        plan.block(&mut s, &b, &r, &grid, copies.contains(&b))?;
+    }
+    Ok(s)
+}
+
+/// Relaxes the arithmetic of one block, where it has any of that kind.
+fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
+    for way in ["reciprocal", "exp2"] {
+        if knobs.get(way) == 1 {
+            // Not every block has a quotient or an exponential.
+            let _ = s.relax_arithmetic(b, way);
+        }
+    }
+}
+
+/// Brings every other block under the loop over rows: what feeds those there, from the last to the
+/// first, then what they feed.
+fn gather_under(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
+    let outside =
+        |s: &Schedule| -> Vec<Name> { s.blocks().into_iter().filter(|b| !s.loops(b).contains(grid)).collect() };
+    for b in outside(s).iter().rev() {
+        // One whose readers are elsewhere comes after them.
+        let _ = s.compute_at(b, grid);
+    }
+    for b in outside(s) {
+        s.reverse_compute_at(&b, grid)?;
+    }
+    Ok(())
+}
+
+impl Plan<'_> {
+    /// Schedules the loops of one block under `grid`.
+    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Result<(), ScheduleError> {
+        let block = super::shape::find_block(s.func(), b);
+        let below = loops_below(s, b, grid);
+        let drives = |k: usize, l: &Name| block.iters.get(k).is_some_and(|it| it.binding.uses_var(l));
+        let column = below.iter().find(|l| drives(1, l)).cloned();
+        let Some(column) = column else {
+            return below.first().map_or(Ok(()), |row| s.bind(row, ThreadTag::ThreadY));
+        };
+        let [_, ku, kt, kv] = self.thread_loops(s, b, grid, &column)?;
+        match r.role(b) {
+            Some(Role::Reduce(combiner)) => self.reduce(s, b, grid, [&ku, &kt, &kv], combiner.fold()),
+            Some(Role::Full | Role::Row) | None if copy => {
+                s.bind(&kt, ThreadTag::ThreadX)?;
+                s.unroll(&ku)?;
+                s.vectorize(&kv)?;
+                let hint = ["plain", "streaming", "no_allocate"][self.knobs.get("hint").clamp(0, 2) as usize];
+                s.annotate(&kv, "cache_hint", AttrValue::Str(hint.into()))
+            }
+            Some(Role::Full | Role::Row) | None => {
+                s.bind(&kt, ThreadTag::ThreadX)?;
+                s.unroll(&ku)?;
+                s.unroll(&kv)
+            }
+        }
+    }
+
+    /// Splits the columns over passes, loads in flight, threads and lanes, and binds rows and threads;
+    /// gives `[ko, ku, kt, kv]`, of which `ko` is `ku` where the row is kept.
+    fn thread_loops(&self, s: &mut Schedule, b: &Name, grid: &Name, column: &Name) -> Result<[Name; 4], ScheduleError> {
+        let row: Vec<Name> = loops_below(s, b, grid).into_iter().filter(|l| l != column).collect();
+        let (threads, lanes) = (Some(self.threads), Some(self.lanes));
+        let [ko, ku, kt, kv] = if self.row == REREAD {
+            let l = s.split(column, &[None, Some(self.knobs.get("unroll")), threads, lanes])?;
+            [l[0].clone(), l[1].clone(), l[2].clone(), l[3].clone()]
+        } else {
+            let l = s.split(column, &[None, threads, lanes])?;
+            [l[0].clone(), l[0].clone(), l[1].clone(), l[2].clone()]
+        };
+        let mut order = row.clone();
+        order.push(kt.clone());
+        if ko != ku {
+            order.push(ko.clone());
+        }
+        order.extend([ku.clone(), kv.clone()]);
+        s.reorder(&order)?;
+        for l in &row {
+            s.bind(l, ThreadTag::ThreadY)?;
+        }
+        Ok([ko, ku, kt, kv])
+    }
+
+    /// A partial result per thread, then one across the group.
+    fn reduce(
+        &self,
+        s: &mut Schedule,
+        b: &Name,
+        grid: &Name,
+        [ku, kt, kv]: [&Name; 3],
+        fold: TileOp,
+    ) -> Result<(), ScheduleError> {
+        let rf = s.rfactor(kt, 0)?;
+        let partial = output(s, &rf);
+        s.bind(kt, ThreadTag::ThreadX)?;
+        batch_loads(s, ku)?;
+        s.unroll(kv)?;
+        s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
+        combine_by(s, b, self.knobs.get("combine"))?;
+        s.set_scope(&partial, Scope::Local)?;
+        // The loop over rows is bound already, and the new one like it.
+        for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
+            s.bind(&l, ThreadTag::ThreadX)?;
+        }
+        let result = output(s, b);
+        s.set_scope(&result, Scope::Local)
+    }
+}
