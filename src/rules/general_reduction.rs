@@ -8,7 +8,7 @@
 //! thread, and a combination across the group whose result every thread has.
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
 
-use super::limits::{block_fits, combine_rivals, keeps_busy, lanes, step_fits};
+use super::limits::{block_fits, keeps_busy, lanes, step_fits};
 use super::parts::*;
 use super::rows::{Role, RowInput, Rows};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
@@ -22,10 +22,15 @@ pub struct GeneralReduction;
 
 const NAME: &str = "general_reduction.rows";
 
-/// Values of the `row` knob.
-const REGISTERS: i64 = 0;
-const SHARED: i64 = 1;
-const REREAD: i64 = 2;
+/// What the `relax` knob does.
+const WAYS: [&str; 2] = ["reciprocal", "exp2"];
+
+/// Values of the `row` knob: in registers with the functions of its elements, in registers alone, in
+/// shared memory, nowhere.
+const KEPT: i64 = 0;
+const REGISTERS: i64 = 1;
+const SHARED: i64 = 2;
+const REREAD: i64 = 3;
 
 impl ScheduleRule for GeneralReduction {
     fn name(&self) -> &'static str {
@@ -60,26 +65,18 @@ impl ScheduleRule for GeneralReduction {
             128..=1024 => Ok(()),
             n => Err(format!("blocks of {n} threads where 128 and more are best")),
         });
-        let space = combine_rivals(space, &["threads"], target);
         let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
-        let space = space.require("narrow_output", move |k| match k.get("reciprocal") + k.get("exp2") {
+        let relaxes = WAYS.iter().any(|way| r.relaxes(way));
+        let space = space.require("narrow_output", move |k| match k.get("relax") {
             0 => Ok(()),
-            _ if narrow => Ok(()),
-            _ => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
-        });
-        let relaxed = [r.relaxes("reciprocal"), r.relaxes("exp2")];
-        let space = space.require("something_to_relax", move |k| {
-            match ["reciprocal", "exp2"].iter().zip(relaxed).find(|(way, has)| k.get(way) == 1 && !has) {
-                Some((way, _)) => Err(format!("no block has anything that `{way}` rewrites")),
-                None => Ok(()),
-            }
+            _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
+            _ if !relaxes => Err("no block has arithmetic that can be relaxed".into()),
+            _ => Ok(()),
         });
         let common = r.has_common();
-        Ok(space.require("value_in_common", move |k| match (k.get("keep"), k.get("row")) {
-            (0, _) => Ok(()),
-            (_, REGISTERS) if common => Ok(()),
-            (_, REGISTERS) => Err("no two blocks compute the same function".into()),
-            _ => Err("values are kept in registers, with the row".into()),
+        Ok(space.require("value_in_common", move |k| match k.get("row") {
+            KEPT if !common => Err("no two blocks compute the same function".into()),
+            _ => Ok(()),
         }))
     }
 
@@ -115,9 +112,9 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, 
         (_, Some(each), _) => Err(format!("{each} elements per thread exceed 128")),
     });
     space.prefer("registers", move |k| match (k.get("row"), each(k)) {
-        (REGISTERS, Some(each)) => {
+        (KEPT | REGISTERS, Some(each)) => {
             let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
-            let want = 24 + each * bytes / 4 + k.get("keep") * each;
+            let want = 24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each;
             if want <= have { Ok(()) } else { Err(format!("{want} registers exceed the {have} of a thread")) }
         }
         _ => Ok(()),
@@ -171,7 +168,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     for input in &kept {
         copies.push(s.share(&input.readers, Some(&input.buffer), scope.clone())?);
     }
-    let value = if knobs.get("keep") == 1 { shared_value(&mut s, &r) } else { None };
+    let value = if plan.row == KEPT { shared_value(&mut s, &r) } else { None };
     let anchor = r.anchor();
     let tail = match anchor.role {
         Role::Full => s.stage_write(&anchor.name, Scope::Local)?,
@@ -214,11 +211,9 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
 
 /// Relaxes the arithmetic of one block, where it has any of that kind.
 fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
-    for way in ["reciprocal", "exp2"] {
-        if knobs.get(way) == 1 {
-            // Not every block has a quotient or an exponential.
-            let _ = s.relax_arithmetic(b, way);
-        }
+    for way in WAYS.iter().filter(|_| knobs.get("relax") == 1) {
+        // Not every block has a quotient or an exponential.
+        let _ = s.relax_arithmetic(b, way);
     }
 }
 
@@ -305,7 +300,6 @@ impl Plan<'_> {
         batch_loads(s, ku)?;
         s.unroll(kv)?;
         s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
-        combine_by(s, b, self.knobs.get("combine"))?;
         s.set_scope(&partial, Scope::Local)?;
         // The loop over rows is bound already, and the new one like it.
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {

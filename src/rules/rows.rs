@@ -58,8 +58,6 @@ pub struct Rows {
     pub inputs: Vec<RowInput>,
     /// Types of what is written.
     pub outputs: Vec<DType>,
-    /// Bytes of the tensors read by column alone, all together for one column.
-    pub shared: i64,
 }
 
 impl Rows {
@@ -88,16 +86,7 @@ impl Rows {
         }
         let outputs = own.iter().flat_map(|b| &b.writes).filter(|w| s.func().is_param(&w.buffer));
         let outputs = outputs.map(|w| s.func().buffer(&w.buffer).dtype).collect();
-        let shared = shared_bytes(s.func(), &own);
-        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, shared, schedule: s })
-    }
-
-    /// The reductions.
-    pub fn reductions(&self) -> impl Iterator<Item = (&Name, Combiner)> {
-        self.blocks.iter().filter_map(|b| match b.role {
-            Role::Reduce(c) => Some((&b.name, c)),
-            Role::Full | Role::Row => None,
-        })
+        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, schedule: s })
     }
 
     /// The role of a block.
@@ -296,21 +285,4 @@ fn contiguous(decl: &Buffer, a: &Access, b: &BlockFacts, column: &IterVar) -> i6
 
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.abs().max(1) } else { gcd(b, a % b) }
-}
-
-/// Bytes of one column of everything that is read by column alone.
-fn shared_bytes(func: &PrimFunc, own: &[&BlockFacts]) -> i64 {
-    let mut seen: Vec<&Name> = vec![];
-    let mut bytes = 0;
-    for b in own {
-        let [row, column] = &b.iters[..] else { continue };
-        for a in &b.reads {
-            let uses = |it: &IterVar| a.indices.iter().any(|e| e.uses_var(&it.var));
-            if uses(column) && !uses(row) && !seen.contains(&&a.buffer) {
-                seen.push(&a.buffer);
-                bytes += func.buffer(&a.buffer).dtype.bytes() as i64;
-            }
-        }
-    }
-    bytes
 }
