@@ -9,7 +9,7 @@ use harness::{Case, check_all};
 use row_texts::*;
 
 /// The rules that take every function here.
-const RULES: &[&str] = &["general_reduction.rows"];
+const RULES: &[&str] = &["general_reduction.rows", "general_reduction.cpu"];
 
 /// Shapes of rows and columns: odd, prime, one row, two columns, whole and broken steps of threads.
 const SHAPES: [[&str; 2]; 6] = [["1", "64"], ["7", "33"], ["5", "131"], ["3", "2"], ["2", "512"], ["17", "24"]];

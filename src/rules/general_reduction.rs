@@ -91,7 +91,17 @@ fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
     if target.kind != Kind::Cuda {
         return Err(no("target_kind", "it schedules for GPUs".into()));
     }
-    Rows::of(NAME, input)
+    let r = Rows::of(NAME, input)?;
+    one_nest(&r).map_err(|reason| no("one_nest", reason))?;
+    Ok(r)
+}
+
+/// Why the blocks do not fit under one loop over rows, if they do not.
+pub(super) fn one_nest(r: &Rows) -> Result<(), String> {
+    let mut s = r.schedule.clone();
+    let loops = s.loops(&r.anchor().name);
+    let Some(row) = loops.first() else { return Err("the last block has no loop over rows".into()) };
+    under_rows(&mut s, row).map_err(|e| format!("{}: {}", e.precondition, e.why))
 }
 
 /// Where the row may be kept.
@@ -128,13 +138,13 @@ impl Rows {
     }
 
     /// True when two blocks compute the same function of an element.
-    fn has_common(&self) -> bool {
+    pub(super) fn has_common(&self) -> bool {
         shared_value(&mut self.schedule.clone(), self).is_some()
     }
 }
 
 /// Shares the largest function that two of the blocks compute, if there is one.
-fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
+pub(super) fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
     let elements: Vec<&Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| &b.name).collect();
     for (i, a) in elements.iter().enumerate() {
         for b in &elements[i + 1..] {
@@ -199,7 +209,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     } else {
         s.bind(&rows[1], ThreadTag::ThreadY)?;
     }
-    gather_under(&mut s, &grid)?;
+    under_rows(&mut s, &grid)?;
     for b in s.blocks() {
         if b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
             continue;
@@ -219,7 +229,7 @@ fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
 
 /// Brings every other block under the loop over rows: what feeds those there, from the last to the
 /// first, then what they feed.
-fn gather_under(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
+pub(super) fn under_rows(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
     let outside =
         |s: &Schedule| -> Vec<Name> { s.blocks().into_iter().filter(|b| !s.loops(b).contains(grid)).collect() };
     for b in outside(s).iter().rev() {

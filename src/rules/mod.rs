@@ -10,6 +10,7 @@ mod factor;
 mod fallback;
 mod gemv;
 mod general_reduction;
+mod general_reduction_cpu;
 mod knobs;
 mod limits;
 mod low_batch_cpu;
@@ -93,6 +94,7 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &reduction::ReductionCpu,
     &reduction::ReductionOuterCpu,
     &general_reduction::GeneralReduction,
+    &general_reduction_cpu::GeneralReductionCpu,
     &transpose::TransposeCuda,
     &transpose_cpu::TransposeCpu,
     &window::WindowCuda,

@@ -23,6 +23,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("matmul.mma.toml", include_str!("../../schedules/matmul.mma.toml")),
     ("pieces.cpu.toml", include_str!("../../schedules/pieces.cpu.toml")),
     ("pieces.cuda.toml", include_str!("../../schedules/pieces.cuda.toml")),
+    ("general_reduction.cpu.toml", include_str!("../../schedules/general_reduction.cpu.toml")),
     ("general_reduction.rows.toml", include_str!("../../schedules/general_reduction.rows.toml")),
     ("reduction.cpu.toml", include_str!("../../schedules/reduction.cpu.toml")),
     ("reduction.inner.toml", include_str!("../../schedules/reduction.inner.toml")),
