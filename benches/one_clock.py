@@ -126,6 +126,17 @@ def workloads():
         out[f"transpose-8192x8192-{d}"] = (make, lambda x: x.t().contiguous(), True)
     make = lambda: (random(16384, 14336, dtype="bf16"), random(16384, 14336, dtype="bf16"))
     out["silu_mul-16384x14336-bf16"] = (make, lambda g, u: torch.nn.functional.silu(g) * u, False)
+    F = torch.nn.functional
+    shapes = [(4096, 4096, "bf16"), (16384, 8192, "bf16")]
+    for rows, length, d in [*shapes, (8192, 8192, "f32"), (512, 128256, "bf16")]:
+        make = lambda s=(rows, length), d=d: (random(*s, dtype=d),)
+        out[f"softmax-{rows}x{length}-{d}"] = (make, lambda x: torch.softmax(x, -1), False)
+    for rows, length, d in shapes:
+        weights = lambda n, s=(rows, length), d=d: (random(*s, dtype=d), *(random(s[1], dtype=d) for _ in range(n)))
+        rms = lambda x, g: F.rms_norm(x, (x.shape[-1],), g, 1e-5)
+        layer = lambda x, g, b: F.layer_norm(x, (x.shape[-1],), g, b, 1e-5)
+        out[f"rmsnorm-{rows}x{length}-{d}"] = (lambda w=weights: w(1), rms, False)
+        out[f"layernorm-{rows}x{length}-{d}"] = (lambda w=weights: w(2), layer, False)
     return out
 
 
