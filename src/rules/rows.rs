@@ -233,9 +233,13 @@ fn reads_own_row(b: &BlockFacts, own: &[&BlockFacts]) -> Result<(), String> {
 
 /// The place of an access in memory.
 fn place(decl: &Buffer, access: &Access, b: &BlockFacts) -> Expr {
-    let zero = Expr::i64(0);
-    let wide = |e: &Expr| Expr::cast(DType::I64, e.clone());
-    let flat = access.indices.iter().zip(&decl.shape).fold(zero, |at, (i, n)| at * wide(n) + wide(i));
+    let dtype = access.indices.first().map_or(DType::I64, Expr::dtype);
+    let same = |e: &Expr| match e.as_int() {
+        Some(n) => Expr::int(n, dtype),
+        None if e.dtype() == dtype => e.clone(),
+        None => Expr::cast(dtype, e.clone()),
+    };
+    let flat = access.indices.iter().zip(&decl.shape).fold(Expr::int(0, dtype), |at, (i, n)| at * same(n) + same(i));
     simplify(&flat, &b.ranges)
 }
 
