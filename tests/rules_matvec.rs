@@ -154,7 +154,7 @@ fn few_vectors() {
 fn few_vectors_and_an_int4_matrix() {
     let sizes = [(2, 16, 64), (4, 33, 256), (7, 8, 160), (16, 12, 96), (-3, 24, 128)];
     let cases = sizes.map(|(m, n, k)| packed(4, 32, Shape { m, n, k }, Layout::Nk, "float16", m == 4));
-    check_all(cases.into(), &["low_batch_gemv.inner", "gemv.quant_cpu"]);
+    check_all(cases.into(), &["low_batch_gemv.inner"]);
 }
 
 #[test]

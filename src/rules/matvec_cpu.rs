@@ -119,8 +119,12 @@ fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> R
     if !p.is_packed() {
         return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));
     }
-    if let Some(n) = p.vectors_count().filter(|n| *n > MOST_VECTORS) {
-        return Err(no("few_vectors", format!("{n} vectors are more than {MOST_VECTORS}")));
+    match p.vectors_count() {
+        None => return Err(no("few_vectors", "the number of vectors is not constant".into())),
+        Some(n) if n > MOST_VECTORS => {
+            return Err(no("few_vectors", format!("{n} vectors are more than {MOST_VECTORS}")));
+        }
+        Some(_) => {}
     }
     match (inner, p.inner) {
         (true, false) => Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into())),
