@@ -94,7 +94,7 @@ impl Rows {
             value.replace("@r", &at)
         );
         if rows == 1 {
-            let one = format!("v0 = T.axis.remap(\"S\", [i0])\n            O[");
+            let one = "v0 = T.axis.remap(\"S\", [i0])\n            O[".to_string();
             let plain = format!("v0 = T.axis.spatial({}, i0)\n            O[", self.dims[0]);
             self.body = self.body.replace(&one, &plain).replace(
                 &format!("for i0 in T.grid({}):\n        with T.sblock(\"O_b\")", self.dims[0]),

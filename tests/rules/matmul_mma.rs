@@ -1,11 +1,6 @@
 //! Matrix products on tensor cores: the rule at its default and random points, interpreted and simulated.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/products.rs"]
-mod products;
-
-use products::{Matmul, check_all, check_points, convolution};
+use super::products::{Matmul, check_all, check_points, convolution};
 use rand::prelude::*;
 
 const RULE: &str = "matmul.mma";

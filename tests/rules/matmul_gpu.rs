@@ -1,14 +1,8 @@
 //! Matrix products of random shapes on a GPU, every rule that takes them at its default and at one random
 //! point. Needs an NVIDIA GPU of compute capability 8.0 or more.
 
-mod common;
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/products.rs"]
-mod products;
-
+use super::products::Matmul;
 use daylight::backend::cuda;
-use products::Matmul;
 use rand::prelude::*;
 use std::process::Command;
 
@@ -35,7 +29,7 @@ fn shape(rng: &mut StdRng) -> Matmul {
 
 #[test]
 fn random_shapes_on_the_device() {
-    let missing = |why: &str| common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
+    let missing = |why: &str| super::common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
     let facts = match cuda::devices() {
         Ok(all) => all.into_iter().find(|d| d.cc.0 >= 8),
         Err(e) => return missing(&e.message),

@@ -1,12 +1,7 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/row_texts.rs"]
-mod row_texts;
-
-use harness::{Case, check_all};
-use row_texts::*;
+use super::harness::{Case, check_all};
+use super::row_texts::*;
 
 /// The rules that take every function here.
 const RULES: &[&str] = &["general_reduction.rows", "general_reduction.cpu"];

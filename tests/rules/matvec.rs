@@ -1,10 +1,7 @@
 //! Products of a matrix with one or few vectors: packed matrices with scales per group, plain ones, both
 //! layouts, on odd, prime, tiny and symbolic sizes.
 
-#[path = "rules/harness.rs"]
-mod harness;
-
-use harness::{Case, check_all};
+use super::harness::{Case, check_all};
 
 /// A product of `m` vectors (one where it is 1, symbolic where negative) with a matrix.
 #[derive(Clone, Copy)]

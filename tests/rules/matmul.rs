@@ -1,13 +1,8 @@
 //! Matrix products: what the analysis says of the real functions, and the rules on them.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/products.rs"]
-mod products;
-
+use super::products::{Matmul, check_all, check_points, convolution};
 use daylight::ir::{self, IterVar};
 use daylight::rules::{Factor, Prepared, Product};
-use products::{Matmul, check_all, check_points, convolution};
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.

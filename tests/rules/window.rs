@@ -1,13 +1,8 @@
 //! Short windows: pooling, depthwise convolutions, sums over neighbouring rows.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/window_texts.rs"]
-mod window_texts;
-
+use super::harness::*;
+use super::window_texts::*;
 use daylight::rules::{Prepared, Spaces, verdicts};
-use harness::*;
-use window_texts::*;
 
 const RULES: [&str; 2] = ["window.cuda", "window.cpu"];
 

@@ -1,9 +1,6 @@
 //! Functions that no rule takes whole become several kernels.
 
-#[path = "rules/harness.rs"]
-mod harness;
-
-use harness::{Case, check_all};
+use super::harness::{Case, check_all};
 
 /// Column sums, then row sums weighted by them: two reductions along different axes.
 fn columns_then_rows(m: i64, n: i64) -> Case {

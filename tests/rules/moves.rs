@@ -1,13 +1,10 @@
 //! Functions that only move and convert data: transposes of any rank, with fused neighbours.
 
-#[path = "rules/harness.rs"]
-mod harness;
-
+use super::harness::{Case, check_all, check_point, points, scalars, target};
 use daylight::analysis::{Awkward, resize};
 use daylight::interp::{self, Mode, Tensor};
 use daylight::ir::{self, DType, PrimFunc};
 use daylight::rules::{Prepared, Spaces, verdicts};
-use harness::{Case, check_all, check_point, points, scalars, target};
 use rand::prelude::*;
 use std::path::Path;
 

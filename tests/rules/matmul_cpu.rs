@@ -1,12 +1,7 @@
 //! `matmul.cpu` on products of every layout, and convolutions.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/products.rs"]
-mod products;
-
-use harness::{Case, check};
-use products::{Matmul, convolution};
+use super::harness::{Case, check};
+use super::products::{Matmul, convolution};
 use rayon::prelude::*;
 
 /// Every rule of the CPU that takes a function is right, and `matmul.cpu` takes it.

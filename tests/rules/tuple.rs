@@ -1,13 +1,8 @@
 //! Reductions into several buffers under every rule that takes them: argmax and argmin with each way to
 //! decide a tie (the inputs have many), and sums that are kept side by side.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/tuple_texts.rs"]
-mod tuple_texts;
-
-use harness::*;
-use tuple_texts::*;
+use super::harness::*;
+use super::tuple_texts::*;
 
 const FORMS: [Form; 4] = [Form::First, Form::Last, Form::Earlier, Form::Later];
 

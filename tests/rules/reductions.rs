@@ -1,15 +1,9 @@
-//! Every rule on odd, prime, tiny and larger shapes: the default point and random ones are scheduled,
-//! compared with the unscheduled function in the interpreter, lowered and run in the simulator.
+//! Reductions, products with a vector, and injective functions.
 
-#[path = "rules/harness.rs"]
-mod harness;
-#[path = "rules/texts.rs"]
-mod texts;
-
+use super::harness::*;
+use super::texts::*;
 use daylight::ir;
 use daylight::rules::{Prepared, Spaces, verdicts};
-use harness::*;
-use texts::*;
 
 #[test]
 fn row_reductions() {

@@ -1,0 +1,22 @@
+//! Every rule on odd, prime, tiny and larger shapes: the default point and random ones are scheduled,
+//! compared with the unscheduled function in the interpreter, lowered and run in the simulator.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod harness;
+mod matmul;
+mod matmul_cpu;
+mod matmul_gpu;
+mod matmul_mma;
+mod matvec;
+mod moves;
+mod pieces;
+mod products;
+mod reductions;
+mod row_texts;
+mod rows;
+mod texts;
+mod tuple;
+mod tuple_texts;
+mod window;
+mod window_texts;
