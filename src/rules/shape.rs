@@ -2,7 +2,7 @@
 //! epilogues or none, which reads cover it, and in which order its axes lie in memory.
 
 use super::Prepared;
-use crate::analysis::{Access, BlockFacts, Decline, Facts, Reducer};
+use crate::analysis::{Access, BlockFacts, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::schedule::Schedule;
 
@@ -102,10 +102,11 @@ impl Reduction {
                 "no tensor is read by every axis of the reduction: it is a contraction".into(),
             ));
         };
-        if let Some(other) = full.iter().chain(&shared).find(|a| !is_plain(a)) {
+        let walked = |a: &&Access| a.indices.iter().all(|e| walk(e, &block, &red.ranges).is_some());
+        if let Some(other) = full.iter().chain(&shared).find(|a| !walked(a)) {
             return Err(no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
         }
-        let order = memory_order(dominant, &block, &schedule)
+        let order = memory_order(dominant, &block, &schedule, &red.ranges)
             .ok_or_else(|| no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer)))?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
         let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
@@ -192,13 +193,37 @@ fn split_reads(red: &BlockFacts, block: &Block) -> (Vec<Access>, Vec<Access>) {
     (full, shared)
 }
 
+/// The iterators that an index walks over, outermost first: none, one, or several in row-major order
+/// (`v0*10 + v1` where `v1` has extent 10), as reshaped axes are. `None` for every other index.
+fn walk(index: &Expr, block: &Block, ranges: &Ranges) -> Option<Vec<Name>> {
+    if index.as_int().is_some() {
+        return Some(vec![]);
+    }
+    if let Some(var) = index.as_var() {
+        return Some(vec![var.clone()]);
+    }
+    let sum = affine(index, ranges)?;
+    let mut terms = sum.terms.clone();
+    terms.sort_by_key(|t| t.coeff);
+    let mut stride = 1;
+    for t in &terms {
+        let extent = block.iters.iter().find(|i| i.var == t.var)?.extent.as_int()?;
+        if t.lower != 1 || t.modulo.is_some() || t.coeff != stride {
+            return None;
+        }
+        stride *= extent;
+    }
+    (sum.base == 0).then(|| terms.into_iter().rev().map(|t| t.var).collect())
+}
+
 /// The axes in the order in which they lie in the memory of `access`, unit axes first.
-fn memory_order(access: &Access, block: &Block, s: &Schedule) -> Option<Vec<(IterKind, Axis)>> {
+fn memory_order(access: &Access, block: &Block, s: &Schedule, ranges: &Ranges) -> Option<Vec<(IterKind, Axis)>> {
+    let walks = access.indices.iter().map(|e| walk(e, block, ranges)).collect::<Option<Vec<_>>>()?;
+    let order: Vec<Name> = walks.into_iter().flatten().collect();
     let loops = s.loops(&block.name);
     let mut places = vec![];
     for (iter, at) in block.iters.iter().zip(&loops) {
-        let place = access.indices.iter().position(|e| e.as_var() == Some(&iter.var));
-        let key = match place {
+        let key = match order.iter().position(|v| *v == iter.var) {
             Some(p) => p + 1,
             None if iter.extent.is_int(1) => 0,
             None => return None,
