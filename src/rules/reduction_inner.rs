@@ -47,8 +47,9 @@ impl ScheduleRule for ReductionInner {
         let axes: Vec<Option<i64>> = r.spatial.iter().map(|a| a.extent).filter(|n| *n != Some(1)).collect();
         let space = space.require("rows_fit", move |k| match (k.get("rows"), outputs) {
             (rows, Some(n)) if rows > n => Err(format!("{rows} rows per block of {n} rows in all")),
-            (rows, _) if axes.len() > 1 && !is_box(rows, &axes) => {
-                Err(format!("{rows} rows per block are no whole part of the rows, which lie along several axes"))
+            // Rows of several axes would be no box of the output that one loop walks over.
+            (rows, _) if rows > 1 && axes.len() > 1 && axes[axes.len() - 1].is_none_or(|last| last % rows != 0) => {
+                Err(format!("{rows} rows per block do not divide the last of several axes of rows"))
             }
             _ => Ok(()),
         });
@@ -110,20 +111,6 @@ fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
         return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
     }
     Ok(r)
-}
-
-/// True where every `n` neighbours of a row-major grid of these axes are a box.
-fn is_box(n: i64, axes: &[Option<i64>]) -> bool {
-    let mut left = n;
-    for extent in axes.iter().rev() {
-        match extent {
-            _ if left == 1 => return true,
-            Some(e) if e % left == 0 => return true,
-            Some(e) if left % e == 0 => left /= e,
-            _ => return false,
-        }
-    }
-    left == 1
 }
 
 /// Schedules `block`, a reduction of loop `k` for every `row`, as one launch.

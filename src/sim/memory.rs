@@ -67,6 +67,12 @@ impl Memory {
         Some(u64::from_le_bytes(bytes))
     }
 
+    /// True where the element was written and holds the low bytes of `bits`.
+    pub fn holds(&self, i: usize, bits: u64) -> bool {
+        let n = self.dtype.bytes() as usize;
+        self.written[i] & 1 == 1 && self.data[i * n..(i + 1) * n] == bits.to_le_bytes()[..n]
+    }
+
     /// Writes the low bytes of `bits`. `i` is in bounds.
     pub fn write(&mut self, i: usize, bits: u64) {
         let n = self.dtype.bytes() as usize;

@@ -57,6 +57,8 @@ pub struct SimOptions {
     /// Tensor parameters that the function both reads and writes: what they hold at the start counts
     /// as written. All other parameters that a kernel writes are outputs, and start unwritten.
     pub inout: Vec<Name>,
+    /// Threads may store the same value to one element, as all holders of a replicated tile do.
+    pub replicas: bool,
     /// An element of a tensor parameter whose origin the report shall tell.
     pub watch: Option<(Name, u64)>,
 }

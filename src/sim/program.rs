@@ -57,6 +57,8 @@ struct State<'a> {
     scalars: &'a Scalars,
     memory: BTreeMap<Name, Memory>,
     clock: Clock,
+    /// [`SimOptions::replicas`].
+    replicas: bool,
 }
 
 impl<'a> State<'a> {
@@ -71,7 +73,7 @@ impl<'a> State<'a> {
             let why = format!("program `{}` takes {} tensors, not {}", p.name, names.len(), args.len());
             return Err(SimError::Arguments(why));
         }
-        let mut state = State { scalars, memory: BTreeMap::new(), clock: Clock::default() };
+        let mut state = State { scalars, memory: BTreeMap::new(), clock: Clock::default(), replicas: options.replicas };
         for w in &p.workspaces {
             let len = state.extent(&w.len)?.max(0) as u64;
             state.memory.insert(w.name.clone(), Memory::unwritten(w.dtype, len, false));
@@ -135,6 +137,7 @@ impl<'a> State<'a> {
         let lens: Vec<u64> = memory.iter().map(Memory::len).collect();
         let shared = l.kernel.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
         memory.extend(shared.map(|a| Memory::unwritten(a.dtype, a.len.into(), true)));
+        memory.iter_mut().for_each(|m| m.shadow.replicas = self.replicas);
         let code = compile(&l.kernel, &scalars, &lens);
         let mut block = Block::new(&code, l.block, seed, std::mem::take(&mut self.clock));
         let mut result = Ok(());

@@ -62,12 +62,14 @@ pub(super) struct Shadow {
     pages: Vec<Option<Box<[Cell; PAGE]>>>,
     /// True for shared memory: accesses of earlier blocks are of another array.
     shared: bool,
+    /// Stores of the value that is there need no order.
+    pub replicas: bool,
 }
 
 impl Shadow {
     /// For an array of `len` elements.
     pub fn new(len: usize, shared: bool) -> Shadow {
-        Shadow { pages: (0..len.div_ceil(PAGE)).map(|_| None).collect(), shared }
+        Shadow { pages: (0..len.div_ceil(PAGE)).map(|_| None).collect(), shared, replicas: false }
     }
 
     #[inline]
@@ -97,6 +99,12 @@ impl Shadow {
         }
         cell.reads[0] = new;
         Ok(())
+    }
+
+    /// True where a store by `by` of the value that is there may go without order, and has none.
+    pub fn repeats(&mut self, i: usize, by: By) -> bool {
+        let shared = self.shared;
+        !ordered(self.cell(i).write, by, shared)
     }
 
     /// A write to element `i` of the array called `name`.

@@ -204,8 +204,12 @@ impl Thread {
                 if memory.is_pending(i) {
                     return Err(Fault::DestinationOverwritten(format!("{}[{i}]", array.name)));
                 }
+                let bits = scalar::to_stored(v, array.dtype);
+                if memory.shadow.replicas && memory.holds(i, bits) && memory.shadow.repeats(i, by) {
+                    return Ok(());
+                }
                 memory.shadow.write(i, &array.name, by)?;
-                memory.write(i, scalar::to_stored(v, array.dtype));
+                memory.write(i, bits);
             }
         }
         Ok(())

@@ -99,7 +99,7 @@ impl<'a> Run<'a> {
     fn simulate(&self, watch: Option<(Name, u64)>) -> Result<(Vec<Tensor>, SimReport), String> {
         let mut tensors = self.given.tensors.clone();
         let (seed, max_blocks) = (self.options.seed, self.options.blocks);
-        let options = SimOptions { seed, max_blocks, inout: self.given.inout.clone(), watch };
+        let options = SimOptions { seed, max_blocks, inout: self.given.inout.clone(), replicas: false, watch };
         let report = sim::run(self.program, &mut tensors, &self.given.scalars, &options);
         Ok((tensors, report.map_err(|e| e.to_string())?))
     }

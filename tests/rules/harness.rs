@@ -156,6 +156,16 @@ pub fn check_all(cases: Vec<Case>, want: &[&str]) {
         let has = |names: &[&str]| names.iter().all(|n| taken.iter().any(|t| t == n));
         // A reduction of one element is a copy.
         let is_copy = case.length == 1 && has(&["fallback.cuda", "fallback.cpu"]);
-        assert!(has(want) || is_copy, "{}: {taken:?}", case.name);
+        assert!(has(want) || is_copy, "{}: {taken:?}, but {:?}", case.name, declines(case, want));
     });
+}
+
+/// What the rules that do not take the function say.
+fn declines(case: &Case, rules: &[&str]) -> Vec<String> {
+    let Ok(input) = Prepared::new(&read(case)) else { return vec![] };
+    let asked = ["cuda:sm_90a", "cpu"].map(target);
+    let all = asked.iter().flat_map(|t| verdicts(&input, t, &Spaces::built_in()));
+    let named = all.filter(|v| rules.contains(&v.rule.name()));
+    let said = named.filter_map(|v| v.space.err()).filter(|d| d.predicate != "target_kind");
+    said.map(|d| format!("{}: {}: {}", d.by, d.predicate, d.reason)).collect()
 }

@@ -56,5 +56,5 @@ fn euclidean_norms() {
 fn symbolic_rows_and_columns() {
     let extents: [(&str, i64); 2] = [("n", 5), ("m", 37)];
     check_all(vec![softmax(&["n", "m"], "float32", &extents)], RULES);
-    check_all(vec![rms_norm(&["n", "64"], "float16", &extents[..1])], RULES);
+    check_all(vec![rms_norm(&["n", "T.int64(64)"], "float16", &extents[..1])], RULES);
 }

@@ -190,14 +190,14 @@ const TILES: &[Bug] = &[
         kernel: "transposed",
         sow: |p| remove(p, "barrier block", 0),
         says: "p0_shared[",
-        statements: &["p0_shared[(", "] = p0_shared["],
+        statements: &["p0_shared[ax0_1", "] = p0_shared["],
     },
     Bug {
         what: "a swizzle that the reader does not share",
         kernel: "transposed",
-        sow: |p| number(p, "p0_shared[(", 0, 32, 16),
+        sow: |p| number(p, "p0_shared[ax0_1", 0, 64, 32),
         says: "p0_shared[",
-        statements: &["p0_shared[("],
+        statements: &["p0_shared[ax0_1"],
     },
     Bug {
         what: "a store behind the end of a row",

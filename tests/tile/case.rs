@@ -128,7 +128,7 @@ pub fn simulate(f: &DeviceFunc, id: &str, args: &[Tensor]) -> Vec<Tensor> {
     let mut results: Vec<Vec<Tensor>> = vec![];
     for seed in 0..3 {
         let mut own = args.to_vec();
-        let options = SimOptions { seed, ..SimOptions::default() };
+        let options = SimOptions { seed, replicas: true, ..SimOptions::default() };
         sim::run(&p, &mut own, &Scalars::new(), &options).unwrap_or_else(|e| panic!("{e}\n{p}"));
         results.push(own);
     }

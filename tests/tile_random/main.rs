@@ -90,7 +90,7 @@ fn one_program(seed: u64) -> Result<bool, String> {
         let mut first: Option<Vec<Tensor>> = None;
         for seed in 0..3 {
             let mut got = args.clone();
-            let options = SimOptions { seed, ..SimOptions::default() };
+            let options = SimOptions { seed, replicas: true, ..SimOptions::default() };
             sim::run(&p, &mut got, &Scalars::new(), &options)
                 .map_err(|e| format!("`{name}` on {id}: {e}\n{}\n{p}", text(&program)))?;
             match &first {
