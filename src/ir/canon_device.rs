@@ -1,8 +1,8 @@
 //! Canonical names of tile programs.
 
+use super::Name;
 use super::canon::{Order, Renamer, canonicalize};
-use super::device::{DStmt, DeviceFunc};
-use super::{Name, Tile, TileArg};
+use super::device::{DStmt, DeviceFunc, map_list, map_stmts};
 use std::collections::BTreeMap;
 
 /// Renames everything in a tile program in program order: tensor parameters `p`, scalar parameters
@@ -35,40 +35,24 @@ pub fn canonicalize_device(program: DeviceFunc) -> DeviceFunc {
     let mut func = canonicalize(program.func.clone());
     func.display.extend(own);
     let renamer = Renamer { map: &map };
-    let body = program.body.iter().map(|s| stmt(&renamer, s)).collect();
+    let body = map_list(&program.body, &mut |e| renamer.expr(e));
+    let body = map_stmts(body, &mut |s| names(&renamer, s));
     DeviceFunc { func, body, ..program }
 }
 
-fn stmt(r: &Renamer, s: &DStmt) -> DStmt {
-    let mut s = s.map_exprs(&mut |e| r.expr(e));
-    names(r, &mut s);
-    s
-}
-
 /// The names that statements of a program hold themselves; what only lowering makes is left alone.
-fn names(r: &Renamer, s: &mut DStmt) {
-    match s {
-        DStmt::For(l) => {
-            l.var = r.name(&l.var);
-            l.body.iter_mut().for_each(|s| names(r, s));
-        }
-        DStmt::If { then, otherwise, .. } => then.iter_mut().chain(otherwise).for_each(|s| names(r, s)),
+fn names(r: &Renamer, mut s: DStmt) -> DStmt {
+    match &mut s {
+        DStmt::For(l) => l.var = r.name(&l.var),
         DStmt::Store { buffer, .. } => *buffer = r.name(buffer),
         DStmt::Let { var, .. } | DStmt::Var { var, .. } | DStmt::Assign { var, .. } => *var = r.name(var),
-        DStmt::Tile(call) => {
-            let tile = |t: &mut Tile| t.buffer = r.name(&t.buffer);
-            tile(&mut call.dst);
-            call.args.iter_mut().chain(call.operands.values_mut()).for_each(|a| {
-                if let TileArg::Tile(t) = a {
-                    tile(t);
-                }
-            });
-        }
+        DStmt::Tile(call) => call.for_each_tile_mut(|t| t.buffer = r.name(&t.buffer)),
         DStmt::Intrinsic(i) => {
             if let Some(bar) = i.barrier_mut() {
                 bar.array = r.name(&bar.array);
             }
         }
-        DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Reduce(_) => {}
+        DStmt::If { .. } | DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Reduce(_) => {}
     }
+    s
 }

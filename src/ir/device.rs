@@ -267,6 +267,18 @@ impl DStmt {
         }
     }
 
+    /// The statement lists inside, to be changed.
+    pub fn lists_mut(&mut self) -> Vec<&mut Vec<DStmt>> {
+        match self {
+            DStmt::For(l) => vec![&mut l.body],
+            DStmt::If { then, otherwise, .. } => vec![then, otherwise],
+            leaf => {
+                debug_assert!(leaf.lists().is_empty(), "both forms give the same lists");
+                vec![]
+            }
+        }
+    }
+
     /// Calls `f` on this statement and all inside it, parents first.
     pub fn visit(&self, f: &mut impl FnMut(&DStmt)) {
         f(self);
@@ -301,40 +313,54 @@ impl DStmt {
         }
     }
 
-    /// Rebuilds the tree with `f` applied to every expression in it.
-    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
+    /// The same statement with `f` applied to the statement lists directly inside, in order.
+    pub fn map_lists(mut self, mut f: impl FnMut(Vec<DStmt>) -> Vec<DStmt>) -> DStmt {
+        for list in self.lists_mut() {
+            *list = f(std::mem::take(list));
+        }
+        self
+    }
+
+    /// `map_lists` with a function that may fail.
+    ///
+    /// # Errors
+    /// The first error of `f`.
+    pub fn try_map_lists<E>(mut self, mut f: impl FnMut(Vec<DStmt>) -> Result<Vec<DStmt>, E>) -> Result<DStmt, E> {
+        for list in self.lists_mut() {
+            *list = f(std::mem::take(list))?;
+        }
+        Ok(self)
+    }
+
+    /// The same statement with `f` applied to the expressions directly in it.
+    pub fn map_own_exprs(self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
         match self {
-            DStmt::For(l) => DStmt::For(DFor { extent: f(&l.extent), body: map_list(&l.body, f), ..l.clone() }),
-            DStmt::If { cond, then, otherwise } => {
-                DStmt::If { cond: f(cond), then: map_list(then, f), otherwise: map_list(otherwise, f) }
+            DStmt::For(l) => DStmt::For(DFor { extent: f(&l.extent), ..l }),
+            DStmt::If { cond, then, otherwise } => DStmt::If { cond: f(&cond), then, otherwise },
+            DStmt::Store { buffer, indices, value, hint } => {
+                DStmt::Store { buffer, indices: indices.iter().map(&mut *f).collect(), value: f(&value), hint }
             }
-            DStmt::Store { buffer, indices, value, hint } => DStmt::Store {
-                buffer: buffer.clone(),
-                indices: indices.iter().map(&mut *f).collect(),
-                value: f(value),
-                hint: *hint,
-            },
-            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => DStmt::Copy {
-                dst: dst.clone(),
-                dst_index: f(dst_index),
-                src: src.clone(),
-                src_index: f(src_index),
-                lanes: *lanes,
-                hint: *hint,
-            },
-            DStmt::Let { var, value } => DStmt::Let { var: var.clone(), value: f(value) },
-            DStmt::Var { var, dtype, init } => {
-                DStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(f) }
+            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
+                DStmt::Copy { dst, dst_index: f(&dst_index), src, src_index: f(&src_index), lanes, hint }
             }
-            DStmt::Assign { var, value } => DStmt::Assign { var: var.clone(), value: f(value) },
-            DStmt::Shuffle { dst, mode, value, width } => {
-                DStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
-            }
-            DStmt::Barrier(b) => DStmt::Barrier(*b),
+            DStmt::Let { var, value } => DStmt::Let { var, value: f(&value) },
+            DStmt::Var { var, dtype, init } => DStmt::Var { var, dtype, init: init.as_ref().map(f) },
+            DStmt::Assign { var, value } => DStmt::Assign { var, value: f(&value) },
+            DStmt::Shuffle { dst, mode, value, width } => DStmt::Shuffle { dst, mode, value: f(&value), width },
+            DStmt::Barrier(b) => DStmt::Barrier(b),
             DStmt::Intrinsic(i) => DStmt::Intrinsic(i.map_exprs(f)),
             DStmt::Tile(call) => DStmt::Tile(Box::new(call.map_exprs(f))),
             DStmt::Reduce(r) => DStmt::Reduce(Box::new(r.map_exprs(f))),
         }
+    }
+
+    /// Rebuilds the tree with `f` applied to every expression in it, parents first.
+    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
+        self.clone().into_mapped(f)
+    }
+
+    fn into_mapped(self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
+        self.map_own_exprs(f).map_lists(|list| list.into_iter().map(|s| s.into_mapped(f)).collect())
     }
 
     /// Replaces variables in every expression.
@@ -345,9 +371,15 @@ impl DStmt {
 
 /// `map_exprs` over a list.
 pub fn map_list(list: &[DStmt], f: &mut impl FnMut(&Expr) -> Expr) -> Vec<DStmt> {
+    list.iter().map(|s| s.map_exprs(f)).collect()
+}
+
+/// The tree with `f` applied to every statement in it, those inside first.
+pub fn map_stmts(list: Vec<DStmt>, f: &mut impl FnMut(DStmt) -> DStmt) -> Vec<DStmt> {
     let mut out = Vec::with_capacity(list.len());
     for s in list {
-        out.push(s.map_exprs(f));
+        let s = s.map_lists(|inner| map_stmts(inner, f));
+        out.push(f(s));
     }
     out
 }

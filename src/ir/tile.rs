@@ -185,6 +185,16 @@ impl TileCall {
         }
     }
 
+    /// Calls `f` on each tile, to be changed.
+    pub fn for_each_tile_mut(&mut self, mut f: impl FnMut(&mut Tile)) {
+        f(&mut self.dst);
+        for a in self.args.iter_mut().chain(self.operands.values_mut()) {
+            if let TileArg::Tile(t) = a {
+                f(t);
+            }
+        }
+    }
+
     /// Calls `f` on each expression.
     pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {
         self.map_exprs(&mut |e| {

@@ -4,7 +4,7 @@
 use super::nest::{Nest, fresh_name};
 use super::replicated::loads;
 use crate::analysis::simplify;
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
 use crate::ir::intrinsic::{Access, At};
 use crate::ir::kernel::Barrier;
 use crate::ir::{Buffer, Expr, ExprKind, Intrinsic, Name, Scope};
@@ -151,16 +151,7 @@ fn convert_one(nest: &Nest, s: &DStmt) -> Option<DStmt> {
             let copy = copy_of(nest, then)?;
             (zeros(otherwise)? == copy.dst).then(|| copy.start(Some(cond.clone())))
         }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => None,
+        _ => None,
     }
 }
 
@@ -281,14 +272,7 @@ impl Split<'_, '_> {
                 Some((vec![load], vec![store]))
             }
             DStmt::Store { .. } | DStmt::Copy { .. } => Some((vec![s.clone()], vec![])),
-            DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => None,
+            _ => None,
         }
     }
 
@@ -337,38 +321,24 @@ pub(super) fn at_step(nest: &mut Nest, body: &[DStmt], var: &Name, step: &Expr) 
             nest.ranges.set_interval(new.clone(), range);
         }
     }
-    body.iter().map(|s| renamed(nest, s, &names, var, step)).collect()
-}
-
-fn renamed(nest: &Nest, s: &DStmt, names: &BTreeMap<Name, Name>, var: &Name, step: &Expr) -> DStmt {
-    let value = |e: &Expr| {
-        let e = rename(e, names);
+    let mut value = |e: &Expr| {
+        let e = rename(e, &names);
         match e.uses_var(var) {
             true => simplify(&e.subst(&|n| (n == var).then(|| step.clone())), &nest.ranges),
             false => e,
         }
     };
-    let name = |n: &Name| names.get(n).unwrap_or(n).clone();
-    let list = |v: &[DStmt]| v.iter().map(|s| renamed(nest, s, names, var, step)).collect();
-    match s {
-        DStmt::For(l) => {
-            let body = list(&l.body);
-            DStmt::For(DFor { var: name(&l.var), extent: value(&l.extent), body, ..l.clone() })
+    map_stmts(map_list(body, &mut value), &mut |mut s| {
+        if let DStmt::For(DFor { var, .. })
+        | DStmt::Let { var, .. }
+        | DStmt::Var { var, .. }
+        | DStmt::Assign { var, .. } = &mut s
+            && let Some(new) = names.get(var)
+        {
+            *var = new.clone();
         }
-        DStmt::If { cond, then, otherwise } => {
-            DStmt::If { cond: value(cond), then: list(then), otherwise: list(otherwise) }
-        }
-        DStmt::Let { var, value: v } => DStmt::Let { var: name(var), value: value(v) },
-        DStmt::Var { var, dtype, init } => DStmt::Var { var: name(var), dtype: *dtype, init: init.as_ref().map(value) },
-        DStmt::Assign { var, value: v } => DStmt::Assign { var: name(var), value: value(v) },
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => s.map_exprs(&mut |e| value(e)),
-    }
+        s
+    })
 }
 
 fn rename(e: &Expr, names: &BTreeMap<Name, Name>) -> Expr {

@@ -8,6 +8,7 @@
 //! after:  `unroll u < 4 { copy4 r[u*4] <- p0[u*128] }; unroll u < 4 { acc = acc + r[u*4] + ... }`
 
 use super::nest::Nest;
+use super::redirect;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::intrinsic::Access;
@@ -34,25 +35,13 @@ fn list(b: &mut Batch, body: Vec<DStmt>, inside: bool) -> Vec<DStmt> {
 }
 
 fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
-    match s {
-        DStmt::For(mut l) => {
-            let here = l.kind == DKind::Unrolled && (l.batch || inside);
-            l.body = list(b, l.body, here);
-            if here { split(b, l) } else { vec![DStmt::For(l)] }
-        }
-        DStmt::If { cond, then, otherwise } => {
-            vec![DStmt::If { cond, then: list(b, then, inside), otherwise: list(b, otherwise, inside) }]
-        }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => vec![s],
+    let inside = match &s {
+        DStmt::For(l) => l.kind == DKind::Unrolled && (l.batch || inside),
+        _ => inside,
+    };
+    match s.map_lists(|v| list(b, v, inside)) {
+        DStmt::For(l) if inside => split(b, l),
+        s => vec![s],
     }
 }
 
@@ -75,7 +64,11 @@ fn split(b: &mut Batch, mut l: DFor) -> Vec<DStmt> {
             sizes.insert(name.clone(), size);
         }
     }
-    let expand = |list: Vec<DStmt>| list.iter().map(|s| expand(s, &sizes, &l.var, b.nest)).collect();
+    let own = |name: &Name, at: &Expr| {
+        let at = index_var(&l.var) * Expr::i64(*sizes.get(name)?) + at.clone();
+        Some((name.clone(), simplify(&at, &b.nest.ranges)))
+    };
+    let expand = |list: Vec<DStmt>| redirect::all(&list, &own);
     vec![DStmt::For(l.with_body(expand(loads))), DStmt::For(DFor { batch: false, ..l.with_body(expand(rest)) })]
 }
 
@@ -146,16 +139,7 @@ fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
         DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, cond) => {
             filled_by_all(b, then)
         }
-        DStmt::For(_)
-        | DStmt::If { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => None,
+        _ => None,
     }
 }
 
@@ -207,14 +191,7 @@ fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
         DStmt::Store { buffer, .. } => arrays.contains(buffer),
         DStmt::For(l) => l.body.iter().all(|s| is_load(s, arrays)),
         DStmt::If { then, otherwise, .. } => then.iter().chain(otherwise).all(|s| is_load(s, arrays)),
-        DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => false,
+        _ => false,
     }
 }
 
@@ -232,42 +209,6 @@ fn widest(s: &DStmt, name: &Name) -> u32 {
         }
     });
     most
-}
-
-fn expand(s: &DStmt, sizes: &BTreeMap<Name, i64>, var: &Name, nest: &Nest) -> DStmt {
-    let shifted = |name: &Name, at: Expr| match sizes.get(name) {
-        Some(size) => simplify(&(index_var(var) * Expr::i64(*size) + at), &nest.ranges),
-        None => at,
-    };
-    let list = |v: &[DStmt]| v.iter().map(|s| expand(s, sizes, var, nest)).collect();
-    let s = match s {
-        DStmt::For(l) => return DStmt::For(l.with_body(list(&l.body))),
-        DStmt::If { cond, then, otherwise } => {
-            return DStmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) };
-        }
-        other => other.map_exprs(&mut |e| expand_loads(e, &shifted)),
-    };
-    match s {
-        DStmt::Store { buffer, indices, value, hint } => {
-            let indices = indices.into_iter().map(|at| shifted(&buffer, at)).collect();
-            DStmt::Store { buffer, indices, value, hint }
-        }
-        DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
-            let (dst_index, src_index) = (shifted(&dst, dst_index), shifted(&src, src_index));
-            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint }
-        }
-        other => other,
-    }
-}
-
-fn expand_loads(e: &Expr, shifted: &impl Fn(&Name, Expr) -> Expr) -> Expr {
-    let e = e.map_children(|c| expand_loads(c, shifted));
-    if let ExprKind::Load { buffer, indices, dtype } = e.kind()
-        && let [at] = indices.as_slice()
-    {
-        return Expr::load(buffer.clone(), vec![shifted(buffer, at.clone())], *dtype);
-    }
-    e
 }
 
 /// The buffers that some statement stores to.

@@ -14,8 +14,8 @@ use super::digits::{Digit, digits, is_unique};
 use super::nest::{Nest, THREADS};
 use super::placement;
 use crate::analysis::{Ranges, bounds, simplify};
-use crate::ir::device::{DStmt, map_list};
-use crate::ir::{Expr, ExprKind, Name, ThreadTag, Tile, TileArg};
+use crate::ir::device::{DStmt, map_list, map_stmts};
+use crate::ir::{Expr, ExprKind, Name, ThreadTag, Tile};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "compact";
@@ -220,42 +220,22 @@ fn common_digits(parts: &[(Expr, Expr)], ranges: &Ranges) -> Option<Vec<(i64, i6
 
 fn rewrite(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, body: &[DStmt]) -> Vec<DStmt> {
     let loads = map_list(body, &mut |e| expr(plans, ranges, e));
-    loads.into_iter().map(|s| stores(plans, ranges, s)).collect()
+    map_stmts(loads, &mut |s| places(plans, ranges, s))
 }
 
-fn stores(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, s: DStmt) -> DStmt {
-    let list = |v: Vec<DStmt>| v.into_iter().map(|s| stores(plans, ranges, s)).collect();
-    match s {
-        DStmt::For(mut l) => {
-            l.body = list(l.body);
-            DStmt::For(l)
+/// What a statement writes, and the tiles that it names.
+fn places(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, mut s: DStmt) -> DStmt {
+    let apply = |buffer: &Name, at: &mut Vec<Expr>| {
+        if let Some(plan) = plans.get(buffer) {
+            *at = plan.apply(at, ranges);
         }
-        DStmt::If { cond, then, otherwise } => DStmt::If { cond, then: list(then), otherwise: list(otherwise) },
-        DStmt::Store { buffer, indices, value, hint } => {
-            let indices = plans.get(&buffer).map_or(indices.clone(), |p| p.apply(&indices, ranges));
-            DStmt::Store { buffer, indices, value, hint }
-        }
-        DStmt::Tile(mut call) => {
-            let tiles = call.args.iter_mut().chain(call.operands.values_mut()).filter_map(|a| match a {
-                TileArg::Tile(t) => Some(t),
-                TileArg::Scalar(_) => None,
-            });
-            for t in tiles.chain([&mut call.dst]) {
-                if let Some(plan) = plans.get(&t.buffer) {
-                    t.begin = plan.apply(&t.begin, ranges);
-                }
-            }
-            DStmt::Tile(call)
-        }
-        DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Reduce(_) => s,
+    };
+    match &mut s {
+        DStmt::Store { buffer, indices, .. } => apply(buffer, indices),
+        DStmt::Tile(call) => call.for_each_tile_mut(|t| apply(&t.buffer, &mut t.begin)),
+        _ => {}
     }
+    s
 }
 
 fn expr(plans: &BTreeMap<Name, Plan>, ranges: &Ranges, e: &Expr) -> Expr {

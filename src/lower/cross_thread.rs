@@ -25,23 +25,7 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     for s in body {
         match s {
             DStmt::Reduce(r) => out.extend(Expand::new(nest, &r)?.run()?),
-            DStmt::For(mut l) => {
-                l.body = run(nest, l.body)?;
-                out.push(DStmt::For(l));
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (run(nest, then)?, run(nest, otherwise)?);
-                out.push(DStmt::If { cond, then, otherwise });
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_) => out.push(s),
+            s => out.push(s.try_map_lists(|inner| run(nest, inner))?),
         }
     }
     Ok(out)

@@ -5,7 +5,7 @@ use super::nest::Nest;
 use super::{LowerError, finish, flatten, guards, inline_lets, lets, tiles, unroll, verify_program};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use crate::ir::kernel::{KernelParam, Program, Workspace};
-use crate::ir::{Name, PrimFunc};
+use crate::ir::{Expr, Name, PrimFunc};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::BTreeSet;
@@ -66,8 +66,8 @@ fn dispatched<'f>(
     let symbol = super::launches::symbol(&f.func.name, 0);
     let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
     nest.own_barriers = false;
-    let body = inline_lets::run(&f.body);
-    let body: Vec<DStmt> = body.iter().map(|s| plain_loops(&mut nest, s)).collect();
+    let body = inline_lets::run(f.body.clone());
+    let body = plain_loops(&mut nest, body);
     let body = flatten::run(&nest, &body)?;
     let body = tiles::run(&mut nest, body, decisions)?;
     Ok((nest, body))
@@ -88,30 +88,15 @@ fn declared(body: &[DStmt]) -> BTreeSet<Name> {
 
 /// Notes the ranges of loops. Vector loops are unrolled: the wide accesses of a tile program are
 /// those of its tile calls.
-fn plain_loops(nest: &mut Nest, s: &DStmt) -> DStmt {
-    match s {
-        DStmt::For(l) => {
-            nest.ranges.set_span(l.var.clone(), &crate::ir::Expr::i64(0), &l.extent);
-            let kind = if l.kind == DKind::Serial { DKind::Serial } else { DKind::Unrolled };
-            let body = l.body.iter().map(|s| plain_loops(nest, s)).collect();
-            DStmt::For(DFor { kind, body, ..l.clone() })
+fn plain_loops(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let one = |mut s: DStmt| {
+        if let DStmt::For(l) = &mut s {
+            nest.ranges.set_span(l.var.clone(), &Expr::i64(0), &l.extent);
+            l.kind = if l.kind == DKind::Serial { DKind::Serial } else { DKind::Unrolled };
         }
-        DStmt::If { cond, then, otherwise } => DStmt::If {
-            cond: cond.clone(),
-            then: then.iter().map(|s| plain_loops(nest, s)).collect(),
-            otherwise: otherwise.iter().map(|s| plain_loops(nest, s)).collect(),
-        },
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => s.clone(),
-    }
+        s.map_lists(|inner| plain_loops(nest, inner))
+    };
+    body.into_iter().map(one).collect()
 }
 
 /// Global memory that is no parameter.

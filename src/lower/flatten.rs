@@ -6,7 +6,7 @@
 use super::LowerError;
 use super::nest::Nest;
 use crate::analysis::simplify;
-use crate::ir::device::{DStmt, map_list};
+use crate::ir::device::{DStmt, map_list, map_stmts};
 use crate::ir::layout::Axis;
 use crate::ir::{BinOp, Buffer, Expr, ExprKind};
 
@@ -18,7 +18,7 @@ const OWN_ALIGN: u32 = 256;
 pub(super) fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError> {
     let mut error = None;
     let body = map_list(body, &mut |e| expr(nest, e, &mut error));
-    let body = body.into_iter().map(|s| stores(nest, s, &mut error)).collect();
+    let body = map_stmts(body, &mut |s| store(nest, s, &mut error));
     error.map_or(Ok(body), Err)
 }
 
@@ -47,34 +47,14 @@ fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {
     }
 }
 
-fn stores(nest: &Nest, s: DStmt, error: &mut Option<LowerError>) -> DStmt {
-    match s {
-        DStmt::For(mut l) => {
-            l.body = l.body.into_iter().map(|s| stores(nest, s, error)).collect();
-            DStmt::For(l)
+fn store(nest: &Nest, mut s: DStmt, error: &mut Option<LowerError>) -> DStmt {
+    if let DStmt::Store { buffer, indices, .. } = &mut s {
+        match nest.buffer(PASS, buffer) {
+            Ok(b) => *indices = vec![offset(nest, b, indices)],
+            Err(why) => *error = Some(why),
         }
-        DStmt::If { cond, then, otherwise } => DStmt::If {
-            cond,
-            then: then.into_iter().map(|s| stores(nest, s, error)).collect(),
-            otherwise: otherwise.into_iter().map(|s| stores(nest, s, error)).collect(),
-        },
-        DStmt::Store { buffer, indices, value, hint } => match nest.buffer(PASS, &buffer) {
-            Ok(b) => DStmt::Store { indices: vec![offset(nest, b, &indices)], buffer, value, hint },
-            Err(why) => {
-                *error = Some(why);
-                DStmt::Store { buffer, indices, value, hint }
-            }
-        },
-        DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => s,
     }
+    s
 }
 
 fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {

@@ -119,15 +119,9 @@ fn list(nest: &mut Nest, products: &BTreeMap<Name, Product>, body: Vec<DStmt>) -
                     out.extend(part_loops::of(nest, &l, &held)?);
                 }
                 Some(_) => return fault(&l.var, "a block carries out products and elementwise nests"),
-                None => {
-                    let body = list(nest, products, l.body.clone())?;
-                    out.push(DStmt::For(l.with_body(body)));
-                }
+                None => out.push(DStmt::For(l).try_map_lists(|inner| list(nest, products, inner))?),
             },
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (list(nest, products, then)?, list(nest, products, otherwise)?);
-                out.push(DStmt::If { cond, then, otherwise });
-            }
+            DStmt::If { .. } => out.push(s.try_map_lists(|inner| list(nest, products, inner))?),
             other => {
                 if let Some(name) = products.keys().find(|name| part_loops::touches(&other, name)) {
                     return fault(name, "the registers of a block's tile are used outside of its marked nests");
@@ -256,16 +250,8 @@ pub(super) fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>,
     let mut out = vec![];
     for s in body {
         match s {
-            DStmt::For(mut l) => {
-                l.body = carry_out(nest, l.body)?;
-                out.push(DStmt::For(l));
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (carry_out(nest, then)?, carry_out(nest, otherwise)?);
-                out.push(DStmt::If { cond, then, otherwise });
-            }
             DStmt::Tile(call) => out.extend(dispatched(nest, *call)?),
-            other => out.push(other),
+            s => out.push(s.try_map_lists(|inner| carry_out(nest, inner))?),
         }
     }
     Ok(out)

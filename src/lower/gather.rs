@@ -27,31 +27,11 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
 }
 
 fn list(nest: &mut Nest, written: &BTreeSet<Name>, body: Vec<DStmt>) -> Vec<DStmt> {
-    let mut out = vec![];
-    for s in body {
-        match s {
-            DStmt::For(l) if l.kind == DKind::Unrolled && is_leaf(&l) => out.extend(unrolled(nest, written, l)),
-            DStmt::For(mut l) => {
-                l.body = list(nest, written, l.body);
-                out.push(DStmt::For(l));
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (list(nest, written, then), list(nest, written, otherwise));
-                out.push(DStmt::If { cond, then, otherwise });
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => out.push(s),
-        }
-    }
-    out
+    let one = |s: DStmt| match s {
+        DStmt::For(l) if l.kind == DKind::Unrolled && is_leaf(&l) => unrolled(nest, written, l),
+        s => vec![s.map_lists(|inner| list(nest, written, inner))],
+    };
+    body.into_iter().flat_map(one).collect()
 }
 
 /// True for a short loop over stores alone, some of them perhaps under conditions.
@@ -60,16 +40,7 @@ fn is_leaf(l: &DFor) -> bool {
         match s {
             DStmt::Store { .. } => true,
             DStmt::If { then, otherwise, .. } => then.iter().chain(otherwise).all(plain),
-            DStmt::For(_)
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => false,
+            _ => false,
         }
     }
     l.extent.as_int().is_some_and(|n| n > 1 && n <= MAX_STEPS) && l.body.iter().all(plain)

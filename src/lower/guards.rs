@@ -23,35 +23,21 @@ pub(super) fn uniform(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
 fn uniform_list(ranges: &Ranges, body: Vec<DStmt>, loops: &mut Vec<(Name, i64)>) -> Vec<DStmt> {
     let mut out = vec![];
     for s in body {
-        match s {
-            DStmt::For(mut l) => {
-                let constant = l.extent.as_int();
-                loops.extend(constant.map(|n| (l.var.clone(), n)));
-                l.body = uniform_list(ranges, l.body, loops);
-                if constant.is_some() {
-                    loops.pop();
-                }
-                out.push(DStmt::For(l));
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (uniform_list(ranges, then, loops), uniform_list(ranges, otherwise, loops));
-                let parts = conjuncts(&simplify(&cond, ranges)).into_iter().map(|c| free_of(ranges, c, loops));
-                let cond = parts.filter(|c| !prove(c, ranges)).fold(None, |all, c| and(all, Some(c)));
-                match cond {
-                    Some(cond) if !otherwise.is_empty() => out.push(DStmt::If { cond, then, otherwise }),
-                    cond => out.extend(guarded(cond, then)),
-                }
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => out.push(s),
+        let known = loops.len();
+        if let DStmt::For(l) = &s {
+            loops.extend(l.extent.as_int().map(|n| (l.var.clone(), n)));
+        }
+        let s = s.map_lists(|inner| uniform_list(ranges, inner, loops));
+        loops.truncate(known);
+        let DStmt::If { cond, then, otherwise } = s else {
+            out.push(s);
+            continue;
+        };
+        let parts = conjuncts(&simplify(&cond, ranges)).into_iter().map(|c| free_of(ranges, c, loops));
+        let cond = parts.filter(|c| !prove(c, ranges)).fold(None, |all, c| and(all, Some(c)));
+        match cond {
+            Some(cond) if !otherwise.is_empty() => out.push(DStmt::If { cond, then, otherwise }),
+            cond => out.extend(guarded(cond, then)),
         }
     }
     out
@@ -130,34 +116,18 @@ pub(super) fn hoist(body: Vec<DStmt>) -> Vec<DStmt> {
 }
 
 fn hoist_one(s: DStmt) -> Vec<DStmt> {
-    match s {
-        DStmt::For(mut l) => {
-            l.body = hoist(l.body);
-            let (outside, inside) = match l.body.as_slice() {
-                [DStmt::If { cond, otherwise, .. }] if otherwise.is_empty() => split(cond, &l.var),
-                _ => (None, None),
-            };
-            if outside.is_some()
-                && let Some(DStmt::If { then, .. }) = l.body.pop()
-            {
-                l.body = guarded(inside, then);
-            }
-            guarded(outside, vec![DStmt::For(l)])
-        }
-        DStmt::If { cond, then, otherwise } => {
-            vec![DStmt::If { cond, then: hoist(then), otherwise: hoist(otherwise) }]
-        }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => vec![s],
+    let s = s.map_lists(hoist);
+    let DStmt::For(mut l) = s else { return vec![s] };
+    let (outside, inside) = match l.body.as_slice() {
+        [DStmt::If { cond, otherwise, .. }] if otherwise.is_empty() => split(cond, &l.var),
+        _ => (None, None),
+    };
+    if outside.is_some()
+        && let Some(DStmt::If { then, .. }) = l.body.pop()
+    {
+        l.body = guarded(inside, then);
     }
+    guarded(outside, vec![DStmt::For(l)])
 }
 
 /// The parts of a condition that may stand outside a loop over `var`, and those that may not.

@@ -8,7 +8,7 @@
 //! after:  `t: float32[64]`, `t[i] = float32(p0[i])`, `acc[0] = acc[0] + t[i]`
 
 use super::nest::Nest;
-use crate::ir::device::{DStmt, map_list};
+use crate::ir::device::{DStmt, map_list, map_stmts};
 use crate::ir::{DType, Expr, ExprKind, Name};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
         }
     }
     let loads = map_list(&body, &mut |e| read(&held, e));
-    loads.into_iter().map(|s| store(&held, s)).collect()
+    map_stmts(loads, &mut |s| store(&held, s))
 }
 
 /// What arrays of narrow elements are widened to where they are read; `None` where that is not one type.
@@ -74,28 +74,13 @@ fn read(held: &BTreeMap<Name, DType>, e: &Expr) -> Expr {
     e.map_children(|c| read(held, c))
 }
 
-fn store(held: &BTreeMap<Name, DType>, s: DStmt) -> DStmt {
-    let list = |v: Vec<DStmt>| v.into_iter().map(|s| store(held, s)).collect();
-    match s {
-        DStmt::For(mut l) => {
-            l.body = list(l.body);
-            DStmt::For(l)
-        }
-        DStmt::If { cond, then, otherwise } => DStmt::If { cond, then: list(then), otherwise: list(otherwise) },
-        DStmt::Store { buffer, indices, value, hint } => {
-            let value = held.get(&buffer).map_or(value.clone(), |to| widened(&value, *to));
-            DStmt::Store { buffer, indices, value, hint }
-        }
-        DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => s,
+fn store(held: &BTreeMap<Name, DType>, mut s: DStmt) -> DStmt {
+    if let DStmt::Store { buffer, value, .. } = &mut s
+        && let Some(to) = held.get(buffer)
+    {
+        *value = widened(value, *to);
     }
+    s
 }
 
 /// A stored value converted, below the choice between it and another one.

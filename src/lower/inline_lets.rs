@@ -14,43 +14,20 @@ use std::collections::BTreeMap;
 const MAX_NODES: usize = 24;
 
 /// Inlines in a list and the lists inside it.
-pub(super) fn run(body: &[DStmt]) -> Vec<DStmt> {
+pub(super) fn run(body: Vec<DStmt>) -> Vec<DStmt> {
     list(body, &BTreeMap::new())
 }
 
-fn list(body: &[DStmt], outer: &BTreeMap<Name, Expr>) -> Vec<DStmt> {
+fn list(body: Vec<DStmt>, outer: &BTreeMap<Name, Expr>) -> Vec<DStmt> {
     let mut known = outer.clone();
     let mut out = vec![];
     for s in body {
+        let s = s.map_own_exprs(&mut |e| put_in(e, &known)).map_lists(|inner| list(inner, &known));
         match s {
-            DStmt::For(l) => {
-                let extent = put_in(&l.extent, &known);
-                let mut l = l.with_body(list(&l.body, &known));
-                l.extent = extent;
-                out.push(DStmt::For(l));
+            DStmt::Let { var, value } if is_small_index(&value) => {
+                known.insert(var, value);
             }
-            DStmt::If { cond, then, otherwise } => out.push(DStmt::If {
-                cond: put_in(cond, &known),
-                then: list(then, &known),
-                otherwise: list(otherwise, &known),
-            }),
-            DStmt::Let { var, value } => {
-                let value = put_in(value, &known);
-                if is_small_index(&value) {
-                    known.insert(var.clone(), value);
-                } else {
-                    out.push(DStmt::Let { var: var.clone(), value });
-                }
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => out.push(s.map_exprs(&mut |e| put_in(e, &known))),
+            s => out.push(s),
         }
     }
     out
@@ -86,7 +63,7 @@ mod tests {
             body.push(int(&format!("x{}", n + 1), var(n) + var(n)));
         }
         body.push(DStmt::store(Name::new("A"), vec![var(60)], Expr::i32(0)));
-        let out = run(&body);
+        let out = run(body);
         assert!(out.len() > 10, "long values stay in variables");
         let mut longest = 0;
         for s in &out {
@@ -102,8 +79,10 @@ mod tests {
     #[test]
     fn loads_are_made_where_they_stand() {
         let load = Expr::load(Name::new("A"), vec![Expr::i64(0)], DType::I64);
-        let body =
-            [int("x", load), DStmt::store(Name::new("A"), vec![Expr::i64(0)], Expr::var(Name::new("x"), DType::I64))];
-        assert_eq!(run(&body), body);
+        let body = vec![
+            int("x", load),
+            DStmt::store(Name::new("A"), vec![Expr::i64(0)], Expr::var(Name::new("x"), DType::I64)),
+        ];
+        assert_eq!(run(body.clone()), body);
     }
 }

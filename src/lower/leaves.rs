@@ -27,28 +27,13 @@ const PASS: &str = "leaves";
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut out = vec![];
     for s in body {
-        match s {
-            DStmt::For(mut l) => match carried_out(nest, &l)? {
-                Some(body) => out.extend(body),
-                None => {
-                    l.body = run(nest, l.body)?;
-                    out.push(DStmt::For(l));
-                }
-            },
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (run(nest, then)?, run(nest, otherwise)?);
-                out.push(DStmt::If { cond, then, otherwise });
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => out.push(s),
+        let call = match &s {
+            DStmt::For(l) => carried_out(nest, l)?,
+            _ => None,
+        };
+        match call {
+            Some(body) => out.extend(body),
+            None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
         }
     }
     Ok(out)

@@ -8,7 +8,7 @@
 
 use super::nest::Nest;
 use super::replicated::loads;
-use crate::ir::device::{DFor, DStmt};
+use crate::ir::device::DStmt;
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
@@ -27,34 +27,11 @@ fn list(lets: &mut Lets, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut out = vec![];
     for s in body {
         let mut found = vec![];
-        let s = one(lets, s, &mut found);
+        let s = s.map_own_exprs(&mut |e| lets.pull(e, false, &mut found)).map_lists(|inner| list(lets, inner));
         out.extend(found);
         out.push(s);
     }
     out
-}
-
-fn one(lets: &mut Lets, s: DStmt, found: &mut Vec<DStmt>) -> DStmt {
-    match s {
-        DStmt::For(l) => {
-            let extent = lets.pull(&l.extent, false, found);
-            let body = list(lets, l.body.clone());
-            DStmt::For(DFor { extent, ..l.with_body(body) })
-        }
-        DStmt::If { cond, then, otherwise } => {
-            DStmt::If { cond: lets.pull(&cond, false, found), then: list(lets, then), otherwise: list(lets, otherwise) }
-        }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => s.map_exprs(&mut |e| lets.pull(e, false, found)),
-    }
 }
 
 impl Lets<'_, '_> {

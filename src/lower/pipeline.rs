@@ -42,15 +42,7 @@ fn list(nest: &mut Nest, uses: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<
                 Some(body) => out.extend(body),
                 None => out.push(DStmt::For(DFor { stages: 1, ..l })),
             },
-            DStmt::For(mut l) => {
-                l.body = list(nest, uses, l.body);
-                out.push(DStmt::For(l));
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (list(nest, uses, then), list(nest, uses, otherwise));
-                out.push(DStmt::If { cond, then, otherwise });
-            }
-            other => out.push(other),
+            s => out.push(s.map_lists(|inner| list(nest, uses, inner))),
         }
     }
     out

@@ -10,14 +10,15 @@ use super::batch::held_by_intrinsics;
 use super::nest::Nest;
 use super::reducer::update_of;
 use crate::analysis::accumulator;
-use crate::ir::device::{DStmt, ThreadReduce};
+use crate::ir::device::{DStmt, ThreadReduce, map_list, map_stmts};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
 /// Promotes every accumulator of the launch.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let wide = accumulators(nest, &body);
-    let out = body.into_iter().map(|s| stmt(&wide, s)).collect();
+    let read = map_list(&body, &mut |e| read(&wide, e));
+    let out = map_stmts(read, &mut |s| stmt(&wide, s));
     for name in &wide {
         if let Some(b) = nest.buffers.get_mut(name) {
             b.dtype = DType::F32;
@@ -52,37 +53,16 @@ fn accumulators(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
 
 fn stmt(wide: &BTreeSet<Name>, s: DStmt) -> DStmt {
     match s {
-        DStmt::For(mut l) => {
-            l.body = l.body.into_iter().map(|s| stmt(wide, s)).collect();
-            DStmt::For(l)
-        }
-        DStmt::If { cond, then, otherwise } => DStmt::If {
-            cond: read(wide, &cond),
-            then: then.into_iter().map(|s| stmt(wide, s)).collect(),
-            otherwise: otherwise.into_iter().map(|s| stmt(wide, s)).collect(),
-        },
-        DStmt::Store { buffer, indices, value, hint } => {
-            let value = read(wide, &value);
-            let value = if wide.contains(&buffer) { widen(&value) } else { value };
-            DStmt::Store { buffer, indices, value, hint }
+        DStmt::Store { buffer, indices, value, hint } if wide.contains(&buffer) => {
+            DStmt::Store { value: widen(&value), buffer, indices, hint }
         }
         DStmt::Reduce(r) => DStmt::Reduce(Box::new(reduce(wide, *r))),
-        DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_) => s.map_exprs(&mut |e| read(wide, e)),
+        s => s,
     }
 }
 
 fn reduce(wide: &BTreeSet<Name>, r: ThreadReduce) -> ThreadReduce {
-    let term = read(wide, &r.term);
-    let narrow = accumulator(term.dtype()) != term.dtype();
-    let term = if narrow { widen(&term) } else { term };
-    let start = r.start.as_ref().map(|e| widen(&read(wide, e)));
+    let (term, start) = (widen(&r.term), r.start.as_ref().map(widen));
     let identity = if wide.contains(&r.dst) { widen(&r.identity) } else { r.identity.clone() };
     ThreadReduce { term, start, identity, ..r }
 }

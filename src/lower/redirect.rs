@@ -3,7 +3,7 @@
 //! before: `a[i] = b[j] + c[k]`, `b` to be found 64 elements further in `d`
 //! after:  `a[i] = d[j + 64] + c[k]`
 
-use crate::ir::device::DStmt;
+use crate::ir::device::{DStmt, map_list, map_stmts};
 use crate::ir::{Expr, ExprKind, Name};
 
 /// Where the element at a flat index of a buffer is instead; `None` where it stays.
@@ -11,17 +11,7 @@ pub(super) type Place<'f> = dyn Fn(&Name, &Expr) -> Option<(Name, Expr)> + 'f;
 
 /// The statements with every access to memory where `place` says.
 pub(super) fn all(body: &[DStmt], place: &Place) -> Vec<DStmt> {
-    body.iter().map(|s| one(s, place)).collect()
-}
-
-fn one(s: &DStmt, place: &Place) -> DStmt {
-    match s {
-        DStmt::For(l) => DStmt::For(l.with_body(all(&l.body, place))),
-        DStmt::If { cond, then, otherwise } => {
-            DStmt::If { cond: loads(cond, place), then: all(then, place), otherwise: all(otherwise, place) }
-        }
-        other => stored(other.map_exprs(&mut |e| loads(e, place)), place),
-    }
+    map_stmts(map_list(body, &mut |e| loads(e, place)), &mut |s| stored(s, place))
 }
 
 /// A statement with what it writes, and what instructions name, moved.

@@ -31,20 +31,8 @@ pub(super) fn update(buffer: &Name, indices: &[Expr], value: &Expr) -> Option<Up
 
 /// The same of a lowered statement.
 pub(super) fn update_of(s: &DStmt) -> Option<Update> {
-    match s {
-        DStmt::Store { buffer, indices, value, .. } => update(buffer, indices, value),
-        DStmt::For(_)
-        | DStmt::If { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => None,
-    }
+    let DStmt::Store { buffer, indices, value, .. } = s else { return None };
+    update(buffer, indices, value)
 }
 
 /// True when combining a value with itself gives it back.

@@ -115,26 +115,14 @@ fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active
                 }
                 Err(why) => out.refuse(nest, &call, active, why),
             },
-            DStmt::For(mut l) => {
-                let inside = narrowed(nest, lets, active, &l.extent);
-                l.body = list(nest, lets, l.body, inside, out);
-                stmts.push(DStmt::For(l));
+            s => {
+                let inside = match &s {
+                    DStmt::For(l) => narrowed(nest, lets, active, &l.extent),
+                    DStmt::If { cond, .. } => narrowed(nest, lets, active, cond),
+                    _ => active,
+                };
+                stmts.push(s.map_lists(|inner| list(nest, lets, inner, inside, out)));
             }
-            DStmt::If { cond, then, otherwise } => {
-                let inside = narrowed(nest, lets, active, &cond);
-                let then = list(nest, lets, then, inside, out);
-                let otherwise = list(nest, lets, otherwise, inside, out);
-                stmts.push(DStmt::If { cond, then, otherwise });
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Reduce(_) => stmts.push(s),
         }
     }
     stmts

@@ -31,37 +31,16 @@ pub(super) fn run(nest: &Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerErro
 
 /// Removes loops of one step; those that were marked for batching are still there until then.
 pub(super) fn drop_single_steps(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
-    let mut out = vec![];
-    for s in body {
-        match s {
-            DStmt::For(mut l) => {
-                l.body = drop_single_steps(nest, l.body);
-                if l.extent.is_int(1) {
-                    let zero = |n: &Name| (*n == l.var).then(|| Expr::i64(0));
-                    out.extend(map_list(&l.body, &mut |e| {
-                        if e.uses_var(&l.var) { simplify(&e.subst(&zero), &nest.ranges) } else { e.clone() }
-                    }));
-                } else {
-                    out.push(DStmt::For(l));
-                }
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let (then, otherwise) = (drop_single_steps(nest, then), drop_single_steps(nest, otherwise));
-                out.push(DStmt::If { cond, then, otherwise });
-            }
-            DStmt::Store { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => out.push(s),
+    let one = |s: DStmt| match s.map_lists(|inner| drop_single_steps(nest, inner)) {
+        DStmt::For(l) if l.extent.is_int(1) => {
+            let zero = |n: &Name| (*n == l.var).then(|| Expr::i64(0));
+            map_list(&l.body, &mut |e| {
+                if e.uses_var(&l.var) { simplify(&e.subst(&zero), &nest.ranges) } else { e.clone() }
+            })
         }
-    }
-    out
+        s => vec![s],
+    };
+    body.into_iter().flat_map(one).collect()
 }
 
 /// Unrolls a list; gives the number of copies of its most repeated statement, `None` where a loop
@@ -77,40 +56,26 @@ fn list(body: Vec<DStmt>, forced: &BTreeSet<Name>) -> Result<(Vec<DStmt>, Option
 }
 
 fn one(s: DStmt, forced: &BTreeSet<Name>) -> Result<(DStmt, Option<i64>), LowerError> {
-    match s {
-        DStmt::For(mut l) => {
-            let (body, inner) = list(l.body, forced)?;
-            l.body = body;
-            let steps = l.extent.as_int().zip(inner).map(|(n, m)| n * m);
-            if l.kind == DKind::Serial && l.unroll_step.zip(steps).is_some_and(|(most, steps)| steps <= most) {
-                l.kind = DKind::Unrolled;
-            }
-            if forced.contains(&l.var) {
-                if l.extent.as_int().is_none_or(|n| n > MAX_FORCED) {
-                    let why = "its variable picks a register, so its extent has to be a small constant";
-                    return Err(LowerError::new(PASS, &l.var, why));
-                }
-                l.kind = DKind::Unrolled;
-            }
-            let steps = steps.filter(|_| l.kind == DKind::Unrolled);
-            Ok((DStmt::For(l), steps))
-        }
-        DStmt::If { cond, then, otherwise } => {
-            let (then, a) = list(then, forced)?;
-            let (otherwise, b) = list(otherwise, forced)?;
-            Ok((DStmt::If { cond, then, otherwise }, a.zip(b).map(|(a, b)| a.max(b))))
-        }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => Ok((s, Some(1))),
+    let mut inner = Some(1);
+    let s = s.try_map_lists(|v| {
+        let (v, own) = list(v, forced)?;
+        inner = inner.zip(own).map(|(a, b)| a.max(b));
+        Ok(v)
+    })?;
+    let DStmt::For(mut l) = s else { return Ok((s, inner)) };
+    let steps = l.extent.as_int().zip(inner).map(|(n, m)| n * m);
+    if l.kind == DKind::Serial && l.unroll_step.zip(steps).is_some_and(|(most, steps)| steps <= most) {
+        l.kind = DKind::Unrolled;
     }
+    if forced.contains(&l.var) {
+        if l.extent.as_int().is_none_or(|n| n > MAX_FORCED) {
+            let why = "its variable picks a register, so its extent has to be a small constant";
+            return Err(LowerError::new(PASS, &l.var, why));
+        }
+        l.kind = DKind::Unrolled;
+    }
+    let steps = steps.filter(|_| l.kind == DKind::Unrolled);
+    Ok((DStmt::For(l), steps))
 }
 
 /// The variables that occur in indices of register arrays.

@@ -22,28 +22,10 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
 }
 
 fn one(nest: &mut Nest, s: DStmt) -> Vec<DStmt> {
-    match s {
-        DStmt::For(mut l) => {
-            l.body = run(nest, l.body);
-            match l.kind {
-                DKind::Vectorized if nest.cuda() => cuda(nest, l),
-                DKind::Vectorized => lanewise::run(nest, l),
-                DKind::Serial | DKind::Unrolled => vec![DStmt::For(l)],
-            }
-        }
-        DStmt::If { cond, then, otherwise } => {
-            vec![DStmt::If { cond, then: run(nest, then), otherwise: run(nest, otherwise) }]
-        }
-        DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Let { .. }
-        | DStmt::Var { .. }
-        | DStmt::Assign { .. }
-        | DStmt::Shuffle { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Intrinsic(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => vec![s],
+    match s.map_lists(|inner| run(nest, inner)) {
+        DStmt::For(l) if l.kind == DKind::Vectorized && nest.cuda() => cuda(nest, l),
+        DStmt::For(l) if l.kind == DKind::Vectorized => lanewise::run(nest, l),
+        s => vec![s],
     }
 }
 

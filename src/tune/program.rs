@@ -86,27 +86,14 @@ impl Longest {
     fn list(&mut self, body: &[DStmt], steps: u64) {
         for s in body {
             s.for_each_expr(|e| self.expr(e));
+            let mut inside = steps;
             match s {
-                DStmt::For(l) => {
-                    let own = l.extent.as_int().map_or(1, |n| n.max(1) as u64);
-                    self.list(&l.body, steps.saturating_mul(own));
-                }
-                DStmt::If { then, otherwise, .. } => {
-                    self.list(then, steps);
-                    self.list(otherwise, steps);
-                }
+                DStmt::For(l) => inside = steps.saturating_mul(l.extent.as_int().map_or(1, |n| n.max(1) as u64)),
                 DStmt::Store { buffer, value, .. } if value.loads(buffer) => self.length = self.length.max(steps),
                 DStmt::Tile(call) => self.call(call, steps),
-                DStmt::Store { .. }
-                | DStmt::Copy { .. }
-                | DStmt::Let { .. }
-                | DStmt::Var { .. }
-                | DStmt::Assign { .. }
-                | DStmt::Shuffle { .. }
-                | DStmt::Barrier(_)
-                | DStmt::Intrinsic(_)
-                | DStmt::Reduce(_) => {}
+                _ => {}
             }
+            s.lists().iter().for_each(|list| self.list(list, inside));
         }
     }
 
