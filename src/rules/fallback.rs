@@ -12,7 +12,7 @@ use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::{self, Moves};
 use super::parts::*;
 use super::shape::find_block;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, DType, IterKind, IterVar, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -68,8 +68,7 @@ impl ScheduleRule for FallbackCuda {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let mut s =
-            accept(CUDA, Kind::Cuda, input, target).unwrap_or_else(|d| panic!("{CUDA} accepted this: {}", d.reason));
+        let mut s = accepted(accept(CUDA, Kind::Cuda, input, target));
         for block in input.blocks(&s) {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
@@ -126,8 +125,7 @@ impl ScheduleRule for FallbackCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let mut s =
-            accept(CPU, Kind::Cpu, input, target).unwrap_or_else(|d| panic!("{CPU} accepted this: {}", d.reason));
+        let mut s = accepted(accept(CPU, Kind::Cpu, input, target));
         for block in input.blocks(&s) {
             let out = Output::of(&s, &block);
             let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
@@ -143,10 +141,8 @@ impl ScheduleRule for FallbackCpu {
 }
 
 fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Schedule, Decline> {
+    for_kind(by, kind, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != kind {
-        return Err(no("target_kind", "it schedules for another kind of target".into()));
-    }
     let s = input.start();
     for name in input.blocks(&s) {
         let block = find_block(s.func(), &name);

@@ -14,7 +14,7 @@ use super::parts::*;
 use super::reduction::{cpu_space, finish_rows};
 use super::shape::{Axis, Reduction};
 use super::staging::{current_read, share};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, outlines};
 use crate::analysis::{Combiner, Decline};
 use crate::ir::{Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -80,8 +80,7 @@ impl ScheduleRule for GemvInner {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(INNER, Kind::Cuda, input, target)
-            .unwrap_or_else(|d| panic!("{INNER} accepted this function: {}", d.reason));
+        let r = accepted(accept(INNER, Kind::Cuda, input, target));
         let mut s = r.schedule.clone();
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let batch = fuse_batch(&mut s, &r)?;
@@ -159,8 +158,7 @@ impl ScheduleRule for GemvCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(CPU, Kind::Cpu, input, target)
-            .unwrap_or_else(|d| panic!("{CPU} accepted this function: {}", d.reason));
+        let r = accepted(accept(CPU, Kind::Cpu, input, target));
         let outer = &r.spatial[..r.spatial.len() - 1];
         let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), r.reducer.dtype)];
         let mut s = r.schedule.clone();
@@ -208,10 +206,8 @@ pub(super) fn dot_rows(
 }
 
 fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    for_kind(by, kind, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != kind {
-        return Err(no("target_kind", "it schedules for another kind of target".into()));
-    }
     let r = Reduction::of(by, input)?;
     if !r.inner_reduce {
         return Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into()));

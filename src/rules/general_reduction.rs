@@ -11,7 +11,7 @@
 use super::limits::{block_fits, keeps_busy, lanes, step_fits};
 use super::parts::*;
 use super::rows::{Role, RowInput, Rows};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
 use crate::schedule::{Schedule, ScheduleError};
@@ -81,16 +81,14 @@ impl ScheduleRule for GeneralReduction {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let r = accepted(accept(input, target));
         build(r, knobs)
     }
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for GPUs".into()));
-    }
     let r = Rows::of(NAME, input)?;
     one_nest(&r).map_err(|reason| no("one_nest", reason))?;
     Ok(r)
@@ -259,8 +257,7 @@ impl Plan<'_> {
                 s.bind(&kt, ThreadTag::ThreadX)?;
                 s.unroll(&ku)?;
                 s.vectorize(&kv)?;
-                let hint = ["plain", "streaming", "no_allocate"][self.knobs.get("hint").clamp(0, 2) as usize];
-                s.annotate(&kv, "cache_hint", AttrValue::Str(hint.into()))
+                cache_hint(s, &kv, self.knobs.get("hint"))
             }
             Some(Role::Full | Role::Row) | None => {
                 s.bind(&kt, ThreadTag::ThreadX)?;

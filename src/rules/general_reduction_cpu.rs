@@ -12,7 +12,7 @@ use super::limits::{lanes, step_fits};
 use super::parts::*;
 use super::reduction::cpu_space;
 use super::rows::{Role, Rows};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::Decline;
 use crate::ir::{DType, IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
@@ -45,15 +45,13 @@ impl ScheduleRule for GeneralReductionCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let r = accepted(accept(input, target));
         build(&r, knobs)
     }
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
-    if target.kind != Kind::Cpu {
-        return Err(Decline { by: NAME, predicate: "target_kind", reason: "it schedules for CPUs".into() });
-    }
+    for_kind(NAME, Kind::Cpu, target)?;
     let r = Rows::of(NAME, input)?;
     one_nest(&r).map_err(|reason| Decline { by: NAME, predicate: "one_nest", reason })?;
     Ok(r)

@@ -115,6 +115,34 @@ fn vector_fit(bytes: i64, element: DType, run: Option<i64>) -> Result<(), String
     }
 }
 
+/// Vector registers of a CPU: x86 has 16 up to AVX2 and 32 with AVX-512.
+pub fn vector_registers(target: &Target) -> i64 {
+    if target.vector_bytes >= 64 { 32 } else { 16 }
+}
+
+/// Vectors of a CPU hold a power of two of accumulators, and those of a `tile` of rows by columns, in
+/// vectors, stay in registers beside a row of one factor and an element of the other.
+pub fn vector_tile(
+    space: Space,
+    target: &Target,
+    acc: DType,
+    tile: impl Fn(&super::Knobs) -> [i64; 2] + Send + Sync + 'static,
+) -> Space {
+    let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
+        n if n > 0 && n.count_ones() == 1 => Ok(()),
+        n => Err(format!("{n} lanes of {acc} are no vector")),
+    });
+    let have = vector_registers(target);
+    let width = i64::from(target.vector_bytes.max(16));
+    space.prefer("tile_in_registers", move |k| {
+        let [rows, columns] = tile(k);
+        match (rows * columns + columns + 1) * ((k.get("vector") + width - 1) / width) {
+            n if n <= have => Ok(()),
+            n => Err(format!("a tile wants {n} vector registers of {have}")),
+        }
+    })
+}
+
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
 pub fn step_fits(

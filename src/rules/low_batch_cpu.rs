@@ -10,13 +10,13 @@
 //! Declines: `target_kind`, the predicates of [`Product::of`], `few_rows`, `along_depth`.
 
 use super::einsum::{Einsum, Major};
-use super::limits::lanes;
+use super::limits::{lanes, vector_registers, vector_tile};
 use super::matmul_cpu::{even, pack, vectorize_last};
 use super::outlines_matmul::Sizes;
 use super::outlines_matmul_cpu::{self, Blocks};
 use super::parts::*;
 use super::product::Product;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::{Decline, accumulator};
 use crate::ir::{IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
@@ -71,22 +71,10 @@ impl ScheduleRule for LowBatchCpu {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let p = accept(input, target)?;
-        let acc = accumulator(p.dtype);
+        let (acc, have) = (accumulator(p.dtype), vector_registers(target));
         let space = spaces.space(NAME, target);
-        let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
-            n if n > 0 && n.count_ones() == 1 => Ok(()),
-            n => Err(format!("{n} lanes of {acc} are no vector")),
-        });
-        let have = if target.vector_bytes >= 64 { 32 } else { 16 };
-        let width = i64::from(target.vector_bytes.max(16));
         let product = p.clone();
-        let space = space.prefer("tile_in_registers", move |k| {
-            let [mr, nr] = Tiling::of(&product, k).tile;
-            match (mr * nr + nr + 1) * ((k.get("vector") + width - 1) / width) {
-                n if n <= have => Ok(()),
-                n => Err(format!("a tile wants {n} vector registers of {have}")),
-            }
-        });
+        let space = vector_tile(space, target, acc, move |k| Tiling::of(&product, k).tile);
         let product = p.clone();
         let space = space.require("private_arrays", move |k| {
             let t = Tiling::of(&product, k);
@@ -114,7 +102,7 @@ impl ScheduleRule for LowBatchCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let p = accepted(accept(input, target));
         let t = Tiling::of(&p, knobs);
         let e = Einsum::of(&p, [Major::Free; 2], t.block)?;
         let mut s = e.schedule.clone();
@@ -188,10 +176,8 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling) -> Result<Nest, ScheduleError>
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
+    for_kind(NAME, Kind::Cpu, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cpu {
-        return Err(no("target_kind", "it schedules for CPUs".into()));
-    }
     let p = Product::of(NAME, input)?;
     if let Some(rows) = Product::extent(&p.rows).filter(|n| *n > MOST_ROWS) {
         return Err(no("few_rows", format!("{rows} rows are more than {MOST_ROWS}")));

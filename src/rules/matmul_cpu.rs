@@ -13,12 +13,12 @@
 //! Declines: `target_kind`, the predicates of [`Product::of`].
 
 use super::einsum::{Einsum, Major, Stage};
-use super::limits::lanes;
+use super::limits::{lanes, vector_registers, vector_tile};
 use super::outlines_matmul::{Sizes, over};
 use super::outlines_matmul_cpu::{self, Blocks};
 use super::parts::*;
 use super::product::Product;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::{Decline, accumulator};
 use crate::ir::{IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
@@ -81,22 +81,9 @@ impl ScheduleRule for MatmulCpu {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let p = accept(input, target)?;
-        let acc = accumulator(p.dtype);
+        let (acc, have) = (accumulator(p.dtype), vector_registers(target));
         let space = spaces.space(NAME, target);
-        let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
-            n if n > 0 && n.count_ones() == 1 => Ok(()),
-            n => Err(format!("{n} lanes of {acc} are no vector")),
-        });
-        // x86 has 16 vector registers up to AVX2 and 32 with AVX-512.
-        let have = if target.vector_bytes >= 64 { 32 } else { 16 };
-        let width = i64::from(target.vector_bytes.max(16));
-        let space = space.prefer("tile_in_registers", move |k| {
-            let each = (k.get("vector") + width - 1) / width;
-            match (k.get("rows") * k.get("vectors") + k.get("vectors") + 1) * each {
-                n if n <= have => Ok(()),
-                n => Err(format!("a tile wants {n} vector registers of {have}")),
-            }
-        });
+        let space = vector_tile(space, target, acc, |k| [k.get("rows"), k.get("vectors")]);
         let space = space.prefer("hides_latency", |k| match k.get("rows") * k.get("vectors") {
             n if n >= 8 => Ok(()),
             n => Err(format!("{n} sums in flight are less than the 8 that keep two units busy")),
@@ -139,7 +126,7 @@ impl ScheduleRule for MatmulCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let p = accepted(accept(input, target));
         let t = Tiling::of(&p, knobs);
         let major = |along_depth: bool| if along_depth { Major::Free } else { Major::Depth };
         let e = Einsum::of(&p, [major(p.a.along_depth), Major::Depth], t.block)?;
@@ -226,9 +213,6 @@ pub(super) fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, lanes: i
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
-    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cpu {
-        return Err(no("target_kind", "it schedules for CPUs".into()));
-    }
+    for_kind(NAME, Kind::Cpu, target)?;
     Product::of(NAME, input)
 }

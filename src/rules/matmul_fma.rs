@@ -16,7 +16,7 @@ use super::parts::*;
 use super::product::Product;
 use super::shape::find_block;
 use super::split_depth::{cut, finish_parts};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, ExprKind, Name, Scope, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -128,7 +128,7 @@ impl ScheduleRule for MatmulFma {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let p = accepted(accept(input, target));
         let t = Tiling::of(knobs, i64::from(target.warp));
         let parts = knobs.get("split_k");
         let [m, n, depth] = t.block;
@@ -321,10 +321,8 @@ fn stage_bytes(factor: &Factor) -> i64 {
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for another kind of target".into()));
-    }
     let p = Product::of(NAME, input)?;
     if p.rows.is_empty() || p.columns.is_empty() {
         return Err(no("rows_and_columns", "one factor has no axis of its own: it is a product with a vector".into()));

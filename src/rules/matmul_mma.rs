@@ -17,7 +17,7 @@ use super::einsum::{Einsum, Major, Stage};
 use super::factor::Factor;
 use super::parts::*;
 use super::product::Product;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines_product};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, outlines_product};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -138,7 +138,7 @@ impl ScheduleRule for MatmulMma {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let p = accepted(accept(input, target));
         let t = Tiling::of(knobs, p.a.narrow.dtype());
         let [m, n, k] = t.block;
         let e = Einsum::of(&p, [&p.a, &p.b].map(major), [m, n, k * t.parts])?;
@@ -342,10 +342,8 @@ fn together(s: &mut Schedule, block: &Name, at: &Name, tile: &str, t: &Tiling) -
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for another kind of target".into()));
-    }
     if !target.has.mma {
         return Err(no("tensor_cores", "the target has no complete set of matrix instructions".into()));
     }

@@ -15,7 +15,7 @@ use super::matvec::{MOST_VECTORS, MatVec};
 use super::parts::*;
 use super::reduction::{cpu_space, reduce_columns};
 use super::shape::Axis;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, matvec_outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, matvec_outlines};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -60,7 +60,7 @@ impl ScheduleRule for GemvQuantCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(INNER, true, input, target).unwrap_or_else(|d| panic!("{INNER} accepted this: {}", d.reason));
+        let p = accepted(accept(INNER, true, input, target));
         let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), p.reducer.dtype)];
         let mut s = p.schedule.clone();
         let rows = [p.rows.clone()];
@@ -93,7 +93,7 @@ impl ScheduleRule for GemvQuantOuterCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(OUTER, false, input, target).unwrap_or_else(|d| panic!("{OUTER} accepted this: {}", d.reason));
+        let p = accepted(accept(OUTER, false, input, target));
         let mut s = p.schedule.clone();
         let (outer, rows) = (outer(&p), [p.rows.clone()]);
         order_axes(&mut s, &[&outer, &rows, &p.reduce])?;
@@ -111,10 +111,8 @@ fn outer(p: &MatVec) -> Vec<Axis> {
 }
 
 fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
+    for_kind(by, Kind::Cpu, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != Kind::Cpu {
-        return Err(no("target_kind", "it schedules for CPUs".into()));
-    }
     let p = MatVec::of(by, input)?;
     if !p.is_packed() {
         return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));

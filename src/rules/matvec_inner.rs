@@ -18,7 +18,7 @@ use super::limits::{block_fits, keeps_busy, lanes, registers_fit, step_fits, vec
 use super::matvec::{MOST_VECTORS, MatVec};
 use super::parts::*;
 use super::staging::{current_read, share};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, matvec_outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, matvec_outlines};
 use crate::analysis::Decline;
 use crate::ir::{IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -46,7 +46,7 @@ impl ScheduleRule for GemvQuant {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = one_vector(input, target).unwrap_or_else(|d| panic!("{QUANT} accepted this: {}", d.reason));
+        let p = accepted(one_vector(input, target));
         schedule(&p, knobs)
     }
 }
@@ -86,16 +86,14 @@ impl ScheduleRule for LowBatchInner {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = few_vectors(input, target).unwrap_or_else(|d| panic!("{LOW_BATCH} accepted this: {}", d.reason));
+        let p = accepted(few_vectors(input, target));
         schedule(&p, knobs)
     }
 }
 
 fn contiguous(by: &'static str, input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
+    for_kind(by, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for GPUs".into()));
-    }
     let p = MatVec::of(by, input)?;
     if !p.inner {
         return Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into()));
@@ -246,14 +244,14 @@ fn schedule(p: &MatVec, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     for l in loops_below(&s, &init, kt) {
         unroll_loop(&mut s, &l)?;
     }
-    leaf(&mut s, p, kv, knobs)?;
+    leaf(&mut s, p, kv)?;
     s.set_scope(&partial, Scope::Local)?;
     finish_rows(&mut s, p, &grid, [groups, rows])?;
     Ok(s)
 }
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.
-fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, _knobs: &Knobs) -> Result<(), ScheduleError> {
+fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name) -> Result<(), ScheduleError> {
     if p.is_packed() { unpack_leaf(s, kv) } else { product_leaf(s, kv) }
 }
 

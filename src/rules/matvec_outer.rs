@@ -14,7 +14,7 @@ use super::matvec::{MOST_VECTORS, MatVec};
 use super::parts::*;
 use super::reduction_outer::{Nest, Reads, fills_blocks, reduce_in_parts};
 use super::shape::Axis;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, matvec_outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, matvec_outlines};
 use crate::analysis::{Combiner, Decline};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -60,7 +60,7 @@ impl ScheduleRule for GemvQuantOuter {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let p = accepted(accept(input, target));
         let mut s = p.schedule.clone();
         let outer: Vec<Axis> = p.outer.iter().chain(&p.batch).cloned().collect();
         order_axes(&mut s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
@@ -86,10 +86,8 @@ impl ScheduleRule for GemvQuantOuter {
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for GPUs".into()));
-    }
     let p = MatVec::of(NAME, input)?;
     if !p.is_packed() {
         return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));

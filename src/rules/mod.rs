@@ -58,7 +58,7 @@ pub use spaces::{Spaces, unknown};
 
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::target::Target;
+use crate::target::{Kind, Target};
 
 /// A schedule rule.
 pub trait ScheduleRule: Sync {
@@ -106,6 +106,19 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &pieces::PiecesCuda,
     &pieces::PiecesCpu,
 ];
+
+/// Declines targets of another kind than the one that a rule schedules for.
+fn for_kind(by: &'static str, kind: Kind, target: &Target) -> Result<(), Decline> {
+    if target.kind == kind {
+        return Ok(());
+    }
+    Err(Decline { by, predicate: "target_kind", reason: "it schedules for another kind of target".into() })
+}
+
+/// What a rule found in a function that it has accepted before.
+fn accepted<T>(found: Result<T, Decline>) -> T {
+    found.unwrap_or_else(|d| panic!("{} accepted this function: {}", d.by, d.reason))
+}
 
 /// What a rule says of a function.
 pub struct Verdict {

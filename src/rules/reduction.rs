@@ -10,7 +10,7 @@
 use super::limits::{lanes, parts_fit, step_fits};
 use super::parts::*;
 use super::shape::Reduction;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, outlines};
 use crate::analysis::Decline;
 use crate::ir::{DType, IterKind, Name};
 use crate::schedule::{Schedule, ScheduleError};
@@ -50,7 +50,7 @@ impl ScheduleRule for ReductionCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(INNER, true, input, target).unwrap_or_else(|d| panic!("{INNER} accepted this: {}", d.reason));
+        let r = accepted(accept(INNER, true, input, target));
         let mut s = r.schedule;
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
@@ -103,7 +103,7 @@ impl ScheduleRule for ReductionOuterCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(OUTER, false, input, target).unwrap_or_else(|d| panic!("{OUTER} accepted this: {}", d.reason));
+        let r = accepted(accept(OUTER, false, input, target));
         let mut s = r.schedule;
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
@@ -137,10 +137,8 @@ impl ScheduleRule for ReductionOuterCpu {
 }
 
 fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    for_kind(by, Kind::Cpu, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != Kind::Cpu {
-        return Err(no("target_kind", "it schedules for CPUs".into()));
-    }
     let r = Reduction::of(by, input)?;
     if inner && !r.inner_reduce {
         return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));

@@ -13,7 +13,7 @@ use super::limits::{
 };
 use super::parts::*;
 use super::shape::Reduction;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, outlines};
 use crate::analysis::{Access, Combiner, Decline};
 use crate::ir::{IterKind, Name, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -77,7 +77,7 @@ impl ScheduleRule for ReductionInner {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accept(input, target).unwrap_or_else(|d| panic!("{NAME} accepted this function: {}", d.reason));
+        let r = accepted(accept(input, target));
         let mut s = r.schedule;
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
@@ -99,10 +99,8 @@ impl ScheduleRule for ReductionInner {
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
     let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    if target.kind != Kind::Cuda {
-        return Err(no("target_kind", "it schedules for GPUs".into()));
-    }
     let r = Reduction::of(NAME, input)?;
     if !r.inner_reduce {
         return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));

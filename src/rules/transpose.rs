@@ -14,7 +14,7 @@ use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::Moves;
 use super::parts::*;
 use super::shape::{Axis, find_block, is_plain};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines_moves};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, outlines_moves};
 use crate::analysis::{Access, Decline};
 use crate::ir::{AttrValue, Block, DType, IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -36,8 +36,7 @@ impl ScheduleRule for TransposeCuda {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let t = Transpose::of(CUDA, Kind::Cuda, input, target)
-            .unwrap_or_else(|d| panic!("{CUDA} accepted this function: {}", d.reason));
+        let t = accepted(Transpose::of(CUDA, Kind::Cuda, input, target));
         let sizes = t.sizes();
         let plan = Plan::of(&sizes, knobs);
         let mut s = t.schedule.clone();
@@ -167,10 +166,8 @@ pub struct Moved {
 impl Transpose {
     /// Classifies, or says by name why the function is not one transpose.
     pub fn of(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Transpose, Decline> {
+        for_kind(by, kind, target)?;
         let no = |predicate, reason: String| Decline { by, predicate, reason };
-        if target.kind != kind {
-            return Err(no("target_kind", "it schedules for another kind of target".into()));
-        }
         let schedule = input.start();
         let [name] = &input.blocks(&schedule)[..] else {
             return Err(no("one_block", "several blocks are left after inlining".into()));

@@ -9,7 +9,7 @@
 use super::limits::{dividing, lanes};
 use super::parts::*;
 use super::transpose::Transpose;
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, outlines_moves};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, outlines_moves};
 use crate::analysis::Decline;
 use crate::ir::{Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
@@ -51,8 +51,7 @@ impl ScheduleRule for TransposeCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let t = Transpose::of(CPU, Kind::Cpu, input, target)
-            .unwrap_or_else(|d| panic!("{CPU} accepted this function: {}", d.reason));
+        let t = accepted(Transpose::of(CPU, Kind::Cpu, input, target));
         let mut s = t.schedule.clone();
         let y = s.split(&t.across.at, &[None, Some(knobs.get("across"))])?;
         let x = s.split(&t.down.at, &[None, Some(knobs.get("down"))])?;

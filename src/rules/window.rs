@@ -13,7 +13,7 @@ use super::limits::{block_fits, lanes, registers_fit, step_fits};
 use super::outlines_window::{self as outlines, Window};
 use super::parts::*;
 use super::shape::{Axis, OneReduction, Reduction, find_block};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::{Access, Decline, Facts, linear};
 use crate::ir::{DType, ExprKind, IterKind, Name, Stmt, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
@@ -58,8 +58,7 @@ impl ScheduleRule for WindowCuda {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let w =
-            accept(CUDA, Kind::Cuda, input, target).unwrap_or_else(|d| panic!("{CUDA} accepted this: {}", d.reason));
+        let w = accepted(accept(CUDA, Kind::Cuda, input, target));
         let mut s = w.schedule;
         order_axes(&mut s, &[&w.spatial, &w.reduce])?;
         let all = fuse_all(&mut s, &w.spatial)?;
@@ -114,7 +113,7 @@ impl ScheduleRule for WindowCpu {
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let w = accept(CPU, Kind::Cpu, input, target).unwrap_or_else(|d| panic!("{CPU} accepted this: {}", d.reason));
+        let w = accepted(accept(CPU, Kind::Cpu, input, target));
         let (last, along) = (w.last(), w.moves_along());
         let mut s = w.schedule;
         order_axes(&mut s, &[&w.spatial, &w.reduce])?;
@@ -243,10 +242,8 @@ fn has_condition(body: &[Stmt]) -> bool {
 }
 
 fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Accepted, Decline> {
+    for_kind(by, kind, target)?;
     let no = |predicate, reason: String| Decline { by, predicate, reason };
-    if target.kind != kind {
-        return Err(no("target_kind", "it schedules for another kind of target".into()));
-    }
     let one = OneReduction::of(by, input)?;
     let axes = |kind| axes_of_kind(&one.schedule, &one.block, kind);
     let (spatial, reduce) = (axes(IterKind::Spatial), axes(IterKind::Reduce));

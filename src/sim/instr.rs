@@ -83,29 +83,8 @@ impl Instr {
 
     /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
     fn teaches(&self) -> bool {
-        match self {
-            Instr::Init { .. }
-            | Instr::InitFence
-            | Instr::Arrive { .. }
-            | Instr::Expect { .. }
-            | Instr::Wait { .. }
-            | Instr::BulkLoad { .. }
-            | Instr::BulkStore { .. }
-            | Instr::TensorLoad { .. }
-            | Instr::TensorStore { .. }
-            | Instr::BulkCommit
-            | Instr::BulkWait { .. }
-            | Instr::AsyncFence => true,
-            Instr::Packed { .. }
-            | Instr::Fold3 { .. }
-            | Instr::CastPair { .. }
-            | Instr::CpAsync { .. }
-            | Instr::CpAsyncCommit
-            | Instr::CpAsyncWait { .. }
-            | Instr::LdMatrix { .. }
-            | Instr::StMatrix { .. }
-            | Instr::Mma { .. } => false,
-        }
+        let own = matches!(self, Instr::CpAsync { .. } | Instr::CpAsyncCommit | Instr::CpAsyncWait { .. });
+        matches!(self.reach(), Reach::Block) && !own
     }
 }
 
