@@ -71,11 +71,31 @@ pub trait ScheduleRule: Sync {
     /// The first named predicate that does not hold: the function is not this rule's.
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline>;
 
+    /// `space` after the rules before this one were asked; `whole` is the first of them that takes the function.
+    ///
+    /// # Errors
+    /// As `space`; what only takes functions that no other rule does may decline for that.
+    fn space_beside(
+        &self,
+        _whole: Option<&'static str>,
+        input: &Prepared,
+        target: &Target,
+        spaces: &Spaces,
+    ) -> Result<Space, Decline> {
+        self.space(input, target, spaces)
+    }
+
     /// The schedule at one legal point of the space.
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug of the rule.
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError>;
+}
+
+impl std::fmt::Debug for dyn ScheduleRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// All rules; untuned use takes the first that does not decline.
@@ -103,8 +123,8 @@ pub const RULES: &[&dyn ScheduleRule] = &[
     &matmul_cpu::MatmulCpu,
     &fallback::FallbackCuda,
     &fallback::FallbackCpu,
-    &pieces::PiecesCuda,
-    &pieces::PiecesCpu,
+    &pieces::Pieces(Kind::Cuda),
+    &pieces::Pieces(Kind::Cpu),
 ];
 
 /// Declines targets of another kind than the one that a rule schedules for.
@@ -130,8 +150,10 @@ pub struct Verdict {
 
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
-    let space = |rule: &dyn ScheduleRule| {
-        let space = rule.space(input, target, spaces)?.settle();
+    let mut whole = None;
+    let mut space = |rule: &dyn ScheduleRule| {
+        let space = rule.space_beside(whole, input, target, spaces)?.settle();
+        whole.get_or_insert(rule.name());
         match space.default() {
             Some(_) => Ok(space),
             None => Err(Decline {

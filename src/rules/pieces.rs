@@ -7,63 +7,121 @@
 //! be listed, each piece keeps all values of some knobs and the default of the others.
 //! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
 
-use super::{Illegal, Knob, Knobs, Outline, Prepared, RULES, ScheduleRule, Space, Spaces};
+use super::{
+    Illegal, Knob, Knobs, Outline, Prepared, RULES, ScheduleRule, Space, Spaces, accepted, for_kind, is_form_of,
+};
 use crate::analysis::Decline;
 use crate::ir::Name;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The GPU form.
-pub struct PiecesCuda;
-
-/// The CPU form.
-pub struct PiecesCpu;
-
-const CUDA: &str = "pieces.cuda";
-const CPU: &str = "pieces.cpu";
+/// The rule for one kind of target.
+pub struct Pieces(pub Kind);
 
 /// Points of all pieces together at most, legal or not.
 const MOST_POINTS: u64 = 20_000;
 
-impl ScheduleRule for PiecesCuda {
+impl ScheduleRule for Pieces {
     fn name(&self) -> &'static str {
-        CUDA
+        match self.0 {
+            Kind::Cuda => "pieces.cuda",
+            Kind::Cpu => "pieces.cpu",
+        }
     }
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        space(CUDA, Kind::Cuda, input, target, spaces)
+        let start = input.start();
+        let whole = take(&input.piece(&start, &input.blocks(&start)), target, spaces);
+        self.space_beside(whole.ok().map(|(rule, _)| rule.name()), input, target, spaces)
+    }
+
+    fn space_beside(
+        &self,
+        whole: Option<&'static str>,
+        input: &Prepared,
+        target: &Target,
+        spaces: &Spaces,
+    ) -> Result<Space, Decline> {
+        let (pieces, subspaces): (Vec<Piece>, Vec<Space>) = self.cut(whole, input, target, spaces)?.into_iter().unzip();
+        input.cuts.of(target, || pieces);
+        joined(spaces.space(self.name(), target), subspaces)
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        schedule(CUDA, Kind::Cuda, input, target, knobs)
+        // Which rule takes a piece does not depend on the values in the tables.
+        let cut = || accepted(self.cut(None, input, target, &Spaces::built_in()));
+        let pieces = input.cuts.of(target, || cut().into_iter().map(|(piece, _)| piece).collect());
+        let mut s = input.start();
+        for (i, piece) in pieces.iter().enumerate() {
+            s = piece.rule.schedule(&input.piece(&s, &piece.blocks), target, &of_piece(knobs, i))?;
+        }
+        Ok(s)
     }
 }
 
-impl ScheduleRule for PiecesCpu {
-    fn name(&self) -> &'static str {
-        CPU
-    }
-
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        space(CPU, Kind::Cpu, input, target, spaces)
-    }
-
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        schedule(CPU, Kind::Cpu, input, target, knobs)
+impl Pieces {
+    /// The pieces in program order, with their spaces; `whole` is a rule that takes all of the function.
+    fn cut(
+        &self,
+        whole: Option<&'static str>,
+        input: &Prepared,
+        target: &Target,
+        spaces: &Spaces,
+    ) -> Result<Vec<(Piece, Space)>, Decline> {
+        for_kind(self.name(), self.0, target)?;
+        let no = |predicate, reason: String| Err(Decline { by: self.name(), predicate, reason });
+        let start = input.start();
+        let mut left = input.blocks(&start);
+        if left.len() < 2 {
+            return no("several_pieces", "one block is left after inlining".into());
+        }
+        if let Some(rule) = whole {
+            return no("several_pieces", format!("{rule} takes the function whole"));
+        }
+        let ask = |blocks: &[Name]| take(&input.piece(&start, blocks), target, spaces);
+        let mut out = vec![];
+        let mut longest = left.len() - 1;
+        while !left.is_empty() {
+            let Some((n, (rule, space))) = (1..=longest).rev().find_map(|n| Some((n, ask(&left[..n]).ok()?))) else {
+                let why = ask(&left[..1]).err().unwrap_or_default();
+                return no("piece_has_rule", format!("no rule takes block `{}`: {why}", left[0]));
+            };
+            out.push((Piece { rule, blocks: left.drain(..n).collect() }, space));
+            longest = left.len();
+        }
+        Ok(out)
     }
 }
 
 /// Neighbouring blocks and the rule that takes them.
+#[derive(Debug)]
 struct Piece {
     rule: &'static dyn ScheduleRule,
     blocks: Vec<Name>,
-    space: Space,
 }
 
-fn space(by: &'static str, kind: Kind, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-    let pieces = pieces(by, kind, input, target, spaces)?;
-    let subspaces: Vec<Space> = pieces.into_iter().map(|p| p.space.settle()).collect();
+/// The pieces of a function, for each target that they were asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cuts(Arc<Mutex<Vec<(Target, Arc<[Piece]>)>>>);
+
+impl Cuts {
+    /// Those for a target, cut where they are not known yet.
+    fn of(&self, target: &Target, cut: impl FnOnce() -> Vec<Piece>) -> Arc<[Piece]> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pieces)) = known.iter().find(|(t, _)| t == target) {
+            return pieces.clone();
+        }
+        let pieces: Arc<[Piece]> = cut().into();
+        known.push((target.clone(), pieces.clone()));
+        pieces
+    }
+}
+
+/// The space of all pieces together, given the empty one of the rule.
+fn joined(own: Space, subspaces: Vec<Space>) -> Result<Space, Decline> {
+    let by = own.form;
+    let subspaces: Vec<Space> = subspaces.into_iter().map(Space::settle).collect();
     let defaults: Option<Vec<Knobs>> = subspaces.iter().map(Space::default).collect();
     let Some(defaults) = defaults else {
         let reason = "no combination of a piece's knobs is legal".into();
@@ -72,7 +130,7 @@ fn space(by: &'static str, kind: Kind, input: &Prepared, target: &Target, spaces
     let subspaces = Arc::new(subspaces);
     let knobs = knobs(&subspaces, &defaults);
     let default = Knobs(knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
-    let whole = Space::new(by, spaces.space(by, target).version, knobs);
+    let whole = Space::new(by, own.version, knobs);
     let checked = subspaces.clone();
     let whole = whole.require("piece_is_legal", move |k| {
         checked.iter().enumerate().try_for_each(|(i, space)| {
@@ -90,67 +148,12 @@ fn space(by: &'static str, kind: Kind, input: &Prepared, target: &Target, spaces
     })
 }
 
-fn schedule(
-    by: &'static str,
-    kind: Kind,
-    input: &Prepared,
-    target: &Target,
-    knobs: &Knobs,
-) -> Result<Schedule, ScheduleError> {
-    let pieces = pieces(by, kind, input, target, tables())
-        .unwrap_or_else(|d| panic!("{by} accepted this function: {}", d.reason));
-    let mut s = input.start();
-    for (i, piece) in pieces.iter().enumerate() {
-        s = piece.rule.schedule(&input.piece(&s, &piece.blocks), target, &of_piece(knobs, i))?;
-    }
-    Ok(s)
-}
-
-/// The built-in tables: which rule takes a piece does not depend on the values in them.
-fn tables() -> &'static Spaces {
-    static TABLES: OnceLock<Spaces> = OnceLock::new();
-    TABLES.get_or_init(Spaces::built_in)
-}
-
-/// The pieces of a function, in program order.
-fn pieces(
-    by: &'static str,
-    kind: Kind,
-    input: &Prepared,
-    target: &Target,
-    spaces: &Spaces,
-) -> Result<Vec<Piece>, Decline> {
-    let no = |predicate, reason: String| Err(Decline { by, predicate, reason });
-    if target.kind != kind {
-        return no("target_kind", "it schedules for another kind of target".into());
-    }
-    let start = input.start();
-    let mut left = input.blocks(&start);
-    if left.len() < 2 {
-        return no("several_pieces", "one block is left after inlining".into());
-    }
-    let ask = |blocks: &[Name]| take(&input.piece(&start, blocks), blocks, target, spaces);
-    if let Ok(whole) = ask(&left) {
-        return no("several_pieces", format!("{} takes the function whole", whole.rule.name()));
-    }
-    let mut out = vec![];
-    while !left.is_empty() {
-        let Some(piece) = (1..=left.len()).rev().find_map(|n| ask(&left[..n]).ok()) else {
-            let why = ask(&left[..1]).err().unwrap_or_default();
-            return no("piece_has_rule", format!("no rule takes block `{}`: {why}", left[0]));
-        };
-        left.drain(..piece.blocks.len());
-        out.push(piece);
-    }
-    Ok(out)
-}
-
 /// The first rule that takes these blocks, or what each rule of the target says against it.
-fn take(input: &Prepared, blocks: &[Name], target: &Target, spaces: &Spaces) -> Result<Piece, String> {
+fn take(input: &Prepared, target: &Target, spaces: &Spaces) -> Result<(&'static dyn ScheduleRule, Space), String> {
     let mut against = vec![];
-    for rule in RULES.iter().filter(|r| ![CUDA, CPU].contains(&r.name())) {
+    for rule in RULES.iter().filter(|r| !is_form_of(r.name(), "pieces")) {
         match rule.space(input, target, spaces) {
-            Ok(space) => return Ok(Piece { rule: *rule, blocks: blocks.to_vec(), space }),
+            Ok(space) => return Ok((*rule, space)),
             Err(d) if d.predicate == "target_kind" => {}
             Err(d) => against.push(format!("{}: {}", rule.name(), d.predicate)),
         }

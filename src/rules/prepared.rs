@@ -1,5 +1,6 @@
 //! What rules are asked about: a function that was accepted and normalized, or one piece of it.
 
+use super::pieces::Cuts;
 use crate::analysis::{Decline, Facts, assign, normalize, refuse};
 use crate::ir::{Name, PrimFunc};
 use crate::schedule::Schedule;
@@ -11,15 +12,12 @@ pub struct Prepared {
     pub func: PrimFunc,
     /// The facts of the normalized function.
     pub facts: Facts,
-    /// Where the rule is asked for some of the blocks only.
-    piece: Option<Piece>,
-}
-
-/// Some blocks of a function whose blocks before them are scheduled.
-#[derive(Clone, Debug)]
-struct Piece {
-    schedule: Schedule,
-    blocks: Vec<Name>,
+    /// The schedule that a rule goes on from.
+    start: Schedule,
+    /// The blocks that a rule is asked for, where these are not all.
+    blocks: Option<Vec<Name>>,
+    /// The pieces that it was cut into.
+    pub(super) cuts: Cuts,
 }
 
 impl Prepared {
@@ -31,26 +29,24 @@ impl Prepared {
         refuse(func)?;
         let func = normalize(func)?;
         let facts = Facts::of(&func);
-        Ok(Prepared { func: assign(&func), facts, piece: None })
+        let func = assign(&func);
+        Ok(Prepared { start: inline_all(&func), func, facts, blocks: None, cuts: Cuts::default() })
     }
 
     /// The same function, of which a rule is to schedule `blocks` only, going on from `schedule`.
     pub(super) fn piece(&self, schedule: &Schedule, blocks: &[Name]) -> Prepared {
-        let piece = Piece { schedule: schedule.clone(), blocks: blocks.to_vec() };
-        Prepared { piece: Some(piece), ..self.clone() }
+        let (func, facts) = (self.func.clone(), self.facts.clone());
+        Prepared { func, facts, start: schedule.clone(), blocks: Some(blocks.to_vec()), cuts: Cuts::default() }
     }
 
     /// The schedule that a rule goes on from: every block that may be inlined is.
     pub fn start(&self) -> Schedule {
-        match &self.piece {
-            None => inline_all(&self.func),
-            Some(piece) => piece.schedule.clone(),
-        }
+        self.start.clone()
     }
 
     /// True for a block that is the rule's to schedule.
     pub fn owns(&self, block: &Name) -> bool {
-        self.piece.as_ref().is_none_or(|p| p.blocks.contains(block))
+        self.blocks.as_ref().is_none_or(|own| own.contains(block))
     }
 
     /// The blocks of a schedule that are the rule's, in program order.

@@ -1,6 +1,7 @@
 //! Functions that no rule takes whole become several kernels.
 
-use super::harness::{Case, check_all};
+use super::harness::{Case, check_all, read, target};
+use daylight::rules::{Prepared, Spaces, verdicts};
 
 /// Column sums, then row sums weighted by them: two reductions along different axes.
 fn columns_then_rows(m: i64, n: i64) -> Case {
@@ -34,4 +35,26 @@ def main(A: T.Buffer(({m}, {n}), \"float32\"), O: T.Buffer(({m},), \"float32\"))
 fn two_reductions_along_different_axes() {
     let cases = [(3, 5), (16, 64), (37, 53), (8, 264)].map(|(m, n)| columns_then_rows(m, n)).into();
     check_all(cases, &["pieces.cuda", "pieces.cpu"]);
+}
+
+/// Who applies a record asks no rule before: the pieces are found again, and are the same.
+#[test]
+fn pieces_do_not_depend_on_who_asked_first() {
+    let func = read(&columns_then_rows(37, 53));
+    let prepared = || Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
+    let (asked, spaces) = (prepared(), Spaces::built_in());
+    for (id, name) in [("cuda:sm_90a", "pieces.cuda"), ("cpu", "pieces.cpu")] {
+        let target = target(id);
+        let mut verdicts = verdicts(&asked, &target, &spaces).into_iter();
+        let v = verdicts.find(|v| v.rule.name() == name).expect("every rule is asked");
+        let space = v.space.unwrap_or_else(|d| panic!("{name}: {}: {}", d.predicate, d.reason));
+        let alone = v.rule.space(&prepared(), &target, &spaces).map(|s| s.size());
+        assert_eq!(alone.ok(), Some(space.size()), "{name}");
+        let knobs = space.default().expect("a legal point");
+        let trace = |input: &Prepared| {
+            let s = v.rule.schedule(input, &target, &knobs).unwrap_or_else(|e| panic!("{name}: {e}"));
+            s.trace().iter().map(|step| step.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(trace(&asked), trace(&prepared()), "{name}");
+    }
 }
