@@ -1,4 +1,4 @@
-//! CUDA text of hand-built kernels, against golden files.
+//! CUDA text of hand-built kernels, and of one that a rule makes, against golden files.
 
 mod codegen_programs;
 mod common;
@@ -9,6 +9,9 @@ use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::ir::DType;
 use daylight::ir::kernel::{CacheHint, Program};
+use daylight::lower::lower;
+use daylight::rules::{Knobs, Prepared, Spaces, verdicts};
+use daylight::target::{HostCpu, Target};
 
 fn check(path: &str, program: &Program) {
     let text = codegen::cuda(program);
@@ -34,6 +37,25 @@ fn column_sum_text() {
 #[test]
 fn silu_mul_text() {
     check("silu_mul_f16.cu", &silu_mul_f16(10000));
+}
+
+/// Softmax of rows too long to be kept: one pass for maximum and sum, one that writes.
+#[test]
+fn online_softmax_text() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/workloads/softmax-512x128256-bf16.py");
+    let text = std::fs::read_to_string(path).expect("the workload");
+    let func = daylight::ir::read(&text, "softmax").expect("the workload is read").remove(0);
+    let input = Prepared::new(&func).expect("it has a kernel");
+    let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target");
+    let knobs = [("row", 3), ("threads", 512), ("rows", 1), ("vector", 16), ("unroll", 2), ("online", 1)];
+    let knobs: Vec<(String, i64)> = knobs.iter().map(|(n, v)| (n.to_string(), *v)).collect();
+    let all = verdicts(&input, &target, &Spaces::built_in());
+    let rows = all.into_iter().find(|v| v.rule.name() == "general_reduction.rows").expect("the rule is asked");
+    let mut point: Knobs = rows.space.expect("it takes softmax").default().expect("a legal point");
+    point.0.extend(knobs);
+    let s = rows.rule.schedule(&input, &target, &point).unwrap_or_else(|e| panic!("{e}"));
+    let trace: Vec<String> = s.trace().iter().map(|s| s.to_string()).collect();
+    check("softmax_online.cu", &lower(s.func(), &target, &trace).unwrap_or_else(|e| panic!("{e}")));
 }
 
 #[test]

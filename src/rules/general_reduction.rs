@@ -11,7 +11,7 @@
 use super::limits::{block_fits, keeps_busy, lanes, step_fits};
 use super::parts::*;
 use super::rows::{Role, RowInput, Rows};
-use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
+use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, online};
 use crate::analysis::Decline;
 use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
 use crate::schedule::{Schedule, ScheduleError};
@@ -73,6 +73,16 @@ impl ScheduleRule for GeneralReduction {
             _ if !relaxes => Err("no block has arithmetic that can be relaxed".into()),
             _ => Ok(()),
         });
+        let (online, long) =
+            (online::pair(&r).is_some(), columns.is_none_or(|n| n * bytes > target.smem_per_block as i64));
+        let space = space.require("online_form", move |k| match k.get("online") {
+            0 => Ok(()),
+            _ if k.get("row") != REREAD => Err("the row is kept, so that passes over it cost no memory".into()),
+            _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
+            _ if !online => Err("no sum of exponentials is relative to a maximum of its row".into()),
+            _ => Ok(()),
+        });
+        let space = space.with_default("online", i64::from(online && narrow && long));
         let common = r.has_common();
         Ok(space.require("value_in_common", move |k| match k.get("row") {
             KEPT if !common => Err("no two blocks compute the same function".into()),
@@ -208,8 +218,12 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         s.bind(&rows[1], ThreadTag::ThreadY)?;
     }
     under_rows(&mut s, &grid)?;
+    let done = match online::pair(&r).filter(|_| knobs.get("online") == 1) {
+        Some(pair) => online::schedule(&mut s, &grid, &pair, &|s, b, column| plan.thread_loops(s, b, &grid, column))?,
+        None => vec![],
+    };
     for b in s.blocks() {
-        if b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
+        if done.contains(&b) || b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
             continue;
         }
         plan.block(&mut s, &b, &r, &grid, copies.contains(&b))?;

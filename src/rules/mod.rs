@@ -22,6 +22,7 @@ mod matvec_cpu;
 mod matvec_inner;
 mod matvec_outer;
 mod matvec_outlines;
+mod online;
 mod operands;
 mod outline;
 mod outlines;

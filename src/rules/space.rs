@@ -107,6 +107,12 @@ impl Space {
         self
     }
 
+    /// Gives a knob another default than its table does; a knob of another name changes nothing.
+    pub fn with_default(mut self, knob: &str, default: i64) -> Space {
+        self.knobs.iter_mut().filter(|k| k.name == knob).for_each(|k| k.default = default);
+        self
+    }
+
     /// Adds what is known of a point's kernels without scheduling it.
     pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
         self.sketch = Some(Box::new(sketch));

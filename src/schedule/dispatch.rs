@@ -3,7 +3,9 @@
 use super::{Draft, Failure, Step};
 use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
-use super::{flatten_buffer, merge_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write};
+use super::{
+    flatten_buffer, merge_reductions, online_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write,
+};
 use super::{split, storage_align, transform_block_layout, unroll, vectorize};
 use crate::ir::Name;
 
@@ -31,6 +33,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::Rfactor { at, axis } => rfactor::apply(d, at, *axis),
         Step::DecomposeReduction { block, at } => decompose_reduction::apply(d, block, at),
         Step::MergeReductions { first, second } => merge_reductions::apply(d, first, second),
+        Step::OnlineReductions { first, second, at } => online_reductions::apply(d, first, second, at),
         Step::TransformBlockLayout { block, map } => transform_block_layout::apply(d, block, map),
         Step::AddUnitLoop { at } => add_unit_loop::apply(d, at),
         Step::Reindex { block, operand, map } => reindex::apply(d, block, *operand, map),

@@ -88,7 +88,9 @@ fn independent(a: &Block, b: &Block) -> Result<(), Failure> {
     }
 }
 
-fn nothing_between(d: &Draft, a: &Block, b: &Block) -> Result<(), Failure> {
+/// `nothing_between`: the second comes after the first, and no block between them touches what it writes or
+/// writes what it reads.
+pub(super) fn nothing_between(d: &Draft, a: &Block, b: &Block) -> Result<(), Failure> {
     let blocks = query::blocks(&d.func);
     let place = |name: &Name| blocks.iter().position(|x| x.name == *name).unwrap_or(0);
     let (from, to) = (place(&a.name), place(&b.name));

@@ -30,6 +30,7 @@ mod inline;
 mod merge_reductions;
 mod motion;
 mod nest;
+mod online_reductions;
 mod pad_einsum;
 mod parallel;
 mod query;
@@ -237,6 +238,12 @@ impl Schedule {
     /// are one block with several accumulators.
     pub fn merge_reductions(&mut self, first: &Name, second: &Name) -> Done {
         self.done(Step::MergeReductions { first: first.clone(), second: second.clone() })
+    }
+
+    /// Puts a maximum and a sum of exponentials relative to it into one pass, in steps counted by loop `at`
+    /// of the first; returns the blocks of a step's elements, of its two results, and of the state.
+    pub fn online_reductions(&mut self, first: &Name, second: &Name, at: &Name) -> Result<Vec<Name>, ScheduleError> {
+        self.apply(Step::OnlineReductions { first: first.clone(), second: second.clone(), at: at.clone() })
     }
 
     /// Rebuilds a block over new iterators, each a row-major group of old ones, with one loop per

@@ -38,6 +38,14 @@ impl Reducer {
         self.parts.iter().flat_map(Part::slots).collect()
     }
 
+    /// The operator and the slot, where one element is updated by one operator and nothing is named before.
+    pub fn plain(&self) -> Option<(BinOp, &Slot)> {
+        match self.parts.as_slice() {
+            [Part::Plain { op, slot, .. }] if self.lets.is_empty() => Some((*op, slot)),
+            _ => None,
+        }
+    }
+
     /// The stores that accumulate `values` into elements `to`, one for each slot.
     pub fn stores(&self, to: &[(Name, Vec<Expr>)], values: &[Expr]) -> Vec<Stmt> {
         let mut at = 0;

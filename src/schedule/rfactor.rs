@@ -287,7 +287,7 @@ fn only_block(at: &For) -> Result<&Block, Failure> {
 }
 
 /// The loops around a block under which there is nothing else, outermost first.
-fn chain_of(d: &Draft, block: &Name) -> Vec<For> {
+pub(super) fn chain_of(d: &Draft, block: &Name) -> Vec<For> {
     let mut chain: Vec<For> = vec![];
     for l in tree::loops_around(&d.func, block).into_iter().rev() {
         if !matches!(l.body.as_slice(), [Stmt::For(_) | Stmt::Block(_)]) {

@@ -45,6 +45,8 @@ pub enum Step {
     DecomposeReduction { block: Name, at: Name },
     /// `merge_reductions(b0, b1)`
     MergeReductions { first: Name, second: Name },
+    /// `online_reductions(b0, b1, i1_0)`
+    OnlineReductions { first: Name, second: Name, at: Name },
     /// `transform_block_layout(b0, [[v0, v2], [], [v1]])`: each group of iterators becomes one
     /// iterator (row-major); an empty group is a new iterator of extent 1; unit iterators may be left out
     TransformBlockLayout { block: Name, map: Vec<Vec<Name>> },
@@ -112,6 +114,7 @@ impl Step {
             Step::DecomposeReduction { .. } => "decompose_reduction",
             Step::TransformBlockLayout { .. } => "transform_block_layout",
             Step::MergeReductions { .. } => "merge_reductions",
+            Step::OnlineReductions { .. } => "online_reductions",
             Step::AddUnitLoop { .. } => "add_unit_loop",
             Step::Reindex { .. } => "reindex",
             Step::PadEinsum { .. } => "pad_einsum",
@@ -145,6 +148,7 @@ impl fmt::Display for Step {
             Step::StorageAlign { buffer, axis, factor, offset } => write!(f, "{buffer}, {axis}, {factor}, {offset}")?,
             Step::Rfactor { at, axis } => write!(f, "{at}, {axis}")?,
             Step::MergeReductions { first, second } => write!(f, "{first}, {second}")?,
+            Step::OnlineReductions { first, second, at } => write!(f, "{first}, {second}, {at}")?,
             Step::StageWrite { block, scope } => write!(f, "{block}, {}", quoted(scope.name()))?,
             Step::RelaxArithmetic { block, way } => write!(f, "{block}, {}", quoted(way))?,
             Step::FlattenBuffer { buffer } => write!(f, "{buffer}")?,

@@ -65,6 +65,9 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         ("merge_reductions", [first, second]) => {
             Ok(Step::MergeReductions { first: word(first)?, second: word(second)? })
         }
+        ("online_reductions", [first, second, at]) => {
+            Ok(Step::OnlineReductions { first: word(first)?, second: word(second)?, at: word(at)? })
+        }
         ("transform_block_layout", [block, map]) => {
             Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
         }
@@ -306,7 +309,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 33] = [
+    const LINES: [&str; 34] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
@@ -333,6 +336,7 @@ mod tests {
         "reindex(b0, \"left\", [[v0], [], [v1, v2]])",
         "pad_einsum(b0, [1, 128, 8])",
         "merge_reductions(b0, b1)",
+        "online_reductions(b0, b1, i1_0)",
         "flatten_buffer(t0)",
         "relax_arithmetic(b0, \"reciprocal\")",
         "stage_write(b0, \"local\")",

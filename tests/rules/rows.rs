@@ -1,7 +1,12 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
-use super::harness::{Case, check_all};
+use super::harness::{Case, arguments, check_all, check_point, compare, read, scalars, target};
 use super::row_texts::*;
+use daylight::interp::{self, Mode, Tensor};
+use daylight::lower::lower;
+use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use daylight::sim;
+use rand::prelude::*;
 
 /// The rules that take every function here.
 const RULES: &[&str] = &["general_reduction.rows", "general_reduction.cpu"];
@@ -57,4 +62,111 @@ fn symbolic_rows_and_columns() {
     let extents: [(&str, i64); 2] = [("n", 5), ("m", 37)];
     check_all(vec![softmax(&["n", "m"], "float32", &extents)], RULES);
     check_all(vec![rms_norm(&["n", "T.int64(64)"], "float16", &extents[..1])], RULES);
+}
+
+/// The rule and its space for a function of rows on a GPU.
+fn rows_of(input: &Prepared) -> (&'static dyn ScheduleRule, Space) {
+    let found = verdicts(input, &target("cuda:sm_90a"), &Spaces::built_in());
+    let rows = found.into_iter().find(|v| v.rule.name() == RULES[0]).expect("the rule is asked");
+    (rows.rule, rows.space.unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason)))
+}
+
+/// Points that find maximum and sum in one pass, slow ones too.
+fn online_points(space: &Space) -> Vec<Knobs> {
+    let mut found = vec![];
+    for (threads, rows, vector, unroll) in
+        [(32, 1, 16, 4), (32, 2, 4, 2), (64, 1, 2, 1), (128, 1, 2, 2), (32, 4, 8, 4), (256, 1, 2, 1), (64, 2, 1, 1)]
+    {
+        for relax in [0, 1] {
+            found.push(Knobs::from([
+                ("row", 3),
+                ("threads", threads),
+                ("rows", rows),
+                ("vector", vector),
+                ("unroll", unroll),
+                ("online", 1),
+                ("min_blocks", 1),
+                ("hint", 0),
+                ("relax", relax),
+            ]));
+        }
+    }
+    found.retain(|k| space.possible(k).is_ok());
+    found
+}
+
+fn check_online(case: &Case) {
+    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
+    let args = arguments(&input.func, case, &mut StdRng::seed_from_u64(5));
+    let mut want = args.clone();
+    interp::run(&input.func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
+    let (rule, space) = rows_of(&input);
+    let points = online_points(&space);
+    assert!(!points.is_empty(), "{}: no point is online", case.name);
+    for knobs in points {
+        check_point(rule, case, &input, &target("cuda:sm_90a"), &knobs, &args, &want);
+    }
+}
+
+#[test]
+fn softmax_in_one_pass_and_the_one_that_writes() {
+    shapes(|s| softmax(s, "bfloat16", &[])).iter().for_each(check_online);
+    check_online(&softmax(&["2", "3", "4099"], "float16", &[]));
+    check_online(&softmax(&["n", "m"], "float16", &[("n", 5), ("m", 263)]));
+}
+
+#[test]
+fn one_pass_is_for_narrow_outputs_and_the_default_of_long_rows() {
+    let space = |case: Case| rows_of(&Prepared::new(&read(&case)).expect("it has a kernel")).1;
+    let default = |case: Case| space(case).default().expect("a legal point").get("online");
+    assert!(online_points(&space(softmax(&["7", "33"], "float32", &[]))).is_empty());
+    assert!(online_points(&space(rms_norm(&["7", "33"], "float16", &[]))).is_empty());
+    assert_eq!(default(softmax(&["512", "4096"], "bfloat16", &[])), 0);
+    assert_eq!(default(softmax(&["512", "128256"], "bfloat16", &[])), 1);
+}
+
+/// Rows that start with, consist of or contain values that are not finite, and one of equal values.
+fn special_rows(columns: usize) -> Vec<f64> {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let plain = |j: usize| ((j * 37) % 19) as f64 / 4.0 - 2.0;
+    let row = |f: &dyn Fn(usize) -> f64| (0..columns).map(f).collect::<Vec<f64>>();
+    [
+        row(&|j| if j < columns - 1 { -inf } else { 1.0 }),
+        row(&|j| if j < columns / 2 { -inf } else { plain(j) }),
+        row(&|j| if j % 2 == 0 { -inf } else { plain(j) }),
+        row(&|_| -inf),
+        row(&|j| if j == columns / 3 { inf } else { plain(j) }),
+        row(&|j| if j == columns / 3 { nan } else { plain(j) }),
+        row(&|_| 3.0),
+        row(&|j| j as f64 - 300.0),
+    ]
+    .concat()
+}
+
+#[test]
+fn values_that_are_not_finite_come_out_as_in_two_passes() {
+    const COLUMNS: usize = 331;
+    let case = softmax(&["8", "331"], "bfloat16", &[]);
+    let input = Prepared::new(&read(&case)).expect("it has a kernel");
+    let x = Tensor::from_f64(daylight::ir::DType::BF16, &[8, 331], &special_rows(COLUMNS));
+    let args = vec![x.clone(), Tensor::zeros(x.dtype, &[8, 331])];
+    let mut want = args.clone();
+    interp::run(&input.func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
+    let nan_rows = want[1].to_f64().chunks(COLUMNS).map(|r| r.iter().all(|v| v.is_nan())).collect::<Vec<_>>();
+    assert_eq!(nan_rows, [false, false, false, true, true, true, false, false]);
+    // What is NaN has to be NaN: a number that no softmax is.
+    let known = |t: &Tensor| {
+        let values: Vec<f64> = t.to_f64().iter().map(|v| if v.is_nan() { -1.0 } else { *v }).collect();
+        Tensor::from_f64(t.dtype, &[8, 331], &values)
+    };
+    let (rule, space) = rows_of(&input);
+    for knobs in online_points(&space) {
+        let at = target("cuda:sm_90a");
+        let s = rule.schedule(&input, &at, &knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"));
+        let program = lower(s.func(), &at, &[]).unwrap_or_else(|e| panic!("{knobs}: {e}"));
+        let mut got = args.clone();
+        let options = sim::SimOptions { seed: 3, ..Default::default() };
+        sim::run(&program, &mut got, &scalars(s.func()), &options).unwrap_or_else(|e| panic!("{knobs}: {e}"));
+        compare(&knobs.to_string(), &input, &[known(&got[1])], &[known(&want[1])]);
+    }
 }

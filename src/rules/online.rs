@@ -1,0 +1,96 @@
+//! The maximum of a row and its sum of exponentials in one pass over memory, for `general_reduction.rows`
+//! where the row is read again: each thread brings in the elements of a step, reduces them in registers,
+//! and corrects what it has once a step (`online_reductions`).
+
+use super::parts::{batch_loads, loops_below, loops_of_kind, outputs};
+use super::rows::{Role, Rows};
+use super::shape::find_block;
+use crate::analysis::Combiner;
+use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::schedule::{Schedule, ScheduleError};
+
+/// Splits the columns of a block, given the loop over them.
+type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
+
+/// Two reductions that one pass can do, the maximum first.
+pub(super) fn pair(r: &Rows) -> Option<[Name; 2]> {
+    let of = |c: Combiner| r.blocks.iter().filter(move |b| b.role == Role::Reduce(c)).map(|b| b.name.clone());
+    of(Combiner::Max).find_map(|first| of(Combiner::Sum).map(|second| [first.clone(), second]).find(|p| fits(r, p)))
+}
+
+/// True where the step can be taken: it is tried on a copy.
+fn fits(r: &Rows, [first, second]: &[Name; 2]) -> bool {
+    let mut s = r.schedule.clone();
+    let mut split = |b: &Name| {
+        let column = s.loops(b).pop()?;
+        let loops = s.split(&column, &[None, Some(2), Some(2)]).ok()?;
+        s.reorder(&[loops[1].clone(), loops[0].clone()]).ok()?;
+        Some(loops[0].clone())
+    };
+    let (Some(at), Some(_)) = (split(first), split(second)) else { return false };
+    s.online_reductions(first, second, &at).is_ok()
+}
+
+/// Schedules both under the loop `grid`. `loops` splits a block's columns over steps, loads, threads and
+/// lanes: `[ko, ku, kt, kv]`, the threads outermost. Gives the blocks that are then done.
+pub(super) fn schedule(
+    s: &mut Schedule,
+    grid: &Name,
+    [first, second]: &[Name; 2],
+    loops: SplitColumns,
+) -> Result<Vec<Name>, ScheduleError> {
+    let mut at = None;
+    for b in [first, second] {
+        let column = loops_of_kind(s, b, grid, IterKind::Reduce)[0].clone();
+        let [ko, ..] = loops(s, b, &column)?;
+        at.get_or_insert(ko);
+    }
+    let mut made = match at {
+        Some(ko) => s.online_reductions(first, second, &ko)?,
+        None => vec![],
+    };
+    let (step, partial, state) = (made[0].clone(), [made[1].clone(), made[2].clone()], made[3].clone());
+    let ko = loops_of_kind(s, &state, grid, IterKind::Reduce)[0].clone();
+    made.push(s.decompose_reduction(&state, &ko)?);
+    for b in [&partial[1], &partial[0], &step] {
+        s.compute_at(b, &ko)?;
+    }
+    bind_states(s, grid, &state)?;
+    in_flight(s, &step, &ko)?;
+    let [max, sum] = &partial;
+    if let Some(outer) = loops_below(s, max, &ko).first().cloned() {
+        s.annotate(&outer, "tile", AttrValue::Str(TileOp::Max.name().into()))?;
+    }
+    for l in [loops_below(s, max, &ko), loops_below(s, sum, &ko)].concat() {
+        s.unroll(&l)?;
+    }
+    for b in [first, second] {
+        for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
+            s.bind(&l, ThreadTag::ThreadX)?;
+        }
+    }
+    for b in [first, second, &step, max, sum, &state] {
+        for out in outputs(s, b) {
+            s.set_scope(&out, Scope::Local)?;
+        }
+    }
+    made.extend([first.clone(), second.clone()]);
+    Ok(made)
+}
+
+/// Each thread has one state: the iterators are those of steps, threads and rows.
+fn bind_states(s: &mut Schedule, grid: &Name, state: &Name) -> Result<(), ScheduleError> {
+    let binding = find_block(s.func(), state).iters[1].binding.clone();
+    match loops_below(s, state, grid).iter().find(|l| binding.uses_var(l)) {
+        Some(l) => s.bind(l, ThreadTag::ThreadX),
+        None => Ok(()),
+    }
+}
+
+/// All loads of a step are in flight together.
+fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Result<(), ScheduleError> {
+    let loops = loops_below(s, step, ko);
+    let Some((lanes, outer)) = loops.split_last() else { return Ok(()) };
+    outer.iter().try_for_each(|l| batch_loads(s, l))?;
+    s.unroll(lanes)
+}
