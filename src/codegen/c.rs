@@ -8,9 +8,10 @@ use super::cuda::thread_indices;
 use super::expr::ExprWriter;
 use super::lanes::{VectorArrays, expand_copies, plan};
 use super::prelude::{Prelude, short};
+use super::stmt::Statements;
 use super::text::{Lines, header, ident, one_line};
 use super::vector::VectorWriter;
-use super::{Lang, ctype, is_narrow, value_type};
+use super::{Lang, ctype, is_narrow};
 use crate::ir::kernel::{Array, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,66 +132,6 @@ impl CWriter<'_> {
         self.lines.line(format!("{} {name}[{}] __attribute__((aligned({align})));", ctype(a.dtype), a.len));
     }
 
-    fn body(&mut self, stmts: &[KStmt]) {
-        stmts.iter().for_each(|s| self.stmt(s));
-    }
-
-    fn emit(&mut self, line: String) {
-        for pending in std::mem::take(&mut self.exprs.pending) {
-            self.lines.line(pending);
-        }
-        self.lines.line(line);
-    }
-
-    fn stmt(&mut self, stmt: &KStmt) {
-        match stmt {
-            KStmt::Let { var, value } => {
-                let text = self.exprs.text(value);
-                self.exprs.facts.add_equal(var, value);
-                self.emit(format!("const {} {} = {text};", value_type(value.dtype()), ident(var)));
-            }
-            KStmt::Var { var, dtype, init: None } => self.lines.line(format!("{} {};", value_type(*dtype), ident(var))),
-            KStmt::Var { var, dtype, init: Some(value) } => {
-                let text = self.exprs.text(value);
-                self.emit(format!("{} {} = {text};", value_type(*dtype), ident(var)));
-            }
-            KStmt::Assign { var, value } => {
-                let text = self.exprs.text(value);
-                self.emit(format!("{} = {text};", ident(var)));
-            }
-            KStmt::Store { array, index, value } => {
-                let value = self.exprs.stored(value).text;
-                let element = self.exprs.element(array, index);
-                self.emit(format!("{element} = {value};"));
-            }
-            KStmt::Copy { .. } => panic!("copies were expanded"),
-            KStmt::For { var, extent, kind: LoopKind::Vectorized, body } => self.vector_loop(var, extent, body),
-            KStmt::For { var, extent, kind, body } => self.for_loop(var, extent, *kind, body),
-            KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
-            // One thread: nothing to wait for, and every lane is the own one.
-            KStmt::Barrier(_) => {}
-            KStmt::Intrinsic(i) => panic!("`{i}` is no statement of a CPU kernel"),
-            KStmt::Shuffle { dst, value, .. } => {
-                let text = self.exprs.text(value);
-                self.emit(format!("{} = {text};", ident(dst)));
-            }
-            KStmt::Comment(text) => self.lines.line(format!("// {}", one_line(text))),
-        }
-    }
-
-    fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
-        let (t, v) = (ctype(extent.dtype()), ident(var));
-        let limit = self.exprs.value(extent).at(super::expr::level::SUM);
-        self.exprs.facts.add_non_negative(var);
-        let count = extent.as_int().unwrap_or(1).clamp(1, 65534);
-        let factor = if kind == LoopKind::Serial { 1 } else { count };
-        let unroll = self.unroll(factor);
-        self.emit(unroll);
-        self.lines.open(&format!("for ({t} {v} = 0; {v} < {limit}; ++{v})"));
-        self.body(body);
-        self.lines.close();
-    }
-
     fn unroll(&mut self, factor: i64) -> String {
         self.exprs.prelude.add("DL_UNROLL", |_| {
             "#define DL_PRAGMA(text) _Pragma(#text)\n\
@@ -202,20 +143,6 @@ impl CWriter<'_> {
                 .into()
         });
         format!("DL_UNROLL({factor})")
-    }
-
-    fn conditional(&mut self, cond: &Expr, then: &[KStmt], otherwise: &[KStmt]) {
-        let cond = self.exprs.text(cond);
-        for pending in std::mem::take(&mut self.exprs.pending) {
-            self.lines.line(pending);
-        }
-        self.lines.open(&format!("if ({cond})"));
-        self.body(then);
-        if !otherwise.is_empty() {
-            self.lines.reopen("else");
-            self.body(otherwise);
-        }
-        self.lines.close();
     }
 
     /// One vector operation per statement, or a scalar loop where there is no such form.
@@ -259,6 +186,36 @@ impl CWriter<'_> {
             };
             lets = w.lets;
             self.emit(line);
+        }
+    }
+}
+
+impl<'a> Statements<'a> for CWriter<'a> {
+    fn parts(&mut self) -> (&mut Lines, &mut ExprWriter<'a>) {
+        (&mut self.lines, &mut self.exprs)
+    }
+
+    fn directive(&mut self, extent: &Expr, kind: LoopKind) -> String {
+        let count = extent.as_int().unwrap_or(1).clamp(1, 65534);
+        self.unroll(if kind == LoopKind::Serial { 1 } else { count })
+    }
+
+    fn repeat(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
+        match kind {
+            LoopKind::Vectorized => self.vector_loop(var, extent, body),
+            LoopKind::Serial | LoopKind::Unrolled => self.for_loop(var, extent, kind, body),
+        }
+    }
+
+    fn own(&mut self, s: &KStmt) {
+        match s {
+            // One thread: nothing to wait for, and every lane is the own one.
+            KStmt::Barrier(_) => {}
+            KStmt::Shuffle { dst, value, .. } => {
+                let text = self.exprs.text(value);
+                self.emit(format!("{} = {text};", ident(dst)));
+            }
+            s => panic!("`{s:?}` is no statement of a CPU kernel"),
         }
     }
 }

@@ -7,8 +7,9 @@
 use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
 use super::prelude::Prelude;
-use super::text::{Lines, header, ident, one_line};
-use super::{Lang, ctype, is_narrow, value_type};
+use super::stmt::Statements;
+use super::text::{Lines, header, ident};
+use super::{Lang, ctype, is_narrow};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
@@ -181,82 +182,6 @@ impl CudaWriter<'_> {
         }
     }
 
-    fn body(&mut self, stmts: &[KStmt]) {
-        stmts.iter().for_each(|s| self.stmt(s));
-    }
-
-    /// A line that ends a statement, after the lets that its expressions need.
-    pub(super) fn emit(&mut self, line: String) {
-        for pending in std::mem::take(&mut self.exprs.pending) {
-            self.lines.line(pending);
-        }
-        self.lines.line(line);
-    }
-
-    fn stmt(&mut self, stmt: &KStmt) {
-        match stmt {
-            KStmt::Let { var, value } => {
-                let text = self.exprs.text(value);
-                self.exprs.facts.add_equal(var, value);
-                self.emit(format!("const {} {} = {text};", value_type(value.dtype()), ident(var)));
-            }
-            KStmt::Var { var, dtype, init: None } => self.lines.line(format!("{} {};", value_type(*dtype), ident(var))),
-            KStmt::Var { var, dtype, init: Some(value) } => {
-                let text = self.exprs.text(value);
-                self.emit(format!("{} {} = {text};", value_type(*dtype), ident(var)));
-            }
-            KStmt::Assign { var, value } => {
-                let text = self.exprs.text(value);
-                self.emit(format!("{} = {text};", ident(var)));
-            }
-            KStmt::Store { array, index, value } => {
-                let value = self.exprs.stored(value).text;
-                let element = self.exprs.element(array, index);
-                self.emit(format!("{element} = {value};"));
-            }
-            KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
-                self.copy((dst, dst_index), (src, src_index), *lanes, *hint);
-            }
-            KStmt::For { var, extent, kind, body } => self.for_loop(var, extent, *kind, body),
-            KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
-            KStmt::Barrier(Barrier::Warp) => self.lines.line("__syncwarp();"),
-            KStmt::Barrier(Barrier::Block) => self.lines.line("__syncthreads();"),
-            KStmt::Barrier(Barrier::Named { id, threads }) => {
-                self.lines.line(format!("asm volatile(\"bar.sync {id}, {threads};\" ::: \"memory\");"))
-            }
-            KStmt::Intrinsic(i) => self.intrinsic(i),
-            KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
-            KStmt::Comment(text) => self.lines.line(format!("// {}", one_line(text))),
-        }
-    }
-
-    fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
-        let (t, v) = (ctype(extent.dtype()), ident(var));
-        let limit = self.exprs.value(extent).at(super::expr::level::SUM);
-        self.exprs.facts.add_non_negative(var);
-        self.emit(match kind {
-            LoopKind::Serial => "#pragma unroll 1".to_string(),
-            LoopKind::Unrolled | LoopKind::Vectorized => "#pragma unroll".to_string(),
-        });
-        self.lines.open(&format!("for ({t} {v} = 0; {v} < {limit}; ++{v})"));
-        self.body(body);
-        self.lines.close();
-    }
-
-    fn conditional(&mut self, cond: &Expr, then: &[KStmt], otherwise: &[KStmt]) {
-        let cond = self.exprs.text(cond);
-        for pending in std::mem::take(&mut self.exprs.pending) {
-            self.lines.line(pending);
-        }
-        self.lines.open(&format!("if ({cond})"));
-        self.body(then);
-        if !otherwise.is_empty() {
-            self.lines.reopen("else");
-            self.body(otherwise);
-        }
-        self.lines.close();
-    }
-
     fn shuffle(&mut self, dst: &Name, mode: ShuffleMode, value: &Expr, width: u32) {
         let value = self.exprs.text(value);
         let (function, by) = match mode {
@@ -346,6 +271,35 @@ impl CudaWriter<'_> {
         };
         let name = format!("dl_load_na_{}", t.replace(' ', "_"));
         self.exprs.prelude.add(&name, |_| no_allocate_text(&name, t, letter, ptx, parts))
+    }
+}
+
+impl<'a> Statements<'a> for CudaWriter<'a> {
+    fn parts(&mut self) -> (&mut Lines, &mut ExprWriter<'a>) {
+        (&mut self.lines, &mut self.exprs)
+    }
+
+    fn directive(&mut self, _: &Expr, kind: LoopKind) -> String {
+        match kind {
+            LoopKind::Serial => "#pragma unroll 1".to_string(),
+            LoopKind::Unrolled | LoopKind::Vectorized => "#pragma unroll".to_string(),
+        }
+    }
+
+    fn own(&mut self, s: &KStmt) {
+        match s {
+            KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
+                self.copy((dst, dst_index), (src, src_index), *lanes, *hint);
+            }
+            KStmt::Barrier(Barrier::Warp) => self.lines.line("__syncwarp();"),
+            KStmt::Barrier(Barrier::Block) => self.lines.line("__syncthreads();"),
+            KStmt::Barrier(Barrier::Named { id, threads }) => {
+                self.lines.line(format!("asm volatile(\"bar.sync {id}, {threads};\" ::: \"memory\");"))
+            }
+            KStmt::Intrinsic(i) => self.intrinsic(i),
+            KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
+            s => panic!("`{s:?}` is written alike in every language"),
+        }
     }
 }
 

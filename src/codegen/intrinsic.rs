@@ -9,6 +9,7 @@
 
 use super::cuda::CudaWriter;
 use super::prelude::{Prelude, short};
+use super::stmt::Statements;
 use super::text::ident;
 use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
 use crate::ir::{DType, Expr, Name};

@@ -13,6 +13,7 @@ mod lanes;
 mod math;
 mod number;
 mod prelude;
+mod stmt;
 mod text;
 mod vector;
 mod vector_float;
