@@ -266,26 +266,6 @@ fn shifted(b: &Block, e: &Expr) -> Option<(usize, i64)> {
     match op {
         BinOp::Add => Some((number(a)?, b.as_int()?)),
         BinOp::Sub => Some((number(a)?, -b.as_int()?)),
-        BinOp::Mul
-        | BinOp::Div
-        | BinOp::FloorDiv
-        | BinOp::FloorMod
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Min
-        | BinOp::Max
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::Lt
-        | BinOp::Le
-        | BinOp::Gt
-        | BinOp::Ge
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
+        _ => None,
     }
 }

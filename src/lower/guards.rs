@@ -74,25 +74,7 @@ pub(super) fn strict_difference(cond: &Expr) -> Option<Expr> {
         BinOp::Gt => Some(minus(b, a)),
         BinOp::Le => Some(minus(a, b) - Expr::i64(1)),
         BinOp::Ge => Some(minus(b, a) - Expr::i64(1)),
-        BinOp::Add
-        | BinOp::Sub
-        | BinOp::Mul
-        | BinOp::Div
-        | BinOp::FloorDiv
-        | BinOp::FloorMod
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Min
-        | BinOp::Max
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
+        _ => None,
     }
 }
 

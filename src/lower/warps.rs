@@ -184,25 +184,7 @@ fn below_zero(op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
     match op {
         BinOp::Lt | BinOp::Ge => Some(a.clone() - b.clone()),
         BinOp::Gt | BinOp::Le => Some(b.clone() - a.clone()),
-        BinOp::Add
-        | BinOp::Sub
-        | BinOp::Mul
-        | BinOp::Div
-        | BinOp::FloorDiv
-        | BinOp::FloorMod
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Min
-        | BinOp::Max
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
+        _ => None,
     }
 }
 

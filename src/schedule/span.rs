@@ -175,23 +175,7 @@ fn eval_binary(op: BinOp, a: &Expr, b: &Expr, running: &Running, ranges: &Ranges
         BinOp::FloorMod => modulo(x, y.lo.as_int()?, ranges),
         BinOp::TruncDiv if non_negative(&x.lo, ranges) => divide(x, y.lo.as_int()?, ranges),
         BinOp::TruncMod if non_negative(&x.lo, ranges) => modulo(x, y.lo.as_int()?, ranges),
-        BinOp::Mul
-        | BinOp::Div
-        | BinOp::TruncDiv
-        | BinOp::TruncMod
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::Lt
-        | BinOp::Le
-        | BinOp::Gt
-        | BinOp::Ge
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => None,
+        _ => None,
     }
 }
 
