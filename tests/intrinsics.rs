@@ -65,6 +65,7 @@ fn machine_code_of_sm_80_has_the_instructions() {
             "LDSM.16.M88.4",
             "LDSM.16.MT88.4",
             "HMMA.16816.F32.BF16",
+            "HFMA2",
             "HMMA.16816.F32 ",
             "HMMA.1688.F32.TF32",
             "IMMA.16832.S8.S8",

@@ -139,6 +139,8 @@ fn wrong_operands_are_refused() {
         add("n", 0),
         add("s", 0),
         Intrinsic::CastPair { dst: at("n", c(0)), src: at("r", c(0)) },
+        Intrinsic::Halves { dst: at("h", c(0)), word: f(1.0) },
+        Intrinsic::Pin { pair: at("r", c(0)) },
         cp16(t(), t(), 16),
         cp16(t() * c(4), t() * c(4), 12),
         Intrinsic::CpAsync { dst: at("r", c(0)), src: at("p0", c(0)), bytes: 4, valid: None, prefetch: None },

@@ -19,7 +19,10 @@ impl CudaWriter<'_> {
     pub(super) fn intrinsic(&mut self, i: &Intrinsic) {
         let line = match i {
             Intrinsic::Packed { op, rounding, ftz, dst, a, b, c } => {
-                let f = packed(self.exprs.prelude, *op, *rounding, *ftz);
+                let f = match self.dtype(dst) {
+                    DType::F16 => packed_f16(self.exprs.prelude, *op),
+                    _ => packed(self.exprs.prelude, *op, *rounding, *ftz),
+                };
                 let places: Vec<&At> = [dst, a, b].into_iter().chain(c).collect();
                 self.call(&f, &places, &[])
             }
@@ -31,6 +34,14 @@ impl CudaWriter<'_> {
             Intrinsic::CastPair { dst, src } => {
                 let f = cast_pair(self.exprs.prelude, self.dtype(src), self.dtype(dst));
                 self.call(&f, &[dst, src], &[])
+            }
+            Intrinsic::Halves { dst, word } => {
+                let f = halves(self.exprs.prelude, self.dtype(dst));
+                self.call(&f, &[dst], &[word])
+            }
+            Intrinsic::Pin { pair } => {
+                let f = pin(self.exprs.prelude, self.dtype(pair));
+                self.call(&f, &[pair], &[])
             }
             Intrinsic::CpAsync { dst, src, bytes, valid, prefetch } => {
                 let f = cp_async(self.exprs.prelude, *bytes, valid.is_some(), *prefetch);
@@ -142,20 +153,46 @@ fn shared(p: &mut Prelude) -> String {
     p.function("dl_shared", "unsigned", "const void* p", "return (unsigned)__cvta_generic_to_shared(p);")
 }
 
+/// The PTX name of packed arithmetic and the names of its operands.
+fn packed_name(op: PackedOp) -> (&'static str, &'static [&'static str]) {
+    match op {
+        PackedOp::Add => ("add", &["a", "b"]),
+        PackedOp::Sub => ("sub", &["a", "b"]),
+        PackedOp::Mul => ("mul", &["a", "b"]),
+        PackedOp::Fma => ("fma", &["a", "b", "c"]),
+    }
+}
+
+/// Two float16 are one 32-bit register.
+fn packed_f16(p: &mut Prelude, op: PackedOp) -> String {
+    let (op, names) = packed_name(op);
+    let places: Vec<String> = (0..=names.len()).map(|i| format!("%{i}")).collect();
+    let inputs: Vec<String> = names.iter().map(|n| format!("\"r\"(*(const unsigned*){n})")).collect();
+    let params: String = names.iter().map(|n| format!(", const unsigned short* {n}")).collect();
+    let (places, inputs) = (places.join(", "), inputs.join(", "));
+    let body = format!("asm(\"{op}.rn.f16x2 {places};\" : \"=r\"(*(unsigned*)d) : {inputs});");
+    helper(p, &format!("dl_{op}_f16x2"), &format!("unsigned short* d{params}"), &body)
+}
+
+fn halves(p: &mut Prelude, dtype: DType) -> String {
+    let params = format!("{}* d, unsigned word", super::ctype(dtype));
+    helper(p, &format!("dl_{}x2_from_word", short(dtype)), &params, "*(unsigned*)d = word;")
+}
+
+/// `volatile`, as nothing is changed as far as the compiler could know.
+fn pin(p: &mut Prelude, dtype: DType) -> String {
+    let params = format!("{}* d", super::ctype(dtype));
+    helper(p, &format!("dl_pin_{}x2", short(dtype)), &params, "asm volatile(\"\" : \"+r\"(*(unsigned*)d));")
+}
+
 fn packed(p: &mut Prelude, op: PackedOp, rounding: Rounding, ftz: bool) -> String {
-    let (op, third) = match op {
-        PackedOp::Add => ("add", false),
-        PackedOp::Sub => ("sub", false),
-        PackedOp::Mul => ("mul", false),
-        PackedOp::Fma => ("fma", true),
-    };
+    let (op, names) = packed_name(op);
     let round = match rounding {
         Rounding::Nearest => "rn",
         Rounding::Zero => "rz",
     };
     let suffix = if ftz { ".ftz" } else { "" };
     let name = format!("dl_{op}_{round}{}_f32x2", suffix.replace('.', "_"));
-    let names: &[&str] = if third { &["a", "b", "c"] } else { &["a", "b"] };
     let params: String = names.iter().map(|n| format!(", const float* {n}")).collect();
     let pack: String =
         names.iter().enumerate().map(|(i, n)| format!(" mov.b64 {n}, {};", group(2 + 2 * i, 2))).collect();

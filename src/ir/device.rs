@@ -135,6 +135,8 @@ pub enum LeafOp {
     Elementwise,
     /// A sum of products with values packed in integers.
     Unpack,
+    /// The same in pairs of float16, where the function adds in float16.
+    UnpackPairs,
 }
 
 impl LeafOp {
@@ -143,6 +145,7 @@ impl LeafOp {
         match name {
             "elementwise" => Some(LeafOp::Elementwise),
             "unpack" => Some(LeafOp::Unpack),
+            "unpack_pairs" => Some(LeafOp::UnpackPairs),
             name => TileOp::by_name(name).map(LeafOp::Tile),
         }
     }

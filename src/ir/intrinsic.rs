@@ -25,8 +25,9 @@ impl At {
 /// A statement that is one instruction (or a fixed handful).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Intrinsic {
-    /// `dst[0..2] = op(a[0..2], b[0..2] (, c[0..2]))` on pairs of float32 in registers
-    /// (`add.rn.ftz.f32x2`, sm_100 and up). Indices are even, arrays aligned to 8 bytes.
+    /// `dst[0..2] = op(a[0..2], b[0..2] (, c[0..2]))` on pairs of float32 (`add.rn.ftz.f32x2`, sm_100 and
+    /// up) or float16 (`add.rn.f16x2`, to nearest, without `ftz`) in registers. Indices are even, arrays
+    /// aligned to a pair.
     Packed { op: PackedOp, rounding: Rounding, ftz: bool, dst: At, a: At, b: At, c: Option<At> },
     /// `dst = max(a, b, c)` or `min` of float32; a NaN operand counts as absent
     /// (`max.f32` with three operands, sm_100 and up).
@@ -34,6 +35,12 @@ pub enum Intrinsic {
     /// `dst[0..2] = src[0..2]` rounded to nearest even, in registers, between float32 and a 16-bit
     /// float (`cvt.rn.bf16x2.f32` and the like). Indices are even.
     CastPair { dst: At, src: At },
+    /// `dst[0..2]`, 16-bit floats in registers, become the low and the high half of a 32-bit word
+    /// (`mov.b32`). The index is even.
+    Halves { dst: At, word: Expr },
+    /// Two adjacent 16-bit values in registers count as new: what was made of them before is made again
+    /// rather than kept, in twice their registers. The index is even. Nothing is done at run time.
+    Pin { pair: At },
     /// Starts an asynchronous copy of `bytes` (4, 8 or 16) from global to shared memory
     /// (`cp.async`, sm_80 and up). Where `valid` is given and false, zeros are written and nothing is
     /// read. Visible to the thread after commit and wait, to others after a barrier too.
@@ -187,9 +194,14 @@ impl Intrinsic {
                 f(dst, Write, 2);
             }
             Intrinsic::Fold3 { dst, .. } => f(dst, Write, 1),
+            Intrinsic::Halves { dst, .. } => f(dst, Write, 2),
             Intrinsic::CastPair { dst, src } => {
                 f(src, Read, 2);
                 f(dst, Write, 2);
+            }
+            Intrinsic::Pin { pair } => {
+                f(pair, Read, 2);
+                f(pair, Write, 2);
             }
             Intrinsic::CpAsync { dst, src, .. } | Intrinsic::BulkStore { dst, src, .. } => {
                 f(src, Read, 0);
@@ -259,8 +271,12 @@ impl Intrinsic {
                 valid.iter_mut().for_each(|e| *e = f(e));
             }
             Intrinsic::Mma { d, a, b, c, .. } => [d, a, b, c].into_iter().for_each(at),
-            Intrinsic::MbarrierInit { bar, .. } | Intrinsic::MbarrierArrive { bar } => at(bar),
-            Intrinsic::MbarrierExpect { bar, bytes: e } | Intrinsic::MbarrierWait { bar, parity: e } => {
+            Intrinsic::Pin { pair: bar } | Intrinsic::MbarrierInit { bar, .. } | Intrinsic::MbarrierArrive { bar } => {
+                at(bar)
+            }
+            Intrinsic::Halves { dst: bar, word: e }
+            | Intrinsic::MbarrierExpect { bar, bytes: e }
+            | Intrinsic::MbarrierWait { bar, parity: e } => {
                 at(bar);
                 *e = f(e);
             }
@@ -294,7 +310,7 @@ impl Intrinsic {
     pub fn places_mut(&mut self) -> Vec<&mut At> {
         match self {
             Intrinsic::Packed { dst, a, b, c, .. } => [dst, a, b].into_iter().chain(c.as_mut()).collect(),
-            Intrinsic::Fold3 { dst, .. } => vec![dst],
+            Intrinsic::Fold3 { dst, .. } | Intrinsic::Halves { dst, .. } | Intrinsic::Pin { pair: dst } => vec![dst],
             Intrinsic::CastPair { dst, src }
             | Intrinsic::LdMatrix { dst, src, .. }
             | Intrinsic::StMatrix { dst, src, .. }

@@ -16,12 +16,14 @@ impl Display for Intrinsic {
         match self {
             Intrinsic::Packed { op, rounding, ftz, dst, a, b, c } => {
                 let third = c.as_ref().map_or(String::new(), |c| format!(", {c}"));
-                write!(f, "{dst} = {}.{}{}.f32x2({a}, {b}{third})", packed(*op), round(*rounding), flush(*ftz))
+                write!(f, "{dst} = {}.{}{}.x2({a}, {b}{third})", packed(*op), round(*rounding), flush(*ftz))
             }
             Intrinsic::Fold3 { op, dst, a, b, c } => {
                 write!(f, "{dst} = {}3({}, {}, {})", fold(*op), text(a), text(b), text(c))
             }
             Intrinsic::CastPair { dst, src } => write!(f, "cast2 {dst} <- {src}"),
+            Intrinsic::Halves { dst, word } => write!(f, "halves {dst} <- {}", text(word)),
+            Intrinsic::Pin { pair } => write!(f, "pin {pair}"),
             Intrinsic::CpAsync { dst, src, bytes, valid, prefetch } => {
                 write!(f, "cp_async{bytes} {dst} <- {src}")?;
                 prefetch.iter().try_for_each(|n| write!(f, " prefetch {n}"))?;

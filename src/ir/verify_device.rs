@@ -154,6 +154,8 @@ impl Verifier<'_> {
             Intrinsic::Packed { .. }
             | Intrinsic::Fold3 { .. }
             | Intrinsic::CastPair { .. }
+            | Intrinsic::Halves { .. }
+            | Intrinsic::Pin { .. }
             | Intrinsic::CpAsync { .. }
             | Intrinsic::LdMatrix { .. }
             | Intrinsic::StMatrix { .. }

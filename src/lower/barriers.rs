@@ -217,6 +217,8 @@ fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
         Intrinsic::Packed { .. }
         | Intrinsic::Fold3 { .. }
         | Intrinsic::CastPair { .. }
+        | Intrinsic::Halves { .. }
+        | Intrinsic::Pin { .. }
         | Intrinsic::CpAsyncCommit
         | Intrinsic::CpAsyncWait { .. }
         | Intrinsic::Mma { .. }

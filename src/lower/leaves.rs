@@ -7,7 +7,7 @@
 //! - `gemm`: the products of two runs of registers are added to one, or those of each of one run with
 //!   each of another to as many as there are pairs;
 //! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`);
-//! - `unpack`: a sum of products with packed values, which is no call (the pass `unpack`).
+//! - `unpack`, `unpack_pairs`: a sum of products with packed values, which is no call (the passes of that name).
 //!
 //! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
 //!
@@ -63,7 +63,20 @@ fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerErr
         Some(TileMark { op: LeafOp::Elementwise, .. }) => {
             Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls)))
         }
-        Some(TileMark { op: LeafOp::Unpack, .. }) => Ok(unpack::run(nest, l)),
+        Some(TileMark { op: LeafOp::Unpack, .. }) => Ok(unpack::run(nest, l, false)),
+        Some(TileMark { op: LeafOp::UnpackPairs, .. }) => {
+            adds_in_float16(nest, l)?;
+            Ok(unpack::run(nest, l, true))
+        }
+    }
+}
+
+/// An accumulator has at least the width that the function asks for.
+fn adds_in_float16(nest: &Nest, l: &DFor) -> Result<(), LowerError> {
+    let wide = |name: &Name| nest.func.find_buffer(name).is_none_or(|b| b.dtype != DType::F16);
+    match unpack::target(l).filter(wide) {
+        Some(name) => Err(LowerError::new(PASS, &name, "products in pairs add in float16, and it is wider")),
+        None => Ok(()),
     }
 }
 

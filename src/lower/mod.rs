@@ -16,10 +16,11 @@
 //! | `unroll` | which loops are unrolled |
 //! | `gather` | adjacent loads of an unrolled loop in vector accesses |
 //! | `batch` | loads of an unrolled loop before their uses |
-//! | `leaves` | marked folds as tile calls |
+//! | `leaves`, `unpack`, `unpack_pairs` | marked loops as tile calls, or as straight code on packed values |
 //! | `swizzle` | shared memory of matrix fragments without bank conflicts |
 //! | `pipeline` | copies of annotated loops run ahead, asynchronous where they can be |
 //! | `barriers` | barriers between conflicting accesses to shared memory |
+//! | `pin` | rows of 16-bit values stay packed between passes over them |
 //! | `lets` | lets inside expressions become statements |
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
 
@@ -48,6 +49,7 @@ mod maps;
 mod narrow;
 mod nest;
 mod part_loops;
+mod pin;
 mod pipeline;
 mod placement;
 mod promote;
@@ -59,6 +61,7 @@ mod thread_arg;
 mod thread_reduce;
 mod tiles;
 mod unpack;
+mod unpack_pairs;
 mod unroll;
 mod vectorize;
 mod verify;
@@ -131,6 +134,7 @@ fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result
     let body = if nest.cuda() { pipeline::run(&mut nest, body) } else { body };
     let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
     let body = guards::hoist(body);
+    let body = if nest.cuda() { pin::run(&mut nest, body) } else { body };
     let body = lets::run(&mut nest, body);
     decisions.append(&mut nest.decisions);
     finish::run(nest, &body)

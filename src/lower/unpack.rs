@@ -17,6 +17,7 @@
 
 use super::nest::Nest;
 use super::reducer::{Update, update_of};
+use super::unpack_pairs;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name};
@@ -26,8 +27,8 @@ const MANTISSA: u32 = 23;
 /// Exponent of a float32 whose lowest mantissa bit is one.
 const UNIT_EXPONENT: i64 = 150;
 
-/// The straight code of a marked loop.
-pub(super) fn run(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+/// The straight code of a marked loop; with `pairs`, products in pairs of float16 where they can be.
+pub(super) fn run(nest: &mut Nest, l: &DFor, pairs: bool) -> Option<Vec<DStmt>> {
     let n = l.extent.as_int().filter(|_| l.kind == DKind::Unrolled)?;
     let [s] = l.body.as_slice() else { return None };
     let up = update_of(s).filter(|up| up.op == BinOp::Add && nest.is_local(&up.buffer))?;
@@ -38,7 +39,10 @@ pub(super) fn run(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let terms: Vec<Vec<Expr>> = (0..n).map(|v| factors(&at(nest, &up.term, &l.var, v))).collect();
     let mut out = vec![];
     for group in groups(&terms) {
-        out.extend(sum(nest, &up, &group));
+        let in_pairs = if pairs { unpack_pairs::sum(nest, &up.buffer, &group.terms) } else { None };
+        let (terms, part) = in_pairs.unwrap_or_else(|| sum(nest, &up, &group));
+        out.extend(terms);
+        out.push(add(&up, &group, part));
     }
     Some(out)
 }
@@ -104,8 +108,16 @@ fn groups(terms: &[Vec<Expr>]) -> Vec<Group> {
     out
 }
 
-/// The statements that add one group to the register.
-fn sum(nest: &mut Nest, up: &Update, group: &Group) -> Vec<DStmt> {
+/// The buffer that a marked loop adds to, if it has that form.
+pub(super) fn target(l: &DFor) -> Option<Name> {
+    match l.body.as_slice() {
+        [s] => update_of(s).map(|up| up.buffer),
+        _ => None,
+    }
+}
+
+/// The sum of the terms of one group: statements, and the value after them.
+fn sum(nest: &mut Nest, up: &Update, group: &Group) -> (Vec<DStmt>, Expr) {
     let part = nest.fresh(&format!("{}_part", up.buffer));
     let own = Expr::var(part.clone(), DType::F32);
     let mut out = vec![DStmt::Var { var: part.clone(), dtype: DType::F32, init: Some(Expr::float(0.0, DType::F32)) }];
@@ -113,11 +125,15 @@ fn sum(nest: &mut Nest, up: &Update, group: &Group) -> Vec<DStmt> {
         let value = plus(&term.iter().map(unpacked).collect::<Vec<_>>(), own.clone());
         out.push(DStmt::Assign { var: part.clone(), value });
     }
-    let mut all = vec![own];
+    (out, own)
+}
+
+/// Adds the sum of one group, times what its terms share, to the register.
+fn add(up: &Update, group: &Group, part: Expr) -> DStmt {
+    let mut all = vec![part];
     all.extend(group.shared.iter().map(unpacked));
     let old = Expr::load(up.buffer.clone(), up.indices.clone(), DType::F32);
-    out.push(DStmt::store(up.buffer.clone(), up.indices.clone(), plus(&all, old)));
-    out
+    DStmt::store(up.buffer.clone(), up.indices.clone(), plus(&all, old))
 }
 
 /// The product of some factors added to `to`, the last multiplication fused.

@@ -4,7 +4,7 @@
 use super::LowerError;
 use super::verify::Check;
 use crate::analysis::multiple_of;
-use crate::ir::intrinsic::{Access, At, Intrinsic, MmaShape, PackedOp};
+use crate::ir::intrinsic::{Access, At, Intrinsic, MmaShape, PackedOp, Rounding};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, Name};
 use crate::target::Kind;
@@ -50,12 +50,18 @@ impl Check<'_> {
 
     fn operands(&self, i: &Intrinsic) -> Checked {
         match i {
-            Intrinsic::Packed { op, dst, a, b, c, .. } => {
+            Intrinsic::Packed { op, rounding, ftz, dst, a, b, c } => {
                 if (*op == PackedOp::Fma) != c.is_some() {
                     return self.error(&dst.array, "packed `fma` takes three operands, other packed arithmetic two");
                 }
                 let mut all = [dst, a, b].into_iter().chain(c);
-                all.try_for_each(|at| self.registers(at, &[DType::F32], 8))
+                match self.dtype(dst)? {
+                    DType::F16 if *ftz || *rounding != Rounding::Nearest => {
+                        self.error(&dst.array, "packed float16 arithmetic rounds to nearest, denormals included")
+                    }
+                    DType::F16 => all.try_for_each(|at| self.registers(at, &[DType::F16], 4)),
+                    _ => all.try_for_each(|at| self.registers(at, &[DType::F32], 8)),
+                }
             }
             Intrinsic::Fold3 { dst, a, b, c, .. } => {
                 if [a, b, c].iter().any(|e| e.dtype() != DType::F32) {
@@ -64,6 +70,11 @@ impl Check<'_> {
                 self.registers(dst, &[DType::F32], 4)
             }
             Intrinsic::CastPair { dst, src } => self.cast_pair(dst, src),
+            Intrinsic::Halves { dst, word } if word.dtype() != DType::U32 => {
+                self.error(&dst.array, format!("halves are taken of uint32, not of {}", word.dtype()))
+            }
+            Intrinsic::Halves { dst, .. } => self.registers(dst, &[DType::F16, DType::BF16], 4),
+            Intrinsic::Pin { pair } => self.registers(pair, &[DType::F16, DType::BF16], 4),
             Intrinsic::CpAsync { dst, src, bytes, valid, prefetch } => {
                 let sizes = matches!(bytes, 4 | 8 | 16) && prefetch.is_none_or(|n| matches!(n, 64 | 128 | 256));
                 if !sizes || valid.as_ref().is_some_and(|e| e.dtype() != DType::Bool) {

@@ -176,6 +176,11 @@ impl MatVec {
         })
     }
 
+    /// The buffer that the sums are kept in.
+    pub fn result(&self) -> Option<Name> {
+        Facts::of(self.schedule.func()).block(&self.block)?.writes.first().map(|w| w.buffer.clone())
+    }
+
     /// True where an element of the matrix holds several values.
     pub fn is_packed(&self) -> bool {
         self.pack > 1

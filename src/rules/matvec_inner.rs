@@ -7,7 +7,8 @@
 //! constant, and any matrix.
 //! How: a group of lanes strides a row in loads of 16 bytes; several rows per thread share each load of the
 //! vectors, and all vectors of a block each load of the matrix, which is thus read from memory once. Sums
-//! are kept in registers in float32 and meet by shuffles. A scale that is the same along a vector of
+//! are kept in registers in float32 and meet by shuffles; packed values may be multiplied and added two at a
+//! time in float16 where the function adds in float16, up to what shares a scale. A scale that is the same along a vector of
 //! packed values multiplies their sum.
 //! Above eight vectors of 16-bit numbers a GPU is bound by issue slots rather than by memory: rules for
 //! tensor cores take these functions too.
@@ -20,7 +21,7 @@ use super::parts::*;
 use super::staging::{current_read, share};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind, matvec_outlines};
 use crate::analysis::Decline;
-use crate::ir::{IterKind, Name, Scope, ThreadTag};
+use crate::ir::{DType, IterKind, Name, Scope, ThreadTag};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -42,7 +43,12 @@ impl ScheduleRule for GemvQuant {
 
     fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
         let p = one_vector(input, target)?;
-        Ok(space(spaces.space(QUANT, target), &p, target))
+        let no_pairs = no_pairs(&p);
+        let space = space(spaces.space(QUANT, target), &p, target);
+        Ok(space.require("products_in_pairs", move |k| match (k.get("products"), &no_pairs) {
+            (1, Some(why)) => Err(why.clone()),
+            _ => Ok(()),
+        }))
     }
 
     fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
@@ -121,6 +127,16 @@ fn few_vectors(input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
         Some(n) if n > MOST_VECTORS => Err(no(format!("{n} vectors are more than {MOST_VECTORS}"))),
         _ => Ok(p),
     }
+}
+
+/// Why products may not be added two at a time in float16, if they may not.
+fn no_pairs(p: &MatVec) -> Option<String> {
+    let wide = |name: &Name| p.schedule.func().buffer(name).dtype != DType::F16;
+    let sums = p.result().filter(wide).map(|b| format!("`{b}` is wider than float16"));
+    let vector = p.vectors.iter().map(|a| &a.buffer).find(|b| wide(b)).map(|b| format!("`{b}` is not float16"));
+    let partners = (p.element != DType::U32 || 16 % p.pack != 0 || p.pack < 4)
+        .then(|| format!("of {} values in {} none has a partner 16 bits above", p.pack, p.element));
+    sums.or(vector).or(partners)
 }
 
 /// Vectors that a thread works on at a time.
@@ -244,15 +260,19 @@ fn schedule(p: &MatVec, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     for l in loops_below(&s, &init, kt) {
         unroll_loop(&mut s, &l)?;
     }
-    leaf(&mut s, p, kv)?;
+    leaf(&mut s, p, kv, knobs)?;
     s.set_scope(&partial, Scope::Local)?;
     finish_rows(&mut s, p, &grid, [groups, rows])?;
     Ok(s)
 }
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.
-fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name) -> Result<(), ScheduleError> {
-    if p.is_packed() { unpack_leaf(s, kv) } else { product_leaf(s, kv) }
+fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
+    match (p.is_packed(), knobs.find("products")) {
+        (false, _) => product_leaf(s, kv),
+        (true, Some(1)) => unpack_pairs_leaf(s, kv),
+        (true, _) => unpack_leaf(s, kv),
+    }
 }
 
 /// Brings the sum across `threadIdx.x` and what follows it under the block loop; each thread keeps the rows

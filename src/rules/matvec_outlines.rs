@@ -45,6 +45,10 @@ impl Sizes {
 /// to zero.
 const UNPACK: i64 = 2;
 
+/// Instructions of eight packed values in pairs of float16: four to pick bits and one to shift them, four to
+/// make numbers of them, four to multiply and add.
+const PAIRS: i64 = 13;
+
 /// `rows` rows per thread share each load of `batch` vectors.
 pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
     let (threads, groups, rows, unroll) = (k.get("threads"), k.get("groups"), k.get("rows"), k.get("unroll"));
@@ -54,6 +58,10 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
     let staged = k.get("stage") == 1;
     let in_flight = unroll * rows * k.get("vector");
     let convert = if w.pack > 1 { UNPACK } else { 1 };
+    let work = match k.find("products") {
+        Some(1) => width / 2 + rows * (width * PAIRS / 8 + 8),
+        _ => width * (batch + rows * (convert + batch)) + 4 * rows,
+    };
     let one = LaunchOutline {
         blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
         threads: threads * groups,
@@ -67,7 +75,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.rows * w.vectors * w.output,
         padding: (steps * step) as f64 / w.length.max(1) as f64,
-        instructions: unroll * (width * (batch + rows * (convert + batch)) + 4 * rows),
+        instructions: unroll * work,
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         tensor_core: false,
         combine: Combine::across(threads, rows * batch, 32),

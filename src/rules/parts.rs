@@ -155,6 +155,11 @@ pub fn unpack_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     s.annotate(at, "tile", AttrValue::Str("unpack".into()))
 }
 
+/// The same in pairs of float16.
+pub fn unpack_pairs_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    s.annotate(at, "tile", AttrValue::Str("unpack_pairs".into()))
+}
+
 fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
     s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
     match variant {

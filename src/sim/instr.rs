@@ -3,7 +3,7 @@
 use super::code::{Op, Slot};
 use super::compile::Compiler;
 use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
-use crate::ir::{Expr, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 
 /// An element of an array; the index is in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -109,12 +109,30 @@ impl Compiler {
 
     /// Code for an intrinsic.
     pub(super) fn intrinsic(&mut self, i: &Intrinsic) {
+        match i {
+            Intrinsic::Pin { .. } => return,
+            Intrinsic::Halves { dst, word } => return self.halves(dst, word),
+            _ => {}
+        }
         let instr = self.instr(i);
         self.code.waits_apart |= instr.reach() == Reach::Block;
         self.code.learns_apart |= instr.teaches();
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(instr);
         self.emit(Op::Instr { n });
+    }
+
+    /// Two stores.
+    fn halves(&mut self, dst: &At, word: &Expr) {
+        let array = self.array(&dst.array);
+        let to = self.code.arrays[array as usize].dtype;
+        for k in 0..2 {
+            let shifted = Expr::binary(BinOp::Shr, word.clone(), Expr::int(16 * k, DType::U32));
+            let half = Expr::new(ExprKind::Reinterpret { dtype: to, arg: Expr::cast(DType::U16, shifted) });
+            let index = self.expr(&(dst.index.clone() + Expr::int(k, dst.index.dtype())));
+            let a = self.expr(&half);
+            self.emit(Op::Store { array, index, a });
+        }
     }
 
     fn instr(&mut self, i: &Intrinsic) -> Instr {
@@ -132,6 +150,7 @@ impl Compiler {
                 Instr::Fold3 { op: *op, d: self.site(dst), args: [self.expr(a), self.expr(b), self.expr(c)] }
             }
             Intrinsic::CastPair { dst, src } => Instr::CastPair { d: self.site(dst), s: self.site(src) },
+            Intrinsic::Halves { .. } | Intrinsic::Pin { .. } => panic!("`{i}` is no instruction"),
             Intrinsic::CpAsync { dst, src, bytes, valid, prefetch: _ } => Instr::CpAsync {
                 d: self.site(dst),
                 s: self.site(src),

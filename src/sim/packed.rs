@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::scalar;
 use super::shadow::By;
 use super::thread::{Thread, in_bounds};
+use crate::ir::DType;
 use crate::ir::intrinsic::{Fold, PackedOp, Rounding};
 
 impl Thread {
@@ -21,8 +22,11 @@ impl Thread {
             Instr::Packed { op, rounding, ftz, d, a, b, c } => {
                 let [x, y, z] = [a, b, c.unwrap_or(b)].map(|s| self.pair(s, memory, by));
                 let (x, y, z) = (x?, y?, z?);
-                let result = [0, 1].map(|i| f64::from(packed(op, rounding, ftz, [x[i], y[i], z[i]])).to_bits());
-                self.store_pair(d, result, memory, by)
+                let one = |i: usize| match code.arrays[d.array as usize].dtype {
+                    DType::F16 => packed_f16(op, [x[i], y[i], z[i]]),
+                    _ => f64::from(packed(op, rounding, ftz, [x[i], y[i], z[i]])).to_bits(),
+                };
+                self.store_pair(d, [0, 1].map(one), memory, by)
             }
             Instr::Fold3 { op, d, args: [a, b, c] } => {
                 let [a, b, c] = [a, b, c].map(|s| scalar::float(self.get(s)));
@@ -77,6 +81,18 @@ fn packed(op: PackedOp, rounding: Rounding, ftz: bool, operands: [f32; 3]) -> f3
         Rounding::Zero => toward_zero(near, high, low),
     };
     flushed(result, ftz)
+}
+
+/// Exact in float64 where operands are float16 whose exponents differ by less than thirty, then rounded once.
+fn packed_f16(op: PackedOp, operands: [f32; 3]) -> u64 {
+    let [x, y, z] = operands.map(f64::from);
+    let exact = match op {
+        PackedOp::Add => x + y,
+        PackedOp::Sub => x - y,
+        PackedOp::Mul => x * y,
+        PackedOp::Fma => x.mul_add(y, z),
+    };
+    scalar::apply_cast(DType::F64, DType::F16, exact.to_bits())
 }
 
 /// `a + b` and its rounding error.

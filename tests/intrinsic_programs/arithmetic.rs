@@ -21,6 +21,8 @@ pub fn arithmetic_cases() -> Vec<Case> {
     .into_iter()
     .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
     .collect();
+    all.extend([Add, Sub, Mul, Fma].map(packed_f16));
+    all.push(halves());
     all.extend([Fold::Max, Fold::Min].map(fold3));
     all.extend([DType::BF16, DType::F16].map(narrow_pairs));
     all.extend([DType::BF16, DType::F16].map(widen_pairs));
@@ -101,6 +103,48 @@ pub fn packed(op: PackedOp, rounding: Rounding, ftz: bool) -> Case {
     let want = (0..N as usize).map(value).collect();
     let tensors = inputs.iter().map(|x| Tensor::from_f64(DType::F32, &[N], x)).collect();
     Case::new(one_block(&name, params, arrays, body, 32), 100, tensors, want)
+}
+
+/// Pairs of float16: the exact value rounded once.
+pub fn packed_f16(op: PackedOp) -> Case {
+    let name = format!("packed_{op:?}_f16").to_lowercase();
+    let names = if op == PackedOp::Fma { vec!["r0", "r1", "r2"] } else { vec!["r0", "r1"] };
+    let params = ["p0", "p1", "p2"];
+    let loads = names.iter().zip(params).map(|(r, p)| copy((r, c(0)), (p, t() * c(2)), 2, CacheHint::Plain));
+    let mut body: Vec<KStmt> = loads.collect();
+    let (dst, a, b) = (at("r0", c(0)), at("r0", c(0)), at("r1", c(0)));
+    let c2 = (op == PackedOp::Fma).then(|| at("r2", c(0)));
+    body.push(does(Intrinsic::Packed { op, rounding: Rounding::Nearest, ftz: false, dst, a, b, c: c2 }));
+    body.push(copy(("p3", t() * c(2)), ("r0", c(0)), 2, CacheHint::Plain));
+    let arrays = names.iter().map(|r| registers(r, DType::F16, 2, 4)).collect();
+    let inputs: Vec<Tensor> = (1..4).map(|seed| random(DType::F16, N, seed)).collect();
+    let of = |k: usize, i: usize| inputs[k].get_f64(i);
+    let exact: Vec<f64> = (0..N as usize).map(|i| apply(op, of(0, i), of(1, i), of(2, i))).collect();
+    let want = values(&Tensor::from_f64(DType::F16, &[N], &exact));
+    let all = params.map(|p| input(p, DType::F16, N)).into_iter().chain([output("p3", DType::F16, N)]);
+    Case::new(one_block(&name, all.collect(), arrays, body, 32), 80, inputs, want)
+}
+
+/// Words taken apart; a pin changes nothing.
+pub fn halves() -> Case {
+    let body = vec![
+        does(Intrinsic::Halves { dst: at("h", c(0)), word: ld("p0", t()) }),
+        does(Intrinsic::Pin { pair: at("h", c(0)) }),
+        copy(("p1", t() * c(2)), ("h", c(0)), 2, CacheHint::Plain),
+    ];
+    let params = vec![input("p0", DType::U32, 32), output("p1", DType::F16, 64)];
+    // Exponents that are neither all ones nor all zeros, whatever the other bits.
+    let bits = |i: u32| ((i * 2_654_435_761) >> 7 & 0x83ff) | ((i % 29 + 1) << 10);
+    let word = |i: u32| f64::from(bits(2 * i) | bits(2 * i + 1) << 16);
+    let words: Vec<f64> = (0..32).map(word).collect();
+    let number = |b: u32| {
+        let (sign, exponent, fraction) = (b >> 15, (b >> 10 & 31) as i32, f64::from(b & 0x3ff));
+        (1.0 - 2.0 * f64::from(sign)) * (1.0 + fraction / 1024.0) * 2.0f64.powi(exponent - 15)
+    };
+    let want = (0..64).map(|i| number(bits(i))).collect();
+    let arrays = vec![registers("h", DType::F16, 2, 4)];
+    let inputs = vec![Tensor::from_f64(DType::U32, &[32], &words)];
+    Case::new(one_block("halves", params, arrays, body, 32), 80, inputs, want)
 }
 
 pub fn fold3(op: Fold) -> Case {

@@ -119,6 +119,34 @@ pub fn check_point(
     compare(&format!("{at} simulated"), input, &got, want);
 }
 
+/// The space of one rule on sm_90a, and its default point with some knobs changed.
+fn point_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> (Prepared, Space, Knobs) {
+    let input = Prepared::new(&read(case)).expect("a function");
+    let all = verdicts(&input, &target("cuda:sm_90a"), &Spaces::built_in());
+    let space = all.into_iter().find(|v| v.rule.name() == rule).expect("a rule").space.expect("it accepts");
+    let mut point = space.default().expect("a legal point");
+    for (name, value) in knobs {
+        point = point.with(name, *value);
+    }
+    (input, space, point)
+}
+
+/// The kernels of one point on sm_90a, as text.
+pub fn kernel_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
+    let (input, _, point) = point_at(case, rule, knobs);
+    let target = target("cuda:sm_90a");
+    let all = verdicts(&input, &target, &Spaces::built_in());
+    let rule = all.into_iter().find(|v| v.rule.name() == rule).expect("a rule").rule;
+    let s = rule.schedule(&input, &target, &point).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    lower(s.func(), &target, &[]).unwrap_or_else(|e| panic!("{}: {e}", case.name)).to_string()
+}
+
+/// Why a point is not legal.
+pub fn refusal(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
+    let (_, space, point) = point_at(case, rule, knobs);
+    space.check(&point).expect_err("an illegal point").to_string()
+}
+
 pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {
     for (g, w) in got.iter().zip(want) {
         let d = difference(g, w);

@@ -1,7 +1,7 @@
 //! Products of a matrix with one or few vectors: packed matrices with scales per group, plain ones, both
 //! layouts, on odd, prime, tiny and symbolic sizes.
 
-use super::harness::{Case, check_all};
+use super::harness::{Case, check_all, kernel_at, refusal};
 
 /// A product of `m` vectors (one where it is 1, symbolic where negative) with a matrix.
 #[derive(Clone, Copy)]
@@ -126,6 +126,18 @@ fn one_vector_and_an_int4_matrix_of_other_groups_and_types() {
     }
     cases.retain(|c| c.length > 1);
     check_all(cases, &["gemv.quant", "gemv.quant_cpu"]);
+}
+
+/// Products in pairs: every word gives four pairs, and nothing is converted on the way.
+#[test]
+fn pairs_of_an_int4_matrix() {
+    let case = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float16", false);
+    let kernel = kernel_at(&case, "gemv.quant", &[("threads", 8), ("vector", 4), ("rows", 1), ("products", 1)]);
+    let count = |what: &str| kernel.matches(what).count();
+    assert_eq!((count("halves "), count("= fma.rn.x2"), count("= mul.rn.x2"), count("0x4b000000")), (4, 7, 1, 0), "{kernel}");
+    let wide = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float32", false);
+    let why = refusal(&wide, "gemv.quant", &[("products", 1)]);
+    assert!(why.contains("wider than float16"), "{why}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
-use super::harness::{Case, arguments, check_all, check_point, compare, read, scalars, target};
+use super::harness::{Case, arguments, check_all, check_point, compare, kernel_at, read, scalars, target};
 use super::row_texts::*;
 use daylight::interp::{self, Mode, Tensor};
 use daylight::lower::lower;
@@ -44,6 +44,17 @@ fn rms_norms() {
 fn layer_norms() {
     check_all(shapes(|s| layer_norm(s, "float32")), RULES);
     check_all(vec![layer_norm(&["6", "136"], "bfloat16")], RULES);
+}
+
+/// Sixteen-bit rows in registers stay packed: pinned before the second and the third pass.
+#[test]
+fn rows_stay_packed_between_passes() {
+    let knobs = [("row", 1), ("threads", 32), ("vector", 16)];
+    let pins = |dtype: &str| {
+        let case = layer_norm(&["4", "512"], dtype);
+        kernel_at(&case, "general_reduction.rows", &knobs).matches("pin ").count()
+    };
+    assert_eq!((pins("bfloat16"), pins("float32")), (2, 0));
 }
 
 #[test]

@@ -69,6 +69,8 @@ impl Machine<'_> {
             Intrinsic::Packed { .. }
             | Intrinsic::Fold3 { .. }
             | Intrinsic::CastPair { .. }
+            | Intrinsic::Halves { .. }
+            | Intrinsic::Pin { .. }
             | Intrinsic::CpAsync { .. }
             | Intrinsic::LdMatrix { .. }
             | Intrinsic::StMatrix { .. }

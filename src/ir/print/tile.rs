@@ -204,6 +204,8 @@ fn instruction(i: &Intrinsic, names: &Names) -> Option<String> {
         Intrinsic::Packed { .. }
         | Intrinsic::Fold3 { .. }
         | Intrinsic::CastPair { .. }
+        | Intrinsic::Halves { .. }
+        | Intrinsic::Pin { .. }
         | Intrinsic::CpAsync { .. }
         | Intrinsic::LdMatrix { .. }
         | Intrinsic::StMatrix { .. }
