@@ -36,22 +36,9 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
         if meets(&s) {
             met.values_mut().for_each(|m| *m = true);
         }
-        out.push(inside(nest, s));
+        out.push(s.map_lists(&mut |list| run(nest, list)));
     }
     out
-}
-
-fn inside(nest: &mut Nest, s: DStmt) -> DStmt {
-    match s {
-        DStmt::For(mut l) => {
-            l.body = run(nest, l.body);
-            DStmt::For(l)
-        }
-        DStmt::If { cond, then, otherwise } => {
-            DStmt::If { cond, then: run(nest, then), otherwise: run(nest, otherwise) }
-        }
-        other => other,
-    }
 }
 
 /// True where threads exchange values.

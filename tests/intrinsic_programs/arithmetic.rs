@@ -128,13 +128,16 @@ pub fn packed_f16(op: PackedOp) -> Case {
 /// Words taken apart; a pin changes nothing.
 pub fn halves() -> Case {
     let body = vec![
-        does(Intrinsic::Halves { dst: at("h", c(0)), word: ld("p0", t()) }),
+        does(Intrinsic::Halves {
+            dst: at("h", c(0)),
+            word: Expr::load(daylight::ir::Name::new("p0"), vec![t()], DType::U32),
+        }),
         does(Intrinsic::Pin { pair: at("h", c(0)) }),
         copy(("p1", t() * c(2)), ("h", c(0)), 2, CacheHint::Plain),
     ];
     let params = vec![input("p0", DType::U32, 32), output("p1", DType::F16, 64)];
     // Exponents that are neither all ones nor all zeros, whatever the other bits.
-    let bits = |i: u32| ((i * 2_654_435_761) >> 7 & 0x83ff) | ((i % 29 + 1) << 10);
+    let bits = |i: u32| ((i.wrapping_mul(2_654_435_761) >> 7) & 0x83ff) | ((i % 29 + 1) << 10);
     let word = |i: u32| f64::from(bits(2 * i) | bits(2 * i + 1) << 16);
     let words: Vec<f64> = (0..32).map(word).collect();
     let number = |b: u32| {

@@ -144,7 +144,7 @@ pub fn kernel_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
 /// Why a point is not legal.
 pub fn refusal(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
     let (_, space, point) = point_at(case, rule, knobs);
-    space.check(&point).expect_err("an illegal point").to_string()
+    space.check(&point).expect_err("an illegal point").reason
 }
 
 pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {

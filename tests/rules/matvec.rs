@@ -134,7 +134,11 @@ fn pairs_of_an_int4_matrix() {
     let case = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float16", false);
     let kernel = kernel_at(&case, "gemv.quant", &[("threads", 8), ("vector", 4), ("rows", 1), ("products", 1)]);
     let count = |what: &str| kernel.matches(what).count();
-    assert_eq!((count("halves "), count("= fma.rn.x2"), count("= mul.rn.x2"), count("0x4b000000")), (4, 7, 1, 0), "{kernel}");
+    assert_eq!(
+        (count("halves "), count("= fma.rn.x2"), count("= mul.rn.x2"), count("0x4b000000")),
+        (4, 7, 1, 0),
+        "{kernel}"
+    );
     let wide = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float32", false);
     let why = refusal(&wide, "gemv.quant", &[("products", 1)]);
     assert!(why.contains("wider than float16"), "{why}");

@@ -50,7 +50,7 @@ fn layer_norms() {
 #[test]
 fn rows_stay_packed_between_passes() {
     let knobs = [("row", 1), ("threads", 32), ("vector", 16)];
-    let pins = |dtype: &str| {
+    let pins = |dtype: &'static str| {
         let case = layer_norm(&["4", "512"], dtype);
         kernel_at(&case, "general_reduction.rows", &knobs).matches("pin ").count()
     };
