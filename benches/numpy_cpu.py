@@ -1,12 +1,15 @@
 """Daylight's CPU kernels against NumPy, in one run.
 
-numpy_cpu.py DAYLIGHT [--trials N] [--only REGEX]: tunes a matrix-vector product (4096x4096), a matrix
+numpy_cpu.py DAYLIGHT [--trials N] [--only REGEX] [--share]: tunes a matrix-vector product (4096x4096), a matrix
 product (1024x1024x1024), row sums and maxima (2048x8192) and softmax (2048x4096), all float32, on this
 machine; compiles the winners from the C text that `apply-best` writes; and times them in alternation with
 NumPy (its BLAS, all threads), buffers rotated over more than the last-level cache, medians.
 
 The kernels run on a few lines of C that keep one pinned thread a core, which spin for a moment after
 each call, as the threads of NumPy's BLAS do.
+
+With --share one core runs its share of each launch, and both contenders are timed in CPU seconds: for
+machines that others use too, and for what NumPy runs on one core (sums, maxima, softmax).
 """
 
 import argparse
@@ -97,11 +100,21 @@ def pool(folder):
     return c.launch
 
 
+def one_share(function, pointers, grid):
+    """What one core does of a launch."""
+    function(pointers, None, ctypes.c_longlong(0), ctypes.c_longlong(grid.value // os.cpu_count()))
+
+
+def all_shares(function, pointers, grid):
+    """A whole launch on one core."""
+    function(pointers, None, ctypes.c_longlong(0), grid)
+
+
 class Kernel:
     """One function of a manifest whose target is the CPU."""
 
-    def __init__(self, folder, launch_on_all):
-        self.launch_on_all = launch_on_all
+    def __init__(self, folder, on_cores):
+        self.on_cores = on_cores
         entry = json.loads((folder / "manifest.json").read_text())["functions"][0]
         self.launches, self.spaces = [], [np.empty(int(w["bytes"]), np.uint8) for w in entry["workspaces"]]
         for launch in entry["launches"]:
@@ -116,10 +129,10 @@ class Kernel:
         for function, grid, args in self.launches:
             buffers = [tensors[a["param"]] if "param" in a else self.spaces[a["workspace"]] for a in args]
             pointers = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
-            self.launch_on_all(function, pointers, ctypes.c_longlong(grid))
+            self.on_cores(function, pointers, ctypes.c_longlong(grid))
 
 
-def median_times(contenders, sets, rounds=8, burst=6):
+def median_times(contenders, sets, clock, rounds=8, burst=6):
     """Medians in microseconds. Bursts of calls alternate, with a rest before each in which NumPy's BLAS
     threads stop spinning; the first call of a burst wakes the cores and does not count."""
     times = {name: [] for name in contenders}
@@ -130,14 +143,14 @@ def median_times(contenders, sets, rounds=8, burst=6):
             for call in range(burst):
                 data = sets[turn % len(sets)]
                 turn += 1
-                start = time.perf_counter()
+                start = clock()
                 fn(data)
                 if call:
-                    times[name].append(time.perf_counter() - start)
+                    times[name].append(clock() - start)
     return {name: sorted(t)[len(t) // 2] * 1e6 for name, t in times.items()}
 
 
-def measure(daylight, name, trials, tmp, launch_on_all):
+def measure(daylight, name, trials, tmp, launch, clock):
     shapes, out_shape, fn = WORKLOADS[name]
     file = ROOT / "benches" / "workloads" / f"{name}.py"
     log, out = tmp / f"{name}-log", tmp / name
@@ -150,11 +163,11 @@ def measure(daylight, name, trials, tmp, launch_on_all):
     size = sum(4 * int(np.prod(s)) for s in shapes)
     make = lambda: [rng.standard_normal(s, np.float32) for s in shapes] + [np.empty(out_shape, np.float32)]
     sets = [make() for _ in range(max(3, (512 << 20) // size))]
-    kernel = Kernel(out, launch_on_all)
-    kernel(sets[0])
+    kernel = Kernel(out, launch)
+    Kernel(out, all_shares)(sets[0])
     want = fn(*[t.astype(np.float64) for t in sets[0][:-1]])
     error = np.linalg.norm(sets[0][-1] - want) / np.linalg.norm(want)
-    times = median_times({"daylight": kernel, "numpy": lambda d: fn(*d[:-1])}, sets)
+    times = median_times({"daylight": kernel, "numpy": lambda d: fn(*d[:-1])}, sets, clock)
     ratio = times["numpy"] / times["daylight"]
     print(f"{name:26s} daylight {times['daylight']:8.1f} us  numpy {times['numpy']:8.1f} us  x{ratio:.2f}  error {error:.1e}")
 
@@ -164,11 +177,12 @@ def main():
     parser.add_argument("daylight")
     parser.add_argument("--trials", type=int, default=32)
     parser.add_argument("--only", default="")
+    parser.add_argument("--share", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as tmp:
-        launch_on_all = pool(pathlib.Path(tmp))
+        launch, clock = (one_share, time.thread_time) if args.share else (pool(pathlib.Path(tmp)), time.perf_counter)
         for name in filter(re.compile(args.only).search, WORKLOADS):
-            measure(args.daylight, name, args.trials, pathlib.Path(tmp), launch_on_all)
+            measure(args.daylight, name, args.trials, pathlib.Path(tmp), launch, clock)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ use daylight::codegen;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::kernel::{KernelParam, Program};
 use daylight::ir::{DType, Expr, Intrin};
+use daylight::lower::verify_program;
 use daylight::sim::{self, SimOptions};
+use daylight::target::Kind;
 use std::path::Path;
 
 fn check(path: &str, program: &Program) {
@@ -33,6 +35,7 @@ fn texts() {
     check("cpu_gemv_bf16.c", &cpu_gemv(DType::BF16, 64, 1024, 4));
     check("cpu_gemv_f16.c", &cpu_gemv(DType::F16, 64, 1024, 4));
     check("cpu_silu_mul.c", &cpu_silu_mul(DType::BF16, 5000));
+    check("cpu_stream.c", &cpu_stream(DType::F32, 64, 0));
     check("cpu_matmul.c", &cpu_matmul(12, 64, 128));
     check("cpu_operators.c", &everything(&[DType::F32, DType::I32, DType::F16]));
 }
@@ -151,6 +154,26 @@ fn kernels_agree_with_the_simulator() {
             compare(&p, 0.02, bytes);
         }
     }
+}
+
+/// Wherever a vector lies: at a multiple of its size, of 16 bytes, or of an element.
+#[test]
+fn stores_past_the_caches_take_any_address() {
+    for dtype in [DType::F32, DType::BF16, DType::F64, DType::I32] {
+        for shift in [0, 1, 2, 3, 4, 8, 13, 16] {
+            for bytes in [native::vector_bytes(), 32, 16, 8] {
+                compare_but(&cpu_stream(dtype, 5, shift), 0.0, bytes, true, &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_kernels_of_the_cpu_ask_for_lines() {
+    let p = cpu_stream(DType::F32, 2, 0);
+    assert_eq!(verify_program(&p, Kind::Cpu), Ok(()));
+    let why = verify_program(&p, Kind::Cuda).expect_err("a prefetch in a kernel of a GPU").to_string();
+    assert!(why.contains("only a kernel of a CPU"), "{why}");
 }
 
 /// The greatest error of a function over a range, in units of the last place.

@@ -116,4 +116,6 @@ fn kernels_of_the_cpu() {
     check("row_sum_cpu", &s, &cpu(), 1e-5);
     let s = schedule_elementwise_cpu(elementwise(1 << 12, "float32"), 64, 16).expect("a schedule");
     check("elementwise_cpu", &s, &cpu(), 1e-5);
+    let s = schedule_ahead_cpu(elementwise(1 << 12, "float32"), 64, 16, 1).expect("a schedule");
+    check("ahead_cpu", &s, &cpu(), 1e-5);
 }

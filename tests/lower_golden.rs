@@ -71,3 +71,9 @@ fn elementwise_on_the_cpu() {
     let s = schedule_elementwise_cpu(elementwise(1 << 16, "float32"), 64, 16).expect("a schedule");
     golden("elementwise_cpu", &s, &cpu());
 }
+
+#[test]
+fn past_the_caches_and_ahead_of_time_on_the_cpu() {
+    let s = schedule_ahead_cpu(elementwise(1 << 16, "float32"), 64, 32, 2).expect("a schedule");
+    golden("ahead_cpu", &s, &cpu());
+}

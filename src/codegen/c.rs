@@ -11,7 +11,7 @@ use super::prelude::{Prelude, short};
 use super::stmt::Statements;
 use super::text::{Lines, header, ident, one_line};
 use super::vector::VectorWriter;
-use super::{Lang, ctype, is_narrow};
+use super::{Lang, ctype, is_narrow, stored_as};
 use crate::ir::kernel::{Array, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,10 @@ fn function(program: &Program, launch: &Launch, vector_bytes: u32, prelude: &mut
     kernel.arrays.iter().for_each(|a| w.array(a));
     w.body(&body);
     w.lines.close();
+    if super::stream::streams(&kernel.body) {
+        let f = super::stream::fence(w.exprs.prelude);
+        w.lines.line(format!("{f}();"));
+    }
     w.lines.close();
     w.lines.finish()
 }
@@ -172,11 +176,12 @@ impl CWriter<'_> {
             let mut w =
                 VectorWriter { exprs: &mut self.exprs, arrays, lane, first, lanes, lets: std::mem::take(&mut lets) };
             let line = match s {
-                KStmt::Store { array, index, value } => w.store(array, index, value),
+                KStmt::Store { array, index, value, hint } => w.store(array, index, value, *hint),
                 KStmt::Let { var, value } => w.bind(var, value),
                 KStmt::Comment(text) => format!("// {}", one_line(text)),
                 KStmt::Var { .. }
                 | KStmt::Assign { .. }
+                | KStmt::Prefetch { .. }
                 | KStmt::Copy { .. }
                 | KStmt::For { .. }
                 | KStmt::If { .. }
@@ -211,21 +216,18 @@ impl<'a> Statements<'a> for CWriter<'a> {
         match s {
             // One thread: nothing to wait for, and every lane is the own one.
             KStmt::Barrier(_) => {}
+            KStmt::Prefetch { array, index } => {
+                let f = super::stream::prefetch(self.exprs.prelude);
+                let bytes = self.kernel.element(array).map_or(1, DType::bytes);
+                let index = self.exprs.value(index).at(super::expr::level::PRODUCT);
+                self.emit(format!("{f}({}, {index} * {bytes}LL);", ident(array)));
+            }
             KStmt::Shuffle { dst, value, .. } => {
                 let text = self.exprs.text(value);
                 self.emit(format!("{} = {text};", ident(dst)));
             }
             s => panic!("`{s:?}` is no statement of a CPU kernel"),
         }
-    }
-}
-
-/// The type that elements of a vector have in memory.
-fn stored_as(dtype: DType) -> DType {
-    match dtype {
-        DType::Bool | DType::E4M3 | DType::E5M2 => DType::U8,
-        DType::F16 | DType::BF16 => DType::U16,
-        other => other,
     }
 }
 

@@ -298,7 +298,7 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
             }
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
-            s => panic!("`{s:?}` is written alike in every language"),
+            s => panic!("`{s:?}` is written alike in every language, or by that of the CPU alone"),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::facts::Facts;
 use super::prelude::Prelude;
 use super::text::ident;
 use super::{is_narrow, value_type};
-use crate::ir::kernel::{KStmt, Kernel, LoopKind};
+use crate::ir::kernel::{CacheHint, KStmt, Kernel, LoopKind};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, UnOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +79,7 @@ impl Scan<'_> {
                 KStmt::Var { .. }
                 | KStmt::Assign { .. }
                 | KStmt::Store { .. }
+                | KStmt::Prefetch { .. }
                 | KStmt::Copy { .. }
                 | KStmt::Barrier(_)
                 | KStmt::Intrinsic(_)
@@ -133,6 +134,7 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
         | KStmt::Var { .. }
         | KStmt::Assign { .. }
         | KStmt::Store { .. }
+        | KStmt::Prefetch { .. }
         | KStmt::Barrier(_)
         | KStmt::Intrinsic(_)
         | KStmt::Shuffle { .. }
@@ -148,6 +150,7 @@ fn copy_loop(kernel: &Kernel, dst: (&Name, &Expr), src: (&Name, &Expr), lanes: u
         array: dst.0.clone(),
         index: at(dst.1),
         value: Expr::load(src.0.clone(), vec![at(src.1)], dtype),
+        hint: CacheHint::Plain,
     };
     let extent = Expr::int(i64::from(lanes), dst.1.dtype());
     KStmt::For { var: COPY_LANE.into(), extent, kind: LoopKind::Vectorized, body: vec![store] }
@@ -187,6 +190,7 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         KStmt::Comment(_) => true,
         KStmt::Var { .. }
         | KStmt::Assign { .. }
+        | KStmt::Prefetch { .. }
         | KStmt::Copy { .. }
         | KStmt::For { .. }
         | KStmt::If { .. }
@@ -375,7 +379,7 @@ mod tests {
     #[test]
     fn lanes_follow_the_widest_value() {
         let load = |dtype| Expr::load("p0", vec![v("l")], dtype);
-        let store = |value| KStmt::Store { array: "p1".into(), index: v("l"), value };
+        let store = |value| KStmt::Store { array: "p1".into(), index: v("l"), value, hint: CacheHint::Plain };
         let lanes = |value| plan(&"l".into(), &Expr::i32(64), &[store(value)], 64);
         assert_eq!(lanes(load(DType::F32)), Some(Plan { lanes: 16, parts: 4 }));
         assert_eq!(lanes(Expr::cast(DType::F64, load(DType::F32))), Some(Plan { lanes: 8, parts: 8 }));

@@ -14,6 +14,7 @@ mod math;
 mod number;
 mod prelude;
 mod stmt;
+mod stream;
 mod text;
 mod vector;
 mod vector_float;
@@ -57,4 +58,13 @@ fn value_type(dtype: DType) -> &'static str {
 /// True for the floats that are stored as integers and computed in float32.
 fn is_narrow(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2)
+}
+
+/// The type that elements of a vector have in memory.
+fn stored_as(dtype: DType) -> DType {
+    match dtype {
+        DType::Bool | DType::E4M3 | DType::E5M2 => DType::U8,
+        DType::F16 | DType::BF16 => DType::U16,
+        other => other,
+    }
 }

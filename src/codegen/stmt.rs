@@ -14,7 +14,7 @@ pub(super) trait Statements<'a> {
     /// The directive before a loop.
     fn directive(&mut self, extent: &Expr, kind: LoopKind) -> String;
 
-    /// A copy, a barrier, a shuffle or an instruction.
+    /// A copy, a barrier, a prefetch, a shuffle or an instruction.
     fn own(&mut self, s: &KStmt);
 
     /// A loop of any kind.
@@ -51,13 +51,18 @@ pub(super) trait Statements<'a> {
                 format!("{} {} = {};", value_type(*dtype), ident(var), exprs.text(value))
             }
             KStmt::Assign { var, value } => format!("{} = {};", ident(var), exprs.text(value)),
-            KStmt::Store { array, index, value } => {
+            // One element alone has no store past the caches.
+            KStmt::Store { array, index, value, hint: _ } => {
                 let value = exprs.stored(value).text;
                 format!("{} = {value};", exprs.element(array, index))
             }
             KStmt::For { var, extent, kind, body } => return self.repeat(var, extent, *kind, body),
             KStmt::If { cond, then, otherwise } => return self.conditional(cond, then, otherwise),
-            KStmt::Copy { .. } | KStmt::Barrier(_) | KStmt::Intrinsic(_) | KStmt::Shuffle { .. } => return self.own(s),
+            KStmt::Copy { .. }
+            | KStmt::Barrier(_)
+            | KStmt::Prefetch { .. }
+            | KStmt::Intrinsic(_)
+            | KStmt::Shuffle { .. } => return self.own(s),
             KStmt::Comment(text) => return lines.line(format!("// {}", one_line(text))),
         };
         self.emit(line);

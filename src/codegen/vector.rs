@@ -8,7 +8,8 @@ use super::expr::{ExprWriter, Text, is_exact};
 use super::lanes::{VectorArrays, at_lane, divided, varies};
 use super::prelude::short;
 use super::text::ident;
-use super::{ctype, is_narrow, value_type};
+use super::{ctype, is_narrow, stored_as, value_type};
+use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, UnOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,11 +48,25 @@ impl Vector {
 
 impl VectorWriter<'_, '_> {
     /// `array[base + lane] = value;`
-    pub fn store(&mut self, array: &Name, index: &Expr, value: &Expr) -> String {
+    pub fn store(&mut self, array: &Name, index: &Expr, value: &Expr, hint: CacheHint) -> String {
         let dtype = value.dtype();
         let value = self.stored(value);
-        let place = self.place(array, index, dtype, false);
-        format!("{place} = {value};")
+        match self.stream(dtype, hint) {
+            Some(f) => {
+                let base = at_lane(index, self.lane, self.first);
+                format!("{f}(&{}[{}], {value});", ident(array), self.exprs.text(&base))
+            }
+            None => format!("{} = {value};", self.place(array, index, dtype, false)),
+        }
+    }
+
+    /// The function that stores a vector past the caches, where that is asked for and there is one.
+    fn stream(&mut self, dtype: DType, hint: CacheHint) -> Option<String> {
+        if hint != CacheHint::Streaming {
+            return None;
+        }
+        let (t, place) = (self.vector_type(dtype), self.memory_type(dtype));
+        super::stream::store(self.exprs.prelude, stored_as(dtype), self.lanes, &t, &place)
     }
 
     /// `const T var = value;`, vector or scalar.
@@ -75,13 +90,9 @@ impl VectorWriter<'_, '_> {
     /// Name of the vector type with elements of a type as stored (narrow floats and `bool` as
     /// unsigned integers).
     fn vector_type(&mut self, dtype: DType) -> String {
-        let (element, bytes) = match dtype {
-            DType::Bool | DType::E4M3 | DType::E5M2 => (DType::U8, 1),
-            DType::F16 | DType::BF16 => (DType::U16, 2),
-            other => (other, other.bytes()),
-        };
+        let element = stored_as(dtype);
         let name = format!("dl_{}x{}", short(element), self.lanes);
-        let size = bytes * u64::from(self.lanes);
+        let size = element.bytes() * u64::from(self.lanes);
         self.exprs
             .prelude
             .add(&name, |_| format!("typedef {} {name} __attribute__((vector_size({size})));", ctype(element)))

@@ -27,8 +27,8 @@ fn add(prelude: &mut Prelude, name: &str, t: &str, lanes: u32, body: &[&str]) ->
 }
 
 /// `e^x = 2^n e^r` with `n` the nearest integer to `x / ln 2`; a polynomial of degree 7 for `e^r`
-/// (the coefficients of Moshier's Cephes library). The power is applied in halves, so that results
-/// below the normal numbers are right too.
+/// (the coefficients of Moshier's Cephes library). The power is applied by the instruction for that, else
+/// in halves, so that results below the normal numbers are right too.
 fn exp(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {
     let mut order = |max| super::vector_order::function(prelude, max, DType::F32, lanes, t, i);
     let (max, min) = (order(true), order(false));
@@ -36,7 +36,6 @@ fn exp(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {
     let body = [
         &format!("x = {min}(({t}){{0}} + 89.0f, {max}(({t}){{0}} - 104.0f, x));") as &str,
         &format!("{t} n = x * 1.44269504f + 12582912.0f;"),
-        &format!("{i} k = ({i})n - 0x4b400000, h = k >> 1;"),
         "n = n - 12582912.0f;",
         &format!("{t} r = (x - n * 0.693359375f) + n * 2.12194440e-4f;"),
         &format!("{t} p = r * 1.9875691500e-4f + 1.3981999507e-3f;"),
@@ -44,10 +43,23 @@ fn exp(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {
         "p = p * r + 4.1665795894e-2f;",
         "p = p * r + 1.6666665459e-1f;",
         "p = p * r + 5.0000001201e-1f;",
-        "p = p * (r * r) + r + 1.0f;",
-        &format!("return p * ({t})((h + 127) << 23) * ({t})((k - h + 127) << 23);"),
+        &format!("p = p * (r * r) + r + 1.0f;{}", scaled(lanes, t, i)),
     ];
     add(prelude, "dl_exp", t, lanes, &body)
+}
+
+/// The lines that return `p 2^n`.
+fn scaled(lanes: u32, t: &str, i: &str) -> String {
+    let halves = format!(
+        "\n  {i} k = __builtin_convertvector(n, {i}), h = k >> 1;\n  return p * ({t})((h + 127) << 23) * ({t})((k - h + 127) << 23);"
+    );
+    let (feature, call) = match lanes {
+        16 => ("__AVX512F__", "__builtin_ia32_scalefps512_mask(p, n, p, -1, 4)"),
+        8 => ("__AVX512VL__", "__builtin_ia32_scalefps256_mask(p, n, p, -1)"),
+        4 => ("__AVX512VL__", "__builtin_ia32_scalefps128_mask(p, n, p, -1)"),
+        _ => return halves,
+    };
+    format!("\n#if defined({feature}) && !defined(__clang__)\n  return ({t}){call};\n#else{halves}\n#endif")
 }
 
 fn sigmoid(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {

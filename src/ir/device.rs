@@ -111,6 +111,8 @@ pub struct DFor {
     pub own_barriers: bool,
     /// Cache hint of the copies directly inside.
     pub hint: CacheHint,
+    /// How many blocks of the grid ahead the loads inside are asked for, on the CPU; 0 where they are not.
+    pub prefetch: i64,
     pub body: Vec<DStmt>,
 }
 
@@ -204,6 +206,7 @@ impl DFor {
             stages: 1,
             own_barriers: false,
             hint: CacheHint::Plain,
+            prefetch: 0,
             body,
         }
     }

@@ -183,7 +183,10 @@ pub enum KStmt {
     /// Assigns a mutable scalar.
     Assign { var: Name, value: Expr },
     /// `array[index] = value`.
-    Store { array: Name, index: Expr, value: Expr },
+    Store { array: Name, index: Expr, value: Expr, hint: CacheHint },
+    /// CPU only: asks for the cache line of `array[index]`, which may lie outside of the array: nothing
+    /// is read.
+    Prefetch { array: Name, index: Expr },
     /// Copies `lanes` adjacent elements between two arrays of one element type in one vector access
     /// per side; both indices are multiples of `lanes`. At least one side is in registers.
     Copy { dst: Name, dst_index: Expr, src: Name, src_index: Expr, lanes: u32, hint: CacheHint },
@@ -221,7 +224,7 @@ pub enum CacheHint {
     /// No hint.
     #[default]
     Plain,
-    /// Evict first: `ld.global.cs`, `st.global.cs`.
+    /// Evict first: `ld.global.cs`, `st.global.cs`; on the CPU vector stores that go past the caches.
     Streaming,
     /// Loads only: `ld.global.nc.L1::no_allocate`.
     NoAllocate,
@@ -259,6 +262,7 @@ impl KStmt {
             | KStmt::Var { .. }
             | KStmt::Assign { .. }
             | KStmt::Store { .. }
+            | KStmt::Prefetch { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
             | KStmt::Intrinsic(_)
@@ -282,9 +286,10 @@ impl KStmt {
                 KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(f) }
             }
             KStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: f(value) },
-            KStmt::Store { array, index, value } => {
-                KStmt::Store { array: array.clone(), index: f(index), value: f(value) }
+            KStmt::Store { array, index, value, hint } => {
+                KStmt::Store { array: array.clone(), index: f(index), value: f(value), hint: *hint }
             }
+            KStmt::Prefetch { array, index } => KStmt::Prefetch { array: array.clone(), index: f(index) },
             KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
                 dst: dst.clone(),
                 dst_index: f(dst_index),

@@ -64,6 +64,7 @@ impl KStmt {
             | KStmt::Var { .. }
             | KStmt::Assign { .. }
             | KStmt::Store { .. }
+            | KStmt::Prefetch { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
             | KStmt::Intrinsic(_)
@@ -109,7 +110,13 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
         KStmt::Var { var, dtype, init: Some(e) } => writeln!(f, "{pad}{dtype} {var} = {}", text(e)),
         KStmt::Var { var, dtype, init: None } => writeln!(f, "{pad}{dtype} {var}"),
         KStmt::Assign { var, value } => writeln!(f, "{pad}{var} = {}", text(value)),
-        KStmt::Store { array, index, value } => writeln!(f, "{pad}{array}[{}] = {}", text(index), text(value)),
+        KStmt::Store { array, index, value, hint: CacheHint::Plain } => {
+            writeln!(f, "{pad}{array}[{}] = {}", text(index), text(value))
+        }
+        KStmt::Store { array, index, value, hint } => {
+            writeln!(f, "{pad}store{} {array}[{}] = {}", hint_text(*hint), text(index), text(value))
+        }
+        KStmt::Prefetch { array, index } => writeln!(f, "{pad}prefetch {array}[{}]", text(index)),
         KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
             let (d, s) = (text(dst_index), text(src_index));
             writeln!(f, "{pad}copy{lanes}{} {dst}[{d}] <- {src}[{s}]", hint_text(*hint))

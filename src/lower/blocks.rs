@@ -185,7 +185,7 @@ impl Lower<'_, '_> {
             // its elements are shared out among all threads
             env.tags = self.nest.live_axes();
         }
-        (out.tile, out.stages) = (marks.tile, marks.stages);
+        (out.tile, out.stages, out.prefetch) = (marks.tile, marks.stages, marks.prefetch);
         out
     }
 
@@ -322,6 +322,7 @@ struct Marks {
     hint: CacheHint,
     tile: Option<TileMark>,
     stages: i64,
+    prefetch: i64,
 }
 
 fn marks(l: &For) -> Marks {
@@ -338,6 +339,7 @@ fn marks(l: &For) -> Marks {
             warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
         }),
         stages: int("stages").unwrap_or(1),
+        prefetch: int("prefetch").unwrap_or(0),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Makes the kernel: types of variables, arrays, parameters, grid.
 
-use super::LowerError;
 use super::batch::written;
 use super::flatten::length;
 use super::narrow::Types;
 use super::nest::{BLOCKS, Nest, THREADS};
+use super::{LowerError, prefetch};
 use crate::ir::device::{DFor, DKind, DStmt};
-use crate::ir::kernel::{Array, ArrayScope, KStmt, Kernel, KernelParam, Launch, LoopKind};
+use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
 use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param, TensorMap};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,9 @@ const MAX_ALIGN: u32 = 64;
 
 /// The launch that a fully lowered body makes.
 pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
-    let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
-    let stmts = list(&mut types, body);
+    let types = Types { ranges: &nest.ranges, vars: declared(&nest) };
+    let mut finish = Finish { nest: &nest, types, prefetch: 0 };
+    let stmts = finish.list(body);
     let maps = super::maps::used(&nest, body);
     let mut used = used_buffers(body);
     used.extend(maps.iter().map(|m| m.buffer.clone()));
@@ -43,7 +44,7 @@ pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
         let why = format!("{shared} bytes of shared memory, {} allows {}", nest.target.id, nest.target.smem_per_block);
         return Err(LowerError::new(PASS, &at, why));
     }
-    let grid = nest.grid.clone().map(|e| types.value(&e));
+    let grid = nest.grid.clone().map(|e| finish.types.value(&e));
     Ok(Launch { kernel, grid, block: nest.block, min_blocks: nest.min_blocks })
 }
 
@@ -57,61 +58,90 @@ fn declared(nest: &Nest) -> BTreeMap<Name, DType> {
     threads.chain(extents).chain(scalars).collect()
 }
 
-fn list(types: &mut Types, body: &[DStmt]) -> Vec<KStmt> {
-    body.iter().map(|s| stmt(types, s)).collect()
+/// Writes statements as the kernel has them.
+struct Finish<'n> {
+    nest: &'n Nest<'n>,
+    types: Types<'n>,
+    /// How many blocks ahead the loads of the loops around are asked for.
+    prefetch: i64,
 }
 
-fn stmt(types: &mut Types, s: &DStmt) -> KStmt {
-    match s {
-        DStmt::For(l) => for_(types, l),
-        DStmt::If { cond, then, otherwise } => {
-            KStmt::If { cond: types.value(cond), then: list(types, then), otherwise: list(types, otherwise) }
+impl Finish<'_> {
+    fn list(&mut self, body: &[DStmt]) -> Vec<KStmt> {
+        let mut out = vec![];
+        for s in body {
+            let places = prefetch::before(self.nest, s, self.prefetch);
+            out.extend(places.into_iter().map(|(array, at)| KStmt::Prefetch { array, index: self.types.index(&at) }));
+            out.push(self.stmt(s));
         }
-        DStmt::Store { buffer, indices, value, .. } => KStmt::Store {
-            array: buffer.clone(),
-            index: indices.first().map_or(Expr::i32(0), |i| types.index(i)),
-            value: types.value(value),
-        },
-        DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
-            dst: dst.clone(),
-            dst_index: types.index(dst_index),
-            src: src.clone(),
-            src_index: types.index(src_index),
-            lanes: *lanes,
-            hint: *hint,
-        },
-        DStmt::Let { var, value } => {
-            let value = types.value(value);
-            types.vars.insert(var.clone(), value.dtype());
-            KStmt::Let { var: var.clone(), value }
+        out
+    }
+
+    fn stmt(&mut self, s: &DStmt) -> KStmt {
+        let types = &mut self.types;
+        match s {
+            DStmt::For(l) => self.for_(l),
+            DStmt::If { cond, then, otherwise } => {
+                let cond = types.value(cond);
+                KStmt::If { cond, then: self.list(then), otherwise: self.list(otherwise) }
+            }
+            DStmt::Store { buffer, indices, value, hint } => KStmt::Store {
+                array: buffer.clone(),
+                index: indices.first().map_or(Expr::i32(0), |i| types.index(i)),
+                value: types.value(value),
+                hint: stored_with(self.nest, buffer, *hint),
+            },
+            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
+                dst: dst.clone(),
+                dst_index: types.index(dst_index),
+                src: src.clone(),
+                src_index: types.index(src_index),
+                lanes: *lanes,
+                hint: *hint,
+            },
+            DStmt::Let { var, value } => {
+                let value = types.value(value);
+                types.vars.insert(var.clone(), value.dtype());
+                KStmt::Let { var: var.clone(), value }
+            }
+            DStmt::Var { var, dtype, init } => {
+                KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(|e| types.value(e)) }
+            }
+            DStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: types.value(value) },
+            DStmt::Shuffle { dst, mode, value, width } => {
+                KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: types.value(value), width: *width }
+            }
+            DStmt::Barrier(b) => KStmt::Barrier(*b),
+            DStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(&mut |e| types.operand(e))),
+            DStmt::Tile(call) => panic!("the tile call `{}` is still there after dispatch", call.op.name()),
+            DStmt::Reduce(r) => panic!("the reduction of `{}` is still there after `cross_thread`", r.block),
         }
-        DStmt::Var { var, dtype, init } => {
-            KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(|e| types.value(e)) }
-        }
-        DStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: types.value(value) },
-        DStmt::Shuffle { dst, mode, value, width } => {
-            KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: types.value(value), width: *width }
-        }
-        DStmt::Barrier(b) => KStmt::Barrier(*b),
-        DStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(&mut |e| types.operand(e))),
-        DStmt::Tile(call) => panic!("the tile call `{}` is still there after dispatch", call.op.name()),
-        DStmt::Reduce(r) => panic!("the reduction of `{}` is still there after `cross_thread`", r.block),
+    }
+
+    fn for_(&mut self, l: &DFor) -> KStmt {
+        let types = &mut self.types;
+        let dtype = types.loop_type(&l.extent);
+        types.vars.insert(l.var.clone(), dtype);
+        let kind = match l.kind {
+            DKind::Serial => LoopKind::Serial,
+            DKind::Unrolled => LoopKind::Unrolled,
+            DKind::Vectorized => LoopKind::Vectorized,
+        };
+        let extent = match l.extent.as_int() {
+            Some(n) => Expr::int(n, dtype),
+            None => Expr::cast(dtype, types.index(&l.extent)),
+        };
+        let around = self.prefetch;
+        self.prefetch = if self.nest.cuda() { 0 } else { around.max(l.prefetch) };
+        let body = self.list(&l.body);
+        self.prefetch = around;
+        KStmt::For { var: l.var.clone(), extent, kind, body }
     }
 }
 
-fn for_(types: &mut Types, l: &DFor) -> KStmt {
-    let dtype = types.loop_type(&l.extent);
-    types.vars.insert(l.var.clone(), dtype);
-    let kind = match l.kind {
-        DKind::Serial => LoopKind::Serial,
-        DKind::Unrolled => LoopKind::Unrolled,
-        DKind::Vectorized => LoopKind::Vectorized,
-    };
-    let extent = match l.extent.as_int() {
-        Some(n) => Expr::int(n, dtype),
-        None => Expr::cast(dtype, types.index(&l.extent)),
-    };
-    KStmt::For { var: l.var.clone(), extent, kind, body: list(types, &l.body) }
+/// The hint of a plain store: on a GPU it is that of a load that never became a vector copy.
+fn stored_with(nest: &Nest, buffer: &Name, hint: CacheHint) -> CacheHint {
+    if nest.cuda() || !nest.is_global(buffer) { CacheHint::Plain } else { hint }
 }
 
 /// Parameters in the function's order, then intermediates, then what lowering added.

@@ -23,6 +23,7 @@
 //! | `pin` | rows of 16-bit values stay packed between passes over them |
 //! | `lets` | lets inside expressions become statements |
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
+//! | `prefetch` | what the CPU asks of memory ahead of time |
 
 mod ahead;
 mod barriers;
@@ -52,6 +53,7 @@ mod part_loops;
 mod pin;
 mod pipeline;
 mod placement;
+mod prefetch;
 mod promote;
 mod redirect;
 mod reducer;

@@ -89,7 +89,14 @@ impl Check<'_> {
                 self.expr(value)?;
                 self.scalar(var, value.dtype())
             }
-            KStmt::Store { array, index, value } => self.store(array, index, value),
+            KStmt::Store { array, index, value, .. } => self.store(array, index, value),
+            KStmt::Prefetch { array, .. } if self.kind == Kind::Cuda => {
+                self.error(array, "only a kernel of a CPU asks for a cache line ahead of time")
+            }
+            KStmt::Prefetch { array, .. } if self.kernel.array(array).is_some() => {
+                self.error(array, "a cache line is asked for that is no memory of the function")
+            }
+            KStmt::Prefetch { array, index } => self.access(array, index, false),
             KStmt::Copy { dst, dst_index, src, src_index, lanes, .. } => {
                 self.copy_side(dst, dst_index, *lanes, true)?;
                 self.copy_side(src, src_index, *lanes, false)?;

@@ -4,10 +4,10 @@
 //! How: all axes of the output fused in their order; on a GPU each thread moves one or several
 //! vectors, operands whose last axis is the output's staged in registers by vector loads; a block takes
 //! one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
-//! CPU chunks run in parallel and their inner loop is one vector.
+//! CPU chunks run in parallel and their inner loop is one vector, which may be stored past the caches.
 //! Declines: `target_kind`, `all_spatial`.
 
-use super::limits::{block_fits, dividing, lanes, registers_fit, step_fits};
+use super::limits::{block_fits, dividing, lanes, registers_fit, step_fits, stream_fits};
 use super::operands::{ends_in, moves, reads_of, staged, whole_write};
 use super::outlines::{self, Moves};
 use super::parts::*;
@@ -118,6 +118,8 @@ impl ScheduleRule for FallbackCpu {
         let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
         let space = spaces.space(CPU, target);
         let space = step_fits(space, size, move |k| k.get("chunk") * (k.get("vector") / widest).max(1));
+        let written = outputs.iter().map(|o| o.elements?.checked_mul(o.dtype.bytes() as i64)).sum();
+        let space = stream_fits(space, target, written);
         Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
             Some(moves) => space.outlined(move |k| outlines::cpu_elementwise(&moves, k)),
             None => space,
@@ -134,6 +136,9 @@ impl ScheduleRule for FallbackCpu {
             s.parallel(&loops[0])?;
             if width > 1 && out.last.is_some_and(|n| n % width == 0) {
                 s.vectorize(&loops[2])?;
+                if knobs.get("stream") == 1 {
+                    past_the_caches(&mut s, &loops[2])?;
+                }
             }
         }
         Ok(s)

@@ -4,17 +4,19 @@
 //! How: rows in parallel; for each row one vector loop after the other, of which the first brings the row
 //! into the cache and the others find it there. A reduction has several vector accumulators, which meet
 //! as vectors first and as lanes last. A function (such as exp) that several passes need may be kept in
-//! an array of one row.
+//! an array of one row. The last pass over what is read asks for a later row, so that the memory does not
+//! rest while a row is worked on, and outputs may be written past the caches.
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
 
 use super::general_reduction::{one_nest, shared_value, under_rows};
-use super::limits::{lanes, step_fits};
+use super::limits::{lanes, step_fits, stream_fits};
+use super::operands::reads_of;
 use super::parts::*;
 use super::reduction::cpu_space;
 use super::rows::{Role, Rows};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name, Scope};
+use crate::ir::{AttrValue, DType, IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
@@ -35,6 +37,7 @@ impl ScheduleRule for GeneralReductionCpu {
         let space = cpu_space(spaces.space(NAME, target), DType::F32, r.columns);
         let space = step_fits(space, r.columns, |k: &Knobs| k.get("unroll") * lanes(k.get("vector"), DType::F32));
         let (common, columns) = (r.has_common(), r.columns);
+        let space = stream_fits(space, target, r.written);
         Ok(space.require("value_in_common", move |k| match (k.get("keep"), columns) {
             (0, _) => Ok(()),
             _ if !common => Err("no two blocks compute the same function".into()),
@@ -75,9 +78,17 @@ fn build(r: &Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         };
         match r.role(&b) {
             Some(Role::Reduce(_)) => reduce(&mut s, &b, &row, &column, [knobs.get("unroll"), width])?,
-            Some(Role::Full | Role::Row) | None => vectors(&mut s, &column, width)?,
+            Some(Role::Full | Role::Row) | None => {
+                let lane = vectors(&mut s, &column, width)?;
+                if knobs.get("stream") == 1 && s.func().is_param(&made) {
+                    past_the_caches(&mut s, &lane)?;
+                }
+            }
         }
         local(&mut s, &made)?;
+    }
+    if knobs.get("prefetch") > 0 {
+        prefetch(&mut s, r, &row, knobs.get("prefetch"))?;
     }
     Ok(s)
 }
@@ -86,10 +97,21 @@ fn local(s: &mut Schedule, buffer: &Name) -> Result<(), ScheduleError> {
     if s.func().is_param(buffer) { Ok(()) } else { s.set_scope(buffer, Scope::Local) }
 }
 
-/// A loop in steps of one vector.
-fn vectors(s: &mut Schedule, column: &Name, width: i64) -> Result<(), ScheduleError> {
+/// A loop in steps of one vector; gives the loop over its lanes.
+fn vectors(s: &mut Schedule, column: &Name, width: i64) -> Result<Name, ScheduleError> {
     let parts = s.split(column, &[None, Some(width)])?;
-    s.vectorize(&parts[1])
+    s.vectorize(&parts[1])?;
+    Ok(parts[1].clone())
+}
+
+/// The last block that reads a tensor by rows asks for the row that comes so many rows later.
+fn prefetch(s: &mut Schedule, r: &Rows, row: &Name, rows: i64) -> Result<(), ScheduleError> {
+    let reads = |b: &Name| reads_of(s, b).iter().any(|a| r.inputs.iter().any(|i| i.buffer == a.buffer));
+    let last = s.blocks().into_iter().rev().find(reads);
+    match last.and_then(|b| loops_below(s, &b, row).first().cloned()) {
+        Some(column) => s.annotate(&column, "prefetch", AttrValue::Int(rows)),
+        None => Ok(()),
+    }
 }
 
 /// `unroll` accumulators of `width` lanes, then one, then its lanes.

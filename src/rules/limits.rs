@@ -161,6 +161,17 @@ pub fn step_fits(
     })
 }
 
+/// The `stream` knob of the CPU: outputs of so many bytes that would stay in the caches are not written past
+/// them, because whoever reads them next finds them there.
+pub fn stream_fits(space: Space, target: &Target, written: Option<i64>) -> Space {
+    let cache = target.l2_bytes as i64;
+    space.prefer("larger_than_caches", move |k| match (k.get("stream"), written) {
+        (0, _) | (_, None) => Ok(()),
+        (_, Some(n)) if 2 * n > cache => Ok(()),
+        (_, Some(n)) => Err(format!("{n} bytes of output stay in caches of {cache} for whoever reads them")),
+    })
+}
+
 /// Parts of a reduction of `length` elements are none of them empty, and all alike where several
 /// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
 pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {

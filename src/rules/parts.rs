@@ -129,6 +129,11 @@ pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), Schedule
     s.annotate(at, "cache_hint", AttrValue::Str(hint.into()))
 }
 
+/// The vector stores of a loop go past the caches of a CPU.
+pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleError> {
+    s.annotate(lane, "cache_hint", AttrValue::Str("streaming".into()))
+}
+
 /// Says that a loop folds the elements of a tile into one register.
 pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
     match plan.combiner {

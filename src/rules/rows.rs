@@ -58,6 +58,8 @@ pub struct Rows {
     pub inputs: Vec<RowInput>,
     /// Types of what is written.
     pub outputs: Vec<DType>,
+    /// Bytes of what is written, if constant.
+    pub written: Option<i64>,
 }
 
 impl Rows {
@@ -85,8 +87,10 @@ impl Rows {
             return Err(no("contiguous_reduction", "no tensor's contiguous axis is the one that is reduced".into()));
         }
         let outputs = own.iter().flat_map(|b| &b.writes).filter(|w| s.func().is_param(&w.buffer));
-        let outputs = outputs.map(|w| s.func().buffer(&w.buffer).dtype).collect();
-        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, schedule: s })
+        let outputs: Vec<&Buffer> = outputs.map(|w| s.func().buffer(&w.buffer)).collect();
+        let written = outputs.iter().map(|b| b.len()?.checked_mul(b.dtype.bytes() as i64)).sum();
+        let outputs = outputs.iter().map(|b| b.dtype).collect();
+        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, written, schedule: s })
     }
 
     /// The role of a block.

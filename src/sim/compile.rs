@@ -190,7 +190,7 @@ impl Compiler {
                 self.bind(var, value);
                 self.wrote(var);
             }
-            KStmt::Store { array, index, value } => {
+            KStmt::Store { array, index, value, hint: _ } => {
                 let (array, index) = (self.array(array), self.expr(index));
                 let a = self.expr(value);
                 self.emit(Op::Store { array, index, a });
@@ -219,7 +219,7 @@ impl Compiler {
                 self.emit(Op::Shuffle { d, a, mode: *mode, width: *width });
                 self.wrote(dst);
             }
-            KStmt::Comment(_) => {}
+            KStmt::Prefetch { .. } | KStmt::Comment(_) => {}
         }
     }
 

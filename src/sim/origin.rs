@@ -142,7 +142,7 @@ fn names(s: &KStmt, writes: &mut impl FnMut(&Name), uses: &mut impl FnMut(&Name)
             writes(var);
             init.iter().for_each(|e| used(e, uses));
         }
-        KStmt::Store { array, index, value } => {
+        KStmt::Store { array, index, value, .. } => {
             writes(array);
             used(value, uses);
             used(index, uses);
@@ -169,7 +169,7 @@ fn names(s: &KStmt, writes: &mut impl FnMut(&Name), uses: &mut impl FnMut(&Name)
             });
             i.for_each_expr(|e| used(e, uses));
         }
-        KStmt::Barrier(_) | KStmt::Comment(_) => {}
+        KStmt::Prefetch { .. } | KStmt::Barrier(_) | KStmt::Comment(_) => {}
     }
 }
 

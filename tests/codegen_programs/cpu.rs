@@ -104,6 +104,19 @@ pub fn cpu_silu_mul(dtype: DType, n: i64) -> Program {
     program(&name, kernel(&name, params, vec![], body), (n + 1023) / 1024, 1, None)
 }
 
+/// Rows of 64 doubled, each `shift` elements further in the output than in the input, past the caches and
+/// with the next row asked for.
+pub fn cpu_stream(dtype: DType, rows: i64, shift: i64) -> Program {
+    let index = v("blockIdx.x") * c(64) + v("i0");
+    let x = ldt("p0", index.clone(), dtype);
+    let value = op(BinOp::Add, x.clone(), x);
+    let store = KStmt::Store { array: "p1".into(), index: index + c(shift), value, hint: CacheHint::Streaming };
+    let next = KStmt::Prefetch { array: "p0".into(), index: (v("blockIdx.x") + c(1)) * c(64) };
+    let params = vec![input("p0", dtype, 64 * rows), output("p1", dtype, 64 * rows + shift)];
+    let name = format!("cpu_stream_{dtype}");
+    program(&name, kernel(&name, params, vec![], vec![next, vector("i0", 64, vec![store])]), rows, 1, None)
+}
+
 /// A matmul tile for one core: 6 rows by 32 columns of accumulators, `[m, k] x [k, n]`.
 pub fn cpu_matmul(m: i64, n: i64, k: i64) -> Program {
     let (rows, row, col) =

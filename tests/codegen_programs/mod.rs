@@ -43,7 +43,7 @@ pub fn lt(a: Expr, b: Expr) -> Expr {
 }
 
 pub fn store(array: &str, index: Expr, value: Expr) -> KStmt {
-    KStmt::Store { array: array.into(), index, value }
+    KStmt::Store { array: array.into(), index, value, hint: CacheHint::Plain }
 }
 
 pub fn let_(var: &str, value: Expr) -> KStmt {

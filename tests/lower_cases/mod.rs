@@ -359,6 +359,15 @@ pub fn schedule_elementwise_cpu(f: PrimFunc, chunk: i64, width: i64) -> Done {
     Ok(s)
 }
 
+/// The same with stores past the caches, and each chunk asking for the one that comes `ahead` chunks later.
+pub fn schedule_ahead_cpu(f: PrimFunc, chunk: i64, width: i64, ahead: i64) -> Done {
+    let mut s = schedule_elementwise_cpu(f, chunk, width)?;
+    let [_, vectors, lane] = &s.loops(&"b0".into())[..] else { panic!("three loops") };
+    s.annotate(vectors, "prefetch", AttrValue::Int(ahead))?;
+    s.annotate(lane, "cache_hint", AttrValue::Str("streaming".into()))?;
+    Ok(s)
+}
+
 /// A sum over all of `n` elements in two launches with a partial sum per block between them.
 pub fn schedule_two_launches(n: i64, blocks: i64, threads: i64) -> (PrimFunc, Done) {
     let f = read(&format!(

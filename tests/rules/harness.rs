@@ -2,6 +2,7 @@
 //! the unscheduled function in the interpreter, lowered and run in the simulator.
 
 use daylight::interp::{self, Mode, Scalar, Tensor};
+use daylight::ir::kernel::Program;
 use daylight::ir::{self, DType, PrimFunc};
 use daylight::lower::lower;
 use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
@@ -99,7 +100,7 @@ pub fn check_point(
     knobs: &Knobs,
     args: &[Tensor],
     want: &[Tensor],
-) {
+) -> Program {
     let at = format!("{} {} {} {knobs}", case.name, rule.name(), target.id);
     let s = rule.schedule(input, target, knobs).unwrap_or_else(|e| panic!("{at}: {e}"));
     ir::verify(s.func()).unwrap_or_else(|e| panic!("{at}: {e:?}"));
@@ -117,6 +118,22 @@ pub fn check_point(
     let options = sim::SimOptions { seed: 7, ..Default::default() };
     sim::run(&program, &mut got, &extents, &options).unwrap_or_else(|e| panic!("{at}: {e}\n{program}"));
     compare(&format!("{at} simulated"), input, &got, want);
+    program
+}
+
+/// Checks one point of one rule; gives its program.
+pub fn check_at(case: &Case, rule: &str, target_id: &str, knobs: Knobs) -> Program {
+    let func = read(case);
+    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.predicate, d.reason));
+    let args = arguments(&func, case, &mut StdRng::seed_from_u64(1));
+    let mut want = args.clone();
+    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let target = target(target_id);
+    let all = verdicts(&input, &target, &Spaces::built_in());
+    let found = all.into_iter().find(|v| v.rule.name() == rule).unwrap_or_else(|| panic!("no rule `{rule}`"));
+    let space = found.space.unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.predicate, d.reason));
+    space.possible(&knobs).unwrap_or_else(|e| panic!("{}: {}: {}", case.name, e.predicate, e.reason));
+    check_point(found.rule, case, &input, &target, &knobs, &args, &want)
 }
 
 /// The space of one rule on sm_90a, and its default point with some knobs changed.

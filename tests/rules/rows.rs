@@ -1,6 +1,6 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
-use super::harness::{Case, arguments, check_all, check_point, compare, kernel_at, read, scalars, target};
+use super::harness::{Case, arguments, check_all, check_at, check_point, compare, kernel_at, read, scalars, target};
 use super::row_texts::*;
 use daylight::interp::{self, Mode, Tensor};
 use daylight::lower::lower;
@@ -66,6 +66,22 @@ fn logarithms() {
 #[test]
 fn euclidean_norms() {
     check_all(shapes(normalize), RULES);
+}
+
+/// Small outputs stay in the caches, so that no space of theirs has these points.
+#[test]
+fn rows_past_the_caches_and_ahead_of_time() {
+    for case in [softmax(&["7", "64"], "float32", &[]), layer_norm(&["5", "48"], "bfloat16")] {
+        let texts: Vec<String> = [(0, 0), (1, 0), (0, 2), (1, 1)]
+            .map(|(stream, prefetch)| {
+                let set = [("vector", 16), ("unroll", 2), ("keep", 0), ("stream", stream), ("prefetch", prefetch)];
+                check_at(&case, "general_reduction.cpu", "cpu", Knobs::from(set)).to_string()
+            })
+            .to_vec();
+        let has = |what: &str| texts.iter().map(|t| t.contains(what)).collect::<Vec<_>>();
+        assert_eq!(has("store.streaming p"), [false, true, false, true], "{}", texts[1]);
+        assert_eq!(has("prefetch p0["), [false, false, true, true], "{}", texts[2]);
+    }
 }
 
 #[test]

@@ -40,7 +40,6 @@ static inline __attribute__((always_inline)) dl_f32x16 dl_min_f32x16(dl_f32x16 a
 static inline __attribute__((always_inline)) dl_f32x16 dl_exp_f32x16(dl_f32x16 x) {
   x = dl_min_f32x16((dl_f32x16){0} + 89.0f, dl_max_f32x16((dl_f32x16){0} - 104.0f, x));
   dl_f32x16 n = x * 1.44269504f + 12582912.0f;
-  dl_i32x16 k = (dl_i32x16)n - 0x4b400000, h = k >> 1;
   n = n - 12582912.0f;
   dl_f32x16 r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   dl_f32x16 p = r * 1.9875691500e-4f + 1.3981999507e-3f;
@@ -49,7 +48,12 @@ static inline __attribute__((always_inline)) dl_f32x16 dl_exp_f32x16(dl_f32x16 x
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
+#if defined(__AVX512F__) && !defined(__clang__)
+  return (dl_f32x16)__builtin_ia32_scalefps512_mask(p, n, p, -1, 4);
+#else
+  dl_i32x16 k = __builtin_convertvector(n, dl_i32x16), h = k >> 1;
   return p * (dl_f32x16)((h + 127) << 23) * (dl_f32x16)((k - h + 127) << 23);
+#endif
 }
 static inline __attribute__((always_inline)) dl_f32x16 dl_sigmoid_f32x16(dl_f32x16 x) {
   return 1.0f / (1.0f + dl_exp_f32x16(-x));
