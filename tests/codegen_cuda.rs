@@ -4,8 +4,6 @@ mod codegen_programs;
 mod common;
 
 use codegen_programs::*;
-use daylight::backend::Places;
-use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::ir::DType;
 use daylight::ir::kernel::{CacheHint, Program};
@@ -101,21 +99,9 @@ fn every_operator_function_and_cast_text() {
     check("operators.cu", &whole);
 }
 
-/// NVRTC where it is found, or a skipped test.
-fn nvrtc() -> Option<Nvrtc> {
-    let places = Places::of(|name| std::env::var_os(name), None);
-    match find_nvrtc(&places).and_then(|path| Nvrtc::load(&path)) {
-        Ok(nvrtc) => Some(nvrtc),
-        Err(why) => {
-            common::skip(&why);
-            None
-        }
-    }
-}
-
 #[test]
 fn golden_texts_compile_for_every_generation() {
-    let Some(nvrtc) = nvrtc() else { return };
+    let Some(nvrtc) = common::nvidia::compiler() else { return };
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/codegen");
     for entry in std::fs::read_dir(folder).expect("the golden folder") {
         let path = entry.expect("an entry").path();

@@ -6,8 +6,6 @@ mod common;
 mod lower_cases;
 
 use codegen_programs::native;
-use daylight::backend::Places;
-use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::interp::{self, Mode, Scalars, Tensor};
 use daylight::ir::PrimFunc;
@@ -58,7 +56,7 @@ fn check(name: &str, s: &Schedule, target: &Target, tolerance: f64) {
         assert!(error <= tolerance, "{name}: the simulator is {error:e} away\n{p}");
     }
     if target.id.starts_with("cuda") {
-        let Some(nvrtc) = nvrtc() else { return };
+        let Some(nvrtc) = common::nvidia::compiler() else { return };
         let cubin = nvrtc.cubin(&codegen::cuda(&p), &target.id).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{name}");
         return;
@@ -67,17 +65,6 @@ fn check(name: &str, s: &Schedule, target: &Target, tolerance: f64) {
     if native::run(&p, &mut got, &Scalars::new(), native::vector_bytes(), &["-O2", "-march=native"]) {
         let error = distance(&got, &want);
         assert!(error <= tolerance, "{name}: native code is {error:e} away\n{}", codegen::c(&p, 64));
-    }
-}
-
-fn nvrtc() -> Option<Nvrtc> {
-    let places = Places::of(|name| std::env::var_os(name), None);
-    match find_nvrtc(&places).and_then(|path| Nvrtc::load(&path)) {
-        Ok(nvrtc) => Some(nvrtc),
-        Err(why) => {
-            common::skip(&why);
-            None
-        }
     }
 }
 

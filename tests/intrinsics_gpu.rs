@@ -6,27 +6,13 @@ mod codegen_programs;
 mod common;
 mod intrinsic_programs;
 
-use daylight::backend::cuda::{self, CudaDevice};
+use daylight::backend::cuda::CudaDevice;
 use daylight::backend::device::{Device, Step, Value};
-use daylight::backend::{Language, Places, Tools, nvrtc::Nvrtc};
+use daylight::backend::nvrtc::Nvrtc;
 use daylight::codegen;
 use daylight::interp::{Scalars, Tensor};
 use daylight::sim::{self, SimOptions};
 use intrinsic_programs::{Case, cases};
-
-/// The device, the compiler and the target; `None`, with a message, where one is missing.
-fn bench() -> Option<(CudaDevice, Nvrtc, u32)> {
-    let no_gpu = |why: &str| common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
-    let devices = cuda::devices().map_err(|e| no_gpu(&e.message)).ok()?;
-    let Some(facts) = devices.first().filter(|d| d.cc.0 >= 8) else {
-        no_gpu("no such device");
-        return None;
-    };
-    let tools = Tools::find(&Places::of(|k| std::env::var_os(k), None), Language::Cuda);
-    let nvrtc = tools.nvrtc.and_then(|path| Nvrtc::load(&path)).map_err(|why| common::skip(&why)).ok()?;
-    let device = CudaDevice::open(0).map_err(|e| no_gpu(&e.message)).ok()?;
-    Some((device, nvrtc, 10 * facts.cc.0 + facts.cc.1))
-}
 
 /// The output of a case on the device.
 fn on_device(device: &mut CudaDevice, nvrtc: &Nvrtc, sm: u32, case: &Case) -> Tensor {
@@ -57,7 +43,7 @@ fn on_device(device: &mut CudaDevice, nvrtc: &Nvrtc, sm: u32, case: &Case) -> Te
 
 #[test]
 fn kernels_give_what_the_simulator_gives() {
-    let Some((mut device, nvrtc, sm)) = bench() else { return };
+    let Some((mut device, nvrtc, sm)) = common::nvidia::device() else { return };
     let mut ran = 0;
     for case in cases() {
         if case.sm > sm {

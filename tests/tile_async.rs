@@ -4,8 +4,6 @@
 mod common;
 
 use common::golden;
-use daylight::backend::Places;
-use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::kernel::Program;
@@ -123,12 +121,7 @@ fn what_a_program_leaves_out_is_missed() {
 
 #[test]
 fn barriers_and_copies_compile() {
-    let places = Places::of(|name| std::env::var_os(name), None);
-    let found = find_nvrtc(&places).and_then(|path| Nvrtc::load(&path));
-    let compiler = match found {
-        Ok(c) => c,
-        Err(why) => return common::skip(&why),
-    };
+    let Some(compiler) = common::nvidia::compiler() else { return };
     for name in ["bulk", "tma"] {
         for target in TARGETS {
             let cubin = compiler.cubin(&codegen::cuda(&lowered(&parse(&text(name)), target)), target);

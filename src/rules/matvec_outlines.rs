@@ -90,23 +90,16 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
 pub fn cpu(w: &Sizes, rows: i64, vectors: i64, step: i64, vector: i64) -> Outline {
     let one = LaunchOutline {
         blocks: (w.rows / rows.max(1)).max(1) * w.vectors,
-        threads: 1,
-        min_blocks: 1,
-        state_regs: 0,
         load_regs: vectors,
-        smem: 0,
         load_bytes: vector,
         in_flight: vectors * vector,
         steps: (w.length + step - 1) / step.max(1),
         read: w.bytes,
         written: w.rows * w.vectors * w.output,
-        padding: 1.0,
         instructions: vectors * (3 + UNPACK),
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
-        tensor_core: false,
         combine: Combine { lanes: (vector / 4).max(1), parts: 1, values: 1 },
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     Outline { launches: vec![one] }
 }
@@ -134,10 +127,8 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         padding: (steps * step) as f64 / part.max(1) as f64,
         instructions: unroll * width * (w.pack * (1 + UNPACK) + 3),
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
-        tensor_core: false,
         combine: Combine { lanes: 1, parts: rows, values: 1 },
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     let second = (split > 1).then(|| LaunchOutline {
         steps: 1,

@@ -49,6 +49,32 @@ pub struct LaunchOutline {
     pub from_cache: bool,
 }
 
+impl Default for LaunchOutline {
+    /// One thread that does nothing.
+    fn default() -> LaunchOutline {
+        LaunchOutline {
+            blocks: 1,
+            threads: 1,
+            min_blocks: 1,
+            state_regs: 0,
+            load_regs: 0,
+            smem: 0,
+            load_bytes: 0,
+            in_flight: 0,
+            steps: 0,
+            read: 0,
+            written: 0,
+            padding: 1.0,
+            instructions: 0,
+            flops: 0,
+            tensor_core: false,
+            combine: Combine::default(),
+            staged: false,
+            from_cache: false,
+        }
+    }
+}
+
 /// How the threads of a block combine their results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Combine {

@@ -94,7 +94,6 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         min_blocks: k.get("min_blocks"),
         state_regs: 14,
         load_regs: load_regs(in_flight),
-        smem: 0,
         load_bytes: k.get("vector"),
         in_flight,
         steps,
@@ -103,10 +102,8 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         padding: padding(steps * step, part),
         instructions: unroll * (w.fold(k, width) + 3) * w.operands,
         flops: w.flops(),
-        tensor_core: false,
         combine: w.combine(k, threads, 1),
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     let second = (split as u64).next_power_of_two().clamp(32, PARTS as u64) as i64;
     two_launches(first, split, || parts(w, split, w.outputs, second, Combine::across(second, 1, w.warp)))
@@ -135,10 +132,8 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         padding: padding(steps * rows * unroll, part) * padding(across * threads * width, w.columns),
         instructions: unroll * ((w.fold(k, width) + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
         flops: w.flops(),
-        tensor_core: false,
         combine: Combine { lanes: 1, parts: rows, values: 1 },
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     let (side, deep) = (threads.max(32), (split as u64).next_power_of_two().min(8) as i64);
     let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);
@@ -162,22 +157,18 @@ fn parts(w: &Work, split: i64, blocks: i64, threads: i64, combine: Combine) -> L
     LaunchOutline {
         blocks,
         threads,
-        min_blocks: 1,
         state_regs: 14,
         load_regs: 1,
-        smem: 0,
         load_bytes: w.acc,
         in_flight: w.acc,
         steps: (split + threads - 1) / threads,
         read: w.outputs * split * w.acc,
         written: w.outputs * w.acc,
-        padding: 1.0,
         instructions: 4,
         flops: w.outputs * split,
-        tensor_core: false,
         combine,
-        staged: false,
         from_cache: true,
+        ..LaunchOutline::default()
     }
 }
 
@@ -241,7 +232,6 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
             min_blocks: k.get("min_blocks"),
             state_regs: 14,
             load_regs: load_regs(in_flight),
-            smem: 0,
             load_bytes: vector,
             in_flight,
             steps: (tiles + blocks - 1) / blocks.max(1),
@@ -250,10 +240,7 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
             padding: padding((m.elements + step - 1) / step * step, m.elements),
             instructions: 6 * unroll * lanes(vector, m.dtype),
             flops: m.elements,
-            tensor_core: false,
-            combine: Combine::default(),
-            staged: false,
-            from_cache: false,
+            ..LaunchOutline::default()
         }
     };
     Outline { launches: blocks.iter().map(launch).collect() }
@@ -265,24 +252,17 @@ pub fn cpu(w: &Work, tasks: i64, steps: i64, vectors: i64, vector: i64, split: i
     let width = (vector / w.acc.max(1)).max(1);
     let first = LaunchOutline {
         blocks: tasks * split,
-        threads: 1,
-        min_blocks: 1,
-        state_regs: 0,
         load_regs: vectors,
-        smem: 0,
         load_bytes: vector,
         in_flight: vectors * vector,
         steps,
         read: w.bytes,
         written: w.outputs * split * w.acc,
-        padding: 1.0,
         // A step ends in a chain of additions where it has a single accumulator.
         instructions: (vectors * (1 + w.operands)).max(4),
         flops: w.flops(),
-        tensor_core: false,
         combine: Combine { lanes: width, parts: 1, values: 1 },
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     two_launches(first, split, || LaunchOutline {
         threads: 1,
@@ -296,23 +276,15 @@ pub fn cpu_elementwise(blocks: &[Moves], k: &Knobs) -> Outline {
     let (chunk, vector) = (k.get("chunk"), k.get("vector"));
     let launch = |m: &Moves| LaunchOutline {
         blocks: (m.elements + chunk * lanes(vector, m.dtype) - 1) / (chunk * lanes(vector, m.dtype)),
-        threads: 1,
-        min_blocks: 1,
-        state_regs: 0,
         load_regs: m.loads,
-        smem: 0,
         load_bytes: vector,
         in_flight: vector * m.loads.max(1),
         steps: chunk,
         read: m.read,
         written: m.elements * m.dtype.bytes() as i64,
-        padding: 1.0,
         instructions: 2 + m.loads,
         flops: m.elements,
-        tensor_core: false,
-        combine: Combine::default(),
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     Outline { launches: blocks.iter().map(launch).collect() }
 }

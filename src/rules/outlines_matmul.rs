@@ -1,7 +1,7 @@
 //! The outline of a matrix product on CUDA cores, from sizes and knobs.
 
 use super::product::Product;
-use super::{Combine, LaunchOutline, Outline};
+use super::{LaunchOutline, Outline};
 
 /// The sizes of a product, all constant.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +78,8 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         padding: padded,
         instructions: s.block[2] * (tm * tn + (tm + tn) / 4) + each / 4 + 20,
         flops: z.batch * m * n * k * 2,
-        tensor_core: false,
-        combine: Combine::default(),
         staged: true,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     let mut launches = vec![main];
     if s.split > 1 {
@@ -89,22 +87,17 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         launches.push(LaunchOutline {
             blocks: over(outputs, 256),
             threads: 256,
-            min_blocks: 1,
             state_regs: 24,
             load_regs: s.split,
-            smem: 0,
             load_bytes: c,
             in_flight: c * s.split,
             steps: 1,
             read: outputs * c * s.split,
             written: outputs * c,
-            padding: 1.0,
             instructions: 4 * s.split + 20,
             flops: outputs * s.split,
-            tensor_core: false,
-            combine: Combine::default(),
-            staged: false,
             from_cache: true,
+            ..LaunchOutline::default()
         });
     }
     Outline { launches }

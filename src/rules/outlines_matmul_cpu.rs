@@ -1,7 +1,7 @@
 //! The outline of a matrix product on the CPU, from sizes and knobs.
 
 use super::outlines_matmul::{Sizes, over};
-use super::{Combine, LaunchOutline, Outline};
+use super::{LaunchOutline, Outline};
 
 /// How a point shares a product out.
 #[derive(Clone, Copy, Debug)]
@@ -35,24 +35,16 @@ pub fn blocks(z: &Sizes, b: &Blocks) -> Outline {
     let beside = over(turns * (b.packed + 2 * tiles * operations), steps);
     let one = LaunchOutline {
         blocks: z.batch * rows * columns,
-        threads: 1,
-        min_blocks: 1,
-        state_regs: 0,
         // The guess counts 16 registers.
         load_regs: over(16 * b.registers[0], b.registers[1].max(1)),
-        smem: 0,
         load_bytes: b.vector,
         in_flight: b.vector,
         steps,
         read: z.batch * (m * k * size_a + k * n * size_b),
         written: z.batch * m * n * size_c,
-        padding: 1.0,
         instructions: operations + b.rows / 2 + b.columns * b.steps_per_operation / lanes + 1 + beside,
         flops: 2 * z.batch * m * n * k,
-        tensor_core: false,
-        combine: Combine::default(),
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     Outline { launches: vec![one] }
 }

@@ -2,7 +2,7 @@
 
 use super::outlines::Moves;
 use super::transpose::{Plan, Sizes};
-use super::{Combine, Knobs, LaunchOutline, Outline};
+use super::{Knobs, LaunchOutline, Outline};
 
 /// A transpose through shared memory.
 pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
@@ -36,10 +36,8 @@ pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
         padding: a_padding * d_padding,
         instructions: turns * (one + conflicts),
         flops: m.elements,
-        tensor_core: false,
-        combine: Combine::default(),
         staged: true,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     Outline { launches: vec![launch] }
 }
@@ -49,23 +47,15 @@ pub fn cpu_transpose(m: &Moves, k: &Knobs) -> Outline {
     let (across, down, vector) = (k.get("across"), k.get("down"), k.get("vector"));
     let launch = LaunchOutline {
         blocks: (m.elements + across * down - 1) / (across * down),
-        threads: 1,
-        min_blocks: 1,
-        state_regs: 0,
         load_regs: 1,
-        smem: 0,
         load_bytes: vector,
         in_flight: vector,
         steps: down,
         read: m.read,
         written: m.elements * m.dtype.bytes() as i64,
-        padding: 1.0,
         instructions: 2 * across,
         flops: m.elements,
-        tensor_core: false,
-        combine: Combine::default(),
-        staged: false,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     Outline { launches: vec![launch] }
 }

@@ -1,7 +1,7 @@
 //! The outlines of matrix products.
 
 use super::product::Product;
-use super::{Combine, Knobs, LaunchOutline, Outline};
+use super::{Knobs, LaunchOutline, Outline};
 use crate::target::Target;
 
 /// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
@@ -71,9 +71,7 @@ pub fn mma(w: &Work, k: &Knobs) -> Outline {
     let launch = LaunchOutline {
         blocks,
         threads,
-        min_blocks: 1,
         state_regs: wm * wn / w.warp + (wm + wn) / 2 + 40,
-        load_regs: 0,
         smem: stages * row * (m + n),
         load_bytes: 16,
         in_flight: ahead * row * (m + n) / threads,
@@ -84,9 +82,8 @@ pub fn mma(w: &Work, k: &Knobs) -> Outline {
         instructions: instructions * up(fills, steps),
         flops: 2 * w.batch * w.rows * w.columns * w.depth,
         tensor_core: true,
-        combine: Combine::default(),
         staged: true,
-        from_cache: false,
+        ..LaunchOutline::default()
     };
     let mut launches = vec![launch];
     if parts > 1 {

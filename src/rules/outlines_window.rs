@@ -2,7 +2,7 @@
 
 use super::limits::lanes;
 use super::shape::find_block;
-use super::{Combine, Knobs, LaunchOutline, Outline};
+use super::{Knobs, LaunchOutline, Outline};
 use crate::analysis::Facts;
 use crate::ir::{DType, Name};
 use crate::schedule::Schedule;
@@ -41,22 +41,15 @@ impl Window {
         LaunchOutline {
             blocks,
             threads,
-            min_blocks: 1,
             state_regs: 24,
-            load_regs: 0,
-            smem: 0,
             load_bytes: size,
             in_flight: size,
             steps: 1,
             read: self.read,
             written: self.outputs * size,
-            padding: 1.0,
             instructions: 1,
             flops: self.outputs.saturating_mul(self.steps).saturating_mul(self.operands.max(1)),
-            tensor_core: false,
-            combine: Combine::default(),
-            staged: false,
-            from_cache: false,
+            ..LaunchOutline::default()
         }
     }
 }

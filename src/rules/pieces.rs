@@ -103,7 +103,9 @@ struct Piece {
 
 /// The pieces of a function, for each target that they were asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cuts(Arc<Mutex<Vec<(Target, Arc<[Piece]>)>>>);
+pub(super) struct Cuts(Arc<Mutex<Vec<Cut>>>);
+
+type Cut = (Target, Arc<[Piece]>);
 
 impl Cuts {
     /// Those for a target, cut where they are not known yet.

@@ -243,19 +243,15 @@ mod tests {
             min_blocks: (t.threads_per_sm / 256) as i64,
             state_regs: 12,
             load_regs: 20,
-            smem: 0,
             load_bytes: 16,
             in_flight: 64,
             steps: 16,
             read: blocks << 18,
             written: 0,
-            padding: 1.0,
             instructions: 40,
             flops: blocks << 16,
-            tensor_core: false,
             combine: Combine::across(256, 1, 32),
-            staged: false,
-            from_cache: false,
+            ..LaunchOutline::default()
         }
     }
 

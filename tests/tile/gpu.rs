@@ -5,9 +5,9 @@
 use crate::case::{arguments, reference, target};
 use crate::gemm_shapes::{Product, specs};
 use crate::{common, copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
-use daylight::backend::cuda::{self, CudaDevice};
+use daylight::backend::cuda::CudaDevice;
 use daylight::backend::device::{Device, Step, Value};
-use daylight::backend::{Language, Places, PlanTensorMap, Tools, nvrtc::Nvrtc};
+use daylight::backend::{PlanTensorMap, nvrtc::Nvrtc};
 use daylight::codegen;
 use daylight::interp::Tensor;
 use daylight::ir::device::DeviceFunc;
@@ -26,17 +26,9 @@ struct Bench {
 impl Bench {
     /// `None`, with a message, where a part is missing.
     fn new() -> Option<Bench> {
-        let no_gpu = |why: &str| common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
-        let devices = cuda::devices().map_err(|e| no_gpu(&e.message)).ok()?;
-        let Some(facts) = devices.first().filter(|d| d.cc.0 >= 8) else {
-            no_gpu("no such device");
-            return None;
-        };
-        let tools = Tools::find(&Places::of(|k| std::env::var_os(k), None), Language::Cuda);
-        let nvrtc = tools.nvrtc.and_then(|path| Nvrtc::load(&path)).map_err(|why| common::skip(&why)).ok()?;
-        let device = CudaDevice::open(0).map_err(|e| no_gpu(&e.message)).ok()?;
+        let (device, nvrtc, sm) = common::nvidia::device()?;
         let folder = tempfile::tempdir().expect("a folder");
-        Some(Bench { device, nvrtc, sm: 10 * facts.cc.0 + facts.cc.1, folder })
+        Some(Bench { device, nvrtc, sm, folder })
     }
 
     /// The target of the device.

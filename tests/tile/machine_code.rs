@@ -4,17 +4,11 @@
 use crate::case::lowered;
 use crate::gemm_shapes::{Product, specs};
 use crate::{common, elementwise, gemm_fma, gemm_pipeline, gemm_special, reduction};
-use daylight::backend::Places;
-use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::codegen;
 use daylight::ir::device::DeviceFunc;
 
 /// One target of each generation.
 pub const TARGETS: [&str; 5] = ["cuda:sm_80", "cuda:sm_90a", "cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"];
-
-fn places() -> Places {
-    Places::of(|name| std::env::var_os(name), None)
-}
 
 /// The kernels of all programs in one text.
 pub fn together(programs: Vec<(String, DeviceFunc, f64)>, target: &str) -> String {
@@ -30,18 +24,9 @@ pub fn together(programs: Vec<(String, DeviceFunc, f64)>, target: &str) -> Strin
 
 /// The machine code, made without warnings and spills; skipped without the tools.
 fn machine_code(text: &str, target: &str) -> Option<String> {
-    let compiler = find_nvrtc(&places()).and_then(|path| Nvrtc::load(&path));
-    let compiler = compiler.map_err(|why| common::skip(&why)).ok()?;
-    let cubin = compiler.cubin(text, target).unwrap_or_else(|e| panic!("{target}: {e}"));
+    let cubin = common::nvidia::compiler()?.cubin(text, target).unwrap_or_else(|e| panic!("{target}: {e}"));
     assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}");
-    let Some(nvdisasm) = nvrtc::find_nvdisasm(&places()) else {
-        common::skip("no nvdisasm; `daylight doctor --fetch-nvrtc` installs it");
-        return None;
-    };
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kernel.cubin");
-    std::fs::write(&path, &cubin.bytes).expect("write the cubin");
-    Some(nvrtc::sass(&nvdisasm, &path).expect("the machine code"))
+    common::nvidia::sass(&cubin.bytes)
 }
 
 fn holds(programs: impl Fn() -> Vec<(String, DeviceFunc, f64)>, everywhere: &[&str], packed: &[&str]) {

@@ -133,6 +133,18 @@ fn absent(node: &Node) -> bool {
     }
 }
 
+/// The type that an annotation of a let declares: `T.int32`, `T.let[T.int32]`, or none in `T.let`.
+pub(super) fn declared_dtype(annotation: &Node) -> Result<Option<DType>, Problem> {
+    match &annotation.kind {
+        NodeKind::Index(base, items) if base.tir_name().as_deref() == Some("let") => match items.as_slice() {
+            [one] => dtype_of(one).map(Some),
+            _ => problem(annotation.at, "T.let takes one dtype, as T.let[T.int32]"),
+        },
+        _ if annotation.tir_name().as_deref() == Some("let") => Ok(None),
+        _ => dtype_of(annotation).map(Some),
+    }
+}
+
 /// The dtype that a string or `T.float32` names.
 pub(super) fn dtype_of(node: &Node) -> Result<DType, Problem> {
     let text = match &node.kind {

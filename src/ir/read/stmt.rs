@@ -2,7 +2,7 @@
 
 use super::ast::{Node, NodeKind, PyStmt, PyStmtKind};
 use super::block::BlockParts;
-use super::buffer::{dtype_of, str_of};
+use super::buffer::{declared_dtype, dtype_of, str_of};
 use super::call::{arity, fitted};
 use super::error::{Problem, Span, problem};
 use super::guard::MAX_NESTING;
@@ -315,14 +315,7 @@ impl Scope<'_> {
     fn let_stmt(&mut self, target: &Node, annotation: &Node, value: Option<&Node>, at: Span) -> Result<Stmt, Problem> {
         let user = name_of(target)?;
         let Some(value) = value else { return problem(at, format!("`{user}` has no value")) };
-        let dtype = match &annotation.kind {
-            NodeKind::Index(base, items) if base.tir_name().as_deref() == Some("let") => match items.as_slice() {
-                [one] => Some(dtype_of(one)?),
-                _ => return problem(annotation.at, "T.let takes one dtype, as T.let[T.int32]"),
-            },
-            _ if annotation.tir_name().as_deref() == Some("let") => None,
-            _ => Some(dtype_of(annotation)?),
-        };
+        let dtype = declared_dtype(annotation)?;
         let value = match (dtype, self.value(value)?) {
             (Some(dtype), Value::Expr(e)) if e.dtype() != dtype => {
                 return problem(at, format!("`{user}` is declared {dtype}, but its value is {}", e.dtype()));

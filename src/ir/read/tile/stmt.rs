@@ -3,7 +3,7 @@
 use super::super::ast::{Node, NodeKind, PyStmt, PyStmtKind};
 use super::super::attr::int_of;
 use super::super::block::BlockParts;
-use super::super::buffer::dtype_of;
+use super::super::buffer::declared_dtype;
 use super::super::call::fitted;
 use super::super::error::{Problem, Span, problem};
 use super::super::expr::wide;
@@ -262,14 +262,7 @@ impl Scope<'_> {
     ) -> Result<DStmt, Problem> {
         let user = name_of(target)?;
         let Some(value) = value else { return problem(at, format!("`{user}` has no value")) };
-        let dtype = match &annotation.kind {
-            NodeKind::Index(base, items) if base.tir_name().as_deref() == Some("let") => match items.as_slice() {
-                [one] => Some(dtype_of(one)?),
-                _ => return problem(annotation.at, "T.let takes one dtype, as T.let[T.int32]"),
-            },
-            _ if annotation.tir_name().as_deref() == Some("let") => None,
-            _ => Some(dtype_of(annotation)?),
-        };
+        let dtype = declared_dtype(annotation)?;
         let value = self.value(value)?;
         let value = match dtype {
             Some(dtype) => fitted(value, dtype, at)?,
