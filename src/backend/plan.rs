@@ -102,7 +102,8 @@ pub struct PlanLaunch {
     pub grid: [Dim; 3],
     /// Threads per axis x, y, z.
     pub block: [Dim; 3],
-    /// Blocks per cluster along x, y, z.
+    /// Blocks per cluster along x, y, z. The kernel says so itself (`__cluster_dims__`): a launch has to say
+    /// nothing of it.
     pub cluster: [Dim; 3],
     /// Bytes of shared memory sized at launch.
     pub dynamic_smem: Dim,
@@ -233,7 +234,7 @@ fn launch(program: &Program, l: &Launch, name: &dyn Fn(&Name) -> String) -> Resu
         symbol: l.kernel.symbol.clone(),
         grid: [Dim::of(x, name)?, Dim::of(y, name)?, Dim::of(z, name)?],
         block: l.block.map(|b| Dim::Const(i64::from(b))),
-        cluster: [Dim::Const(1), Dim::Const(1), Dim::Const(1)],
+        cluster: [Dim::Const(i64::from(l.cluster)), Dim::Const(1), Dim::Const(1)],
         dynamic_smem: Dim::Const(dynamic_shared_bytes(&l.kernel) as i64),
         pdl: false,
         args: args.collect::<Result<_, _>>()?,
@@ -332,8 +333,13 @@ mod tests {
             body: vec![],
         };
         let blocks = Expr::binary(BinOp::FloorDiv, n() + Expr::i64(255), Expr::i64(256));
-        let launch =
-            Launch { kernel, grid: [blocks, Expr::i64(1), Expr::i64(1)], block: [256, 1, 1], min_blocks: None };
+        let launch = Launch {
+            kernel,
+            grid: [blocks, Expr::i64(1), Expr::i64(1)],
+            block: [256, 1, 1],
+            cluster: 1,
+            min_blocks: None,
+        };
         let workspaces = vec![Workspace { name: "t0".into(), dtype: DType::F32, len: n() }];
         let extents = vec![("n0".into(), DType::I64)];
         let program = Program {

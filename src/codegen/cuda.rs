@@ -6,6 +6,7 @@
 
 use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
+use super::intrinsic::order;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::{Lines, header, ident};
@@ -124,7 +125,9 @@ impl CudaWriter<'_> {
             self.exprs.prelude.add("dl_tensor_map", |_| text.into());
         }
         let params: Vec<String> = params.iter().map(param).collect();
-        self.lines.line(format!("extern \"C\" __global__ void __launch_bounds__({bounds})"));
+        let cluster =
+            if launch.cluster > 1 { format!("__cluster_dims__({}, 1, 1) ", launch.cluster) } else { String::new() };
+        self.lines.line(format!("extern \"C\" __global__ void {cluster}__launch_bounds__({bounds})"));
         self.lines.open(&format!("{}({})", ident(&self.kernel.symbol), params.join(", ")));
     }
 
@@ -294,8 +297,10 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
             KStmt::Barrier(Barrier::Warp) => self.lines.line("__syncwarp();"),
             KStmt::Barrier(Barrier::Block) => self.lines.line("__syncthreads();"),
             KStmt::Barrier(Barrier::Named { id, threads }) => {
-                self.lines.line(format!("asm volatile(\"bar.sync {id}, {threads};\" ::: \"memory\");"))
+                self.lines.line(order(&format!("bar.sync {id}, {threads};")))
             }
+            KStmt::Barrier(Barrier::ClusterArrive) => self.lines.line(order("barrier.cluster.arrive.release.aligned;")),
+            KStmt::Barrier(Barrier::ClusterWait) => self.lines.line(order("barrier.cluster.wait.acquire.aligned;")),
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
             s => panic!("`{s:?}` is written alike in every language, or by that of the CPU alone"),

@@ -101,6 +101,10 @@ impl CudaWriter<'_> {
                 order(&format!("cp.async.bulk.wait_group{} {left};", if *read { ".read" } else { "" }))
             }
             Intrinsic::AsyncFence => order("fence.proxy.async.shared::cta;"),
+            Intrinsic::ClusterStore { dst, peer, value } => {
+                let f = cluster_store(self.exprs.prelude, self.dtype(dst));
+                self.call(&f, &[dst], &[peer, value])
+            }
         };
         self.emit(line);
     }
@@ -127,7 +131,7 @@ impl CudaWriter<'_> {
 }
 
 /// A statement that nothing moves across.
-fn order(ptx: &str) -> String {
+pub(super) fn order(ptx: &str) -> String {
     format!("asm volatile(\"{ptx}\" ::: \"memory\");")
 }
 
@@ -349,6 +353,22 @@ fn bulk_store(p: &mut Prelude) -> String {
          :: \"l\"(__cvta_generic_to_global(d)), \"r\"({address}(s)), \"r\"(n) : \"memory\");"
     );
     helper(p, "dl_bulk_store", "void* d, const void* s, unsigned n", &body)
+}
+
+fn cluster_store(p: &mut Prelude, dtype: DType) -> String {
+    let address = shared(p);
+    let (ptx, constraint) = match dtype {
+        DType::F32 => ("f32", "f"),
+        DType::F64 => ("f64", "d"),
+        _ if dtype.bytes() == 8 => ("b64", "l"),
+        _ => ("b32", "r"),
+    };
+    let body = format!(
+        "asm volatile(\"{{.reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; st.shared::cluster.{ptx} [a], %2;}}\" \
+         :: \"r\"({address}(d)), \"r\"(block), \"{constraint}\"(v) : \"memory\");"
+    );
+    let params = format!("void* d, unsigned block, {} v", super::ctype(dtype));
+    helper(p, &format!("dl_cluster_store_{}", short(dtype)), &params, &body)
 }
 
 /// `, int c0, int c1`, their operands from `%first` on in braces, and as inputs.

@@ -93,6 +93,10 @@ pub enum Intrinsic {
     /// Orders the thread's accesses to shared memory before asynchronous ones
     /// (`fence.proxy.async.shared::cta`).
     AsyncFence,
+    /// Stores `value` where block `peer` of the cluster has `dst` in its own shared memory (`mapa`,
+    /// `st.shared::cluster`, sm_90 and up). The peer reads it after a barrier of the cluster, has started
+    /// before the store by another one, and ends after it by a third or the same as the reader's.
+    ClusterStore { dst: At, peer: Expr, value: Expr },
 }
 
 /// Arithmetic on pairs.
@@ -193,7 +197,7 @@ impl Intrinsic {
                 c.iter().for_each(|c| f(c, Read, 2));
                 f(dst, Write, 2);
             }
-            Intrinsic::Fold3 { dst, .. } => f(dst, Write, 1),
+            Intrinsic::Fold3 { dst, .. } | Intrinsic::ClusterStore { dst, .. } => f(dst, Write, 1),
             Intrinsic::Halves { dst, .. } => f(dst, Write, 2),
             Intrinsic::CastPair { dst, src } => {
                 f(src, Read, 2);
@@ -296,6 +300,10 @@ impl Intrinsic {
                 at(src);
                 coords.iter_mut().for_each(|e| *e = f(e));
             }
+            Intrinsic::ClusterStore { dst, peer, value } => {
+                at(dst);
+                [peer, value].into_iter().for_each(|e| *e = f(e));
+            }
             Intrinsic::CpAsyncCommit
             | Intrinsic::CpAsyncWait { .. }
             | Intrinsic::MbarrierFence
@@ -310,7 +318,10 @@ impl Intrinsic {
     pub fn places_mut(&mut self) -> Vec<&mut At> {
         match self {
             Intrinsic::Packed { dst, a, b, c, .. } => [dst, a, b].into_iter().chain(c.as_mut()).collect(),
-            Intrinsic::Fold3 { dst, .. } | Intrinsic::Halves { dst, .. } | Intrinsic::Pin { pair: dst } => vec![dst],
+            Intrinsic::Fold3 { dst, .. }
+            | Intrinsic::Halves { dst, .. }
+            | Intrinsic::Pin { pair: dst }
+            | Intrinsic::ClusterStore { dst, .. } => vec![dst],
             Intrinsic::CastPair { dst, src }
             | Intrinsic::LdMatrix { dst, src, .. }
             | Intrinsic::StMatrix { dst, src, .. }

@@ -56,6 +56,9 @@ impl Display for Intrinsic {
             Intrinsic::BulkCommit => f.write_str("bulk_commit"),
             Intrinsic::BulkWait { left, read } => write!(f, "bulk_wait{} {left}", if *read { ".read" } else { "" }),
             Intrinsic::AsyncFence => f.write_str("async_fence"),
+            Intrinsic::ClusterStore { dst, peer, value } => {
+                write!(f, "cluster_store {dst} of block {} <- {}", text(peer), text(value))
+            }
         }
     }
 }

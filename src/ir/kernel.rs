@@ -57,6 +57,8 @@ pub struct Launch {
     pub grid: [Expr; 3],
     /// Threads per axis.
     pub block: [u32; 3],
+    /// Blocks per cluster, neighbours along x; 1 where blocks are on their own. Divides `grid[0]`.
+    pub cluster: u32,
     /// Second argument of `__launch_bounds__`: blocks that should fit on one multiprocessor.
     pub min_blocks: Option<u32>,
 }
@@ -239,6 +241,11 @@ pub enum Barrier {
     Block,
     /// `threads` threads (a multiple of 32) that name the same barrier, 1 to 15 (`bar.sync id, threads`).
     Named { id: u32, threads: u32 },
+    /// A thread arrives for all threads of all blocks of the cluster, and goes on
+    /// (`barrier.cluster.arrive`). It waits before it arrives again.
+    ClusterArrive,
+    /// Waits until all of them have arrived (`barrier.cluster.wait`); what they did before is then seen.
+    ClusterWait,
 }
 
 /// Which lane a shuffle reads.

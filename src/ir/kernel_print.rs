@@ -33,6 +33,9 @@ impl Display for Launch {
         let grid: Vec<String> = self.grid.iter().map(text).collect();
         let [x, y, z] = self.block;
         write!(f, "\nlaunch grid({}) block({x}, {y}, {z})", grid.join(", "))?;
+        if self.cluster > 1 {
+            write!(f, " cluster {}", self.cluster)?;
+        }
         if let Some(n) = self.min_blocks {
             write!(f, " min_blocks {n}")?;
         }
@@ -138,6 +141,8 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
         KStmt::Barrier(Barrier::Warp) => writeln!(f, "{pad}barrier warp"),
         KStmt::Barrier(Barrier::Block) => writeln!(f, "{pad}barrier block"),
         KStmt::Barrier(Barrier::Named { id, threads }) => writeln!(f, "{pad}barrier {id} of {threads} threads"),
+        KStmt::Barrier(Barrier::ClusterArrive) => writeln!(f, "{pad}cluster arrive"),
+        KStmt::Barrier(Barrier::ClusterWait) => writeln!(f, "{pad}cluster wait"),
         KStmt::Intrinsic(i) => writeln!(f, "{pad}{i}"),
         KStmt::Shuffle { dst, mode, value, width } => {
             writeln!(f, "{pad}{dst} = shuffle.{}({}, width {width})", mode_text(*mode), text(value))

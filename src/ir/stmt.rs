@@ -83,11 +83,13 @@ pub enum ThreadTag {
     VThreadX,
     VThreadY,
     VThreadZ,
+    /// A block in its cluster.
+    ClusterX,
 }
 
 impl ThreadTag {
     /// Every tag with its name in CUDA and TVM.
-    pub const ALL: [(ThreadTag, &'static str); 9] = [
+    pub const ALL: [(ThreadTag, &'static str); 10] = [
         (ThreadTag::BlockX, "blockIdx.x"),
         (ThreadTag::BlockY, "blockIdx.y"),
         (ThreadTag::BlockZ, "blockIdx.z"),
@@ -97,6 +99,7 @@ impl ThreadTag {
         (ThreadTag::VThreadX, "vthread.x"),
         (ThreadTag::VThreadY, "vthread.y"),
         (ThreadTag::VThreadZ, "vthread.z"),
+        (ThreadTag::ClusterX, "clusterCtaIdx.x"),
     ];
 
     /// The name, such as `threadIdx.x`.

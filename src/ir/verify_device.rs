@@ -163,7 +163,8 @@ impl Verifier<'_> {
             | Intrinsic::BulkLoad { .. }
             | Intrinsic::BulkStore { .. }
             | Intrinsic::TensorLoad { .. }
-            | Intrinsic::TensorStore { .. } => self.error(&Name::new("statement"), LOWERED),
+            | Intrinsic::TensorStore { .. }
+            | Intrinsic::ClusterStore { .. } => self.error(&Name::new("statement"), LOWERED),
         }
     }
 

@@ -116,7 +116,7 @@ fn synchronises(body: &[DStmt]) -> bool {
     let mut found = false;
     for s in body {
         s.visit(&mut |s| {
-            found |= matches!(s, DStmt::Barrier(Barrier::Block | Barrier::Named { .. }))
+            found |= matches!(s, DStmt::Barrier(b) if *b != Barrier::Warp)
                 || matches!(s, DStmt::Intrinsic(Intrinsic::CpAsync { .. } | Intrinsic::CpAsyncWait { .. }));
         });
     }

@@ -6,8 +6,8 @@
 //! threads do not share, and outside a loop when the conflict is with what came before the loop.
 //!
 //! An asynchronous copy (`cp.async`) writes when it is waited for, so a wait counts as a write by all
-//! copies that may have been pending. Bulk copies and barriers in shared memory come with
-//! synchronisation of their own, and are left to whoever wrote them.
+//! copies that may have been pending. Bulk copies, barriers in shared memory and stores to other blocks of
+//! a cluster come with synchronisation of their own, and are left to whoever wrote them.
 //!
 //! before: `stage[threadIdx.x] = a; b = stage[63 - threadIdx.x]`
 //! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
@@ -231,7 +231,8 @@ fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
         | Intrinsic::TensorLoad { .. }
         | Intrinsic::BulkCommit
         | Intrinsic::BulkWait { .. }
-        | Intrinsic::AsyncFence => (None, None),
+        | Intrinsic::AsyncFence
+        | Intrinsic::ClusterStore { .. } => (None, None),
     };
     read.map(|at| wide(at, false)).into_iter().chain(write.map(|at| wide(at, true)))
 }

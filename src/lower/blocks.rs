@@ -104,7 +104,9 @@ impl Lower<'_, '_> {
         if self.nest.is_local(buffer) {
             return None;
         }
-        let free = self.nest.live_axes().into_iter().filter(|t| !tags.contains(t));
+        // Each block of a cluster has shared memory of its own.
+        let axes = if self.nest.is_shared(buffer) { self.nest.live_axes() } else { self.nest.cluster_axes() };
+        let free = axes.into_iter().filter(|t| !tags.contains(t));
         free.fold(None, |c, t| and(c, Some(Expr::binary(BinOp::Eq, self.nest.thread(t), Expr::i64(0)))))
     }
 
@@ -141,7 +143,7 @@ impl Lower<'_, '_> {
     pub fn enter(&mut self, l: &For, env: &mut Env) -> bool {
         env.unroll_step = marks(l).unroll_step.or(env.unroll_step);
         if let ForKind::Thread(tag) = l.kind
-            && (tag.is_block() || tag.is_thread())
+            && is_hardware(tag)
         {
             self.bind_thread(l, tag, env);
             return true;
@@ -183,7 +185,7 @@ impl Lower<'_, '_> {
         (out.batch, out.unroll_step, out.hint) = (marks.batch, env.unroll_step, env.hint);
         if marks.tile.as_ref().is_some_and(|t| t.warps.is_some()) {
             // its elements are shared out among all threads
-            env.tags = self.nest.live_axes();
+            env.tags.extend(self.nest.live_axes());
         }
         (out.tile, out.stages, out.prefetch) = (marks.tile, marks.stages, marks.prefetch);
         out
@@ -305,7 +307,11 @@ pub(super) fn reduce_vars(b: &Block, env: &Env) -> BTreeSet<Name> {
 }
 
 fn is_bound(l: &For) -> bool {
-    matches!(l.kind, ForKind::Thread(t) if t.is_block() || t.is_thread())
+    matches!(l.kind, ForKind::Thread(t) if is_hardware(t))
+}
+
+fn is_hardware(tag: ThreadTag) -> bool {
+    tag.is_block() || tag.is_thread() || tag == ThreadTag::ClusterX
 }
 
 fn loop_kind(kind: ForKind) -> DKind {

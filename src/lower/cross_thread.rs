@@ -4,15 +4,18 @@
 //! `sum`, `prod`, `max` or `min` then combines the values of the threads that reduce together, and the
 //! result is written. The layout of the operands says which threads those are: the source is shared
 //! out over `threadIdx.z`, `.y`, `.x` in that order; the destination is the same without the reduced
-//! axes, replicated over them where every thread reads the result.
+//! axes, replicated over them where every thread reads the result. Where the blocks of a cluster reduce
+//! together, they then exchange what each of them has (`cluster`).
 //!
 //! before: `Reduce { t0[0] <- p0[threadIdx.x] over threadIdx.x }` with 64 threads
 //! after:  `t0_acc[0] = p0[threadIdx.x]; Tx.cta.sum(t0_sum, t0_acc, axes=(2,)); t0[0] = t0_sum[0]`
 
 use super::LowerError;
+use super::cluster::Exchange;
 use super::nest::{Nest, THREADS};
 use crate::analysis::{Combiner, accumulator, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
+use crate::ir::kernel::Barrier;
 use crate::ir::layout::{Axis, Iter, TileLayout};
 use crate::ir::{Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, ThreadTag, Tile, TileArg, TileCall, TileOp};
 use std::collections::BTreeMap;
@@ -21,12 +24,32 @@ const PASS: &str = "cross-thread reduction";
 
 /// Expands every reduction in `body`.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let mut place = Place { inside: false, met: false };
+    let mut out = list(nest, body, &mut place)?;
+    if place.met {
+        out.insert(0, DStmt::Barrier(Barrier::ClusterArrive));
+    }
+    Ok(out)
+}
+
+/// Where a reduction stands.
+struct Place {
+    /// In a loop or under a condition.
+    inside: bool,
+    /// After one over the blocks of a cluster.
+    met: bool,
+}
+
+fn list(nest: &mut Nest, body: Vec<DStmt>, place: &mut Place) -> Result<Vec<DStmt>, LowerError> {
+    let outside = place.inside;
     let mut out = vec![];
     for s in body {
+        place.inside = outside || matches!(s, DStmt::For(_) | DStmt::If { .. });
         match s {
-            DStmt::Reduce(r) => out.extend(Expand::new(nest, &r)?.run()?),
-            s => out.push(s.try_map_lists(|inner| run(nest, inner))?),
+            DStmt::Reduce(r) => out.extend(Expand::new(nest, &r)?.run(place)?),
+            s => out.push(s.try_map_lists(|inner| list(nest, inner, place))?),
         }
+        place.inside = outside;
     }
     Ok(out)
 }
@@ -51,7 +74,7 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         Ok(Expand { dst, acc: accumulator(dst), op: combiner.fold(), values, nest, r })
     }
 
-    fn run(mut self) -> Result<Vec<DStmt>, LowerError> {
+    fn run(mut self, place: &mut Place) -> Result<Vec<DStmt>, LowerError> {
         let own = self.registers("acc", false)?;
         let sum = self.registers("sum", true)?;
         let mut out = self.accumulate(&own);
@@ -60,6 +83,9 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         out.extend(body.map_err(|e| LowerError::new(PASS, &self.r.block, e.to_string()))?);
         self.flat(&own);
         self.flat(&sum);
+        if self.over_cluster() {
+            out.extend(self.exchange(&sum, place)?);
+        }
         out.extend(self.write(&sum));
         Ok(out)
     }
@@ -73,7 +99,7 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
             let n = self.nest.threads(tag);
             stride /= n;
             let gone = reduced && self.r.tags.contains(&tag);
-            if gone && self.r.needs_all {
+            if gone && (self.r.needs_all || self.over_cluster()) {
                 replica.push(Iter::new(n, stride, Axis::Tx));
             }
             let left = if gone { 1 } else { n };
@@ -102,6 +128,20 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         call.axes = (0..3).filter(|i| self.r.tags.contains(&THREADS[2 - i])).collect();
         call.forced = self.r.variant.clone();
         call
+    }
+
+    /// True where blocks of a cluster reduce together.
+    fn over_cluster(&self) -> bool {
+        self.r.tags.contains(&ThreadTag::ClusterX)
+    }
+
+    fn exchange(&mut self, sum: &Name, place: &mut Place) -> Result<Vec<DStmt>, LowerError> {
+        if place.inside {
+            let why = "a reduction over the blocks of a cluster stands in a loop or under a condition";
+            return Err(LowerError::new(PASS, &self.r.block, why));
+        }
+        let first = !std::mem::replace(&mut place.met, true);
+        Exchange { reduce: self.r, sum, dtype: self.acc, values: self.values, first }.run(self.nest)
     }
 
     /// One thread's part as a plain register array, once dispatch has read the layout.

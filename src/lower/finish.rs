@@ -4,6 +4,7 @@ use super::batch::written;
 use super::flatten::length;
 use super::narrow::Types;
 use super::nest::{BLOCKS, Nest, THREADS};
+use super::own_cluster::OwnCluster;
 use super::{LowerError, prefetch};
 use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
@@ -17,10 +18,14 @@ const SHARED_ALIGN: u32 = 16;
 const MAX_ALIGN: u32 = 64;
 
 /// The launch that a fully lowered body makes.
-pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
-    let types = Types { ranges: &nest.ranges, vars: declared(&nest) };
+pub(super) fn run(mut nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
+    let own = OwnCluster::of(&mut nest);
+    let renamed = own.as_ref().map(|own| own.rename(body));
+    let body = renamed.as_deref().unwrap_or(body);
+    let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
+    let mut stmts = own.map_or(vec![], |own| own.lets(&mut types));
     let mut finish = Finish { nest: &nest, types, prefetch: 0 };
-    let stmts = finish.list(body);
+    stmts.extend(finish.list(body));
     let maps = super::maps::used(&nest, body);
     let mut used = used_buffers(body);
     used.extend(maps.iter().map(|m| m.buffer.clone()));
@@ -45,7 +50,7 @@ pub(super) fn run(nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
         return Err(LowerError::new(PASS, &at, why));
     }
     let grid = nest.grid.clone().map(|e| finish.types.value(&e));
-    Ok(Launch { kernel, grid, block: nest.block, min_blocks: nest.min_blocks })
+    Ok(Launch { kernel, grid, block: nest.block, cluster: nest.cluster, min_blocks: nest.min_blocks })
 }
 
 fn declared(nest: &Nest) -> BTreeMap<Name, DType> {

@@ -1,8 +1,9 @@
 //! Splits a function into launches.
 //!
 //! Each top-level loop nest becomes one kernel. On CUDA the loops bound to `blockIdx.*` give the
-//! grid and those bound to `threadIdx.*` the block; on the CPU an outermost parallel loop gives
-//! the grid, and without one the grid is a single block.
+//! grid and those bound to `threadIdx.*` the block; blocks of a loop bound to `clusterCtaIdx.x` are a
+//! cluster, all of one element of the grid. On the CPU an outermost parallel loop gives the grid, and
+//! without one the grid is a single block.
 //!
 //! before: `for i in thread_binding(8, "blockIdx.x"): for j in thread_binding(32, "threadIdx.x"): ...`
 //! after:  a launch with grid (8, 1, 1) and block (32, 1, 1), its body unchanged
@@ -63,6 +64,8 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
         return Err(LowerError::new(PASS, &first_block(s), why));
     }
     let mut nest = Nest::new(f, target, symbol, grid, block, names(s));
+    nest.cluster = cluster(target, &loops)?;
+    nest.ranges.set(ThreadTag::ClusterX.name(), 0, i64::from(nest.cluster) - 1);
     nest.min_blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).and_then(|(_, l)| min_blocks(l));
     Ok(nest)
 }
@@ -78,6 +81,22 @@ fn merge_grid(grid: &mut Expr, l: &For, axis: usize) -> Result<(), LowerError> {
     }
     *grid = extent;
     Ok(())
+}
+
+/// Blocks per cluster.
+fn cluster(target: &Target, loops: &[(ThreadTag, For)]) -> Result<u32, LowerError> {
+    let mut blocks = None;
+    for (_, l) in loops.iter().filter(|(t, _)| *t == ThreadTag::ClusterX) {
+        let n = thread_extent(l)?;
+        if n > target.max_cluster {
+            let why = format!("a cluster of {n} blocks, {} allows {}", target.id, target.max_cluster);
+            return Err(LowerError::new(PASS, &l.var, why));
+        }
+        if *blocks.get_or_insert(n) != n {
+            return Err(LowerError::new(PASS, &l.var, "another loop over the blocks of a cluster has another extent"));
+        }
+    }
+    Ok(blocks.unwrap_or(1))
 }
 
 fn thread_extent(l: &For) -> Result<u32, LowerError> {
@@ -110,7 +129,7 @@ fn thread_loops(s: &Stmt) -> Vec<(ThreadTag, For)> {
     s.visit(&mut |s| {
         if let Stmt::For(l) = s
             && let ForKind::Thread(tag) = l.kind
-            && (tag.is_block() || tag.is_thread())
+            && (tag.is_block() || tag.is_thread() || tag == ThreadTag::ClusterX)
         {
             loops.push((tag, For { body: vec![], ..l.clone() }));
         }

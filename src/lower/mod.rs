@@ -8,7 +8,7 @@
 //! | `promote` | accumulators of 16-bit floats in float32 |
 //! | `fragments`, `part_loops` | products and elementwise nests of a block as calls and loops over registers |
 //! | `held` | private arrays of the CPU in the type that they are computed in |
-//! | `cross_thread` | reductions over threads as tile calls |
+//! | `cross_thread`, `cluster` | reductions over threads as tile calls, and over the blocks of a cluster |
 //! | `compact`, `placement` | register and shared buffers shrink to what is touched, and get the strides asked for |
 //! | `flatten` | one flat index per access |
 //! | `guards` | conditions leave the loops they do not depend on |
@@ -22,6 +22,7 @@
 //! | `barriers` | barriers between conflicting accesses to shared memory |
 //! | `pin` | rows of 16-bit values stay packed between passes over them |
 //! | `lets` | lets inside expressions become statements |
+//! | `own_cluster` | the grid counts blocks, not clusters |
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
 //! | `prefetch` | what the CPU asks of memory ahead of time |
 
@@ -29,6 +30,7 @@ mod ahead;
 mod barriers;
 mod batch;
 mod blocks;
+mod cluster;
 mod compact;
 mod cross_thread;
 mod device;
@@ -49,6 +51,7 @@ mod lets;
 mod maps;
 mod narrow;
 mod nest;
+mod own_cluster;
 mod part_loops;
 mod pin;
 mod pipeline;

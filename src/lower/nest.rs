@@ -19,6 +19,8 @@ pub(super) struct Nest<'a> {
     pub grid: [Expr; 3],
     /// Threads per axis.
     pub block: [u32; 3],
+    /// Blocks per cluster, each of which is one of `grid` until `finish`; 1 where there are none.
+    pub cluster: u32,
     pub min_blocks: Option<u32>,
     /// All buffers by name; passes change dtypes and shapes, and add staging.
     pub buffers: BTreeMap<Name, Buffer>,
@@ -72,6 +74,7 @@ impl<'a> Nest<'a> {
             symbol,
             grid,
             block,
+            cluster: 1,
             min_blocks: None,
             buffers,
             ranges,
@@ -89,8 +92,11 @@ impl<'a> Nest<'a> {
         self.target.kind == Kind::Cuda
     }
 
-    /// Threads of an axis.
+    /// Threads of an axis, or blocks of a cluster.
     pub fn threads(&self, tag: ThreadTag) -> i64 {
+        if tag == ThreadTag::ClusterX {
+            return i64::from(self.cluster);
+        }
         THREADS.iter().position(|t| *t == tag).map_or(1, |i| self.block[i] as i64)
     }
 
@@ -99,7 +105,13 @@ impl<'a> Nest<'a> {
         THREADS.into_iter().filter(|t| self.threads(*t) > 1).collect()
     }
 
-    /// The index of the thread on an axis.
+    /// The thread axes, and that of the blocks of a cluster where there are several.
+    pub fn cluster_axes(&self) -> Vec<ThreadTag> {
+        let cluster = (self.cluster > 1).then_some(ThreadTag::ClusterX);
+        self.live_axes().into_iter().chain(cluster).collect()
+    }
+
+    /// The index of the thread on an axis, or of its block in the cluster.
     pub fn thread(&self, tag: ThreadTag) -> Expr {
         if self.threads(tag) == 1 { Expr::i64(0) } else { index_var(&Name::new(tag.name())) }
     }

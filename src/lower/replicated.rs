@@ -26,7 +26,7 @@ impl Replicated {
         loop {
             let before = set.len();
             for s in &stores {
-                for tag in nest.live_axes() {
+                for tag in nest.cluster_axes() {
                     let local_wanted = nest.is_local(&s.buffer) && set.contains(&(s.buffer.clone(), tag));
                     if s.tags.contains(&tag) || local_wanted {
                         set.extend(s.reads.iter().map(|r| (r.clone(), tag)));

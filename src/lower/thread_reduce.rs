@@ -1,5 +1,6 @@
 //! Recognises a reduction whose reduction iterator runs over threads, and gathers what is needed to
 //! carry it out: the thread's own part, the axes to combine over, and who writes the result.
+//! A reduction over the blocks of a cluster is one over their threads too.
 //! Constant spatial loops directly around it become its elements, so that all of them share one
 //! exchange. Declines (`None`) where no reduction iterator is bound to threads.
 
@@ -25,7 +26,7 @@ pub(super) fn build(lower: &mut Lower, loops: &[&For], b: &Block, env: &Env) -> 
     let kept: Vec<&For> = loops.iter().filter(|l| !lower.enter(l, &mut inside)).copied().collect();
     let reduce = reduce_vars(b, &inside);
     let tags: Vec<ThreadTag> =
-        lower.nest.live_axes().into_iter().filter(|t| reduce.contains(&Name::new(t.name()))).collect();
+        lower.nest.cluster_axes().into_iter().filter(|t| reduce.contains(&Name::new(t.name()))).collect();
     if tags.is_empty() {
         return Ok(None);
     }

@@ -22,10 +22,15 @@ fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
         kernel: &l.kernel,
         kind,
         block: l.block,
+        cluster: l.cluster,
         vars: BTreeMap::new(),
         ranges: Ranges::new(),
         divergence: Rank::Block,
     };
+    if l.cluster > 1 && (kind != Kind::Cuda || !l.threads().is_multiple_of(WARP)) {
+        let why = format!("{} threads per block; expected whole warps of a GPU in a launch of clusters", l.threads());
+        return check.error(&Name::new(&l.kernel.symbol), why);
+    }
     for (axis, threads) in ["x", "y", "z"].iter().zip(l.block) {
         let rank = Rank::of_axis(axis, l.block, WARP);
         check.declare(&Name::new(format!("threadIdx.{axis}")), Var { dtype: DType::I32, rank });
@@ -51,6 +56,8 @@ pub(super) struct Check<'k> {
     pub kind: Kind,
     /// Threads per axis.
     pub block: [u32; 3],
+    /// Blocks per cluster.
+    pub cluster: u32,
     pub vars: BTreeMap<Name, Var>,
     pub ranges: Ranges,
     /// Over what the conditions around differ.
@@ -123,11 +130,16 @@ impl Check<'_> {
     fn barrier(&self, b: Barrier) -> Result<(), LowerError> {
         let name = Name::new("barrier");
         let shared = match b {
-            Barrier::Block => Rank::Block,
+            Barrier::Block | Barrier::ClusterArrive | Barrier::ClusterWait => Rank::Block,
             Barrier::Warp | Barrier::Named { .. } => Rank::Warp,
         };
         if self.divergence > shared {
             return self.error(&name, "it stands under a condition that its threads do not share");
+        }
+        let of_cluster = matches!(b, Barrier::ClusterArrive | Barrier::ClusterWait);
+        if of_cluster != (self.cluster > 1) && !matches!(b, Barrier::Warp | Barrier::Block) {
+            let why = "barriers of a cluster stand in a launch of clusters, and named ones do not";
+            return self.error(&name, why);
         }
         let Barrier::Named { id, threads } = b else { return Ok(()) };
         let most = self.block.iter().product();

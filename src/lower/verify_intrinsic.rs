@@ -30,6 +30,7 @@ impl Check<'_> {
         if self.kind != Kind::Cuda {
             return self.error(&Name::new("instruction"), format!("`{i}` is for a GPU, and the kernel is for a CPU"));
         }
+        self.in_cluster(i)?;
         if i.is_warp_wide() {
             self.whole_warp()?;
         }
@@ -46,6 +47,26 @@ impl Check<'_> {
         });
         result?;
         self.operands(i)
+    }
+
+    /// What is for clusters stands in a launch of clusters; what waits in shared memory does not.
+    fn in_cluster(&self, i: &Intrinsic) -> Checked {
+        let at = Name::new("instruction");
+        match i {
+            Intrinsic::ClusterStore { .. } if self.cluster == 1 => {
+                self.error(&at, format!("`{i}` stands in no launch of clusters"))
+            }
+            Intrinsic::MbarrierInit { .. }
+            | Intrinsic::BulkLoad { .. }
+            | Intrinsic::BulkStore { .. }
+            | Intrinsic::TensorLoad { .. }
+            | Intrinsic::TensorStore { .. }
+                if self.cluster > 1 =>
+            {
+                self.error(&at, format!("`{i}` is not supported in a launch of clusters"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn operands(&self, i: &Intrinsic) -> Checked {
@@ -108,6 +129,18 @@ impl Check<'_> {
                 self.tensor(map, coords, dst)
             }
             Intrinsic::TensorStore { map, coords, src } => self.tensor(map, coords, src),
+            Intrinsic::ClusterStore { dst, peer, value } => {
+                self.number(dst, peer)?;
+                let dtype = self.dtype(dst)?;
+                if dtype != value.dtype() || !matches!(dtype.bytes(), 4 | 8) {
+                    let why = format!(
+                        "a store of {} to {dtype} elements of another block; expected one type of 32 or 64 bits",
+                        value.dtype()
+                    );
+                    return self.error(&dst.array, why);
+                }
+                self.place(dst, Memory::Shared, dtype.bytes() as i64)
+            }
             Intrinsic::CpAsyncCommit
             | Intrinsic::CpAsyncWait { .. }
             | Intrinsic::MbarrierFence
@@ -244,6 +277,6 @@ impl Check<'_> {
         if e.dtype().is_int() {
             return Ok(());
         }
-        self.error(&at.array, format!("a size or parity is an integer, not {}", e.dtype()))
+        self.error(&at.array, format!("a size, parity or block is an integer, not {}", e.dtype()))
     }
 }

@@ -5,7 +5,8 @@
 //! reads what the others made of its own row ([`Rows`]).
 //! How: one launch. A group of threads has a row (or several rows share a block); the row stays in
 //! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
-//! thread, and a combination across the group whose result every thread has.
+//! thread, and a combination across the group whose result every thread has. A row that is long, or one of
+//! few, may be shared out over the blocks of a cluster.
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
 
 use super::limits::{block_fits, keeps_busy, lanes, step_fits};
@@ -49,12 +50,13 @@ impl ScheduleRule for GeneralReduction {
             REREAD => k.get("unroll"),
             _ => 1,
         };
-        let step = move |k: &Knobs| k.get("threads") * loads(k) * lanes(k.get("vector"), element);
+        let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
         let space = row_fits(space, &r, target, element, bytes);
+        let space = cluster_fits(space, &r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
-            let vectors = columns.map_or(1, |n| n / (k.get("threads") * lanes(k.get("vector"), element)));
+            let vectors = columns.map_or(1, |n| n / (group(k) * lanes(k.get("vector"), element)));
             vectors.clamp(1, 16) * k.get("vector")
         });
         let space = space.require("rows_fit", move |k| match rows {
@@ -112,11 +114,41 @@ pub(super) fn one_nest(r: &Rows) -> Result<(), String> {
     under_rows(&mut s, row).map_err(|e| format!("{}: {}", e.precondition, e.why))
 }
 
+/// Blocks that share a row.
+fn cluster(k: &Knobs) -> i64 {
+    k.find("cluster").unwrap_or(1)
+}
+
+/// Threads that share a row.
+fn group(k: &Knobs) -> i64 {
+    k.get("threads") * cluster(k)
+}
+
+/// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
+/// keep more than two, or fewer than there are multiprocessors.
+fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType) -> Space {
+    let (rows, columns, most, sms) = (r.rows, r.columns, i64::from(target.max_cluster), i64::from(target.sms));
+    let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
+    let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
+        (1, _) => Ok(()),
+        (c, _) if c > most => Err(format!("{c} blocks exceed the {most} of a cluster")),
+        _ if k.get("rows") > 1 => Err("a block of a cluster has one row".into()),
+        (_, Some(n)) if group(k) * lanes(k.get("vector"), element) <= n => Ok(()),
+        (c, _) => Err(format!("some threads of {c} blocks have no part of the row")),
+    });
+    space.prefer("cluster_pays", move |k| match (cluster(k), rows, columns) {
+        (1, ..) => Ok(()),
+        (c, Some(rows), _) if rows * c <= 2 * sms => Ok(()),
+        (_, _, Some(n)) if 2 * n * bytes >= registers => Ok(()),
+        _ => Err("there are rows enough for all multiprocessors, and they are short".into()),
+    })
+}
+
 /// Where the row may be kept.
 fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, bytes: i64) -> Space {
     let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
     let each = move |k: &Knobs| {
-        let step = k.get("threads") * lanes(k.get("vector"), element);
+        let step = group(k) * lanes(k.get("vector"), element);
         columns.map(|n| (n + step - 1) / step * lanes(k.get("vector"), element))
     };
     let nothing = bytes == 0;
@@ -124,8 +156,11 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, 
         (REREAD, _, _) => Ok(()),
         (_, _, None) | (_, None, _) => Err("the row's length is not constant".into()),
         _ if nothing => Err("no tensor is read by several blocks".into()),
-        (SHARED, _, Some(n)) if n * bytes * k.get("rows") <= limit => Ok(()),
-        (SHARED, _, Some(n)) => Err(format!("{} bytes exceed the {limit} of shared memory", n * bytes * k.get("rows"))),
+        (SHARED, Some(each), Some(n)) => {
+            let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
+            let need = part * bytes * k.get("rows");
+            if need <= limit { Ok(()) } else { Err(format!("{need} bytes exceed the {limit} of shared memory")) }
+        }
         (_, Some(each), _) if each <= 128 => Ok(()),
         (_, Some(each), _) => Err(format!("{each} elements per thread exceed 128")),
     });
@@ -168,6 +203,7 @@ pub(super) fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
 struct Plan<'k> {
     knobs: &'k Knobs,
     threads: i64,
+    cluster: i64,
     lanes: i64,
     row: i64,
 }
@@ -177,6 +213,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     let plan = Plan {
         knobs,
         threads: knobs.get("threads"),
+        cluster: cluster(knobs),
         lanes: lanes(knobs.get("vector"), r.dominant().dtype),
         row: knobs.get("row"),
     };
@@ -206,7 +243,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
     if let Some(column) = loops.get(1) {
         let [_, ku, kt, kv] = plan.thread_loops(&mut s, &tail, &grid, column)?;
-        s.bind(&kt, ThreadTag::ThreadX)?;
+        plan.bind_group(&mut s, &kt)?;
         s.vectorize(&kv)?;
         s.compute_at(&anchor.name, &ku)?;
         if let Some(lane) = loops_below(&s, &anchor.name, &ku).last().cloned() {
@@ -219,7 +256,10 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     }
     under_rows(&mut s, &grid)?;
     let done = match online::pair(&r).filter(|_| knobs.get("online") == 1) {
-        Some(pair) => online::schedule(&mut s, &grid, &pair, &|s, b, column| plan.thread_loops(s, b, &grid, column))?,
+        Some(pair) => {
+            let split: online::SplitColumns = &|s, b, column| plan.thread_loops(s, b, &grid, column);
+            online::schedule(&mut s, &grid, &pair, split, &|s, l| plan.bind_group(s, l))?
+        }
         None => vec![],
     };
     for b in s.blocks() {
@@ -268,24 +308,34 @@ impl Plan<'_> {
         match r.role(b) {
             Some(Role::Reduce(combiner)) => self.reduce(s, b, grid, [&ku, &kt, &kv], combiner.fold()),
             Some(Role::Full | Role::Row) | None if copy => {
-                s.bind(&kt, ThreadTag::ThreadX)?;
+                self.bind_group(s, &kt)?;
                 s.unroll(&ku)?;
                 s.vectorize(&kv)?;
                 cache_hint(s, &kv, self.knobs.get("hint"))
             }
             Some(Role::Full | Role::Row) | None => {
-                s.bind(&kt, ThreadTag::ThreadX)?;
+                self.bind_group(s, &kt)?;
                 s.unroll(&ku)?;
                 s.unroll(&kv)
             }
         }
     }
 
+    /// Binds the loop over those that share a row: threads, of the blocks of a cluster where it has several.
+    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+        if self.cluster == 1 {
+            return s.bind(at, ThreadTag::ThreadX);
+        }
+        let parts = s.split(at, &[Some(self.cluster), Some(self.threads)])?;
+        s.bind(&parts[0], ThreadTag::ClusterX)?;
+        s.bind(&parts[1], ThreadTag::ThreadX)
+    }
+
     /// Splits the columns over passes, loads in flight, threads and lanes, and binds rows and threads;
     /// gives `[ko, ku, kt, kv]`, of which `ko` is `ku` where the row is kept.
     fn thread_loops(&self, s: &mut Schedule, b: &Name, grid: &Name, column: &Name) -> Result<[Name; 4], ScheduleError> {
         let row: Vec<Name> = loops_below(s, b, grid).into_iter().filter(|l| l != column).collect();
-        let (threads, lanes) = (Some(self.threads), Some(self.lanes));
+        let (threads, lanes) = (Some(self.threads * self.cluster), Some(self.lanes));
         let [ko, ku, kt, kv] = if self.row == REREAD {
             let l = s.split(column, &[None, Some(self.knobs.get("unroll")), threads, lanes])?;
             [l[0].clone(), l[1].clone(), l[2].clone(), l[3].clone()]
@@ -317,14 +367,14 @@ impl Plan<'_> {
     ) -> Result<(), ScheduleError> {
         let rf = s.rfactor(kt, 0)?;
         let partial = output(s, &rf);
-        s.bind(kt, ThreadTag::ThreadX)?;
+        self.bind_group(s, kt)?;
         batch_loads(s, ku)?;
         s.unroll(kv)?;
         s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
         s.set_scope(&partial, Scope::Local)?;
         // The loop over rows is bound already, and the new one like it.
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
-            s.bind(&l, ThreadTag::ThreadX)?;
+            self.bind_group(s, &l)?;
         }
         let result = output(s, b);
         s.set_scope(&result, Scope::Local)

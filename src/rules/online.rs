@@ -6,11 +6,14 @@ use super::parts::{batch_loads, loops_below, loops_of_kind, outputs};
 use super::rows::{Role, Rows};
 use super::shape::find_block;
 use crate::analysis::Combiner;
-use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::ir::{AttrValue, IterKind, Name, Scope, TileOp};
 use crate::schedule::{Schedule, ScheduleError};
 
 /// Splits the columns of a block, given the loop over them.
-type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
+pub(super) type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
+
+/// Binds a loop over those that share a row.
+type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>;
 
 /// Two reductions that one pass can do, the maximum first.
 pub(super) fn pair(r: &Rows) -> Option<[Name; 2]> {
@@ -32,12 +35,13 @@ fn fits(r: &Rows, [first, second]: &[Name; 2]) -> bool {
 }
 
 /// Schedules both under the loop `grid`. `loops` splits a block's columns over steps, loads, threads and
-/// lanes: `[ko, ku, kt, kv]`, the threads outermost. Gives the blocks that are then done.
+/// lanes: `[ko, ku, kt, kv]`, the threads outermost; `bind` binds those. Gives the blocks that are then done.
 pub(super) fn schedule(
     s: &mut Schedule,
     grid: &Name,
     [first, second]: &[Name; 2],
     loops: SplitColumns,
+    bind: BindGroup,
 ) -> Result<Vec<Name>, ScheduleError> {
     let mut at = None;
     for b in [first, second] {
@@ -55,7 +59,7 @@ pub(super) fn schedule(
     for b in [&partial[1], &partial[0], &step] {
         s.compute_at(b, &ko)?;
     }
-    bind_states(s, grid, &state)?;
+    bind_states(s, grid, &state, bind)?;
     in_flight(s, &step, &ko)?;
     let [max, sum] = &partial;
     if let Some(outer) = loops_below(s, max, &ko).first().cloned() {
@@ -66,7 +70,7 @@ pub(super) fn schedule(
     }
     for b in [first, second] {
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
-            s.bind(&l, ThreadTag::ThreadX)?;
+            bind(s, &l)?;
         }
     }
     for b in [first, second, &step, max, sum, &state] {
@@ -79,10 +83,10 @@ pub(super) fn schedule(
 }
 
 /// Each thread has one state: the iterators are those of steps, threads and rows.
-fn bind_states(s: &mut Schedule, grid: &Name, state: &Name) -> Result<(), ScheduleError> {
+fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Result<(), ScheduleError> {
     let binding = find_block(s.func(), state).iters[1].binding.clone();
     match loops_below(s, state, grid).iter().find(|l| binding.uses_var(l)) {
-        Some(l) => s.bind(l, ThreadTag::ThreadX),
+        Some(l) => bind(s, l),
         None => Ok(()),
     }
 }

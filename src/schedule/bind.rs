@@ -6,8 +6,8 @@
 //!
 //! Preconditions: `serial_loop`, `zero_min`; `constant_extent` (threads and virtual threads);
 //! `known_iterators`; `loops_separate`: no loop drives spatial and reduction iterators of a block
-//! with an init; but for threads, which may share a reduction and data: `spatial_only`,
-//! `own_results`, `own_data`; `tag_free`: no loop around or below has the tag; `extent_agrees`:
+//! with an init; but for threads and blocks of a cluster, which may share a reduction: `spatial_only`,
+//! `own_results`; but for threads, which may share data: `own_data`; `tag_free`: no loop around or below has the tag; `extent_agrees`:
 //! loops of the same launch with that tag have the same extent.
 //!
 //! Effect: the loop's kind changes.
@@ -24,11 +24,13 @@ pub fn apply(d: &mut Draft, at: &Name, tag: ThreadTag) -> Result<Vec<Name>, Fail
         checks::constant_extent(l)?;
     }
     checks::known_iterators(l)?;
-    if tag.is_thread() {
+    if tag.is_thread() || tag == ThreadTag::ClusterX {
         checks::loops_separate(l, l)?;
     } else {
         checks::spatial_only(l)?;
         flow::own_results(l)?;
+    }
+    if !tag.is_thread() {
         flow::own_data(&d.func, l)?;
     }
     tag_free(&d.func, l, tag)?;

@@ -1,4 +1,5 @@
-//! One block: threads in shuffled order between the points where they wait for each other.
+//! One block, or the blocks of a cluster: threads in shuffled order between the points where they wait
+//! for each other.
 
 use super::clock::Clock;
 use super::code::{Code, Op, Place, Slot};
@@ -10,6 +11,7 @@ use super::memory::Memory;
 use super::shadow::By;
 use super::thread::{State, Thread};
 use crate::ir::kernel::ShuffleMode;
+use std::ops::Range;
 
 /// Lanes of a warp.
 pub(super) const WARP: usize = 32;
@@ -17,10 +19,12 @@ pub(super) const WARP: usize = 32;
 /// A fault with its thread and operation.
 pub(super) type At = (usize, usize, Fault);
 
-/// The threads of a block, used for one block after another.
+/// The threads of a block or cluster, used for one after another.
 pub(super) struct Block<'a> {
     pub code: &'a Code,
     shape: [u32; 3],
+    /// Threads of a block.
+    pub per_block: usize,
     pub threads: Vec<Thread>,
     order: Vec<u32>,
     random: u64,
@@ -36,13 +40,16 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    pub fn new(code: &'a Code, shape: [u32; 3], seed: u64, mut clock: Clock) -> Block<'a> {
-        clock.enter_launch(shape, code.learns_apart);
-        let n = shape.iter().product::<u32>();
-        let threads = (0..n).map(|t| Thread::new(code, t)).collect();
+    pub fn new(code: &'a Code, shape: [u32; 3], cluster: u32, seed: u64, mut clock: Clock) -> Block<'a> {
+        clock.enter_launch(shape, cluster, code.learns_apart);
+        let per_block = shape.iter().product::<u32>();
+        let n = per_block * cluster;
+        let shift = |t: u32| (t / per_block) as usize * code.shared();
+        let threads = (0..n).map(|t| Thread::new(code, t, shift(t))).collect();
         Block {
             code,
             shape,
+            per_block: per_block as usize,
             threads,
             order: (0..n).collect(),
             random: seed,
@@ -54,11 +61,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Runs the block of that index to its end.
+    /// Runs the block of that index, and those of its cluster, which come after it along x, to the end.
     pub fn run(&mut self, block: [u32; 3], memory: &mut [Memory]) -> Result<(), SimError> {
         self.clock.enter_block(block);
         for (t, thread) in self.threads.iter_mut().enumerate() {
-            thread.restart(self.code, block, position(t, self.shape));
+            thread.restart(self.code, neighbour(block, t / self.per_block), position(t % self.per_block, self.shape));
         }
         if self.code.waits_apart {
             self.under_way = Async::new(self.threads.len());
@@ -67,8 +74,8 @@ impl<'a> Block<'a> {
         self.advance(memory).map_err(|(thread, pc, fault)| SimError::Fault {
             kernel: self.code.symbol.clone(),
             statement: self.code.statement(pc).to_string(),
-            block,
-            thread: position(thread, self.shape),
+            block: neighbour(block, thread / self.per_block),
+            thread: position(thread % self.per_block, self.shape),
             fault,
         })
     }
@@ -81,9 +88,9 @@ impl<'a> Block<'a> {
                 progress |= self.meet_warp(first, memory)?;
             }
             if self.code.waits_apart {
-                progress |= self.meet_named()? | self.deliver(false, memory)? | self.wake()?;
+                progress |= self.meet_named()? | self.deliver(false, memory)? | self.wake()? | self.wake_cluster()?;
             }
-            if progress || self.meet_block()? {
+            if progress || self.meet_blocks()? {
                 continue;
             }
             if !self.code.waits_apart {
@@ -128,9 +135,16 @@ impl<'a> Block<'a> {
             match thread.state {
                 State::Asks(n) => self.serve(t, n, memory)?,
                 State::Done if self.code.waits_apart => {
+                    self.clock.cluster.ends(t).map_err(|fault| self.fault(t, fault))?;
                     return self.under_way.left_by(t).map_or(Ok(()), |(pc, fault)| Err((t, pc, fault)));
                 }
-                State::Ready | State::Warp | State::Block | State::Named | State::Phase | State::Done => return Ok(()),
+                State::Ready
+                | State::Warp
+                | State::Block
+                | State::Named
+                | State::Phase
+                | State::Cluster
+                | State::Done => return Ok(()),
             }
             if self.threads[t].state != State::Ready {
                 return Ok(());
@@ -182,7 +196,7 @@ impl<'a> Block<'a> {
 
     /// True for a thread that waits for something that others may still do.
     fn may_come(&self, t: usize) -> bool {
-        matches!(self.threads[t].state, State::Ready | State::Named | State::Phase)
+        matches!(self.threads[t].state, State::Ready | State::Named | State::Phase | State::Cluster)
     }
 
     fn divergent_warp(&self, pc: usize, other: String) -> Fault {
@@ -208,32 +222,47 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Lets the block pass the barrier that its threads wait at. False when none waits, or some may
-    /// still come.
-    fn meet_block(&mut self) -> Result<bool, At> {
-        let Some(lead) = self.threads.iter().position(|t| t.state == State::Block) else {
+    /// Lets blocks pass the barrier that their threads wait at. False when none does.
+    fn meet_blocks(&mut self) -> Result<bool, At> {
+        let mut progress = false;
+        for first in (0..self.threads.len()).step_by(self.per_block) {
+            progress |= self.meet_block(first..first + self.per_block)?;
+        }
+        Ok(progress)
+    }
+
+    /// Lets the block of these threads pass the barrier that they wait at. False when none waits, or some
+    /// may still come.
+    fn meet_block(&mut self, mut threads: Range<usize>) -> Result<bool, At> {
+        let Some(lead) = threads.clone().find(|t| self.threads[*t].state == State::Block) else {
             return Ok(false);
         };
         let pc = self.threads[lead].pc;
-        let other = self.threads.iter().position(|t| t.state != State::Block || t.pc != pc);
+        let other = threads.clone().find(|t| self.threads[*t].state != State::Block || self.threads[*t].pc != pc);
         if let Some(other) = other {
-            if (0..self.threads.len()).any(|t| self.may_come(t)) {
+            if threads.any(|t| self.may_come(t)) {
                 return Ok(false);
             }
             return Err((lead, pc, Fault::DivergentBarrier(self.elsewhere(other))));
         }
-        self.clock.meet_block();
-        self.threads.iter_mut().for_each(Thread::resume);
+        self.clock.meet_block(lead);
+        threads.for_each(|t| self.threads[t].resume());
         Ok(true)
     }
 
     /// What a thread does instead of waiting here.
     pub(super) fn elsewhere(&self, t: usize) -> String {
-        let [x, y, z] = position(t, self.shape);
+        let [x, y, z] = position(t % self.per_block, self.shape);
         let thread = &self.threads[t];
         match thread.state {
             State::Done => format!("thread ({x}, {y}, {z}) has ended"),
-            State::Warp | State::Block | State::Named | State::Phase | State::Asks(_) | State::Ready => {
+            State::Warp
+            | State::Block
+            | State::Named
+            | State::Phase
+            | State::Cluster
+            | State::Asks(_)
+            | State::Ready => {
                 format!("thread ({x}, {y}, {z}) waits at `{}`", self.code.statement(thread.pc))
             }
         }
@@ -250,7 +279,7 @@ fn bulk_sources(code: &Code) -> Vec<usize> {
     let mut all = vec![];
     for i in &code.instrs {
         if let Instr::BulkStore { s, .. } | Instr::TensorStore { s, .. } = i
-            && let Place::Memory(m) = code.arrays[s.array as usize].place
+            && let Place::Shared(m) = code.arrays[s.array as usize].place
         {
             all.push(m as usize);
         }
@@ -258,6 +287,11 @@ fn bulk_sources(code: &Code) -> Vec<usize> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// The block that comes so many after another along x.
+pub(super) fn neighbour(block: [u32; 3], n: usize) -> [u32; 3] {
+    [block[0] + n as u32, block[1], block[2]]
 }
 
 /// Index along x, y, z of thread or block number `n`.

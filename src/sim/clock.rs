@@ -7,13 +7,16 @@
 //! instructions order no memory. Blocks of one launch know nothing of each other, launches everything of
 //! those before.
 //!
+//! The threads of a cluster have one list of numbers, and its blocks barriers of their own.
+//!
 //! What the asynchronous proxy does is done by one further thread, [`COPIES`], that nobody knows of but
 //! by waiting for a copy.
 
-use super::block::WARP;
+use super::block::{WARP, neighbour, position};
+use super::cluster::ClusterBarrier;
 
 /// The thread that stands for asynchronous copies by the bulk.
-pub(super) const COPIES: u32 = 1024;
+pub(super) const COPIES: u32 = 8 * 1024;
 
 /// Where the order of events stands.
 #[derive(Default)]
@@ -22,10 +25,14 @@ pub(super) struct Clock {
     pub now: u32,
     /// Stamps up to here are of earlier launches.
     pub launch: u32,
-    /// Stamps up to here are of earlier blocks.
+    /// Stamps up to here are of earlier blocks, or clusters.
     pub block: u32,
-    /// Stamps up to here are before the block's last barrier.
-    barrier: u32,
+    /// Stamps up to here are before the last barrier of a block of the cluster.
+    barriers: Vec<u32>,
+    /// That of the cluster.
+    pub cluster: ClusterBarrier,
+    /// Threads of a block.
+    threads: usize,
     /// The same per warp.
     warps: Vec<u32>,
     /// Per thread what it knows of each thread by other means, and last of copies. Empty where all wait
@@ -37,9 +44,13 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A launch of blocks of that shape; `apart`: some threads may wait where others do not.
-    pub fn enter_launch(&mut self, shape: [u32; 3], apart: bool) {
-        let threads = shape.iter().product::<u32>() as usize;
+    /// A launch of blocks of that shape, so many in a cluster; `apart`: some threads may wait where others do
+    /// not.
+    pub fn enter_launch(&mut self, shape: [u32; 3], cluster: u32, apart: bool) {
+        self.threads = shape.iter().product::<u32>() as usize;
+        self.barriers = vec![0; cluster as usize];
+        self.cluster = ClusterBarrier::default();
+        let threads = self.threads * cluster as usize;
         self.launch = self.tick();
         self.shape = shape;
         self.blocks.clear();
@@ -49,7 +60,10 @@ impl Clock {
 
     pub fn enter_block(&mut self, at: [u32; 3]) {
         self.block = self.tick();
-        self.barrier = self.block;
+        self.barriers.fill(self.block);
+        if self.barriers.len() > 1 {
+            self.cluster = ClusterBarrier::new(self.threads * self.barriers.len());
+        }
         self.blocks.push((self.block, at));
         self.apart.iter_mut().for_each(|known| known.fill(0));
     }
@@ -60,9 +74,10 @@ impl Clock {
         self.now - 1
     }
 
-    /// All threads of the block meet.
-    pub fn meet_block(&mut self) {
-        self.barrier = self.tick();
+    /// All threads of the block of thread `t` meet.
+    pub fn meet_block(&mut self, t: usize) {
+        let block = self.place(t as u32);
+        self.barriers[block] = self.tick();
         let copies = self.apart.iter().filter_map(|known| known.last()).max().copied().unwrap_or(0);
         self.apart.iter_mut().filter_map(|known| known.last_mut()).for_each(|k| *k = copies);
     }
@@ -97,7 +112,7 @@ impl Clock {
         all.resize(threads + 1, 0);
         for (u, k) in all.iter_mut().enumerate().take(threads.min(n)) {
             let warp = if u / WARP == t / WARP { self.warps[t / WARP] } else { 0 };
-            *k = (*k).max(warp).max(self.barrier).max(self.apart[t][u]);
+            *k = (*k).max(warp).max(self.barriers[0]).max(self.apart[t][u]);
         }
         all[t] = all[t].max(self.now);
         all[threads] = all[threads].max(self.apart[t][threads]);
@@ -122,21 +137,35 @@ impl Clock {
             return self.apart[t as usize].last().is_some_and(|k| stamp <= *k);
         }
         let warp = WARP as u32;
-        stamp <= self.barrier
+        let block = self.place(t);
+        (stamp <= self.barriers[block] && self.place(u) == block)
             || u == t
             || (u / warp == t / warp && stamp <= self.warps[(t / warp) as usize])
+            || (self.barriers.len() > 1 && self.cluster.knows(t as usize, u as usize, stamp))
             || self.apart.get(t as usize).is_some_and(|known| stamp <= known[u as usize])
     }
 
-    /// The block of a stamp of this launch.
-    pub fn block_of(&self, stamp: u32) -> [u32; 3] {
-        let n = self.blocks.partition_point(|(start, _)| *start < stamp);
-        self.blocks[n.saturating_sub(1)].1
+    /// The place of a thread's block in its cluster.
+    #[inline]
+    fn place(&self, t: u32) -> usize {
+        if self.barriers.len() == 1 { 0 } else { t as usize / self.threads }
     }
 
-    /// Threads per axis.
-    pub fn shape(&self) -> [u32; 3] {
-        self.shape
+    /// True where two threads are of one block; copies are of every block.
+    pub fn same_block(&self, t: u32, u: u32) -> bool {
+        u == COPIES || self.place(t) == self.place(u)
+    }
+
+    /// The block of a thread at a stamp of this launch.
+    pub fn block_of(&self, stamp: u32, t: u32) -> [u32; 3] {
+        let n = self.blocks.partition_point(|(start, _)| *start < stamp);
+        let first = self.blocks[n.saturating_sub(1)].1;
+        if t == COPIES { first } else { neighbour(first, self.place(t)) }
+    }
+
+    /// Index along x, y, z of a thread in its block.
+    pub fn thread(&self, t: u32) -> [u32; 3] {
+        position(t as usize % self.threads, self.shape)
     }
 }
 
@@ -147,20 +176,20 @@ mod tests {
     #[test]
     fn barriers_order_those_that_meet() {
         let mut c = Clock::default();
-        c.enter_launch([64, 1, 1], false);
+        c.enter_launch([64, 1, 1], 1, false);
         c.enter_block([0; 3]);
         let before = c.now;
         assert!(c.knows(5, 5, before) && !c.knows(6, 5, before));
         c.meet_warp(0);
         assert!(c.knows(6, 5, before) && !c.knows(40, 5, before) && !c.knows(6, 5, c.now));
-        c.meet_block();
+        c.meet_block(0);
         assert!(c.knows(40, 5, before) && !c.knows(40, 5, c.now));
     }
 
     #[test]
     fn what_is_published_is_passed_on() {
         let mut c = Clock::default();
-        c.enter_launch([96, 1, 1], true);
+        c.enter_launch([96, 1, 1], 1, true);
         c.enter_block([0; 3]);
         let mut bar = vec![];
         let first = c.now;
@@ -172,7 +201,7 @@ mod tests {
         assert!(c.knows(70, 0, first) && !c.knows(1, 0, first));
         assert!(!c.knows(40, COPIES, first));
         c.learn_copies(40, first);
-        c.meet_block();
+        c.meet_block(0);
         assert!(c.knows(1, COPIES, first) && !c.knows(1, COPIES, c.now));
     }
 }

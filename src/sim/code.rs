@@ -146,8 +146,11 @@ pub(super) enum Op {
 pub(super) enum Place {
     /// Slots of the thread from `base` on, with numbers in the set of written slots from `flag` on.
     Slots { base: Slot, flag: u32 },
-    /// Memory of that number: parameters in their order, then shared arrays.
+    /// Memory of that number: parameters in their order.
     Memory(u32),
+    /// Shared memory: after the parameters the arrays of the first block of a cluster, then those of the next.
+    /// The number is that of the first block.
+    Shared(u32),
 }
 
 /// An array of the kernel.
@@ -159,6 +162,20 @@ pub(super) struct ArrayInfo {
     pub place: Place,
     /// False for a parameter that the kernel only reads.
     pub writable: bool,
+}
+
+impl ArrayInfo {
+    /// The number of its memory, in a block whose shared arrays come so many after those of the first.
+    ///
+    /// # Panics
+    /// For an array in registers.
+    pub fn memory(&self, shift: usize) -> usize {
+        match self.place {
+            Place::Memory(m) => m as usize,
+            Place::Shared(m) => m as usize + shift,
+            Place::Slots { .. } => panic!("`{}` is in registers", self.name),
+        }
+    }
 }
 
 /// A mutable scalar that may be read before it is written.
@@ -196,6 +213,11 @@ pub(super) struct Code {
 }
 
 impl Code {
+    /// Number of shared arrays.
+    pub fn shared(&self) -> usize {
+        self.arrays.iter().filter(|a| matches!(a.place, Place::Shared(_))).count()
+    }
+
     /// Texts of the statements that write an array in memory.
     pub fn writers(&self, array: &str) -> Vec<String> {
         let mut all: Vec<u32> = vec![];

@@ -1,6 +1,7 @@
 //! Kernels to bytecode.
 
 use super::code::{ArrayInfo, Code, Op, Place, Slot, VarInfo};
+use super::instr::Instr;
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam};
 use crate::ir::{Expr, Name};
 use std::collections::HashMap;
@@ -74,7 +75,7 @@ impl Compiler {
             let place = match a.scope {
                 ArrayScope::Shared => {
                     memories += 1;
-                    Place::Memory(memories - 1)
+                    Place::Shared(memories - 1)
                 }
                 ArrayScope::Register => {
                     let (base, flag) = (self.code.slots.len() as Slot, self.code.flags);
@@ -212,6 +213,8 @@ impl Compiler {
                 (self.code.waits_apart, self.code.learns_apart) = (true, true);
                 self.emit(Op::NamedBarrier { id: *id, threads: *threads });
             }
+            KStmt::Barrier(Barrier::ClusterArrive) => self.instruction(Instr::ClusterArrive),
+            KStmt::Barrier(Barrier::ClusterWait) => self.instruction(Instr::ClusterWait),
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => {
                 let a = self.expr(value);

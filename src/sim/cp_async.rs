@@ -4,7 +4,7 @@
 //! destination cannot be read, and neither side may be written.
 
 use super::clock::COPIES;
-use super::code::{ArrayInfo, Place};
+use super::code::ArrayInfo;
 use super::error::Fault;
 use super::mbarrier::Word;
 use super::memory::Memory;
@@ -21,13 +21,10 @@ pub(super) struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// Elements of an array from `first` on.
-    pub fn new(array: &'a ArrayInfo, first: usize) -> Span<'a> {
-        let memory = match array.place {
-            Place::Memory(m) => m as usize,
-            Place::Slots { .. } => panic!("`{}` is in registers", array.name),
-        };
-        Span { memory, array, first }
+    /// Elements of an array from `first` on, in a block whose shared memory comes so many arrays after that
+    /// of the first of its cluster.
+    pub fn new(array: &'a ArrayInfo, first: usize, shift: usize) -> Span<'a> {
+        Span { memory: array.memory(shift), array, first }
     }
 
     /// An element as text.

@@ -80,6 +80,8 @@ pub enum Fault {
     Mbarrier(String),
     /// Threads wait for a barrier in shared memory that nothing can complete; what it lacks.
     Deadlock(String),
+    /// A barrier of a cluster, or a store to another of its blocks, is used against its rules; how.
+    Cluster(String),
     /// A named barrier that its threads do not all reach; what happens instead.
     DivergentNamedBarrier(String),
     /// A warp-wide instruction that not all lanes of the warp reach; what another lane does.
@@ -173,7 +175,7 @@ impl Display for Fault {
             Fault::Unfenced(what) => {
                 write!(f, "bulk store of `{what}`, which was written with no asynchronous fence after it")
             }
-            Fault::Mbarrier(why) => f.write_str(why),
+            Fault::Mbarrier(why) | Fault::Cluster(why) => f.write_str(why),
             Fault::Deadlock(why) => write!(f, "deadlock: {why}"),
             Fault::DivergentNamedBarrier(other) => write!(f, "divergent named barrier: {other}"),
             Fault::DivergentInstruction(other) => write!(f, "divergent warp instruction: {other}"),

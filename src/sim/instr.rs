@@ -36,6 +36,9 @@ pub(super) enum Instr {
     BulkCommit,
     BulkWait { left: u32, read: bool },
     AsyncFence,
+    ClusterArrive,
+    ClusterWait,
+    ClusterStore { d: Site, peer: Slot, a: Slot },
 }
 
 /// Whose state an instruction needs.
@@ -65,7 +68,10 @@ impl Instr {
             | Instr::TensorStore { .. }
             | Instr::BulkCommit
             | Instr::BulkWait { .. }
-            | Instr::AsyncFence => Reach::Block,
+            | Instr::AsyncFence
+            | Instr::ClusterArrive
+            | Instr::ClusterWait
+            | Instr::ClusterStore { .. } => Reach::Block,
         }
     }
 
@@ -76,7 +82,8 @@ impl Instr {
             | Instr::StMatrix { d, .. }
             | Instr::BulkLoad { d, .. }
             | Instr::BulkStore { d, .. }
-            | Instr::TensorLoad { d, .. } => Some(d.array),
+            | Instr::TensorLoad { d, .. }
+            | Instr::ClusterStore { d, .. } => Some(d.array),
             _ => None,
         }
     }
@@ -84,7 +91,8 @@ impl Instr {
     /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
     fn teaches(&self) -> bool {
         let own = matches!(self, Instr::CpAsync { .. } | Instr::CpAsyncCommit | Instr::CpAsyncWait { .. });
-        matches!(self.reach(), Reach::Block) && !own
+        let of_cluster = matches!(self, Instr::ClusterArrive | Instr::ClusterWait | Instr::ClusterStore { .. });
+        matches!(self.reach(), Reach::Block) && !own && !of_cluster
     }
 }
 
@@ -115,6 +123,11 @@ impl Compiler {
             _ => {}
         }
         let instr = self.instr(i);
+        self.instruction(instr);
+    }
+
+    /// Code for an instruction.
+    pub(super) fn instruction(&mut self, instr: Instr) {
         self.code.waits_apart |= instr.reach() == Reach::Block;
         self.code.learns_apart |= instr.teaches();
         let n = self.code.instrs.len() as u32;
@@ -191,6 +204,9 @@ impl Compiler {
             Intrinsic::BulkCommit => Instr::BulkCommit,
             Intrinsic::BulkWait { left, read } => Instr::BulkWait { left: *left, read: *read },
             Intrinsic::AsyncFence => Instr::AsyncFence,
+            Intrinsic::ClusterStore { dst, peer, value } => {
+                Instr::ClusterStore { d: self.site(dst), peer: self.expr(peer), a: self.expr(value) }
+            }
         }
     }
 }

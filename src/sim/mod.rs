@@ -16,10 +16,13 @@
 //! phase that nothing can complete are a deadlock. A bulk store of what ordinary stores wrote needs an
 //! asynchronous fence by any thread after the last of them; whether a fence stands before ordinary
 //! reads and a later bulk load is not checked.
+//!
+//! The blocks of a cluster run together; otherwise blocks run one after the other.
 
 mod block;
 mod bulk;
 mod clock;
+mod cluster;
 mod code;
 mod compile;
 mod cp_async;
@@ -51,8 +54,8 @@ use std::collections::BTreeMap;
 pub struct SimOptions {
     /// Fixes the order of threads and the choice of blocks.
     pub seed: u64,
-    /// Blocks of the last launch to run, spread over its grid; all where it is `None`. Earlier
-    /// launches always run whole, since later ones read their results.
+    /// Blocks of the last launch to run, spread over its grid; all where it is `None`. Clusters run as a
+    /// whole. Earlier launches always run whole, since later ones read their results.
     pub max_blocks: Option<u64>,
     /// Tensor parameters that the function both reads and writes: what they hold at the start counts
     /// as written. All other parameters that a kernel writes are outputs, and start unwritten.

@@ -72,6 +72,7 @@ impl Block<'_> {
             let lack = self.phase_lack(t);
             return Err(self.fault(t, Fault::Deadlock(lack)));
         }
+        self.cluster_stuck()?;
         let Some(t) = self.threads.iter().position(|t| t.state == State::Named) else { return Ok(()) };
         let other = self.threads.iter().position(|t| t.state != State::Named).unwrap_or(t);
         let n = self.threads.iter().filter(|t| t.state == State::Named).count();

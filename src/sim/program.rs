@@ -118,6 +118,13 @@ impl<'a> State<'a> {
                 SimError::Arguments(format!("kernel `{}` is launched with {n} blocks along an axis", l.kernel.symbol))
             })?;
         }
+        let cluster = l.cluster.max(1);
+        if grid[0] % cluster != 0 || l.threads() * cluster > COPIES {
+            let (symbol, threads) = (&l.kernel.symbol, l.threads());
+            let why = format!("kernel `{symbol}`: {} blocks of {threads} threads in clusters of {cluster}", grid[0]);
+            return Err(SimError::Arguments(why));
+        }
+        grid[0] /= cluster;
         let total = grid.iter().map(|g| u64::from(*g)).product::<u64>();
         let mut scalars = vec![];
         let mut memory = vec![];
@@ -136,15 +143,17 @@ impl<'a> State<'a> {
         }
         let lens: Vec<u64> = memory.iter().map(Memory::len).collect();
         let shared = l.kernel.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
+        let shared = (0..cluster).flat_map(|_| shared.clone());
         memory.extend(shared.map(|a| Memory::unwritten(a.dtype, a.len.into(), true)));
         memory.iter_mut().for_each(|m| m.shadow.replicas = self.replicas);
         let code = compile(&l.kernel, &scalars, &lens);
-        let mut block = Block::new(&code, l.block, seed, std::mem::take(&mut self.clock));
+        let mut block = Block::new(&code, l.block, cluster, seed, std::mem::take(&mut self.clock));
         let mut result = Ok(());
-        for n in chosen(total, most) {
+        for n in chosen(total, most.map(|n| n.div_ceil(u64::from(cluster)))) {
             memory[names.len()..].iter_mut().for_each(Memory::poison);
-            result = block.run(position(n as usize, grid), &mut memory);
-            report.blocks += 1;
+            let [x, y, z] = position(n as usize, grid);
+            result = block.run([x * cluster, y, z], &mut memory);
+            report.blocks += u64::from(cluster);
             if result.is_err() {
                 break;
             }
@@ -216,8 +225,8 @@ fn writer(code: &Code, clock: &Clock, memory: &Memory, i: usize) -> Option<(Writ
     let writer = Writer {
         kernel: code.symbol.clone(),
         statement: code.statement(pc).to_string(),
-        block: clock.block_of(stamp),
-        thread: (thread != COPIES).then(|| position(thread as usize, clock.shape())),
+        block: clock.block_of(stamp, thread),
+        thread: (thread != COPIES).then(|| clock.thread(thread)),
     };
     Some((writer, code.statement_of.get(pc).map_or(0, |s| *s as usize)))
 }

@@ -17,9 +17,10 @@ impl<'a> Block<'a> {
     /// to wait.
     pub(super) fn serve(&mut self, t: usize, n: u32, memory: &mut [Memory]) -> Result<(), At> {
         let instr = self.code.instrs[n as usize];
+        let waiting = if let Instr::ClusterWait = instr { State::Cluster } else { State::Phase };
         let waits = self.instr(t, instr, memory).map_err(|fault| self.fault(t, fault))?;
         if waits {
-            self.threads[t].state = State::Phase;
+            self.threads[t].state = waiting;
         } else {
             self.threads[t].resume();
         }
@@ -115,6 +116,9 @@ impl<'a> Block<'a> {
                 self.mbarriers.fence();
                 self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
             }
+            Instr::ClusterArrive => self.cluster_arrive(t)?,
+            Instr::ClusterWait => return self.cluster_wait(t),
+            Instr::ClusterStore { d, peer, a } => self.cluster_store(t, (d, peer, a), memory)?,
             other @ (Instr::Packed { .. }
             | Instr::Fold3 { .. }
             | Instr::CastPair { .. }
@@ -150,7 +154,7 @@ impl<'a> Block<'a> {
         let size = array.dtype.bytes() as i64;
         let index = aligned(array, self.threads[t].int(site.index), (align / size).max(1) as u32)?;
         let len = (bytes / size) as u32;
-        Ok((Span::new(array, in_bounds(array, index, len)?), len as usize))
+        Ok((Span::new(array, in_bounds(array, index, len)?, self.threads[t].shift), len as usize))
     }
 
     fn bulk_size(&self, t: usize, bytes: u32) -> Result<i64, Fault> {

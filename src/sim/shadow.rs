@@ -5,7 +5,7 @@
 //! than of the same: a reader in between may be forgotten only when two others are there that a barrier of
 //! a warp hides. Pages come into being when something is accessed in them.
 
-use super::block::{WARP, position};
+use super::block::WARP;
 use super::clock::{COPIES, Clock};
 use super::code::Code;
 use super::error::{Fault, Party, Race};
@@ -13,9 +13,9 @@ use super::error::{Fault, Party, Race};
 /// Elements of a page.
 const PAGE: usize = 256;
 
-/// Bits of a thread and of an operation in a record.
-const THREAD_BITS: u32 = 11;
-const PC_BITS: u32 = 21;
+/// Bits of a thread (up to [`COPIES`]) and of an operation in a record; the rest are those of the stamp.
+const THREAD_BITS: u32 = 14;
+const PC_BITS: u32 = 19;
 const LAST_PC: usize = (1 << PC_BITS) - 1;
 
 /// Who accesses, and where in the code.
@@ -34,11 +34,11 @@ struct Record(u64);
 impl Record {
     fn new(stamp: u32, thread: u32, pc: usize) -> Record {
         let low = (pc.min(LAST_PC) as u64) << THREAD_BITS | u64::from(thread);
-        Record(u64::from(stamp) << 32 | low)
+        Record(u64::from(stamp) << (THREAD_BITS + PC_BITS) | low)
     }
 
     fn stamp(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0 >> (THREAD_BITS + PC_BITS)) as u32
     }
 
     fn thread(self) -> u32 {
@@ -46,7 +46,7 @@ impl Record {
     }
 
     fn pc(self) -> usize {
-        (self.0 as u32 >> THREAD_BITS) as usize
+        (self.0 >> THREAD_BITS) as usize & LAST_PC
     }
 }
 
@@ -152,12 +152,12 @@ fn ordered(r: Record, by: By, shared: bool) -> bool {
 #[cold]
 fn race(name: &str, i: usize, by: By, write: bool, other: Record, other_wrote: bool) -> Fault {
     let statement = by.code.statement(other.pc()).to_string();
-    let block = by.clock.block_of(other.stamp());
+    let block = by.clock.block_of(other.stamp(), other.thread());
     let party = match other.thread() {
         COPIES => Party::Copy,
-        t => Party::Thread(position(t as usize, by.clock.shape())),
+        t => Party::Thread(by.clock.thread(t)),
     };
-    let same_block = other.stamp() > by.clock.block;
+    let same_block = other.stamp() > by.clock.block && by.clock.same_block(by.thread, other.thread());
     let element = format!("{name}[{i}]");
     Fault::Race(Box::new(Race { element, write, party, block, same_block, statement, other_wrote }))
 }

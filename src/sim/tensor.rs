@@ -72,13 +72,13 @@ impl<'a> Block<'a> {
         let size = array.dtype.bytes() as i64;
         let index = aligned(array, self.threads[t].int(site.index), (map.swizzle.align() / size).max(1) as u32)?;
         let len = map.box_dims.iter().product::<i64>() as u32;
-        Ok(Span::new(array, in_bounds(array, index, len)?))
+        Ok(Span::new(array, in_bounds(array, index, len)?, self.threads[t].shift))
     }
 
     fn tensor(&self, map: &TensorMap, first: usize, len: usize) -> Result<Span<'a>, Fault> {
         let array = self.code.arrays.iter().find(|a| a.name == map.buffer.as_str());
         let array = array.unwrap_or_else(|| panic!("the tensor of `{}` is no parameter", map.name));
-        Ok(Span::new(array, in_bounds(array, first as i64, len as u32)?))
+        Ok(Span::new(array, in_bounds(array, first as i64, len as u32)?, 0))
     }
 
     /// The runs of a box at some coordinates: 16 bytes that are whole inside or outside, else elements.

@@ -21,6 +21,8 @@ pub(super) enum State {
     Named,
     /// It waits for a phase of a barrier in shared memory.
     Phase,
+    /// It waits at the barrier of the cluster.
+    Cluster,
     /// The block has to carry out the instruction of that number for it.
     Asks(u32),
     /// It has ended.
@@ -29,8 +31,10 @@ pub(super) enum State {
 
 /// A resumable thread.
 pub(super) struct Thread {
-    /// Its number in the block.
+    /// Its number in the cluster; where there is none, in the block.
     id: u32,
+    /// How many arrays the shared memory of its block comes after that of the first of the cluster.
+    pub shift: usize,
     pub slots: Vec<u64>,
     /// One bit per number of the set of written slots.
     written: Vec<u64>,
@@ -40,9 +44,9 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub fn new(code: &Code, id: u32) -> Thread {
+    pub fn new(code: &Code, id: u32, shift: usize) -> Thread {
         let written = vec![0; code.flags.div_ceil(64) as usize];
-        Thread { id, slots: code.slots.clone(), written, pc: 0, state: State::Ready }
+        Thread { id, shift, slots: code.slots.clone(), written, pc: 0, state: State::Ready }
     }
 
     /// Back to the start, as thread `thread` of block `block`.
@@ -179,8 +183,8 @@ impl Thread {
         match array.place {
             Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
             Place::Slots { .. } => Err(unwritten()),
-            Place::Memory(m) => {
-                let memory = &mut memory[m as usize];
+            Place::Memory(_) | Place::Shared(_) => {
+                let memory = &mut memory[array.memory(self.shift)];
                 let bits = memory.read(i).ok_or_else(|| missing(array, i, memory, by.code))?;
                 if array.writable {
                     memory.shadow.read(i, &array.name, by)?;
@@ -199,8 +203,8 @@ impl Thread {
                 self.slots[base as usize + i] = v;
                 self.mark(flag + i as u32);
             }
-            Place::Memory(m) => {
-                let memory = &mut memory[m as usize];
+            Place::Memory(_) | Place::Shared(_) => {
+                let memory = &mut memory[array.memory(self.shift)];
                 if memory.is_pending(i) {
                     return Err(Fault::DestinationOverwritten(format!("{}[{i}]", array.name)));
                 }

@@ -117,7 +117,7 @@ pub fn program(name: &str, kernel: Kernel, grid: i64, threads: u32, min_blocks: 
             KernelParam::TensorMap(_) => None,
         })
         .collect();
-    let launch = Launch { kernel, grid: [c(grid), c(1), c(1)], block: [threads, 1, 1], min_blocks };
+    let launch = Launch { kernel, grid: [c(grid), c(1), c(1)], block: [threads, 1, 1], cluster: 1, min_blocks };
     Program {
         name: name.into(),
         params,

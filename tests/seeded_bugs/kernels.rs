@@ -69,6 +69,29 @@ def staged(x: T.handle, y: T.handle):
     Tx.cta.copy(B[bx * 16:bx * 16 + 16], sums)
 ";
 
+/// A row of which goes to the two blocks of a cluster.
+const NORMALIZED: &str = "@T.prim_func(s_tir=True)
+def normalized(A: T.Buffer((3, 200), \"float32\"), B: T.Buffer((3, 200), \"float32\")):
+    most = T.sblock_alloc_buffer((3,))
+    total = T.sblock_alloc_buffer((3,))
+    for i, k in T.grid(3, 200):
+        with T.sblock(\"most\"):
+            vi, vk = T.axis.remap(\"SR\", [i, k])
+            with T.init():
+                most[vi] = T.float32(-3.0e38)
+            most[vi] = T.max(most[vi], A[vi, vk])
+    for i, k in T.grid(3, 200):
+        with T.sblock(\"total\"):
+            vi, vk = T.axis.remap(\"SR\", [i, k])
+            with T.init():
+                total[vi] = T.float32(0.0)
+            total[vi] = total[vi] + (A[vi, vk] - most[vi])
+    for i, k in T.grid(3, 200):
+        with T.sblock(\"B\"):
+            vi, vk = T.axis.remap(\"SS\", [i, k])
+            B[vi, vk] = A[vi, vk] / total[vi]
+";
+
 /// What a kernel is made from and compared with.
 enum From {
     Rule(Box<Subject>),
@@ -88,10 +111,17 @@ fn target() -> Target {
 impl Right {
     /// The default of the first rule that takes a function.
     fn rule(text: &str) -> Right {
+        Right::at(text, &[])
+    }
+
+    /// The same with other values of some knobs.
+    fn at(text: &str, set: &[(&str, i64)]) -> Right {
         let func = ir::read(text, "function").unwrap_or_else(|e| panic!("{e}")).remove(0);
         let subject = Subject::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
         let arm = subject.arms(&Spaces::built_in()).into_iter().next().expect("a rule that takes it");
         let knobs = arm.space.default().expect("a legal point");
+        let knobs = set.iter().fold(knobs, |k, (name, value)| k.with(name, *value));
+        arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e:?}"));
         let program = subject.candidate(arm.rule, &knobs).unwrap_or_else(|e| panic!("{e}")).program;
         Right { program, from: From::Rule(Box::new(subject)) }
     }
@@ -113,6 +143,9 @@ impl Right {
             "column_sums" => Right::rule(COLUMN_SUMS),
             "full_sum" => Right::rule(FULL_SUM),
             "transposed" => Right::rule(TRANSPOSED),
+            "normalized" => {
+                Right::at(NORMALIZED, &[("cluster", 2), ("rows", 1), ("threads", 64), ("vector", 4), ("row", 1)])
+            }
             "staged" => Right::tile(STAGED),
             "bulk" => Right::tile(&bulk()),
             other => panic!("no kernel `{other}`"),

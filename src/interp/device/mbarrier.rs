@@ -78,7 +78,8 @@ impl Machine<'_> {
             | Intrinsic::BulkLoad { .. }
             | Intrinsic::BulkStore { .. }
             | Intrinsic::TensorLoad { .. }
-            | Intrinsic::TensorStore { .. } => {
+            | Intrinsic::TensorStore { .. }
+            | Intrinsic::ClusterStore { .. } => {
                 Err(InterpError::Unsupported("statements that lowering makes".to_string()))
             }
         }

@@ -173,6 +173,8 @@ fn barrier(b: Barrier) -> String {
         Barrier::Block => "T.cuda.cta_sync()".to_string(),
         Barrier::Warp => "T.cuda.warp_sync()".to_string(),
         Barrier::Named { id, .. } => format!("T.cuda.warpgroup_sync({id})"),
+        Barrier::ClusterArrive => "T.ptx.barrier.cluster.arrive()".to_string(),
+        Barrier::ClusterWait => "T.ptx.barrier.cluster.wait()".to_string(),
     }
 }
 
@@ -213,7 +215,8 @@ fn instruction(i: &Intrinsic, names: &Names) -> Option<String> {
         | Intrinsic::BulkLoad { .. }
         | Intrinsic::BulkStore { .. }
         | Intrinsic::TensorLoad { .. }
-        | Intrinsic::TensorStore { .. } => return None,
+        | Intrinsic::TensorStore { .. }
+        | Intrinsic::ClusterStore { .. } => return None,
     })
 }
 

@@ -408,7 +408,9 @@ fn thread_tag(keywords: &[(String, Node)], at: Span) -> Result<ThreadTag, Proble
         None if text == "vthread" => Ok(ThreadTag::VThreadX),
         None => problem(
             node.at,
-            format!("unknown thread axis \"{text}\"; it is blockIdx, threadIdx or vthread with .x, .y or .z"),
+            format!(
+                "unknown thread axis \"{text}\"; it is blockIdx, threadIdx or vthread with .x, .y or .z, or clusterCtaIdx.x"
+            ),
         ),
     }
 }

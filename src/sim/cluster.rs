@@ -1,0 +1,188 @@
+//! Blocks of a cluster: their barrier, and stores of one to the shared memory of another.
+//!
+//! The blocks of a cluster run together, their threads in one shuffled order. The threads of a block are
+//! numbered after those of the blocks before it. A thread that has waited at the barrier knows what every
+//! thread did before it arrived there. Found besides races: threads that do not all arrive, or arrive twice;
+//! a store before a wait, when the other block may not have started; a thread that ends after a store, or
+//! after it arrived, without waiting, when a block may have ended that others store to.
+
+use super::block::{At, Block};
+use super::code::Slot;
+use super::error::Fault;
+use super::instr::Site;
+use super::memory::Memory;
+use super::scalar;
+use super::thread::{State, in_bounds};
+
+/// The barrier of all threads of a cluster.
+#[derive(Default)]
+pub(super) struct ClusterBarrier {
+    /// Completed phases.
+    phase: usize,
+    /// Arrivals that the current phase lacks.
+    missing: usize,
+    /// The stamps at which threads arrived in the current phase; 0 of those that did not.
+    arrived: Vec<u32>,
+    /// The same of the last two completed phases, by the number of the phase.
+    known: [Vec<u32>; 2],
+    /// Phases that a thread has waited for.
+    waited: Vec<usize>,
+    /// Threads that stored to another block and have not arrived since.
+    stored: Vec<bool>,
+}
+
+impl ClusterBarrier {
+    pub fn new(threads: usize) -> ClusterBarrier {
+        let zeros = || vec![0; threads];
+        ClusterBarrier {
+            phase: 0,
+            missing: threads,
+            arrived: zeros(),
+            known: [zeros(), zeros()],
+            waited: vec![0; threads],
+            stored: vec![false; threads],
+        }
+    }
+
+    /// Thread `t` arrives at a stamp; what it does later has a greater one.
+    pub fn arrive(&mut self, t: usize, stamp: u32) -> Result<(), Fault> {
+        if self.arrived[t] != 0 || self.waited[t] < self.phase {
+            return Err(cluster("this thread arrived before, and has not waited since"));
+        }
+        (self.arrived[t], self.stored[t]) = (stamp, false);
+        self.missing -= 1;
+        if self.missing == 0 {
+            self.phase += 1;
+            self.missing = self.arrived.len();
+            let next = vec![0; self.missing];
+            self.known[self.phase % 2] = std::mem::replace(&mut self.arrived, next);
+        }
+        Ok(())
+    }
+
+    /// True where a thread may pass, which it then has done.
+    fn pass(&mut self, t: usize) -> Result<bool, Fault> {
+        if self.waited[t] < self.phase {
+            self.waited[t] += 1;
+            return Ok(true);
+        }
+        if self.arrived[t] == 0 {
+            return Err(cluster("this thread waits for a phase that it has not arrived for"));
+        }
+        Ok(false)
+    }
+
+    /// True where thread `t` knows what `u` did at a stamp.
+    pub fn knows(&self, t: usize, u: usize, stamp: u32) -> bool {
+        self.waited.get(t).is_some_and(|n| *n > 0 && stamp <= self.known[n % 2][u])
+    }
+
+    /// Notes a store to another block.
+    fn store(&mut self, t: usize) -> Result<(), Fault> {
+        if self.waited[t] == 0 {
+            return Err(cluster("the other block may not have started: wait at a barrier of the cluster first"));
+        }
+        self.stored[t] = true;
+        Ok(())
+    }
+
+    /// What is wrong with a thread that ends.
+    pub fn ends(&self, t: usize) -> Result<(), Fault> {
+        if self.stored.get(t) == Some(&true) {
+            return Err(cluster("the thread ends after a store to another block, which may have ended before"));
+        }
+        let waits = |n: &usize| *n < self.phase || self.arrived[t] != 0;
+        if self.waited.get(t).is_some_and(waits) {
+            return Err(cluster("the thread ends without waiting at the barrier of the cluster where it arrived"));
+        }
+        Ok(())
+    }
+}
+
+fn cluster(why: &str) -> Fault {
+    Fault::Cluster(why.into())
+}
+
+impl Block<'_> {
+    pub(super) fn cluster_arrive(&mut self, t: usize) -> Result<(), Fault> {
+        let stamp = self.clock.tick();
+        self.clock.cluster.arrive(t, stamp)
+    }
+
+    /// True when the thread has to wait.
+    pub(super) fn cluster_wait(&mut self, t: usize) -> Result<bool, Fault> {
+        Ok(!self.clock.cluster.pass(t)?)
+    }
+
+    /// Stores a value in the shared memory of block `peer` of the cluster.
+    pub(super) fn cluster_store(
+        &mut self,
+        t: usize,
+        (d, peer, a): (Site, Slot, Slot),
+        memory: &mut [Memory],
+    ) -> Result<(), Fault> {
+        self.clock.cluster.store(t)?;
+        let array = &self.code.arrays[d.array as usize];
+        let (peer, blocks) = (self.threads[t].int(peer), self.threads.len() / self.per_block);
+        if !(0..blocks as i64).contains(&peer) {
+            return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
+        }
+        let i = in_bounds(array, self.threads[t].int(d.index), 1)?;
+        let bits = scalar::to_stored(self.threads[t].get(a), array.dtype);
+        let to = &mut memory[array.memory(peer as usize * self.code.shared())];
+        to.shadow.write(i, &array.name, self.by(t))?;
+        to.write(i, bits);
+        Ok(())
+    }
+
+    /// Lets threads go on whose phase has completed.
+    pub(super) fn wake_cluster(&mut self) -> Result<bool, At> {
+        let mut progress = false;
+        for t in 0..self.threads.len() {
+            if self.threads[t].state == State::Cluster
+                && self.clock.cluster.pass(t).map_err(|fault| self.fault(t, fault))?
+            {
+                self.threads[t].resume();
+                progress = true;
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Why no thread can go on, where some wait for the others of the cluster.
+    pub(super) fn cluster_stuck(&self) -> Result<(), At> {
+        let Some(t) = self.threads.iter().position(|t| t.state == State::Cluster) else { return Ok(()) };
+        let missing = |u: &usize| self.clock.cluster.arrived[*u] == 0;
+        let other = (0..self.threads.len()).find(missing).unwrap_or(t);
+        let why = format!("not all threads arrive at the barrier of the cluster: {}", self.elsewhere(other));
+        Err(self.fault(t, Fault::Cluster(why)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_knows_what_came_before_arrivals_that_it_has_waited_for() {
+        let mut b = ClusterBarrier::new(2);
+        b.arrive(0, 5).unwrap();
+        assert_eq!(b.pass(0), Ok(false));
+        b.arrive(1, 7).unwrap();
+        assert!(!b.knows(0, 1, 7) && b.pass(0) == Ok(true));
+        assert!(b.knows(0, 1, 7) && !b.knows(0, 1, 8) && !b.knows(1, 0, 5));
+        b.arrive(0, 9).unwrap();
+        assert!(b.pass(1) == Ok(true) && b.knows(1, 0, 5) && !b.knows(1, 0, 9));
+    }
+
+    #[test]
+    fn arrivals_and_waits_alternate() {
+        let mut b = ClusterBarrier::new(2);
+        assert!(b.pass(0).is_err());
+        b.arrive(0, 1).unwrap();
+        assert!(b.arrive(0, 2).is_err() && b.ends(0).is_err() && b.ends(1).is_ok());
+        b.arrive(1, 3).unwrap();
+        assert!(b.arrive(0, 4).is_err() && b.store(0).is_err());
+        assert!(b.pass(0) == Ok(true) && b.ends(0).is_ok() && b.store(0).is_ok() && b.ends(0).is_err());
+    }
+}
