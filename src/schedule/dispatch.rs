@@ -6,7 +6,7 @@ use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_co
 use super::{
     flatten_buffer, merge_reductions, online_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write,
 };
-use super::{split, storage_align, transform_block_layout, unroll, vectorize};
+use super::{split, storage_align, transform_block_layout, transform_layout, unroll, vectorize};
 use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
@@ -40,6 +40,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::PadEinsum { block, multiples } => pad_einsum::apply(d, block, multiples),
         Step::StageWrite { block, scope } => stage_write::apply(d, block, scope),
         Step::RelaxArithmetic { block, way } => relax_arithmetic::apply(d, block, way),
+        Step::TransformLayout { buffer, map } => transform_layout::apply(d, buffer, map),
         Step::FlattenBuffer { buffer } => flatten_buffer::apply(d, buffer),
         Step::Share { blocks, buffer, scope } => share::apply(d, blocks, buffer.as_ref(), scope),
     }

@@ -25,6 +25,7 @@ mod flow;
 mod fuse;
 mod guards;
 mod holes;
+mod index_map;
 mod injective;
 mod inline;
 mod merge_reductions;
@@ -38,6 +39,7 @@ mod reducer;
 mod regions;
 mod reindex;
 mod relax_arithmetic;
+mod relayout;
 mod reorder;
 mod repeat;
 mod reverse_compute_at;
@@ -53,11 +55,13 @@ mod step;
 mod step_text;
 mod storage_align;
 mod transform_block_layout;
+mod transform_layout;
 mod tree;
 mod unroll;
 mod vectorize;
 
 pub use error::ScheduleError;
+pub use index_map::IndexMap;
 pub use step::{Operand, Step};
 
 use crate::ir::{AttrValue, Name, PrimFunc, Scope, ThreadTag};
@@ -266,6 +270,11 @@ impl Schedule {
     /// Puts a loop of extent 1 around a loop or a block; returns it.
     pub fn add_unit_loop(&mut self, at: &Name) -> Result<Name, ScheduleError> {
         self.one(Step::AddUnitLoop { at: at.clone() })
+    }
+
+    /// Puts the elements of an intermediate buffer where an affine map takes their indices.
+    pub fn transform_layout(&mut self, buffer: &Name, map: IndexMap) -> Done {
+        self.done(Step::TransformLayout { buffer: buffer.clone(), map })
     }
 
     /// Makes an intermediate buffer one-dimensional, in row-major order.

@@ -1,5 +1,6 @@
 //! Steps as data: one enum case per primitive, one line of text each.
 
+use super::IndexMap;
 use crate::ir::{AttrValue, Name, Scope, ThreadTag};
 use std::fmt;
 
@@ -57,6 +58,8 @@ pub enum Step {
     Reindex { block: Name, operand: Operand, map: Vec<Vec<Name>> },
     /// `pad_einsum(b0, [1, 128, 128, 8])`: one multiple per iterator
     PadEinsum { block: Name, multiples: Vec<i64> },
+    /// `transform_layout(t0, [i, j], [j, i // 4, i % 4])`: old indices, new indices
+    TransformLayout { buffer: Name, map: IndexMap },
     /// `flatten_buffer(t0)`
     FlattenBuffer { buffer: Name },
     /// `share([b0, b1], p0, "local")`, or `None` for the largest value that the blocks compute alike
@@ -118,6 +121,7 @@ impl Step {
             Step::AddUnitLoop { .. } => "add_unit_loop",
             Step::Reindex { .. } => "reindex",
             Step::PadEinsum { .. } => "pad_einsum",
+            Step::TransformLayout { .. } => "transform_layout",
             Step::FlattenBuffer { .. } => "flatten_buffer",
             Step::Share { .. } => "share",
             Step::RelaxArithmetic { .. } => "relax_arithmetic",
@@ -151,6 +155,7 @@ impl fmt::Display for Step {
             Step::OnlineReductions { first, second, at } => write!(f, "{first}, {second}, {at}")?,
             Step::StageWrite { block, scope } => write!(f, "{block}, {}", quoted(scope.name()))?,
             Step::RelaxArithmetic { block, way } => write!(f, "{block}, {}", quoted(way))?,
+            Step::TransformLayout { buffer, map } => write!(f, "{buffer}, {map}")?,
             Step::FlattenBuffer { buffer } => write!(f, "{buffer}")?,
             Step::Share { blocks, buffer, scope } => {
                 let buffer = buffer.as_ref().map_or("None", Name::as_str);

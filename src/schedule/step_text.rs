@@ -1,7 +1,7 @@
 //! Reads a step back from its line of text.
 
-use super::{Operand, Step};
-use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
+use super::{IndexMap, Operand, Step};
+use crate::ir::{AttrValue, BinOp, DType, Expr, Name, Scope, ThreadTag};
 use std::str::FromStr;
 
 /// An argument as written.
@@ -14,6 +14,7 @@ enum Arg {
     List(Vec<Arg>),
     Dict(Vec<(String, Arg)>),
     Call(String, Vec<Arg>),
+    Binary(BinOp, Box<Arg>, Box<Arg>),
 }
 
 impl FromStr for Step {
@@ -21,7 +22,7 @@ impl FromStr for Step {
 
     /// Reads one line such as `split(i1, [None, 4])`.
     fn from_str(text: &str) -> Result<Step, String> {
-        let mut cursor = Cursor { text, at: 0 };
+        let mut cursor = Cursor { text, at: 0, operators: 0 };
         let (name, args) = match cursor.arg().and_then(|a| cursor.end().map(|()| a)) {
             Ok(Arg::Call(name, args)) => (name, args),
             Ok(_) => return Err(format!("cannot read step \"{text}\": expected name(arguments)")),
@@ -73,6 +74,10 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         }
         ("stage_write", [block, s]) => Ok(Step::StageWrite { block: word(block)?, scope: scope(s)? }),
         ("relax_arithmetic", [block, way]) => Ok(Step::RelaxArithmetic { block: word(block)?, way: string(way)? }),
+        ("transform_layout", [buffer, from, to]) => {
+            let map = IndexMap { from: list(from, word)?, to: list(to, index)? };
+            Ok(Step::TransformLayout { buffer: word(buffer)?, map })
+        }
         ("flatten_buffer", [buffer]) => Ok(Step::FlattenBuffer { buffer: word(buffer)? }),
         ("share", [blocks, buffer, s]) => {
             let buffer = Some(word(buffer)?).filter(|b| b.as_str() != "None");
@@ -132,6 +137,16 @@ fn whole(arg: &Arg) -> Result<i64, String> {
     }
 }
 
+/// An index in terms of names.
+fn index(arg: &Arg) -> Result<Expr, String> {
+    match arg {
+        Arg::Word(w) => Ok(Expr::var(w.as_str(), DType::I32)),
+        Arg::Int(n) if i32::try_from(*n).is_ok() => Ok(Expr::int(*n, DType::I32)),
+        Arg::Binary(op, a, b) => Ok(Expr::binary(*op, index(a)?, index(b)?)),
+        other => Err(format!("expected an index such as i // 4, found {other:?}")),
+    }
+}
+
 fn factor(arg: &Arg) -> Result<Option<i64>, String> {
     match arg {
         Arg::Int(n) => Ok(Some(*n)),
@@ -173,6 +188,7 @@ fn attr_value(arg: &Arg) -> Result<AttrValue, String> {
             let pair = |(k, v): &(String, Arg)| Ok((k.clone(), attr_value(v)?));
             AttrValue::Dict(items.iter().map(pair).collect::<Result<_, String>>()?)
         }
+        Arg::Binary(..) => return Err("expected a value, found an operation".to_string()),
         Arg::Call(name, args) => match (name.as_str(), args.as_slice()) {
             ("raw", [Arg::Str(s)]) => AttrValue::Raw(s.clone()),
             (dtype, [Arg::Int(n)]) => AttrValue::Typed(*n, dtype.parse::<DType>()?),
@@ -184,10 +200,15 @@ fn attr_value(arg: &Arg) -> Result<AttrValue, String> {
 /// How deep lists and dictionaries may nest in the text of a step.
 const MAX_DEPTH: usize = 64;
 
+/// How many operators the text of a step may hold.
+const MAX_OPERATORS: usize = 256;
+
 /// A place in the text; `at` counts bytes.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
+    /// Operators read so far.
+    operators: usize,
 }
 
 impl Cursor<'_> {
@@ -195,11 +216,47 @@ impl Cursor<'_> {
         self.nested(0)
     }
 
+    /// An operand, or a sum of products of them.
     fn nested(&mut self, depth: usize) -> Result<Arg, String> {
         if depth > MAX_DEPTH {
             return Err(format!("nested deeper than {MAX_DEPTH} levels"));
         }
+        let operators = [("+", BinOp::Add), ("-", BinOp::Sub)];
+        self.operands(&operators, |c| c.product(depth))
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Arg, String> {
+        let operators = [("*", BinOp::Mul), ("//", BinOp::FloorDiv), ("%", BinOp::FloorMod)];
+        self.operands(&operators, |c| c.operand(depth))
+    }
+
+    /// Operands with operators of one rank between them, which associate to the left.
+    fn operands(
+        &mut self,
+        operators: &[(&str, BinOp)],
+        mut operand: impl FnMut(&mut Self) -> Result<Arg, String>,
+    ) -> Result<Arg, String> {
+        let mut all = operand(self)?;
+        loop {
+            self.peek();
+            let rest = &self.text[self.at..];
+            let Some((sign, op)) = operators.iter().find(|(sign, _)| rest.starts_with(sign)) else { return Ok(all) };
+            self.operators += 1;
+            if self.operators > MAX_OPERATORS {
+                return Err(format!("more than {MAX_OPERATORS} operators"));
+            }
+            self.at += sign.len();
+            all = Arg::Binary(*op, Box::new(all), Box::new(operand(self)?));
+        }
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<Arg, String> {
         match self.peek() {
+            Some('(') => {
+                self.expect('(')?;
+                let inner = self.nested(depth + 1)?;
+                self.expect(')').map(|()| inner)
+            }
             Some('[') => self.items('[', ']', |c| c.nested(depth + 1)).map(Arg::List),
             Some('{') => self.items('{', '}', |c| c.pair(depth + 1)).map(Arg::Dict),
             Some('"') => self.string().map(Arg::Str),
@@ -243,7 +300,12 @@ impl Cursor<'_> {
     }
 
     fn number(&mut self) -> Result<Arg, String> {
-        let text = self.take(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'));
+        let mut before = 'e';
+        let text = self.take(|c| {
+            let sign = matches!(c, '-' | '+') && matches!(before, 'e' | 'E');
+            before = c;
+            sign || c.is_ascii_alphanumeric() || c == '.'
+        });
         if let Ok(n) = text.parse::<i64>() {
             return Ok(Arg::Int(n));
         }
@@ -279,7 +341,7 @@ impl Cursor<'_> {
         self.text[self.at..].chars().next()
     }
 
-    fn take(&mut self, keep: impl Fn(char) -> bool) -> String {
+    fn take(&mut self, mut keep: impl FnMut(char) -> bool) -> String {
         let rest = &self.text[self.at..];
         let len = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.at += len;
@@ -309,7 +371,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 34] = [
+    const LINES: [&str; 36] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
@@ -338,6 +400,8 @@ mod tests {
         "merge_reductions(b0, b1)",
         "online_reductions(b0, b1, i1_0)",
         "flatten_buffer(t0)",
+        "transform_layout(t0, [i, j], [j, i // 4, (i % 4 + 1) * 2 - (j - i // 1)])",
+        "transform_layout(t0, [], [0])",
         "relax_arithmetic(b0, \"reciprocal\")",
         "stage_write(b0, \"local\")",
         "share([b0, b1], p0, \"local\")",
@@ -374,6 +438,13 @@ mod tests {
         );
         assert_eq!(error("bind(i0, lane)"), "cannot read step \"bind(i0, lane)\": no hardware axis is called lane");
         assert!(error(&"[".repeat(100_000)).contains("nested deeper than 64 levels"));
+        assert_eq!(
+            error("transform_layout(t0, [i], [i / 4])"),
+            "cannot read step \"transform_layout(t0, [i], [i / 4])\" at column 30: expected ',', found '/'"
+        );
+        assert!(
+            error(&format!("transform_layout(t0, [i], [i{}])", " + i".repeat(300))).contains("more than 256 operators")
+        );
         assert_eq!(error(""), "cannot read step \"\" at column 1: unexpected end");
     }
 }
