@@ -125,3 +125,56 @@ fn rows_on_the_cpu() {
     }
     tally.finish();
 }
+
+/// `out[i, j] = sum_k a[i, k] * b[k, j]`, scheduled with steps given as text.
+fn product(steps: &str) -> (PrimFunc, Schedule) {
+    let f = read(
+        r#"
+@T.prim_func
+def product(a: T.Buffer((8, 12), "float32"), b: T.Buffer((12, 6), "float32"), out: T.Buffer((8, 6), "float32")):
+    for i, j, k in T.grid(8, 6, 12):
+        with T.block("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                out[vi, vj] = T.float32(0)
+            out[vi, vj] = out[vi, vj] + a[vi, vk] * b[vk, vj]
+"#,
+    );
+    let mut s = Schedule::new(f.clone());
+    for line in steps.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        s.apply(line.parse().unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{e}\n{}", s.func()));
+    }
+    (f, s)
+}
+
+#[test]
+fn blocks_around_blocks() {
+    let tiles = "
+        split(i0, [None, 4])
+        split(i2, [None, 3])
+        reorder(i0_0, i1, i2_0, i0_1, i2_1)";
+    let threads = "
+        bind(i0_0, blockIdx.x)
+        bind(i1, threadIdx.y)
+        bind(i0_1, threadIdx.x)";
+    let staged = "
+        cache_read(b0, p0, \"shared\")
+        cache_read(b0, p1, \"local\")
+        transform_layout(p0_shared, [i, k], [k // 2, i, 1 - k % 2])
+        blockize(i0_1)
+        compute_at(p0_shared_b, i0_0)
+        compute_at(p1_local_b, i2_0)";
+    let (f, s) = product(&format!("{tiles}{threads}{staged}"));
+    compare("staged tiles", &f, s.func(), &gpu(), &Scalars::default());
+    let (f, s) = product(&format!("{tiles}{threads}\nblockize(i0_1)\ndecompose_reduction(b0_o, i2_0)"));
+    compare("init before the loops", &f, s.func(), &gpu(), &Scalars::default());
+    let across = "
+        split(i2, [None, 4])
+        bind(i0, blockIdx.x)
+        bind(i2_1, threadIdx.x)
+        blockize(i2_0)";
+    let (f, s) = product(across);
+    compare("a reduction over threads inside", &f, s.func(), &gpu(), &Scalars::default());
+    let (f, s) = product(&format!("{tiles}\nblockize(i0_1)\nparallel(i0_0)\nreorder(i2_1, i0_1)\nvectorize(i0_1)"));
+    compare("tiles of vectors", &f, s.func(), &cpu(), &Scalars::default());
+}

@@ -26,7 +26,12 @@ pub(super) fn load_indices(block: &Block, buffer: &Name) -> Vec<Vec<Expr>> {
 
 fn visit_stmt(s: &Stmt, f: &mut impl FnMut(&Expr)) {
     s.for_each_expr(|e| visit_expr(e, f));
-    if !matches!(s, Stmt::If { .. } | Stmt::While { .. }) {
+    let conditional = match s {
+        Stmt::If { .. } | Stmt::While { .. } => true,
+        Stmt::Block(inner) => inner.guard.is_some(),
+        _ => false,
+    };
+    if !conditional {
         s.for_each_child(|s| visit_stmt(s, f));
     }
 }

@@ -135,10 +135,10 @@ pub fn not_output(func: &PrimFunc, block: &Block, buffer: &Name) -> Result<(), F
 }
 
 /// `iterators_only`: the block's body uses its iterators, extents and scalar parameters, but no
-/// loop around it.
+/// loop around it, nor an iterator of a block around it.
 pub fn iterators_only(func: &PrimFunc, block: &Block) -> Result<(), Failure> {
     let around: BTreeSet<_> = match tree::path(func, &block.name) {
-        Some(path) => path.iter().filter_map(|s| tree::name_of(s).cloned()).collect(),
+        Some(path) => path[..path.len() - 1].iter().flat_map(|s| variables(s)).collect(),
         None => BTreeSet::new(),
     };
     let mut used = None;
@@ -148,9 +148,23 @@ pub fn iterators_only(func: &PrimFunc, block: &Block) -> Result<(), Failure> {
     match used {
         None => Ok(()),
         Some(l) => {
-            let why = format!("the body of block `{}` uses loop `{l}` directly; bind an iterator to it", block.name);
+            let why = match tree::find_loop(func, &l) {
+                Some(_) => {
+                    format!("the body of block `{}` uses loop `{l}` directly; bind an iterator to it", block.name)
+                }
+                None => format!("the body of block `{}` uses `{l}`, an iterator of a block around it", block.name),
+            };
             Err(Failure::new("iterators_only", &block.name, why))
         }
+    }
+}
+
+/// The variables that a loop or a block declares.
+pub fn variables(s: &Stmt) -> Vec<Name> {
+    match s {
+        Stmt::For(l) => vec![l.var.clone()],
+        Stmt::Block(b) => b.iters.iter().map(|it| it.var.clone()).collect(),
+        _ => vec![],
     }
 }
 

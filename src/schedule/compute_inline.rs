@@ -47,15 +47,19 @@ fn substitute(d: &mut Draft, b: &Block, point: &Point, iterators: &[Option<Name>
         }
         simplify(&point.value.subst(&|n| map.get(n).cloned()), &ranges)
     };
-    for reader in query::readers(&d.func, &point.buffer).into_iter().map(|r| r.name.clone()).collect::<Vec<_>>() {
-        tree::edit_block(&mut d.func, &reader, |r| r.regions = None);
-    }
-    let body = std::mem::take(&mut d.func.body);
+    let mut body = std::mem::take(&mut d.func.body);
+    let mut forget = |r: &mut Block| {
+        if tree::reads(r).contains(&point.buffer) {
+            r.regions = None;
+        }
+    };
+    body.iter_mut().for_each(|s| tree::edit_blocks_in(s, &mut forget));
     d.func.body = body.iter().map(|s| s.map_exprs(&mut |e| paste(d, e, &point.buffer, &value))).collect();
 }
 
 fn sole_writer(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {
-    match query::writers(func, buffer).iter().find(|w| w.name != b.name && !holds(w, b)) {
+    let others = query::blocks(func).into_iter().filter(|w| w.name != b.name && !tree::holds(w, &b.name));
+    match others.into_iter().find(|w| tree::writes(w).contains(buffer)) {
         None => Ok(()),
         Some(other) => {
             let why = format!("block `{}` writes buffer `{buffer}` too", other.name);
@@ -64,16 +68,12 @@ fn sole_writer(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure>
     }
 }
 
-/// True where `inner` lies in `outer`.
-fn holds(outer: &Block, inner: &Block) -> bool {
-    outer.body.iter().flat_map(tree::blocks_in).any(|b| b.name == inner.name)
-}
-
 fn consumers_follow(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {
     outside_blocks(func, b, buffer)?;
     let blocks = query::blocks(func);
     let place = |name: &Name| blocks.iter().position(|b| b.name == *name);
-    let readers: Vec<_> = query::readers(func, buffer).into_iter().filter(|r| !holds(r, b)).collect();
+    let reads = |r: &&&Block| tree::reads(r).contains(buffer) && !tree::holds(r, &b.name);
+    let readers: Vec<&Block> = blocks.iter().filter(reads).copied().collect();
     Failure::unless(!readers.is_empty(), "has_consumer", &b.name, || {
         format!("no block reads buffer `{buffer}`, which block `{}` writes", b.name)
     })?;

@@ -60,7 +60,8 @@ fn check_loops(block: &Block, outside: &[For], inside: &[For]) -> Result<Vec<Nam
     Ok(spatial)
 }
 
-fn init_nest(d: &mut Draft, block: &Block, name: Name, inside: &[For], spatial: &[Name]) -> Stmt {
+/// The init of a block as a block of its own, under copies of those of the loops inside that are spatial.
+pub(super) fn init_nest(d: &mut Draft, block: &Block, name: Name, inside: &[For], spatial: &[Name]) -> Stmt {
     let mut ranges = regions::loop_ranges(&d.func);
     let mut loops = vec![];
     let mut map: BTreeMap<Name, Expr> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! The table of primitives: each step goes to the file that does it.
 
 use super::{Draft, Failure, Step};
-use super::{add_unit_loop, annotate, bind, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
+use super::{add_unit_loop, annotate, bind, blockize, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
 use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
 use super::{
     flatten_buffer, merge_reductions, online_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write,
@@ -11,7 +11,7 @@ use crate::ir::Name;
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
 /// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`, `reindex`,
-/// `share`, `stage_write`.
+/// `share`, `stage_write`, `blockize`.
 pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
     match step {
         Step::Split { at, factors } => split::apply(d, at, factors),
@@ -40,6 +40,7 @@ pub fn apply(d: &mut Draft, step: &Step) -> Result<Vec<Name>, Failure> {
         Step::PadEinsum { block, multiples } => pad_einsum::apply(d, block, multiples),
         Step::StageWrite { block, scope } => stage_write::apply(d, block, scope),
         Step::RelaxArithmetic { block, way } => relax_arithmetic::apply(d, block, way),
+        Step::Blockize { at } => blockize::apply(d, at),
         Step::TransformLayout { buffer, map } => transform_layout::apply(d, buffer, map),
         Step::FlattenBuffer { buffer } => flatten_buffer::apply(d, buffer),
         Step::Share { blocks, buffer, scope } => share::apply(d, blocks, buffer.as_ref(), scope),

@@ -66,6 +66,9 @@ fn contains(has: &Region, wants: &Region, shape: &[Expr], ranges: &Ranges) -> bo
 fn same_points(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: &Name, ranges: &Ranges) -> bool {
     let stores = regions::stores(writer, buffer);
     let [written] = stores.as_slice() else { return false };
+    if [writer, reader].iter().any(|b| !tree::inner_blocks(b).is_empty()) {
+        return false;
+    }
     let known = conjuncts(reader.guard.as_ref());
     let known: Vec<Expr> = known.iter().map(|c| simplify(c, ranges)).collect();
     regions::loads(reader, buffer).iter().all(|read| {

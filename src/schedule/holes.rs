@@ -13,7 +13,7 @@ use super::regions::{self, Region, is_box};
 use super::span::{Running, cast};
 use super::{cover, injective, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, Name, PrimFunc};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 
 /// Fails with the name of a writer under the loop `at` that keeps what all of them write of `buffer` in
@@ -70,7 +70,10 @@ impl<'a> Stored<'a> {
 
     fn fills_box(&self, func: &PrimFunc, ranges: &Ranges) -> bool {
         let conditions = self.cutting(ranges, |_, _| true);
-        is_box(&self.indices, &self.running, ranges)
+        // What guards of inner blocks leave out is not looked into.
+        let plain = tree::inner_blocks(self.writer).iter().all(|b| b.guard.is_none());
+        plain
+            && is_box(&self.indices, &self.running, ranges)
             && leaves_none(func, self.writer, &self.indices, &conditions, &self.running, ranges)
     }
 
@@ -133,6 +136,11 @@ pub(super) fn leaves_none(
 ) -> bool {
     if proven_once(indices, conditions, running, ranges) {
         return true;
+    }
+    let path = tree::path(func, &writer.name).unwrap_or_default();
+    if path.iter().rev().skip(1).any(|s| !matches!(s, Stmt::For(_))) {
+        // Loops outside of a block around it run too.
+        return false;
     }
     let around = tree::loops_around(func, &writer.name);
     let all: BTreeSet<Name> = around.iter().map(|l| l.var.clone()).chain(running.keys().cloned()).collect();

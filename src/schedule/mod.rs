@@ -9,6 +9,7 @@ mod add_unit_loop;
 mod always;
 mod annotate;
 mod bind;
+mod blockize;
 mod cache_read;
 mod cache_write;
 mod checks;
@@ -270,6 +271,11 @@ impl Schedule {
     /// Puts a loop of extent 1 around a loop or a block; returns it.
     pub fn add_unit_loop(&mut self, at: &Name) -> Result<Name, ScheduleError> {
         self.one(Step::AddUnitLoop { at: at.clone() })
+    }
+
+    /// Makes the nest under a loop, which holds one block, a block that holds that one; returns it.
+    pub fn blockize(&mut self, at: &Name) -> Result<Name, ScheduleError> {
+        self.one(Step::Blockize { at: at.clone() })
     }
 
     /// Puts the elements of an intermediate buffer where an affine map takes their indices.

@@ -1,33 +1,52 @@
-//! Questions about a function that rules ask: blocks, loops, producers, consumers.
+//! Questions about a function that rules ask: blocks, loops, producers, consumers. A block that holds
+//! others answers for them, so who reads or writes what is asked of the outermost blocks.
 
 use super::tree;
-use crate::ir::{Block, Name, PrimFunc};
+use crate::ir::{Block, Name, PrimFunc, Stmt};
 
-/// Every block, in program order.
+/// Every block, in program order, those inside others too.
 pub fn blocks(func: &PrimFunc) -> Vec<&Block> {
     func.body.iter().flat_map(tree::blocks_in).collect()
+}
+
+/// The blocks that are in no other one, in program order.
+fn outermost(func: &PrimFunc) -> Vec<&Block> {
+    fn collect<'a>(s: &'a Stmt, found: &mut Vec<&'a Block>) {
+        match s {
+            Stmt::Block(b) => found.push(b),
+            other => tree::child_lists(other).into_iter().flatten().for_each(|s| collect(s, found)),
+        }
+    }
+    let mut found = vec![];
+    func.body.iter().for_each(|s| collect(s, &mut found));
+    found
+}
+
+/// True for other blocks than `block`, but for one that holds it.
+fn is_other(b: &Block, block: &Block) -> bool {
+    b.name != block.name && !tree::holds(b, &block.name)
 }
 
 /// Blocks without `block` itself that write a buffer which `block` reads, in program order.
 pub fn producers(func: &PrimFunc, block: &Block) -> Vec<Name> {
     let read = tree::reads(block);
-    let feeds = |b: &&Block| b.name != block.name && tree::writes(b).iter().any(|w| read.contains(w));
-    blocks(func).into_iter().filter(feeds).map(|b| b.name.clone()).collect()
+    let feeds = |b: &&Block| is_other(b, block) && tree::writes(b).iter().any(|w| read.contains(w));
+    outermost(func).into_iter().filter(feeds).map(|b| b.name.clone()).collect()
 }
 
 /// Blocks without `block` itself that read a buffer which `block` writes, in program order.
 pub fn consumers(func: &PrimFunc, block: &Block) -> Vec<Name> {
     let written = tree::writes(block);
-    let eats = |b: &&Block| b.name != block.name && tree::reads(b).iter().any(|r| written.contains(r));
-    blocks(func).into_iter().filter(eats).map(|b| b.name.clone()).collect()
+    let eats = |b: &&Block| is_other(b, block) && tree::reads(b).iter().any(|r| written.contains(r));
+    outermost(func).into_iter().filter(eats).map(|b| b.name.clone()).collect()
 }
 
 /// Blocks that write `buffer`, in program order.
 pub fn writers<'a>(func: &'a PrimFunc, buffer: &Name) -> Vec<&'a Block> {
-    blocks(func).into_iter().filter(|b| tree::writes(b).contains(buffer)).collect()
+    outermost(func).into_iter().filter(|b| tree::writes(b).contains(buffer)).collect()
 }
 
 /// Blocks that read `buffer`, in program order; a reduction reads what it accumulates into.
 pub fn readers<'a>(func: &'a PrimFunc, buffer: &Name) -> Vec<&'a Block> {
-    blocks(func).into_iter().filter(|b| tree::reads(b).contains(buffer)).collect()
+    outermost(func).into_iter().filter(|b| tree::reads(b).contains(buffer)).collect()
 }

@@ -97,15 +97,18 @@ fn visit_exprs(block: &Block, f: &mut impl FnMut(&Expr)) {
     block.init.iter().chain(&block.body).for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| e.visit(f))));
 }
 
-/// Replaces lets of the body by their values.
+/// Replaces lets of the body by their values, and iterators of inner blocks by what they are bound to.
 pub(super) fn expanded(block: &Block, indices: &[Expr]) -> Vec<Expr> {
     let mut lets: BTreeMap<Name, Expr> = BTreeMap::new();
-    block.body.iter().for_each(|s| {
-        s.visit(&mut |s| {
-            if let Stmt::Let { var, value } = s {
-                let value = value.subst(&|n| lets.get(n).cloned());
-                lets.insert(var.clone(), value);
-            }
+    let mut note = |var: &Name, value: &Expr| {
+        let value = value.subst(&|n| lets.get(n).cloned());
+        lets.insert(var.clone(), value);
+    };
+    block.init.iter().chain(&block.body).for_each(|s| {
+        s.visit(&mut |s| match s {
+            Stmt::Let { var, value } => note(var, value),
+            Stmt::Block(b) => b.iters.iter().for_each(|it| note(&it.var, &it.binding)),
+            _ => {}
         })
     });
     indices.iter().map(|e| e.subst(&|n| lets.get(n).cloned())).collect()

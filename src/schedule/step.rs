@@ -58,6 +58,8 @@ pub enum Step {
     Reindex { block: Name, operand: Operand, map: Vec<Vec<Name>> },
     /// `pad_einsum(b0, [1, 128, 128, 8])`: one multiple per iterator
     PadEinsum { block: Name, multiples: Vec<i64> },
+    /// `blockize(i1)`
+    Blockize { at: Name },
     /// `transform_layout(t0, [i, j], [j, i // 4, i % 4])`: old indices, new indices
     TransformLayout { buffer: Name, map: IndexMap },
     /// `flatten_buffer(t0)`
@@ -121,6 +123,7 @@ impl Step {
             Step::AddUnitLoop { .. } => "add_unit_loop",
             Step::Reindex { .. } => "reindex",
             Step::PadEinsum { .. } => "pad_einsum",
+            Step::Blockize { .. } => "blockize",
             Step::TransformLayout { .. } => "transform_layout",
             Step::FlattenBuffer { .. } => "flatten_buffer",
             Step::Share { .. } => "share",
@@ -137,9 +140,11 @@ impl fmt::Display for Step {
             Step::Split { at, factors } => write!(f, "{at}, {}", bracketed(factors.iter().map(factor_text)))?,
             Step::Fuse { loops } | Step::Reorder { loops } => f.write_str(&joined(loops))?,
             Step::Bind { at, tag } => write!(f, "{at}, {}", tag.name())?,
-            Step::Parallel { at } | Step::Vectorize { at } | Step::Unroll { at } | Step::AddUnitLoop { at } => {
-                write!(f, "{at}")?
-            }
+            Step::Parallel { at }
+            | Step::Vectorize { at }
+            | Step::Unroll { at }
+            | Step::AddUnitLoop { at }
+            | Step::Blockize { at } => write!(f, "{at}")?,
             Step::Annotate { at, key, value } => write!(f, "{at}, {}, {}", quoted(key), value_text(value))?,
             Step::ComputeInline { block } | Step::ReverseComputeInline { block } => write!(f, "{block}")?,
             Step::ComputeAt { block, at }

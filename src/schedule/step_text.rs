@@ -74,6 +74,7 @@ fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
         }
         ("stage_write", [block, s]) => Ok(Step::StageWrite { block: word(block)?, scope: scope(s)? }),
         ("relax_arithmetic", [block, way]) => Ok(Step::RelaxArithmetic { block: word(block)?, way: string(way)? }),
+        ("blockize", [at]) => Ok(Step::Blockize { at: word(at)? }),
         ("transform_layout", [buffer, from, to]) => {
             let map = IndexMap { from: list(from, word)?, to: list(to, index)? };
             Ok(Step::TransformLayout { buffer: word(buffer)?, map })
@@ -371,7 +372,7 @@ impl Cursor<'_> {
 mod tests {
     use super::*;
 
-    const LINES: [&str; 36] = [
+    const LINES: [&str; 37] = [
         "split(i1, [None, 4])",
         "split(i1, [2, 3, 4])",
         "fuse(i0, i1)",
@@ -402,6 +403,7 @@ mod tests {
         "flatten_buffer(t0)",
         "transform_layout(t0, [i, j], [j, i // 4, (i % 4 + 1) * 2 - (j - i // 1)])",
         "transform_layout(t0, [], [0])",
+        "blockize(i1)",
         "relax_arithmetic(b0, \"reciprocal\")",
         "stage_write(b0, \"local\")",
         "share([b0, b1], p0, \"local\")",

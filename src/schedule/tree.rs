@@ -168,6 +168,16 @@ pub fn remove(func: &mut PrimFunc, name: &Name) -> bool {
     within(&mut func.body, name)
 }
 
+/// The blocks inside a block, its init included, in program order.
+pub fn inner_blocks(block: &Block) -> Vec<&Block> {
+    block.init.iter().chain(&block.body).flat_map(blocks_in).collect()
+}
+
+/// True where the block `inner` lies in `block`.
+pub fn holds(block: &Block, inner: &Name) -> bool {
+    inner_blocks(block).iter().any(|b| b.name == *inner)
+}
+
 /// Buffers that the block loads from, init and inner blocks included, aliases resolved.
 pub fn reads(block: &Block) -> BTreeSet<Name> {
     let mut found = BTreeSet::new();
