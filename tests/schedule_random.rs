@@ -5,10 +5,10 @@ mod common;
 
 use common::random::function;
 use common::schedule::{SplitMix, check_form, check_numbers, read};
-use daylight::ir::{AttrValue, Name, PrimFunc, Scope, Stmt, ThreadTag};
-use daylight::schedule::{Schedule, Step};
+use daylight::ir::{AttrValue, BinOp, Buffer, DType, Expr, IterKind, Name, PrimFunc, Scope, Stmt, ThreadTag};
+use daylight::schedule::{IndexMap, Operand, Schedule, Step};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Functions tried, and steps tried on each.
 const FUNCTIONS: u64 = 2400;
@@ -24,9 +24,21 @@ fn random_steps_keep_the_numbers() {
     if seeds().count() == 1 {
         return;
     }
-    for name in ["split", "fuse", "reorder", "bind", "compute_inline", "reverse_compute_inline"] {
-        assert!(taken.get(name).copied().unwrap_or(0) >= 10, "{name} was hardly tried: {taken:?}");
+    for name in primitives().into_iter().filter(|n| !INEXACT.contains(n)) {
+        assert!(taken.get(name).copied().unwrap_or(0) >= 20, "{name} was hardly taken: {taken:?}");
     }
+}
+
+/// Primitives that change roundings, so that numbers do not stay the same.
+const INEXACT: [&str; 2] = ["relax_arithmetic", "online_reductions"];
+
+/// The names of all primitives, as `Step::name` lists them.
+fn primitives() -> Vec<&'static str> {
+    let source = include_str!("../src/schedule/step.rs");
+    let arms = source.lines().filter_map(|l| l.trim().strip_prefix("Step::")?.split_once("{ .. } => \""));
+    let names: Vec<&str> = arms.filter_map(|(_, rest)| rest.strip_suffix("\",")).collect();
+    assert!(names.len() > 25, "the names of the primitives are in src/schedule/step.rs: {names:?}");
+    names
 }
 
 /// Random steps on the random function of a seed: how often each was taken.
@@ -35,8 +47,12 @@ fn sequence(seed: u64) -> BTreeMap<&'static str, usize> {
     let mut rng = SplitMix(seed);
     let input = read(&function(&mut rng));
     let mut s = Schedule::new(input.clone());
+    let mut next = VecDeque::new();
     for _ in 0..STEPS {
-        let step = random_step(s.func(), &mut rng);
+        if next.is_empty() {
+            next = random_steps(s.func(), &mut rng);
+        }
+        let Some(step) = next.pop_front() else { continue };
         let name = step.name();
         if s.apply(step).is_ok() {
             *taken.entry(name).or_insert(0) += 1;
@@ -67,20 +83,31 @@ fn check(input: &PrimFunc, s: &Schedule, seed: u64) {
 struct Names {
     loops: Vec<Name>,
     blocks: Vec<Name>,
+    /// Those of the blocks that start what they accumulate.
+    reductions: Vec<Name>,
     iters: Vec<Vec<Name>>,
 }
 
 fn names(func: &PrimFunc) -> Names {
-    let mut found = Names { loops: vec![], blocks: vec![], iters: vec![] };
+    let mut found = Names { loops: vec![], blocks: vec![], reductions: vec![], iters: vec![] };
     func.visit(&mut |s| match s {
         Stmt::For(l) => found.loops.push(l.var.clone()),
         Stmt::Block(b) => {
             found.blocks.push(b.name.clone());
+            found.reductions.extend((!b.init.is_empty()).then(|| b.name.clone()));
             found.iters.push(b.iters.iter().map(|i| i.var.clone()).collect());
         }
         _ => {}
     });
     found
+}
+
+/// One step, or several that are for each other.
+fn random_steps(func: &PrimFunc, rng: &mut SplitMix) -> VecDeque<Step> {
+    match rng.below(24) {
+        0 => padded_product(func, rng),
+        _ => VecDeque::from([random_step(func, rng)]),
+    }
 }
 
 fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
@@ -94,7 +121,7 @@ fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
     let buffers: Vec<Name> = func.buffers.iter().map(|b| b.name.clone()).collect();
     let buffer = one(rng, &buffers);
     let scope = [Scope::Local, Scope::Shared, Scope::Global][rng.below(3)].clone();
-    match rng.below(42) {
+    match rng.below(60) {
         0..=5 => Step::Split { at, factors: factors(rng) },
         6 | 7 => Step::Fuse { loops: neighbours(rng, &n.loops) },
         8..=11 => Step::Reorder { loops: neighbours(rng, &n.loops).into_iter().rev().collect() },
@@ -119,6 +146,13 @@ fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
             factor: 1 + rng.below(8) as i64,
             offset: rng.below(3) as i64,
         },
+        41..=43 => transformed(func, rng, buffer),
+        44 => Step::FlattenBuffer { buffer },
+        45 | 46 => Step::Blockize { at },
+        47 | 48 => Step::StageWrite { block, scope },
+        49..=53 => merged(rng, &n),
+        54 | 55 => Step::Share { blocks: vec![block, one(rng, &n.blocks)], buffer: Some(buffer), scope },
+        56 | 57 => reindex(rng, &n),
         _ => layout(rng, &n),
     }
 }
@@ -133,6 +167,78 @@ fn factors(rng: &mut SplitMix) -> Vec<Option<i64>> {
 fn neighbours(rng: &mut SplitMix, loops: &[Name]) -> Vec<Name> {
     let start = rng.below(loops.len().max(1));
     loops.iter().skip(start).take(1 + rng.below(3)).cloned().collect()
+}
+
+/// Two reductions, one after the other.
+fn merged(rng: &mut SplitMix, n: &Names) -> Step {
+    let pairs: Vec<_> = n.reductions.windows(2).collect();
+    let [first, second] = pairs.get(rng.below(pairs.len().max(1))).copied().unwrap_or_default() else {
+        return Step::AddUnitLoop { at: Name::new("none") };
+    };
+    Step::MergeReductions { first: first.clone(), second: second.clone() }
+}
+
+/// A layout for a buffer: dimensions permuted, reversed, split or joined.
+fn transformed(func: &PrimFunc, rng: &mut SplitMix, buffer: Name) -> Step {
+    let shape = func.buffers.iter().find(|b| b.name == buffer).map_or(&[][..], |b: &Buffer| &b.shape);
+    let from: Vec<Name> = (0..shape.len()).map(|k| Name::new(format!("x{k}"))).collect();
+    let mut to: Vec<Expr> = vec![];
+    for (name, extent) in from.iter().zip(shape) {
+        let x = Expr::var(name.clone(), DType::I32);
+        let int = |n: i64| Expr::int(n, DType::I32);
+        let extent = extent.as_int();
+        let by = 1 + rng.below(4) as i64;
+        match (rng.below(5), extent, to.pop()) {
+            (0, Some(n), last) => to.extend(last.into_iter().chain([int(n - 1) - x])),
+            (1 | 2, Some(_), last) => {
+                to.extend(last);
+                to.push(Expr::binary(BinOp::FloorDiv, x.clone(), int(by)));
+                to.insert(rng.below(to.len() + 1), Expr::binary(BinOp::FloorMod, x, int(by)));
+            }
+            (3, Some(n), Some(last)) => to.push(last * int(n) + x),
+            (_, _, last) => {
+                to.extend(last);
+                to.insert(rng.below(to.len() + 1), x);
+            }
+        }
+    }
+    Step::TransformLayout { buffer, map: IndexMap { from, to } }
+}
+
+/// The operands of a block staged at its iterators, then the iterators rounded up.
+fn padded_product(func: &PrimFunc, rng: &mut SplitMix) -> VecDeque<Step> {
+    let mut products = vec![];
+    func.visit(&mut |s| {
+        if let Stmt::Block(b) = s
+            && !b.init.is_empty()
+        {
+            products.push(b.clone());
+        }
+    });
+    if products.is_empty() {
+        return VecDeque::new();
+    }
+    let b = products.swap_remove(rng.below(products.len()));
+    let spatial = |all: bool| -> Vec<Vec<Name>> {
+        let kept = b.iters.iter().filter(|it| all || it.kind == IterKind::Spatial);
+        kept.map(|it| vec![it.var.clone()]).collect()
+    };
+    let of = |operand, all| Step::Reindex { block: b.name.clone(), operand, map: spatial(all) };
+    let multiples = b.iters.iter().map(|_| 1 + rng.below(4) as i64).collect();
+    VecDeque::from([
+        of(Operand::Left, true),
+        of(Operand::Right, true),
+        of(Operand::Result, false),
+        Step::PadEinsum { block: b.name.clone(), multiples },
+    ])
+}
+
+/// An operand of a block staged at its iterators in random groups.
+fn reindex(rng: &mut SplitMix, n: &Names) -> Step {
+    match layout(rng, n) {
+        Step::TransformBlockLayout { block, map } => Step::Reindex { block, operand: Operand::ALL[rng.below(3)], map },
+        other => other,
+    }
 }
 
 /// Iterators of a block in random groups.

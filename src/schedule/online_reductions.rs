@@ -100,8 +100,9 @@ fn same_nest(
     map.extend(outer.iter().zip(other).map(|(x, y)| (y.var.clone(), x.var_expr())));
     let renamed = |e: &Expr, map: &BTreeMap<Name, Expr>| e.subst(&|n| map.get(n).cloned());
     let above = |block: &Block, chain: &[For]| -> Vec<Name> {
-        let loops = tree::loops_around(&d.func, &block.name);
-        loops[..loops.len() - chain.len()].iter().map(|l| l.var.clone()).collect()
+        let path = tree::path(&d.func, &block.name).unwrap_or_default();
+        let outside = path.len().saturating_sub(chain.len() + 1);
+        path[..outside].iter().filter_map(|s| tree::name_of(s).cloned()).collect()
     };
     let loops = outer.len() == other.len()
         && outer.iter().zip(other).all(|(x, y)| x.extent == y.extent && x.min == y.min && x.kind == y.kind);

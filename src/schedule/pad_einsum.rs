@@ -24,9 +24,9 @@
 use super::inline::{iterator_indices, point};
 use super::reindex::sum_of_products;
 use super::transform_block_layout::own_chain;
-use super::{Draft, Failure, checks, guards, query, tree};
+use super::{Draft, Failure, checks, guards, nest, query, tree};
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, IterVar, Name, Stmt};
+use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, IterVar, Name, Stmt};
 use std::collections::BTreeMap;
 
 pub(super) fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<Vec<Name>, Failure> {
@@ -173,16 +173,25 @@ fn grow_buffer(d: &mut Draft, buffer: &Name, at: &Places, grown: &BTreeMap<Name,
     }
 }
 
-/// Gives a block's iterators and their loops new extents, and its last store a new value.
+/// Gives a block's iterators and their loops new extents, and its last store a new value. An iterator of
+/// one value, which needs no loop, gets one right around the block when it grows.
 fn grow_block(d: &mut Draft, block: &Block, extents: &[Expr], value: Option<Expr>) {
-    for (it, extent) in block.iters.iter().zip(extents) {
+    let mut bindings: Vec<Expr> = block.iters.iter().map(|it| it.binding.clone()).collect();
+    let mut loops = vec![];
+    for ((it, extent), binding) in block.iters.iter().zip(extents).zip(&mut bindings) {
         if let Some(l) = it.binding.as_var() {
             tree::edit_loop(&mut d.func, l, |l| l.extent = super::span::cast(l.dtype, extent));
+        } else if it.extent != *extent {
+            let new = For::serial(d.fresh("u"), super::span::cast(it.dtype, extent), vec![]);
+            *binding = new.var_expr();
+            loops.push(new);
         }
     }
+    tree::replace(&mut d.func, &block.name, |b| vec![nest::around(loops, b)]);
     tree::edit_block(&mut d.func, &block.name, |b| {
         b.regions = None;
         b.iters.iter_mut().zip(extents).for_each(|(it, extent)| it.extent = extent.clone());
+        b.iters.iter_mut().zip(bindings).for_each(|(it, binding)| it.binding = binding);
         if let (Some(Stmt::Store { value: old, .. }), Some(new)) = (b.body.last_mut(), value) {
             *old = new;
         }

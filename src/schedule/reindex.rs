@@ -14,7 +14,8 @@
 //! factors; `no_guard`; `iterators_only`; `each_once`: an iterator is in one group at most;
 //! `groups_cover`: the operand uses no iterator that is in no group; `written_before`: what a factor
 //! reads is written before the block's nest begins; `plain_store`: the result lies at iterators or
-//! constants.
+//! constants; `result_iterators`: the groups of the result hold only iterators that it lies at;
+//! `untouched_in_nest`: no other block of the nest reads or writes the result.
 //!
 //! Effect: one dimension per group, row-major in it; an empty group is a dimension of extent 1. A factor
 //! (without conversions that keep its value) is computed into a new buffer by a block before the nest; the
@@ -30,11 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn apply(d: &mut Draft, block: &Name, operand: Operand, map: &[Vec<Name>]) -> Result<Vec<Name>, Failure> {
     let old = d.find_block(block)?.clone();
+    let top = fork(d, block, &[])?.child;
     checks::no_guard(&old)?;
     checks::iterators_only(&d.func, &old)?;
     let reducer = sum_of_products(d, &old)?;
     let groups = groups(&old, map)?;
-    let top = fork(d, block, &[])?.child;
     let staged = match operand {
         Operand::Left | Operand::Right => factor(d, &old, &reducer, operand, &groups, &top)?,
         Operand::Result => result(d, &old, &reducer, &groups, &top)?,
@@ -212,6 +213,11 @@ fn result(
         return Err(Failure::new("plain_store", &old.name, format!("its result lies at {e}, which is no iterator")));
     }
     check_cover(old, groups, indices.iter())?;
+    if let Some(it) = groups.iter().flatten().find(|it| !indices.iter().any(|e| e.uses_var(&it.var))) {
+        let why = format!("its result does not lie at `{}`, so there is no one element to copy", it.var);
+        return Err(Failure::new("result_iterators", &old.name, why));
+    }
+    untouched_in_nest(d, old, &reducer.buffer, top)?;
     let shape = extents(old, groups, &Ranges::of_func(&d.func));
     let buffer = declare(d, &old.name, Operand::Result, reducer.dtype, shape);
     let at = fused_indices(old, groups);
@@ -238,6 +244,21 @@ fn result(
     });
     tree::replace(&mut d.func, top, |child| vec![child, nest]);
     Ok(name)
+}
+
+/// Fails where another block under the statement `top` reads or writes the result, which is copied to its place
+/// after that statement.
+fn untouched_in_nest(d: &Draft, old: &Block, buffer: &Name, top: &Name) -> Result<(), Failure> {
+    let nest = tree::path(&d.func, top).unwrap_or_default();
+    let blocks = nest.last().map_or(vec![], |s| tree::blocks_in(s));
+    let touches = |b: &&&Block| tree::reads(b).contains(buffer) || tree::writes(b).contains(buffer);
+    match blocks.iter().filter(|b| b.name != old.name).find(touches) {
+        None => Ok(()),
+        Some(b) => {
+            let why = format!("it reads or writes `{buffer}` in the nest after which the result is copied there");
+            Err(Failure::new("untouched_in_nest", &b.name, why))
+        }
+    }
 }
 
 /// A store and its loads of `from` brought to `to[at]`.

@@ -11,13 +11,15 @@
 //! once; `sole_writer` and `output_untouched`: no other block writes the output, and none up to
 //! here reads it; `inputs_ready`: what else it reads is not written from the producer on.
 //! Preconditions on the producer: `one_producer`, before the block, `spatial`, `one_store`,
-//! `iterators_only`; `covers_domain`: what it writes lies in the domain of the block.
+//! `iterators_only`; `covers_domain`: what it writes lies in the domain of the block; `domain_written`: it writes
+//! all that the block asks for, or the block reads its input under no condition.
 //!
 //! Effect: the producer stores the block's value, the input bound with a let where it is needed
 //! several times. The block, its loops and the input buffer go.
 
 use super::inline::{Point, iterator_indices, paste, point};
-use super::{Draft, Failure, checks, query, scope, tree};
+use super::span::{at_most, cast};
+use super::{Draft, Failure, always, cache_write, checks, query, scope, tree};
 use crate::analysis::{prove, simplify};
 use crate::ir::{BinOp, Block, Expr, ExprKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<Vec<Name>, Failure> {
     output_untouched(&d.func, &b, &consumer.buffer)?;
     inputs_ready(&d.func, &b, &p, &input)?;
     covers_domain(&d.func, &b, &producer, &iterators)?;
+    domain_written(d, &b, &p, &input, &pattern, &iterators)?;
     let store = merged(d, &b, &consumer, &producer, &iterators);
     tree::remove(&mut d.func, block);
     tree::edit_block(&mut d.func, &p.name, |p| {
@@ -162,4 +165,32 @@ fn covers_domain(func: &PrimFunc, b: &Block, producer: &Point, iterators: &[Opti
         })?;
     }
     Ok(())
+}
+
+/// Fails where a condition may leave out the block's read of an element that the producer does not write, so that
+/// the block has a value there of which the producer knows nothing.
+fn domain_written(
+    d: &Draft,
+    b: &Block,
+    producer: &Block,
+    input: &Name,
+    pattern: &[Expr],
+    iterators: &[Option<Name>],
+) -> Result<(), Failure> {
+    if always::load_indices(b, input).iter().any(|indices| indices == pattern) {
+        return Ok(());
+    }
+    let buffer = d.find_buffer(input)?;
+    let ranges = scope::everywhere(&d.func);
+    let inside = iterators.iter().zip(&buffer.shape).all(|(var, size)| {
+        let it = b.iters.iter().find(|it| Some(&it.var) == var.as_ref());
+        it.is_none_or(|it| at_most(&it.extent, &cast(it.dtype, size), &ranges))
+    });
+    let written = inside && cache_write::writes_whole(d, producer, buffer);
+    Failure::unless(written, "domain_written", &b.name, || {
+        format!(
+            "a condition may leave out its read of `{input}`, and `{}` may not write all that it asks for",
+            producer.name
+        )
+    })
 }

@@ -10,10 +10,10 @@
 //! With a buffer, what is shared are the loads of one of its elements, the one that depends on most
 //! iterators; without, the largest expression with a function in it, such as `exp(p0[v0, v1] - t0[v0])`.
 //!
-//! Preconditions: `block_exists`; `several_blocks`; `root_nests`: each block lies under loops alone;
+//! Preconditions: `block_exists`; `several_blocks`: one at least; `plain_nest`: each block lies under loops alone;
 //! `no_guard`; `same_iterators`: the blocks have as many iterators, from 0 and of the same extents, one
 //! by one; `same_value`: each block has the value, computed under no condition; `inputs_unchanged`:
-//! what the value reads is not written by these blocks or by any after the first of them.
+//! what the value reads is written before the outermost loop around the first of them.
 //!
 //! Effect: a block over the iterators that the value depends on, right before the first block, writes
 //! it to a new buffer with one dimension for each; the blocks read that.
@@ -42,13 +42,13 @@ pub(super) fn apply(
         let what = buffer.map_or("no function of a load".to_string(), |b| format!("no element of `{b}`"));
         Failure::new("same_value", &first.name, format!("{what} is computed by all of these blocks alike"))
     })?;
-    check_inputs(d, first, &value)?;
+    let top = tree::loops_around(&d.func, &first.name).first().map_or(first.name.clone(), |l| l.var.clone());
+    check_inputs(d, &top, &value)?;
     let places: Vec<usize> = (0..first.iters.len()).filter(|k| is_dimension(&first.iters[*k], &value)).collect();
     let iters: Vec<IterVar> = places.iter().map(|k| first.iters[*k].clone()).collect();
     let (block, staged) = stage(d, first, &value, &iters, buffer, scope);
     let name = block.name.clone();
     let domains = vec![None; block.iters.len()];
-    let top = tree::loops_around(&d.func, &first.name).first().map_or(first.name.clone(), |l| l.var.clone());
     let nest = nest::build(d, block, &domains, &[]);
     tree::replace(&mut d.func, &top, |old| vec![nest, old]);
     for b in &all {
@@ -82,17 +82,18 @@ fn check_block(d: &Draft, b: &Block, first: &Block) -> Result<(), Failure> {
     })
 }
 
-/// What the value reads is complete before the first block.
-fn check_inputs(d: &Draft, first: &Block, value: &Expr) -> Result<(), Failure> {
+/// What the value reads is complete before the nest `top`.
+fn check_inputs(d: &Draft, top: &Name, value: &Expr) -> Result<(), Failure> {
     let mut read = vec![];
     value.visit(&mut |e| {
         if let ExprKind::Load { buffer, .. } = e.kind() {
             read.push(buffer.clone());
         }
     });
-    let start = position(d, &first.name);
+    let nest = tree::path(&d.func, top).unwrap_or_default();
+    let start = nest.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
     for buffer in read {
-        if let Some(late) = query::writers(&d.func, &buffer).iter().find(|w| position(d, &w.name) >= start) {
+        if let Some(late) = query::writers(&d.func, &buffer).iter().find(|w| Some(position(d, &w.name)) >= start) {
             let why = format!("it writes `{buffer}`, which the shared value reads");
             return Err(Failure::new("inputs_unchanged", &late.name, why));
         }
@@ -172,6 +173,9 @@ fn is_size(b: &Block, name: &Name) -> bool {
             }
             if let Stmt::For(l) = s {
                 bound |= l.var == *name;
+            }
+            if let Stmt::Block(inner) = s {
+                bound |= inner.iters.iter().any(|it| it.var == *name);
             }
             s.for_each_expr(|e| {
                 e.visit(&mut |e| {

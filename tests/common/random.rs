@@ -1,5 +1,5 @@
-//! Random tensor functions as text: element-wise stages, reductions over any axes, transposes,
-//! reversals, strides, padding, reshapes, one symbolic extent; sizes small and odd.
+//! Random tensor functions as text: element-wise stages, reductions over any axes, two of them alike, sums
+//! of products, transposes, reversals, strides, padding, reshapes, one symbolic extent; sizes small and odd.
 
 use super::schedule::SplitMix;
 
@@ -28,9 +28,15 @@ pub fn function(rng: &mut SplitMix) -> String {
     known.push(Known { name: "B".to_string(), shape: dims(rng, symbolic) });
     let stages = 1 + rng.below(4);
     let (mut body, mut allocs) = (String::new(), String::new());
+    let mut last: Option<Stage> = None;
     for k in 0..stages {
         let name = if k + 1 == stages { "O".to_string() } else { format!("t{k}") };
-        let (text, shape) = stage(rng, &name, symbolic, &known);
+        // Now and then a stage is like the last one and does not read what that wrote.
+        let twin = last.take().filter(|_| rng.below(2) == 0);
+        let seen = if twin.is_some() { &known[..known.len() - 1] } else { &known[..] };
+        let stage = twin.unwrap_or_else(|| stage(rng, symbolic, &known));
+        let (text, shape) = stage.text(rng, &name, symbolic, seen);
+        last = Some(stage).filter(|s| s.reduce.contains(&true));
         body += &text;
         if k + 1 < stages {
             allocs += &format!("    {name} = T.sblock_alloc_buffer({})\n", tuple(&shape));
@@ -70,13 +76,30 @@ struct Iters {
     reduce: Vec<bool>,
 }
 
-/// One nest that writes `name`, and the shape it gives the buffer.
-fn stage(rng: &mut SplitMix, name: &str, symbolic: bool, known: &[Known]) -> (String, Vec<Dim>) {
+/// A nest: its extents, and which of them are reduced.
+struct Stage {
+    dims: Vec<Dim>,
+    reduce: Vec<bool>,
+}
+
+fn stage(rng: &mut SplitMix, symbolic: bool, known: &[Known]) -> Stage {
     let newest = &known[known.len() - 1];
     let dims = if rng.below(2) == 0 { newest.shape.clone() } else { dims(rng, symbolic) };
     let reduces = rng.below(3) == 0;
-    let reduce: Vec<bool> = dims.iter().map(|_| reduces && rng.below(2) == 0).collect();
-    let it = Iters { names: (0..dims.len()).map(|k| format!("v{k}_{name}")).collect(), dims, reduce };
+    let reduce = dims.iter().map(|_| reduces && rng.below(2) == 0).collect();
+    Stage { dims, reduce }
+}
+
+impl Stage {
+    /// The nest, which writes `name`, and the shape it gives the buffer.
+    fn text(&self, rng: &mut SplitMix, name: &str, symbolic: bool, known: &[Known]) -> (String, Vec<Dim>) {
+        let names = (0..self.dims.len()).map(|k| format!("v{k}_{name}")).collect();
+        let it = Iters { names, dims: self.dims.clone(), reduce: self.reduce.clone() };
+        nest(rng, name, symbolic, known, it)
+    }
+}
+
+fn nest(rng: &mut SplitMix, name: &str, symbolic: bool, known: &[Known], it: Iters) -> (String, Vec<Dim>) {
     let loops: Vec<String> = (0..it.dims.len()).map(|k| format!("i{k}_{name}")).collect();
     let mut text = String::new();
     for (k, l) in loops.iter().enumerate() {
@@ -128,7 +151,9 @@ fn target(rng: &mut SplitMix, it: &Iters, symbolic: bool) -> (String, Vec<Dim>) 
 
 fn value(rng: &mut SplitMix, it: &Iters, known: &[Known]) -> String {
     let (a, b) = (load(rng, it, known), load(rng, it, known));
-    match rng.below(7) {
+    match rng.below(10) {
+        7 => format!("({a} * {})", load(rng, it, &known[..2])),
+        8 | 9 if it.reduce.contains(&true) => format!("({a} * {})", load(rng, it, &known[..2])),
         0 => format!("({a} + T.float32(1))"),
         1 => format!("T.max({a}, {b})"),
         2 => format!("({a} - {b})"),
