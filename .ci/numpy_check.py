@@ -74,14 +74,62 @@ def convolution(x, w, stride=1, pad=0):
 
 
 def rope(x, cos, sin):
+    """x is [..., position, head, element]."""
     half = x.shape[-1] // 2
     rotated = np.concatenate([-x[..., half:], x[..., :half]], -1)
-    return x * cos[None, :, None, :] + rotated * sin[None, :, None, :]
+    return x * cos[:, None, :] + rotated * sin[:, None, :]
 
 
 def dequantize(w, scale):
     fields = (w[:, :, None] >> (np.arange(8, dtype=np.uint32) * 4)) & 15
     return (fields.reshape(len(w), -1).astype(np.float64) - 7) * np.repeat(scale, 32, axis=1)
+
+
+def dequantize_columns(w, scale):
+    """Weights that are packed along the first axis."""
+    fields = (w[:, None, :] >> (np.arange(8, dtype=np.uint32) * 4)[:, None]) & 15
+    return (fields.reshape(-1, w.shape[1]).astype(np.float64) - 7) * np.repeat(scale, 32, axis=0)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def logsumexp(x):
+    top = x.max(-1)
+    return np.log(np.exp(x - top[..., None]).sum(-1)) + top
+
+
+def rms_norm(x, w):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w
+
+
+def layer_norm(x, gamma, beta):
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(var + 1e-12) * gamma + beta
+
+
+def group_norm(x, gamma, beta):
+    groups = x.reshape(len(x), 32, -1)
+    mean, var = groups.mean(-1, keepdims=True), groups.var(-1, keepdims=True)
+    normal = ((groups - mean) / np.sqrt(var + 1e-5)).reshape(x.shape)
+    return normal * gamma[:, None, None] + beta[:, None, None]
+
+
+def l2_normalize(x):
+    return x / np.sqrt(np.maximum((x * x).sum(-1, keepdims=True), 1e-12))
+
+
+def fused_rope(qkv, total):
+    """Queries and keys turned by angles that depend on the position, with the frequencies of Llama 3.1; values as they are."""
+    length = qkv.shape[1]
+    frequency = 500000.0 ** -(np.arange(128) * 2 % 128 / 128)
+    smooth = np.clip(434.59909793626889 * frequency - 1 / 3, 0, 1)
+    position = np.arange(length) + float(total) - length
+    angle = position[:, None] * ((1 - smooth) * frequency / 8 + smooth * frequency)
+    turned = rope(qkv, np.cos(angle), np.sin(angle))
+    return turned[:, :, :32], turned[:, :, 32:40], qkv[:, :, 40:]
 
 
 def qk(q, k, mask):
@@ -127,6 +175,10 @@ CASES = {
     "gemv-quant/gpt2-int8_kn-c_proj_bias-k3072n768-f32": (lambda x, w, s, b: x @ (w * s) + b, 3072),
     "gemv-quant/llama3_8b-e4m3-o_proj-n4096k4096-f16": (lambda x, w, s: rows(w, x) * s, 4096),
     "gemv-quant/llama3_8b-int8-down_proj-n4096k14336-f16": (lambda x, w, s: rows(w, x) * s, 14336),
+    "gemv-quant/llama3_8b-q4f16-down_residual-n4096k14336": (lambda w, s, x, r: quantised(w, s, x) + r, 14336),
+    "gemv-quant/llama3_8b-q4f16-gate_up-n28672k4096": (quantised, 4096),
+    "gemv-quant/llama3_8b-q4f16-o_proj-n4096k4096": (quantised, 4096),
+    "gemv-quant/mistral_7b-q4f16_kn-o_proj-k4096n4096": (lambda w, s, x: x @ dequantize_columns(w, s), 4096),
     "matmul/bert_base-ffn_in_gelu-m1024n3072k768-f32": (lambda x, w, b: gelu(x @ w.T + b), 768),
     "matmul/bert_base-ffn_int8-m512n3072k768-i8_i32": (lambda x, w: by_rows_of(w, x), 0),
     "matmul/gpt2-c_fc_gelu-m1024n3072k768-f32": (lambda x, w, b: gelu_tanh(x @ w + b), 768),
@@ -134,6 +186,7 @@ CASES = {
     "matmul/llama3_8b-q4f16-o_proj-m512n4096k4096": (quantised, 4096),
     "matmul/opt_1_3b-fc1_relu-m512n8192k2048-f16_f32acc": (lambda x, w, b: np.maximum(x @ w.T + b, 0), 2048),
     "matmul/qwen2_5_7b-qkv_bias-m512n4608k3584-bf16": (lambda x, w, b: x @ w.T + b, 3584),
+    "matmul/vit_b16-mlp_fc1_gelu-m6304n3072k768-f16_f32acc": (lambda x, w, b: gelu(x @ w.T + b), 768),
     "matmul/whisper_large_v3-fc1_gelu-m1500n5120k1280-f16": (lambda x, w, b: gelu(x @ w.T + b), 1280),
     "batched-matmul/bert_base-qk_scale-b8h12s128d64-f32": (lambda q, k: q @ k.swapaxes(2, 3) / 8, 64),
     "batched-matmul/sd15-cross_attn_pv-b16m4096n40k77-f16": (lambda a, b: a @ b, 77),
@@ -151,6 +204,19 @@ CASES = {
     "dynamic/llama3_8b-o_proj-m_n_n4096k4096-f16": (lambda x, w: by_rows_of(w, x), 4096),
     "dynamic/bert_base-sum_last-_b_x_s_x768-f32": (lambda x: x.sum(-1), 768),
     "dynamic/llama3_8b-attn_qk_decode-h32s_n_d128-f16": (lambda q, k: qk(q, k, None), 128),
+    "dynamic/llama3_8b-fused_rope-_n_x48x128-f16": (fused_rope, 1),
+    "dynamic/llama3_8b-q4f16-gate_up-b_n_n28672k4096": (quantised, 4096),
+    "dynamic/llama3_8b-rms_norm-_n_x4096-f16": (rms_norm, 4096),
+    "dynamic/llama3_8b-softmax-32x_n_x_m_-f32": (softmax, 517),
+    "normalization/bert_base-layer_norm-8x128x768-f32": (layer_norm, 768),
+    "normalization/bert_base-softmax-8x12x128x128-f32": (softmax, 128),
+    "normalization/clip_vit_l14-l2_normalize-512x768-f32": (l2_normalize, 768),
+    "normalization/gpt2-log_softmax-1024x50257-f32": (lambda x: x - logsumexp(x)[:, None], 50257),
+    "normalization/llama3_8b-rms_norm-1x4096-f16": (rms_norm, 4096),
+    "normalization/llama3_8b-rms_norm-2048x4096-f16": (rms_norm, 4096),
+    "normalization/llama3_8b-softmax_cast-32x512x512-f32_f16": (softmax, 512),
+    "normalization/sd15-group_norm32-2x320x64x64-f32": (group_norm, 40960),
+    "reduction/llama3_8b-logsumexp-128x128256-f32": (logsumexp, 128256),
     "reduction/bert_base-bias_grad_sum_first-4096x3072-f32": (lambda x: x.sum(0), 4096),
     "reduction/bert_base-mean_pool_middle-64x512x768-f32": (lambda x: x.mean(1), 512),
     "reduction/gpt2-loss_mean_all-8192-f32": (lambda x: x.mean(), 8192),
@@ -187,6 +253,10 @@ BIND = {
     "dynamic/llama3_8b-o_proj-m_n_n4096k4096-f16": "n=37",
     "dynamic/bert_base-sum_last-_b_x_s_x768-f32": "b=3,s=67",
     "dynamic/llama3_8b-attn_qk_decode-h32s_n_d128-f16": "n=509",
+    "dynamic/llama3_8b-fused_rope-_n_x48x128-f16": "batch_size=3,seq_len=61",
+    "dynamic/llama3_8b-q4f16-gate_up-b_n_n28672k4096": "n=3",
+    "dynamic/llama3_8b-rms_norm-_n_x4096-f16": "n=37",
+    "dynamic/llama3_8b-softmax-32x_n_x_m_-f32": "n=61,m=517",
 }
 
 # Types of intermediates that are coarser than the output.
@@ -239,7 +309,8 @@ def check(daylight, stem, fn, length, rng):
     facts = json.loads(subprocess.run(judge, check=True, capture_output=True).stdout)
     params = facts["params"]
     ins, outs = ([p for p in params if (p["role"] == "out") == wanted] for wanted in (False, True))
-    inputs = [random_input(rng, p, min(q["shape"][0] for q in ins if q is not p) if len(ins) > 1 else 1) for p in ins]
+    rows_beside = [min((q["shape"][0] for q in ins if q is not p and q["shape"]), default=1) for p in ins]
+    inputs = [random_input(rng, p, bound) for p, bound in zip(ins, rows_beside)]
     with tempfile.TemporaryDirectory() as tmp:
         folders = pathlib.Path(tmp, "in"), pathlib.Path(tmp, "out")
         for folder in folders:
