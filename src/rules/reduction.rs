@@ -5,7 +5,7 @@
 //! How: rows (or blocks of columns) in parallel; several vector accumulators in flight. With `split`
 //! above 1, parts of a row or column are reduced in parallel and a second pass adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction` or
-//! `strided_reduction`, `is_gemv`.
+//! `strided_reduction`, `no_window`, `is_gemv`.
 
 use super::limits::{lanes, parts_fit, step_fits};
 use super::parts::*;
@@ -146,6 +146,7 @@ fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> R
     if !inner && (r.inner_reduce || r.spatial.is_empty()) {
         return Err(no("strided_reduction", "the axis contiguous in memory is reduced".into()));
     }
+    r.no_window(by)?;
     if inner && let Some(a) = r.shared.first() {
         return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
     }

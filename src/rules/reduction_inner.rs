@@ -5,7 +5,8 @@
 //! How: a group of threads per row strides the row in vectors of 16 bytes, several loads in flight;
 //! the group meets by warp shuffles and one word of shared memory per warp. With `split` above 1,
 //! blocks reduce parts of a row into a workspace and a second launch adds the parts.
-//! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `is_gemv`.
+//! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`,
+//! `is_gemv`.
 
 use super::limits::{
     block_fits, combine_rivals, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits,
@@ -105,6 +106,7 @@ fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
     if !r.inner_reduce {
         return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));
     }
+    r.no_window(NAME)?;
     if let Some(a) = r.shared.first() {
         return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
     }

@@ -15,6 +15,11 @@ pub struct Axis {
     pub extent: Option<i64>,
 }
 
+/// Contiguous elements from which on those of one output are a row that lanes share.
+const ROW: i64 = 8;
+/// Steps of the longest window that one thread is given.
+pub const WINDOW: i64 = 256;
+
 /// A function that is one reduction after inlining.
 pub struct Reduction {
     /// The schedule in which every injective producer and all but the last epilogue are inlined.
@@ -33,6 +38,9 @@ pub struct Reduction {
     pub reduce: Vec<Axis>,
     /// True where the axis contiguous in memory is reduced.
     pub inner_reduce: bool,
+    /// True where the reduced axes are short windows that do not overlap: one index walks over kept and
+    /// reduced axes, and fewer than [`ROW`] of the elements that one output needs lie next to each other.
+    pub tiled: bool,
     /// The reads that depend on every axis, dominant one first.
     pub full: Vec<Access>,
     /// The reads that depend on a reduction axis but not on every spatial one.
@@ -110,11 +118,22 @@ impl Reduction {
             .ok_or_else(|| no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer)))?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
         let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
+        let mixed = |e: &Expr| {
+            let walked = walk(e, &block, &red.ranges).unwrap_or_default();
+            let of = |kind| block.iters.iter().any(|i| i.kind == kind && walked.contains(&i.var));
+            of(IterKind::Spatial) && of(IterKind::Reduce)
+        };
+        let together = order.iter().rev().take_while(|(kind, _)| *kind == IterKind::Reduce);
+        let together = together.fold(1i64, |n, (_, a)| n.saturating_mul(a.extent.unwrap_or(i64::MAX)));
+        let reduced = order.iter().filter(|(kind, _)| *kind == IterKind::Reduce);
+        let steps = reduced.fold(1i64, |n, (_, a)| n.saturating_mul(a.extent.unwrap_or(i64::MAX)));
+        let tiled = inner_reduce && together < ROW && steps <= WINDOW && dominant.indices.iter().any(mixed);
         let of_kind = |kind| order.iter().filter(|(k, _)| *k == kind).map(|(_, a)| a.clone()).collect::<Vec<_>>();
         Ok(Reduction {
             spatial: of_kind(IterKind::Spatial),
             reduce: of_kind(IterKind::Reduce),
             inner_reduce,
+            tiled,
             plain: red.reducer.is_some(),
             reducer,
             block: name,
@@ -124,6 +143,12 @@ impl Reduction {
             element,
             schedule,
         })
+    }
+
+    /// Leaves short windows to the rule that gives each to one thread.
+    pub fn no_window(&self, by: &'static str) -> Result<(), Decline> {
+        let reason = || "windows of a few elements that do not overlap make no rows to share".into();
+        if self.tiled { Err(Decline { by, predicate: "no_window", reason: reason() }) } else { Ok(()) }
     }
 
     /// Length of the reduction, if constant.

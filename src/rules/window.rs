@@ -1,7 +1,8 @@
 //! `window.cuda` and `window.cpu`: short windows, as of pooling and depthwise convolutions.
 //!
-//! When: one reduction of a constant length of at most [`LONGEST`] steps, whatever it reads (padding is
-//! inlined into the reads), and no form for the rules of plain reductions; elementwise epilogues or none.
+//! When: one reduction of a constant length of at most [`WINDOW`] steps, whatever it reads (padding is
+//! inlined into the reads), and no form for the rules of plain reductions, which leave windows that do not
+//! overlap to this one; elementwise epilogues or none.
 //! How: on a GPU each thread reduces the windows of one or several adjacent outputs in registers,
 //! neighbouring threads have neighbouring outputs; on the CPU tasks of several rows run in parallel and
 //! the outputs of a row are computed as vectors where every read moves along with them, or left to
@@ -12,7 +13,7 @@
 use super::limits::{block_fits, lanes, registers_fit, step_fits};
 use super::outlines_window::{self as outlines, Window};
 use super::parts::*;
-use super::shape::{Axis, OneReduction, Reduction, find_block};
+use super::shape::{Axis, OneReduction, Reduction, WINDOW, find_block};
 use super::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
 use crate::analysis::{Access, Decline, Facts, linear};
 use crate::ir::{DType, ExprKind, IterKind, Name, Stmt, ThreadTag};
@@ -27,9 +28,6 @@ pub struct WindowCpu;
 
 const CUDA: &str = "window.cuda";
 const CPU: &str = "window.cpu";
-
-/// Steps of the longest window that one thread is given.
-const LONGEST: i64 = 256;
 
 impl ScheduleRule for WindowCuda {
     fn name(&self) -> &'static str {
@@ -249,7 +247,7 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
     let (spatial, reduce) = (axes(IterKind::Spatial), axes(IterKind::Reduce));
     let steps = reduce.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?));
     let steps = match steps {
-        Some(n) if n <= LONGEST => n,
+        Some(n) if n <= WINDOW => n,
         Some(n) => return Err(no("short_window", format!("{n} steps are too many for one thread"))),
         None => return Err(no("short_window", "the length of the window is not constant".into())),
     };
@@ -262,7 +260,7 @@ fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Re
         block: one.block,
         epilogues: one.epilogues,
     };
-    if Reduction::of(by, input).is_ok() {
+    if Reduction::of(by, input).is_ok_and(|r| !r.tiled) {
         return Err(no("plain_reduction", "every axis indexes a tensor plainly: it is no window".into()));
     }
     Ok(accepted)

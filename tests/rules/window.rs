@@ -19,11 +19,36 @@ fn pooling() {
     check_all(cases, &RULES);
 }
 
-/// Windows that tile the image are reductions of reshaped axes.
+/// What the rules say of a function: the names of those that take it, and the others' predicates.
+fn asked(case: &Case, id: &str) -> Vec<(&'static str, Result<(), &'static str>)> {
+    let input = Prepared::new(&read(case)).expect("accepted");
+    let all = verdicts(&input, &target(id), &Spaces::built_in());
+    all.into_iter().map(|v| (v.rule.name(), v.space.map(drop).map_err(|d| d.predicate))).collect()
+}
+
+/// The rule of the untuned choice.
+fn first(case: &Case, id: &str) -> Option<&'static str> {
+    asked(case, id).into_iter().find(|(_, v)| v.is_ok()).map(|(name, _)| name)
+}
+
+/// Windows that tile the image are reductions of reshaped axes too, but of a few elements each.
 #[test]
 fn windows_without_overlap() {
-    let shape = Shape { image: [3, 2, 8, 16], kernel: [2, 2], stride: 2, pad: 0 };
-    check_all(vec![pool(shape, "float16", true)], &["reduction.inner", "reduction.cpu"]);
+    let tiles = |h, kernel, stride| Shape { image: [3, 2, h, 64], kernel, stride, pad: 0 };
+    let cases = vec![
+        pool(tiles(8, [2, 2], 2), "float16", true),
+        pool(tiles(1, [1, 4], 4), "float32", false),
+        pool(tiles(8, [4, 4], 4), "float32", false),
+    ];
+    for (id, rule, other) in [("cuda:sm_90a", RULES[0], "reduction.inner"), ("cpu", RULES[1], "reduction.cpu")] {
+        for case in &cases {
+            assert_eq!(first(case, id), Some(rule), "{}", case.name);
+            assert!(asked(case, id).contains(&(other, Err("no_window"))), "{}", case.name);
+        }
+        // A group of neighbours is a row.
+        assert_eq!(first(&pool(tiles(1, [1, 32], 32), "float32", false), id), Some(other));
+    }
+    check_all(cases, &RULES);
 }
 
 #[test]
