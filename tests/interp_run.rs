@@ -1,6 +1,6 @@
 //! The interpreter on small functions built by hand.
 
-use daylight::interp::{InterpError, Mode, Scalar, Scalars, Tensor, run, sample};
+use daylight::interp::{InterpError, Mode, Scalar, Scalars, Tensor, run, run_defined, sample};
 use daylight::ir::*;
 use std::collections::BTreeMap;
 
@@ -274,24 +274,28 @@ fn samples_see_what_earlier_blocks_left() {
     let got = sample(&f, &args, &Scalars::new(), &"p1".into(), &points).expect("samples");
     run(&f, &mut args, &Scalars::new(), Mode::F64).expect("runs");
     assert_eq!(args[1].to_f64(), [25.0, 45.0, 65.0, 85.0, 1015.0, 1025.0, 1035.0, 1045.0]);
-    assert_eq!(got, args[1].to_f64().into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(got, args[1].to_f64().into_iter().rev().map(Some).collect::<Vec<_>>());
 }
 
-/// What nothing stores to has no value.
+/// What nothing stores to has no value, and keeps the one that it had.
 #[test]
-fn samples_of_unwritten_elements_are_errors() {
-    let f = func(
-        &["p0", "p1"],
-        vec![buffer("p0", DType::F32, &[c(4)]), buffer("p1", DType::F32, &[c(8)])],
-        &[],
-        vec![map_block(0, 4, "p1", 0, |at| load("p0", &[at], DType::F32))],
-    );
-    let mut args = vec![Tensor::zeros(DType::F32, &[4]), Tensor::zeros(DType::F32, &[8])];
-    args[1].data.clear();
-    let at = |i: i64| sample(&f, &args, &Scalars::new(), &"p1".into(), &[vec![i]]);
-    assert_eq!(at(3), Ok(vec![0.0]));
-    let err = at(6).expect_err("nothing is stored there");
-    assert_eq!(err.to_string(), "the interpreter does not run a read of `p1` before anything is stored there");
+fn elements_that_nothing_is_stored_to_are_told_apart() {
+    for dtype in [DType::F32, DType::I8, DType::I64] {
+        let f = func(
+            &["p0", "p1"],
+            vec![buffer("p0", dtype, &[c(4)]), buffer("p1", dtype, &[c(8)])],
+            &[],
+            vec![map_block(0, 4, "p1", 2, |at| load("p0", &[at], dtype))],
+        );
+        let mut args = vec![Tensor::from_f64(dtype, &[4], &[90.0, 0.0, -1.0, 7.0]), Tensor::zeros(dtype, &[8])];
+        args[1].data.clear();
+        let at = |i: i64| sample(&f, &args, &Scalars::new(), &"p1".into(), &[vec![i]]);
+        assert_eq!((at(3), at(6)), (Ok(vec![Some(0.0)]), Ok(vec![None])), "{dtype}");
+        args[1] = Tensor::from_f64(dtype, &[8], &[5.0; 8]);
+        let missing = run_defined(&f, &mut args, &Scalars::new(), Mode::F64, &["p1".into()]).expect("runs");
+        assert_eq!(missing, [[0, 1, 6, 7]], "{dtype}");
+        assert_eq!(args[1].to_f64(), [5.0, 5.0, 90.0, 0.0, -1.0, 7.0, 5.0, 5.0], "{dtype}");
+    }
 }
 
 /// Copies two elements of `p0` to `t0`, then reads `t0[i + 1]` where it cannot change the result.

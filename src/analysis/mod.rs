@@ -14,6 +14,7 @@ mod factors;
 mod facts;
 mod fold;
 mod interval;
+mod linked;
 mod modular;
 mod normalize;
 mod one_step;

@@ -1,6 +1,7 @@
 //! Small twins of large functions.
 
-use super::twin::{in_bounds, with_sizes};
+use super::linked::{constants, linked};
+use super::twin::{keeps, with_sizes};
 use super::walk::leaves;
 use crate::ir::{Expr, For, PrimFunc, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,14 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Sizes up to this stay as they are: windows, group sizes, digits. The second is tried where the
 /// first leaves too much.
 const SMALL: [i64; 2] = [32, 8];
-/// Sizes this close to another keep their distance to it: 114 beside 112 is 112 padded.
+/// Sizes this close to another, and within a quarter of it, keep their distance to it: 114 beside 112 is 112
+/// padded.
 const NEAR: i64 = 3;
 /// By how much sizes are divided, in the order of trial.
 const DIVISORS: [i64; 21] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 28, 24, 16, 14, 12, 8, 7, 6, 5, 4, 3, 2];
 
 /// A function of the same structure with smaller sizes, such that its loops run at most about
 /// `limit` steps in all: every distinct size is replaced by a smaller one in shapes, loops and
-/// index arithmetic alike. Every access that provably stays in its buffer still does. `None` where
+/// index arithmetic alike. It does what the function does, as [`super::resize`] says. `None` where
 /// no such sizes are found. Sizes must be constants.
 pub fn shrink(f: &PrimFunc, limit: u64) -> Option<PrimFunc> {
     SMALL.iter().map(|small| shrink_above(f, *small, limit)).find(|twin| steps(twin) <= limit)
@@ -32,28 +34,41 @@ fn shrink_above(f: &PrimFunc, small: i64, limit: u64) -> PrimFunc {
             (best, map) = (twin, candidate);
         }
     }
-    // Sizes that share no divisor with the others shrink on their own, largest first.
+    // Sizes that share no divisor with the others shrink on their own or with what they are made of,
+    // largest first.
     for v in sizes.iter().rev() {
         if steps(&best) <= limit {
             break;
         }
-        if let Some((twin, to)) = alone(f, *v, &map) {
-            best = twin;
-            map.insert(*v, to);
-        }
+        let smaller = alone(*v, &map).into_iter().chain(together(f, *v, &map));
+        let found = smaller.filter_map(|c| Some((accepted(f, &c)?, c))).find(|(twin, _)| steps(twin) < steps(&best));
+        (best, map) = found.unwrap_or((best, map));
     }
     best
 }
 
-/// The twin with one more size replaced, by the least value that is accepted.
-fn alone(f: &PrimFunc, v: i64, map: &Sizes) -> Option<(PrimFunc, i64)> {
+/// One more size replaced, by smaller values in rising order.
+fn alone(v: i64, map: &Sizes) -> Vec<Sizes> {
     let current = map.get(&v).copied().unwrap_or(v);
-    let parts = DIVISORS.iter().filter(|d| current % **d == 0).map(|d| current / d);
-    parts.chain([current % 13 + 4]).filter(|to| *to >= 2 && *to < current).find_map(|to| {
+    let all = parts(current).chain([current % 13 + 4]).filter(|to| *to >= 2 && *to < current);
+    let with = |to| {
         let mut candidate = map.clone();
         candidate.insert(v, to);
-        Some((accepted(f, &candidate)?, to))
-    })
+        candidate
+    };
+    all.map(with).collect()
+}
+
+/// One more size replaced together with the constants that it is made of, by smaller values in rising order.
+fn together(f: &PrimFunc, v: i64, map: &Sizes) -> Vec<Sizes> {
+    let mut all = linked(v, &constants(f), map, &|n, _| parts(n).filter(|to| *to >= 2).take(3).collect());
+    all.sort_by_key(|way| way[&v]);
+    all
+}
+
+/// The quotients of a size, in rising order.
+fn parts(size: i64) -> impl Iterator<Item = i64> {
+    DIVISORS.iter().filter(move |d| size % **d == 0).map(move |d| size / d)
 }
 
 /// What each size becomes.
@@ -91,7 +106,8 @@ fn divided(sizes: &BTreeSet<i64>, d: i64) -> Sizes {
 
 /// What a constant beside a replaced size becomes.
 pub(super) fn beside(v: i64, map: &Sizes) -> Option<i64> {
-    let mut near = map.range(v - NEAR..=v + NEAR).collect::<Vec<_>>();
+    let near = map.range(v - NEAR..=v + NEAR).filter(|(w, _)| 4 * (v - **w).abs() < **w);
+    let mut near = near.collect::<Vec<_>>();
     near.sort_by_key(|(w, _)| (*w - v).abs());
     let (w, small) = near.first()?;
     Some(**small + v - **w).filter(|s| *s >= 1)
@@ -102,11 +118,11 @@ fn accepted(f: &PrimFunc, map: &Sizes) -> Option<PrimFunc> {
         return None;
     }
     let twin = with_sizes(f, map);
-    (in_bounds(f, &twin) && steps(&twin) < steps(f)).then_some(twin)
+    (keeps(f, &twin) && steps(&twin) < steps(f)).then_some(twin)
 }
 
 /// Iterations of all leaf blocks.
-fn steps(f: &PrimFunc) -> u64 {
+pub(super) fn steps(f: &PrimFunc) -> u64 {
     let product = |loops: &[&For]| {
         loops.iter().fold(1u64, |n, l| n.saturating_mul(l.extent.as_int().map_or(u64::MAX, |e| e.max(0) as u64)))
     };

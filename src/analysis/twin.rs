@@ -1,8 +1,8 @@
-//! Replaces sizes throughout a function, and checks that accesses stay in their buffers.
+//! Replaces sizes throughout a function, and checks that it stays what it is.
 
 use super::shrink::{Sizes, beside};
 use super::{Interval, Ranges, interval, simplify};
-use crate::ir::{Block, DType, Expr, ExprKind, PrimFunc, Stmt};
+use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Name, PrimFunc, Stmt};
 
 /// The function with every index constant that is a replaced size, or lies beside one, replaced.
 pub(super) fn with_sizes(f: &PrimFunc, map: &Sizes) -> PrimFunc {
@@ -24,14 +24,48 @@ fn replace(e: &Expr, map: &Sizes) -> Expr {
     }
 }
 
-/// True when every access that is proven to stay inside in `before` is so in `after`, a function of
-/// the same structure.
-pub(super) fn in_bounds(before: &PrimFunc, after: &PrimFunc) -> bool {
-    let (old, new) = (verdicts(before), verdicts(after));
-    old.len() == new.len() && old.iter().zip(&new).all(|(o, n)| *n || !*o)
+/// True when `after`, a function of the same structure, does at other sizes what `before` does. Every access
+/// that is proven to stay inside still is; every store that is proven to reach the first or the last element
+/// of a dimension still does, so that what one function writes whole the other does not leave in part; and no
+/// index needs more divisions: a split axis that another size made wrap around would be another function.
+pub(super) fn keeps(before: &PrimFunc, after: &PrimFunc) -> bool {
+    let (old, new) = (indices(before), indices(after));
+    old.len() == new.len() && old.iter().zip(&new).all(|(o, n)| n.keeps(o))
 }
 
-fn verdicts(f: &PrimFunc) -> Vec<bool> {
+/// What is proven of one index of an access.
+#[derive(Default)]
+struct Index {
+    /// It stays inside of the dimension.
+    inside: bool,
+    /// Of a store: it reaches the first element, and the last one.
+    reaches: [bool; 2],
+    /// Divisions that are left after simplification.
+    divisions: usize,
+}
+
+impl Index {
+    fn of(index: &Expr, extent: &Expr, stored: bool, r: &Ranges) -> Index {
+        let index = simplify(index, r);
+        let mut divisions = 0;
+        index.visit(&mut |e| {
+            let divides = matches!(e.kind(), ExprKind::Binary { op: BinOp::FloorDiv | BinOp::FloorMod, .. });
+            divisions += usize::from(divides);
+        });
+        let Some(n) = extent.as_int() else { return Index { divisions, ..Index::default() } };
+        let span = interval(&index, r);
+        let reaches = [stored && span.lo == 0, stored && span.hi == n - 1];
+        Index { inside: span.within(Interval::new(0, n - 1)), reaches, divisions }
+    }
+
+    /// Nothing that is proven of `old` is lost.
+    fn keeps(&self, old: &Index) -> bool {
+        let reached = old.reaches.iter().zip(self.reaches).all(|(old, new)| new || !old);
+        (self.inside || !old.inside) && reached && self.divisions <= old.divisions
+    }
+}
+
+fn indices(f: &PrimFunc) -> Vec<Index> {
     let mut check = Check { f, found: vec![] };
     let ranges = Ranges::of_func(f);
     f.body.iter().for_each(|s| check.stmt(s, &ranges));
@@ -41,7 +75,7 @@ fn verdicts(f: &PrimFunc) -> Vec<bool> {
 /// Judges every access in program order.
 struct Check<'a> {
     f: &'a PrimFunc,
-    found: Vec<bool>,
+    found: Vec<Index>,
 }
 
 impl Check<'_> {
@@ -62,7 +96,7 @@ impl Check<'_> {
                 self.list(then, &r.assuming(cond));
                 self.list(otherwise, &r.assuming(&Expr::unary(crate::ir::UnOp::Not, cond.clone())));
             }
-            Stmt::Store { buffer, indices, .. } => self.access(buffer, indices, r),
+            Stmt::Store { buffer, indices, .. } => self.access(buffer, indices, true, r),
             Stmt::While { body, .. } | Stmt::Attr { body, .. } => self.list(body, r),
             Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => {}
         }
@@ -82,7 +116,7 @@ impl Check<'_> {
         match e.kind() {
             ExprKind::Load { buffer, indices, .. } => {
                 indices.iter().for_each(|i| self.expr(i, r));
-                self.access(buffer, indices, r);
+                self.access(buffer, indices, false, r);
             }
             ExprKind::IfThenElse { cond, then, otherwise } => {
                 self.expr(cond, r);
@@ -93,12 +127,8 @@ impl Check<'_> {
         }
     }
 
-    fn access(&mut self, buffer: &crate::ir::Name, indices: &[Expr], r: &Ranges) {
+    fn access(&mut self, buffer: &Name, indices: &[Expr], stored: bool, r: &Ranges) {
         let shape = &self.f.buffer(buffer).shape;
-        let inside = indices.iter().zip(shape).all(|(i, n)| match n.as_int() {
-            Some(n) => interval(&simplify(i, r), r).within(Interval::new(0, n - 1)),
-            None => false,
-        });
-        self.found.push(inside);
+        self.found.extend(indices.iter().zip(shape).map(|(i, n)| Index::of(i, n, stored, r)));
     }
 }

@@ -21,6 +21,21 @@ use std::collections::BTreeSet;
 /// holds something that is not interpreted, or in [`Mode::Checked`] reads what nothing has written.
 /// Arguments are then unchanged.
 pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
+    run_defined(f, args, scalars, mode, &[]).map(drop)
+}
+
+/// As [`run`], where the parameters in `fresh` hold nothing at the start: returns, in the same order, the flat
+/// indices of their elements that the function stores nothing to, which keep the values that they had.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_defined(
+    f: &PrimFunc,
+    args: &mut [Tensor],
+    scalars: &Scalars,
+    mode: Mode,
+    fresh: &[Name],
+) -> Result<Vec<Vec<u64>>, InterpError> {
     check_dtypes(f, args, mode)?;
     let layout = Layout::of(f, args, scalars, |_| false)?;
     let mut compiler = Compiler::new(f, &layout, mode)?;
@@ -28,7 +43,8 @@ pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> 
     compiler.emit(Op::Halt);
     let code = compiler.code;
     let written = written_buffers(f);
-    let mut vm = Vm::new(f, slots(f, args, &layout, &written, mode));
+    let stored = Stored { written: &written, fresh };
+    let mut vm = Vm::new(f, slots(f, args, &layout, &stored, mode));
     vm.load_constants(&code);
     vm.run(&code, 0, &mut NoSource)?;
     let slots = vm.slots;
@@ -36,10 +52,18 @@ pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> 
     let results: Vec<(Name, Values)> = changed.filter_map(|(s, b)| Some((b.name.clone(), Values::of(s)?))).collect();
     for (b, arg) in f.buffer_params().zip(args.iter_mut()) {
         if let Some((_, values)) = results.iter().find(|(n, _)| *n == b.name) {
-            values.store(arg);
+            values.store(arg, fresh.contains(&b.name));
         }
     }
-    Ok(())
+    let of = |name: &Name| results.iter().find(|(n, _)| n == name).map_or(vec![], |(_, values)| values.unwritten());
+    Ok(fresh.iter().map(of).collect())
+}
+
+/// What a function stores to.
+struct Stored<'a> {
+    written: &'a BTreeSet<Name>,
+    /// Parameters that hold nothing at the start.
+    fresh: &'a [Name],
 }
 
 enum Values {
@@ -56,11 +80,29 @@ impl Values {
         }
     }
 
-    fn store(&self, to: &mut Tensor) {
+    /// Writes the values to a tensor; of one that was `fresh` those that were stored.
+    fn store(&self, to: &mut Tensor, fresh: bool) {
+        let keep = |i: &usize| !fresh || self.holds(*i);
         match self {
-            Values::Floats(v) => v.iter().enumerate().for_each(|(i, x)| to.set_f64(i, *x)),
-            Values::Ints(v) => v.iter().enumerate().for_each(|(i, x)| to.set_i64(i, *x)),
+            Values::Floats(v) => (0..v.len()).filter(keep).for_each(|i| to.set_f64(i, v[i])),
+            Values::Ints(v) => (0..v.len()).filter(keep).for_each(|i| to.set_i64(i, v[i])),
         }
+    }
+
+    /// True where something was stored to an element that held nothing.
+    fn holds(&self, i: usize) -> bool {
+        match self {
+            Values::Floats(v) => v[i].to_bits() != UNWRITTEN_FLOAT.to_bits(),
+            Values::Ints(v) => v[i] != UNWRITTEN_INT,
+        }
+    }
+
+    fn unwritten(&self) -> Vec<u64> {
+        let len = match self {
+            Values::Floats(v) => v.len(),
+            Values::Ints(v) => v.len(),
+        };
+        (0..len).filter(|i| !self.holds(*i)).map(|i| i as u64).collect()
     }
 }
 
@@ -87,7 +129,7 @@ pub(super) fn written_buffers(f: &PrimFunc) -> BTreeSet<Name> {
     written
 }
 
-fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeSet<Name>, mode: Mode) -> Vec<Slot<'a>> {
+fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, stored: &Stored, mode: Mode) -> Vec<Slot<'a>> {
     let unwritten = |dtype| match mode {
         Mode::Checked => UNWRITTEN_INT,
         Mode::Exact | Mode::F64 => wrap_int(UNWRITTEN_INT, dtype),
@@ -96,7 +138,14 @@ fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, written: &BTreeS
     let slot = |(b, shape): (&crate::ir::Buffer, &Vec<i64>)| {
         let arg = params.iter().position(|n| **n == b.name).map(|i| &args[i]);
         let len = shape.iter().product::<i64>().max(0) as usize;
-        match (arg, written.contains(&b.name), b.dtype.is_float()) {
+        if stored.fresh.contains(&b.name) {
+            return if b.dtype.is_float() {
+                Slot::Floats(vec![UNWRITTEN_FLOAT; len])
+            } else {
+                Slot::Ints(vec![UNWRITTEN_INT; len])
+            };
+        }
+        match (arg, stored.written.contains(&b.name), b.dtype.is_float()) {
             (Some(t), false, _) => Slot::Bytes(t.dtype, &t.data),
             (Some(t), true, true) => Slot::Floats(t.to_f64()),
             (Some(t), true, false) => Slot::Ints((0..t.len()).map(|i| t.get_i64(i)).collect()),

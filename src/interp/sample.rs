@@ -14,7 +14,8 @@ use std::collections::HashMap;
 type Result<T> = std::result::Result<T, InterpError>;
 
 /// Elements of `output` at `points`, as [`super::run`] in [`Mode::F64`] would give them, without
-/// running the whole function. Points are shared out over rayon's threads.
+/// running the whole function; `None` for those that the function stores nothing to. Points are shared out
+/// over rayon's threads.
 ///
 /// `inputs` holds one tensor per buffer parameter in order. Those that the function only writes may
 /// have no data.
@@ -28,7 +29,7 @@ pub fn sample(
     scalars: &Scalars,
     output: &Name,
     points: &[Vec<i64>],
-) -> Result<Vec<f64>> {
+) -> Result<Vec<Option<f64>>> {
     check_dtypes(f, inputs, Mode::F64)?;
     let written = written_buffers(f);
     let layout = Layout::of(f, inputs, scalars, |name| written.contains(name))?;
@@ -44,7 +45,7 @@ pub fn sample(
         let mut sampler = Sampler::new(f, &plan);
         part.iter().map(|i| Ok((*i, sampler.element(&mut vm, target, flat[*i])?))).collect::<Result<Vec<_>>>()
     });
-    let mut results = vec![0.0; points.len()];
+    let mut results = vec![None; points.len()];
     for part in parts.collect::<Result<Vec<_>>>()? {
         part.into_iter().for_each(|(i, v)| results[i] = v);
     }
@@ -87,26 +88,34 @@ impl<'p> Sampler<'p> {
         }
     }
 
-    fn element(&mut self, vm: &mut Vm, buffer: u16, flat: usize) -> Result<f64> {
-        if self.f.buffers[buffer as usize].dtype.is_float() {
-            self.float(vm, buffer, flat)
-        } else {
-            let dtype = self.f.buffers[buffer as usize].dtype;
-            self.int(vm, buffer, flat).map(|v| super::round::int_to_f64(v, dtype))
-        }
+    fn element(&mut self, vm: &mut Vm, buffer: u16, flat: usize) -> Result<Option<f64>> {
+        let dtype = self.f.buffers[buffer as usize].dtype;
+        let value = |bits: u64| match dtype.is_float() {
+            true => f64::from_bits(bits),
+            false => super::round::int_to_f64(bits as i64, dtype),
+        };
+        Ok(self.stored(vm, buffer, flat)?.map(value))
     }
 
     /// The bits of an element as the blocks before the current one leave it.
     fn bits(&mut self, vm: &mut Vm, buffer: u16, flat: usize) -> Result<u64> {
+        match self.stored(vm, buffer, flat)? {
+            Some(bits) => Ok(bits),
+            None => vm.stored(buffer, flat),
+        }
+    }
+
+    /// The bits that the blocks before the current one store to an element; `None` where none does.
+    fn stored(&mut self, vm: &mut Vm, buffer: u16, flat: usize) -> Result<Option<u64>> {
         let plan = self.plan;
         for p in plan.of_buffer[buffer as usize].iter().rev() {
             if plan.producers[*p].block < self.before
                 && let Some(bits) = self.produce(vm, *p, flat)?
             {
-                return Ok(bits);
+                return Ok(Some(bits));
             }
         }
-        vm.stored(buffer, flat)
+        Ok(None)
     }
 
     /// What a producer stores to an element; `None` where it does not store to it.

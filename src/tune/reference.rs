@@ -63,18 +63,41 @@ pub fn inputs_as(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool
 pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expected, String> {
     let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
     let outputs = outputs(func);
+    let limits = tolerances(func, facts, &outputs);
     if interp::scalar_ops(func) > EVERY_ELEMENT
-        && let Some(sampled) = sampled(func, facts, given.seed, (&tensors, &scalars), &outputs)
+        && let Some(sampled) = sampled(func, given.seed, (&tensors, &scalars), &outputs, &limits)
     {
         return Ok(sampled);
     }
-    interp::run(func, &mut tensors, &scalars, Mode::F64).map_err(|e| e.to_string())?;
-    let all = outputs.iter().map(|o| {
+    let missing = run_whole(func, &mut tensors, &scalars, &outputs)?;
+    let all = outputs.iter().zip(missing).zip(&limits).map(|((o, missing), tolerance)| {
         let t = &tensors[o.tensor];
-        let values = (0..t.len()).map(|i| t.get_f64(i)).collect();
-        ExpectedOutput { param: o.param, points: None, values, tolerance: tolerance(func, facts, o.dtype) }
+        let missing: BTreeSet<u64> = missing.into_iter().collect();
+        let stored = || (0..t.len() as u64).filter(|i| !missing.contains(i));
+        let values = stored().map(|i| t.get_f64(i as usize)).collect();
+        let points = (!missing.is_empty()).then(|| stored().collect());
+        ExpectedOutput { param: o.param, points, values, tolerance: *tolerance }
     });
     Ok(Expected { outputs: all.collect() })
+}
+
+/// The tolerance of each output.
+fn tolerances(func: &PrimFunc, facts: &Facts, outputs: &[Output]) -> Vec<Tolerance> {
+    outputs.iter().map(|o| tolerance(func, facts, o.dtype)).collect()
+}
+
+/// Runs a function; of each output the elements that the function stores nothing to, and that hold nothing
+/// that it read.
+fn run_whole(
+    func: &PrimFunc,
+    tensors: &mut [Tensor],
+    scalars: &Scalars,
+    outputs: &[Output],
+) -> Result<Vec<Vec<u64>>, String> {
+    let fresh: Vec<Name> = outputs.iter().filter(|o| !o.kept).map(|o| o.name.clone()).collect();
+    let missing = interp::run_defined(func, tensors, scalars, Mode::F64, &fresh).map_err(|e| e.to_string())?;
+    let mut missing = missing.into_iter();
+    Ok(outputs.iter().map(|o| if o.kept { vec![] } else { missing.next().unwrap_or_default() }).collect())
 }
 
 /// The expected values of given elements of some outputs, by parameter.
@@ -90,27 +113,53 @@ pub fn expected_at(
     let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
     let of = |o: Output| Some((points.get(&o.param)?, o));
     let wanted: Vec<(&Vec<u64>, Output)> = outputs(func).into_iter().filter_map(of).collect();
+    let outputs: Vec<Output> = outputs(func);
+    let limits = tolerances(func, facts, &outputs);
     let values = |tensors: &[Tensor], flat: &[u64], o: &Output| {
         let places: Vec<Vec<i64>> = flat.iter().map(|i| place(*i, &tensors[o.tensor].shape)).collect();
-        interp::sample(func, tensors, &scalars, &o.name, &places)
+        known(func, tensors, &scalars, o, &places)
     };
-    let sampled: Result<Vec<Vec<f64>>, _> = wanted.iter().map(|(flat, o)| values(&tensors, flat, o)).collect();
+    let sampled: Option<Vec<Known>> = wanted.iter().map(|(flat, o)| values(&tensors, flat, o)).collect();
     let all = match sampled {
-        Ok(all) => all,
-        Err(_) => {
-            interp::run(func, &mut tensors, &scalars, Mode::F64).map_err(|e| e.to_string())?;
-            let at =
-                |(flat, o): &(&Vec<u64>, Output)| flat.iter().map(|i| tensors[o.tensor].get_f64(*i as usize)).collect();
+        Some(all) => all,
+        None => {
+            let missing = run_whole(func, &mut tensors, &scalars, &outputs)?;
+            let at = |(flat, o): &(&Vec<u64>, Output)| {
+                let missing = outputs.iter().zip(&missing).filter(|(other, _)| other.param == o.param);
+                let missing: BTreeSet<u64> = missing.flat_map(|(_, m)| m.iter().copied()).collect();
+                let stored = flat.iter().filter(|i| !missing.contains(i));
+                stored.map(|i| (*i, tensors[o.tensor].get_f64(*i as usize))).unzip()
+            };
             wanted.iter().map(at).collect()
         }
     };
-    let outputs = wanted.into_iter().zip(all).map(|((flat, o), values)| ExpectedOutput {
-        param: o.param,
-        points: Some(flat.clone()),
-        values,
-        tolerance: tolerance(func, facts, o.dtype),
+    let limit = |param: usize| outputs.iter().zip(&limits).find(|(o, _)| o.param == param).map(|(_, t)| *t);
+    let all = wanted.into_iter().zip(all).filter_map(|((_, o), (points, values))| {
+        Some(ExpectedOutput { param: o.param, points: Some(points), values, tolerance: limit(o.param)? })
     });
-    Ok(Expected { outputs: outputs.collect() })
+    Ok(Expected { outputs: all.collect() })
+}
+
+/// Flat indices of elements and their values.
+type Known = (Vec<u64>, Vec<f64>);
+
+/// Elements of an output at some places, without those that the function stores nothing to; `None` for a
+/// function that can only be run whole.
+fn known(
+    func: &PrimFunc,
+    tensors: &[Tensor],
+    scalars: &Scalars,
+    output: &Output,
+    places: &[Vec<i64>],
+) -> Option<Known> {
+    let tensor = &tensors[output.tensor];
+    let values = interp::sample(func, tensors, scalars, &output.name, places).ok()?;
+    let stored = places.iter().zip(values).filter_map(|(place, value)| {
+        let flat = tensor.flat(place);
+        let before = output.kept.then(|| tensor.get_f64(flat));
+        Some((flat as u64, value.or(before)?))
+    });
+    Some(stored.unzip())
 }
 
 /// The indices of a flat element.
@@ -129,18 +178,15 @@ fn place(flat: u64, shape: &[i64]) -> Vec<i64> {
 /// A sample of each output; `None` for a function that can only be run whole.
 fn sampled(
     func: &PrimFunc,
-    facts: &Facts,
     seed: u64,
     (tensors, scalars): (&[Tensor], &Scalars),
     outputs: &[Output],
+    limits: &[Tolerance],
 ) -> Option<Expected> {
-    let sampled = outputs.iter().map(|o| {
+    let sampled = outputs.iter().zip(limits).map(|(o, tolerance)| {
         let tensor = &tensors[o.tensor];
-        let points = sample_points(&tensor.shape, seed);
-        let values = interp::sample(func, tensors, scalars, &o.name, &points).ok()?;
-        let flat = points.iter().map(|p| tensor.flat(p) as u64).collect();
-        let tolerance = tolerance(func, facts, o.dtype);
-        Some(ExpectedOutput { param: o.param, points: Some(flat), values, tolerance })
+        let (points, values) = known(func, tensors, scalars, o, &sample_points(&tensor.shape, seed))?;
+        Some(ExpectedOutput { param: o.param, points: Some(points), values, tolerance: *tolerance })
     });
     Some(Expected { outputs: sampled.collect::<Option<_>>()? })
 }
@@ -150,6 +196,8 @@ struct Output {
     tensor: usize,
     name: Name,
     dtype: DType,
+    /// It is read before it is written, so that what is not stored to is what it was.
+    kept: bool,
 }
 
 /// The tensors that the function writes.
@@ -165,6 +213,7 @@ fn outputs(func: &PrimFunc) -> Vec<Output> {
         tensor,
         name: b.clone(),
         dtype: func.buffer(b).dtype,
+        kept: roles[param] == ParamRole::InOut,
     };
     written.map(output).collect()
 }

@@ -4,6 +4,7 @@
 mod clusters;
 #[path = "../common/mod.rs"]
 mod common;
+mod corpus;
 mod harness;
 mod matmul;
 mod matmul_cpu;

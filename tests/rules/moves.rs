@@ -1,7 +1,6 @@
 //! Functions that only move and convert data: transposes of any rank, with fused neighbours.
 
 use super::harness::{Case, check_all, check_point, points, scalars, target};
-use daylight::analysis::{Awkward, resize};
 use daylight::interp::{self, Mode, Tensor};
 use daylight::ir::{self, DType, PrimFunc};
 use daylight::rules::{Prepared, Spaces, verdicts};
@@ -180,38 +179,6 @@ fn read(name: &str, text: &str) -> PrimFunc {
 /// of their own.
 fn is_product(name: &str) -> bool {
     name.contains("o_proj") || name.contains("gate_up")
-}
-
-/// The files of a kind at odd, prime and unit sizes; batches of 32 become batches of 2.
-fn awkward(kind: &str) {
-    use rayon::prelude::*;
-    // The heads of queries, keys and values are numbers in the conditions of fused_rope, so that at other
-    // sizes some of its outputs are not written.
-    let whole = |name: &str| !name.contains("fused_rope") && !is_product(name);
-    let files: Vec<_> = corpus(kind).into_iter().filter(|(name, _)| whole(name)).collect();
-    files.par_iter().for_each(|(name, text)| {
-        let func = read(name, &text.replace("T.int64(32)", "T.int64(2)"));
-        for to in [Awkward::Odd, Awkward::Prime, Awkward::One] {
-            let names: Vec<String> = func.extents.iter().map(|e| func.display_name(&e.name).to_string()).collect();
-            let bound = func.bind(&names.into_iter().map(|n| (n, to.extent())).collect());
-            check_function(&format!("{name} {to:?}"), &resize(&bound, to), &[]);
-        }
-    });
-}
-
-#[test]
-fn elementwise_functions_of_the_corpus_at_awkward_sizes() {
-    awkward("elementwise");
-}
-
-#[test]
-fn transposes_of_the_corpus_at_awkward_sizes() {
-    awkward("transpose");
-}
-
-#[test]
-fn dynamic_functions_of_the_corpus_at_awkward_sizes() {
-    awkward("dynamic");
 }
 
 /// The constants of a file of the corpus that become smaller, so that the simulator can run it whole.
