@@ -44,7 +44,7 @@ fn lowered(p: &DeviceFunc, target: &str, variants: &[(&str, &str)]) -> Program {
 fn simulated(p: &DeviceFunc, kernel: &Program) {
     for seed in 0..4 {
         let given = Given { seed, ..Given::default() };
-        let options = simulate::Options { blocks: None, seed };
+        let options = simulate::Options { seed, ..simulate::Options::default() };
         program::simulate(p, kernel, &given, options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
 }

@@ -40,7 +40,7 @@ fn variants(kernel: &Program) -> Vec<&str> {
 fn simulated(p: &DeviceFunc, kernel: &Program, seeds: u64) -> Result<(), String> {
     (0..seeds).try_for_each(|seed| {
         let given = Given { seed, ..Given::default() };
-        program::simulate(p, kernel, &given, simulate::Options { blocks: None, seed })
+        program::simulate(p, kernel, &given, simulate::Options { seed, ..simulate::Options::default() })
             .map(drop)
             .map_err(|e| e.to_string())
     })

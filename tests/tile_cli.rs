@@ -109,6 +109,19 @@ fn programs_are_verified_in_the_simulator() {
     works(&["verify", "plain.py", "--target", "sim:sm_90", "--json"], &["\"status\":\"ok\"", "\"right\":true"]);
 }
 
+/// What the layout says that several lanes hold may be stored by each; what is stored by hand may not.
+#[test]
+fn declared_replicas_are_no_race() {
+    works(&["verify", "replicas.py", "--target", "sim:sm_90"], &["tile program right"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tile_programs/seed_002.py"));
+    let text = text.expect("read the program").replace("T.thread_id([1])", "T.thread_id([32])");
+    let path = folder.path().join("by_hand.py").display().to_string();
+    std::fs::write(&path, text).expect("write the program");
+    let (code, out, error) = daylight(&["verify", &path, "--target", "sim:sm_90"]);
+    assert!(code == 1 && out.contains("race"), "exit {code}: {out}{error}");
+}
+
 #[test]
 fn the_example_is_right_and_says_why() {
     works(&["verify", EXAMPLE, "--target", "sim:sm_90"], &["tile program right"]);

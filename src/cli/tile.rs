@@ -9,7 +9,7 @@ use crate::ir::DeviceFunc;
 use crate::job::{Device, Exit, Failure, Input};
 use crate::lower;
 use crate::target::{Kind, Target};
-use crate::tile::Decision;
+use crate::tile::{Decision, stores_replicas};
 use crate::tune::{problem, program, simulate};
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ pub(super) fn verify(
     let given = problem::given(&program.func, &input.bind, a.seed);
     let result = match device {
         None => {
-            let options = simulate::Options { blocks: a.blocks, seed: a.seed };
+            let options = simulate::Options { blocks: a.blocks, seed: a.seed, replicas: stores_replicas(program) };
             program::simulate(program, &made.program, &given, options)
         }
         Some(device) => on_device(program, made, &given, device)?,

@@ -184,7 +184,7 @@ fn assemble(subject: &Subject, c: &Candidates, p: &Chosen) -> Result<Assembly, S
 }
 
 fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
-    let options = simulate::Options { blocks: a.blocks, seed: a.seed };
+    let options = simulate::Options { blocks: a.blocks, seed: a.seed, ..simulate::Options::default() };
     if a.blocks.is_some() {
         let part = |p: &Chosen| {
             let made = assemble(subject, c, p);

@@ -20,6 +20,7 @@ mod part;
 mod permute_layout;
 mod predicates;
 mod reduction;
+mod replicas;
 mod sync;
 mod unrolled;
 mod view;
@@ -28,6 +29,7 @@ pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
 pub use decision::{Decision, NoVariant, Refusal, Verdict};
 pub use dispatch::{decide, dispatch};
 pub use part::Part;
+pub use replicas::stores_replicas;
 pub use view::View;
 
 use crate::ir::device::DStmt;

@@ -22,6 +22,8 @@ pub struct Options {
     pub blocks: Option<u64>,
     /// Order of threads and choice of blocks.
     pub seed: u64,
+    /// Threads may store the same value to one element, as [`SimOptions::replicas`].
+    pub replicas: bool,
 }
 
 /// Runs a program on seeded inputs.
@@ -98,8 +100,8 @@ impl<'a> Run<'a> {
 
     fn simulate(&self, watch: Option<(Name, u64)>) -> Result<(Vec<Tensor>, SimReport), String> {
         let mut tensors = self.given.tensors.clone();
-        let (seed, max_blocks) = (self.options.seed, self.options.blocks);
-        let options = SimOptions { seed, max_blocks, inout: self.given.inout.clone(), replicas: false, watch };
+        let Options { blocks: max_blocks, seed, replicas } = self.options;
+        let options = SimOptions { seed, max_blocks, inout: self.given.inout.clone(), replicas, watch };
         let report = sim::run(self.program, &mut tensors, &self.given.scalars, &options);
         Ok((tensors, report.map_err(|e| e.to_string())?))
     }

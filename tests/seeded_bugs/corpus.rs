@@ -46,7 +46,7 @@ fn accusations(name: &str, func: &PrimFunc, target: &Target) -> Vec<String> {
             Ok(made) => made,
             Err(e) => return Some(format!("{at}: {e}")),
         };
-        let options = simulate::Options { blocks: None, seed: 11 };
+        let options = simulate::Options { seed: 11, ..simulate::Options::default() };
         simulate::check(&subject, &made.program, &given, &want, options).err().map(|e| format!("{at}: {e}"))
     };
     subject.arms(&Spaces::built_in()).into_iter().filter_map(check).collect()

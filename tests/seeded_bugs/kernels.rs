@@ -154,7 +154,7 @@ impl Right {
 
     /// What is found wrong with kernels in place of the right ones, under each order of threads.
     pub fn found(&self, program: &Program) -> Vec<Option<String>> {
-        let options = |seed| simulate::Options { blocks: None, seed };
+        let options = |seed| simulate::Options { seed, ..simulate::Options::default() };
         match &self.from {
             From::Rule(subject) => {
                 let func = &subject.prepared.func;
