@@ -19,7 +19,7 @@ pub fn wanted(expected: Expected, params: &[PlanParam]) -> Outcome<Vec<Wanted>> 
     let each = expected.outputs.into_iter().map(|o| {
         let param = params.get(o.param);
         let param = param.ok_or_else(|| RunError::new(RunFailure::BadRequest, format!("no parameter {}", o.param)))?;
-        let reference = Reference::new(param.dtype, &o.values);
+        let reference = Reference::new(param.dtype, &o.values).at_least(o.tolerance.scale);
         Ok(Wanted { param: o.param, points: o.points, tolerance: o.tolerance, reference })
     });
     each.collect()

@@ -42,6 +42,15 @@ impl Reference {
         Reference { dtype, packed, norm, rms: (norm / values.len().max(1) as f64).sqrt() }
     }
 
+    /// Measures errors against results of at least this size, as [`super::Tolerance::scale`] says.
+    pub fn at_least(mut self, scale: f64) -> Reference {
+        if scale > self.rms {
+            self.norm = scale * scale * (self.packed.len() as f64 / self.dtype.bytes() as f64);
+            self.rms = scale;
+        }
+        self
+    }
+
     /// Bytes of an output that can be compared.
     pub fn bytes(&self) -> usize {
         self.packed.len()
@@ -127,6 +136,17 @@ mod tests {
         assert_eq!(c.worst, Some((2, 2.5, 2.0)));
         let c = compare(DType::F32, &packed(DType::F32, &values), &values);
         assert_eq!(c.errors, Errors { l2: 0.0, max: 0.0 });
+    }
+
+    #[test]
+    fn a_scale_stands_in_for_small_references() {
+        let output = packed(DType::F32, &[0.5, 0.0]);
+        let c = Reference::new(DType::F32, &[0.0, 0.0]).at_least(2.0).compare(&output);
+        assert_eq!(c.errors, Errors { l2: 0.125f64.sqrt() / 2.0, max: 0.25 });
+        let c = Reference::new(DType::F32, &[4.0, 4.0]).at_least(2.0);
+        assert_eq!(c.compare(&packed(DType::F32, &[4.0, 4.5])).errors.max, 0.125);
+        let poison = Reference::new(DType::F32, &[0.0]).at_least(2.0).compare(&[0xff; 4]);
+        assert_eq!(poison.errors.max, f64::INFINITY);
     }
 
     #[test]

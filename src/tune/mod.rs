@@ -18,6 +18,7 @@ pub mod problem;
 pub mod program;
 pub mod reference;
 pub mod replay;
+mod scale;
 pub mod search;
 mod session;
 pub mod simulate;

@@ -1,6 +1,7 @@
 //! What the outputs must be: the interpreter in `float64`, on every element where that is quick, on
 //! a sample of them plus all borders where it is not.
 
+use super::scale::{Sizes, typical};
 use crate::analysis::{Facts, ParamRole, roles};
 use crate::interp::{self, Mode, Scalar, Scalars, Tensor};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Stmt};
@@ -13,6 +14,9 @@ const EVERY_ELEMENT: u64 = 100_000_000;
 
 /// Elements that are sampled beyond that, the borders not counted.
 const SAMPLE: usize = 4096;
+
+/// Of fewer outputs the norm does not tell how large results are that do not cancel.
+const FEW: usize = 64;
 
 /// Values of a function's inputs that are not drawn at random over their whole type.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -63,7 +67,7 @@ pub fn inputs_as(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool
 pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expected, String> {
     let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
     let outputs = outputs(func);
-    let limits = tolerances(func, facts, &outputs);
+    let limits = tolerances(func, facts, (&tensors, &scalars), &outputs);
     if interp::scalar_ops(func) > EVERY_ELEMENT
         && let Some(sampled) = sampled(func, given.seed, (&tensors, &scalars), &outputs, &limits)
     {
@@ -81,9 +85,27 @@ pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expecte
     Ok(Expected { outputs: all.collect() })
 }
 
-/// The tolerance of each output.
-fn tolerances(func: &PrimFunc, facts: &Facts, outputs: &[Output]) -> Vec<Tolerance> {
-    outputs.iter().map(|o| tolerance(func, facts, o.dtype)).collect()
+/// The tolerance of each output, with the size of results where there are [`FEW`].
+fn tolerances(
+    func: &PrimFunc,
+    facts: &Facts,
+    (tensors, scalars): (&[Tensor], &Scalars),
+    outputs: &[Output],
+) -> Vec<Tolerance> {
+    let mut limits: Vec<Tolerance> = outputs.iter().map(|o| tolerance(func, facts, o.dtype)).collect();
+    let few = |o: &Output, t: &Tolerance| *t != Tolerance::EXACT && tensors[o.tensor].len() < FEW;
+    if !outputs.iter().zip(&limits).any(|(o, t)| few(o, t)) {
+        return limits;
+    }
+    let Some(sizes) = Sizes::of(func, facts) else { return limits };
+    for (o, t) in outputs.iter().zip(&mut limits).filter(|(o, t)| few(o, t)) {
+        let tensor = &tensors[o.tensor];
+        let all: Vec<Vec<i64>> = (0..tensor.len() as u64).map(|i| place(i, &tensor.shape)).collect();
+        if let Some((_, values)) = known(&sizes.func, tensors, scalars, o, &all) {
+            t.scale = typical(&values, sizes.squared.contains(&o.name));
+        }
+    }
+    limits
 }
 
 /// Runs a function; of each output the elements that the function stores nothing to, and that hold nothing
@@ -114,7 +136,7 @@ pub fn expected_at(
     let of = |o: Output| Some((points.get(&o.param)?, o));
     let wanted: Vec<(&Vec<u64>, Output)> = outputs(func).into_iter().filter_map(of).collect();
     let outputs: Vec<Output> = outputs(func);
-    let limits = tolerances(func, facts, &outputs);
+    let limits = tolerances(func, facts, (&tensors, &scalars), &outputs);
     let values = |tensors: &[Tensor], flat: &[u64], o: &Output| {
         let places: Vec<Vec<i64>> = flat.iter().map(|i| place(*i, &tensors[o.tensor].shape)).collect();
         known(func, tensors, &scalars, o, &places)

@@ -7,7 +7,7 @@ use crate::interp::Tensor;
 use crate::ir::kernel::Program;
 use crate::ir::{Name, Param};
 use crate::measure::Expected;
-use crate::measure::compare::compare;
+use crate::measure::compare::Reference;
 use crate::measure::expected::ExpectedOutput;
 use crate::sim::{self, Origin, SimOptions, SimReport};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
             let name = tensor_name(self.program, want.param);
             let written = self.options.blocks.map(|_| self.written.get(name).map_or(&[][..], |w| w));
             let (bytes, values, elements) = chosen(tensor, want, written);
-            let found = compare(tensor.dtype, &bytes, &values);
+            let found = Reference::new(tensor.dtype, &values).at_least(want.tolerance.scale).compare(&bytes);
             if found.errors.l2 > want.tolerance.l2 || found.errors.max > want.tolerance.max {
                 let (k, value, reference) = found.worst.unwrap_or_default();
                 let element = elements.get(k).copied().unwrap_or(0);
