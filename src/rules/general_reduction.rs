@@ -81,7 +81,7 @@ impl ScheduleRule for GeneralReduction {
             0 => Ok(()),
             _ if k.get("row") != REREAD => Err("the row is kept, so that passes over it cost no memory".into()),
             _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
-            _ if !online => Err("no sum of exponentials is relative to a maximum of its row".into()),
+            _ if !online => Err("no reduction is relative to a maximum or a mean of its row".into()),
             _ => Ok(()),
         });
         let space = space.with_default("online", i64::from(online && narrow && long));
@@ -255,12 +255,14 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         s.bind(&rows[1], ThreadTag::ThreadY)?;
     }
     under_rows(&mut s, &grid)?;
-    let done = match online::pair(&r).filter(|_| knobs.get("online") == 1) {
-        Some(pair) => {
+    let pair = online::pair(&r).filter(|_| knobs.get("online") == 1);
+    let first = pair.as_ref().and_then(|[first, _]| r.role(first));
+    let done = match (pair, first) {
+        (Some(pair), Some(Role::Reduce(combiner))) => {
             let split: online::SplitColumns = &|s, b, column| plan.thread_loops(s, b, &grid, column);
-            online::schedule(&mut s, &grid, &pair, split, &|s, l| plan.bind_group(s, l))?
+            online::schedule(&mut s, &grid, &pair, combiner, split, &|s, l| plan.bind_group(s, l))?
         }
-        None => vec![],
+        _ => vec![],
     };
     for b in s.blocks() {
         if done.contains(&b) || b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {

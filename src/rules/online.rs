@@ -1,12 +1,12 @@
-//! The maximum of a row and its sum of exponentials in one pass over memory, for `general_reduction.rows`
-//! where the row is read again: each thread brings in the elements of a step, reduces them in registers,
-//! and corrects what it has once a step (`online_reductions`).
+//! The maximum of a row and its sum of exponentials, or its sum and the squares around its mean, in one pass
+//! over memory, for `general_reduction.rows` where the row is read again: each thread brings in the elements
+//! of a step, reduces them in registers, and corrects what it has once a step (`online_reductions`).
 
 use super::parts::{batch_loads, loops_below, loops_of_kind, outputs};
 use super::rows::{Role, Rows};
 use super::shape::find_block;
 use crate::analysis::Combiner;
-use crate::ir::{AttrValue, IterKind, Name, Scope, TileOp};
+use crate::ir::{AttrValue, IterKind, Name, Scope};
 use crate::schedule::{Schedule, ScheduleError};
 
 /// Splits the columns of a block, given the loop over them.
@@ -15,10 +15,15 @@ pub(super) type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Re
 /// Binds a loop over those that share a row.
 type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>;
 
-/// Two reductions that one pass can do, the maximum first.
+/// Two reductions that one pass can do, the one that the other reads first.
 pub(super) fn pair(r: &Rows) -> Option<[Name; 2]> {
-    let of = |c: Combiner| r.blocks.iter().filter(move |b| b.role == Role::Reduce(c)).map(|b| b.name.clone());
-    of(Combiner::Max).find_map(|first| of(Combiner::Sum).map(|second| [first.clone(), second]).find(|p| fits(r, p)))
+    let of = |c: &[Combiner]| -> Vec<&Name> {
+        let reduces = |role: &Role| matches!(role, Role::Reduce(own) if c.contains(own));
+        r.blocks.iter().filter(|b| reduces(&b.role)).map(|b| &b.name).collect()
+    };
+    let sums = of(&[Combiner::Sum]);
+    let pairs = of(&[Combiner::Max, Combiner::Sum]).into_iter().flat_map(|a| sums.iter().map(move |b| [a, *b]));
+    pairs.filter(|[a, b]| a != b).map(|p| p.map(Name::clone)).find(|p| fits(r, p))
 }
 
 /// True where the step can be taken: it is tried on a copy.
@@ -34,12 +39,14 @@ fn fits(r: &Rows, [first, second]: &[Name; 2]) -> bool {
     s.online_reductions(first, second, &at).is_ok()
 }
 
-/// Schedules both under the loop `grid`. `loops` splits a block's columns over steps, loads, threads and
-/// lanes: `[ko, ku, kt, kv]`, the threads outermost; `bind` binds those. Gives the blocks that are then done.
+/// Schedules both under the loop `grid`; `combiner` is the first's. `loops` splits a block's columns over
+/// steps, loads, threads and lanes: `[ko, ku, kt, kv]`, the threads outermost; `bind` binds those. Gives the
+/// blocks that are then done.
 pub(super) fn schedule(
     s: &mut Schedule,
     grid: &Name,
     [first, second]: &[Name; 2],
+    combiner: Combiner,
     loops: SplitColumns,
     bind: BindGroup,
 ) -> Result<Vec<Name>, ScheduleError> {
@@ -53,27 +60,27 @@ pub(super) fn schedule(
         Some(ko) => s.online_reductions(first, second, &ko)?,
         None => vec![],
     };
-    let (step, partial, state) = (made[0].clone(), [made[1].clone(), made[2].clone()], made[3].clone());
+    let [step, partial, sum, state] = [0, 1, 2, 3].map(|k| made[k].clone());
+    let counts: Vec<Name> = made[4..].to_vec();
     let ko = loops_of_kind(s, &state, grid, IterKind::Reduce)[0].clone();
     made.push(s.decompose_reduction(&state, &ko)?);
-    for b in [&partial[1], &partial[0], &step] {
+    for b in [&sum, &partial].into_iter().chain(&counts).chain([&step]) {
         s.compute_at(b, &ko)?;
     }
     bind_states(s, grid, &state, bind)?;
     in_flight(s, &step, &ko)?;
-    let [max, sum] = &partial;
-    if let Some(outer) = loops_below(s, max, &ko).first().cloned() {
-        s.annotate(&outer, "tile", AttrValue::Str(TileOp::Max.name().into()))?;
+    if let Some(outer) = loops_below(s, &partial, &ko).first().cloned() {
+        s.annotate(&outer, "tile", AttrValue::Str(combiner.fold().name().into()))?;
     }
-    for l in [loops_below(s, max, &ko), loops_below(s, sum, &ko)].concat() {
-        s.unroll(&l)?;
+    for b in [&partial, &sum].into_iter().chain(&counts) {
+        loops_below(s, b, &ko).iter().try_for_each(|l| s.unroll(l))?;
     }
     for b in [first, second] {
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
             bind(s, &l)?;
         }
     }
-    for b in [first, second, &step, max, sum, &state] {
+    for b in [first, second, &step, &partial, &sum, &state].into_iter().chain(&counts) {
         for out in outputs(s, b) {
             s.set_scope(&out, Scope::Local)?;
         }

@@ -32,6 +32,7 @@ mod inline;
 mod merge_reductions;
 mod motion;
 mod nest;
+mod online_form;
 mod online_reductions;
 mod pad_einsum;
 mod parallel;
@@ -245,8 +246,9 @@ impl Schedule {
         self.done(Step::MergeReductions { first: first.clone(), second: second.clone() })
     }
 
-    /// Puts a maximum and a sum of exponentials relative to it into one pass, in steps counted by loop `at`
-    /// of the first; returns the blocks of a step's elements, of its two results, and of the state.
+    /// Puts a maximum and a sum of exponentials relative to it, or a sum and the squares around its mean, into
+    /// one pass, in steps counted by loop `at` of the first; returns the blocks of a step's elements, of its
+    /// two results, of the state, and for the squares of a step's count.
     pub fn online_reductions(&mut self, first: &Name, second: &Name, at: &Name) -> Result<Vec<Name>, ScheduleError> {
         self.apply(Step::OnlineReductions { first: first.clone(), second: second.clone(), at: at.clone() })
     }

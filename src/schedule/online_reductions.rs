@@ -12,52 +12,63 @@
 //! ```
 //!
 //! The second's terms are taken relative to the greatest element so far, and what was added is put in
-//! relation to a greater one when it comes: once for each step, which is what the loops inside `at`
-//! run over, and once more where the states come together, one for each iteration of the reduction
-//! loops outside of `at`. Each element is read once and its exponential computed once. States start
+//! relation to a greater one when it comes: once for each step, which is what the loops inside the given
+//! one run over, and once more where the states come together, one for each iteration of the reduction
+//! loops outside of it. Each element is read once and its exponential computed once. States start
 //! from the value that the first starts from, which is finite: a state that has seen nothing but -inf
 //! has no difference of infinities, and the row's result is that of the two passes, NaN included.
 //!
+//! A sum and the squares around its mean go the same way (the file `online_form` has the algebra); a
+//! state then counts its elements too, and a block counts those of a step.
+//!
 //! The exponential of a sum is the product of exponentials only up to rounding: each factor rounds by
-//! some units in the last place, and a sum is multiplied by one where its greatest element changes. No
-//! rule may do this where an output is wider than 16 bits (`docs/correctness.md`).
+//! some units in the last place, and a sum is multiplied by one where its greatest element changes.
+//! Squares around a part's mean, corrected, round like those around the row's. No rule may do this where
+//! an output is wider than 16 bits (`docs/correctness.md`).
 //!
 //! Preconditions: `block_exists`; `loop_exists`; those of rfactor; `same_nest`: both blocks stand
 //! alone under loops of the same extents in one list, with the same iterators and guards; `steps_of_states`:
-//! the loop is a reduction loop of the first with another outside of it; `online_form`: the first
-//! is a maximum of x in float32 or float64, the second a sum of products with exp(x - maximum) or
-//! exp2((x - maximum) * c), c > 0, and with nothing else that has the maximum; `finite_start`;
-//! `nothing_between`: the second comes after the first, and no block between them touches what it
-//! writes or writes what it reads.
+//! the loop is a reduction loop of the first with another outside of it, with one only for a mean;
+//! `online_form`: the first is a maximum of x in float32 or float64, the second a sum of products with
+//! exp(x - maximum) or exp2((x - maximum) * c), c > 0, and with nothing else that has the maximum; or the
+//! first is a sum of x and the second one of (x - mean) * (x - mean), the mean the sum over all elements
+//! of the row, or times the reciprocal of their number; `finite_start`: a maximum starts from a
+//! finite constant, a sum from 0; `nothing_between`: the second comes after the first, and no block between
+//! them touches what it writes or writes what it reads.
 //!
 //! Effect: four new blocks before the first, which, like the second, then reduces what the states
-//! hold. The new blocks are the elements of a step, its two results, and the state.
+//! hold. The new blocks are the elements of a step, its two results, and the state; for a mean a
+//! fifth, the number of a step's elements.
 
+use super::online_form::{Form, Kind, Part, replaced};
 use super::{Draft, Failure, merge_reductions, reducer::Reducer, regions, rfactor, tree};
-use crate::analysis::Slot;
-use crate::ir::{BinOp, Block, Buffer, DType, Expr, ExprKind, For, Intrin, IterKind, IterVar, Name, Scope, Stmt};
+use crate::ir::{Block, Buffer, DType, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
 use std::collections::BTreeMap;
 
 pub(super) fn apply(d: &mut Draft, first: &Name, second: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
     let (a, b) = (d.find_block(first)?.clone(), d.find_block(second)?.clone());
     d.find_loop(at)?;
     let nest = Nest::of(d, &a, &b, at)?;
-    let pair = Pair::of(&a, &b, &nest.same)?;
+    let form = Form::of(&a, &b, &nest.same)?;
     merge_reductions::nothing_between(d, &a, &b)?;
-    let element = d.fresh_like(&pair.max.buffer, "_step");
-    pair.mark(d, &a, &b, &element);
+    let element = d.fresh_like(&form.first.buffer, "_step");
+    mark(d, &form, [&a, &b], &element);
     let firsts = factored(d, first, &nest.loops)?;
     let seconds = factored(d, second, &nest.others)?;
-    let levels = Levels { firsts: &firsts, seconds: &seconds };
-    levels.start_from(d, &pair.start);
-    let step = stage_elements(d, &a, levels.step()[0], &pair.max.term, &element)?;
-    levels.rebase_step(d, &pair, &element)?;
-    levels.join_states(d, &pair)?;
-    for k in 0..levels.last() - 1 {
-        levels.rebase_final(d, &pair, k)?;
+    let mut levels = Levels { form: &form, firsts: &firsts, seconds: &seconds, counts: None };
+    let [p, q] = levels.step().map(Name::clone);
+    let step = stage_elements(d, &a, &p, &form.first.term, &element)?;
+    let mut made = vec![step, p.clone(), q];
+    match &form.kind {
+        Kind::Exponential { start, .. } => levels.start_from(d, start),
+        Kind::Moments { .. } => made.extend(levels.count(d, at)?),
     }
-    let [p, q] = levels.step();
-    Ok(vec![step, p.clone(), q.clone(), firsts[levels.last() - 1].clone()])
+    levels.rebase_step(d, &element)?;
+    made.insert(3, levels.join_states(d)?);
+    for k in 0..levels.last() - 1 {
+        levels.rebase_final(d, k)?;
+    }
+    Ok(made)
 }
 
 /// The loops that both blocks stand under.
@@ -119,106 +130,16 @@ fn same_nest(
     Ok(map)
 }
 
-/// A maximum, and a sum of terms with the exponential of what an element is less than it.
-struct Pair {
-    max: Slot,
-    /// What the first starts from.
-    start: Expr,
-    /// The exponential of the difference, in the first's iterators.
-    core: Expr,
-    /// The maximum's element as the second reads it.
-    top: Expr,
-}
-
-impl Pair {
-    fn of(a: &Block, b: &Block, same: &BTreeMap<Name, Expr>) -> Result<Pair, Failure> {
-        let fail = |block: &Block, why: &str| Failure::new("online_form", &block.name, why);
-        let plain = |block: &Block, op: BinOp| -> Result<Option<Slot>, Failure> {
-            Ok(Reducer::of(block)?.plain().filter(|(found, _)| *found == op).map(|(_, slot)| slot.clone()))
-        };
-        let max = plain(a, BinOp::Max)?.ok_or_else(|| fail(a, "it is no maximum"))?;
-        let sum = plain(b, BinOp::Add)?.ok_or_else(|| fail(b, "it is no sum"))?;
-        if !matches!(max.dtype, DType::F32 | DType::F64) || sum.dtype != max.dtype {
-            return Err(fail(a, "it and the sum are not both float32 or float64"));
-        }
-        let top = Expr::load(max.buffer.clone(), max.indices.clone(), max.dtype);
-        let term = sum.term.subst(&|n| same.get(n).cloned());
-        let core = exponential(&term, &max.term, &top).ok_or_else(|| {
-            fail(b, "its term is no product of exp(x - maximum) with what has no maximum, x as the maximum takes it")
-        })?;
-        let start = start_of(a, &max).filter(|v| v.as_float().is_some_and(f64::is_finite)).ok_or_else(|| {
-            Failure::new(
-                "finite_start",
-                &a.name,
-                "it does not start from a finite constant; differences of infinities are NaN",
-            )
-        })?;
-        Ok(Pair { max, start, core, top })
+/// Puts a load at the iterators in place of the element in both blocks, so that what the iterators have
+/// become can be read from it after each step.
+fn mark(d: &mut Draft, form: &Form, [a, b]: [&Block; 2], element: &Name) {
+    let pairs: BTreeMap<&Name, Expr> =
+        a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
+    let terms = [form.first.term.clone(), form.first.term.subst(&|n| pairs.get(n).cloned())];
+    for (block, term) in [a, b].into_iter().zip(terms) {
+        let marker = Expr::load(element.clone(), block.iters.iter().map(IterVar::var_expr).collect(), form.first.dtype);
+        edit_values(d, &block.name, &|e| replaced(e, &term, &marker));
     }
-
-    /// The factor that puts a sum relative to `from` in relation to `to`.
-    fn scale(&self, from: &Expr, to: &Expr) -> Expr {
-        replaced(&replaced(&self.core, &self.max.term, from), &self.top, to)
-    }
-
-    /// Puts a load at the iterators in place of the element in both blocks, so that what the iterators
-    /// have become can be read from it after each step.
-    fn mark(&self, d: &mut Draft, a: &Block, b: &Block, element: &Name) {
-        let pairs: BTreeMap<&Name, Expr> =
-            a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
-        let terms = [self.max.term.clone(), self.max.term.subst(&|n| pairs.get(n).cloned())];
-        for (block, term) in [a, b].into_iter().zip(terms) {
-            let marker =
-                Expr::load(element.clone(), block.iters.iter().map(IterVar::var_expr).collect(), self.max.dtype);
-            edit_values(d, &block.name, &|e| replaced(e, &term, &marker));
-        }
-    }
-}
-
-/// The one factor of a product that reads the maximum, where it is the exponential of how much less
-/// than it the element is.
-fn exponential(term: &Expr, element: &Expr, top: &Expr) -> Option<Expr> {
-    let reads = |e: &Expr| contains(e, top);
-    match term.kind() {
-        ExprKind::Binary { op: BinOp::Mul, a, b } => match (reads(a), reads(b)) {
-            (true, false) => exponential(a, element, top),
-            (false, true) => exponential(b, element, top),
-            _ => None,
-        },
-        ExprKind::Call { op: Intrin::Exp | Intrin::Exp2, args, .. } => {
-            is_difference(args.first()?, element, top).then(|| term.clone())
-        }
-        _ => None,
-    }
-}
-
-/// `element - top`, or that times a positive constant.
-fn is_difference(e: &Expr, element: &Expr, top: &Expr) -> bool {
-    let positive = |e: &Expr| e.as_float().is_some_and(|c| c > 0.0 && c.is_finite());
-    match e.kind() {
-        ExprKind::Binary { op: BinOp::Sub, a, b } => a == element && b == top,
-        ExprKind::Binary { op: BinOp::Mul, a, b } if positive(b) => is_difference(a, element, top),
-        ExprKind::Binary { op: BinOp::Mul, a, b } if positive(a) => is_difference(b, element, top),
-        _ => false,
-    }
-}
-
-fn contains(e: &Expr, part: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= e == part);
-    found
-}
-
-fn replaced(e: &Expr, old: &Expr, new: &Expr) -> Expr {
-    if e == old { new.clone() } else { e.map_children(|c| replaced(c, old, new)) }
-}
-
-/// The constant that a block starts a slot from.
-fn start_of(block: &Block, slot: &Slot) -> Option<Expr> {
-    block.init.iter().find_map(|s| match s {
-        Stmt::Store { buffer, value, .. } if *buffer == slot.buffer => Some(value.clone()),
-        _ => None,
-    })
 }
 
 fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
@@ -240,8 +161,11 @@ fn factored(d: &mut Draft, block: &Name, loops: &[Name]) -> Result<Vec<Name>, Fa
 /// The blocks of both reductions: final results, one level for each loop over states, the combination of
 /// steps, the steps.
 struct Levels<'n> {
+    form: &'n Form,
     firsts: &'n [Name],
     seconds: &'n [Name],
+    /// The buffers of how many elements a step and a state have, where that matters.
+    counts: Option<[Name; 2]>,
 }
 
 /// A level's update: what is accumulated into, and the partial result that it takes.
@@ -269,12 +193,12 @@ impl Update {
     }
 }
 
-impl Levels<'_> {
+impl<'n> Levels<'n> {
     fn last(&self) -> usize {
         self.firsts.len() - 1
     }
 
-    fn step(&self) -> [&Name; 2] {
+    fn step(&self) -> [&'n Name; 2] {
         [&self.firsts[self.last()], &self.seconds[self.last()]]
     }
 
@@ -285,55 +209,110 @@ impl Levels<'_> {
         }
     }
 
-    /// The sum of a step is relative to its own maximum, and follows it.
-    fn rebase_step(&self, d: &mut Draft, pair: &Pair, element: &Name) -> Result<(), Failure> {
+    /// What a load of the first's, with one of the second's, stands for; `k` says which count goes with it.
+    fn part(&self, first: &Expr, second: &Expr, k: usize) -> Part {
+        let count = self.counts.as_ref().map(|names| beside(first, &names[k]));
+        Part { first: first.clone(), second: second.clone(), count }
+    }
+
+    /// A block that counts the elements of a step, and buffers for the counts of steps and states.
+    fn count(&mut self, d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+        Failure::unless(self.last() == 2, "steps_of_states", at, || {
+            "several reduction loops lie outside of it; fuse them to count what a state has seen".to_string()
+        })?;
+        let [p, _] = self.step();
+        let (step, state) = (Update::of(d, p)?, Update::of(d, &self.firsts[1])?);
+        let names = [like_buffer_of(d, &step.own, "_count")?, like_buffer_of(d, &state.own, "_count")?];
+        let dtype = self.form.first.dtype;
+        let (own, one) = (beside(&step.own, &names[0]), Expr::constant(1.0, dtype));
+        let body = |copy: &Copied| {
+            let own = copy.renamed(&own);
+            let init = vec![store(&own, Expr::constant(0.0, dtype))];
+            (init, vec![store(&own, own.clone() + one.clone())])
+        };
+        let (name, nest) = copied(d, p, "_count", None, body)?;
+        let top = top_of(d, p);
+        tree::replace(&mut d.func, &top, |old| vec![old, nest]);
+        self.counts = Some(names);
+        Ok(vec![name])
+    }
+
+    /// The second's sum of a step is relative to the step's own maximum or mean, and follows it.
+    fn rebase_step(&self, d: &mut Draft, element: &Name) -> Result<(), Failure> {
         let [p, q] = self.step();
         let (first, second) = (Update::of(d, p)?, d.find_block(q)?.clone());
-        let top = first.renamed(&first.own, &second);
-        for (block, top) in [(&first.block, None), (&second, Some(&top))] {
-            let own: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
-            let load = Expr::load(element.clone(), own, pair.max.dtype);
-            edit_values(d, &block.name, &|e| {
-                let e = with_load(e, element, &load);
-                top.map_or(e.clone(), |top| with_load(&e, &pair.max.buffer, top))
-            });
+        let own = first.renamed(&first.own, &second);
+        let part = self.part(&own, &own, 0);
+        for block in [&first.block, &second] {
+            let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
+            let load = Expr::load(element.clone(), places, self.form.first.dtype);
+            edit_values(d, &block.name, &|e| with_load(e, element, &load));
         }
-        let place = top_of(d, p);
-        move_after(d, &top_of(d, q), &place);
+        edit_values(d, q, &|e| self.form.relative_to(e, &part));
+        let last = self.counts.as_ref().map_or_else(|| top_of(d, p), |_| after(d, p));
+        move_after(d, &top_of(d, q), &last);
         Ok(())
     }
 
     /// One block combines the results of a step with those of the steps before.
-    fn join_states(&self, d: &mut Draft, pair: &Pair) -> Result<(), Failure> {
+    fn join_states(&self, d: &mut Draft) -> Result<Name, Failure> {
         let k = self.last() - 1;
         let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
         let here = |e: &Expr| second.renamed(e, &first.block);
-        let var = d.fresh("top");
-        let top = Expr::var(var.clone(), pair.max.dtype);
-        let greatest = Expr::binary(BinOp::Max, first.own.clone(), first.partial.clone());
-        let kept = here(&second.own) * pair.scale(&first.own, &top);
-        let added = here(&second.partial) * pair.scale(&first.partial, &top);
-        let body =
-            vec![Stmt::Let { var, value: greatest }, store(&here(&second.own), kept + added), store(&first.own, top)];
-        let start: Vec<Stmt> = second.block.init.iter().map(|s| s.map_exprs(&mut |e| here(e))).collect();
+        let state = self.part(&first.own, &here(&second.own), 1);
+        let step = self.part(&first.partial, &here(&second.partial), 0);
+        let (mut body, joined) = self.form.joined(d, &state, &step);
+        let mut start: Vec<Stmt> = second.block.init.iter().map(|s| s.map_exprs(&mut |e| here(e))).collect();
+        body.push(store(&state.second, joined.second));
+        body.push(store(&state.first, joined.first));
+        if let (Some(own), Some(count)) = (&state.count, joined.count) {
+            start.push(store(own, Expr::constant(0.0, count.dtype())));
+            body.push(store(own, count));
+        }
         tree::remove(&mut d.func, &second.block.name);
         tree::edit_block(&mut d.func, &first.block.name, |b| {
             b.init.extend(start);
             b.body = body;
             b.regions = None;
         });
-        Ok(())
+        Ok(first.block.name)
     }
 
-    /// Sums of states are put in relation to the maximum of all.
-    fn rebase_final(&self, d: &mut Draft, pair: &Pair, k: usize) -> Result<(), Failure> {
+    /// What the states have is put in relation to the whole row.
+    fn rebase_final(&self, d: &mut Draft, k: usize) -> Result<(), Failure> {
         let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
         let there = |e: &Expr| first.renamed(e, &second.block);
-        let scale = pair.scale(&there(&first.partial), &there(&first.own));
-        let rebased = second.partial.clone() * scale;
+        let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
+        let state = self.part(&there(&first.partial), &second.partial, 1);
+        let [_, rebased] = self.form.added(&state, &there(&first.own));
+        edit_values(d, &first.block.name, &|e| replaced(e, &first.partial, &alone));
         edit_values(d, &second.block.name, &|e| replaced(e, &second.partial, &rebased));
         Ok(())
     }
+}
+
+/// The element of another buffer at the place of a load.
+fn beside(load: &Expr, buffer: &Name) -> Expr {
+    match load.kind() {
+        ExprKind::Load { indices, dtype, .. } => Expr::load(buffer.clone(), indices.clone(), *dtype),
+        _ => load.clone(),
+    }
+}
+
+/// A new buffer of the shape of the one that is loaded from.
+fn like_buffer_of(d: &mut Draft, load: &Expr, suffix: &str) -> Result<Name, Failure> {
+    let ExprKind::Load { buffer, .. } = load.kind() else {
+        return Err(Failure::new("online_form", &Name::new(""), "no load"));
+    };
+    let old = d.find_buffer(buffer)?.clone();
+    let name = d.fresh_like(buffer, suffix);
+    declare(d, &name, load.dtype(), old.shape);
+    Ok(name)
+}
+
+fn declare(d: &mut Draft, name: &Name, dtype: DType, shape: Vec<Expr>) {
+    d.func.buffers.push(Buffer::new(name.clone(), dtype, shape, Scope::Global));
+    d.func.allocs.push(name.clone());
 }
 
 fn store(to: &Expr, value: Expr) -> Stmt {
@@ -380,46 +359,78 @@ fn move_after(d: &mut Draft, nest: &Name, place: &Name) {
     });
 }
 
+/// The nest that holds nothing but the block after the one of `block`.
+fn after(d: &Draft, block: &Name) -> Name {
+    let blocks = super::query::blocks(&d.func);
+    let place = blocks.iter().position(|b| b.name == *block).map_or(0, |k| k + 1);
+    blocks.get(place).map_or(block.clone(), |b| top_of(d, &b.name))
+}
+
+/// The loops and iterators of a copy in terms of the new names.
+struct Copied {
+    map: BTreeMap<Name, Expr>,
+    /// The iterators.
+    places: Vec<Expr>,
+}
+
+impl Copied {
+    fn renamed(&self, e: &Expr) -> Expr {
+        e.subst(&|n| self.map.get(n).cloned())
+    }
+}
+
+/// A block under copies of the loops around `like`, with copies of its iterators, all of one kind where
+/// `kind` says so, and its guard; `body` makes init and body.
+fn copied(
+    d: &mut Draft,
+    like: &Name,
+    suffix: &str,
+    kind: Option<IterKind>,
+    body: impl FnOnce(&Copied) -> (Vec<Stmt>, Vec<Stmt>),
+) -> Result<(Name, Stmt), Failure> {
+    let block = d.find_block(like)?.clone();
+    let mut copy = Copied { map: BTreeMap::new(), places: vec![] };
+    let mut loops = vec![];
+    for l in rfactor::chain_of(d, like) {
+        let new = For { var: d.fresh_like(&l.var, suffix), annotations: vec![], body: vec![], ..l.clone() };
+        copy.map.insert(l.var, new.var_expr());
+        loops.push(new);
+    }
+    let guard = block.guard.as_ref().map(|g| copy.renamed(g));
+    let mut iters = vec![];
+    for it in &block.iters {
+        let var = d.fresh_like(&it.var, suffix);
+        let binding = copy.renamed(&it.binding);
+        iters.push(IterVar { var, kind: kind.unwrap_or(it.kind), binding, ..it.clone() });
+    }
+    copy.map.extend(block.iters.iter().zip(&iters).map(|(old, new)| (old.var.clone(), new.var_expr())));
+    copy.places = iters.iter().map(IterVar::var_expr).collect();
+    let (init, body) = body(&copy);
+    let name = d.fresh_like(like, suffix);
+    let new = Block { guard, init, ..Block::new(name.clone(), iters, body) };
+    Ok((name, super::nest::around(loops, Stmt::Block(new))))
+}
+
 /// A block that computes the elements of each step, before the block `step` that reduces them: `term` is
 /// the element over the iterators of `a`.
 fn stage_elements(d: &mut Draft, a: &Block, step: &Name, term: &Expr, element: &Name) -> Result<Name, Failure> {
     let block = d.find_block(step)?.clone();
-    let mut places = vec![];
+    let mut marked = vec![];
     block.body.iter().for_each(|s| {
         s.for_each_expr(|e| {
             e.visit(&mut |e| match e.kind() {
-                ExprKind::Load { buffer, indices, .. } if buffer == element => places = indices.clone(),
+                ExprKind::Load { buffer, indices, .. } if buffer == element => marked = indices.clone(),
                 _ => {}
             })
         })
     });
-    let values: BTreeMap<&Name, &Expr> = a.iters.iter().map(|it| &it.var).zip(&places).collect();
+    let values: BTreeMap<&Name, &Expr> = a.iters.iter().map(|it| &it.var).zip(&marked).collect();
     let term = term.subst(&|n| values.get(n).map(|e| (*e).clone()));
-    let chain = rfactor::chain_of(d, step);
-    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
-    let mut loops = vec![];
-    for l in &chain {
-        let new = For { var: d.fresh_like(&l.var, "_step"), annotations: vec![], body: vec![], ..l.clone() };
-        map.insert(l.var.clone(), new.var_expr());
-        loops.push(new);
-    }
-    let renamed = |e: &Expr, map: &BTreeMap<Name, Expr>| e.subst(&|n| map.get(n).cloned());
-    let mut iters = vec![];
-    for it in &block.iters {
-        let var = d.fresh_like(&it.var, "_step");
-        let new = IterVar { var, kind: IterKind::Spatial, binding: renamed(&it.binding, &map), ..it.clone() };
-        iters.push(new);
-    }
-    let guard = block.guard.as_ref().map(|g| renamed(g, &map));
-    map.extend(block.iters.iter().zip(&iters).map(|(old, new)| (old.var.clone(), new.var_expr())));
-    let indices: Vec<Expr> = iters.iter().map(IterVar::var_expr).collect();
-    let value = renamed(&term, &map);
-    let shape = iters.iter().map(|it| it.extent.clone()).collect();
-    d.func.buffers.push(Buffer::new(element.clone(), value.dtype(), shape, Scope::Global));
-    d.func.allocs.push(element.clone());
-    let name = d.fresh_like(step, "_step");
-    let body = vec![Stmt::Store { buffer: element.clone(), indices, value }];
-    let nest = super::nest::around(loops, Stmt::Block(Block { guard, ..Block::new(name.clone(), iters, body) }));
+    declare(d, element, term.dtype(), block.iters.iter().map(|it| it.extent.clone()).collect());
+    let (name, nest) = copied(d, step, "_step", Some(IterKind::Spatial), |copy| {
+        let value = copy.renamed(&term);
+        (vec![], vec![Stmt::Store { buffer: element.clone(), indices: copy.places.clone(), value }])
+    })?;
     let top = top_of(d, step);
     tree::replace(&mut d.func, &top, |old| vec![nest, old]);
     Ok(name)

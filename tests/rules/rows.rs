@@ -1,10 +1,13 @@
 //! Softmax, norms and their like on odd, prime, tiny and larger shapes.
 
-use super::harness::{Case, arguments, check_all, check_at, check_point, compare, kernel_at, read, scalars, target};
+use super::harness::{
+    Case, arguments, check_all, check_at, check_point, compare, difference, kernel_at, read, scalars, target,
+};
 use super::row_texts::*;
 use daylight::interp::{self, Mode, Tensor};
 use daylight::lower::lower;
 use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use daylight::schedule::Schedule;
 use daylight::sim;
 use rand::prelude::*;
 
@@ -140,6 +143,41 @@ fn softmax_in_one_pass_and_the_one_that_writes() {
     shapes(|s| softmax(s, "bfloat16", &[])).iter().for_each(check_online);
     check_online(&softmax(&["2", "3", "4099"], "float16", &[]));
     check_online(&softmax(&["n", "m"], "float16", &[("n", 5), ("m", 263)]));
+}
+
+#[test]
+fn layer_norm_in_one_pass_and_the_one_that_writes() {
+    [["1", "64"], ["7", "33"], ["3", "2"], ["2", "512"], ["17", "24"]]
+        .iter()
+        .for_each(|s| check_online(&layer_norm(s, "bfloat16")));
+    check_online(&layer_norm(&["2", "3", "4099"], "float16"));
+}
+
+/// In float64, whole and broken steps and states without a step give what two passes give.
+#[test]
+fn one_pass_is_two_passes_but_for_rounding() {
+    for columns in ["37", "36", "5", "2"] {
+        for case in [log_softmax(&["3", columns]), layer_norm(&["3", columns], "float32")] {
+            let func = read(&case);
+            let mut s = Schedule::new(func.clone());
+            let blocks = s.blocks();
+            let mut at = vec![];
+            for b in &blocks[..2] {
+                let column = s.loops(b).pop().expect("a loop over columns");
+                let l = s.split(&column, &[None, Some(3), Some(2)]).expect("it splits");
+                s.reorder(&[l[1].clone(), l[0].clone()]).expect("it reorders");
+                at.push(l[0].clone());
+            }
+            s.online_reductions(&blocks[0], &blocks[1], &at[0]).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            let run = |f| {
+                let mut args = arguments(&func, &case, &mut StdRng::seed_from_u64(9));
+                interp::run(f, &mut args, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
+                args.pop().expect("an output")
+            };
+            let apart = difference(&run(s.func()), &run(&func));
+            assert!(apart < 1e-6, "{}: differs by {apart:e}", case.name);
+        }
+    }
 }
 
 #[test]
