@@ -61,9 +61,9 @@ pub(super) fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(
     for (n, p) in pairs.into_iter().enumerate() {
         if place != Some(p.place) {
             place = Some(p.place);
-            let unit = 0.5f64.powi((p.place + width) as i32);
+            let (unit, taken) = coefficients(p.place, width, zero);
             out.extend(both(&scale, [unit, unit].map(half)));
-            out.extend(both(&zeros, [-(POWER * unit) - zero * 0.5f64.powi(width as i32); 2].map(half)));
+            out.extend(both(&zeros, [taken, taken].map(half)));
         }
         out.push(bits(&values, &p, width));
         out.push(packed(PackedOp::Fma, &values, &values, &scale, Some(&zeros)));
@@ -76,6 +76,13 @@ pub(super) fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(
     let one = |i| Expr::cast(DType::F32, Expr::load(sum.clone(), vec![Expr::i64(i)], DType::F16));
     let value = (one(0) + one(1)) * Expr::float(f64::from(1u32 << width), DType::F32);
     Some((out, value))
+}
+
+/// What a field in the mantissa of a power is multiplied with, and what is added: the field less its zero
+/// point, over two to its width, is left. Exact for zero points up to the power.
+fn coefficients(place: u32, width: u32, zero: f64) -> (f64, f64) {
+    let unit = 0.5f64.powi((place + width) as i32);
+    (unit, -(POWER * unit) - zero * 0.5f64.powi(width as i32))
 }
 
 impl Term {
@@ -154,4 +161,31 @@ fn packed(op: PackedOp, dst: &Name, a: &Name, b: &Name, c: Option<&Name>) -> DSt
     let at = |name: &Name| At::new(name, Expr::i64(0));
     let (rounding, c) = (Rounding::Nearest, c.map(at));
     DStmt::Intrinsic(Intrinsic::Packed { op, rounding, ftz: false, dst: at(dst), a: at(a), b: at(b), c })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::f16;
+
+    /// What is taken away, and every value that is left, is a float16, whatever the field and its zero point.
+    #[test]
+    fn values_are_exact() {
+        for (width, place) in [(4u32, 0u32), (4, 4), (8, 0), (2, 0), (2, 2), (2, 4), (2, 6), (2, 8)] {
+            for zero in [-1024.0, -7.0, 0.0, 1.0, 7.0, 8.0, 127.0, 128.0, 1023.0, 1024.0] {
+                let (unit, taken) = coefficients(place, width, zero);
+                let exact = |v: f64| f16::from_f64(v).to_f64() == v;
+                assert!(exact(unit) && exact(taken), "{width} bits at {place}, zero {zero}: {unit}, {taken}");
+                for n in 0..1u32 << width {
+                    let bits = POWER + f64::from(n << place);
+                    let value = bits * unit + taken;
+                    let want = (f64::from(n) - zero) * 0.5f64.powi(width as i32);
+                    assert!(
+                        exact(bits) && exact(value) && value == want,
+                        "{n} of {width} bits at {place}, zero {zero}"
+                    );
+                }
+            }
+        }
+    }
 }
