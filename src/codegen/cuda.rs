@@ -299,7 +299,10 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
             KStmt::Barrier(Barrier::Named { id, threads }) => {
                 self.lines.line(order(&format!("bar.sync {id}, {threads};")))
             }
-            KStmt::Barrier(Barrier::ClusterArrive) => self.lines.line(order("barrier.cluster.arrive.release.aligned;")),
+            KStmt::Barrier(Barrier::ClusterArrive { release }) => {
+                let semantics = if *release { "release" } else { "relaxed" };
+                self.lines.line(order(&format!("barrier.cluster.arrive.{semantics}.aligned;")));
+            }
             KStmt::Barrier(Barrier::ClusterWait) => self.lines.line(order("barrier.cluster.wait.acquire.aligned;")),
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),

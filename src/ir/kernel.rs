@@ -242,9 +242,10 @@ pub enum Barrier {
     /// `threads` threads (a multiple of 32) that name the same barrier, 1 to 15 (`bar.sync id, threads`).
     Named { id: u32, threads: u32 },
     /// A thread arrives for all threads of all blocks of the cluster, and goes on
-    /// (`barrier.cluster.arrive`). It waits before it arrives again.
-    ClusterArrive,
-    /// Waits until all of them have arrived (`barrier.cluster.wait`); what they did before is then seen.
+    /// (`barrier.cluster.arrive`). It waits before it arrives again. What it did before is seen by those
+    /// that wait if it is to `release` that, which costs a fence.
+    ClusterArrive { release: bool },
+    /// Waits until all of them have arrived (`barrier.cluster.wait`).
     ClusterWait,
 }
 

@@ -141,7 +141,9 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
         KStmt::Barrier(Barrier::Warp) => writeln!(f, "{pad}barrier warp"),
         KStmt::Barrier(Barrier::Block) => writeln!(f, "{pad}barrier block"),
         KStmt::Barrier(Barrier::Named { id, threads }) => writeln!(f, "{pad}barrier {id} of {threads} threads"),
-        KStmt::Barrier(Barrier::ClusterArrive) => writeln!(f, "{pad}cluster arrive"),
+        KStmt::Barrier(Barrier::ClusterArrive { release }) => {
+            writeln!(f, "{pad}cluster arrive{}", if *release { "" } else { " relaxed" })
+        }
         KStmt::Barrier(Barrier::ClusterWait) => writeln!(f, "{pad}cluster wait"),
         KStmt::Intrinsic(i) => writeln!(f, "{pad}{i}"),
         KStmt::Shuffle { dst, mode, value, width } => {

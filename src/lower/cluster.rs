@@ -62,7 +62,7 @@ impl Exchange<'_> {
             };
             (0..blocks).step_by(members as usize).flat_map(push).collect()
         }));
-        out.extend([DStmt::Barrier(Barrier::ClusterArrive), DStmt::Barrier(Barrier::ClusterWait)]);
+        out.extend([DStmt::Barrier(Barrier::ClusterArrive { release: true }), DStmt::Barrier(Barrier::ClusterWait)]);
         out.extend(self.each_value(nest, |nest, value| {
             let c = nest.fresh("c");
             nest.ranges.set(c.clone(), 0, blocks - 2);

@@ -27,7 +27,8 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, Lower
     let mut place = Place { inside: false, met: false };
     let mut out = list(nest, body, &mut place)?;
     if place.met {
-        out.insert(0, DStmt::Barrier(Barrier::ClusterArrive));
+        // Nothing has been done yet that others would have to see.
+        out.insert(0, DStmt::Barrier(Barrier::ClusterArrive { release: false }));
     }
     Ok(out)
 }

@@ -130,13 +130,13 @@ impl Check<'_> {
     fn barrier(&self, b: Barrier) -> Result<(), LowerError> {
         let name = Name::new("barrier");
         let shared = match b {
-            Barrier::Block | Barrier::ClusterArrive | Barrier::ClusterWait => Rank::Block,
+            Barrier::Block | Barrier::ClusterArrive { .. } | Barrier::ClusterWait => Rank::Block,
             Barrier::Warp | Barrier::Named { .. } => Rank::Warp,
         };
         if self.divergence > shared {
             return self.error(&name, "it stands under a condition that its threads do not share");
         }
-        let of_cluster = matches!(b, Barrier::ClusterArrive | Barrier::ClusterWait);
+        let of_cluster = matches!(b, Barrier::ClusterArrive { .. } | Barrier::ClusterWait);
         if of_cluster != (self.cluster > 1) && !matches!(b, Barrier::Warp | Barrier::Block) {
             let why = "barriers of a cluster stand in a launch of clusters, and named ones do not";
             return self.error(&name, why);

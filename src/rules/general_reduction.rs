@@ -129,7 +129,7 @@ fn group(k: &Knobs) -> i64 {
 }
 
 /// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
-/// keep more than two, or fewer than there are multiprocessors.
+/// keep more than two, or fewer than there are multiprocessors, if each block keeps its part.
 fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType) -> Space {
     let (rows, columns, most, sms) = (r.rows, r.columns, i64::from(target.max_cluster), i64::from(target.sms));
     let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
@@ -142,6 +142,7 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DTy
     });
     space.prefer("cluster_pays", move |k| match (cluster(k), rows, columns) {
         (1, ..) => Ok(()),
+        _ if k.get("row") == REREAD => Err("a part of a row is short enough to be kept".into()),
         (c, Some(rows), _) if rows * c <= 2 * sms => Ok(()),
         (_, _, Some(n)) if 2 * n * bytes >= registers => Ok(()),
         _ => Err("there are rows enough for all multiprocessors, and they are short".into()),

@@ -2,7 +2,7 @@
 //!
 //! The blocks of a cluster run together, their threads in one shuffled order. The threads of a block are
 //! numbered after those of the blocks before it. A thread that has waited at the barrier knows what every
-//! thread did before it arrived there. Found besides races: threads that do not all arrive, or arrive twice;
+//! thread did before it arrived there with a release. Found besides races: threads that do not all arrive, or arrive twice;
 //! a store before a wait, when the other block may not have started; a thread that ends after a store, or
 //! after it arrived, without waiting, when a block may have ended that others store to.
 
@@ -104,8 +104,9 @@ fn cluster(why: &str) -> Fault {
 }
 
 impl Block<'_> {
-    pub(super) fn cluster_arrive(&mut self, t: usize) -> Result<(), Fault> {
-        let stamp = self.clock.tick();
+    pub(super) fn cluster_arrive(&mut self, t: usize, release: bool) -> Result<(), Fault> {
+        // Without a release others learn of nothing since the start of the cluster.
+        let stamp = if release { self.clock.tick() } else { self.clock.block };
         self.clock.cluster.arrive(t, stamp)
     }
 

@@ -213,7 +213,9 @@ impl Compiler {
                 (self.code.waits_apart, self.code.learns_apart) = (true, true);
                 self.emit(Op::NamedBarrier { id: *id, threads: *threads });
             }
-            KStmt::Barrier(Barrier::ClusterArrive) => self.instruction(Instr::ClusterArrive),
+            KStmt::Barrier(Barrier::ClusterArrive { release }) => {
+                self.instruction(Instr::ClusterArrive { release: *release })
+            }
             KStmt::Barrier(Barrier::ClusterWait) => self.instruction(Instr::ClusterWait),
             KStmt::Intrinsic(i) => self.intrinsic(i),
             KStmt::Shuffle { dst, mode, value, width } => {

@@ -36,7 +36,7 @@ pub(super) enum Instr {
     BulkCommit,
     BulkWait { left: u32, read: bool },
     AsyncFence,
-    ClusterArrive,
+    ClusterArrive { release: bool },
     ClusterWait,
     ClusterStore { d: Site, peer: Slot, a: Slot },
 }
@@ -69,7 +69,7 @@ impl Instr {
             | Instr::BulkCommit
             | Instr::BulkWait { .. }
             | Instr::AsyncFence
-            | Instr::ClusterArrive
+            | Instr::ClusterArrive { .. }
             | Instr::ClusterWait
             | Instr::ClusterStore { .. } => Reach::Block,
         }
@@ -91,7 +91,7 @@ impl Instr {
     /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
     fn teaches(&self) -> bool {
         let own = matches!(self, Instr::CpAsync { .. } | Instr::CpAsyncCommit | Instr::CpAsyncWait { .. });
-        let of_cluster = matches!(self, Instr::ClusterArrive | Instr::ClusterWait | Instr::ClusterStore { .. });
+        let of_cluster = matches!(self, Instr::ClusterArrive { .. } | Instr::ClusterWait | Instr::ClusterStore { .. });
         matches!(self.reach(), Reach::Block) && !own && !of_cluster
     }
 }

@@ -116,7 +116,7 @@ impl<'a> Block<'a> {
                 self.mbarriers.fence();
                 self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
             }
-            Instr::ClusterArrive => self.cluster_arrive(t)?,
+            Instr::ClusterArrive { release } => self.cluster_arrive(t, release)?,
             Instr::ClusterWait => return self.cluster_wait(t),
             Instr::ClusterStore { d, peer, a } => self.cluster_store(t, (d, peer, a), memory)?,
             other @ (Instr::Packed { .. }

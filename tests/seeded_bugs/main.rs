@@ -225,6 +225,13 @@ const CLUSTERS: &[Bug] = &[
         statements: &[STORE, SLOT],
     },
     Bug {
+        what: "an arrival that does not release a store",
+        kernel: "normalized",
+        sow: |p| edit(p, "cluster arrive", 1, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]),
+        says: "race: nothing orders this read of `t0_slots[",
+        statements: &[STORE, SLOT],
+    },
+    Bug {
         what: "a wait that no arrival comes before",
         kernel: "normalized",
         sow: |p| remove(p, "cluster arrive", 1),

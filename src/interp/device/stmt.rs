@@ -84,7 +84,7 @@ impl Machine<'_> {
 
     fn barrier(&self, b: Barrier, active: &[usize]) -> Result<()> {
         let granule = match b {
-            Barrier::Block | Barrier::ClusterArrive | Barrier::ClusterWait => self.threads,
+            Barrier::Block | Barrier::ClusterArrive { .. } | Barrier::ClusterWait => self.threads,
             Barrier::Warp => 32.min(self.threads),
             Barrier::Named { threads, .. } => threads as usize,
         };

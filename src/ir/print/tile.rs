@@ -173,7 +173,8 @@ fn barrier(b: Barrier) -> String {
         Barrier::Block => "T.cuda.cta_sync()".to_string(),
         Barrier::Warp => "T.cuda.warp_sync()".to_string(),
         Barrier::Named { id, .. } => format!("T.cuda.warpgroup_sync({id})"),
-        Barrier::ClusterArrive => "T.ptx.barrier.cluster.arrive()".to_string(),
+        Barrier::ClusterArrive { release: true } => "T.ptx.barrier.cluster.arrive()".to_string(),
+        Barrier::ClusterArrive { release: false } => "T.ptx.barrier.cluster.arrive.relaxed()".to_string(),
         Barrier::ClusterWait => "T.ptx.barrier.cluster.wait()".to_string(),
     }
 }

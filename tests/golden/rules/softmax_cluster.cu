@@ -32,7 +32,7 @@ main_k0(const float* __restrict__ p0, float* __restrict__ p1) {
   float t2_sum[1];
   const int cluster = blockIdx_x >> 2;
   const int rank = blockIdx_x & 3;
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
   #pragma unroll
   for (int ax0_5_0 = 0; ax0_5_0 < 2; ++ax0_5_0) {
     *reinterpret_cast<float4*>(&p0_local[ax0_5_0 * 4]) = *reinterpret_cast<const float4*>(&p0[cluster * 1024 + ax0_5_0 * 512 + rank * 128 + threadIdx_x * 4]);
