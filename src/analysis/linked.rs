@@ -38,6 +38,12 @@ pub(super) fn linked(
     Links { constants, choices }.made(size, map, 0)
 }
 
+/// What makes one size of two.
+type Join = fn(i64, i64) -> i64;
+
+/// Two constants and what they are joined by.
+type Way = (i64, i64, Join);
+
 struct Links<'a> {
     constants: &'a BTreeSet<i64>,
     choices: &'a dyn Fn(i64, &Sizes) -> Vec<i64>,
@@ -77,13 +83,12 @@ impl Links<'_> {
     }
 
     /// The pairs of constants whose product or sum a size is.
-    fn ways(&self, size: i64) -> Vec<(i64, i64, fn(i64, i64) -> i64)> {
+    fn ways(&self, size: i64) -> Vec<Way> {
         let has = |n: i64| self.constants.contains(&n);
         let smaller = self.constants.range(2..size).copied();
         let products = smaller.clone().filter(|a| a * a <= size && size % a == 0 && has(size / a));
         let sums = smaller.filter(|a| *a >= LEAST && 2 * a <= size && has(size - a));
-        let product: fn(i64, i64) -> i64 = |a, b| a * b;
-        let sum: fn(i64, i64) -> i64 = |a, b| a + b;
+        let (product, sum): (Join, Join) = (|a, b| a * b, |a, b| a + b);
         products.map(|a| (a, size / a, product)).chain(sums.map(|a| (a, size - a, sum))).collect()
     }
 }
