@@ -45,8 +45,16 @@ fn online_softmax_text() {
     let func = daylight::ir::read(&text, "softmax").expect("the workload is read").remove(0);
     let input = Prepared::new(&func).expect("it has a kernel");
     let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target");
-    let knobs =
-        [("row", 3), ("threads", 512), ("rows", 1), ("vector", 16), ("unroll", 2), ("online", 1), ("min_blocks", 2)];
+    let knobs = [
+        ("row", 3),
+        ("threads", 512),
+        ("rows", 1),
+        ("vector", 16),
+        ("unroll", 2),
+        ("online", 1),
+        ("min_blocks", 2),
+        ("cluster", 1),
+    ];
     let knobs: Vec<(String, i64)> = knobs.iter().map(|(n, v)| (n.to_string(), *v)).collect();
     let all = verdicts(&input, &target, &Spaces::built_in());
     let rows = all.into_iter().find(|v| v.rule.name() == "general_reduction.rows").expect("the rule is asked");

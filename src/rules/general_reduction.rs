@@ -32,10 +32,16 @@ const KEPT: i64 = 0;
 const REGISTERS: i64 = 1;
 const SHARED: i64 = 2;
 const REREAD: i64 = 3;
-/// Bytes of a row from which on the rows of all resident blocks leave little of the first-level cache: such
-/// a row read again took 132 or 163 us, with other work in the cache or without, where kept in registers it
-/// takes 128 (layer_norm 16384x8192 bfloat16, H200).
-const LONG_ROW: i64 = 16 << 10;
+/// Elements of a row that one thread keeps at most.
+const MOST_EACH: i64 = 128;
+/// Blocks of a cluster, and threads of each, that start with a row longer than shared memory (softmax
+/// 512x128256 bfloat16, H200: 82 us, where reading it again takes 90 and clusters of 4 88).
+const CLUSTER: i64 = 8;
+const CLUSTER_THREADS: i64 = 512;
+/// Bytes of rows, those of all resident blocks together, that the first-level cache keeps for the passes that
+/// read them again. With 128 KiB such passes took 132 or 163 us, with other work in the second level or without,
+/// where a row kept in registers takes 128 (layer_norm 16384x8192 bfloat16, H200); with 64 KiB they are as fast.
+const CACHED_ROWS: i64 = 96 << 10;
 
 impl ScheduleRule for GeneralReduction {
     fn name(&self) -> &'static str {
@@ -88,7 +94,15 @@ impl ScheduleRule for GeneralReduction {
             _ if !online => Err("no reduction is relative to a maximum or a mean of its row".into()),
             _ => Ok(()),
         });
-        let space = space.with_default("online", i64::from(online && narrow && long));
+        let space = match columns {
+            Some(n) if long && target.max_cluster >= CLUSTER as u32 && n <= CLUSTER * CLUSTER_THREADS * MOST_EACH => {
+                space
+                    .with_default("row", REGISTERS)
+                    .with_default("cluster", CLUSTER)
+                    .with_default("threads", CLUSTER_THREADS)
+            }
+            _ => space.with_default("online", i64::from(online && narrow && long)),
+        };
         let common = r.has_common();
         Ok(space.require("value_in_common", move |k| match k.get("row") {
             KEPT if !common => Err("no two blocks compute the same function".into()),
@@ -166,12 +180,13 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, 
             let need = part * bytes * k.get("rows");
             if need <= limit { Ok(()) } else { Err(format!("{need} bytes exceed the {limit} of shared memory")) }
         }
-        (_, Some(each), _) if each <= 128 => Ok(()),
-        (_, Some(each), _) => Err(format!("{each} elements per thread exceed 128")),
+        (_, Some(each), _) if each <= MOST_EACH => Ok(()),
+        (_, Some(each), _) => Err(format!("{each} elements per thread exceed {MOST_EACH}")),
     });
-    let space = space.prefer("reads_once", move |k| match (k.get("row"), columns) {
-        (REREAD, Some(n)) if !nothing && (LONG_ROW..=limit).contains(&(n * bytes)) => {
-            Err(format!("a row of {} bytes is read again, which caches may not keep", n * bytes))
+    let resident = i64::from(target.threads_per_sm);
+    let space = space.prefer("reads_once", move |k| match (k.get("row"), columns.map(|n| n * bytes)) {
+        (REREAD, Some(row)) if !nothing && row <= limit && resident / group(k) * row > CACHED_ROWS => {
+            Err(format!("{} bytes of rows that are read again exceed what caches keep", resident / group(k) * row))
         }
         _ => Ok(()),
     });

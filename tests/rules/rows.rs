@@ -183,11 +183,16 @@ fn one_pass_is_two_passes_but_for_rounding() {
 #[test]
 fn one_pass_is_for_narrow_outputs_and_the_default_of_long_rows() {
     let space = |case: Case| rows_of(&Prepared::new(&read(&case)).expect("it has a kernel")).1;
-    let default = |case: Case| space(case).default().expect("a legal point").get("online");
+    let default = |case: Case| {
+        let point = space(case).default().expect("a legal point");
+        (point.get("online"), point.get("cluster"))
+    };
     assert!(online_points(&space(softmax(&["7", "33"], "float32", &[]))).is_empty());
     assert!(online_points(&space(rms_norm(&["7", "33"], "float16", &[]))).is_empty());
-    assert_eq!(default(softmax(&["512", "4096"], "bfloat16", &[])), 0);
-    assert_eq!(default(softmax(&["512", "128256"], "bfloat16", &[])), 1);
+    assert_eq!(default(softmax(&["512", "4096"], "bfloat16", &[])), (0, 1));
+    // A cluster of blocks keeps the row, up to a length.
+    assert_eq!(default(softmax(&["512", "128256"], "bfloat16", &[])), (0, 8));
+    assert_eq!(default(softmax(&["8", "1048576"], "bfloat16", &[])), (1, 1));
 }
 
 /// Rows that start with, consist of or contain values that are not finite, and one of equal values.
