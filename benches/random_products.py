@@ -2,8 +2,8 @@
 
 random_products.py DIR [--count N] [--seed S]
 
-    benches/random_products.py /tmp/products
-    daylight verify /tmp/products --target cuda:sm_90a --candidates 3
+    python3 benches/random_products.py products
+    daylight verify products --target cuda:sm_90a --candidates 3
 
 Extents are drawn evenly on a logarithmic scale from 1 to 3000, so that most divide nothing; inputs are
 float16 or bfloat16, each with its reduced axis contiguous or strided, sums float32, outputs 16 bits wide.

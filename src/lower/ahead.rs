@@ -7,7 +7,7 @@ use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
 use crate::ir::intrinsic::{Access, At};
 use crate::ir::kernel::Barrier;
-use crate::ir::{Buffer, Expr, ExprKind, Intrinsic, Name, Scope};
+use crate::ir::{Expr, ExprKind, Intrinsic, Name, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of registers that a thread may hold on the way into shared memory.
@@ -285,9 +285,7 @@ impl Split<'_, '_> {
         if self.bytes > MAX_HELD {
             return None;
         }
-        let name = self.nest.fresh(&format!("{buffer}_next"));
-        let held = Buffer::new(name.clone(), dtype, vec![Expr::i64(steps * lanes)], Scope::Local);
-        self.nest.buffers.insert(name.clone(), held);
+        let name = self.nest.scratch(&format!("{buffer}_next"), dtype, Expr::i64(steps * lanes), Scope::Local);
         let step = self.loops.iter().fold(Expr::i64(0), |at, (var, n)| at * Expr::i64(*n) + index_var(var));
         Some((name, simplify(&(step * Expr::i64(lanes)), &self.nest.ranges)))
     }

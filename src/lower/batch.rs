@@ -213,18 +213,22 @@ fn widest(s: &DStmt, name: &Name) -> u32 {
 
 /// The buffers that some statement stores to.
 pub(super) fn written(body: &[DStmt]) -> BTreeSet<Name> {
+    touched(body, Access::Write)
+}
+
+/// The buffers that some statement reads, or writes.
+pub(super) fn touched(body: &[DStmt], access: Access) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::Store { buffer: name, .. } | DStmt::Copy { dst: name, .. } = s {
-                out.insert(name.clone());
+            match s {
+                DStmt::Store { buffer, .. } if access == Access::Write => out.extend([buffer.clone()]),
+                DStmt::Copy { dst, src, .. } => out.extend([if access == Access::Write { dst } else { src }.clone()]),
+                DStmt::Intrinsic(i) => i.for_each_place(|at, a, _| out.extend((a == access).then(|| at.array.clone()))),
+                _ => {}
             }
-            if let DStmt::Intrinsic(i) = s {
-                i.for_each_place(|at, access, _| {
-                    if access == Access::Write {
-                        out.insert(at.array.clone());
-                    }
-                });
+            if access == Access::Read {
+                s.for_each_expr(|e| super::replicated::loads(e, &mut out));
             }
         });
     }

@@ -16,7 +16,7 @@ use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
 use crate::ir::intrinsic::{At, Intrinsic};
 use crate::ir::kernel::Barrier;
-use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, ThreadTag};
+use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
 
 const PASS: &str = "cross-thread reduction";
 
@@ -41,9 +41,8 @@ impl Exchange<'_> {
         }
         let blocks = i64::from(nest.cluster);
         let ((member, members), (group, groups)) = (self.number(nest, true), self.number(nest, false));
-        let slots = nest.fresh(&format!("{}_slots", self.reduce.dst));
-        let shape = vec![Expr::i64(groups * self.values * blocks)];
-        nest.buffers.insert(slots.clone(), Buffer::new(slots.clone(), self.dtype, shape, Scope::Shared));
+        let (stem, len) = (format!("{}_slots", self.reduce.dst), Expr::i64(groups * self.values * blocks));
+        let slots = nest.scratch(&stem, self.dtype, len, Scope::Shared);
         let slot = |value: &Expr, block: Expr| {
             (group.clone() * Expr::i64(self.values) + value.clone()) * Expr::i64(blocks) + block
         };

@@ -9,9 +9,7 @@
 use super::nest::Nest;
 use crate::analysis::{Combiner, linear};
 use crate::ir::device::{DFor, DKind, DStmt};
-use crate::ir::{
-    BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Intrin, Name, Scope, Tile, TileArg, TileCall, TileOp,
-};
+use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Intrin, Name, Scope, Tile, TileArg, TileCall, TileOp};
 
 /// The calls that a loop amounts to.
 pub(super) fn calls(nest: &mut Nest, l: &DFor) -> Option<Vec<TileCall>> {
@@ -72,9 +70,8 @@ impl Build<'_, '_, '_> {
             let tile = self.run(buffer, indices.first()?)?;
             return self.nest.is_local(buffer).then_some(TileArg::Tile(tile));
         }
-        let name = self.nest.fresh(&format!("{}_part", self.l.var));
-        let buffer = Buffer::new(name.clone(), e.dtype(), vec![Expr::i64(self.n)], Scope::Local);
-        self.nest.buffers.insert(name.clone(), buffer);
+        let (stem, len) = (format!("{}_part", self.l.var), Expr::i64(self.n));
+        let name = self.nest.scratch(&stem, e.dtype(), len, Scope::Local);
         let tile = Tile::whole(&name, &[self.n]);
         self.write(e, tile.clone())?;
         Some(TileArg::Tile(tile))

@@ -14,7 +14,7 @@ use super::replicated::loads;
 use super::vectorize;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
-use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Scope, UnOp};
+use crate::ir::{DType, Expr, ExprKind, Name, Scope, UnOp};
 use std::collections::BTreeSet;
 
 /// Longest loop whose loads are gathered: one access of 32 bytes of 8-bit elements.
@@ -151,9 +151,7 @@ impl Gather<'_, '_> {
     }
 
     fn copy(&mut self, buffer: &Name, index: &Expr, dtype: DType, cond: Option<&Expr>) -> Option<Name> {
-        let array = self.nest.fresh(&format!("{buffer}_vec"));
-        let shape = vec![self.l.extent.clone()];
-        self.nest.buffers.insert(array.clone(), Buffer::new(array.clone(), dtype, shape, Scope::Local));
+        let array = self.nest.scratch(&format!("{buffer}_vec"), dtype, self.l.extent.clone(), Scope::Local);
         let value = Expr::load(buffer.clone(), vec![index.clone()], dtype);
         let store = DStmt::store(array.clone(), vec![index_var(&self.l.var)], value);
         let one = DFor::new(self.l.var.clone(), self.l.extent.clone(), DKind::Vectorized, vec![store]);

@@ -5,7 +5,7 @@ use super::LowerError;
 use crate::analysis::Ranges;
 use crate::ir::device::index_var;
 use crate::ir::layout::Swizzle;
-use crate::ir::{Buffer, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
+use crate::ir::{Buffer, DType, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,6 +119,13 @@ impl<'a> Nest<'a> {
     /// A name that nothing has: `stem`, else `stem_1`, `stem_2`, ...
     pub fn fresh(&mut self, stem: &str) -> Name {
         fresh_name(&mut self.taken, stem)
+    }
+
+    /// A new array of `len` elements, whose name is made of a stem.
+    pub fn scratch(&mut self, stem: &str, dtype: DType, len: Expr, scope: Scope) -> Name {
+        let name = self.fresh(stem);
+        self.buffers.insert(name.clone(), Buffer::new(name.clone(), dtype, vec![len], scope));
+        name
     }
 
     /// The buffer of that name; an error names what refers to it.

@@ -9,7 +9,7 @@ use super::fragments::PASS;
 use super::nest::Nest;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
-use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
+use crate::ir::{BinOp, ExecScope, Expr, ExprKind, Name, Scope, Tile};
 use crate::tile::{Active, Part};
 
 /// Neighbours in a row that a thread holds.
@@ -194,9 +194,7 @@ fn stored(nest: &mut Nest, v: &Name, s: &DStmt) -> Option<(DStmt, DStmt)> {
             Some((under(compute), under(store)))
         }
         DStmt::Store { buffer, indices, value, hint } if nest.is_global(buffer) => {
-            let name = nest.fresh(&format!("{buffer}_pair"));
-            let pair = Buffer::new(name.clone(), value.dtype(), vec![Expr::i64(PAIR)], Scope::Local);
-            nest.buffers.insert(name.clone(), pair);
+            let name = nest.scratch(&format!("{buffer}_pair"), value.dtype(), Expr::i64(PAIR), Scope::Local);
             let compute = DStmt::store(name.clone(), vec![index_var(v)], value.clone());
             let value = Expr::load(name, vec![index_var(v)], value.dtype());
             let store = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };

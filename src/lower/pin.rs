@@ -8,12 +8,12 @@
 //! before: `a += f32(x[i]); barrier; b += f32(x[i]) - a`
 //! after:  `a += f32(x[i]); barrier; pin x; b += f32(x[i]) - a`
 
+use super::batch::touched;
 use super::nest::Nest;
-use super::replicated::loads;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::intrinsic::{Access, At, Intrinsic};
 use crate::ir::{DType, Expr, Name};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Elements of an array from which on its registers matter.
 const LONG: i64 = 8;
@@ -24,7 +24,7 @@ pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut met: BTreeMap<Name, bool> = BTreeMap::new();
     let mut out = vec![];
     for s in body {
-        let (reads, writes) = (touched(&s, Access::Read), touched(&s, Access::Write));
+        let [reads, writes] = [Access::Read, Access::Write].map(|a| touched(std::slice::from_ref(&s), a));
         let pinned: Vec<Name> = reads.iter().filter(|a| met.get(*a) == Some(&true)).cloned().collect();
         for array in pinned {
             if let Some(l) = pin(nest, &array) {
@@ -46,23 +46,6 @@ fn meets(s: &DStmt) -> bool {
     let mut found = false;
     s.visit(&mut |s| found |= matches!(s, DStmt::Barrier(_) | DStmt::Shuffle { .. }));
     found
-}
-
-/// The arrays that a statement reads, or writes.
-fn touched(s: &DStmt, access: Access) -> BTreeSet<Name> {
-    let mut out = BTreeSet::new();
-    s.visit(&mut |s| {
-        match s {
-            DStmt::Store { buffer, .. } if access == Access::Write => out.extend([buffer.clone()]),
-            DStmt::Copy { dst, src, .. } => out.extend([if access == Access::Write { dst } else { src }.clone()]),
-            DStmt::Intrinsic(i) => i.for_each_place(|at, a, _| out.extend((a == access).then(|| at.array.clone()))),
-            _ => {}
-        }
-        if access == Access::Read {
-            s.for_each_expr(|e| loads(e, &mut out));
-        }
-    });
-    out
 }
 
 /// The loop that pins an array of registers; `None` for what is no long array of 16-bit floats.

@@ -20,7 +20,7 @@ use super::nest::Nest;
 use super::unpack::Field;
 use crate::ir::device::DStmt;
 use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
-use crate::ir::{BinOp, Buffer, DType, Expr, ExprKind, Name, Scope};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 
 /// Bits of the mantissa of float16.
 const MANTISSA: u32 = 10;
@@ -54,7 +54,7 @@ pub(super) fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(
         return None;
     }
     let pairs = pairs(&terms, width)?;
-    let mut made = |what: &str| scratch(nest, &format!("{stem}_{what}"));
+    let mut made = |what: &str| nest.scratch(&format!("{stem}_{what}"), DType::F16, Expr::i64(2), Scope::Local);
     let (sum, values, xs, scale, zeros) = (made("pair"), made("values"), made("xs"), made("scale"), made("zeros"));
     let mut out = vec![];
     let mut place = None;
@@ -130,12 +130,6 @@ fn pairs(terms: &[Term], width: u32) -> Option<Vec<Pair>> {
     }
     out.sort_by_key(|p| p.place);
     (2 * out.len() == terms.len()).then_some(out)
-}
-
-fn scratch(nest: &mut Nest, stem: &str) -> Name {
-    let name = nest.fresh(stem);
-    nest.buffers.insert(name.clone(), Buffer::new(name.clone(), DType::F16, vec![Expr::i64(2)], Scope::Local));
-    name
 }
 
 /// Stores two values.

@@ -14,7 +14,7 @@ use super::nest::Nest;
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use crate::ir::{AttrValue, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
 
 /// Rewrites every vectorised loop.
 pub(super) fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
@@ -51,9 +51,7 @@ pub(super) fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
         return vector_copy(nest, &copy.dst, &copy.src, &copy);
     }
     let dtype = nest.buffers.get(&copy.dst.0)?.dtype;
-    let via = nest.fresh(&format!("{}_via", copy.dst.0));
-    let buffer = Buffer::new(via.clone(), dtype, vec![Expr::i64(copy.len)], Scope::Local);
-    nest.buffers.insert(via.clone(), buffer);
+    let via = nest.scratch(&format!("{}_via", copy.dst.0), dtype, Expr::i64(copy.len), Scope::Local);
     let via = (via, Expr::i64(0));
     let decisions = nest.decisions.len();
     let both = vector_copy(nest, &via, &copy.src, &copy).and_then(|mut load| {
@@ -86,9 +84,7 @@ fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let load = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: then.clone(), hint: *hint };
     let then = as_copy(nest, &l.with_body(vec![load]))?;
     let Some(cond) = cond else { return Some(then) };
-    let via = nest.fresh(&format!("{buffer}_via"));
-    let own = Buffer::new(via.clone(), dtype, vec![Expr::i64(n)], Scope::Local);
-    nest.buffers.insert(via.clone(), own);
+    let via = nest.scratch(&format!("{buffer}_via"), dtype, Expr::i64(n), Scope::Local);
     let at = vec![index_var(&l.var)];
     let fill = DStmt::store(via.clone(), at.clone(), otherwise.clone());
     let fill = DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![fill]) });
@@ -110,9 +106,7 @@ fn computed(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
         return None;
     }
     let dtype = nest.buffers.get(buffer)?.dtype;
-    let via = nest.fresh(&format!("{buffer}_via"));
-    let own = Buffer::new(via.clone(), dtype, vec![l.extent.clone()], Scope::Local);
-    nest.buffers.insert(via.clone(), own);
+    let via = nest.scratch(&format!("{buffer}_via"), dtype, l.extent.clone(), Scope::Local);
     let at = vec![index_var(&l.var)];
     let first = DStmt::store(via.clone(), at.clone(), value.clone());
     let value = Expr::load(via, at, dtype);

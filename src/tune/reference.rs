@@ -133,33 +133,36 @@ pub fn expected_at(
     points: &BTreeMap<usize, Vec<u64>>,
 ) -> Result<Expected, String> {
     let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
-    let of = |o: Output| Some((points.get(&o.param)?, o));
-    let wanted: Vec<(&Vec<u64>, Output)> = outputs(func).into_iter().filter_map(of).collect();
-    let outputs: Vec<Output> = outputs(func);
+    let outputs = outputs(func);
     let limits = tolerances(func, facts, (&tensors, &scalars), &outputs);
-    let values = |tensors: &[Tensor], flat: &[u64], o: &Output| {
-        let places: Vec<Vec<i64>> = flat.iter().map(|i| place(*i, &tensors[o.tensor].shape)).collect();
-        known(func, tensors, &scalars, o, &places)
-    };
-    let sampled: Option<Vec<Known>> = wanted.iter().map(|(flat, o)| values(&tensors, flat, o)).collect();
+    let wanted: Vec<(usize, &Output, &Vec<u64>)> =
+        outputs.iter().enumerate().filter_map(|(n, o)| Some((n, o, points.get(&o.param)?))).collect();
+    let sampled: Option<Vec<Known>> = wanted
+        .iter()
+        .map(|(_, o, flat)| {
+            let places: Vec<Vec<i64>> = flat.iter().map(|i| place(*i, &tensors[o.tensor].shape)).collect();
+            known(func, &tensors, &scalars, o, &places)
+        })
+        .collect();
     let all = match sampled {
         Some(all) => all,
         None => {
             let missing = run_whole(func, &mut tensors, &scalars, &outputs)?;
-            let at = |(flat, o): &(&Vec<u64>, Output)| {
-                let missing = outputs.iter().zip(&missing).filter(|(other, _)| other.param == o.param);
-                let missing: BTreeSet<u64> = missing.flat_map(|(_, m)| m.iter().copied()).collect();
+            let at = |(n, o, flat): &(usize, &Output, &Vec<u64>)| {
+                let missing: BTreeSet<u64> = missing[*n].iter().copied().collect();
                 let stored = flat.iter().filter(|i| !missing.contains(i));
                 stored.map(|i| (*i, tensors[o.tensor].get_f64(*i as usize))).unzip()
             };
             wanted.iter().map(at).collect()
         }
     };
-    let limit = |param: usize| outputs.iter().zip(&limits).find(|(o, _)| o.param == param).map(|(_, t)| *t);
-    let all = wanted.into_iter().zip(all).filter_map(|((_, o), (points, values))| {
-        Some(ExpectedOutput { param: o.param, points: Some(points), values, tolerance: limit(o.param)? })
+    let outputs = wanted.iter().zip(all).map(|((n, o, _), (points, values))| ExpectedOutput {
+        param: o.param,
+        points: Some(points),
+        values,
+        tolerance: limits[*n],
     });
-    Ok(Expected { outputs: all.collect() })
+    Ok(Expected { outputs: outputs.collect() })
 }
 
 /// Flat indices of elements and their values.
