@@ -132,14 +132,23 @@ class Kernel:
             self.on_cores(function, pointers, ctypes.c_longlong(grid))
 
 
-def median_times(contenders, sets, clock, rounds=8, burst=6):
-    """Medians in microseconds. Bursts of calls alternate, with a rest before each in which NumPy's BLAS
-    threads stop spinning; the first call of a burst wakes the cores and does not count."""
+def read_for(seconds, sets):
+    """Reads the tensors on one core: a memory that has rested gave up to 40 % less bandwidth for seconds."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        for data in sets:
+            max(data, key=np.size).max()
+
+
+def median_times(contenders, sets, clock, rounds=24, burst=6):
+    """Medians in microseconds. Bursts of calls alternate. Before each the memory is kept awake while NumPy's
+    BLAS threads stop spinning; the first call of a burst wakes the cores and does not count."""
     times = {name: [] for name in contenders}
     turn = 0
+    read_for(2, sets)
     for _ in range(rounds):
         for name, fn in contenders.items():
-            time.sleep(0.2)
+            read_for(0.2, sets)
             for call in range(burst):
                 data = sets[turn % len(sets)]
                 turn += 1

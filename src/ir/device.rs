@@ -111,9 +111,21 @@ pub struct DFor {
     pub own_barriers: bool,
     /// Cache hint of the copies directly inside.
     pub hint: CacheHint,
-    /// How many blocks of the grid ahead the loads inside are asked for, on the CPU; 0 where they are not.
-    pub prefetch: i64,
+    /// How far ahead of their use the loads inside are asked for, on the CPU.
+    pub prefetch: Ahead,
     pub body: Vec<DStmt>,
+}
+
+/// How far ahead of its use a load is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ahead {
+    /// It is not.
+    #[default]
+    Never,
+    /// So many blocks of the grid.
+    Blocks(i64),
+    /// So many bytes: what follows in the same tensor.
+    Bytes(i64),
 }
 
 /// What a schedule says of a leaf: the primitive, and the variant where it asks for one.
@@ -206,7 +218,7 @@ impl DFor {
             stages: 1,
             own_barriers: false,
             hint: CacheHint::Plain,
-            prefetch: 0,
+            prefetch: Ahead::Never,
             body,
         }
     }

@@ -14,7 +14,7 @@ use super::nest::Nest;
 use super::replicated::Replicated;
 use super::thread_reduce;
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
+use crate::ir::device::{Ahead, DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag};
 use std::collections::{BTreeMap, BTreeSet};
@@ -328,7 +328,7 @@ struct Marks {
     hint: CacheHint,
     tile: Option<TileMark>,
     stages: i64,
-    prefetch: i64,
+    prefetch: Ahead,
 }
 
 fn marks(l: &For) -> Marks {
@@ -345,7 +345,11 @@ fn marks(l: &For) -> Marks {
             warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
         }),
         stages: int("stages").unwrap_or(1),
-        prefetch: int("prefetch").unwrap_or(0),
+        prefetch: match (int("prefetch"), int("prefetch_bytes")) {
+            (Some(blocks @ 1..), _) => Ahead::Blocks(blocks),
+            (_, Some(bytes @ 1..)) => Ahead::Bytes(bytes),
+            _ => Ahead::Never,
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use super::narrow::Types;
 use super::nest::{BLOCKS, Nest, THREADS};
 use super::own_cluster::OwnCluster;
 use super::{LowerError, prefetch};
-use crate::ir::device::{DFor, DKind, DStmt};
+use crate::ir::device::{Ahead, DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
 use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param, TensorMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(super) fn run(mut nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> 
     let body = renamed.as_deref().unwrap_or(body);
     let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
     let mut stmts = own.map_or(vec![], |own| own.lets(&mut types));
-    let mut finish = Finish { nest: &nest, types, prefetch: 0 };
+    let mut finish = Finish { nest: &nest, types, prefetch: Ahead::Never };
     stmts.extend(finish.list(body));
     let maps = super::maps::used(&nest, body);
     let mut used = used_buffers(body);
@@ -67,8 +67,8 @@ fn declared(nest: &Nest) -> BTreeMap<Name, DType> {
 struct Finish<'n> {
     nest: &'n Nest<'n>,
     types: Types<'n>,
-    /// How many blocks ahead the loads of the loops around are asked for.
-    prefetch: i64,
+    /// How far ahead the loads of the loops around are asked for.
+    prefetch: Ahead,
 }
 
 impl Finish<'_> {
@@ -137,7 +137,10 @@ impl Finish<'_> {
             None => Expr::cast(dtype, types.index(&l.extent)),
         };
         let around = self.prefetch;
-        self.prefetch = if self.nest.cuda() { 0 } else { around.max(l.prefetch) };
+        self.prefetch = match l.prefetch {
+            Ahead::Never => around,
+            own => own,
+        };
         let body = self.list(&l.body);
         self.prefetch = around;
         KStmt::For { var: l.var.clone(), extent, kind, body }

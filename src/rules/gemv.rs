@@ -162,20 +162,28 @@ impl ScheduleRule for GemvCpu {
         let outer = &r.spatial[..r.spatial.len() - 1];
         let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), r.reducer.dtype)];
         let mut s = r.schedule.clone();
-        dot_rows(&mut s, &r.block, &r.epilogues, [outer, &r.spatial[outer.len()..], &r.reduce], shape)?;
+        dot_rows(
+            &mut s,
+            &r.block,
+            &r.epilogues,
+            [outer, &r.spatial[outer.len()..], &r.reduce],
+            shape,
+            knobs.get("prefetch"),
+        )?;
         Ok(s)
     }
 }
 
 /// Schedules `block`, a sum over `reduce` for each of the `rows` (and `outer`), for the CPU: `[rows, unroll,
 /// width]` are the rows that share each load of the vector, the vector accumulators of a row, and their
-/// lanes.
+/// lanes; the rows are asked for `ahead` bytes before.
 pub(super) fn dot_rows(
     s: &mut Schedule,
     block: &Name,
     epilogues: &[Name],
     [outer, rows, reduce]: [&[Axis]; 3],
     [together, unroll, width]: [i64; 3],
+    ahead: i64,
 ) -> Result<(), ScheduleError> {
     order_axes(s, &[outer, rows, reduce])?;
     let batch = if outer.is_empty() { None } else { Some(fuse_all(s, outer)?) };
@@ -201,6 +209,7 @@ pub(super) fn dot_rows(
     if let Some(last) = inner.last() {
         vectorize_loop(s, last)?;
     }
+    ask_ahead(s, &ks[0], ahead)?;
     s.set_scope(&partial, Scope::Local)?;
     finish_rows(s, block, epilogues, &grid, [unroll, width])
 }

@@ -64,7 +64,7 @@ impl ScheduleRule for GemvQuantCpu {
         let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), p.reducer.dtype)];
         let mut s = p.schedule.clone();
         let rows = [p.rows.clone()];
-        dot_rows(&mut s, &p.block, &p.epilogues, [&outer(&p), &rows, &p.reduce], shape)?;
+        dot_rows(&mut s, &p.block, &p.epilogues, [&outer(&p), &rows, &p.reduce], shape, 0)?;
         Ok(s)
     }
 }

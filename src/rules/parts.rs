@@ -129,6 +129,11 @@ pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), Schedule
     s.annotate(at, "cache_hint", AttrValue::Str(hint.into()))
 }
 
+/// What a loop of a CPU reads is asked for so many bytes before it is needed; 0 leaves it to the caches.
+pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Result<(), ScheduleError> {
+    if bytes > 0 { s.annotate(at, "prefetch_bytes", AttrValue::Int(bytes)) } else { Ok(()) }
+}
+
 /// The vector stores of a loop go past the caches of a CPU.
 pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleError> {
     s.annotate(lane, "cache_hint", AttrValue::Str("streaming".into()))

@@ -55,17 +55,17 @@ impl ScheduleRule for ReductionCpu {
         order_axes(&mut s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(&mut s, &r.spatial)?;
         let k = fuse_all(&mut s, &r.reduce)?;
-        let (width, unroll) = (lanes(knobs.get("vector"), r.reducer.dtype), knobs.get("unroll"));
-        let split = knobs.get("split");
+        let shape = [knobs.get("unroll"), lanes(knobs.get("vector"), r.reducer.dtype)];
+        let (split, ahead) = (knobs.get("split"), knobs.get("prefetch"));
         if split == 1 {
-            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, unroll, width)?;
+            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, shape, ahead)?;
             return Ok(s);
         }
         let parts = s.split(&k, &[Some(split), None])?;
         let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
         let first = s.rfactor(&parts[0], rank)?;
         let row = rows_of_parts(&mut s, row, parts[0].clone())?;
-        reduce_rows(&mut s, &first, &[], &row, &parts[1], unroll, width)?;
+        reduce_rows(&mut s, &first, &[], &row, &parts[1], shape, ahead)?;
         reduce_parts(&mut s, &r.block, &r.epilogues)?;
         Ok(s)
     }
@@ -180,15 +180,16 @@ fn split_space(space: Space, target: &Target, outputs: Option<i64>, length: Opti
     })
 }
 
-/// Schedules `block`, a reduction of loop `k` for every `row`, over vector accumulators.
+/// Schedules `block`, a reduction of loop `k` for every `row`, over `unroll` vector accumulators of `width`
+/// lanes; what it reads is asked for `ahead` bytes before.
 fn reduce_rows(
     s: &mut Schedule,
     block: &Name,
     epilogues: &[Name],
     row: &Name,
     k: &Name,
-    unroll: i64,
-    width: i64,
+    [unroll, width]: [i64; 2],
+    ahead: i64,
 ) -> Result<(), ScheduleError> {
     let ks = s.split(k, &[None, Some(unroll * width)])?;
     let rank = s.func().buffer(&output(s, block)).shape.len();
@@ -201,6 +202,7 @@ fn reduce_rows(
     if let Some(last) = loops_below(s, &init, row).last() {
         vectorize_loop(s, &last.clone())?;
     }
+    ask_ahead(s, &ks[0], ahead)?;
     keep_in_registers(s, &rf)?;
     finish_rows(s, block, epilogues, row, [unroll, width])
 }
