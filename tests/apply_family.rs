@@ -79,6 +79,9 @@ fn record(name: &str, outcome: Outcome) -> Record {
         workload: daylight::log::Workload { key: input.key, name: input.name },
         bind: BTreeMap::new(),
         target: name.into(),
+        rule: arm.rule.name().into(),
+        rule_version: arm.space.version,
+        knobs: knobs.0,
         trace: made.trace,
         source_hash: Some(hash),
         score: (outcome == Outcome::Predicted).then_some(1.0),
@@ -142,6 +145,18 @@ fn other_kernels_keep_a_file_each() {
         assert_eq!((files(all), apply::apart(all)), (own.to_vec(), vec![says.to_string()]));
     }
     assert_eq!((differ[0].rung, differ[1].rung), (Rung::Predicted, Rung::Default));
+}
+
+/// Steps that a compacted log has dropped are taken again by the rule, unless its table has changed.
+#[test]
+fn a_record_without_steps_is_as_good() {
+    let whole = record("cuda:sm_90a", Outcome::Ok);
+    let bare = Record { trace: vec![], ..whole.clone() };
+    let older = Record { rule_version: 0, ..bare.clone() };
+    let unit = |r: &Record| units(&TARGETS[..1], std::slice::from_ref(r), &Names(""), false).expect("units").remove(0);
+    let [whole, bare, older] = [&whole, &bare, &older].map(unit);
+    assert_eq!([whole.rung, bare.rung, older.rung], [Rung::Exact, Rung::Exact, Rung::Default]);
+    assert!(whole.text == bare.text && whole.text != older.text);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::family;
 use super::ident::Idents;
-use super::ladder::{Wanted, machine, other_size, predicted, same_size};
+use super::ladder::{Wanted, machine, other_size, predicted, same_size, scheduled};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
@@ -184,16 +184,16 @@ fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found,
     let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
     let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
     if let Some(gpu) = gpu {
-        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t)) {
+        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
             let same = is_same(&found, options);
             let rung = if same { Rung::Exact } else { Rung::SameArch };
             return Ok(Found { rung, ..found.found });
         }
-        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t)) {
+        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
             return Ok(Found { rung: Rung::Neighbour, ..found.found });
         }
     }
-    if let Some(guess) = predicted(options.records, &wanted).and_then(|r| replay(subject, r)) {
+    if let Some(guess) = predicted(options.records, &wanted).and_then(|r| replay(subject, r, options)) {
         return Ok(Found { rung: Rung::Predicted, ..guess.found });
     }
     default(f, subject, options)
@@ -209,14 +209,14 @@ struct Replayed {
 }
 
 /// The measured kernel, with its time.
-fn timed(subject: &Subject, timing: &Timing<'_>) -> Option<Replayed> {
-    let found = replay(subject, timing.record)?;
+fn timed(subject: &Subject, timing: &Timing<'_>, options: &Options<'_>) -> Option<Replayed> {
+    let found = replay(subject, timing.record, options)?;
     Some(Replayed { found: Found { measured_us: Some(timing.median_ns / 1e3), ..found.found }, ..found })
 }
 
-/// The record's kernel; `None` where its trace does not fit the function any more.
-fn replay(subject: &Subject, record: &Record) -> Option<Replayed> {
-    let schedule = subject.replay(&record.trace).ok()?;
+/// The record's kernel, if it can still be made.
+fn replay(subject: &Subject, record: &Record, options: &Options<'_>) -> Option<Replayed> {
+    let schedule = scheduled(subject, record, options.spaces)?;
     let assembly = subject.assemble(&schedule).ok()?;
     let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
     Some(Replayed {

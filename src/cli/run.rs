@@ -4,13 +4,14 @@ use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
 use super::{output, tile};
-use crate::apply::ladder::{Wanted, other_size, same_size};
+use crate::apply::ladder::{Wanted, other_size, same_size, scheduled};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
 use crate::interp::Tensor;
 use crate::ir::Param;
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::log::{self, Record};
+use crate::rules::Spaces;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,7 @@ fn kernel(
     if let (Some(path), false) = (&a.log, chosen) {
         let log = log::read(path).map_err(Failure::usage)?;
         log.skipped.iter().for_each(|s| output::note(&s.to_string()));
-        if let Some(found) = logged(input, subject, &device.facts.name, &log.records) {
+        if let Some(found) = logged(input, subject, &device.facts.name, &log.records, &cx.spaces) {
             return Ok(found);
         }
         output::note(&format!("{}: the log has no kernel for {}; running the default", input.name, device.target.id));
@@ -100,12 +101,18 @@ fn kernel(
     Ok((assembly, Source { rung, rule: arm.rule.name().into(), knobs: knobs.0 }))
 }
 
-fn logged(input: &Input, subject: &Subject, gpu: &str, records: &[Record]) -> Option<(Assembly, Source)> {
+fn logged(
+    input: &Input,
+    subject: &Subject,
+    gpu: &str,
+    records: &[Record],
+    spaces: &Spaces,
+) -> Option<(Assembly, Source)> {
     let wanted = Wanted { key: &input.key, bind: &input.bind, target: &subject.target.id };
     let here = [("logged", same_size(records, &wanted, gpu)), ("neighbour", other_size(records, &wanted, gpu))];
     here.into_iter().find_map(|(rung, timing)| {
         let r = timing?.record;
-        let assembly = subject.assemble(&subject.replay(&r.trace).ok()?).ok()?;
+        let assembly = subject.assemble(&scheduled(subject, r, spaces)?).ok()?;
         Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
     })
 }

@@ -152,6 +152,16 @@ impl Space {
         Ok(())
     }
 
+    /// The point that a log names: a knob younger than the log has its default. `None` where the log names
+    /// a knob that the space does not have.
+    pub fn logged(&self, named: &BTreeMap<String, i64>) -> Option<Knobs> {
+        if named.keys().any(|name| self.knobs.iter().all(|k| k.name != *name)) {
+            return None;
+        }
+        let value = |k: &Knob| (k.name.clone(), named.get(&k.name).copied().unwrap_or(k.default));
+        Some(Knobs(self.knobs.iter().map(value).collect()))
+    }
+
     /// Number of points, legal or not.
     pub fn size(&self) -> u64 {
         self.knobs.iter().map(|k| k.values.len() as u64).product()

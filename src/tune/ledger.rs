@@ -5,7 +5,6 @@ use super::session::Task;
 use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
 use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
-use crate::rules::{Knob, Knobs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -264,12 +263,7 @@ impl<'t> Ledger<'t> {
 /// record had its default.
 pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
     let arm = arms.spaces.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
-    let knobs = &arms.spaces[arm].knobs;
-    if r.knobs.keys().any(|name| knobs.iter().all(|k| k.name != *name)) {
-        return None;
-    }
-    let value = |k: &Knob| (k.name.clone(), r.knobs.get(&k.name).copied().unwrap_or(k.default));
-    Some(Point { arm, knobs: Knobs(knobs.iter().map(value).collect()) })
+    Some(Point { arm, knobs: arms.spaces[arm].logged(&r.knobs)? })
 }
 
 /// The state as the log has it.
