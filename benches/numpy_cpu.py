@@ -133,19 +133,18 @@ class Kernel:
 
 
 def read_for(seconds, sets):
-    """Reads the tensors on one core: a memory that has rested gave up to 40 % less bandwidth for seconds."""
+    """Reads the tensors on one core, which keeps it and the memory awake."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         for data in sets:
             max(data, key=np.size).max()
 
 
-def median_times(contenders, sets, clock, rounds=24, burst=6):
+def median_times(contenders, sets, clock, rounds=16, burst=6):
     """Medians in microseconds. Bursts of calls alternate. Before each the memory is kept awake while NumPy's
     BLAS threads stop spinning; the first call of a burst wakes the cores and does not count."""
     times = {name: [] for name in contenders}
     turn = 0
-    read_for(2, sets)
     for _ in range(rounds):
         for name, fn in contenders.items():
             read_for(0.2, sets)
