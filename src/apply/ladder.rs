@@ -1,10 +1,6 @@
-//! Which record a kernel is made from: this size on the chosen machine, else another size, else none; and its
-//! schedule.
+//! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
 
-use crate::assemble::{Arm, Subject};
 use crate::log::{self, Env, Outcome, Record, Timing};
-use crate::rules::Spaces;
-use crate::schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
@@ -92,18 +88,6 @@ fn newest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Timing<'a>> {
         Some((last, id, log::choose(&g)?))
     });
     timed.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1))).map(|(_, _, t)| t)
-}
-
-/// The schedule of a record; `None` where its steps do not fit the function any more. A record of a compacted
-/// log may have lost them: its rule takes them again at the same point, unless the rule has changed since.
-pub fn scheduled(subject: &Subject, record: &Record, spaces: &Spaces) -> Option<Schedule> {
-    if !record.trace.is_empty() {
-        return subject.replay(&record.trace).ok();
-    }
-    let same = |a: &Arm| a.space.form == record.rule && a.space.version == record.rule_version;
-    let arm = subject.arms(spaces).into_iter().find(same)?;
-    let knobs = arm.space.logged(&record.knobs).filter(|k| arm.space.possible(k).is_ok())?;
-    arm.rule.schedule(&subject.prepared, &subject.target, &knobs).ok()
 }
 
 #[cfg(test)]

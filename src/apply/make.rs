@@ -2,7 +2,7 @@
 
 use super::family;
 use super::ident::Idents;
-use super::ladder::{Wanted, machine, other_size, predicted, same_size, scheduled};
+use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
@@ -216,7 +216,8 @@ fn timed(subject: &Subject, timing: &Timing<'_>, options: &Options<'_>) -> Optio
 
 /// The record's kernel, if it can still be made.
 fn replay(subject: &Subject, record: &Record, options: &Options<'_>) -> Option<Replayed> {
-    let schedule = scheduled(subject, record, options.spaces)?;
+    let rule = (record.rule.as_str(), record.rule_version);
+    let schedule = subject.logged(&record.trace, rule, &record.knobs, options.spaces)?;
     let assembly = subject.assemble(&schedule).ok()?;
     let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
     Some(Replayed {

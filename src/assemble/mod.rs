@@ -12,6 +12,7 @@ use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use crate::{codegen, lower};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A scheduled function with everything that follows from it.
@@ -100,6 +101,25 @@ impl Subject {
         let steps: Result<Vec<Step>, String> = trace.iter().map(|t| t.parse()).collect();
         let steps = steps.map_err(|e| Unfit::new("trace", e))?;
         Schedule::replay(self.prepared.func.clone(), &steps).map_err(|e| Unfit::new("trace", e))
+    }
+
+    /// The schedule of a logged candidate; `None` where it can no longer be made. Without steps, which a
+    /// compacted log may have dropped, the rule takes them again at the same point, unless its table has
+    /// changed since.
+    pub fn logged(
+        &self,
+        trace: &[String],
+        (form, version): (&str, u32),
+        knobs: &BTreeMap<String, i64>,
+        spaces: &Spaces,
+    ) -> Option<Schedule> {
+        if !trace.is_empty() {
+            return self.replay(trace).ok();
+        }
+        let same = |a: &Arm| a.space.form == form && a.space.version == version;
+        let arm = self.arms(spaces).into_iter().find(same)?;
+        let knobs = arm.space.logged(knobs).filter(|k| arm.space.possible(k).is_ok())?;
+        arm.rule.schedule(&self.prepared, &self.target, &knobs).ok()
     }
 
     /// What dispatch decides for each tile call that a schedule leaves.

@@ -4,7 +4,7 @@ use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
 use super::{output, tile};
-use crate::apply::ladder::{Wanted, other_size, same_size, scheduled};
+use crate::apply::ladder::{Wanted, other_size, same_size};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
 use crate::interp::Tensor;
@@ -112,7 +112,8 @@ fn logged(
     let here = [("logged", same_size(records, &wanted, gpu)), ("neighbour", other_size(records, &wanted, gpu))];
     here.into_iter().find_map(|(rung, timing)| {
         let r = timing?.record;
-        let assembly = subject.assemble(&scheduled(subject, r, spaces)?).ok()?;
+        let schedule = subject.logged(&r.trace, (&r.rule, r.rule_version), &r.knobs, spaces)?;
+        let assembly = subject.assemble(&schedule).ok()?;
         Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
     })
 }
