@@ -3,7 +3,7 @@
 use super::harness::*;
 use super::texts::*;
 use daylight::ir;
-use daylight::rules::{Prepared, Spaces, verdicts};
+use daylight::rules::{Knobs, Prepared, Spaces, verdicts};
 
 #[test]
 fn row_reductions() {
@@ -65,6 +65,26 @@ fn matrix_vector_products() {
     cases.push(batched_gemv(3, 10, 64));
     cases.push(batched_gemv(2, 7, 13));
     check_all(cases, &["gemv.inner", "gemv.cpu"]);
+}
+
+/// The vectors of a row, and the rows of a matrix but not the vector they share, are asked for ahead.
+#[test]
+fn rows_that_are_read_once_are_asked_for_ahead() {
+    let places = |case: &Case, rule: &str, knobs: &[(&str, i64)], bytes: i64| -> Vec<String> {
+        let knobs = knobs.iter().copied().chain([("prefetch", bytes)]).map(|(k, v)| (k.to_string(), v));
+        let text = check_at(case, rule, "cpu", Knobs(knobs.collect())).to_string();
+        let asked = text.lines().filter_map(|l| l.trim().strip_prefix("prefetch "));
+        asked.map(str::to_string).collect()
+    };
+    let row = reduction("sum", "float32", &[6, 64], "SR", false);
+    let knobs = [("vector", 16), ("unroll", 2), ("split", 1)];
+    assert_eq!(places(&row, "reduction.cpu", &knobs, 0), [""; 0]);
+    let at = "p0[blockIdx.x * 64 + i1_0 * 8 + i1_1_0 * 4 + 256]";
+    assert_eq!(places(&row, "reduction.cpu", &knobs, 1024), [at]);
+    let product = gemv("float32", 6, 64, false, false);
+    let knobs = [("vector", 16), ("unroll", 2), ("rows", 2)];
+    let asked = places(&product, "gemv.cpu", &knobs, 1024);
+    assert!(!asked.is_empty() && asked.iter().all(|a| a.starts_with("p1[") && a.contains("256")), "{asked:?}");
 }
 
 #[test]
