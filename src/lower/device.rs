@@ -2,10 +2,12 @@
 //! calls carried out by the dispatch table. Barriers stay where the program has them; none is added.
 
 use super::nest::Nest;
-use super::{LowerError, finish, flatten, guards, inline_lets, lets, tiles, unroll, verify_program};
+use super::{LowerError, verify_program};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use crate::ir::kernel::{KernelParam, Program, Workspace};
 use crate::ir::{Expr, Name, PrimFunc};
+use crate::lower::pass::{finish, flatten, guards, inline_lets, lets, unroll};
+use crate::lower::tile::tiles;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::BTreeSet;
@@ -63,7 +65,7 @@ fn dispatched<'f>(
         let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
         return Err(LowerError::new(PASS, &at, why));
     }
-    let symbol = super::launches::symbol(&f.func.name, 0);
+    let symbol = crate::lower::pass::launches::symbol(&f.func.name, 0);
     let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
     nest.own_barriers = false;
     let body = inline_lets::run(f.body.clone());

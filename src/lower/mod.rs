@@ -26,53 +26,13 @@
 //! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
 //! | `prefetch` | what the CPU asks of memory ahead of time |
 
-mod ahead;
-mod barriers;
-mod batch;
-mod blocks;
-mod cluster;
-mod compact;
-mod cross_thread;
 mod device;
-mod digits;
-mod elementwise;
 mod error;
-mod finish;
-mod flatten;
-mod fragments;
-mod gather;
-mod guards;
-mod held;
-mod inline_lets;
-mod lanewise;
-mod launches;
-mod leaves;
-mod lets;
-mod maps;
-mod narrow;
+mod fact;
 mod nest;
-mod own_cluster;
-mod part_loops;
-mod pin;
-mod pipeline;
-mod placement;
-mod prefetch;
-mod promote;
-mod redirect;
-mod reducer;
-mod replicated;
-mod swizzle;
-mod thread_arg;
-mod thread_reduce;
-mod tiles;
-mod unpack;
-mod unpack_pairs;
-mod unroll;
-mod vectorize;
+mod pass;
+mod tile;
 mod verify;
-mod verify_intrinsic;
-mod warps;
-mod widen;
 
 pub use device::{device_decisions, lower_device};
 pub use error::LowerError;
@@ -102,7 +62,7 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
 /// As [`lower`].
 pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<(Program, Vec<Decision>), LowerError> {
     let (mut launches, mut decisions) = (vec![], vec![]);
-    for (nest, s) in launches::split(f, target)? {
+    for (nest, s) in pass::launches::split(f, target)? {
         launches.push(lower_nest(nest, &s, &mut decisions)?);
     }
     private_buffers(f, &launches)?;
@@ -113,36 +73,36 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
         workspaces: workspaces(f, &launches),
         launches,
         trace: trace.to_vec(),
-        variants: tiles::chosen(&decisions),
+        variants: tile::tiles::chosen(&decisions),
     };
     verify_program(&program, target.kind)?;
     Ok((program, decisions))
 }
 
 fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
-    let body = blocks::run(&mut nest, s)?;
-    let body = promote::run(&mut nest, body);
-    let body = if nest.cuda() { fragments::run(&mut nest, body)? } else { held::run(&mut nest, body) };
-    let body = cross_thread::run(&mut nest, body)?;
-    let body = compact::run(&mut nest, body)?;
-    let body = flatten::run(&nest, &body)?;
-    let body = fragments::carry_out(&mut nest, body)?;
-    flatten::buffers(&mut nest);
-    let body = guards::uniform(&nest, body);
-    let body = vectorize::run(&mut nest, body);
-    let body = unroll::run(&nest, body)?;
-    let body = if nest.cuda() { gather::run(&mut nest, body) } else { body };
-    let body = batch::run(&mut nest, body);
-    let body = if nest.cuda() { leaves::run(&mut nest, body)? } else { body };
-    let body = unroll::drop_single_steps(&nest, body);
-    let body = swizzle::run(&nest, body);
-    let body = if nest.cuda() { pipeline::run(&mut nest, body) } else { body };
-    let body = if nest.cuda() { barriers::run(&nest, body) } else { body };
-    let body = guards::hoist(body);
-    let body = if nest.cuda() { pin::run(&mut nest, body) } else { body };
-    let body = lets::run(&mut nest, body);
+    let body = pass::blocks::run(&mut nest, s)?;
+    let body = pass::promote::run(&mut nest, body);
+    let body = if nest.cuda() { tile::fragments::run(&mut nest, body)? } else { pass::held::run(&mut nest, body) };
+    let body = tile::cross_thread::run(&mut nest, body)?;
+    let body = pass::compact::run(&mut nest, body)?;
+    let body = pass::flatten::run(&nest, &body)?;
+    let body = tile::fragments::carry_out(&mut nest, body)?;
+    pass::flatten::buffers(&mut nest);
+    let body = pass::guards::uniform(&nest, body);
+    let body = pass::vectorize::run(&mut nest, body);
+    let body = pass::unroll::run(&nest, body)?;
+    let body = if nest.cuda() { pass::gather::run(&mut nest, body) } else { body };
+    let body = pass::batch::run(&mut nest, body);
+    let body = if nest.cuda() { tile::leaves::run(&mut nest, body)? } else { body };
+    let body = pass::unroll::drop_single_steps(&nest, body);
+    let body = pass::swizzle::run(&nest, body);
+    let body = if nest.cuda() { pass::pipeline::run(&mut nest, body) } else { body };
+    let body = if nest.cuda() { pass::barriers::run(&nest, body) } else { body };
+    let body = pass::guards::hoist(body);
+    let body = if nest.cuda() { pass::pin::run(&mut nest, body) } else { body };
+    let body = pass::lets::run(&mut nest, body);
     decisions.append(&mut nest.decisions);
-    finish::run(nest, &body)
+    pass::finish::run(nest, &body)
 }
 
 /// Registers and shared memory do not live from one launch to the next.

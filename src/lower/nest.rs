@@ -168,7 +168,7 @@ pub(super) fn is_shared(scope: &Scope) -> bool {
 fn widened(b: &Buffer) -> Buffer {
     let mut b = b.clone();
     for e in b.shape.iter_mut().chain(&mut b.strides).chain(&mut b.elem_offset) {
-        *e = super::widen::index(e);
+        *e = crate::lower::pass::widen::index(e);
     }
     b
 }

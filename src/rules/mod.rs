@@ -5,57 +5,25 @@
 //! [`ScheduleRule::schedule`] works for every legal point of it. Every rule is asked, and tuning lets
 //! those that accept compete.
 
-mod einsum;
-mod factor;
-mod fallback;
+mod find;
 mod gemv;
-mod general_reduction;
-mod general_reduction_cpu;
-mod knobs;
-mod limits;
-mod low_batch_cpu;
-mod matmul_cpu;
-mod matmul_fma;
-mod matmul_mma;
-mod matvec;
-mod matvec_cpu;
-mod matvec_inner;
-mod matvec_outer;
-mod matvec_outlines;
-mod online;
-mod operands;
-mod outline;
-mod outlines;
-mod outlines_matmul;
-mod outlines_matmul_cpu;
-mod outlines_moves;
-mod outlines_product;
-mod outlines_window;
+mod matmul;
+mod moves;
+mod norm;
 mod parts;
 mod pieces;
-mod prepared;
-mod product;
 mod reduction;
-mod reduction_inner;
-mod reduction_outer;
-mod rows;
-mod shape;
 mod space;
-mod spaces;
-mod split_depth;
-mod staging;
-mod transpose;
-mod transpose_cpu;
 mod window;
 
-pub use einsum::{Einsum, Major, Stage};
-pub use factor::Factor;
-pub use knobs::Knobs;
-pub use outline::{Combine, LaunchOutline, Outline};
-pub use prepared::Prepared;
-pub use product::{Product, Tail};
+pub use find::einsum::{Einsum, Major, Stage};
+pub use find::factor::Factor;
+pub use find::prepared::Prepared;
+pub use find::product::{Product, Tail};
+pub use space::knobs::Knobs;
+pub use space::outline::{Combine, LaunchOutline, Outline};
+pub use space::tables::{Spaces, unknown};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
-pub use spaces::{Spaces, unknown};
 
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
@@ -101,29 +69,29 @@ impl std::fmt::Debug for dyn ScheduleRule {
 
 /// All rules; untuned use takes the first that does not decline.
 pub const RULES: &[&dyn ScheduleRule] = &[
-    &gemv::GemvInner,
-    &gemv::GemvCpu,
-    &matvec_inner::GemvQuant,
-    &matvec_inner::LowBatchInner,
-    &matvec_outer::GemvQuantOuter,
-    &matmul_mma::MatmulMma,
-    &matmul_fma::MatmulFma,
-    &matvec_cpu::GemvQuantCpu,
-    &matvec_cpu::GemvQuantOuterCpu,
-    &reduction_inner::ReductionInner,
-    &reduction_outer::ReductionOuter,
-    &reduction::ReductionCpu,
-    &reduction::ReductionOuterCpu,
-    &general_reduction::GeneralReduction,
-    &general_reduction_cpu::GeneralReductionCpu,
-    &transpose::TransposeCuda,
-    &transpose_cpu::TransposeCpu,
-    &window::WindowCuda,
-    &window::WindowCpu,
-    &low_batch_cpu::LowBatchCpu,
-    &matmul_cpu::MatmulCpu,
-    &fallback::FallbackCuda,
-    &fallback::FallbackCpu,
+    &gemv::dense::GemvInner,
+    &gemv::dense::GemvCpu,
+    &gemv::quant_inner::GemvQuant,
+    &gemv::quant_inner::LowBatchInner,
+    &gemv::quant_outer::GemvQuantOuter,
+    &matmul::mma::MatmulMma,
+    &matmul::fma::MatmulFma,
+    &gemv::quant_cpu::GemvQuantCpu,
+    &gemv::quant_cpu::GemvQuantOuterCpu,
+    &reduction::inner::ReductionInner,
+    &reduction::outer::ReductionOuter,
+    &reduction::cpu::ReductionCpu,
+    &reduction::cpu::ReductionOuterCpu,
+    &norm::rows::GeneralReduction,
+    &norm::cpu::GeneralReductionCpu,
+    &moves::transpose::TransposeCuda,
+    &moves::transpose_cpu::TransposeCpu,
+    &window::rule::WindowCuda,
+    &window::rule::WindowCpu,
+    &gemv::low_batch_cpu::LowBatchCpu,
+    &matmul::cpu::MatmulCpu,
+    &moves::fallback::FallbackCuda,
+    &moves::fallback::FallbackCpu,
     &pieces::Pieces(Kind::Cuda),
     &pieces::Pieces(Kind::Cpu),
 ];

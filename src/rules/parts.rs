@@ -1,10 +1,10 @@
 //! Pieces that several rules put together.
 
 use super::Knobs;
-use super::limits::lanes;
-use super::shape::{Axis, find_block};
 use crate::analysis::{Access, Combiner};
 use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag, TileOp};
+use crate::rules::find::shape::{Axis, find_block};
+use crate::rules::space::limits::lanes;
 use crate::schedule::{Schedule, ScheduleError};
 
 /// The values of the `fold` knob as names of variants; the first leaves it to the dispatch table.

@@ -103,7 +103,7 @@ struct Piece {
 
 /// The pieces of a function, for each target that they were asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cuts(Arc<Mutex<Vec<Cut>>>);
+pub struct Cuts(Arc<Mutex<Vec<Cut>>>);
 
 type Cut = (Target, Arc<[Piece]>);
 

@@ -1,13 +1,20 @@
 //! The table of primitives: each step goes to the file that does it.
 
 use super::{Draft, Failure, Step};
-use super::{add_unit_loop, annotate, bind, blockize, compute_inline, fuse, parallel, reorder, reverse_compute_inline};
-use super::{cache_read, cache_write, compute_at, decompose_reduction, reverse_compute_at, rfactor, set_scope};
-use super::{
-    flatten_buffer, merge_reductions, online_reductions, pad_einsum, reindex, relax_arithmetic, share, stage_write,
-};
-use super::{split, storage_align, transform_block_layout, transform_layout, unroll, vectorize};
 use crate::ir::Name;
+use crate::schedule::primitive::cache::{cache_read, cache_write};
+use crate::schedule::primitive::cache::{reindex, stage_write};
+use crate::schedule::primitive::compute::{compute_at, reverse_compute_at};
+use crate::schedule::primitive::compute::{compute_inline, reverse_compute_inline};
+use crate::schedule::primitive::layout::blockize;
+use crate::schedule::primitive::layout::flatten_buffer;
+use crate::schedule::primitive::layout::set_scope;
+use crate::schedule::primitive::layout::{storage_align, transform_block_layout, transform_layout};
+use crate::schedule::primitive::loops::share;
+use crate::schedule::primitive::loops::{add_unit_loop, annotate, bind, fuse, parallel, reorder};
+use crate::schedule::primitive::loops::{split, unroll, vectorize};
+use crate::schedule::primitive::reduction::{decompose_reduction, rfactor};
+use crate::schedule::primitive::reduction::{merge_reductions, online_reductions, pad_einsum, relax_arithmetic};
 
 /// Does `step` on the draft and returns the names that it made: loops for `split`, `fuse`,
 /// `add_unit_loop`, blocks for `cache_read`, `cache_write`, `rfactor`, `decompose_reduction`, `reindex`,

@@ -1,8 +1,9 @@
 //! What a primitive works on: a copy of the function, and the book of names. A primitive that
 //! fails drops its draft, so the schedule is as it was.
 
-use super::{Failure, tree};
+use super::Failure;
 use crate::ir::{Block, Buffer, Expr, ExprKind, For, Name, Param, PrimFunc, Stmt};
+use crate::schedule::help::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -5,65 +5,16 @@
 //! picture, its named preconditions and its effect; a step that fails leaves the schedule as it
 //! was and says which precondition did not hold.
 
-mod add_unit_loop;
-mod always;
-mod annotate;
-mod bind;
-mod blockize;
-mod cache_read;
-mod cache_write;
-mod checks;
-mod compute_at;
-mod compute_inline;
-mod copies;
-mod cover;
-mod decompose_reduction;
 mod dispatch;
 mod draft;
 mod error;
-mod flatten_buffer;
-mod flow;
-mod fuse;
-mod guards;
-mod holes;
-mod index_map;
-mod injective;
-mod inline;
-mod merge_reductions;
-mod motion;
-mod nest;
-mod online_form;
-mod online_reductions;
-mod pad_einsum;
-mod parallel;
-mod query;
-mod reducer;
-mod regions;
-mod reindex;
-mod relax_arithmetic;
-mod relayout;
-mod reorder;
-mod repeat;
-mod reverse_compute_at;
-mod reverse_compute_inline;
-mod rfactor;
-mod scope;
-mod set_scope;
-mod share;
-mod span;
-mod split;
-mod stage_write;
+mod help;
+mod primitive;
 mod step;
 mod step_text;
-mod storage_align;
-mod transform_block_layout;
-mod transform_layout;
-mod tree;
-mod unroll;
-mod vectorize;
 
 pub use error::ScheduleError;
-pub use index_map::IndexMap;
+pub use help::index_map::IndexMap;
 pub use step::{Operand, Step};
 
 use crate::ir::{AttrValue, Name, PrimFunc, Scope, ThreadTag};
@@ -123,28 +74,28 @@ impl Schedule {
 
     /// Every block, in program order.
     pub fn blocks(&self) -> Vec<Name> {
-        query::blocks(self.func()).into_iter().map(|b| b.name.clone()).collect()
+        help::query::blocks(self.func()).into_iter().map(|b| b.name.clone()).collect()
     }
 
     /// The loops around a block (or loop), outermost first, up to the block that holds it. Empty
     /// where there is none of that name.
     pub fn loops(&self, of: &Name) -> Vec<Name> {
-        tree::loops_around(self.func(), of).into_iter().map(|l| l.var.clone()).collect()
+        help::tree::loops_around(self.func(), of).into_iter().map(|l| l.var.clone()).collect()
     }
 
     /// The other blocks that write what `block` reads, in program order.
     pub fn producers(&self, block: &Name) -> Vec<Name> {
-        tree::find_block(self.func(), block).map_or(vec![], |b| query::producers(self.func(), b))
+        help::tree::find_block(self.func(), block).map_or(vec![], |b| help::query::producers(self.func(), b))
     }
 
     /// The other blocks that read what `block` writes, in program order.
     pub fn consumers(&self, block: &Name) -> Vec<Name> {
-        tree::find_block(self.func(), block).map_or(vec![], |b| query::consumers(self.func(), b))
+        help::tree::find_block(self.func(), block).map_or(vec![], |b| help::query::consumers(self.func(), b))
     }
 
     /// The blocks that read a buffer, in program order.
     pub fn readers(&self, buffer: &Name) -> Vec<Name> {
-        query::readers(self.func(), buffer).into_iter().map(|b| b.name.clone()).collect()
+        help::query::readers(self.func(), buffer).into_iter().map(|b| b.name.clone()).collect()
     }
 
     /// Splits a loop into one loop per factor, outermost first; one factor may be `None`, which

@@ -1,0 +1,135 @@
+//! Puts digits of one number together again: `x//8*8 + x%8 -> x`, `(x//8%4)*8 + x%8 -> x%32`,
+//! `x - x//8*8 -> x%8`.
+
+use super::divmod::{floor_div, floor_mod, split_of, without};
+use super::poly::{Atom, Mono, Poly};
+use crate::analysis::Ranges;
+use crate::ir::{BinOp, DType, Expr, ExprKind};
+
+/// One term of a sum, `k * others * atom`, with the sum around it.
+struct Term<'a> {
+    sum: &'a Poly,
+    mono: &'a Mono,
+    others: Mono,
+    atom: &'a Expr,
+    k: i64,
+    dtype: DType,
+    ranges: &'a Ranges,
+}
+
+/// Every round removes a division; this many are never needed.
+const MAX_ROUNDS: usize = 64;
+
+/// Joins digits until nothing joins.
+pub fn combine(mut p: Poly, dtype: DType, r: &Ranges) -> Poly {
+    for _ in 0..MAX_ROUNDS {
+        match step(&p, dtype, r) {
+            Some(next) => p = next,
+            None => break,
+        }
+    }
+    p
+}
+
+fn step(sum: &Poly, dtype: DType, ranges: &Ranges) -> Option<Poly> {
+    sum.terms.iter().find_map(|(mono, k)| {
+        (0..mono.len()).find_map(|i| {
+            let atom = &mono[i].0;
+            let ExprKind::Binary { op, a, b } = atom.kind() else { return None };
+            let mut others = mono.clone();
+            others.remove(i);
+            let term = Term { sum, mono, others, atom, k: *k, dtype, ranges };
+            match op {
+                BinOp::FloorMod => term.join_digit().or_else(|| term.join_quotient(a, b)),
+                BinOp::FloorDiv => term.join_remainder(a, b),
+                _ => None,
+            }
+        })
+    })
+}
+
+/// `(y // low) % modulo`, with both constant.
+fn digit_of(e: &Expr) -> Option<(Expr, i64, i64)> {
+    let (inner, modulo) = split_of(e, BinOp::FloorMod)?;
+    Some(match split_of(inner, BinOp::FloorDiv) {
+        Some((y, low)) => (y.clone(), low, modulo),
+        None => (inner.clone(), 1, modulo),
+    })
+}
+
+impl Term<'_> {
+    fn scaled(&self, p: &Poly) -> Option<Poly> {
+        p.mul(&Poly::term(self.others.clone(), self.k))
+    }
+
+    /// The sum with this term and `partner` replaced by `new`.
+    fn replaced(&self, partner: (&Mono, i64), new: &Poly) -> Option<Poly> {
+        let mut sum = self.sum.clone();
+        sum.add_term(self.mono.clone(), self.k.checked_neg()?)?;
+        sum.add_term(partner.0.clone(), partner.1.checked_neg()?)?;
+        sum.add(new)
+    }
+
+    /// `k*((y//l)%m) + k*m*((y//(l*m))%n)` is `k*((y//l)%(m*n))`.
+    fn join_digit(&self) -> Option<Poly> {
+        let (y, low, modulo) = digit_of(self.atom)?;
+        let (upper_k, upper_low) = (self.k.checked_mul(modulo)?, low.checked_mul(modulo)?);
+        let (mono, n) = self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
+            [Atom(e)] if *c == upper_k => {
+                let (z, l, n) = digit_of(e)?;
+                (z == y && l == upper_low).then_some((mono, n))
+            }
+            _ => None,
+        })?;
+        let shifted = floor_div(&Poly::of(&y)?, &Poly::constant(low), self.dtype, self.ranges)?;
+        let joined = floor_mod(&shifted, &Poly::constant(modulo.checked_mul(n)?), self.dtype, self.ranges)?;
+        self.replaced((mono, upper_k), &self.scaled(&joined)?)
+    }
+
+    /// `k*(x%d) + k*d*(x//d)` is `k*x`, for any divisor.
+    fn join_quotient(&self, x: &Expr, d: &Expr) -> Option<Poly> {
+        let (x, d) = (Poly::of(x)?, Poly::of(d)?);
+        let quotient = floor_div(&x, &d, self.dtype, self.ranges)?;
+        quotient.as_atom()?;
+        let partner = self.scaled(&quotient.mul(&d)?)?;
+        let (mono, c) = partner.terms.iter().next().filter(|_| partner.terms.len() == 1)?;
+        if self.sum.terms.get(mono) != Some(c) {
+            return self.join_congruent(&x, d.as_const()?);
+        }
+        self.replaced((mono, *c), &self.scaled(&x)?)
+    }
+
+    /// `k*(x%d) + k*d*(z//d)` is `k*z` where `x` and `z` differ by a multiple of `d`: remainders
+    /// have their coefficients reduced, quotients do not.
+    fn join_congruent(&self, x: &Poly, d: i64) -> Option<Poly> {
+        let upper = self.k.checked_mul(d)?;
+        let (mono, z) = self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
+            [Atom(e)] if *c == upper => {
+                let (z, by) = split_of(e, BinOp::FloorDiv)?;
+                let z = Poly::of(z)?;
+                let apart = z.sub(x)?;
+                (by == d && apart.terms.values().all(|k| k % d == 0)).then_some((mono, z))
+            }
+            _ => None,
+        })?;
+        self.replaced((mono, upper), &self.scaled(&z)?)
+    }
+
+    /// `k*x - k*d*(x//d)` is `k*(x%d)`.
+    fn join_remainder(&self, x: &Expr, d: &Expr) -> Option<Poly> {
+        let (x, divisor) = (Poly::of(x)?, Poly::of(d)?);
+        let (factor, c) = divisor.terms.iter().next().filter(|_| divisor.terms.len() == 1)?;
+        let others = without(&self.others, factor)?;
+        if self.k % c != 0 {
+            return None;
+        }
+        let scale = Poly::term(others, self.k.checked_div(*c)?.checked_neg()?);
+        let dividend = x.mul(&scale)?;
+        if dividend.is_zero() || dividend.terms.iter().any(|(m, c)| self.sum.terms.get(m) != Some(c)) {
+            return None;
+        }
+        let mut sum = self.sum.sub(&dividend)?;
+        sum.add_term(self.mono.clone(), self.k.checked_neg()?)?;
+        sum.add(&floor_mod(&x, &divisor, self.dtype, self.ranges)?.mul(&scale)?)
+    }
+}

@@ -1,0 +1,43 @@
+//! The tensor maps of a kernel: which its body uses, and what they ask of shared arrays.
+
+use crate::ir::device::DStmt;
+use crate::ir::{Intrinsic, Name, TensorMap};
+use crate::lower::nest::Nest;
+use std::collections::BTreeSet;
+
+/// Calls `f` with the map, the array in shared memory and whether the tensor is stored to.
+fn for_each_box(body: &[DStmt], f: &mut impl FnMut(&Name, &Name, bool)) {
+    for s in body {
+        s.visit(&mut |s| match s {
+            DStmt::Intrinsic(Intrinsic::TensorLoad { dst, map, .. }) => f(map, &dst.array, false),
+            DStmt::Intrinsic(Intrinsic::TensorStore { map, src, .. }) => f(map, &src.array, true),
+            _ => {}
+        });
+    }
+}
+
+/// The maps that the body uses.
+pub fn used(nest: &Nest, body: &[DStmt]) -> Vec<TensorMap> {
+    let mut names = BTreeSet::new();
+    for_each_box(body, &mut |map, _, _| names.extend([map.clone()]));
+    nest.maps.iter().filter(|m| names.contains(&m.name)).cloned().collect()
+}
+
+/// The tensors that are stored to through maps.
+pub fn stored(maps: &[TensorMap], body: &[DStmt]) -> Vec<Name> {
+    let mut out = vec![];
+    for_each_box(body, &mut |map, _, stores| {
+        out.extend(maps.iter().filter(|m| stores && m.name == *map).map(|m| m.buffer.clone()));
+    });
+    out
+}
+
+/// Bytes that boxes in a shared array ask to be aligned to.
+pub fn align(array: &Name, maps: &[TensorMap], body: &[DStmt]) -> u32 {
+    let mut align = 1;
+    for_each_box(body, &mut |map, at, _| {
+        let own = maps.iter().filter(|m| m.name == *map && at == array).map(|m| m.swizzle.align() as u32);
+        align = own.fold(align, u32::max);
+    });
+    align
+}

@@ -1,0 +1,308 @@
+//! Places barriers between conflicting accesses to shared memory.
+//!
+//! Statements are walked in order, loops twice for what one iteration does to the next. Where an
+//! access may touch what another thread wrote, or overwrite what another thread still reads, and
+//! no barrier stands between, one is placed before the statement: outside every condition that
+//! threads do not share, and outside a loop when the conflict is with what came before the loop.
+//!
+//! An asynchronous copy (`cp.async`) writes when it is waited for, so a wait counts as a write by all
+//! copies that may have been pending. Bulk copies, barriers in shared memory and stores to other blocks of
+//! a cluster come with synchronisation of their own, and are left to whoever wrote them.
+//!
+//! before: `stage[threadIdx.x] = a; b = stage[63 - threadIdx.x]`
+//! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
+
+use crate::ir::device::DStmt;
+use crate::ir::intrinsic::{At, Intrinsic};
+use crate::ir::kernel::Barrier;
+use crate::ir::{Expr, ExprKind, Name};
+use crate::lower::fact::digits::{digits, is_unique};
+use crate::lower::nest::Nest;
+
+/// Places the barriers of a launch.
+pub fn run(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let mut open = Open::default();
+    list(nest, body, &mut open)
+}
+
+/// What is open at a statement.
+#[derive(Clone, Default)]
+struct Open {
+    /// Accesses since the last barrier.
+    accesses: Vec<Access>,
+    /// Writes of asynchronous copies that nothing has waited for yet.
+    pending: Vec<Access>,
+}
+
+impl Open {
+    fn add(&mut self, more: Open) {
+        add(&mut self.accesses, more.accesses);
+        add(&mut self.pending, more.pending);
+    }
+
+    /// A wait that leaves so many groups: any copy may have been among those waited for.
+    fn wait(&mut self, left: u32) {
+        add(&mut self.accesses, self.pending.clone());
+        if left == 0 {
+            self.pending.clear();
+        }
+    }
+}
+
+/// An access to shared memory since the last barrier.
+#[derive(Clone, PartialEq)]
+struct Access {
+    buffer: Name,
+    index: Expr,
+    write: bool,
+    /// By an intrinsic, which takes more than the element at the index, or for other lanes.
+    wide: bool,
+}
+
+fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
+    let mut out = vec![];
+    for s in body {
+        if let DStmt::Barrier(Barrier::Block) = s {
+            open.accesses.clear();
+            out.push(s);
+            continue;
+        }
+        let own = accesses(nest, &s);
+        if !own.is_empty() && conflict(nest, &open.accesses, &own) {
+            open.accesses.clear();
+            out.push(DStmt::Barrier(Barrier::Block));
+        }
+        out.push(inside(nest, s, own, open));
+    }
+    out
+}
+
+fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
+    match s {
+        DStmt::For(mut l) if !l.own_barriers && is_shared_by_all(&l.extent) && has_hazard(nest, &own) => {
+            l.body = list(nest, l.body, open);
+            l.body = list(nest, l.body, open);
+            DStmt::For(l)
+        }
+        DStmt::If { cond, then, otherwise } if is_shared_by_all(&cond) && has_hazard(nest, &own) => {
+            let mut other = open.clone();
+            let then = list(nest, then, open);
+            let otherwise = list(nest, otherwise, &mut other);
+            open.add(other);
+            DStmt::If { cond, then, otherwise }
+        }
+        s => {
+            add(&mut open.accesses, own);
+            s.visit(&mut |s| asynchronous(nest, s, open));
+            s
+        }
+    }
+}
+
+/// What an intrinsic leaves pending, or ends.
+fn asynchronous(nest: &Nest, s: &DStmt, open: &mut Open) {
+    if let DStmt::Intrinsic(Intrinsic::CpAsync { dst, .. }) = s
+        && nest.is_shared(&dst.array)
+    {
+        add(&mut open.pending, vec![wide(dst, true)]);
+    }
+    if let DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }) = s {
+        open.wait(*left);
+    }
+}
+
+fn wide(at: &At, write: bool) -> Access {
+    Access { buffer: at.array.clone(), index: at.index.clone(), write, wide: true }
+}
+
+fn add(open: &mut Vec<Access>, more: Vec<Access>) {
+    for a in more {
+        if !open.contains(&a) {
+            open.push(a);
+        }
+    }
+}
+
+/// True when accesses of one statement could conflict with each other: one of them is a write
+/// whose buffer something else in the statement touches.
+fn has_hazard(nest: &Nest, own: &[Access]) -> bool {
+    own.iter().enumerate().any(|(i, a)| own[i + 1..].iter().any(|b| conflicting(nest, a, b)))
+}
+
+fn conflict(nest: &Nest, open: &[Access], own: &[Access]) -> bool {
+    open.iter().any(|a| own.iter().any(|b| conflicting(nest, a, b)))
+}
+
+/// Two accesses by different threads to one element, at least one a write. Writes of one statement
+/// in several iterations are to different elements, or the schedule is wrong.
+fn conflicting(nest: &Nest, a: &Access, b: &Access) -> bool {
+    a.buffer == b.buffer
+        && (a.write || b.write)
+        && !(a.index == b.index && (a.write == b.write || !a.wide && !b.wide && own_slot(nest, &a.index)))
+}
+
+/// True when every thread of the block has an element of its own at this index.
+fn own_slot(nest: &Nest, index: &Expr) -> bool {
+    let threads: Vec<&str> = nest.live_axes().iter().map(|t| t.name()).collect();
+    let map = |n: &Name| (!threads.contains(&n.as_str())).then(|| Expr::i64(0));
+    let by_thread = crate::analysis::simplify(&index.subst(&map), &nest.ranges);
+    let Some(digits) = digits(&by_thread, &nest.ranges) else { return false };
+    let covered: i64 = digits.iter().map(|d| d.size).product();
+    is_unique(&digits) && covered == nest.block.iter().map(|n| *n as i64).product::<i64>()
+}
+
+/// True when all threads of the block compute the same value: no thread index, no memory, no local
+/// scalar.
+fn is_shared_by_all(e: &Expr) -> bool {
+    let mut same = true;
+    e.visit(&mut |e| match e.kind() {
+        ExprKind::Var { name, .. } => {
+            same &= !name.as_str().starts_with("threadIdx.") && !name.as_str().contains("_acc")
+        }
+        ExprKind::Load { .. } | ExprKind::Extern { .. } => same = false,
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Let { .. } => {}
+    });
+    same
+}
+
+/// All accesses to shared memory in a statement and inside it.
+fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
+    let mut out = vec![];
+    let mut push = |buffer: &Name, index: &Expr, write: bool| {
+        if nest.is_shared(buffer) {
+            add(&mut out, vec![Access { buffer: buffer.clone(), index: index.clone(), write, wide: false }]);
+        }
+    };
+    s.visit(&mut |s| {
+        s.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+                    indices.iter().for_each(|i| push(buffer, i, false));
+                }
+            })
+        });
+        if let DStmt::Store { buffer, indices, .. } = s {
+            indices.iter().for_each(|i| push(buffer, i, true));
+        }
+        if let DStmt::Copy { dst, dst_index, src, src_index, .. } = s {
+            push(dst, dst_index, true);
+            push(src, src_index, false);
+        }
+    });
+    s.visit(&mut |s| {
+        if let DStmt::Intrinsic(i) = s {
+            out.extend(generic(i).filter(|a| nest.is_shared(&a.buffer)));
+        }
+    });
+    out
+}
+
+/// The accesses of an intrinsic that barriers order.
+fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
+    let (read, write) = match i {
+        Intrinsic::CpAsync { dst, .. } | Intrinsic::StMatrix { dst, .. } => (None, Some(dst)),
+        Intrinsic::LdMatrix { src, .. } | Intrinsic::BulkStore { src, .. } | Intrinsic::TensorStore { src, .. } => {
+            (Some(src), None)
+        }
+        Intrinsic::Packed { .. }
+        | Intrinsic::Fold3 { .. }
+        | Intrinsic::CastPair { .. }
+        | Intrinsic::Halves { .. }
+        | Intrinsic::Pin { .. }
+        | Intrinsic::CpAsyncCommit
+        | Intrinsic::CpAsyncWait { .. }
+        | Intrinsic::Mma { .. }
+        | Intrinsic::MbarrierInit { .. }
+        | Intrinsic::MbarrierFence
+        | Intrinsic::MbarrierArrive { .. }
+        | Intrinsic::MbarrierExpect { .. }
+        | Intrinsic::MbarrierWait { .. }
+        | Intrinsic::BulkLoad { .. }
+        | Intrinsic::TensorLoad { .. }
+        | Intrinsic::BulkCommit
+        | Intrinsic::BulkWait { .. }
+        | Intrinsic::AsyncFence
+        | Intrinsic::ClusterStore { .. } => (None, None),
+    };
+    read.map(|at| wide(at, false)).into_iter().chain(write.map(|at| wide(at, true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::device::{DFor, DKind, index_var};
+    use crate::ir::{Buffer, DType, PrimFunc, Scope};
+    use crate::target::{HostCpu, Target};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// One letter per statement of a block of 32 threads: `c` copy, `w` wait, `l` matrix load, `s`
+    /// store, `r` read, `B` barrier; loops in parentheses.
+    fn letters(body: &[DStmt]) -> String {
+        let letter = |s: &DStmt| match s {
+            DStmt::Barrier(_) => "B".to_string(),
+            DStmt::For(l) => format!("({})", letters(&l.body)),
+            DStmt::Intrinsic(Intrinsic::CpAsync { .. }) => "c".into(),
+            DStmt::Intrinsic(Intrinsic::LdMatrix { .. }) => "l".into(),
+            DStmt::Intrinsic(_) => "w".into(),
+            DStmt::Store { buffer, .. } if buffer.as_str() == "s" => "s".into(),
+            _ => "r".into(),
+        };
+        body.iter().map(letter).collect()
+    }
+
+    fn placed(body: &[char]) -> String {
+        let buffer = |name: &str, scope| Buffer::new(name.into(), DType::BF16, vec![Expr::i64(256)], scope);
+        let func = PrimFunc {
+            name: "f".into(),
+            private: false,
+            params: vec![],
+            buffers: vec![buffer("p", Scope::Global), buffer("s", Scope::Shared), buffer("r", Scope::Local)],
+            extents: vec![],
+            attrs: vec![],
+            allocs: vec![],
+            body: vec![],
+            display: BTreeMap::new(),
+        };
+        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target");
+        let grid = [Expr::i64(1), Expr::i64(1), Expr::i64(1)];
+        let nest = Nest::new(&func, &target, "k".into(), grid, [32, 1, 1], BTreeSet::new());
+        let place = |name: &str| At::new(&name.into(), index_var(&"threadIdx.x".into()) * Expr::i64(8));
+        let (s, p, r) = (place("s"), place("p"), At::new(&"r".into(), Expr::i64(0)));
+        let stmt = |c: &char| match c {
+            'c' => DStmt::Intrinsic(Intrinsic::CpAsync {
+                dst: s.clone(),
+                src: p.clone(),
+                bytes: 16,
+                valid: None,
+                prefetch: None,
+            }),
+            'w' => DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 0 }),
+            'l' => DStmt::Intrinsic(Intrinsic::LdMatrix { dst: r.clone(), src: s.clone(), count: 4, transpose: false }),
+            _ => DStmt::Barrier(Barrier::Block),
+        };
+        let body: Vec<DStmt> = body.iter().map(stmt).collect();
+        let looped = DStmt::For(DFor::new("k".into(), Expr::i64(4), DKind::Serial, body));
+        letters(&run(&nest, vec![looped]))
+    }
+
+    #[test]
+    fn what_a_warp_loads_from_copies_is_behind_a_barrier_and_so_is_the_next_copy() {
+        assert_eq!(placed(&['c', 'w', 'l']), "(BcwBl)");
+    }
+
+    #[test]
+    fn a_barrier_before_the_wait_does_not_count() {
+        assert_eq!(placed(&['c', 'B', 'w', 'l']), "(BcBwBl)");
+        assert_eq!(placed(&['B', 'c', 'w', 'B', 'l']), "(BcwBl)");
+    }
+}

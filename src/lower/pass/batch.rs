@@ -1,0 +1,264 @@
+//! Puts the loads of all iterations of an unrolled loop before their uses.
+//!
+//! An unrolled loop marked `batch_loads` splits in two: first every iteration's loads from global
+//! memory into registers, then the rest. Each iteration gets registers of its own. Unrolled loops
+//! inside take part, so that all loads of the nest are in flight together.
+//!
+//! before: `unroll u < 4 { copy4 r[0] <- p0[u*128]; acc = acc + r[0] + ... }`
+//! after:  `unroll u < 4 { copy4 r[u*4] <- p0[u*128] }; unroll u < 4 { acc = acc + r[u*4] + ... }`
+
+use crate::analysis::simplify;
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::intrinsic::Access;
+use crate::ir::{Expr, ExprKind, Name};
+use crate::lower::fact::redirect;
+use crate::lower::nest::Nest;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Splits every marked loop.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let written = written(&body);
+    let uses = uses(&body);
+    list(&mut Batch { nest, written, uses }, body, false)
+}
+
+struct Batch<'n, 'a> {
+    nest: &'n mut Nest<'a>,
+    /// Buffers that some statement stores to.
+    written: BTreeSet<Name>,
+    /// How many statements use a register array.
+    uses: BTreeMap<Name, usize>,
+}
+
+fn list(b: &mut Batch, body: Vec<DStmt>, inside: bool) -> Vec<DStmt> {
+    body.into_iter().flat_map(|s| one(b, s, inside)).collect()
+}
+
+fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
+    let inside = match &s {
+        DStmt::For(l) => l.kind == DKind::Unrolled && (l.batch || inside),
+        _ => inside,
+    };
+    match s.map_lists(|v| list(b, v, inside)) {
+        DStmt::For(l) if inside => split(b, l),
+        s => vec![s],
+    }
+}
+
+fn split(b: &mut Batch, mut l: DFor) -> Vec<DStmt> {
+    l.body = l.body.into_iter().flat_map(|s| apart(b, s)).collect();
+    let arrays = loaded_arrays(b, &l.body);
+    let Some(count) = l.extent.as_int().filter(|_| !arrays.is_empty()) else { return vec![DStmt::For(l)] };
+    let (loads, rest): (Vec<DStmt>, Vec<DStmt>) = l.body.iter().cloned().partition(|s| is_load(s, &arrays));
+    if rest.is_empty() {
+        // Only loads: whoever uses them stands outside and shares the registers.
+        return vec![DStmt::For(l)];
+    }
+    let mut sizes = BTreeMap::new();
+    for name in &arrays {
+        let lanes = l.body.iter().map(|s| widest(s, name)).max().unwrap_or(1) as i64;
+        if let Some(buffer) = b.nest.buffers.get_mut(name) {
+            let size: i64 = buffer.shape.iter().filter_map(|e| e.as_int()).product();
+            let size = (size + lanes - 1) / lanes * lanes;
+            buffer.shape = vec![Expr::i64(size * count)];
+            sizes.insert(name.clone(), size);
+        }
+    }
+    let own = |name: &Name, at: &Expr| {
+        let at = index_var(&l.var) * Expr::i64(*sizes.get(name)?) + at.clone();
+        Some((name.clone(), simplify(&at, &b.nest.ranges)))
+    };
+    let expand = |list: Vec<DStmt>| redirect::all(&list, &own);
+    vec![DStmt::For(l.with_body(expand(loads))), DStmt::For(DFor { batch: false, ..l.with_body(expand(rest)) })]
+}
+
+/// Statements under a condition that no store changes: the loads under it, then the rest under it.
+fn apart(b: &Batch, s: DStmt) -> Vec<DStmt> {
+    match s {
+        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, &cond) => {
+            let (mut loads, mut rest) = (vec![], vec![]);
+            for s in then {
+                let early = filled(b, &s).is_some_and(|arrays| may_precede(&arrays, &rest));
+                if early { loads.push(s) } else { rest.push(s) }
+            }
+            let under = |then: Vec<DStmt>| DStmt::If { cond: cond.clone(), then, otherwise: vec![] };
+            [loads, rest].into_iter().filter(|list| !list.is_empty()).map(under).collect()
+        }
+        other => vec![other],
+    }
+}
+
+/// True where a load that fills `arrays` may go before these statements: they use none of them, and
+/// declare nothing that it could mention.
+fn may_precede(arrays: &BTreeSet<Name>, rest: &[DStmt]) -> bool {
+    let declares = |s: &DStmt| matches!(s, DStmt::Let { .. } | DStmt::Var { .. } | DStmt::Assign { .. });
+    let used = uses(rest);
+    !rest.iter().any(declares) && arrays.iter().all(|a| !used.contains_key(a))
+}
+
+/// Register arrays that are only used in this body and filled by loads at its top level.
+fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
+    let own = uses(body);
+    let mut arrays = BTreeSet::new();
+    for s in body {
+        if let Some(filled) = filled(b, s) {
+            arrays.extend(filled.into_iter().filter(|n| own.get(n) == b.uses.get(n)));
+        }
+    }
+    let keeps = |n: &Name| body.iter().all(|s| filled(b, s).is_some() || !stores_to(s, n));
+    let whole = held_by_intrinsics(body);
+    arrays.retain(|n| keeps(n) && !whole.contains(n));
+    arrays
+}
+
+/// The buffers that intrinsics touch: their places say where elements lie, so these keep theirs.
+pub fn held_by_intrinsics(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut out = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, _| out.extend([at.array.clone()]));
+            }
+        });
+    }
+    out
+}
+
+/// The arrays that a statement made of nothing but loads from read-only memory fills.
+fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
+    match s {
+        DStmt::Copy { dst, src, src_index, .. } => {
+            let load = b.nest.is_local(dst) && is_constant(b, src) && reads_constants(b, src_index);
+            load.then(|| BTreeSet::from([dst.clone()]))
+        }
+        DStmt::Store { buffer, value, .. } => {
+            let load = b.nest.is_local(buffer) && is_plain_load(b, value);
+            load.then(|| BTreeSet::from([buffer.clone()]))
+        }
+        DStmt::For(l) if l.kind == DKind::Unrolled => filled_by_all(b, &l.body),
+        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, cond) => {
+            filled_by_all(b, then)
+        }
+        _ => None,
+    }
+}
+
+fn filled_by_all(b: &Batch, body: &[DStmt]) -> Option<BTreeSet<Name>> {
+    body.iter().map(|s| filled(b, s)).try_fold(BTreeSet::new(), |mut all, s| {
+        all.extend(s?);
+        Some(all)
+    })
+}
+
+fn is_plain_load(b: &Batch, e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Load { buffer, indices, .. } => {
+            is_constant(b, buffer) && indices.iter().all(|i| reads_constants(b, i))
+        }
+        ExprKind::Cast { arg, .. } => is_plain_load(b, arg),
+        ExprKind::IfThenElse { cond, then, otherwise } => {
+            reads_constants(b, cond) && is_plain_load(b, then) && reads_constants(b, otherwise)
+        }
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => false,
+    }
+}
+
+/// True for global memory that the kernel does not write.
+fn is_constant(b: &Batch, buffer: &Name) -> bool {
+    b.nest.is_global(buffer) && !b.written.contains(buffer)
+}
+
+/// True when an expression reads nothing that the kernel writes.
+fn reads_constants(b: &Batch, e: &Expr) -> bool {
+    let mut reads = BTreeSet::new();
+    crate::lower::fact::replicated::loads(e, &mut reads);
+    reads.iter().all(|n| is_constant(b, n))
+}
+
+fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
+    match s {
+        DStmt::Copy { dst, .. } => arrays.contains(dst),
+        DStmt::Store { buffer, .. } => arrays.contains(buffer),
+        DStmt::For(l) => l.body.iter().all(|s| is_load(s, arrays)),
+        DStmt::If { then, otherwise, .. } => then.iter().chain(otherwise).all(|s| is_load(s, arrays)),
+        _ => false,
+    }
+}
+
+fn stores_to(s: &DStmt, name: &Name) -> bool {
+    written(std::slice::from_ref(s)).contains(name)
+}
+
+fn widest(s: &DStmt, name: &Name) -> u32 {
+    let mut most = 1;
+    s.visit(&mut |s| {
+        if let DStmt::Copy { dst, src, lanes, .. } = s
+            && (dst == name || src == name)
+        {
+            most = most.max(*lanes);
+        }
+    });
+    most
+}
+
+/// The buffers that some statement stores to.
+pub fn written(body: &[DStmt]) -> BTreeSet<Name> {
+    touched(body, Access::Write)
+}
+
+/// The buffers that some statement reads, or writes.
+pub fn touched(body: &[DStmt], access: Access) -> BTreeSet<Name> {
+    let mut out = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            match s {
+                DStmt::Store { buffer, .. } if access == Access::Write => out.extend([buffer.clone()]),
+                DStmt::Copy { dst, src, .. } => out.extend([if access == Access::Write { dst } else { src }.clone()]),
+                DStmt::Intrinsic(i) => i.for_each_place(|at, a, _| out.extend((a == access).then(|| at.array.clone()))),
+                _ => {}
+            }
+            if access == Access::Read {
+                s.for_each_expr(|e| crate::lower::fact::replicated::loads(e, &mut out));
+            }
+        });
+    }
+    out
+}
+
+/// How many accesses there are to each buffer.
+fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
+    let mut out = BTreeMap::new();
+    let mut add = |n: &Name| *out.entry(n.clone()).or_insert(0) += 1;
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Store { buffer, .. } = s {
+                add(buffer);
+            }
+            if let DStmt::Copy { dst, src, .. } = s {
+                add(dst);
+                add(src);
+            }
+            if let DStmt::Intrinsic(i) = s {
+                i.for_each_place(|at, _, _| add(&at.array));
+            }
+            s.for_each_expr(|e| {
+                e.visit(&mut |e| {
+                    if let ExprKind::Load { buffer, .. } = e.kind() {
+                        add(buffer);
+                    }
+                })
+            });
+        });
+    }
+    out
+}

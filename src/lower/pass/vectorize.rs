@@ -1,0 +1,166 @@
+//! Turns vectorised loops into what the target has.
+//!
+//! CUDA: a loop that only copies adjacent elements between two buffers becomes copies of the widest
+//! access that alignment and target allow (through registers where neither side is one); anything
+//! else is unrolled. A condition around the copy that does not depend on the loop stays around it.
+//! CPU: see `lanewise`.
+//!
+//! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
+//! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
+
+use super::guards::free_of;
+use super::lanewise;
+use crate::analysis::{linear, prove, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
+use crate::ir::kernel::CacheHint;
+use crate::ir::{AttrValue, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use crate::lower::nest::Nest;
+
+/// Rewrites every vectorised loop.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    body.into_iter().flat_map(|s| one(nest, s)).collect()
+}
+
+fn one(nest: &mut Nest, s: DStmt) -> Vec<DStmt> {
+    match s.map_lists(|inner| run(nest, inner)) {
+        DStmt::For(l) if l.kind == DKind::Vectorized && nest.cuda() => cuda(nest, l),
+        DStmt::For(l) if l.kind == DKind::Vectorized => lanewise::run(nest, l),
+        s => vec![s],
+    }
+}
+
+fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
+    if let [DStmt::If { cond, then, otherwise }] = l.body.as_slice()
+        && otherwise.is_empty()
+        && !cond.uses_var(&l.var)
+    {
+        let inner = l.with_body(then.clone());
+        return guarded(Some(cond.clone()), cuda(nest, inner));
+    }
+    as_copy(nest, &l).or_else(|| padded(nest, &l)).or_else(|| computed(nest, &l)).unwrap_or_else(|| {
+        l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
+        vec![DStmt::For(l)]
+    })
+}
+
+/// The vector copies that a loop amounts to, if it only copies adjacent elements and they are aligned:
+/// a `copy` of one thread, through registers where neither side is one.
+pub fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let copy = plain_copy(nest, l)?;
+    if nest.is_local(&copy.dst.0) || nest.is_local(&copy.src.0) {
+        return vector_copy(nest, &copy.dst, &copy.src, &copy);
+    }
+    let dtype = nest.buffers.get(&copy.dst.0)?.dtype;
+    let via = nest.scratch(&format!("{}_via", copy.dst.0), dtype, Expr::i64(copy.len), Scope::Local);
+    let via = (via, Expr::i64(0));
+    let decisions = nest.decisions.len();
+    let both = vector_copy(nest, &via, &copy.src, &copy).and_then(|mut load| {
+        load.extend(vector_copy(nest, &copy.dst, &via, &copy)?);
+        Some(load)
+    });
+    if both.is_none() {
+        nest.decisions.truncate(decisions);
+    }
+    both
+}
+
+/// A copy of adjacent elements that takes a constant where a condition fails, which is the same for all of
+/// them: vector copies under the condition, and of the constant where it fails.
+fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let [DStmt::Store { buffer, indices, value, hint }] = l.body.as_slice() else { return None };
+    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
+    else {
+        return None;
+    };
+    let n = l.extent.as_int()?;
+    let one = [(l.var.clone(), n)];
+    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &one));
+    let cond = parts.filter(|c| !prove(c, &nest.ranges)).fold(None, |all, c| and(all, Some(c)));
+    let constant = matches!(otherwise.kind(), ExprKind::Int { .. } | ExprKind::Float { .. });
+    if cond.as_ref().is_some_and(|c| c.uses_var(&l.var)) || !constant || nest.is_local(buffer) {
+        return None;
+    }
+    let (decisions, dtype) = (nest.decisions.len(), nest.buffers.get(buffer)?.dtype);
+    let load = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: then.clone(), hint: *hint };
+    let then = as_copy(nest, &l.with_body(vec![load]))?;
+    let Some(cond) = cond else { return Some(then) };
+    let via = nest.scratch(&format!("{buffer}_via"), dtype, Expr::i64(n), Scope::Local);
+    let at = vec![index_var(&l.var)];
+    let fill = DStmt::store(via.clone(), at.clone(), otherwise.clone());
+    let fill = DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![fill]) });
+    let value = Expr::load(via, at, dtype);
+    let move_ = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
+    let Some(store) = as_copy(nest, &l.with_body(vec![move_])) else {
+        nest.decisions.truncate(decisions);
+        return None;
+    };
+    let otherwise = [vec![fill], store].concat();
+    Some(vec![DStmt::If { cond, then, otherwise }])
+}
+
+/// Values on their way into adjacent elements of shared memory that are computed, or do not lie side by side:
+/// one by one into registers, from there in vector copies.
+fn computed(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let [DStmt::Store { buffer, indices, value, hint }] = l.body.as_slice() else { return None };
+    if !nest.is_shared(buffer) || value.loads(buffer) {
+        return None;
+    }
+    let dtype = nest.buffers.get(buffer)?.dtype;
+    let via = nest.scratch(&format!("{buffer}_via"), dtype, l.extent.clone(), Scope::Local);
+    let at = vec![index_var(&l.var)];
+    let first = DStmt::store(via.clone(), at.clone(), value.clone());
+    let value = Expr::load(via, at, dtype);
+    let then = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
+    let then = as_copy(nest, &l.with_body(vec![then]))?;
+    let mut out = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![first]) })];
+    out.extend(then);
+    Some(out)
+}
+
+/// A loop that copies adjacent elements: each side with its index at `var = 0`.
+struct CopyLoop {
+    dst: (Name, Expr),
+    src: (Name, Expr),
+    len: i64,
+    hint: CacheHint,
+}
+
+fn plain_copy(nest: &Nest, l: &DFor) -> Option<CopyLoop> {
+    let [DStmt::Store { buffer: dst, indices, value, hint }] = l.body.as_slice() else { return None };
+    let ExprKind::Load { buffer: src, indices: from, .. } = value.kind() else { return None };
+    let (to, own) = (nest.buffers.get(dst)?, nest.buffers.get(src)?);
+    let base = |e: &Expr| linear(e, &l.var, &nest.ranges).filter(|(c, _)| c.is_int(1)).map(|(_, rest)| rest);
+    (to.dtype == own.dtype).then_some(())?;
+    Some(CopyLoop {
+        dst: (dst.clone(), base(indices.first()?)?),
+        src: (src.clone(), base(from.first()?)?),
+        len: l.extent.as_int()?,
+        hint: *hint,
+    })
+}
+
+/// The call of `copy` dispatched; `None` where no vector access carries it out.
+fn vector_copy(nest: &mut Nest, dst: &(Name, Expr), src: &(Name, Expr), c: &CopyLoop) -> Option<Vec<DStmt>> {
+    let tile = |(name, at): &(Name, Expr)| Tile { buffer: name.clone(), begin: vec![at.clone()], extent: vec![c.len] };
+    let mut call = TileCall::new(TileOp::Copy, ExecScope::Thread, tile(dst), vec![TileArg::Tile(tile(src))]);
+    if let Some(cache) = cache_name(c.hint) {
+        call.config.insert("cache".into(), AttrValue::Str(cache.into()));
+    }
+    let known = nest.decisions.len();
+    let body = nest.carry_out(&call).ok()?;
+    let mut vector = false;
+    body.iter().for_each(|s| s.visit(&mut |s| vector |= matches!(s, DStmt::Copy { .. })));
+    if !vector {
+        nest.decisions.truncate(known);
+        return None;
+    }
+    Some(body)
+}
+
+fn cache_name(hint: CacheHint) -> Option<&'static str> {
+    match hint {
+        CacheHint::Plain => None,
+        CacheHint::Streaming => Some("streaming"),
+        CacheHint::NoAllocate => Some("no_allocate"),
+    }
+}

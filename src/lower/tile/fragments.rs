@@ -1,0 +1,287 @@
+//! Tiles that the threads of a block hold together, as accumulator fragments of its warps.
+//!
+//! A schedule marks a nest `i, j, k` with `tile = "gemm"` and the number of warps along rows and columns
+//! (`warps_m`, `warps_n`): the threads of the block carry it out together. The tile that it adds to is
+//! then shared out among their registers, and nests over it that are marked `tile = "elementwise"` with
+//! the same numbers (what it starts from, what is made of it) become loops over a thread's own part, pairs
+//! of neighbours stored together.
+//!
+//! before: `for i < 64, j < 64 { c[i, j] = 0 }; for k { ..; for i, j, k { c[i, j] += a[i, k] * b[k, j] } };`
+//!         `for i < 64, j < 64 { out[i, j] = f(c[i, j]) }`
+//! after:  `for x < 4, y < 16 { c[x * 16 + y] = 0 }; for k { ..; Tx.cta.gemm(c, a, b, accum=True) };`
+//!         `for x < 4, y < 8 { for v < 2 { out[row(x), column(2 y + v)] = f(c[x * 16 + y * 2 + v]) } }`
+//!
+//! The schedule is at fault where a nest has another form, and where anything else reads or writes the tile.
+
+use super::part_loops::{self, Held};
+use crate::analysis::{linear, simplify};
+use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
+use crate::ir::layout::{Axis, Fragment, Iter, TileLayout};
+use crate::ir::{
+    AttrValue, BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp,
+};
+use crate::lower::LowerError;
+use crate::lower::fact::reducer::update_of;
+use crate::lower::nest::Nest;
+use std::collections::BTreeMap;
+
+pub const PASS: &str = "fragments";
+
+/// Turns the marked nests of a launch into calls and loops over registers.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let mut products = BTreeMap::new();
+    for s in &body {
+        find(nest, s, &mut products)?;
+    }
+    if products.is_empty() {
+        return Ok(body);
+    }
+    for p in products.values() {
+        hold(nest, p)?;
+    }
+    list(nest, &products, body)
+}
+
+/// A marked product.
+struct Product {
+    held: Held,
+    dtype: DType,
+    warps: [i64; 2],
+}
+
+fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
+    if let DStmt::For(l) = s
+        && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), .. }, warps)) = mark(l)
+    {
+        let g = Gemm::of(nest, l)?;
+        let product = Product { held: g.held(), dtype: nest.buffer(PASS, &g.d)?.dtype, warps };
+        return match out.insert(g.d.clone(), product) {
+            Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
+            _ => Ok(()),
+        };
+    }
+    s.lists().into_iter().flatten().try_for_each(|s| find(nest, s, out))
+}
+
+/// The mark of a nest that the block carries out together.
+fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
+    let mark = l.tile.as_ref()?;
+    mark.warps.map(|w| (mark, w))
+}
+
+fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
+    Err(LowerError::new(PASS, at, why))
+}
+
+/// Gives a tile its registers.
+fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
+    let name = &p.held.buffer;
+    let why = |why: String| LowerError::new(PASS, name, why);
+    let layout = accumulators(p.held.shape, p.warps).map_err(why)?;
+    let len = layout.span(Axis::M);
+    let shape = p.held.shape.map(Expr::i64).to_vec();
+    let tile = Buffer { layout: Some(layout), ..Buffer::new(name.clone(), p.dtype, shape, Scope::Local) };
+    nest.held.insert(name.clone(), tile);
+    let flat = Buffer::new(name.clone(), p.dtype, vec![Expr::i64(len)], Scope::Local);
+    nest.buffers.insert(name.clone(), flat);
+    Ok(())
+}
+
+/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps.
+fn accumulators(shape: [i64; 2], [m, n]: [i64; 2]) -> Result<TileLayout, String> {
+    let of = Fragment::M16N8Acc.shape();
+    let [rows, columns] = shape;
+    if m < 1 || n < 1 || rows % (m * of[0]) != 0 || columns % (n * of[1]) != 0 {
+        return Err(format!("a tile of {rows} by {columns} is no grid of fragments of {m} by {n} warps"));
+    }
+    let (x, y) = (rows / of[0] / m, columns / of[1] / n);
+    let grid = vec![
+        Iter::new(m, n, Axis::WarpId),
+        Iter::new(x, y, Axis::M),
+        Iter::new(n, 1, Axis::WarpId),
+        Iter::new(y, 1, Axis::M),
+    ];
+    let grid = TileLayout::of_shard(grid)?;
+    Fragment::M16N8Acc.layout().tile(&grid, &[rows / of[0], columns / of[1]], &of)
+}
+
+fn list(nest: &mut Nest, products: &BTreeMap<Name, Product>, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let mut out = vec![];
+    for s in body {
+        match s {
+            DStmt::For(l) => match mark(&l) {
+                Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, _)) => {
+                    let call = TileCall { forced: variant.clone(), ..Gemm::of(nest, &l)?.call() };
+                    out.push(DStmt::Tile(Box::new(call)));
+                }
+                Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
+                    let held: Vec<&Held> = products.values().map(|p| &p.held).collect();
+                    out.extend(part_loops::of(nest, &l, &held)?);
+                }
+                Some(_) => return fault(&l.var, "a block carries out products and elementwise nests"),
+                None => out.push(DStmt::For(l).try_map_lists(|inner| list(nest, products, inner))?),
+            },
+            DStmt::If { .. } => out.push(s.try_map_lists(|inner| list(nest, products, inner))?),
+            other => {
+                if let Some(name) = products.keys().find(|name| part_loops::touches(&other, name)) {
+                    return fault(name, "the registers of a block's tile are used outside of its marked nests");
+                }
+                out.push(other);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// `D [i, j] += A [i, k] * B [k, j]`, each in a part of a buffer.
+struct Gemm {
+    d: Name,
+    d_indices: Vec<Expr>,
+    /// The dimensions of D that are rows and columns.
+    dims: [usize; 2],
+    /// Rows, columns, depth.
+    extents: [i64; 3],
+    a: (Tile, bool),
+    b: (Tile, bool),
+}
+
+impl Gemm {
+    fn of(nest: &Nest, l: &DFor) -> Result<Gemm, LowerError> {
+        let no = |why: &str| LowerError::new(PASS, &l.var, format!("no product of a block's tile: {why}"));
+        let (loops, body) = part_loops::perfect(l);
+        let [s] = body else { return Err(no("it is not one statement")) };
+        let up = update_of(s).filter(|up| up.op == BinOp::Add).ok_or_else(|| no("it adds nothing to its tile"))?;
+        let ExprKind::Binary { op: BinOp::Mul, a, b } = plain(&up.term).kind() else {
+            return Err(no("what it adds is no product"));
+        };
+        let (a, b) = (operand(a).ok_or_else(|| no("a factor is computed")), operand(b));
+        let (a, b) = (a?, b.ok_or_else(|| no("a factor is computed"))?);
+        let place = |indices: &[Expr], var: &Name| indices.iter().position(|e| e.uses_var(var));
+        let role = |own: &[&Vec<Expr>], not: &Vec<Expr>| {
+            let all = |v: &Name| own.iter().all(|i| place(i, v).is_some()) && place(not, v).is_none();
+            loops.iter().find(|(v, n)| *n > 1 && all(v)).cloned()
+        };
+        let of_a = role(&[&up.indices, &a.1], &b.1).ok_or_else(|| no("no loop is over rows of the first factor"))?;
+        let of_b =
+            role(&[&up.indices, &b.1], &a.1).ok_or_else(|| no("no loop is over columns of the second factor"))?;
+        let k = role(&[&a.1, &b.1], &up.indices).ok_or_else(|| no("no loop is over both factors alone"))?;
+        if loops.iter().any(|(v, n)| *n > 1 && ![&of_a.0, &of_b.0, &k.0].contains(&v)) {
+            return Err(no("it has more than three loops"));
+        }
+        let [da, db] = [&of_a, &of_b].map(|v| place(&up.indices, &v.0).unwrap_or(0));
+        // the factor whose loop comes first in D is A
+        let ((a, rows), (b, columns), dims) =
+            if da < db { ((a, of_a), (b, of_b), [da, db]) } else { ((b, of_b), (a, of_a), [db, da]) };
+        let tile = |(name, indices): &(Name, Vec<Expr>), first: &(Name, i64), second: &(Name, i64)| {
+            tile(nest, name, indices, [first, second]).ok_or_else(|| no("a factor's indices are no part of a matrix"))
+        };
+        Ok(Gemm {
+            a: tile(&a, &rows, &k)?,
+            b: tile(&b, &k, &columns)?,
+            d: up.buffer.clone(),
+            d_indices: at_zero(nest, &up.indices, &loops),
+            dims,
+            extents: [rows.1, columns.1, k.1],
+        })
+    }
+
+    fn held(&self) -> Held {
+        let [rows, columns, _] = self.extents;
+        Held { buffer: self.d.clone(), first: self.d_indices.clone(), dims: self.dims, shape: [rows, columns] }
+    }
+
+    fn call(&self) -> TileCall {
+        let [rows, columns, _] = self.extents;
+        let args = vec![TileArg::Tile(self.a.0.clone()), TileArg::Tile(self.b.0.clone())];
+        let mut call = TileCall::new(TileOp::Gemm, ExecScope::Cta, Tile::whole(&self.d, &[rows, columns]), args);
+        call.accum = true;
+        for (name, (_, transposed)) in [("transpose_a", &self.a), ("transpose_b", &self.b)] {
+            if *transposed {
+                call.config.insert(name.into(), AttrValue::Bool(true));
+            }
+        }
+        call
+    }
+}
+
+/// The part of a buffer that two loops walk over, and whether the second comes first in it.
+fn tile(nest: &Nest, name: &Name, indices: &[Expr], loops: [&(Name, i64); 2]) -> Option<(Tile, bool)> {
+    let mut extent = vec![1; indices.len()];
+    let mut at = [0; 2];
+    for ((var, n), at) in loops.into_iter().zip(&mut at) {
+        *at = indices.iter().position(|e| e.uses_var(var))?;
+        let (step, _) = linear(&indices[*at], var, &nest.ranges)?;
+        if !step.is_int(1) || indices.iter().skip(*at + 1).any(|e| e.uses_var(var)) || extent[*at] != 1 {
+            return None;
+        }
+        extent[*at] = *n;
+    }
+    let both = loops.map(Clone::clone);
+    Some((Tile { buffer: name.clone(), begin: at_zero(nest, indices, &both), extent }, at[0] > at[1]))
+}
+
+fn at_zero(nest: &Nest, indices: &[Expr], loops: &[(Name, i64)]) -> Vec<Expr> {
+    let zero = |name: &Name| loops.iter().any(|(v, _)| v == name).then(|| Expr::i64(0));
+    indices.iter().map(|e| simplify(&e.subst(&zero), &nest.ranges)).collect()
+}
+
+/// A factor: elements of a buffer, converted or not.
+fn operand(e: &Expr) -> Option<(Name, Vec<Expr>)> {
+    match plain(e).kind() {
+        ExprKind::Load { buffer, indices, .. } => Some((buffer.clone(), indices.clone())),
+        _ => None,
+    }
+}
+
+/// An expression without the conversions to wider types around it.
+fn plain(e: &Expr) -> &Expr {
+    match e.kind() {
+        ExprKind::Cast { dtype, arg }
+            if dtype.bytes() >= arg.dtype().bytes() && dtype.is_float() == arg.dtype().is_float() =>
+        {
+            plain(arg)
+        }
+        _ => e,
+    }
+}
+
+/// Carries out the calls of a launch, whose shared buffers have shrunk to their tiles.
+pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let mut out = vec![];
+    for s in body {
+        match s {
+            DStmt::Tile(call) => out.extend(dispatched(nest, *call)?),
+            s => out.push(s.try_map_lists(|inner| carry_out(nest, inner))?),
+        }
+    }
+    Ok(out)
+}
+
+fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerError> {
+    let name = call.dst.buffer.clone();
+    let flat = nest.buffers.get(&name).cloned();
+    nest.buffers.extend(nest.held.get(&name).cloned().map(|b| (name.clone(), b)));
+    let mut before = vec![];
+    for arg in &mut call.args {
+        if let TileArg::Tile(t) = arg {
+            before.extend(nest.buffers.get(&t.buffer).cloned());
+            matrix(nest, t)?;
+        }
+    }
+    let body = nest.carry_out(&call).map_err(|e| LowerError::new(PASS, &name, e.to_string()))?;
+    for s in &body {
+        crate::lower::pass::swizzle::choose(nest, s);
+    }
+    nest.buffers.extend(before.into_iter().chain(flat).map(|b| (b.name.clone(), b)));
+    Ok(body)
+}
+
+/// Takes the dimensions of extent 1 from a buffer and its tile.
+fn matrix(nest: &mut Nest, t: &mut Tile) -> Result<(), LowerError> {
+    let b = nest.buffers.get_mut(&t.buffer).ok_or_else(|| LowerError::new(PASS, &t.buffer, "it is not declared"))?;
+    let kept: Vec<usize> = (0..b.shape.len()).filter(|d| !b.shape[*d].is_int(1) || t.extent[*d] != 1).collect();
+    b.shape = kept.iter().map(|d| b.shape[*d].clone()).collect();
+    (t.begin, t.extent) =
+        (kept.iter().map(|d| t.begin[*d].clone()).collect(), kept.iter().map(|d| t.extent[*d]).collect());
+    Ok(())
+}

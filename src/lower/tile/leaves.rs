@@ -1,0 +1,266 @@
+//! The leaves of schedules as calls of tile primitives of one thread.
+//!
+//! A loop that a schedule marks with a primitive, and that has its form, becomes a call, which the
+//! dispatch table carries out:
+//! - `sum`, `prod`, `max`, `min`: adjacent registers are folded into one;
+//! - `add`, `mul`, `maximum`, `minimum`: adjacent registers are combined with as many others;
+//! - `gemm`: the products of two runs of registers are added to one, or those of each of one run with
+//!   each of another to as many as there are pairs;
+//! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`);
+//! - `unpack`, `unpack_pairs`: a sum of products with packed values, which is no call (the passes of that name).
+//!
+//! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
+//!
+//! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked `sum`
+//! after:  `Tx.thread.sum(acc[0:1], r[0:16], axes=(0,), accum=True)`, dispatched
+
+use super::{elementwise, unpack};
+use crate::analysis::{Combiner, linear};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark};
+use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
+use crate::lower::LowerError;
+use crate::lower::fact::reducer::{Update, update_of};
+use crate::lower::nest::Nest;
+
+const PASS: &str = "leaves";
+
+/// Turns the marked folds of a launch into calls and carries them out.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let mut out = vec![];
+    for s in body {
+        let call = match &s {
+            DStmt::For(l) => carried_out(nest, l)?,
+            _ => None,
+        };
+        match call {
+            Some(body) => out.extend(body),
+            None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
+        }
+    }
+    Ok(out)
+}
+
+/// A call, and the shapes of matrices under which it knows its registers.
+struct Leaf {
+    call: TileCall,
+    matrices: Vec<(Name, [i64; 2])>,
+}
+
+impl Leaf {
+    /// A call on registers as they are.
+    fn flat(call: TileCall) -> Leaf {
+        Leaf { call, matrices: vec![] }
+    }
+}
+
+/// What the dispatch table makes of a marked loop; `None` where the loop stays.
+fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerError> {
+    match &l.tile {
+        None => Ok(None),
+        Some(TileMark { op: LeafOp::Tile(op), variant, .. }) => match leaf(nest, l, *op, variant) {
+            Some(leaf) => dispatched(nest, l, leaf).map(Some),
+            None => Ok(None),
+        },
+        Some(TileMark { op: LeafOp::Elementwise, .. }) => {
+            Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls)))
+        }
+        Some(TileMark { op: LeafOp::Unpack, .. }) => Ok(unpack::run(nest, l, false)),
+        Some(TileMark { op: LeafOp::UnpackPairs, .. }) => {
+            adds_in_float16(nest, l)?;
+            Ok(unpack::run(nest, l, true))
+        }
+    }
+}
+
+/// An accumulator has at least the width that the function asks for.
+fn adds_in_float16(nest: &Nest, l: &DFor) -> Result<(), LowerError> {
+    let wide = |name: &Name| nest.func.find_buffer(name).is_none_or(|b| b.dtype != DType::F16);
+    match unpack::target(l).filter(wide) {
+        Some(name) => Err(LowerError::new(PASS, &name, "products in pairs add in float16, and it is wider")),
+        None => Ok(()),
+    }
+}
+
+/// The calls one after the other; `None` where one of them has no variant.
+fn all_of(nest: &mut Nest, calls: &[TileCall]) -> Option<Vec<DStmt>> {
+    let known = nest.decisions.len();
+    let mut out = vec![];
+    for call in calls {
+        match nest.carry_out(call) {
+            Ok(body) => out.extend(body),
+            Err(_) => {
+                nest.decisions.truncate(known);
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+fn dispatched(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
+    let flat: Vec<Buffer> = leaf.matrices.iter().filter_map(|(n, _)| nest.buffers.get(n).cloned()).collect();
+    for (name, shape) in &leaf.matrices {
+        if let Some(b) = nest.buffers.get_mut(name) {
+            b.shape = shape.map(Expr::i64).to_vec();
+        }
+    }
+    let done = nest.carry_out(&leaf.call);
+    nest.buffers.extend(flat.into_iter().map(|b| (b.name.clone(), b)));
+    done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))
+}
+
+/// The call that a marked loop amounts to.
+fn leaf(nest: &Nest, l: &DFor, op: TileOp, variant: &Option<String>) -> Option<Leaf> {
+    let mut loops = vec![];
+    let up = innermost(l, &mut loops)?;
+    let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
+    let mut leaf = match op {
+        TileOp::Gemm => product(nest, &up, to, &loops)?,
+        op if Combiner::of(up.op)?.fold() == op => Leaf::flat(fold(nest, &up, to, &loops, op)?),
+        op if Combiner::of(up.op)?.elementwise() == op => Leaf::flat(combine(nest, &up, to, &loops, op)?),
+        _ => return None,
+    };
+    leaf.call.forced = variant.clone();
+    Some(leaf)
+}
+
+/// `n` registers from `at` on.
+fn run_tile(name: &Name, at: Expr, n: i64) -> Tile {
+    Tile { buffer: name.clone(), begin: vec![at], extent: vec![n] }
+}
+
+fn fold(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+    let (src, begin, len) = registers(nest, &up.term, loops)?;
+    if !same_type(nest, &src, &up.buffer) || loops.iter().any(|(v, _)| to.uses_var(v)) {
+        return None;
+    }
+    let args = vec![TileArg::Tile(run_tile(&src, begin, len))];
+    let mut call = TileCall::new(op, ExecScope::Thread, run_tile(&up.buffer, to.clone(), 1), args);
+    (call.axes, call.accum) = (vec![0], true);
+    Some(call)
+}
+
+fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+    let (src, begin, len) = registers(nest, &up.term, loops)?;
+    let (own, same) = run_of(nest, to, loops)?;
+    if !same_type(nest, &src, &up.buffer) || same != len {
+        return None;
+    }
+    let dst = run_tile(&up.buffer, own, len);
+    let args = vec![TileArg::Tile(dst.clone()), TileArg::Tile(run_tile(&src, begin, len))];
+    Some(TileCall::new(op, ExecScope::Thread, dst, args))
+}
+
+/// A row times a column: `D [1, 1] += A [1, n] x B [n, 1]`, over buffers seen as matrices.
+fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option<Leaf> {
+    let ExprKind::Binary { op: BinOp::Mul, a, b } = up.term.kind() else { return None };
+    if up.op != BinOp::Add {
+        return None;
+    }
+    if loops.iter().any(|(v, _)| to.uses_var(v)) {
+        return outer_product(nest, up, to, [a, b], loops);
+    }
+    let ((row, from, n), (column, at, m)) = (registers(nest, a, loops)?, registers(nest, b, loops)?);
+    let len = |name: &Name| nest.buffers.get(name)?.len();
+    let (d, r, c) = (len(&up.buffer)?, len(&row)?, len(&column)?);
+    if n != m || row == column {
+        return None;
+    }
+    let zero = || Expr::i64(0);
+    let dst = matrix(&up.buffer, [to.clone(), zero()], [1, 1]);
+    let args = [matrix(&row, [zero(), from], [1, n]), matrix(&column, [at, zero()], [n, 1])];
+    let matrices = vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])];
+    Some(Leaf { call: gemm(dst, args), matrices })
+}
+
+/// A column times a row: `D [m, n] += A [m, 1] x B [1, n]`, over buffers seen as matrices. The loops over
+/// rows are around those over columns.
+fn outer_product(nest: &Nest, up: &Update, to: &Expr, [a, b]: [&Expr; 2], loops: &[(Name, i64)]) -> Option<Leaf> {
+    let (down, across): (Vec<_>, Vec<_>) = loops.iter().cloned().partition(|(v, _)| a.uses_var(v));
+    if loops.iter().any(|(v, _)| a.uses_var(v) == b.uses_var(v)) || loops[..down.len()] != down[..] {
+        return None;
+    }
+    let ((column, from, m), (row, at, n)) = (registers(nest, a, &down)?, registers(nest, b, &across)?);
+    let (begin, all) = run_of(nest, to, loops)?;
+    let len = |name: &Name| nest.buffers.get(name)?.len();
+    let (d, c, r) = (len(&up.buffer)?, len(&column)?, len(&row)?);
+    let first = begin.as_int()?;
+    if all != m * n || first % n != 0 || d % n != 0 || row == column {
+        return None;
+    }
+    let zero = || Expr::i64(0);
+    let dst = matrix(&up.buffer, [Expr::i64(first / n), zero()], [m, n]);
+    let args = [matrix(&column, [from, zero()], [m, 1]), matrix(&row, [zero(), at], [1, n])];
+    let matrices = vec![(up.buffer.clone(), [d / n, n]), (column, [c, 1]), (row, [1, r])];
+    Some(Leaf { call: gemm(dst, args), matrices })
+}
+
+/// Registers seen as a part of a matrix.
+fn matrix(name: &Name, begin: [Expr; 2], extent: [i64; 2]) -> Tile {
+    Tile { buffer: name.clone(), begin: begin.to_vec(), extent: extent.to_vec() }
+}
+
+/// `D += A B` of one thread.
+fn gemm(dst: Tile, args: [Tile; 2]) -> TileCall {
+    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args.map(TileArg::Tile).to_vec());
+    call.accum = true;
+    call
+}
+
+/// The registers that a term reads, converted or not, as the loops walk over them.
+fn registers(nest: &Nest, term: &Expr, loops: &[(Name, i64)]) -> Option<(Name, Expr, i64)> {
+    match term.kind() {
+        ExprKind::Load { buffer, indices, .. } if nest.is_local(buffer) => {
+            let (begin, len) = run_of(nest, indices.first()?, loops)?;
+            Some((buffer.clone(), begin, len))
+        }
+        ExprKind::Cast { dtype, arg } if widens(arg.dtype(), *dtype) => registers(nest, arg, loops),
+        ExprKind::Load { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Var { .. }
+        | ExprKind::Unary { .. }
+        | ExprKind::Binary { .. }
+        | ExprKind::Select { .. }
+        | ExprKind::IfThenElse { .. }
+        | ExprKind::Reinterpret { .. }
+        | ExprKind::Call { .. }
+        | ExprKind::Extern { .. }
+        | ExprKind::Let { .. } => None,
+    }
+}
+
+/// True where a conversion changes no value, so that a primitive may make it.
+fn widens(from: DType, to: DType) -> bool {
+    to == DType::F32 && matches!(from, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2)
+}
+
+fn same_type(nest: &Nest, a: &Name, b: &Name) -> bool {
+    let dtype = |n: &Name| nest.buffers.get(n).map(|b| b.dtype);
+    dtype(a) == dtype(b)
+}
+
+/// The update inside perfectly nested constant loops, and the loops, outermost first.
+fn innermost(l: &DFor, loops: &mut Vec<(Name, i64)>) -> Option<Update> {
+    loops.push((l.var.clone(), l.extent.as_int()?));
+    match l.body.as_slice() {
+        [DStmt::For(inner)] if l.kind == DKind::Unrolled => innermost(inner, loops),
+        [s] if l.kind == DKind::Unrolled => update_of(s),
+        _ => None,
+    }
+}
+
+/// First index and length where the loops walk over adjacent elements in order.
+fn run_of(nest: &Nest, index: &Expr, loops: &[(Name, i64)]) -> Option<(Expr, i64)> {
+    let (mut rest, mut len) = (index.clone(), 1);
+    for (var, n) in loops.iter().rev() {
+        let (stride, base) = linear(&rest, var, &nest.ranges)?;
+        if *n > 1 && stride.as_int()? != len {
+            return None;
+        }
+        (rest, len) = (base, len * n);
+    }
+    loops.iter().all(|(v, _)| !rest.uses_var(v)).then_some((rest, len))
+}

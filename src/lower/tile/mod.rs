@@ -1,0 +1,14 @@
+//! From marked loops and cross-thread reductions to tile calls, and from calls to the statements of the variant
+//! that dispatch chose.
+
+pub mod cluster;
+pub mod cross_thread;
+pub mod elementwise;
+pub mod fragments;
+pub mod leaves;
+pub mod part_loops;
+pub mod thread_arg;
+pub mod thread_reduce;
+pub mod tiles;
+pub mod unpack;
+pub mod unpack_pairs;

@@ -1,0 +1,185 @@
+//! Sums of products with packed values, two at a time in float16: a loop marked `unpack_pairs`.
+//!
+//! For functions that add in float16 themselves. A field of bits and the one 16 bits above it are or-ed
+//! into the mantissas of two float16 at once; a fused multiply-add takes away the power of two and the
+//! zero point and leaves both values, divided by two to the width of a field (exact, and small enough for
+//! the sums: half of |x| per product at most); another adds their products with two elements of `x`.
+//! Half of the instructions of the way by float32 (`unpack`).
+//!
+//! Rounding: a product is not rounded, the sum of the products that share a scale is kept in two float16;
+//! sums of these are float32.
+//!
+//! before: as `unpack`
+//! after:  `bits = (w[0] & 0x000f000f) | 0x64006400; v2 = fma2(bits, 1/16, -1031/16);`
+//!         `sum2 = fma2(v2, (x[0], x[4]), sum2); ...; acc[0] = fma((sum2[0] + sum2[1]) * 16, s[0], acc[0])`
+//!
+//! Declines (`None`): fields that have no partner 16 bits above, a zero point that is no small integer,
+//! vectors that are not float16.
+
+use super::unpack::Field;
+use crate::ir::device::DStmt;
+use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
+use crate::lower::nest::Nest;
+
+/// Bits of the mantissa of float16.
+const MANTISSA: u32 = 10;
+/// Two float16 of 1024, whose lowest mantissa bit is one.
+const POWERS: i64 = 0x6400_6400;
+/// 2^10, as a number.
+const POWER: f64 = 1024.0;
+/// Bits by which a word is shifted where its fields lie too high.
+const BYTE: u32 = 8;
+
+/// A packed value and what it is multiplied with.
+struct Term {
+    x: Expr,
+    field: Field,
+    zero: f64,
+}
+
+/// Two terms whose fields are 16 bits apart.
+struct Pair {
+    word: Expr,
+    /// The lower field's place in its half of the word, once this is shifted.
+    place: u32,
+    x: [Expr; 2],
+}
+
+/// The sum of some products as float32: statements, and the value after them.
+pub fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(Vec<DStmt>, Expr)> {
+    let terms: Vec<Term> = terms.iter().map(|t| Term::of(t)).collect::<Option<_>>()?;
+    let (width, zero) = terms.first().map(|t| (t.field.width, t.zero))?;
+    if terms.iter().any(|t| t.field.width != width || t.zero != zero) || 2 * width > 16 {
+        return None;
+    }
+    let pairs = pairs(&terms, width)?;
+    let mut made = |what: &str| nest.scratch(&format!("{stem}_{what}"), DType::F16, Expr::i64(2), Scope::Local);
+    let (sum, values, xs, scale, zeros) = (made("pair"), made("values"), made("xs"), made("scale"), made("zeros"));
+    let mut out = vec![];
+    let mut place = None;
+    for (n, p) in pairs.into_iter().enumerate() {
+        if place != Some(p.place) {
+            place = Some(p.place);
+            let (unit, taken) = coefficients(p.place, width, zero);
+            out.extend(both(&scale, [unit, unit].map(half)));
+            out.extend(both(&zeros, [taken, taken].map(half)));
+        }
+        out.push(bits(&values, &p, width));
+        out.push(packed(PackedOp::Fma, &values, &values, &scale, Some(&zeros)));
+        out.extend(both(&xs, p.x));
+        out.push(match n {
+            0 => packed(PackedOp::Mul, &sum, &values, &xs, None),
+            _ => packed(PackedOp::Fma, &sum, &values, &xs, Some(&sum)),
+        });
+    }
+    let one = |i| Expr::cast(DType::F32, Expr::load(sum.clone(), vec![Expr::i64(i)], DType::F16));
+    let value = (one(0) + one(1)) * Expr::float(f64::from(1u32 << width), DType::F32);
+    Some((out, value))
+}
+
+/// What a field in the mantissa of a power is multiplied with, and what is added: the field less its zero
+/// point, over two to its width, is left. Exact for zero points up to the power.
+fn coefficients(place: u32, width: u32, zero: f64) -> (f64, f64) {
+    let unit = 0.5f64.powi((place + width) as i32);
+    (unit, -(POWER * unit) - zero * 0.5f64.powi(width as i32))
+}
+
+impl Term {
+    /// `float32(x) * (field - zero)`.
+    fn of(factors: &[Expr]) -> Option<Term> {
+        let [a, b] = factors else { return None };
+        let (x, (field, zero)) = match (value(a), value(b)) {
+            (None, Some(v)) => (a, v),
+            (Some(v), None) => (b, v),
+            _ => return None,
+        };
+        let ExprKind::Cast { dtype: DType::F32, arg } = x.kind() else { return None };
+        let small = zero.fract() == 0.0 && zero.abs() <= POWER;
+        (small && arg.dtype() == DType::F16).then(|| Term { x: arg.clone(), field, zero })
+    }
+}
+
+/// A field of bits less its zero point.
+fn value(e: &Expr) -> Option<(Field, f64)> {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Sub, a, b } => Some((Field::of(a)?, b.as_float()?)),
+        _ => Some((Field::of(e)?, 0.0)),
+    }
+}
+
+/// Every term with the one 16 bits above, those of one place side by side.
+fn pairs(terms: &[Term], width: u32) -> Option<Vec<Pair>> {
+    let mut out = vec![];
+    for low in terms.iter().filter(|t| t.field.shift < 16) {
+        let mut above =
+            terms.iter().filter(|t| t.field.word == low.field.word && t.field.shift == low.field.shift + 16);
+        let high = above.next()?;
+        let shift = low.field.shift;
+        let (word, place) = match shift + width <= MANTISSA {
+            true => (low.field.word.clone(), shift),
+            false => (
+                Expr::binary(BinOp::Shr, low.field.word.clone(), Expr::int(i64::from(BYTE), DType::U32)),
+                shift.checked_sub(BYTE)?,
+            ),
+        };
+        if place + width > MANTISSA {
+            return None;
+        }
+        out.push(Pair { word, place, x: [low.x.clone(), high.x.clone()] });
+    }
+    out.sort_by_key(|p| p.place);
+    (2 * out.len() == terms.len()).then_some(out)
+}
+
+/// Stores two values.
+fn both(to: &Name, values: [Expr; 2]) -> [DStmt; 2] {
+    let [a, b] = values;
+    [DStmt::store(to.clone(), vec![Expr::i64(0)], a), DStmt::store(to.clone(), vec![Expr::i64(1)], b)]
+}
+
+fn half(v: f64) -> Expr {
+    Expr::float(v, DType::F16)
+}
+
+/// Two fields in the mantissas of two powers.
+fn bits(to: &Name, p: &Pair, width: u32) -> DStmt {
+    let field = ((1i64 << width) - 1) << p.place;
+    let u32s = |v: i64| Expr::int(v, DType::U32);
+    let word = Expr::binary(BinOp::BitAnd, p.word.clone(), u32s(field << 16 | field));
+    let word = Expr::binary(BinOp::BitOr, word, u32s(POWERS));
+    DStmt::Intrinsic(Intrinsic::Halves { dst: At::new(to, Expr::i64(0)), word })
+}
+
+fn packed(op: PackedOp, dst: &Name, a: &Name, b: &Name, c: Option<&Name>) -> DStmt {
+    let at = |name: &Name| At::new(name, Expr::i64(0));
+    let (rounding, c) = (Rounding::Nearest, c.map(at));
+    DStmt::Intrinsic(Intrinsic::Packed { op, rounding, ftz: false, dst: at(dst), a: at(a), b: at(b), c })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::f16;
+
+    /// What is taken away, and every value that is left, is a float16, whatever the field and its zero point.
+    #[test]
+    fn values_are_exact() {
+        for (width, place) in [(4u32, 0u32), (4, 4), (8, 0), (2, 0), (2, 2), (2, 4), (2, 6), (2, 8)] {
+            for zero in [-1024.0, -7.0, 0.0, 1.0, 7.0, 8.0, 127.0, 128.0, 1023.0, 1024.0] {
+                let (unit, taken) = coefficients(place, width, zero);
+                let exact = |v: f64| f16::from_f64(v).to_f64() == v;
+                assert!(exact(unit) && exact(taken), "{width} bits at {place}, zero {zero}: {unit}, {taken}");
+                for n in 0..1u32 << width {
+                    let bits = POWER + f64::from(n << place);
+                    let value = bits * unit + taken;
+                    let want = (f64::from(n) - zero) * 0.5f64.powi(width as i32);
+                    assert!(
+                        exact(bits) && exact(value) && value == want,
+                        "{n} of {width} bits at {place}, zero {zero}"
+                    );
+                }
+            }
+        }
+    }
+}

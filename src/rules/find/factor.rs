@@ -1,0 +1,121 @@
+//! One factor of a product: its value, and along which axis it lies in memory.
+
+use crate::analysis::{Access, Ranges, linear, multiple_of, narrow};
+use crate::ir::{DType, Expr, ExprKind, IterVar, Name, PrimFunc};
+use crate::schedule::Operand;
+
+/// One factor of a product.
+#[derive(Clone, Debug)]
+pub struct Factor {
+    /// Which operand of the function's product it is.
+    pub operand: Operand,
+    /// The factor as the function multiplies it.
+    pub value: Expr,
+    /// The same without conversions that change no value: what is worth staging.
+    pub narrow: Expr,
+    /// The load that decides how the factor is read: the one whose indices use the most iterators.
+    pub access: Option<Access>,
+    /// True where `narrow` is that load and nothing else.
+    pub plain: bool,
+    /// Type of the elements that the load reads.
+    pub element: DType,
+    /// True where the contiguous axis in memory is reduced; false where it is one of rows or columns.
+    pub along_depth: bool,
+    /// Adjacent elements of the load along the fused iterators of its contiguous axis that one aligned access
+    /// may take, as far as is known. Not capped; 1 where nothing is known.
+    pub run: i64,
+    /// The reduced iterators that the load uses, outermost in memory first; empty where it is not known.
+    pub order: Vec<Name>,
+}
+
+impl Factor {
+    /// Reads a factor, whose own iterators are `free`, reduced along `depth`.
+    pub fn of(
+        func: &PrimFunc,
+        (operand, value): (Operand, &Expr),
+        free: &[IterVar],
+        depth: &[IterVar],
+        ranges: &Ranges,
+    ) -> Factor {
+        let narrow = narrow(value);
+        let access = dominant(&narrow, free, depth);
+        let plain = matches!(narrow.kind(), ExprKind::Load { .. });
+        let offset = access.as_ref().and_then(|a| Some(a.offset(func.find_buffer(&a.buffer)?, ranges)));
+        let element = access.as_ref().and_then(|a| func.find_buffer(&a.buffer)).map_or(value.dtype(), |b| b.dtype);
+        let inner = |class: &[IterVar]| offset.as_ref().map_or(0, |o| run_along(o, class, ranges));
+        let (k, ij) = (inner(depth), inner(free));
+        let along_depth = match &access {
+            _ if k != ij => k > ij,
+            Some(a) => innermost(a, depth) > innermost(a, free),
+            None => false,
+        };
+        let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
+        Factor {
+            operand,
+            value: value.clone(),
+            narrow,
+            access,
+            plain,
+            element,
+            along_depth,
+            run: k.max(ij).max(1),
+            order,
+        }
+    }
+}
+
+/// The load that uses the most iterators; of equals the first.
+fn dominant(value: &Expr, free: &[IterVar], depth: &[IterVar]) -> Option<Access> {
+    let mut best: Option<(usize, Access)> = None;
+    value.visit(&mut |e| {
+        if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+            let access = Access { buffer: buffer.clone(), indices: indices.clone() };
+            let vars = access.vars();
+            let n = free.iter().chain(depth).filter(|i| vars.contains(&i.var)).count();
+            if best.as_ref().is_none_or(|(m, _)| n > *m) {
+                best = Some((n, access));
+            }
+        }
+    });
+    best.map(|(_, a)| a)
+}
+
+/// Adjacent elements along the last iterators of a class, as if fused, that aligned accesses may take: 0
+/// where no iterator of the class moves the offset by one, 1 where the last does not.
+fn run_along(offset: &Expr, class: &[IterVar], ranges: &Ranges) -> i64 {
+    let stride = |e: &Expr, i: &IterVar| Some((linear(e, &i.var, ranges)?.0.as_int()?, linear(e, &i.var, ranges)?.1));
+    if !class.iter().any(|i| stride(offset, i).is_some_and(|(n, _)| n == 1)) {
+        return 0;
+    }
+    let (mut run, mut rest) = (1, offset.clone());
+    for i in class.iter().rev() {
+        match stride(&rest, i) {
+            Some((n, outer)) if n == run => (run, rest) = (run * multiple_of(&i.extent, ranges), outer),
+            _ => break,
+        }
+    }
+    if rest.is_int(0) { run } else { gcd(run, multiple_of(&rest, ranges)) }
+}
+
+/// Position of the last dimension that an iterator of the class indexes, from 1 on; 0 for none.
+fn innermost(access: &Access, class: &[IterVar]) -> usize {
+    let uses = |e: &Expr| class.iter().any(|i| e.uses_var(&i.var));
+    access.indices.iter().rposition(uses).map_or(0, |p| p + 1)
+}
+
+/// The iterators by stride, largest first; `None` where one has no constant stride or none.
+fn strides(offset: &Expr, class: &[IterVar], ranges: &Ranges) -> Option<Vec<Name>> {
+    let mut keyed = vec![];
+    for i in class {
+        match linear(offset, &i.var, ranges)?.0.as_int()? {
+            0 => return None,
+            n => keyed.push((n, i.var.clone())),
+        }
+    }
+    keyed.sort_by_key(|(n, _)| std::cmp::Reverse(*n));
+    Some(keyed.into_iter().map(|(_, v)| v).collect())
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
+}

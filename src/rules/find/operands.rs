@@ -1,0 +1,84 @@
+//! What a spatial block moves: how it reads each tensor, and what it writes.
+
+use super::shape::is_plain;
+use crate::analysis::{Access, Facts};
+use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Stmt};
+use crate::rules::space::outlines::Moves;
+use crate::schedule::Schedule;
+
+/// The distinct elements that a block reads, in order of first occurrence.
+pub fn reads_of(s: &Schedule, block: &Name) -> Vec<Access> {
+    Facts::of(s.func()).block(block).map(|b| b.reads.clone()).unwrap_or_default()
+}
+
+/// The tensors that `fits` holds for wherever they are read, all read at plain indices and under no
+/// condition: these may be staged as they are.
+pub fn staged(reads: &[Access], block: &Block, fits: impl Fn(&Access) -> bool) -> Vec<Name> {
+    let lazy = lazy_buffers(block);
+    let mut out: Vec<Name> = vec![];
+    for a in reads {
+        let all = reads.iter().filter(|o| o.buffer == a.buffer).all(|o| is_plain(o) && fits(o));
+        if all && !lazy.contains(&a.buffer) && !out.contains(&a.buffer) {
+            out.push(a.buffer.clone());
+        }
+    }
+    out
+}
+
+/// True when `var` indexes the last dimension and no other.
+pub fn ends_in(access: &Access, var: &Name) -> bool {
+    let uses: Vec<bool> = access.indices.iter().map(|e| e.uses_var(var)).collect();
+    uses.iter().filter(|u| **u).count() == 1 && uses.last() == Some(&true)
+}
+
+/// Every tensor read once, but no more of it than there are outputs for a plain read.
+pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
+    let elements = out.len()?;
+    let mut seen: Vec<&Name> = vec![];
+    let mut read = 0;
+    for a in reads {
+        if !seen.contains(&&a.buffer) {
+            seen.push(&a.buffer);
+            let decl = s.func().buffer(&a.buffer);
+            read += decl.len()?.min(elements.saturating_mul(8)).saturating_mul(decl.dtype.bytes() as i64);
+        }
+    }
+    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
+}
+
+/// The one element that a block writes, where it is that of the iterators, in a buffer of exactly
+/// their extents.
+pub fn whole_write(s: &Schedule, block: &Block) -> Option<Access> {
+    let facts = Facts::of(s.func());
+    let [write] = &facts.block(&block.name)?.writes[..] else { return None };
+    let shape = &s.func().buffer(&write.buffer).shape;
+    let whole = write.indices.iter().zip(shape).all(|(index, extent)| {
+        let iter = block.iters.iter().find(|i| index.as_var() == Some(&i.var));
+        iter.is_some_and(|i| i.extent == *extent) || (index.is_int(0) && extent.is_int(1))
+    });
+    whole.then(|| write.clone())
+}
+
+/// Buffers read under a condition, where reading more than is asked for may be out of bounds.
+fn lazy_buffers(block: &Block) -> Vec<Name> {
+    let mut out = vec![];
+    for stmt in &block.body {
+        stmt.visit(&mut |s| {
+            if matches!(s, Stmt::If { .. }) {
+                s.visit(&mut |inner| inner.for_each_expr(|e| collect(e, true, &mut out)));
+            }
+            s.for_each_expr(|e| collect(e, false, &mut out));
+        });
+    }
+    out
+}
+
+fn collect(e: &Expr, lazy: bool, out: &mut Vec<Name>) {
+    if let ExprKind::Load { buffer, .. } = e.kind()
+        && lazy
+    {
+        out.push(buffer.clone());
+    }
+    let inside = lazy || matches!(e.kind(), ExprKind::IfThenElse { .. });
+    e.for_each_child(|c| collect(c, inside, out));
+}

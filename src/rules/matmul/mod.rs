@@ -1,0 +1,9 @@
+//! Matrix products of any layout, batched ones and convolutions: tensor cores, CUDA cores, CPU.
+
+pub mod cpu;
+pub mod fma;
+pub mod mma;
+pub mod outline;
+pub mod outline_cpu;
+pub mod outline_product;
+pub mod split_k;

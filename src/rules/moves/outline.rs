@@ -1,0 +1,61 @@
+//! The outlines of kernels that only move data.
+
+use super::transpose::{Plan, Sizes};
+use crate::rules::space::outlines::Moves;
+use crate::rules::{Knobs, LaunchOutline, Outline};
+
+/// A transpose through shared memory.
+pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
+    let (threads, across, down) = (k.get("threads"), k.get("across"), k.get("down"));
+    let plan = Plan::of(sizes, k);
+    let up = |n: Option<i64>, side: i64| {
+        n.map_or((1, 1.0), |n| {
+            let tiles = (n + side - 1) / side;
+            (tiles, (tiles * side) as f64 / n.max(1) as f64)
+        })
+    };
+    let ((a, a_padding), (d, d_padding)) = (up(sizes.across, across), up(sizes.down, down));
+    let plane = sizes.across.unwrap_or(1).max(1) * sizes.down.unwrap_or(1).max(1);
+    let in_flight = across * down * sizes.element / threads;
+    let turns = across * down / (plan.rows * plan.store * threads).max(1);
+    // A load, its way into and out of shared memory, and a store.
+    let one = plan.rows * plan.store + 2 * plan.rows + 2 * plan.store;
+    let conflicts = if k.get("layout") == 2 { plan.rows * plan.store } else { 0 };
+    let launch = LaunchOutline {
+        blocks: (m.elements / plane).max(1) * a * d,
+        threads,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 22,
+        load_regs: in_flight / 4 + in_flight / 16,
+        smem: across * down * sizes.element,
+        load_bytes: plan.load * sizes.widest.bytes() as i64,
+        in_flight,
+        steps: 1,
+        read: m.read,
+        written: m.elements * m.dtype.bytes() as i64,
+        padding: a_padding * d_padding,
+        instructions: turns * (one + conflicts),
+        flops: m.elements,
+        staged: true,
+        ..LaunchOutline::default()
+    };
+    Outline { launches: vec![launch] }
+}
+
+/// A transpose on the CPU: one task per tile.
+pub fn cpu_transpose(m: &Moves, k: &Knobs) -> Outline {
+    let (across, down, vector) = (k.get("across"), k.get("down"), k.get("vector"));
+    let launch = LaunchOutline {
+        blocks: (m.elements + across * down - 1) / (across * down),
+        load_regs: 1,
+        load_bytes: vector,
+        in_flight: vector,
+        steps: down,
+        read: m.read,
+        written: m.elements * m.dtype.bytes() as i64,
+        instructions: 2 * across,
+        flops: m.elements,
+        ..LaunchOutline::default()
+    };
+    Outline { launches: vec![launch] }
+}

@@ -1,0 +1,5 @@
+//! Rows that are reduced and read again: softmax, norms and their kin.
+
+pub mod cpu;
+pub mod online;
+pub mod rows;

@@ -1,0 +1,107 @@
+//! The maximum of a row and its sum of exponentials, or its sum and the squares around its mean, in one pass
+//! over memory, for `general_reduction.rows` where the row is read again: each thread brings in the elements
+//! of a step, reduces them in registers, and corrects what it has once a step (`online_reductions`).
+
+use crate::analysis::Combiner;
+use crate::ir::{AttrValue, IterKind, Name, Scope};
+use crate::rules::find::rows::{Role, Rows};
+use crate::rules::find::shape::find_block;
+use crate::rules::parts::{batch_loads, loops_below, loops_of_kind, outputs};
+use crate::schedule::{Schedule, ScheduleError};
+
+/// Splits the columns of a block, given the loop over them.
+pub type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
+
+/// Binds a loop over those that share a row.
+type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>;
+
+/// Two reductions that one pass can do, the one that the other reads first.
+pub fn pair(r: &Rows) -> Option<[Name; 2]> {
+    let of = |c: &[Combiner]| -> Vec<&Name> {
+        let reduces = |role: &Role| matches!(role, Role::Reduce(own) if c.contains(own));
+        r.blocks.iter().filter(|b| reduces(&b.role)).map(|b| &b.name).collect()
+    };
+    let sums = of(&[Combiner::Sum]);
+    let pairs = of(&[Combiner::Max, Combiner::Sum]).into_iter().flat_map(|a| sums.iter().map(move |b| [a, *b]));
+    pairs.filter(|[a, b]| a != b).map(|p| p.map(Name::clone)).find(|p| fits(r, p))
+}
+
+/// True where the step can be taken: it is tried on a copy.
+fn fits(r: &Rows, [first, second]: &[Name; 2]) -> bool {
+    let mut s = r.schedule.clone();
+    let mut split = |b: &Name| {
+        let column = s.loops(b).pop()?;
+        let loops = s.split(&column, &[None, Some(2), Some(2)]).ok()?;
+        s.reorder(&[loops[1].clone(), loops[0].clone()]).ok()?;
+        Some(loops[0].clone())
+    };
+    let (Some(at), Some(_)) = (split(first), split(second)) else { return false };
+    s.online_reductions(first, second, &at).is_ok()
+}
+
+/// Schedules both under the loop `grid`; `combiner` is the first's. `loops` splits a block's columns over
+/// steps, loads, threads and lanes: `[ko, ku, kt, kv]`, the threads outermost; `bind` binds those. Gives the
+/// blocks that are then done.
+pub fn schedule(
+    s: &mut Schedule,
+    grid: &Name,
+    [first, second]: &[Name; 2],
+    combiner: Combiner,
+    loops: SplitColumns,
+    bind: BindGroup,
+) -> Result<Vec<Name>, ScheduleError> {
+    let mut at = None;
+    for b in [first, second] {
+        let column = loops_of_kind(s, b, grid, IterKind::Reduce)[0].clone();
+        let [ko, ..] = loops(s, b, &column)?;
+        at.get_or_insert(ko);
+    }
+    let mut made = match at {
+        Some(ko) => s.online_reductions(first, second, &ko)?,
+        None => vec![],
+    };
+    let [step, partial, sum, state] = [0, 1, 2, 3].map(|k| made[k].clone());
+    let counts: Vec<Name> = made[4..].to_vec();
+    let ko = loops_of_kind(s, &state, grid, IterKind::Reduce)[0].clone();
+    made.push(s.decompose_reduction(&state, &ko)?);
+    for b in [&sum, &partial].into_iter().chain(&counts).chain([&step]) {
+        s.compute_at(b, &ko)?;
+    }
+    bind_states(s, grid, &state, bind)?;
+    in_flight(s, &step, &ko)?;
+    if let Some(outer) = loops_below(s, &partial, &ko).first().cloned() {
+        s.annotate(&outer, "tile", AttrValue::Str(combiner.fold().name().into()))?;
+    }
+    for b in [&partial, &sum].into_iter().chain(&counts) {
+        loops_below(s, b, &ko).iter().try_for_each(|l| s.unroll(l))?;
+    }
+    for b in [first, second] {
+        for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
+            bind(s, &l)?;
+        }
+    }
+    for b in [first, second, &step, &partial, &sum, &state].into_iter().chain(&counts) {
+        for out in outputs(s, b) {
+            s.set_scope(&out, Scope::Local)?;
+        }
+    }
+    made.extend([first.clone(), second.clone()]);
+    Ok(made)
+}
+
+/// Each thread has one state: the iterators are those of steps, threads and rows.
+fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Result<(), ScheduleError> {
+    let binding = find_block(s.func(), state).iters[1].binding.clone();
+    match loops_below(s, state, grid).iter().find(|l| binding.uses_var(l)) {
+        Some(l) => bind(s, l),
+        None => Ok(()),
+    }
+}
+
+/// All loads of a step are in flight together.
+fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Result<(), ScheduleError> {
+    let loops = loops_below(s, step, ko);
+    let Some((lanes, outer)) = loops.split_last() else { return Ok(()) };
+    outer.iter().try_for_each(|l| batch_loads(s, l))?;
+    s.unroll(lanes)
+}

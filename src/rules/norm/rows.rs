@@ -1,0 +1,411 @@
+//! `general_reduction.rows`: softmax, norms and their like, on a GPU.
+//!
+//! When: several reductions over the same trailing axes (or one, with blocks after it that read the row
+//! again), contiguous in memory, with injective blocks before, between and after them, each of which
+//! reads what the others made of its own row ([`Rows`]).
+//! How: one launch. A group of threads has a row (or several rows share a block); the row stays in
+//! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
+//! thread, and a combination across the group whose result every thread has. A row that is long, or one of
+//! few, may be shared out over the blocks of a cluster.
+//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
+
+use super::online;
+use crate::analysis::Decline;
+use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::rules::find::rows::{Role, RowInput, Rows};
+use crate::rules::parts::*;
+use crate::rules::space::limits::{block_fits, keeps_busy, lanes, step_fits};
+use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::{Kind, Target};
+
+/// The rule.
+pub struct GeneralReduction;
+
+const NAME: &str = "general_reduction.rows";
+
+/// What the `relax` knob does.
+const WAYS: [&str; 2] = ["reciprocal", "exp2"];
+
+/// Values of the `row` knob: in registers with the functions of its elements, in registers alone, in
+/// shared memory, nowhere.
+const KEPT: i64 = 0;
+const REGISTERS: i64 = 1;
+const SHARED: i64 = 2;
+const REREAD: i64 = 3;
+/// Elements of a row that one thread keeps at most.
+const MOST_EACH: i64 = 128;
+/// Blocks of a cluster, and threads of each, that start with a row longer than shared memory (softmax
+/// 512x128256 bfloat16, H200: 82 us, where reading it again takes 90 and clusters of 4 88).
+const CLUSTER: i64 = 8;
+const CLUSTER_THREADS: i64 = 512;
+/// Bytes of rows, those of all resident blocks together, that the first-level cache keeps for the passes that
+/// read them again. With 128 KiB such passes took 132 or 163 us, with other work in the second level or without,
+/// where a row kept in registers takes 128 (layer_norm 16384x8192 bfloat16, H200); with 64 KiB they are as fast.
+const CACHED_ROWS: i64 = 96 << 10;
+
+impl ScheduleRule for GeneralReduction {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
+        let r = accept(input, target)?;
+        let (rows, columns) = (r.rows, r.columns);
+        let (element, run) = (r.dominant().dtype, r.dominant().run);
+        let bytes: i64 = r.kept().map(|i| i.dtype.bytes() as i64).sum();
+        let space = spaces.space(NAME, target);
+        let space = block_fits(space, target, &["threads", "rows"]);
+        let space = crate::rules::space::limits::vector_fits(space, "vector", element, Some(run));
+        let loads = move |k: &Knobs| match k.get("row") {
+            REREAD => k.get("unroll"),
+            _ => 1,
+        };
+        let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
+        let space = step_fits(space, columns, step);
+        let space = row_fits(space, &r, target, element, bytes);
+        let space = cluster_fits(space, &r, target, element);
+        let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
+        let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
+            let vectors = columns.map_or(1, |n| n / (group(k) * lanes(k.get("vector"), element)));
+            vectors.clamp(1, 16) * k.get("vector")
+        });
+        let space = space.require("rows_fit", move |k| match rows {
+            Some(n) if k.get("rows") > n => Err(format!("{} rows per block of {n} in all", k.get("rows"))),
+            _ => Ok(()),
+        });
+        let space = space.prefer("block_size", |k| match k.get("threads") * k.get("rows") {
+            128..=1024 => Ok(()),
+            n => Err(format!("blocks of {n} threads where 128 and more are best")),
+        });
+        let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
+        let relaxes = WAYS.iter().any(|way| r.relaxes(way));
+        let space = space.require("narrow_output", move |k| match k.get("relax") {
+            0 => Ok(()),
+            _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
+            _ if !relaxes => Err("no block has arithmetic that can be relaxed".into()),
+            _ => Ok(()),
+        });
+        let (online, long) =
+            (online::pair(&r).is_some(), columns.is_none_or(|n| n * bytes > target.smem_per_block as i64));
+        let space = space.require("online_form", move |k| match k.get("online") {
+            0 => Ok(()),
+            _ if k.get("row") != REREAD => Err("the row is kept, so that passes over it cost no memory".into()),
+            _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
+            _ if !online => Err("no reduction is relative to a maximum or a mean of its row".into()),
+            _ => Ok(()),
+        });
+        let space = match columns {
+            Some(n) if long && target.max_cluster >= CLUSTER as u32 && n <= CLUSTER * CLUSTER_THREADS * MOST_EACH => {
+                space
+                    .with_default("row", REGISTERS)
+                    .with_default("cluster", CLUSTER)
+                    .with_default("threads", CLUSTER_THREADS)
+            }
+            _ => space.with_default("online", i64::from(online && narrow && long)),
+        };
+        let common = r.has_common();
+        Ok(space.require("value_in_common", move |k| match k.get("row") {
+            KEPT if !common => Err("no two blocks compute the same function".into()),
+            _ => Ok(()),
+        }))
+    }
+
+    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let r = accepted(accept(input, target));
+        build(r, knobs)
+    }
+}
+
+fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
+    for_kind(NAME, Kind::Cuda, target)?;
+    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
+    let r = Rows::of(NAME, input)?;
+    one_nest(&r).map_err(|reason| no("one_nest", reason))?;
+    Ok(r)
+}
+
+/// Why the blocks do not fit under one loop over rows, if they do not.
+pub fn one_nest(r: &Rows) -> Result<(), String> {
+    let mut s = r.schedule.clone();
+    let loops = s.loops(&r.anchor().name);
+    let Some(row) = loops.first() else { return Err("the last block has no loop over rows".into()) };
+    under_rows(&mut s, row).map_err(|e| format!("{}: {}", e.precondition, e.why))
+}
+
+/// Blocks that share a row.
+fn cluster(k: &Knobs) -> i64 {
+    k.find("cluster").unwrap_or(1)
+}
+
+/// Threads that share a row.
+fn group(k: &Knobs) -> i64 {
+    k.get("threads") * cluster(k)
+}
+
+/// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
+/// keep more than two, or fewer than there are multiprocessors, if each block keeps its part.
+fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType) -> Space {
+    let (rows, columns, most, sms) = (r.rows, r.columns, i64::from(target.max_cluster), i64::from(target.sms));
+    let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
+    let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
+        (1, _) => Ok(()),
+        (c, _) if c > most => Err(format!("{c} blocks exceed the {most} of a cluster")),
+        _ if k.get("rows") > 1 => Err("a block of a cluster has one row".into()),
+        (_, Some(n)) if group(k) * lanes(k.get("vector"), element) <= n => Ok(()),
+        (c, _) => Err(format!("some threads of {c} blocks have no part of the row")),
+    });
+    space.prefer("cluster_pays", move |k| match (cluster(k), rows, columns) {
+        (1, ..) => Ok(()),
+        _ if k.get("row") == REREAD => Err("a part of a row is short enough to be kept".into()),
+        (c, Some(rows), _) if rows * c <= 2 * sms => Ok(()),
+        (_, _, Some(n)) if 2 * n * bytes >= registers => Ok(()),
+        _ => Err("there are rows enough for all multiprocessors, and they are short".into()),
+    })
+}
+
+/// Where the row may be kept.
+fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, bytes: i64) -> Space {
+    let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
+    let each = move |k: &Knobs| {
+        let step = group(k) * lanes(k.get("vector"), element);
+        columns.map(|n| (n + step - 1) / step * lanes(k.get("vector"), element))
+    };
+    let nothing = bytes == 0;
+    let space = space.require("row_fits", move |k| match (k.get("row"), each(k), columns) {
+        (REREAD, _, _) => Ok(()),
+        (_, _, None) | (_, None, _) => Err("the row's length is not constant".into()),
+        _ if nothing => Err("no tensor is read by several blocks".into()),
+        (SHARED, Some(each), Some(n)) => {
+            let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
+            let need = part * bytes * k.get("rows");
+            if need <= limit { Ok(()) } else { Err(format!("{need} bytes exceed the {limit} of shared memory")) }
+        }
+        (_, Some(each), _) if each <= MOST_EACH => Ok(()),
+        (_, Some(each), _) => Err(format!("{each} elements per thread exceed {MOST_EACH}")),
+    });
+    let resident = i64::from(target.threads_per_sm);
+    let space = space.prefer("reads_once", move |k| match (k.get("row"), columns.map(|n| n * bytes)) {
+        (REREAD, Some(row)) if !nothing && row <= limit && resident / group(k) * row > CACHED_ROWS => {
+            Err(format!("{} bytes of rows that are read again exceed what caches keep", resident / group(k) * row))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("registers", move |k| match (k.get("row"), each(k)) {
+        (KEPT | REGISTERS, Some(each)) => {
+            let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
+            let want = 24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each;
+            if want <= have { Ok(()) } else { Err(format!("{want} registers exceed the {have} of a thread")) }
+        }
+        _ => Ok(()),
+    })
+}
+
+impl Rows {
+    /// True when some block has arithmetic that can be relaxed in this way.
+    fn relaxes(&self, way: &str) -> bool {
+        self.blocks.iter().any(|b| self.schedule.clone().relax_arithmetic(&b.name, way).is_ok())
+    }
+
+    /// True when two blocks compute the same function of an element.
+    pub fn has_common(&self) -> bool {
+        shared_value(&mut self.schedule.clone(), self).is_some()
+    }
+}
+
+/// Shares the largest function that two of the blocks compute, if there is one.
+pub fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
+    let elements: Vec<&Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| &b.name).collect();
+    for (i, a) in elements.iter().enumerate() {
+        for b in &elements[i + 1..] {
+            if let Ok(block) = s.share(&[(*a).clone(), (*b).clone()], None, Scope::Local) {
+                return Some(block);
+            }
+        }
+    }
+    None
+}
+
+/// The loops of one row, as a point of the space has them.
+struct Plan<'k> {
+    knobs: &'k Knobs,
+    threads: i64,
+    cluster: i64,
+    lanes: i64,
+    row: i64,
+}
+
+fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+    let mut s = r.schedule.clone();
+    let plan = Plan {
+        knobs,
+        threads: knobs.get("threads"),
+        cluster: cluster(knobs),
+        lanes: lanes(knobs.get("vector"), r.dominant().dtype),
+        row: knobs.get("row"),
+    };
+    let kept: Vec<RowInput> = if plan.row == REREAD { vec![] } else { r.kept().cloned().collect() };
+    let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
+    let mut copies = vec![];
+    for input in &kept {
+        copies.push(s.share(&input.readers, Some(&input.buffer), scope.clone())?);
+    }
+    let value = if plan.row == KEPT { shared_value(&mut s, &r) } else { None };
+    let anchor = r.anchor();
+    let tail = match anchor.role {
+        Role::Full => s.stage_write(&anchor.name, Scope::Local)?,
+        Role::Row | Role::Reduce(_) => anchor.name.clone(),
+    };
+    for b in s.blocks().into_iter().filter(|b| r.role(b).is_some() || value.as_ref() == Some(b)) {
+        relax(&mut s, &b, knobs);
+    }
+    let mut loops = s.loops(&tail);
+    if tail != anchor.name && loops.len() == 1 {
+        // One row: the copy of the result has no loop over rows.
+        loops.insert(0, s.add_unit_loop(&loops[0])?);
+    }
+    let rows = s.split(&loops[0], &[None, Some(knobs.get("rows"))])?;
+    let grid = rows[0].clone();
+    s.bind(&grid, ThreadTag::BlockX)?;
+    launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+    if let Some(column) = loops.get(1) {
+        let [_, ku, kt, kv] = plan.thread_loops(&mut s, &tail, &grid, column)?;
+        plan.bind_group(&mut s, &kt)?;
+        s.vectorize(&kv)?;
+        s.compute_at(&anchor.name, &ku)?;
+        if let Some(lane) = loops_below(&s, &anchor.name, &ku).last().cloned() {
+            s.unroll(&lane)?;
+            s.annotate(&lane, "tile", AttrValue::Str("elementwise".into()))?;
+        }
+        batch_loads(&mut s, &ku)?;
+    } else {
+        s.bind(&rows[1], ThreadTag::ThreadY)?;
+    }
+    under_rows(&mut s, &grid)?;
+    let pair = online::pair(&r).filter(|_| knobs.get("online") == 1);
+    let first = pair.as_ref().and_then(|[first, _]| r.role(first));
+    let done = match (pair, first) {
+        (Some(pair), Some(Role::Reduce(combiner))) => {
+            let split: online::SplitColumns = &|s, b, column| plan.thread_loops(s, b, &grid, column);
+            online::schedule(&mut s, &grid, &pair, combiner, split, &|s, l| plan.bind_group(s, l))?
+        }
+        _ => vec![],
+    };
+    for b in s.blocks() {
+        if done.contains(&b) || b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
+            continue;
+        }
+        plan.block(&mut s, &b, &r, &grid, copies.contains(&b))?;
+    }
+    Ok(s)
+}
+
+/// Relaxes the arithmetic of one block, where it has any of that kind.
+fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
+    for way in WAYS.iter().filter(|_| knobs.get("relax") == 1) {
+        // Not every block has a quotient or an exponential.
+        let _ = s.relax_arithmetic(b, way);
+    }
+}
+
+/// Brings every other block under the loop over rows: what feeds those there, from the last to the
+/// first, then what they feed.
+pub fn under_rows(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
+    let outside =
+        |s: &Schedule| -> Vec<Name> { s.blocks().into_iter().filter(|b| !s.loops(b).contains(grid)).collect() };
+    for b in outside(s).iter().rev() {
+        // One whose readers are elsewhere comes after them.
+        let _ = s.compute_at(b, grid);
+    }
+    for b in outside(s) {
+        s.reverse_compute_at(&b, grid)?;
+    }
+    Ok(())
+}
+
+impl Plan<'_> {
+    /// Schedules the loops of one block under `grid`.
+    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Result<(), ScheduleError> {
+        let block = crate::rules::find::shape::find_block(s.func(), b);
+        let below = loops_below(s, b, grid);
+        let drives = |k: usize, l: &Name| block.iters.get(k).is_some_and(|it| it.binding.uses_var(l));
+        let column = below.iter().find(|l| drives(1, l)).cloned();
+        let Some(column) = column else {
+            return below.first().map_or(Ok(()), |row| s.bind(row, ThreadTag::ThreadY));
+        };
+        let [_, ku, kt, kv] = self.thread_loops(s, b, grid, &column)?;
+        match r.role(b) {
+            Some(Role::Reduce(combiner)) => self.reduce(s, b, grid, [&ku, &kt, &kv], combiner.fold()),
+            Some(Role::Full | Role::Row) | None if copy => {
+                self.bind_group(s, &kt)?;
+                s.unroll(&ku)?;
+                s.vectorize(&kv)?;
+                cache_hint(s, &kv, self.knobs.get("hint"))
+            }
+            Some(Role::Full | Role::Row) | None => {
+                self.bind_group(s, &kt)?;
+                s.unroll(&ku)?;
+                s.unroll(&kv)
+            }
+        }
+    }
+
+    /// Binds the loop over those that share a row: threads, of the blocks of a cluster where it has several.
+    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+        if self.cluster == 1 {
+            return s.bind(at, ThreadTag::ThreadX);
+        }
+        let parts = s.split(at, &[Some(self.cluster), Some(self.threads)])?;
+        s.bind(&parts[0], ThreadTag::ClusterX)?;
+        s.bind(&parts[1], ThreadTag::ThreadX)
+    }
+
+    /// Splits the columns over passes, loads in flight, threads and lanes, and binds rows and threads;
+    /// gives `[ko, ku, kt, kv]`, of which `ko` is `ku` where the row is kept.
+    fn thread_loops(&self, s: &mut Schedule, b: &Name, grid: &Name, column: &Name) -> Result<[Name; 4], ScheduleError> {
+        let row: Vec<Name> = loops_below(s, b, grid).into_iter().filter(|l| l != column).collect();
+        let (threads, lanes) = (Some(self.threads * self.cluster), Some(self.lanes));
+        let [ko, ku, kt, kv] = if self.row == REREAD {
+            let l = s.split(column, &[None, Some(self.knobs.get("unroll")), threads, lanes])?;
+            [l[0].clone(), l[1].clone(), l[2].clone(), l[3].clone()]
+        } else {
+            let l = s.split(column, &[None, threads, lanes])?;
+            [l[0].clone(), l[0].clone(), l[1].clone(), l[2].clone()]
+        };
+        let mut order = row.clone();
+        order.push(kt.clone());
+        if ko != ku {
+            order.push(ko.clone());
+        }
+        order.extend([ku.clone(), kv.clone()]);
+        s.reorder(&order)?;
+        for l in &row {
+            s.bind(l, ThreadTag::ThreadY)?;
+        }
+        Ok([ko, ku, kt, kv])
+    }
+
+    /// A partial result per thread, then one across the group.
+    fn reduce(
+        &self,
+        s: &mut Schedule,
+        b: &Name,
+        grid: &Name,
+        [ku, kt, kv]: [&Name; 3],
+        fold: TileOp,
+    ) -> Result<(), ScheduleError> {
+        let rf = s.rfactor(kt, 0)?;
+        let partial = output(s, &rf);
+        self.bind_group(s, kt)?;
+        batch_loads(s, ku)?;
+        s.unroll(kv)?;
+        s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
+        s.set_scope(&partial, Scope::Local)?;
+        // The loop over rows is bound already, and the new one like it.
+        for l in loops_of_kind(s, b, grid, IterKind::Reduce) {
+            self.bind_group(s, &l)?;
+        }
+        let result = output(s, b);
+        s.set_scope(&result, Scope::Local)
+    }
+}

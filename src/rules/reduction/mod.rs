@@ -1,0 +1,5 @@
+//! One pass of reductions over the same axes.
+
+pub mod cpu;
+pub mod inner;
+pub mod outer;

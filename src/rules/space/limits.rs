@@ -1,0 +1,242 @@
+//! Named conditions that several knob spaces share.
+
+use crate::ir::DType;
+use crate::rules::Space;
+use crate::target::Target;
+
+/// Elements of `dtype` in one access of `bytes`; at least one.
+pub fn lanes(bytes: i64, dtype: DType) -> i64 {
+    (bytes / dtype.bytes() as i64).max(1)
+}
+
+/// The largest power of two up to `most` that divides an extent; 1 where it is not constant.
+pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
+    let mut n = most.max(1);
+    while n > 1 && extent.is_none_or(|e| e % n != 0) {
+        n /= 2;
+    }
+    n
+}
+
+/// The block has at most the target's threads, and whole warps unless it is smaller than one; the
+/// block count asked of a multiprocessor fits its threads.
+pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str]) -> Space {
+    let (max, warp, resident) = (target.max_threads as i64, target.warp as i64, target.threads_per_sm as i64);
+    let threads = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
+    space
+        .require("threads_per_block", move |k| {
+            let n = threads(k);
+            if n <= max { Ok(()) } else { Err(format!("{n} threads exceed the {max} of a block")) }
+        })
+        .require("whole_warps", move |k| {
+            let n = threads(k);
+            if n % warp == 0 { Ok(()) } else { Err(format!("{n} threads are not whole warps of {warp}")) }
+        })
+        .require("resident_threads", move |k| {
+            let n = threads(k) * k.get("min_blocks");
+            if n <= resident {
+                Ok(())
+            } else {
+                Err(format!("{n} resident threads exceed the {resident} of a multiprocessor"))
+            }
+        })
+}
+
+/// What is searched of the blocks that fit: a multiprocessor a quarter full of threads at least, as far
+/// as the table's block counts go, and enough bytes in flight for the DRAM where there is work for that.
+/// `in_flight` bytes are those of one thread, `total` those of the whole work.
+pub fn keeps_busy(
+    space: Space,
+    target: &Target,
+    knobs: &'static [&'static str],
+    total: Option<i64>,
+    in_flight: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
+    let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
+    let resident = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
+    let space = space.prefer("occupancy", move |k| match resident(k) {
+        n if n >= quarter || Some(k.get("min_blocks")) >= most => Ok(()),
+        n => Err(format!("{n} resident threads are less than {quarter}")),
+    });
+    let plenty = total.is_some_and(|bytes| bytes / target.sms.max(1) as i64 >= 4 * wanted);
+    space.prefer("bytes_in_flight", move |k| match resident(k) * in_flight(k) {
+        bytes if plenty && bytes < wanted => Err(format!("{bytes} bytes in flight per multiprocessor of {wanted}")),
+        _ => Ok(()),
+    })
+}
+
+/// The registers that loads in flight need fit into what the launch bounds leave: `state` registers
+/// plus those of `loads(knobs)` bytes in flight.
+pub fn registers_fit(
+    space: Space,
+    target: &Target,
+    knobs: &'static [&'static str],
+    state: i64,
+    bytes: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let regs = target.regs_per_sm as i64;
+    space.prefer("registers", move |k| {
+        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
+        let have = (regs / (threads * k.get("min_blocks"))).min(255);
+        let want = state + bytes(k) / 4;
+        if want <= have {
+            Ok(())
+        } else {
+            Err(format!("{want} registers for the loads in flight exceed the {have} of a thread"))
+        }
+    })
+}
+
+/// Vector accesses of `knob` bytes hold whole elements and divide a contiguous run of `run` elements.
+/// Only the widest that do, and half of them, are searched: narrower ones cost instructions and gain nothing.
+pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
+    let values = space.knobs.iter().find(|k| k.name == knob).map_or(&[][..], |k| &k.values);
+    let widest = values.iter().copied().filter(|v| vector_fit(*v, element, run).is_ok()).max().unwrap_or(0);
+    space.require("vector_alignment", move |k| vector_fit(k.get(knob), element, run)).prefer("wide_loads", move |k| {
+        match k.get(knob) {
+            bytes if 2 * bytes < widest => Err(format!("loads of {bytes} bytes where {widest} are possible")),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn vector_fit(bytes: i64, element: DType, run: Option<i64>) -> Result<(), String> {
+    let size = element.bytes() as i64;
+    let n = bytes / size;
+    if bytes < size || bytes % size != 0 {
+        return Err(format!("{bytes} bytes do not hold whole {element} elements"));
+    }
+    match run {
+        Some(run) if run % n == 0 => Ok(()),
+        Some(run) => Err(format!("{n} elements do not divide the contiguous run of {run}")),
+        None if n == 1 => Ok(()),
+        None => Err("the contiguous run has no constant length".into()),
+    }
+}
+
+/// Vector registers of a CPU: x86 has 16 up to AVX2 and 32 with AVX-512.
+pub fn vector_registers(target: &Target) -> i64 {
+    if target.vector_bytes >= 64 { 32 } else { 16 }
+}
+
+/// Vectors of a CPU hold a power of two of accumulators, and those of a `tile` of rows by columns, in
+/// vectors, stay in registers beside a row of one factor and an element of the other.
+pub fn vector_tile(
+    space: Space,
+    target: &Target,
+    acc: DType,
+    tile: impl Fn(&crate::rules::Knobs) -> [i64; 2] + Send + Sync + 'static,
+) -> Space {
+    let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
+        n if n > 0 && n.count_ones() == 1 => Ok(()),
+        n => Err(format!("{n} lanes of {acc} are no vector")),
+    });
+    let have = vector_registers(target);
+    let width = i64::from(target.vector_bytes.max(16));
+    space.prefer("tile_in_registers", move |k| {
+        let [rows, columns] = tile(k);
+        match (rows * columns + columns + 1) * ((k.get("vector") + width - 1) / width) {
+            n if n <= have => Ok(()),
+            n => Err(format!("a tile wants {n} vector registers of {have}")),
+        }
+    })
+}
+
+/// One step of all threads covers no more than twice the length, or a few dozen elements: more would
+/// be guarded away.
+pub fn step_fits(
+    space: Space,
+    length: Option<i64>,
+    step: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    space.prefer("step_within_length", move |k| {
+        let step = step(k);
+        match length {
+            Some(n) if step >= 2 * n && step > 64 => {
+                Err(format!("a step of {step} wastes more than half on a length of {n}"))
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+/// The `stream` knob of the CPU: outputs of so many bytes that would stay in the caches are not written past
+/// them, because whoever reads them next finds them there.
+pub fn stream_fits(space: Space, target: &Target, written: Option<i64>) -> Space {
+    let cache = target.l2_bytes as i64;
+    space.prefer("larger_than_caches", move |k| match (k.get("stream"), written) {
+        (0, _) | (_, None) => Ok(()),
+        (_, Some(n)) if 2 * n > cache => Ok(()),
+        (_, Some(n)) => Err(format!("{n} bytes of output stay in caches of {cache} for whoever reads them")),
+    })
+}
+
+/// Parts of a reduction of `length` elements are none of them empty, and all alike where several
+/// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
+pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
+    space.require("parts_alike", move |k| match (k.get("split"), length) {
+        (1, _) => Ok(()),
+        (split, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
+        (split, Some(n)) if n % split == 0 => Ok(()),
+        (split, Some(n)) if outputs == Some(1) && n > 0 => {
+            let part = (n + split - 1) / split;
+            if (split - 1) * part < n {
+                Ok(())
+            } else {
+                Err(format!("{split} parts of {part} leave some without any of {n}"))
+            }
+        }
+        (split, Some(n)) => Err(format!("{split} parts do not divide {n}")),
+        (_, None) => Err("the length is not constant".into()),
+    })
+}
+
+/// Enough blocks for the device, where there is enough work for that, and no more parts than work.
+pub fn fills_device(
+    space: Space,
+    target: &Target,
+    elements: Option<i64>,
+    blocks: impl Fn(&crate::rules::Knobs) -> Option<i64> + Send + Sync + 'static,
+) -> Space {
+    let sms = target.sms as i64;
+    // A block should have some thousand elements before it pays to start another.
+    let enough = elements.map(|n| (n / 8192).clamp(1, sms));
+    space.prefer("fills_device", move |k| match (enough, blocks(k)) {
+        (Some(enough), Some(blocks)) if blocks < enough => {
+            Err(format!("{blocks} blocks leave most of {sms} multiprocessors idle"))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Where the fold of a thread has rivals: packed arithmetic is for float32 only.
+pub fn fold_rivals(space: Space, element: DType) -> Space {
+    space.require("fold_has_rivals", move |k| match k.get("fold") {
+        0 => Ok(()),
+        _ if element == DType::F32 => Ok(()),
+        _ => Err(format!("a fold of {element} has one variant")),
+    })
+}
+
+/// Where combining across threads has rivals: over several warps. They are searched at the first values
+/// of the knobs that have nothing to do with it, because the better one is so with the others too.
+pub fn combine_rivals(space: Space, knobs: &'static [&'static str], target: &Target) -> Space {
+    let warp = i64::from(target.warp);
+    let defaults: Vec<(String, i64)> = space.knobs.iter().map(|k| (k.name.clone(), k.default)).collect();
+    let space = space.require("combine_has_rivals", move |k| {
+        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
+        match k.get("combine") {
+            0 => Ok(()),
+            _ if threads > warp => Ok(()),
+            _ => Err(format!("{threads} threads combine within a warp")),
+        }
+    });
+    space.prefer("combine_beside_defaults", move |k| {
+        let beside = |(n, _): &&(String, i64)| !["combine", "threads", "rows", "groups"].contains(&n.as_str());
+        match defaults.iter().filter(beside).find(|(n, v)| k.get(n) != *v) {
+            Some((name, value)) if k.get("combine") != 0 => Err(format!("searched at `{name}` = {value} only")),
+            _ => Ok(()),
+        }
+    })
+}

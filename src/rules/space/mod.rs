@@ -1,0 +1,303 @@
+//! A knob space: the values of each knob for one function on one target, and the named predicates
+//! that say which combinations are legal.
+
+pub mod knobs;
+pub mod limits;
+pub mod outline;
+pub mod outlines;
+pub mod tables;
+
+use super::{Knobs, Outline};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Points that one thread looks at in one go.
+const CHUNK: u64 = 4096;
+
+/// One knob, resolved for a target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Knob {
+    /// Name, unique in the space.
+    pub name: String,
+    /// Unit of the value.
+    pub unit: String,
+    /// What it changes.
+    pub meaning: String,
+    /// Value of candidate 0 where that is legal.
+    pub default: i64,
+    /// Values to try, in the order to try them.
+    pub values: Vec<i64>,
+}
+
+/// Says whether a point is legal; the text is the reason why not.
+type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+
+/// Says what a point's kernels look like.
+type Sketch = Box<dyn Fn(&Knobs) -> Outline + Send + Sync>;
+
+/// A named condition on a combination of knobs.
+pub struct Constraint {
+    /// Name of the predicate, as logged with pruned candidates.
+    pub name: &'static str,
+    /// True where breaking it only makes a candidate slow.
+    soft: bool,
+    check: Check,
+}
+
+/// Why a point is not legal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Illegal {
+    /// Name of the predicate.
+    pub predicate: &'static str,
+    /// The reason, with the values.
+    pub reason: String,
+}
+
+/// How many points a space has, and what became of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// All combinations of values.
+    pub points: u64,
+    /// Those that break no condition.
+    pub legal: u64,
+    /// The others, by the first condition that they break.
+    pub ruled_out: BTreeMap<&'static str, u64>,
+}
+
+impl Census {
+    /// Adds the points of another space.
+    pub fn add(&mut self, other: &Census) {
+        self.points += other.points;
+        self.legal += other.legal;
+        for (name, n) in &other.ruled_out {
+            *self.ruled_out.entry(name).or_default() += n;
+        }
+    }
+}
+
+/// The knob space of a rule form for one function on one target.
+pub struct Space {
+    /// Rule form, such as `reduction.inner`.
+    pub form: &'static str,
+    /// Version of the form's table.
+    pub version: u32,
+    /// The knobs in table order.
+    pub knobs: Vec<Knob>,
+    constraints: Vec<Constraint>,
+    sketch: Option<Sketch>,
+}
+
+impl Space {
+    /// A space without conditions.
+    pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
+        Space { form, version, knobs, constraints: vec![], sketch: None }
+    }
+
+    /// Adds a named condition.
+    pub fn require(
+        mut self,
+        name: &'static str,
+        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Space {
+        self.constraints.push(Constraint { name, soft: false, check: Box::new(check) });
+        self
+    }
+
+    /// Adds a named condition that only keeps slow candidates out of the search.
+    pub fn prefer(
+        mut self,
+        name: &'static str,
+        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Space {
+        self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
+        self
+    }
+
+    /// Gives a knob another default than its table does; a knob of another name changes nothing.
+    pub fn with_default(mut self, knob: &str, default: i64) -> Space {
+        self.knobs.iter_mut().filter(|k| k.name == knob).for_each(|k| k.default = default);
+        self
+    }
+
+    /// Adds what is known of a point's kernels without scheduling it.
+    pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
+        self.sketch = Some(Box::new(sketch));
+        self
+    }
+
+    /// What the kernels of a legal point look like; `None` where sizes are not constant.
+    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
+        self.sketch.as_ref().map(|sketch| sketch(knobs))
+    }
+
+    /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
+    /// tiny functions have slow candidates only.
+    pub fn settle(mut self) -> Space {
+        while !self.has_points() {
+            let Some(last) = self.constraints.iter().rposition(|c| c.soft) else { break };
+            self.constraints.remove(last);
+        }
+        self
+    }
+
+    /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
+    /// conditions hold: `--set` may go beyond the values that are searched.
+    pub fn check(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        for c in &self.constraints {
+            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
+        }
+        Ok(())
+    }
+
+    /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
+    /// the search.
+    pub fn possible(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        for c in self.constraints.iter().filter(|c| !c.soft) {
+            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
+        }
+        Ok(())
+    }
+
+    /// The point that a log names: a knob younger than the log has its default. `None` where the log names
+    /// a knob that the space does not have.
+    pub fn logged(&self, named: &BTreeMap<String, i64>) -> Option<Knobs> {
+        if named.keys().any(|name| self.knobs.iter().all(|k| k.name != *name)) {
+            return None;
+        }
+        let value = |k: &Knob| (k.name.clone(), named.get(&k.name).copied().unwrap_or(k.default));
+        Some(Knobs(self.knobs.iter().map(value).collect()))
+    }
+
+    /// Number of points, legal or not.
+    pub fn size(&self) -> u64 {
+        self.knobs.iter().map(|k| k.values.len() as u64).product()
+    }
+
+    /// The point of that number in row-major order of the knobs' values.
+    pub fn point(&self, mut number: u64) -> Knobs {
+        let mut knobs = Knobs::default();
+        for k in self.knobs.iter().rev() {
+            let n = k.values.len() as u64;
+            knobs.0.insert(k.name.clone(), k.values[(number % n) as usize]);
+            number /= n;
+        }
+        knobs
+    }
+
+    /// All legal points, in row-major order.
+    pub fn points(&self) -> Vec<Knobs> {
+        self.census().0
+    }
+
+    /// All legal points, in row-major order, and how many others there are by the condition that they break.
+    pub fn census(&self) -> (Vec<Knobs>, Census) {
+        let chunks: Vec<(Vec<Knobs>, Census)> =
+            (0..self.size().div_ceil(CHUNK)).into_par_iter().map(|c| self.census_of(c * CHUNK, CHUNK)).collect();
+        let (mut points, mut census) = (vec![], Census::default());
+        for (legal, counts) in chunks {
+            points.extend(legal);
+            census.add(&counts);
+        }
+        (points, census)
+    }
+
+    /// The part of the census that starts at one point and is `n` long at most.
+    fn census_of(&self, start: u64, n: u64) -> (Vec<Knobs>, Census) {
+        let (mut legal, mut census) = (vec![], Census::default());
+        let mut knobs = self.point(start);
+        for number in start..(start + n).min(self.size()) {
+            if number > start {
+                self.advance(&mut knobs, number);
+            }
+            census.points += 1;
+            match self.check(&knobs) {
+                Ok(()) => legal.push(knobs.clone()),
+                Err(why) => *census.ruled_out.entry(why.predicate).or_default() += 1,
+            }
+        }
+        census.legal = legal.len() as u64;
+        (legal, census)
+    }
+
+    /// Turns the point before `number` into the point of that number: only the knobs that change are
+    /// written, which is what makes a walk over 100,000 points cheap.
+    fn advance(&self, knobs: &mut Knobs, number: u64) {
+        let mut rest = number;
+        for k in self.knobs.iter().rev() {
+            let n = k.values.len() as u64;
+            let at = rest % n;
+            if let Some(value) = knobs.0.get_mut(&k.name) {
+                *value = k.values[at as usize];
+            }
+            if at != 0 {
+                return;
+            }
+            rest /= n;
+        }
+    }
+
+    fn has_points(&self) -> bool {
+        let mut chunks = 0..self.size().div_ceil(CHUNK);
+        chunks.any(|c| !self.census_of(c * CHUNK, CHUNK).0.is_empty())
+    }
+
+    /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
+    /// counted in steps along each knob's values. `None` where no point is legal.
+    pub fn default(&self) -> Option<Knobs> {
+        let defaults = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        if self.check(&defaults).is_ok() {
+            return Some(defaults);
+        }
+        self.points().into_iter().min_by_key(|p| self.distance(p, &defaults))
+    }
+
+    fn distance(&self, a: &Knobs, b: &Knobs) -> u64 {
+        let place = |k: &Knob, v: i64| k.values.iter().position(|x| *x == v).unwrap_or(k.values.len()) as u64;
+        self.knobs.iter().map(|k| place(k, a.get(&k.name)).abs_diff(place(k, b.get(&k.name)))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knob(name: &str, default: i64, values: &[i64]) -> Knob {
+        Knob { name: name.into(), unit: String::new(), meaning: String::new(), default, values: values.to_vec() }
+    }
+
+    fn space() -> Space {
+        let knobs = vec![knob("threads", 256, &[64, 128, 256]), knob("unroll", 4, &[1, 2, 4])];
+        Space::new("test", 1, knobs).require("fits", |k| {
+            let n = k.get("threads") * k.get("unroll");
+            if n <= 512 { Ok(()) } else { Err(format!("{n} elements exceed 512")) }
+        })
+    }
+
+    #[test]
+    fn default_moves_to_the_nearest_legal_point() {
+        assert_eq!(space().default(), Some(Knobs::from([("threads", 128), ("unroll", 4)])));
+    }
+
+    #[test]
+    fn points_are_the_legal_ones_in_order() {
+        let text: Vec<String> = space().points().iter().map(|k| k.to_string()).collect();
+        assert_eq!(text.len(), 8);
+        assert_eq!(text[0], "threads=64 unroll=1");
+        assert_eq!(text[7], "threads=256 unroll=2");
+    }
+
+    #[test]
+    fn an_empty_space_gives_up_what_was_only_preferred() {
+        let s = space().prefer("many", |k| if k.get("threads") > 1000 { Ok(()) } else { Err("few".into()) });
+        let point = Knobs::from([("threads", 64), ("unroll", 1)]);
+        assert_eq!((s.check(&point).map_err(|e| e.predicate), s.possible(&point)), (Err("many"), Ok(())));
+        assert_eq!(s.points().len(), 0);
+        assert_eq!(s.settle().points().len(), 8);
+    }
+
+    #[test]
+    fn an_illegal_point_names_its_predicate() {
+        let e = space().check(&Knobs::from([("threads", 256), ("unroll", 4)])).unwrap_err();
+        assert_eq!((e.predicate, e.reason.as_str()), ("fits", "1024 elements exceed 512"));
+    }
+}

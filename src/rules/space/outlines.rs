@@ -1,0 +1,290 @@
+//! The outlines of each kind of kernel that rules make, from sizes and knobs. The register counts are
+//! what NVRTC gives where the launch bounds leave room (within 20 %).
+
+use super::limits::lanes;
+use crate::ir::DType;
+use crate::rules::find::shape::Reduction;
+use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
+use crate::target::Target;
+
+/// Most threads per row of a second launch, which adds parts.
+const PARTS: i64 = 1024;
+
+/// The sizes of a reduction, all constant.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    outputs: i64,
+    length: i64,
+    /// Length of the innermost kept axis.
+    columns: i64,
+    element: DType,
+    /// Tensors read by every axis.
+    operands: i64,
+    /// Bytes of all of them.
+    bytes: i64,
+    /// Bytes of one element of the tensors shared by rows, all together.
+    shared: i64,
+    /// Bytes of one accumulator.
+    acc: i64,
+    warp: i64,
+    /// Two float32 operations are one instruction.
+    packed: bool,
+}
+
+impl Work {
+    /// The sizes, where all are known.
+    pub fn of(r: &Reduction, target: &Target) -> Option<Work> {
+        let (outputs, length) = (r.outputs()?, r.length()?);
+        let size = |a: &crate::analysis::Access| r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
+        let each: i64 = r.full.iter().map(size).sum();
+        Some(Work {
+            outputs,
+            length,
+            columns: r.spatial.last().map_or(Some(1), |a| a.extent)?.max(1),
+            element: r.element,
+            operands: r.full.len() as i64,
+            bytes: outputs.checked_mul(length)?.checked_mul(each)?,
+            shared: r.shared.iter().map(size).sum(),
+            acc: r.reducer.dtype.bytes() as i64,
+            warp: i64::from(target.warp),
+            packed: target.has.packed_f32 && r.element == DType::F32,
+        })
+    }
+
+    fn flops(&self) -> i64 {
+        self.outputs.saturating_mul(self.length).saturating_mul(if self.shared > 0 { 2 } else { 1 })
+    }
+}
+
+impl Work {
+    /// Instructions that fold `n` loaded elements in a thread.
+    fn fold(&self, k: &Knobs, n: i64) -> i64 {
+        if self.packed && k.find("fold") == Some(0) { n / 2 } else { n }
+    }
+
+    /// How `threads` threads combine a value.
+    fn combine(&self, k: &Knobs, threads: i64, values: i64) -> Combine {
+        match k.find("combine") {
+            Some(1) => Combine { lanes: 1, parts: threads, values },
+            _ => Combine::across(threads, values, self.warp),
+        }
+    }
+}
+
+/// Registers of `bytes` in flight, with those of their addresses.
+fn load_regs(bytes: i64) -> i64 {
+    bytes / 4 + bytes / 16
+}
+
+fn padding(stepped: i64, length: i64) -> f64 {
+    stepped as f64 / length.max(1) as f64
+}
+
+/// Rows reduced along memory, by `threads` threads each, in `split` parts.
+pub fn rows(w: &Work, k: &Knobs) -> Outline {
+    let (threads, rows, unroll, split) = (k.get("threads"), k.get("rows"), k.get("unroll"), k.get("split"));
+    let width = lanes(k.get("vector"), w.element);
+    let part = (w.length + split - 1) / split;
+    let step = threads * unroll * width;
+    let steps = (part + step - 1) / step;
+    let in_flight = unroll * k.get("vector") * w.operands;
+    let first = LaunchOutline {
+        blocks: (w.outputs + rows - 1) / rows * split,
+        threads: threads * rows,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 14,
+        load_regs: load_regs(in_flight),
+        load_bytes: k.get("vector"),
+        in_flight,
+        steps,
+        read: w.bytes,
+        written: w.outputs * split * w.acc,
+        padding: padding(steps * step, part),
+        instructions: unroll * (w.fold(k, width) + 3) * w.operands,
+        flops: w.flops(),
+        combine: w.combine(k, threads, 1),
+        ..LaunchOutline::default()
+    };
+    let second = (split as u64).next_power_of_two().clamp(32, PARTS as u64) as i64;
+    two_launches(first, split, || parts(w, split, w.outputs, second, Combine::across(second, 1, w.warp)))
+}
+
+/// Columns reduced across memory: `threads` vectors of columns side by side, `rows` threads per column.
+pub fn columns(w: &Work, k: &Knobs) -> Outline {
+    let (threads, rows, unroll, split) = (k.get("threads"), k.get("rows"), k.get("unroll"), k.get("split"));
+    let width = lanes(k.get("vector"), w.element);
+    let part = (w.length + split - 1) / split;
+    let steps = (part + rows * unroll - 1) / (rows * unroll);
+    let across = (w.columns + threads * width - 1) / (threads * width);
+    let in_flight = unroll * k.get("vector") * w.operands;
+    let first = LaunchOutline {
+        blocks: w.outputs / w.columns * across * split,
+        threads: threads * rows,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 22,
+        load_regs: load_regs(in_flight),
+        smem: if rows > 1 { threads * rows * width * w.acc } else { 0 },
+        load_bytes: k.get("vector"),
+        in_flight,
+        steps,
+        read: w.bytes,
+        written: w.outputs * split * w.acc,
+        padding: padding(steps * rows * unroll, part) * padding(across * threads * width, w.columns),
+        instructions: unroll * ((w.fold(k, width) + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
+        flops: w.flops(),
+        combine: Combine { lanes: 1, parts: rows, values: 1 },
+        ..LaunchOutline::default()
+    };
+    let (side, deep) = (threads.max(32), (split as u64).next_power_of_two().min(8) as i64);
+    let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);
+    two_launches(first, split, || {
+        let one = parts(w, split, blocks, side * deep, Combine { lanes: 1, parts: deep, values: 1 });
+        let unroll = (split / deep).clamp(1, 4);
+        LaunchOutline { in_flight: 4 * unroll, steps: (split + deep * unroll - 1) / (deep * unroll), ..one }
+    })
+}
+
+fn two_launches(first: LaunchOutline, split: i64, second: impl FnOnce() -> LaunchOutline) -> Outline {
+    let mut launches = vec![first];
+    if split > 1 {
+        launches.push(second());
+    }
+    Outline { launches }
+}
+
+/// The launch that adds `split` parts of every output.
+fn parts(w: &Work, split: i64, blocks: i64, threads: i64, combine: Combine) -> LaunchOutline {
+    LaunchOutline {
+        blocks,
+        threads,
+        state_regs: 14,
+        load_regs: 1,
+        load_bytes: w.acc,
+        in_flight: w.acc,
+        steps: (split + threads - 1) / threads,
+        read: w.outputs * split * w.acc,
+        written: w.outputs * w.acc,
+        instructions: 4,
+        flops: w.outputs * split,
+        combine,
+        from_cache: true,
+        ..LaunchOutline::default()
+    }
+}
+
+/// A matrix-vector product: `rows` rows per thread share each load of the vector, whose `vector_bytes`
+/// wait in registers or in shared memory.
+pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
+    let (threads, groups, rows, unroll) = (k.get("threads"), k.get("groups"), k.get("rows"), k.get("unroll"));
+    let width = lanes(k.get("vector"), w.element);
+    let step = threads * unroll * width;
+    let steps = (w.length + step - 1) / step;
+    let in_flight = unroll * rows * k.get("vector") * w.operands;
+    let staged = k.get("stage") == 1;
+    let vector_regs = if staged { 0 } else { unroll * width * w.shared / 4 };
+    let one = LaunchOutline {
+        blocks: (w.outputs + groups * rows - 1) / (groups * rows),
+        threads: threads * groups,
+        min_blocks: k.get("min_blocks"),
+        state_regs: 20,
+        load_regs: load_regs(in_flight) + vector_regs,
+        smem: if staged { vector_bytes } else { 0 },
+        load_bytes: k.get("vector"),
+        in_flight,
+        steps,
+        read: w.bytes,
+        written: w.outputs * w.acc,
+        padding: padding(steps * step, w.length),
+        instructions: 2 * width * unroll * (rows + 1) + 3 * unroll * rows,
+        flops: w.flops(),
+        tensor_core: false,
+        combine: w.combine(k, threads, rows),
+        staged,
+        from_cache: false,
+    };
+    Outline { launches: vec![one] }
+}
+
+/// The sizes of one injective block.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// Elements of the output.
+    pub elements: i64,
+    /// Its type.
+    pub dtype: DType,
+    /// Vectors loaded for each vector stored.
+    pub loads: i64,
+    /// Bytes read from DRAM.
+    pub read: i64,
+}
+
+/// Injective blocks, one launch each, on `sms` multiprocessors.
+pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
+    let (threads, unroll, vector) = (k.get("threads"), k.get("unroll"), k.get("vector"));
+    let launch = |m: &Moves| {
+        let step = threads * unroll * lanes(vector, m.dtype);
+        let in_flight = unroll * vector * m.loads.max(1);
+        let tiles = (m.elements + step - 1) / step;
+        let blocks = if k.get("waves") == 0 { tiles } else { tiles.min(sms * k.get("waves")) };
+        LaunchOutline {
+            blocks,
+            threads,
+            min_blocks: k.get("min_blocks"),
+            state_regs: 14,
+            load_regs: load_regs(in_flight),
+            load_bytes: vector,
+            in_flight,
+            steps: (tiles + blocks - 1) / blocks.max(1),
+            read: m.read,
+            written: m.elements * m.dtype.bytes() as i64,
+            padding: padding((m.elements + step - 1) / step * step, m.elements),
+            instructions: 6 * unroll * lanes(vector, m.dtype),
+            flops: m.elements,
+            ..LaunchOutline::default()
+        }
+    };
+    Outline { launches: blocks.iter().map(launch).collect() }
+}
+
+/// A reduction on the CPU: `tasks` of the parallel loop, each `steps` trips with `vectors` vector
+/// operations of `vector` bytes, in `split` parts.
+pub fn cpu(w: &Work, tasks: i64, steps: i64, vectors: i64, vector: i64, split: i64) -> Outline {
+    let width = (vector / w.acc.max(1)).max(1);
+    let first = LaunchOutline {
+        blocks: tasks * split,
+        load_regs: vectors,
+        load_bytes: vector,
+        in_flight: vectors * vector,
+        steps,
+        read: w.bytes,
+        written: w.outputs * split * w.acc,
+        // A step ends in a chain of additions where it has a single accumulator.
+        instructions: (vectors * (1 + w.operands)).max(4),
+        flops: w.flops(),
+        combine: Combine { lanes: width, parts: 1, values: 1 },
+        ..LaunchOutline::default()
+    };
+    two_launches(first, split, || LaunchOutline {
+        threads: 1,
+        load_bytes: w.acc,
+        ..parts(w, split, w.outputs, 1, Combine::default())
+    })
+}
+
+/// Injective blocks on the CPU: tasks of `chunk` vectors.
+pub fn cpu_elementwise(blocks: &[Moves], k: &Knobs) -> Outline {
+    let (chunk, vector) = (k.get("chunk"), k.get("vector"));
+    let launch = |m: &Moves| LaunchOutline {
+        blocks: (m.elements + chunk * lanes(vector, m.dtype) - 1) / (chunk * lanes(vector, m.dtype)),
+        load_regs: m.loads,
+        load_bytes: vector,
+        in_flight: vector * m.loads.max(1),
+        steps: chunk,
+        read: m.read,
+        written: m.elements * m.dtype.bytes() as i64,
+        instructions: 2 + m.loads,
+        flops: m.elements,
+        ..LaunchOutline::default()
+    };
+    Outline { launches: blocks.iter().map(launch).collect() }
+}

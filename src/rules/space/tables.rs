@@ -1,0 +1,237 @@
+//! The knob tables of `schedules/*.toml`: one file per rule form, compiled in, replaceable by a folder.
+
+use crate::rules::{Knob, Knobs, Space};
+use crate::target::{Target, nearest};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The tables compiled into the program.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("fallback.cpu.toml", include_str!("../../../schedules/fallback.cpu.toml")),
+    ("fallback.cuda.toml", include_str!("../../../schedules/fallback.cuda.toml")),
+    ("gemv.cpu.toml", include_str!("../../../schedules/gemv.cpu.toml")),
+    ("gemv.inner.toml", include_str!("../../../schedules/gemv.inner.toml")),
+    ("gemv.quant.toml", include_str!("../../../schedules/gemv.quant.toml")),
+    ("gemv.quant_cpu.toml", include_str!("../../../schedules/gemv.quant_cpu.toml")),
+    ("gemv.quant_outer.toml", include_str!("../../../schedules/gemv.quant_outer.toml")),
+    ("gemv.quant_outer_cpu.toml", include_str!("../../../schedules/gemv.quant_outer_cpu.toml")),
+    ("general_reduction.cpu.toml", include_str!("../../../schedules/general_reduction.cpu.toml")),
+    ("general_reduction.rows.toml", include_str!("../../../schedules/general_reduction.rows.toml")),
+    ("low_batch.cpu.toml", include_str!("../../../schedules/low_batch.cpu.toml")),
+    ("low_batch_gemv.inner.toml", include_str!("../../../schedules/low_batch_gemv.inner.toml")),
+    ("matmul.cpu.toml", include_str!("../../../schedules/matmul.cpu.toml")),
+    ("matmul.fma.toml", include_str!("../../../schedules/matmul.fma.toml")),
+    ("matmul.mma.toml", include_str!("../../../schedules/matmul.mma.toml")),
+    ("pieces.cpu.toml", include_str!("../../../schedules/pieces.cpu.toml")),
+    ("pieces.cuda.toml", include_str!("../../../schedules/pieces.cuda.toml")),
+    ("reduction.cpu.toml", include_str!("../../../schedules/reduction.cpu.toml")),
+    ("reduction.inner.toml", include_str!("../../../schedules/reduction.inner.toml")),
+    ("reduction.outer.toml", include_str!("../../../schedules/reduction.outer.toml")),
+    ("reduction.outer_cpu.toml", include_str!("../../../schedules/reduction.outer_cpu.toml")),
+    ("transpose.cpu.toml", include_str!("../../../schedules/transpose.cpu.toml")),
+    ("transpose.cuda.toml", include_str!("../../../schedules/transpose.cuda.toml")),
+    ("window.cpu.toml", include_str!("../../../schedules/window.cpu.toml")),
+    ("window.cuda.toml", include_str!("../../../schedules/window.cuda.toml")),
+];
+
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    rule: String,
+    version: u32,
+    knob: Vec<KnobDef>,
+}
+
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+struct KnobDef {
+    name: String,
+    unit: String,
+    meaning: String,
+    default: i64,
+    values: Vec<i64>,
+    #[serde(default)]
+    at: BTreeMap<String, At>,
+}
+
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+struct At {
+    default: Option<i64>,
+    values: Option<Vec<i64>>,
+}
+
+/// All knob tables by rule form.
+#[derive(Clone, Debug)]
+pub struct Spaces {
+    tables: BTreeMap<String, Table>,
+}
+
+impl Spaces {
+    /// The tables compiled into the program.
+    ///
+    /// # Panics
+    /// Never in a build that passes its tests: they read every table.
+    pub fn built_in() -> Spaces {
+        let texts = BUILT_IN.iter().map(|(file, text)| (file.to_string(), text.to_string()));
+        Spaces::parse(texts).unwrap_or_else(|e| panic!("built-in knob table: {e}"))
+    }
+
+    /// The tables of a folder in place of the built-in ones of the same rule form.
+    ///
+    /// # Errors
+    /// A sentence naming the file when it can't be read, is not such a table, or names a rule form
+    /// that does not exist or knobs other than that form's.
+    pub fn with_folder(folder: &Path) -> Result<Spaces, String> {
+        let built_in = Spaces::built_in();
+        let list = std::fs::read_dir(folder).map_err(|e| format!("can't read the folder {}: {e}", folder.display()))?;
+        let mut texts = vec![];
+        for entry in list {
+            let path = entry.map_err(|e| format!("can't read the folder {}: {e}", folder.display()))?.path();
+            if path.extension().is_some_and(|e| e == "toml") {
+                let text = std::fs::read_to_string(&path).map_err(|e| format!("can't read {}: {e}", path.display()))?;
+                texts.push((path.display().to_string(), text));
+            }
+        }
+        texts.sort();
+        let own = Spaces::parse(texts)?;
+        own.same_knobs(&built_in)?;
+        let mut tables = built_in.tables;
+        tables.extend(own.tables);
+        Ok(Spaces { tables })
+    }
+
+    fn parse(texts: impl IntoIterator<Item = (String, String)>) -> Result<Spaces, String> {
+        let mut tables = BTreeMap::new();
+        for (file, text) in texts {
+            let table: Table =
+                toml::from_str(&text).map_err(|e| format!("{file}: not a knob table: {}", e.to_string().trim_end()))?;
+            table.check().map_err(|e| format!("{file}: {e}"))?;
+            tables.insert(table.rule.clone(), table);
+        }
+        Ok(Spaces { tables })
+    }
+
+    fn same_knobs(&self, built_in: &Spaces) -> Result<(), String> {
+        for (rule, table) in &self.tables {
+            let forms: Vec<&str> = built_in.tables.keys().map(|k| k.as_str()).collect();
+            let known = built_in.tables.get(rule).ok_or_else(|| unknown("rule", rule, &forms))?;
+            let names: Vec<&str> = known.knob.iter().map(|k| k.name.as_str()).collect();
+            for k in &table.knob {
+                if !names.contains(&k.name.as_str()) {
+                    return Err(unknown(&format!("knob of {rule}"), &k.name, &names));
+                }
+            }
+            if let Some(missing) = names.iter().find(|n| !table.knob.iter().any(|k| k.name == **n)) {
+                return Err(format!("the table of {rule} lacks the knob `{missing}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The space of a rule form on a target, without conditions.
+    ///
+    /// # Panics
+    /// If there is no such table: forms are named by rules only, and a test asks for each.
+    pub fn space(&self, form: &'static str, target: &Target) -> Space {
+        let table = self.tables.get(form).unwrap_or_else(|| panic!("no knob table for rule form `{form}`"));
+        Space::new(form, table.version, table.knob.iter().map(|k| k.resolve(target)).collect())
+    }
+
+    /// Names of all rule forms.
+    pub fn forms(&self) -> Vec<&str> {
+        self.tables.keys().map(|k| k.as_str()).collect()
+    }
+}
+
+impl Space {
+    /// Sets knobs by name (`--set threads=128`) on a point.
+    ///
+    /// # Errors
+    /// An unknown knob, with the nearest name.
+    pub fn set(&self, knobs: &Knobs, values: &[(String, i64)]) -> Result<Knobs, String> {
+        let names: Vec<&str> = self.knobs.iter().map(|k| k.name.as_str()).collect();
+        let mut out = knobs.clone();
+        for (name, value) in values {
+            if !names.contains(&name.as_str()) {
+                return Err(unknown(&format!("knob of {}", self.form), name, &names));
+            }
+            out.0.insert(name.clone(), *value);
+        }
+        Ok(out)
+    }
+}
+
+impl Table {
+    fn check(&self) -> Result<(), String> {
+        for k in &self.knob {
+            let lists = k.at.values().filter_map(|a| a.values.as_ref()).chain([&k.values]);
+            if lists.into_iter().any(|v| v.is_empty()) {
+                return Err(format!("knob `{}` has an empty list of values", k.name));
+            }
+            if self.knob.iter().filter(|o| o.name == k.name).count() > 1 {
+                return Err(format!("knob `{}` stands twice", k.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KnobDef {
+    /// Most specific wins: the exact target, then `cuda` or `cpu`, then the knob itself.
+    fn resolve(&self, target: &Target) -> Knob {
+        let family = target.id.split(':').next().unwrap_or_default();
+        let at: Vec<&At> = [target.id.as_str(), family].iter().filter_map(|key| self.at.get(*key)).collect();
+        Knob {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            meaning: self.meaning.clone(),
+            default: at.iter().find_map(|a| a.default).unwrap_or(self.default),
+            values: at.iter().find_map(|a| a.values.clone()).unwrap_or_else(|| self.values.clone()),
+        }
+    }
+}
+
+/// `unknown knob of gemv.inner `thread`; did you mean `threads`?`
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{name}`; there are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_tables_are_read_and_their_file_names_are_their_forms() {
+        let spaces = Spaces::built_in();
+        let files: Vec<String> = BUILT_IN.iter().map(|(f, _)| f.trim_end_matches(".toml").to_string()).collect();
+        assert_eq!(spaces.forms(), files);
+    }
+
+    #[test]
+    fn defaults_are_among_the_values() {
+        for (form, table) in &Spaces::built_in().tables {
+            for k in &table.knob {
+                assert!(k.values.contains(&k.default), "{form}: {} = {}", k.name, k.default);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_suggest_the_nearest() {
+        assert_eq!(unknown("knob", "thread", &["rows", "threads"]), "unknown knob `thread`; did you mean `threads`?");
+    }
+
+    #[test]
+    fn a_folder_with_a_strange_knob_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "rule = \"gemv.inner\"\nversion = 1\n[[knob]]\nname = \"thread\"\nunit = \"\"\nmeaning = \"\"\ndefault = 1\nvalues = [1]\n";
+        std::fs::write(dir.path().join("x.toml"), text).unwrap();
+        let e = Spaces::with_folder(dir.path()).unwrap_err();
+        assert_eq!(e, "unknown knob of gemv.inner `thread`; did you mean `threads`?");
+    }
+}

@@ -1,0 +1,149 @@
+//! A map from the indices of a buffer to new ones, as a step holds it: `[i, j], [j, i // 4, i % 4]`.
+
+use super::span::{Running, Span, cast, span_of};
+use super::{injective, relayout};
+use crate::analysis::{Ranges, simplify};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use crate::schedule::Failure;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What becomes of the indices of an element.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct IndexMap {
+    /// One name for each old index; they mean nothing outside of the map.
+    pub from: Vec<Name>,
+    /// One expression for each new index, over these names, of type `int32` whatever the type of the
+    /// indices is: sums, products with constants, `//` and `%` by positive constants.
+    pub to: Vec<Expr>,
+}
+
+impl IndexMap {
+    /// Fails with `one_name_each` or `affine_map` where this is no map of the indices of a buffer of that
+    /// rank.
+    pub fn check_form(&self, buffer: &Name, rank: usize) -> Result<(), Failure> {
+        let names: BTreeSet<&Name> = self.from.iter().collect();
+        Failure::unless(self.from.len() == rank && names.len() == rank, "one_name_each", buffer, || {
+            format!("it has {rank} dimensions; give each a name of its own")
+        })?;
+        match self.to.iter().find(|e| !is_affine(e, &names)) {
+            None => Ok(()),
+            Some(e) => {
+                let why = format!(
+                    "{} is not made of the names of its indices by `+`, `-`, and `*`, `//`, `%` with positive constants",
+                    text(e, 0)
+                );
+                Err(Failure::new("affine_map", buffer, why))
+            }
+        }
+    }
+
+    /// The new indices of the element at `indices`.
+    pub fn at(&self, indices: &[Expr], ranges: &Ranges) -> Vec<Expr> {
+        let dtype = relayout::common_dtype(indices);
+        let value = |n: &Name| self.from.iter().position(|v| v == n).and_then(|k| indices.get(k));
+        self.to.iter().map(|e| simplify(&typed(e, dtype, &value), ranges)).collect()
+    }
+
+    /// The shape that the map gives a buffer of shape `old`.
+    ///
+    /// Fails with `bijective` where two elements may land in one place, and with `exact` where a place of
+    /// the new shape may get no element.
+    pub fn image(&self, buffer: &Name, old: &[Expr], ranges: &Ranges) -> Result<Vec<Expr>, Failure> {
+        let (mut ranges, mut running) = (ranges.clone(), Running::new());
+        let mut indices = vec![];
+        for (k, extent) in old.iter().enumerate() {
+            // No variable of a function has a name with a blank.
+            let var = Name::new(format!("index {k}"));
+            ranges.set_span(var.clone(), &Expr::int(0, extent.dtype()), extent);
+            running.insert(var.clone(), Span::from_zero(extent));
+            indices.push(Expr::var(var, extent.dtype()));
+        }
+        let new = self.at(&indices, &ranges);
+        let told = injective::recovered(&new, &running.keys().cloned().collect(), &ranges);
+        let lost =
+            indices.iter().zip(old).position(|(e, n)| !n.is_int(1) && e.as_var().is_some_and(|v| !told.contains(v)));
+        if let Some(k) = lost {
+            let why =
+                format!("two elements may get the same indices: `{}` does not follow from the new ones", self.from[k]);
+            return Err(Failure::new("bijective", buffer, why));
+        }
+        let shape: Option<Vec<Expr>> = new.iter().map(|e| extent_from_zero(e, &running, &ranges)).collect();
+        let shape = shape.ok_or_else(|| {
+            Failure::new("exact", buffer, "a new index does not start at 0, or its range cannot be told")
+        })?;
+        let exact = same_count(old, &shape, &ranges);
+        Failure::unless(exact, "exact", buffer, || {
+            let text = |list: &[Expr]| list.iter().map(Expr::to_string).collect::<Vec<_>>().join(", ");
+            format!(
+                "the new shape ({}) may have places that no element of ({}) goes to; pad the extents first, or choose factors that divide them",
+                text(&shape),
+                text(old)
+            )
+        })?;
+        Ok(shape)
+    }
+}
+
+impl fmt::Display for IndexMap {
+    /// `[i, j], [j, i // 4, i % 4]`, as it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from: Vec<&str> = self.from.iter().map(Name::as_str).collect();
+        let to: Vec<String> = self.to.iter().map(|e| text(e, 0)).collect();
+        write!(f, "[{}], [{}]", from.join(", "), to.join(", "))
+    }
+}
+
+/// An expression as it is read, in parentheses where its operator binds less than `rank`. (Functions print
+/// `T.FloorDiv(i, 1)` for what Python would evaluate.)
+fn text(e: &Expr, rank: u8) -> String {
+    let ExprKind::Binary { op, a, b } = e.kind() else { return e.to_string() };
+    let (sign, own) = match op {
+        BinOp::Add => ("+", 0),
+        BinOp::Sub => ("-", 0),
+        BinOp::Mul => ("*", 1),
+        BinOp::FloorDiv => ("//", 1),
+        BinOp::FloorMod => ("%", 1),
+        _ => return e.to_string(),
+    };
+    let infix = format!("{} {sign} {}", text(a, own), text(b, own + 1));
+    if own < rank { format!("({infix})") } else { infix }
+}
+
+fn is_affine(e: &Expr, names: &BTreeSet<&Name>) -> bool {
+    match e.kind() {
+        ExprKind::Int { .. } => true,
+        ExprKind::Var { name, .. } => names.contains(name),
+        ExprKind::Binary { op: BinOp::Add | BinOp::Sub, a, b } => is_affine(a, names) && is_affine(b, names),
+        ExprKind::Binary { op: BinOp::Mul | BinOp::FloorDiv | BinOp::FloorMod, a, b } => {
+            is_affine(a, names) && b.as_int().is_some_and(|c| c > 0)
+        }
+        _ => false,
+    }
+}
+
+/// An expression of a map with values for its names, of type `dtype`.
+fn typed<'a>(e: &Expr, dtype: DType, value: &impl Fn(&Name) -> Option<&'a Expr>) -> Expr {
+    match e.kind() {
+        ExprKind::Int { value: n, .. } => Expr::int(*n, dtype),
+        ExprKind::Var { name, .. } => value(name).map_or_else(|| e.clone(), |v| cast(dtype, v)),
+        ExprKind::Binary { op, a, b } => Expr::binary(*op, typed(a, dtype, value), typed(b, dtype, value)),
+        _ => e.clone(),
+    }
+}
+
+/// The number of values of an index that starts at 0.
+fn extent_from_zero(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Expr> {
+    let span = span_of(e, running, ranges)?;
+    span.lo.is_int(0).then(|| span.extent(ranges))
+}
+
+/// True where both shapes are proven to have as many elements.
+fn same_count(a: &[Expr], b: &[Expr], ranges: &Ranges) -> bool {
+    let constants = |shape: &[Expr]| shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let product = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, e| n * cast(DType::I64, e));
+    match (constants(a), constants(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => simplify(&(product(a) - product(b)), ranges).is_int(0),
+    }
+}

@@ -1,0 +1,254 @@
+//! Computes once what several blocks compute alike, in a block and a buffer of its own.
+//!
+//! ```text
+//! for i, k: b0: t0[v0] = max(t0[v0], p0[v0, v1])            for i, k: p0_local_b: p0_local[v0, v1] = p0[v0, v1]
+//! for i, j: b1: p1[v2, v3] = p0[v2, v3] - t0[v2]      ->    for i, k: b0: ... p0_local[v0, v1]
+//!                                                           for i, j: b1: ... p0_local[v2, v3]
+//!                        share([b0, b1], p0, "local")
+//! ```
+//!
+//! With a buffer, what is shared are the loads of one of its elements, the one that depends on most
+//! iterators; without, the largest expression with a function in it, such as `exp(p0[v0, v1] - t0[v0])`.
+//!
+//! Preconditions: `block_exists`; `several_blocks`: one at least; `plain_nest`: each block lies under loops alone;
+//! `no_guard`; `same_iterators`: the blocks have as many iterators, from 0 and of the same extents, one
+//! by one; `same_value`: each block has the value, computed under no condition; `inputs_unchanged`:
+//! what the value reads is written before the outermost loop around the first of them.
+//!
+//! Effect: a block over the iterators that the value depends on, right before the first block, writes
+//! it to a new buffer with one dimension for each; the blocks read that.
+
+use crate::analysis::{self, Ranges};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, IterVar, Name, Scope, Stmt};
+use crate::schedule::help::copies::position;
+use crate::schedule::help::nest;
+use crate::schedule::help::{checks, query, regions, tree};
+use crate::schedule::{Draft, Failure};
+use std::collections::BTreeMap;
+
+pub fn apply(d: &mut Draft, blocks: &[Name], buffer: Option<&Name>, scope: &Scope) -> Result<Vec<Name>, Failure> {
+    let all = blocks.iter().map(|b| d.find_block(b).cloned()).collect::<Result<Vec<Block>, Failure>>()?;
+    let Some((first, others)) = all.split_first() else {
+        return Err(Failure::new("several_blocks", &Name::new(""), "it names no block"));
+    };
+    buffer.map_or(Ok(()), |b| d.find_buffer(b).map(|_| ()))?;
+    all.iter().try_for_each(|b| check_block(d, b, first))?;
+    let ranges = crate::schedule::help::scope::everywhere(&d.func);
+    let value = common(first, others, buffer, &ranges).ok_or_else(|| {
+        let what = buffer.map_or("no function of a load".to_string(), |b| format!("no element of `{b}`"));
+        Failure::new("same_value", &first.name, format!("{what} is computed by all of these blocks alike"))
+    })?;
+    let top = tree::loops_around(&d.func, &first.name).first().map_or(first.name.clone(), |l| l.var.clone());
+    check_inputs(d, &top, &value)?;
+    let places: Vec<usize> = (0..first.iters.len()).filter(|k| is_dimension(&first.iters[*k], &value)).collect();
+    let iters: Vec<IterVar> = places.iter().map(|k| first.iters[*k].clone()).collect();
+    let (block, staged) = stage(d, first, &value, &iters, buffer, scope);
+    let name = block.name.clone();
+    let domains = vec![None; block.iters.len()];
+    let nest = nest::build(d, block, &domains, &[]);
+    tree::replace(&mut d.func, &top, |old| vec![nest, old]);
+    for b in &all {
+        let indices: Vec<Expr> = places.iter().map(|k| b.iters[*k].var_expr()).collect();
+        let load = Expr::load(staged.clone(), indices, value.dtype());
+        let own = renamed(&value, first, b);
+        let put = |e: &Expr| replaced(e, &own, &load, &ranges);
+        tree::edit_block(&mut d.func, &b.name, |b| {
+            b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| put(e))).collect();
+            b.regions = None;
+        });
+    }
+    Ok(vec![name])
+}
+
+/// Iterators of one value are dimensions too, so that places look alike whatever the extents are.
+fn is_dimension(it: &IterVar, value: &Expr) -> bool {
+    it.extent.is_int(1) || value.uses_var(&it.var)
+}
+
+fn check_block(d: &Draft, b: &Block, first: &Block) -> Result<(), Failure> {
+    crate::schedule::help::motion::check_plain(d, &b.name)?;
+    checks::no_guard(b)?;
+    let alike = b.iters.len() == first.iters.len()
+        && b.iters.iter().zip(&first.iters).all(|(a, c)| a.min.is_int(0) && c.min.is_int(0) && a.extent == c.extent);
+    Failure::unless(alike, "same_iterators", &b.name, || {
+        format!("its iterators are not those of `{}`, one by one", first.name)
+    })?;
+    Failure::unless(position(d, &first.name) <= position(d, &b.name), "inputs_unchanged", &b.name, || {
+        format!("it comes before `{}`", first.name)
+    })
+}
+
+/// What the value reads is complete before the nest `top`.
+fn check_inputs(d: &Draft, top: &Name, value: &Expr) -> Result<(), Failure> {
+    let mut read = vec![];
+    value.visit(&mut |e| {
+        if let ExprKind::Load { buffer, .. } = e.kind() {
+            read.push(buffer.clone());
+        }
+    });
+    let nest = tree::path(&d.func, top).unwrap_or_default();
+    let start = nest.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
+    for buffer in read {
+        if let Some(late) = query::writers(&d.func, &buffer).iter().find(|w| Some(position(d, &w.name)) >= start) {
+            let why = format!("it writes `{buffer}`, which the shared value reads");
+            return Err(Failure::new("inputs_unchanged", &late.name, why));
+        }
+    }
+    Ok(())
+}
+
+/// The value that all blocks have, over the iterators of the first.
+fn common(first: &Block, others: &[Block], buffer: Option<&Name>, ranges: &Ranges) -> Option<Expr> {
+    let mut found: Vec<Expr> = values(first).into_iter().filter(|e| wanted(e, buffer)).collect();
+    let weight = |e: &Expr| match buffer {
+        Some(_) => first.iters.iter().filter(|it| e.uses_var(&it.var)).count(),
+        None => size(e),
+    };
+    found.sort_by_key(|e| std::cmp::Reverse(weight(e)));
+    let has = |b: &Block, e: &Expr| {
+        let own = renamed(e, first, b);
+        values(b).iter().any(|x| same(x, &own, ranges))
+    };
+    found.into_iter().find(|e| others.iter().all(|b| has(b, e)))
+}
+
+fn wanted(e: &Expr, buffer: Option<&Name>) -> bool {
+    match (e.kind(), buffer) {
+        (ExprKind::Load { buffer: b, .. }, Some(want)) => b == want,
+        (_, Some(_)) => false,
+        (_, None) => e.dtype().is_float() && has_function(e) && has_load(e) && !has_let(e),
+    }
+}
+
+fn has_function(e: &Expr) -> bool {
+    any(e, &|e| matches!(e.kind(), ExprKind::Call { .. }))
+}
+
+fn has_load(e: &Expr) -> bool {
+    any(e, &|e| matches!(e.kind(), ExprKind::Load { .. }))
+}
+
+fn has_let(e: &Expr) -> bool {
+    any(e, &|e| matches!(e.kind(), ExprKind::Let { .. }))
+}
+
+fn any(e: &Expr, is: &impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= is(e));
+    found
+}
+
+fn size(e: &Expr) -> usize {
+    let mut n = 0;
+    e.visit(&mut |_| n += 1);
+    n
+}
+
+/// The expressions that a block's body computes under no condition and over its iterators alone.
+fn values(b: &Block) -> Vec<Expr> {
+    let mut out = vec![];
+    let known = |e: &Expr| {
+        let mut known = true;
+        e.visit(&mut |x| known &= x.as_var().is_none_or(|v| b.iters.iter().any(|it| it.var == *v) || is_size(b, v)));
+        known
+    };
+    for s in &b.body {
+        s.visit(&mut |s| s.for_each_expr(|e| always(e, &mut out)));
+    }
+    out.retain(known);
+    out
+}
+
+/// Variables that are neither iterators nor bound inside the block: symbolic extents, scalars.
+fn is_size(b: &Block, name: &Name) -> bool {
+    let mut bound = false;
+    for s in &b.body {
+        s.visit(&mut |s| {
+            if let Stmt::Let { var, .. } = s {
+                bound |= var == name;
+            }
+            if let Stmt::For(l) = s {
+                bound |= l.var == *name;
+            }
+            if let Stmt::Block(inner) = s {
+                bound |= inner.iters.iter().any(|it| it.var == *name);
+            }
+            s.for_each_expr(|e| {
+                e.visit(&mut |e| {
+                    if let ExprKind::Let { var, .. } = e.kind() {
+                        bound |= var == name;
+                    }
+                })
+            });
+        });
+    }
+    !bound
+}
+
+fn always(e: &Expr, out: &mut Vec<Expr>) {
+    out.push(e.clone());
+    match e.kind() {
+        ExprKind::IfThenElse { cond, .. } => always(cond, out),
+        _ => e.for_each_child(|c| always(c, out)),
+    }
+}
+
+/// The expression over the iterators of another block.
+fn renamed(e: &Expr, from: &Block, to: &Block) -> Expr {
+    let pairs: BTreeMap<&Name, Expr> =
+        from.iters.iter().map(|it| &it.var).zip(to.iters.iter().map(IterVar::var_expr)).collect();
+    e.subst(&|n| pairs.get(n).cloned())
+}
+
+/// True for expressions that are the same, or load an element that is.
+fn same(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
+    if a == b {
+        return true;
+    }
+    match (a.kind(), b.kind()) {
+        (ExprKind::Load { buffer: x, indices: i, .. }, ExprKind::Load { buffer: y, indices: j, .. }) => {
+            let equal =
+                |(p, q): (&Expr, &Expr)| analysis::prove(&Expr::binary(BinOp::Eq, p.clone(), q.clone()), ranges);
+            x == y && i.len() == j.len() && i.iter().zip(j).all(equal)
+        }
+        _ => false,
+    }
+}
+
+fn replaced(e: &Expr, value: &Expr, load: &Expr, ranges: &Ranges) -> Expr {
+    if same(e, value, ranges) { load.clone() } else { e.map_children(|c| replaced(c, value, load, ranges)) }
+}
+
+/// The block that computes the value, and the buffer it leaves it in.
+fn stage(
+    d: &mut Draft,
+    first: &Block,
+    value: &Expr,
+    iters: &[IterVar],
+    buffer: Option<&Name>,
+    scope: &Scope,
+) -> (Block, Name) {
+    let suffix = format!("_{}", scope.name().replace('.', "_"));
+    let staged = match buffer {
+        Some(b) => d.fresh_like(b, &suffix),
+        None => d.fresh(&format!("{}_value{suffix}", first.name)),
+    };
+    let shape: Vec<Expr> = iters.iter().map(|it| it.extent.clone()).collect();
+    d.func.buffers.push(Buffer::new(staged.clone(), value.dtype(), shape, scope.clone()));
+    d.func.allocs.push(staged.clone());
+    let name = d.fresh_like(&staged, "_b");
+    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
+    let own: Vec<IterVar> = iters
+        .iter()
+        .map(|it| {
+            let var = regions::iter_for(d, &it.var);
+            let new = IterVar { var, kind: IterKind::Spatial, binding: Expr::int(0, it.dtype), ..it.clone() };
+            map.insert(it.var.clone(), new.var_expr());
+            new
+        })
+        .collect();
+    let indices = own.iter().map(IterVar::var_expr).collect();
+    let value = value.subst(&|n| map.get(n).cloned());
+    let store = Stmt::Store { buffer: staged.clone(), indices, value };
+    (Block::new(name, own, vec![store]), staged)
+}

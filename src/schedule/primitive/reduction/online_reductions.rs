@@ -1,0 +1,440 @@
+//! Makes two reductions, of which the second reads the first's result of its own row, in one pass.
+//!
+//! ```text
+//! for i, kt, ko, ku: b0: M[i] = max(M[i], x)           for i, kt, ko, ku: step: X[ko, kt, i, ku] = x
+//! for i, kt, ko, ku: b1: S[i] += exp(x - M[i])         for i, kt, ko, ku: p:    P[ko, kt, i] = max(P, X)
+//!                                                      for i, kt, ko, ku: q:    Q[ko, kt, i] += exp(X - P)
+//!           online_reductions(b0, b1, ko)        ->    for i, kt, ko: state: let top = max(m, P)
+//!                                                          s[kt, i] = s * exp(m - top) + Q * exp(P - top)
+//!                                                          m[kt, i] = top
+//!                                                      for i, kt: b0: M[i] = max(M[i], m[kt, i])
+//!                                                      for i, kt: b1: S[i] += s[kt, i] * exp(m[kt, i] - M[i])
+//! ```
+//!
+//! The second's terms are taken relative to the greatest element so far, and what was added is put in
+//! relation to a greater one when it comes: once for each step, which is what the loops inside the given
+//! one run over, and once more where the states come together, one for each iteration of the reduction
+//! loops outside of it. Each element is read once and its exponential computed once. States start
+//! from the value that the first starts from, which is finite: a state that has seen nothing but -inf
+//! has no difference of infinities, and the row's result is that of the two passes, NaN included.
+//!
+//! A sum and the squares around its mean go the same way (the file `online_form` has the algebra); a
+//! state then counts its elements too, and a block counts those of a step.
+//!
+//! The exponential of a sum is the product of exponentials only up to rounding: each factor rounds by
+//! some units in the last place, and a sum is multiplied by one where its greatest element changes.
+//! Squares around a part's mean, corrected, round like those around the row's. No rule may do this where
+//! an output is wider than 16 bits (`docs/correctness.md`).
+//!
+//! Preconditions: `block_exists`; `loop_exists`; those of rfactor; `same_nest`: both blocks stand
+//! alone under loops of the same extents in one list, with the same iterators and guards; `steps_of_states`:
+//! the loop is a reduction loop of the first with another outside of it, with one only for a mean;
+//! `online_form`: the first is a maximum of x in float32 or float64, the second a sum of products with
+//! exp(x - maximum) or exp2((x - maximum) * c), c > 0, and with nothing else that has the maximum; or the
+//! first is a sum of x and the second one of (x - mean) * (x - mean), the mean the sum over all elements
+//! of the row, or times the reciprocal of their number; `finite_start`: a maximum starts from a
+//! finite constant, a sum from 0; `nothing_between`: the second comes after the first, and no block between
+//! them touches what it writes or writes what it reads.
+//!
+//! Effect: four new blocks before the first, which, like the second, then reduces what the states
+//! hold. The new blocks are the elements of a step, its two results, and the state; for a mean a
+//! fifth, the number of a step's elements.
+
+use super::{merge_reductions, rfactor};
+use crate::ir::{Block, Buffer, DType, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
+use crate::schedule::help::online_form::{Form, Kind, Part, replaced};
+use crate::schedule::help::reducer::Reducer;
+use crate::schedule::help::{regions, tree};
+use crate::schedule::{Draft, Failure};
+use std::collections::BTreeMap;
+
+pub fn apply(d: &mut Draft, first: &Name, second: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
+    let (a, b) = (d.find_block(first)?.clone(), d.find_block(second)?.clone());
+    d.find_loop(at)?;
+    let nest = Nest::of(d, &a, &b, at)?;
+    let form = Form::of(&a, &b, &nest.same)?;
+    merge_reductions::nothing_between(d, &a, &b)?;
+    let element = d.fresh_like(&form.first.buffer, "_step");
+    mark(d, &form, [&a, &b], &element);
+    let firsts = factored(d, first, &nest.loops)?;
+    let seconds = factored(d, second, &nest.others)?;
+    let mut levels = Levels { form: &form, firsts: &firsts, seconds: &seconds, counts: None };
+    let [p, q] = levels.step().map(Name::clone);
+    let step = stage_elements(d, &a, &p, &form.first.term, &element)?;
+    let mut made = vec![step, p.clone(), q];
+    match &form.kind {
+        Kind::Exponential { start, .. } => levels.start_from(d, start),
+        Kind::Moments { .. } => made.extend(levels.count(d, at)?),
+    }
+    levels.rebase_step(d, &element)?;
+    made.insert(3, levels.join_states(d)?);
+    for k in 0..levels.last() - 1 {
+        levels.rebase_final(d, k)?;
+    }
+    Ok(made)
+}
+
+/// The loops that both blocks stand under.
+struct Nest {
+    /// The reduction loops from the outermost down to the one that counts steps, of the first block.
+    loops: Vec<Name>,
+    /// The same of the second.
+    others: Vec<Name>,
+    /// Loops and iterators of the second in terms of the first's.
+    same: BTreeMap<Name, Expr>,
+}
+
+impl Nest {
+    fn of(d: &Draft, a: &Block, b: &Block, at: &Name) -> Result<Nest, Failure> {
+        let (outer, other) = (rfactor::chain_of(d, &a.name), rfactor::chain_of(d, &b.name));
+        let same = same_nest(d, (a, &outer), (b, &other))?;
+        let around: Vec<&For> = outer.iter().collect();
+        let [feeding, spatial] = [IterKind::Reduce, IterKind::Spatial].map(|k| regions::loops_feeding(a, k, &around));
+        let counts = |l: &For| feeding.contains(&l.var) || l.extent.is_int(1) && !spatial.contains(&l.var);
+        let place = outer.iter().position(|l| l.var == *at && counts(l)).ok_or_else(|| {
+            Failure::new("steps_of_states", at, format!("no reduction iterator of `{}` uses the loop", a.name))
+        })?;
+        let mut chosen: Vec<usize> = (0..place).filter(|k| feeding.contains(&outer[*k].var)).collect();
+        Failure::unless(!chosen.is_empty(), "steps_of_states", at, || {
+            "no reduction loop lies outside of it, for a state each".to_string()
+        })?;
+        chosen.push(place);
+        let names = |list: &[For]| chosen.iter().map(|k| list[*k].var.clone()).collect();
+        Ok(Nest { loops: names(&outer), others: names(&other), same })
+    }
+}
+
+/// What the loops and iterators of the second block are in the first.
+fn same_nest(
+    d: &Draft,
+    (a, outer): (&Block, &[For]),
+    (b, other): (&Block, &[For]),
+) -> Result<BTreeMap<Name, Expr>, Failure> {
+    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
+    map.extend(outer.iter().zip(other).map(|(x, y)| (y.var.clone(), x.var_expr())));
+    let renamed = |e: &Expr, map: &BTreeMap<Name, Expr>| e.subst(&|n| map.get(n).cloned());
+    let above = |block: &Block, chain: &[For]| -> Vec<Name> {
+        let path = tree::path(&d.func, &block.name).unwrap_or_default();
+        let outside = path.len().saturating_sub(chain.len() + 1);
+        path[..outside].iter().filter_map(|s| tree::name_of(s).cloned()).collect()
+    };
+    let loops = outer.len() == other.len()
+        && outer.iter().zip(other).all(|(x, y)| x.extent == y.extent && x.min == y.min && x.kind == y.kind);
+    let iters = a.iters.len() == b.iters.len()
+        && a.iters.iter().zip(&b.iters).all(|(x, y)| {
+            x.kind == y.kind && x.min == y.min && x.extent == y.extent && x.binding == renamed(&y.binding, &map)
+        });
+    let guards = a.guard == b.guard.as_ref().map(|g| renamed(g, &map));
+    let holds = loops && iters && guards && above(a, outer) == above(b, other);
+    Failure::unless(holds, "same_nest", &b.name, || {
+        format!("its loops, iterators or conditions are not those of `{}`", a.name)
+    })?;
+    map.extend(a.iters.iter().zip(&b.iters).map(|(x, y)| (y.var.clone(), x.var_expr())));
+    Ok(map)
+}
+
+/// Puts a load at the iterators in place of the element in both blocks, so that what the iterators have
+/// become can be read from it after each step.
+fn mark(d: &mut Draft, form: &Form, [a, b]: [&Block; 2], element: &Name) {
+    let pairs: BTreeMap<&Name, Expr> =
+        a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
+    let terms = [form.first.term.clone(), form.first.term.subst(&|n| pairs.get(n).cloned())];
+    for (block, term) in [a, b].into_iter().zip(terms) {
+        let marker = Expr::load(element.clone(), block.iters.iter().map(IterVar::var_expr).collect(), form.first.dtype);
+        edit_values(d, &block.name, &|e| replaced(e, &term, &marker));
+    }
+}
+
+fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
+    tree::edit_block(&mut d.func, block, |b| {
+        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| f(e))).collect();
+        b.regions = None;
+    });
+}
+
+/// The block, then the partial results of each loop, of which the last are those of a step.
+fn factored(d: &mut Draft, block: &Name, loops: &[Name]) -> Result<Vec<Name>, Failure> {
+    let mut names = vec![block.clone()];
+    for l in loops {
+        names.extend(rfactor::apply(d, l, 0)?);
+    }
+    Ok(names)
+}
+
+/// The blocks of both reductions: final results, one level for each loop over states, the combination of
+/// steps, the steps.
+struct Levels<'n> {
+    form: &'n Form,
+    firsts: &'n [Name],
+    seconds: &'n [Name],
+    /// The buffers of how many elements a step and a state have, where that matters.
+    counts: Option<[Name; 2]>,
+}
+
+/// A level's update: what is accumulated into, and the partial result that it takes.
+struct Update {
+    own: Expr,
+    partial: Expr,
+    block: Block,
+}
+
+impl Update {
+    fn of(d: &Draft, name: &Name) -> Result<Update, Failure> {
+        let block = d.find_block(name)?.clone();
+        let reducer = Reducer::of(&block)?;
+        let (_, slot) =
+            reducer.plain().ok_or_else(|| Failure::new("online_form", name, "it updates several elements"))?;
+        let own = Expr::load(slot.buffer.clone(), slot.indices.clone(), slot.dtype);
+        Ok(Update { own, partial: slot.term.clone(), block })
+    }
+
+    /// An expression over this block's iterators in those of another, one by one.
+    fn renamed(&self, e: &Expr, to: &Block) -> Expr {
+        let pairs: BTreeMap<&Name, Expr> =
+            self.block.iters.iter().map(|it| &it.var).zip(to.iters.iter().map(IterVar::var_expr)).collect();
+        e.subst(&|n| pairs.get(n).cloned())
+    }
+}
+
+impl<'n> Levels<'n> {
+    fn last(&self) -> usize {
+        self.firsts.len() - 1
+    }
+
+    fn step(&self) -> [&'n Name; 2] {
+        [&self.firsts[self.last()], &self.seconds[self.last()]]
+    }
+
+    /// Partial maxima start where the maximum does.
+    fn start_from(&self, d: &mut Draft, start: &Expr) {
+        for name in &self.firsts[1..] {
+            tree::edit_block(&mut d.func, name, |b| b.init = b.init.iter().map(|s| started(s, start)).collect());
+        }
+    }
+
+    /// What a load of the first's, with one of the second's, stands for; `k` says which count goes with it.
+    fn part(&self, first: &Expr, second: &Expr, k: usize) -> Part {
+        let count = self.counts.as_ref().map(|names| beside(first, &names[k]));
+        Part { first: first.clone(), second: second.clone(), count }
+    }
+
+    /// A block that counts the elements of a step, and buffers for the counts of steps and states.
+    fn count(&mut self, d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+        Failure::unless(self.last() == 2, "steps_of_states", at, || {
+            "several reduction loops lie outside of it; fuse them to count what a state has seen".to_string()
+        })?;
+        let [p, _] = self.step();
+        let (step, state) = (Update::of(d, p)?, Update::of(d, &self.firsts[1])?);
+        let names = [like_buffer_of(d, &step.own, "_count")?, like_buffer_of(d, &state.own, "_count")?];
+        let dtype = self.form.first.dtype;
+        let (own, one) = (beside(&step.own, &names[0]), Expr::constant(1.0, dtype));
+        let body = |copy: &Copied| {
+            let own = copy.renamed(&own);
+            let init = vec![store(&own, Expr::constant(0.0, dtype))];
+            (init, vec![store(&own, own.clone() + one.clone())])
+        };
+        let (name, nest) = copied(d, p, "_count", None, body)?;
+        let top = top_of(d, p);
+        tree::replace(&mut d.func, &top, |old| vec![old, nest]);
+        self.counts = Some(names);
+        Ok(vec![name])
+    }
+
+    /// The second's sum of a step is relative to the step's own maximum or mean, and follows it.
+    fn rebase_step(&self, d: &mut Draft, element: &Name) -> Result<(), Failure> {
+        let [p, q] = self.step();
+        let (first, second) = (Update::of(d, p)?, d.find_block(q)?.clone());
+        let own = first.renamed(&first.own, &second);
+        let part = self.part(&own, &own, 0);
+        for block in [&first.block, &second] {
+            let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
+            let load = Expr::load(element.clone(), places, self.form.first.dtype);
+            edit_values(d, &block.name, &|e| with_load(e, element, &load));
+        }
+        edit_values(d, q, &|e| self.form.relative_to(e, &part));
+        let last = self.counts.as_ref().map_or_else(|| top_of(d, p), |_| after(d, p));
+        move_after(d, &top_of(d, q), &last);
+        Ok(())
+    }
+
+    /// One block combines the results of a step with those of the steps before.
+    fn join_states(&self, d: &mut Draft) -> Result<Name, Failure> {
+        let k = self.last() - 1;
+        let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
+        let here = |e: &Expr| second.renamed(e, &first.block);
+        let state = self.part(&first.own, &here(&second.own), 1);
+        let step = self.part(&first.partial, &here(&second.partial), 0);
+        let (mut body, joined) = self.form.joined(d, &state, &step);
+        let mut start: Vec<Stmt> = second.block.init.iter().map(|s| s.map_exprs(&mut |e| here(e))).collect();
+        body.push(store(&state.second, joined.second));
+        body.push(store(&state.first, joined.first));
+        if let (Some(own), Some(count)) = (&state.count, joined.count) {
+            start.push(store(own, Expr::constant(0.0, count.dtype())));
+            body.push(store(own, count));
+        }
+        tree::remove(&mut d.func, &second.block.name);
+        tree::edit_block(&mut d.func, &first.block.name, |b| {
+            b.init.extend(start);
+            b.body = body;
+            b.regions = None;
+        });
+        Ok(first.block.name)
+    }
+
+    /// What the states have is put in relation to the whole row.
+    fn rebase_final(&self, d: &mut Draft, k: usize) -> Result<(), Failure> {
+        let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
+        let there = |e: &Expr| first.renamed(e, &second.block);
+        let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
+        let state = self.part(&there(&first.partial), &second.partial, 1);
+        let [_, rebased] = self.form.added(&state, &there(&first.own));
+        edit_values(d, &first.block.name, &|e| replaced(e, &first.partial, &alone));
+        edit_values(d, &second.block.name, &|e| replaced(e, &second.partial, &rebased));
+        Ok(())
+    }
+}
+
+/// The element of another buffer at the place of a load.
+fn beside(load: &Expr, buffer: &Name) -> Expr {
+    match load.kind() {
+        ExprKind::Load { indices, dtype, .. } => Expr::load(buffer.clone(), indices.clone(), *dtype),
+        _ => load.clone(),
+    }
+}
+
+/// A new buffer of the shape of the one that is loaded from.
+fn like_buffer_of(d: &mut Draft, load: &Expr, suffix: &str) -> Result<Name, Failure> {
+    let ExprKind::Load { buffer, .. } = load.kind() else {
+        return Err(Failure::new("online_form", &Name::new(""), "no load"));
+    };
+    let old = d.find_buffer(buffer)?.clone();
+    let name = d.fresh_like(buffer, suffix);
+    declare(d, &name, load.dtype(), old.shape);
+    Ok(name)
+}
+
+fn declare(d: &mut Draft, name: &Name, dtype: DType, shape: Vec<Expr>) {
+    d.func.buffers.push(Buffer::new(name.clone(), dtype, shape, Scope::Global));
+    d.func.allocs.push(name.clone());
+}
+
+fn store(to: &Expr, value: Expr) -> Stmt {
+    match to.kind() {
+        ExprKind::Load { buffer, indices, .. } => {
+            Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value }
+        }
+        _ => Stmt::Evaluate(value),
+    }
+}
+
+fn started(s: &Stmt, start: &Expr) -> Stmt {
+    match s {
+        Stmt::Store { buffer, indices, .. } => {
+            Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: start.clone() }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Any load of `buffer` replaced by one load.
+fn with_load(e: &Expr, buffer: &Name, load: &Expr) -> Expr {
+    match e.kind() {
+        ExprKind::Load { buffer: from, .. } if from == buffer => load.clone(),
+        _ => e.map_children(|c| with_load(c, buffer, load)),
+    }
+}
+
+/// The outermost loop under which there is nothing but the block.
+fn top_of(d: &Draft, block: &Name) -> Name {
+    rfactor::chain_of(d, block).first().map_or(block.clone(), |l| l.var.clone())
+}
+
+/// Puts one nest right after another.
+fn move_after(d: &mut Draft, nest: &Name, place: &Name) {
+    let mut moved = vec![];
+    tree::replace(&mut d.func, nest, |s| {
+        moved.push(s);
+        vec![]
+    });
+    tree::replace(&mut d.func, place, |s| {
+        moved.insert(0, s);
+        moved
+    });
+}
+
+/// The nest that holds nothing but the block after the one of `block`.
+fn after(d: &Draft, block: &Name) -> Name {
+    let blocks = crate::schedule::help::query::blocks(&d.func);
+    let place = blocks.iter().position(|b| b.name == *block).map_or(0, |k| k + 1);
+    blocks.get(place).map_or(block.clone(), |b| top_of(d, &b.name))
+}
+
+/// The loops and iterators of a copy in terms of the new names.
+struct Copied {
+    map: BTreeMap<Name, Expr>,
+    /// The iterators.
+    places: Vec<Expr>,
+}
+
+impl Copied {
+    fn renamed(&self, e: &Expr) -> Expr {
+        e.subst(&|n| self.map.get(n).cloned())
+    }
+}
+
+/// A block under copies of the loops around `like`, with copies of its iterators, all of one kind where
+/// `kind` says so, and its guard; `body` makes init and body.
+fn copied(
+    d: &mut Draft,
+    like: &Name,
+    suffix: &str,
+    kind: Option<IterKind>,
+    body: impl FnOnce(&Copied) -> (Vec<Stmt>, Vec<Stmt>),
+) -> Result<(Name, Stmt), Failure> {
+    let block = d.find_block(like)?.clone();
+    let mut copy = Copied { map: BTreeMap::new(), places: vec![] };
+    let mut loops = vec![];
+    for l in rfactor::chain_of(d, like) {
+        let new = For { var: d.fresh_like(&l.var, suffix), annotations: vec![], body: vec![], ..l.clone() };
+        copy.map.insert(l.var, new.var_expr());
+        loops.push(new);
+    }
+    let guard = block.guard.as_ref().map(|g| copy.renamed(g));
+    let mut iters = vec![];
+    for it in &block.iters {
+        let var = d.fresh_like(&it.var, suffix);
+        let binding = copy.renamed(&it.binding);
+        iters.push(IterVar { var, kind: kind.unwrap_or(it.kind), binding, ..it.clone() });
+    }
+    copy.map.extend(block.iters.iter().zip(&iters).map(|(old, new)| (old.var.clone(), new.var_expr())));
+    copy.places = iters.iter().map(IterVar::var_expr).collect();
+    let (init, body) = body(&copy);
+    let name = d.fresh_like(like, suffix);
+    let new = Block { guard, init, ..Block::new(name.clone(), iters, body) };
+    Ok((name, crate::schedule::help::nest::around(loops, Stmt::Block(new))))
+}
+
+/// A block that computes the elements of each step, before the block `step` that reduces them: `term` is
+/// the element over the iterators of `a`.
+fn stage_elements(d: &mut Draft, a: &Block, step: &Name, term: &Expr, element: &Name) -> Result<Name, Failure> {
+    let block = d.find_block(step)?.clone();
+    let mut marked = vec![];
+    block.body.iter().for_each(|s| {
+        s.for_each_expr(|e| {
+            e.visit(&mut |e| match e.kind() {
+                ExprKind::Load { buffer, indices, .. } if buffer == element => marked = indices.clone(),
+                _ => {}
+            })
+        })
+    });
+    let values: BTreeMap<&Name, &Expr> = a.iters.iter().map(|it| &it.var).zip(&marked).collect();
+    let term = term.subst(&|n| values.get(n).map(|e| (*e).clone()));
+    declare(d, element, term.dtype(), block.iters.iter().map(|it| it.extent.clone()).collect());
+    let (name, nest) = copied(d, step, "_step", Some(IterKind::Spatial), |copy| {
+        let value = copy.renamed(&term);
+        (vec![], vec![Stmt::Store { buffer: element.clone(), indices: copy.places.clone(), value }])
+    })?;
+    let top = top_of(d, step);
+    tree::replace(&mut d.func, &top, |old| vec![nest, old]);
+    Ok(name)
+}
