@@ -1,6 +1,7 @@
 //! The analyses on the corpus: which files are refused, and that flops and bytes are those of its
 //! index.
 
+use crate::common;
 use daylight::analysis::{Facts, index_text, normalize, refuse, work};
 use daylight::ir::{PrimFunc, read};
 use std::collections::BTreeMap;
@@ -119,5 +120,3 @@ fn facts_of_the_corpus() {
     }
     common::golden("golden/analysis/facts.txt", &text);
 }
-
-mod common;

@@ -1,8 +1,7 @@
 //! One cubin for sm_100a and sm_103a: which kernels share it, what the files then say, and that they
 //! are the same bytes wherever they are made.
 
-mod common;
-
+use crate::common;
 use daylight::apply::{self, Emit, Function, Options, Rung, Unit};
 use daylight::assemble::Subject;
 use daylight::backend::{

@@ -1,7 +1,6 @@
 //! Compile workers: real ones, and ones that crash, hang or talk nonsense.
 
-mod common;
-
+use crate::common;
 use daylight::backend::{
     Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, Limits, LocalCompiler, Places,
     Source, Tools, Warning, WorkerCommand, nvrtc,

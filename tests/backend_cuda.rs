@@ -1,8 +1,7 @@
 //! The CUDA device, where there is one: right kernels, every way of being wrong, both clocks. Each
 //! test needs an NVIDIA GPU with its driver, and says that it was skipped without one.
 
-mod common;
-
+use crate::common;
 use daylight::backend::cpu::CpuDevice;
 use daylight::backend::device::Device;
 use daylight::backend::{
@@ -138,8 +137,7 @@ fn check(runner: &mut WorkerRunner, candidate: &Candidate) -> RunError {
     runner.execute(candidate).unwrap_err()
 }
 
-#[test]
-fn both_clocks_time_a_right_kernel() {
+pub fn both_clocks_time_a_right_kernel() {
     let Some(bench) = Bench::new() else { return };
     let mut candidate = bench.right();
     candidate.plan.workspaces[0].init = Init::None;
@@ -166,8 +164,7 @@ fn both_clocks_time_a_right_kernel() {
     }
 }
 
-#[test]
-fn large_shared_memory_and_a_zeroed_workspace_work() {
+pub fn large_shared_memory_and_a_zeroed_workspace_work() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     let body = row_sum("big[20000] = t; t = big[20000] + w[7];");
@@ -184,8 +181,7 @@ fn large_shared_memory_and_a_zeroed_workspace_work() {
     runner.execute(&bench.right()).unwrap();
 }
 
-#[test]
-fn wrong_kernels_cost_themselves_alone() {
+pub fn wrong_kernels_cost_themselves_alone() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     let wrong = check(&mut runner, &bench.candidate(&row_sum("if (blockIdx.x == 17) t = 0;")));
@@ -197,8 +193,7 @@ fn wrong_kernels_cost_themselves_alone() {
     runner.execute(&bench.right()).unwrap();
 }
 
-#[test]
-fn broken_contexts_and_endless_kernels_are_replaced() {
+pub fn broken_contexts_and_endless_kernels_are_replaced() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     let illegal = check(&mut runner, &bench.candidate(&row_sum("*reinterpret_cast<volatile float*>(16) = t;")));
@@ -216,8 +211,7 @@ fn broken_contexts_and_endless_kernels_are_replaced() {
 }
 
 /// The bound: the same kernel differs from itself by less than 1 % in 99 of 100 trials.
-#[test]
-fn a_kernel_against_itself_shows_the_noise() {
+pub fn a_kernel_against_itself_shows_the_noise() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     for bytes in [256 << 20, 1 << 20] {
@@ -230,8 +224,7 @@ fn a_kernel_against_itself_shows_the_noise() {
 }
 
 /// NVML watches the device that CUDA numbers zero.
-#[test]
-fn the_state_comes_with_the_samples() {
+pub fn the_state_comes_with_the_samples() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     let timing = runner.time(&bench.right(), None).unwrap();
@@ -247,8 +240,7 @@ fn the_state_comes_with_the_samples() {
 }
 
 /// What measuring a candidate costs, step by step of the runner.
-#[test]
-fn a_candidate_is_measured_in_a_few_graphs() {
+pub fn a_candidate_is_measured_in_a_few_graphs() {
     let Some(bench) = Bench::new() else { return };
     let mut runner = bench.runner(Setup::cuda(0));
     let candidate = bench.right();
@@ -269,8 +261,7 @@ fn a_candidate_is_measured_in_a_few_graphs() {
 }
 
 /// Elements picked and areas compared where they lie: the host always, the GPU where there is one.
-#[test]
-fn results_are_looked_at_on_the_device() {
+pub fn results_are_looked_at_on_the_device() {
     look_at_results(&mut CpuDevice::new(DeviceFacts::default()));
     if Bench::new().is_some() {
         look_at_results(&mut cuda::CudaDevice::open(0).unwrap());

@@ -1,9 +1,7 @@
 //! C text of hand-built kernels: golden files, compiled with the system's compiler, and run.
 
-mod codegen_programs;
-mod common;
-
-use codegen_programs::{native, *};
+use crate::codegen_programs::{native, *};
+use crate::common;
 use daylight::codegen;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::kernel::{KernelParam, Program};
@@ -40,14 +38,16 @@ fn texts() {
     check("cpu_operators.c", &everything(&[DType::F32, DType::I32, DType::F16]));
 }
 
+/// The golden texts are for the widest vectors, which this machine need not have.
 #[test]
 fn golden_texts_compile_without_warnings() {
+    let machine = if cfg!(target_arch = "x86_64") { "-march=x86-64-v4" } else { "-march=native" };
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/codegen");
     for entry in std::fs::read_dir(folder).expect("the golden folder") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|e| e == "c") {
-            native::compile(&path, &dir.path().join("out.o"), &["-O3", "-march=native", "-c"]);
+            native::compile(&path, &dir.path().join("out.o"), &["-O3", machine, "-c"]);
         }
     }
 }

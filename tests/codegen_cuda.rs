@@ -1,9 +1,7 @@
 //! CUDA text of hand-built kernels, and of one that a rule makes, against golden files.
 
-mod codegen_programs;
-mod common;
-
-use codegen_programs::*;
+use crate::codegen_programs::*;
+use crate::common;
 use daylight::codegen;
 use daylight::ir::DType;
 use daylight::ir::kernel::{CacheHint, Program};

@@ -1,11 +1,9 @@
 //! Lowered kernels on every back end: the simulator and native C against the interpreter, and
 //! through NVRTC where it is found.
 
-mod codegen_programs;
-mod common;
-mod lower_cases;
-
-use codegen_programs::native;
+use crate::codegen_programs::native;
+use crate::common;
+use crate::lower_cases::*;
 use daylight::codegen;
 use daylight::interp::{self, Mode, Scalars, Tensor};
 use daylight::ir::PrimFunc;
@@ -13,7 +11,6 @@ use daylight::lower::lower;
 use daylight::schedule::Schedule;
 use daylight::sim::{self, SimOptions};
 use daylight::target::Target;
-use lower_cases::*;
 
 /// Seeded arguments for a function's tensors.
 fn arguments(f: &PrimFunc) -> Vec<Tensor> {

@@ -1,8 +1,6 @@
 //! Which rules take each function of the corpus, on a GPU and on the CPU.
 
-mod common;
-
-use common::{golden, scripts};
+use crate::common::{golden, scripts};
 use daylight::ir;
 use daylight::rules::{Prepared, Spaces, verdicts};
 use daylight::target::{HostCpu, Target};

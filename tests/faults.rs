@@ -1,8 +1,7 @@
 //! Ten faults among right kernels, with real compilers and worker processes on the CPU, and with fake
 //! ones: each costs itself and little time, and the run finds what it would have found without them.
 
-mod common;
-
+use crate::common;
 #[path = "faults/mod.rs"]
 mod kit;
 

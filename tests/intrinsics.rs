@@ -1,13 +1,10 @@
 //! Intrinsics: their CUDA text, what NVRTC makes of it for every generation, what the machine code
 //! holds. What they compute is in `intrinsics_sim`, and on a GPU in `intrinsics_gpu`.
 
-mod codegen_programs;
-mod common;
-mod intrinsic_programs;
-
-use common::nvidia::{compiler, machine_code};
+use crate::common;
+use crate::common::nvidia::{compiler, machine_code};
+use crate::intrinsic_programs::{cases, together};
 use daylight::codegen;
-use intrinsic_programs::{cases, together};
 
 const LEVELS: [u32; 3] = [80, 90, 100];
 

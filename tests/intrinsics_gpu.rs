@@ -2,17 +2,14 @@
 //! Needs an NVIDIA GPU of compute capability 8.0 or more; kernels of sm_90 and sm_100 run where the
 //! device has them, and say so where it has not.
 
-mod codegen_programs;
-mod common;
-mod intrinsic_programs;
-
+use crate::common;
+use crate::intrinsic_programs::{Case, cases};
 use daylight::backend::cuda::CudaDevice;
 use daylight::backend::device::{Device, Step, Value};
 use daylight::backend::nvrtc::Nvrtc;
 use daylight::codegen;
 use daylight::interp::{Scalars, Tensor};
 use daylight::sim::{self, SimOptions};
-use intrinsic_programs::{Case, cases};
 
 /// The output of a case on the device.
 fn on_device(device: &mut CudaDevice, nvrtc: &Nvrtc, sm: u32, case: &Case) -> Tensor {
@@ -41,8 +38,7 @@ fn on_device(device: &mut CudaDevice, nvrtc: &Nvrtc, sm: u32, case: &Case) -> Te
     output
 }
 
-#[test]
-fn kernels_give_what_the_simulator_gives() {
+pub fn kernels_give_what_the_simulator_gives() {
     let Some((mut device, nvrtc, sm)) = common::nvidia::device() else { return };
     let mut ran = 0;
     for case in cases() {

@@ -1,18 +1,15 @@
 //! Intrinsics on their way down: loops over their registers are unrolled, and what is wrong with them
 //! is refused with a sentence.
 
-mod codegen_programs;
-mod common;
-mod intrinsic_programs;
-
-use codegen_programs::*;
+use crate::codegen_programs::*;
+use crate::common;
+use crate::intrinsic_programs::*;
 use daylight::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use daylight::ir::intrinsic::{Fold, Intrinsic, MmaShape, PackedOp, Rounding};
 use daylight::ir::kernel::*;
 use daylight::ir::{Buffer, DType, Expr, Param, PrimFunc, Scope};
 use daylight::lower::{lower_device, verify_program};
 use daylight::target::{HostCpu, Kind, Target};
-use intrinsic_programs::*;
 use std::collections::BTreeMap;
 
 fn buffer(name: &str, dtype: DType, len: i64, scope: Scope) -> Buffer {

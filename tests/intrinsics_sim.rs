@@ -1,11 +1,8 @@
 //! Intrinsics in the simulator: right kernels give what plain arithmetic gives, seeded mistakes are
 //! named.
 
-mod codegen_programs;
-mod common;
-mod intrinsic_programs;
-
-use codegen_programs::*;
+use crate::codegen_programs::*;
+use crate::intrinsic_programs::*;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::DType;
 use daylight::ir::intrinsic::Intrinsic;
@@ -13,7 +10,6 @@ use daylight::ir::kernel::*;
 use daylight::lower::verify_program;
 use daylight::sim::{self, SimOptions};
 use daylight::target::Kind;
-use intrinsic_programs::*;
 
 fn run(case: &Case, seed: u64) -> Result<Tensor, String> {
     let mut args = case.args();

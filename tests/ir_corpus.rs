@@ -1,9 +1,8 @@
 //! Every file of the corpus is read, printed as TVM printed it, and read again.
 
+use crate::common;
 use daylight::ir;
 use std::path::Path;
-
-mod common;
 
 /// Name and text of every tensor function that is kept in the repository; tile programs have tests of
 /// their own.

@@ -1,8 +1,7 @@
 //! Spellings of older TVM and of people read as the same function that TVM 0.27 prints.
 
+use crate::common;
 use daylight::ir::{self, PrimFunc};
-
-mod common;
 
 fn read(text: &str) -> Vec<PrimFunc> {
     let fs = ir::read(text, "t.py").unwrap_or_else(|e| panic!("{e}"));

@@ -1,11 +1,10 @@
 //! Asks the real TVM to read what is printed. Needs `DAYLIGHT_TVM_PYTHON`, a Python that has
 //! apache-tvm 0.27.0.post1; skips visibly without it.
 
+use crate::common;
 use daylight::ir;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-mod common;
 
 /// Writes both prints of every function below `from` to `to/display` and `to/canonical`.
 fn print_all(from: &Path, to: &Path) {

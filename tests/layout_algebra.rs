@@ -1,11 +1,9 @@
 //! The algebra of layouts against brute force over all elements.
 
+use crate::layouts::{Shaped, axis, coord, dims, number, offset, shaped, size, swizzle};
 use daylight::ir::layout::{Axis, Iter, Point, TileLayout};
-use layouts::{Shaped, axis, coord, dims, number, offset, shaped, size, swizzle};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-
-mod layouts;
 
 fn places(l: &TileLayout, linear: i64) -> BTreeSet<Point> {
     l.positions(linear).into_iter().collect()

@@ -1,12 +1,10 @@
 //! Relations between thread axes against brute force, and expressions of a layout against its values.
 
+use crate::layouts::{coord, number, shaped, size};
 use daylight::ir::layout::{Axis, Iter, Point, TileLayout};
 use daylight::ir::{BinOp, DType, Expr, ExprKind};
-use layouts::{coord, number, shaped, size};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-
-mod layouts;
 
 /// The thread of the block at a place.
 fn tx(p: &Point) -> i64 {

@@ -1,8 +1,6 @@
 //! `daylight log` from the outside: what it prints, writes, refuses, and its exit codes.
 
-mod common;
-
-use common::record::{failure, full, predicted, record};
+use crate::common::record::{failure, full, predicted, record};
 use daylight::log::{self, Outcome, Record, Workload, Writer};
 use serde_json::{Value, json};
 use std::path::PathBuf;

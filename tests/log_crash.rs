@@ -4,9 +4,7 @@
 //! environment: they append records as fast as they can and acknowledge each on standard output.
 #![cfg(unix)]
 
-mod common;
-
-use common::record::record;
+use crate::common::record::record;
 use daylight::log::{self, Record, Writer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -48,7 +46,7 @@ fn child() {
 /// A child that appends records `first..first + count`, and what it says.
 fn start(path: &Path, first: i64, count: i64) -> (Child, BufReader<ChildStdout>) {
     let mut command = Command::new(std::env::current_exe().expect("this test program"));
-    command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "log_crash::child", "--nocapture", "--test-threads=1"]);
     command.env(LOG, path).env(FIRST, first.to_string()).env(COUNT, count.to_string());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a child starts");
     let out = BufReader::new(child.stdout.take().expect("its output is piped"));

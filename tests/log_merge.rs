@@ -1,8 +1,6 @@
 //! Joining and shrinking random logs, whole and damaged: what must hold for all of them.
 
-mod common;
-
-use common::record::{failure, predicted, record};
+use crate::common::record::{failure, predicted, record};
 use daylight::log::{self, LogFile, Outcome, Record, Resources, best_timings, choose, compact, merge};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -1,9 +1,7 @@
 //! The layouts of a log line that are read, as golden files: what they mean, and that they stay.
 
-mod common;
-
-use common::golden;
-use common::record::{failure, full, predicted, record};
+use crate::common::golden;
+use crate::common::record::{failure, full, predicted, record};
 use daylight::log::{self, OLDEST, Outcome, Record, SCHEMA};
 use std::path::{Path, PathBuf};
 

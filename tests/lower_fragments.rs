@@ -1,12 +1,10 @@
 //! Products of a block's tile on tensor cores, and loops whose copies run ahead: run by the simulator and
 //! compared with the interpreter.
 
-mod lower_cases;
-
+use crate::lower_cases::*;
 use daylight::interp::Scalars;
 use daylight::ir::{AttrValue, Name, PrimFunc, Scope, ThreadTag};
 use daylight::schedule::{Schedule, ScheduleError};
-use lower_cases::*;
 
 /// A block's tile, and how warps share it out.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,10 @@
 //! The kernels that schedules of each kind are lowered to, as text.
 
-mod common;
-mod lower_cases;
-
+use crate::common;
+use crate::lower_cases::*;
 use daylight::lower::lower;
 use daylight::schedule::Schedule;
 use daylight::target::Target;
-use lower_cases::*;
 
 fn golden(name: &str, s: &Schedule, target: &Target) {
     let p = lower(s.func(), target, &[]).unwrap_or_else(|e| panic!("{name}: {e}"));

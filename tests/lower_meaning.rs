@@ -1,13 +1,11 @@
 //! Lowered kernels compute what their functions say: run by the simulator at odd, prime and tiny
 //! shapes and compared with the interpreter in float64.
 
-mod lower_cases;
-
+use crate::lower_cases::*;
 use daylight::interp::Scalars;
 use daylight::ir::PrimFunc;
 use daylight::schedule::{Schedule, ScheduleError};
 use daylight::target::Target;
-use lower_cases::*;
 
 /// Counts candidates that a schedule primitive refused, so that a test can't pass by refusing all.
 #[derive(Default)]

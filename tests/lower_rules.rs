@@ -1,15 +1,13 @@
 //! What the rules make has a kernel, over the corpus, and computes what it should, at small and
 //! odd shapes.
 
-mod lower_cases;
-
+use crate::lower_cases::*;
 use daylight::interp::{Scalar, Scalars};
 use daylight::ir::{self, PrimFunc};
 use daylight::lower::lower;
 use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
 use daylight::schedule::Schedule;
 use daylight::target::Target;
-use lower_cases::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

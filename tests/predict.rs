@@ -1,7 +1,6 @@
 //! Ranking without a device: the default and the best by the prior, compiled; no times; a rung of its own.
 
-mod common;
-
+use crate::common;
 use daylight::assemble::{Assembly, Subject};
 use daylight::backend::fake::FakeCompiler;
 use daylight::backend::{Language, Places, Tools};

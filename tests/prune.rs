@@ -10,8 +10,7 @@
 //! launch bounds promise and no multiprocessor can hold counts as not launchable: the compiler drops the
 //! promise, and what is launched is the kernel of another point.
 
-mod common;
-
+use crate::common;
 use daylight::assemble::Subject;
 use daylight::backend::{Compiler, Language, LocalCompiler, Places, Resources, Source, Tools};
 use daylight::codegen;

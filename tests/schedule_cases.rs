@@ -1,9 +1,7 @@
 //! Every file of `tests/cases/schedule` is a function, steps, and what comes of them: the function
 //! after the steps, or the whole message of the step that is refused.
 
-mod common;
-
-use common::schedule::{check_step, read, step};
+use crate::common::schedule::{check_step, read, step};
 use daylight::ir::PrimFunc;
 use daylight::schedule::Schedule;
 use std::fs;
@@ -78,6 +76,13 @@ fn documented(source: &str) -> Vec<String> {
     words.filter(is_name).map(str::to_string).collect()
 }
 
+/// The Rust files below a folder.
+fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).expect("the sources are there").map(|e| e.expect("read the folder").path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|p| p.is_dir());
+    folders.iter().flat_map(|f| sources(f)).chain(files).collect()
+}
+
 /// Preconditions that every primitive shares are tripped once, not once for each primitive.
 const SHARED: [&str; 3] = ["loop_exists", "block_exists", "buffer_exists"];
 
@@ -94,10 +99,7 @@ fn every_precondition_has_a_case() {
         }));
     }
     let mut missing = vec![];
-    for entry in
-        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schedule")).expect("the sources are there")
-    {
-        let path = entry.expect("read the folder").path();
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schedule/primitive")) {
         let name = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_string();
         for precondition in documented(&fs::read_to_string(&path).expect("read the source")) {
             let case = (name.clone(), precondition);

@@ -1,10 +1,8 @@
 //! Random functions under random steps: every step either is refused and changes nothing, or the
 //! function computes what it computed before, and reads nothing that it has not written.
 
-mod common;
-
-use common::random::function;
-use common::schedule::{SplitMix, check_form, check_numbers, read};
+use crate::common::random::function;
+use crate::common::schedule::{SplitMix, check_form, check_numbers, read};
 use daylight::ir::{AttrValue, BinOp, Buffer, DType, Expr, IterKind, Name, PrimFunc, Scope, Stmt, ThreadTag};
 use daylight::schedule::{IndexMap, Operand, Schedule, Step};
 use rayon::prelude::*;

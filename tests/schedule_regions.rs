@@ -1,9 +1,8 @@
 //! What the rules do with the primitives that move blocks: each schedule on sizes that divide, odd
 //! sizes, primes and symbolic ones, checked after every step.
 
-mod common;
-
-use common::schedule::{read, take};
+use crate::common;
+use crate::common::schedule::{read, take};
 use daylight::schedule::Schedule;
 
 const ROW_SUM: &str = "

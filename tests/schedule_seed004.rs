@@ -2,9 +2,7 @@
 //! 256 threads, comes out as in the document that the project was founded on, up to names,
 //! declared regions, loops that run once, and the order of a block's iterators.
 
-mod common;
-
-use common::schedule::{check_form, check_numbers, read, step};
+use crate::common::schedule::{check_form, check_numbers, read, step};
 use daylight::ir::{self, Block, Expr, For, ForKind, IterKind, PrimFunc, Stmt};
 use daylight::schedule::Schedule;
 

@@ -2,9 +2,7 @@
 //! as written there, keeps its meaning when it is printed, is carried out by the variant that the
 //! document is about, gives the right numbers in the simulator, and CUDA text of the shape shown.
 
-mod common;
-
-use common::golden;
+use crate::common::golden;
 use daylight::codegen;
 use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::kernel::Program;

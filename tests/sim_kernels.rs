@@ -1,9 +1,6 @@
 //! The simulator on hand-built kernels: right ones give right results, seeded mistakes are named.
 
-mod codegen_programs;
-mod common;
-
-use codegen_programs::*;
+use crate::codegen_programs::*;
 use daylight::interp::{Scalar, Scalars, Tensor};
 use daylight::ir::kernel::*;
 use daylight::ir::{BinOp, DType, Expr};

@@ -1,10 +1,7 @@
 //! Races in the simulator: accesses that nothing orders are found whatever the order of threads, and
 //! what barriers of any kind order is not accused.
 
-mod codegen_programs;
-mod common;
-
-use codegen_programs::*;
+use crate::codegen_programs::*;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::intrinsic::{At, Intrinsic};
 use daylight::ir::kernel::*;

@@ -1,9 +1,8 @@
 //! Tile programs that drive asynchronous copies with barriers in shared memory: their meaning, their
 //! kernels in the simulator, their CUDA text, and what NVRTC says to it.
 
-mod common;
-
-use common::golden;
+use crate::common;
+use crate::common::golden;
 use daylight::codegen;
 use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::kernel::Program;

@@ -1,8 +1,8 @@
 //! The fields of `Features`, each held against the assembler: a kernel of one instruction that is
 //! taken where a field says so, and is that instruction in machine code where a field says so.
 
+use super::sass::Kernel;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::sass::Kernel;
 use daylight::target::{HostCpu, Target};
 
 struct Probe {

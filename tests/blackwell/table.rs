@@ -1,7 +1,7 @@
 //! The table of `docs/blackwell.md`.
 
+use super::sass::{COUNTED, Kernel};
 use crate::common::nvidia::machine_code;
-use crate::sass::{COUNTED, Kernel};
 use daylight::assemble::{Assembly, assemble_program};
 use daylight::job::{self, select};
 use daylight::rules::Spaces;

@@ -1,8 +1,8 @@
 //! Rows that the blocks of a cluster share: odd, prime and tiny ones, each way of keeping a row.
 
-use super::common;
 use super::harness::*;
 use super::row_texts::*;
+use crate::common;
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;

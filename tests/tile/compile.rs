@@ -1,8 +1,8 @@
 //! What NVRTC makes of tile programs that copy, for every generation, and what the machine code
 //! holds.
 
-use crate::machine_code::{TARGETS, holding};
-use crate::{copy, copy_async, permute_layout};
+use super::machine_code::{TARGETS, holding};
+use super::{copy, copy_async, permute_layout};
 use daylight::codegen;
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::kernel::Program;
@@ -10,7 +10,7 @@ use daylight::lower::lower_device;
 
 /// The kernels of what a target takes of a family, in one text.
 fn accepted(programs: Vec<(String, DeviceFunc, f64)>, id: &str) -> String {
-    let lowered = programs.iter().filter_map(|(_, f, _)| Some(lower_device(f, &crate::case::target(id)).ok()?.0));
+    let lowered = programs.iter().filter_map(|(_, f, _)| Some(lower_device(f, &super::case::target(id)).ok()?.0));
     let mut all: Vec<Program> = lowered.collect();
     let mut whole = all.pop().expect("a program");
     whole.launches.extend(all.into_iter().flat_map(|p| p.launches));

@@ -1,6 +1,6 @@
 //! `copy`.
 
-use crate::case::{Case, Says, buffer};
+use super::case::{Case, Says, buffer};
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Expr, Function, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use daylight::tile::Active;
@@ -383,7 +383,7 @@ fn hints() -> DeviceFunc {
 
 #[test]
 fn copies_are_exact() {
-    crate::run::agree(programs(), "sim:sm_100a");
+    super::run::agree(programs(), "sim:sm_100a");
 }
 
 #[test]
@@ -401,5 +401,5 @@ fn copies_read_well() {
         "matrix_b",
         "matrix_of_warps",
     ];
-    crate::run::golden("copy", programs(), &shown);
+    super::run::golden("copy", programs(), &shown);
 }

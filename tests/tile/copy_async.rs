@@ -1,7 +1,7 @@
 //! `copy_async`.
 
-use crate::case::{Case, Says, buffer};
-use crate::copy::{call, part, reached, tile_program, with};
+use super::case::{Case, Says, buffer};
+use super::copy::{call, part, reached, tile_program, with};
 use daylight::interp::Scalars;
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::ir::intrinsic::At;
@@ -242,7 +242,7 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
 
 #[test]
 fn asynchronous_copies_are_exact() {
-    crate::run::agree(programs(), "sim:sm_90a");
+    super::run::agree(programs(), "sim:sm_90a");
 }
 
 #[test]
@@ -257,16 +257,16 @@ fn asynchronous_copies_read_well() {
         "tma_atoms",
         "tma_stages",
     ];
-    crate::run::golden("copy_async", programs(), &shown);
+    super::run::golden("copy_async", programs(), &shown);
 }
 
 /// A map that ends before the tensor does: what lies beyond is read as zeros and not written.
 #[test]
 fn boxes_end_where_their_tensor_ends() {
     let (_, f, _) = bulk("tma_plain", "float32", [6, 64, 72], "");
-    let args = crate::case::arguments(&f);
+    let args = super::case::arguments(&f);
     for (of, expected_outside) in [("p0", Some(0.0)), ("p1", None)] {
-        let mut program = crate::case::lowered(&f, "sim:sm_90a");
+        let mut program = super::case::lowered(&f, "sim:sm_90a");
         for p in &mut program.launches[0].kernel.params {
             if let KernelParam::TensorMap(map) = p
                 && map.buffer.as_str() == of

@@ -1,6 +1,6 @@
 //! Elementwise operations: `reg`, `smem`, `f32x2`, `cast_vec2`.
 
-use crate::case::{Case, Says, buffer, close_to_reference, cuda, lowered, tile_program};
+use super::case::{Case, Says, buffer, close_to_reference, cuda, lowered, tile_program};
 use crate::common;
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{AttrValue, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};

@@ -1,9 +1,9 @@
 //! One program for every variant of every operation that a target accepts.
 
-use crate::case::target;
-use crate::machine_code::{TARGETS, holding, together};
-use crate::{copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_shapes, gemm_special};
-use crate::{permute_layout, reduction};
+use super::case::target;
+use super::machine_code::{TARGETS, holding, together};
+use super::{copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_shapes, gemm_special};
+use super::{permute_layout, reduction};
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::lower::lower_device;
 use daylight::tile::all_variants;

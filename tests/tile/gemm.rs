@@ -1,11 +1,11 @@
 //! Matrix products.
 
-use crate::case::{cuda, simulate};
-pub use crate::gemm_cases::cases;
-use crate::gemm_fma;
-use crate::gemm_pipeline;
-use crate::gemm_shapes::{Product, specs};
-use crate::gemm_special;
+use super::case::{cuda, simulate};
+pub use super::gemm_cases::cases;
+use super::gemm_fma;
+use super::gemm_pipeline;
+use super::gemm_shapes::{Product, specs};
+use super::gemm_special;
 
 fn right(p: &Product, target: &str) {
     let got = simulate(&p.func, target, &p.args);

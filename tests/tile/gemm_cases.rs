@@ -1,7 +1,7 @@
 //! What the variants of `gemm` accept and decline.
 
-use crate::case::{Case, Says, buffer};
-use crate::gemm_shapes::{fragments, tiled, with_layout};
+use super::case::{Case, Says, buffer};
+use super::gemm_shapes::{fragments, tiled, with_layout};
 use Says::{Declines, Takes};
 use daylight::ir::intrinsic::MmaShape;
 use daylight::ir::layout::{Axis, Fragment, Iter};

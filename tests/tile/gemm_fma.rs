@@ -1,7 +1,7 @@
 //! Products on CUDA cores: programs whose result is known to the last bit.
 
-use crate::case::tile_program;
-use crate::gemm_shapes::{Product, values};
+use super::case::tile_program;
+use super::gemm_shapes::{Product, values};
 use daylight::interp::Tensor;
 use daylight::ir::DType;
 use daylight::ir::device::DeviceFunc;

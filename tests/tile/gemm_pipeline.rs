@@ -1,8 +1,8 @@
 //! A whole product `C = A B` as a tile program: blocks of threads stage tiles of A and B in shared
 //! memory, two at a time, while tensor cores multiply the ones before.
 
-use crate::case::{buffer, program, random};
-use crate::gemm_shapes::{Product, each_held, product, store, swizzled, tiled, with_layout};
+use super::case::{buffer, program, random};
+use super::gemm_shapes::{Product, each_held, product, store, swizzled, tiled, with_layout};
 use daylight::interp::Tensor;
 use daylight::ir::device::{DFor, DKind, DStmt, index_var};
 use daylight::ir::intrinsic::Intrinsic;
@@ -41,7 +41,8 @@ pub fn products() -> Vec<Product> {
     all.iter().map(Pipeline::product).collect()
 }
 
-/// Pipelines with the tiles of real kernels; too long for the simulator.
+/// Pipelines with the tiles of real kernels, for GPUs: the simulator would take long.
+#[allow(dead_code)] // in the binary without a GPU
 pub fn large() -> Vec<Product> {
     let of = |dtype, tile, warps| Pipeline { dtype, extents: [256, 256, 512], tile, warps, copy: TileOp::CopyAsync };
     let all = [

@@ -1,7 +1,7 @@
 //! Programs of one matrix product each: operands brought to registers or shared memory element by
 //! element, one `gemm`, and D written to global memory, with what plain arithmetic makes of it.
 
-use crate::case::{buffer, program, random, sync};
+use super::case::{buffer, program, random, sync};
 use daylight::interp::Tensor;
 use daylight::ir::device::{DFor, DKind, DStmt, DeviceFunc, index_var};
 use daylight::ir::intrinsic::MmaShape;

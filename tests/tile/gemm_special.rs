@@ -1,8 +1,8 @@
 //! Products by `mma` in places that random shapes do not reach: loops, stages, other ways to say
 //! where fragments are, other ways to start.
 
-use crate::case::tile_program;
-use crate::gemm_shapes::{Product, product, values};
+use super::case::tile_program;
+use super::gemm_shapes::{Product, product, values};
 use daylight::interp::Tensor;
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::ir::{DType, Tile, TileArg};

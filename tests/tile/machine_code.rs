@@ -1,9 +1,10 @@
 //! What NVRTC makes of tile programs, for every generation, and which instructions the machine code
 //! holds.
 
-use crate::case::lowered;
-use crate::gemm_shapes::{Product, specs};
-use crate::{common, elementwise, gemm_fma, gemm_pipeline, gemm_special, reduction};
+use super::case::lowered;
+use super::gemm_shapes::{Product, specs};
+use super::{elementwise, gemm_fma, gemm_pipeline, gemm_special, reduction};
+use crate::common;
 use daylight::codegen;
 use daylight::ir::device::DeviceFunc;
 

@@ -1,7 +1,7 @@
 //! `permute_layout`.
 
-use crate::case::{Case, Says, buffer};
-use crate::copy::{call, part, reached, tile_program, with};
+use super::case::{Case, Says, buffer};
+use super::copy::{call, part, reached, tile_program, with};
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Expr, Scope, TileArg, TileOp};
 use daylight::tile::Active;
@@ -108,12 +108,12 @@ pub fn programs() -> Vec<(String, DeviceFunc, f64)> {
 
 #[test]
 fn permutations_are_exact() {
-    crate::run::agree(programs(), "sim:sm_90a");
+    super::run::agree(programs(), "sim:sm_90a");
 }
 
 #[test]
 fn permutations_read_well() {
-    crate::run::golden(
+    super::run::golden(
         "permute_layout",
         programs(),
         &["registers_float32", "square", "shared_float32", "shared_square"],

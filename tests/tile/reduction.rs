@@ -1,6 +1,6 @@
 //! Reductions: `local`, `shared`, `sm100_packed`, `cross_warp`, `staged`.
 
-use crate::case::{Case, Says, buffer, close_to_reference, cuda, lowered, tile_program};
+use super::case::{Case, Says, buffer, close_to_reference, cuda, lowered, tile_program};
 use crate::common;
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{DType, ExecScope, Name, Scope, Tile, TileArg, TileCall, TileOp};

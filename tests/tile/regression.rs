@@ -1,6 +1,6 @@
 //! Calls that random ones (`tests/tile_random`) found to be decided or carried out wrongly.
 
-use crate::case::{Case, Says, buffer, close_to_reference, tile_program};
+use super::case::{Case, Says, buffer, close_to_reference, tile_program};
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{DType, ExecScope, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use daylight::tile::Active;

@@ -1,6 +1,6 @@
 //! Runs programs in the simulator and by the reference semantics, and shows their text.
 
-use crate::case::{arguments, cuda, simulate};
+use super::case::{arguments, cuda, simulate};
 use daylight::interp::{Mode, Scalars, run_device};
 use daylight::ir::device::DeviceFunc;
 

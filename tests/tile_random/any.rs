@@ -1,9 +1,9 @@
 //! Calls without sense: dispatch has to refuse them with words.
 
-use crate::TARGETS;
-use crate::case::target;
-use crate::rng::Rng;
-use crate::space::{memory_layout, space};
+use super::TARGETS;
+use super::rng::Rng;
+use super::space::{memory_layout, space};
+use crate::tile::case::target;
 use daylight::analysis::Ranges;
 use daylight::ir::layout::TileLayout;
 use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};

@@ -1,8 +1,8 @@
 //! Random calls with their buffers.
 
-use crate::program::{Builder, round, with};
-use crate::rng::Rng;
-use crate::space::{Piece, Space, memory_layout, space};
+use super::program::{Builder, round, with};
+use super::rng::Rng;
+use super::space::{Piece, Space, memory_layout, space};
 use daylight::ir::device::DeviceFunc;
 use daylight::ir::{BinOp, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};
 

@@ -1,7 +1,7 @@
 //! Tile programs around one call: parameters to tiles, the call, and its destination to a parameter.
 
-use crate::rng::Rng;
-use crate::space::Space;
+use super::rng::Rng;
+use super::space::Space;
 use daylight::ir::device::{DFor, DKind, DStmt, DeviceFunc};
 use daylight::ir::kernel::Barrier;
 use daylight::ir::layout::{Axis, TileLayout};
@@ -191,7 +191,7 @@ impl Builder {
             .dims
             .iter()
             .flatten()
-            .map(|p| if let crate::space::Piece::Threads(it) = p { it.extent } else { 1 })
+            .map(|p| if let super::space::Piece::Threads(it) = p { it.extent } else { 1 })
             .product::<i64>()
             * space.replica.iter().map(|it| it.extent).product::<i64>();
         let period =

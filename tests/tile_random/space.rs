@@ -1,7 +1,7 @@
 //! Shapes whose dimensions are made of pieces, some over threads and some in memory, and the layouts
 //! that pieces give.
 
-use crate::rng::Rng;
+use super::rng::Rng;
 use daylight::ir::ExecScope;
 use daylight::ir::layout::{Axis, Iter, Swizzle, TileLayout};
 use std::collections::BTreeMap;

@@ -2,9 +2,10 @@
 //! families against the reference semantics. Needs an NVIDIA GPU of compute capability 8.0 or more
 //! and NVRTC.
 
-use crate::case::{arguments, reference, target};
-use crate::gemm_shapes::{Product, specs};
-use crate::{common, copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
+use crate::tile::case::{arguments, reference, target};
+use crate::tile::gemm_shapes::{Product, specs};
+use crate::tile::{copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
+use crate::{common, tile_cli};
 use daylight::backend::cuda::CudaDevice;
 use daylight::backend::device::{Device, Step, Value};
 use daylight::backend::{PlanTensorMap, nvrtc::Nvrtc};
@@ -104,7 +105,7 @@ impl Bench {
     fn check(&mut self, programs: &[Product]) {
         let mut wrong = vec![];
         for p in programs {
-            let program = crate::case::lowered(&p.func, &self.target());
+            let program = crate::tile::case::lowered(&p.func, &self.target());
             let got = self.run(&p.name, &p.func, &program, &p.args);
             wrong.extend(p.mistake(got.last().expect("a result")));
         }
@@ -113,46 +114,61 @@ impl Bench {
     }
 }
 
-#[test]
-fn every_variant_that_the_device_accepts() {
+pub fn every_variant_that_the_device_accepts() {
     let Some(mut bench) = Bench::new() else { return };
-    let programs = crate::everywhere::covering(&bench.target());
+    let programs = crate::tile::everywhere::covering(&bench.target());
     bench.agree("one of each variant", programs);
 }
 
-#[test]
-fn a_hundred_random_products_by_mma() {
+pub fn a_hundred_random_products_by_mma() {
     let Some(mut bench) = Bench::new() else { return };
     let all: Vec<Product> = specs(100, 7).iter().enumerate().map(|(i, s)| s.product(i)).collect();
     assert_eq!(all.len(), 100);
     bench.check(&all);
 }
 
-#[test]
-fn products_by_mma_in_other_places() {
+pub fn products_by_mma_in_other_places() {
     let Some(mut bench) = Bench::new() else { return };
     bench.check(&gemm_special::products());
 }
 
-#[test]
-fn products_by_fma() {
+pub fn products_by_fma() {
     let Some(mut bench) = Bench::new() else { return };
     bench.check(&gemm_fma::products());
 }
 
-#[test]
-fn pipelines_of_small_and_large_products() {
+pub fn pipelines_of_small_and_large_products() {
     let Some(mut bench) = Bench::new() else { return };
     bench.check(&gemm_pipeline::products());
     bench.check(&gemm_pipeline::large());
 }
 
-#[test]
-fn the_other_families() {
+pub fn the_other_families() {
     let Some(mut bench) = Bench::new() else { return };
     bench.agree("copy", copy::programs());
     bench.agree("copy_async", copy_async::programs());
     bench.agree("permute_layout", permute_layout::programs());
     bench.agree("reduction", reduction::programs());
     bench.agree("elementwise", elementwise::programs());
+}
+
+/// From the command line.
+pub fn programs_run_on_a_gpu() {
+    for file in [
+        "plain.py",
+        "pipeline.py",
+        "bulk.py",
+        "tma.py",
+        "seed_000.py",
+        "seed_001.py",
+        "seed_002.py",
+        "seed_003.py",
+        tile_cli::EXAMPLE,
+    ] {
+        let (code, out, error) = tile_cli::daylight(&["verify", file, "--target", "cuda:sm_90a"]);
+        if code == 4 {
+            return common::skip_without_gpu(error.trim());
+        }
+        assert!(code == 0 && out.contains("tile program right"), "{file}: {out}{error}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Matrix products of random shapes on a GPU, every rule that takes them at its default and at one random
 //! point. Needs an NVIDIA GPU of compute capability 8.0 or more.
 
-use super::products::Matmul;
+use crate::rules::products::Matmul;
 use daylight::backend::cuda;
 use rand::prelude::*;
 use std::process::Command;
@@ -27,9 +27,8 @@ fn shape(rng: &mut StdRng) -> Matmul {
     if rng.random_bool(0.3) { product.with_epilogue() } else { product }
 }
 
-#[test]
-fn random_shapes_on_the_device() {
-    let missing = |why: &str| super::common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
+pub fn random_shapes_on_the_device() {
+    let missing = |why: &str| crate::common::skip_without_gpu(&format!("needs an NVIDIA GPU of sm_80 or later: {why}"));
     let facts = match cuda::devices() {
         Ok(all) => all.into_iter().find(|d| d.cc.0 >= 8),
         Err(e) => return missing(&e.message),

@@ -5,13 +5,11 @@
 
 mod any;
 mod call;
-#[path = "../tile/case.rs"]
-mod case;
 mod program;
 mod rng;
 mod space;
 
-use case::{arguments, target};
+use crate::tile::case::{arguments, target};
 use daylight::interp::{Mode, Scalars, Tensor, run_device};
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::ir::{DType, TileCall};

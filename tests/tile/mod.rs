@@ -3,25 +3,22 @@
 //! Each family of variants has a module here with its cases. A case is one tile call in its place and
 //! what dispatch has to say to it; cases of programs that run are also simulated.
 
-#[path = "../common/mod.rs"]
-mod common;
-
-mod case;
+use crate::common;
+pub mod case;
 mod compile;
-mod copy;
-mod copy_async;
-mod elementwise;
-mod everywhere;
+pub mod copy;
+pub mod copy_async;
+pub mod elementwise;
+pub mod everywhere;
 mod gemm;
 mod gemm_cases;
-mod gemm_fma;
-mod gemm_pipeline;
-mod gemm_shapes;
-mod gemm_special;
-mod gpu;
-mod machine_code;
-mod permute_layout;
-mod reduction;
+pub mod gemm_fma;
+pub mod gemm_pipeline;
+pub mod gemm_shapes;
+pub mod gemm_special;
+pub mod machine_code;
+pub mod permute_layout;
+pub mod reduction;
 mod regression;
 mod run;
 

@@ -2,18 +2,15 @@
 //! compared with the unscheduled function in the interpreter, lowered and run in the simulator.
 
 mod clusters;
-#[path = "../common/mod.rs"]
-mod common;
 mod corpus;
 mod harness;
 mod matmul;
 mod matmul_cpu;
-mod matmul_gpu;
 mod matmul_mma;
 mod matvec;
 mod moves;
 mod pieces;
-mod products;
+pub mod products;
 mod reductions;
 mod row_texts;
 mod rows;
