@@ -4,7 +4,7 @@
 use crate::common::random::function;
 use crate::common::schedule::{SplitMix, check_form, check_numbers, read};
 use daylight::ir::{AttrValue, BinOp, Buffer, DType, Expr, IterKind, Name, PrimFunc, Scope, Stmt, ThreadTag};
-use daylight::schedule::{IndexMap, Operand, Schedule, Step};
+use daylight::schedule::{Operand, Schedule, Step};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,22 +22,13 @@ fn random_steps_keep_the_numbers() {
     if seeds().count() == 1 {
         return;
     }
-    for name in primitives().into_iter().filter(|n| !INEXACT.contains(n)) {
+    for name in Step::NAMES.iter().filter(|n| !INEXACT.contains(n)) {
         assert!(taken.get(name).copied().unwrap_or(0) >= 20, "{name} was hardly taken: {taken:?}");
     }
 }
 
 /// Primitives that change roundings, so that numbers do not stay the same.
 const INEXACT: [&str; 2] = ["relax_arithmetic", "online_reductions"];
-
-/// The names of all primitives, as `Step::name` lists them.
-fn primitives() -> Vec<&'static str> {
-    let source = include_str!("../src/schedule/step.rs");
-    let arms = source.lines().filter_map(|l| l.trim().strip_prefix("Step::")?.split_once("{ .. } => \""));
-    let names: Vec<&str> = arms.filter_map(|(_, rest)| rest.strip_suffix("\",")).collect();
-    assert!(names.len() > 25, "the names of the primitives are in src/schedule/step.rs: {names:?}");
-    names
-}
 
 /// Random steps on the random function of a seed: how often each was taken.
 fn sequence(seed: u64) -> BTreeMap<&'static str, usize> {
@@ -200,7 +191,7 @@ fn transformed(func: &PrimFunc, rng: &mut SplitMix, buffer: Name) -> Step {
             }
         }
     }
-    Step::TransformLayout { buffer, map: IndexMap { from, to } }
+    Step::TransformLayout { buffer, from, to }
 }
 
 /// The operands of a block staged at its iterators, then the iterators rounded up.

@@ -37,6 +37,12 @@ impl From<&str> for Name {
     }
 }
 
+impl From<&Name> for Name {
+    fn from(name: &Name) -> Name {
+        name.clone()
+    }
+}
+
 impl From<String> for Name {
     fn from(text: String) -> Name {
         Name::new(text)

@@ -248,7 +248,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
     let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
     let mut copies = vec![];
     for input in &kept {
-        copies.push(s.share(&input.readers, Some(&input.buffer), scope.clone())?);
+        copies.push(s.share(&input.readers, Some(input.buffer.clone()), scope.clone())?);
     }
     let value = if plan.row == KEPT { shared_value(&mut s, &r) } else { None };
     let anchor = r.anchor();

@@ -5,20 +5,19 @@ use super::{injective, relayout};
 use crate::analysis::{Ranges, simplify};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use crate::schedule::Failure;
+use crate::schedule::field::Field;
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// What becomes of the indices of an element.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct IndexMap {
+pub struct IndexMap<'s> {
     /// One name for each old index; they mean nothing outside of the map.
-    pub from: Vec<Name>,
+    pub from: &'s [Name],
     /// One expression for each new index, over these names, of type `int32` whatever the type of the
     /// indices is: sums, products with constants, `//` and `%` by positive constants.
-    pub to: Vec<Expr>,
+    pub to: &'s [Expr],
 }
 
-impl IndexMap {
+impl IndexMap<'_> {
     /// Fails with `one_name_each` or `affine_map` where this is no map of the indices of a buffer of that
     /// rank.
     pub fn check_form(&self, buffer: &Name, rank: usize) -> Result<(), Failure> {
@@ -31,7 +30,7 @@ impl IndexMap {
             Some(e) => {
                 let why = format!(
                     "{} is not made of the names of its indices by `+`, `-`, and `*`, `//`, `%` with positive constants",
-                    text(e, 0)
+                    e.print()
                 );
                 Err(Failure::new("affine_map", buffer, why))
             }
@@ -83,31 +82,6 @@ impl IndexMap {
         })?;
         Ok(shape)
     }
-}
-
-impl fmt::Display for IndexMap {
-    /// `[i, j], [j, i // 4, i % 4]`, as it is read.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from: Vec<&str> = self.from.iter().map(Name::as_str).collect();
-        let to: Vec<String> = self.to.iter().map(|e| text(e, 0)).collect();
-        write!(f, "[{}], [{}]", from.join(", "), to.join(", "))
-    }
-}
-
-/// An expression as it is read, in parentheses where its operator binds less than `rank`. (Functions print
-/// `T.FloorDiv(i, 1)` for what Python would evaluate.)
-fn text(e: &Expr, rank: u8) -> String {
-    let ExprKind::Binary { op, a, b } = e.kind() else { return e.to_string() };
-    let (sign, own) = match op {
-        BinOp::Add => ("+", 0),
-        BinOp::Sub => ("-", 0),
-        BinOp::Mul => ("*", 1),
-        BinOp::FloorDiv => ("//", 1),
-        BinOp::FloorMod => ("%", 1),
-        _ => return e.to_string(),
-    };
-    let infix = format!("{} {sign} {}", text(a, own), text(b, own + 1));
-    if own < rank { format!("({infix})") } else { infix }
 }
 
 fn is_affine(e: &Expr, names: &BTreeSet<&Name>) -> bool {

@@ -21,7 +21,7 @@ use crate::schedule::help::{nest, query, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Result<Name, Failure> {
     let reader = d.find_block(block)?.clone();
     let source = d.find_buffer(buffer)?.clone();
     Failure::unless(tree::reads(&reader).contains(buffer), "block_reads", block, || {
@@ -55,5 +55,5 @@ pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Resul
         b.body = renamed(&b.body);
         b.regions = None;
     });
-    Ok(vec![name])
+    Ok(name)
 }

@@ -24,7 +24,7 @@ use crate::schedule::help::{nest, query, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Result<Name, Failure> {
     let writer = d.find_block(block)?.clone();
     let target = d.find_buffer(buffer)?.clone();
     Failure::unless(tree::writes(&writer).contains(buffer), "block_writes", block, || {
@@ -58,7 +58,7 @@ pub fn apply(d: &mut Draft, block: &Name, buffer: &Name, scope: &Scope) -> Resul
     let nest = nest::build(d, copy, &region, &[]);
     tree::replace(&mut d.func, &place.child, |child| vec![child, nest]);
     tree::edit_block(&mut d.func, block, |b| redirect(b, buffer, &staged.name));
-    Ok(vec![name])
+    Ok(name)
 }
 
 /// Makes a block use `new` wherever it used `old`.

@@ -27,10 +27,33 @@ use crate::schedule::help::copies::{fork, position};
 use crate::schedule::help::span::cast;
 use crate::schedule::help::{checks, nest, query, regions, tree};
 use crate::schedule::primitive::layout::transform_block_layout::{indices_simplified, ranges_of, take_apart};
-use crate::schedule::{Draft, Failure, Operand};
+use crate::schedule::{Draft, Failure};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn apply(d: &mut Draft, block: &Name, operand: Operand, map: &[Vec<Name>]) -> Result<Vec<Name>, Failure> {
+/// A part of a sum of products, `result += left * right`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Operand {
+    Left,
+    Right,
+    Result,
+}
+
+impl Operand {
+    /// Every operand.
+    pub const ALL: [Operand; 3] = [Operand::Left, Operand::Right, Operand::Result];
+
+    /// The name in the text form.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operand::Left => "left",
+            Operand::Right => "right",
+            Operand::Result => "result",
+        }
+    }
+}
+
+pub fn apply(d: &mut Draft, block: &Name, &operand: &Operand, map: &[Vec<Name>]) -> Result<Name, Failure> {
     let old = d.find_block(block)?.clone();
     let top = fork(d, block, &[])?.child;
     checks::no_guard(&old)?;
@@ -41,7 +64,7 @@ pub fn apply(d: &mut Draft, block: &Name, operand: Operand, map: &[Vec<Name>]) -
         Operand::Left | Operand::Right => factor(d, &old, &reducer, operand, &groups, &top)?,
         Operand::Result => result(d, &old, &reducer, &groups, &top)?,
     };
-    Ok(vec![staged])
+    Ok(staged)
 }
 
 /// The reducer of a block that sums products.

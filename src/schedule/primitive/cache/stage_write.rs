@@ -21,7 +21,7 @@ use crate::schedule::help::{checks, motion, nest, query, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Name, Failure> {
     let b = d.find_block(block)?.clone();
     motion::check_plain(d, block)?;
     checks::no_guard(&b)?;
@@ -58,7 +58,7 @@ pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Vec<Name>, Fa
             }
         }
     });
-    Ok(vec![name])
+    Ok(name)
 }
 
 /// The block that copies the staged buffer, of that type, to the block's place.

@@ -29,7 +29,7 @@ use crate::schedule::help::span::cast;
 use crate::schedule::help::{motion, nest, query, repeat, tree};
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<(), Failure> {
     let moved = d.find_block(block)?.clone();
     d.find_loop(at)?;
     motion::check_outside(d, block, at)?;
@@ -49,7 +49,7 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failur
         _ => nest::build(d, moved, &domains, &conditions),
     };
     insert(d, at, nest, &consumers);
-    Ok(vec![])
+    Ok(())
 }
 
 /// The blocks that read what the moved block writes.

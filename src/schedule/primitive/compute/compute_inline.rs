@@ -21,7 +21,7 @@ use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
 /// Inlines `block` into its consumers.
-pub fn apply(d: &mut Draft, block: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
     let b = d.find_block(block)?.clone();
     let point = point(&b)?;
     checks::no_guard(&b)?;
@@ -34,7 +34,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<Vec<Name>, Failure> {
     tree::remove(&mut d.func, block);
     substitute(d, &b, &point, &iterators);
     d.drop_buffer(&point.buffer);
-    Ok(vec![])
+    Ok(())
 }
 
 fn substitute(d: &mut Draft, b: &Block, point: &Point, iterators: &[Option<Name>]) {

@@ -36,7 +36,7 @@ use crate::schedule::primitive::cache::cache_write;
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<(), Failure> {
     let moved = d.find_block(block)?.clone();
     d.find_loop(at)?;
     motion::check_outside(d, block, at)?;
@@ -64,7 +64,7 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failur
         }
     };
     tree::edit_loop(&mut d.func, at, |l| l.body.push(nest));
-    Ok(vec![])
+    Ok(())
 }
 
 /// A buffer that the moved block reads, with the blocks under the loop that write it.

@@ -27,7 +27,7 @@ use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
 /// Inlines `block` into the producer of its input.
-pub fn apply(d: &mut Draft, block: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
     let b = d.find_block(block)?.clone();
     let consumer = point(&b)?;
     checks::no_guard(&b)?;
@@ -49,7 +49,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<Vec<Name>, Failure> {
         p.regions = None;
     });
     d.drop_buffer(&input);
-    Ok(vec![])
+    Ok(())
 }
 
 /// The producer's store after the step.

@@ -34,7 +34,7 @@ use crate::schedule::primitive::reduction::decompose_reduction::init_nest;
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name) -> Result<Name, Failure> {
     let (loops, old) = chain(d.find_loop(at)?)?;
     check_block(d, &old, &loops[0])?;
     let sides = Sides::of(d, at, &loops)?;
@@ -56,7 +56,7 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
     };
     outer.body = vec![nest::around(loops, Stmt::Block(inner))];
     tree::replace(&mut d.func, at, |_| vec![Stmt::Block(outer)]);
-    Ok(vec![name])
+    Ok(name)
 }
 
 /// The loops from `at` down to the only block under it, and the block.

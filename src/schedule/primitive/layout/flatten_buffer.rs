@@ -19,17 +19,17 @@ use crate::schedule::help::span::cast;
 use crate::schedule::help::{relayout, scope};
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, buffer: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, buffer: &Name) -> Result<(), Failure> {
     let shape = relayout::movable(d, buffer)?.shape;
     if shape.len() == 1 {
-        return Ok(vec![]);
+        return Ok(());
     }
     let ranges = scope::everywhere(&d.func);
     let dtype = relayout::common_dtype(&shape);
     let len = shape.iter().fold(Expr::int(1, dtype), |len, n| len * cast(dtype, n));
     let flat = |indices: &[Expr]| vec![simplify(&row_major(indices, &shape), &ranges)];
     relayout::rewrite(d, buffer, vec![simplify(&len, &ranges)], &flat);
-    Ok(vec![])
+    Ok(())
 }
 
 /// The position of an element among all in row-major order.

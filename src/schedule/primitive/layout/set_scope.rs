@@ -10,11 +10,11 @@
 use crate::ir::{Name, Scope};
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, buffer: &Name, scope: &Scope) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, buffer: &Name, scope: &Scope) -> Result<(), Failure> {
     d.find_buffer(buffer)?;
     Failure::unless(!d.func.is_param(buffer), "not_parameter", buffer, || {
         "the scope of a parameter is the caller's; stage it with cache_read or cache_write".to_string()
     })?;
     d.func.buffers.iter_mut().filter(|b| b.name == *buffer).for_each(|b| b.scope = scope.clone());
-    Ok(vec![])
+    Ok(())
 }

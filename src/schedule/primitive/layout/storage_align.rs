@@ -17,7 +17,7 @@ use crate::ir::{AttrValue, Name};
 use crate::schedule::help::{query, tree};
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, buffer: &Name, axis: usize, factor: i64, offset: i64) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, buffer: &Name, &axis: &usize, &factor: &i64, &offset: &i64) -> Result<(), Failure> {
     let rank = d.find_buffer(buffer)?.shape.len();
     Failure::unless(!d.func.is_param(buffer), "not_parameter", buffer, || {
         "the strides of a parameter are the caller's; stage it with cache_read or cache_write".to_string()
@@ -33,7 +33,7 @@ pub fn apply(d: &mut Draft, buffer: &Name, axis: usize, factor: i64, offset: i64
             align(&mut b.attrs, asked);
         });
     }
-    Ok(vec![])
+    Ok(())
 }
 
 /// Adds to what is asked of other dimensions, in place of what was asked of this one.

@@ -23,7 +23,7 @@ use crate::schedule::help::{checks, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, map: &[Vec<Name>]) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, map: &[Vec<Name>]) -> Result<(), Failure> {
     let old = d.find_block(block)?.clone();
     checks::no_guard(&old)?;
     check_map(&old, map)?;
@@ -46,7 +46,7 @@ pub fn apply(d: &mut Draft, block: &Name, map: &[Vec<Name>]) -> Result<Vec<Name>
     let new = Block { iters, init: rewrite(&old.init), body: rewrite(&old.body), regions: None, ..old };
     let top = chain.first().map_or(block.clone(), |l| l.var.clone());
     tree::replace(&mut d.func, &top, |_| vec![around(loops, Stmt::Block(new))]);
-    Ok(vec![])
+    Ok(())
 }
 
 fn check_map(block: &Block, map: &[Vec<Name>]) -> Result<(), Failure> {

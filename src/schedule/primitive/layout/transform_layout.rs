@@ -17,19 +17,20 @@
 //! Effect: the new shape is what the map makes of the ranges of the old indices; every load and store of
 //! the buffer is at its new indices, simplified. Loops stay as they are (`transform_block_layout`).
 
-use crate::ir::{Block, Name};
+use crate::ir::{Block, Expr, Name};
 use crate::schedule::help::index_map::IndexMap;
 use crate::schedule::help::{query, relayout, scope};
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, buffer: &Name, map: &IndexMap) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, buffer: &Name, from: &[Name], to: &[Expr]) -> Result<(), Failure> {
+    let map = IndexMap { from, to };
     let shape = relayout::movable(d, buffer)?.shape;
     not_placed(d, buffer)?;
     map.check_form(buffer, shape.len())?;
     let ranges = scope::everywhere(&d.func);
     let new = map.image(buffer, &shape, &ranges)?;
     relayout::rewrite(d, buffer, new, &|indices| map.at(indices, &ranges));
-    Ok(vec![])
+    Ok(())
 }
 
 /// Fails where a writer of the buffer says how its dimensions lie in memory.

@@ -14,12 +14,12 @@ use crate::schedule::help::tree;
 use crate::schedule::{Draft, Failure};
 
 /// Puts a loop around the loop or block `at`; returns it.
-pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name) -> Result<Name, Failure> {
     d.find_loop_or_block(at)?;
     let dtype = index_type(&d.func, at);
     let u = d.fresh("u");
     tree::replace(&mut d.func, at, |s| vec![Stmt::For(For::serial(u.clone(), Expr::int(1, dtype), vec![s]))]);
-    Ok(vec![u])
+    Ok(u)
 }
 
 /// The type that loops and iterators near `at` have, so that indices need no conversion.

@@ -13,11 +13,11 @@ use crate::schedule::help::tree;
 use crate::schedule::{Draft, Failure};
 
 /// Sets `key` to `value` on the loop or block `at`.
-pub fn apply(d: &mut Draft, at: &Name, key: &str, value: &AttrValue) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name, key: &str, value: &AttrValue) -> Result<(), Failure> {
     d.find_loop_or_block(at)?;
     tree::edit_loop(&mut d.func, at, |l| set(&mut l.annotations, key, value));
     tree::edit_block(&mut d.func, at, |b| set(&mut b.attrs, key, value));
-    Ok(vec![])
+    Ok(())
 }
 
 fn set(list: &mut Vec<(String, AttrValue)>, key: &str, value: &AttrValue) {

@@ -17,7 +17,7 @@ use crate::schedule::help::{checks, flow, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Binds loop `at` to `tag`.
-pub fn apply(d: &mut Draft, at: &Name, tag: ThreadTag) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name, &tag: &ThreadTag) -> Result<(), Failure> {
     let l = d.find_loop(at)?;
     checks::serial_loop(l)?;
     checks::zero_min(l)?;
@@ -37,7 +37,7 @@ pub fn apply(d: &mut Draft, at: &Name, tag: ThreadTag) -> Result<Vec<Name>, Fail
     tag_free(&d.func, l, tag)?;
     extent_agrees(&d.func, l, tag)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Thread(tag));
-    Ok(vec![])
+    Ok(())
 }
 
 fn tag_free(func: &PrimFunc, l: &For, tag: ThreadTag) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use crate::schedule::help::{checks, scope, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Fuses `loops`, outermost first; returns the loop.
-pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Name, Failure> {
     let Some(first) = loops.first() else {
         return Err(Failure::new("has_loops", &Name::new(""), "fuse needs at least one loop"));
     };
@@ -26,7 +26,7 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
     nest.windows(2).try_for_each(|pair| one_chain(&pair[0], &pair[1]))?;
     checks::rectangular(&nest)?;
     if nest.len() == 1 {
-        return Ok(vec![first.clone()]);
+        return Ok(first.clone());
     }
     let stem = loops.iter().map(Name::as_str).collect::<Vec<_>>().join("_");
     let fused = d.fresh(&format!("{stem}_f"));
@@ -42,7 +42,7 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
         scope::simplify_control(&mut new, &ranges);
         vec![new]
     });
-    Ok(vec![fused])
+    Ok(fused)
 }
 
 fn one_chain(outer: &For, inner: &For) -> Result<(), Failure> {

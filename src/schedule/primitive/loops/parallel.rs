@@ -14,7 +14,7 @@ use crate::schedule::help::{checks, flow, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Makes loop `at` parallel.
-pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name) -> Result<(), Failure> {
     let l = d.find_loop(at)?;
     checks::serial_loop(l)?;
     checks::known_iterators(l)?;
@@ -22,5 +22,5 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
     flow::own_results(l)?;
     flow::own_data(&d.func, l)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Parallel);
-    Ok(vec![])
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::schedule::help::{checks, flow, injective, scope, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Puts `loops` into the given order, outermost first.
-pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<(), Failure> {
     let Some(first) = loops.first() else {
         return Err(Failure::new("has_loops", &Name::new(""), "reorder needs at least one loop"));
     };
@@ -31,13 +31,13 @@ pub fn apply(d: &mut Draft, loops: &[Name]) -> Result<Vec<Name>, Failure> {
     let chain = chain(d, loops, first)?;
     let order = permuted(&chain, loops);
     if order.iter().map(|l| &l.var).eq(chain.iter().map(|l| &l.var)) {
-        return Ok(vec![]);
+        return Ok(());
     }
     movable(d, &chain)?;
     let body = chain[chain.len() - 1].body.clone();
     let new = order.into_iter().rev().fold(body, |body, l| vec![Stmt::For(For { body, ..l.clone() })]);
     tree::replace(&mut d.func, &chain[0].var, |_| new);
-    Ok(vec![])
+    Ok(())
 }
 
 /// What has to hold for any new order of the chain.

@@ -26,7 +26,8 @@ use crate::schedule::help::{checks, query, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, blocks: &[Name], buffer: Option<&Name>, scope: &Scope) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scope) -> Result<Name, Failure> {
+    let buffer = buffer.as_ref();
     let all = blocks.iter().map(|b| d.find_block(b).cloned()).collect::<Result<Vec<Block>, Failure>>()?;
     let Some((first, others)) = all.split_first() else {
         return Err(Failure::new("several_blocks", &Name::new(""), "it names no block"));
@@ -57,7 +58,7 @@ pub fn apply(d: &mut Draft, blocks: &[Name], buffer: Option<&Name>, scope: &Scop
             b.regions = None;
         });
     }
-    Ok(vec![name])
+    Ok(name)
 }
 
 /// Iterators of one value are dimensions too, so that places look alike whatever the extents are.

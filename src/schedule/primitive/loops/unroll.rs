@@ -13,10 +13,10 @@ use crate::schedule::help::{checks, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Unrolls loop `at`.
-pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name) -> Result<(), Failure> {
     let l = d.find_loop(at)?;
     checks::serial_loop(l)?;
     checks::constant_extent(l)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Unrolled);
-    Ok(vec![])
+    Ok(())
 }

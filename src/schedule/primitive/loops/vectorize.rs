@@ -14,7 +14,7 @@ use crate::schedule::help::{checks, flow, tree};
 use crate::schedule::{Draft, Failure};
 
 /// Vectorises loop `at`.
-pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name) -> Result<(), Failure> {
     let l = d.find_loop(at)?;
     checks::serial_loop(l)?;
     checks::zero_min(l)?;
@@ -24,5 +24,5 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Vec<Name>, Failure> {
     flow::own_results(l)?;
     flow::own_data(&d.func, l)?;
     tree::edit_loop(&mut d.func, at, |l| l.kind = ForKind::Vectorized);
-    Ok(vec![])
+    Ok(())
 }

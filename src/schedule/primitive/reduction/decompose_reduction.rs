@@ -23,7 +23,7 @@ use crate::schedule::help::{injective, motion, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Name, Failure> {
     let target = d.find_block(block)?.clone();
     d.find_loop(at)?;
     Failure::unless(motion::is_under(&d.func, block, at), "loop_around_block", block, || {
@@ -43,7 +43,7 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Vec<Name>, Failur
         b.init = vec![];
         b.regions = None;
     });
-    Ok(vec![name])
+    Ok(name)
 }
 
 /// The loops inside that feed spatial iterators.

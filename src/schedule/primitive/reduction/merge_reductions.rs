@@ -20,7 +20,7 @@ use crate::schedule::help::{checks, query, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, first: &Name, second: &Name) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, first: &Name, second: &Name) -> Result<(), Failure> {
     let (a, b) = (d.find_block(first)?.clone(), d.find_block(second)?.clone());
     for block in [&a, &b] {
         Failure::unless(!block.init.is_empty(), "has_init", &block.name, || "it starts nothing".to_string())?;
@@ -38,7 +38,7 @@ pub fn apply(d: &mut Draft, first: &Name, second: &Name) -> Result<Vec<Name>, Fa
         block.body.extend(body);
         block.regions = None;
     });
-    Ok(vec![])
+    Ok(())
 }
 
 /// The loops around a block, which hold nothing else.

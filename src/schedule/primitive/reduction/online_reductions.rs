@@ -156,7 +156,7 @@ fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
 fn factored(d: &mut Draft, block: &Name, loops: &[Name]) -> Result<Vec<Name>, Failure> {
     let mut names = vec![block.clone()];
     for l in loops {
-        names.extend(rfactor::apply(d, l, 0)?);
+        names.push(rfactor::apply(d, l, &0)?);
     }
     Ok(names)
 }

@@ -30,7 +30,7 @@ use crate::schedule::primitive::layout::transform_block_layout::own_chain;
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<(), Failure> {
     let old = d.find_block(block)?.clone();
     let fits = multiples.len() == old.iters.len() && multiples.iter().all(|n| *n > 0);
     Failure::unless(fits, "one_multiple_each", block, || {
@@ -55,7 +55,7 @@ pub fn apply(d: &mut Draft, block: &Name, multiples: &[i64]) -> Result<Vec<Name>
     }
     grow_buffer(d, &reducer.buffer, &result, &grown);
     grow_block(d, &old, &old.iters.iter().map(|it| grown[&it.var].clone()).collect::<Vec<_>>(), None);
-    Ok(vec![])
+    Ok(())
 }
 
 /// Fails unless what is added by the new iterations has a place of its own, or is zero.

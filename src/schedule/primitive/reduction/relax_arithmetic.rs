@@ -22,7 +22,7 @@ use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterVar, Name, Stmt
 use crate::schedule::help::tree;
 use crate::schedule::{Draft, Failure};
 
-pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<(), Failure> {
     let old = d.find_block(block)?.clone();
     let rewrite: &dyn Fn(&Expr) -> Expr = match way {
         "reciprocal" => &|e| reciprocal(e, &old),
@@ -35,7 +35,7 @@ pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<Vec<Name>, Failur
     let body: Vec<Stmt> = old.body.iter().map(|s| s.map_exprs(&mut |e| rewrite(e))).collect();
     Failure::unless(body != old.body, "nothing_changes", block, || "it has nothing of that kind".to_string())?;
     tree::edit_block(&mut d.func, block, |b| b.body = body);
-    Ok(vec![])
+    Ok(())
 }
 
 fn reciprocal(e: &Expr, block: &Block) -> Expr {

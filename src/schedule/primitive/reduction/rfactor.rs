@@ -29,7 +29,7 @@ use crate::schedule::help::{checks, regions, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
-pub fn apply(d: &mut Draft, at: &Name, axis: usize) -> Result<Vec<Name>, Failure> {
+pub fn apply(d: &mut Draft, at: &Name, &axis: &usize) -> Result<Name, Failure> {
     let plan = Plan::of(d, at, axis)?;
     let names = plan.names(d);
     let partial = plan.partial_block(&names);
@@ -41,7 +41,7 @@ pub fn apply(d: &mut Draft, at: &Name, axis: usize) -> Result<Vec<Name>, Failure
     d.func.buffers.extend(partials);
     tree::replace(&mut d.func, &block, |_| vec![Stmt::Block(partial)]);
     tree::replace(&mut d.func, &plan.top, |rf| vec![rf, nest]);
-    Ok(vec![rf_name])
+    Ok(rf_name)
 }
 
 /// What is known before anything changes.

@@ -1,12 +1,10 @@
-//! Reads a step back from its line of text.
+//! The grammar of a step's line of text: `name(argument, ...)`.
 
-use super::{IndexMap, Operand, Step};
-use crate::ir::{AttrValue, BinOp, DType, Expr, Name, Scope, ThreadTag};
-use std::str::FromStr;
+use crate::ir::BinOp;
 
 /// An argument as written.
 #[derive(Clone, PartialEq, Debug)]
-enum Arg {
+pub enum Arg {
     Word(String),
     Int(i64),
     Float(f64),
@@ -17,185 +15,14 @@ enum Arg {
     Binary(BinOp, Box<Arg>, Box<Arg>),
 }
 
-impl FromStr for Step {
-    type Err = String;
-
-    /// Reads one line such as `split(i1, [None, 4])`.
-    fn from_str(text: &str) -> Result<Step, String> {
-        let mut cursor = Cursor { text, at: 0, operators: 0 };
-        let (name, args) = match cursor.arg().and_then(|a| cursor.end().map(|()| a)) {
-            Ok(Arg::Call(name, args)) => (name, args),
-            Ok(_) => return Err(format!("cannot read step \"{text}\": expected name(arguments)")),
-            Err(why) => return Err(format!("cannot read step \"{text}\" at column {}: {why}", cursor.at + 1)),
-        };
-        step(&name, &args).map_err(|why| format!("cannot read step \"{text}\": {why}"))
+/// The name and the arguments of a step, or why `text` is not `name(arguments)`.
+pub fn call(text: &str) -> Result<(String, Vec<Arg>), String> {
+    let mut cursor = Cursor { text, at: 0, operators: 0 };
+    match cursor.arg().and_then(|a| cursor.end().map(|()| a)) {
+        Ok(Arg::Call(name, args)) => Ok((name, args)),
+        Ok(_) => Err(format!("cannot read step \"{text}\": expected name(arguments)")),
+        Err(why) => Err(format!("cannot read step \"{text}\" at column {}: {why}", cursor.at + 1)),
     }
-}
-
-fn step(name: &str, args: &[Arg]) -> Result<Step, String> {
-    match (name, args) {
-        ("split", [at, factors]) => Ok(Step::Split { at: word(at)?, factors: list(factors, factor)? }),
-        ("fuse", loops) => Ok(Step::Fuse { loops: words(loops)? }),
-        ("reorder", loops) => Ok(Step::Reorder { loops: words(loops)? }),
-        ("bind", [at, tag]) => Ok(Step::Bind { at: word(at)?, tag: thread_tag(tag)? }),
-        ("parallel", [at]) => Ok(Step::Parallel { at: word(at)? }),
-        ("vectorize", [at]) => Ok(Step::Vectorize { at: word(at)? }),
-        ("unroll", [at]) => Ok(Step::Unroll { at: word(at)? }),
-        ("annotate", [at, key, value]) => {
-            Ok(Step::Annotate { at: word(at)?, key: string(key)?, value: attr_value(value)? })
-        }
-        ("compute_inline", [block]) => Ok(Step::ComputeInline { block: word(block)? }),
-        ("reverse_compute_inline", [block]) => Ok(Step::ReverseComputeInline { block: word(block)? }),
-        ("compute_at", [block, at]) => Ok(Step::ComputeAt { block: word(block)?, at: word(at)? }),
-        ("reverse_compute_at", [block, at]) => Ok(Step::ReverseComputeAt { block: word(block)?, at: word(at)? }),
-        ("cache_read", [block, buffer, s]) => {
-            Ok(Step::CacheRead { block: word(block)?, buffer: word(buffer)?, scope: scope(s)? })
-        }
-        ("cache_write", [block, buffer, s]) => {
-            Ok(Step::CacheWrite { block: word(block)?, buffer: word(buffer)?, scope: scope(s)? })
-        }
-        ("storage_align", [buffer, axis, factor, offset]) => Ok(Step::StorageAlign {
-            buffer: word(buffer)?,
-            axis: axis_number(axis)?,
-            factor: integer(factor)?,
-            offset: integer(offset)?,
-        }),
-        ("set_scope", [buffer, s]) => Ok(Step::SetScope { buffer: word(buffer)?, scope: scope(s)? }),
-        ("rfactor", [at, axis]) => Ok(Step::Rfactor { at: word(at)?, axis: axis_number(axis)? }),
-        ("decompose_reduction", [block, at]) => Ok(Step::DecomposeReduction { block: word(block)?, at: word(at)? }),
-        ("merge_reductions", [first, second]) => {
-            Ok(Step::MergeReductions { first: word(first)?, second: word(second)? })
-        }
-        ("online_reductions", [first, second, at]) => {
-            Ok(Step::OnlineReductions { first: word(first)?, second: word(second)?, at: word(at)? })
-        }
-        ("transform_block_layout", [block, map]) => {
-            Ok(Step::TransformBlockLayout { block: word(block)?, map: list(map, |group| list(group, word))? })
-        }
-        ("stage_write", [block, s]) => Ok(Step::StageWrite { block: word(block)?, scope: scope(s)? }),
-        ("relax_arithmetic", [block, way]) => Ok(Step::RelaxArithmetic { block: word(block)?, way: string(way)? }),
-        ("blockize", [at]) => Ok(Step::Blockize { at: word(at)? }),
-        ("transform_layout", [buffer, from, to]) => {
-            let map = IndexMap { from: list(from, word)?, to: list(to, index)? };
-            Ok(Step::TransformLayout { buffer: word(buffer)?, map })
-        }
-        ("flatten_buffer", [buffer]) => Ok(Step::FlattenBuffer { buffer: word(buffer)? }),
-        ("share", [blocks, buffer, s]) => {
-            let buffer = Some(word(buffer)?).filter(|b| b.as_str() != "None");
-            Ok(Step::Share { blocks: list(blocks, word)?, buffer, scope: scope(s)? })
-        }
-        ("add_unit_loop", [at]) => Ok(Step::AddUnitLoop { at: word(at)? }),
-        ("reindex", [block, part, map]) => {
-            let map = list(map, |group| list(group, word))?;
-            Ok(Step::Reindex { block: word(block)?, operand: operand(part)?, map })
-        }
-        ("pad_einsum", [block, multiples]) => {
-            Ok(Step::PadEinsum { block: word(block)?, multiples: list(multiples, whole)? })
-        }
-        _ => Err(format!("no step is called {name} with {} arguments", args.len())),
-    }
-}
-
-fn word(arg: &Arg) -> Result<Name, String> {
-    match arg {
-        Arg::Word(w) => Ok(Name::new(w)),
-        other => Err(format!("expected a name, found {other:?}")),
-    }
-}
-
-fn words(args: &[Arg]) -> Result<Vec<Name>, String> {
-    args.iter().map(word).collect()
-}
-
-fn list<T>(arg: &Arg, item: impl Fn(&Arg) -> Result<T, String>) -> Result<Vec<T>, String> {
-    match arg {
-        Arg::List(items) => items.iter().map(item).collect(),
-        other => Err(format!("expected a list, found {other:?}")),
-    }
-}
-
-fn string(arg: &Arg) -> Result<String, String> {
-    match arg {
-        Arg::Str(s) => Ok(s.clone()),
-        other => Err(format!("expected a quoted string, found {other:?}")),
-    }
-}
-
-fn scope(arg: &Arg) -> Result<Scope, String> {
-    string(arg).map(|s| Scope::by_name(&s))
-}
-
-fn operand(arg: &Arg) -> Result<Operand, String> {
-    let name = string(arg)?;
-    let found = Operand::ALL.into_iter().find(|o| o.name() == name);
-    found.ok_or_else(|| format!("no operand is called {name}: there are left, right and result"))
-}
-
-fn whole(arg: &Arg) -> Result<i64, String> {
-    match arg {
-        Arg::Int(n) => Ok(*n),
-        other => Err(format!("expected an integer, found {other:?}")),
-    }
-}
-
-/// An index in terms of names.
-fn index(arg: &Arg) -> Result<Expr, String> {
-    match arg {
-        Arg::Word(w) => Ok(Expr::var(w.as_str(), DType::I32)),
-        Arg::Int(n) if i32::try_from(*n).is_ok() => Ok(Expr::int(*n, DType::I32)),
-        Arg::Binary(op, a, b) => Ok(Expr::binary(*op, index(a)?, index(b)?)),
-        other => Err(format!("expected an index such as i // 4, found {other:?}")),
-    }
-}
-
-fn factor(arg: &Arg) -> Result<Option<i64>, String> {
-    match arg {
-        Arg::Int(n) => Ok(Some(*n)),
-        Arg::Word(w) if w == "None" => Ok(None),
-        other => Err(format!("expected an integer or None, found {other:?}")),
-    }
-}
-
-fn integer(arg: &Arg) -> Result<i64, String> {
-    match arg {
-        Arg::Int(n) => Ok(*n),
-        other => Err(format!("expected an integer, found {other:?}")),
-    }
-}
-
-fn axis_number(arg: &Arg) -> Result<usize, String> {
-    match arg {
-        Arg::Int(n) if *n >= 0 => Ok(*n as usize),
-        other => Err(format!("expected a position from 0, found {other:?}")),
-    }
-}
-
-fn thread_tag(arg: &Arg) -> Result<ThreadTag, String> {
-    let name = word(arg)?;
-    ThreadTag::by_name(name.as_str()).ok_or_else(|| format!("no hardware axis is called {name}"))
-}
-
-fn attr_value(arg: &Arg) -> Result<AttrValue, String> {
-    Ok(match arg {
-        Arg::Word(w) if w == "True" => AttrValue::Bool(true),
-        Arg::Word(w) if w == "False" => AttrValue::Bool(false),
-        Arg::Word(w) if w == "inf" => AttrValue::Float(f64::INFINITY.to_bits()),
-        Arg::Word(w) => return Err(format!("expected a value, found {w}")),
-        Arg::Int(n) => AttrValue::Int(*n),
-        Arg::Float(x) => AttrValue::Float(x.to_bits()),
-        Arg::Str(s) => AttrValue::Str(s.clone()),
-        Arg::List(items) => AttrValue::List(items.iter().map(attr_value).collect::<Result<_, _>>()?),
-        Arg::Dict(items) => {
-            let pair = |(k, v): &(String, Arg)| Ok((k.clone(), attr_value(v)?));
-            AttrValue::Dict(items.iter().map(pair).collect::<Result<_, String>>()?)
-        }
-        Arg::Binary(..) => return Err("expected a value, found an operation".to_string()),
-        Arg::Call(name, args) => match (name.as_str(), args.as_slice()) {
-            ("raw", [Arg::Str(s)]) => AttrValue::Raw(s.clone()),
-            (dtype, [Arg::Int(n)]) => AttrValue::Typed(*n, dtype.parse::<DType>()?),
-            _ => return Err(format!("expected a value, found {name}(...)")),
-        },
-    })
 }
 
 /// How deep lists and dictionaries may nest in the text of a step.
@@ -370,7 +197,7 @@ impl Cursor<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::schedule::Step;
 
     const LINES: [&str; 37] = [
         "split(i1, [None, 4])",
