@@ -154,14 +154,23 @@ pub enum LeafOp {
 }
 
 impl LeafOp {
-    /// The leaf of that name, as the annotation `tile` spells it.
-    pub fn by_name(name: &str) -> Option<LeafOp> {
-        match name {
-            "elementwise" => Some(LeafOp::Elementwise),
-            "unpack" => Some(LeafOp::Unpack),
-            "unpack_pairs" => Some(LeafOp::UnpackPairs),
-            name => TileOp::by_name(name).map(LeafOp::Tile),
+    /// The leaves that are no primitive.
+    const OTHERS: [LeafOp; 3] = [LeafOp::Elementwise, LeafOp::Unpack, LeafOp::UnpackPairs];
+
+    /// The name, as [`Mark::Tile`](super::Mark::Tile) is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            LeafOp::Tile(op) => op.name(),
+            LeafOp::Elementwise => "elementwise",
+            LeafOp::Unpack => "unpack",
+            LeafOp::UnpackPairs => "unpack_pairs",
         }
+    }
+
+    /// The leaf of that name.
+    pub fn by_name(name: &str) -> Option<LeafOp> {
+        let other = LeafOp::OTHERS.into_iter().find(|op| op.name() == name);
+        other.or_else(|| TileOp::by_name(name).map(LeafOp::Tile))
     }
 }
 

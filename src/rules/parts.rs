@@ -2,7 +2,9 @@
 
 use super::Knobs;
 use crate::analysis::{Access, Combiner};
-use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag, TileOp};
+use crate::ir::device::LeafOp;
+use crate::ir::kernel::CacheHint;
+use crate::ir::{DType, ForKind, IterKind, Mark, Name, Scope, Stmt, ThreadTag, TileOp};
 use crate::rules::find::shape::{Axis, find_block};
 use crate::rules::space::limits::lanes;
 use crate::schedule::{Schedule, ScheduleError};
@@ -14,8 +16,8 @@ const ELEMENTWISE: [Option<&str>; 2] = [None, Some("reg")];
 /// The same of the `combine` knob.
 const COMBINES: [Option<&str>; 2] = [None, Some("staged")];
 
-/// The values of the `hint` knob, as the annotation `cache_hint` spells them.
-const HINTS: [&str; 3] = ["plain", "streaming", "no_allocate"];
+/// The values of the `hint` knob.
+const HINTS: [CacheHint; 3] = [CacheHint::Plain, CacheHint::Streaming, CacheHint::NoAllocate];
 
 /// The knobs of one launch of a GPU reduction, in elements.
 pub struct Plan {
@@ -125,18 +127,17 @@ pub fn stage_read(
 
 /// The cache hint, a value of the `hint` knob, of the loads of a loop or a block.
 pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), ScheduleError> {
-    let hint = HINTS[hint.clamp(0, 2) as usize];
-    s.annotate(at, "cache_hint", AttrValue::Str(hint.into()))
+    s.mark(at, Mark::CacheHint(HINTS[hint.clamp(0, 2) as usize]))
 }
 
 /// What a loop of a CPU reads is asked for so many bytes before it is needed; 0 leaves it to the caches.
 pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Result<(), ScheduleError> {
-    if bytes > 0 { s.annotate(at, "prefetch_bytes", AttrValue::Int(bytes)) } else { Ok(()) }
+    if bytes > 0 { s.mark(at, Mark::PrefetchBytes(bytes)) } else { Ok(()) }
 }
 
 /// The vector stores of a loop go past the caches of a CPU.
 pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleError> {
-    s.annotate(lane, "cache_hint", AttrValue::Str("streaming".into()))
+    s.mark(lane, Mark::CacheHint(CacheHint::Streaming))
 }
 
 /// Says that a loop folds the elements of a tile into one register.
@@ -162,18 +163,18 @@ pub fn product_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
 
 /// Says that a loop adds products with values packed in integers.
 pub fn unpack_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str("unpack".into()))
+    s.mark(at, Mark::Tile(LeafOp::Unpack))
 }
 
 /// The same in pairs of float16.
 pub fn unpack_pairs_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str("unpack_pairs".into()))
+    s.mark(at, Mark::Tile(LeafOp::UnpackPairs))
 }
 
 fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
+    s.mark(at, Mark::Tile(LeafOp::Tile(op)))?;
     match variant {
-        Some(name) => s.annotate(at, "tile_variant", AttrValue::Str(name.into())),
+        Some(name) => s.mark(at, Mark::TileVariant(name.into())),
         None => Ok(()),
     }
 }
@@ -181,7 +182,7 @@ fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Resul
 /// Asks for the variant that combines a block's values across threads.
 pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Result<(), ScheduleError> {
     match choice(&COMBINES, combine) {
-        Some(name) => s.annotate(block, "combine", AttrValue::Str(name.into())),
+        Some(name) => s.mark(block, Mark::Combine(name.into())),
         None => Ok(()),
     }
 }
@@ -299,13 +300,13 @@ fn is_serial(s: &Schedule, at: &Name) -> bool {
 
 /// The annotation that becomes the second argument of `__launch_bounds__`.
 pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Result<(), ScheduleError> {
-    s.annotate(grid, "min_blocks", AttrValue::Int(min_blocks))
+    s.mark(grid, Mark::MinBlocks(min_blocks))
 }
 
 /// Marks an unrolled loop whose loads are to be issued before their uses.
 pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     s.unroll(at)?;
-    s.annotate(at, "batch_loads", AttrValue::Int(1))
+    s.mark(at, Mark::BatchLoads(true))
 }
 
 /// Brings a reduction across `threadIdx.x` and what follows it under the block loop. Each of `groups`

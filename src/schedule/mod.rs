@@ -17,7 +17,7 @@ pub use error::ScheduleError;
 pub use primitive::cache::reindex::Operand;
 pub use steps::Step;
 
-use crate::ir::{Name, PrimFunc};
+use crate::ir::{Mark, Name, PrimFunc};
 use draft::Draft;
 use error::Failure;
 
@@ -67,6 +67,12 @@ impl Schedule {
                 Err(ScheduleError { step: Box::new(step), precondition, at, why })
             }
         }
+    }
+
+    /// Annotates a loop or a block with what lowering is to know of it.
+    pub fn mark(&mut self, at: &Name, mark: Mark) -> Result<(), ScheduleError> {
+        let (key, value) = mark.to_attr();
+        self.annotate(at, key, value)
     }
 
     /// Every block, in program order.

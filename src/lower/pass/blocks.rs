@@ -8,11 +8,11 @@
 //! before: `for i in thread_binding(32, "threadIdx.x"): with block: v = S(i * 2); where(i < 5); A[v] = 0`
 //! after:  `if threadIdx.x < 5 { A[threadIdx.x * 2] = 0 }`
 
-use super::launches::{int_value, parallel_loop};
+use super::launches::parallel_loop;
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{Ahead, DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
+use crate::ir::device::{Ahead, DFor, DKind, DStmt, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{AttrValue, BinOp, Block, Expr, For, ForKind, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{BinOp, Block, Expr, For, ForKind, IterKind, Mark, Name, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::fact::replicated::Replicated;
 use crate::lower::nest::Nest;
@@ -211,7 +211,7 @@ impl Lower<'_, '_> {
     /// The environment inside a block: iterators bound, its guard added.
     pub fn bind_block(&mut self, b: &Block, env: &Env) -> Env {
         let mut inside = env.clone();
-        if let Some(hint) = b.attrs.iter().find(|(k, _)| k == "cache_hint").and_then(|(_, v)| hint_value(v)) {
+        if let Some(hint) = block_hint(b) {
             inside.hint = hint;
         }
         for it in &b.iters {
@@ -332,31 +332,43 @@ struct Marks {
 }
 
 fn marks(l: &For) -> Marks {
-    let int = |key: &str| l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| int_value(v));
-    let text = |key: &str| l.annotations.iter().find(|(k, _)| k == key).and_then(|(_, v)| v.as_str());
-    let hint = l.annotations.iter().find(|(k, _)| k == "cache_hint").and_then(|(_, v)| hint_value(v));
-    Marks {
-        batch: int("batch_loads").is_some_and(|n| n != 0),
-        unroll_step: int("pragma_auto_unroll_max_step"),
-        hint: hint.unwrap_or_default(),
-        tile: text("tile").and_then(LeafOp::by_name).map(|op| TileMark {
-            op,
-            variant: text("tile_variant").map(str::to_string),
-            warps: int("warps_m").zip(int("warps_n")).map(|(m, n)| [m, n]),
-        }),
-        stages: int("stages").unwrap_or(1),
-        prefetch: match (int("prefetch"), int("prefetch_bytes")) {
-            (Some(blocks @ 1..), _) => Ahead::Blocks(blocks),
-            (_, Some(bytes @ 1..)) => Ahead::Bytes(bytes),
-            _ => Ahead::Never,
-        },
+    let mut found = Marks {
+        batch: false,
+        unroll_step: None,
+        hint: CacheHint::Plain,
+        tile: None,
+        stages: 1,
+        prefetch: Ahead::Never,
+    };
+    let (mut op, mut variant, mut warps) = (None, None, [None; 2]);
+    for mark in Mark::all(&l.annotations) {
+        match mark {
+            Mark::Tile(of) => op = Some(of),
+            Mark::TileVariant(name) => variant = Some(name),
+            Mark::WarpsM(n) => warps[0] = Some(n),
+            Mark::WarpsN(n) => warps[1] = Some(n),
+            Mark::CacheHint(hint) => found.hint = hint,
+            Mark::BatchLoads(yes) => found.batch = yes,
+            Mark::Stages(n) => found.stages = n,
+            Mark::Prefetch(blocks @ 1..) => found.prefetch = Ahead::Blocks(blocks),
+            Mark::PrefetchBytes(bytes @ 1..) if found.prefetch == Ahead::Never => found.prefetch = Ahead::Bytes(bytes),
+            Mark::UnrollStep(n) => found.unroll_step = Some(n),
+            // `launches` reads these of loops, `placement` and `thread_reduce` those of blocks.
+            Mark::Prefetch(_)
+            | Mark::PrefetchBytes(_)
+            | Mark::MinBlocks(_)
+            | Mark::Combine(_)
+            | Mark::Swizzle(_)
+            | Mark::DimAlign(_) => {}
+        }
     }
+    let warps = warps[0].zip(warps[1]).map(|(m, n)| [m, n]);
+    found.tile = op.map(|op| TileMark { op, variant, warps });
+    found
 }
 
-fn hint_value(v: &AttrValue) -> Option<CacheHint> {
-    match v.as_str()? {
-        "streaming" => Some(CacheHint::Streaming),
-        "no_allocate" => Some(CacheHint::NoAllocate),
-        _ => None,
-    }
+/// The cache hint of a block.
+fn block_hint(b: &Block) -> Option<CacheHint> {
+    let hint = Mark::all(&b.attrs).find_map(|m| if let Mark::CacheHint(hint) = m { Some(hint) } else { None });
+    hint.filter(|hint| *hint != CacheHint::Plain)
 }

@@ -10,7 +10,7 @@
 
 use super::widen;
 use crate::analysis::simplify;
-use crate::ir::{AttrValue, Expr, For, ForKind, Name, PrimFunc, Stmt, ThreadTag};
+use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use crate::target::{Kind, Target};
@@ -138,22 +138,10 @@ fn thread_loops(s: &Stmt) -> Vec<(ThreadTag, For)> {
     loops
 }
 
-/// The second argument of `__launch_bounds__`, an annotation of the `blockIdx.x` loop.
+/// The second argument of `__launch_bounds__`, a mark of the `blockIdx.x` loop.
 fn min_blocks(l: &For) -> Option<u32> {
-    l.annotations
-        .iter()
-        .find(|(k, _)| k == "min_blocks")
-        .and_then(|(_, v)| int_value(v))
-        .and_then(|n| n.try_into().ok())
-}
-
-/// The value of an integer annotation.
-pub fn int_value(v: &AttrValue) -> Option<i64> {
-    match v {
-        AttrValue::Int(n) | AttrValue::Typed(n, _) => Some(*n),
-        AttrValue::Bool(b) => Some(*b as i64),
-        AttrValue::Float(_) | AttrValue::Str(_) | AttrValue::List(_) | AttrValue::Dict(_) | AttrValue::Raw(_) => None,
-    }
+    let blocks = Mark::all(&l.annotations).find_map(|m| if let Mark::MinBlocks(n) = m { Some(n) } else { None });
+    blocks.and_then(|n| n.try_into().ok())
 }
 
 fn first_block(s: &Stmt) -> Name {

@@ -1,6 +1,6 @@
 //! Where the elements of a buffer lie once it has shrunk, as the schedule asks for it.
 //!
-//! Two annotations of the block that writes a buffer say so: `buffer_dim_align`, which the primitive
+//! Two marks of the block that writes a buffer say so: `buffer_dim_align`, which the primitive
 //! `storage_align` leaves (a stride is `offset` more than a multiple of `factor`), and `swizzle` (three
 //! numbers of bits, as of a [`Swizzle`]), an xor permutation that keeps shared memory free of bank
 //! conflicts. The buffer is lengthened where it has to be for that.
@@ -9,7 +9,7 @@
 //! after:  `shared t[64, 32]` with strides `[33, 1]`
 
 use crate::ir::layout::{Swizzle, TileLayout};
-use crate::ir::{AttrValue, Block, Buffer, Expr, Name, PrimFunc, Stmt};
+use crate::ir::{Block, Buffer, Expr, Mark, Name, PrimFunc, Stmt};
 use std::collections::BTreeMap;
 
 /// What a schedule asks of one buffer.
@@ -40,37 +40,13 @@ pub fn of_func(func: &PrimFunc) -> BTreeMap<Name, Placement> {
 }
 
 fn of_block(b: &Block) -> Option<Placement> {
-    let attr = |key: &str| b.attrs.iter().find(|(k, _)| k == key).map(|(_, v)| v);
-    let (align, swizzle) = (attr("buffer_dim_align"), attr("swizzle"));
-    align.or(swizzle)?;
-    let aligned = match align {
-        Some(AttrValue::List(all)) => all.iter().filter_map(aligned_stride).collect(),
-        _ => vec![],
-    };
-    Some(Placement { aligned, swizzle: swizzle.and_then(bits) })
-}
-
-/// `[buffer, dimension, factor, offset]`; a block writes one buffer, so its number says nothing.
-fn aligned_stride(v: &AttrValue) -> Option<(usize, i64, i64)> {
-    match numbers(v)?.as_slice() {
-        [_, dim, factor, offset] if *factor > 0 => Some((usize::try_from(*dim).ok()?, *factor, *offset)),
-        _ => None,
-    }
-}
-
-fn bits(v: &AttrValue) -> Option<Swizzle> {
-    match numbers(v)?.as_slice() {
-        [unit, len, distance] => {
-            let bits = |n: &i64| u32::try_from(*n).ok();
-            Swizzle::new(bits(unit)?, bits(len)?, bits(distance)?, true).ok()
-        }
-        _ => None,
-    }
-}
-
-fn numbers(v: &AttrValue) -> Option<Vec<i64>> {
-    let AttrValue::List(all) = v else { return None };
-    all.iter().map(super::launches::int_value).collect()
+    let align = Mark::all(&b.attrs).find_map(|m| if let Mark::DimAlign(all) = m { Some(all) } else { None });
+    let swizzle = Mark::all(&b.attrs).find_map(|m| if let Mark::Swizzle(swizzle) = m { Some(swizzle) } else { None });
+    let asked = align.is_some() || swizzle.is_some();
+    // A block writes one buffer, so its number says nothing.
+    let stride = |[_, dim, factor, offset]: [i64; 4]| Some((usize::try_from(dim).ok()?, factor, offset));
+    let aligned = align.unwrap_or_default().into_iter().filter_map(stride).collect();
+    asked.then(|| Placement { aligned, swizzle })
 }
 
 impl Placement {
@@ -116,7 +92,7 @@ fn permute(b: &mut Buffer, mut shape: Vec<i64>, swizzle: Swizzle) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{DType, Scope};
+    use crate::ir::{AttrValue, DType, Scope};
 
     fn tile(shape: &[i64]) -> Buffer {
         Buffer::new(Name::new("t"), DType::F32, shape.iter().map(|n| Expr::i64(*n)).collect(), Scope::Shared)
@@ -149,8 +125,15 @@ mod tests {
 
     #[test]
     fn annotations_of_other_forms_ask_for_nothing() {
-        assert_eq!(aligned_stride(&AttrValue::Int(1)), None);
-        assert_eq!(aligned_stride(&AttrValue::List([0, 1, 0, 1].map(AttrValue::Int).to_vec())), None);
-        assert!(bits(&AttrValue::List([0, 3, 1].map(AttrValue::Int).to_vec())).is_none());
+        let ints = |list: &[i64]| AttrValue::List(list.iter().map(|n| AttrValue::Int(*n)).collect());
+        let of = |key: &str, value: AttrValue| {
+            let mut block = Block::new(Name::new("b"), vec![], vec![]);
+            block.attrs.push((key.to_string(), value));
+            of_block(&block)
+        };
+        assert!(of("buffer_dim_align", AttrValue::Int(1)).is_none());
+        assert!(of("buffer_dim_align", AttrValue::List(vec![ints(&[0, 1, 0, 1])])).is_none());
+        assert!(of("swizzle", ints(&[0, 3, 1])).is_none());
+        assert!(of("swizzle", ints(&[0, 3, 3])).is_some());
     }
 }

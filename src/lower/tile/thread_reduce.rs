@@ -7,7 +7,7 @@
 use super::thread_arg;
 use crate::analysis::{ArgReducer, Combiner};
 use crate::ir::device::{DStmt, ThreadReduce, and, index_var};
-use crate::ir::{BinOp, Block, DType, Expr, ExprKind, For, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{BinOp, Block, DType, Expr, ExprKind, For, IterKind, Mark, Name, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::fact::reducer::{Update, idempotent, update};
 use crate::lower::nest::Nest;
@@ -160,9 +160,9 @@ impl Found<'_> {
     }
 }
 
-/// The variant that the schedule asks for: the block's `combine` attribute.
+/// The variant that the schedule asks for.
 fn combine_variant(b: &Block) -> Option<String> {
-    b.attrs.iter().find(|(k, _)| k == "combine")?.1.as_str().map(str::to_string)
+    Mark::all(&b.attrs).find_map(|mark| if let Mark::Combine(name) = mark { Some(name) } else { None })
 }
 
 /// Threads of an axis that no loop around is bound to would all reduce the same: the first does,

@@ -12,7 +12,7 @@
 use super::outline::{Shares, Sizes, fma, over};
 use super::split_k::{cut, finish_parts};
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, ExprKind, Name, Scope, Stmt, ThreadTag};
+use crate::ir::{ExprKind, Mark, Name, Scope, Stmt, ThreadTag};
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
@@ -153,7 +153,7 @@ impl ScheduleRule for MatmulFma {
                 s.storage_align(&stage.buffer, 1, BANKS / stage_bytes(factor), word)?;
             }
         }
-        s.annotate(&fill, "stages", AttrValue::Int(knobs.get("stages")))?;
+        s.mark(&fill, Mark::Stages(knobs.get("stages")))?;
         let init = s.decompose_reduction(&block, &fill)?;
         for l in loops_below(&s, &init, &grid) {
             unroll_loop(&mut s, &l)?;

@@ -15,7 +15,8 @@
 
 use super::outline_product;
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
+use crate::ir::device::LeafOp;
+use crate::ir::{DType, Mark, Name, Scope, ThreadTag, TileOp};
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
@@ -163,14 +164,14 @@ impl ScheduleRule for MatmulMma {
         for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
             share(&mut s, stage, factor, ko, t.threads(i64::from(target.warp)))?;
         }
-        s.annotate(ko, "stages", AttrValue::Int(t.stages))?;
+        s.mark(ko, Mark::Stages(t.stages))?;
         for tail in &tails {
             s.reverse_compute_at(tail, &grid)?;
-            together(&mut s, tail, &grid, "elementwise", &t)?;
+            together(&mut s, tail, &grid, LeafOp::Elementwise, &t)?;
         }
         let init = s.decompose_reduction(&block, ko)?;
-        together(&mut s, &init, &grid, "elementwise", &t)?;
-        together(&mut s, &block, ko, "gemm", &t)?;
+        together(&mut s, &init, &grid, LeafOp::Elementwise, &t)?;
+        together(&mut s, &block, ko, LeafOp::Tile(TileOp::Gemm), &t)?;
         s.set_scope(&sums, Scope::Local)?;
         if t.parts > 1 {
             add_parts(&mut s, &e, t.parts)?;
@@ -335,11 +336,11 @@ fn largest_power(n: i64) -> i64 {
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together.
-fn together(s: &mut Schedule, block: &Name, at: &Name, tile: &str, t: &Tiling) -> Result<(), ScheduleError> {
+fn together(s: &mut Schedule, block: &Name, at: &Name, op: LeafOp, t: &Tiling) -> Result<(), ScheduleError> {
     let Some(first) = loops_below(s, block, at).first().cloned() else { panic!("a tile has loops") };
-    s.annotate(&first, "tile", AttrValue::Str(tile.into()))?;
-    s.annotate(&first, "warps_m", AttrValue::Int(t.warps[0]))?;
-    s.annotate(&first, "warps_n", AttrValue::Int(t.warps[1]))
+    s.mark(&first, Mark::Tile(op))?;
+    s.mark(&first, Mark::WarpsM(t.warps[0]))?;
+    s.mark(&first, Mark::WarpsN(t.warps[1]))
 }
 
 fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {

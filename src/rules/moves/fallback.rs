@@ -8,7 +8,8 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, IterKind, IterVar, Name, Scope, ThreadTag};
+use crate::ir::device::LeafOp;
+use crate::ir::{DType, IterKind, IterVar, Mark, Name, Scope, ThreadTag};
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
@@ -100,7 +101,7 @@ impl ScheduleRule for FallbackCuda {
             }
             batch_loads(&mut s, eu)?;
             s.unroll(ev)?;
-            s.annotate(ev, "tile", AttrValue::Str("elementwise".into()))?;
+            s.mark(ev, Mark::Tile(LeafOp::Elementwise))?;
         }
         Ok(s)
     }

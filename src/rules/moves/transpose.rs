@@ -11,7 +11,8 @@
 
 use super::outline;
 use crate::analysis::{Access, Decline};
-use crate::ir::{AttrValue, Block, DType, IterKind, Name, Scope, ThreadTag};
+use crate::ir::layout::Swizzle;
+use crate::ir::{Block, DType, IterKind, Mark, Name, Scope, ThreadTag};
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::{Axis, find_block, is_plain};
 use crate::rules::parts::*;
@@ -113,8 +114,8 @@ fn share(
         cache_hint(s, &copy, knobs.get("hint"))?;
     }
     batch_loads(s, part)?;
-    if let (1, Some(bits)) = (knobs.get("layout"), plan.swizzle(&sizes, knobs, moved.dtype)) {
-        s.annotate(&copy, "swizzle", AttrValue::List(bits.map(AttrValue::Int).to_vec()))?;
+    if let (1, Some(swizzle)) = (knobs.get("layout"), plan.swizzle(&sizes, knobs, moved.dtype)) {
+        s.mark(&copy, Mark::Swizzle(swizzle))?;
     }
     let gather = s.cache_read(&t.block, &tile, Scope::Local)?;
     s.compute_at(&gather, turn)?;
@@ -295,16 +296,17 @@ impl Plan {
         Plan { load, store, rows, side }
     }
 
-    /// The permutation of a tile of `dtype`, as bits of the units that move together, of the units that
+    /// The permutation of a tile of `dtype`: bits of the units that move together, of the units that
     /// change places and of the distance to what says how; `None` where it would change nothing.
-    fn swizzle(&self, sizes: &Sizes, k: &Knobs, dtype: DType) -> Option<[i64; 3]> {
+    fn swizzle(&self, sizes: &Sizes, k: &Knobs, dtype: DType) -> Option<Swizzle> {
         let size = dtype.bytes() as i64;
         let unit = sizes.load(k, dtype).max(self.rows).max(4 / size);
         let row = sizes.across.map_or(k.get("across"), |n| n.min(k.get("across")));
         let log2 = |n: i64| i64::from(n.max(1).ilog2());
         let distance = log2(row * self.store) - log2(unit);
         let len = log2(BANKS / (unit * size)).min(distance);
-        (len > 0).then(|| [log2(unit), len, distance])
+        let bits = |n: i64| u32::try_from(n).ok();
+        Swizzle::new(bits(log2(unit))?, bits(len).filter(|n| *n > 0)?, bits(distance)?, true).ok()
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::rows::{one_nest, shared_value, under_rows};
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, IterKind, Name, Scope};
+use crate::ir::{DType, IterKind, Mark, Name, Scope};
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::rows::{Role, Rows};
 use crate::rules::parts::*;
@@ -109,7 +109,7 @@ fn prefetch(s: &mut Schedule, r: &Rows, row: &Name, rows: i64) -> Result<(), Sch
     let reads = |b: &Name| reads_of(s, b).iter().any(|a| r.inputs.iter().any(|i| i.buffer == a.buffer));
     let last = s.blocks().into_iter().rev().find(reads);
     match last.and_then(|b| loops_below(s, &b, row).first().cloned()) {
-        Some(column) => s.annotate(&column, "prefetch", AttrValue::Int(rows)),
+        Some(column) => s.mark(&column, Mark::Prefetch(rows)),
         None => Ok(()),
     }
 }

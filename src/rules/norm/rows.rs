@@ -11,7 +11,8 @@
 
 use super::online;
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::ir::device::LeafOp;
+use crate::ir::{IterKind, Mark, Name, Scope, ThreadTag, TileOp};
 use crate::rules::find::rows::{Role, RowInput, Rows};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, keeps_busy, lanes, step_fits};
@@ -275,7 +276,7 @@ fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         s.compute_at(&anchor.name, &ku)?;
         if let Some(lane) = loops_below(&s, &anchor.name, &ku).last().cloned() {
             s.unroll(&lane)?;
-            s.annotate(&lane, "tile", AttrValue::Str("elementwise".into()))?;
+            s.mark(&lane, Mark::Tile(LeafOp::Elementwise))?;
         }
         batch_loads(&mut s, &ku)?;
     } else {
@@ -399,7 +400,7 @@ impl Plan<'_> {
         self.bind_group(s, kt)?;
         batch_loads(s, ku)?;
         s.unroll(kv)?;
-        s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
+        s.mark(ku, Mark::Tile(LeafOp::Tile(fold)))?;
         s.set_scope(&partial, Scope::Local)?;
         // The loop over rows is bound already, and the new one like it.
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {

@@ -13,8 +13,9 @@
 //! `offset` more than a multiple of `factor`, counted in elements of what is left of the buffer, so that
 //! columns of a tile in shared memory lie in different banks. What is computed stays the same.
 
-use crate::ir::{AttrValue, Name};
+use crate::ir::{AttrValue, Mark, Name};
 use crate::schedule::help::{query, tree};
+use crate::schedule::primitive::loops::annotate;
 use crate::schedule::{Draft, Failure};
 
 pub fn apply(d: &mut Draft, buffer: &Name, &axis: &usize, &factor: &i64, &offset: &i64) -> Result<(), Failure> {
@@ -29,24 +30,18 @@ pub fn apply(d: &mut Draft, buffer: &Name, &axis: &usize, &factor: &i64, &offset
     for block in &writers {
         tree::edit_block(&mut d.func, block, |b| {
             let place = tree::writes(b).iter().position(|n| n == buffer).unwrap_or(0) as i64;
-            let asked = AttrValue::List([place, axis as i64, factor, offset].map(AttrValue::Int).to_vec());
-            align(&mut b.attrs, asked);
+            align(&mut b.attrs, [place, axis as i64, factor, offset]);
         });
     }
     Ok(())
 }
 
 /// Adds to what is asked of other dimensions, in place of what was asked of this one.
-fn align(attrs: &mut Vec<(String, AttrValue)>, asked: AttrValue) {
-    let of = |v: &AttrValue| match v {
-        AttrValue::List(parts) => parts.iter().take(2).cloned().collect::<Vec<_>>(),
-        _ => vec![],
-    };
-    match attrs.iter_mut().find(|(k, _)| k == "buffer_dim_align") {
-        Some((_, AttrValue::List(all))) => {
-            all.retain(|v| of(v) != of(&asked));
-            all.push(asked);
-        }
-        _ => attrs.push(("buffer_dim_align".to_string(), AttrValue::List(vec![asked]))),
-    }
+fn align(attrs: &mut Vec<(String, AttrValue)>, asked: [i64; 4]) {
+    let earlier = Mark::all(attrs).find_map(|mark| if let Mark::DimAlign(all) = mark { Some(all) } else { None });
+    let mut all = earlier.unwrap_or_default();
+    all.retain(|other| other[..2] != asked[..2]);
+    all.push(asked);
+    let (key, value) = Mark::DimAlign(all).to_attr();
+    annotate::set(attrs, key, &value);
 }

@@ -17,7 +17,7 @@
 //! Effect: the new shape is what the map makes of the ranges of the old indices; every load and store of
 //! the buffer is at its new indices, simplified. Loops stay as they are (`transform_block_layout`).
 
-use crate::ir::{Block, Expr, Name};
+use crate::ir::{Block, Expr, Mark, Name};
 use crate::schedule::help::index_map::IndexMap;
 use crate::schedule::help::{query, relayout, scope};
 use crate::schedule::{Draft, Failure};
@@ -35,8 +35,7 @@ pub fn apply(d: &mut Draft, buffer: &Name, from: &[Name], to: &[Expr]) -> Result
 
 /// Fails where a writer of the buffer says how its dimensions lie in memory.
 fn not_placed(d: &Draft, buffer: &Name) -> Result<(), Failure> {
-    let places = |key: &str| key == "buffer_dim_align" || key == "swizzle";
-    let placed = |b: &&Block| b.attrs.iter().any(|(key, _)| places(key));
+    let placed = |b: &&Block| Mark::all(&b.attrs).any(|m| matches!(m, Mark::DimAlign(_) | Mark::Swizzle(_)));
     match query::writers(&d.func, buffer).into_iter().find(placed) {
         None => Ok(()),
         Some(b) => {
