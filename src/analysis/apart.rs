@@ -9,8 +9,7 @@
 //! after:  `s0[i] = s0[i] + x[i, k]` in the nest, `s1[i] = s1[i] + x[i, k] * x[i, k]` in a copy of it
 
 use super::arg::{ArgReducer, recognise};
-use super::normalize::chain_end;
-use super::walk::{fresh, leaves, names};
+use super::walk::{chain_end, fresh, leaves, names};
 use crate::ir::{Block, Expr, ExprKind, For, Name, PrimFunc, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 

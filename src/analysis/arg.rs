@@ -9,7 +9,7 @@
 //!
 //! NaNs have no order; among them, the function as written depends on the order of its steps.
 
-use super::reducer::{Combiner, Reducer};
+use super::combiner::{Combiner, Reducer};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, Name, Stmt, UnOp};
 use std::cmp::Ordering;
 

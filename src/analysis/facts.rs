@@ -1,7 +1,8 @@
 //! What rules ask about the blocks of a normalised function.
 
 use super::access::{reads, writes};
-use super::reducer::{Combiner, Reducer, reducers};
+use super::combiner::{Combiner, Reducer};
+use super::reducer::reducers;
 use super::walk::{Leaf, leaves};
 use super::{Access, Affine, Ranges, affine};
 use crate::ir::{Block, Expr, IterKind, IterVar, Name, PrimFunc};

@@ -7,7 +7,7 @@
 //! independent buffers are taken apart (`apart`).
 
 use super::apart::take_apart;
-use super::walk::{Leaf, fresh, leaves, names};
+use super::walk::{Leaf, chain_end, fresh, leaves, names};
 use super::{Decline, Ranges, simplify};
 use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,15 +92,6 @@ impl Plan {
             }
         }
         Plan { dropped, unit: (unit && !kept).then(|| (fresh(used, "u"), fresh(used, "vu"))) }
-    }
-}
-
-/// The leaf at the end of a chain of loops that holds nothing else.
-pub(super) fn chain_end(s: &Stmt) -> Option<&Block> {
-    match s {
-        Stmt::For(l) if l.body.len() == 1 => chain_end(&l.body[0]),
-        Stmt::Block(b) => Some(b),
-        _ => None,
     }
 }
 

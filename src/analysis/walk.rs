@@ -22,6 +22,15 @@ pub(super) fn leaves(f: &PrimFunc) -> Vec<Leaf<'_>> {
     found
 }
 
+/// The leaf at the end of a chain of loops that holds nothing else.
+pub(super) fn chain_end(s: &Stmt) -> Option<&Block> {
+    match s {
+        Stmt::For(l) if l.body.len() == 1 => chain_end(&l.body[0]),
+        Stmt::Block(b) => Some(b),
+        _ => None,
+    }
+}
+
 #[derive(Clone)]
 struct Place<'a> {
     loops: Vec<&'a For>,

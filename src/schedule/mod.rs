@@ -6,20 +6,44 @@
 //! was and says which precondition did not hold.
 
 mod draft;
-mod error;
+mod failure;
 mod field;
 mod help;
 mod primitive;
 mod steps;
 mod text;
 
-pub use error::ScheduleError;
 pub use primitive::cache::reindex::Operand;
 pub use steps::Step;
 
 use crate::ir::{Mark, Name, PrimFunc};
 use draft::Draft;
-use error::Failure;
+use failure::Failure;
+use std::fmt;
+
+/// A step that could not be taken. The schedule is as it was before the step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScheduleError {
+    /// The step.
+    pub step: Box<Step>,
+    /// Name of the precondition that does not hold, as the primitive's file lists it.
+    pub precondition: &'static str,
+    /// The loop, block or buffer at fault; an empty name where the step names none.
+    pub at: Name,
+    /// What is wrong and what to do about it.
+    pub why: String,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at.as_str() {
+            "" => write!(f, "{}: {}: {}", self.step, self.precondition, self.why),
+            at => write!(f, "{}: {} at `{at}`: {}", self.step, self.precondition, self.why),
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
 
 /// A function under schedule, with the steps taken so far.
 #[derive(Clone, Debug)]

@@ -2,12 +2,11 @@
 //! operands, and what it makes. The enum, its text in both directions, the call of the primitive and the
 //! method of [`Schedule`] follow from the row; how an operand is written follows from its type (`field`).
 
-use super::error::{Failure, ScheduleError};
 use super::field::{self, Field};
 use super::primitive::cache::reindex::Operand;
 use super::primitive::{cache, compute, layout, loops, reduction};
 use super::text::{self, Arg};
-use super::{Draft, Schedule};
+use super::{Draft, Failure, Schedule, ScheduleError};
 use crate::ir::{AttrValue, Expr, Name, Scope, ThreadTag};
 use std::fmt;
 use std::str::FromStr;

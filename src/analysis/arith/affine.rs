@@ -1,7 +1,7 @@
 //! Integer expressions as affine sums over (parts of) variables.
 
-use super::divmod::{split_of, without};
-use super::poly::{Atom, Poly};
+use super::divmod::split_of;
+use super::poly::{Atom, Poly, without};
 use crate::analysis::{Ranges, simplify};
 use crate::ir::{BinOp, DType, Expr, Name};
 

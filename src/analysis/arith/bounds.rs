@@ -3,12 +3,6 @@
 use crate::analysis::{Interval, Ranges};
 use crate::ir::{BinOp, DType, Expr, ExprKind, UnOp};
 
-/// The inclusive constant bounds of an integer expression, when both are known. Tighter after
-/// [`crate::analysis::simplify`], which cancels terms first.
-pub fn bounds(e: &Expr, ranges: &Ranges) -> Option<(i64, i64)> {
-    interval(&crate::analysis::simplify(e, ranges), ranges).finite()
-}
-
 /// The interval that an integer expression lies in. Sound: every value that the expression takes
 /// under `ranges` lies in it, as long as `int32` and `int64` arithmetic does not overflow.
 pub fn interval(e: &Expr, r: &Ranges) -> Interval {

@@ -1,8 +1,8 @@
 //! Puts digits of one number together again: `x//8*8 + x%8 -> x`, `(x//8%4)*8 + x%8 -> x%32`,
 //! `x - x//8*8 -> x%8`.
 
-use super::divmod::{floor_div, floor_mod, split_of, without};
-use super::poly::{Atom, Mono, Poly};
+use super::divmod::{floor_div, floor_mod, split_of};
+use super::poly::{Atom, Mono, Poly, without};
 use crate::analysis::Ranges;
 use crate::ir::{BinOp, DType, Expr, ExprKind};
 

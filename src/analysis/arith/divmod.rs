@@ -1,8 +1,8 @@
 //! Floor division and remainder of sums: terms that the divisor divides leave the division, and
 //! mixed-radix digits cancel. `(i*4 + j)//4 -> i` and `(i*4 + j)%4 -> j` for `0 <= j < 4`.
 
-use super::compare::nonnegative;
-use super::poly::{Mono, Poly, gcd};
+use super::poly::{Poly, gcd, without};
+use super::sign::nonnegative;
 use crate::analysis::{Interval, Ranges};
 use crate::ir::{BinOp, DType, Expr, ExprKind};
 
@@ -56,16 +56,6 @@ fn divide_terms(x: &Poly, d: &Poly) -> Option<(Poly, Poly)> {
         }
     }
     Some((quotient, rest))
-}
-
-/// The product without the factors of `factor`, if it has them all.
-pub fn without(mono: &Mono, factor: &Mono) -> Option<Mono> {
-    let mut left = mono.clone();
-    for atom in factor {
-        let at = left.iter().position(|a| a == atom)?;
-        left.remove(at);
-    }
-    Some(left)
 }
 
 /// `0 <= x < d` for certain.

@@ -26,6 +26,16 @@ impl Ord for Atom {
 /// A product of atoms in order; empty for the constant 1.
 pub type Mono = Vec<Atom>;
 
+/// The product without the factors of `factor`, if it has them all.
+pub fn without(mono: &Mono, factor: &Mono) -> Option<Mono> {
+    let mut left = mono.clone();
+    for atom in factor {
+        let at = left.iter().position(|a| a == atom)?;
+        left.remove(at);
+    }
+    Some(left)
+}
+
 /// More terms than this are left as they stand.
 const MAX_TERMS: usize = 96;
 

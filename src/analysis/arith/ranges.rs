@@ -1,8 +1,7 @@
 //! What is known about variables.
 
-use super::bounds::interval;
 use crate::analysis::Interval;
-use crate::ir::{Block, DType, Expr, For, Name, PrimFunc};
+use crate::ir::{DType, Expr, Name, PrimFunc};
 use std::collections::BTreeMap;
 
 /// What is known about each variable: constant bounds, and for a loop with a symbolic trip count
@@ -46,34 +45,12 @@ impl Ranges {
 
     /// States that `var` lies in an interval, replacing what was known.
     pub fn set_interval(&mut self, var: Name, interval: Interval) {
-        self.vars.insert(var, VarRange { interval, below: None });
+        self.set_below(var, interval, None);
     }
 
-    /// States `min <= var < min + extent`, replacing what was known. The extent may be symbolic.
-    pub fn set_span(&mut self, var: Name, min: &Expr, extent: &Expr) {
-        let (from, size) = (interval(min, self), interval(extent, self));
-        let hi = (from + size).hi;
-        // An empty range is never run, so any claim about it holds; keep lo <= hi all the same.
-        let hi = if hi == i64::MAX { hi } else { (hi - 1).max(from.lo) };
-        let below =
-            (extent.as_int().is_none()).then(|| crate::analysis::simplify(&(min.clone() + extent.clone()), self));
-        self.vars.insert(var, VarRange { interval: Interval::new(from.lo, hi), below });
-    }
-
-    /// Adds the variable of a loop.
-    pub fn enter_loop(&mut self, l: &For) {
-        self.set_span(l.var.clone(), &l.min, &l.extent);
-    }
-
-    /// Adds the iterators of a block by their domains, narrowed by what their bindings can be.
-    pub fn enter_block(&mut self, b: &Block) {
-        for it in &b.iters {
-            let bound = interval(&it.binding, self);
-            self.set_span(it.var.clone(), &it.min, &it.extent);
-            if let Some(v) = self.vars.get_mut(&it.var) {
-                v.interval = v.interval.meet(bound);
-            }
-        }
+    /// States that `var` lies in an interval and below an expression, replacing what was known.
+    pub(super) fn set_below(&mut self, var: Name, interval: Interval, below: Option<Expr>) {
+        self.vars.insert(var, VarRange { interval, below });
     }
 
     /// The constant bounds of a variable; `None` where nothing is known.

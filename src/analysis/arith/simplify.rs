@@ -8,6 +8,7 @@
 use super::bounds::interval;
 use super::combine::combine;
 use super::poly::Poly;
+use super::sign::nonnegative;
 use super::{compare, divmod, fold};
 use crate::analysis::{Interval, Ranges};
 use crate::ir::{BinOp, DType, Expr, ExprKind, UnOp};
@@ -21,6 +22,11 @@ pub fn simplify(e: &Expr, ranges: &Ranges) -> Expr {
 /// True only when `cond` is proven to hold for every assignment that `ranges` allow.
 pub fn prove(cond: &Expr, ranges: &Ranges) -> bool {
     simplify(cond, ranges).is_int(1)
+}
+
+/// The inclusive constant bounds of an integer expression, when both are known.
+pub fn bounds(e: &Expr, ranges: &Ranges) -> Option<(i64, i64)> {
+    interval(&simplify(e, ranges), ranges).finite()
 }
 
 impl Ranges {
@@ -138,8 +144,8 @@ impl Simplifier {
 
     fn extreme(&self, op: BinOp, x: &Expr, y: &Expr) -> Option<Expr> {
         let d = Poly::of(x)?.sub(&Poly::of(y)?)?;
-        let larger_first = compare::nonnegative(&d, &self.r);
-        if larger_first || compare::nonnegative(&d.scale(-1)?, &self.r) {
+        let larger_first = nonnegative(&d, &self.r);
+        if larger_first || nonnegative(&d.scale(-1)?, &self.r) {
             return Some(if larger_first == (op == BinOp::Max) { x.clone() } else { y.clone() });
         }
         match (x.kind(), y.as_int()) {

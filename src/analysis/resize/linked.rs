@@ -1,7 +1,7 @@
 //! Sizes that are made of other sizes: an axis that is split is a product, one that several are joined
 //! into is a sum. Where such a size cannot be replaced alone, it is together with what it is made of.
 
-use super::shrink::Sizes;
+use super::twin::Sizes;
 use crate::ir::{DType, ExprKind, PrimFunc};
 use std::collections::BTreeSet;
 

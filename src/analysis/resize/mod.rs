@@ -5,8 +5,8 @@ pub mod shrink;
 pub mod twin;
 
 use crate::analysis::resize::linked::{constants, linked};
-use crate::analysis::resize::shrink::{Sizes, sizes, steps};
-use crate::analysis::resize::twin::{keeps, with_sizes};
+use crate::analysis::resize::shrink::{sizes, steps};
+use crate::analysis::resize::twin::{Sizes, keeps, with_sizes};
 use crate::ir::{Expr, IterKind, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 

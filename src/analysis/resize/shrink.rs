@@ -1,17 +1,14 @@
 //! Small twins of large functions.
 
 use super::linked::{constants, linked};
-use super::twin::{keeps, with_sizes};
+use super::twin::{Sizes, beside, keeps, with_sizes};
 use crate::analysis::walk::leaves;
 use crate::ir::{Expr, For, PrimFunc, Stmt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Sizes up to this stay as they are: windows, group sizes, digits. The second is tried where the
 /// first leaves too much.
 const SMALL: [i64; 2] = [32, 8];
-/// Sizes this close to another, and within a quarter of it, keep their distance to it: 114 beside 112 is 112
-/// padded.
-const NEAR: i64 = 3;
 /// By how much sizes are divided, in the order of trial.
 const DIVISORS: [i64; 21] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 28, 24, 16, 14, 12, 8, 7, 6, 5, 4, 3, 2];
 
@@ -71,9 +68,6 @@ fn parts(size: i64) -> impl Iterator<Item = i64> {
     DIVISORS.iter().filter(move |d| size % **d == 0).map(move |d| size / d)
 }
 
-/// What each size becomes.
-pub type Sizes = BTreeMap<i64, i64>;
-
 /// The distinct sizes above `small` in shapes and loops.
 pub fn sizes(f: &PrimFunc, small: i64) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
@@ -102,15 +96,6 @@ fn divided(sizes: &BTreeSet<i64>, d: i64) -> Sizes {
         }
     }
     result
-}
-
-/// What a constant beside a replaced size becomes.
-pub fn beside(v: i64, map: &Sizes) -> Option<i64> {
-    let near = map.range(v - NEAR..=v + NEAR).filter(|(w, _)| 4 * (v - **w).abs() < **w);
-    let mut near = near.collect::<Vec<_>>();
-    near.sort_by_key(|(w, _)| (*w - v).abs());
-    let (w, small) = near.first()?;
-    Some(**small + v - **w).filter(|s| *s >= 1)
 }
 
 fn accepted(f: &PrimFunc, map: &Sizes) -> Option<PrimFunc> {

@@ -1,8 +1,24 @@
 //! Replaces sizes throughout a function, and checks that it stays what it is.
 
-use super::shrink::{Sizes, beside};
 use crate::analysis::{Interval, Ranges, interval, simplify};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Name, PrimFunc, Stmt};
+use std::collections::BTreeMap;
+
+/// Sizes this close to another, and within a quarter of it, keep their distance to it: 114 beside 112 is 112
+/// padded.
+const NEAR: i64 = 3;
+
+/// What each size becomes.
+pub type Sizes = BTreeMap<i64, i64>;
+
+/// What a constant beside a replaced size becomes.
+pub fn beside(v: i64, map: &Sizes) -> Option<i64> {
+    let near = map.range(v - NEAR..=v + NEAR).filter(|(w, _)| 4 * (v - **w).abs() < **w);
+    let mut near = near.collect::<Vec<_>>();
+    near.sort_by_key(|(w, _)| (*w - v).abs());
+    let (w, small) = near.first()?;
+    Some(**small + v - **w).filter(|s| *s >= 1)
+}
 
 /// The function with every index constant that is a replaced size, or lies beside one, replaced.
 pub fn with_sizes(f: &PrimFunc, map: &Sizes) -> PrimFunc {

@@ -55,12 +55,14 @@ pub fn apply(d: &mut Draft, first: &Name, second: &Name, at: &Name) -> Result<Ve
     let form = Form::of(&a, &b, &nest.same)?;
     merge_reductions::nothing_between(d, &a, &b)?;
     let element = d.fresh_like(&form.first.buffer, "_step");
-    mark(d, &form, [&a, &b], &element);
-    let firsts = factored(d, first, &nest.loops)?;
-    let seconds = factored(d, second, &nest.others)?;
+    let pairs: BTreeMap<&Name, Expr> =
+        a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
+    let theirs = form.first.term.subst(&|n| pairs.get(n).cloned());
+    let firsts = Factored::by(d, first, &nest.loops, form.first.term.clone())?;
+    let seconds = Factored::by(d, second, &nest.others, theirs)?;
     let mut levels = Levels { form: &form, firsts: &firsts, seconds: &seconds, counts: None };
-    let [p, q] = levels.step().map(Name::clone);
-    let step = stage_elements(d, &a, &p, &form.first.term, &element)?;
+    let [p, q] = [firsts.last(), seconds.last()].map(Name::clone);
+    let step = stage_elements(d, &p, &firsts.element, &element)?;
     let mut made = vec![step, p.clone(), q];
     match &form.kind {
         Kind::Exponential { start, .. } => levels.start_from(d, start),
@@ -133,18 +135,6 @@ fn same_nest(
     Ok(map)
 }
 
-/// Puts a load at the iterators in place of the element in both blocks, so that what the iterators have
-/// become can be read from it after each step.
-fn mark(d: &mut Draft, form: &Form, [a, b]: [&Block; 2], element: &Name) {
-    let pairs: BTreeMap<&Name, Expr> =
-        a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
-    let terms = [form.first.term.clone(), form.first.term.subst(&|n| pairs.get(n).cloned())];
-    for (block, term) in [a, b].into_iter().zip(terms) {
-        let marker = Expr::load(element.clone(), block.iters.iter().map(IterVar::var_expr).collect(), form.first.dtype);
-        edit_values(d, &block.name, &|e| replaced(e, &term, &marker));
-    }
-}
-
 fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
     tree::edit_block(&mut d.func, block, |b| {
         b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| f(e))).collect();
@@ -152,21 +142,36 @@ fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
     });
 }
 
-/// The block, then the partial results of each loop, of which the last are those of a step.
-fn factored(d: &mut Draft, block: &Name, loops: &[Name]) -> Result<Vec<Name>, Failure> {
-    let mut names = vec![block.clone()];
-    for l in loops {
-        names.push(rfactor::apply(d, l, &0)?);
+/// A reduction by levels.
+struct Factored {
+    /// The block, then the partial results of each loop, of which the last are those of a step.
+    names: Vec<Name>,
+    /// The element, over the iterators of the last.
+    element: Expr,
+}
+
+impl Factored {
+    fn by(d: &mut Draft, block: &Name, loops: &[Name], element: Expr) -> Result<Factored, Failure> {
+        let mut made = Factored { names: vec![block.clone()], element };
+        for l in loops {
+            let partial = rfactor::factored(d, l, 0)?;
+            made.element = made.element.subst(&|n| partial.values.get(n).cloned());
+            made.names.push(partial.block);
+        }
+        Ok(made)
     }
-    Ok(names)
+
+    fn last(&self) -> &Name {
+        &self.names[self.names.len() - 1]
+    }
 }
 
 /// The blocks of both reductions: final results, one level for each loop over states, the combination of
 /// steps, the steps.
 struct Levels<'n> {
     form: &'n Form,
-    firsts: &'n [Name],
-    seconds: &'n [Name],
+    firsts: &'n Factored,
+    seconds: &'n Factored,
     /// The buffers of how many elements a step and a state have, where that matters.
     counts: Option<[Name; 2]>,
 }
@@ -196,18 +201,14 @@ impl Update {
     }
 }
 
-impl<'n> Levels<'n> {
+impl Levels<'_> {
     fn last(&self) -> usize {
-        self.firsts.len() - 1
-    }
-
-    fn step(&self) -> [&'n Name; 2] {
-        [&self.firsts[self.last()], &self.seconds[self.last()]]
+        self.firsts.names.len() - 1
     }
 
     /// Partial maxima start where the maximum does.
     fn start_from(&self, d: &mut Draft, start: &Expr) {
-        for name in &self.firsts[1..] {
+        for name in &self.firsts.names[1..] {
             tree::edit_block(&mut d.func, name, |b| b.init = b.init.iter().map(|s| started(s, start)).collect());
         }
     }
@@ -223,8 +224,8 @@ impl<'n> Levels<'n> {
         Failure::unless(self.last() == 2, "steps_of_states", at, || {
             "several reduction loops lie outside of it; fuse them to count what a state has seen".to_string()
         })?;
-        let [p, _] = self.step();
-        let (step, state) = (Update::of(d, p)?, Update::of(d, &self.firsts[1])?);
+        let p = self.firsts.last();
+        let (step, state) = (Update::of(d, p)?, Update::of(d, &self.firsts.names[1])?);
         let names = [like_buffer_of(d, &step.own, "_count")?, like_buffer_of(d, &state.own, "_count")?];
         let dtype = self.form.first.dtype;
         let (own, one) = (beside(&step.own, &names[0]), Expr::constant(1.0, dtype));
@@ -242,14 +243,14 @@ impl<'n> Levels<'n> {
 
     /// The second's sum of a step is relative to the step's own maximum or mean, and follows it.
     fn rebase_step(&self, d: &mut Draft, element: &Name) -> Result<(), Failure> {
-        let [p, q] = self.step();
+        let [p, q] = [self.firsts.last(), self.seconds.last()];
         let (first, second) = (Update::of(d, p)?, d.find_block(q)?.clone());
         let own = first.renamed(&first.own, &second);
         let part = self.part(&own, &own, 0);
-        for block in [&first.block, &second] {
+        for (block, term) in [(&first.block, &self.firsts.element), (&second, &self.seconds.element)] {
             let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
             let load = Expr::load(element.clone(), places, self.form.first.dtype);
-            edit_values(d, &block.name, &|e| with_load(e, element, &load));
+            edit_values(d, &block.name, &|e| replaced(e, term, &load));
         }
         edit_values(d, q, &|e| self.form.relative_to(e, &part));
         let last = self.counts.as_ref().map_or_else(|| top_of(d, p), |_| after(d, p));
@@ -260,7 +261,7 @@ impl<'n> Levels<'n> {
     /// One block combines the results of a step with those of the steps before.
     fn join_states(&self, d: &mut Draft) -> Result<Name, Failure> {
         let k = self.last() - 1;
-        let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
+        let (first, second) = (Update::of(d, &self.firsts.names[k])?, Update::of(d, &self.seconds.names[k])?);
         let here = |e: &Expr| second.renamed(e, &first.block);
         let state = self.part(&first.own, &here(&second.own), 1);
         let step = self.part(&first.partial, &here(&second.partial), 0);
@@ -283,7 +284,7 @@ impl<'n> Levels<'n> {
 
     /// What the states have is put in relation to the whole row.
     fn rebase_final(&self, d: &mut Draft, k: usize) -> Result<(), Failure> {
-        let (first, second) = (Update::of(d, &self.firsts[k])?, Update::of(d, &self.seconds[k])?);
+        let (first, second) = (Update::of(d, &self.firsts.names[k])?, Update::of(d, &self.seconds.names[k])?);
         let there = |e: &Expr| first.renamed(e, &second.block);
         let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
         let state = self.part(&there(&first.partial), &second.partial, 1);
@@ -333,14 +334,6 @@ fn started(s: &Stmt, start: &Expr) -> Stmt {
             Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: start.clone() }
         }
         other => other.clone(),
-    }
-}
-
-/// Any load of `buffer` replaced by one load.
-fn with_load(e: &Expr, buffer: &Name, load: &Expr) -> Expr {
-    match e.kind() {
-        ExprKind::Load { buffer: from, .. } if from == buffer => load.clone(),
-        _ => e.map_children(|c| with_load(c, buffer, load)),
     }
 }
 
@@ -415,23 +408,12 @@ fn copied(
 }
 
 /// A block that computes the elements of each step, before the block `step` that reduces them: `term` is
-/// the element over the iterators of `a`.
-fn stage_elements(d: &mut Draft, a: &Block, step: &Name, term: &Expr, element: &Name) -> Result<Name, Failure> {
-    let block = d.find_block(step)?.clone();
-    let mut marked = vec![];
-    block.body.iter().for_each(|s| {
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| match e.kind() {
-                ExprKind::Load { buffer, indices, .. } if buffer == element => marked = indices.clone(),
-                _ => {}
-            })
-        })
-    });
-    let values: BTreeMap<&Name, &Expr> = a.iters.iter().map(|it| &it.var).zip(&marked).collect();
-    let term = term.subst(&|n| values.get(n).map(|e| (*e).clone()));
-    declare(d, element, term.dtype(), block.iters.iter().map(|it| it.extent.clone()).collect());
+/// the element over its iterators.
+fn stage_elements(d: &mut Draft, step: &Name, term: &Expr, element: &Name) -> Result<Name, Failure> {
+    let shape = d.find_block(step)?.iters.iter().map(|it| it.extent.clone()).collect();
+    declare(d, element, term.dtype(), shape);
     let (name, nest) = copied(d, step, "_step", Some(IterKind::Spatial), |copy| {
-        let value = copy.renamed(&term);
+        let value = copy.renamed(term);
         (vec![], vec![Stmt::Store { buffer: element.clone(), indices: copy.places.clone(), value }])
     })?;
     let top = top_of(d, step);

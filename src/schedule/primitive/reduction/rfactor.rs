@@ -30,9 +30,22 @@ use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
 pub fn apply(d: &mut Draft, at: &Name, &axis: &usize) -> Result<Name, Failure> {
+    factored(d, at, axis).map(|partial| partial.block)
+}
+
+/// The block of partial results.
+pub struct Partial {
+    pub block: Name,
+    /// The iterators of the old block in terms of its own.
+    pub values: BTreeMap<Name, Expr>,
+}
+
+/// Does the step, and says what has become of the iterators too.
+pub fn factored(d: &mut Draft, at: &Name, axis: usize) -> Result<Partial, Failure> {
     let plan = Plan::of(d, at, axis)?;
     let names = plan.names(d);
-    let partial = plan.partial_block(&names);
+    let values = plan.values(&names);
+    let partial = plan.partial_block(&names, &values);
     let last = plan.final_block(&names);
     let (partials, rf_name) = (plan.partial_buffers(&names), names.rf_block.clone());
     let nest = plan.final_nest(last, &names);
@@ -41,7 +54,7 @@ pub fn apply(d: &mut Draft, at: &Name, &axis: &usize) -> Result<Name, Failure> {
     d.func.buffers.extend(partials);
     tree::replace(&mut d.func, &block, |_| vec![Stmt::Block(partial)]);
     tree::replace(&mut d.func, &plan.top, |rf| vec![rf, nest]);
-    Ok(rf_name)
+    Ok(Partial { block: rf_name, values })
 }
 
 /// What is known before anything changes.
@@ -163,13 +176,8 @@ impl Plan {
         all
     }
 
-    fn partial_block(&self, names: &Names) -> Block {
-        let reduce_value: BTreeMap<Name, Expr> = self.reduce_values(names);
-        let rename = |name: &Name| {
-            let copy = |it: &IterVar| names.spatial.get(&it.var).map(|n| Expr::var(n.clone(), it.dtype));
-            let own = self.block.iters.iter().find(|it| it.var == *name)?;
-            copy(own).or_else(|| reduce_value.get(name).cloned())
-        };
+    fn partial_block(&self, names: &Names, values: &BTreeMap<Name, Expr>) -> Block {
+        let rename = |name: &Name| values.get(name).cloned();
         let factor = Expr::var(names.partial[&self.at.var].clone(), self.at.dtype);
         let elements = self.partial_elements(names, |e| e.subst(&rename), &factor);
         let slots = self.reducer.slots();
@@ -189,8 +197,9 @@ impl Plan {
         block
     }
 
-    /// The old reduction iterators in terms of the new ones, which stand for the loops.
-    fn reduce_values(&self, names: &Names) -> BTreeMap<Name, Expr> {
+    /// The old iterators in terms of the partial block's: copies of spatial ones, and those of reduction
+    /// loops.
+    fn values(&self, names: &Names) -> BTreeMap<Name, Expr> {
         let mut ranges = self.ranges.clone();
         for l in self.chain.iter().filter(|l| names.partial.contains_key(&l.var)) {
             ranges.set_span(names.partial[&l.var].clone(), &l.min, &l.extent);
@@ -199,9 +208,12 @@ impl Plan {
             let l = self.chain.iter().find(|l| l.var == *name)?;
             names.partial.get(name).map(|n| Expr::var(n.clone(), l.dtype))
         };
-        let value = |it: &IterVar| analysis::simplify(&it.binding.subst(&loop_iter), &ranges);
-        let reduce = self.block.iters.iter().filter(|it| it.kind == IterKind::Reduce);
-        reduce.map(|it| (it.var.clone(), value(it))).collect()
+        let value = |it: &IterVar| match it.kind {
+            IterKind::Spatial => Some(Expr::var(names.spatial[&it.var].clone(), it.dtype)),
+            IterKind::Reduce => Some(analysis::simplify(&it.binding.subst(&loop_iter), &ranges)),
+            IterKind::Opaque => None,
+        };
+        self.block.iters.iter().filter_map(|it| Some((it.var.clone(), value(it)?))).collect()
     }
 
     /// The new spatial iterator, the old spatial ones, one reduction iterator for each loop left.
