@@ -146,9 +146,7 @@ fn nodes_of(e: &Expr) -> usize {
 
 /// True for an expression that names a part of itself: its names would not be unique in two places.
 fn has_let(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Let { .. }));
-    found
+    e.any(&|e| matches!(e.kind(), ExprKind::Let { .. }))
 }
 
 /// The stores of an init.

@@ -2,7 +2,7 @@
 
 use super::Decline;
 use super::access::{Access, reads, writes};
-use super::walk::{Leaf, has_load, leaves, visit_exprs};
+use super::walk::{Leaf, leaves, visit_exprs};
 use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Scope, Stmt};
 
 type Check = fn(&PrimFunc) -> Option<String>;
@@ -124,9 +124,9 @@ fn data_dependent_extent(f: &PrimFunc) -> Option<String> {
         Some(format!("the bounds of loop `{name}` are read from a tensor"))
     };
     find(f, |s| match s {
-        Stmt::For(l) if has_load(&l.min) || has_load(&l.extent) => depends(&l.var),
+        Stmt::For(l) if l.min.has_load() || l.extent.has_load() => depends(&l.var),
         Stmt::Block(b) => {
-            let it = b.iters.iter().find(|it| has_load(&it.min) || has_load(&it.extent) || has_load(&it.binding))?;
+            let it = b.iters.iter().find(|it| [&it.min, &it.extent, &it.binding].iter().any(|e| e.has_load()))?;
             depends(&it.var)
         }
         _ => None,
@@ -203,7 +203,7 @@ fn leaf_writes(f: &PrimFunc, say: impl Fn(&Leaf, &Access, &str) -> Option<String
 fn data_dependent_write(f: &PrimFunc) -> Option<String> {
     leaf_writes(f, |_, w, name| {
         let buffer = f.display_name(&w.buffer);
-        let scatter = w.indices.iter().any(has_load);
+        let scatter = w.indices.iter().any(Expr::has_load);
         scatter.then(|| format!("block `{name}` stores to `{buffer}` at an index that is read from a tensor"))
     })
 }

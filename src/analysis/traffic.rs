@@ -1,6 +1,6 @@
 //! Which elements of its parameters a function touches.
 
-use super::walk::{has_load, leaves};
+use super::walk::leaves;
 use super::{Interval, ParamRole, Ranges, interval, roles};
 use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Stmt};
 
@@ -102,7 +102,7 @@ impl Reader<'_> {
 /// that is read from a tensor count once per lookup, wherever they lie.
 fn dimension(e: &Expr, n: i64, r: &Ranges) -> (i64, i64) {
     let reach = interval(e, r);
-    if has_load(e) {
+    if e.has_load() {
         return (0, lookups(e, r).min(n) - 1);
     }
     let clamped = Interval::new(reach.lo.max(0), reach.hi.min(n - 1));

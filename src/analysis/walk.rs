@@ -79,13 +79,6 @@ pub(super) fn visit_exprs(list: &[Stmt], f: &mut impl FnMut(&Expr)) {
     list.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| e.visit(f))));
 }
 
-/// True when an expression reads a buffer.
-pub(super) fn has_load(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
-    found
-}
-
 /// Every name that occurs in a function.
 pub(super) fn names(f: &PrimFunc) -> BTreeSet<Name> {
     let mut used: BTreeSet<Name> = f.buffers.iter().map(|b| b.name.clone()).collect();

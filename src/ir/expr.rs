@@ -387,18 +387,31 @@ impl Expr {
         }
     }
 
+    /// The expression with a part of it replaced wherever that occurs.
+    pub fn replaced(&self, old: &Expr, new: &Expr) -> Expr {
+        if self == old { new.clone() } else { self.map_children(|c| c.replaced(old, new)) }
+    }
+
+    /// True when `is` holds for the expression or a part of it.
+    pub fn any(&self, is: &impl Fn(&Expr) -> bool) -> bool {
+        let mut found = is(self);
+        self.for_each_child(|c| found = found || c.any(is));
+        found
+    }
+
     /// True when variable `name` occurs.
     pub fn uses_var(&self, name: &Name) -> bool {
-        let mut found = false;
-        self.visit(&mut |e| found |= e.as_var() == Some(name));
-        found
+        self.any(&|e| e.as_var() == Some(name))
     }
 
     /// True when `buffer` is loaded from.
     pub fn loads(&self, buffer: &Name) -> bool {
-        let mut found = false;
-        self.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { buffer: b, .. } if b == buffer));
-        found
+        self.any(&|e| matches!(e.kind(), ExprKind::Load { buffer: b, .. } if b == buffer))
+    }
+
+    /// True when the value depends on the contents of a buffer.
+    pub fn has_load(&self) -> bool {
+        self.any(&|e| matches!(e.kind(), ExprKind::Load { .. }))
     }
 }
 

@@ -194,6 +194,16 @@ impl Block {
             body,
         }
     }
+
+    /// The iterator of that name.
+    pub fn iter(&self, var: &Name) -> Option<&IterVar> {
+        self.iters.iter().find(|it| it.var == *var)
+    }
+
+    /// The iterator that an expression is.
+    pub fn as_iter(&self, e: &Expr) -> Option<&IterVar> {
+        e.as_var().and_then(|v| self.iter(v))
+    }
 }
 
 /// A block iterator over `[0, extent)`.

@@ -53,6 +53,12 @@ impl Draft {
         if map.is_empty() { expr.clone() } else { rename_expr(expr, &map) }
     }
 
+    /// Adds a buffer to the table and the allocations.
+    pub fn declare(&mut self, buffer: Buffer) {
+        self.func.allocs.push(buffer.name.clone());
+        self.func.buffers.push(buffer);
+    }
+
     /// Takes a buffer that is no longer used out of the table and the allocations.
     pub fn drop_buffer(&mut self, name: &Name) {
         self.func.buffers.retain(|b| b.name != *name);

@@ -66,17 +66,7 @@ pub fn blocks_below(l: &For) -> Result<(), Failure> {
 
 /// The blocks under a loop that are in no other block under it.
 pub fn outer_blocks(l: &For) -> Vec<&Block> {
-    fn collect<'a>(list: &'a [Stmt], found: &mut Vec<&'a Block>) {
-        for s in list {
-            match s {
-                Stmt::Block(b) => found.push(b),
-                other => tree::child_lists(other).into_iter().for_each(|l| collect(l, found)),
-            }
-        }
-    }
-    let mut found = vec![];
-    collect(&l.body, &mut found);
-    found
+    tree::outermost(&l.body)
 }
 
 /// `known_iterators`: the blocks under the loop have spatial and reduction iterators only.

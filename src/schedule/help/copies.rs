@@ -7,9 +7,8 @@ use crate::schedule::{Draft, Failure};
 /// Declares `<buffer>_<scope>`, a buffer of the shape and dtype of `buffer`.
 pub fn stage(d: &mut Draft, buffer: &Buffer, scope: &Scope) -> Buffer {
     let name = d.fresh_like(&buffer.name, &format!("_{}", scope.name().replace('.', "_")));
-    let staged = Buffer::new(name.clone(), buffer.dtype, buffer.shape.clone(), scope.clone());
-    d.func.buffers.push(staged.clone());
-    d.func.allocs.push(name);
+    let staged = Buffer::new(name, buffer.dtype, buffer.shape.clone(), scope.clone());
+    d.declare(staged.clone());
     staged
 }
 

@@ -42,8 +42,7 @@ pub fn iterator_indices(b: &Block, indices: &[Expr]) -> Result<Vec<Option<Name>>
     let fail = |why: String| Failure::new("distinct_iterators", &b.name, why);
     let mut found: Vec<Option<Name>> = vec![];
     for (k, index) in indices.iter().enumerate() {
-        let var = index.as_var().filter(|v| b.iters.iter().any(|it| it.var == **v));
-        match var {
+        match b.as_iter(index).map(|it| &it.var) {
             Some(v) if !found.iter().flatten().any(|f| f == v) => found.push(Some(v.clone())),
             None if index.is_int(0) => found.push(None),
             Some(v) => return Err(fail(format!("iterator `{v}` of block `{}` indexes two dimensions", b.name))),
@@ -84,15 +83,11 @@ fn replace_load(d: &mut Draft, e: &Expr, load: &Expr, value: &Expr) -> Expr {
     if holders > 1 && !is_leaf(value) && evaluates(e, load) {
         let var = d.fresh("x");
         let bound = Expr::var(var.clone(), value.dtype());
-        let body = substitute(e, load, &bound);
+        let body = e.replaced(load, &bound);
         let value = d.copy_expr(value);
         return Expr::new(ExprKind::Let { var, value, body });
     }
     e.map_children(|c| if holders == 0 { c.clone() } else { replace_load(d, c, load, value) })
-}
-
-fn substitute(e: &Expr, load: &Expr, new: &Expr) -> Expr {
-    if e == load { new.clone() } else { e.map_children(|c| substitute(c, load, new)) }
 }
 
 fn count(e: &Expr, load: &Expr) -> usize {

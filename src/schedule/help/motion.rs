@@ -71,7 +71,7 @@ pub fn check_reduction_inside(d: &Draft, block: &Block, at: &Name) -> Result<(),
 /// The iterator that an index is, with what is added to it: `v + c`, or `c` without a variable.
 pub fn shifted_iter<'a>(block: &'a Block, index: &Expr) -> Option<(&'a Name, Expr)> {
     let zero = || Expr::int(0, index.dtype());
-    let iter = |e: &Expr| block.iters.iter().map(|it| &it.var).find(|v| e.as_var() == Some(v));
+    let iter = |e: &Expr| block.as_iter(e).map(|it| &it.var);
     if let Some(v) = iter(index) {
         return Some((v, zero()));
     }

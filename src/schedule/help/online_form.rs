@@ -56,7 +56,7 @@ impl Form {
         }
         let result = Expr::load(first.buffer.clone(), first.indices.clone(), first.dtype);
         let term = sum.term.subst(&|n| same.get(n).cloned());
-        let elsewhere = replaced(&term, &result, &Expr::constant(0.0, first.dtype)).loads(&first.buffer);
+        let elsewhere = term.replaced(&result, &Expr::constant(0.0, first.dtype)).loads(&first.buffer);
         let start = start_of(a, &first);
         let kind = match op {
             _ if elsewhere => None,
@@ -132,7 +132,7 @@ impl Form {
     pub fn added(&self, state: &Part, result: &Expr) -> [Expr; 2] {
         match (&self.kind, &state.count) {
             (Kind::Moments { mean }, Some(count)) => {
-                let apart = state.first.clone() - replaced(mean, &self.result, result);
+                let apart = state.first.clone() - mean.replaced(&self.result, result);
                 let spread = apart.clone() * apart * count.clone();
                 [state.first.clone() * count.clone(), state.second.clone() + spread]
             }
@@ -143,7 +143,7 @@ impl Form {
     /// The factor that puts a sum relative to the maximum `from` in relation to `to`.
     fn scale(&self, from: &Expr, to: &Expr) -> Expr {
         match &self.kind {
-            Kind::Exponential { core, .. } => replaced(&replaced(core, &self.first.term, from), &self.result, to),
+            Kind::Exponential { core, .. } => core.replaced(&self.first.term, from).replaced(&self.result, to),
             Kind::Moments { .. } => Expr::constant(1.0, self.first.dtype),
         }
     }
@@ -157,7 +157,7 @@ fn divided(a: &Expr, b: &Expr) -> Expr {
 /// than it the element is.
 fn exponential(term: &Expr, element: &Expr, top: &Expr) -> Option<Expr> {
     match term.kind() {
-        ExprKind::Binary { op: BinOp::Mul, a, b } => match (contains(a, top), contains(b, top)) {
+        ExprKind::Binary { op: BinOp::Mul, a, b } => match (a.any(&|e| e == top), b.any(&|e| e == top)) {
             (true, false) => exponential(a, element, top),
             (false, true) => exponential(b, element, top),
             _ => None,
@@ -207,15 +207,4 @@ fn start_of(block: &Block, slot: &Slot) -> Expr {
         _ => None,
     });
     start.unwrap_or_else(|| slot.identity.clone())
-}
-
-fn contains(e: &Expr, part: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= e == part);
-    found
-}
-
-/// An expression with one part of it replaced wherever it occurs.
-pub fn replaced(e: &Expr, old: &Expr, new: &Expr) -> Expr {
-    if e == old { new.clone() } else { e.map_children(|c| replaced(c, old, new)) }
 }

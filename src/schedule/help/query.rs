@@ -2,24 +2,11 @@
 //! others answers for them, so who reads or writes what is asked of the outermost blocks.
 
 use super::tree;
-use crate::ir::{Block, Name, PrimFunc, Stmt};
+use crate::ir::{Block, Name, PrimFunc};
 
 /// Every block, in program order, those inside others too.
 pub fn blocks(func: &PrimFunc) -> Vec<&Block> {
     func.body.iter().flat_map(tree::blocks_in).collect()
-}
-
-/// The blocks that are in no other one, in program order.
-fn outermost(func: &PrimFunc) -> Vec<&Block> {
-    fn collect<'a>(s: &'a Stmt, found: &mut Vec<&'a Block>) {
-        match s {
-            Stmt::Block(b) => found.push(b),
-            other => tree::child_lists(other).into_iter().flatten().for_each(|s| collect(s, found)),
-        }
-    }
-    let mut found = vec![];
-    func.body.iter().for_each(|s| collect(s, &mut found));
-    found
 }
 
 /// True for other blocks than `block`, but for one that holds it.
@@ -31,22 +18,22 @@ fn is_other(b: &Block, block: &Block) -> bool {
 pub fn producers(func: &PrimFunc, block: &Block) -> Vec<Name> {
     let read = tree::reads(block);
     let feeds = |b: &&Block| is_other(b, block) && tree::writes(b).iter().any(|w| read.contains(w));
-    outermost(func).into_iter().filter(feeds).map(|b| b.name.clone()).collect()
+    tree::outermost(&func.body).into_iter().filter(feeds).map(|b| b.name.clone()).collect()
 }
 
 /// Blocks without `block` itself that read a buffer which `block` writes, in program order.
 pub fn consumers(func: &PrimFunc, block: &Block) -> Vec<Name> {
     let written = tree::writes(block);
     let eats = |b: &&Block| is_other(b, block) && tree::reads(b).iter().any(|r| written.contains(r));
-    outermost(func).into_iter().filter(eats).map(|b| b.name.clone()).collect()
+    tree::outermost(&func.body).into_iter().filter(eats).map(|b| b.name.clone()).collect()
 }
 
 /// Blocks that write `buffer`, in program order.
 pub fn writers<'a>(func: &'a PrimFunc, buffer: &Name) -> Vec<&'a Block> {
-    outermost(func).into_iter().filter(|b| tree::writes(b).contains(buffer)).collect()
+    tree::outermost(&func.body).into_iter().filter(|b| tree::writes(b).contains(buffer)).collect()
 }
 
 /// Blocks that read `buffer`, in program order; a reduction reads what it accumulates into.
 pub fn readers<'a>(func: &'a PrimFunc, buffer: &Name) -> Vec<&'a Block> {
-    outermost(func).into_iter().filter(|b| tree::reads(b).contains(buffer)).collect()
+    tree::outermost(&func.body).into_iter().filter(|b| tree::reads(b).contains(buffer)).collect()
 }

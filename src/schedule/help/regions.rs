@@ -45,15 +45,7 @@ pub fn iter_for(d: &mut Draft, at: &Name) -> Name {
 
 /// The indices of each load of `buffer` in a block, in terms of the loops around and inside it.
 pub fn loads(block: &Block, buffer: &Name) -> Vec<Vec<Expr>> {
-    let mut found = vec![];
-    visit_exprs(block, &mut |e| {
-        if let ExprKind::Load { buffer: b, indices, .. } = e.kind()
-            && b == buffer
-        {
-            found.push(indices.clone());
-        }
-    });
-    found.iter().map(|indices| bound(block, indices)).collect()
+    load_indices(block, buffer).iter().map(|indices| bound(block, indices)).collect()
 }
 
 /// The indices of each store to `buffer` in a block, in terms of the loops around and inside it.
@@ -80,7 +72,7 @@ pub fn store_indices(block: &Block, buffer: &Name) -> Vec<Vec<Expr>> {
 /// The indices of each load of `buffer` in a block, in terms of its iterators.
 pub fn load_indices(block: &Block, buffer: &Name) -> Vec<Vec<Expr>> {
     let mut found: Vec<Vec<Expr>> = vec![];
-    visit_exprs(block, &mut |e| {
+    let mut note = |e: &Expr| {
         if let ExprKind::Load { buffer: b, indices, .. } = e.kind()
             && b == buffer
         {
@@ -89,13 +81,10 @@ pub fn load_indices(block: &Block, buffer: &Name) -> Vec<Vec<Expr>> {
                 found.push(indices);
             }
         }
-    });
+    };
+    block.guard.iter().for_each(|e| e.visit(&mut note));
+    block.init.iter().chain(&block.body).for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| e.visit(&mut note))));
     found
-}
-
-fn visit_exprs(block: &Block, f: &mut impl FnMut(&Expr)) {
-    block.guard.iter().for_each(|e| e.visit(f));
-    block.init.iter().chain(&block.body).for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| e.visit(f))));
 }
 
 /// Replaces lets of the body by their values, and iterators of inner blocks by what they are bound to.
@@ -115,10 +104,9 @@ pub fn expanded(block: &Block, indices: &[Expr]) -> Vec<Expr> {
     indices.iter().map(|e| e.subst(&|n| lets.get(n).cloned())).collect()
 }
 
-/// Replaces lets and iterators by what they are bound to.
-fn bound(block: &Block, indices: &[Expr]) -> Vec<Expr> {
-    let value = |n: &Name| block.iters.iter().find(|it| it.var == *n).map(|it| it.binding.clone());
-    expanded(block, indices).iter().map(|e| e.subst(&value)).collect()
+/// Replaces iterators by what they are bound to.
+pub fn bound(block: &Block, indices: &[Expr]) -> Vec<Expr> {
+    indices.iter().map(|e| e.subst(&|n| block.iter(n).map(|it| it.binding.clone()))).collect()
 }
 
 /// The loops strictly inside `at` (all of them for `None`) around and inside a block. With a
@@ -140,7 +128,7 @@ pub fn running(func: &PrimFunc, block: &Block, at: Option<&Name>, scope: Option<
     found
 }
 
-fn span_of_loop(l: &For) -> (Name, Span) {
+pub fn span_of_loop(l: &For) -> (Name, Span) {
     let one = Expr::int(1, l.dtype);
     let hi = l.min.clone() + l.extent.clone() - one;
     (l.var.clone(), Span { lo: l.min.clone(), hi })

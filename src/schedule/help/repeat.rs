@@ -9,7 +9,7 @@
 use super::guards::{conjoin, conjuncts, less, unproven, uses_any};
 use super::nest::around;
 use super::regions::{self, Region};
-use super::span::{cast, has_load};
+use super::span::cast;
 use super::{holes, motion, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{Block, Expr, For, IterKind, IterVar, Name, Scope, Stmt};
@@ -77,8 +77,7 @@ struct Partner {
 
 impl Partner {
     fn of(d: &Draft, partner: &Block, at: &Name, scope: Option<&Scope>, indices: &[Expr]) -> Option<Partner> {
-        let value = |n: &Name| partner.iters.iter().find(|it| it.var == *n).map(|it| it.binding.clone());
-        let indices: Vec<Expr> = indices.iter().map(|e| e.subst(&value)).collect();
+        let indices = regions::bound(partner, indices);
         let running = regions::running(&d.func, partner, Some(at), scope);
         let inside = tree::loops_around(&d.func, &partner.name);
         let (used, unused): (Vec<&For>, Vec<&For>) = inside
@@ -87,7 +86,7 @@ impl Partner {
             .partition(|l| indices.iter().any(|e| e.uses_var(&l.var)));
         let loops: Vec<For> = used.into_iter().map(|l| For { body: vec![], ..l.clone() }).collect();
         let known = loops.len() + unused.len() == running.len();
-        let simple = !indices.iter().any(has_load);
+        let simple = !indices.iter().any(Expr::has_load);
         (known && simple).then(|| Partner {
             loops,
             indices,
@@ -145,8 +144,7 @@ fn own_indices<'a>(block: &'a Block, buffer: &Name) -> Option<Vec<&'a Name>> {
     let mut all = regions::store_indices(block, buffer);
     all.extend(regions::load_indices(block, buffer));
     let [indices] = all.as_slice() else { return None };
-    let iter = |e: &Expr| block.iters.iter().map(|it| &it.var).find(|v| e.as_var() == Some(v));
-    let own: Vec<&Name> = indices.iter().map(iter).collect::<Option<_>>()?;
+    let own: Vec<&Name> = indices.iter().map(|e| Some(&block.as_iter(e)?.var)).collect::<Option<_>>()?;
     let spatial = block.iters.iter().all(|it| it.kind == IterKind::Spatial && own.contains(&&it.var));
     (spatial && own.len() == block.iters.len()).then_some(own)
 }

@@ -107,7 +107,7 @@ fn below_rounding(gap: &Expr, ranges: &Ranges) -> Option<Expr> {
     let ExprKind::Binary { a: e, b: c, .. } = rounded.kind() else { return None };
     let (c, dtype) = (c.as_int().filter(|c| *c > 0)?, gap.dtype());
     let stand_in = Name::new("quotient");
-    let opened = replace(gap, &rounded, &Expr::var(stand_in.clone(), dtype));
+    let opened = gap.replaced(&rounded, &Expr::var(stand_in.clone(), dtype));
     let (factor, rest) = analysis::linear(&opened, &stand_in, ranges)?;
     let times = factor.as_int().filter(|k| k % c == 0)? / c;
     let low = if times > 0 { e.clone() - Expr::int(c - 1, dtype) } else { e.clone() };
@@ -122,10 +122,6 @@ fn first_quotient(e: &Expr) -> Option<Expr> {
         }
     });
     found
-}
-
-fn replace(e: &Expr, old: &Expr, new: &Expr) -> Expr {
-    if e == old { new.clone() } else { e.map_children(|c| replace(c, old, new)) }
 }
 
 fn non_negative_const(e: &Expr, ranges: &Ranges) -> bool {
@@ -248,15 +244,6 @@ fn non_negative(e: &Expr, ranges: &Ranges) -> bool {
     at_most(&Expr::int(0, e.dtype()), e, ranges)
 }
 
-/// True when the value depends on the contents of a buffer.
-pub fn has_load(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |x| found |= matches!(x.kind(), ExprKind::Load { .. }));
-    found
-}
-
 fn uses_any(e: &Expr, running: &Running) -> bool {
-    let mut found = false;
-    e.visit(&mut |x| found |= x.as_var().is_some_and(|n| running.contains_key(n)));
-    found
+    e.any(&|x| x.as_var().is_some_and(|n| running.contains_key(n)))
 }

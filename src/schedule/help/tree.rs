@@ -82,6 +82,19 @@ fn collect_blocks<'a>(stmt: &'a Stmt, found: &mut Vec<&'a Block>) {
     child_lists(stmt).into_iter().flatten().for_each(|s| collect_blocks(s, found));
 }
 
+/// The blocks of a list that are in no other block of it, in program order.
+pub fn outermost(list: &[Stmt]) -> Vec<&Block> {
+    fn collect<'a>(s: &'a Stmt, found: &mut Vec<&'a Block>) {
+        match s {
+            Stmt::Block(b) => found.push(b),
+            other => child_lists(other).into_iter().flatten().for_each(|s| collect(s, found)),
+        }
+    }
+    let mut found = vec![];
+    list.iter().for_each(|s| collect(s, &mut found));
+    found
+}
+
 /// The statement lists directly inside `stmt`.
 pub fn child_lists(stmt: &Stmt) -> Vec<&Vec<Stmt>> {
     match stmt {

@@ -90,7 +90,7 @@ pub fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
         if size.is_int(1) && index.is_int(0) {
             return true;
         }
-        let Some(it) = block.iters.iter().find(|it| index.as_var() == Some(&it.var)) else { return false };
+        let Some(it) = block.as_iter(index) else { return false };
         let same = |a: &Expr, b: &Expr| analysis::simplify(&(a.clone() - b.clone()), &ranges).is_int(0);
         let fresh = !used.contains(&&it.var);
         used.push(&it.var);

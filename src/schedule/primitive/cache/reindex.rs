@@ -22,7 +22,7 @@
 //! result is accumulated in a new buffer and copied by a block after the nest.
 
 use crate::analysis::{self, Combiner, Facts, Ranges, Reducer};
-use crate::ir::{Block, Buffer, DType, Expr, IterKind, IterVar, Name, Scope, Stmt};
+use crate::ir::{Block, Buffer, DType, Expr, ExprKind, IterKind, IterVar, Name, Scope, Stmt};
 use crate::schedule::help::copies::{fork, position};
 use crate::schedule::help::span::cast;
 use crate::schedule::help::{checks, nest, query, regions, tree};
@@ -81,7 +81,7 @@ pub fn sum_of_products(d: &Draft, block: &Block) -> Result<Reducer, Failure> {
 fn groups<'a>(block: &'a Block, map: &[Vec<Name>]) -> Result<Vec<Vec<&'a IterVar>>, Failure> {
     let mut seen = BTreeSet::new();
     let mut find = |v: &Name| {
-        let it = block.iters.iter().find(|it| it.var == *v && it.min.is_int(0));
+        let it = block.iter(v).filter(|it| it.min.is_int(0));
         it.filter(|_| seen.insert(v.clone())).ok_or_else(|| {
             Failure::new("each_once", &block.name, format!("`{v}` is no iterator from 0 on, or comes twice"))
         })
@@ -97,14 +97,10 @@ fn check_cover<'a>(
 ) -> Result<(), Failure> {
     let covered = |v: &Name| groups.iter().flatten().any(|it| it.var == *v);
     let left_out = |it: &&IterVar| !covered(&it.var) && used.clone().any(|e| e.uses_var(&it.var));
-    match block.iters.iter().find(left_out) {
-        None => Ok(()),
-        Some(it) => Err(Failure::new(
-            "groups_cover",
-            &block.name,
-            format!("the operand uses `{}`, which is in no group", it.var),
-        )),
-    }
+    block.iters.iter().find(left_out).map_or(Ok(()), |it| {
+        let why = format!("the operand uses `{}`, which is in no group", it.var);
+        Err(Failure::new("groups_cover", &block.name, why))
+    })
 }
 
 /// Type of indices where a group tells none.
@@ -137,8 +133,7 @@ fn fused_indices(block: &Block, groups: &[Vec<&IterVar>]) -> Vec<Expr> {
 /// Declares the staging buffer.
 fn declare(d: &mut Draft, block: &Name, operand: Operand, dtype: DType, shape: Vec<Expr>) -> Name {
     let name = d.fresh(&format!("{block}_{}", operand.name()));
-    d.func.buffers.push(Buffer::new(name.clone(), dtype, shape, Scope::Global));
-    d.func.allocs.push(name.clone());
+    d.declare(Buffer::new(name.clone(), dtype, shape, Scope::Global));
     name
 }
 
@@ -167,15 +162,10 @@ fn factor(
     let term = analysis::with_factor(&reducer.term, side, &mut |_| load.clone()).unwrap_or(reducer.term.clone());
     tree::edit_block(&mut d.func, &old.name, |b| {
         b.regions = None;
-        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| swapped(e, &reducer.term, &term))).collect();
+        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| e.replaced(&reducer.term, &term))).collect();
     });
     tree::replace(&mut d.func, top, |child| vec![nest, child]);
     Ok(name)
-}
-
-/// The expression with the first occurrence of `from` at its root or below it replaced.
-fn swapped(e: &Expr, from: &Expr, to: &Expr) -> Expr {
-    if e == from { to.clone() } else { e.map_children(|c| swapped(c, from, to)) }
 }
 
 /// `buffer[w..] = value`, with the block's iterators as digits of new ones.
@@ -209,7 +199,7 @@ fn written_before(d: &Draft, value: &Expr, top: &Name) -> Result<(), Failure> {
     let first = path.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
     let mut read = BTreeSet::new();
     value.visit(&mut |e| {
-        if let crate::ir::ExprKind::Load { buffer, .. } = e.kind() {
+        if let ExprKind::Load { buffer, .. } = e.kind() {
             read.insert(buffer.clone());
         }
     });
@@ -232,7 +222,7 @@ fn result(
     let Some(indices) = regions::store_indices(old, &reducer.buffer).into_iter().next() else {
         return Err(Failure::new("plain_store", &old.name, "it stores nothing"));
     };
-    let iter_of = |e: &Expr| old.iters.iter().find(|it| e.as_var() == Some(&it.var)).cloned();
+    let iter_of = |e: &Expr| old.as_iter(e).cloned();
     if let Some(e) = indices.iter().find(|e| iter_of(e).is_none() && e.as_int().is_none()) {
         return Err(Failure::new("plain_store", &old.name, format!("its result lies at {e}, which is no iterator")));
     }
@@ -276,13 +266,10 @@ fn untouched_in_nest(d: &Draft, old: &Block, buffer: &Name, top: &Name) -> Resul
     let nest = tree::path(&d.func, top).unwrap_or_default();
     let blocks = nest.last().map_or(vec![], |s| tree::blocks_in(s));
     let touches = |b: &&&Block| tree::reads(b).contains(buffer) || tree::writes(b).contains(buffer);
-    match blocks.iter().filter(|b| b.name != old.name).find(touches) {
-        None => Ok(()),
-        Some(b) => {
-            let why = format!("it reads or writes `{buffer}` in the nest after which the result is copied there");
-            Err(Failure::new("untouched_in_nest", &b.name, why))
-        }
-    }
+    blocks.iter().filter(|b| b.name != old.name).find(touches).map_or(Ok(()), |b| {
+        let why = format!("it reads or writes `{buffer}` in the nest after which the result is copied there");
+        Err(Failure::new("untouched_in_nest", &b.name, why))
+    })
 }
 
 /// A store and its loads of `from` brought to `to[at]`.
@@ -298,9 +285,7 @@ fn moved(s: &Stmt, from: &Name, to: &Name, at: &[Expr]) -> Stmt {
 
 fn loads_moved(e: &Expr, from: &Name, to: &Name, at: &[Expr]) -> Expr {
     match e.kind() {
-        crate::ir::ExprKind::Load { buffer, dtype, .. } if buffer == from => {
-            Expr::load(to.clone(), at.to_vec(), *dtype)
-        }
+        ExprKind::Load { buffer, dtype, .. } if buffer == from => Expr::load(to.clone(), at.to_vec(), *dtype),
         _ => e.map_children(|c| loads_moved(c, from, to, at)),
     }
 }

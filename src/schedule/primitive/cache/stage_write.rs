@@ -41,8 +41,7 @@ pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Name, Failure
     let suffix = format!("_{}", scope.name().replace('.', "_"));
     let staged = d.fresh_like(&point.buffer, &suffix);
     let shape = b.iters.iter().map(|it| it.extent.clone()).collect();
-    d.func.buffers.push(Buffer::new(staged.clone(), dtype, shape, scope.clone()));
-    d.func.allocs.push(staged.clone());
+    d.declare(Buffer::new(staged.clone(), dtype, shape, scope.clone()));
     let name = d.fresh_like(&staged, "_w");
     let copy = copy(d, name.clone(), &b, &point, (&staged, dtype));
     let domains = vec![None; copy.iters.len()];

@@ -28,7 +28,7 @@ use super::transform_block_layout::indices_simplified;
 use crate::analysis::{self, Ranges, simplify};
 use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, IterVar, Name, Stmt};
 use crate::schedule::help::guards::{conjoin, conjuncts, uses_any};
-use crate::schedule::help::span::{Running, Span, cast, span_of};
+use crate::schedule::help::span::{Running, cast, span_of};
 use crate::schedule::help::{checks, injective, nest, regions, scope, tree};
 use crate::schedule::primitive::reduction::decompose_reduction::init_nest;
 use crate::schedule::{Draft, Failure};
@@ -114,11 +114,7 @@ impl Sides {
             let why = format!("the bounds of loop `{}` depend on loops outside of the new block", l.var);
             return Err(Failure::new("rectangular", &l.var, why));
         }
-        let span = |l: &For| {
-            let last = l.min.clone() + l.extent.clone() - Expr::int(1, l.dtype);
-            (l.var.clone(), Span { lo: l.min.clone(), hi: last })
-        };
-        let running = loops.iter().map(span).collect();
+        let running = loops.iter().map(regions::span_of_loop).collect();
         Ok(Sides { inside: loops.to_vec(), running, outside, ranges: scope::everywhere(&d.func) })
     }
 
@@ -215,13 +211,10 @@ impl Sides {
         let first = |n: &Name| self.inside.iter().find(|l| l.var == *n).map(|l| l.min.clone());
         let late =
             |it: &&IterVar| it.kind == IterKind::Reduce && !simplify(&it.binding.subst(&first), &self.ranges).is_int(0);
-        match inside.iters.iter().find(late) {
-            None => Ok(()),
-            Some(it) => {
-                let why = format!("reduction iterator `{}` is not 0 at the first step of the loops", it.var);
-                Err(Failure::new("starts_at_zero", &old.name, why))
-            }
-        }
+        inside.iters.iter().find(late).map_or(Ok(()), |it| {
+            let why = format!("reduction iterator `{}` is not 0 at the first step of the loops", it.var);
+            Err(Failure::new("starts_at_zero", &old.name, why))
+        })
     }
 }
 

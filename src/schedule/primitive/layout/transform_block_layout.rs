@@ -18,7 +18,7 @@
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, DType, Expr, For, IterKind, IterVar, Name, Stmt};
 use crate::schedule::help::nest::around;
-use crate::schedule::help::span::{self, cast};
+use crate::schedule::help::span::cast;
 use crate::schedule::help::{checks, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ fn check_map(block: &Block, map: &[Vec<Name>]) -> Result<(), Failure> {
     }
     for group in map {
         let kinds = group.iter().map(|v| {
-            let it = block.iters.iter().find(|it| it.var == *v);
+            let it = block.iter(v);
             it.map(|it| it.kind)
                 .ok_or_else(|| Failure::new("bijective", &block.name, format!("it has no iterator `{v}`")))
         });
@@ -93,10 +93,8 @@ pub fn own_chain(d: &Draft, block: &Block) -> Result<Vec<For>, Failure> {
         }
     }
     let chain: Vec<For> = around[start..].iter().map(|l| (*l).clone()).collect();
-    match bound.iter().find(|n| chain.iter().all(|l| l.var != **n)) {
-        Some(n) => fail(format!("loop `{n}` is not around it")),
-        None => Ok(chain),
-    }
+    let lost = bound.iter().find(|n| chain.iter().all(|l| l.var != **n));
+    lost.map_or(Ok(chain), |n| fail(format!("loop `{n}` is not around it")))
 }
 
 /// The iterator and loop of a group; notes what the old iterators become.
@@ -107,7 +105,7 @@ fn fused(
     group: &[Name],
     values: &mut BTreeMap<Name, Expr>,
 ) -> (IterVar, For) {
-    let olds: Vec<&IterVar> = group.iter().filter_map(|v| block.iters.iter().find(|it| it.var == *v)).collect();
+    let olds: Vec<&IterVar> = group.iter().filter_map(|v| block.iter(v)).collect();
     let loop_of = |it: &IterVar| chain.iter().find(|l| it.binding.as_var() == Some(&l.var)).cloned();
     let dtype = olds.iter().chain(&block.iters.iter().collect::<Vec<_>>()).next().map_or(DType::I64, |it| it.dtype);
     if let [it] = olds.as_slice() {
@@ -155,7 +153,7 @@ pub fn ranges_of(d: &Draft, iters: &[IterVar]) -> Ranges {
 
 /// Simplifies integer index expressions; leaves values alone.
 pub fn indices_simplified(e: &Expr, ranges: &Ranges) -> Expr {
-    if matches!(e.dtype(), DType::I32 | DType::I64) && !span::has_load(e) {
+    if matches!(e.dtype(), DType::I32 | DType::I64) && !e.has_load() {
         return analysis::simplify(e, ranges);
     }
     e.map_children(|c| indices_simplified(c, ranges))

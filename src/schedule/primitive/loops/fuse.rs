@@ -13,6 +13,7 @@
 //! Effect: one loop replaces the nest. A single loop stays as it is.
 
 use crate::ir::{BinOp, DType, Expr, For, Name, Stmt};
+use crate::schedule::help::span::cast;
 use crate::schedule::help::{checks, scope, tree};
 use crate::schedule::{Draft, Failure};
 
@@ -60,18 +61,13 @@ fn values(nest: &[For], fused: &Name) -> (Expr, Vec<Expr>) {
     let mut stride = Expr::int(1, dtype);
     let mut values = vec![];
     for (k, l) in nest.iter().enumerate().rev() {
-        let extent = cast(&l.extent, dtype);
+        let extent = cast(dtype, &l.extent);
         let mut value = Expr::binary(BinOp::FloorDiv, var.clone(), stride.clone());
         if k > 0 {
             value = Expr::binary(BinOp::FloorMod, value, extent.clone());
         }
-        values.insert(0, cast(&value, l.dtype));
+        values.insert(0, cast(l.dtype, &value));
         stride = extent * stride;
     }
     (stride, values)
-}
-
-/// Converts between index types; constants are converted in place.
-fn cast(e: &Expr, dtype: DType) -> Expr {
-    e.as_int().map_or_else(|| Expr::cast(dtype, e.clone()), |n| Expr::int(n, dtype))
 }

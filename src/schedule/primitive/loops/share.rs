@@ -117,26 +117,12 @@ fn wanted(e: &Expr, buffer: Option<&Name>) -> bool {
     match (e.kind(), buffer) {
         (ExprKind::Load { buffer: b, .. }, Some(want)) => b == want,
         (_, Some(_)) => false,
-        (_, None) => e.dtype().is_float() && has_function(e) && has_load(e) && !has_let(e),
+        (_, None) => {
+            let has = |is: fn(&ExprKind) -> bool| e.any(&|e| is(e.kind()));
+            let computes = has(|k| matches!(k, ExprKind::Call { .. })) && has(|k| matches!(k, ExprKind::Load { .. }));
+            e.dtype().is_float() && computes && !has(|k| matches!(k, ExprKind::Let { .. }))
+        }
     }
-}
-
-fn has_function(e: &Expr) -> bool {
-    any(e, &|e| matches!(e.kind(), ExprKind::Call { .. }))
-}
-
-fn has_load(e: &Expr) -> bool {
-    any(e, &|e| matches!(e.kind(), ExprKind::Load { .. }))
-}
-
-fn has_let(e: &Expr) -> bool {
-    any(e, &|e| matches!(e.kind(), ExprKind::Let { .. }))
-}
-
-fn any(e: &Expr, is: &impl Fn(&Expr) -> bool) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= is(e));
-    found
 }
 
 fn size(e: &Expr) -> usize {
@@ -148,11 +134,7 @@ fn size(e: &Expr) -> usize {
 /// The expressions that a block's body computes under no condition and over its iterators alone.
 fn values(b: &Block) -> Vec<Expr> {
     let mut out = vec![];
-    let known = |e: &Expr| {
-        let mut known = true;
-        e.visit(&mut |x| known &= x.as_var().is_none_or(|v| b.iters.iter().any(|it| it.var == *v) || is_size(b, v)));
-        known
-    };
+    let known = |e: &Expr| !e.any(&|x| x.as_var().is_some_and(|v| b.iter(v).is_none() && !is_size(b, v)));
     for s in &b.body {
         s.visit(&mut |s| s.for_each_expr(|e| always(e, &mut out)));
     }
@@ -172,7 +154,7 @@ fn is_size(b: &Block, name: &Name) -> bool {
                 bound |= l.var == *name;
             }
             if let Stmt::Block(inner) = s {
-                bound |= inner.iters.iter().any(|it| it.var == *name);
+                bound |= inner.iter(name).is_some();
             }
             s.for_each_expr(|e| {
                 e.visit(&mut |e| {
@@ -235,8 +217,7 @@ fn stage(
         None => d.fresh(&format!("{}_value{suffix}", first.name)),
     };
     let shape: Vec<Expr> = iters.iter().map(|it| it.extent.clone()).collect();
-    d.func.buffers.push(Buffer::new(staged.clone(), value.dtype(), shape, scope.clone()));
-    d.func.allocs.push(staged.clone());
+    d.declare(Buffer::new(staged.clone(), value.dtype(), shape, scope.clone()));
     let name = d.fresh_like(&staged, "_b");
     let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
     let own: Vec<IterVar> = iters

@@ -41,8 +41,8 @@
 //! fifth, the number of a step's elements.
 
 use super::{merge_reductions, rfactor};
-use crate::ir::{Block, Buffer, DType, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
-use crate::schedule::help::online_form::{Form, Kind, Part, replaced};
+use crate::ir::{Block, Buffer, Expr, ExprKind, For, IterKind, IterVar, Name, Scope, Stmt};
+use crate::schedule::help::online_form::{Form, Kind, Part};
 use crate::schedule::help::reducer::Reducer;
 use crate::schedule::help::{regions, tree};
 use crate::schedule::{Draft, Failure};
@@ -250,7 +250,7 @@ impl Levels<'_> {
         for (block, term) in [(&first.block, &self.firsts.element), (&second, &self.seconds.element)] {
             let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
             let load = Expr::load(element.clone(), places, self.form.first.dtype);
-            edit_values(d, &block.name, &|e| replaced(e, term, &load));
+            edit_values(d, &block.name, &|e| e.replaced(term, &load));
         }
         edit_values(d, q, &|e| self.form.relative_to(e, &part));
         let last = self.counts.as_ref().map_or_else(|| top_of(d, p), |_| after(d, p));
@@ -289,8 +289,8 @@ impl Levels<'_> {
         let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
         let state = self.part(&there(&first.partial), &second.partial, 1);
         let [_, rebased] = self.form.added(&state, &there(&first.own));
-        edit_values(d, &first.block.name, &|e| replaced(e, &first.partial, &alone));
-        edit_values(d, &second.block.name, &|e| replaced(e, &second.partial, &rebased));
+        edit_values(d, &first.block.name, &|e| e.replaced(&first.partial, &alone));
+        edit_values(d, &second.block.name, &|e| e.replaced(&second.partial, &rebased));
         Ok(())
     }
 }
@@ -310,13 +310,8 @@ fn like_buffer_of(d: &mut Draft, load: &Expr, suffix: &str) -> Result<Name, Fail
     };
     let old = d.find_buffer(buffer)?.clone();
     let name = d.fresh_like(buffer, suffix);
-    declare(d, &name, load.dtype(), old.shape);
+    d.declare(Buffer::new(name.clone(), load.dtype(), old.shape, Scope::Global));
     Ok(name)
-}
-
-fn declare(d: &mut Draft, name: &Name, dtype: DType, shape: Vec<Expr>) {
-    d.func.buffers.push(Buffer::new(name.clone(), dtype, shape, Scope::Global));
-    d.func.allocs.push(name.clone());
 }
 
 fn store(to: &Expr, value: Expr) -> Stmt {
@@ -411,7 +406,7 @@ fn copied(
 /// the element over its iterators.
 fn stage_elements(d: &mut Draft, step: &Name, term: &Expr, element: &Name) -> Result<Name, Failure> {
     let shape = d.find_block(step)?.iters.iter().map(|it| it.extent.clone()).collect();
-    declare(d, element, term.dtype(), shape);
+    d.declare(Buffer::new(element.clone(), term.dtype(), shape, Scope::Global));
     let (name, nest) = copied(d, step, "_step", Some(IterKind::Spatial), |copy| {
         let value = copy.renamed(term);
         (vec![], vec![Stmt::Store { buffer: element.clone(), indices: copy.places.clone(), value }])

@@ -24,7 +24,8 @@
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, IterVar, Name, Stmt};
 use crate::schedule::help::inline::{iterator_indices, point};
-use crate::schedule::help::{checks, guards, nest, query, tree};
+use crate::schedule::help::span::cast;
+use crate::schedule::help::{checks, guards, nest, query, regions, tree};
 use crate::schedule::primitive::cache::reindex::sum_of_products;
 use crate::schedule::primitive::layout::transform_block_layout::own_chain;
 use crate::schedule::{Draft, Failure};
@@ -117,12 +118,8 @@ fn stage(d: &Draft, old: &Block, value: &Expr) -> Result<(Block, Places), Failur
 
 fn places(block: &Block, indices: &[Expr]) -> Option<Places> {
     let place = |e: &Expr| {
-        let var = e.as_var().filter(|v| block.iters.iter().any(|it| it.var == **v));
-        match (var, e.as_int()) {
-            (Some(v), _) => Some(Some(v.clone())),
-            (None, Some(_)) => Some(None),
-            (None, None) => None,
-        }
+        let var = block.as_iter(e).map(|it| it.var.clone());
+        if var.is_some() || e.as_int().is_some() { Some(var) } else { None }
     };
     indices.iter().map(place).collect()
 }
@@ -135,7 +132,7 @@ fn result(d: &Draft, old: &Block, buffer: &Name) -> Result<Places, Failure> {
     if query::writers(&d.func, buffer).len() != 1 {
         return Err(fail(format!("other blocks write `{buffer}` too")));
     }
-    let stored = crate::schedule::help::regions::store_indices(old, buffer);
+    let stored = regions::store_indices(old, buffer);
     let [indices] = stored.as_slice() else { return Err(fail(format!("it writes several elements of `{buffer}`"))) };
     places(old, indices).ok_or_else(|| fail(format!("it does not write `{buffer}` at plain iterators")))
 }
@@ -154,7 +151,7 @@ fn pad_stage(d: &mut Draft, old: &Block, stage: Block, at: &Places, grown: &BTre
         let beyond = old.iters.iter().any(|o| o.var == *var && o.extent != *to);
         if beyond {
             inside.push(guards::less(&it.var_expr(), &it.extent));
-            extents[k] = crate::schedule::help::span::cast(it.dtype, to);
+            extents[k] = cast(it.dtype, to);
         }
     }
     let padded = guards::conjoin(inside).map(|cond| {
@@ -168,7 +165,7 @@ fn grow_buffer(d: &mut Draft, buffer: &Name, at: &Places, grown: &BTreeMap<Name,
     for b in d.func.buffers.iter_mut().filter(|b| b.name == *buffer) {
         for (extent, place) in b.shape.iter_mut().zip(at) {
             if let Some(to) = place.as_ref().and_then(|v| grown.get(v)) {
-                *extent = crate::schedule::help::span::cast(extent.dtype(), to);
+                *extent = cast(extent.dtype(), to);
             }
         }
     }
@@ -181,9 +178,9 @@ fn grow_block(d: &mut Draft, block: &Block, extents: &[Expr], value: Option<Expr
     let mut loops = vec![];
     for ((it, extent), binding) in block.iters.iter().zip(extents).zip(&mut bindings) {
         if let Some(l) = it.binding.as_var() {
-            tree::edit_loop(&mut d.func, l, |l| l.extent = crate::schedule::help::span::cast(l.dtype, extent));
+            tree::edit_loop(&mut d.func, l, |l| l.extent = cast(l.dtype, extent));
         } else if it.extent != *extent {
-            let new = For::serial(d.fresh("u"), crate::schedule::help::span::cast(it.dtype, extent), vec![]);
+            let new = For::serial(d.fresh("u"), cast(it.dtype, extent), vec![]);
             *binding = new.var_expr();
             loops.push(new);
         }

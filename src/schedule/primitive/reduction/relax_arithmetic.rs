@@ -42,16 +42,10 @@ fn reciprocal(e: &Expr, block: &Block) -> Expr {
     let e = e.map_children(|c| reciprocal(c, block));
     let ExprKind::Binary { op: BinOp::Div, a, b } = e.kind() else { return e };
     let alone = |it: &IterVar| a.uses_var(&it.var) && !b.uses_var(&it.var);
-    if e.dtype() != DType::F32 || !reads(b) || !block.iters.iter().any(alone) {
+    if e.dtype() != DType::F32 || !b.has_load() || !block.iters.iter().any(alone) {
         return e;
     }
     a.clone() * Expr::binary(BinOp::Div, Expr::float(1.0, e.dtype()), b.clone())
-}
-
-fn reads(e: &Expr) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
-    found
 }
 
 fn exp2(e: &Expr) -> Expr {

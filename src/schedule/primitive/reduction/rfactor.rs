@@ -50,8 +50,7 @@ pub fn factored(d: &mut Draft, at: &Name, axis: usize) -> Result<Partial, Failur
     let (partials, rf_name) = (plan.partial_buffers(&names), names.rf_block.clone());
     let nest = plan.final_nest(last, &names);
     let block = plan.block.name.clone();
-    d.func.allocs.extend(partials.iter().map(|b| b.name.clone()));
-    d.func.buffers.extend(partials);
+    partials.into_iter().for_each(|b| d.declare(b));
     tree::replace(&mut d.func, &block, |_| vec![Stmt::Block(partial)]);
     tree::replace(&mut d.func, &plan.top, |rf| vec![rf, nest]);
     Ok(Partial { block: rf_name, values })
