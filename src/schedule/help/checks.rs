@@ -20,14 +20,10 @@ pub fn serial_loop(l: &For) -> Result<(), Failure> {
 
 /// `no_annotations`: nothing would be lost when the loop is replaced.
 pub fn no_annotations(l: &For) -> Result<(), Failure> {
-    match l.annotations.first() {
-        None => Ok(()),
-        Some((key, _)) => {
-            let why =
-                format!("loop `{}` is annotated with \"{key}\"; annotate the loops that replace it instead", l.var);
-            Err(Failure::new("no_annotations", &l.var, why))
-        }
-    }
+    l.annotations.first().map_or(Ok(()), |(key, _)| {
+        let why = format!("loop `{}` is annotated with \"{key}\"; annotate the loops that replace it instead", l.var);
+        Err(Failure::new("no_annotations", &l.var, why))
+    })
 }
 
 /// `zero_min`: the loop starts at 0.
@@ -136,18 +132,15 @@ pub fn iterators_only(func: &PrimFunc, block: &Block) -> Result<(), Failure> {
     for s in block.init.iter().chain(&block.body) {
         s.visit(&mut |s| s.for_each_expr(|e| used = used.take().or_else(|| first_of(e, &around))));
     }
-    match used {
-        None => Ok(()),
-        Some(l) => {
-            let why = match tree::find_loop(func, &l) {
-                Some(_) => {
-                    format!("the body of block `{}` uses loop `{l}` directly; bind an iterator to it", block.name)
-                }
-                None => format!("the body of block `{}` uses `{l}`, an iterator of a block around it", block.name),
-            };
-            Err(Failure::new("iterators_only", &block.name, why))
-        }
-    }
+    used.map_or(Ok(()), |l| {
+        let why = match tree::find_loop(func, &l) {
+            Some(_) => {
+                format!("the body of block `{}` uses loop `{l}` directly; bind an iterator to it", block.name)
+            }
+            None => format!("the body of block `{}` uses `{l}`, an iterator of a block around it", block.name),
+        };
+        Err(Failure::new("iterators_only", &block.name, why))
+    })
 }
 
 /// The variables that a loop or a block declares.

@@ -25,16 +25,13 @@ impl IndexMap<'_> {
         Failure::unless(self.from.len() == rank && names.len() == rank, "one_name_each", buffer, || {
             format!("it has {rank} dimensions; give each a name of its own")
         })?;
-        match self.to.iter().find(|e| !is_affine(e, &names)) {
-            None => Ok(()),
-            Some(e) => {
-                let why = format!(
-                    "{} is not made of the names of its indices by `+`, `-`, and `*`, `//`, `%` with positive constants",
-                    e.print()
-                );
-                Err(Failure::new("affine_map", buffer, why))
-            }
-        }
+        self.to.iter().find(|e| !is_affine(e, &names)).map_or(Ok(()), |e| {
+            let why = format!(
+                "{} is not made of the names of its indices by `+`, `-`, and `*`, `//`, `%` with positive constants",
+                e.print()
+            );
+            Err(Failure::new("affine_map", buffer, why))
+        })
     }
 
     /// The new indices of the element at `indices`.

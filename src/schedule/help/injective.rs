@@ -21,13 +21,10 @@ pub fn once_each(block: &Block, loops: &[For], ranges: &Ranges) -> Result<(), Fa
     let names = loops.iter().map(|l| l.var.clone()).collect();
     let bindings: Vec<Expr> = block.iters.iter().map(|it| it.binding.clone()).collect();
     let known = recovered(&bindings, &names, ranges);
-    match loops.iter().find(|l| !l.extent.is_int(1) && !known.contains(&l.var)) {
-        None => Ok(()),
-        Some(l) => {
-            let why = format!("loop `{}` may repeat steps of the reduction in block `{}`", l.var, block.name);
-            Err(Failure::new("once_each", &l.var, why))
-        }
-    }
+    loops.iter().find(|l| !l.extent.is_int(1) && !known.contains(&l.var)).map_or(Ok(()), |l| {
+        let why = format!("loop `{}` may repeat steps of the reduction in block `{}`", l.var, block.name);
+        Err(Failure::new("once_each", &l.var, why))
+    })
 }
 
 /// True for blocks that read what they write.

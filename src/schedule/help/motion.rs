@@ -59,13 +59,10 @@ pub fn check_outside(d: &Draft, block: &Name, at: &Name) -> Result<(), Failure> 
 pub fn check_reduction_inside(d: &Draft, block: &Block, at: &Name) -> Result<(), Failure> {
     let around = tree::loops_around(&d.func, &block.name);
     let end = around.iter().position(|l| l.var == *at).map_or(0, |i| i + 1);
-    match regions::loops_feeding(block, IterKind::Reduce, &around[..end]).first() {
-        None => Ok(()),
-        Some(l) => {
-            let why = format!("its reduction loop `{l}` is not inside `{at}`, so the result is not complete there");
-            Err(Failure::new("reduction_inside", &block.name, why))
-        }
-    }
+    regions::loops_feeding(block, IterKind::Reduce, &around[..end]).first().map_or(Ok(()), |l| {
+        let why = format!("its reduction loop `{l}` is not inside `{at}`, so the result is not complete there");
+        Err(Failure::new("reduction_inside", &block.name, why))
+    })
 }
 
 /// The iterator that an index is, with what is added to it: `v + c`, or `c` without a variable.

@@ -60,13 +60,10 @@ fn substitute(d: &mut Draft, b: &Block, point: &Point, iterators: &[Option<Name>
 
 fn sole_writer(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {
     let others = query::blocks(func).into_iter().filter(|w| w.name != b.name && !tree::holds(w, &b.name));
-    match others.into_iter().find(|w| tree::writes(w).contains(buffer)) {
-        None => Ok(()),
-        Some(other) => {
-            let why = format!("block `{}` writes buffer `{buffer}` too", other.name);
-            Err(Failure::new("sole_writer", &b.name, why))
-        }
-    }
+    others.into_iter().find(|w| tree::writes(w).contains(buffer)).map_or(Ok(()), |other| {
+        let why = format!("block `{}` writes buffer `{buffer}` too", other.name);
+        Err(Failure::new("sole_writer", &b.name, why))
+    })
 }
 
 fn consumers_follow(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {

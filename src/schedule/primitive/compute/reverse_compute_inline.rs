@@ -123,13 +123,10 @@ fn output_untouched(func: &PrimFunc, b: &Block, output: &Name) -> Result<(), Fai
     }
     let blocks = query::blocks(func);
     let earlier = blocks.iter().take_while(|o| o.name != b.name);
-    match earlier.into_iter().find(|o| tree::reads(o).contains(output)) {
-        None => Ok(()),
-        Some(o) => {
-            let why = format!("block `{}` reads buffer `{output}` before block `{}` writes it", o.name, b.name);
-            Err(Failure::new("output_untouched", &b.name, why))
-        }
-    }
+    earlier.into_iter().find(|o| tree::reads(o).contains(output)).map_or(Ok(()), |o| {
+        let why = format!("block `{}` reads buffer `{output}` before block `{}` writes it", o.name, b.name);
+        Err(Failure::new("output_untouched", &b.name, why))
+    })
 }
 
 fn inputs_ready(func: &PrimFunc, b: &Block, producer: &Block, input: &Name) -> Result<(), Failure> {

@@ -36,11 +36,8 @@ pub fn apply(d: &mut Draft, buffer: &Name, from: &[Name], to: &[Expr]) -> Result
 /// Fails where a writer of the buffer says how its dimensions lie in memory.
 fn not_placed(d: &Draft, buffer: &Name) -> Result<(), Failure> {
     let placed = |b: &&Block| Mark::all(&b.attrs).any(|m| matches!(m, Mark::DimAlign(_) | Mark::Swizzle(_)));
-    match query::writers(&d.func, buffer).into_iter().find(placed) {
-        None => Ok(()),
-        Some(b) => {
-            let why = format!("it says how dimensions of `{buffer}` lie in memory; take this step before that one");
-            Err(Failure::new("not_placed", &b.name, why))
-        }
-    }
+    query::writers(&d.func, buffer).into_iter().find(placed).map_or(Ok(()), |b| {
+        let why = format!("it says how dimensions of `{buffer}` lie in memory; take this step before that one");
+        Err(Failure::new("not_placed", &b.name, why))
+    })
 }

@@ -44,13 +44,10 @@ fn tag_free(func: &PrimFunc, l: &For, tag: ThreadTag) -> Result<(), Failure> {
     let around = tree::path(func, &l.var).unwrap_or_default();
     let mut taken = around.iter().find_map(|s| bound(s, tag)).map(|o| o.var.clone());
     l.body.iter().for_each(|s| s.visit(&mut |s| taken = taken.take().or(bound(s, tag).map(|o| o.var.clone()))));
-    match taken {
-        None => Ok(()),
-        Some(other) => {
-            let why = format!("loop `{other}` of the same nest is bound to {} already", tag.name());
-            Err(Failure::new("tag_free", &l.var, why))
-        }
-    }
+    taken.map_or(Ok(()), |other| {
+        let why = format!("loop `{other}` of the same nest is bound to {} already", tag.name());
+        Err(Failure::new("tag_free", &l.var, why))
+    })
 }
 
 fn extent_agrees(func: &PrimFunc, l: &For, tag: ThreadTag) -> Result<(), Failure> {
@@ -63,20 +60,17 @@ fn extent_agrees(func: &PrimFunc, l: &For, tag: ThreadTag) -> Result<(), Failure
             }
         })
     });
-    match differs {
-        None => Ok(()),
-        Some((other, extent)) => {
-            let text = |n: Option<i64>| n.map_or_else(|| "a symbolic extent".to_string(), |n| format!("extent {n}"));
-            let why = format!(
-                "loop `{}` has {}, but loop `{other}` of the same launch is bound to {} with {}",
-                l.var,
-                text(l.extent.as_int()),
-                tag.name(),
-                text(extent)
-            );
-            Err(Failure::new("extent_agrees", &l.var, why))
-        }
-    }
+    differs.map_or(Ok(()), |(other, extent)| {
+        let text = |n: Option<i64>| n.map_or_else(|| "a symbolic extent".to_string(), |n| format!("extent {n}"));
+        let why = format!(
+            "loop `{}` has {}, but loop `{other}` of the same launch is bound to {} with {}",
+            l.var,
+            text(l.extent.as_int()),
+            tag.name(),
+            text(extent)
+        );
+        Err(Failure::new("extent_agrees", &l.var, why))
+    })
 }
 
 fn bound(s: &Stmt, tag: ThreadTag) -> Option<&For> {
