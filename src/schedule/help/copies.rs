@@ -1,8 +1,9 @@
 //! What `cache_read` and `cache_write` share: the copying block and the place it goes to.
 
-use super::{query, tree};
+use super::{motion, query, regions, tree};
 use crate::ir::{Block, Buffer, Expr, IterKind, IterVar, Name, Scope, Stmt};
 use crate::schedule::{Draft, Failure};
+use std::collections::BTreeMap;
 
 /// Declares `<buffer>_<scope>`, a buffer of the shape and dtype of `buffer`.
 pub fn stage(d: &mut Draft, buffer: &Buffer, scope: &Scope) -> Buffer {
@@ -53,17 +54,30 @@ pub fn fork(d: &Draft, block: &Name, others: &[Name]) -> Result<Fork, Failure> {
 ///
 /// Fails with `plain_nest` where the block lies in another block or in a conditional.
 fn path_names(d: &Draft, block: &Name) -> Result<Vec<Name>, Failure> {
+    motion::check_plain(d, block)?;
     let path = tree::path(&d.func, block).unwrap_or_default();
-    let mut names = vec![];
-    for (i, stmt) in path.iter().enumerate() {
-        let last = i + 1 == path.len();
-        match stmt {
-            Stmt::For(l) => names.push(l.var.clone()),
-            Stmt::Block(b) if last => names.push(b.name.clone()),
-            _ => return Err(Failure::new("plain_nest", block, "something else than loops is around the block")),
-        }
-    }
-    Ok(names)
+    Ok(path.into_iter().filter_map(tree::name_of).cloned().collect())
+}
+
+/// A buffer that the value reads and a block that writes it in or after the statement `top`.
+pub fn late_writer(d: &Draft, value: &Expr, top: &Name) -> Option<(Name, Name)> {
+    let nest = tree::path(&d.func, top).unwrap_or_default();
+    let first = nest.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
+    tree::loaded(value).into_iter().find_map(|buffer| {
+        let mut writers = query::writers(&d.func, &buffer).into_iter();
+        writers.find(|w| Some(position(d, &w.name)) >= first).map(|w| (buffer, w.name.clone()))
+    })
+}
+
+/// Spatial iterators like those given, to be bound, and what the given ones are in terms of them.
+pub fn copied_iters(d: &mut Draft, iters: &[IterVar]) -> (Vec<IterVar>, BTreeMap<Name, Expr>) {
+    let copy = |it: &IterVar| {
+        let (var, binding) = (regions::iter_for(d, &it.var), Expr::int(0, it.dtype));
+        IterVar { var, kind: IterKind::Spatial, binding, ..it.clone() }
+    };
+    let own: Vec<IterVar> = iters.iter().map(copy).collect();
+    let map = iters.iter().zip(&own).map(|(it, new)| (it.var.clone(), new.var_expr())).collect();
+    (own, map)
 }
 
 /// Position of each block in program order.

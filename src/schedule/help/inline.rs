@@ -3,6 +3,7 @@
 
 use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, Stmt};
 use crate::schedule::{Draft, Failure};
+use std::collections::BTreeMap;
 
 /// A block `buffer[indices] = value`.
 pub struct Point {
@@ -53,6 +54,17 @@ pub fn iterator_indices(b: &Block, indices: &[Expr]) -> Result<Vec<Option<Name>>
         None => Ok(found),
         Some(it) => Err(fail(format!("iterator `{}` of block `{}` is no index", it.var, b.name))),
     }
+}
+
+/// The iterators of a block at `indices`; 0 for those that are no index.
+pub fn values_at(b: &Block, iterators: &[Option<Name>], indices: &[Expr]) -> BTreeMap<Name, Expr> {
+    let mut map: BTreeMap<Name, Expr> = b.iters.iter().map(|it| (it.var.clone(), Expr::int(0, it.dtype))).collect();
+    for (var, index) in iterators.iter().zip(indices) {
+        if let Some(it) = var.as_ref().and_then(|v| b.iter(v)) {
+            map.insert(it.var.clone(), Expr::cast(it.dtype, index.clone()));
+        }
+    }
+    map
 }
 
 /// Replaces the loads of `buffer` in `e` by what `value` makes of their indices. A value that

@@ -7,7 +7,6 @@ pub mod cover;
 pub mod flow;
 pub mod guards;
 pub mod holes;
-pub mod index_map;
 pub mod injective;
 pub mod inline;
 pub mod motion;

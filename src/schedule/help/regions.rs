@@ -9,7 +9,7 @@
 use super::span::{Running, Span, span_of};
 use super::tree;
 use crate::analysis::{self, Ranges};
-use crate::ir::{Block, Expr, ExprKind, For, ForKind, IterKind, Name, PrimFunc, Scope, Stmt};
+use crate::ir::{Block, Expr, ExprKind, For, ForKind, IterKind, IterVar, Name, PrimFunc, Scope, Stmt};
 use crate::schedule::Draft;
 use std::collections::BTreeMap;
 
@@ -107,6 +107,12 @@ pub fn expanded(block: &Block, indices: &[Expr]) -> Vec<Expr> {
 /// Replaces iterators by what they are bound to.
 pub fn bound(block: &Block, indices: &[Expr]) -> Vec<Expr> {
     indices.iter().map(|e| e.subst(&|n| block.iter(n).map(|it| it.binding.clone()))).collect()
+}
+
+/// An expression over the iterators of a block in those of another, one by one.
+pub fn renamed(e: &Expr, from: &Block, to: &Block) -> Expr {
+    let place = |n: &Name| from.iters.iter().position(|it| it.var == *n);
+    e.subst(&|n| place(n).and_then(|k| to.iters.get(k)).map(IterVar::var_expr))
 }
 
 /// The loops strictly inside `at` (all of them for `None`) around and inside a block. With a

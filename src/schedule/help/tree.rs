@@ -194,8 +194,8 @@ pub fn holds(block: &Block, inner: &Name) -> bool {
 /// Buffers that the block loads from, init and inner blocks included, aliases resolved.
 pub fn reads(block: &Block) -> BTreeSet<Name> {
     let mut found = BTreeSet::new();
-    visit_block(block, &mut |stmt| stmt.for_each_expr(|e| loads(e, &mut found)));
-    block.guard.iter().for_each(|e| loads(e, &mut found));
+    visit_block(block, &mut |stmt| stmt.for_each_expr(|e| found.extend(loaded(e))));
+    found.extend(block.guard.iter().flat_map(loaded));
     found.into_iter().map(|b| source(block, b)).collect()
 }
 
@@ -214,12 +214,15 @@ fn visit_block(block: &Block, f: &mut impl FnMut(&Stmt)) {
     block.init.iter().chain(&block.body).for_each(|s| s.visit(f));
 }
 
-fn loads(expr: &Expr, found: &mut BTreeSet<Name>) {
+/// Buffers that an expression loads from.
+pub fn loaded(expr: &Expr) -> BTreeSet<Name> {
+    let mut found = BTreeSet::new();
     expr.visit(&mut |e| {
         if let ExprKind::Load { buffer, .. } = e.kind() {
             found.insert(buffer.clone());
         }
     });
+    found
 }
 
 /// The buffer behind an alias made by `match_buffer` in the block or inside it.

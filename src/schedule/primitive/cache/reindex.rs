@@ -23,9 +23,9 @@
 
 use crate::analysis::{self, Combiner, Facts, Ranges, Reducer};
 use crate::ir::{Block, Buffer, DType, Expr, ExprKind, IterKind, IterVar, Name, Scope, Stmt};
-use crate::schedule::help::copies::{fork, position};
+use crate::schedule::help::copies::{fork, late_writer};
 use crate::schedule::help::span::cast;
-use crate::schedule::help::{checks, nest, query, regions, tree};
+use crate::schedule::help::{checks, nest, regions, tree};
 use crate::schedule::primitive::layout::transform_block_layout::{indices_simplified, ranges_of, take_apart};
 use crate::schedule::{Draft, Failure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,7 +151,10 @@ fn factor(
         return Err(Failure::new("sum_of_products", &old.name, "its term is no product of two factors"));
     };
     check_cover(old, groups, [&value].into_iter())?;
-    written_before(d, &value, top)?;
+    late_writer(d, &value, top).map_or(Ok(()), |(buffer, late)| {
+        let why = format!("it writes `{buffer}`, which the factor reads, in or after the nest");
+        Err(Failure::new("written_before", &late, why))
+    })?;
     let shape = extents(old, groups, &Ranges::of_func(&d.func));
     let buffer = declare(d, &old.name, operand, value.dtype(), shape.clone());
     let copy = staging(d, old, groups, &shape, &buffer, &value);
@@ -191,25 +194,6 @@ fn staging(d: &mut Draft, old: &Block, groups: &[Vec<&IterVar>], shape: &[Expr],
     let name = d.fresh_like(buffer, "_b");
     debug_assert!(old.iters.len() >= values.len());
     Block::new(name, iters, vec![Stmt::Store { buffer: buffer.clone(), indices, value }])
-}
-
-/// Every writer of what the value reads comes before the statement `top`.
-fn written_before(d: &Draft, value: &Expr, top: &Name) -> Result<(), Failure> {
-    let path = tree::path(&d.func, top).unwrap_or_default();
-    let first = path.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
-    let mut read = BTreeSet::new();
-    value.visit(&mut |e| {
-        if let ExprKind::Load { buffer, .. } = e.kind() {
-            read.insert(buffer.clone());
-        }
-    });
-    for buffer in read {
-        if let Some(w) = query::writers(&d.func, &buffer).into_iter().find(|w| Some(position(d, &w.name)) >= first) {
-            let why = format!("it writes `{buffer}`, which the factor reads, in or after the nest");
-            return Err(Failure::new("written_before", &w.name, why));
-        }
-    }
-    Ok(())
 }
 
 fn result(

@@ -16,10 +16,10 @@
 //! Effect: the copying block comes right after the outermost loop of the block.
 
 use crate::ir::{Block, Buffer, DType, Expr, IterKind, IterVar, Name, Scope, Stmt};
+use crate::schedule::help::copies::copied_iters;
 use crate::schedule::help::inline::{Point, point};
-use crate::schedule::help::{checks, motion, nest, query, regions, tree};
+use crate::schedule::help::{checks, motion, nest, query, tree};
 use crate::schedule::{Draft, Failure};
-use std::collections::BTreeMap;
 
 pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Name, Failure> {
     let b = d.find_block(block)?.clone();
@@ -62,13 +62,7 @@ pub fn apply(d: &mut Draft, block: &Name, scope: &Scope) -> Result<Name, Failure
 
 /// The block that copies the staged buffer, of that type, to the block's place.
 fn copy(d: &mut Draft, name: Name, b: &Block, point: &Point, (staged, dtype): (&Name, DType)) -> Block {
-    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
-    let mut iters = vec![];
-    for it in &b.iters {
-        let new = IterVar { var: regions::iter_for(d, &it.var), binding: Expr::int(0, it.dtype), ..it.clone() };
-        map.insert(it.var.clone(), new.var_expr());
-        iters.push(new);
-    }
+    let (iters, map) = copied_iters(d, &b.iters);
     let own = iters.iter().map(IterVar::var_expr).collect();
     let value = Expr::load(staged.clone(), own, dtype);
     let indices = point.indices.iter().map(|e| e.subst(&|n| map.get(n).cloned())).collect();

@@ -15,10 +15,9 @@
 
 use crate::analysis::simplify;
 use crate::ir::{Block, Expr, Name, PrimFunc, Stmt};
-use crate::schedule::help::inline::{Point, iterator_indices, paste, point};
+use crate::schedule::help::inline::{Point, iterator_indices, paste, point, values_at};
 use crate::schedule::help::{checks, query, scope, tree};
 use crate::schedule::{Draft, Failure};
-use std::collections::BTreeMap;
 
 /// Inlines `block` into its consumers.
 pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
@@ -40,12 +39,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
 fn substitute(d: &mut Draft, b: &Block, point: &Point, iterators: &[Option<Name>]) {
     let ranges = scope::everywhere(&d.func);
     let value = |indices: &[Expr]| {
-        let mut map: BTreeMap<&Name, Expr> = b.iters.iter().map(|it| (&it.var, Expr::int(0, it.dtype))).collect();
-        for (var, index) in iterators.iter().zip(indices) {
-            if let Some(it) = b.iters.iter().find(|it| Some(&it.var) == var.as_ref()) {
-                map.insert(&it.var, Expr::cast(it.dtype, index.clone()));
-            }
-        }
+        let map = values_at(b, iterators, indices);
         simplify(&point.value.subst(&|n| map.get(n).cloned()), &ranges)
     };
     let mut body = std::mem::take(&mut d.func.body);

@@ -19,12 +19,11 @@
 
 use crate::analysis::{prove, simplify};
 use crate::ir::{BinOp, Block, Expr, ExprKind, Name, PrimFunc, Stmt};
-use crate::schedule::help::inline::{Point, iterator_indices, paste, point};
+use crate::schedule::help::inline::{Point, iterator_indices, paste, point, values_at};
 use crate::schedule::help::span::{at_most, cast};
 use crate::schedule::help::{always, checks, query, scope, tree};
 use crate::schedule::primitive::cache::cache_write;
 use crate::schedule::{Draft, Failure};
-use std::collections::BTreeMap;
 
 /// Inlines `block` into the producer of its input.
 pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
@@ -55,12 +54,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
 /// The producer's store after the step.
 fn merged(d: &mut Draft, b: &Block, consumer: &Point, producer: &Point, iterators: &[Option<Name>]) -> Stmt {
     let ranges = scope::everywhere(&d.func);
-    let mut map: BTreeMap<&Name, Expr> = b.iters.iter().map(|it| (&it.var, Expr::int(0, it.dtype))).collect();
-    for (var, index) in iterators.iter().zip(&producer.indices) {
-        if let Some(it) = b.iters.iter().find(|it| Some(&it.var) == var.as_ref()) {
-            map.insert(&it.var, Expr::cast(it.dtype, index.clone()));
-        }
-    }
+    let map = values_at(b, iterators, &producer.indices);
     let moved = |e: &Expr| simplify(&e.subst(&|n| map.get(n).cloned()), &ranges);
     let value = paste(d, &moved(&consumer.value), &producer.buffer, &|_: &[Expr]| producer.value.clone());
     let indices = consumer.indices.iter().map(moved).collect();
@@ -148,7 +142,7 @@ fn inputs_ready(func: &PrimFunc, b: &Block, producer: &Block, input: &Name) -> R
 fn covers_domain(func: &PrimFunc, b: &Block, producer: &Point, iterators: &[Option<Name>]) -> Result<(), Failure> {
     let ranges = scope::everywhere(func);
     for (k, (var, index)) in iterators.iter().zip(&producer.indices).enumerate() {
-        let within = match b.iters.iter().find(|it| Some(&it.var) == var.as_ref()) {
+        let within = match var.as_ref().and_then(|v| b.iter(v)) {
             Some(it) => {
                 let index = Expr::cast(it.dtype, index.clone());
                 let above = Expr::binary(BinOp::Le, Expr::int(0, it.dtype), index.clone());
@@ -182,7 +176,7 @@ fn domain_written(
     let buffer = d.find_buffer(input)?;
     let ranges = scope::everywhere(&d.func);
     let inside = iterators.iter().zip(&buffer.shape).all(|(var, size)| {
-        let it = b.iters.iter().find(|it| Some(&it.var) == var.as_ref());
+        let it = var.as_ref().and_then(|v| b.iter(v));
         it.is_none_or(|it| at_most(&it.extent, &cast(it.dtype, size), &ranges))
     });
     let written = inside && cache_write::writes_whole(d, producer, buffer);

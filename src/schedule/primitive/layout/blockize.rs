@@ -30,7 +30,7 @@ use crate::ir::{BinOp, Block, Expr, ExprKind, For, IterKind, IterVar, Name, Stmt
 use crate::schedule::help::guards::{conjoin, conjuncts, uses_any};
 use crate::schedule::help::span::{Running, cast, span_of};
 use crate::schedule::help::{checks, injective, nest, regions, scope, tree};
-use crate::schedule::primitive::reduction::decompose_reduction::init_nest;
+use crate::schedule::primitive::reduction::decompose_reduction::{init_nest, spatial_loops};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeMap;
 
@@ -46,9 +46,8 @@ pub fn apply(d: &mut Draft, at: &Name) -> Result<Name, Failure> {
     outer.guard = outer_guard;
     let reduces = outer.iters.iter().any(|it| it.kind == IterKind::Reduce);
     let inner = if reduces && !old.init.is_empty() {
-        sides.check_init(&old, &inside)?;
+        let spatial = sides.check_init(&old, &inside)?;
         let init_name = d.fresh_like(&old.name, "_init");
-        let spatial = regions::loops_feeding(&inside, IterKind::Spatial, &loops.iter().collect::<Vec<_>>());
         outer.init = vec![init_nest(d, &inside, init_name, &loops, &spatial)];
         Block { init: vec![], ..inside }
     } else {
@@ -199,19 +198,14 @@ impl Sides {
         span.lo.as_int().map(|low| (cast(e.dtype(), &Expr::i64(low)), size))
     }
 
-    /// What has to hold for the init to come before all loops inside.
-    fn check_init(&self, old: &Block, inside: &Block) -> Result<(), Failure> {
-        let feeding = |kind| regions::loops_feeding(inside, kind, &self.inside.iter().collect::<Vec<_>>());
-        let (spatial, reduce) = (feeding(IterKind::Spatial), feeding(IterKind::Reduce));
-        if let Some(both) = spatial.iter().find(|l| reduce.contains(l)) {
-            let why = format!("it feeds spatial and reduction iterators of `{}`", old.name);
-            return Err(Failure::new("loops_separate", both, why));
-        }
+    /// What has to hold for the init to come before all loops inside, and those that it runs over.
+    fn check_init(&self, old: &Block, inside: &Block) -> Result<Vec<Name>, Failure> {
+        let spatial = spatial_loops(inside, &self.inside)?;
         injective::once_each(old, &self.inside, &self.ranges)?;
         let first = |n: &Name| self.inside.iter().find(|l| l.var == *n).map(|l| l.min.clone());
         let late =
             |it: &&IterVar| it.kind == IterKind::Reduce && !simplify(&it.binding.subst(&first), &self.ranges).is_int(0);
-        inside.iters.iter().find(late).map_or(Ok(()), |it| {
+        inside.iters.iter().find(late).map_or(Ok(spatial), |it| {
             let why = format!("reduction iterator `{}` is not 0 at the first step of the loops", it.var);
             Err(Failure::new("starts_at_zero", &old.name, why))
         })

@@ -19,12 +19,10 @@
 //! it to a new buffer with one dimension for each; the blocks read that.
 
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, IterVar, Name, Scope, Stmt};
-use crate::schedule::help::copies::position;
-use crate::schedule::help::nest;
-use crate::schedule::help::{checks, query, regions, tree};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterVar, Name, Scope, Stmt};
+use crate::schedule::help::copies::{copied_iters, late_writer, position};
+use crate::schedule::help::{checks, motion, nest, regions, scope, tree};
 use crate::schedule::{Draft, Failure};
-use std::collections::BTreeMap;
 
 pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scope) -> Result<Name, Failure> {
     let buffer = buffer.as_ref();
@@ -34,13 +32,16 @@ pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scop
     };
     buffer.map_or(Ok(()), |b| d.find_buffer(b).map(|_| ()))?;
     all.iter().try_for_each(|b| check_block(d, b, first))?;
-    let ranges = crate::schedule::help::scope::everywhere(&d.func);
+    let ranges = scope::everywhere(&d.func);
     let value = common(first, others, buffer, &ranges).ok_or_else(|| {
         let what = buffer.map_or("no function of a load".to_string(), |b| format!("no element of `{b}`"));
         Failure::new("same_value", &first.name, format!("{what} is computed by all of these blocks alike"))
     })?;
     let top = tree::loops_around(&d.func, &first.name).first().map_or(first.name.clone(), |l| l.var.clone());
-    check_inputs(d, &top, &value)?;
+    late_writer(d, &value, &top).map_or(Ok(()), |(buffer, late)| {
+        let why = format!("it writes `{buffer}`, which the shared value reads");
+        Err(Failure::new("inputs_unchanged", &late, why))
+    })?;
     let places: Vec<usize> = (0..first.iters.len()).filter(|k| is_dimension(&first.iters[*k], &value)).collect();
     let iters: Vec<IterVar> = places.iter().map(|k| first.iters[*k].clone()).collect();
     let (block, staged) = stage(d, first, &value, &iters, buffer, scope);
@@ -51,7 +52,7 @@ pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scop
     for b in &all {
         let indices: Vec<Expr> = places.iter().map(|k| b.iters[*k].var_expr()).collect();
         let load = Expr::load(staged.clone(), indices, value.dtype());
-        let own = renamed(&value, first, b);
+        let own = regions::renamed(&value, first, b);
         let put = |e: &Expr| replaced(e, &own, &load, &ranges);
         tree::edit_block(&mut d.func, &b.name, |b| {
             b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| put(e))).collect();
@@ -67,7 +68,7 @@ fn is_dimension(it: &IterVar, value: &Expr) -> bool {
 }
 
 fn check_block(d: &Draft, b: &Block, first: &Block) -> Result<(), Failure> {
-    crate::schedule::help::motion::check_plain(d, &b.name)?;
+    motion::check_plain(d, &b.name)?;
     checks::no_guard(b)?;
     let alike = b.iters.len() == first.iters.len()
         && b.iters.iter().zip(&first.iters).all(|(a, c)| a.min.is_int(0) && c.min.is_int(0) && a.extent == c.extent);
@@ -79,25 +80,6 @@ fn check_block(d: &Draft, b: &Block, first: &Block) -> Result<(), Failure> {
     })
 }
 
-/// What the value reads is complete before the nest `top`.
-fn check_inputs(d: &Draft, top: &Name, value: &Expr) -> Result<(), Failure> {
-    let mut read = vec![];
-    value.visit(&mut |e| {
-        if let ExprKind::Load { buffer, .. } = e.kind() {
-            read.push(buffer.clone());
-        }
-    });
-    let nest = tree::path(&d.func, top).unwrap_or_default();
-    let start = nest.last().and_then(|s| tree::blocks_in(s).first().map(|b| position(d, &b.name)));
-    for buffer in read {
-        if let Some(late) = query::writers(&d.func, &buffer).iter().find(|w| Some(position(d, &w.name)) >= start) {
-            let why = format!("it writes `{buffer}`, which the shared value reads");
-            return Err(Failure::new("inputs_unchanged", &late.name, why));
-        }
-    }
-    Ok(())
-}
-
 /// The value that all blocks have, over the iterators of the first.
 fn common(first: &Block, others: &[Block], buffer: Option<&Name>, ranges: &Ranges) -> Option<Expr> {
     let mut found: Vec<Expr> = values(first).into_iter().filter(|e| wanted(e, buffer)).collect();
@@ -107,7 +89,7 @@ fn common(first: &Block, others: &[Block], buffer: Option<&Name>, ranges: &Range
     };
     found.sort_by_key(|e| std::cmp::Reverse(weight(e)));
     let has = |b: &Block, e: &Expr| {
-        let own = renamed(e, first, b);
+        let own = regions::renamed(e, first, b);
         values(b).iter().any(|x| same(x, &own, ranges))
     };
     found.into_iter().find(|e| others.iter().all(|b| has(b, e)))
@@ -176,13 +158,6 @@ fn always(e: &Expr, out: &mut Vec<Expr>) {
     }
 }
 
-/// The expression over the iterators of another block.
-fn renamed(e: &Expr, from: &Block, to: &Block) -> Expr {
-    let pairs: BTreeMap<&Name, Expr> =
-        from.iters.iter().map(|it| &it.var).zip(to.iters.iter().map(IterVar::var_expr)).collect();
-    e.subst(&|n| pairs.get(n).cloned())
-}
-
 /// True for expressions that are the same, or load an element that is.
 fn same(a: &Expr, b: &Expr, ranges: &Ranges) -> bool {
     if a == b {
@@ -219,16 +194,7 @@ fn stage(
     let shape: Vec<Expr> = iters.iter().map(|it| it.extent.clone()).collect();
     d.declare(Buffer::new(staged.clone(), value.dtype(), shape, scope.clone()));
     let name = d.fresh_like(&staged, "_b");
-    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
-    let own: Vec<IterVar> = iters
-        .iter()
-        .map(|it| {
-            let var = regions::iter_for(d, &it.var);
-            let new = IterVar { var, kind: IterKind::Spatial, binding: Expr::int(0, it.dtype), ..it.clone() };
-            map.insert(it.var.clone(), new.var_expr());
-            new
-        })
-        .collect();
+    let (own, map) = copied_iters(d, iters);
     let indices = own.iter().map(IterVar::var_expr).collect();
     let value = value.subst(&|n| map.get(n).cloned());
     let store = Stmt::Store { buffer: staged.clone(), indices, value };

@@ -34,7 +34,8 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Name, Failure> {
     let around: Vec<For> = tree::loops_around(&d.func, block).into_iter().cloned().collect();
     let start = around.iter().position(|l| l.var == *at).unwrap_or(0);
     let (outside, inside) = around.split_at(start);
-    let spatial = check_loops(&target, outside, inside)?;
+    check_outside(&target, outside)?;
+    let spatial = spatial_loops(&target, inside)?;
     injective::once_each(&target, inside, &regions::loop_ranges(&d.func))?;
     let name = d.fresh_like(block, "_init");
     let nest = init_nest(d, &target, name.clone(), inside, &spatial);
@@ -46,14 +47,22 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<Name, Failure> {
     Ok(name)
 }
 
-/// The loops inside that feed spatial iterators.
-fn check_loops(block: &Block, outside: &[For], inside: &[For]) -> Result<Vec<Name>, Failure> {
-    let feeding = |loops: &[For], kind| regions::loops_feeding(block, kind, &loops.iter().collect::<Vec<_>>());
-    if let Some(l) = feeding(outside, IterKind::Reduce).first() {
+fn feeding(block: &Block, kind: IterKind, loops: &[For]) -> Vec<Name> {
+    regions::loops_feeding(block, kind, &loops.iter().collect::<Vec<_>>())
+}
+
+/// Fails with `reduction_loops_inside` where a loop outside feeds a reduction iterator.
+fn check_outside(block: &Block, outside: &[For]) -> Result<(), Failure> {
+    feeding(block, IterKind::Reduce, outside).first().map_or(Ok(()), |l| {
         let why = format!("it feeds a reduction iterator of `{}` and lies outside", block.name);
-        return Err(Failure::new("reduction_loops_inside", l, why));
-    }
-    let (spatial, reduce) = (feeding(inside, IterKind::Spatial), feeding(inside, IterKind::Reduce));
+        Err(Failure::new("reduction_loops_inside", l, why))
+    })
+}
+
+/// The loops inside that feed spatial iterators; fails with `loops_separate` where one feeds reduction
+/// iterators too.
+pub fn spatial_loops(block: &Block, inside: &[For]) -> Result<Vec<Name>, Failure> {
+    let (spatial, reduce) = (feeding(block, IterKind::Spatial, inside), feeding(block, IterKind::Reduce, inside));
     if let Some(both) = spatial.iter().find(|l| reduce.contains(l)) {
         let why = format!("it feeds spatial and reduction iterators of `{}`", block.name);
         return Err(Failure::new("loops_separate", both, why));

@@ -26,7 +26,10 @@ pub fn apply(d: &mut Draft, first: &Name, second: &Name) -> Result<(), Failure> 
         Failure::unless(!block.init.is_empty(), "has_init", &block.name, || "it starts nothing".to_string())?;
         checks::no_guard(block)?;
     }
-    let map = same_nest(&a, &own_nest(d, &a)?, &b, &own_nest(d, &b)?)?;
+    let map = same_nest((&a, &own_nest(d, &a)?), (&b, &own_nest(d, &b)?)).ok_or_else(|| {
+        let why = format!("its loops or iterators are not those of `{first}`");
+        Failure::new("same_nest", second, why)
+    })?;
     independent(&a, &b)?;
     nothing_between(d, &a, &b)?;
     let rename = |n: &Name| map.get(n).cloned();
@@ -58,21 +61,21 @@ fn own_nest(d: &Draft, block: &Block) -> Result<Vec<For>, Failure> {
     Ok(loops)
 }
 
-/// What the loops and iterators of the second block are in the first.
-fn same_nest(a: &Block, outer: &[For], b: &Block, other: &[For]) -> Result<BTreeMap<Name, Expr>, Failure> {
+/// What the loops and iterators of the second block are in the first, where loops, iterators and guards are
+/// the same one by one.
+pub fn same_nest((a, outer): (&Block, &[For]), (b, other): (&Block, &[For])) -> Option<BTreeMap<Name, Expr>> {
     let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
-    let loops = outer.len() == other.len() && outer.iter().zip(other).all(|(x, y)| x.extent == y.extent);
     map.extend(outer.iter().zip(other).map(|(x, y)| (y.var.clone(), x.var_expr())));
+    let renamed = |e: &Expr| e.subst(&|n| map.get(n).cloned());
+    let loops = outer.len() == other.len()
+        && outer.iter().zip(other).all(|(x, y)| x.extent == y.extent && x.min == y.min && x.kind == y.kind);
     let iters = a.iters.len() == b.iters.len()
         && a.iters.iter().zip(&b.iters).all(|(x, y)| {
-            let binding = y.binding.subst(&|n| map.get(n).cloned());
-            x.kind == y.kind && x.min == y.min && x.extent == y.extent && x.binding == binding
+            x.kind == y.kind && x.min == y.min && x.extent == y.extent && x.binding == renamed(&y.binding)
         });
+    let same = loops && iters && a.guard == b.guard.as_ref().map(renamed);
     map.extend(a.iters.iter().zip(&b.iters).map(|(x, y)| (y.var.clone(), x.var_expr())));
-    Failure::unless(loops && iters, "same_nest", &b.name, || {
-        format!("its loops or iterators are not those of `{}`", a.name)
-    })?;
-    Ok(map)
+    same.then_some(map)
 }
 
 fn independent(a: &Block, b: &Block) -> Result<(), Failure> {

@@ -55,9 +55,7 @@ pub fn apply(d: &mut Draft, first: &Name, second: &Name, at: &Name) -> Result<Ve
     let form = Form::of(&a, &b, &nest.same)?;
     merge_reductions::nothing_between(d, &a, &b)?;
     let element = d.fresh_like(&form.first.buffer, "_step");
-    let pairs: BTreeMap<&Name, Expr> =
-        a.iters.iter().map(|it| &it.var).zip(b.iters.iter().map(IterVar::var_expr)).collect();
-    let theirs = form.first.term.subst(&|n| pairs.get(n).cloned());
+    let theirs = regions::renamed(&form.first.term, &a, &b);
     let firsts = Factored::by(d, first, &nest.loops, form.first.term.clone())?;
     let seconds = Factored::by(d, second, &nest.others, theirs)?;
     let mut levels = Levels { form: &form, firsts: &firsts, seconds: &seconds, counts: None };
@@ -89,7 +87,16 @@ struct Nest {
 impl Nest {
     fn of(d: &Draft, a: &Block, b: &Block, at: &Name) -> Result<Nest, Failure> {
         let (outer, other) = (rfactor::chain_of(d, &a.name), rfactor::chain_of(d, &b.name));
-        let same = same_nest(d, (a, &outer), (b, &other))?;
+        let above = |block: &Block, chain: &[For]| -> Vec<Name> {
+            let path = tree::path(&d.func, &block.name).unwrap_or_default();
+            let outside = path.len().saturating_sub(chain.len() + 1);
+            path[..outside].iter().filter_map(|s| tree::name_of(s).cloned()).collect()
+        };
+        let same = merge_reductions::same_nest((a, &outer), (b, &other));
+        let same = same.filter(|_| above(a, &outer) == above(b, &other)).ok_or_else(|| {
+            let why = format!("its loops, iterators or conditions are not those of `{}`", a.name);
+            Failure::new("same_nest", &b.name, why)
+        })?;
         let around: Vec<&For> = outer.iter().collect();
         let [feeding, spatial] = [IterKind::Reduce, IterKind::Spatial].map(|k| regions::loops_feeding(a, k, &around));
         let counts = |l: &For| feeding.contains(&l.var) || l.extent.is_int(1) && !spatial.contains(&l.var);
@@ -104,35 +111,6 @@ impl Nest {
         let names = |list: &[For]| chosen.iter().map(|k| list[*k].var.clone()).collect();
         Ok(Nest { loops: names(&outer), others: names(&other), same })
     }
-}
-
-/// What the loops and iterators of the second block are in the first.
-fn same_nest(
-    d: &Draft,
-    (a, outer): (&Block, &[For]),
-    (b, other): (&Block, &[For]),
-) -> Result<BTreeMap<Name, Expr>, Failure> {
-    let mut map: BTreeMap<Name, Expr> = BTreeMap::new();
-    map.extend(outer.iter().zip(other).map(|(x, y)| (y.var.clone(), x.var_expr())));
-    let renamed = |e: &Expr, map: &BTreeMap<Name, Expr>| e.subst(&|n| map.get(n).cloned());
-    let above = |block: &Block, chain: &[For]| -> Vec<Name> {
-        let path = tree::path(&d.func, &block.name).unwrap_or_default();
-        let outside = path.len().saturating_sub(chain.len() + 1);
-        path[..outside].iter().filter_map(|s| tree::name_of(s).cloned()).collect()
-    };
-    let loops = outer.len() == other.len()
-        && outer.iter().zip(other).all(|(x, y)| x.extent == y.extent && x.min == y.min && x.kind == y.kind);
-    let iters = a.iters.len() == b.iters.len()
-        && a.iters.iter().zip(&b.iters).all(|(x, y)| {
-            x.kind == y.kind && x.min == y.min && x.extent == y.extent && x.binding == renamed(&y.binding, &map)
-        });
-    let guards = a.guard == b.guard.as_ref().map(|g| renamed(g, &map));
-    let holds = loops && iters && guards && above(a, outer) == above(b, other);
-    Failure::unless(holds, "same_nest", &b.name, || {
-        format!("its loops, iterators or conditions are not those of `{}`", a.name)
-    })?;
-    map.extend(a.iters.iter().zip(&b.iters).map(|(x, y)| (y.var.clone(), x.var_expr())));
-    Ok(map)
 }
 
 fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
@@ -192,13 +170,6 @@ impl Update {
         let own = Expr::load(slot.buffer.clone(), slot.indices.clone(), slot.dtype);
         Ok(Update { own, partial: slot.term.clone(), block })
     }
-
-    /// An expression over this block's iterators in those of another, one by one.
-    fn renamed(&self, e: &Expr, to: &Block) -> Expr {
-        let pairs: BTreeMap<&Name, Expr> =
-            self.block.iters.iter().map(|it| &it.var).zip(to.iters.iter().map(IterVar::var_expr)).collect();
-        e.subst(&|n| pairs.get(n).cloned())
-    }
 }
 
 impl Levels<'_> {
@@ -245,7 +216,7 @@ impl Levels<'_> {
     fn rebase_step(&self, d: &mut Draft, element: &Name) -> Result<(), Failure> {
         let [p, q] = [self.firsts.last(), self.seconds.last()];
         let (first, second) = (Update::of(d, p)?, d.find_block(q)?.clone());
-        let own = first.renamed(&first.own, &second);
+        let own = regions::renamed(&first.own, &first.block, &second);
         let part = self.part(&own, &own, 0);
         for (block, term) in [(&first.block, &self.firsts.element), (&second, &self.seconds.element)] {
             let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
@@ -262,7 +233,7 @@ impl Levels<'_> {
     fn join_states(&self, d: &mut Draft) -> Result<Name, Failure> {
         let k = self.last() - 1;
         let (first, second) = (Update::of(d, &self.firsts.names[k])?, Update::of(d, &self.seconds.names[k])?);
-        let here = |e: &Expr| second.renamed(e, &first.block);
+        let here = |e: &Expr| regions::renamed(e, &second.block, &first.block);
         let state = self.part(&first.own, &here(&second.own), 1);
         let step = self.part(&first.partial, &here(&second.partial), 0);
         let (mut body, joined) = self.form.joined(d, &state, &step);
@@ -285,7 +256,7 @@ impl Levels<'_> {
     /// What the states have is put in relation to the whole row.
     fn rebase_final(&self, d: &mut Draft, k: usize) -> Result<(), Failure> {
         let (first, second) = (Update::of(d, &self.firsts.names[k])?, Update::of(d, &self.seconds.names[k])?);
-        let there = |e: &Expr| first.renamed(e, &second.block);
+        let there = |e: &Expr| regions::renamed(e, &first.block, &second.block);
         let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
         let state = self.part(&there(&first.partial), &second.partial, 1);
         let [_, rebased] = self.form.added(&state, &there(&first.own));
