@@ -51,6 +51,7 @@ mod schedule_cases;
 mod schedule_random;
 mod schedule_regions;
 mod schedule_seed004;
+mod schedule_text;
 mod search_replay;
 mod seeded_bugs;
 mod seeds;

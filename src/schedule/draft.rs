@@ -124,20 +124,10 @@ impl Draft {
 /// Loops, blocks and buffers of a function with what they are.
 fn identities(func: &PrimFunc) -> BTreeMap<Name, &'static str> {
     let mut found: BTreeMap<Name, &'static str> = func.buffers.iter().map(|b| (b.name.clone(), "buffer")).collect();
-    func.visit(&mut |stmt| match stmt {
-        Stmt::For(l) => {
-            found.insert(l.var.clone(), "loop");
+    func.visit(&mut |stmt| {
+        if let Some(name) = tree::name_of(stmt) {
+            found.insert(name.clone(), if matches!(stmt, Stmt::For(_)) { "loop" } else { "block" });
         }
-        Stmt::Block(b) => {
-            found.insert(b.name.clone(), "block");
-        }
-        Stmt::If { .. }
-        | Stmt::While { .. }
-        | Stmt::Store { .. }
-        | Stmt::Let { .. }
-        | Stmt::Evaluate(_)
-        | Stmt::Attr { .. }
-        | Stmt::Alloc { .. } => {}
     });
     found
 }
@@ -204,39 +194,17 @@ pub fn rename_expr(expr: &Expr, map: &BTreeMap<Name, Name>) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{DType, Scope};
     use crate::schedule::{Schedule, Step};
 
-    /// `for i0 in range(8): b0: p1[v0] = p0[v0]`
     fn copy() -> PrimFunc {
-        let n = Expr::i32(8);
-        let v0 = Expr::var("v0", DType::I32);
-        let store = Stmt::Store {
-            buffer: "p1".into(),
-            indices: vec![v0.clone()],
-            value: Expr::load("p0", vec![v0], DType::F32),
-        };
-        let iter = crate::ir::IterVar {
-            var: "v0".into(),
-            dtype: DType::I32,
-            min: Expr::i32(0),
-            extent: n.clone(),
-            kind: crate::ir::IterKind::Spatial,
-            binding: Expr::var("i0", DType::I32),
-        };
-        let block = Stmt::Block(Block::new("b0".into(), vec![iter], vec![store]));
-        let buffer = |name: &str| Buffer::new(name.into(), DType::F32, vec![n.clone()], Scope::Global);
-        PrimFunc {
-            name: "main".to_string(),
-            private: false,
-            params: vec![Param::Buffer("p0".into()), Param::Buffer("p1".into())],
-            buffers: vec![buffer("p0"), buffer("p1")],
-            extents: vec![],
-            attrs: vec![],
-            allocs: vec![],
-            body: vec![Stmt::For(For::serial("i0".into(), n, vec![block]))],
-            display: BTreeMap::from([("i0".into(), "row".to_string())]),
-        }
+        let text = "@T.prim_func(s_tir=True)
+def main(A: T.Buffer((8,), \"float32\"), B: T.Buffer((8,), \"float32\")):
+    for row in range(8):
+        with T.sblock(\"copy\"):
+            v = T.axis.spatial(8, row)
+            B[v] = A[v]
+";
+        crate::ir::read(text, "test").expect("reads").remove(0)
     }
 
     #[test]

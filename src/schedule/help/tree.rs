@@ -154,6 +154,14 @@ pub fn edit_block(func: &mut PrimFunc, name: &Name, f: impl FnOnce(&mut Block)) 
     });
 }
 
+/// Makes new expressions of those in the body of a block.
+pub fn edit_values(func: &mut PrimFunc, block: &Name, f: impl Fn(&Expr) -> Expr) {
+    edit_block(func, block, |b| {
+        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| f(e))).collect();
+        b.regions = None;
+    });
+}
+
 /// Calls `f` on every block in or under `stmt`, inner blocks first.
 pub fn edit_blocks_in(stmt: &mut Stmt, f: &mut impl FnMut(&mut Block)) {
     child_lists_mut(stmt).into_iter().flatten().for_each(|s| edit_blocks_in(s, f));

@@ -163,10 +163,7 @@ fn factor(
     let nest = nest::build(d, copy, &all, &[]);
     let load = Expr::load(buffer, fused_indices(old, groups), value.dtype());
     let term = analysis::with_factor(&reducer.term, side, &mut |_| load.clone()).unwrap_or(reducer.term.clone());
-    tree::edit_block(&mut d.func, &old.name, |b| {
-        b.regions = None;
-        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| e.replaced(&reducer.term, &term))).collect();
-    });
+    tree::edit_values(&mut d.func, &old.name, |e| e.replaced(&reducer.term, &term));
     tree::replace(&mut d.func, top, |child| vec![nest, child]);
     Ok(name)
 }

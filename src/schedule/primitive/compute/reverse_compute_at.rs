@@ -99,14 +99,11 @@ fn producers(d: &Draft, moved: &Block, at: &Name) -> Result<Vec<Made>, Failure> 
             motion::check_reduction_inside(d, b, at)?;
             last = last.max(position(d, &b.name));
         }
-        if inside.is_empty() {
-            made.push((buffer, inside, outside));
-        } else if let Some(other) = outside.first() {
+        if let (false, Some(other)) = (inside.is_empty(), outside.first()) {
             let why = format!("it writes `{buffer}` outside loop `{at}`, other blocks inside");
             return Err(Failure::new("producer_under_loop", &other.name, why));
-        } else {
-            made.push((buffer, inside, outside));
         }
+        made.push((buffer, inside, outside));
     }
     Failure::unless(made.iter().any(|(_, inside, _)| !inside.is_empty()), "producer_under_loop", &moved.name, || {
         format!("no block under loop `{at}` makes what it reads")

@@ -53,11 +53,7 @@ pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scop
         let indices: Vec<Expr> = places.iter().map(|k| b.iters[*k].var_expr()).collect();
         let load = Expr::load(staged.clone(), indices, value.dtype());
         let own = regions::renamed(&value, first, b);
-        let put = |e: &Expr| replaced(e, &own, &load, &ranges);
-        tree::edit_block(&mut d.func, &b.name, |b| {
-            b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| put(e))).collect();
-            b.regions = None;
-        });
+        tree::edit_values(&mut d.func, &b.name, |e| replaced(e, &own, &load, &ranges));
     }
     Ok(name)
 }

@@ -113,13 +113,6 @@ impl Nest {
     }
 }
 
-fn edit_values(d: &mut Draft, block: &Name, f: &dyn Fn(&Expr) -> Expr) {
-    tree::edit_block(&mut d.func, block, |b| {
-        b.body = b.body.iter().map(|s| s.map_exprs(&mut |e| f(e))).collect();
-        b.regions = None;
-    });
-}
-
 /// A reduction by levels.
 struct Factored {
     /// The block, then the partial results of each loop, of which the last are those of a step.
@@ -221,9 +214,9 @@ impl Levels<'_> {
         for (block, term) in [(&first.block, &self.firsts.element), (&second, &self.seconds.element)] {
             let places: Vec<Expr> = block.iters.iter().map(IterVar::var_expr).collect();
             let load = Expr::load(element.clone(), places, self.form.first.dtype);
-            edit_values(d, &block.name, &|e| e.replaced(term, &load));
+            tree::edit_values(&mut d.func, &block.name, |e| e.replaced(term, &load));
         }
-        edit_values(d, q, &|e| self.form.relative_to(e, &part));
+        tree::edit_values(&mut d.func, q, |e| self.form.relative_to(e, &part));
         let last = self.counts.as_ref().map_or_else(|| top_of(d, p), |_| after(d, p));
         move_after(d, &top_of(d, q), &last);
         Ok(())
@@ -260,8 +253,8 @@ impl Levels<'_> {
         let [alone, _] = self.form.added(&self.part(&first.partial, &first.partial, 1), &first.own);
         let state = self.part(&there(&first.partial), &second.partial, 1);
         let [_, rebased] = self.form.added(&state, &there(&first.own));
-        edit_values(d, &first.block.name, &|e| e.replaced(&first.partial, &alone));
-        edit_values(d, &second.block.name, &|e| e.replaced(&second.partial, &rebased));
+        tree::edit_values(&mut d.func, &first.block.name, |e| e.replaced(&first.partial, &alone));
+        tree::edit_values(&mut d.func, &second.block.name, |e| e.replaced(&second.partial, &rebased));
         Ok(())
     }
 }
