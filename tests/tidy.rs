@@ -1,6 +1,6 @@
 //! The house rules that a compiler does not know: who may use whom, and how long a file may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules that each module may name in `use crate::...`. What is not listed may use nothing.
@@ -150,4 +150,144 @@ fn rules_read_fields_of_a_target_and_not_its_name() {
         })
         .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The modules from the root of the crate down to a file: `["ir", "read", "stmt"]`.
+fn modules(path: &Path) -> Vec<String> {
+    let mut all: Vec<String> = path.with_extension("").iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    all.pop_if(|last| last == "mod");
+    all
+}
+
+/// Every path of some code that begins with one of `roots`, groups in braces taken apart.
+fn paths(code: &str, roots: &[&str]) -> Vec<Vec<String>> {
+    let mut found = vec![];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    for root in roots {
+        for (at, _) in code.match_indices(&format!("{root}::")) {
+            let inside = code[..at].ends_with(|c| is_word(c) || c == ':');
+            if !inside {
+                path_tree(&code[at..], &mut vec![], &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Reads `a::b`, or `a::{b, c::d}`; returns what follows.
+fn path_tree<'a>(code: &'a str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
+    let depth = before.len();
+    let mut rest = code.trim_start();
+    loop {
+        if let Some(mut group) = rest.strip_prefix('{') {
+            while !group.trim_start().starts_with('}') && !group.trim().is_empty() {
+                let after = path_tree(group, before, found).trim_start();
+                group = after.strip_prefix(',').unwrap_or(after);
+            }
+            rest = group.trim_start().strip_prefix('}').unwrap_or("");
+            break;
+        }
+        let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        before.push(rest[..len].to_string());
+        rest = &rest[len..];
+        match rest.strip_prefix("::") {
+            Some(next) if len > 0 => rest = next,
+            _ => {
+                found.push(before.clone());
+                // What is not a path, such as `*`, is skipped.
+                let end = rest.find([',', '}', ';', '\n']).unwrap_or(rest.len());
+                rest = &rest[end..];
+                break;
+            }
+        }
+    }
+    before.truncate(depth);
+    rest
+}
+
+/// Who uses whom among the files of a folder, by their paths and by what `mod.rs` hands on.
+struct Uses {
+    /// Each file by its modules.
+    files: BTreeMap<Vec<String>, PathBuf>,
+    /// What a `mod.rs` uses, under the name that it has there.
+    handed_on: BTreeMap<Vec<String>, Vec<String>>,
+}
+
+impl Uses {
+    fn of(sources: &BTreeMap<PathBuf, String>) -> Uses {
+        let files: BTreeMap<Vec<String>, PathBuf> = sources.keys().map(|p| (modules(p), p.clone())).collect();
+        let mut handed_on = BTreeMap::new();
+        for (path, text) in sources.iter().filter(|(p, _)| p.ends_with("mod.rs")) {
+            let own = modules(path);
+            for line in without_tests(text).split("use ").skip(1) {
+                let mut found = vec![];
+                path_tree(line, &mut vec![], &mut found);
+                for to in found {
+                    let name: Vec<String> = own.iter().chain(to.last()).cloned().collect();
+                    let to = match to[0].as_str() {
+                        "crate" => to[1..].to_vec(),
+                        _ => own.iter().chain(&to).cloned().collect(),
+                    };
+                    handed_on.insert(name, to);
+                }
+            }
+        }
+        Uses { files, handed_on }
+    }
+
+    /// The files beside it that a file names.
+    fn beside(&self, path: &Path, text: &str) -> BTreeSet<PathBuf> {
+        let own = modules(path);
+        let named = paths(&without_tests(text), &["crate", "super"]);
+        let files = named.iter().filter_map(|p| self.file(&own, p));
+        files.filter(|to| to.parent() == path.parent() && *to != path && !to.ends_with("mod.rs")).collect()
+    }
+
+    /// The file that a path in module `own` leads to.
+    fn file(&self, own: &[String], path: &[String]) -> Option<PathBuf> {
+        let ups = path.iter().take_while(|p| *p == "super").count();
+        let mut full = match path[0].as_str() {
+            "crate" => path[1..].to_vec(),
+            _ => own[..own.len().checked_sub(ups)?].iter().chain(&path[ups..]).cloned().collect(),
+        };
+        // A name may be handed on more than once.
+        for _ in 0..4 {
+            match self.handed_on.get(&full) {
+                Some(to) if !self.files.contains_key(&full) => full = to.clone(),
+                _ => break,
+            }
+        }
+        (1..=full.len()).rev().find_map(|n| self.files.get(&full[..n]).cloned())
+    }
+}
+
+/// The files that a file's opening comment says it is in a circle with.
+fn circles_told(text: &str) -> String {
+    let header = text.lines().take_while(|l| l.starts_with("//!"));
+    header.filter(|l| l.contains("circle")).collect()
+}
+
+/// Files of one folder may name each other in one direction only, but where a line of the opening comment says
+/// why there is a circle: it has this word and the name of the other file in backticks.
+#[test]
+fn files_of_a_folder_form_no_circles() {
+    let sources = sources();
+    let uses = Uses::of(&sources);
+    let mut open: BTreeMap<PathBuf, BTreeSet<PathBuf>> = BTreeMap::new();
+    for (path, text) in sources.iter().filter(|(p, _)| !p.ends_with("mod.rs")) {
+        let told = circles_told(text);
+        let name = |p: &PathBuf| format!("`{}`", p.file_stem().unwrap_or_default().to_string_lossy());
+        let mut beside = uses.beside(path, text);
+        beside.retain(|to| !told.contains(&name(to)));
+        open.insert(path.clone(), beside);
+    }
+    assert!(open.values().map(BTreeSet::len).sum::<usize>() > 200, "files name files beside them: {open:?}");
+    // What names nobody that is left is in no circle.
+    while let Some(done) = open.iter().find(|(_, to)| to.iter().all(|t| !open.contains_key(t))).map(|(p, _)| p.clone())
+    {
+        open.remove(&done);
+    }
+    let left = |to: &BTreeSet<PathBuf>| to.iter().filter(|t| open.contains_key(*t)).cloned().collect::<Vec<_>>();
+    let circles: Vec<String> = open.iter().map(|(path, to)| format!("{} -> {:?}", path.display(), left(to))).collect();
+    assert!(circles.is_empty(), "files name each other in a circle:\n{}", circles.join("\n"));
 }

@@ -12,25 +12,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How a method of [`Schedule`] takes an operand of that type; after `->`, what it returns.
+#[rustfmt::skip]
 macro_rules! given {
-    (Name) => {
-        &Name
-    };
-    (String) => {
-        &str
-    };
-    (Vec<$item:ty>) => {
-        &[$item]
-    };
-    (->) => {
-        ()
-    };
-    (-> $made:ty) => {
-        $made
-    };
-    ($other:ty) => {
-        $other
-    };
+    (Name) => { &Name };
+    (String) => { &str };
+    (Vec<$item:ty>) => { &[$item] };
+    (->) => { () };
+    (-> $made:ty) => { $made };
+    ($other:ty) => { $other };
 }
 
 macro_rules! steps {
