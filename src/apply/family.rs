@@ -3,6 +3,8 @@
 //! A family's instructions run on all of its members, so that one file serves them where their kernels
 //! have the same text. What only one member has (int8 in tensor memory, which is sm_100a's alone) the
 //! compiler refuses for the family; such kernels, and those whose texts differ, keep a file for each.
+//!
+//! Stands in a circle with `make`, which asks here what its drafts share.
 
 use super::make::{ApplyError, Draft, Options};
 use super::unit::{Content, Rung, Unit};

@@ -1,6 +1,7 @@
 //! `Plan`: how to launch a compiled function. One entry of `manifest.json`'s `functions[]` without
 //! its name, key, rung, time and files; enough for a loader in any language.
 
+use super::plan_map::dtype_text;
 use super::{Dim, PlanTensorMap};
 use crate::codegen::dynamic_shared_bytes;
 use crate::ir::kernel::{KernelParam, Launch, Program};
@@ -278,20 +279,6 @@ impl Names {
 
     fn get(&self, n: &Name) -> String {
         self.0.get(n).cloned().unwrap_or_else(|| n.to_string())
-    }
-}
-
-/// A dtype as its TVM name.
-pub(crate) mod dtype_text {
-    use crate::ir::DType;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub fn serialize<S: Serializer>(d: &DType, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(d)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<DType, D::Error> {
-        String::deserialize(d)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A tensor map as the manifest has it.
 
-use super::plan::dtype_text;
 use crate::ir::{DType, MapSwizzle, TensorMap};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +72,20 @@ impl PlanTensorMap {
     pub fn map_swizzle(&self) -> Result<MapSwizzle, String> {
         let found = MapSwizzle::of_span(i64::from(self.swizzle));
         found.ok_or_else(|| format!("a tensor map is swizzled within 0, 32, 64 or 128 bytes, not {}", self.swizzle))
+    }
+}
+
+/// A dtype as its TVM name.
+pub(crate) mod dtype_text {
+    use crate::ir::DType;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(d: &DType, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(d)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<DType, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -1,4 +1,6 @@
 //! What may be typed.
+//!
+//! Stands in a circle with `simulate`, which has arguments of its own and takes the common ones.
 
 use super::log::args::Log;
 use super::simulate::Simulate;

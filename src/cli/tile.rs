@@ -1,4 +1,6 @@
 //! Tile programs in the commands that take them.
+//!
+//! Stands in a circle with `explain`, which hands it tile programs and prints what it finds.
 
 use super::args::{self, Emit};
 use super::context::Context;

@@ -6,6 +6,8 @@
 //! multiplications are `volatile` because all lanes have to arrive together; plain arithmetic is
 //! neither. Instructions that copy in bulk write to `.shared::cta`: `.shared::cluster` costs a
 //! run-time branch on sm_120.
+//!
+//! Stands in a circle with `cuda`, whose writer it goes on with.
 
 use super::cuda::CudaWriter;
 use super::prelude::{Prelude, short};

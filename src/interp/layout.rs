@@ -1,6 +1,6 @@
 //! The values of symbolic extents, and the shapes of buffers under them.
 
-use super::round::{round_to, wrap_int};
+use super::round::{floor_div, round_to, wrap_int};
 use super::{InterpError, Tensor};
 use crate::ir::{BinOp, Expr, ExprKind, Name, Param, PrimFunc, UnOp};
 use std::collections::BTreeMap;
@@ -119,8 +119,8 @@ pub(super) fn constant(e: &Expr, known: &Scalars) -> Result<i64, InterpError> {
                 BinOp::Add => Ok(x.wrapping_add(y)),
                 BinOp::Sub => Ok(x.wrapping_sub(y)),
                 BinOp::Mul => Ok(x.wrapping_mul(y)),
-                BinOp::FloorDiv => Ok(super::vm::floor_div(x, y)),
-                BinOp::FloorMod => Ok(x.wrapping_sub(super::vm::floor_div(x, y).wrapping_mul(y))),
+                BinOp::FloorDiv => Ok(floor_div(x, y)),
+                BinOp::FloorMod => Ok(x.wrapping_sub(floor_div(x, y).wrapping_mul(y))),
                 BinOp::Min => Ok(x.min(y)),
                 BinOp::Max => Ok(x.max(y)),
                 BinOp::Div

@@ -184,6 +184,12 @@ pub fn int_to_f64(v: i64, from: DType) -> f64 {
     if from == DType::U64 { v as u64 as f64 } else { v as f64 }
 }
 
+/// Floor of a quotient; the divisor is not 0.
+pub(super) fn floor_div(a: i64, b: i64) -> i64 {
+    let q = a.wrapping_div(b);
+    if (a ^ b) < 0 && q.wrapping_mul(b) != a { q - 1 } else { q }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

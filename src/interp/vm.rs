@@ -3,7 +3,7 @@
 use super::compile::Val;
 use super::math;
 use super::op::{Access, Code, FloatCmp, FloatOp, IntOp, InterpError, Op, REGS, Reg};
-use super::round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
+use super::round::{float_bits, float_to_int, float_value, floor_div, int_to_f64, round_to, wrap_int};
 use super::tensor::{chunk, read_bits};
 use crate::ir::{DType, PrimFunc};
 
@@ -62,12 +62,6 @@ fn file<T: Copy>(v: T) -> Box<[T; REGS]> {
         Ok(b) => b,
         Err(_) => unreachable!("the slice has the array's length"),
     }
-}
-
-/// Floor of a quotient; the divisor is not 0.
-pub(super) fn floor_div(a: i64, b: i64) -> i64 {
-    let q = a.wrapping_div(b);
-    if (a ^ b) < 0 && q.wrapping_mul(b) != a { q - 1 } else { q }
 }
 
 impl<'a> Vm<'a> {

@@ -11,6 +11,8 @@
 //!
 //! What the asynchronous proxy does is done by one further thread, [`COPIES`], that nobody knows of but
 //! by waiting for a copy.
+//!
+//! Stands in a circle with `block` and `cluster`, whose threads and barriers it orders.
 
 use super::block::{WARP, neighbour, position};
 use super::cluster::ClusterBarrier;

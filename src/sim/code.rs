@@ -3,6 +3,8 @@
 //! A slot holds an integer (as its bits in 64) or a float (as the bits of an `f64` that its type
 //! represents exactly). Register arrays are ranges of slots. Slots that must be written before they
 //! are read have a number in the thread's set of written ones.
+//!
+//! Stands in a circle with `instr`, whose operations are part of the bytecode.
 
 use super::instr::Instr;
 use crate::ir::kernel::ShuffleMode;

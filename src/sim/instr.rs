@@ -1,4 +1,6 @@
 //! Intrinsics as the bytecode holds them: arrays and slots instead of names and expressions.
+//!
+//! Stands in a circle with `compile`, whose names and slots it asks for.
 
 use super::code::{Op, Slot};
 use super::compile::Compiler;

@@ -4,6 +4,8 @@
 //! Of the readers since the last write the newest is kept and one more, rather of another block or warp
 //! than of the same: a reader in between may be forgotten only when two others are there that a barrier of
 //! a warp hides. Pages come into being when something is accessed in them.
+//!
+//! Stands in a circle with `block`, whose width of a warp it counts with.
 
 use super::block::WARP;
 use super::clock::{COPIES, Clock};

@@ -1,5 +1,7 @@
 //! Tries points until the trials, the time or the space is used up. Compile threads build and compile,
 //! one thread per device checks and times, and the calling thread proposes, logs and reports.
+//!
+//! Stands in a circle with `session`, which it is a part of and which runs it.
 
 use super::config::TuneError;
 use super::ledger::Ledger;

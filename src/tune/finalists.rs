@@ -1,5 +1,7 @@
 //! The best few, and the default, measured again turn by turn, so that drift and luck cancel: the best
 //! of many noisy readings is partly the luckiest.
+//!
+//! Stands in a circle with `session`, which it is a part of and which runs it.
 
 use super::ledger::{Ledger, point_of};
 use super::pipeline::{Stage, Workshop};

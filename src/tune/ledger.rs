@@ -1,4 +1,6 @@
 //! What is known of every point: outcomes of this run and of the log before it, and the records.
+//!
+//! Stands in a circle with `session`, whose task it keeps the book of, and `config`, which counts in its words.
 
 use super::search::History;
 use super::session::Task;

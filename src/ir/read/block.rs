@@ -1,4 +1,6 @@
 //! Blocks.
+//!
+//! Stands in a circle with `stmt`: statements hold blocks, and blocks statements.
 
 use super::ast::{Node, NodeKind, PyStmt, PyStmtKind};
 use super::buffer::str_of;

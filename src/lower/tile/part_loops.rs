@@ -3,6 +3,8 @@
 //!
 //! before: `for i < 64, j < 64 { out[bx * 64 + i, j] = f(c[i, j]) }`, `c` held by the block
 //! after:  `for x < 4, y < 8 { for v < 2 { t[v] = f(c[x * 16 + y * 2 + v]) }; for v < 2 { out[..] = t[v] } }`
+//!
+//! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::PASS;
 use crate::analysis::{linear, simplify};

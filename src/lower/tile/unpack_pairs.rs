@@ -15,6 +15,8 @@
 //!
 //! Declines (`None`): fields that have no partner 16 bits above, a zero point that is no small integer,
 //! vectors that are not float16.
+//!
+//! Stands in a circle with `unpack`, which tries it first and whose fields it reads.
 
 use super::unpack::Field;
 use crate::ir::device::DStmt;

@@ -1,4 +1,6 @@
 //! The outlines of kernels that only move data.
+//!
+//! Stands in a circle with `transpose`, whose tiles it counts.
 
 use super::transpose::{Plan, Sizes};
 use crate::rules::space::outlines::Moves;
