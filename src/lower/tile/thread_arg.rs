@@ -6,7 +6,7 @@
 //! before: `I, V <- larger of (I, V), (k, x[k]) over threadIdx.x`
 //! after:  `best <- max x[k] over threadIdx.x; I <- min (x[k] == best ? k : none) over threadIdx.x; V = best`
 //!
-//! Stands in a circle with `thread_reduce`, of whose case for two values it is.
+//! Stands in a circle with `thread_reduce`, of which it is the case of two values.
 
 use super::thread_reduce::{Found, init_value};
 use crate::analysis::{ArgReducer, Slot, simplify};
