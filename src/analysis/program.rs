@@ -43,7 +43,7 @@ impl Seen<'_> {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
+            | DStmt::Instr(_)
             | DStmt::Reduce(_) => {}
         }
     }

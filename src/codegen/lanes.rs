@@ -82,9 +82,8 @@ impl Scan<'_> {
                 | KStmt::Prefetch { .. }
                 | KStmt::Copy { .. }
                 | KStmt::Barrier(_)
-                | KStmt::Intrinsic(_)
-                | KStmt::Shuffle { .. }
-                | KStmt::Comment(_) => {}
+                | KStmt::Instr(_)
+                | KStmt::Shuffle { .. } => {}
             }
         }
     }
@@ -94,13 +93,12 @@ impl Scan<'_> {
             if let KStmt::Store { array, index, .. } = s {
                 self.access(array, index, lane, lanes);
             }
-            s.map_exprs(&mut |e| {
+            s.for_each_expr(&mut |e| {
                 e.visit(&mut |x| {
                     if let ExprKind::Load { buffer, indices, .. } = x.kind() {
                         self.access(buffer, &indices[0], lane, lanes);
                     }
                 });
-                e.clone()
             });
         }
     }
@@ -136,9 +134,8 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
         | KStmt::Store { .. }
         | KStmt::Prefetch { .. }
         | KStmt::Barrier(_)
-        | KStmt::Intrinsic(_)
-        | KStmt::Shuffle { .. }
-        | KStmt::Comment(_) => s.clone(),
+        | KStmt::Instr(_)
+        | KStmt::Shuffle { .. } => s.clone(),
     };
     stmts.iter().map(expand).collect()
 }
@@ -187,7 +184,6 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
             lets.insert(var.clone());
             fits(value, lane, lets)
         }
-        KStmt::Comment(_) => true,
         KStmt::Var { .. }
         | KStmt::Assign { .. }
         | KStmt::Prefetch { .. }
@@ -195,7 +191,7 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         | KStmt::For { .. }
         | KStmt::If { .. }
         | KStmt::Barrier(_)
-        | KStmt::Intrinsic(_)
+        | KStmt::Instr(_)
         | KStmt::Shuffle { .. } => false,
     }
 }

@@ -3,7 +3,7 @@
 //! programs are written in this form. All index arithmetic is `int64` until the end of lowering.
 
 use super::kernel::{Barrier, CacheHint, ShuffleMode};
-use super::{BinOp, DType, Expr, ExprKind, Intrinsic, Name, PrimFunc, ThreadTag, TileCall, TileOp};
+use super::{BinOp, DType, Expr, ExprKind, Instr, Name, PrimFunc, ThreadTag, TileCall, TileOp};
 
 /// A tile program: what every thread of a launch does, with tile primitives.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,7 +85,7 @@ pub enum DStmt {
         width: u32,
     },
     Barrier(Barrier),
-    Intrinsic(Intrinsic),
+    Instr(Instr),
     /// A call of a tile primitive, gone after dispatch.
     Tile(Box<TileCall>),
     /// A reduction over threads, gone after `cross_thread`.
@@ -279,7 +279,7 @@ impl DStmt {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
+            | DStmt::Instr(_)
             | DStmt::Tile(_)
             | DStmt::Reduce(_) => vec![],
         }
@@ -321,7 +321,7 @@ impl DStmt {
             DStmt::Let { value, .. } | DStmt::Assign { value, .. } | DStmt::Shuffle { value, .. } => f(value),
             DStmt::Var { init, .. } => init.iter().for_each(f),
             DStmt::Barrier(_) => {}
-            DStmt::Intrinsic(i) => i.for_each_expr(f),
+            DStmt::Instr(i) => i.for_each_expr(f),
             DStmt::Tile(call) => call.for_each_expr(f),
             DStmt::Reduce(r) => {
                 r.guard.iter().chain(&r.write_guard).chain(&r.start).chain(&r.indices).for_each(&mut f);
@@ -366,7 +366,7 @@ impl DStmt {
             DStmt::Assign { var, value } => DStmt::Assign { var, value: f(&value) },
             DStmt::Shuffle { dst, mode, value, width } => DStmt::Shuffle { dst, mode, value: f(&value), width },
             DStmt::Barrier(b) => DStmt::Barrier(b),
-            DStmt::Intrinsic(i) => DStmt::Intrinsic(i.map_exprs(f)),
+            DStmt::Instr(i) => DStmt::Instr(i.map_exprs(f)),
             DStmt::Tile(call) => DStmt::Tile(Box::new(call.map_exprs(f))),
             DStmt::Reduce(r) => DStmt::Reduce(Box::new(r.map_exprs(f))),
         }

@@ -5,7 +5,7 @@
 //! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
 //! On the CPU a launch has a one-dimensional grid and one thread per block.
 
-use super::{DType, Expr, Intrinsic, Name, Param, TensorMap};
+use super::{DType, Expr, Instr, Name, Param, TensorMap};
 
 /// A lowered function.
 #[derive(Clone, PartialEq, Debug)]
@@ -203,9 +203,7 @@ pub enum KStmt {
     /// lanes give the own value, as in CUDA.
     Shuffle { dst: Name, mode: ShuffleMode, value: Expr, width: u32 },
     /// An instruction that has no counterpart in C.
-    Intrinsic(Intrinsic),
-    /// A line of comment in the generated text.
-    Comment(String),
+    Instr(Instr),
 }
 
 /// How a kernel loop runs.
@@ -273,9 +271,8 @@ impl KStmt {
             | KStmt::Prefetch { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
-            | KStmt::Intrinsic(_)
-            | KStmt::Shuffle { .. }
-            | KStmt::Comment(_) => {}
+            | KStmt::Instr(_)
+            | KStmt::Shuffle { .. } => {}
         }
     }
 
@@ -283,6 +280,21 @@ impl KStmt {
     pub fn visit(&self, f: &mut impl FnMut(&KStmt)) {
         f(self);
         self.for_each_child(|s| s.visit(f));
+    }
+
+    /// Calls `f` on every expression in this statement and inside it.
+    pub fn for_each_expr(&self, f: &mut impl FnMut(&Expr)) {
+        match self {
+            KStmt::Let { value, .. } | KStmt::Assign { value, .. } | KStmt::Shuffle { value, .. } => f(value),
+            KStmt::Var { init, .. } => init.iter().for_each(&mut *f),
+            KStmt::Store { index, value, .. } => [index, value].into_iter().for_each(&mut *f),
+            KStmt::Prefetch { index, .. } => f(index),
+            KStmt::Copy { dst_index, src_index, .. } => [dst_index, src_index].into_iter().for_each(&mut *f),
+            KStmt::For { extent: e, .. } | KStmt::If { cond: e, .. } => f(e),
+            KStmt::Barrier(_) => {}
+            KStmt::Instr(i) => i.for_each_expr(&mut *f),
+        }
+        self.for_each_child(|s| s.for_each_expr(f));
     }
 
     /// Rebuilds the statement with `f` applied to every expression in it and inside it.
@@ -315,8 +327,8 @@ impl KStmt {
             KStmt::Shuffle { dst, mode, value, width } => {
                 KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
             }
-            KStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(f)),
-            KStmt::Barrier(_) | KStmt::Comment(_) => self.clone(),
+            KStmt::Instr(i) => KStmt::Instr(i.map_exprs(f)),
+            KStmt::Barrier(_) => self.clone(),
         }
     }
 }

@@ -5,11 +5,11 @@ use super::clock::Clock;
 use super::code::{Code, Op, Place, Slot};
 use super::cp_async::Async;
 use super::error::{Fault, SimError};
-use super::instr::Instr;
 use super::mbarrier::Mbarriers;
 use super::memory::Memory;
 use super::shadow::By;
 use super::thread::{State, Thread};
+use crate::ir::instr::{self, Space};
 use crate::ir::kernel::ShuffleMode;
 use std::ops::Range;
 
@@ -133,7 +133,7 @@ impl<'a> Block<'a> {
             let result = thread.run(self.code, &self.clock, memory, &mut self.instructions);
             result.map_err(|fault| (t, thread.pc - 1, fault))?;
             match thread.state {
-                State::Asks(n) => self.serve(t, n, memory)?,
+                State::Asks => self.serve(t, memory)?,
                 State::Done if self.code.waits_apart => {
                     self.clock.cluster.ends(t).map_err(|fault| self.fault(t, fault))?;
                     return self.under_way.left_by(t).map_or(Ok(()), |(pc, fault)| Err((t, pc, fault)));
@@ -187,7 +187,7 @@ impl<'a> Block<'a> {
                 let why = format!("the warp has only {} lanes", lanes.len());
                 return Err((lead, pc, Fault::DivergentInstruction(why)));
             }
-            Op::Instr { n } => self.warp_instr(first, self.code.instrs[n as usize], memory)?,
+            Op::Instr { n, .. } => self.carry_out(first, &self.code.instrs[n as usize], memory)?,
             _ => self.clock.meet_warp(first),
         }
         lanes.for_each(|t| self.threads[t].resume());
@@ -256,13 +256,7 @@ impl<'a> Block<'a> {
         let thread = &self.threads[t];
         match thread.state {
             State::Done => format!("thread ({x}, {y}, {z}) has ended"),
-            State::Warp
-            | State::Block
-            | State::Named
-            | State::Phase
-            | State::Cluster
-            | State::Asks(_)
-            | State::Ready => {
+            State::Warp | State::Block | State::Named | State::Phase | State::Cluster | State::Asks | State::Ready => {
                 format!("thread ({x}, {y}, {z}) waits at `{}`", self.code.statement(thread.pc))
             }
         }
@@ -276,11 +270,10 @@ impl<'a> Block<'a> {
 
 /// Numbers of the memories that bulk and tensor stores read.
 fn bulk_sources(code: &Code) -> Vec<usize> {
+    let stores = code.instrs.iter().filter(|i| matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. }));
     let mut all = vec![];
-    for i in &code.instrs {
-        if let Instr::BulkStore { s, .. } | Instr::TensorStore { s, .. } = i
-            && let Place::Shared(m) = code.arrays[s.array as usize].place
-        {
+    for s in stores.flat_map(|i| i.sites(&[Space::Shared], false)) {
+        if let Place::Shared(m) = code.arrays[s.array as usize].place {
             all.push(m as usize);
         }
     }

@@ -1,7 +1,6 @@
 //! Kernels to bytecode.
 
 use super::code::{ArrayInfo, Code, Op, Place, Slot, VarInfo};
-use super::instr::Instr;
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam};
 use crate::ir::{Expr, Name};
 use std::collections::HashMap;
@@ -214,17 +213,21 @@ impl Compiler {
                 self.emit(Op::NamedBarrier { id: *id, threads: *threads });
             }
             KStmt::Barrier(Barrier::ClusterArrive { release }) => {
-                self.instruction(Instr::ClusterArrive { release: *release })
+                self.code.waits_apart = true;
+                self.emit(Op::ClusterArrive { release: *release });
             }
-            KStmt::Barrier(Barrier::ClusterWait) => self.instruction(Instr::ClusterWait),
-            KStmt::Intrinsic(i) => self.intrinsic(i),
+            KStmt::Barrier(Barrier::ClusterWait) => {
+                self.code.waits_apart = true;
+                self.emit(Op::ClusterWait);
+            }
+            KStmt::Instr(i) => self.instr(i),
             KStmt::Shuffle { dst, mode, value, width } => {
                 let a = self.expr(value);
                 let d = self.slot_of(dst);
                 self.emit(Op::Shuffle { d, a, mode: *mode, width: *width });
                 self.wrote(dst);
             }
-            KStmt::Prefetch { .. } | KStmt::Comment(_) => {}
+            KStmt::Prefetch { .. } => {}
         }
     }
 

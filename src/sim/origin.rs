@@ -1,7 +1,7 @@
 //! Where the value of an element comes from: the statement that wrote it and those that it depends on.
 //! For wrong results, which no rule of the machine finds.
 
-use crate::ir::intrinsic::Access;
+use crate::ir::instr::Access;
 use crate::ir::kernel::{ArrayScope, KStmt, Kernel, Program};
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -162,14 +162,14 @@ fn names(s: &KStmt, writes: &mut impl FnMut(&Name), uses: &mut impl FnMut(&Name)
             writes(dst);
             used(value, uses);
         }
-        KStmt::Intrinsic(i) => {
+        KStmt::Instr(i) => {
             i.for_each_place(|at, access, _| match access {
                 Access::Read => uses(&at.array),
-                Access::Write => writes(&at.array),
+                Access::Write | Access::Update => writes(&at.array),
             });
             i.for_each_expr(|e| used(e, uses));
         }
-        KStmt::Prefetch { .. } | KStmt::Barrier(_) | KStmt::Comment(_) => {}
+        KStmt::Prefetch { .. } | KStmt::Barrier(_) => {}
     }
 }
 

@@ -3,13 +3,12 @@
 
 use super::block::Block;
 use super::clock::COPIES;
-use super::code::Slot;
 use super::cp_async::{Copy, Span};
 use super::error::Fault;
-use super::instr::Site;
+use super::instr::{Instr, Site};
 use super::memory::Memory;
 use super::thread::{aligned, in_bounds};
-use crate::ir::TensorMap;
+use crate::ir::{Name, TensorMap};
 
 /// Elements of a box that are adjacent on both sides.
 struct Run {
@@ -25,16 +24,15 @@ impl<'a> Block<'a> {
     pub(super) fn box_in(
         &self,
         t: usize,
-        dst: Site,
-        map: u32,
-        coords: [Slot; 5],
+        i: &Instr,
+        map: &Name,
         memory: &mut [Memory],
     ) -> Result<Vec<(Copy<'a>, i64)>, Fault> {
-        let map = &self.code.maps[map as usize];
-        let start = self.box_start(t, dst, map)?;
+        let map = self.map(map);
+        let start = self.box_start(t, i.places[0], map)?;
         let size = map.dtype.bytes() as i64;
         let mut out = vec![];
-        for run in self.runs(t, map, coords) {
+        for run in self.runs(t, map, i) {
             let to = Span { first: start.first + run.shared, ..start };
             let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
             let copy = Copy::start(self.by(t), COPIES, to, from, run.len, memory)?;
@@ -47,15 +45,14 @@ impl<'a> Block<'a> {
     pub(super) fn box_out(
         &self,
         t: usize,
-        src: Site,
-        map: u32,
-        coords: [Slot; 5],
+        i: &Instr,
+        map: &Name,
         memory: &mut [Memory],
     ) -> Result<Vec<Copy<'a>>, Fault> {
-        let map = &self.code.maps[map as usize];
-        let start = self.box_start(t, src, map)?;
+        let map = self.map(map);
+        let start = self.box_start(t, i.places[0], map)?;
         let mut out = vec![];
-        for run in self.runs(t, map, coords) {
+        for run in self.runs(t, map, i) {
             let from = Span { first: start.first + run.shared, ..start };
             Self::fenced(from, run.len, memory)?;
             if let Some(first) = run.global {
@@ -64,6 +61,11 @@ impl<'a> Block<'a> {
             }
         }
         Ok(out)
+    }
+
+    fn map(&self, name: &Name) -> &'a TensorMap {
+        let map = self.code.maps.iter().find(|m| m.name == *name);
+        map.unwrap_or_else(|| panic!("the tensor map `{name}` passed verification"))
     }
 
     /// The start of a box in shared memory, checked.
@@ -82,8 +84,8 @@ impl<'a> Block<'a> {
     }
 
     /// The runs of a box at some coordinates: 16 bytes that are whole inside or outside, else elements.
-    fn runs(&self, t: usize, map: &TensorMap, coords: [Slot; 5]) -> Vec<Run> {
-        let at: Vec<i64> = coords.iter().take(map.dims.len()).map(|c| self.threads[t].int(*c)).collect();
+    fn runs(&self, t: usize, map: &TensorMap, i: &Instr) -> Vec<Run> {
+        let at: Vec<i64> = i.values.iter().map(|c| self.threads[t].int(*c)).collect();
         let size = map.dtype.bytes() as i64;
         let chunk = 16 / size;
         let all: i64 = map.box_dims.iter().product();

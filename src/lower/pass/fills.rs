@@ -3,9 +3,9 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
-use crate::ir::intrinsic::{Access, At};
+use crate::ir::instr::{Access, At, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
-use crate::ir::{Expr, ExprKind, Intrinsic, Name, Scope};
+use crate::ir::{Expr, ExprKind, Name, Scope};
 use crate::lower::fact::replicated::loads;
 use crate::lower::nest::{Nest, fresh_name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ impl Touched {
                 self.written.insert(dst.clone());
                 self.read.insert(src.clone());
             }
-            DStmt::Intrinsic(i) => i.for_each_place(|at, access, _| {
+            DStmt::Instr(i) => i.for_each_place(|at, access, _| {
                 let set = if access == Access::Write { &mut self.written } else { &mut self.read };
                 set.insert(at.array.clone());
             }),
@@ -117,7 +117,7 @@ fn synchronises(body: &[DStmt]) -> bool {
     for s in body {
         s.visit(&mut |s| {
             found |= matches!(s, DStmt::Barrier(b) if *b != Barrier::Warp)
-                || matches!(s, DStmt::Intrinsic(Intrinsic::CpAsync { .. } | Intrinsic::CpAsyncWait { .. }));
+                || matches!(s, DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Sync(Sync::CpAsyncWait { .. })));
         });
     }
     found
@@ -165,7 +165,7 @@ struct Direct {
 impl Direct {
     fn start(self, valid: Option<Expr>) -> DStmt {
         let Direct { dst, src, bytes } = self;
-        DStmt::Intrinsic(Intrinsic::CpAsync { dst, src, bytes, valid, prefetch: (bytes == 16).then_some(128) })
+        DStmt::Instr(Instr::cp_async(dst, src, bytes, valid, (bytes == 16).then_some(128)))
     }
 }
 

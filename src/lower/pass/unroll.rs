@@ -102,7 +102,7 @@ fn register_variables(nest: &Nest, body: &[DStmt], out: &mut BTreeSet<Name>) {
                 | DStmt::Barrier(_)
                 | DStmt::Tile(_)
                 | DStmt::Reduce(_) => {}
-                DStmt::Intrinsic(i) => i.for_each_place(|at, _, _| index(&at.array, &at.index)),
+                DStmt::Instr(i) => i.for_each_place(|at, _, _| index(&at.array, &at.index)),
             }
             s.for_each_expr(|e| {
                 e.visit(&mut |e| {
