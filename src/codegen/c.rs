@@ -178,15 +178,7 @@ impl CWriter<'_> {
             let line = match s {
                 KStmt::Store { array, index, value, hint } => w.store(array, index, value, *hint),
                 KStmt::Let { var, value } => w.bind(var, value),
-                KStmt::Var { .. }
-                | KStmt::Assign { .. }
-                | KStmt::Prefetch { .. }
-                | KStmt::Copy { .. }
-                | KStmt::For { .. }
-                | KStmt::If { .. }
-                | KStmt::Barrier(_)
-                | KStmt::Instr(_)
-                | KStmt::Shuffle { .. } => panic!("the plan of a vector loop let this through: {s:?}"),
+                s => panic!("the plan of a vector loop let this through: {s:?}"),
             };
             lets = w.lets;
             self.emit(line);
@@ -238,13 +230,13 @@ fn names_in(stmts: &[KStmt]) -> BTreeSet<Name> {
             if let KStmt::Store { array, .. } = s {
                 names.insert(array.clone());
             }
-        });
-        s.for_each_expr(&mut |e| {
-            e.visit(&mut |x| {
-                names.extend(x.as_var().cloned());
-                if let crate::ir::ExprKind::Load { buffer, .. } = x.kind() {
-                    names.insert(buffer.clone());
-                }
+            s.for_each_expr(|e| {
+                e.visit(&mut |x| {
+                    names.extend(x.as_var().cloned());
+                    if let crate::ir::ExprKind::Load { buffer, .. } = x.kind() {
+                        names.insert(buffer.clone());
+                    }
+                });
             });
         });
     }

@@ -353,6 +353,6 @@ fn param(p: &KernelParam) -> String {
 pub(super) fn thread_indices(stmts: &[KStmt]) -> Vec<Name> {
     let mut found = BTreeSet::new();
     let mut note = |e: &Expr| e.visit(&mut |x| found.extend(x.as_var().filter(|n| is_thread_index(n)).cloned()));
-    stmts.iter().for_each(|s| s.for_each_expr(&mut note));
+    stmts.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(&mut note)));
     found.into_iter().collect()
 }

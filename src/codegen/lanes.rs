@@ -70,20 +70,8 @@ impl Scan<'_> {
                         self.vector_body(var, body, plan.lanes);
                     }
                 }
-                KStmt::For { body, .. } => self.list(body),
-                KStmt::If { then, otherwise, .. } => {
-                    self.list(then);
-                    self.list(otherwise);
-                }
                 KStmt::Let { var, value } => self.facts.add_equal(var, value),
-                KStmt::Var { .. }
-                | KStmt::Assign { .. }
-                | KStmt::Store { .. }
-                | KStmt::Prefetch { .. }
-                | KStmt::Copy { .. }
-                | KStmt::Barrier(_)
-                | KStmt::Instr(_)
-                | KStmt::Shuffle { .. } => {}
+                s => s.for_each_child(|s| self.list(std::slice::from_ref(s))),
             }
         }
     }
@@ -93,7 +81,7 @@ impl Scan<'_> {
             if let KStmt::Store { array, index, .. } = s {
                 self.access(array, index, lane, lanes);
             }
-            s.for_each_expr(&mut |e| {
+            s.for_each_expr(|e| {
                 e.visit(&mut |x| {
                     if let ExprKind::Load { buffer, indices, .. } = x.kind() {
                         self.access(buffer, &indices[0], lane, lanes);
@@ -128,14 +116,7 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
             then: expand_copies(then, kernel),
             otherwise: expand_copies(otherwise, kernel),
         },
-        KStmt::Let { .. }
-        | KStmt::Var { .. }
-        | KStmt::Assign { .. }
-        | KStmt::Store { .. }
-        | KStmt::Prefetch { .. }
-        | KStmt::Barrier(_)
-        | KStmt::Instr(_)
-        | KStmt::Shuffle { .. } => s.clone(),
+        leaf => leaf.clone(),
     };
     stmts.iter().map(expand).collect()
 }

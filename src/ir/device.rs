@@ -2,6 +2,7 @@
 //! gone, over buffers that still have their dimensions (until `flatten` gives them one). Tile
 //! programs are written in this form. All index arithmetic is `int64` until the end of lowering.
 
+use super::instr::Access;
 use super::kernel::{Barrier, CacheHint, ShuffleMode};
 use super::{BinOp, DType, Expr, ExprKind, Instr, Name, PrimFunc, ThreadTag, TileCall, TileOp};
 
@@ -329,6 +330,40 @@ impl DStmt {
                 f(&r.term);
             }
         }
+    }
+
+    /// Calls `f` on every load in the expressions directly in this statement.
+    pub fn for_each_load(&self, mut f: impl FnMut(&Name, &[Expr])) {
+        self.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+                    f(buffer, indices);
+                }
+            });
+        });
+    }
+
+    /// Calls `f` on every element that the statement itself reads or writes, with its indices: what it stores or
+    /// copies, places of its instruction, loads.
+    pub fn for_each_access(&self, mut f: impl FnMut(&Name, &[Expr], Access)) {
+        match self {
+            DStmt::Store { buffer, indices, .. } => f(buffer, indices, Access::Write),
+            DStmt::Copy { dst, dst_index, src, src_index, .. } => {
+                f(dst, std::slice::from_ref(dst_index), Access::Write);
+                f(src, std::slice::from_ref(src_index), Access::Read);
+            }
+            DStmt::Instr(i) => i.for_each_place(|at, access, _| f(&at.array, std::slice::from_ref(&at.index), access)),
+            DStmt::For(_)
+            | DStmt::If { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Tile(_)
+            | DStmt::Reduce(_) => {}
+        }
+        self.for_each_load(|buffer, indices| f(buffer, indices, Access::Read));
     }
 
     /// The same statement with `f` applied to the statement lists directly inside, in order.

@@ -63,15 +63,7 @@ impl KStmt {
                 KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body: vec![] }
             }
             KStmt::If { cond, .. } => KStmt::If { cond: cond.clone(), then: vec![], otherwise: vec![] },
-            KStmt::Let { .. }
-            | KStmt::Var { .. }
-            | KStmt::Assign { .. }
-            | KStmt::Store { .. }
-            | KStmt::Prefetch { .. }
-            | KStmt::Copy { .. }
-            | KStmt::Barrier(_)
-            | KStmt::Instr(_)
-            | KStmt::Shuffle { .. } => self.clone(),
+            leaf => leaf.clone(),
         };
         let text = Lines(&head).to_string();
         text.lines().next().unwrap_or_default().trim_end_matches(" {").to_string()

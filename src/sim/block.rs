@@ -2,7 +2,7 @@
 //! for each other.
 
 use super::clock::Clock;
-use super::code::{Code, Op, Place, Slot};
+use super::code::{Code, Op, Slot};
 use super::cp_async::Async;
 use super::error::{Fault, SimError};
 use super::mbarrier::Mbarriers;
@@ -11,6 +11,7 @@ use super::shadow::By;
 use super::thread::{State, Thread};
 use crate::ir::instr::{self, Space};
 use crate::ir::kernel::ShuffleMode;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Lanes of a warp.
@@ -34,7 +35,7 @@ pub(super) struct Block<'a> {
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
     /// Numbers of the memories that bulk and tensor stores read.
-    pub bulk_sources: Vec<usize>,
+    pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -269,17 +270,10 @@ impl<'a> Block<'a> {
 }
 
 /// Numbers of the memories that bulk and tensor stores read.
-fn bulk_sources(code: &Code) -> Vec<usize> {
+fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let stores = code.instrs.iter().filter(|i| matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. }));
-    let mut all = vec![];
-    for s in stores.flat_map(|i| i.sites(&[Space::Shared], false)) {
-        if let Place::Shared(m) = code.arrays[s.array as usize].place {
-            all.push(m as usize);
-        }
-    }
-    all.sort_unstable();
-    all.dedup();
-    all
+    let sources = stores.flat_map(|i| i.sites(&[Space::Shared], false));
+    sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
 }
 
 /// The block that comes so many after another along x.

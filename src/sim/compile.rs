@@ -202,23 +202,16 @@ impl Compiler {
             }
             KStmt::For { var, extent, body, .. } => self.for_loop(var, extent, body),
             KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
-            KStmt::Barrier(Barrier::Warp) => {
-                self.emit(Op::WarpBarrier);
-            }
-            KStmt::Barrier(Barrier::Block) => {
-                self.emit(Op::BlockBarrier);
-            }
-            KStmt::Barrier(Barrier::Named { id, threads }) => {
-                (self.code.waits_apart, self.code.learns_apart) = (true, true);
-                self.emit(Op::NamedBarrier { id: *id, threads: *threads });
-            }
-            KStmt::Barrier(Barrier::ClusterArrive { release }) => {
-                self.code.waits_apart = true;
-                self.emit(Op::ClusterArrive { release: *release });
-            }
-            KStmt::Barrier(Barrier::ClusterWait) => {
-                self.code.waits_apart = true;
-                self.emit(Op::ClusterWait);
+            KStmt::Barrier(b) => {
+                self.code.waits_apart |= !matches!(b, Barrier::Warp | Barrier::Block);
+                self.code.learns_apart |= matches!(b, Barrier::Named { .. });
+                self.emit(match *b {
+                    Barrier::Warp => Op::WarpBarrier,
+                    Barrier::Block => Op::BlockBarrier,
+                    Barrier::Named { id, threads } => Op::NamedBarrier { id, threads },
+                    Barrier::ClusterArrive { release } => Op::ClusterArrive { release },
+                    Barrier::ClusterWait => Op::ClusterWait,
+                });
             }
             KStmt::Instr(i) => self.instr(i),
             KStmt::Shuffle { dst, mode, value, width } => {

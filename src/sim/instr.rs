@@ -75,8 +75,8 @@ impl<'a> Block<'a> {
             Op::CpAsync { bytes, .. } => self.cp_async(t, i, i64::from(*bytes), memory),
             Op::BulkLoad => self.bulk_load(t, i, memory),
             Op::BulkStore => self.bulk_store(t, i, memory),
-            Op::TensorLoad { map } => self.tensor_load(t, i, map, memory),
-            Op::TensorStore { map } => self.tensor_store(t, i, map, memory),
+            Op::TensorLoad { .. } => self.tensor_load(t, i, memory),
+            Op::TensorStore { .. } => self.tensor_store(t, i, memory),
             Op::ClusterStore => self.cluster_store(t, i, memory),
             Op::Sync(sync) => self.sync(t, i, *sync, memory),
         };

@@ -9,7 +9,6 @@ use super::instr::{Instr, Site};
 use super::mbarrier::Word;
 use super::memory::Memory;
 use super::thread::{State, aligned, in_bounds};
-use crate::ir::Name;
 use crate::ir::instr::{self, Sync};
 
 /// What bulk copies are aligned to, and a multiple of, in bytes.
@@ -101,21 +100,8 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, map: &Name, memory: &mut [Memory]) -> Result<(), Fault> {
-        let bar = self.ready(t, i.places[1])?;
-        for (copy, bytes) in self.box_in(t, i, map, memory)? {
-            self.under_way.loads.push(Load { thread: t, copy, bar, bytes });
-        }
-        self.clock.tick();
-        Ok(())
-    }
-
-    pub(super) fn tensor_store(&mut self, t: usize, i: &Instr, map: &Name, memory: &mut [Memory]) -> Result<(), Fault> {
-        self.box_out(t, i, map, memory)?.into_iter().for_each(|copy| self.store_in_bulk(t, copy));
-        Ok(())
-    }
-
-    fn store_in_bulk(&mut self, t: usize, copy: Copy<'a>) {
+    /// Starts a copy to global memory, in the thread's bulk group.
+    pub(super) fn store_in_bulk(&mut self, t: usize, copy: Copy<'a>) {
         let store = Store { copy, stage: Stage::Issued, stamp: self.clock.tick(), awaited: false };
         self.under_way.stores[t].add(store);
     }
@@ -169,7 +155,7 @@ impl<'a> Block<'a> {
     }
 
     /// A barrier that the asynchronous proxy may count on.
-    fn ready(&mut self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
+    pub(super) fn ready(&mut self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
         let word = self.bar(t, bar)?;
         self.mbarriers.is_ready(word)?;
         Ok(word)

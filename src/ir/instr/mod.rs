@@ -11,7 +11,7 @@ mod signature;
 mod sync;
 
 pub use mma::MmaShape;
-pub use signature::{Access, Align, Place, Signature, Space, Value};
+pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
 
 use super::kernel_print::text;

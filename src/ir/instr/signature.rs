@@ -34,8 +34,8 @@ pub struct Place {
     pub access: Access,
     /// How many elements are touched from there on; 0 where that depends on operands.
     pub elements: i64,
-    /// What it is aligned to.
-    pub align: Align,
+    /// Bytes that it is aligned to; 0 for all its elements together.
+    pub align: i64,
     /// Types that the elements may have; any where there are none.
     pub types: Vec<DType>,
 }
@@ -67,15 +67,6 @@ pub enum Access {
     Update,
 }
 
-/// What a place is aligned to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Align {
-    /// So many bytes.
-    Bytes(i64),
-    /// So many of its elements.
-    Elements(i64),
-}
-
 /// What a value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
@@ -88,7 +79,7 @@ pub enum Value {
 }
 
 fn place(space: Space, elements: i64, align: i64) -> Place {
-    Place { space, access: Access::Read, elements, align: Align::Bytes(align), types: vec![] }
+    Place { space, access: Access::Read, elements, align, types: vec![] }
 }
 
 /// So many registers, the first one at the start of 32 bits.
@@ -98,15 +89,14 @@ fn registers(elements: i64) -> Place {
 
 /// Two registers, aligned to both.
 fn pair(types: &[DType]) -> Place {
-    Place { align: Align::Elements(2), ..registers(2).of(types) }
+    place(Space::Register, 2, 0).of(types)
 }
 
-/// Shared memory, as far as other operands say.
+/// Memory as far as other operands say.
 fn shared(align: i64) -> Place {
     place(Space::Shared, 0, align)
 }
 
-/// Global memory, as far as other operands say.
 fn global(align: i64) -> Place {
     place(Space::Global, 0, align)
 }
@@ -221,7 +211,7 @@ impl<P, V> Instr<P, V> {
                 row(90, form, [shared(WIDE)], vec![Value::Int; n]).alone()
             }
             Op::ClusterStore => {
-                let dst = Place { align: Align::Elements(1), ..place(Space::Peer, 1, 0).written() };
+                let dst = place(Space::Peer, 1, 0).written();
                 row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any])
             }
             Op::Sync(sync) => match sync {

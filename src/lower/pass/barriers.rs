@@ -178,31 +178,20 @@ fn is_shared_by_all(e: &Expr) -> bool {
 /// All accesses to shared memory in a statement and inside it.
 fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
     let mut out = vec![];
-    let mut push = |buffer: &Name, index: &Expr, write: bool| {
-        if nest.is_shared(buffer) {
-            add(&mut out, vec![Access { buffer: buffer.clone(), index: index.clone(), write, wide: false }]);
-        }
-    };
     s.visit(&mut |s| {
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| {
-                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                    indices.iter().for_each(|i| push(buffer, i, false));
-                }
-            })
-        });
-        if let DStmt::Store { buffer, indices, .. } = s {
-            indices.iter().for_each(|i| push(buffer, i, true));
+        let mut own = vec![];
+        let mut push = |buffer: &Name, indices: &[Expr], write| {
+            own.extend(indices.iter().map(|i| Access { buffer: buffer.clone(), index: i.clone(), write, wide: false }));
+        };
+        match s {
+            DStmt::Instr(i) => {
+                s.for_each_load(|buffer, indices| push(buffer, indices, false));
+                own.extend(generic(i));
+            }
+            s => s.for_each_access(|buffer, indices, a| push(buffer, indices, a != instr::Access::Read)),
         }
-        if let DStmt::Copy { dst, dst_index, src, src_index, .. } = s {
-            push(dst, dst_index, true);
-            push(src, src_index, false);
-        }
-    });
-    s.visit(&mut |s| {
-        if let DStmt::Instr(i) = s {
-            out.extend(generic(i).into_iter().filter(|a| nest.is_shared(&a.buffer)));
-        }
+        own.retain(|a| nest.is_shared(&a.buffer));
+        add(&mut out, own);
     });
     out
 }

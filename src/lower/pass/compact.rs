@@ -58,19 +58,10 @@ struct Access {
 
 fn collect(body: &[DStmt], loops: &mut Vec<Name>, out: &mut BTreeMap<Name, Vec<Access>>) {
     for s in body {
-        if let DStmt::Store { buffer, indices, .. } = s {
-            add(out, buffer, indices, loops);
-        }
         if let DStmt::Tile(call) = s {
             call.for_each_tile(|t| corners(out, t, loops));
         }
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| {
-                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                    add(out, buffer, indices, loops);
-                }
-            })
-        });
+        s.for_each_access(|buffer, indices, _| add(out, buffer, indices, loops));
         if let DStmt::For(l) = s {
             loops.push(l.var.clone());
         }

@@ -1,6 +1,7 @@
 //! What of a pipelined loop may run ahead: the statements at its start that fill shared memory, as
 //! asynchronous copies or by way of registers.
 
+use super::batch::touched;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
 use crate::ir::instr::{Access, At, Instr, Op, Sync};
@@ -44,7 +45,6 @@ impl Parts {
 }
 
 /// The buffers that statements read and write.
-#[derive(Default)]
 struct Touched {
     read: BTreeSet<Name>,
     written: BTreeSet<Name>,
@@ -52,35 +52,8 @@ struct Touched {
 
 impl Touched {
     fn by(body: &[DStmt]) -> Touched {
-        let mut out = Touched::default();
-        for s in body {
-            s.visit(&mut |s| out.add(s));
-        }
-        out
-    }
-
-    fn add(&mut self, s: &DStmt) {
-        s.for_each_expr(|e| loads(e, &mut self.read));
-        match s {
-            DStmt::Store { buffer, .. } => self.written.extend([buffer.clone()]),
-            DStmt::Copy { dst, src, .. } => {
-                self.written.insert(dst.clone());
-                self.read.insert(src.clone());
-            }
-            DStmt::Instr(i) => i.for_each_place(|at, access, _| {
-                let set = if access == Access::Write { &mut self.written } else { &mut self.read };
-                set.insert(at.array.clone());
-            }),
-            DStmt::For(_)
-            | DStmt::If { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => {}
-        }
+        let [read, written] = [Access::Read, Access::Write].map(|access| touched(body, access));
+        Touched { read, written }
     }
 }
 

@@ -163,18 +163,7 @@ fn ordered<'n>(nest: &'n Nest, used: &BTreeSet<Name>) -> Vec<&'n Buffer> {
 pub fn used_buffers(body: &[DStmt]) -> BTreeSet<Name> {
     let mut used = BTreeSet::new();
     for s in body {
-        s.visit(&mut |s| {
-            if let DStmt::Store { buffer, .. } = s {
-                used.insert(buffer.clone());
-            }
-            if let DStmt::Copy { dst, src, .. } = s {
-                used.extend([dst.clone(), src.clone()]);
-            }
-            if let DStmt::Instr(i) = s {
-                i.for_each_place(|at, _, _| used.extend([at.array.clone()]));
-            }
-            s.for_each_expr(|e| crate::lower::fact::replicated::loads(e, &mut used));
-        });
+        s.visit(&mut |s| s.for_each_access(|name, _, _| used.extend([name.clone()])));
     }
     used
 }
@@ -239,7 +228,7 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
 fn scalars(nest: &Nest, body: &[KStmt], pointers: &[KernelParam]) -> Vec<KernelParam> {
     let mut used = BTreeSet::new();
     let mut note = |e: &Expr| e.visit(&mut |e| used.extend(e.as_var().cloned()));
-    body.iter().for_each(|s| s.for_each_expr(&mut note));
+    body.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(&mut note)));
     for p in pointers {
         if let KernelParam::Pointer { len, .. } = p {
             note(len);

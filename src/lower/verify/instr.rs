@@ -14,7 +14,7 @@
 
 use super::Check;
 use crate::analysis::multiple_of;
-use crate::ir::instr::{Access, Align, At, Instr, Place, Signature, Space, Value};
+use crate::ir::instr::{Access, At, Instr, Place, Signature, Space, Value};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, Name, TensorMap};
 use crate::lower::LowerError;
@@ -27,13 +27,8 @@ impl Check<'_> {
     pub fn instr(&mut self, i: &Instr) -> Checked {
         let signature = i.signature();
         self.stands(i, &signature)?;
-        let mut result = Ok(());
-        i.for_each_expr(|e| {
-            if result.is_ok() {
-                result = self.expr(e).map(drop);
-            }
-        });
-        result?;
+        let mut exprs = i.places.iter().map(|at| &at.index).chain(&i.values);
+        exprs.try_for_each(|e| self.expr(e).map(drop))?;
         for (at, place) in i.places.iter().zip(&signature.places) {
             self.access(&at.array, &at.index, place.access != Access::Read)?;
         }
@@ -108,10 +103,8 @@ impl Check<'_> {
             return self.error(&at.array, format!("the instruction expects it in {memory}"));
         }
         let size = dtype.bytes() as i64;
-        let (lanes, align) = match place.align {
-            Align::Bytes(n) => ((n / size).max(1), n),
-            Align::Elements(n) => (n, n * size),
-        };
+        let align = if place.align > 0 { place.align } else { place.elements * size };
+        let lanes = (align / size).max(1);
         if multiple_of(&at.index, &self.ranges) % lanes != 0 {
             return self.error(&at.array, format!("`{at}` is not known to be aligned to {align} bytes"));
         }

@@ -8,6 +8,7 @@ use super::super::scope::Scope;
 use super::super::value::nearest;
 use crate::ir::instr::{At, Instr, Sync};
 use crate::ir::{DType, Expr, ExprKind, Scope as Memory, Tile};
+use std::ops::RangeInclusive;
 
 /// Most arrivals that a phase of a barrier takes, and most bytes that it counts.
 const MOST: i64 = (1 << 20) - 1;
@@ -108,35 +109,33 @@ impl Scope<'_> {
     }
 
     fn groups(&mut self, node: &Node) -> Result<u32, Problem> {
-        match self.index(node)?.as_int().map(u32::try_from) {
-            Some(Ok(left)) => Ok(left),
-            _ => problem(node.at, "the number of groups that may be pending is a constant, such as 0"),
-        }
+        self.small(node, 0..=i64::from(u32::MAX), "the number of groups that may be pending is a constant, such as 0")
     }
 
     fn arrivals(&mut self, node: &Node) -> Result<u32, Problem> {
-        match self.index(node)?.as_int().filter(|n| (1..=MOST).contains(n)).map(u32::try_from) {
+        self.small(node, 1..=MOST, &format!("the arrivals of a phase are a constant from 1 to {MOST}"))
+    }
+
+    fn small(&mut self, node: &Node, range: RangeInclusive<i64>, why: &str) -> Result<u32, Problem> {
+        match self.index(node)?.as_int().filter(|n| range.contains(n)).map(u32::try_from) {
             Some(Ok(n)) => Ok(n),
-            _ => problem(node.at, format!("the arrivals of a phase are a constant from 1 to {MOST}")),
+            _ => problem(node.at, why),
         }
     }
 
     fn bytes(&mut self, node: &Node) -> Result<Expr, Problem> {
-        let e = narrowed(self.index(node)?);
-        match e.as_int() {
-            Some(n) if !(1..=MOST).contains(&n) => {
-                problem(node.at, format!("a phase of a barrier counts 1 to {MOST} bytes, not {n}"))
-            }
-            _ => Ok(wide(&e)),
-        }
+        self.number(node, 1..=MOST, &format!("a phase of a barrier counts 1 to {MOST} bytes"))
     }
 
     fn parity(&mut self, node: &Node) -> Result<Expr, Problem> {
+        self.number(node, 0..=1, "the phase that is waited for is 0 or 1, in turn")
+    }
+
+    /// A number that lies in the range where it is a constant.
+    fn number(&mut self, node: &Node, range: RangeInclusive<i64>, why: &str) -> Result<Expr, Problem> {
         let e = narrowed(self.index(node)?);
         match e.as_int() {
-            Some(n) if !(0..2).contains(&n) => {
-                problem(node.at, format!("the phase that is waited for is 0 or 1, in turn, not {n}"))
-            }
+            Some(n) if !range.contains(&n) => problem(node.at, format!("{why}, not {n}")),
             _ => Ok(wide(&e)),
         }
     }
