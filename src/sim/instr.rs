@@ -7,7 +7,7 @@ use super::compile::Compiler;
 use super::memory::Memory;
 use super::packed;
 use super::scalar;
-use crate::ir::instr::{Access, Instr as Statement, Op, Space, Sync};
+use crate::ir::instr::{Access, Instr as Statement, Op, Place, Space, Sync};
 
 /// An element of an array; the index is in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +22,8 @@ pub(super) type Instr = Statement<Site, Slot>;
 impl Instr {
     /// The places in those spaces that are written, or that are read only.
     pub fn sites(&self, spaces: &[Space], written: bool) -> impl Iterator<Item = Site> {
-        let fits =
-            move |p: &crate::ir::instr::Place| spaces.contains(&p.space) && (p.access != Access::Read) == written;
-        let sites = self.places.iter().zip(self.signature().places);
-        sites.filter(move |(_, p)| fits(p)).map(|(s, _)| *s)
+        let fits = move |p: &Place| spaces.contains(&p.space) && (p.access != Access::Read) == written;
+        self.places.iter().zip(self.signature().places).filter(move |(_, p)| fits(p)).map(|(s, _)| *s)
     }
 }
 

@@ -2,7 +2,7 @@
 //! matrix multiply-accumulate, packed arithmetic, barriers in shared memory.
 //!
 //! An instruction is an operation with its immediates, places in arrays and values. What an operation
-//! takes is one row of [`signature`]; walks, texts and most checks follow from it. A register operand names
+//! takes is one row of `signature`; walks, texts and most checks follow from it. A register operand names
 //! the first of the adjacent elements that it takes. Names and rules are those of the PTX ISA.
 
 mod check;

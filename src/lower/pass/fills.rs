@@ -44,29 +44,16 @@ impl Parts {
     }
 }
 
-/// The buffers that statements read and write.
-struct Touched {
-    read: BTreeSet<Name>,
-    written: BTreeSet<Name>,
-}
-
-impl Touched {
-    fn by(body: &[DStmt]) -> Touched {
-        let [read, written] = [Access::Read, Access::Write].map(|access| touched(body, access));
-        Touched { read, written }
-    }
-}
-
 /// Splits the body of a loop; `None` where it is not fills and then a computation that only reads them.
 pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
-    let writes = |s: &DStmt| Touched::by(std::slice::from_ref(s)).written.iter().any(|b| nest.is_shared(b));
+    let both = |body: &[DStmt]| [Access::Read, Access::Write].map(|access| touched(body, access));
+    let writes = |s: &DStmt| touched(std::slice::from_ref(s), Access::Write).iter().any(|b| nest.is_shared(b));
     let end = body.iter().rposition(writes)? + 1;
     let (first, compute) = body.split_at(end);
-    let head = Touched::by(first);
-    let independent = !head.read.iter().any(|b| nest.is_shared(b)) && !synchronises(body);
-    let used = Touched::by(compute);
-    let private = head.written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.read.contains(b));
-    let fresh = head.read.iter().all(|b| !used.written.contains(b));
+    let ([read, written], [used, changed]) = (both(first), both(compute));
+    let independent = !read.iter().any(|b| nest.is_shared(b)) && !synchronises(body);
+    let private = written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.contains(b));
+    let fresh = read.iter().all(|b| !changed.contains(b));
     if compute.is_empty() || !independent || !private || !fresh {
         return None;
     }
@@ -76,7 +63,7 @@ pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
         open.push(s.clone());
         if writes(s) {
             let body = std::mem::take(&mut open);
-            let buffers = Touched::by(&body).written.into_iter().filter(|b| nest.is_shared(b)).collect();
+            let buffers = touched(&body, Access::Write).into_iter().filter(|b| nest.is_shared(b)).collect();
             let kind = if convert(nest, &body).is_some() { Kind::Async } else { Kind::Registers };
             fills.push(Fill { body, buffers, kind });
         }
