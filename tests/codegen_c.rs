@@ -8,7 +8,7 @@ use daylight::ir::kernel::{KernelParam, Program};
 use daylight::ir::{DType, Expr, Intrin};
 use daylight::lower::verify_program;
 use daylight::sim::{self, SimOptions};
-use daylight::target::Kind;
+use daylight::target::{HostCpu, Target};
 use std::path::Path;
 
 fn check(path: &str, program: &Program) {
@@ -171,8 +171,9 @@ fn stores_past_the_caches_take_any_address() {
 #[test]
 fn only_kernels_of_the_cpu_ask_for_lines() {
     let p = cpu_stream(DType::F32, 2, 0);
-    assert_eq!(verify_program(&p, Kind::Cpu), Ok(()));
-    let why = verify_program(&p, Kind::Cuda).expect_err("a prefetch in a kernel of a GPU").to_string();
+    let target = |name| Target::parse(name, &HostCpu::default()).expect("a target");
+    assert_eq!(verify_program(&p, &target("cpu:x86-64-v3")), Ok(()));
+    let why = verify_program(&p, &target("cuda:sm_90a")).expect_err("a prefetch in a kernel of a GPU").to_string();
     assert!(why.contains("only a kernel of a CPU"), "{why}");
 }
 

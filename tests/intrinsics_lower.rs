@@ -5,11 +5,11 @@ use crate::codegen_programs::*;
 use crate::common;
 use crate::intrinsic_programs::*;
 use daylight::ir::device::{DFor, DKind, DStmt, DeviceFunc};
-use daylight::ir::intrinsic::{Fold, Intrinsic, MmaShape, PackedOp, Rounding};
+use daylight::ir::instr::{Fold, Instr, MmaShape, Op, PackedOp, Rounding, Sync};
 use daylight::ir::kernel::*;
 use daylight::ir::{Buffer, DType, Expr, Param, PrimFunc, Scope};
 use daylight::lower::{lower_device, verify_program};
-use daylight::target::{HostCpu, Kind, Target};
+use daylight::target::{HostCpu, Target};
 use std::collections::BTreeMap;
 
 fn buffer(name: &str, dtype: DType, len: i64, scope: Scope) -> Buffer {
@@ -23,16 +23,9 @@ fn a_loop_over_the_registers_of_an_instruction_is_unrolled() {
     let load = |e: Expr| Expr::load("p0", vec![e], DType::F32);
     let pair = |name: &str| at(name, i() * Expr::i64(2));
     let serial = |body| DStmt::For(DFor::new("i".into(), Expr::i64(4), DKind::Serial, body));
-    let add = Intrinsic::Packed {
-        op: PackedOp::Add,
-        rounding: Rounding::Nearest,
-        ftz: false,
-        dst: pair("r"),
-        a: pair("r"),
-        b: pair("r"),
-        c: None,
-    };
-    let cast = Intrinsic::CastPair { dst: pair("h"), src: pair("r") };
+    let add = Op::Packed { op: PackedOp::Add, rounding: Rounding::Nearest, ftz: false };
+    let add = Instr::new(add, [pair("r"), pair("r"), pair("r")], []);
+    let cast = Instr::new(Op::CastPair, [pair("h"), pair("r")], []);
     let body = vec![
         serial(vec![
             DStmt::store("r".into(), vec![i() * Expr::i64(2)], load(x() * Expr::i64(8) + i())),
@@ -42,8 +35,8 @@ fn a_loop_over_the_registers_of_an_instruction_is_unrolled() {
                 load(x() * Expr::i64(8) + i() + Expr::i64(4)),
             ),
         ]),
-        DStmt::For(DFor::new("k".into(), Expr::i64(2), DKind::Serial, vec![serial(vec![DStmt::Intrinsic(add)])])),
-        serial(vec![DStmt::Intrinsic(cast)]),
+        DStmt::For(DFor::new("k".into(), Expr::i64(2), DKind::Serial, vec![serial(vec![DStmt::Instr(add)])])),
+        serial(vec![DStmt::Instr(cast)]),
     ];
     let func = PrimFunc {
         name: "pairs".into(),
@@ -80,36 +73,36 @@ fn verdict(body: Vec<KStmt>) -> String {
         shared("bar", DType::U64, 2),
     ];
     let p = program("small", kernel("small", params, arrays, body), 1, 64, None);
-    match verify_program(&p, Kind::Cuda) {
+    match verify_program(&p, &target_of(100)) {
         Ok(()) => "right".into(),
         Err(e) => e.to_string(),
     }
 }
 
-fn one(i: Intrinsic) -> String {
+fn one(i: Instr) -> String {
     verdict(vec![does(i)])
 }
 
-fn add(dst: &str, index: i64) -> Intrinsic {
-    let (dst, a, b) = (at(dst, c(index)), at("r", c(0)), at("r", c(2)));
-    Intrinsic::Packed { op: PackedOp::Add, rounding: Rounding::Nearest, ftz: true, dst, a, b, c: None }
+fn add(dst: &str, index: i64) -> Instr {
+    let op = Op::Packed { op: PackedOp::Add, rounding: Rounding::Nearest, ftz: true };
+    Instr::new(op, [at(dst, c(index)), at("r", c(0)), at("r", c(2))], [])
 }
 
-fn cp16(dst: Expr, src: Expr, bytes: u32) -> Intrinsic {
-    Intrinsic::CpAsync { dst: at("s", dst), src: at("p0", src), bytes, valid: None, prefetch: None }
+fn cp16(dst: Expr, src: Expr, bytes: u32) -> Instr {
+    Instr::cp_async(at("s", dst), at("p0", src), bytes, None, None)
 }
 
-fn load(array: &str, index: Expr, transpose: bool) -> Intrinsic {
-    Intrinsic::LdMatrix { dst: at("h", c(0)), src: at(array, index), count: 4, transpose }
+fn load(array: &str, index: Expr, transpose: bool) -> Instr {
+    Instr::new(Op::LdMatrix { count: 4, transpose }, [at("h", c(0)), at(array, index)], [])
 }
 
-fn multiply(sum: &str) -> Intrinsic {
+fn multiply(sum: &str) -> Instr {
     let x = |name: &str| at(name, c(0));
-    Intrinsic::Mma { shape: MmaShape::M16N8K16BF16, d: x(sum), a: x("h"), b: x("h"), c: x(sum) }
+    Instr::new(Op::Mma(MmaShape::M16N8K16BF16), [x(sum), x("h"), x("h"), x(sum)], [])
 }
 
-fn bulk(index: Expr, bytes: i64) -> Intrinsic {
-    Intrinsic::BulkLoad { dst: at("s", index), src: at("p0", c(0)), bytes: c(bytes), bar: bar() }
+fn bulk(index: Expr, bytes: i64) -> Instr {
+    Instr::new(Op::BulkLoad, [at("s", index), at("p0", c(0)), bar()], [c(bytes)])
 }
 
 #[test]
@@ -120,8 +113,8 @@ fn right_operands_are_accepted() {
         load("sh", t() * c(8), true),
         multiply("r"),
         bulk(c(16), 1024),
-        Intrinsic::MbarrierWait { bar: at("bar", c(1)), parity: c(0) },
-        Intrinsic::Fold3 { op: Fold::Max, dst: at("r", c(1)), a: f(1.0), b: f(2.0), c: f(3.0) },
+        Instr::new(Sync::MbarrierWait, [at("bar", c(1))], [c(0)]),
+        Instr::new(Op::Fold3(Fold::Max), [at("r", c(1))], [f(1.0), f(2.0), f(3.0)]),
     ];
     for i in all {
         assert_eq!(one(i.clone()), "right", "{i}");
@@ -135,36 +128,61 @@ fn wrong_operands_are_refused() {
         add("low", 0),
         add("n", 0),
         add("s", 0),
-        Intrinsic::CastPair { dst: at("n", c(0)), src: at("r", c(0)) },
-        Intrinsic::Halves { dst: at("h", c(0)), word: f(1.0) },
-        Intrinsic::Pin { pair: at("r", c(0)) },
+        Instr::new(Op::CastPair, [at("n", c(0)), at("r", c(0))], []),
+        Instr::new(Op::Halves, [at("h", c(0))], [f(1.0)]),
+        Instr::new(Op::Pin, [at("r", c(0))], []),
         cp16(t(), t(), 16),
         cp16(t() * c(4), t() * c(4), 12),
-        Intrinsic::CpAsync { dst: at("r", c(0)), src: at("p0", c(0)), bytes: 4, valid: None, prefetch: None },
+        Instr::cp_async(at("r", c(0)), at("p0", c(0)), 4, None, None),
         load("s", t() * c(8), false),
         load("sh", t() * c(4), false),
         load("p2", t() * c(8), false),
         multiply("n"),
         bulk(c(2), 64),
         bulk(c(0), 40),
-        Intrinsic::BulkStore { dst: at("p0", c(0)), src: at("s", c(0)), bytes: c(64) },
-        Intrinsic::MbarrierArrive { bar: at("s", c(0)) },
-        Intrinsic::MbarrierInit { bar: bar(), arrivals: 0 },
-        Intrinsic::MbarrierWait { bar: bar(), parity: f(1.0) },
-        Intrinsic::TensorStore { map: "map".into(), coords: vec![c(0)], src: at("s", c(0)) },
+        Instr::new(Op::BulkStore, [at("p0", c(0)), at("s", c(0))], [c(64)]),
+        Instr::new(Sync::MbarrierArrive, [at("s", c(0))], []),
+        Instr::new(Sync::MbarrierInit { arrivals: 0 }, [bar()], []),
+        Instr::new(Sync::MbarrierWait, [bar()], [f(1.0)]),
+        Instr::new(Op::TensorStore { map: "map".into() }, [at("s", c(0))], [c(0)]),
     ]
     .into_iter()
-    .map(|i| format!("{i}\n  {}\n", one(i.clone())))
+    .map(|i| {
+        let error = one(i.clone());
+        let why = error.strip_suffix(&format!(", in `{i}`"));
+        format!("{i}\n  {}\n", why.unwrap_or_else(|| panic!("no statement: {error}")))
+    })
     .collect();
     common::golden("golden/intrinsics/refused.txt", &texts.concat());
 }
 
 #[test]
+fn a_generation_has_no_later_instructions() {
+    let before = [(90, 89), (100, 90)];
+    for case in cases() {
+        let Some((_, sm)) = before.iter().find(|(since, _)| *since == case.sm) else { continue };
+        let error = verify_program(&case.program, &target_of(*sm)).expect_err(case.name()).to_string();
+        let why = format!("it takes compute capability {} or above, and the kernel is for {sm}", case.sm);
+        assert!(error.contains(&why), "{}: {error}", case.name());
+    }
+}
+
+#[test]
+fn the_innermost_statement_shows() {
+    let store = store("p1", t(), f(1.0) + ld("missing", c(0)));
+    let error = verdict(vec![first(vec![serial("k", 2, vec![store])])]);
+    let text = "cannot lower `missing` (verify): the array is not declared, in `p1[threadIdx.x] = 1.0 + missing[0]`";
+    assert_eq!(error, text);
+}
+
+#[test]
 fn a_cpu_has_no_such_instructions() {
-    let body = vec![does(Intrinsic::CpAsyncCommit)];
+    let cpu = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a target");
+    let body = vec![does(Instr::from(Sync::CpAsyncCommit))];
     let p = program("small", kernel("small", vec![], vec![], body), 1, 1, None);
-    let error = verify_program(&p, Kind::Cpu).map_err(|e| e.to_string());
-    let text = "cannot lower `instruction` (verify): `cp_async_commit` is for a GPU, and the kernel is for a CPU";
+    let error = verify_program(&p, &cpu).map_err(|e| e.to_string());
+    let text =
+        "cannot lower `instruction` (verify): it is for a GPU, and the kernel is for a CPU, in `cp_async_commit`";
     assert_eq!(error, Err(text.to_string()));
 }
 

@@ -5,11 +5,10 @@ use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::DType;
-use daylight::ir::intrinsic::Intrinsic;
+use daylight::ir::instr::{Instr, Op, Sync};
 use daylight::ir::kernel::*;
 use daylight::lower::verify_program;
 use daylight::sim::{self, SimOptions};
-use daylight::target::Kind;
 
 fn run(case: &Case, seed: u64) -> Result<Tensor, String> {
     let mut args = case.args();
@@ -22,7 +21,7 @@ fn run(case: &Case, seed: u64) -> Result<Tensor, String> {
 #[test]
 fn right_kernels_give_the_results_of_plain_arithmetic() {
     for case in cases() {
-        verify_program(&case.program, Kind::Cuda).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
+        verify_program(&case.program, &target_of(case.sm)).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         for seed in 0..4 {
             let got = run(&case, seed).unwrap_or_else(|e| panic!("{e}"));
             case.check(&got);
@@ -124,8 +123,8 @@ fn a_deadlock_is_found_with_what_is_missing() {
 fn misuse_of_barriers_in_shared_memory_is_found() {
     let one_more = with_body(arrivals(1), |body| {
         body.truncate(2);
-        let expect = Intrinsic::MbarrierExpect { bar: bar(), bytes: c(16) };
-        body.push(first(vec![does(expect), does(Intrinsic::MbarrierArrive { bar: bar() })]));
+        let expect = Instr::new(Sync::MbarrierExpect, [bar()], [c(16)]);
+        body.push(first(vec![does(expect), does(Instr::new(Sync::MbarrierArrive, [bar()], []))]));
     });
     let found = fault(&one_more);
     assert_eq!(found, "at `mbarrier_arrive bar[0]`: `bar[0]` takes 1 arrivals in a phase, and this is one more");
@@ -177,7 +176,7 @@ fn a_source_that_changes_before_a_bulk_store_has_read_it_is_found() {
 fn bulk_of(place: i64, bytes: i64) -> String {
     fault(&with_body(bulk_store(true), |body| {
         let Some(KStmt::If { then, .. }) = body.last_mut() else { panic!("a condition") };
-        then[0] = does(Intrinsic::BulkStore { dst: at("p1", c(0)), src: at("s", c(place)), bytes: c(bytes) });
+        then[0] = does(Instr::new(Op::BulkStore, [at("p1", c(0)), at("s", c(place))], [c(bytes)]));
     }))
 }
 
@@ -192,7 +191,7 @@ fn sizes_and_places_of_bulk_copies_are_checked() {
 fn a_misaligned_row_of_a_matrix_is_found() {
     let case = with_body(ldmatrix(4, false), |body| {
         body[2] =
-            does(Intrinsic::LdMatrix { dst: at("r", c(0)), src: at("s", t() * c(12)), count: 4, transpose: false });
+            does(Instr::new(Op::LdMatrix { count: 4, transpose: false }, [at("r", c(0)), at("s", t() * c(12))], []));
     });
     assert_eq!(
         fault(&case),
@@ -229,25 +228,20 @@ fn a_pipeline_of_two_warps_runs() {
     let parity = || rem(div(v("k"), 2), 2);
     let full = || at("bar", stage());
     let empty = || at("bar", stage() + c(2));
-    let wait = |bar, parity| does(Intrinsic::MbarrierWait { bar, parity });
+    let wait = |bar, parity| does(Instr::new(Sync::MbarrierWait, [bar], [parity]));
     let produce = vec![
         wait(empty(), c(1) - parity()),
-        does(Intrinsic::MbarrierExpect { bar: full(), bytes: c(128) }),
-        does(Intrinsic::BulkLoad {
-            dst: at("s", stage() * c(32)),
-            src: at("p0", v("k") * c(32)),
-            bytes: c(128),
-            bar: full(),
-        }),
+        does(Instr::new(Sync::MbarrierExpect, [full()], [c(128)])),
+        does(Instr::new(Op::BulkLoad, [at("s", stage() * c(32)), at("p0", v("k") * c(32)), full()], [c(128)])),
     ];
     let consume = vec![
         wait(full(), parity()),
         store("p1", v("k") * c(32) + t() - c(32), ld("s", stage() * c(32) + c(63) - t())),
-        does(Intrinsic::MbarrierArrive { bar: empty() }),
+        does(Instr::new(Sync::MbarrierArrive, [empty()], [])),
     ];
-    let init = |i: i64, arrivals| does(Intrinsic::MbarrierInit { bar: at("bar", c(i)), arrivals });
+    let init = |i: i64, arrivals| does(Instr::new(Sync::MbarrierInit { arrivals }, [at("bar", c(i))], []));
     let body = vec![
-        first(vec![init(0, 1), init(1, 1), init(2, 32), init(3, 32), does(Intrinsic::MbarrierFence)]),
+        first(vec![init(0, 1), init(1, 1), init(2, 32), init(3, 32), does(Instr::from(Sync::MbarrierFence))]),
         block_barrier(),
         KStmt::If {
             cond: lt(t(), c(32)),
@@ -259,7 +253,7 @@ fn a_pipeline_of_two_warps_runs() {
     let x = random(DType::F32, n, 8);
     let want = (0..n as usize).map(|i| x.get_f64(i / 32 * 32 + 31 - i % 32)).collect();
     let case = Case::new(one_block("pipeline", floats(n), arrays, body, 64), 90, vec![x], want);
-    verify_program(&case.program, Kind::Cuda).expect("a right program");
+    verify_program(&case.program, &target_of(case.sm)).expect("a right program");
     for seed in 0..8 {
         case.check(&run(&case, seed).unwrap_or_else(|e| panic!("{e}")));
     }

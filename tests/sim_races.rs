@@ -3,7 +3,7 @@
 
 use crate::codegen_programs::*;
 use daylight::interp::{Scalars, Tensor};
-use daylight::ir::intrinsic::{At, Intrinsic};
+use daylight::ir::instr::{At, Instr, Op, Sync};
 use daylight::ir::kernel::*;
 use daylight::ir::{BinOp, DType, Expr};
 use daylight::sim::{self, SimOptions};
@@ -19,8 +19,8 @@ fn over(blocks: i64, threads: u32, body: Vec<KStmt>) -> Program {
     program("k", kernel("k", params, vec![shared("s", DType::F32, 64), bar], body), blocks, threads, None)
 }
 
-fn does(i: Intrinsic) -> KStmt {
-    KStmt::Intrinsic(i)
+fn does(i: Instr) -> KStmt {
+    KStmt::Instr(i)
 }
 
 fn bar(i: i64) -> At {
@@ -141,9 +141,9 @@ fn a_named_barrier_orders_those_that_meet_there() {
 
 /// Half of the threads write and arrive, the others wait and read, then both swap.
 fn handed_over(back: bool) -> Program {
-    let wait = |n| does(Intrinsic::MbarrierWait { bar: bar(n), parity: c(0) });
-    let arrive = |n| does(Intrinsic::MbarrierArrive { bar: bar(n) });
-    let init = |n| does(Intrinsic::MbarrierInit { bar: bar(n), arrivals: 32 });
+    let wait = |n| does(Instr::new(Sync::MbarrierWait, [bar(n)], [c(0)]));
+    let arrive = |n| does(Instr::new(Sync::MbarrierArrive, [bar(n)], []));
+    let init = |n| does(Instr::new(Sync::MbarrierInit { arrivals: 32 }, [bar(n)], []));
     let mut first = vec![store("s", t(), ld("p0", t())), arrive(0)];
     if back {
         first.push(wait(1));
@@ -166,17 +166,12 @@ fn phases_order_those_that_arrive_before_those_that_wait() {
 
 /// A bulk load of 128 bytes that thread 0 waits for, and all others after it.
 fn bulk(all_wait: bool) -> Program {
-    let wait = does(Intrinsic::MbarrierWait { bar: bar(0), parity: c(0) });
+    let wait = does(Instr::new(Sync::MbarrierWait, [bar(0)], [c(0)]));
     let start = vec![
-        does(Intrinsic::MbarrierInit { bar: bar(0), arrivals: 1 }),
-        does(Intrinsic::MbarrierFence),
-        does(Intrinsic::MbarrierExpect { bar: bar(0), bytes: c(128) }),
-        does(Intrinsic::BulkLoad {
-            dst: At::new(&"s".into(), c(0)),
-            src: At::new(&"p0".into(), c(0)),
-            bytes: c(128),
-            bar: bar(0),
-        }),
+        does(Instr::new(Sync::MbarrierInit { arrivals: 1 }, [bar(0)], [])),
+        does(Instr::from(Sync::MbarrierFence)),
+        does(Instr::new(Sync::MbarrierExpect, [bar(0)], [c(128)])),
+        does(Instr::new(Op::BulkLoad, [At::new(&"s".into(), c(0)), At::new(&"p0".into(), c(0)), bar(0)], [c(128)])),
         wait.clone(),
     ];
     let mut body = vec![if_(op(BinOp::Eq, t(), c(0)), start), KStmt::Barrier(Barrier::Warp)];

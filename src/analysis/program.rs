@@ -2,6 +2,7 @@
 
 use super::ParamRole;
 use crate::ir::device::{DStmt, DeviceFunc};
+use crate::ir::instr::Access;
 use crate::ir::{Name, Param, TileArg, TileCall};
 
 /// The role of every parameter, in order. A tensor that the program neither reads nor writes is an
@@ -32,19 +33,9 @@ struct Seen<'n> {
 impl Seen<'_> {
     fn stmt(&mut self, s: &DStmt) {
         s.for_each_expr(|e| self.read_first |= !self.written && e.loads(self.name));
-        match s {
-            DStmt::Store { buffer, .. } => self.written |= buffer == self.name,
-            DStmt::Tile(call) => self.call(call),
-            DStmt::For(_)
-            | DStmt::If { .. }
-            | DStmt::Copy { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
-            | DStmt::Reduce(_) => {}
+        s.for_each_access(|buffer, _, access| self.written |= access == Access::Write && buffer == self.name);
+        if let DStmt::Tile(call) = s {
+            self.call(call);
         }
     }
 

@@ -9,7 +9,7 @@ use super::expr::ExprWriter;
 use super::lanes::{VectorArrays, expand_copies, plan};
 use super::prelude::{Prelude, short};
 use super::stmt::Statements;
-use super::text::{Lines, header, ident, one_line};
+use super::text::{Lines, header, ident};
 use super::vector::VectorWriter;
 use super::{Lang, ctype, is_narrow, stored_as};
 use crate::ir::kernel::{Array, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
@@ -178,16 +178,7 @@ impl CWriter<'_> {
             let line = match s {
                 KStmt::Store { array, index, value, hint } => w.store(array, index, value, *hint),
                 KStmt::Let { var, value } => w.bind(var, value),
-                KStmt::Comment(text) => format!("// {}", one_line(text)),
-                KStmt::Var { .. }
-                | KStmt::Assign { .. }
-                | KStmt::Prefetch { .. }
-                | KStmt::Copy { .. }
-                | KStmt::For { .. }
-                | KStmt::If { .. }
-                | KStmt::Barrier(_)
-                | KStmt::Intrinsic(_)
-                | KStmt::Shuffle { .. } => panic!("the plan of a vector loop let this through: {s:?}"),
+                s => panic!("the plan of a vector loop let this through: {s:?}"),
             };
             lets = w.lets;
             self.emit(line);
@@ -239,15 +230,14 @@ fn names_in(stmts: &[KStmt]) -> BTreeSet<Name> {
             if let KStmt::Store { array, .. } = s {
                 names.insert(array.clone());
             }
-        });
-        s.map_exprs(&mut |e| {
-            e.visit(&mut |x| {
-                names.extend(x.as_var().cloned());
-                if let crate::ir::ExprKind::Load { buffer, .. } = x.kind() {
-                    names.insert(buffer.clone());
-                }
+            s.for_each_expr(|e| {
+                e.visit(&mut |x| {
+                    names.extend(x.as_var().cloned());
+                    if let crate::ir::ExprKind::Load { buffer, .. } = x.kind() {
+                        names.insert(buffer.clone());
+                    }
+                });
             });
-            e.clone()
         });
     }
     names

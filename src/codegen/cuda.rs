@@ -6,7 +6,7 @@
 
 use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
-use super::intrinsic::order;
+use super::instr::order;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::{Lines, header, ident};
@@ -99,7 +99,7 @@ impl Elements for PackedArrays {
     }
 }
 
-/// Writes one kernel. Instructions that have no counterpart in C are in `intrinsic`.
+/// Writes one kernel. Instructions that have no counterpart in C are in `instr`.
 pub(super) struct CudaWriter<'a> {
     pub(super) kernel: &'a Kernel,
     lines: Lines,
@@ -304,7 +304,7 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
                 self.lines.line(order(&format!("barrier.cluster.arrive.{semantics}.aligned;")));
             }
             KStmt::Barrier(Barrier::ClusterWait) => self.lines.line(order("barrier.cluster.wait.acquire.aligned;")),
-            KStmt::Intrinsic(i) => self.intrinsic(i),
+            KStmt::Instr(i) => self.instr(i),
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
             s => panic!("`{s:?}` is written alike in every language, or by that of the CPU alone"),
         }
@@ -352,11 +352,7 @@ fn param(p: &KernelParam) -> String {
 /// The thread indices that statements use, in a fixed order.
 pub(super) fn thread_indices(stmts: &[KStmt]) -> Vec<Name> {
     let mut found = BTreeSet::new();
-    for s in stmts {
-        s.map_exprs(&mut |e| {
-            e.visit(&mut |x| found.extend(x.as_var().filter(|n| is_thread_index(n)).cloned()));
-            e.clone()
-        });
-    }
+    let mut note = |e: &Expr| e.visit(&mut |x| found.extend(x.as_var().filter(|n| is_thread_index(n)).cloned()));
+    stmts.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(&mut note)));
     found.into_iter().collect()
 }

@@ -70,21 +70,8 @@ impl Scan<'_> {
                         self.vector_body(var, body, plan.lanes);
                     }
                 }
-                KStmt::For { body, .. } => self.list(body),
-                KStmt::If { then, otherwise, .. } => {
-                    self.list(then);
-                    self.list(otherwise);
-                }
                 KStmt::Let { var, value } => self.facts.add_equal(var, value),
-                KStmt::Var { .. }
-                | KStmt::Assign { .. }
-                | KStmt::Store { .. }
-                | KStmt::Prefetch { .. }
-                | KStmt::Copy { .. }
-                | KStmt::Barrier(_)
-                | KStmt::Intrinsic(_)
-                | KStmt::Shuffle { .. }
-                | KStmt::Comment(_) => {}
+                s => s.for_each_child(|s| self.list(std::slice::from_ref(s))),
             }
         }
     }
@@ -94,13 +81,12 @@ impl Scan<'_> {
             if let KStmt::Store { array, index, .. } = s {
                 self.access(array, index, lane, lanes);
             }
-            s.map_exprs(&mut |e| {
+            s.for_each_expr(|e| {
                 e.visit(&mut |x| {
                     if let ExprKind::Load { buffer, indices, .. } = x.kind() {
                         self.access(buffer, &indices[0], lane, lanes);
                     }
                 });
-                e.clone()
             });
         }
     }
@@ -130,15 +116,7 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
             then: expand_copies(then, kernel),
             otherwise: expand_copies(otherwise, kernel),
         },
-        KStmt::Let { .. }
-        | KStmt::Var { .. }
-        | KStmt::Assign { .. }
-        | KStmt::Store { .. }
-        | KStmt::Prefetch { .. }
-        | KStmt::Barrier(_)
-        | KStmt::Intrinsic(_)
-        | KStmt::Shuffle { .. }
-        | KStmt::Comment(_) => s.clone(),
+        leaf => leaf.clone(),
     };
     stmts.iter().map(expand).collect()
 }
@@ -187,7 +165,6 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
             lets.insert(var.clone());
             fits(value, lane, lets)
         }
-        KStmt::Comment(_) => true,
         KStmt::Var { .. }
         | KStmt::Assign { .. }
         | KStmt::Prefetch { .. }
@@ -195,7 +172,7 @@ fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
         | KStmt::For { .. }
         | KStmt::If { .. }
         | KStmt::Barrier(_)
-        | KStmt::Intrinsic(_)
+        | KStmt::Instr(_)
         | KStmt::Shuffle { .. } => false,
     }
 }

@@ -8,7 +8,7 @@ mod c;
 mod cuda;
 mod expr;
 mod facts;
-mod intrinsic;
+mod instr;
 mod lanes;
 mod math;
 mod number;

@@ -1,7 +1,7 @@
 //! The statements that CUDA C++ and C write alike.
 
 use super::expr::{ExprWriter, level};
-use super::text::{Lines, ident, one_line};
+use super::text::{Lines, ident};
 use super::{ctype, value_type};
 use crate::ir::kernel::{KStmt, LoopKind};
 use crate::ir::{Expr, Name};
@@ -39,7 +39,7 @@ pub(super) trait Statements<'a> {
     }
 
     fn stmt(&mut self, s: &KStmt) {
-        let (lines, exprs) = self.parts();
+        let exprs = self.parts().1;
         let line = match s {
             KStmt::Let { var, value } => {
                 let text = exprs.text(value);
@@ -61,9 +61,8 @@ pub(super) trait Statements<'a> {
             KStmt::Copy { .. }
             | KStmt::Barrier(_)
             | KStmt::Prefetch { .. }
-            | KStmt::Intrinsic(_)
+            | KStmt::Instr(_)
             | KStmt::Shuffle { .. } => return self.own(s),
-            KStmt::Comment(text) => return lines.line(format!("// {}", one_line(text))),
         };
         self.emit(line);
     }

@@ -22,7 +22,7 @@ pub fn canonicalize_device(program: DeviceFunc) -> DeviceFunc {
                 | DStmt::Assign { .. }
                 | DStmt::Shuffle { .. }
                 | DStmt::Barrier(_)
-                | DStmt::Intrinsic(_)
+                | DStmt::Instr(_)
                 | DStmt::Tile(_)
                 | DStmt::Reduce(_) => {}
             }
@@ -47,11 +47,7 @@ fn names(r: &Renamer, mut s: DStmt) -> DStmt {
         DStmt::Store { buffer, .. } => *buffer = r.name(buffer),
         DStmt::Let { var, .. } | DStmt::Var { var, .. } | DStmt::Assign { var, .. } => *var = r.name(var),
         DStmt::Tile(call) => call.for_each_tile_mut(|t| t.buffer = r.name(&t.buffer)),
-        DStmt::Intrinsic(i) => {
-            if let Some(bar) = i.barrier_mut() {
-                bar.array = r.name(&bar.array);
-            }
-        }
+        DStmt::Instr(i) => i.places.iter_mut().for_each(|at| at.array = r.name(&at.array)),
         DStmt::If { .. } | DStmt::Copy { .. } | DStmt::Shuffle { .. } | DStmt::Barrier(_) | DStmt::Reduce(_) => {}
     }
     s

@@ -2,8 +2,9 @@
 //! gone, over buffers that still have their dimensions (until `flatten` gives them one). Tile
 //! programs are written in this form. All index arithmetic is `int64` until the end of lowering.
 
+use super::instr::Access;
 use super::kernel::{Barrier, CacheHint, ShuffleMode};
-use super::{BinOp, DType, Expr, ExprKind, Intrinsic, Name, PrimFunc, ThreadTag, TileCall, TileOp};
+use super::{BinOp, DType, Expr, ExprKind, Instr, Name, PrimFunc, ThreadTag, TileCall, TileOp};
 
 /// A tile program: what every thread of a launch does, with tile primitives.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,7 +86,7 @@ pub enum DStmt {
         width: u32,
     },
     Barrier(Barrier),
-    Intrinsic(Intrinsic),
+    Instr(Instr),
     /// A call of a tile primitive, gone after dispatch.
     Tile(Box<TileCall>),
     /// A reduction over threads, gone after `cross_thread`.
@@ -288,7 +289,7 @@ impl DStmt {
             | DStmt::Assign { .. }
             | DStmt::Shuffle { .. }
             | DStmt::Barrier(_)
-            | DStmt::Intrinsic(_)
+            | DStmt::Instr(_)
             | DStmt::Tile(_)
             | DStmt::Reduce(_) => vec![],
         }
@@ -330,7 +331,7 @@ impl DStmt {
             DStmt::Let { value, .. } | DStmt::Assign { value, .. } | DStmt::Shuffle { value, .. } => f(value),
             DStmt::Var { init, .. } => init.iter().for_each(f),
             DStmt::Barrier(_) => {}
-            DStmt::Intrinsic(i) => i.for_each_expr(f),
+            DStmt::Instr(i) => i.for_each_expr(f),
             DStmt::Tile(call) => call.for_each_expr(f),
             DStmt::Reduce(r) => {
                 r.guard.iter().chain(&r.write_guard).chain(&r.start).chain(&r.indices).for_each(&mut f);
@@ -338,6 +339,40 @@ impl DStmt {
                 f(&r.term);
             }
         }
+    }
+
+    /// Calls `f` on every load in the expressions directly in this statement.
+    pub fn for_each_load(&self, mut f: impl FnMut(&Name, &[Expr])) {
+        self.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+                    f(buffer, indices);
+                }
+            });
+        });
+    }
+
+    /// Calls `f` on every element that the statement itself reads or writes, with its indices: what it stores or
+    /// copies, places of its instruction, loads.
+    pub fn for_each_access(&self, mut f: impl FnMut(&Name, &[Expr], Access)) {
+        match self {
+            DStmt::Store { buffer, indices, .. } => f(buffer, indices, Access::Write),
+            DStmt::Copy { dst, dst_index, src, src_index, .. } => {
+                f(dst, std::slice::from_ref(dst_index), Access::Write);
+                f(src, std::slice::from_ref(src_index), Access::Read);
+            }
+            DStmt::Instr(i) => i.for_each_place(|at, access, _| f(&at.array, std::slice::from_ref(&at.index), access)),
+            DStmt::For(_)
+            | DStmt::If { .. }
+            | DStmt::Let { .. }
+            | DStmt::Var { .. }
+            | DStmt::Assign { .. }
+            | DStmt::Shuffle { .. }
+            | DStmt::Barrier(_)
+            | DStmt::Tile(_)
+            | DStmt::Reduce(_) => {}
+        }
+        self.for_each_load(|buffer, indices| f(buffer, indices, Access::Read));
     }
 
     /// The same statement with `f` applied to the statement lists directly inside, in order.
@@ -375,7 +410,7 @@ impl DStmt {
             DStmt::Assign { var, value } => DStmt::Assign { var, value: f(&value) },
             DStmt::Shuffle { dst, mode, value, width } => DStmt::Shuffle { dst, mode, value: f(&value), width },
             DStmt::Barrier(b) => DStmt::Barrier(b),
-            DStmt::Intrinsic(i) => DStmt::Intrinsic(i.map_exprs(f)),
+            DStmt::Instr(i) => DStmt::Instr(i.map_exprs(f)),
             DStmt::Tile(call) => DStmt::Tile(Box::new(call.map_exprs(f))),
             DStmt::Reduce(r) => DStmt::Reduce(Box::new(r.map_exprs(f))),
         }

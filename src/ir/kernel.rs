@@ -5,7 +5,7 @@
 //! `threadIdx.z`. Extents and scalar parameters are variables named as the kernel's parameters.
 //! On the CPU a launch has a one-dimensional grid and one thread per block.
 
-use super::{DType, Expr, Intrinsic, Name, Param, TensorMap};
+use super::{DType, Expr, Instr, Name, Param, TensorMap};
 
 /// A lowered function.
 #[derive(Clone, PartialEq, Debug)]
@@ -203,9 +203,7 @@ pub enum KStmt {
     /// lanes give the own value, as in CUDA.
     Shuffle { dst: Name, mode: ShuffleMode, value: Expr, width: u32 },
     /// An instruction that has no counterpart in C.
-    Intrinsic(Intrinsic),
-    /// A line of comment in the generated text.
-    Comment(String),
+    Instr(Instr),
 }
 
 /// How a kernel loop runs.
@@ -273,9 +271,8 @@ impl KStmt {
             | KStmt::Prefetch { .. }
             | KStmt::Copy { .. }
             | KStmt::Barrier(_)
-            | KStmt::Intrinsic(_)
-            | KStmt::Shuffle { .. }
-            | KStmt::Comment(_) => {}
+            | KStmt::Instr(_)
+            | KStmt::Shuffle { .. } => {}
         }
     }
 
@@ -285,38 +282,17 @@ impl KStmt {
         self.for_each_child(|s| s.visit(f));
     }
 
-    /// Rebuilds the statement with `f` applied to every expression in it and inside it.
-    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> KStmt {
-        let list = |v: &[KStmt], f: &mut _| v.iter().map(|s| s.map_exprs(f)).collect::<Vec<_>>();
+    /// Calls `f` on the expressions directly in this statement, values before indices.
+    pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {
         match self {
-            KStmt::Let { var, value } => KStmt::Let { var: var.clone(), value: f(value) },
-            KStmt::Var { var, dtype, init } => {
-                KStmt::Var { var: var.clone(), dtype: *dtype, init: init.as_ref().map(f) }
-            }
-            KStmt::Assign { var, value } => KStmt::Assign { var: var.clone(), value: f(value) },
-            KStmt::Store { array, index, value, hint } => {
-                KStmt::Store { array: array.clone(), index: f(index), value: f(value), hint: *hint }
-            }
-            KStmt::Prefetch { array, index } => KStmt::Prefetch { array: array.clone(), index: f(index) },
-            KStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => KStmt::Copy {
-                dst: dst.clone(),
-                dst_index: f(dst_index),
-                src: src.clone(),
-                src_index: f(src_index),
-                lanes: *lanes,
-                hint: *hint,
-            },
-            KStmt::For { var, extent, kind, body } => {
-                KStmt::For { var: var.clone(), extent: f(extent), kind: *kind, body: list(body, f) }
-            }
-            KStmt::If { cond, then, otherwise } => {
-                KStmt::If { cond: f(cond), then: list(then, f), otherwise: list(otherwise, f) }
-            }
-            KStmt::Shuffle { dst, mode, value, width } => {
-                KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: f(value), width: *width }
-            }
-            KStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(f)),
-            KStmt::Barrier(_) | KStmt::Comment(_) => self.clone(),
+            KStmt::Let { value, .. } | KStmt::Assign { value, .. } | KStmt::Shuffle { value, .. } => f(value),
+            KStmt::Var { init, .. } => init.iter().for_each(f),
+            KStmt::Store { index, value, .. } => [value, index].into_iter().for_each(f),
+            KStmt::Prefetch { index, .. } => f(index),
+            KStmt::Copy { dst_index, src_index, .. } => [src_index, dst_index].into_iter().for_each(f),
+            KStmt::For { extent: e, .. } | KStmt::If { cond: e, .. } => f(e),
+            KStmt::Barrier(_) => {}
+            KStmt::Instr(i) => i.for_each_expr(f),
         }
     }
 }

@@ -63,16 +63,7 @@ impl KStmt {
                 KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body: vec![] }
             }
             KStmt::If { cond, .. } => KStmt::If { cond: cond.clone(), then: vec![], otherwise: vec![] },
-            KStmt::Let { .. }
-            | KStmt::Var { .. }
-            | KStmt::Assign { .. }
-            | KStmt::Store { .. }
-            | KStmt::Prefetch { .. }
-            | KStmt::Copy { .. }
-            | KStmt::Barrier(_)
-            | KStmt::Intrinsic(_)
-            | KStmt::Shuffle { .. }
-            | KStmt::Comment(_) => self.clone(),
+            leaf => leaf.clone(),
         };
         let text = Lines(&head).to_string();
         text.lines().next().unwrap_or_default().trim_end_matches(" {").to_string()
@@ -145,11 +136,10 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
             writeln!(f, "{pad}cluster arrive{}", if *release { "" } else { " relaxed" })
         }
         KStmt::Barrier(Barrier::ClusterWait) => writeln!(f, "{pad}cluster wait"),
-        KStmt::Intrinsic(i) => writeln!(f, "{pad}{i}"),
+        KStmt::Instr(i) => writeln!(f, "{pad}{i}"),
         KStmt::Shuffle { dst, mode, value, width } => {
             writeln!(f, "{pad}{dst} = shuffle.{}({}, width {width})", mode_text(*mode), text(value))
         }
-        KStmt::Comment(line) => writeln!(f, "{pad}// {line}"),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Checks that a tile program is well formed. A program that was read is.
 
 use super::device::{DStmt, DeviceFunc};
-use super::intrinsic::At;
-use super::{Buffer, DType, Expr, ExprKind, Intrinsic, Name, Param, Scope, ThreadTag, Tile, TileCall, VerifyError};
+use super::instr::{Instr, Op};
+use super::{Buffer, DType, Expr, ExprKind, Name, Param, Scope, ThreadTag, Tile, TileCall, VerifyError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads that a block may have.
@@ -127,7 +127,7 @@ impl Verifier<'_> {
             DStmt::Let { var, value } => self.declare(var, value.dtype()),
             DStmt::Tile(call) => self.call(call),
             DStmt::Barrier(_) => {}
-            DStmt::Intrinsic(i) => self.instruction(i),
+            DStmt::Instr(i) => self.instruction(i),
             DStmt::Copy { .. }
             | DStmt::Var { .. }
             | DStmt::Assign { .. }
@@ -136,47 +136,24 @@ impl Verifier<'_> {
         }
     }
 
-    fn instruction(&mut self, i: &Intrinsic) {
-        match i {
-            Intrinsic::MbarrierInit { bar, .. } | Intrinsic::MbarrierArrive { bar } => self.mbarrier(bar),
-            Intrinsic::MbarrierExpect { bar, bytes: e } | Intrinsic::MbarrierWait { bar, parity: e } => {
-                if e.dtype() != DType::I64 {
-                    self.error(&bar.array, "the bytes and phases of a barrier are int64");
-                }
-                self.mbarrier(bar);
+    /// Places of what a program may hold are barriers, values their bytes and phases.
+    fn instruction(&mut self, i: &Instr) {
+        if !matches!(i.op, Op::Sync(_)) {
+            return self.error(&Name::new("statement"), LOWERED);
+        }
+        for bar in &i.places {
+            if i.values.iter().any(|e| e.dtype() != DType::I64) {
+                self.error(&bar.array, "the bytes and phases of a barrier are int64");
             }
-            Intrinsic::CpAsyncCommit
-            | Intrinsic::CpAsyncWait { .. }
-            | Intrinsic::MbarrierFence
-            | Intrinsic::BulkCommit
-            | Intrinsic::BulkWait { .. }
-            | Intrinsic::AsyncFence => {}
-            Intrinsic::Packed { .. }
-            | Intrinsic::Fold3 { .. }
-            | Intrinsic::CastPair { .. }
-            | Intrinsic::Halves { .. }
-            | Intrinsic::Pin { .. }
-            | Intrinsic::CpAsync { .. }
-            | Intrinsic::LdMatrix { .. }
-            | Intrinsic::StMatrix { .. }
-            | Intrinsic::Mma { .. }
-            | Intrinsic::BulkLoad { .. }
-            | Intrinsic::BulkStore { .. }
-            | Intrinsic::TensorLoad { .. }
-            | Intrinsic::TensorStore { .. }
-            | Intrinsic::ClusterStore { .. } => self.error(&Name::new("statement"), LOWERED),
+            let Some(b) = self.program.func.find_buffer(&bar.array) else {
+                return self.error(&bar.array, "the buffer is not in the table");
+            };
+            let shared = matches!(b.scope, Scope::Shared | Scope::SharedDyn);
+            if !shared || b.dtype != DType::U64 || b.layout.is_some() {
+                self.error(&bar.array, "a barrier is a uint64 in shared memory, in a buffer without a layout");
+            }
+            self.indices(&bar.array, b.shape.len(), std::slice::from_ref(&bar.index));
         }
-    }
-
-    fn mbarrier(&mut self, bar: &At) {
-        let Some(b) = self.program.func.find_buffer(&bar.array) else {
-            return self.error(&bar.array, "the buffer is not in the table");
-        };
-        let shared = matches!(b.scope, Scope::Shared | Scope::SharedDyn);
-        if !shared || b.dtype != DType::U64 || b.layout.is_some() {
-            self.error(&bar.array, "a barrier is a uint64 in shared memory, in a buffer without a layout");
-        }
-        self.indices(&bar.array, b.shape.len(), std::slice::from_ref(&bar.index));
     }
 
     fn call(&mut self, call: &TileCall) {

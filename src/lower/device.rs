@@ -37,7 +37,7 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
         trace: vec![],
         variants: tiles::chosen(&decisions),
     };
-    verify_program(&program, target.kind)?;
+    verify_program(&program, target)?;
     Ok((program, decisions))
 }
 

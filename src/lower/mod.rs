@@ -75,7 +75,7 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
         trace: trace.to_vec(),
         variants: tile::tiles::chosen(&decisions),
     };
-    verify_program(&program, target.kind)?;
+    verify_program(&program, target)?;
     Ok((program, decisions))
 }
 

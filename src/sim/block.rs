@@ -2,15 +2,16 @@
 //! for each other.
 
 use super::clock::Clock;
-use super::code::{Code, Op, Place, Slot};
+use super::code::{Code, Op, Slot};
 use super::cp_async::Async;
 use super::error::{Fault, SimError};
-use super::instr::Instr;
 use super::mbarrier::Mbarriers;
 use super::memory::Memory;
 use super::shadow::By;
 use super::thread::{State, Thread};
+use crate::ir::instr::{self, Space};
 use crate::ir::kernel::ShuffleMode;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Lanes of a warp.
@@ -34,7 +35,7 @@ pub(super) struct Block<'a> {
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
     /// Numbers of the memories that bulk and tensor stores read.
-    pub bulk_sources: Vec<usize>,
+    pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -133,7 +134,7 @@ impl<'a> Block<'a> {
             let result = thread.run(self.code, &self.clock, memory, &mut self.instructions);
             result.map_err(|fault| (t, thread.pc - 1, fault))?;
             match thread.state {
-                State::Asks(n) => self.serve(t, n, memory)?,
+                State::Asks => self.serve(t, memory)?,
                 State::Done if self.code.waits_apart => {
                     self.clock.cluster.ends(t).map_err(|fault| self.fault(t, fault))?;
                     return self.under_way.left_by(t).map_or(Ok(()), |(pc, fault)| Err((t, pc, fault)));
@@ -187,7 +188,7 @@ impl<'a> Block<'a> {
                 let why = format!("the warp has only {} lanes", lanes.len());
                 return Err((lead, pc, Fault::DivergentInstruction(why)));
             }
-            Op::Instr { n } => self.warp_instr(first, self.code.instrs[n as usize], memory)?,
+            Op::Instr { n, .. } => self.carry_out(first, &self.code.instrs[n as usize], memory)?,
             _ => self.clock.meet_warp(first),
         }
         lanes.for_each(|t| self.threads[t].resume());
@@ -256,13 +257,7 @@ impl<'a> Block<'a> {
         let thread = &self.threads[t];
         match thread.state {
             State::Done => format!("thread ({x}, {y}, {z}) has ended"),
-            State::Warp
-            | State::Block
-            | State::Named
-            | State::Phase
-            | State::Cluster
-            | State::Asks(_)
-            | State::Ready => {
+            State::Warp | State::Block | State::Named | State::Phase | State::Cluster | State::Asks | State::Ready => {
                 format!("thread ({x}, {y}, {z}) waits at `{}`", self.code.statement(thread.pc))
             }
         }
@@ -275,18 +270,10 @@ impl<'a> Block<'a> {
 }
 
 /// Numbers of the memories that bulk and tensor stores read.
-fn bulk_sources(code: &Code) -> Vec<usize> {
-    let mut all = vec![];
-    for i in &code.instrs {
-        if let Instr::BulkStore { s, .. } | Instr::TensorStore { s, .. } = i
-            && let Place::Shared(m) = code.arrays[s.array as usize].place
-        {
-            all.push(m as usize);
-        }
-    }
-    all.sort_unstable();
-    all.dedup();
-    all
+fn bulk_sources(code: &Code) -> BTreeSet<usize> {
+    let stores = code.instrs.iter().filter(|i| matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. }));
+    let sources = stores.flat_map(|i| i.sites(&[Space::Shared], false));
+    sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
 }
 
 /// The block that comes so many after another along x.

@@ -7,9 +7,8 @@
 //! after it arrived, without waiting, when a block may have ended that others store to.
 
 use super::block::{At, Block};
-use super::code::Slot;
 use super::error::Fault;
-use super::instr::Site;
+use super::instr::Instr;
 use super::memory::Memory;
 use super::scalar;
 use super::thread::{State, in_bounds};
@@ -104,32 +103,31 @@ fn cluster(why: &str) -> Fault {
 }
 
 impl Block<'_> {
-    pub(super) fn cluster_arrive(&mut self, t: usize, release: bool) -> Result<(), Fault> {
+    pub(super) fn cluster_arrive(&mut self, t: usize, release: bool) -> Result<(), At> {
         // Without a release others learn of nothing since the start of the cluster.
         let stamp = if release { self.clock.tick() } else { self.clock.block };
-        self.clock.cluster.arrive(t, stamp)
+        self.clock.cluster.arrive(t, stamp).map_err(|fault| self.fault(t, fault))
     }
 
-    /// True when the thread has to wait.
-    pub(super) fn cluster_wait(&mut self, t: usize) -> Result<bool, Fault> {
-        Ok(!self.clock.cluster.pass(t)?)
+    /// Lets a thread pass, or wait.
+    pub(super) fn cluster_wait(&mut self, t: usize) -> Result<(), At> {
+        if !self.clock.cluster.pass(t).map_err(|fault| self.fault(t, fault))? {
+            self.threads[t].state = State::Cluster;
+        }
+        Ok(())
     }
 
     /// Stores a value in the shared memory of block `peer` of the cluster.
-    pub(super) fn cluster_store(
-        &mut self,
-        t: usize,
-        (d, peer, a): (Site, Slot, Slot),
-        memory: &mut [Memory],
-    ) -> Result<(), Fault> {
+    pub(super) fn cluster_store(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        let ([d], [peer, a]) = i.operands();
         self.clock.cluster.store(t)?;
         let array = &self.code.arrays[d.array as usize];
-        let (peer, blocks) = (self.threads[t].int(peer), self.threads.len() / self.per_block);
+        let (peer, blocks) = (self.threads[t].int(*peer), self.threads.len() / self.per_block);
         if !(0..blocks as i64).contains(&peer) {
             return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
         }
         let i = in_bounds(array, self.threads[t].int(d.index), 1)?;
-        let bits = scalar::to_stored(self.threads[t].get(a), array.dtype);
+        let bits = scalar::to_stored(self.threads[t].get(*a), array.dtype);
         let to = &mut memory[array.memory(peer as usize * self.code.shared())];
         to.shadow.write(i, &array.name, self.by(t))?;
         to.write(i, bits);

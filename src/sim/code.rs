@@ -7,6 +7,7 @@
 //! Stands in a circle with `instr`, whose operations are part of the bytecode.
 
 use super::instr::Instr;
+use crate::ir::instr::Space;
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::{BinOp, DType, Intrin, TensorMap, UnOp};
 
@@ -138,7 +139,15 @@ pub(super) enum Op {
     /// The instruction of that number.
     Instr {
         n: u32,
+        /// All lanes of the warp have to stop here first.
+        warp: bool,
     },
+    /// Arrives at the barrier of the cluster.
+    ClusterArrive {
+        release: bool,
+    },
+    /// Stops until all threads of the cluster have arrived.
+    ClusterWait,
     /// The thread ends.
     Halt,
 }
@@ -226,7 +235,10 @@ impl Code {
         for (op, statement) in self.ops.iter().zip(&self.statement_of) {
             let written = match op {
                 Op::Store { array, .. } | Op::Copy { dst: array, .. } => Some(*array),
-                Op::Instr { n } => self.instrs[*n as usize].writes(),
+                Op::Instr { n, .. } => {
+                    let memory = [Space::Shared, Space::Global, Space::Peer];
+                    self.instrs[*n as usize].sites(&memory, true).next().map(|s| s.array)
+                }
                 _ => None,
             };
             if written.is_some_and(|a| self.arrays[a as usize].name == array) && all.last() != Some(statement) {
@@ -239,13 +251,5 @@ impl Code {
     /// Text of the statement of an operation.
     pub fn statement(&self, pc: usize) -> &str {
         self.statement_of.get(pc).map_or("", |s| &self.statements[*s as usize])
-    }
-
-    /// The instruction that an operation carries out.
-    pub fn instr_at(&self, pc: usize) -> Option<Instr> {
-        match self.ops[pc] {
-            Op::Instr { n } => Some(self.instrs[n as usize]),
-            _ => None,
-        }
     }
 }

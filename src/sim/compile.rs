@@ -1,7 +1,6 @@
 //! Kernels to bytecode.
 
 use super::code::{ArrayInfo, Code, Op, Place, Slot, VarInfo};
-use super::instr::Instr;
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam};
 use crate::ir::{Expr, Name};
 use std::collections::HashMap;
@@ -203,28 +202,25 @@ impl Compiler {
             }
             KStmt::For { var, extent, body, .. } => self.for_loop(var, extent, body),
             KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
-            KStmt::Barrier(Barrier::Warp) => {
-                self.emit(Op::WarpBarrier);
+            KStmt::Barrier(b) => {
+                self.code.waits_apart |= !matches!(b, Barrier::Warp | Barrier::Block);
+                self.code.learns_apart |= matches!(b, Barrier::Named { .. });
+                self.emit(match *b {
+                    Barrier::Warp => Op::WarpBarrier,
+                    Barrier::Block => Op::BlockBarrier,
+                    Barrier::Named { id, threads } => Op::NamedBarrier { id, threads },
+                    Barrier::ClusterArrive { release } => Op::ClusterArrive { release },
+                    Barrier::ClusterWait => Op::ClusterWait,
+                });
             }
-            KStmt::Barrier(Barrier::Block) => {
-                self.emit(Op::BlockBarrier);
-            }
-            KStmt::Barrier(Barrier::Named { id, threads }) => {
-                (self.code.waits_apart, self.code.learns_apart) = (true, true);
-                self.emit(Op::NamedBarrier { id: *id, threads: *threads });
-            }
-            KStmt::Barrier(Barrier::ClusterArrive { release }) => {
-                self.instruction(Instr::ClusterArrive { release: *release })
-            }
-            KStmt::Barrier(Barrier::ClusterWait) => self.instruction(Instr::ClusterWait),
-            KStmt::Intrinsic(i) => self.intrinsic(i),
+            KStmt::Instr(i) => self.instr(i),
             KStmt::Shuffle { dst, mode, value, width } => {
                 let a = self.expr(value);
                 let d = self.slot_of(dst);
                 self.emit(Op::Shuffle { d, a, mode: *mode, width: *width });
                 self.wrote(dst);
             }
-            KStmt::Prefetch { .. } | KStmt::Comment(_) => {}
+            KStmt::Prefetch { .. } => {}
         }
     }
 

@@ -1,11 +1,15 @@
-//! Intrinsics as the bytecode holds them: arrays and slots instead of names and expressions.
+//! Instructions as the bytecode holds them, with arrays and slots instead of names and expressions, and who
+//! carries out each.
 //!
-//! Stands in a circle with `compile`, whose names and slots it asks for.
+//! Stands in a circle with `compile`, whose names and slots it asks for, and with `block`, which it goes on with.
 
-use super::code::{Op, Slot};
+use super::block::{At, Block};
+use super::code::{self, Slot};
 use super::compile::Compiler;
-use crate::ir::intrinsic::{At, Fold, Intrinsic, MmaShape, PackedOp, Rounding};
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use super::memory::Memory;
+use super::packed;
+use super::scalar;
+use crate::ir::instr::{Access, Instr as Statement, Op, Place, Space, Sync};
 
 /// An element of an array; the index is in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -14,201 +18,68 @@ pub(super) struct Site {
     pub index: Slot,
 }
 
-/// An instruction; the fields are those of [`Intrinsic`].
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Instr {
-    Packed { op: PackedOp, rounding: Rounding, ftz: bool, d: Site, a: Site, b: Site, c: Option<Site> },
-    Fold3 { op: Fold, d: Site, args: [Slot; 3] },
-    CastPair { d: Site, s: Site },
-    CpAsync { d: Site, s: Site, bytes: u32, valid: Option<Slot> },
-    CpAsyncCommit,
-    CpAsyncWait { left: u32 },
-    LdMatrix { d: Site, s: Site, count: u32, transpose: bool },
-    StMatrix { d: Site, s: Site, count: u32, transpose: bool },
-    Mma { shape: MmaShape, d: Site, a: Site, b: Site, c: Site },
-    Init { bar: Site, arrivals: u32 },
-    InitFence,
-    Arrive { bar: Site },
-    Expect { bar: Site, bytes: Slot },
-    Wait { bar: Site, parity: Slot },
-    BulkLoad { d: Site, s: Site, bytes: Slot, bar: Site },
-    BulkStore { d: Site, s: Site, bytes: Slot },
-    TensorLoad { d: Site, map: u32, coords: [Slot; 5], bar: Site },
-    TensorStore { map: u32, coords: [Slot; 5], s: Site },
-    BulkCommit,
-    BulkWait { left: u32, read: bool },
-    AsyncFence,
-    ClusterArrive { release: bool },
-    ClusterWait,
-    ClusterStore { d: Site, peer: Slot, a: Slot },
-}
-
-/// Whose state an instruction needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
-    Thread,
-    Warp,
-    Block,
-}
+/// An instruction of the bytecode.
+pub(super) type Instr = Statement<Site, Slot>;
 
 impl Instr {
-    pub fn reach(&self) -> Reach {
-        match self {
-            Instr::Packed { .. } | Instr::Fold3 { .. } | Instr::CastPair { .. } => Reach::Thread,
-            Instr::LdMatrix { .. } | Instr::StMatrix { .. } | Instr::Mma { .. } => Reach::Warp,
-            Instr::CpAsync { .. }
-            | Instr::CpAsyncCommit
-            | Instr::CpAsyncWait { .. }
-            | Instr::Init { .. }
-            | Instr::InitFence
-            | Instr::Arrive { .. }
-            | Instr::Expect { .. }
-            | Instr::Wait { .. }
-            | Instr::BulkLoad { .. }
-            | Instr::BulkStore { .. }
-            | Instr::TensorLoad { .. }
-            | Instr::TensorStore { .. }
-            | Instr::BulkCommit
-            | Instr::BulkWait { .. }
-            | Instr::AsyncFence
-            | Instr::ClusterArrive { .. }
-            | Instr::ClusterWait
-            | Instr::ClusterStore { .. } => Reach::Block,
-        }
-    }
-
-    /// The array in memory that an instruction writes.
-    pub fn writes(&self) -> Option<u32> {
-        match self {
-            Instr::CpAsync { d, .. }
-            | Instr::StMatrix { d, .. }
-            | Instr::BulkLoad { d, .. }
-            | Instr::BulkStore { d, .. }
-            | Instr::TensorLoad { d, .. }
-            | Instr::ClusterStore { d, .. } => Some(d.array),
-            _ => None,
-        }
-    }
-
-    /// True for what orders accesses of some threads, or of copies by the bulk, without the others.
-    fn teaches(&self) -> bool {
-        let own = matches!(self, Instr::CpAsync { .. } | Instr::CpAsyncCommit | Instr::CpAsyncWait { .. });
-        let of_cluster = matches!(self, Instr::ClusterArrive { .. } | Instr::ClusterWait | Instr::ClusterStore { .. });
-        matches!(self.reach(), Reach::Block) && !own && !of_cluster
+    /// The places in those spaces that are written, or that are read only.
+    pub fn sites(&self, spaces: &[Space], written: bool) -> impl Iterator<Item = Site> {
+        let fits = move |p: &Place| spaces.contains(&p.space) && (p.access != Access::Read) == written;
+        self.places.iter().zip(self.signature().places).filter(move |(_, p)| fits(p)).map(|(s, _)| *s)
     }
 }
 
 impl Compiler {
-    fn site(&mut self, at: &At) -> Site {
-        Site { array: self.array(&at.array), index: self.expr(&at.index) }
-    }
-
-    fn tensor_map(&self, name: &Name) -> u32 {
-        let at = self.code.maps.iter().position(|m| m.name == *name);
-        at.unwrap_or_else(|| panic!("the tensor map `{name}` passed verification")) as u32
-    }
-
-    /// Up to five coordinates; the rest are 0.
-    fn coords(&mut self, coords: &[Expr]) -> [Slot; 5] {
-        let mut slots = [self.constant(0); 5];
-        for (slot, c) in slots.iter_mut().zip(coords) {
-            *slot = self.expr(c);
-        }
-        slots
-    }
-
-    /// Code for an intrinsic.
-    pub(super) fn intrinsic(&mut self, i: &Intrinsic) {
-        match i {
-            Intrinsic::Pin { .. } => return,
-            Intrinsic::Halves { dst, word } => return self.halves(dst, word),
-            _ => {}
-        }
-        let instr = self.instr(i);
-        self.instruction(instr);
-    }
-
     /// Code for an instruction.
-    pub(super) fn instruction(&mut self, instr: Instr) {
-        self.code.waits_apart |= instr.reach() == Reach::Block;
-        self.code.learns_apart |= instr.teaches();
+    pub(super) fn instr(&mut self, i: &Statement) {
+        let places = i.places.iter().map(|at| Site { array: self.array(&at.array), index: self.expr(&at.index) });
+        let places: Vec<Site> = places.collect();
+        let values = i.values.iter().map(|e| self.expr(e)).collect();
+        let signature = i.signature();
+        let registers = !places.is_empty() && signature.places.iter().all(|p| p.space == Space::Register);
+        let warp = signature.threads > 1;
+        // What threads do to memory by themselves, and what they learn of others by it.
+        let apart = !warp && !registers;
+        let own = matches!(i.op, Op::CpAsync { .. } | Op::ClusterStore)
+            || matches!(i.op, Op::Sync(Sync::CpAsyncCommit | Sync::CpAsyncWait { .. }));
+        self.code.waits_apart |= apart;
+        self.code.learns_apart |= apart && !own;
         let n = self.code.instrs.len() as u32;
-        self.code.instrs.push(instr);
-        self.emit(Op::Instr { n });
+        self.code.instrs.push(Instr { op: i.op.clone(), places, values });
+        self.emit(code::Op::Instr { n, warp });
     }
+}
 
-    /// Two stores.
-    fn halves(&mut self, dst: &At, word: &Expr) {
-        let array = self.array(&dst.array);
-        let to = self.code.arrays[array as usize].dtype;
-        for k in 0..2 {
-            let shifted = Expr::binary(BinOp::Shr, word.clone(), Expr::int(16 * k, DType::U32));
-            let half = Expr::new(ExprKind::Reinterpret { dtype: to, arg: Expr::cast(DType::U16, shifted) });
-            let index = self.expr(&(dst.index.clone() + Expr::int(k, dst.index.dtype())));
-            let a = self.expr(&half);
-            self.emit(Op::Store { array, index, a });
-        }
-    }
-
-    fn instr(&mut self, i: &Intrinsic) -> Instr {
-        match i {
-            Intrinsic::Packed { op, rounding, ftz, dst, a, b, c } => Instr::Packed {
-                op: *op,
-                rounding: *rounding,
-                ftz: *ftz,
-                d: self.site(dst),
-                a: self.site(a),
-                b: self.site(b),
-                c: c.as_ref().map(|c| self.site(c)),
-            },
-            Intrinsic::Fold3 { op, dst, a, b, c } => {
-                Instr::Fold3 { op: *op, d: self.site(dst), args: [self.expr(a), self.expr(b), self.expr(c)] }
+impl<'a> Block<'a> {
+    /// Carries out an instruction: for thread `t`, or the warp that begins with it. A thread that has to wait
+    /// is in another state after it.
+    pub(super) fn carry_out(&mut self, t: usize, i: &'a Instr, memory: &mut [Memory]) -> Result<(), At> {
+        let done = match &i.op {
+            Op::Packed { op, rounding, ftz } => {
+                return self.each_of_pair(t, i, memory, |x| {
+                    let x = x.map(|v| scalar::float(v) as f32);
+                    f64::from(packed::packed(*op, *rounding, *ftz, x)).to_bits()
+                });
             }
-            Intrinsic::CastPair { dst, src } => Instr::CastPair { d: self.site(dst), s: self.site(src) },
-            Intrinsic::Halves { .. } | Intrinsic::Pin { .. } => panic!("`{i}` is no instruction"),
-            Intrinsic::CpAsync { dst, src, bytes, valid, prefetch: _ } => Instr::CpAsync {
-                d: self.site(dst),
-                s: self.site(src),
-                bytes: *bytes,
-                valid: valid.as_ref().map(|e| self.expr(e)),
-            },
-            Intrinsic::CpAsyncCommit => Instr::CpAsyncCommit,
-            Intrinsic::CpAsyncWait { left } => Instr::CpAsyncWait { left: *left },
-            Intrinsic::LdMatrix { dst, src, count, transpose } => {
-                Instr::LdMatrix { d: self.site(dst), s: self.site(src), count: *count, transpose: *transpose }
+            Op::PackedF16(op) => return self.each_of_pair(t, i, memory, |x| packed::packed_f16(*op, x)),
+            Op::Fold3(op) => return self.fold3(t, i, *op, memory),
+            Op::CastPair => {
+                let [to, from] = [0, 1].map(|n| self.code.arrays[i.places[n].array as usize].dtype);
+                return self.each_of_pair(t, i, memory, |[x, ..]| scalar::apply_cast(from, to, x));
             }
-            Intrinsic::StMatrix { dst, src, count, transpose } => {
-                Instr::StMatrix { d: self.site(dst), s: self.site(src), count: *count, transpose: *transpose }
-            }
-            Intrinsic::Mma { shape, d, a, b, c } => {
-                Instr::Mma { shape: *shape, d: self.site(d), a: self.site(a), b: self.site(b), c: self.site(c) }
-            }
-            Intrinsic::MbarrierInit { bar, arrivals } => Instr::Init { bar: self.site(bar), arrivals: *arrivals },
-            Intrinsic::MbarrierFence => Instr::InitFence,
-            Intrinsic::MbarrierArrive { bar } => Instr::Arrive { bar: self.site(bar) },
-            Intrinsic::MbarrierExpect { bar, bytes } => Instr::Expect { bar: self.site(bar), bytes: self.expr(bytes) },
-            Intrinsic::MbarrierWait { bar, parity } => Instr::Wait { bar: self.site(bar), parity: self.expr(parity) },
-            Intrinsic::BulkLoad { dst, src, bytes, bar } => {
-                Instr::BulkLoad { d: self.site(dst), s: self.site(src), bytes: self.expr(bytes), bar: self.site(bar) }
-            }
-            Intrinsic::BulkStore { dst, src, bytes } => {
-                Instr::BulkStore { d: self.site(dst), s: self.site(src), bytes: self.expr(bytes) }
-            }
-            Intrinsic::TensorLoad { dst, map, coords, bar } => Instr::TensorLoad {
-                d: self.site(dst),
-                map: self.tensor_map(map),
-                coords: self.coords(coords),
-                bar: self.site(bar),
-            },
-            Intrinsic::TensorStore { map, coords, src } => {
-                Instr::TensorStore { map: self.tensor_map(map), coords: self.coords(coords), s: self.site(src) }
-            }
-            Intrinsic::BulkCommit => Instr::BulkCommit,
-            Intrinsic::BulkWait { left, read } => Instr::BulkWait { left: *left, read: *read },
-            Intrinsic::AsyncFence => Instr::AsyncFence,
-            Intrinsic::ClusterStore { dst, peer, value } => {
-                Instr::ClusterStore { d: self.site(dst), peer: self.expr(peer), a: self.expr(value) }
-            }
-        }
+            Op::Halves => return self.halves(t, i, memory),
+            Op::Pin => Ok(()),
+            Op::LdMatrix { count, transpose } => return self.ldmatrix(t, i, *count, *transpose, memory),
+            Op::StMatrix { count, transpose } => return self.stmatrix(t, i, *count, *transpose, memory),
+            Op::Mma(shape) => return self.mma(t, i, *shape, memory),
+            Op::CpAsync { bytes, .. } => self.cp_async(t, i, i64::from(*bytes), memory),
+            Op::BulkLoad => self.bulk_load(t, i, memory),
+            Op::BulkStore => self.bulk_store(t, i, memory),
+            Op::TensorLoad { .. } => self.tensor_load(t, i, memory),
+            Op::TensorStore { .. } => self.tensor_store(t, i, memory),
+            Op::ClusterStore => self.cluster_store(t, i, memory),
+            Op::Sync(sync) => self.sync(t, i, *sync, memory),
+        };
+        done.map_err(|fault| self.fault(t, fault))
     }
 }

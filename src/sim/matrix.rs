@@ -16,22 +16,12 @@ use super::shadow::By;
 use super::thread::{aligned, in_bounds};
 use crate::interp::{round_to, wrap_int};
 use crate::ir::DType;
-use crate::ir::intrinsic::MmaShape;
+use crate::ir::instr::MmaShape;
 
 /// Bytes of a row of an 8x8 matrix.
 const ROW: u32 = 16;
 
 impl Block<'_> {
-    /// Carries out a warp-wide instruction for the lanes from `first` on, which all wait at it.
-    pub(super) fn warp_instr(&mut self, first: usize, instr: Instr, memory: &mut [Memory]) -> Result<(), At> {
-        match instr {
-            Instr::LdMatrix { d, s, count, transpose } => self.ldmatrix(first, (d, s), count, transpose, memory),
-            Instr::StMatrix { d, s, count, transpose } => self.stmatrix(first, (d, s), count, transpose, memory),
-            Instr::Mma { shape, d, a, b, c } => self.mma(first, shape, [a, b, c, d], memory),
-            other => panic!("{other:?} is not for a whole warp"),
-        }
-    }
-
     /// Index of the first element of row `row`, which its lane gives.
     fn row(&self, first: usize, row: usize, site: Site) -> Result<usize, At> {
         let t = first + row;
@@ -42,14 +32,16 @@ impl Block<'_> {
         place.map_err(|fault| self.fault(t, fault))
     }
 
-    fn ldmatrix(
+    pub(super) fn ldmatrix(
         &mut self,
         first: usize,
-        (d, s): (Site, Site),
+        i: &Instr,
         n: u32,
         transpose: bool,
         memory: &mut [Memory],
     ) -> Result<(), At> {
+        let ([d, s], []) = i.operands();
+        let (d, s) = (*d, *s);
         let source = &self.code.arrays[s.array as usize];
         let mut rows = vec![];
         for row in 0..8 * n as usize {
@@ -69,14 +61,16 @@ impl Block<'_> {
         Ok(())
     }
 
-    fn stmatrix(
+    pub(super) fn stmatrix(
         &mut self,
         first: usize,
-        (d, s): (Site, Site),
+        i: &Instr,
         n: u32,
         transpose: bool,
         memory: &mut [Memory],
     ) -> Result<(), At> {
+        let ([d, s], []) = i.operands();
+        let (d, s) = (*d, *s);
         let array = &self.code.arrays[d.array as usize];
         let each = self.lane_elements(s);
         for lane in 0..WARP {
@@ -96,7 +90,8 @@ impl Block<'_> {
         4 / self.code.arrays[site.array as usize].dtype.bytes() as usize
     }
 
-    fn mma(&mut self, first: usize, shape: MmaShape, [a, b, c, d]: [Site; 4], memory: &mut [Memory]) -> Result<(), At> {
+    pub(super) fn mma(&mut self, first: usize, i: &Instr, shape: MmaShape, memory: &mut [Memory]) -> Result<(), At> {
+        let ([d, a, b, c], []) = i.operands();
         let k = shape.k() as usize;
         let word = 4 / shape.dtypes().0.bytes() as usize;
         let [la, lb, lc] = shape.lane_elements().map(|n| n as usize);
@@ -106,13 +101,13 @@ impl Block<'_> {
             let (t, group, within) = (first + lane, lane / 4, lane % 4 * word);
             for e in 0..la {
                 let (row, column) = (group + 8 * (e / word % 2), within + e % word + 4 * word * (e / word / 2));
-                left[row * k + column] = self.get(t, a, e, memory)?;
+                left[row * k + column] = self.get(t, *a, e, memory)?;
             }
             for e in 0..lb {
-                right[group * k + within + e % word + 4 * word * (e / word)] = self.get(t, b, e, memory)?;
+                right[group * k + within + e % word + 4 * word * (e / word)] = self.get(t, *b, e, memory)?;
             }
             for e in 0..lc {
-                sum[accumulator(lane, e)] = self.get(t, c, e, memory)?;
+                sum[accumulator(lane, e)] = self.get(t, *c, e, memory)?;
             }
         }
         for (i, value) in sum.iter_mut().enumerate() {
@@ -121,26 +116,26 @@ impl Block<'_> {
         }
         for lane in 0..WARP {
             for e in 0..lc {
-                self.put(first + lane, d, e, sum[accumulator(lane, e)], memory)?;
+                self.put(first + lane, *d, e, sum[accumulator(lane, e)], memory)?;
             }
         }
         Ok(())
     }
 
-    /// Element `e` of an operand of a lane.
-    fn get(&self, t: usize, site: Site, e: usize, memory: &mut [Memory]) -> Result<u64, At> {
-        let thread = &self.threads[t];
-        let value =
-            thread.place(self.code, site, e as u32 + 1).and_then(|(a, i)| thread.load(a, i + e, memory, self.by(t)));
+    /// Element `e` of an operand of a thread.
+    pub(super) fn get(&self, t: usize, site: Site, e: usize, memory: &mut [Memory]) -> Result<u64, At> {
+        let (thread, array) = (&self.threads[t], &self.code.arrays[site.array as usize]);
+        let place = in_bounds(array, thread.int(site.index), e as u32 + 1);
+        let value = place.and_then(|i| thread.load(array, i + e, memory, self.by(t)));
         value.map_err(|fault| self.fault(t, fault))
     }
 
-    fn put(&mut self, t: usize, site: Site, e: usize, value: u64, memory: &mut [Memory]) -> Result<(), At> {
-        let code = self.code;
-        let thread = &mut self.threads[t];
+    pub(super) fn put(&mut self, t: usize, site: Site, e: usize, value: u64, memory: &mut [Memory]) -> Result<(), At> {
+        let (code, thread) = (self.code, &mut self.threads[t]);
+        let array = &code.arrays[site.array as usize];
+        let place = in_bounds(array, thread.int(site.index), e as u32 + 1);
         let by = by(code, &self.clock, t, thread.pc);
-        let place = thread.place(code, site, e as u32 + 1);
-        let stored = place.and_then(|(a, i)| thread.store(a, i + e, value, memory, by));
+        let stored = place.and_then(|i| thread.store(array, i + e, value, memory, by));
         stored.map_err(|fault| self.fault(t, fault))
     }
 }

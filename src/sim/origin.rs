@@ -1,7 +1,7 @@
 //! Where the value of an element comes from: the statement that wrote it and those that it depends on.
 //! For wrong results, which no rule of the machine finds.
 
-use crate::ir::intrinsic::Access;
+use crate::ir::instr::Access;
 use crate::ir::kernel::{ArrayScope, KStmt, Kernel, Program};
 use crate::ir::{Expr, ExprKind, Name};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -134,43 +134,23 @@ impl Statements {
 /// Calls `writes` and `uses` on the names of variables and arrays of a statement, without what is inside.
 fn names(s: &KStmt, writes: &mut impl FnMut(&Name), uses: &mut impl FnMut(&Name)) {
     match s {
-        KStmt::Let { var, value } | KStmt::Assign { var, value } => {
-            writes(var);
-            used(value, uses);
-        }
-        KStmt::Var { var, init, .. } => {
-            writes(var);
-            init.iter().for_each(|e| used(e, uses));
-        }
-        KStmt::Store { array, index, value, .. } => {
-            writes(array);
-            used(value, uses);
-            used(index, uses);
-        }
-        KStmt::Copy { dst, dst_index, src, src_index, .. } => {
+        KStmt::Let { var, .. }
+        | KStmt::Assign { var, .. }
+        | KStmt::Var { var, .. }
+        | KStmt::For { var, .. }
+        | KStmt::Shuffle { dst: var, .. }
+        | KStmt::Store { array: var, .. } => writes(var),
+        KStmt::Copy { dst, src, .. } => {
             writes(dst);
             uses(src);
-            used(src_index, uses);
-            used(dst_index, uses);
         }
-        KStmt::For { var, extent, .. } => {
-            writes(var);
-            used(extent, uses);
-        }
-        KStmt::If { cond, .. } => used(cond, uses),
-        KStmt::Shuffle { dst, value, .. } => {
-            writes(dst);
-            used(value, uses);
-        }
-        KStmt::Intrinsic(i) => {
-            i.for_each_place(|at, access, _| match access {
-                Access::Read => uses(&at.array),
-                Access::Write => writes(&at.array),
-            });
-            i.for_each_expr(|e| used(e, uses));
-        }
-        KStmt::Prefetch { .. } | KStmt::Barrier(_) | KStmt::Comment(_) => {}
+        KStmt::Instr(i) => i.for_each_place(|at, access, _| match access {
+            Access::Read => uses(&at.array),
+            Access::Write | Access::Update => writes(&at.array),
+        }),
+        KStmt::If { .. } | KStmt::Prefetch { .. } | KStmt::Barrier(_) => {}
     }
+    s.for_each_expr(|e| used(e, uses));
 }
 
 fn used(e: &Expr, uses: &mut impl FnMut(&Name)) {

@@ -4,61 +4,43 @@
 //! (those that are subnormal after rounding) become zeros of their sign. A NaN operand of a
 //! three-operand maximum or minimum counts as absent, and +0 is greater than -0.
 
-use super::code::{ArrayInfo, Code};
-use super::error::Fault;
-use super::instr::{Instr, Site};
+use super::block::{At, Block};
+use super::instr::Instr;
 use super::memory::Memory;
 use super::scalar;
-use super::shadow::By;
-use super::thread::{Thread, in_bounds};
 use crate::ir::DType;
-use crate::ir::intrinsic::{Fold, PackedOp, Rounding};
+use crate::ir::instr::{Fold, PackedOp, Rounding};
 
-impl Thread {
-    /// Carries out instruction `n`, which concerns this thread alone.
-    pub(super) fn compute(&mut self, n: u32, memory: &mut [Memory], by: By) -> Result<(), Fault> {
-        let code = by.code;
-        match code.instrs[n as usize] {
-            Instr::Packed { op, rounding, ftz, d, a, b, c } => {
-                let [x, y, z] = [a, b, c.unwrap_or(b)].map(|s| self.pair(s, memory, by));
-                let (x, y, z) = (x?, y?, z?);
-                let one = |i: usize| match code.arrays[d.array as usize].dtype {
-                    DType::F16 => packed_f16(op, [x[i], y[i], z[i]]),
-                    _ => f64::from(packed(op, rounding, ftz, [x[i], y[i], z[i]])).to_bits(),
-                };
-                self.store_pair(d, [0, 1].map(one), memory, by)
+impl Block<'_> {
+    /// Makes each element of the first pair of `f` of those of the others.
+    pub(super) fn each_of_pair(
+        &mut self,
+        t: usize,
+        i: &Instr,
+        memory: &mut [Memory],
+        f: impl Fn([u64; 3]) -> u64,
+    ) -> Result<(), At> {
+        for e in 0..2 {
+            let mut x = [0; 3];
+            for (x, site) in x.iter_mut().zip(&i.places[1..]) {
+                *x = self.get(t, *site, e, memory)?;
             }
-            Instr::Fold3 { op, d, args: [a, b, c] } => {
-                let [a, b, c] = [a, b, c].map(|s| scalar::float(self.get(s)));
-                let (array, i) = self.place(code, d, 1)?;
-                self.store(array, i, fold(op, fold(op, a, b), c).to_bits(), memory, by)
-            }
-            Instr::CastPair { d, s } => {
-                let (from, to) = (code.arrays[s.array as usize].dtype, code.arrays[d.array as usize].dtype);
-                let (array, i) = self.place(code, s, 2)?;
-                let values = [self.load(array, i, memory, by)?, self.load(array, i + 1, memory, by)?];
-                self.store_pair(d, values.map(|v| scalar::apply_cast(from, to, v)), memory, by)
-            }
-            other => panic!("{other:?} is not for one thread alone"),
+            self.put(t, i.places[0], e, f(x), memory)?;
         }
+        Ok(())
     }
 
-    /// The array of a site and its index, with `n` elements from there on in bounds.
-    pub(super) fn place<'c>(&self, code: &'c Code, site: Site, n: u32) -> Result<(&'c ArrayInfo, usize), Fault> {
-        let array = &code.arrays[site.array as usize];
-        Ok((array, in_bounds(array, self.int(site.index), n)?))
+    pub(super) fn fold3(&mut self, t: usize, i: &Instr, op: Fold, memory: &mut [Memory]) -> Result<(), At> {
+        let ([d], values) = i.operands::<1, 3>();
+        let [a, b, c] = values.map(|s| scalar::float(self.threads[t].get(s)));
+        self.put(t, *d, 0, fold(op, fold(op, a, b), c).to_bits(), memory)
     }
 
-    fn pair(&self, site: Site, memory: &mut [Memory], by: By) -> Result<[f32; 2], Fault> {
-        let (array, i) = self.place(by.code, site, 2)?;
-        let mut one = |i| Ok(scalar::float(self.load(array, i, memory, by)?) as f32);
-        Ok([one(i)?, one(i + 1)?])
-    }
-
-    fn store_pair(&mut self, site: Site, v: [u64; 2], memory: &mut [Memory], by: By) -> Result<(), Fault> {
-        let (array, i) = self.place(by.code, site, 2)?;
-        self.store(array, i, v[0], memory, by)?;
-        self.store(array, i + 1, v[1], memory, by)
+    pub(super) fn halves(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
+        let ([d], [word]) = i.operands();
+        let (word, dtype) = (self.threads[t].get(*word), self.code.arrays[d.array as usize].dtype);
+        let half = |e: usize| scalar::apply_reinterpret(DType::U16, dtype, word >> (16 * e) & 0xffff);
+        (0..2).try_for_each(|e| self.put(t, *d, e, half(e), memory))
     }
 }
 
@@ -66,7 +48,7 @@ fn flushed(x: f32, ftz: bool) -> f32 {
     if ftz && x.is_subnormal() { 0f32.copysign(x) } else { x }
 }
 
-fn packed(op: PackedOp, rounding: Rounding, ftz: bool, operands: [f32; 3]) -> f32 {
+pub(super) fn packed(op: PackedOp, rounding: Rounding, ftz: bool, operands: [f32; 3]) -> f32 {
     let [x, y, z] = operands.map(|v| flushed(v, ftz));
     let (a, b) = (f64::from(x), f64::from(y));
     // The exact value as a float64 and what is missing from it: products are exact in float64.
@@ -84,8 +66,8 @@ fn packed(op: PackedOp, rounding: Rounding, ftz: bool, operands: [f32; 3]) -> f3
 }
 
 /// Exact in float64 where operands are float16 whose exponents differ by less than thirty, then rounded once.
-fn packed_f16(op: PackedOp, operands: [f32; 3]) -> u64 {
-    let [x, y, z] = operands.map(f64::from);
+pub(super) fn packed_f16(op: PackedOp, operands: [u64; 3]) -> u64 {
+    let [x, y, z] = operands.map(scalar::float);
     let exact = match op {
         PackedOp::Add => x + y,
         PackedOp::Sub => x - y,

@@ -2,105 +2,57 @@
 
 use super::block::{At, Block};
 use super::clock::COPIES;
+use super::code::{Op, Slot};
 use super::cp_async::{Copy, Load, Span, Stage, Store};
 use super::error::Fault;
 use super::instr::{Instr, Site};
 use super::mbarrier::Word;
 use super::memory::Memory;
 use super::thread::{State, aligned, in_bounds};
+use crate::ir::instr::{self, Sync};
 
 /// What bulk copies are aligned to, and a multiple of, in bytes.
 const BULK: i64 = 16;
 
 impl<'a> Block<'a> {
-    /// Carries out instruction `n` for a thread that stopped at it; the thread goes on, unless it has
-    /// to wait.
-    pub(super) fn serve(&mut self, t: usize, n: u32, memory: &mut [Memory]) -> Result<(), At> {
-        let instr = self.code.instrs[n as usize];
-        let waiting = if let Instr::ClusterWait = instr { State::Cluster } else { State::Phase };
-        let waits = self.instr(t, instr, memory).map_err(|fault| self.fault(t, fault))?;
-        if waits {
-            self.threads[t].state = waiting;
-        } else {
+    /// Carries out the operation that a thread stopped at; the thread goes on, unless it has to wait.
+    pub(super) fn serve(&mut self, t: usize, memory: &mut [Memory]) -> Result<(), At> {
+        let code = self.code;
+        match code.ops[self.threads[t].pc] {
+            Op::Instr { n, .. } => self.carry_out(t, &code.instrs[n as usize], memory)?,
+            Op::ClusterArrive { release } => self.cluster_arrive(t, release)?,
+            Op::ClusterWait => self.cluster_wait(t)?,
+            other => panic!("{other:?} asks for nothing"),
+        }
+        if self.threads[t].state == State::Asks {
             self.threads[t].resume();
         }
         Ok(())
     }
 
-    /// True when the thread has to wait.
-    fn instr(&mut self, t: usize, instr: Instr, memory: &mut [Memory]) -> Result<bool, Fault> {
-        match instr {
-            Instr::CpAsync { d, s, bytes, valid } => {
-                let reads = valid.is_none_or(|v| self.threads[t].get(v) != 0);
-                let bytes = i64::from(bytes);
-                let copy = self.copy((t, t as u32), d, reads.then_some(s), (bytes, bytes), memory)?;
-                self.under_way.copies[t].add(copy);
-            }
-            Instr::CpAsyncCommit => self.under_way.copies[t].commit(),
-            Instr::CpAsyncWait { left } => {
+    /// Barriers in shared memory, groups of copies, fences.
+    pub(super) fn sync(&mut self, t: usize, i: &Instr, sync: Sync, memory: &mut [Memory]) -> Result<(), Fault> {
+        match sync {
+            Sync::CpAsyncCommit => self.under_way.copies[t].commit(),
+            Sync::CpAsyncWait { left } => {
                 for copy in self.under_way.copies[t].take(left) {
                     copy.check_source(memory)?;
                     copy.land(memory, self.clock.now, t as u32)?;
                 }
             }
-            Instr::Init { bar, arrivals } => {
-                let word = self.bar(t, bar)?;
-                self.mbarriers.init(word, arrivals)?;
-            }
-            Instr::InitFence => self.mbarriers.fence(),
-            Instr::Arrive { bar } => {
-                let word = self.bar(t, bar)?;
-                self.arrive_at(t, word, 0)?;
-            }
-            Instr::Expect { bar, bytes } => {
-                let word = self.bar(t, bar)?;
-                self.arrive_at(t, word, self.threads[t].int(bytes))?;
-            }
-            Instr::Wait { bar, parity } => {
-                if !self.has_completed(t, bar, parity)? {
-                    return Ok(true);
-                }
-                self.learn(t, bar)?;
-            }
-            Instr::BulkLoad { d, s, bytes, bar } => {
-                let word = self.bar(t, bar)?;
-                self.mbarriers.is_ready(word)?;
-                let bytes = self.bulk_size(t, bytes)?;
-                let copy = self.copy((t, COPIES), d, Some(s), (bytes, BULK), memory)?;
-                self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
-                self.clock.tick();
-            }
-            Instr::BulkStore { d, s, bytes } => {
-                let bytes = self.bulk_size(t, bytes)?;
-                self.check_fence(t, s, bytes, memory)?;
-                let copy = self.copy((t, COPIES), d, Some(s), (bytes, BULK), memory)?;
-                self.under_way.stores[t].add(Store {
-                    copy,
-                    stage: Stage::Issued,
-                    stamp: self.clock.tick(),
-                    awaited: false,
-                });
-            }
-            Instr::TensorLoad { d, map, coords, bar } => {
-                let word = self.bar(t, bar)?;
-                self.mbarriers.is_ready(word)?;
-                for (copy, bytes) in self.box_in(t, d, map, coords, memory)? {
-                    self.under_way.loads.push(Load { thread: t, copy, bar: word, bytes });
-                }
-                self.clock.tick();
-            }
-            Instr::TensorStore { map, coords, s } => {
-                for copy in self.box_out(t, s, map, coords, memory)? {
-                    self.under_way.stores[t].add(Store {
-                        copy,
-                        stage: Stage::Issued,
-                        stamp: self.clock.tick(),
-                        awaited: false,
-                    });
+            Sync::MbarrierInit { arrivals } => self.mbarriers.init(self.bar(t, i.places[0])?, arrivals)?,
+            Sync::MbarrierArrive => self.arrive_at(t, i.places[0], 0)?,
+            Sync::MbarrierExpect => self.arrive_at(t, i.places[0], self.threads[t].int(i.values[0]))?,
+            Sync::MbarrierWait => {
+                let ([bar], [parity]) = i.operands();
+                match self.has_completed(t, *bar, *parity)? {
+                    true => self.learn(t, *bar)?,
+                    false => self.threads[t].state = State::Phase,
                 }
             }
-            Instr::BulkCommit => self.under_way.stores[t].commit(),
-            Instr::BulkWait { left, read } => {
+            Sync::MbarrierFence => self.mbarriers.fence(),
+            Sync::BulkCommit => self.under_way.stores[t].commit(),
+            Sync::BulkWait { left, read } => {
                 for store in self.under_way.stores[t].older(left) {
                     store.awaited = true;
                     self.clock.learn_copies(t, store.stamp);
@@ -112,21 +64,46 @@ impl<'a> Block<'a> {
                     self.under_way.stores[t].take(left);
                 }
             }
-            Instr::AsyncFence => {
+            Sync::AsyncFence => {
                 self.mbarriers.fence();
                 self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
             }
-            Instr::ClusterArrive { release } => self.cluster_arrive(t, release)?,
-            Instr::ClusterWait => return self.cluster_wait(t),
-            Instr::ClusterStore { d, peer, a } => self.cluster_store(t, (d, peer, a), memory)?,
-            other @ (Instr::Packed { .. }
-            | Instr::Fold3 { .. }
-            | Instr::CastPair { .. }
-            | Instr::LdMatrix { .. }
-            | Instr::StMatrix { .. }
-            | Instr::Mma { .. }) => panic!("{other:?} is not for the block"),
         }
-        Ok(false)
+        Ok(())
+    }
+
+    pub(super) fn cp_async(&mut self, t: usize, i: &Instr, bytes: i64, memory: &mut [Memory]) -> Result<(), Fault> {
+        let reads = i.values.iter().all(|valid| self.threads[t].get(*valid) != 0);
+        let src = reads.then_some(i.places[1]);
+        let copy = self.copy((t, t as u32), i.places[0], src, (bytes, bytes), memory)?;
+        self.under_way.copies[t].add(copy);
+        Ok(())
+    }
+
+    pub(super) fn bulk_load(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        let ([dst, src, bar], [bytes]) = i.operands();
+        let bar = self.ready(t, *bar)?;
+        let bytes = self.bulk_size(t, *bytes)?;
+        let copy = self.copy((t, COPIES), *dst, Some(*src), (bytes, BULK), memory)?;
+        self.under_way.loads.push(Load { thread: t, copy, bar, bytes });
+        self.clock.tick();
+        Ok(())
+    }
+
+    pub(super) fn bulk_store(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        let ([dst, src], [bytes]) = i.operands();
+        let bytes = self.bulk_size(t, *bytes)?;
+        let (span, len) = self.span(t, *src, bytes, BULK)?;
+        Self::fenced(span, len, memory)?;
+        let copy = self.copy((t, COPIES), *dst, Some(*src), (bytes, BULK), memory)?;
+        self.store_in_bulk(t, copy);
+        Ok(())
+    }
+
+    /// Starts a copy to global memory, in the thread's bulk group.
+    pub(super) fn store_in_bulk(&mut self, t: usize, copy: Copy<'a>) {
+        let store = Store { copy, stage: Stage::Issued, stamp: self.clock.tick(), awaited: false };
+        self.under_way.stores[t].add(store);
     }
 
     /// Starts a copy for a thread, by whom it is done, of so many bytes between places aligned to `align`
@@ -157,16 +134,10 @@ impl<'a> Block<'a> {
         Ok((Span::new(array, in_bounds(array, index, len)?, self.threads[t].shift), len as usize))
     }
 
-    fn bulk_size(&self, t: usize, bytes: u32) -> Result<i64, Fault> {
+    fn bulk_size(&self, t: usize, bytes: Slot) -> Result<i64, Fault> {
         let bytes = self.threads[t].int(bytes);
         let fits = bytes > 0 && bytes % BULK == 0 && bytes <= i64::from(u32::MAX);
         if fits { Ok(bytes) } else { Err(Fault::BulkSize(bytes)) }
-    }
-
-    /// What ordinary stores wrote has to be fenced before a bulk store reads it.
-    fn check_fence(&self, t: usize, src: Site, bytes: i64, memory: &[Memory]) -> Result<(), Fault> {
-        let (span, len) = self.span(t, src, bytes, BULK)?;
-        Self::fenced(span, len, memory)
     }
 
     /// That what ordinary stores wrote to a span has been fenced.
@@ -183,12 +154,20 @@ impl<'a> Block<'a> {
         Ok(Word { array: bar.array, i, name: &array.name })
     }
 
-    fn has_completed(&mut self, t: usize, bar: Site, parity: u32) -> Result<bool, Fault> {
+    /// A barrier that the asynchronous proxy may count on.
+    pub(super) fn ready(&mut self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
+        let word = self.bar(t, bar)?;
+        self.mbarriers.is_ready(word)?;
+        Ok(word)
+    }
+
+    fn has_completed(&mut self, t: usize, bar: Site, parity: Slot) -> Result<bool, Fault> {
         let word = self.bar(t, bar)?;
         self.mbarriers.has_completed(word, self.threads[t].int(parity))
     }
 
-    fn arrive_at(&mut self, t: usize, word: Word, bytes: i64) -> Result<(), Fault> {
+    fn arrive_at(&mut self, t: usize, bar: Site, bytes: i64) -> Result<(), Fault> {
+        let word = self.bar(t, bar)?;
         let mut known = vec![];
         self.clock.publish(t, &mut known);
         self.clock.tick();
@@ -209,11 +188,10 @@ impl<'a> Block<'a> {
     }
 
     /// The barrier and parity that a thread waits for.
-    fn awaited(&self, t: usize) -> Option<(Site, u32)> {
-        match self.code.instr_at(self.threads[t].pc) {
-            Some(Instr::Wait { bar, parity }) => Some((bar, parity)),
-            _ => None,
-        }
+    fn awaited(&self, t: usize) -> Option<(Site, Slot)> {
+        let Op::Instr { n, .. } = self.code.ops[self.threads[t].pc] else { return None };
+        let i = &self.code.instrs[n as usize];
+        (i.op == instr::Op::Sync(Sync::MbarrierWait)).then(|| (i.places[0], i.values[0]))
     }
 
     /// True when the phase that a thread waits for has completed.

@@ -3,10 +3,9 @@
 
 use super::block::Block;
 use super::clock::COPIES;
-use super::code::Slot;
-use super::cp_async::{Copy, Span};
+use super::cp_async::{Copy, Load, Span};
 use super::error::Fault;
-use super::instr::Site;
+use super::instr::Instr;
 use super::memory::Memory;
 use super::thread::{aligned, in_bounds};
 use crate::ir::TensorMap;
@@ -21,58 +20,46 @@ struct Run {
 }
 
 impl<'a> Block<'a> {
-    /// Starts the copies of a box to shared memory, each with the bytes that it counts for.
-    pub(super) fn box_in(
-        &self,
-        t: usize,
-        dst: Site,
-        map: u32,
-        coords: [Slot; 5],
-        memory: &mut [Memory],
-    ) -> Result<Vec<(Copy<'a>, i64)>, Fault> {
-        let map = &self.code.maps[map as usize];
-        let start = self.box_start(t, dst, map)?;
-        let size = map.dtype.bytes() as i64;
-        let mut out = vec![];
-        for run in self.runs(t, map, coords) {
+    /// Starts the copies of a box to shared memory, which a barrier counts.
+    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        let bar = self.ready(t, i.places[1])?;
+        let (map, start) = self.box_of(t, i)?;
+        for run in self.runs(t, map, i) {
             let to = Span { first: start.first + run.shared, ..start };
             let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
             let copy = Copy::start(self.by(t), COPIES, to, from, run.len, memory)?;
-            out.push((copy, run.len as i64 * size));
+            let bytes = (run.len as u64 * map.dtype.bytes()) as i64;
+            self.under_way.loads.push(Load { thread: t, copy, bar, bytes });
         }
-        Ok(out)
+        self.clock.tick();
+        Ok(())
     }
 
     /// Starts the copies of a box from shared memory, as far as it lies in the tensor.
-    pub(super) fn box_out(
-        &self,
-        t: usize,
-        src: Site,
-        map: u32,
-        coords: [Slot; 5],
-        memory: &mut [Memory],
-    ) -> Result<Vec<Copy<'a>>, Fault> {
-        let map = &self.code.maps[map as usize];
-        let start = self.box_start(t, src, map)?;
-        let mut out = vec![];
-        for run in self.runs(t, map, coords) {
+    pub(super) fn tensor_store(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        let (map, start) = self.box_of(t, i)?;
+        let mut copies = vec![];
+        for run in self.runs(t, map, i) {
             let from = Span { first: start.first + run.shared, ..start };
             Self::fenced(from, run.len, memory)?;
             if let Some(first) = run.global {
                 let to = self.tensor(map, first, run.len)?;
-                out.push(Copy::start(self.by(t), COPIES, to, Some(from), run.len, memory)?);
+                copies.push(Copy::start(self.by(t), COPIES, to, Some(from), run.len, memory)?);
             }
         }
-        Ok(out)
+        copies.into_iter().for_each(|copy| self.store_in_bulk(t, copy));
+        Ok(())
     }
 
-    /// The start of a box in shared memory, checked.
-    fn box_start(&self, t: usize, site: Site, map: &TensorMap) -> Result<Span<'a>, Fault> {
+    /// The tensor map, and the start of the box in shared memory, checked.
+    fn box_of(&self, t: usize, i: &Instr) -> Result<(&'a TensorMap, Span<'a>), Fault> {
+        let map = self.code.maps.iter().find(|m| i.op.map() == Some(&m.name));
+        let map = map.unwrap_or_else(|| panic!("the tensor map of {:?} passed verification", i.op));
+        let (site, size) = (i.places[0], map.dtype.bytes() as i64);
         let array = &self.code.arrays[site.array as usize];
-        let size = array.dtype.bytes() as i64;
         let index = aligned(array, self.threads[t].int(site.index), (map.swizzle.align() / size).max(1) as u32)?;
         let len = map.box_dims.iter().product::<i64>() as u32;
-        Ok(Span::new(array, in_bounds(array, index, len)?, self.threads[t].shift))
+        Ok((map, Span::new(array, in_bounds(array, index, len)?, self.threads[t].shift)))
     }
 
     fn tensor(&self, map: &TensorMap, first: usize, len: usize) -> Result<Span<'a>, Fault> {
@@ -82,8 +69,8 @@ impl<'a> Block<'a> {
     }
 
     /// The runs of a box at some coordinates: 16 bytes that are whole inside or outside, else elements.
-    fn runs(&self, t: usize, map: &TensorMap, coords: [Slot; 5]) -> Vec<Run> {
-        let at: Vec<i64> = coords.iter().take(map.dims.len()).map(|c| self.threads[t].int(*c)).collect();
+    fn runs(&self, t: usize, map: &TensorMap, i: &Instr) -> Vec<Run> {
+        let at: Vec<i64> = i.values.iter().map(|c| self.threads[t].int(*c)).collect();
         let size = map.dtype.bytes() as i64;
         let chunk = 16 / size;
         let all: i64 = map.box_dims.iter().product();

@@ -3,7 +3,6 @@
 use super::clock::Clock;
 use super::code::{ArrayInfo, Code, Op, Place, Slot};
 use super::error::Fault;
-use super::instr::Reach;
 use super::memory::Memory;
 use super::scalar;
 use super::shadow::By;
@@ -23,8 +22,8 @@ pub(super) enum State {
     Phase,
     /// It waits at the barrier of the cluster.
     Cluster,
-    /// The block has to carry out the instruction of that number for it.
-    Asks(u32),
+    /// The block has to carry out the operation for it.
+    Asks,
     /// It has ended.
     Done,
 }
@@ -148,14 +147,10 @@ impl Thread {
                         self.store(dst, to + lane, v, memory, self.by(code, clock))?;
                     }
                 }
-                Op::WarpBarrier | Op::Shuffle { .. } => return self.stop(State::Warp),
+                Op::WarpBarrier | Op::Shuffle { .. } | Op::Instr { warp: true, .. } => return self.stop(State::Warp),
                 Op::BlockBarrier => return self.stop(State::Block),
                 Op::NamedBarrier { .. } => return self.stop(State::Named),
-                Op::Instr { n } => match code.instrs[n as usize].reach() {
-                    Reach::Thread => self.compute(n, memory, self.by(code, clock))?,
-                    Reach::Warp => return self.stop(State::Warp),
-                    Reach::Block => return self.stop(State::Asks(n)),
-                },
+                Op::Instr { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => return self.stop(State::Asks),
                 Op::Halt => return self.stop(State::Done),
             }
         }

@@ -25,7 +25,6 @@ pub fn row_sum(rows: i64, cols: i64, threads: i64, unroll: i64, min_blocks: Opti
         ),
     ];
     let mut body = vec![
-        KStmt::Comment("sums of this thread, one per register of a batch".into()),
         unrolled("i4", unroll * 4, vec![store("acc", v("i4"), f(0.0))]),
         serial("i0", cols / step, batch),
         var("sum", DType::F32, Some(f(0.0))),

@@ -154,11 +154,30 @@ pub fn name(text: &str) -> Name {
     text.into()
 }
 
+/// A statement with `f` applied to its own expressions, not to those inside.
+pub fn map_own_exprs(s: &KStmt, f: &mut impl FnMut(&Expr) -> Expr) -> KStmt {
+    let mut s = s.clone();
+    match &mut s {
+        KStmt::Let { value: e, .. }
+        | KStmt::Assign { value: e, .. }
+        | KStmt::Shuffle { value: e, .. }
+        | KStmt::Prefetch { index: e, .. }
+        | KStmt::For { extent: e, .. }
+        | KStmt::If { cond: e, .. } => *e = f(e),
+        KStmt::Var { init, .. } => init.iter_mut().for_each(|e| *e = f(e)),
+        KStmt::Store { index, value, .. } => [index, value].into_iter().for_each(|e| *e = f(e)),
+        KStmt::Copy { dst_index, src_index, .. } => [dst_index, src_index].into_iter().for_each(|e| *e = f(e)),
+        KStmt::Instr(i) => *i = i.map_exprs(f),
+        KStmt::Barrier(_) => {}
+    }
+    s
+}
+
 /// Statements over 256 elements `i` in 8 blocks: by 32 threads, or (`cpu`) by a vector loop.
 fn over_256(name: &str, params: Vec<KernelParam>, cpu: bool, body: Vec<KStmt>) -> Program {
     if cpu {
         let i = v("blockIdx.x") * c(32) + v("i1");
-        let body = body.iter().map(|s| s.map_exprs(&mut |e| e.subst(&|n| (n.as_str() == "i").then(|| i.clone()))));
+        let body = body.iter().map(|s| map_own_exprs(s, &mut |e| e.subst(&|n| (n.as_str() == "i").then(|| i.clone()))));
         let body = vec![vector("i1", 32, body.collect())];
         return program(name, kernel(name, params, vec![], body), 8, 1, None);
     }

@@ -1,7 +1,7 @@
 //! Packed arithmetic, three-operand maximum and minimum, conversions of pairs.
 
 use super::*;
-use daylight::ir::intrinsic::{Fold, PackedOp, Rounding};
+use daylight::ir::instr::{Fold, PackedOp, Rounding};
 
 const N: i64 = 64;
 
@@ -76,19 +76,12 @@ fn apply(op: PackedOp, x: f64, y: f64, z: f64) -> f64 {
 pub fn packed(op: PackedOp, rounding: Rounding, ftz: bool) -> Case {
     let name = format!("packed_{op:?}_{rounding:?}{}", if ftz { "_ftz" } else { "" }).to_lowercase();
     let pair = |r: &str, p: &str| copy((r, c(0)), (p, t() * c(2)), 2, CacheHint::Plain);
-    let third = (op == PackedOp::Fma).then(|| at("r2", c(0)));
+    let third = (op == PackedOp::Fma).then_some("r2");
     let mut body = vec![pair("r0", "p0"), pair("r1", "p1")];
-    body.extend(third.iter().map(|_| pair("r2", "p2")));
+    body.extend(third.map(|r| pair(r, "p2")));
+    let places: Vec<At> = ["r0", "r0", "r1"].into_iter().chain(third).map(|r| at(r, c(0))).collect();
     body.extend([
-        does(Intrinsic::Packed {
-            op,
-            rounding,
-            ftz,
-            dst: at("r0", c(0)),
-            a: at("r0", c(0)),
-            b: at("r1", c(0)),
-            c: third,
-        }),
+        does(Instr::new(Op::Packed { op, rounding, ftz }, places, [])),
         copy(("p3", t() * c(2)), ("r0", c(0)), 2, CacheHint::Plain),
     ]);
     let f32s = |name| input(name, DType::F32, N);
@@ -112,9 +105,8 @@ pub fn packed_f16(op: PackedOp) -> Case {
     let params = ["p0", "p1", "p2"];
     let loads = names.iter().zip(params).map(|(r, p)| copy((r, c(0)), (p, t() * c(2)), 2, CacheHint::Plain));
     let mut body: Vec<KStmt> = loads.collect();
-    let (dst, a, b) = (at("r0", c(0)), at("r0", c(0)), at("r1", c(0)));
-    let c2 = (op == PackedOp::Fma).then(|| at("r2", c(0)));
-    body.push(does(Intrinsic::Packed { op, rounding: Rounding::Nearest, ftz: false, dst, a, b, c: c2 }));
+    let places: Vec<At> = ["r0"].iter().chain(&names).map(|r| at(r, c(0))).collect();
+    body.push(does(Instr::new(Op::PackedF16(op), places, [])));
     body.push(copy(("p3", t() * c(2)), ("r0", c(0)), 2, CacheHint::Plain));
     let arrays = names.iter().map(|r| registers(r, DType::F16, 2, 4)).collect();
     let inputs: Vec<Tensor> = (1..4).map(|seed| random(DType::F16, N, seed)).collect();
@@ -128,11 +120,12 @@ pub fn packed_f16(op: PackedOp) -> Case {
 /// Words taken apart; a pin changes nothing.
 pub fn halves() -> Case {
     let body = vec![
-        does(Intrinsic::Halves {
-            dst: at("h", c(0)),
-            word: Expr::load(daylight::ir::Name::new("p0"), vec![t()], DType::U32),
-        }),
-        does(Intrinsic::Pin { pair: at("h", c(0)) }),
+        does(Instr::new(
+            Op::Halves,
+            [at("h", c(0))],
+            [Expr::load(daylight::ir::Name::new("p0"), vec![t()], DType::U32)],
+        )),
+        does(Instr::new(Op::Pin, [at("h", c(0))], [])),
         copy(("p1", t() * c(2)), ("h", c(0)), 2, CacheHint::Plain),
     ];
     let params = vec![input("p0", DType::U32, 32), output("p1", DType::F16, 64)];
@@ -154,7 +147,7 @@ pub fn fold3(op: Fold) -> Case {
     let name = format!("fold3_{op:?}").to_lowercase();
     let x = |p: &str| ld(p, t());
     let body = vec![
-        does(Intrinsic::Fold3 { op, dst: at("r", c(0)), a: x("p0"), b: x("p1"), c: x("p2") }),
+        does(Instr::new(Op::Fold3(op), [at("r", c(0))], [x("p0"), x("p1"), x("p2")])),
         store("p3", t(), ld("r", c(0))),
     ];
     let f32s = |name| input(name, DType::F32, 32);
@@ -175,7 +168,7 @@ pub fn fold3(op: Fold) -> Case {
 /// float32 to a 16-bit float, two pairs per thread.
 pub fn narrow_pairs(dtype: DType) -> Case {
     let name = format!("cast_pair_to_{dtype}");
-    let pair = does(Intrinsic::CastPair { dst: at("h", v("i") * c(2)), src: at("x", v("i") * c(2)) });
+    let pair = does(Instr::new(Op::CastPair, [at("h", v("i") * c(2)), at("x", v("i") * c(2))], []));
     let body = vec![
         copy(("x", c(0)), ("p0", t() * c(4)), 4, CacheHint::Plain),
         unrolled("i", 2, vec![pair]),
@@ -194,7 +187,7 @@ pub fn widen_pairs(dtype: DType) -> Case {
     let name = format!("cast_pair_from_{dtype}");
     let body = vec![
         copy(("h", c(0)), ("p0", t() * c(2)), 2, CacheHint::Plain),
-        does(Intrinsic::CastPair { dst: at("x", c(0)), src: at("h", c(0)) }),
+        does(Instr::new(Op::CastPair, [at("x", c(0)), at("h", c(0))], [])),
         copy(("p1", t() * c(2)), ("x", c(0)), 2, CacheHint::Plain),
     ];
     let params = vec![input("p0", dtype, 64), output("p1", DType::F32, 64)];

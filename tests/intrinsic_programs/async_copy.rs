@@ -9,15 +9,15 @@ pub fn async_cases() -> Vec<Case> {
 }
 
 pub fn cp(dst: Expr, src: Expr, bytes: u32, valid: Option<Expr>) -> KStmt {
-    does(Intrinsic::CpAsync { dst: at("s", dst), src: at("p0", src), bytes, valid, prefetch: None })
+    does(Instr::cp_async(at("s", dst), at("p0", src), bytes, valid, None))
 }
 
 pub fn commit() -> KStmt {
-    does(Intrinsic::CpAsyncCommit)
+    does(Instr::from(Sync::CpAsyncCommit))
 }
 
 pub fn wait(left: u32) -> KStmt {
-    does(Intrinsic::CpAsyncWait { left })
+    does(Instr::from(Sync::CpAsyncWait { left }))
 }
 
 /// A number of float32 elements.
@@ -70,13 +70,13 @@ pub fn barriers(n: u32) -> Array {
 pub fn arrivals(expected: u32) -> Case {
     let round = |parity: i64, read: KStmt| {
         vec![
-            does(Intrinsic::MbarrierArrive { bar: bar() }),
-            does(Intrinsic::MbarrierWait { bar: bar(), parity: c(parity) }),
+            does(Instr::new(Sync::MbarrierArrive, [bar()], [])),
+            does(Instr::new(Sync::MbarrierWait, [bar()], [c(parity)])),
             read,
         ]
     };
     let mut body = vec![
-        first(vec![does(Intrinsic::MbarrierInit { bar: bar(), arrivals: expected })]),
+        first(vec![does(Instr::new(Sync::MbarrierInit { arrivals: expected }, [bar()], []))]),
         block_barrier(),
         store("s", t(), ld("p0", t())),
     ];
@@ -107,19 +107,22 @@ pub fn named() -> Case {
 pub fn bulk_load(steps: i64, expect: bool) -> Case {
     let bytes = || c(128);
     let arrive = if expect {
-        Intrinsic::MbarrierExpect { bar: bar(), bytes: bytes() }
+        Instr::new(Sync::MbarrierExpect, [bar()], [bytes()])
     } else {
-        Intrinsic::MbarrierArrive { bar: bar() }
+        Instr::new(Sync::MbarrierArrive, [bar()], [])
     };
-    let load = Intrinsic::BulkLoad { dst: at("s", c(0)), src: at("p0", v("k") * c(32)), bytes: bytes(), bar: bar() };
+    let load = Instr::new(Op::BulkLoad, [at("s", c(0)), at("p0", v("k") * c(32)), bar()], [bytes()]);
     let step = vec![
         first(vec![does(arrive), does(load)]),
-        does(Intrinsic::MbarrierWait { bar: bar(), parity: rem(v("k"), 2) }),
+        does(Instr::new(Sync::MbarrierWait, [bar()], [rem(v("k"), 2)])),
         store("p1", v("k") * c(32) + t(), ld("s", c(31) - t())),
         block_barrier(),
     ];
     let body = vec![
-        first(vec![does(Intrinsic::MbarrierInit { bar: bar(), arrivals: 1 }), does(Intrinsic::MbarrierFence)]),
+        first(vec![
+            does(Instr::new(Sync::MbarrierInit { arrivals: 1 }, [bar()], [])),
+            does(Instr::from(Sync::MbarrierFence)),
+        ]),
         block_barrier(),
         serial("k", steps, step),
     ];
@@ -134,14 +137,14 @@ pub fn bulk_load(steps: i64, expect: bool) -> Case {
 pub fn bulk_store(fence: bool) -> Case {
     let mut body = vec![store("s", t(), ld("p0", c(63) - t()) * f(2.0))];
     if fence {
-        body.push(does(Intrinsic::AsyncFence));
+        body.push(does(Instr::from(Sync::AsyncFence)));
     }
     body.extend([
         block_barrier(),
         first(vec![
-            does(Intrinsic::BulkStore { dst: at("p1", c(0)), src: at("s", c(0)), bytes: c(256) }),
-            does(Intrinsic::BulkCommit),
-            does(Intrinsic::BulkWait { left: 0, read: false }),
+            does(Instr::new(Op::BulkStore, [at("p1", c(0)), at("s", c(0))], [c(256)])),
+            does(Instr::from(Sync::BulkCommit)),
+            does(Instr::from(Sync::BulkWait { left: 0, read: false })),
         ]),
     ]);
     let x = random(DType::F32, 64, 6);

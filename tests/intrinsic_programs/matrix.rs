@@ -1,7 +1,7 @@
 //! Matrix fragments and multiplications.
 
 use super::*;
-use daylight::ir::intrinsic::MmaShape;
+use daylight::ir::instr::MmaShape;
 
 pub fn matrix_cases() -> Vec<Case> {
     let mut all = vec![];
@@ -31,7 +31,7 @@ pub fn ldmatrix(count: u32, transpose: bool) -> Case {
     let body = vec![
         serial("i0", rows / 2, vec![store("s", v("i0") * c(32) + t(), ldt("p0", v("i0") * c(32) + t(), DType::F16))]),
         block_barrier(),
-        does(Intrinsic::LdMatrix { dst: at("r", c(0)), src: at("s", place), count, transpose }),
+        does(Instr::new(Op::LdMatrix { count, transpose }, [at("r", c(0)), at("s", place)], [])),
         unrolled("i1", n, vec![store("p1", t() * c(n) + v("i1"), ldt("r", v("i1"), DType::F16))]),
     ];
     let params = vec![input("p0", DType::F16, rows * 16), output("p1", DType::F16, 32 * n)];
@@ -52,12 +52,11 @@ pub fn load_rows(dtype: DType) -> Case {
     let body = vec![
         serial("i0", n / 32, vec![store("s", v("i0") * c(32) + t(), ldt("p0", v("i0") * c(32) + t(), dtype))]),
         block_barrier(),
-        does(Intrinsic::LdMatrix {
-            dst: at("r", c(0)),
-            src: at("s", rem(t(), 16) * c(row)),
-            count: 2,
-            transpose: false,
-        }),
+        does(Instr::new(
+            Op::LdMatrix { count: 2, transpose: false },
+            [at("r", c(0)), at("s", rem(t(), 16) * c(row))],
+            [],
+        )),
         unrolled("i1", 2 * each, vec![store("p1", t() * c(2 * each) + v("i1"), ldt("r", v("i1"), dtype))]),
     ];
     let params = vec![input("p0", dtype, n), output("p1", dtype, 64 * each)];
@@ -82,7 +81,7 @@ pub fn stmatrix(count: u32, transpose: bool) -> Case {
     let rows = 8 * i64::from(count);
     let body = vec![
         unrolled("i1", n, vec![store("r", v("i1"), ldt("p0", t() * c(n) + v("i1"), DType::BF16))]),
-        does(Intrinsic::StMatrix { dst: at("s", rem(t(), rows) * c(8)), src: at("r", c(0)), count, transpose }),
+        does(Instr::new(Op::StMatrix { count, transpose }, [at("s", rem(t(), rows) * c(8)), at("r", c(0))], [])),
         block_barrier(),
         serial("i0", rows / 4, vec![store("p1", v("i0") * c(32) + t(), ldt("s", v("i0") * c(32) + t(), DType::BF16))]),
     ];
@@ -117,7 +116,7 @@ pub fn mma(shape: MmaShape) -> Case {
         load("a", "p0", la, a, dtype),
         load("b", "p1", lb, b, dtype),
         load("x", "p2", lc, cd(), sum),
-        does(Intrinsic::Mma { shape, d: at("x", c(0)), a: at("a", c(0)), b: at("b", c(0)), c: at("x", c(0)) }),
+        does(Instr::new(Op::Mma(shape), [at("x", c(0)), at("a", c(0)), at("b", c(0)), at("x", c(0))], [])),
         unrolled("i", lc, vec![store("p3", cd(), ldt("x", i(), sum))]),
     ];
     let params =
@@ -165,7 +164,7 @@ pub fn matmul() -> Case {
     let stage = |s: Expr, rest: Expr| rem(s, 2) * c(384) + rest;
     let (row, half) = (div(t(), 2), rem(t(), 2) * c(8));
     let copy16 = |dst: Expr, p: &str, src: Expr, valid: Option<Expr>| {
-        does(Intrinsic::CpAsync { dst: at("s", dst), src: at(p, src), bytes: 16, valid, prefetch: Some(128) })
+        does(Instr::cp_async(at("s", dst), at(p, src), 16, valid, Some(128)))
     };
     let fetch = |s: Expr| {
         let column = s.clone() * c(16) + half.clone();
@@ -175,25 +174,23 @@ pub fn matmul() -> Case {
         ]
     };
     let load = |dst: &str, place: Expr, count: u32| {
-        does(Intrinsic::LdMatrix { dst: at(dst, c(0)), src: at("s", place), count, transpose: false })
+        does(Instr::new(Op::LdMatrix { count, transpose: false }, [at(dst, c(0)), at("s", place)], []))
     };
     // Matrices of `a`: rows 0 and 8 of the left half, then of the right.
     let of_a = rem(t(), 16) * c(16) + div(t(), 16) * c(8);
     let of_b = rem(t(), 8) * c(16) + rem(div(t(), 8), 2) * c(8) + c(256);
-    let commit = || does(Intrinsic::CpAsyncCommit);
+    let commit = || does(Instr::from(Sync::CpAsyncCommit));
     let mut step = vec![if_(lt(v("k") + c(1), c(4)), fetch(v("k") + c(1))), commit()];
     step.extend([
-        does(Intrinsic::CpAsyncWait { left: 1 }),
+        does(Instr::from(Sync::CpAsyncWait { left: 1 })),
         block_barrier(),
         load("a", stage(v("k"), of_a), 4),
         load("b", stage(v("k"), of_b), 2),
-        does(Intrinsic::Mma {
-            shape: MmaShape::M16N8K16BF16,
-            d: at("x", c(0)),
-            a: at("a", c(0)),
-            b: at("b", c(0)),
-            c: at("x", c(0)),
-        }),
+        does(Instr::new(
+            Op::Mma(MmaShape::M16N8K16BF16),
+            [at("x", c(0)), at("a", c(0)), at("b", c(0)), at("x", c(0))],
+            [],
+        )),
         block_barrier(),
     ]);
     let mut body = vec![unrolled("i", 4, vec![store("x", v("i"), f(0.0))])];
@@ -201,7 +198,7 @@ pub fn matmul() -> Case {
     body.extend([commit(), serial("k", 4, step)]);
     let out = (div(t(), 4) + div(v("j"), 2) * c(8)) * c(8) + rem(t(), 4) * c(2) + rem(v("j"), 2);
     body.push(unrolled("j", 4, vec![store("p2", out, ld("x", v("j")))]));
-    body.push(does(Intrinsic::CpAsyncWait { left: 0 }));
+    body.push(does(Instr::from(Sync::CpAsyncWait { left: 0 })));
     let params = vec![input("p0", bf, 16 * 64), input("p1", bf, 8 * 64), output("p2", DType::F32, 128)];
     let arrays = vec![
         registers("a", bf, 8, 4),

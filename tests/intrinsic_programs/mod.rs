@@ -11,9 +11,16 @@ pub use matrix::*;
 
 use crate::codegen_programs::*;
 use daylight::interp::Tensor;
-use daylight::ir::intrinsic::{At, Intrinsic};
+use daylight::ir::instr::{At, Instr, Op, Sync};
 use daylight::ir::kernel::*;
 use daylight::ir::{BinOp, DType, Expr};
+use daylight::target::{HostCpu, Target};
+
+/// The first target of a compute capability.
+pub fn target_of(sm: u32) -> Target {
+    let name = if sm < 90 { format!("cuda:sm_{sm}") } else { format!("cuda:sm_{sm}a") };
+    Target::parse(&name, &HostCpu::default()).expect("a target")
+}
 
 /// A kernel, what it is run on, and what it has to give.
 pub struct Case {
@@ -100,8 +107,8 @@ pub fn at(array: &str, index: Expr) -> At {
     At::new(&array.into(), index)
 }
 
-pub fn does(i: Intrinsic) -> KStmt {
-    KStmt::Intrinsic(i)
+pub fn does(i: Instr) -> KStmt {
+    KStmt::Instr(i)
 }
 
 /// The thread's number.

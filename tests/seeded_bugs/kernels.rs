@@ -1,5 +1,6 @@
 //! The right kernels that bugs are sown into, and the ways to change them.
 
+use crate::codegen_programs::map_own_exprs;
 use daylight::assemble::Subject;
 use daylight::ir::kernel::{KStmt, Program};
 use daylight::ir::{self, DType, DeviceFunc, Expr, ExprKind, Function};
@@ -225,15 +226,7 @@ pub fn number(p: &mut Program, head: &str, nth: usize, from: i64, to: i64) {
 /// Replaces parts of a statement's own expressions.
 pub fn exprs(p: &mut Program, head: &str, nth: usize, f: &dyn Fn(&Expr) -> Option<Expr>) {
     edit(p, head, nth, |s| {
-        let new = match s {
-            KStmt::For { var, extent, kind, body } => {
-                KStmt::For { var: var.clone(), extent: rewrite(extent, f), kind: *kind, body: body.clone() }
-            }
-            KStmt::If { cond, then, otherwise } => {
-                KStmt::If { cond: rewrite(cond, f), then: then.clone(), otherwise: otherwise.clone() }
-            }
-            other => other.map_exprs(&mut |e| rewrite(e, f)),
-        };
+        let new = map_own_exprs(s, &mut |e| rewrite(e, f));
         assert!(&new != s, "`{head}` stays as it was");
         vec![new]
     });

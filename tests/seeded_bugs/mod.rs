@@ -5,7 +5,7 @@
 mod corpus;
 mod kernels;
 
-use daylight::ir::intrinsic::{At, Intrinsic};
+use daylight::ir::instr::{At, Instr, Op, Sync};
 use daylight::ir::kernel::{Barrier, KStmt, Program, ShuffleMode};
 use daylight::ir::{BinOp, DType, Expr, ExprKind};
 use kernels::*;
@@ -190,9 +190,9 @@ const SLOT: &str = "t0_sum[0] = t0_slots[0]";
 /// The second reduction over the cluster takes the slots of the first.
 fn reuse_slots(p: &mut Program) {
     edit(p, "cluster_store t1_slots", 0, |s| match s {
-        KStmt::Intrinsic(Intrinsic::ClusterStore { dst, peer, value }) => {
-            let dst = At::new(&"t0_slots".into(), dst.index.clone());
-            vec![KStmt::Intrinsic(Intrinsic::ClusterStore { dst, peer: peer.clone(), value: value.clone() })]
+        KStmt::Instr(i) if i.op == Op::ClusterStore => {
+            let dst = At::new(&"t0_slots".into(), i.places[0].index.clone());
+            vec![KStmt::Instr(Instr { places: vec![dst], ..i.clone() })]
         }
         other => panic!("{other:?} is no store to another block"),
     });
@@ -267,7 +267,7 @@ const CLUSTERS: &[Bug] = &[
             edit(p, "t1[0] = t1_sum[0]", 0, |s| {
                 let (dst, peer) = (At::new(&"t0_slots".into(), Expr::i32(0)), Expr::i32(1));
                 let value = Expr::load("t0_sum", vec![Expr::i32(0)], DType::F32);
-                let store = KStmt::Intrinsic(Intrinsic::ClusterStore { dst, peer, value });
+                let store = KStmt::Instr(Instr::new(Op::ClusterStore, [dst], [peer, value]));
                 let is = |var: &str, n| Expr::binary(BinOp::Eq, Expr::var(var, DType::I32), Expr::i32(n));
                 let cond = Expr::binary(BinOp::And, is("threadIdx.x", 5), is("rank", 1));
                 vec![KStmt::If { cond, then: vec![store], otherwise: vec![] }, s.clone()]
@@ -355,7 +355,7 @@ const TILES: &[Bug] = &[
     Bug {
         what: "a wait that leaves one group too many",
         kernel: "staged",
-        sow: |p| edit(p, "cp_async_wait 1", 0, |_| vec![KStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 2 })]),
+        sow: |p| edit(p, "cp_async_wait 1", 0, |_| vec![KStmt::Instr(Instr::from(Sync::CpAsyncWait { left: 2 }))]),
         says: "while an asynchronous copy to it is on its way",
         statements: &["t1_acc = t1_acc + t0["],
     },
@@ -395,9 +395,10 @@ const TILES: &[Bug] = &[
         kernel: "bulk",
         sow: |p| {
             edit(p, "mbarrier_wait", 0, |s| match s {
-                KStmt::Intrinsic(Intrinsic::MbarrierWait { bar, parity }) => {
+                KStmt::Instr(i) if i.op == Op::Sync(Sync::MbarrierWait) => {
+                    let ([bar], [parity]) = i.operands();
                     let one = Expr::int(1, parity.dtype());
-                    vec![KStmt::Intrinsic(Intrinsic::MbarrierWait { bar: bar.clone(), parity: one - parity.clone() })]
+                    vec![KStmt::Instr(Instr::new(Sync::MbarrierWait, [bar.clone()], [one - parity.clone()]))]
                 }
                 other => panic!("{other:?} waits for nothing"),
             });

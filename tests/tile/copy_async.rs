@@ -4,11 +4,9 @@ use super::case::{Case, Says, buffer};
 use super::copy::{call, part, reached, tile_program, with};
 use daylight::interp::Scalars;
 use daylight::ir::device::{DStmt, DeviceFunc};
-use daylight::ir::intrinsic::At;
+use daylight::ir::instr::{At, Instr, Sync};
 use daylight::ir::kernel::{Barrier, KernelParam};
-use daylight::ir::{
-    AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Intrinsic, Name, Scope, TileArg, TileCall, TileOp,
-};
+use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, TileArg, TileCall, TileOp};
 use daylight::sim::{self, SimOptions};
 use daylight::tile::Active;
 
@@ -149,7 +147,7 @@ fn ldgsts(
          Tx.{scope}.copy_async(M, A{more})\nT.cuda.cta_sync()\nTx.{scope}.copy(B, M)"
     );
     let mut f = tile_program(name, &[("A", &what), ("B", &what)], threads, &body);
-    let wait = [Intrinsic::CpAsyncCommit, Intrinsic::CpAsyncWait { left: 0 }].map(DStmt::Intrinsic);
+    let wait = [Instr::from(Sync::CpAsyncCommit), Instr::from(Sync::CpAsyncWait { left: 0 })].map(DStmt::Instr);
     f.body.splice(1..1, wait);
     (name.into(), f, 0.0)
 }
@@ -157,20 +155,21 @@ fn ldgsts(
 /// The statements that make a barrier at the start, announce `bytes`, and wait after statement `load`.
 pub fn awaited(f: &mut DeviceFunc, load: usize, bytes: i64) {
     let bar = At::new(&shared(f, DType::U64), Expr::i64(0));
-    let wait = Intrinsic::MbarrierWait { bar: bar.clone(), parity: Expr::i64(0) };
-    f.body.insert(load + 1, DStmt::Intrinsic(wait));
-    let announce = Intrinsic::MbarrierExpect { bar: bar.clone(), bytes: Expr::i64(bytes) };
-    f.body.insert(load, first(vec![DStmt::Intrinsic(announce)]));
-    let make = [Intrinsic::MbarrierInit { bar, arrivals: 1 }, Intrinsic::MbarrierFence].map(DStmt::Intrinsic);
+    let wait = Instr::new(Sync::MbarrierWait, [bar.clone()], [Expr::i64(0)]);
+    f.body.insert(load + 1, DStmt::Instr(wait));
+    let announce = Instr::new(Sync::MbarrierExpect, [bar.clone()], [Expr::i64(bytes)]);
+    f.body.insert(load, first(vec![DStmt::Instr(announce)]));
+    let make =
+        [Instr::new(Sync::MbarrierInit { arrivals: 1 }, [bar], []), Instr::from(Sync::MbarrierFence)].map(DStmt::Instr);
     f.body.splice(0..0, [first(make.to_vec()), DStmt::Barrier(Barrier::Block)]);
 }
 
 /// The statements that let the asynchronous proxy see shared memory before statement `store`, and wait
 /// for it after.
 pub fn flushed(f: &mut DeviceFunc, store: usize) {
-    let wait = [Intrinsic::BulkCommit, Intrinsic::BulkWait { left: 0, read: false }].map(DStmt::Intrinsic);
+    let wait = [Instr::from(Sync::BulkCommit), Instr::from(Sync::BulkWait { left: 0, read: false })].map(DStmt::Instr);
     f.body.splice(store + 1..store + 1, wait);
-    f.body.splice(store..store, [DStmt::Intrinsic(Intrinsic::AsyncFence), DStmt::Barrier(Barrier::Block)]);
+    f.body.splice(store..store, [DStmt::Instr(Instr::from(Sync::AsyncFence)), DStmt::Barrier(Barrier::Block)]);
 }
 
 /// In and out in bulk, a part of wider rows.

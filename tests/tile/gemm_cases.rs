@@ -3,7 +3,7 @@
 use super::case::{Case, Says, buffer};
 use super::gemm_shapes::{fragments, tiled, with_layout};
 use Says::{Declines, Takes};
-use daylight::ir::intrinsic::MmaShape;
+use daylight::ir::instr::MmaShape;
 use daylight::ir::layout::{Axis, Fragment, Iter};
 use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use daylight::tile::Active;

@@ -5,7 +5,7 @@ use super::case::{buffer, program, random};
 use super::gemm_shapes::{Product, each_held, product, store, swizzled, tiled, with_layout};
 use daylight::interp::Tensor;
 use daylight::ir::device::{DFor, DKind, DStmt, index_var};
-use daylight::ir::intrinsic::Intrinsic;
+use daylight::ir::instr::{Instr, Sync};
 use daylight::ir::kernel::Barrier;
 use daylight::ir::layout::{Axis, Fragment, Iter, TileLayout};
 use daylight::ir::{BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};
@@ -97,8 +97,8 @@ impl Pipeline {
         product.forced = Some("mma".into());
         let body = vec![
             DStmt::If { cond: more, then: self.fetch(&next), otherwise: vec![] },
-            DStmt::Intrinsic(Intrinsic::CpAsyncCommit),
-            DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 1 }),
+            DStmt::Instr(Instr::from(Sync::CpAsyncCommit)),
+            DStmt::Instr(Instr::from(Sync::CpAsyncWait { left: 1 })),
             DStmt::Barrier(Barrier::Block),
             DStmt::Tile(Box::new(product)),
             DStmt::Barrier(Barrier::Block),
@@ -110,7 +110,7 @@ impl Pipeline {
         let zero_d = |at: &[Expr]| vec![store(&"d".into(), at, Expr::float(0.0, DType::F32))];
         let mut all = each_held("zero", &buffers[5], zero_d);
         all.extend(self.fetch(&zero()));
-        all.push(DStmt::Intrinsic(Intrinsic::CpAsyncCommit));
+        all.push(DStmt::Instr(Instr::from(Sync::CpAsyncCommit)));
         all.push(DStmt::For(DFor::new(step, Expr::i64(steps), DKind::Serial, body)));
         all.push(DStmt::Tile(Box::new(out)));
         let mut f = program(threads, &buffers, all);

@@ -4,7 +4,7 @@
 use super::case::{buffer, program, random, sync};
 use daylight::interp::Tensor;
 use daylight::ir::device::{DFor, DKind, DStmt, DeviceFunc, index_var};
-use daylight::ir::intrinsic::MmaShape;
+use daylight::ir::instr::MmaShape;
 use daylight::ir::layout::{Axis, Fragment, Iter, Swizzle, TileLayout};
 use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use std::collections::BTreeMap;

@@ -7,8 +7,8 @@
 use super::tile::Write;
 use super::{Machine, Result};
 use crate::interp::op::InterpError;
-use crate::ir::intrinsic::At;
-use crate::ir::{Expr, ExprKind, Intrinsic, Name, TileArg, TileCall};
+use crate::ir::instr::{Instr, Op, Sync};
+use crate::ir::{ExprKind, Name, TileArg, TileCall};
 use std::collections::BTreeMap;
 
 /// The word of a barrier: an element of a buffer.
@@ -50,51 +50,27 @@ impl Mbarrier {
 }
 
 impl Machine<'_> {
-    pub(super) fn instruction(&mut self, i: &Intrinsic, active: &[usize]) -> Result<()> {
-        match i {
-            Intrinsic::MbarrierInit { bar, arrivals } => self.each(bar, active, |m, word, _| m.init(word, *arrivals)),
-            Intrinsic::MbarrierArrive { bar } => self.each(bar, active, |m, word, _| m.arrive(word, 0)),
-            Intrinsic::MbarrierExpect { bar, bytes } => self.each(bar, active, |m, word, t| {
-                let bytes = m.eval(bytes, t)? as i64;
-                m.arrive(word, bytes)
-            }),
-            Intrinsic::MbarrierWait { bar, parity } => self.each(bar, active, |m, word, t| m.wait(word, parity, t)),
-            // All else is done at once, so nothing is left to wait for.
-            Intrinsic::CpAsyncCommit
-            | Intrinsic::CpAsyncWait { .. }
-            | Intrinsic::MbarrierFence
-            | Intrinsic::BulkCommit
-            | Intrinsic::BulkWait { .. }
-            | Intrinsic::AsyncFence => Ok(()),
-            Intrinsic::Packed { .. }
-            | Intrinsic::Fold3 { .. }
-            | Intrinsic::CastPair { .. }
-            | Intrinsic::Halves { .. }
-            | Intrinsic::Pin { .. }
-            | Intrinsic::CpAsync { .. }
-            | Intrinsic::LdMatrix { .. }
-            | Intrinsic::StMatrix { .. }
-            | Intrinsic::Mma { .. }
-            | Intrinsic::BulkLoad { .. }
-            | Intrinsic::BulkStore { .. }
-            | Intrinsic::TensorLoad { .. }
-            | Intrinsic::TensorStore { .. }
-            | Intrinsic::ClusterStore { .. } => {
-                Err(InterpError::Unsupported("statements that lowering makes".to_string()))
-            }
-        }
-    }
-
-    /// Calls `f` for every thread with the barrier that it means.
-    fn each(
-        &mut self,
-        bar: &At,
-        active: &[usize],
-        mut f: impl FnMut(&mut Self, Word, usize) -> Result<()>,
-    ) -> Result<()> {
+    pub(super) fn instruction(&mut self, i: &Instr, active: &[usize]) -> Result<()> {
+        let Op::Sync(sync) = i.op else {
+            return Err(InterpError::Unsupported("statements that lowering makes".to_string()));
+        };
+        // All but barriers is done at once, so nothing is left to wait for.
+        let Some(bar) = i.places.first() else { return Ok(()) };
         for t in active {
             let at = self.element(&bar.array, std::slice::from_ref(&bar.index), *t)?;
-            f(self, (bar.array.clone(), at), *t)?;
+            let word = (bar.array.clone(), at);
+            let number = i.values.first().map_or(Ok(0), |e| self.eval(e, *t))? as i64;
+            match sync {
+                Sync::MbarrierInit { arrivals } => self.init(word, arrivals)?,
+                Sync::MbarrierArrive | Sync::MbarrierExpect => self.arrive(word, number)?,
+                Sync::MbarrierWait => self.wait(word, number, *t)?,
+                Sync::CpAsyncCommit
+                | Sync::CpAsyncWait { .. }
+                | Sync::MbarrierFence
+                | Sync::BulkCommit
+                | Sync::BulkWait { .. }
+                | Sync::AsyncFence => {}
+            }
         }
         Ok(())
     }
@@ -132,8 +108,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn wait(&mut self, word: Word, parity: &Expr, t: usize) -> Result<()> {
-        let parity = self.eval(parity, t)? as i64;
+    fn wait(&mut self, word: Word, parity: i64, t: usize) -> Result<()> {
         let shown = self.shown(&word);
         let statement = format!("T.cuda.mbarrier_wait({shown}, {parity}) of thread {t}");
         if !(0..2).contains(&parity) {

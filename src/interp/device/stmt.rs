@@ -37,7 +37,7 @@ impl Machine<'_> {
             }
             DStmt::Barrier(b) => self.barrier(*b, active),
             DStmt::Tile(call) => self.tile(call, active),
-            DStmt::Intrinsic(i) => self.instruction(i, active),
+            DStmt::Instr(i) => self.instruction(i, active),
             DStmt::Copy { .. }
             | DStmt::Var { .. }
             | DStmt::Assign { .. }

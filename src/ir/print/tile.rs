@@ -4,9 +4,9 @@ use super::names::Names;
 use super::stmt::Printer;
 use super::{expr, literal};
 use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
-use crate::ir::intrinsic::At;
+use crate::ir::instr::{Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
-use crate::ir::{DType, Expr, ExprKind, Intrinsic, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
+use crate::ir::{DType, Expr, ExprKind, Name, Param, PrimFunc, ThreadTag, Tile, TileArg, TileCall, ops};
 use std::fmt::{self, Display, Formatter};
 
 /// Names of the indices of blocks and threads where the user gave none.
@@ -141,8 +141,8 @@ fn stmt(p: &mut Printer, s: &DStmt) {
             let line = call(c, p);
             p.line(&line);
         }
-        DStmt::Intrinsic(i) => {
-            let line = instruction(i, &p.names).unwrap_or_else(|| format!("# {i}"));
+        DStmt::Instr(i) => {
+            let line = instruction(i, &p.names);
             p.line(&line);
         }
         // What only lowering makes has no form in a program.
@@ -179,46 +179,24 @@ fn barrier(b: Barrier) -> String {
     }
 }
 
-/// An instruction that a program can hold, as TVM 0.27 spells it.
-fn instruction(i: &Intrinsic, names: &Names) -> Option<String> {
-    let at = |bar: &At| format!("{}.ptr_to([{}])", names.get(&bar.array), place(&bar.index, names));
+/// An instruction of a program, as TVM 0.27 spells it; a comment for what lowering made.
+fn instruction(i: &Instr, names: &Names) -> String {
+    let Op::Sync(sync) = i.op else { return format!("# {i}") };
+    let bar = i.places.iter().map(|bar| format!("{}.ptr_to([{}])", names.get(&bar.array), place(&bar.index, names)));
     let narrow = |e: &Expr| match e.as_int() {
         Some(n) => format!("T.uint32({n})"),
         None => format!("T.Cast(\"uint32\", {})", value(&bare(e), names)),
     };
-    Some(match i {
-        Intrinsic::CpAsyncCommit => "T.ptx.cp.async_.commit_group()".to_string(),
-        Intrinsic::CpAsyncWait { left } => format!("T.ptx.cp.async_.wait_group({left})"),
-        Intrinsic::MbarrierInit { bar, arrivals } => {
-            format!("T.ptx.mbarrier.init.shared.b64({}, T.uint32({arrivals}))", at(bar))
-        }
-        Intrinsic::MbarrierFence => "T.ptx.fence.mbarrier_init.release.cluster()".to_string(),
-        Intrinsic::MbarrierArrive { bar } => format!("T.ptx.mbarrier.arrive.shared.b64({}, T.uint32(1))", at(bar)),
-        Intrinsic::MbarrierExpect { bar, bytes } => {
-            format!("T.ptx.mbarrier.arrive.expect_tx.shared.b64({}, {})", at(bar), narrow(bytes))
-        }
-        Intrinsic::MbarrierWait { bar, parity } => {
-            format!("T.cuda.mbarrier_wait({}, {})", at(bar), place(&bare(parity), names))
-        }
-        Intrinsic::AsyncFence => "T.ptx.fence.proxy.async_.shared__cta()".to_string(),
-        Intrinsic::BulkCommit => "T.ptx.cp.async_.bulk.commit_group()".to_string(),
-        Intrinsic::BulkWait { left, read: false } => format!("T.ptx.cp.async_.bulk.wait_group({left})"),
-        Intrinsic::BulkWait { left, read: true } => format!("T.ptx.cp.async_.bulk.wait_group.read({left})"),
-        Intrinsic::Packed { .. }
-        | Intrinsic::Fold3 { .. }
-        | Intrinsic::CastPair { .. }
-        | Intrinsic::Halves { .. }
-        | Intrinsic::Pin { .. }
-        | Intrinsic::CpAsync { .. }
-        | Intrinsic::LdMatrix { .. }
-        | Intrinsic::StMatrix { .. }
-        | Intrinsic::Mma { .. }
-        | Intrinsic::BulkLoad { .. }
-        | Intrinsic::BulkStore { .. }
-        | Intrinsic::TensorLoad { .. }
-        | Intrinsic::TensorStore { .. }
-        | Intrinsic::ClusterStore { .. } => return None,
-    })
+    let number = match sync {
+        Sync::MbarrierInit { arrivals } => Some(format!("T.uint32({arrivals})")),
+        Sync::MbarrierArrive => Some("T.uint32(1)".to_string()),
+        Sync::MbarrierExpect => i.values.first().map(narrow),
+        Sync::MbarrierWait => i.values.first().map(|parity| place(&bare(parity), names)),
+        Sync::CpAsyncWait { left } | Sync::BulkWait { left, .. } => Some(left.to_string()),
+        Sync::CpAsyncCommit | Sync::MbarrierFence | Sync::BulkCommit | Sync::AsyncFence => None,
+    };
+    let args: Vec<String> = bar.chain(number).collect();
+    format!("T.{}({})", sync.spelling(), args.join(", "))
 }
 
 /// How the parts of a call are spelled.

@@ -1,17 +1,18 @@
 //! The tensor maps of a kernel: which its body uses, and what they ask of shared arrays.
 
 use crate::ir::device::DStmt;
-use crate::ir::{Intrinsic, Name, TensorMap};
+use crate::ir::instr::{Instr, Op};
+use crate::ir::{Name, TensorMap};
 use crate::lower::nest::Nest;
 use std::collections::BTreeSet;
 
 /// Calls `f` with the map, the array in shared memory and whether the tensor is stored to.
 fn for_each_box(body: &[DStmt], f: &mut impl FnMut(&Name, &Name, bool)) {
     for s in body {
-        s.visit(&mut |s| match s {
-            DStmt::Intrinsic(Intrinsic::TensorLoad { dst, map, .. }) => f(map, &dst.array, false),
-            DStmt::Intrinsic(Intrinsic::TensorStore { map, src, .. }) => f(map, &src.array, true),
-            _ => {}
+        s.visit(&mut |s| {
+            if let DStmt::Instr(i @ Instr { op: Op::TensorLoad { map } | Op::TensorStore { map }, .. }) = s {
+                f(map, &i.places[0].array, matches!(i.op, Op::TensorStore { .. }));
+            }
         });
     }
 }

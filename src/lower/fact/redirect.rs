@@ -26,13 +26,13 @@ fn stored(s: DStmt, place: &Place) -> DStmt {
             let ((dst, dst_index), (src, src_index)) = (moved(dst, dst_index), moved(src, src_index));
             DStmt::Copy { dst, dst_index, src, src_index, lanes, hint }
         }
-        DStmt::Intrinsic(mut i) => {
-            for at in i.places_mut() {
+        DStmt::Instr(mut i) => {
+            for at in &mut i.places {
                 if let Some((array, index)) = place(&at.array, &at.index) {
                     (at.array, at.index) = (array, index);
                 }
             }
-            DStmt::Intrinsic(i)
+            DStmt::Instr(i)
         }
         other => other,
     }

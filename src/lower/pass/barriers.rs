@@ -13,7 +13,7 @@
 //! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
 
 use crate::ir::device::DStmt;
-use crate::ir::intrinsic::{At, Intrinsic};
+use crate::ir::instr::{self, At, Instr, Op, Space, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::fact::digits::{digits, is_unique};
@@ -55,7 +55,7 @@ struct Access {
     buffer: Name,
     index: Expr,
     write: bool,
-    /// By an intrinsic, which takes more than the element at the index, or for other lanes.
+    /// By an instruction, which takes more than the element at the index, or for other lanes.
     wide: bool,
 }
 
@@ -99,15 +99,15 @@ fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
     }
 }
 
-/// What an intrinsic leaves pending, or ends.
+/// What an instruction leaves pending, or ends.
 fn asynchronous(nest: &Nest, s: &DStmt, open: &mut Open) {
-    if let DStmt::Intrinsic(Intrinsic::CpAsync { dst, .. }) = s
-        && nest.is_shared(&dst.array)
-    {
-        add(&mut open.pending, vec![wide(dst, true)]);
-    }
-    if let DStmt::Intrinsic(Intrinsic::CpAsyncWait { left }) = s {
-        open.wait(*left);
+    let DStmt::Instr(i) = s else { return };
+    match i.op {
+        Op::CpAsync { .. } if nest.is_shared(&i.places[0].array) => {
+            add(&mut open.pending, vec![wide(&i.places[0], true)]);
+        }
+        Op::Sync(Sync::CpAsyncWait { left }) => open.wait(left),
+        _ => {}
     }
 }
 
@@ -178,63 +178,31 @@ fn is_shared_by_all(e: &Expr) -> bool {
 /// All accesses to shared memory in a statement and inside it.
 fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
     let mut out = vec![];
-    let mut push = |buffer: &Name, index: &Expr, write: bool| {
-        if nest.is_shared(buffer) {
-            add(&mut out, vec![Access { buffer: buffer.clone(), index: index.clone(), write, wide: false }]);
-        }
-    };
     s.visit(&mut |s| {
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| {
-                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                    indices.iter().for_each(|i| push(buffer, i, false));
-                }
-            })
-        });
-        if let DStmt::Store { buffer, indices, .. } = s {
-            indices.iter().for_each(|i| push(buffer, i, true));
+        let mut own = vec![];
+        let mut push = |buffer: &Name, indices: &[Expr], write| {
+            own.extend(indices.iter().map(|i| Access { buffer: buffer.clone(), index: i.clone(), write, wide: false }));
+        };
+        match s {
+            DStmt::Instr(i) => {
+                s.for_each_load(|buffer, indices| push(buffer, indices, false));
+                own.extend(generic(i));
+            }
+            s => s.for_each_access(|buffer, indices, a| push(buffer, indices, a != instr::Access::Read)),
         }
-        if let DStmt::Copy { dst, dst_index, src, src_index, .. } = s {
-            push(dst, dst_index, true);
-            push(src, src_index, false);
-        }
-    });
-    s.visit(&mut |s| {
-        if let DStmt::Intrinsic(i) = s {
-            out.extend(generic(i).filter(|a| nest.is_shared(&a.buffer)));
-        }
+        own.retain(|a| nest.is_shared(&a.buffer));
+        add(&mut out, own);
     });
     out
 }
 
-/// The accesses of an intrinsic that barriers order.
-fn generic(i: &Intrinsic) -> impl Iterator<Item = Access> {
-    let (read, write) = match i {
-        Intrinsic::CpAsync { dst, .. } | Intrinsic::StMatrix { dst, .. } => (None, Some(dst)),
-        Intrinsic::LdMatrix { src, .. } | Intrinsic::BulkStore { src, .. } | Intrinsic::TensorStore { src, .. } => {
-            (Some(src), None)
-        }
-        Intrinsic::Packed { .. }
-        | Intrinsic::Fold3 { .. }
-        | Intrinsic::CastPair { .. }
-        | Intrinsic::Halves { .. }
-        | Intrinsic::Pin { .. }
-        | Intrinsic::CpAsyncCommit
-        | Intrinsic::CpAsyncWait { .. }
-        | Intrinsic::Mma { .. }
-        | Intrinsic::MbarrierInit { .. }
-        | Intrinsic::MbarrierFence
-        | Intrinsic::MbarrierArrive { .. }
-        | Intrinsic::MbarrierExpect { .. }
-        | Intrinsic::MbarrierWait { .. }
-        | Intrinsic::BulkLoad { .. }
-        | Intrinsic::TensorLoad { .. }
-        | Intrinsic::BulkCommit
-        | Intrinsic::BulkWait { .. }
-        | Intrinsic::AsyncFence
-        | Intrinsic::ClusterStore { .. } => (None, None),
-    };
-    read.map(|at| wide(at, false)).into_iter().chain(write.map(|at| wide(at, true)))
+/// The accesses of an instruction that barriers of the block order: not those that a barrier in shared
+/// memory counts.
+fn generic(i: &Instr) -> Vec<Access> {
+    let places = i.signature().places;
+    let counted = places.iter().any(|p| p.space == Space::Barrier);
+    let shared = i.places.iter().zip(&places).filter(|(_, p)| p.space == Space::Shared && !counted);
+    shared.map(|(at, p)| wide(at, p.access != instr::Access::Read)).collect()
 }
 
 #[cfg(test)]
@@ -251,9 +219,9 @@ mod tests {
         let letter = |s: &DStmt| match s {
             DStmt::Barrier(_) => "B".to_string(),
             DStmt::For(l) => format!("({})", letters(&l.body)),
-            DStmt::Intrinsic(Intrinsic::CpAsync { .. }) => "c".into(),
-            DStmt::Intrinsic(Intrinsic::LdMatrix { .. }) => "l".into(),
-            DStmt::Intrinsic(_) => "w".into(),
+            DStmt::Instr(Instr { op: Op::CpAsync { .. }, .. }) => "c".into(),
+            DStmt::Instr(Instr { op: Op::LdMatrix { .. }, .. }) => "l".into(),
+            DStmt::Instr(_) => "w".into(),
             DStmt::Store { buffer, .. } if buffer.as_str() == "s" => "s".into(),
             _ => "r".into(),
         };
@@ -279,15 +247,9 @@ mod tests {
         let place = |name: &str| At::new(&name.into(), index_var(&"threadIdx.x".into()) * Expr::i64(8));
         let (s, p, r) = (place("s"), place("p"), At::new(&"r".into(), Expr::i64(0)));
         let stmt = |c: &char| match c {
-            'c' => DStmt::Intrinsic(Intrinsic::CpAsync {
-                dst: s.clone(),
-                src: p.clone(),
-                bytes: 16,
-                valid: None,
-                prefetch: None,
-            }),
-            'w' => DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 0 }),
-            'l' => DStmt::Intrinsic(Intrinsic::LdMatrix { dst: r.clone(), src: s.clone(), count: 4, transpose: false }),
+            'c' => DStmt::Instr(Instr::cp_async(s.clone(), p.clone(), 16, None, None)),
+            'w' => DStmt::Instr(Instr::from(Sync::CpAsyncWait { left: 0 })),
+            'l' => DStmt::Instr(Instr::new(Op::LdMatrix { count: 4, transpose: false }, [r.clone(), s.clone()], [])),
             _ => DStmt::Barrier(Barrier::Block),
         };
         let body: Vec<DStmt> = body.iter().map(stmt).collect();

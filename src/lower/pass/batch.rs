@@ -9,7 +9,7 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::intrinsic::Access;
+use crate::ir::instr::Access;
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
@@ -106,17 +106,17 @@ fn loaded_arrays(b: &Batch, body: &[DStmt]) -> BTreeSet<Name> {
         }
     }
     let keeps = |n: &Name| body.iter().all(|s| filled(b, s).is_some() || !stores_to(s, n));
-    let whole = held_by_intrinsics(body);
+    let whole = held_by_instructions(body);
     arrays.retain(|n| keeps(n) && !whole.contains(n));
     arrays
 }
 
-/// The buffers that intrinsics touch: their places say where elements lie, so these keep theirs.
-pub fn held_by_intrinsics(body: &[DStmt]) -> BTreeSet<Name> {
+/// The buffers that instructions touch: their places say where elements lie, so these keep theirs.
+pub fn held_by_instructions(body: &[DStmt]) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::Intrinsic(i) = s {
+            if let DStmt::Instr(i) = s {
                 i.for_each_place(|at, _, _| out.extend([at.array.clone()]));
             }
         });
@@ -220,17 +220,7 @@ pub fn written(body: &[DStmt]) -> BTreeSet<Name> {
 pub fn touched(body: &[DStmt], access: Access) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     for s in body {
-        s.visit(&mut |s| {
-            match s {
-                DStmt::Store { buffer, .. } if access == Access::Write => out.extend([buffer.clone()]),
-                DStmt::Copy { dst, src, .. } => out.extend([if access == Access::Write { dst } else { src }.clone()]),
-                DStmt::Intrinsic(i) => i.for_each_place(|at, a, _| out.extend((a == access).then(|| at.array.clone()))),
-                _ => {}
-            }
-            if access == Access::Read {
-                s.for_each_expr(|e| crate::lower::fact::replicated::loads(e, &mut out));
-            }
-        });
+        s.visit(&mut |s| s.for_each_access(|name, _, a| out.extend((a == access).then(|| name.clone()))));
     }
     out
 }
@@ -238,27 +228,8 @@ pub fn touched(body: &[DStmt], access: Access) -> BTreeSet<Name> {
 /// How many accesses there are to each buffer.
 fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
     let mut out = BTreeMap::new();
-    let mut add = |n: &Name| *out.entry(n.clone()).or_insert(0) += 1;
     for s in body {
-        s.visit(&mut |s| {
-            if let DStmt::Store { buffer, .. } = s {
-                add(buffer);
-            }
-            if let DStmt::Copy { dst, src, .. } = s {
-                add(dst);
-                add(src);
-            }
-            if let DStmt::Intrinsic(i) = s {
-                i.for_each_place(|at, _, _| add(&at.array));
-            }
-            s.for_each_expr(|e| {
-                e.visit(&mut |e| {
-                    if let ExprKind::Load { buffer, .. } = e.kind() {
-                        add(buffer);
-                    }
-                })
-            });
-        });
+        s.visit(&mut |s| s.for_each_access(|name, _, _| *out.entry(name.clone()).or_insert(0) += 1));
     }
     out
 }

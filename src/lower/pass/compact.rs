@@ -2,13 +2,13 @@
 //!
 //! Variables of loops around all accesses are fixed, and so are block indices and, for registers,
 //! thread indices; what is left of an index ranges over the part that is touched. Gaps between
-//! strides close where all accesses have the same strides. A buffer that an intrinsic touches stays as
+//! strides close where all accesses have the same strides. A buffer that an instruction touches stays as
 //! it is. What the schedule asks of the strides of what is left is done here too ([`placement`]).
 //!
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
 
-use super::batch::held_by_intrinsics;
+use super::batch::held_by_instructions;
 use super::placement;
 use crate::analysis::{Ranges, bounds, simplify};
 use crate::ir::device::{DStmt, map_list, map_stmts};
@@ -29,7 +29,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     let mut accesses = BTreeMap::new();
     collect(&body, &mut vec![], &mut accesses);
     let mut plans = BTreeMap::new();
-    let mut whole = held_by_intrinsics(&body);
+    let mut whole = held_by_instructions(&body);
     whole.extend(nest.held.keys().cloned());
     let placements = placement::of_func(nest.func);
     for (name, list) in &accesses {
@@ -58,19 +58,10 @@ struct Access {
 
 fn collect(body: &[DStmt], loops: &mut Vec<Name>, out: &mut BTreeMap<Name, Vec<Access>>) {
     for s in body {
-        if let DStmt::Store { buffer, indices, .. } = s {
-            add(out, buffer, indices, loops);
-        }
         if let DStmt::Tile(call) = s {
             call.for_each_tile(|t| corners(out, t, loops));
         }
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| {
-                if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                    add(out, buffer, indices, loops);
-                }
-            })
-        });
+        s.for_each_access(|buffer, indices, _| add(out, buffer, indices, loops));
         if let DStmt::For(l) = s {
             loops.push(l.var.clone());
         }

@@ -1,11 +1,12 @@
 //! What of a pipelined loop may run ahead: the statements at its start that fill shared memory, as
 //! asynchronous copies or by way of registers.
 
+use super::batch::touched;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
-use crate::ir::intrinsic::{Access, At};
+use crate::ir::instr::{Access, At, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
-use crate::ir::{Expr, ExprKind, Intrinsic, Name, Scope};
+use crate::ir::{Expr, ExprKind, Name, Scope};
 use crate::lower::fact::replicated::loads;
 use crate::lower::nest::{Nest, fresh_name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,57 +44,16 @@ impl Parts {
     }
 }
 
-/// The buffers that statements read and write.
-#[derive(Default)]
-struct Touched {
-    read: BTreeSet<Name>,
-    written: BTreeSet<Name>,
-}
-
-impl Touched {
-    fn by(body: &[DStmt]) -> Touched {
-        let mut out = Touched::default();
-        for s in body {
-            s.visit(&mut |s| out.add(s));
-        }
-        out
-    }
-
-    fn add(&mut self, s: &DStmt) {
-        s.for_each_expr(|e| loads(e, &mut self.read));
-        match s {
-            DStmt::Store { buffer, .. } => self.written.extend([buffer.clone()]),
-            DStmt::Copy { dst, src, .. } => {
-                self.written.insert(dst.clone());
-                self.read.insert(src.clone());
-            }
-            DStmt::Intrinsic(i) => i.for_each_place(|at, access, _| {
-                let set = if access == Access::Write { &mut self.written } else { &mut self.read };
-                set.insert(at.array.clone());
-            }),
-            DStmt::For(_)
-            | DStmt::If { .. }
-            | DStmt::Let { .. }
-            | DStmt::Var { .. }
-            | DStmt::Assign { .. }
-            | DStmt::Shuffle { .. }
-            | DStmt::Barrier(_)
-            | DStmt::Tile(_)
-            | DStmt::Reduce(_) => {}
-        }
-    }
-}
-
 /// Splits the body of a loop; `None` where it is not fills and then a computation that only reads them.
 pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
-    let writes = |s: &DStmt| Touched::by(std::slice::from_ref(s)).written.iter().any(|b| nest.is_shared(b));
+    let both = |body: &[DStmt]| [Access::Read, Access::Write].map(|access| touched(body, access));
+    let writes = |s: &DStmt| touched(std::slice::from_ref(s), Access::Write).iter().any(|b| nest.is_shared(b));
     let end = body.iter().rposition(writes)? + 1;
     let (first, compute) = body.split_at(end);
-    let head = Touched::by(first);
-    let independent = !head.read.iter().any(|b| nest.is_shared(b)) && !synchronises(body);
-    let used = Touched::by(compute);
-    let private = head.written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.read.contains(b));
-    let fresh = head.read.iter().all(|b| !used.written.contains(b));
+    let ([read, written], [used, changed]) = (both(first), both(compute));
+    let independent = !read.iter().any(|b| nest.is_shared(b)) && !synchronises(body);
+    let private = written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.contains(b));
+    let fresh = read.iter().all(|b| !changed.contains(b));
     if compute.is_empty() || !independent || !private || !fresh {
         return None;
     }
@@ -103,7 +63,7 @@ pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
         open.push(s.clone());
         if writes(s) {
             let body = std::mem::take(&mut open);
-            let buffers = Touched::by(&body).written.into_iter().filter(|b| nest.is_shared(b)).collect();
+            let buffers = touched(&body, Access::Write).into_iter().filter(|b| nest.is_shared(b)).collect();
             let kind = if convert(nest, &body).is_some() { Kind::Async } else { Kind::Registers };
             fills.push(Fill { body, buffers, kind });
         }
@@ -117,7 +77,7 @@ fn synchronises(body: &[DStmt]) -> bool {
     for s in body {
         s.visit(&mut |s| {
             found |= matches!(s, DStmt::Barrier(b) if *b != Barrier::Warp)
-                || matches!(s, DStmt::Intrinsic(Intrinsic::CpAsync { .. } | Intrinsic::CpAsyncWait { .. }));
+                || matches!(s, DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Sync(Sync::CpAsyncWait { .. })));
         });
     }
     found
@@ -165,7 +125,7 @@ struct Direct {
 impl Direct {
     fn start(self, valid: Option<Expr>) -> DStmt {
         let Direct { dst, src, bytes } = self;
-        DStmt::Intrinsic(Intrinsic::CpAsync { dst, src, bytes, valid, prefetch: (bytes == 16).then_some(128) })
+        DStmt::Instr(Instr::cp_async(dst, src, bytes, valid, (bytes == 16).then_some(128)))
     }
 }
 

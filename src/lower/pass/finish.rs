@@ -7,7 +7,7 @@ use super::own_cluster::OwnCluster;
 use super::prefetch;
 use crate::ir::device::{Ahead, DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
-use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Param, TensorMap};
+use crate::ir::{Buffer, DType, Expr, Name, Param, TensorMap};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,7 +118,7 @@ impl Finish<'_> {
                 KStmt::Shuffle { dst: dst.clone(), mode: *mode, value: types.value(value), width: *width }
             }
             DStmt::Barrier(b) => KStmt::Barrier(*b),
-            DStmt::Intrinsic(i) => KStmt::Intrinsic(i.map_exprs(&mut |e| types.operand(e))),
+            DStmt::Instr(i) => KStmt::Instr(i.map_exprs(&mut |e| types.operand(e))),
             DStmt::Tile(call) => panic!("the tile call `{}` is still there after dispatch", call.op.name()),
             DStmt::Reduce(r) => panic!("the reduction of `{}` is still there after `cross_thread`", r.block),
         }
@@ -163,18 +163,7 @@ fn ordered<'n>(nest: &'n Nest, used: &BTreeSet<Name>) -> Vec<&'n Buffer> {
 pub fn used_buffers(body: &[DStmt]) -> BTreeSet<Name> {
     let mut used = BTreeSet::new();
     for s in body {
-        s.visit(&mut |s| {
-            if let DStmt::Store { buffer, .. } = s {
-                used.insert(buffer.clone());
-            }
-            if let DStmt::Copy { dst, src, .. } = s {
-                used.extend([dst.clone(), src.clone()]);
-            }
-            if let DStmt::Intrinsic(i) = s {
-                i.for_each_place(|at, _, _| used.extend([at.array.clone()]));
-            }
-            s.for_each_expr(|e| crate::lower::fact::replicated::loads(e, &mut used));
-        });
+        s.visit(&mut |s| s.for_each_access(|name, _, _| used.extend([name.clone()])));
     }
     used
 }
@@ -216,7 +205,7 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
             {
                 most = most.max(lanes * own);
             }
-            if let DStmt::Intrinsic(i) = s {
+            if let DStmt::Instr(i) = s {
                 i.for_each_place(|at, _, n| {
                     if at.array == b.name && n > 1 {
                         most = most.max((2 * own).max(4));
@@ -238,15 +227,8 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
 /// The extents and scalar parameters that the body, or the length of a pointer, mentions.
 fn scalars(nest: &Nest, body: &[KStmt], pointers: &[KernelParam]) -> Vec<KernelParam> {
     let mut used = BTreeSet::new();
-    let mut note = |e: &Expr| {
-        e.visit(&mut |e| {
-            if let ExprKind::Var { name, .. } = e.kind() {
-                used.insert(name.clone());
-            }
-        });
-        e.clone()
-    };
-    body.iter().for_each(|s| drop(s.map_exprs(&mut note)));
+    let mut note = |e: &Expr| e.visit(&mut |e| used.extend(e.as_var().cloned()));
+    body.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(&mut note)));
     for p in pointers {
         if let KernelParam::Pointer { len, .. } = p {
             note(len);

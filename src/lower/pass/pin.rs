@@ -3,14 +3,14 @@
 //! A compiler that sees the same conversions before and after the threads of a block meet makes them
 //! once, and holds the results in twice the registers: loads in flight, or spills, pay for it. Every
 //! register array of 16-bit floats that is read, and read again once threads have met, is therefore
-//! pinned before that second reading ([`Intrinsic::Pin`]).
+//! pinned before that second reading ([`Op::Pin`]).
 //!
 //! before: `a += f32(x[i]); barrier; b += f32(x[i]) - a`
 //! after:  `a += f32(x[i]); barrier; pin x; b += f32(x[i]) - a`
 
 use super::batch::touched;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::intrinsic::{Access, At, Intrinsic};
+use crate::ir::instr::{Access, At, Instr, Op};
 use crate::ir::{DType, Expr, Name};
 use crate::lower::nest::Nest;
 use std::collections::BTreeMap;
@@ -58,6 +58,6 @@ fn pin(nest: &mut Nest, array: &Name) -> Option<DStmt> {
     let var = nest.fresh("w");
     nest.ranges.set(var.clone(), 0, len / 2 - 1);
     let pair = At::new(array, index_var(&var) * Expr::i64(2));
-    let body = vec![DStmt::Intrinsic(Intrinsic::Pin { pair })];
+    let body = vec![DStmt::Instr(Instr::new(Op::Pin, [pair], []))];
     Some(DStmt::For(DFor::new(var, Expr::i64(len / 2), DKind::Unrolled, body)))
 }

@@ -21,8 +21,9 @@
 use super::fills::{Kind, Parts, async_copies, parts};
 use crate::analysis::{prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::instr::{Instr, Sync};
 use crate::ir::kernel::Barrier;
-use crate::ir::{BinOp, Expr, Intrinsic, Name};
+use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,7 +130,8 @@ impl<'l> Pipeline<'l> {
             }
         }
         let (k, zero) = (index_var(&self.l.var), Expr::i64(0));
-        let commit = || DStmt::Intrinsic(Intrinsic::CpAsyncCommit);
+        let commit = || DStmt::Instr(Instr::from(Sync::CpAsyncCommit));
+        let wait = |left| DStmt::Instr(Instr::from(Sync::CpAsyncWait { left }));
         let is_async = !self.asynchronous.is_empty();
         let mut out = vec![];
         for step in 0..if is_async { self.ahead } else { 0 } {
@@ -140,7 +142,7 @@ impl<'l> Pipeline<'l> {
         out.extend(self.at(nest, &self.store, &zero));
         let mut body = vec![];
         if is_async {
-            body.push(DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: (self.ahead - 1) as u32 }));
+            body.push(wait((self.ahead - 1) as u32));
         }
         body.push(DStmt::Barrier(Barrier::Block));
         if is_async {
@@ -153,7 +155,7 @@ impl<'l> Pipeline<'l> {
         body.extend(self.at(nest, &self.store, &next));
         out.push(DStmt::For(DFor { stages: 1, own_barriers: true, ..self.l.with_body(body) }));
         if is_async {
-            out.push(DStmt::Intrinsic(Intrinsic::CpAsyncWait { left: 0 }));
+            out.push(wait(0));
         }
         out
     }

@@ -6,7 +6,7 @@
 //! before: `acc: float16[1]`, `acc[0] = acc[0] + a[0] * b[0]`, `out[0] = acc[0]`
 //! after:  `acc: float32[1]`, `acc[0] = acc[0] + float32(a[0]) * float32(b[0])`, `out[0] = float16(acc[0])`
 
-use super::batch::held_by_intrinsics;
+use super::batch::held_by_instructions;
 use crate::analysis::accumulator;
 use crate::ir::device::{DStmt, ThreadReduce, map_list, map_stmts};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
@@ -45,7 +45,7 @@ fn accumulators(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
         });
     }
     // Instructions take the type that their registers have.
-    for name in held_by_intrinsics(body) {
+    for name in held_by_instructions(body) {
         found.remove(&name);
     }
     found

@@ -9,8 +9,9 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::DStmt;
+use crate::ir::instr::Op;
 use crate::ir::layout::Swizzle;
-use crate::ir::{BinOp, Expr, Intrinsic, Name};
+use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
 
@@ -22,8 +23,10 @@ const UNIT: i64 = 16;
 pub fn choose(nest: &mut Nest, s: &DStmt) {
     let mut sources = vec![];
     s.visit(&mut |s| {
-        if let DStmt::Intrinsic(Intrinsic::LdMatrix { src, .. }) = s {
-            sources.push(src.array.clone());
+        if let DStmt::Instr(i) = s
+            && matches!(i.op, Op::LdMatrix { .. })
+        {
+            sources.push(i.places[1].array.clone());
         }
     });
     for name in sources {

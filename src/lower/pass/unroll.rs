@@ -10,7 +10,7 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DKind, DStmt, map_list};
-use crate::ir::{Expr, ExprKind, Name};
+use crate::ir::{Expr, Name};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
 use std::collections::BTreeSet;
@@ -80,37 +80,12 @@ fn one(s: DStmt, forced: &BTreeSet<Name>) -> Result<(DStmt, Option<i64>), LowerE
 
 /// The variables that occur in indices of register arrays.
 fn register_variables(nest: &Nest, body: &[DStmt], out: &mut BTreeSet<Name>) {
-    let mut index = |array: &Name, e: &Expr| {
+    let mut index = |array: &Name, indices: &[Expr]| {
         if nest.is_local(array) {
-            e.visit(&mut |e| out.extend(e.as_var().cloned()));
+            indices.iter().for_each(|e| e.visit(&mut |e| out.extend(e.as_var().cloned())));
         }
     };
     for s in body {
-        s.visit(&mut |s| {
-            match s {
-                DStmt::Store { buffer, indices, .. } => indices.iter().for_each(|e| index(buffer, e)),
-                DStmt::Copy { dst, dst_index, src, src_index, .. } => {
-                    index(dst, dst_index);
-                    index(src, src_index);
-                }
-                DStmt::For(_)
-                | DStmt::If { .. }
-                | DStmt::Let { .. }
-                | DStmt::Var { .. }
-                | DStmt::Assign { .. }
-                | DStmt::Shuffle { .. }
-                | DStmt::Barrier(_)
-                | DStmt::Tile(_)
-                | DStmt::Reduce(_) => {}
-                DStmt::Intrinsic(i) => i.for_each_place(|at, _, _| index(&at.array, &at.index)),
-            }
-            s.for_each_expr(|e| {
-                e.visit(&mut |e| {
-                    if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                        indices.iter().for_each(|e| index(buffer, e));
-                    }
-                })
-            });
-        });
+        s.visit(&mut |s| s.for_each_access(|array, indices, _| index(array, indices)));
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
-use crate::ir::intrinsic::{At, Intrinsic};
+use crate::ir::instr::{At, Instr, Op};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
 use crate::lower::LowerError;
@@ -56,8 +56,8 @@ impl Exchange<'_> {
                 let peer = simplify(&(member.clone() + Expr::i64(from)), &nest.ranges);
                 let exists = Expr::binary(BinOp::Lt, peer.clone(), Expr::i64(blocks));
                 let dst = At::new(&slots, own.clone());
-                let store = Intrinsic::ClusterStore { dst, peer, value: self.load(value) };
-                guarded((from + members > blocks).then_some(exists), vec![DStmt::Intrinsic(store)])
+                let store = Instr::new(Op::ClusterStore, [dst], [peer, self.load(value)]);
+                guarded((from + members > blocks).then_some(exists), vec![DStmt::Instr(store)])
             };
             (0..blocks).step_by(members as usize).flat_map(push).collect()
         }));

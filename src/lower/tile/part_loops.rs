@@ -114,20 +114,7 @@ fn indices_of(body: &[DStmt], name: &Name) -> Option<Vec<Expr>> {
     let mut all: Vec<Vec<Expr>> = vec![];
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::Store { buffer, indices, .. } = s
-                && buffer == name
-            {
-                all.push(indices.clone());
-            }
-            s.for_each_expr(|e| {
-                e.visit(&mut |e| {
-                    if let ExprKind::Load { buffer, indices, .. } = e.kind()
-                        && buffer == name
-                    {
-                        all.push(indices.clone());
-                    }
-                })
-            });
+            s.for_each_access(|buffer, indices, _| all.extend((buffer == name).then(|| indices.to_vec())));
         });
     }
     let first = all.first()?.clone();

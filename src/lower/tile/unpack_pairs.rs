@@ -20,7 +20,7 @@
 
 use super::unpack::Field;
 use crate::ir::device::DStmt;
-use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
+use crate::ir::instr::{At, Instr, Op, PackedOp};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 
@@ -150,13 +150,12 @@ fn bits(to: &Name, p: &Pair, width: u32) -> DStmt {
     let u32s = |v: i64| Expr::int(v, DType::U32);
     let word = Expr::binary(BinOp::BitAnd, p.word.clone(), u32s(field << 16 | field));
     let word = Expr::binary(BinOp::BitOr, word, u32s(POWERS));
-    DStmt::Intrinsic(Intrinsic::Halves { dst: At::new(to, Expr::i64(0)), word })
+    DStmt::Instr(Instr::new(Op::Halves, [At::new(to, Expr::i64(0))], [word]))
 }
 
 fn packed(op: PackedOp, dst: &Name, a: &Name, b: &Name, c: Option<&Name>) -> DStmt {
-    let at = |name: &Name| At::new(name, Expr::i64(0));
-    let (rounding, c) = (Rounding::Nearest, c.map(at));
-    DStmt::Intrinsic(Intrinsic::Packed { op, rounding, ftz: false, dst: at(dst), a: at(a), b: at(b), c })
+    let all = [dst, a, b].into_iter().chain(c).map(|name| At::new(name, Expr::i64(0)));
+    DStmt::Instr(Instr::new(Op::PackedF16(op), all.collect::<Vec<_>>(), []))
 }
 
 #[cfg(test)]

@@ -1,35 +1,51 @@
-//! What every `Program` satisfies: names are declared before use, indices are integers, registers
-//! are picked by constants, vector accesses are aligned, and no barrier or shuffle stands under a
-//! condition that its participants do not share.
+//! What every `Program` satisfies. The first violation is an error that names what is wrong, and prints the
+//! statement it is in.
+//!
+//! - A launch of clusters is for a GPU and has whole warps.
+//! - A variable is declared before its use, in scope, and used with its type; a scalar is assigned its type.
+//! - Operands of an operator have one type. No opaque call is left, and a load has one flat index.
+//! - An index is int32 or int64. A register of a GPU is picked by constants and variables of unrolled loops.
+//! - An array or pointer is declared, accessed as its element type, and not written where it is read-only.
+//! - A vector access is aligned to its lanes, between arrays of one element type.
+//! - Loops that are unrolled or vectors have constant extents.
+//! - Only CPU kernels prefetch, and only memory of the function.
+//! - A barrier of the block or the cluster stands under no condition that threads of the block do not
+//!   share, a barrier or shuffle of warps under none that lanes of a warp do not share.
+//! - A named barrier has a number from 1 to 15 and whole warps of the block; those of a cluster stand in
+//!   a launch of clusters, and named ones do not.
+//! - Instructions are as in `instr`.
 
-pub mod intrinsic;
+pub mod instr;
 
 use super::LowerError;
 use crate::analysis::{Ranges, multiple_of};
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, ExprKind, Name};
 use crate::lower::fact::warps::{Rank, WARP, Warps};
-use crate::target::Kind;
+use crate::target::{Kind, Target};
 use std::collections::BTreeMap;
 
 const PASS: &str = "verify";
 
-/// Checks a program built for a `kind` of target; the first violation as an error.
-pub fn verify_program(p: &Program, kind: Kind) -> Result<(), LowerError> {
-    p.launches.iter().try_for_each(|l| verify_launch(l, kind))
+/// Checks a program built for a target.
+///
+/// # Errors
+/// The first violation.
+pub fn verify_program(p: &Program, target: &Target) -> Result<(), LowerError> {
+    p.launches.iter().try_for_each(|l| verify_launch(l, target))
 }
 
-fn verify_launch(l: &Launch, kind: Kind) -> Result<(), LowerError> {
+fn verify_launch(l: &Launch, target: &Target) -> Result<(), LowerError> {
     let mut check = Check {
         kernel: &l.kernel,
-        kind,
+        target,
         block: l.block,
         cluster: l.cluster,
         vars: BTreeMap::new(),
         ranges: Ranges::new(),
         divergence: Rank::Block,
     };
-    if l.cluster > 1 && (kind != Kind::Cuda || !l.threads().is_multiple_of(WARP)) {
+    if l.cluster > 1 && (target.kind != Kind::Cuda || !l.threads().is_multiple_of(WARP)) {
         let why = format!("{} threads per block; expected whole warps of a GPU in a launch of clusters", l.threads());
         return check.error(&Name::new(&l.kernel.symbol), why);
     }
@@ -55,7 +71,7 @@ pub(super) struct Var {
 
 pub(super) struct Check<'k> {
     pub kernel: &'k Kernel,
-    pub kind: Kind,
+    pub target: &'k Target,
     /// Threads per axis.
     pub block: [u32; 3],
     /// Blocks per cluster.
@@ -77,7 +93,7 @@ impl Check<'_> {
 
     fn list(&mut self, body: &[KStmt]) -> Result<(), LowerError> {
         let outer = self.vars.clone();
-        body.iter().try_for_each(|s| self.stmt(s))?;
+        body.iter().try_for_each(|s| self.stmt(s).map_err(|e| e.within(s)))?;
         self.vars = outer;
         Ok(())
     }
@@ -99,7 +115,7 @@ impl Check<'_> {
                 self.scalar(var, value.dtype())
             }
             KStmt::Store { array, index, value, .. } => self.store(array, index, value),
-            KStmt::Prefetch { array, .. } if self.kind == Kind::Cuda => {
+            KStmt::Prefetch { array, .. } if self.target.kind == Kind::Cuda => {
                 self.error(array, "only a kernel of a CPU asks for a cache line ahead of time")
             }
             KStmt::Prefetch { array, .. } if self.kernel.array(array).is_some() => {
@@ -117,8 +133,7 @@ impl Check<'_> {
                 self.under(rank, |c| c.list(then).and_then(|()| c.list(otherwise)))
             }
             KStmt::Barrier(b) => self.barrier(*b),
-            KStmt::Comment(_) => Ok(()),
-            KStmt::Intrinsic(i) => self.intrinsic(i),
+            KStmt::Instr(i) => self.instr(i),
             KStmt::Shuffle { dst, value, .. } => {
                 self.expr(value)?;
                 if self.divergence > Rank::Warp {
@@ -228,7 +243,7 @@ impl Check<'_> {
             return self.error(name, "an index is not an integer");
         }
         if let Some(a) = self.kernel.array(name) {
-            let addressed = a.scope == ArrayScope::Register && self.kind == Kind::Cuda && rank != Rank::Constant;
+            let addressed = a.scope == ArrayScope::Register && self.target.kind == Kind::Cuda && rank != Rank::Constant;
             return if addressed { self.error(name, "a register is picked by a run-time index") } else { Ok(()) };
         }
         let param = self.kernel.params.iter().find_map(|p| match p {

@@ -14,9 +14,9 @@
 use super::pair::{box_of, spread};
 use super::{Bundle, OPS, Pair, Side, Walk, check};
 use crate::ir::device::DStmt;
-use crate::ir::intrinsic::At;
+use crate::ir::instr::{At, Instr, Op};
 use crate::ir::layout::{Axis, Fragment, TileLayout};
-use crate::ir::{BinOp, ExecScope, Expr, Intrinsic, TileCall};
+use crate::ir::{BinOp, ExecScope, Expr, TileCall};
 use crate::tile::part::Part;
 use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP, WARPGROUP};
@@ -204,13 +204,13 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
     let first = m.registers.view.at(&vec![Expr::i64(0); local.extent.len()]);
     let mut out = vec![];
     for group in m.groups() {
-        let src = At::new(&shared.buffer, row(&m, &group, shared, &lane, &cx));
-        let dst = At::new(&local.buffer, cx.simple(first.clone() + Expr::i64(2 * group.pair)));
+        let rows = At::new(&shared.buffer, row(&m, &group, shared, &lane, &cx));
+        let registers = At::new(&local.buffer, cx.simple(first.clone() + Expr::i64(2 * group.pair)));
         let (count, transpose) = (group.count, m.transpose);
-        out.push(DStmt::Intrinsic(if pair.dst.is_local() {
-            Intrinsic::LdMatrix { dst, src, count, transpose }
+        out.push(DStmt::Instr(if pair.dst.is_local() {
+            Instr::new(Op::LdMatrix { count, transpose }, [registers, rows], [])
         } else {
-            Intrinsic::StMatrix { dst: src, src: dst, count, transpose }
+            Instr::new(Op::StMatrix { count, transpose }, [rows, registers], [])
         }));
     }
     out

@@ -14,8 +14,8 @@
 use super::OPS;
 use super::gate::{self, global_shared};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
-use crate::ir::intrinsic::At;
-use crate::ir::{DType, Expr, Intrinsic, TileArg, TileCall};
+use crate::ir::instr::{At, Instr, Op};
+use crate::ir::{DType, Expr, TileArg, TileCall};
 use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
 use crate::tile::predicates::{REACHED, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant};
@@ -105,9 +105,9 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
         let [to, from] = sides(&pair).map(|s| e.simple((s.at)(&index)));
         let (dst, src) = (At::new(&pair.dst.buffer, to), At::new(&pair.src.buffer, from));
         let bytes = Expr::i64(walk.lanes * pair.dst.dtype.bytes() as i64);
-        DStmt::Intrinsic(match bar.clone() {
-            Some(bar) => Intrinsic::BulkLoad { dst, src, bytes, bar },
-            None => Intrinsic::BulkStore { dst, src, bytes },
+        DStmt::Instr(match bar.clone() {
+            Some(bar) => Instr::new(Op::BulkLoad, [dst, src, bar], [bytes]),
+            None => Instr::new(Op::BulkStore, [dst, src], [bytes]),
         })
     })
 }

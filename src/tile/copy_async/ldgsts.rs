@@ -13,8 +13,8 @@
 use super::OPS;
 use super::gate::{self, Condition, condition};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
-use crate::ir::intrinsic::At;
-use crate::ir::{AttrValue, BinOp, Expr, Intrinsic, TileCall};
+use crate::ir::instr::{At, Instr};
+use crate::ir::{AttrValue, BinOp, Expr, TileCall};
 use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
 use crate::tile::predicates::{ALL_THREADS, takes};
 use crate::tile::{Cx, Emit, Predicate, Variant};
@@ -133,12 +133,8 @@ impl Start<'_> {
     fn turn(&self, e: &Emit, turn: Expr) -> DStmt {
         let number = turn * Expr::i64(self.threads) + self.rank.clone();
         let [to, from] = sides(self.pair).map(|s| s.start(self.walk, &number, e.ranges));
-        DStmt::Intrinsic(Intrinsic::CpAsync {
-            dst: At::new(&self.pair.dst.buffer, to),
-            src: At::new(&self.pair.src.buffer, from),
-            bytes: (self.walk.lanes * self.pair.dst.dtype.bytes() as i64) as u32,
-            valid: self.valid.clone(),
-            prefetch: self.prefetch,
-        })
+        let (dst, src) = (At::new(&self.pair.dst.buffer, to), At::new(&self.pair.src.buffer, from));
+        let bytes = (self.walk.lanes * self.pair.dst.dtype.bytes() as i64) as u32;
+        DStmt::Instr(Instr::cp_async(dst, src, bytes, self.valid.clone(), self.prefetch))
     }
 }

@@ -19,9 +19,9 @@ use super::bulk::{barrier, by_first_thread, sm_version};
 use super::gate::{self, global_shared};
 use crate::analysis::{Ranges, linear, multiple_of, simplify};
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::intrinsic::At;
+use crate::ir::instr::{At, Instr, Op};
 use crate::ir::layout::{Axis, Swizzle};
-use crate::ir::{Expr, Intrinsic, MapSwizzle, Name, TensorMap, TileCall};
+use crate::ir::{Expr, MapSwizzle, Name, TensorMap, TileCall};
 use crate::tile::copy::{Pair, Side, check};
 use crate::tile::predicates::REACHED;
 use crate::tile::view::unravel;
@@ -249,11 +249,11 @@ fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
         let at = (side.plain)(&shared_index(global, shared, &boxes.dims, &first));
         let at = At::new(&shared.buffer, e.simple(at));
         let begin = boxes.dims.iter().map(|d| global.begin[d.at].clone());
-        let coords = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
+        let coords: Vec<Expr> = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
         let map = map.clone();
-        DStmt::Intrinsic(match bar.clone() {
-            Some(bar) => Intrinsic::TensorLoad { dst: at, map, coords, bar },
-            None => Intrinsic::TensorStore { map, coords, src: at },
+        DStmt::Instr(match bar.clone() {
+            Some(bar) => Instr::new(Op::TensorLoad { map }, [at, bar], coords),
+            None => Instr::new(Op::TensorStore { map }, [at], coords),
         })
     })
 }

@@ -14,7 +14,7 @@
 use super::operand::{Operand, operands, overlap, plain_rounding};
 use super::registers::{Registers, is_broadcast, layouts_match, pairs};
 use crate::ir::device::DStmt;
-use crate::ir::intrinsic::{At, Intrinsic};
+use crate::ir::instr::{At, Instr, Op};
 use crate::ir::{DType, Expr, TileCall, TileOp};
 use crate::tile::predicates::{ALL_THREADS, all_local};
 use crate::tile::unrolled::Loops;
@@ -67,5 +67,5 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     let at = |emit: &Emit, part| r.place(emit, part, &index);
     let dst = At::new(&r.dst.view.buffer, at(emit, &r.dst));
     let src = At::new(&src.view.buffer, at(emit, src));
-    loops.around(vec![DStmt::Intrinsic(Intrinsic::CastPair { dst, src })])
+    loops.around(vec![DStmt::Instr(Instr::new(Op::CastPair, [dst, src], []))])
 }

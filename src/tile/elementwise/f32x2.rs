@@ -16,7 +16,7 @@
 use super::operand::{Operand, operands, overlap};
 use super::registers::{Registers, is_broadcast, layouts_match, pairs};
 use crate::ir::device::DStmt;
-use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
+use crate::ir::instr::{At, Instr, Op, PackedOp, Rounding};
 use crate::ir::{AttrValue, DType, Expr, Scope, TileCall, TileOp};
 use crate::tile::predicates::{ALL_THREADS, all_local, takes_f32x2};
 use crate::tile::unrolled::Loops;
@@ -64,9 +64,9 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     let (loops, mut index) = Loops::over(emit, "f", &shape);
     index[dim] = index[dim].clone() * Expr::i64(2);
     let mut body = vec![];
-    let mut ats = vec![];
+    let mut places = vec![At::new(&r.dst.view.buffer, r.place(emit, &r.dst, &index))];
     for a in &r.args {
-        ats.push(pair(&r, emit, a, &index, dim, &mut body));
+        places.push(pair(&r, emit, a, &index, dim, &mut body));
     }
     let op = match call.op {
         TileOp::Sub => PackedOp::Sub,
@@ -74,11 +74,8 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
         TileOp::Fma => PackedOp::Fma,
         _ => PackedOp::Add,
     };
-    let c = if op == PackedOp::Fma { ats.pop() } else { None };
-    let (Some(b), Some(a)) = (ats.pop(), ats.pop()) else { panic!("`f32x2` accepted a call without operands") };
-    let dst = At::new(&r.dst.view.buffer, r.place(emit, &r.dst, &index));
     let rounding = rounding(call).unwrap_or(Rounding::Nearest);
-    body.push(DStmt::Intrinsic(Intrinsic::Packed { op, rounding, ftz: call.flag("ftz"), dst, a, b, c }));
+    body.push(DStmt::Instr(Instr::new(Op::Packed { op, rounding, ftz: call.flag("ftz") }, places, [])));
     loops.around(body)
 }
 

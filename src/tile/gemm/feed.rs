@@ -6,7 +6,7 @@ use super::grid::Grid;
 use super::operands::Matrix;
 use crate::analysis::multiple_of;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::intrinsic::{At, Intrinsic};
+use crate::ir::instr::{At, Instr, Op};
 use crate::ir::kernel::CacheHint;
 use crate::ir::layout::{Axis, Fragment};
 use crate::ir::{BinOp, ExecScope, Expr, Name, Scope};
@@ -154,7 +154,7 @@ impl Step<'_> {
         let along = self.k.clone() * Expr::i64(2 * row) + along;
         let src = At::new(&self.x.view.buffer, emit.simple(self.at(across, along)));
         let dst = At::new(scratch, emit.simple(first.clone() * Expr::i64(self.fragment.elements())));
-        DStmt::Intrinsic(Intrinsic::LdMatrix { dst, src, count, transpose })
+        DStmt::Instr(Instr::new(Op::LdMatrix { count, transpose }, [dst, src], []))
     }
 
     /// One fragment by words or single elements.

@@ -18,7 +18,7 @@ use super::fma::unrolled;
 use super::grid::Grid;
 use super::operands::{Matrix, OPTIONS, OVERLAP, Product, SHAPES, STORAGE_SCOPE, Start, accepted, product, tf32};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::intrinsic::{At, Intrinsic, MmaShape};
+use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::Fragment;
 use crate::ir::{DType, Expr, TileCall, TileOp};
 use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
@@ -231,7 +231,7 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     let a = step(Side::A, &p.a, &fa, a).load(&mut body, emit, &i);
     let b = step(Side::B, &p.b, &fb, b).load(&mut body, emit, &j);
     let sum = At::new(&p.d.view.buffer, emit.simple(d.register(&index_var(&i), &index_var(&j))));
-    let mma = DStmt::Intrinsic(Intrinsic::Mma { shape, d: sum.clone(), a, b, c: sum });
+    let mma = DStmt::Instr(Instr::new(Op::Mma(shape), [sum.clone(), a, b, sum], []));
     body.push(unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], vec![mma])]));
     out.push(DStmt::For(DFor::new(k, Expr::i64(steps), k_kind(&p, shape), body)));
     out

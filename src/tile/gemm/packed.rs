@@ -13,7 +13,7 @@
 use super::fma::{PARTITION, SOURCES, STEPS, k_kind, start, unrolled, whole};
 use super::operands::{Matrix, OPTIONS, OVERLAP, SHAPES, STORAGE_SCOPE, accepted, product};
 use crate::ir::device::{DFor, DStmt, index_var};
-use crate::ir::intrinsic::{At, Intrinsic, PackedOp, Rounding};
+use crate::ir::instr::{At, Instr, Op, PackedOp, Rounding};
 use crate::ir::{DType, Expr, Name, Scope, TileCall, TileOp};
 use crate::tile::predicates::{ONE_THREAD, takes_f32x2};
 use crate::tile::{Emit, Predicate, Variant};
@@ -74,16 +74,9 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
     let a = Expr::load(p.a.view.buffer.clone(), vec![emit.simple(p.a.at(index_var(&i), index_var(&k)))], DType::F32);
     let mut each: Vec<DStmt> = (0..2).map(|h| DStmt::store(pair.clone(), vec![Expr::i64(h)], a.clone())).collect();
     let d = At::new(&p.d.view.buffer, emit.simple(p.d.at(index_var(&i), first.clone())));
-    let fma = Intrinsic::Packed {
-        op: PackedOp::Fma,
-        rounding: Rounding::Nearest,
-        ftz: false,
-        dst: d.clone(),
-        a: At::new(&pair, Expr::i64(0)),
-        b: At::new(&row, first),
-        c: Some(d),
-    };
-    each.push(unrolled(&j, p.n / 2, vec![DStmt::Intrinsic(fma)]));
+    let fma = Op::Packed { op: PackedOp::Fma, rounding: Rounding::Nearest, ftz: false };
+    let fma = Instr::new(fma, [d.clone(), At::new(&pair, Expr::i64(0)), At::new(&row, first), d], []);
+    each.push(unrolled(&j, p.n / 2, vec![DStmt::Instr(fma)]));
     step.push(unrolled(&i, p.m, each));
     out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(&p), step)));
     out

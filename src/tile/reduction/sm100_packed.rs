@@ -18,7 +18,7 @@
 use super::combine::Combine;
 use crate::analysis::multiple_of;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::intrinsic::{At, Fold, Intrinsic, PackedOp, Rounding};
+use crate::ir::instr::{At, Fold, Instr, Op, PackedOp, Rounding};
 use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
 use crate::tile::predicates::{MAX_REGISTERS, ONE_THREAD, all_local, takes_f32x2, takes_fold3};
 use crate::tile::{Cx, Emit, Part, Predicate, Variant, View};
@@ -190,21 +190,19 @@ fn add_chunk(v: &Vector, emit: &mut Emit, at: Expr) -> Vec<DStmt> {
 
 /// `a[0..2] += b[0..2]`.
 fn add(a: At, b: At) -> DStmt {
-    let (op, rounding) = (PackedOp::Add, Rounding::Nearest);
-    DStmt::Intrinsic(Intrinsic::Packed { op, rounding, ftz: true, dst: a.clone(), a, b, c: None })
+    let op = Op::Packed { op: PackedOp::Add, rounding: Rounding::Nearest, ftz: true };
+    DStmt::Instr(Instr::new(op, [a.clone(), a, b], []))
 }
 
 /// Four accumulators by three-operand instructions.
 fn extreme(v: &Vector, op: Fold, c: Combine, emit: &mut Emit) -> (Vec<DStmt>, Expr) {
-    let fold =
-        |k: i64, x: Expr, y: Expr| DStmt::Intrinsic(Intrinsic::Fold3 { op, dst: v.acc_at(k), a: v.acc(k), b: x, c: y });
+    let from = |k, a: Expr, x: Expr, y: Expr| DStmt::Instr(Instr::new(Op::Fold3(op), [v.acc_at(k)], [a, x, y]));
+    let fold = |k, x, y| from(k, v.acc(k), x, y);
     let mut out = vec![];
     for k in 0..CHUNK / 2 {
         let (x, y) = (v.load(emit, Expr::i64(2 * k)), v.load(emit, Expr::i64(2 * k + 1)));
         out.push(match &v.old {
-            Some(old) if k == 0 => {
-                DStmt::Intrinsic(Intrinsic::Fold3 { op, dst: v.acc_at(0), a: old.clone(), b: x, c: y })
-            }
+            Some(old) if k == 0 => from(0, old.clone(), x, y),
             _ => v.set(k, c.apply(x, y)),
         });
     }

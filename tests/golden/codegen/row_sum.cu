@@ -13,7 +13,6 @@ row_sum(const float* __restrict__ p0, float* __restrict__ p1) {
   float acc[16];
   __align__(16) float p0_local[16];
   __shared__ __align__(16) float red[8];
-  // sums of this thread, one per register of a batch
   #pragma unroll
   for (int i4 = 0; i4 < 16; ++i4) {
     acc[i4] = 0.0f;

@@ -1,59 +1,17 @@
 //! Statements that are one instruction: groups of asynchronous copies, barriers in shared memory,
-//! fences. TVM spells them in two ways: as chains that name the whole instruction, which are printed,
-//! and shorter.
+//! fences.
 
 use super::super::ast::{Node, NodeKind};
 use super::super::error::{Problem, Span, problem};
 use super::super::expr::wide;
 use super::super::scope::Scope;
 use super::super::value::nearest;
-use crate::ir::intrinsic::At;
-use crate::ir::{DType, Expr, ExprKind, Intrinsic, Scope as Memory, Tile};
+use crate::ir::instr::{At, Instr, Sync};
+use crate::ir::{DType, Expr, ExprKind, Scope as Memory, Tile};
+use std::ops::RangeInclusive;
 
 /// Most arrivals that a phase of a barrier takes, and most bytes that it counts.
 const MOST: i64 = (1 << 20) - 1;
-
-/// The instructions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Commit,
-    Wait,
-    Init,
-    InitFence,
-    Arrive,
-    Expect,
-    Await,
-    ProxyFence,
-    BulkCommit,
-    BulkWait,
-    BulkWaitRead,
-}
-
-/// Every spelling; of each kind the first is the one that is printed.
-const SPELLINGS: [(&str, Kind); 22] = [
-    ("ptx.cp.async_.commit_group", Kind::Commit),
-    ("ptx.cp_async.commit_group", Kind::Commit),
-    ("ptx.cp.async_.wait_group", Kind::Wait),
-    ("ptx.cp_async.wait_group", Kind::Wait),
-    ("ptx.mbarrier.init.shared.b64", Kind::Init),
-    ("ptx.mbarrier.init", Kind::Init),
-    ("ptx.fence.mbarrier_init.release.cluster", Kind::InitFence),
-    ("ptx.fence.mbarrier_init", Kind::InitFence),
-    ("ptx.mbarrier.arrive.shared.b64", Kind::Arrive),
-    ("ptx.mbarrier.arrive", Kind::Arrive),
-    ("ptx.mbarrier.arrive.expect_tx.shared.b64", Kind::Expect),
-    ("ptx.mbarrier.arrive.expect_tx", Kind::Expect),
-    ("cuda.mbarrier_wait", Kind::Await),
-    ("ptx.mbarrier.try_wait", Kind::Await),
-    ("ptx.fence.proxy.async_.shared__cta", Kind::ProxyFence),
-    ("ptx.fence.proxy_async", Kind::ProxyFence),
-    ("ptx.fence.proxy", Kind::ProxyFence),
-    ("ptx.cp.async_.bulk.commit_group", Kind::BulkCommit),
-    ("ptx.cp_async.bulk.commit_group", Kind::BulkCommit),
-    ("ptx.cp.async_.bulk.wait_group", Kind::BulkWait),
-    ("ptx.cp_async.bulk.wait_group", Kind::BulkWait),
-    ("ptx.cp.async_.bulk.wait_group.read", Kind::BulkWaitRead),
-];
 
 /// `bar.ptr_to([i])`, taken apart.
 fn pointer(node: &Node) -> Option<(&Node, &[Node])> {
@@ -82,9 +40,9 @@ impl Scope<'_> {
         args: &[Node],
         keywords: &[(String, Node)],
         at: Span,
-    ) -> Result<Option<Intrinsic>, Problem> {
-        let Some((spelling, kind)) = SPELLINGS.iter().find(|s| s.0 == name) else {
-            let hint = nearest(name, SPELLINGS.iter().map(|s| s.0));
+    ) -> Result<Option<Instr>, Problem> {
+        let Some(sync) = Sync::by_spelling(name) else {
+            let hint = nearest(name, Sync::spellings());
             return match hint.filter(|_| name.starts_with("ptx.") || name.starts_with("cuda.")) {
                 Some(near) => {
                     problem(at, format!("`T.{name}` is not a statement of a tile program; did you mean `T.{near}`?"))
@@ -92,47 +50,34 @@ impl Scope<'_> {
                 None => Ok(None),
             };
         };
-        let read = read_only(*kind, keywords)?;
-        let shape = match kind {
-            Kind::Init => "(bar.ptr_to([0]), arrivals)",
-            Kind::Arrive => "(bar.ptr_to([0]))",
-            Kind::Expect => "(bar.ptr_to([0]), bytes)",
-            Kind::Await => "(bar.ptr_to([0]), phase)",
-            Kind::Wait | Kind::BulkWait | Kind::BulkWaitRead => "(groups)",
-            Kind::Commit | Kind::BulkCommit | Kind::InitFence | Kind::ProxyFence => "()",
-        };
-        let i = match (kind, args) {
-            (Kind::Commit, []) => Intrinsic::CpAsyncCommit,
-            (Kind::Wait, [left]) => Intrinsic::CpAsyncWait { left: self.groups(left)? },
-            (Kind::Init, [bar, arrivals]) => {
-                Intrinsic::MbarrierInit { bar: self.mbarrier(bar)?, arrivals: self.arrivals(arrivals)? }
+        let only_read = read_only(sync, keywords)?;
+        Ok(Some(match (sync, args) {
+            (Sync::CpAsyncCommit | Sync::BulkCommit | Sync::MbarrierFence | Sync::AsyncFence, []) => Instr::from(sync),
+            (Sync::CpAsyncWait { .. }, [left]) => Instr::from(Sync::CpAsyncWait { left: self.groups(left)? }),
+            (Sync::BulkWait { read, .. }, [left]) => {
+                Instr::from(Sync::BulkWait { left: self.groups(left)?, read: read || only_read })
             }
-            (Kind::InitFence, []) => Intrinsic::MbarrierFence,
-            (Kind::Arrive, [bar]) => Intrinsic::MbarrierArrive { bar: self.mbarrier(bar)? },
-            (Kind::Arrive, [bar, count]) => {
+            (Sync::MbarrierInit { .. }, [bar, arrivals]) => {
                 let bar = self.mbarrier(bar)?;
-                if self.arrivals(count)? != 1 {
-                    return problem(count.at, "a thread arrives once; the count can be 1 only");
+                Instr::new(Sync::MbarrierInit { arrivals: self.arrivals(arrivals)? }, [bar], [])
+            }
+            (Sync::MbarrierArrive, [bar, count @ ..]) if count.len() < 2 => {
+                let bar = self.mbarrier(bar)?;
+                for count in count {
+                    if self.arrivals(count)? != 1 {
+                        return problem(count.at, "a thread arrives once; the count can be 1 only");
+                    }
                 }
-                Intrinsic::MbarrierArrive { bar }
+                Instr::new(sync, [bar], [])
             }
-            (Kind::Expect, [bar, bytes]) => {
-                Intrinsic::MbarrierExpect { bar: self.mbarrier(bar)?, bytes: self.bytes(bytes)? }
-            }
-            (Kind::Await, [bar, parity]) => {
-                Intrinsic::MbarrierWait { bar: self.mbarrier(bar)?, parity: self.parity(parity)? }
-            }
-            (Kind::ProxyFence, []) => Intrinsic::AsyncFence,
-            (Kind::ProxyFence, [proxy]) => match &proxy.kind {
-                NodeKind::Str(s) if matches!(s.as_str(), "shared" | "shared::cta") => Intrinsic::AsyncFence,
+            (Sync::MbarrierExpect, [bar, bytes]) => Instr::new(sync, [self.mbarrier(bar)?], [self.bytes(bytes)?]),
+            (Sync::MbarrierWait, [bar, parity]) => Instr::new(sync, [self.mbarrier(bar)?], [self.parity(parity)?]),
+            (Sync::AsyncFence, [proxy]) => match &proxy.kind {
+                NodeKind::Str(s) if matches!(s.as_str(), "shared" | "shared::cta") => Instr::from(sync),
                 _ => return problem(proxy.at, "this fence is for \"shared::cta\" only"),
             },
-            (Kind::BulkCommit, []) => Intrinsic::BulkCommit,
-            (Kind::BulkWait, [left]) => Intrinsic::BulkWait { left: self.groups(left)?, read },
-            (Kind::BulkWaitRead, [left]) => Intrinsic::BulkWait { left: self.groups(left)?, read: true },
-            _ => return problem(at, format!("this statement is written T.{spelling}{shape}")),
-        };
-        Ok(Some(i))
+            _ => return problem(at, format!("this statement is written T.{name}{}", shape(sync))),
+        }))
     }
 
     /// The element that `bar.ptr_to([i])` points to.
@@ -164,35 +109,33 @@ impl Scope<'_> {
     }
 
     fn groups(&mut self, node: &Node) -> Result<u32, Problem> {
-        match self.index(node)?.as_int().map(u32::try_from) {
-            Some(Ok(left)) => Ok(left),
-            _ => problem(node.at, "the number of groups that may be pending is a constant, such as 0"),
-        }
+        self.small(node, 0..=i64::from(u32::MAX), "the number of groups that may be pending is a constant, such as 0")
     }
 
     fn arrivals(&mut self, node: &Node) -> Result<u32, Problem> {
-        match self.index(node)?.as_int().filter(|n| (1..=MOST).contains(n)).map(u32::try_from) {
+        self.small(node, 1..=MOST, &format!("the arrivals of a phase are a constant from 1 to {MOST}"))
+    }
+
+    fn small(&mut self, node: &Node, range: RangeInclusive<i64>, why: &str) -> Result<u32, Problem> {
+        match self.index(node)?.as_int().filter(|n| range.contains(n)).map(u32::try_from) {
             Some(Ok(n)) => Ok(n),
-            _ => problem(node.at, format!("the arrivals of a phase are a constant from 1 to {MOST}")),
+            _ => problem(node.at, why),
         }
     }
 
     fn bytes(&mut self, node: &Node) -> Result<Expr, Problem> {
-        let e = narrowed(self.index(node)?);
-        match e.as_int() {
-            Some(n) if !(1..=MOST).contains(&n) => {
-                problem(node.at, format!("a phase of a barrier counts 1 to {MOST} bytes, not {n}"))
-            }
-            _ => Ok(wide(&e)),
-        }
+        self.number(node, 1..=MOST, &format!("a phase of a barrier counts 1 to {MOST} bytes"))
     }
 
     fn parity(&mut self, node: &Node) -> Result<Expr, Problem> {
+        self.number(node, 0..=1, "the phase that is waited for is 0 or 1, in turn")
+    }
+
+    /// A number that lies in the range where it is a constant.
+    fn number(&mut self, node: &Node, range: RangeInclusive<i64>, why: &str) -> Result<Expr, Problem> {
         let e = narrowed(self.index(node)?);
         match e.as_int() {
-            Some(n) if !(0..2).contains(&n) => {
-                problem(node.at, format!("the phase that is waited for is 0 or 1, in turn, not {n}"))
-            }
+            Some(n) if !range.contains(&n) => problem(node.at, format!("{why}, not {n}")),
             _ => Ok(wide(&e)),
         }
     }
@@ -206,12 +149,24 @@ fn narrowed(e: Expr) -> Expr {
     }
 }
 
+/// The arguments that a statement takes.
+fn shape(sync: Sync) -> &'static str {
+    match sync {
+        Sync::MbarrierInit { .. } => "(bar.ptr_to([0]), arrivals)",
+        Sync::MbarrierArrive => "(bar.ptr_to([0]))",
+        Sync::MbarrierExpect => "(bar.ptr_to([0]), bytes)",
+        Sync::MbarrierWait => "(bar.ptr_to([0]), phase)",
+        Sync::CpAsyncWait { .. } | Sync::BulkWait { .. } => "(groups)",
+        Sync::CpAsyncCommit | Sync::BulkCommit | Sync::MbarrierFence | Sync::AsyncFence => "()",
+    }
+}
+
 /// `read=True` of a wait for bulk copies.
-fn read_only(kind: Kind, keywords: &[(String, Node)]) -> Result<bool, Problem> {
+fn read_only(sync: Sync, keywords: &[(String, Node)]) -> Result<bool, Problem> {
     let mut read = false;
     for (key, value) in keywords {
         match (&value.kind, key.as_str()) {
-            (NodeKind::Bool(b), "read") if kind == Kind::BulkWait => read = *b,
+            (NodeKind::Bool(b), "read") if matches!(sync, Sync::BulkWait { read: false, .. }) => read = *b,
             _ => return problem(value.at, format!("this statement has no argument `{key}`")),
         }
     }

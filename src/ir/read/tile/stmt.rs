@@ -296,7 +296,7 @@ impl Scope<'_> {
         if let Some(name) = &name
             && let Some(i) = self.instruction(name, args, keywords, node.at)?
         {
-            return Ok(Some(DStmt::Intrinsic(i)));
+            return Ok(Some(DStmt::Instr(i)));
         }
         match (name.as_deref(), args.as_slice()) {
             (Some("cuda.cta_sync"), []) => Ok(Some(DStmt::Barrier(Barrier::Block))),

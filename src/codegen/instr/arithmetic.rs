@@ -1,0 +1,76 @@
+//! Arithmetic of one thread on pairs and on three operands.
+
+use super::{group, helper, operands};
+use crate::codegen::ctype;
+use crate::codegen::prelude::{Prelude, short};
+use crate::ir::DType;
+use crate::ir::instr::{Fold, PackedOp, Rounding};
+
+/// The PTX name of packed arithmetic and the names of its operands.
+fn named(op: PackedOp) -> (&'static str, &'static [&'static str]) {
+    let (name, n) = op.name();
+    (name, &["a", "b", "c"][..n])
+}
+
+pub(super) fn packed(p: &mut Prelude, op: PackedOp, rounding: Rounding, ftz: bool) -> String {
+    let ((op, names), round) = (named(op), rounding.name());
+    let suffix = if ftz { ".ftz" } else { "" };
+    let name = format!("dl_{op}_{round}{}_f32x2", suffix.replace('.', "_"));
+    let params: String = names.iter().map(|n| format!(", const float* {n}")).collect();
+    let pack: String =
+        names.iter().enumerate().map(|(i, n)| format!(" mov.b64 {n}, {};", group(2 + 2 * i, 2))).collect();
+    let inputs: Vec<String> = names.iter().map(|n| operands("f", n, 2)).collect();
+    let body = format!(
+        "asm(\"{{.reg .b64 {list};{pack} {op}.{round}{suffix}.f32x2 a, {list}; mov.b64 {{%0, %1}}, a;}}\" : {} : {});",
+        operands("=f", "d", 2),
+        inputs.join(", "),
+        list = names.join(", "),
+    );
+    helper(p, &name, &format!("float* d{params}"), &body)
+}
+
+/// Two float16 are one 32-bit register.
+pub(super) fn packed_f16(p: &mut Prelude, op: PackedOp) -> String {
+    let (op, names) = named(op);
+    let places: Vec<String> = (0..=names.len()).map(|i| format!("%{i}")).collect();
+    let inputs: Vec<String> = names.iter().map(|n| format!("\"r\"(*(const unsigned*){n})")).collect();
+    let params: String = names.iter().map(|n| format!(", const unsigned short* {n}")).collect();
+    let (places, inputs) = (places.join(", "), inputs.join(", "));
+    let body = format!("asm(\"{op}.rn.f16x2 {places};\" : \"=r\"(*(unsigned*)d) : {inputs});");
+    helper(p, &format!("dl_{op}_f16x2"), &format!("unsigned short* d{params}"), &body)
+}
+
+pub(super) fn fold3(p: &mut Prelude, op: Fold) -> String {
+    let op = op.name();
+    let body =
+        format!("float y; asm(\"{op}.f32 %0, %1, %2, %3;\" : \"=f\"(y) : \"f\"(a), \"f\"(b), \"f\"(c)); return y;");
+    p.function(&format!("dl_{op}3_f32"), "float", "float a, float b, float c", &body)
+}
+
+pub(super) fn cast_pair(p: &mut Prelude, from: DType, to: DType) -> String {
+    let name = format!("dl_{}x2_from_{}x2", short(to), short(from));
+    let body = match (from, to) {
+        (DType::F32, DType::F16 | DType::BF16) => format!(
+            "asm(\"cvt.rn.{}x2.f32 %0, %1, %2;\" : \"=r\"(*(unsigned*)d) : \"f\"(s[1]), \"f\"(s[0]));",
+            short(to)
+        ),
+        (DType::BF16, _) => "unsigned w = *(const unsigned*)s; \
+             d[0] = __uint_as_float(w << 16); d[1] = __uint_as_float(w & 0xffff0000u);"
+            .into(),
+        _ => "asm(\"{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}\" \
+              : \"=f\"(d[0]), \"=f\"(d[1]) : \"r\"(*(const unsigned*)s));"
+            .into(),
+    };
+    helper(p, &name, &format!("{}* d, const {}* s", ctype(to), ctype(from)), &body)
+}
+
+pub(super) fn halves(p: &mut Prelude, dtype: DType) -> String {
+    let params = format!("{}* d, unsigned word", ctype(dtype));
+    helper(p, &format!("dl_{}x2_from_word", short(dtype)), &params, "*(unsigned*)d = word;")
+}
+
+/// `volatile`, as nothing is changed as far as the compiler could know.
+pub(super) fn pin(p: &mut Prelude, dtype: DType) -> String {
+    let params = format!("{}* d", ctype(dtype));
+    helper(p, &format!("dl_pin_{}x2", short(dtype)), &params, "asm volatile(\"\" : \"+r\"(*(unsigned*)d));")
+}

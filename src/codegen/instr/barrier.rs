@@ -1,0 +1,45 @@
+//! Barriers in shared memory.
+
+use super::{helper, ordered, shared};
+use crate::codegen::prelude::Prelude;
+
+/// An instruction on a barrier and perhaps a number `n`.
+fn on_barrier(p: &mut Prelude, name: &str, param: &str, ptx: &str) -> String {
+    let address = shared(p);
+    let input = if param.is_empty() { "" } else { ", \"r\"(n)" };
+    let body = ordered(ptx, "", &format!("\"r\"({address}(b)){input}"));
+    helper(p, &format!("dl_mbarrier_{name}"), &format!("void* b{param}"), &body)
+}
+
+pub(super) fn init(p: &mut Prelude) -> String {
+    on_barrier(p, "init", ", unsigned n", "mbarrier.init.shared.b64 [%0], %1;")
+}
+
+pub(super) fn arrive(p: &mut Prelude) -> String {
+    on_barrier(p, "arrive", "", "{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}")
+}
+
+pub(super) fn expect(p: &mut Prelude) -> String {
+    let ptx = "{.reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;}";
+    on_barrier(p, "expect", ", unsigned n", ptx)
+}
+
+/// Below sm_90 threads can only ask again and again.
+pub(super) fn wait(p: &mut Prelude) -> String {
+    let address = shared(p);
+    p.add("dl_mbarrier_wait", |_| {
+        let ask = |wait: &str| {
+            format!(
+                "  do asm volatile(\"{{.reg .pred p; mbarrier.{wait}.parity.shared.b64 p, [%1], %2; \
+                 selp.u32 %0, 1, 0, p;}}\" : \"=r\"(done) : \"r\"(a), \"r\"(parity) : \"memory\");\n  while (!done);\n"
+            )
+        };
+        format!(
+            "static __device__ __forceinline__ void dl_mbarrier_wait(void* b, unsigned parity) {{\n\
+             \x20 unsigned a = {address}(b), done;\n\
+             #if __CUDA_ARCH__ >= 900\n{}#else\n{}#endif\n}}",
+            ask("try_wait"),
+            ask("test_wait")
+        )
+    })
+}

@@ -1,0 +1,73 @@
+//! Copies that go on by themselves, and stores to other blocks.
+
+use super::{group, helper, ordered, shared};
+use crate::codegen::ctype;
+use crate::codegen::prelude::{Prelude, short};
+use crate::ir::DType;
+
+/// 16 bytes pass L1 by, as nothing else reads them there; less can not.
+pub(super) fn cp_async(p: &mut Prelude, bytes: u32, guarded: bool, prefetch: Option<u32>) -> String {
+    let address = shared(p);
+    let cache = if bytes == 16 { "cg" } else { "ca" };
+    let (level, mark) = prefetch.map_or_else(Default::default, |n| (format!(".L2::{n}B"), format!("_l2_{n}")));
+    let (name, param, size, input) = if guarded {
+        ("_if", ", bool valid", ", %2", format!(", \"r\"(valid ? {bytes} : 0)"))
+    } else {
+        ("", "", "", String::new())
+    };
+    let ptx = format!("cp.async.{cache}.shared.global{level} [%0], [%1], {bytes}{size};");
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(d)), \"l\"(__cvta_generic_to_global(s)){input}"));
+    helper(p, &format!("dl_cp_async{bytes}{mark}{name}"), &format!("void* d, const void* s{param}"), &body)
+}
+
+pub(super) fn bulk_load(p: &mut Prelude) -> String {
+    let address = shared(p);
+    let ptx = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];";
+    let sides = format!("\"r\"({address}(d)), \"l\"(__cvta_generic_to_global(s))");
+    let body = ordered(ptx, "", &format!("{sides}, \"r\"(n), \"r\"({address}(b))"));
+    helper(p, "dl_bulk_load", "void* d, const void* s, void* b, unsigned n", &body)
+}
+
+pub(super) fn bulk_store(p: &mut Prelude) -> String {
+    let inputs = format!("\"l\"(__cvta_generic_to_global(d)), \"r\"({}(s)), \"r\"(n)", shared(p));
+    let body = ordered("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;", "", &inputs);
+    helper(p, "dl_bulk_store", "void* d, const void* s, unsigned n", &body)
+}
+
+/// `, int c0, int c1`, their operands from `%first` on in braces, and as inputs.
+fn coordinates(rank: usize, first: usize) -> (String, String, String) {
+    let params: String = (0..rank).map(|i| format!(", int c{i}")).collect();
+    let inputs: String = (0..rank).map(|i| format!(", \"r\"(c{i})")).collect();
+    (params, group(first, rank), inputs)
+}
+
+pub(super) fn tensor_load(p: &mut Prelude, rank: usize) -> String {
+    let address = shared(p);
+    let (params, at, inputs) = coordinates(rank, 3);
+    let kind = format!("{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
+    let inputs = format!("\"r\"({address}(d)), \"l\"(m), \"r\"({address}(b)){inputs}");
+    let body = ordered(&format!("cp.async.bulk.tensor.{kind} [%0], [%1, {at}], [%2];"), "", &inputs);
+    helper(p, &format!("dl_tensor_load_{rank}d"), &format!("const void* m, void* d, void* b{params}"), &body)
+}
+
+pub(super) fn tensor_store(p: &mut Prelude, rank: usize) -> String {
+    let address = shared(p);
+    let (params, at, inputs) = coordinates(rank, 2);
+    let ptx = format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%1, {at}], [%0];");
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(s)), \"l\"(m){inputs}"));
+    helper(p, &format!("dl_tensor_store_{rank}d"), &format!("const void* m, const void* s{params}"), &body)
+}
+
+pub(super) fn cluster_store(p: &mut Prelude, dtype: DType) -> String {
+    let address = shared(p);
+    let (ptx, constraint) = match dtype {
+        DType::F32 => ("f32", "f"),
+        DType::F64 => ("f64", "d"),
+        _ if dtype.bytes() == 8 => ("b64", "l"),
+        _ => ("b32", "r"),
+    };
+    let ptx = format!("{{.reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; st.shared::cluster.{ptx} [a], %2;}}");
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(d)), \"r\"(block), \"{constraint}\"(v)"));
+    let params = format!("void* d, unsigned block, {} v", ctype(dtype));
+    helper(p, &format!("dl_cluster_store_{}", short(dtype)), &params, &body)
+}

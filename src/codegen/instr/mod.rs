@@ -1,0 +1,116 @@
+//! Instructions as CUDA C++: one call per statement of a helper that is one PTX instruction, with the
+//! places and the values of the statement as arguments.
+//!
+//! Helpers take pointers: to the first register of an operand, which inlining turns back into
+//! registers because every index is a constant by then, or to memory. What touches memory or
+//! synchronises is `volatile` with a memory clobber, so that the compiler keeps its place; matrix
+//! multiplications are `volatile` because all lanes have to arrive together; plain arithmetic is
+//! neither. Instructions that copy in bulk write to `.shared::cta`: `.shared::cluster` costs a
+//! run-time branch on sm_120.
+
+mod arithmetic;
+mod barrier;
+mod copy;
+mod matrix;
+
+use super::cuda::CudaWriter;
+use super::prelude::Prelude;
+use super::stmt::Statements;
+use super::text::ident;
+use crate::ir::instr::{Fold, Instr, Op, Sync};
+
+impl CudaWriter<'_> {
+    /// Writes one instruction.
+    pub(super) fn instr(&mut self, i: &Instr) {
+        let dtype = |n: usize| {
+            let at = &i.places[n];
+            self.kernel.element(&at.array).unwrap_or_else(|| panic!("`{at}` is in no array"))
+        };
+        let p = &mut *self.exprs.prelude;
+        let f = match &i.op {
+            Op::Packed { op, rounding, ftz } => arithmetic::packed(p, *op, *rounding, *ftz),
+            Op::PackedF16(op) => arithmetic::packed_f16(p, *op),
+            Op::Fold3(op) => return self.fold3(i, *op),
+            Op::CastPair => arithmetic::cast_pair(p, dtype(1), dtype(0)),
+            Op::Halves => arithmetic::halves(p, dtype(0)),
+            Op::Pin => arithmetic::pin(p, dtype(0)),
+            Op::CpAsync { bytes, prefetch } => copy::cp_async(p, *bytes, !i.values.is_empty(), *prefetch),
+            Op::LdMatrix { count, transpose } => matrix::ldmatrix(p, *count, *transpose),
+            Op::StMatrix { count, transpose } => matrix::stmatrix(p, *count, *transpose),
+            Op::Mma(shape) => matrix::mma(p, *shape),
+            Op::BulkLoad => copy::bulk_load(p),
+            Op::BulkStore => copy::bulk_store(p),
+            Op::TensorLoad { .. } => copy::tensor_load(p, i.values.len()),
+            Op::TensorStore { .. } => copy::tensor_store(p, i.values.len()),
+            Op::ClusterStore => copy::cluster_store(p, dtype(0)),
+            Op::Sync(sync) => match sync {
+                Sync::CpAsyncCommit => return self.emit(order("cp.async.commit_group;")),
+                Sync::CpAsyncWait { left } => return self.emit(order(&format!("cp.async.wait_group {left};"))),
+                Sync::MbarrierInit { .. } => barrier::init(p),
+                Sync::MbarrierFence => return self.emit(order("fence.mbarrier_init.release.cluster;")),
+                Sync::MbarrierArrive => barrier::arrive(p),
+                Sync::MbarrierExpect => barrier::expect(p),
+                Sync::MbarrierWait => barrier::wait(p),
+                Sync::BulkCommit => return self.emit(order("cp.async.bulk.commit_group;")),
+                Sync::BulkWait { left, read } => {
+                    let read = if *read { ".read" } else { "" };
+                    return self.emit(order(&format!("cp.async.bulk.wait_group{read} {left};")));
+                }
+                Sync::AsyncFence => return self.emit(order("fence.proxy.async.shared::cta;")),
+            },
+        };
+        self.call(&f, i);
+    }
+
+    fn fold3(&mut self, i: &Instr, op: Fold) {
+        let ([dst], [a, b, c]) = i.operands();
+        let f = arithmetic::fold3(self.exprs.prelude, op);
+        let value = self.exprs.apply(&f, &[a, b, c]).text;
+        let dst = self.exprs.element(&dst.array, &dst.index);
+        self.emit(format!("{dst} = {value};"));
+    }
+
+    /// `f(&map, &a[i], &b[j], x);`
+    fn call(&mut self, f: &str, i: &Instr) {
+        let mut args: Vec<String> = i.op.map().map(|map| format!("&{}", ident(map))).into_iter().collect();
+        args.extend(i.places.iter().map(|at| format!("&{}[{}]", ident(&at.array), self.exprs.text(&at.index))));
+        args.extend(i.values.iter().map(|e| self.exprs.text(e)));
+        if let Op::Sync(Sync::MbarrierInit { arrivals }) = i.op {
+            args.push(arrivals.to_string());
+        }
+        self.emit(format!("{f}({});", args.join(", ")));
+    }
+}
+
+/// A statement that nothing moves across.
+pub(super) fn order(ptx: &str) -> String {
+    format!("asm volatile(\"{ptx}\" ::: \"memory\");")
+}
+
+/// An instruction that nothing moves across.
+fn ordered(ptx: &str, outputs: &str, inputs: &str) -> String {
+    let outputs = if outputs.is_empty() { "::".to_string() } else { format!(": {outputs} :") };
+    format!("asm volatile(\"{ptx}\" {outputs} {inputs} : \"memory\");")
+}
+
+/// Operands `%first` to `%first + n - 1` in braces.
+fn group(first: usize, n: usize) -> String {
+    let all: Vec<String> = (first..first + n).map(|i| format!("%{i}")).collect();
+    format!("{{{}}}", all.join(", "))
+}
+
+/// `constraint(name[0]), constraint(name[1]), ...`
+fn operands(constraint: &str, name: &str, n: usize) -> String {
+    let all: Vec<String> = (0..n).map(|i| format!("\"{constraint}\"({name}[{i}])")).collect();
+    all.join(", ")
+}
+
+/// Adds `void name(params) { body }`.
+fn helper(p: &mut Prelude, name: &str, params: &str, body: &str) -> String {
+    p.function(name, "void", params, body)
+}
+
+/// Adds the function from a pointer to an address in shared memory.
+fn shared(p: &mut Prelude) -> String {
+    p.function("dl_shared", "unsigned", "const void* p", "return (unsigned)__cvta_generic_to_shared(p);")
+}

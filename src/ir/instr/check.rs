@@ -1,0 +1,74 @@
+//! What operations ask of their immediates, and of types that belong together, besides their signature.
+
+use super::{Instr, Op, Sync};
+use crate::ir::DType;
+
+/// Most arrivals that a barrier counts.
+const MAX_ARRIVALS: u32 = (1 << 20) - 1;
+
+impl Instr {
+    /// Checks immediates and types, where the arrays of its places hold `types`.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
+    pub fn check(&self, types: &[DType]) -> Result<(), String> {
+        let values: Vec<DType> = self.values.iter().map(|e| e.dtype()).collect();
+        match (&self.op, types, values.as_slice()) {
+            (Op::Fold3(_), _, all) if all.iter().any(|d| *d != DType::F32) => {
+                Err("a maximum or minimum of three is of float32 values".into())
+            }
+            (Op::CastPair, [to, from], _) => cast_pair(*to, *from),
+            (Op::Halves, _, [word]) if *word != DType::U32 => Err(format!("halves are taken of uint32, not of {word}")),
+            (Op::CpAsync { bytes, prefetch }, _, valid) => {
+                let sizes = matches!(bytes, 4 | 8 | 16) && prefetch.is_none_or(|n| matches!(n, 64 | 128 | 256));
+                if !sizes || valid.iter().any(|d| *d != DType::Bool) {
+                    let why = "an asynchronous copy is of 4, 8 or 16 bytes under a boolean, and fetches 64, 128 or 256 bytes ahead";
+                    return Err(why.into());
+                }
+                copy(types, u64::from(*bytes))
+            }
+            (Op::BulkLoad | Op::BulkStore, _, _) => copy(types, 16),
+            (Op::LdMatrix { count, transpose }, [registers, rows], _)
+            | (Op::StMatrix { count, transpose }, [rows, registers], _) => {
+                matrices(*count, *transpose, *registers, *rows)
+            }
+            (Op::ClusterStore, [to], [_, from]) if to != from || !matches!(to.bytes(), 4 | 8) => {
+                let one = "expected one type of 32 or 64 bits";
+                Err(format!("a store of {from} to {to} elements of another block; {one}"))
+            }
+            (Op::Sync(Sync::MbarrierInit { arrivals }), ..) if !(1..=MAX_ARRIVALS).contains(arrivals) => {
+                Err(format!("a barrier of {arrivals} arrivals; expected 1 to {MAX_ARRIVALS}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn cast_pair(to: DType, from: DType) -> Result<(), String> {
+    let narrow = |d| matches!(d, DType::F16 | DType::BF16);
+    if to == DType::F32 && narrow(from) || from == DType::F32 && narrow(to) {
+        return Ok(());
+    }
+    Err(format!("a pair is converted between float32 and a 16-bit float, not from {from} to {to}"))
+}
+
+/// A copy between places of one type.
+fn copy(types: &[DType], bytes: u64) -> Result<(), String> {
+    match types {
+        [to, from, ..] if to != from || to.bytes() > bytes => {
+            Err(format!("a copy of {bytes} bytes from {from} to {to} elements"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn matrices(count: u32, transpose: bool, registers: DType, rows: DType) -> Result<(), String> {
+    let bytes = registers.bytes();
+    if registers == rows && bytes <= 4 && (!transpose || bytes == 2) && matches!(count, 1 | 2 | 4) {
+        return Ok(());
+    }
+    Err(format!(
+        "{count} matrices between {registers} registers and {rows} elements: expected 1, 2 or 4 of one type of at most \
+         32 bits, of 16 bits where they are transposed"
+    ))
+}

@@ -1,0 +1,256 @@
+//! Instructions of a GPU that have no counterpart in C: asynchronous copies, matrix fragments,
+//! matrix multiply-accumulate, packed arithmetic, barriers in shared memory.
+//!
+//! An instruction is an operation with its immediates, places in arrays and values. What an operation
+//! takes is one row of `signature`; walks, texts and most checks follow from it. A register operand names
+//! the first of the adjacent elements that it takes. Names and rules are those of the PTX ISA.
+
+mod check;
+mod mma;
+mod signature;
+mod sync;
+
+pub use mma::MmaShape;
+pub use signature::{Access, Place, Signature, Space, Value};
+pub use sync::Sync;
+
+use super::kernel_print::text;
+use super::{Expr, Name};
+use std::fmt::{self, Display, Formatter};
+
+/// Element `index` of an array.
+#[derive(Clone, PartialEq, Debug)]
+pub struct At {
+    /// The array.
+    pub array: Name,
+    /// Flat element index.
+    pub index: Expr,
+}
+
+impl At {
+    /// Element `index` of `array`.
+    pub fn new(array: &Name, index: Expr) -> At {
+        At { array: array.clone(), index }
+    }
+}
+
+/// A statement that is one instruction (or a fixed handful). The simulator holds places and values of
+/// other types.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Instr<P = At, V = Expr> {
+    /// What is done.
+    pub op: Op,
+    /// Where, in the order of the operation.
+    pub places: Vec<P>,
+    /// With what: numbers, coordinates, conditions, in the order of the operation.
+    pub values: Vec<V>,
+}
+
+/// What an instruction does, with its immediates. Each says its places, and after a semicolon its values.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// `dst, a, b`, for `fma` `c`: `dst[0..2] = op(a[0..2], b[0..2], c[0..2])` on pairs of float32 in
+    /// registers (`add.rn.ftz.f32x2`). Indices are even, arrays aligned to a pair.
+    Packed { op: PackedOp, rounding: Rounding, ftz: bool },
+    /// The same on pairs of float16 (`add.rn.f16x2`), to nearest, subnormal numbers included.
+    PackedF16(PackedOp),
+    /// `dst; a, b, c`: `dst = max(a, b, c)` or `min` of float32; a NaN operand counts as absent
+    /// (`max.f32` with three operands).
+    Fold3(Fold),
+    /// `dst, src`: `dst[0..2] = src[0..2]` rounded to nearest even, in registers, between float32 and a
+    /// 16-bit float (`cvt.rn.bf16x2.f32` and the like). Indices are even.
+    CastPair,
+    /// `dst; word`: `dst[0..2]`, 16-bit floats in registers, become the low and the high half of a 32-bit
+    /// word (`mov.b32`). The index is even.
+    Halves,
+    /// `pair`: two adjacent 16-bit values in registers count as new: what was made of them before is made
+    /// again rather than kept, in twice their registers. The index is even. Nothing is done at run time.
+    Pin,
+    /// `dst, src; valid?`: starts an asynchronous copy of `bytes` (4, 8 or 16) from global to shared memory
+    /// (`cp.async`). Where `valid` is given and false, zeros are written and nothing is read. Visible to
+    /// the thread after commit and wait, to others after a barrier too.
+    CpAsync { bytes: u32, prefetch: Option<u32> },
+    /// `dst, src`: loads `count` (1, 2 or 4) 8x8 matrices of 16-bit elements from shared memory (`ldmatrix`).
+    /// Lane `8 i + r` gives with `src` the first of the 8 elements of row `r` of matrix `i`
+    /// (aligned to 16 bytes); lanes past `8 count` give any valid place. Lane `l` receives elements
+    /// `2 (l % 4)` and the next of row `l / 4` of matrix `i` in `dst[2 i..2 i + 2]`; with `transpose`
+    /// the matrix is transposed first. All lanes of the warp take part. A row is 16 bytes whatever it
+    /// holds: of 8-bit elements 16, of which a lane receives 4 adjacent ones, of 32-bit elements 4, of
+    /// which it receives one; those are not transposed.
+    LdMatrix { count: u32, transpose: bool },
+    /// `dst, src`: the reverse of [`Op::LdMatrix`], from registers to shared memory.
+    StMatrix { count: u32, transpose: bool },
+    /// `d, a, b, c`: `d = a b + c` over the lanes of a warp, each operand the lane's fragment in registers
+    /// (`mma.sync.aligned`, row-major `a`, column-major `b`). `c` and `d` may be the same place. With
+    /// `w` elements in 32 bits, element `e` of lane `l` is row `l / 4 + 8 (e / w % 2)` and column
+    /// `w (l % 4) + e % w + 4 w (e / 2 w)` of `a`, column `l / 4` and row `w (l % 4) + e % w + 4 w (e / w)`
+    /// of `b`, row `l / 4 + 8 (e / 2)` and column `2 (l % 4) + e % 2` of `c` and `d`. int32 wraps around.
+    Mma(MmaShape),
+    /// `dst, src, bar; bytes`: copies `bytes` (a multiple of 16, both sides aligned to 16) from global to
+    /// shared memory and counts them on `bar` (`cp.async.bulk`). One thread issues it.
+    BulkLoad,
+    /// `dst, src; bytes`: copies `bytes` from shared to global memory, in the thread's bulk group.
+    BulkStore,
+    /// `dst, bar; coords..`: loads the box at `coords` (innermost first) of a tensor map into shared
+    /// memory, zeros where it lies outside, and counts its bytes on `bar` (`cp.async.bulk.tensor`).
+    TensorLoad { map: Name },
+    /// `src; coords..`: stores a box from shared memory through a tensor map; nothing is written outside
+    /// the tensor.
+    TensorStore { map: Name },
+    /// `dst; peer, value`: stores `value` where block `peer` of the cluster has `dst` in its own shared
+    /// memory (`mapa`, `st.shared::cluster`). The peer reads it after a barrier of the cluster, has started
+    /// before the store by another one, and ends after it by a third or the same as the reader's.
+    ClusterStore,
+    /// What tile programs may hold.
+    Sync(Sync),
+}
+
+/// Arithmetic on pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PackedOp {
+    Add,
+    Sub,
+    Mul,
+    /// `a b + c`, rounded once.
+    Fma,
+}
+
+impl PackedOp {
+    /// The PTX name and how many operands it takes.
+    pub fn name(self) -> (&'static str, usize) {
+        match self {
+            PackedOp::Add => ("add", 2),
+            PackedOp::Sub => ("sub", 2),
+            PackedOp::Mul => ("mul", 2),
+            PackedOp::Fma => ("fma", 3),
+        }
+    }
+}
+
+/// How packed arithmetic rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rounding {
+    /// To nearest, ties to even.
+    Nearest,
+    /// Toward zero.
+    Zero,
+}
+
+impl Rounding {
+    /// The PTX name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rounding::Nearest => "rn",
+            Rounding::Zero => "rz",
+        }
+    }
+}
+
+/// Which of three values is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fold {
+    Max,
+    Min,
+}
+
+impl Fold {
+    /// The PTX name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fold::Max => "max",
+            Fold::Min => "min",
+        }
+    }
+}
+
+impl From<Sync> for Op {
+    fn from(s: Sync) -> Op {
+        Op::Sync(s)
+    }
+}
+
+impl Op {
+    /// The tensor map that it copies through.
+    pub fn map(&self) -> Option<&Name> {
+        match self {
+            Op::TensorLoad { map } | Op::TensorStore { map } => Some(map),
+            _ => None,
+        }
+    }
+}
+
+impl From<Sync> for Instr {
+    fn from(s: Sync) -> Instr {
+        Instr::new(s, [], [])
+    }
+}
+
+impl<P, V> Instr<P, V> {
+    /// Its places and values, as many as the operation takes.
+    ///
+    /// # Panics
+    /// Where it has others, which the verifier refuses.
+    pub fn operands<const N: usize, const M: usize>(&self) -> (&[P; N], &[V; M]) {
+        match (self.places.as_slice().try_into(), self.values.as_slice().try_into()) {
+            (Ok(places), Ok(values)) => (places, values),
+            _ => panic!("{:?} has {} places and {} values", self.op, self.places.len(), self.values.len()),
+        }
+    }
+}
+
+impl Instr {
+    /// The instruction of that operation, with places and values in its order.
+    pub fn new(op: impl Into<Op>, places: impl Into<Vec<At>>, values: impl Into<Vec<Expr>>) -> Instr {
+        Instr { op: op.into(), places: places.into(), values: values.into() }
+    }
+
+    /// An asynchronous copy, where `valid` holds; elsewhere zeros are written.
+    pub fn cp_async(dst: At, src: At, bytes: u32, valid: Option<Expr>, prefetch: Option<u32>) -> Instr {
+        Instr::new(Op::CpAsync { bytes, prefetch }, [dst, src], Vec::from_iter(valid))
+    }
+
+    /// Calls `f` on every place with what is done to it, and how many elements are touched from there on (0
+    /// where that depends on operands).
+    pub fn for_each_place(&self, mut f: impl FnMut(&At, Access, i64)) {
+        for (at, place) in self.places.iter().zip(self.signature().places) {
+            for access in [Access::Read, Access::Write] {
+                if place.access == access || place.access == Access::Update {
+                    f(at, access, place.elements);
+                }
+            }
+        }
+    }
+
+    /// Calls `f` on every expression: indices, then values.
+    pub fn for_each_expr(&self, f: impl FnMut(&Expr)) {
+        self.places.iter().map(|at| &at.index).chain(&self.values).for_each(f);
+    }
+
+    /// Rebuilds the instruction with `f` applied to every expression.
+    pub fn map_exprs(&self, f: &mut impl FnMut(&Expr) -> Expr) -> Instr {
+        let places = self.places.iter().map(|at| At::new(&at.array, f(&at.index))).collect::<Vec<_>>();
+        Instr::new(self.op.clone(), places, self.values.iter().map(f).collect::<Vec<_>>())
+    }
+}
+
+impl Display for At {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.array, text(&self.index))
+    }
+}
+
+/// The form of its signature with the operands in their places.
+impl Display for Instr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let places = self.places.iter().map(At::to_string);
+        let operands: Vec<String> = places.chain(self.values.iter().map(text)).collect();
+        let form = self.signature().form;
+        let mut parts = form.split('%');
+        f.write_str(parts.next().unwrap_or_default())?;
+        parts.try_for_each(|part| {
+            let (number, rest) = part.split_at(1);
+            let operand = number.parse().ok().and_then(|n: usize| operands.get(n));
+            write!(f, "{}{rest}", operand.map_or("?", String::as_str))
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! One row per operation: its text, the GPUs and threads that carry it out, its operands.
+
+use super::{Instr, Op, PackedOp, Sync};
+use crate::ir::DType;
+
+/// Bytes that bulk copies, and rows of matrices, are aligned to.
+const WIDE: i64 = 16;
+/// Types of two values in 32 bits.
+const HALF: [DType; 2] = [DType::F16, DType::BF16];
+
+/// What an operation takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Signature {
+    /// The line of a kernel listing; `%0` is the first operand, values come after places.
+    pub form: String,
+    /// Smallest compute capability that has it, times ten.
+    pub since: u32,
+    /// Adjacent threads that carry it out together, under no condition that they do not share.
+    pub threads: u32,
+    /// True for what does not stand in a launch of clusters yet.
+    pub alone: bool,
+    /// Its places, in order.
+    pub places: Vec<Place>,
+    /// Its values, in order.
+    pub values: Vec<Value>,
+}
+
+/// What a place is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Place {
+    /// Where it is.
+    pub space: Space,
+    /// What is done to it.
+    pub access: Access,
+    /// How many elements are touched from there on; 0 where that depends on operands.
+    pub elements: i64,
+    /// Bytes that it is aligned to; 0 for all its elements together.
+    pub align: i64,
+    /// Types that the elements may have; any where there are none.
+    pub types: Vec<DType>,
+}
+
+/// Where a place is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// The thread's own array.
+    Register,
+    /// Memory of the block, where barriers of the block order accesses unless the instruction has a
+    /// `Barrier` of its own.
+    Shared,
+    /// Memory of the device.
+    Global,
+    /// The word of a barrier in shared memory.
+    Barrier,
+    /// The shared memory of another block of the cluster.
+    Peer,
+}
+
+/// What an instruction does with a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It takes what is there.
+    Read,
+    /// It leaves something else there.
+    Write,
+    /// Both.
+    Update,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// The operation says more (`check`).
+    Any,
+    /// A size, parity, coordinate or block: an integer.
+    Int,
+    /// Bytes of a bulk copy: a positive multiple of 16.
+    Size,
+}
+
+fn place(space: Space, elements: i64, align: i64) -> Place {
+    Place { space, access: Access::Read, elements, align, types: vec![] }
+}
+
+/// So many registers, the first one at the start of 32 bits.
+fn registers(elements: i64) -> Place {
+    place(Space::Register, elements, 4)
+}
+
+/// Two registers, aligned to both.
+fn pair(types: &[DType]) -> Place {
+    place(Space::Register, 2, 0).of(types)
+}
+
+/// Memory as far as other operands say.
+fn shared(align: i64) -> Place {
+    place(Space::Shared, 0, align)
+}
+
+fn global(align: i64) -> Place {
+    place(Space::Global, 0, align)
+}
+
+/// Rows of matrices, of which each lane names one.
+fn rows() -> Place {
+    place(Space::Shared, 8, WIDE)
+}
+
+fn barrier() -> Place {
+    place(Space::Barrier, 1, 8).of(&[DType::I64, DType::U64]).written()
+}
+
+impl Place {
+    fn of(self, types: &[DType]) -> Place {
+        Place { types: types.to_vec(), ..self }
+    }
+
+    fn written(self) -> Place {
+        Place { access: Access::Write, ..self }
+    }
+
+    fn updated(self) -> Place {
+        Place { access: Access::Update, ..self }
+    }
+}
+
+/// What a thread does since a compute capability.
+fn row(since: u32, form: impl Into<String>, places: impl Into<Vec<Place>>, values: impl Into<Vec<Value>>) -> Signature {
+    let (form, places, values) = (form.into(), places.into(), values.into());
+    Signature { form, since, threads: 1, alone: false, places, values }
+}
+
+fn packed(since: u32, op: PackedOp, how: &str, pair: Place) -> Signature {
+    let (name, n) = op.name();
+    let operands: Vec<String> = (1..=n).map(|i| format!("%{i}")).collect();
+    let places = [vec![pair.clone().written()], vec![pair; n]].concat();
+    row(since, format!("%0 = {name}.{how}.x2({})", operands.join(", ")), places, [])
+}
+
+/// Loads and stores of matrices, between registers and rows.
+fn matrices(name: &str, count: u32, transpose: bool, [dst, src]: [Place; 2]) -> Signature {
+    let trans = if transpose { ".trans" } else { "" };
+    let since = if name == "ldmatrix" { 75 } else { 90 };
+    row(since, format!("{name}.x{count}{trans} %0 <- %1"), [dst.written(), src], []).warp()
+}
+
+/// Coordinates of a box, which come after so many places.
+fn coords(places: usize, n: usize) -> String {
+    (places..places + n).map(|i| format!("%{i}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Signature {
+    fn warp(self) -> Signature {
+        Signature { threads: 32, ..self }
+    }
+
+    fn alone(self) -> Signature {
+        Signature { alone: true, ..self }
+    }
+}
+
+impl<P, V> Instr<P, V> {
+    /// What the operation takes. Optional values are those that the instruction has.
+    pub fn signature(&self) -> Signature {
+        let n = self.values.len();
+        match &self.op {
+            Op::Packed { op, rounding, ftz } => {
+                let how = format!("{}{}", rounding.name(), if *ftz { ".ftz" } else { "" });
+                packed(100, *op, &how, pair(&[DType::F32]))
+            }
+            Op::PackedF16(op) => packed(53, *op, "rn", pair(&[DType::F16])),
+            Op::Fold3(op) => {
+                let form = format!("%0 = {}3(%1, %2, %3)", op.name());
+                row(100, form, [registers(1).of(&[DType::F32]).written()], [Value::Any; 3])
+            }
+            Op::CastPair => row(80, "cast2 %0 <- %1", [pair(&[]).written(), pair(&[])], []),
+            Op::Halves => row(53, "halves %0 <- %1", [registers(2).of(&HALF).written()], [Value::Any]),
+            Op::Pin => row(53, "pin %0", [registers(2).of(&HALF).updated()], []),
+            Op::CpAsync { bytes, prefetch } => {
+                let ahead = prefetch.map_or_else(String::new, |n| format!(" prefetch {n}"));
+                let valid = if n > 0 { " if %2 else 0" } else { "" };
+                let (form, align) = (format!("cp_async{bytes} %0 <- %1{ahead}{valid}"), i64::from(*bytes));
+                row(80, form, [shared(align).written(), global(align)], vec![Value::Any; n.min(1)])
+            }
+            Op::LdMatrix { count, transpose } => {
+                matrices("ldmatrix", *count, *transpose, [registers(2 * i64::from(*count)), rows()])
+            }
+            Op::StMatrix { count, transpose } => {
+                matrices("stmatrix", *count, *transpose, [rows(), registers(2 * i64::from(*count))])
+            }
+            Op::Mma(shape) => {
+                let ([a, b, c], (input, sum)) = (shape.lane_elements(), shape.dtypes());
+                let (operand, sums) = (|n| registers(n).of(&[input]), registers(c).of(&[sum]));
+                let form = format!("%0 = mma.{}.{input}(%1, %2, %3)", shape.name());
+                row(80, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
+            }
+            Op::BulkLoad => {
+                let places = [shared(WIDE).written(), global(WIDE), barrier()];
+                row(90, "bulk_load %0 <- %1, %3 bytes, %2", places, [Value::Size]).alone()
+            }
+            Op::BulkStore => {
+                let places = [global(WIDE).written(), shared(WIDE)];
+                row(90, "bulk_store %0 <- %1, %2 bytes", places, [Value::Size]).alone()
+            }
+            Op::TensorLoad { map } => {
+                let form = format!("tensor_load %0 <- {map}[{}], %1", coords(2, n));
+                row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n]).alone()
+            }
+            Op::TensorStore { map } => {
+                let form = format!("tensor_store {map}[{}] <- %0", coords(1, n));
+                row(90, form, [shared(WIDE)], vec![Value::Int; n]).alone()
+            }
+            Op::ClusterStore => {
+                let dst = place(Space::Peer, 1, 0).written();
+                row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any])
+            }
+            Op::Sync(sync) => match sync {
+                Sync::CpAsyncCommit => row(80, "cp_async_commit", [], []),
+                Sync::CpAsyncWait { left } => row(80, format!("cp_async_wait {left}"), [], []),
+                Sync::MbarrierInit { arrivals } => {
+                    row(80, format!("mbarrier_init %0, {arrivals}"), [barrier()], []).alone()
+                }
+                Sync::MbarrierFence => row(90, "mbarrier_fence", [], []),
+                Sync::MbarrierArrive => row(80, "mbarrier_arrive %0", [barrier()], []),
+                Sync::MbarrierExpect => row(90, "mbarrier_expect %0, %1 bytes", [barrier()], [Value::Int]),
+                Sync::MbarrierWait => row(80, "mbarrier_wait %0, parity %1", [barrier()], [Value::Int]),
+                Sync::BulkCommit => row(90, "bulk_commit", [], []),
+                Sync::BulkWait { left, read } => {
+                    row(90, format!("bulk_wait{} {left}", if *read { ".read" } else { "" }), [], [])
+                }
+                Sync::AsyncFence => row(90, "async_fence", [], []),
+            },
+        }
+    }
+}
