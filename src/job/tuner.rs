@@ -3,11 +3,11 @@
 use super::budget::{Claim, order, share};
 use super::work::Work;
 use super::{Device, Failure, Input, Report, Weights};
-use crate::backend::CompilePool;
 use crate::log::{self, Env, Record, Writer};
 use crate::machine::{Machine, Watch};
 use crate::measure::{self, AaSettings};
 use crate::rules::Spaces;
+use crate::runner::CompilePool;
 use crate::target::{Kind, Target};
 use crate::tune::{Clock, Progress, Session, Summary, TuneConfig, TuneError, search, tune};
 use std::collections::BTreeMap;

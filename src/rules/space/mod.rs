@@ -8,7 +8,7 @@ pub mod outlines;
 pub mod tables;
 
 use super::{Knobs, Outline};
-use rayon::prelude::*;
+use crate::parallel;
 use std::collections::BTreeMap;
 
 /// Points that one thread looks at in one go.
@@ -191,8 +191,8 @@ impl Space {
 
     /// All legal points, in row-major order, and how many others there are by the condition that they break.
     pub fn census(&self) -> (Vec<Knobs>, Census) {
-        let chunks: Vec<(Vec<Knobs>, Census)> =
-            (0..self.size().div_ceil(CHUNK)).into_par_iter().map(|c| self.census_of(c * CHUNK, CHUNK)).collect();
+        let starts: Vec<u64> = (0..self.size()).step_by(CHUNK as usize).collect();
+        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(*start, CHUNK));
         let (mut points, mut census) = (vec![], Census::default());
         for (legal, counts) in chunks {
             points.extend(legal);

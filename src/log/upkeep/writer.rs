@@ -1,7 +1,7 @@
 //! Appending to a log.
 
-use super::Record;
-use super::scan::is_compressed;
+use crate::log::Record;
+use crate::log::scan::is_compressed;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -85,9 +85,9 @@ fn ends_torn(path: &Path) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
-    use super::super::read;
     use super::*;
+    use crate::log::line::tests::record;
+    use crate::log::read;
 
     #[test]
     fn a_torn_tail_costs_one_record() {
