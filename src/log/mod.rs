@@ -15,7 +15,7 @@ pub mod stats;
 mod upkeep;
 
 pub use choose::{TIE, Timing, best_timings, choose};
-pub use file::{LogFile, Skipped, files, path_for, read};
+pub use file::{LogFile, Skipped, files, past, path_for, read};
 pub use line::LineError;
 pub use record::{
     DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Workload,
