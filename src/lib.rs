@@ -7,6 +7,8 @@
 //!                                                                    log -> choose -> apply | report
 //! ```
 
+#![warn(missing_docs)]
+
 mod parallel;
 
 pub mod ir;
