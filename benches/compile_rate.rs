@@ -4,9 +4,10 @@
 //! compiled for sm_90a by `WORKERS` processes of the command `DAYLIGHT`.
 
 use daylight::assemble::Subject;
-use daylight::backend::{CompilePool, Compiler, Limits, Places, Source, Tools, WorkerCommand};
+use daylight::backend::{Compiler, Places, Source, Tools};
 use daylight::ir;
 use daylight::rules::Spaces;
+use daylight::runner::{CompilePool, Limits, WorkerCommand};
 use daylight::target::{HostCpu, Target};
 use std::time::Instant;
 

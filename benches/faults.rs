@@ -11,7 +11,7 @@
 #[path = "../tests/faults/mod.rs"]
 mod kit;
 
-use daylight::backend::WorkerCommand;
+use daylight::runner::WorkerCommand;
 use kit::{Fault, Lab, report};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -1,10 +1,11 @@
 //! The choice under noise: two tunes of one function agree, and the default is not beaten by luck. The
 //! runner is fake; its samples scatter by one percent.
 
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, Source};
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
+use daylight::runner::fake::{FakeCompiler, FakeRunner};
+use daylight::runner::{Problem, RunError};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;

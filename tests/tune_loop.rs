@@ -1,9 +1,10 @@
 //! The tuning loop against a fake compiler and runner: what is tried, logged, resumed and kept.
 
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
+use daylight::runner::fake::{FakeCompiler, FakeRunner};
+use daylight::runner::{Problem, RunError, RunFailure};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, TuneError, tune};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
-use crate::assemble::{Assembly, Subject};
+use crate::assemble::{Assembly, Input, Subject};
 use crate::backend::{CompileFailure, Compiler, Source};
 use crate::ir::PrimFunc;
 use crate::log::{Record, Timing};
@@ -27,6 +27,12 @@ pub struct Function {
     pub bind: BTreeMap<String, i64>,
     /// Key of the function as read.
     pub key: String,
+}
+
+impl From<Input> for Function {
+    fn from(i: Input) -> Function {
+        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
+    }
 }
 
 /// What units are made with.

@@ -1,6 +1,12 @@
 //! From a schedule to what a compiler takes: lower, generate, plan. The one place where the stages
 //! between a schedule and its text are put together; the tuner, `apply`, `explain` and `verify` all
-//! come through here.
+//! come through here. `input` reads the functions that they are given, `failure` says how a command ends.
+
+mod failure;
+mod input;
+
+pub use failure::{Exit, Failure};
+pub use input::{BadFile, Bindings, Input, load};
 
 use crate::analysis::{ParamRole, program_roles, roles};
 use crate::backend::{Language, Plan, Role, Source};

@@ -5,12 +5,13 @@ use super::context::Context;
 use super::{output, tile};
 use crate::analysis::Awkward;
 use crate::assemble::{Arm, Assembly, Subject};
-use crate::backend::{Candidate, Compiler, RunFailure, Runner};
+use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::Expr;
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::measure::Expected;
 use crate::rules::Knobs;
+use crate::runner::{Candidate, RunFailure, Runner};
 use crate::target::Target;
 use crate::tune::problem;
 use crate::tune::reference::{Given, expected};
@@ -170,12 +171,12 @@ fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
 struct Verdict {
     rule: &'static str,
     knobs: BTreeMap<String, i64>,
-    result: Result<crate::backend::Errors, String>,
+    result: Result<crate::runner::Errors, String>,
     /// Elements that were compared, where that are not all.
     compared: Option<usize>,
 }
 
-fn verdict(c: &Candidates, p: &Chosen, result: Result<crate::backend::Errors, String>) -> Verdict {
+fn verdict(c: &Candidates, p: &Chosen, result: Result<crate::runner::Errors, String>) -> Verdict {
     Verdict { rule: c.rules[p.arm].name(), knobs: p.knobs.0.clone(), result, compared: None }
 }
 
@@ -208,7 +209,7 @@ fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Devi
     let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let (problem, _) = problem::problem(subject, given, folder.path()).map_err(|e| Failure::new(Exit::Failed, e))?;
     let compiler = device.compiler(1);
-    let missing = |e: crate::backend::RunError| Failure::missing(e.message);
+    let missing = |e: crate::runner::RunError| Failure::missing(e.message);
     device.runner().prepare(&problem).map_err(missing)?;
     let mut out = vec![];
     for p in &c.points {

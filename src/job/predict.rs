@@ -3,10 +3,11 @@
 use super::select::{Choice, arms};
 use super::work::RuleBuild;
 use super::{Failure, Input, language};
-use crate::backend::{Artifact, CompilePool, Compiler, LocalCompiler, Tools, WorkerCommand, nvrtc};
+use crate::backend::{Artifact, Compiler, LocalCompiler, Tools, nvrtc};
 use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
+use crate::runner::{CompilePool, WorkerCommand};
 use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
 use crate::tune::{Arms, TuneConfig};

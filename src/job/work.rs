@@ -4,9 +4,10 @@ use super::report::SpaceReport;
 use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
 use crate::assemble::{Assembly, Subject};
-use crate::backend::{Plan, Problem};
+use crate::backend::Plan;
 use crate::log::{Env, Workload};
 use crate::rules::{ScheduleRule, Spaces};
+use crate::runner::Problem;
 use crate::target::Target;
 use crate::tune::{Arms, Build, Built, Point, Reject, Summary, Task, problem};
 

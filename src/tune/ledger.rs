@@ -5,8 +5,9 @@
 use super::search::History;
 use super::session::Task;
 use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
-use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
+use crate::backend::{self, Artifact, CompileError};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::runner::{self, Errors, RunError, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -269,8 +270,8 @@ pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
 }
 
 /// The state as the log has it.
-fn state_of(state: backend::DeviceState) -> DeviceState {
-    let backend::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
+fn state_of(state: runner::DeviceState) -> DeviceState {
+    let runner::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
     DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats }
 }
 

@@ -4,14 +4,12 @@
 use super::texts::{self, N, plan};
 use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
-use daylight::backend::{
-    CompilePool, Compiler, DeviceFacts, Language, Limits, Places, Plan, Problem, Runner, Source, Tools, WorkerCommand,
-    element,
-};
+use daylight::backend::{Compiler, Language, Places, Plan, Source, Tools};
 use daylight::ir::DType;
 use daylight::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use daylight::rules::{Knob, Space};
+use daylight::runner::{CompilePool, DeviceFacts, Limits, Problem, Runner, WorkerCommand, element};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;

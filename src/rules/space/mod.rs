@@ -8,7 +8,7 @@ pub mod outlines;
 pub mod tables;
 
 use super::{Knobs, Outline};
-use rayon::prelude::*;
+use crate::parallel;
 use std::collections::BTreeMap;
 
 /// Points that one thread looks at in one go.
@@ -191,8 +191,8 @@ impl Space {
 
     /// All legal points, in row-major order, and how many others there are by the condition that they break.
     pub fn census(&self) -> (Vec<Knobs>, Census) {
-        let chunks: Vec<(Vec<Knobs>, Census)> =
-            (0..self.size().div_ceil(CHUNK)).into_par_iter().map(|c| self.census_of(c * CHUNK, CHUNK)).collect();
+        let starts: Vec<u64> = (0..self.size()).step_by(CHUNK as usize).collect();
+        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(*start, CHUNK));
         let (mut points, mut census) = (vec![], Census::default());
         for (legal, counts) in chunks {
             points.extend(legal);
@@ -237,24 +237,60 @@ impl Space {
     }
 
     fn has_points(&self) -> bool {
-        let mut chunks = 0..self.size().div_ceil(CHUNK);
-        chunks.any(|c| !self.census_of(c * CHUNK, CHUNK).0.is_empty())
+        if self.size() == 0 {
+            return false;
+        }
+        let mut knobs = self.point(0);
+        (0..self.size()).any(|number| {
+            if number > 0 {
+                self.advance(&mut knobs, number);
+            }
+            self.check(&knobs).is_ok()
+        })
     }
 
     /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
-    /// counted in steps along each knob's values. `None` where no point is legal.
+    /// counted in steps along each knob's values, the first of several in row-major order. `None` where no
+    /// point is legal.
     pub fn default(&self) -> Option<Knobs> {
-        let defaults = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
-        if self.check(&defaults).is_ok() {
-            return Some(defaults);
+        let mut knobs = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        if self.check(&knobs).is_ok() {
+            return Some(knobs);
         }
-        self.points().into_iter().min_by_key(|p| self.distance(p, &defaults))
+        let mut axes: Vec<Axis<'_>> = vec![];
+        let mut reach = 0;
+        for knob in self.knobs.iter().rev() {
+            let home = knob.values.iter().position(|v| *v == knob.default).unwrap_or(knob.values.len());
+            axes.push(Axis { knob, home, inner: reach });
+            reach += home.max(knob.values.len().saturating_sub(home + 1));
+        }
+        axes.reverse();
+        // The nearest ones first: all points of a large space would be looked at for one that is mostly near.
+        (1..=reach).any(|steps| self.first_at(&mut knobs, &axes, steps)).then_some(knobs)
     }
 
-    fn distance(&self, a: &Knobs, b: &Knobs) -> u64 {
-        let place = |k: &Knob, v: i64| k.values.iter().position(|x| *x == v).unwrap_or(k.values.len()) as u64;
-        self.knobs.iter().map(|k| place(k, a.get(&k.name)).abs_diff(place(k, b.get(&k.name)))).sum()
+    /// Moves `knobs` to the first legal point in row-major order that is exactly so many steps along these
+    /// axes away from the default.
+    fn first_at(&self, knobs: &mut Knobs, axes: &[Axis<'_>], steps: usize) -> bool {
+        let Some((axis, inner)) = axes.split_first() else { return self.check(knobs).is_ok() };
+        axis.knob.values.iter().enumerate().any(|(i, value)| {
+            let taken = axis.home.abs_diff(i);
+            if taken > steps || steps - taken > axis.inner {
+                return false;
+            }
+            knobs.0.insert(axis.knob.name.clone(), *value);
+            self.first_at(knobs, inner, steps - taken)
+        })
     }
+}
+
+/// A knob as an axis that the nearest legal point is looked for along.
+struct Axis<'a> {
+    knob: &'a Knob,
+    /// Position of the default among the values; their number where it is none of them.
+    home: usize,
+    /// Most steps that the knobs after it can take together.
+    inner: usize,
 }
 
 #[cfg(test)]
@@ -276,6 +312,23 @@ mod tests {
     #[test]
     fn default_moves_to_the_nearest_legal_point() {
         assert_eq!(space().default(), Some(Knobs::from([("threads", 128), ("unroll", 4)])));
+    }
+
+    #[test]
+    fn the_default_is_the_nearest_of_all_points() {
+        let values = |n: i64| (0..n).collect::<Vec<i64>>();
+        for seed in 0..2000i64 {
+            let (a, b, c) = (seed % 5, seed / 5 % 7, seed / 35 % 4);
+            let knobs = vec![knob("a", a, &values(4)), knob("b", b, &values(6)), knob("c", c, &values(3))];
+            let odd = move |k: &Knobs| (k.get("a") * 31 + k.get("b") * 17 + k.get("c") * 7 + seed) % 11 == 0;
+            let space =
+                Space::new("test", 1, knobs).require("odd", move |k| if odd(k) { Ok(()) } else { Err("".into()) });
+            let far = |k: &Knobs| [("a", a), ("b", b), ("c", c)].map(|(n, d)| k.get(n).abs_diff(d)).iter().sum::<u64>();
+            let start = Knobs::from([("a", a), ("b", b), ("c", c)]);
+            let want = if odd(&start) { Some(start) } else { space.points().into_iter().min_by_key(far) };
+            assert_eq!(space.default(), want, "seed {seed}");
+        }
+        assert_eq!(space().require("never", |_| Err("no".into())).default(), None);
     }
 
     #[test]

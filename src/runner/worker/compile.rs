@@ -2,8 +2,8 @@
 
 use super::serve;
 use crate::backend::local::{LocalCompiler, Tools};
-use crate::backend::posix;
 use crate::backend::{Artifact, CompileError, CompileFailure, Compiler, Format, Resources, Source, Warning};
+use crate::runner::posix;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@
 //! how it failed last; else how it was ranked. The newest record of a selection stays in any case, since
 //! among machines that are as good the one measured last is taken.
 
-use super::{CandidateId, Outcome, Record, choose, selections};
+use crate::log::{CandidateId, Outcome, Record, choose, selections};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records that decide anything, in the order given. With `drop_traces`, the steps of candidates
@@ -64,8 +64,8 @@ fn deciding<'a>(records: &[&'a Record]) -> Vec<&'a Record> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
     use super::*;
+    use crate::log::line::tests::record;
 
     fn at(unix_s: u64, r: Record) -> Record {
         Record { unix_s, ..r }

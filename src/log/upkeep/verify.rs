@@ -1,7 +1,7 @@
 //! What is wrong with a log: damaged lines, layouts of the future, fields that contradict each other.
 
-use super::scan::scan;
-use super::{Outcome, Record, Skipped, files};
+use crate::log::scan::scan;
+use crate::log::{Outcome, Record, Skipped, files};
 use std::path::Path;
 
 /// What a check of a log found.
@@ -66,9 +66,9 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
-    use super::super::{ErrorNorms, SCHEMA, Workload};
     use super::*;
+    use crate::log::line::tests::record;
+    use crate::log::{ErrorNorms, SCHEMA, Workload};
 
     #[test]
     fn good_records_have_no_problems() {

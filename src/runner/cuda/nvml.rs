@@ -2,7 +2,7 @@
 //! processes. It is loaded at run time; where it is absent or refuses, nothing is known, which is no
 //! error.
 
-use crate::backend::DeviceState;
+use crate::runner::DeviceState;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};

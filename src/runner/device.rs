@@ -1,8 +1,11 @@
 //! What measuring needs of a device: memory, modules, launches and a clock. One implementation per
 //! kind of device; addresses are plain numbers in the device's own address space.
 
-use super::{Arg, DeviceFacts, DeviceState, Plan, PlanLaunch, PlanTensorMap, RunError, RunFailure};
-use crate::backend::{element, eval};
+use super::{DeviceFacts, DeviceState, RunError, RunFailure};
+use crate::backend::eval;
+use crate::backend::plan::Init;
+use crate::backend::{Arg, Dim, Plan, PlanLaunch, PlanTensorMap};
+use crate::runner::element;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -185,7 +188,7 @@ impl Scalars {
 pub fn bind(plan: &Plan, scalars: &Scalars, params: &[u64], workspaces: &[Region]) -> Outcome<Run> {
     let mut run = Run::new();
     for (w, region) in plan.workspaces.iter().zip(workspaces) {
-        if w.init == super::plan::Init::ZeroEach {
+        if w.init == Init::ZeroEach {
             run.push(Step::Zero(*region));
         }
     }
@@ -218,7 +221,7 @@ fn argument(arg: &Arg, scalars: &Scalars, params: &[u64], workspaces: &[Region])
 }
 
 /// Three positive sizes; `None` when one is zero and there is nothing to launch.
-fn axes(dims: &[super::Dim; 3], scalars: &Scalars, launch: &PlanLaunch) -> Outcome<Option<[u32; 3]>> {
+fn axes(dims: &[Dim; 3], scalars: &Scalars, launch: &PlanLaunch) -> Outcome<Option<[u32; 3]>> {
     let mut sizes = [0u32; 3];
     for (size, dim) in sizes.iter_mut().zip(dims) {
         let value = eval(dim, &scalars.extents).map_err(bad)?;

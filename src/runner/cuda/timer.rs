@@ -3,7 +3,7 @@
 
 use super::Stream;
 use super::launch::{Bound, launch};
-use crate::backend::device::{Outcome, Region, Timer};
+use crate::runner::device::{Outcome, Region, Timer};
 use cudarc::driver::{result, sys};
 use std::ffi::CString;
 use std::rc::Rc;

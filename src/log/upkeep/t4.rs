@@ -5,8 +5,8 @@
 //! compiling, searching and checking; the format has no way to say so and they are 0. Candidates that
 //! were only ranked have no place in it.
 
-use super::line::nine_digits;
-use super::{Outcome, Record, Warning, median};
+use crate::log::line::nine_digits;
+use crate::log::{Outcome, Record, Warning, median};
 use serde_json::{Value, json};
 
 /// Version of the format.
@@ -113,8 +113,8 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
     use super::*;
+    use crate::log::line::tests::record;
 
     /// What the format's JSON schema demands, and what Kernel Tuner always writes.
     fn valid(t4: &Value) {

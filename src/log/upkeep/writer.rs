@@ -1,7 +1,7 @@
 //! Appending to a log.
 
-use super::Record;
-use super::scan::is_compressed;
+use crate::log::Record;
+use crate::log::scan::is_compressed;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -85,9 +85,34 @@ fn ends_torn(path: &Path) -> std::io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
-    use super::super::read;
     use super::*;
+    use crate::log::line::tests::record;
+    use crate::log::{LogFile, past, read, write};
+
+    #[test]
+    fn what_is_appended_reads_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/folder/a.jsonl");
+        let mut w = Writer::open(&path).unwrap();
+        w.append(&record(1, &[5.0])).unwrap();
+        w.append(&record(2, &[6.0])).unwrap();
+        let log = read(&path).unwrap();
+        assert_eq!(log.records.len(), 2);
+        assert_eq!(log.records[1].knobs["threads"], 2);
+        assert!(log.skipped.is_empty());
+        assert_eq!(read(path.parent().unwrap()).unwrap().records.len(), 2);
+    }
+
+    #[test]
+    fn what_is_compressed_comes_before_what_was_appended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        write(&dir.path().join("a.jsonl.gz"), &[record(1, &[5.0]), record(2, &[6.0])]).unwrap();
+        Writer::open(&path).unwrap().append(&record(3, &[7.0])).unwrap();
+        let knobs = |log: LogFile| log.records.iter().map(|r| r.knobs["threads"]).collect::<Vec<i64>>();
+        assert_eq!(knobs(past(&path).unwrap()), [1, 2, 3]);
+        assert_eq!(knobs(read(&path).unwrap()), [3]);
+    }
 
     #[test]
     fn a_torn_tail_costs_one_record() {

@@ -3,7 +3,7 @@
 
 use super::fault::{WorkerFault, describe};
 use super::{PROTOCOL, Reply, Request};
-use crate::backend::posix;
+use crate::runner::posix;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
 use std::ffi::OsString;

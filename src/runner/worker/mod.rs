@@ -49,4 +49,4 @@ pub fn compile_main() -> Result<(), String> {
     compile::main()
 }
 
-pub(in crate::backend) use compile::{CompileRequest, Compiled};
+pub(in crate::runner) use compile::{CompileRequest, Compiled};

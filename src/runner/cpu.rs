@@ -2,6 +2,7 @@
 
 use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Step, Timer, Value};
 use super::{DeviceFacts, DeviceState, RunError, RunFailure, posix};
+use crate::machine::memory::{free, kib};
 use libloading::Library;
 use rayon::prelude::*;
 use std::alloc::{Layout, alloc, dealloc};
@@ -119,18 +120,6 @@ fn launch(kernel: Kernel, blocks: u32, args: &[Value]) {
     }
 }
 
-/// Bytes of memory that are free to use; `None` where the system does not say.
-pub fn free_memory() -> Option<u64> {
-    kib("/proc/meminfo", "MemAvailable:")
-}
-
-/// Bytes of a line `name 123 kB` of a file of `/proc`.
-fn kib(file: &str, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
 fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGN).ok()
 }
@@ -145,7 +134,7 @@ impl Device for CpuDevice {
     }
 
     fn free_bytes(&mut self) -> Outcome<u64> {
-        let free = free_memory().unwrap_or(self.facts.memory_bytes / 2);
+        let free = free().unwrap_or(self.facts.memory_bytes / 2);
         let used = kib("/proc/self/status", "VmData:").unwrap_or(0);
         Ok(posix::memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(used))))
     }

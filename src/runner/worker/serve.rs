@@ -2,7 +2,7 @@
 
 use super::process::SCRATCH;
 use super::{PROTOCOL, Reply, Request};
-use crate::backend::posix;
+use crate::runner::posix;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs::File;
 use std::io::{BufRead, Write};

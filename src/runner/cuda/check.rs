@@ -3,7 +3,7 @@
 
 use super::Stream;
 use super::launch::launch;
-use crate::backend::device::{Outcome, Region};
+use crate::runner::device::{Outcome, Region};
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, CString};
 

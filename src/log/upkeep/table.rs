@@ -1,7 +1,7 @@
 //! A log as CSV: one row for each record, one column for each knob.
 
-use super::line::nine_digits;
-use super::{DeviceState, Record, Warning, median};
+use crate::log::line::nine_digits;
+use crate::log::{DeviceState, Record, Warning, median};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A column and what stands in it.
@@ -97,9 +97,9 @@ fn variants(r: &Record) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Outcome;
-    use super::super::line::tests::record;
     use super::*;
+    use crate::log::Outcome;
+    use crate::log::line::tests::record;
 
     fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());

@@ -1,9 +1,7 @@
 //! Functions from files and folders of TVMScript.
 
-use super::{Exit, Failure};
+use super::{Exit, Failure, Subject};
 use crate::analysis::{Awkward, resize, shrink};
-use crate::apply::Function;
-use crate::assemble::Subject;
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,12 +170,6 @@ fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> R
             None if known.is_empty() => format!("--bind {name}: the functions have no symbolic extents"),
             None => format!("--bind {name}: no function has this extent"),
         })),
-    }
-}
-
-impl From<Input> for Function {
-    fn from(i: Input) -> Function {
-        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tensor maps as the driver encodes them.
 
-use crate::backend::device::Outcome;
-use crate::backend::{PlanTensorMap, RunError, RunFailure};
+use crate::backend::PlanTensorMap;
 use crate::ir::{DType, MapSwizzle};
+use crate::runner::device::Outcome;
+use crate::runner::{RunError, RunFailure};
 use cudarc::driver::sys;
 
 /// Encodes the map of the tensor at a device address.

@@ -1,6 +1,7 @@
 //! How a worker fails, and whose fault that is taken to be: the candidate's that it worked on.
 
-use crate::backend::{CompileError, CompileFailure, RunError, RunFailure};
+use crate::backend::{CompileError, CompileFailure};
+use crate::runner::{RunError, RunFailure};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;

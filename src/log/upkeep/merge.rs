@@ -1,6 +1,6 @@
 //! The union of several logs: commutative, associative, idempotent.
 
-use super::{LogFile, Record};
+use crate::log::{LogFile, Record};
 
 /// One log with every record of the inputs once, in an order that depends on the records alone.
 /// Identity is the whole line, so nothing is lost.
@@ -13,8 +13,8 @@ pub fn merge(logs: &[LogFile]) -> Vec<Record> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
     use super::*;
+    use crate::log::line::tests::record;
 
     fn log(records: Vec<Record>) -> LogFile {
         LogFile { records, skipped: vec![] }

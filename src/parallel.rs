@@ -14,12 +14,19 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, f: impl Fn(&T) -> R + 
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, items.len().max(1)) {
+        // The calling thread works too.
+        for _ in 1..threads.min(items.len()) {
             scope.spawn(work);
         }
+        work();
     });
     let take = |m: Mutex<Option<R>>| m.into_inner().expect("no thread panicked").expect("every item was taken");
     done.into_iter().map(take).collect()
+}
+
+/// Number of processors that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 #[cfg(test)]

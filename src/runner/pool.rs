@@ -1,10 +1,11 @@
 //! A pool of compile workers, one process per core. NVRTC inside one process gains nothing beyond
 //! two threads; sixteen processes on sixteen cores compile ten times as much.
 
-use super::local::Tools;
-use super::parallel;
+use super::Limits;
 use super::worker::{CompileRequest, Compiled, WorkerCommand, WorkerFault, WorkerProcess};
-use super::{Artifact, CompileError, CompileFailure, Compiler, Limits, Source};
+use crate::backend::local::Tools;
+use crate::backend::{Artifact, CompileError, CompileFailure, Compiler, Source};
+use crate::parallel;
 use std::sync::{Condvar, Mutex};
 
 /// A compiler made of worker processes. Safe to use from many threads: each takes a free worker or

@@ -2,10 +2,8 @@
 //! text. For tests of whatever drives a tuning session.
 
 use super::worker::WorkerFault;
-use super::{
-    Artifact, Candidate, CompileError, CompileFailure, Compiler, DeviceFacts, Errors, Format, Limits, PlanParam,
-    Problem, Resources, RunError, RunFailure, Runner, Source, Timing,
-};
+use super::{Candidate, DeviceFacts, Errors, Limits, Problem, RunError, RunFailure, Runner, Timing};
+use crate::backend::{Artifact, CompileError, CompileFailure, Compiler, Format, PlanParam, Resources, Source};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;

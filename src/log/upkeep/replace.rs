@@ -1,7 +1,7 @@
 //! Whole log files, written so that readers see the old one or the new one, never a part.
 
-use super::Record;
-use super::scan::is_compressed;
+use crate::log::Record;
+use crate::log::scan::is_compressed;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
@@ -57,9 +57,9 @@ fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::record;
-    use super::super::read;
     use super::*;
+    use crate::log::line::tests::record;
+    use crate::log::read;
 
     #[test]
     fn plain_and_compressed_files_hold_the_same() {

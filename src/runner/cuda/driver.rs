@@ -1,8 +1,8 @@
 //! Calls into the CUDA driver with their errors as sentences. An error that breaks the context marks
 //! the device as lost.
 
-use crate::backend::device::Outcome;
-use crate::backend::{RunError, RunFailure};
+use crate::runner::device::Outcome;
+use crate::runner::{RunError, RunFailure};
 use cudarc::driver::{result, sys};
 use std::cell::Cell;
 

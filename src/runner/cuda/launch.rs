@@ -3,8 +3,8 @@
 use super::Stream;
 use super::driver::Health;
 use super::tensor_map::encode;
-use crate::backend::device::{Outcome, Region, Run, Step, Value};
-use crate::backend::{RunError, RunFailure};
+use crate::runner::device::{Outcome, Region, Run, Step, Value};
+use crate::runner::{RunError, RunFailure};
 use cudarc::driver::{result, sys};
 use std::ffi::c_void;
 
