@@ -1,7 +1,7 @@
 //! Pieces that several rules put together.
 
 use super::Knobs;
-use crate::analysis::{Access, Combiner};
+use crate::analysis::Combiner;
 use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag, TileOp};
 use crate::rules::find::shape::{Axis, find_block};
 use crate::rules::space::limits::lanes;
@@ -50,7 +50,7 @@ impl Plan {
             min_blocks: knobs.get("min_blocks"),
             hint: knobs.get("hint"),
             combiner,
-            fold: knobs.get("fold"),
+            fold: knobs.find("fold").unwrap_or(0),
             combine: knobs.find("combine").unwrap_or(0),
         }
     }
@@ -62,23 +62,46 @@ impl Plan {
     }
 }
 
-/// Fuses loops into one; the loop itself where there is one only. The loops are put next to each
-/// other in the given order first.
-pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> {
-    let loops: Vec<Name> = axes.iter().map(|a| a.at.clone()).collect();
-    match &loops[..] {
+/// Loops of which it is known how many there are.
+pub fn known<const N: usize>(loops: Vec<Name>) -> [Name; N] {
+    loops.try_into().unwrap_or_else(|loops: Vec<Name>| panic!("{N} loops are known, {loops:?} found"))
+}
+
+/// Splits a loop into one per factor, outermost first.
+pub fn split<const N: usize>(
+    s: &mut Schedule,
+    at: &Name,
+    factors: [Option<i64>; N],
+) -> Result<[Name; N], ScheduleError> {
+    s.split(at, &factors).map(known)
+}
+
+/// Puts loops into this order.
+pub fn order<const N: usize>(s: &mut Schedule, loops: [&Name; N]) -> Result<(), ScheduleError> {
+    s.reorder(&loops.map(Name::clone))
+}
+
+/// Fuses loops into one; the loop itself where there is one only.
+pub fn fuse_loops(s: &mut Schedule, loops: &[Name]) -> Result<Name, ScheduleError> {
+    match loops {
         [one] => Ok(one.clone()),
-        _ => s.fuse(&loops),
+        _ => s.fuse(loops),
     }
 }
 
-/// The loop over all parts of all rows: `part` alone, put outermost, where there is one row only.
-pub fn rows_of_parts(s: &mut Schedule, row: Name, part: Name) -> Result<Name, ScheduleError> {
-    if loop_extent(s, &row) != Some(1) {
-        return s.fuse(&[row, part]);
-    }
-    s.reorder(&[part.clone(), row])?;
-    Ok(part)
+/// Fuses the loops of axes.
+pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> {
+    fuse_loops(s, &axes.iter().map(|a| a.at.clone()).collect::<Vec<_>>())
+}
+
+/// The same where there may be no axis.
+pub fn fuse_any(s: &mut Schedule, axes: &[Axis]) -> Result<Option<Name>, ScheduleError> {
+    if axes.is_empty() { Ok(None) } else { fuse_all(s, axes).map(Some) }
+}
+
+/// Fuses a loop with the one around it, where there is one.
+pub fn fuse_under(s: &mut Schedule, outer: Option<Name>, inner: &Name) -> Result<Name, ScheduleError> {
+    fuse_loops(s, &outer.into_iter().chain([inner.clone()]).collect::<Vec<_>>())
 }
 
 /// Puts the loops of a nest into the order of `axes`.
@@ -87,22 +110,7 @@ pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Result<(), ScheduleErro
     if loops.len() > 1 { s.reorder(&loops) } else { Ok(()) }
 }
 
-/// Stages the reads in registers at loop `at`, innermost loop vectorized with a cache hint.
-pub fn stage_reads(
-    s: &mut Schedule,
-    block: &Name,
-    reads: &[Access],
-    at: &Name,
-    lanes: i64,
-    hint: i64,
-) -> Result<(), ScheduleError> {
-    for read in reads {
-        stage_read(s, block, &read.buffer, at, lanes, hint)?;
-    }
-    Ok(())
-}
-
-/// Stages one buffer's reads in registers at loop `at`.
+/// Stages one buffer's reads in registers at loop `at`, innermost loop vectorized with a cache hint.
 pub fn stage_read(
     s: &mut Schedule,
     block: &Name,
@@ -242,6 +250,11 @@ pub fn outputs(s: &Schedule, block: &Name) -> Vec<Name> {
     names
 }
 
+/// Dimensions of what a block writes.
+pub fn rank(s: &Schedule, block: &Name) -> usize {
+    s.func().buffer(&output(s, block)).shape.len()
+}
+
 /// The last buffer that a block writes; most write one.
 pub fn output(s: &Schedule, block: &Name) -> Name {
     outputs(s, block).pop().unwrap_or_else(|| panic!("block `{block}` stores something"))
@@ -288,6 +301,18 @@ pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> 
     if is_serial(s, at) { s.vectorize(at) } else { Ok(()) }
 }
 
+/// Vectorizes `lanes` of a loop, where they divide it.
+pub fn vectorize_lanes(s: &mut Schedule, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+    match loop_extent(s, at) {
+        Some(n) if lanes > 1 && n == lanes => vectorize_loop(s, at),
+        Some(n) if lanes > 1 && n % lanes == 0 => {
+            let [_, lane] = split(s, at, [None, Some(lanes)])?;
+            vectorize_loop(s, &lane)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Unrolls a loop that is still serial.
 pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     if is_serial(s, at) { s.unroll(at) } else { Ok(()) }
@@ -308,39 +333,44 @@ pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
     s.annotate(at, "batch_loads", AttrValue::Int(1))
 }
 
-/// Brings a reduction across `threadIdx.x` and what follows it under the block loop. Each of `groups`
-/// groups of threads keeps the `rows` rows that it summed.
+/// Brings a reduction across `threadIdx.x` and what follows it under the block loop; `deal` gives each thread
+/// the rows that it summed.
 pub fn finish(
     s: &mut Schedule,
     block: &Name,
     epilogues: &[Name],
     grid: &Name,
-    [groups, rows]: [i64; 2],
+    deal: impl Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>,
 ) -> Result<(), ScheduleError> {
     let tails = tails(s, block, epilogues)?;
     s.reverse_compute_at(block, grid)?;
-    bind_groups(s, block, grid, groups, rows)?;
+    deal(s, block)?;
     for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
         s.bind(&l, ThreadTag::ThreadX)?;
     }
     for tail in &tails {
         s.reverse_compute_at(tail, grid)?;
-        bind_groups(s, tail, grid, groups, rows)?;
+        deal(s, tail)?;
     }
     keep_in_registers(s, block)
 }
 
-fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
+/// Deals the kept axes of `block` to `groups` groups of threads, `rows` to each.
+pub fn deal_all(s: &mut Schedule, block: &Name, grid: &Name, shape: [i64; 2]) -> Result<(), ScheduleError> {
     let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
-    let row = match &loops[..] {
-        [] => return Ok(()),
-        [one] => one.clone(),
-        _ => s.fuse(&loops)?,
-    };
-    if rows == 1 {
-        return s.bind(&row, ThreadTag::ThreadY);
+    if loops.is_empty() {
+        return Ok(());
     }
-    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
-    s.bind(&parts[0], ThreadTag::ThreadY)?;
-    unroll_loop(s, &parts[1])
+    let row = fuse_loops(s, &loops)?;
+    deal_rows(s, &row, shape)
+}
+
+/// Deals a loop over rows to `groups` groups of threads, `rows` to each.
+pub fn deal_rows(s: &mut Schedule, row: &Name, [groups, rows]: [i64; 2]) -> Result<(), ScheduleError> {
+    if rows == 1 {
+        return s.bind(row, ThreadTag::ThreadY);
+    }
+    let [group, each] = split(s, row, [Some(groups), Some(rows)])?;
+    s.bind(&group, ThreadTag::ThreadY)?;
+    unroll_loop(s, &each)
 }

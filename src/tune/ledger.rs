@@ -5,6 +5,7 @@ use super::session::Task;
 use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
 use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::rules::Arm;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -225,7 +226,7 @@ impl<'t> Ledger<'t> {
     }
 
     fn record(&self, s: &Session<'_>, point: &Point, built: Option<&Built>, parts: Parts) -> Record {
-        let space = &self.task.arms.spaces[point.arm];
+        let space = &self.task.arms.of(point).space;
         let finite = |x: f64| x.is_finite().then_some(x);
         Record {
             schema: SCHEMA,
@@ -262,8 +263,9 @@ impl<'t> Ledger<'t> {
 /// The point that a record speaks of, if this version still has it; a knob that is younger than the
 /// record had its default.
 pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
-    let arm = arms.spaces.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
-    Some(Point { arm, knobs: arms.spaces[arm].logged(&r.knobs)? })
+    let same = |a: &Arm| a.space.form == r.rule && a.space.version == r.rule_version;
+    let arm = arms.list.iter().position(same)?;
+    Some(Point { arm, knobs: arms.list[arm].space.logged(&r.knobs)? })
 }
 
 /// The state as the log has it.

@@ -1,6 +1,7 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
-use super::Point;
+use super::{Arms, Point};
+use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
 use crate::ir::kernel::ChosenVariant;
 use crate::log;
@@ -17,6 +18,22 @@ pub trait Build: Sync {
     /// # Errors
     /// The predicate that rules the point out, found out before compiling.
     fn build(&self, point: &Point) -> Result<Built, Reject>;
+}
+
+/// Makes kernels of points with the rules.
+pub struct RuleBuild<'a> {
+    /// The function.
+    pub subject: &'a Subject,
+    /// The rules that take it.
+    pub arms: &'a Arms,
+}
+
+impl Build for RuleBuild<'_> {
+    fn build(&self, point: &Point) -> Result<Built, Reject> {
+        let made = self.subject.candidate(self.arms.of(point), &point.knobs);
+        let made = made.map_err(|Unfit { predicate, reason }| Reject { predicate, reason });
+        made.map(|Assembly { source, plan, trace, program }| Built { source, plan, trace, variants: program.variants })
+    }
 }
 
 /// A candidate ready to compile.

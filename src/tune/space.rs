@@ -1,16 +1,16 @@
 //! What is searched: one arm for each rule that takes the function, and the points of its space.
 
 use super::search::Landscape;
-use crate::rules::{Census, Knobs, Space};
+use crate::rules::{Arm, Census, Knobs};
 use crate::target::Target;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The knob spaces of one function, one per rule that takes it. The default of the first is the untuned
+/// The rules that take one function, each with its knob space. The default of the first is the untuned
 /// choice, candidate 0.
 pub struct Arms {
-    /// One space per rule, in the order of the rules.
-    pub spaces: Vec<Space>,
+    /// In the order of the rules.
+    pub list: Vec<Arm>,
     /// What the function is tuned for.
     pub target: Target,
     /// Found when first asked for.
@@ -34,20 +34,25 @@ impl fmt::Display for Point {
 }
 
 impl Arms {
-    /// The spaces of a function on a target.
-    pub fn new(spaces: Vec<Space>, target: Target) -> Arms {
-        Arms { spaces, target, listed: OnceLock::new(), landscape: OnceLock::new() }
+    /// The rules that take a function on a target.
+    pub fn new(list: Vec<Arm>, target: Target) -> Arms {
+        Arms { list, target, listed: OnceLock::new(), landscape: OnceLock::new() }
+    }
+
+    /// The rule of a point, with its space.
+    pub fn of(&self, point: &Point) -> &Arm {
+        &self.list[point.arm]
     }
 
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
-        let points = self.spaces.iter().enumerate();
-        points.filter_map(|(arm, s)| Some(Point { arm, knobs: s.default()? })).collect()
+        let arms = self.list.iter().enumerate();
+        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.space.default()? })).collect()
     }
 
     /// Points of all arms together, legal or not.
     pub fn size(&self) -> u64 {
-        self.spaces.iter().map(Space::size).fold(0, u64::saturating_add)
+        self.list.iter().map(|a| a.space.size()).fold(0, u64::saturating_add)
     }
 
     /// Every legal point, arm by arm.
@@ -62,13 +67,13 @@ impl Arms {
 
     /// What is known of every legal point before anything is measured.
     pub fn landscape(&self) -> &Landscape {
-        self.landscape.get_or_init(|| Landscape::of(&self.spaces, &self.target, self.points()))
+        self.landscape.get_or_init(|| Landscape::of(self))
     }
 
     fn listed(&self) -> &(Vec<Point>, Census) {
         self.listed.get_or_init(|| {
             let (mut points, mut census) = (vec![], Census::default());
-            for (arm, space) in self.spaces.iter().enumerate() {
+            for (arm, Arm { space, .. }) in self.list.iter().enumerate() {
                 let (legal, counts) = space.census();
                 points.extend(legal.into_iter().map(|knobs| Point { arm, knobs }));
                 census.add(&counts);
@@ -79,7 +84,7 @@ impl Arms {
 
     /// True when the point breaks no condition of its space.
     pub fn is_legal(&self, point: &Point) -> bool {
-        self.spaces[point.arm].check(&point.knobs).is_ok()
+        self.of(point).space.check(&point.knobs).is_ok()
     }
 }
 

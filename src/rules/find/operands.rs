@@ -11,6 +11,12 @@ pub fn reads_of(s: &Schedule, block: &Name) -> Vec<Access> {
     Facts::of(s.func()).block(block).map(|b| b.reads.clone()).unwrap_or_default()
 }
 
+/// Bytes of so many elements of each tensor that is read, if constant.
+pub fn bytes_of(s: &Schedule, reads: &[Access], elements: Option<i64>) -> Option<i64> {
+    let size = |a: &Access| s.func().buffer(&a.buffer).dtype.bytes() as i64;
+    reads.iter().try_fold(0i64, |n, a| n.checked_add(elements?.checked_mul(size(a))?))
+}
+
 /// The tensors that `fits` holds for wherever they are read, all read at plain indices and under no
 /// condition: these may be staged as they are.
 pub fn staged(reads: &[Access], block: &Block, fits: impl Fn(&Access) -> bool) -> Vec<Name> {

@@ -7,3 +7,4 @@ pub mod outline;
 pub mod outline_cpu;
 pub mod outline_product;
 pub mod split_k;
+pub mod tiling;

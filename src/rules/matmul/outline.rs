@@ -32,10 +32,9 @@ pub struct Shares {
 impl Sizes {
     /// The sizes, where all are known.
     pub fn of(p: &Product) -> Option<Sizes> {
-        let size = |class| Product::extent(class);
+        let [batch, rows, columns, depth] = p.extents();
         let bytes = [p.a.narrow.dtype(), p.b.narrow.dtype(), p.dtype].map(|d| d.bytes() as i64);
-        let extent = [size(&p.rows)?, size(&p.columns)?, size(&p.depth)?];
-        Some(Sizes { batch: size(&p.batch)?, extent, bytes })
+        Some(Sizes { batch: batch?, extent: [rows?, columns?, depth?], bytes })
     }
 
     /// Tiles along rows and columns.

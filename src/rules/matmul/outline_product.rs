@@ -32,8 +32,7 @@ pub struct Work {
 impl Work {
     /// The sizes, where all are known.
     pub fn of(p: &Product, target: &Target) -> Option<Work> {
-        let [batch, rows, columns, depth] =
-            [&p.batch, &p.rows, &p.columns, &p.depth].map(|class| Product::extent(class));
+        let [batch, rows, columns, depth] = p.extents();
         let (batch, rows, columns, depth) = (batch?, rows?, columns?, depth?);
         let outputs = batch.checked_mul(rows)?.checked_mul(columns)?;
         let factor = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(depth)?.checked_mul(bytes as i64);

@@ -1,7 +1,7 @@
 //! Named conditions that several knob spaces share.
 
 use crate::ir::DType;
-use crate::rules::Space;
+use crate::rules::{Knobs, Space};
 use crate::target::Target;
 
 /// Elements of `dtype` in one access of `bytes`; at least one.
@@ -18,16 +18,25 @@ pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
     n
 }
 
+/// A block has at most the target's threads.
+pub fn threads_per_block(
+    space: Space,
+    target: &Target,
+    threads: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let max = target.max_threads as i64;
+    space.require("threads_per_block", move |k| match threads(k) {
+        n if n <= max => Ok(()),
+        n => Err(format!("{n} threads exceed the {max} of a block")),
+    })
+}
+
 /// The block has at most the target's threads, and whole warps unless it is smaller than one; the
 /// block count asked of a multiprocessor fits its threads.
 pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str]) -> Space {
-    let (max, warp, resident) = (target.max_threads as i64, target.warp as i64, target.threads_per_sm as i64);
-    let threads = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
-    space
-        .require("threads_per_block", move |k| {
-            let n = threads(k);
-            if n <= max { Ok(()) } else { Err(format!("{n} threads exceed the {max} of a block")) }
-        })
+    let (warp, resident) = (target.warp as i64, target.threads_per_sm as i64);
+    let threads = move |k: &Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
+    threads_per_block(space, target, threads)
         .require("whole_warps", move |k| {
             let n = threads(k);
             if n % warp == 0 { Ok(()) } else { Err(format!("{n} threads are not whole warps of {warp}")) }
@@ -50,11 +59,11 @@ pub fn keeps_busy(
     target: &Target,
     knobs: &'static [&'static str],
     total: Option<i64>,
-    in_flight: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+    in_flight: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
     let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
-    let resident = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
+    let resident = move |k: &Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
     let space = space.prefer("occupancy", move |k| match resident(k) {
         n if n >= quarter || Some(k.get("min_blocks")) >= most => Ok(()),
         n => Err(format!("{n} resident threads are less than {quarter}")),
@@ -73,7 +82,7 @@ pub fn registers_fit(
     target: &Target,
     knobs: &'static [&'static str],
     state: i64,
-    bytes: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+    bytes: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     let regs = target.regs_per_sm as i64;
     space.prefer("registers", move |k| {
@@ -126,7 +135,7 @@ pub fn vector_tile(
     space: Space,
     target: &Target,
     acc: DType,
-    tile: impl Fn(&crate::rules::Knobs) -> [i64; 2] + Send + Sync + 'static,
+    tile: impl Fn(&Knobs) -> [i64; 2] + Send + Sync + 'static,
 ) -> Space {
     let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
         n if n > 0 && n.count_ones() == 1 => Ok(()),
@@ -143,12 +152,23 @@ pub fn vector_tile(
     })
 }
 
+/// Elements of a private array at most: a task's stack holds three.
+const ARRAY: i64 = 1 << 16;
+
+/// The private arrays of a task, of `sizes` elements, fit on its stack.
+pub fn private_arrays(space: Space, sizes: impl Fn(&Knobs) -> [i64; 3] + Send + Sync + 'static) -> Space {
+    space.require("private_arrays", move |k| match sizes(k).into_iter().max() {
+        Some(n) if n > ARRAY => Err(format!("{n} elements exceed the {ARRAY} of a private array")),
+        _ => Ok(()),
+    })
+}
+
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
 pub fn step_fits(
     space: Space,
     length: Option<i64>,
-    step: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+    step: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     space.prefer("step_within_length", move |k| {
         let step = step(k);
@@ -197,7 +217,7 @@ pub fn fills_device(
     space: Space,
     target: &Target,
     elements: Option<i64>,
-    blocks: impl Fn(&crate::rules::Knobs) -> Option<i64> + Send + Sync + 'static,
+    blocks: impl Fn(&Knobs) -> Option<i64> + Send + Sync + 'static,
 ) -> Space {
     let sms = target.sms as i64;
     // A block should have some thousand elements before it pays to start another.

@@ -7,7 +7,7 @@ pub mod outline;
 pub mod outlines;
 pub mod tables;
 
-use super::{Knobs, Outline};
+use super::Knobs;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -32,9 +32,6 @@ pub struct Knob {
 /// Says whether a point is legal; the text is the reason why not.
 type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
 
-/// Says what a point's kernels look like.
-type Sketch = Box<dyn Fn(&Knobs) -> Outline + Send + Sync>;
-
 /// A named condition on a combination of knobs.
 pub struct Constraint {
     /// Name of the predicate, as logged with pruned candidates.
@@ -42,6 +39,12 @@ pub struct Constraint {
     /// True where breaking it only makes a candidate slow.
     soft: bool,
     check: Check,
+}
+
+impl Constraint {
+    fn holds(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        (self.check)(knobs).map_err(|reason| Illegal { predicate: self.name, reason })
+    }
 }
 
 /// Why a point is not legal.
@@ -84,13 +87,12 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
-    sketch: Option<Sketch>,
 }
 
 impl Space {
     /// A space without conditions.
     pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
-        Space { form, version, knobs, constraints: vec![], sketch: None }
+        Space { form, version, knobs, constraints: vec![] }
     }
 
     /// Adds a named condition.
@@ -119,17 +121,6 @@ impl Space {
         self
     }
 
-    /// Adds what is known of a point's kernels without scheduling it.
-    pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
-        self.sketch = Some(Box::new(sketch));
-        self
-    }
-
-    /// What the kernels of a legal point look like; `None` where sizes are not constant.
-    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
-        self.sketch.as_ref().map(|sketch| sketch(knobs))
-    }
-
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
     /// tiny functions have slow candidates only.
     pub fn settle(mut self) -> Space {
@@ -143,19 +134,13 @@ impl Space {
     /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
     /// conditions hold: `--set` may go beyond the values that are searched.
     pub fn check(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in &self.constraints {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().try_for_each(|c| c.holds(knobs))
     }
 
     /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
     /// the search.
     pub fn possible(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in self.constraints.iter().filter(|c| !c.soft) {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().filter(|c| !c.soft).try_for_each(|c| c.holds(knobs))
     }
 
     /// The point that a log names: a knob younger than the log has its default. `None` where the log names

@@ -1,8 +1,7 @@
 //! The outlines of short windows, from sizes and knobs.
 
-use crate::analysis::Facts;
+use crate::analysis::BlockFacts;
 use crate::ir::{DType, Name};
-use crate::rules::find::shape::find_block;
 use crate::rules::space::limits::lanes;
 use crate::rules::{Knobs, LaunchOutline, Outline};
 use crate::schedule::Schedule;
@@ -21,18 +20,17 @@ pub struct Window {
 
 impl Window {
     /// The sizes, where all are known.
-    pub fn of(s: &Schedule, block: &Name, steps: i64, outputs: Option<i64>) -> Option<Window> {
-        let facts = Facts::of(s.func());
+    pub fn of(s: &Schedule, facts: &BlockFacts, steps: i64, outputs: Option<i64>) -> Option<Window> {
         let mut seen: Vec<&Name> = vec![];
         let mut read = 0;
-        for a in &facts.block(&find_block(s.func(), block).name)?.reads {
+        for a in &facts.reads {
             if !seen.contains(&&a.buffer) {
                 seen.push(&a.buffer);
                 let buffer = s.func().buffer(&a.buffer);
                 read += buffer.len()?.saturating_mul(buffer.dtype.bytes() as i64);
             }
         }
-        let dtype = facts.block(block)?.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
+        let dtype = facts.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
         Some(Window { outputs: outputs?, steps, dtype, operands: seen.len() as i64, read })
     }
 

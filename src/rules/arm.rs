@@ -1,0 +1,75 @@
+//! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
+
+use super::{Ask, Knobs, Outline, Space};
+use crate::analysis::Decline;
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::Target;
+
+/// What a rule found in a function that it takes.
+pub trait Accepted: Send + Sync {
+    /// Adds the named conditions on the knobs, and defaults that depend on the function.
+    fn constrain(&self, space: Space, target: &Target) -> Space;
+
+    /// Takes the steps of one legal point. Other blocks may have been scheduled since the function was accepted.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug of the rule.
+    fn schedule(&self, s: &mut Schedule, knobs: &Knobs) -> Result<(), ScheduleError>;
+
+    /// What the kernels of a legal point look like; `None` where sizes are not constant, or nobody wrote it down.
+    fn outline(&self, knobs: &Knobs) -> Option<Outline>;
+}
+
+/// What a rule found, and the schedule in which it did.
+pub struct Found {
+    /// In the form that the rule brought it to.
+    pub(super) start: Schedule,
+    accepted: Box<dyn Accepted>,
+}
+
+impl Found {
+    /// What was found in `start`.
+    pub fn new(start: Schedule, accepted: impl Accepted + 'static) -> Found {
+        Found { start, accepted: Box::new(accepted) }
+    }
+}
+
+/// A rule that takes a function, with its knob space.
+pub struct Arm {
+    /// The knob space.
+    pub space: Space,
+    pub(super) found: Found,
+}
+
+impl Arm {
+    /// Puts the conditions on the knobs of `space`, of which those that are only preferred are dropped
+    /// where no point would be left.
+    pub fn new(space: Space, found: Found, target: &Target) -> Arm {
+        Arm { space: found.accepted.constrain(space, target).settle(), found }
+    }
+
+    /// Asks a rule.
+    pub(super) fn of(ask: &Ask) -> Result<Arm, Decline> {
+        Ok(Arm::new(ask.space(), (ask.rule.accept)(ask)?, ask.target))
+    }
+
+    /// The schedule at one legal point.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug of the rule.
+    pub fn schedule(&self, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let mut s = self.found.start.clone();
+        self.go_on(&mut s, knobs)?;
+        Ok(s)
+    }
+
+    /// The same, going on from a schedule in which other blocks have been scheduled.
+    pub(super) fn go_on(&self, s: &mut Schedule, knobs: &Knobs) -> Result<(), ScheduleError> {
+        self.found.accepted.schedule(s, knobs)
+    }
+
+    /// What the kernels of a legal point look like, as far as that is known without scheduling it.
+    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
+        self.found.accepted.outline(knobs)
+    }
+}
