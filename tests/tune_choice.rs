@@ -1,6 +1,7 @@
 //! The choice under noise: two tunes of one function agree, and the default is not beaten by luck. The
 //! runner is fake; its samples scatter by one percent.
 
+use crate::common::arm::made_up;
 use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
@@ -77,7 +78,7 @@ impl Tuner {
             }],
         );
         let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
-        let arms = Arms::new(vec![space], target);
+        let arms = Arms::new(vec![made_up(space, &target)], target);
         let truth = self.truth;
         let time = move |text: &str| -> Result<f64, RunError> { Ok(truth(text.parse().expect("a number"))) };
         let mut runner = FakeRunner::new(time).noisy(NOISE, noise_seed);

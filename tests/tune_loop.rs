@@ -1,5 +1,6 @@
 //! The tuning loop against a fake compiler and runner: what is tried, logged, resumed and kept.
 
+use crate::common::arm::made_up;
 use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
@@ -42,7 +43,8 @@ fn arms() -> Arms {
         Space::new(form, 1, vec![Knob { name, unit: String::new(), meaning: String::new(), default, values }])
     };
     let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
-    Arms::new(vec![space("first", "x", 3, 8), space("second", "y", 0, 4)], target)
+    let list = [space("first", "x", 3, 8), space("second", "y", 0, 4)].map(|s| made_up(s, &target));
+    Arms::new(list.into(), target)
 }
 
 /// Text to time: microseconds are 10 plus the distance of `x` from 6; the second arm takes 50.

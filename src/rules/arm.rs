@@ -73,3 +73,32 @@ impl Arm {
         self.found.accepted.outline(knobs)
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::ir;
+
+    /// A rule that schedules nothing, with its space.
+    pub fn made_up(space: Space, target: &Target) -> Arm {
+        let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
+        let func = ir::read(text, "f.py").unwrap().remove(0);
+        Arm::new(space, Found::new(Schedule::new(func), Nothing), target)
+    }
+
+    struct Nothing;
+
+    impl Accepted for Nothing {
+        fn constrain(&self, space: Space, _: &Target) -> Space {
+            space
+        }
+
+        fn schedule(&self, _: &mut Schedule, _: &Knobs) -> Result<(), ScheduleError> {
+            Ok(())
+        }
+
+        fn outline(&self, _: &Knobs) -> Option<Outline> {
+            None
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! What a rule is asked about: a function, or some blocks of one, on a target.
 
-use super::{Rule, Space, Spaces};
+use super::{Prepared, Rule, Space, Spaces};
 use crate::analysis::{Decline, Facts};
 use crate::ir::Name;
 use crate::schedule::Schedule;
@@ -25,7 +25,12 @@ pub struct Ask<'a> {
     pub(super) spaces: &'a Spaces,
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
+    /// Asks about all of a function.
+    pub fn of(rule: &'static Rule, input: &'a Prepared, target: &'a Target, spaces: &'a Spaces) -> Ask<'a> {
+        Ask { rule, start: &input.start, facts: &input.start_facts, target, own: None, whole: None, spaces }
+    }
+
     /// The rule's word against the function.
     pub fn no(&self, predicate: &'static str, reason: impl Into<String>) -> Decline {
         Decline { by: self.rule.name, predicate, reason: reason.into() }

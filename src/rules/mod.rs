@@ -18,9 +18,10 @@ mod reduction;
 mod space;
 mod window;
 
+#[cfg(test)]
+pub use arm::tests::made_up;
 pub use arm::{Accepted, Arm, Found};
 pub use ask::Ask;
-pub use find::einsum::{Einsum, Major, Stage};
 pub use find::factor::Factor;
 pub use find::prepared::Prepared;
 pub use find::product::{Product, Tail};
@@ -29,7 +30,7 @@ pub use space::outline::{Combine, LaunchOutline, Outline};
 pub use space::tables::{Spaces, unknown};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 
-use crate::analysis::{Decline, Facts};
+use crate::analysis::Decline;
 use crate::target::Target;
 
 /// A schedule rule.
@@ -81,10 +82,9 @@ pub struct Verdict {
 
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
-    let facts = Facts::of(input.start.func());
     let mut whole = None;
     let mut asked = |rule: &'static Rule| {
-        let ask = Ask { rule, start: &input.start, facts: &facts, target, own: None, whole, spaces };
+        let ask = Ask { whole, ..Ask::of(rule, input, target, spaces) };
         let arm = Arm::of(&ask)?;
         whole.get_or_insert(rule.name);
         match arm.space.default() {

@@ -84,8 +84,7 @@ fn cut(ask: &Ask, kind: Kind) -> Result<Found, Decline> {
         arms.push(arm);
     }
     let defaults = arms.iter().map(|arm| arm.space.default()).collect::<Option<Vec<_>>>();
-    let defaults =
-        defaults.ok_or_else(|| ask.no("piece_has_point", "no combination of a piece's knobs is legal"))?;
+    let defaults = defaults.ok_or_else(|| ask.no("piece_has_point", "no combination of a piece's knobs is legal"))?;
     Ok(Found::new(start, Pieces { arms: arms.into(), defaults }))
 }
 

@@ -91,7 +91,7 @@ impl Arms {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::rules::Knob;
+    use crate::rules::{Knob, Space, made_up};
     use crate::target::HostCpu;
 
     /// Two arms: `x` in 0..10 without the multiples of 4 (default 5), and `y` in 0..3 (default 0).
@@ -106,7 +106,8 @@ pub(super) mod tests {
         let x = Space::new("first", 1, vec![knob("x", 5, 10)])
             .require("no_fours", |k| if k.get("x") % 4 == 0 { Err("a multiple of 4".into()) } else { Ok(()) });
         let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
-        Arms::new(vec![x, Space::new("second", 1, vec![knob("y", 0, 3)])], target)
+        let list = [x, Space::new("second", 1, vec![knob("y", 0, 3)])].map(|space| made_up(space, &target));
+        Arms::new(list.into(), target)
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::texts::{self, N, plan};
 use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
+use crate::common::arm::made_up;
 use daylight::backend::{
     CompilePool, Compiler, DeviceFacts, Language, Limits, Places, Plan, Problem, Runner, Source, Tools, WorkerCommand,
     element,
@@ -223,7 +224,8 @@ fn arms(faults: usize) -> Arms {
         values: (0..(SPINS.len() + faults) as i64).collect(),
     };
     let target = Target::parse("cpu", &HostCpu { arch: "x86-64-v3".into(), ..HostCpu::default() });
-    Arms::new(vec![Space::new("twice", 1, vec![knob])], target.expect("a known target"))
+    let target = target.expect("a known target");
+    Arms::new(vec![made_up(Space::new("twice", 1, vec![knob]), &target)], target)
 }
 
 /// Text and plan of a right kernel that wastes time, or of a faulty one.

@@ -1,7 +1,8 @@
 //! Functions that no rule takes whole become several kernels.
 
 use super::harness::{Case, check_all, read, target};
-use daylight::rules::{Prepared, Spaces, verdicts};
+use crate::common::arm::arm;
+use daylight::rules::{Arm, Prepared};
 
 /// Column sums, then row sums weighted by them: two reductions along different axes.
 fn columns_then_rows(m: i64, n: i64) -> Case {
@@ -37,24 +38,22 @@ fn two_reductions_along_different_axes() {
     check_all(cases, &["pieces.cuda", "pieces.cpu"]);
 }
 
-/// Who applies a record asks no rule before: the pieces are found again, and are the same.
+/// Who applies a record asks anew: the pieces are found again, and are the same.
 #[test]
-fn pieces_do_not_depend_on_who_asked_first() {
+fn pieces_do_not_depend_on_who_asked() {
     let func = read(&columns_then_rows(37, 53));
-    let prepared = || Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
-    let (asked, spaces) = (prepared(), Spaces::built_in());
     for (id, name) in [("cuda:sm_90a", "pieces.cuda"), ("cpu", "pieces.cpu")] {
-        let target = target(id);
-        let mut verdicts = verdicts(&asked, &target, &spaces).into_iter();
-        let v = verdicts.find(|v| v.rule.name() == name).expect("every rule is asked");
-        let space = v.space.unwrap_or_else(|d| panic!("{name}: {}: {}", d.predicate, d.reason));
-        let alone = v.rule.space(&prepared(), &target, &spaces).map(|s| s.size());
-        assert_eq!(alone.ok(), Some(space.size()), "{name}");
-        let knobs = space.default().expect("a legal point");
-        let trace = |input: &Prepared| {
-            let s = v.rule.schedule(input, &target, &knobs).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let asked = || {
+            let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
+            arm(name, &input, &target(id))
+        };
+        let (first, again) = (asked(), asked());
+        assert_eq!(first.space.size(), again.space.size(), "{name}");
+        let knobs = first.space.default().expect("a legal point");
+        let trace = |arm: &Arm| {
+            let s = arm.schedule(&knobs).unwrap_or_else(|e| panic!("{name}: {e}"));
             s.trace().iter().map(|step| step.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(trace(&asked), trace(&prepared()), "{name}");
+        assert_eq!(trace(&first), trace(&again), "{name}");
     }
 }

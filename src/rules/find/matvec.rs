@@ -113,13 +113,7 @@ impl MatVec {
         MatVec::with(ask, &one, &block, &reads, matrix)
     }
 
-    fn with(
-        ask: &Ask,
-        one: &OneReduction,
-        block: &Block,
-        reads: &[Follow],
-        matrix: usize,
-    ) -> Result<MatVec, Decline> {
+    fn with(ask: &Ask, one: &OneReduction, block: &Block, reads: &[Follow], matrix: usize) -> Result<MatVec, Decline> {
         let (schedule, red) = (one.schedule.clone(), &one.facts);
         let main = &reads[matrix];
         let loops = schedule.loops(&block.name);

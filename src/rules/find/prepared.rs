@@ -13,6 +13,8 @@ pub struct Prepared {
     pub facts: Facts,
     /// The schedule that a rule goes on from: every block that may be inlined is.
     pub(in crate::rules) start: Schedule,
+    /// The facts of its function.
+    pub(in crate::rules) start_facts: Facts,
 }
 
 impl Prepared {
@@ -25,7 +27,8 @@ impl Prepared {
         let func = normalize(func)?;
         let facts = Facts::of(&func);
         let func = assign(&func);
-        Ok(Prepared { start: inline_all(&func), func, facts })
+        let start = inline_all(&func);
+        Ok(Prepared { start_facts: Facts::of(start.func()), start, func, facts })
     }
 }
 

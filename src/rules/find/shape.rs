@@ -117,8 +117,9 @@ impl Reduction {
         if let Some(other) = full.iter().chain(&shared).find(|a| !walked(a)) {
             return Err(ask.no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
         }
-        let order = memory_order(dominant, &block, &schedule, &red.ranges)
-            .ok_or_else(|| ask.no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer)))?;
+        let order = memory_order(dominant, &block, &schedule, &red.ranges).ok_or_else(|| {
+            ask.no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer))
+        })?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
         let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
         let mixed = |e: &Expr| {

@@ -29,8 +29,7 @@ use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const MMA: Rule =
-    Rule { name: "matmul.mma", table: include_str!("../../../schedules/matmul.mma.toml"), accept };
+pub const MMA: Rule = Rule { name: "matmul.mma", table: include_str!("../../../schedules/matmul.mma.toml"), accept };
 
 /// Rows and columns of an accumulator fragment.
 const FRAGMENT: [i64; 2] = [16, 8];

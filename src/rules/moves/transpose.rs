@@ -366,4 +366,3 @@ impl Plan {
 
 /// Bytes that the banks of shared memory serve at once.
 const BANKS: i64 = 128;
-

@@ -139,13 +139,7 @@ pub fn loops_of_parts(s: &mut Schedule, block: &Name) -> Result<(Option<Name>, N
 }
 
 /// No more parts than keep the device busy, and no fewer.
-pub fn fills_blocks(
-    space: Space,
-    target: &Target,
-    total: Option<i64>,
-    outputs: Option<i64>,
-    element: DType,
-) -> Space {
+pub fn fills_blocks(space: Space, target: &Target, total: Option<i64>, outputs: Option<i64>, element: DType) -> Space {
     let per_block = move |k: &Knobs| k.get("threads") * lanes(k.get("vector"), element);
     let blocks = move |k: &Knobs| Some((outputs? / per_block(k)).max(1) * k.get("split"));
     let most = 32 * target.sms as i64;

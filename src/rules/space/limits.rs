@@ -165,11 +165,7 @@ pub fn private_arrays(space: Space, sizes: impl Fn(&Knobs) -> [i64; 3] + Send + 
 
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
-pub fn step_fits(
-    space: Space,
-    length: Option<i64>,
-    step: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
-) -> Space {
+pub fn step_fits(space: Space, length: Option<i64>, step: impl Fn(&Knobs) -> i64 + Send + Sync + 'static) -> Space {
     space.prefer("step_within_length", move |k| {
         let step = step(k);
         match length {

@@ -29,8 +29,7 @@ impl Landscape {
     pub fn of(arms: &Arms) -> Landscape {
         let points = arms.points();
         let (prior, blind) = priors(arms);
-        let (mut best, mut pool): (Vec<usize>, Vec<usize>) =
-            (0..points.len()).partition(|i| !blind[points[*i].arm]);
+        let (mut best, mut pool): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|i| !blind[points[*i].arm]);
         best.sort_by(|a, b| prior[*a].total_cmp(&prior[*b]));
         best.truncate(POOL);
         pool.extend(best);
