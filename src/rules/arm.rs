@@ -50,6 +50,9 @@ impl Arm {
 
     /// Asks a rule.
     pub(super) fn of(ask: &Ask) -> Result<Arm, Decline> {
+        if ask.rule.kind != ask.target.kind {
+            return Err(ask.no("target_kind", "it schedules for another kind of target"));
+        }
         Ok(Arm::new(ask.space(), (ask.rule.accept)(ask)?, ask.target))
     }
 

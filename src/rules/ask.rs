@@ -4,7 +4,7 @@ use super::{Prepared, Rule, Space, Spaces};
 use crate::analysis::{Decline, Facts};
 use crate::ir::Name;
 use crate::schedule::Schedule;
-use crate::target::{Kind, Target};
+use crate::target::Target;
 
 /// A function that a rule may take.
 #[derive(Clone, Copy)]
@@ -34,17 +34,6 @@ impl<'a> Ask<'a> {
     /// The rule's word against the function.
     pub fn no(&self, predicate: &'static str, reason: impl Into<String>) -> Decline {
         Decline { by: self.rule.name, predicate, reason: reason.into() }
-    }
-
-    /// Declines targets of another kind.
-    ///
-    /// # Errors
-    /// `target_kind`.
-    pub fn on(&self, kind: Kind) -> Result<(), Decline> {
-        if self.target.kind == kind {
-            return Ok(());
-        }
-        Err(self.no("target_kind", "it schedules for another kind of target"))
     }
 
     /// True for a block that is the rule's to schedule.

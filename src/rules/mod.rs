@@ -31,16 +31,27 @@ pub use space::tables::{Spaces, unknown};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 
 use crate::analysis::Decline;
-use crate::target::Target;
+use crate::target::{Kind, Target};
 
 /// A schedule rule.
 pub struct Rule {
+    /// What it schedules for.
+    pub kind: Kind,
     /// Name of the rule form, which is also the name of its knob table.
     pub name: &'static str,
     /// The knob table as it is built in.
     pub table: &'static str,
-    /// Takes a function, or gives the first named predicate that does not hold: it is not this rule's.
-    pub accept: fn(&Ask) -> Result<Found, Decline>,
+    /// Takes a function for a target of its kind, or gives the first named predicate that does not hold.
+    accept: fn(&Ask) -> Answer,
+}
+
+/// What a rule found in a function that it takes, or why it does not.
+pub type Answer = Result<Found, Decline>;
+
+impl Rule {
+    const fn new(kind: Kind, name: &'static str, table: &'static str, accept: fn(&Ask) -> Answer) -> Rule {
+        Rule { kind, name, table, accept }
+    }
 }
 
 /// All rules; untuned use takes the first that does not decline.

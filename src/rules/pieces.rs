@@ -8,25 +8,17 @@
 //! can be listed, each piece keeps all values of some knobs and the default of the others.
 //! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
 
-use super::{Accepted, Arm, Ask, Found, Illegal, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
-use crate::analysis::{Decline, Facts};
+use super::{Accepted, Answer, Arm, Ask, Found, Illegal, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
+use crate::analysis::Facts;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 use std::sync::Arc;
 
 /// The rule for GPUs.
-pub const CUDA: Rule = Rule {
-    name: "pieces.cuda",
-    table: include_str!("../../schedules/pieces.cuda.toml"),
-    accept: |ask| cut(ask, Kind::Cuda),
-};
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "pieces.cuda", include_str!("../../schedules/pieces.cuda.toml"), cut);
 
 /// The rule for the CPU.
-pub const CPU: Rule = Rule {
-    name: "pieces.cpu",
-    table: include_str!("../../schedules/pieces.cpu.toml"),
-    accept: |ask| cut(ask, Kind::Cpu),
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "pieces.cpu", include_str!("../../schedules/pieces.cpu.toml"), cut);
 
 /// Points of all pieces together at most, legal or not.
 const MOST_POINTS: u64 = 20_000;
@@ -60,8 +52,7 @@ impl Accepted for Pieces {
 }
 
 /// Cuts the blocks into pieces, each in the form to which the rules of those before it bring the function.
-fn cut(ask: &Ask, kind: Kind) -> Result<Found, Decline> {
-    ask.on(kind)?;
+fn cut(ask: &Ask) -> Answer {
     let mut left = ask.blocks();
     if left.len() < 2 {
         return Err(ask.no("several_pieces", "one block is left after inlining"));
@@ -91,10 +82,9 @@ fn cut(ask: &Ask, kind: Kind) -> Result<Found, Decline> {
 /// The first rule that takes the blocks, or what each rule of the target says against them.
 fn take(ask: &Ask) -> Result<Arm, String> {
     let mut against = vec![];
-    for rule in RULES.iter().filter(|r| !is_form_of(r.name, "pieces")) {
+    for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
         match Arm::of(&Ask { rule, ..*ask }) {
             Ok(arm) => return Ok(arm),
-            Err(d) if d.predicate == "target_kind" => {}
             Err(d) => against.push(format!("{}: {}", rule.name, d.predicate)),
         }
     }

@@ -18,29 +18,15 @@ use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
 use crate::rules::space::limits::{block_fits, combine_rivals, lanes, registers_fit, step_fits, vector_fits};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub const INNER: Rule = Rule {
-    name: "gemv.inner",
-    table: include_str!("../../../schedules/gemv.inner.toml"),
-    accept: |ask| {
-        let p = Dense::of(ask, Kind::Cuda)?;
-        Ok(Found::new(p.r.schedule.clone(), Inner(p)))
-    },
-};
+pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../../schedules/gemv.inner.toml"), inner);
 
 /// The CPU form.
-pub const CPU: Rule = Rule {
-    name: "gemv.cpu",
-    table: include_str!("../../../schedules/gemv.cpu.toml"),
-    accept: |ask| {
-        let p = Dense::of(ask, Kind::Cpu)?;
-        Ok(Found::new(p.r.schedule.clone(), Dot(p)))
-    },
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../../../schedules/gemv.cpu.toml"), dot);
 
 /// A matrix-vector product.
 struct Dense {
@@ -56,8 +42,7 @@ struct Inner(Dense);
 struct Dot(Dense);
 
 impl Dense {
-    fn of(ask: &Ask, kind: Kind) -> Result<Dense, Decline> {
-        ask.on(kind)?;
+    fn of(ask: &Ask) -> Result<Dense, Decline> {
         let r = Reduction::of(ask)?;
         if !r.inner_reduce {
             return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
@@ -77,6 +62,16 @@ impl Dense {
     fn vector_bytes(&self) -> Option<i64> {
         bytes_of(&self.r.schedule, &self.r.shared, self.r.length())
     }
+}
+
+fn inner(ask: &Ask) -> Answer {
+    let p = Dense::of(ask)?;
+    Ok(Found::new(p.r.schedule.clone(), Inner(p)))
+}
+
+fn dot(ask: &Ask) -> Answer {
+    let p = Dense::of(ask)?;
+    Ok(Found::new(p.r.schedule.clone(), Dot(p)))
 }
 
 impl Accepted for Inner {

@@ -18,26 +18,13 @@ use crate::rules::matmul::outline::Sizes;
 use crate::rules::matmul::outline_cpu::{self, Blocks};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{lanes, private_arrays, vector_registers, vector_tile};
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const CPU: Rule = Rule {
-    name: "low_batch.cpu",
-    table: include_str!("../../../schedules/low_batch.cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        let p = Product::of(ask)?;
-        if let Some(rows) = p.extents()[1].filter(|n| *n > MOST_ROWS) {
-            return Err(ask.no("few_rows", format!("{rows} rows are more than {MOST_ROWS}")));
-        }
-        if !p.a.along_depth || !p.b.along_depth {
-            return Err(ask.no("along_depth", "a factor is not contiguous along the reduced axis"));
-        }
-        Ok(Found::new(p.schedule.clone(), FewRows { registers: vector_registers(ask.target), p }))
-    },
-};
+pub const CPU: Rule =
+    Rule::new(Kind::Cpu, "low_batch.cpu", include_str!("../../../schedules/low_batch.cpu.toml"), few_rows);
 
 /// Rows at most, and rows of a block.
 const MOST_ROWS: i64 = 32;
@@ -82,6 +69,17 @@ impl Dots {
             Dots { lanes, tile: [mr, nr], block, whole: divides(columns, block[1]) && divides(depth, block[2]) }
         }
     }
+}
+
+fn few_rows(ask: &Ask) -> Answer {
+    let p = Product::of(ask)?;
+    if let Some(rows) = p.extents()[1].filter(|n| *n > MOST_ROWS) {
+        return Err(ask.no("few_rows", format!("{rows} rows are more than {MOST_ROWS}")));
+    }
+    if !p.a.along_depth || !p.b.along_depth {
+        return Err(ask.no("along_depth", "a factor is not contiguous along the reduced axis"));
+    }
+    Ok(Found::new(p.schedule.clone(), FewRows { registers: vector_registers(ask.target), p }))
 }
 
 impl Accepted for FewRows {

@@ -17,40 +17,23 @@ use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, reduce_columns};
 use crate::rules::space::limits::{lanes, step_fits};
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
-pub const INNER: Rule = Rule {
-    name: "gemv.quant_cpu",
-    table: include_str!("../../../schedules/gemv.quant_cpu.toml"),
-    accept: |ask| {
-        let p = packed(ask)?;
-        if !p.inner {
-            return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
-        }
-        Ok(Found::new(p.schedule.clone(), Inner(p)))
-    },
-};
+pub const INNER: Rule =
+    Rule::new(Kind::Cpu, "gemv.quant_cpu", include_str!("../../../schedules/gemv.quant_cpu.toml"), inner);
 
 /// The form with the contiguous axis kept.
-pub const OUTER: Rule = Rule {
-    name: "gemv.quant_outer_cpu",
-    table: include_str!("../../../schedules/gemv.quant_outer_cpu.toml"),
-    accept: |ask| {
-        let p = packed(ask)?;
-        p.strided(ask)?;
-        Ok(Found::new(p.schedule.clone(), Outer(p)))
-    },
-};
+pub const OUTER: Rule =
+    Rule::new(Kind::Cpu, "gemv.quant_outer_cpu", include_str!("../../../schedules/gemv.quant_outer_cpu.toml"), outer);
 
 struct Inner(MatVec);
 
 struct Outer(MatVec);
 
 fn packed(ask: &Ask) -> Result<MatVec, Decline> {
-    ask.on(Kind::Cpu)?;
     let p = MatVec::of(ask)?;
     p.packed(ask)?;
     if p.vectors_count().is_none() {
@@ -58,6 +41,20 @@ fn packed(ask: &Ask) -> Result<MatVec, Decline> {
     }
     p.few_vectors(ask)?;
     Ok(p)
+}
+
+fn inner(ask: &Ask) -> Answer {
+    let p = packed(ask)?;
+    if !p.inner {
+        return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
+    }
+    Ok(Found::new(p.schedule.clone(), Inner(p)))
+}
+
+fn outer(ask: &Ask) -> Answer {
+    let p = packed(ask)?;
+    p.strided(ask)?;
+    Ok(Found::new(p.schedule.clone(), Outer(p)))
 }
 
 impl Accepted for Inner {
@@ -75,7 +72,7 @@ impl Accepted for Inner {
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
         let p = &self.0;
         let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), p.reducer.dtype)];
-        let axes = [&outer(p)[..], std::slice::from_ref(&p.rows), &p.reduce];
+        let axes = [&around(p)[..], std::slice::from_ref(&p.rows), &p.reduce];
         dot_rows(s, &p.block, &p.epilogues, axes, shape, 0)
     }
 
@@ -101,7 +98,7 @@ impl Accepted for Outer {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
         let p = &self.0;
-        let outer = outer(p);
+        let outer = around(p);
         order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
         let outer = fuse_any(s, &outer)?;
         let all = fuse_all(s, &p.reduce)?;
@@ -117,6 +114,6 @@ impl Accepted for Outer {
 }
 
 /// The axes around the rows: a vector after the other.
-fn outer(p: &MatVec) -> Vec<Axis> {
+fn around(p: &MatVec) -> Vec<Axis> {
     p.outer.iter().chain(&p.batch).cloned().collect()
 }

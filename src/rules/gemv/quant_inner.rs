@@ -22,37 +22,20 @@ use crate::ir::{DType, IterKind, Name, Scope, ThreadTag};
 use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, lanes, registers_fit, step_fits, vector_fits};
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// One vector and a packed matrix.
-pub const QUANT: Rule = Rule {
-    name: "gemv.quant",
-    table: include_str!("../../../schedules/gemv.quant.toml"),
-    accept: |ask| {
-        let p = contiguous(ask)?;
-        if !p.batch.is_empty() {
-            return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
-        }
-        p.packed(ask)?;
-        Ok(Found::new(p.schedule.clone(), Quant(p)))
-    },
-};
+pub const QUANT: Rule = Rule::new(Kind::Cuda, "gemv.quant", include_str!("../../../schedules/gemv.quant.toml"), quant);
 
 /// Few vectors.
-pub const LOW_BATCH: Rule = Rule {
-    name: "low_batch_gemv.inner",
-    table: include_str!("../../../schedules/low_batch_gemv.inner.toml"),
-    accept: |ask| {
-        let p = contiguous(ask)?;
-        if p.batch.is_empty() {
-            return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
-        }
-        p.few_vectors(ask)?;
-        Ok(Found::new(p.schedule.clone(), LowBatch(p)))
-    },
-};
+pub const LOW_BATCH: Rule = Rule::new(
+    Kind::Cuda,
+    "low_batch_gemv.inner",
+    include_str!("../../../schedules/low_batch_gemv.inner.toml"),
+    low_batch,
+);
 
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;
@@ -62,12 +45,29 @@ struct Quant(MatVec);
 struct LowBatch(MatVec);
 
 fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
-    ask.on(Kind::Cuda)?;
     let p = MatVec::of(ask)?;
     if !p.inner {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
     Ok(p)
+}
+
+fn quant(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
+    if !p.batch.is_empty() {
+        return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
+    }
+    p.packed(ask)?;
+    Ok(Found::new(p.schedule.clone(), Quant(p)))
+}
+
+fn low_batch(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
+    if p.batch.is_empty() {
+        return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
+    }
+    p.few_vectors(ask)?;
+    Ok(Found::new(p.schedule.clone(), LowBatch(p)))
 }
 
 impl Accepted for Quant {

@@ -16,27 +16,25 @@ use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::outer::{Nest, Reads, fills_blocks, reduce_in_parts};
 use crate::rules::space::limits::{block_fits, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const OUTER: Rule = Rule {
-    name: "gemv.quant_outer",
-    table: include_str!("../../../schedules/gemv.quant_outer.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        let p = MatVec::of(ask)?;
-        p.packed(ask)?;
-        p.few_vectors(ask)?;
-        p.strided(ask)?;
-        Ok(Found::new(p.schedule.clone(), Outer(p)))
-    },
-};
+pub const OUTER: Rule =
+    Rule::new(Kind::Cuda, "gemv.quant_outer", include_str!("../../../schedules/gemv.quant_outer.toml"), outer);
 
 const THREADS: &[&str] = &["threads", "rows"];
 
 struct Outer(MatVec);
+
+fn outer(ask: &Ask) -> Answer {
+    let p = MatVec::of(ask)?;
+    p.packed(ask)?;
+    p.few_vectors(ask)?;
+    p.strided(ask)?;
+    Ok(Found::new(p.schedule.clone(), Outer(p)))
+}
 
 impl Accepted for Outer {
     fn constrain(&self, space: Space, target: &Target) -> Space {

@@ -20,20 +20,12 @@ use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{lanes, private_arrays, vector_registers, vector_tile};
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const CPU: Rule = Rule {
-    name: "matmul.cpu",
-    table: include_str!("../../../schedules/matmul.cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        let p = Product::of(ask)?;
-        Ok(Found::new(p.schedule.clone(), Cpu { registers: vector_registers(ask.target), p }))
-    },
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "matmul.cpu", include_str!("../../../schedules/matmul.cpu.toml"), cpu);
 
 /// Rows of a block where their number is not constant, in tiles.
 const UNKNOWN_TILES: i64 = 8;
@@ -86,6 +78,11 @@ impl Panels {
 pub fn even(extent: i64, most: i64, unit: i64) -> i64 {
     let parts = over(extent, (most / unit).max(1) * unit).max(1);
     over(over(extent, parts), unit).max(1) * unit
+}
+
+fn cpu(ask: &Ask) -> Answer {
+    let p = Product::of(ask)?;
+    Ok(Found::new(p.schedule.clone(), Cpu { registers: vector_registers(ask.target), p }))
 }
 
 impl Accepted for Cpu {

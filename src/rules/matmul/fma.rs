@@ -18,25 +18,12 @@ use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const FMA: Rule = Rule {
-    name: "matmul.fma",
-    table: include_str!("../../../schedules/matmul.fma.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        let p = Product::of(ask)?;
-        p.of_matrices(ask)?;
-        let all = || [&p.batch, &p.rows, &p.columns, &p.depth].into_iter().flatten();
-        if let Some(i) = all().find(|i| all().any(|o| o.dtype != i.dtype)) {
-            return Err(ask.no("one_index_type", format!("iterator `{}` is {}, others are not", i.var, i.dtype)));
-        }
-        Ok(Found::new(p.schedule.clone(), Fma { warp: i64::from(ask.target.warp), p }))
-    },
-};
+pub const FMA: Rule = Rule::new(Kind::Cuda, "matmul.fma", include_str!("../../../schedules/matmul.fma.toml"), cores);
 
 /// Bytes of the widest access.
 const WIDEST: i64 = 16;
@@ -88,6 +75,16 @@ impl Threads {
         }
         Ok(())
     }
+}
+
+fn cores(ask: &Ask) -> Answer {
+    let p = Product::of(ask)?;
+    p.of_matrices(ask)?;
+    let all = || [&p.batch, &p.rows, &p.columns, &p.depth].into_iter().flatten();
+    if let Some(i) = all().find(|i| all().any(|o| o.dtype != i.dtype)) {
+        return Err(ask.no("one_index_type", format!("iterator `{}` is {}, others are not", i.var, i.dtype)));
+    }
+    Ok(Found::new(p.schedule.clone(), Fma { warp: i64::from(ask.target.warp), p }))
 }
 
 impl Accepted for Fma {

@@ -17,19 +17,18 @@ use super::outline::over;
 use super::outline_product;
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
-use crate::analysis::Decline;
 use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 use crate::rules::space::limits::threads_per_block;
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const MMA: Rule = Rule { name: "matmul.mma", table: include_str!("../../../schedules/matmul.mma.toml"), accept };
+pub const MMA: Rule = Rule::new(Kind::Cuda, "matmul.mma", include_str!("../../../schedules/matmul.mma.toml"), mma);
 
 /// Rows and columns of an accumulator fragment.
 const FRAGMENT: [i64; 2] = [16, 8];
@@ -47,8 +46,7 @@ struct Mma {
     work: Option<outline_product::Work>,
 }
 
-fn accept(ask: &Ask) -> Result<Found, Decline> {
-    ask.on(Kind::Cuda)?;
+fn mma(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }

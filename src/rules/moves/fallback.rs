@@ -14,26 +14,16 @@ use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, dividing, lanes, registers_fit, step_fits, stream_fits};
 use crate::rules::space::outlines::{self, Moves};
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub const CUDA: Rule = Rule {
-    name: "fallback.cuda",
-    table: include_str!("../../../schedules/fallback.cuda.toml"),
-    accept: |ask| {
-        let outputs = spatial(ask, Kind::Cuda)?;
-        Ok(Found::new(ask.start.clone(), Cuda { outputs, sms: ask.target.sms as i64 }))
-    },
-};
+pub const CUDA: Rule =
+    Rule::new(Kind::Cuda, "fallback.cuda", include_str!("../../../schedules/fallback.cuda.toml"), cuda);
 
 /// The CPU form.
-pub const CPU: Rule = Rule {
-    name: "fallback.cpu",
-    table: include_str!("../../../schedules/fallback.cpu.toml"),
-    accept: |ask| Ok(Found::new(ask.start.clone(), Cpu(spatial(ask, Kind::Cpu)?))),
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../../schedules/fallback.cpu.toml"), cpu);
 
 struct Cuda {
     outputs: Vec<Output>,
@@ -44,8 +34,7 @@ struct Cuda {
 struct Cpu(Vec<Output>);
 
 /// What the blocks write, all of which are spatial.
-fn spatial(ask: &Ask, kind: Kind) -> Result<Vec<Output>, Decline> {
-    ask.on(kind)?;
+fn spatial(ask: &Ask) -> Result<Vec<Output>, Decline> {
     let blocks = ask.blocks();
     for name in &blocks {
         let block = find_block(ask.start.func(), name);
@@ -54,6 +43,15 @@ fn spatial(ask: &Ask, kind: Kind) -> Result<Vec<Output>, Decline> {
         }
     }
     Ok(blocks.iter().map(|b| Output::of(ask.start, b)).collect())
+}
+
+fn cuda(ask: &Ask) -> Answer {
+    let outputs = spatial(ask)?;
+    Ok(Found::new(ask.start.clone(), Cuda { outputs, sms: ask.target.sms as i64 }))
+}
+
+fn cpu(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cpu(spatial(ask)?)))
 }
 
 impl Accepted for Cuda {

@@ -17,21 +17,19 @@ use crate::rules::find::shape::{Axis, find_block, is_plain};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, dividing, keeps_busy, lanes, registers_fit};
 use crate::rules::space::outlines::Moves;
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub const CUDA: Rule = Rule {
-    name: "transpose.cuda",
-    table: include_str!("../../../schedules/transpose.cuda.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        Ok(Found::new(ask.start.clone(), Cuda(Transpose::of(ask)?)))
-    },
-};
+pub const CUDA: Rule =
+    Rule::new(Kind::Cuda, "transpose.cuda", include_str!("../../../schedules/transpose.cuda.toml"), cuda);
 
 struct Cuda(Transpose);
+
+fn cuda(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cuda(Transpose::of(ask)?)))
+}
 
 impl Accepted for Cuda {
     fn constrain(&self, space: Space, target: &Target) -> Space {

@@ -11,21 +11,18 @@ use super::transpose::{Transpose, tile_within_axes};
 use crate::ir::{Name, Scope};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{dividing, lanes};
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The CPU form.
-pub const CPU: Rule = Rule {
-    name: "transpose.cpu",
-    table: include_str!("../../../schedules/transpose.cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        Ok(Found::new(ask.start.clone(), Cpu(Transpose::of(ask)?)))
-    },
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../../../schedules/transpose.cpu.toml"), cpu);
 
 struct Cpu(Transpose);
+
+fn cpu(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cpu(Transpose::of(ask)?)))
+}
 
 impl Accepted for Cpu {
     fn constrain(&self, space: Space, _: &Target) -> Space {

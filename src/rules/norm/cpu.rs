@@ -15,25 +15,27 @@ use crate::rules::find::rows::{Role, Rows};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::cpu_space;
 use crate::rules::space::limits::{lanes, step_fits, stream_fits};
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const CPU: Rule = Rule {
-    name: "general_reduction.cpu",
-    table: include_str!("../../../schedules/general_reduction.cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        let r = rows(ask)?;
-        Ok(Found::new(r.schedule.clone(), General(r)))
-    },
-};
+pub const CPU: Rule = Rule::new(
+    Kind::Cpu,
+    "general_reduction.cpu",
+    include_str!("../../../schedules/general_reduction.cpu.toml"),
+    general,
+);
 
 /// Elements of a row that fit on the stack of a thread.
 const MAX_KEPT: i64 = 1 << 15;
 
 struct General(Rows);
+
+fn general(ask: &Ask) -> Answer {
+    let r = rows(ask)?;
+    Ok(Found::new(r.schedule.clone(), General(r)))
+}
 
 impl Accepted for General {
     fn constrain(&self, space: Space, target: &Target) -> Space {

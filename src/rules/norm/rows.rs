@@ -16,20 +16,17 @@ use crate::rules::find::rows::{Role, RowInput, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, keeps_busy, lanes, step_fits, vector_fits};
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const ROWS: Rule = Rule {
-    name: "general_reduction.rows",
-    table: include_str!("../../../schedules/general_reduction.rows.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        let r = rows(ask)?;
-        Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
-    },
-};
+pub const ROWS: Rule = Rule::new(
+    Kind::Cuda,
+    "general_reduction.rows",
+    include_str!("../../../schedules/general_reduction.rows.toml"),
+    general,
+);
 
 /// What the `relax` knob does.
 const WAYS: [&str; 2] = ["reciprocal", "exp2"];
@@ -55,6 +52,11 @@ struct General {
     r: Rows,
     /// Two reductions that one pass can do.
     pair: Option<online::Pair>,
+}
+
+fn general(ask: &Ask) -> Answer {
+    let r = rows(ask)?;
+    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
 }
 
 impl Accepted for General {

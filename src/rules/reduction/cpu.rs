@@ -14,33 +14,17 @@ use crate::rules::find::shape::{Axis, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{lanes, parts_fit, step_fits};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
-pub const INNER: Rule = Rule {
-    name: "reduction.cpu",
-    table: include_str!("../../../schedules/reduction.cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        let r = Reduction::along_memory(ask)?;
-        Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
-    },
-};
+pub const INNER: Rule =
+    Rule::new(Kind::Cpu, "reduction.cpu", include_str!("../../../schedules/reduction.cpu.toml"), inner);
 
 /// The form with a strided axis reduced.
-pub const OUTER: Rule = Rule {
-    name: "reduction.outer_cpu",
-    table: include_str!("../../../schedules/reduction.outer_cpu.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cpu)?;
-        let (r, column, outer) = Reduction::across_memory(ask)?;
-        r.no_window(ask)?;
-        let work = outlines::Work::of(&r, ask.target);
-        Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
-    },
-};
+pub const OUTER: Rule =
+    Rule::new(Kind::Cpu, "reduction.outer_cpu", include_str!("../../../schedules/reduction.outer_cpu.toml"), outer);
 
 struct Inner {
     r: Reduction,
@@ -53,6 +37,18 @@ struct Outer {
     /// The axes around the columns.
     outer: Vec<Axis>,
     work: Option<outlines::Work>,
+}
+
+fn inner(ask: &Ask) -> Answer {
+    let r = Reduction::along_memory(ask)?;
+    Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
+}
+
+fn outer(ask: &Ask) -> Answer {
+    let (r, column, outer) = Reduction::across_memory(ask)?;
+    r.no_window(ask)?;
+    let work = outlines::Work::of(&r, ask.target);
+    Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
 }
 
 impl Accepted for Inner {

@@ -17,26 +17,24 @@ use crate::rules::space::limits::{
     vector_fits,
 };
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const INNER: Rule = Rule {
-    name: "reduction.inner",
-    table: include_str!("../../../schedules/reduction.inner.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        let r = Reduction::along_memory(ask)?;
-        Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
-    },
-};
+pub const INNER: Rule =
+    Rule::new(Kind::Cuda, "reduction.inner", include_str!("../../../schedules/reduction.inner.toml"), inner);
 
 const THREADS: &[&str] = &["threads", "rows"];
 
 struct Inner {
     r: Reduction,
     work: Option<outlines::Work>,
+}
+
+fn inner(ask: &Ask) -> Answer {
+    let r = Reduction::along_memory(ask)?;
+    Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
 }
 
 impl Accepted for Inner {

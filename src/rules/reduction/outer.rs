@@ -15,21 +15,13 @@ use crate::rules::space::limits::{
     block_fits, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits,
 };
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The rule.
-pub const OUTER: Rule = Rule {
-    name: "reduction.outer",
-    table: include_str!("../../../schedules/reduction.outer.toml"),
-    accept: |ask| {
-        ask.on(Kind::Cuda)?;
-        let (r, column, outer) = Reduction::across_memory(ask)?;
-        let work = outlines::Work::of(&r, ask.target);
-        Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
-    },
-};
+pub const OUTER: Rule =
+    Rule::new(Kind::Cuda, "reduction.outer", include_str!("../../../schedules/reduction.outer.toml"), outer);
 
 const THREADS: &[&str] = &["threads", "rows"];
 
@@ -39,6 +31,12 @@ struct Outer {
     /// The axes around the columns.
     outer: Vec<Axis>,
     work: Option<outlines::Work>,
+}
+
+fn outer(ask: &Ask) -> Answer {
+    let (r, column, outer) = Reduction::across_memory(ask)?;
+    let work = outlines::Work::of(&r, ask.target);
+    Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
 }
 
 impl Accepted for Outer {

@@ -16,23 +16,15 @@ use crate::ir::{DType, ExprKind, IterKind, Name, Stmt, ThreadTag};
 use crate::rules::find::shape::{Axis, OneReduction, Reduction, WINDOW, find_block, size};
 use crate::rules::parts::*;
 use crate::rules::space::limits::{block_fits, lanes, registers_fit, step_fits};
-use crate::rules::{Accepted, Ask, Found, Knobs, Outline, Rule, Space};
+use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub const CUDA: Rule = Rule {
-    name: "window.cuda",
-    table: include_str!("../../../schedules/window.cuda.toml"),
-    accept: |ask| short(ask, Kind::Cuda).map(|(start, w)| Found::new(start, Cuda(w))),
-};
+pub const CUDA: Rule = Rule::new(Kind::Cuda, "window.cuda", include_str!("../../../schedules/window.cuda.toml"), cuda);
 
 /// The CPU form.
-pub const CPU: Rule = Rule {
-    name: "window.cpu",
-    table: include_str!("../../../schedules/window.cpu.toml"),
-    accept: |ask| short(ask, Kind::Cpu).map(|(start, w)| Found::new(start, Cpu(w))),
-};
+pub const CPU: Rule = Rule::new(Kind::Cpu, "window.cpu", include_str!("../../../schedules/window.cpu.toml"), cpu);
 
 /// A reduction over a short window.
 struct Short {
@@ -65,8 +57,7 @@ impl Short {
     }
 }
 
-fn short(ask: &Ask, kind: Kind) -> Result<(Schedule, Short), Decline> {
-    ask.on(kind)?;
+fn short(ask: &Ask) -> Result<(Schedule, Short), Decline> {
     let one = OneReduction::of(ask)?;
     let axes = |kind| axes_of_kind(&one.schedule, &one.block, kind);
     let (spatial, reduce) = (axes(IterKind::Spatial), axes(IterKind::Reduce));
@@ -89,6 +80,14 @@ fn short(ask: &Ask, kind: Kind) -> Result<(Schedule, Short), Decline> {
         steps,
     };
     Ok((one.schedule, w))
+}
+
+fn cuda(ask: &Ask) -> Answer {
+    short(ask).map(|(start, w)| Found::new(start, Cuda(w)))
+}
+
+fn cpu(ask: &Ask) -> Answer {
+    short(ask).map(|(start, w)| Found::new(start, Cpu(w)))
 }
 
 impl Accepted for Cuda {
