@@ -99,6 +99,12 @@ pub fn fuse_any(s: &mut Schedule, axes: &[Axis]) -> Result<Option<Name>, Schedul
     if axes.is_empty() { Ok(None) } else { fuse_all(s, axes).map(Some) }
 }
 
+/// The loop of the last axis, and that of those before it, where there are any.
+pub fn fuse_but_last(s: &mut Schedule, axes: &[Axis]) -> Result<(Option<Name>, Name), ScheduleError> {
+    let (outer, last) = axes.split_at(axes.len().saturating_sub(1));
+    Ok((fuse_any(s, outer)?, fuse_all(s, last)?))
+}
+
 /// Fuses a loop with the one around it, where there is one.
 pub fn fuse_under(s: &mut Schedule, outer: Option<Name>, inner: &Name) -> Result<Name, ScheduleError> {
     fuse_loops(s, &outer.into_iter().chain([inner.clone()]).collect::<Vec<_>>())

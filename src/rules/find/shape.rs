@@ -4,6 +4,7 @@
 use crate::analysis::{Access, BlockFacts, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::rules::Ask;
+use crate::rules::space::outlines::Work;
 use crate::schedule::Schedule;
 
 /// One iterator of a block and the loop that drives it.
@@ -52,6 +53,8 @@ pub struct Reduction {
     pub shared: Vec<Access>,
     /// Element type of the dominant read.
     pub element: DType,
+    /// What outlines need to know, where all sizes are constant.
+    pub work: Option<Work>,
 }
 
 /// One reduction block with injective epilogues, whatever it reads.
@@ -133,7 +136,7 @@ impl Reduction {
         let steps = reduced.fold(1i64, |n, (_, a)| n.saturating_mul(a.extent.unwrap_or(i64::MAX)));
         let tiled = inner_reduce && together < ROW && steps <= WINDOW && dominant.indices.iter().any(mixed);
         let of_kind = |kind| order.iter().filter(|(k, _)| *k == kind).map(|(_, a)| a.clone()).collect::<Vec<_>>();
-        Ok(Reduction {
+        let r = Reduction {
             spatial: of_kind(IterKind::Spatial),
             reduce: of_kind(IterKind::Reduce),
             inner_reduce,
@@ -146,7 +149,9 @@ impl Reduction {
             shared,
             element,
             schedule,
-        })
+            work: None,
+        };
+        Ok(Reduction { work: Work::of(&r, ask.target), ..r })
     }
 
     /// A reduction of rows that lie in memory.
@@ -168,19 +173,16 @@ impl Reduction {
         }
     }
 
-    /// A reduction of columns, which lie side by side in memory, with the axis of these and those around it.
+    /// A reduction of columns, which lie side by side in memory.
     ///
     /// # Errors
     /// The predicates of [`Reduction::of`], `strided_reduction`.
-    pub fn across_memory(ask: &Ask) -> Result<(Reduction, Axis, Vec<Axis>), Decline> {
+    pub fn across_memory(ask: &Ask) -> Result<Reduction, Decline> {
         let r = Reduction::of(ask)?;
-        match r.spatial.split_last() {
-            Some((column, outer)) if !r.inner_reduce => {
-                let (column, outer) = (column.clone(), outer.to_vec());
-                Ok((r, column, outer))
-            }
-            _ => Err(ask.no("strided_reduction", "the axis contiguous in memory is reduced")),
+        if r.inner_reduce || r.spatial.is_empty() {
+            return Err(ask.no("strided_reduction", "the axis contiguous in memory is reduced"));
         }
+        Ok(r)
     }
 
     /// Leaves short windows to the rule that gives each to one thread.
@@ -194,6 +196,11 @@ impl Reduction {
     /// Length of the reduction, if constant.
     pub fn length(&self) -> Option<i64> {
         size(&self.reduce)
+    }
+
+    /// Length of the last kept axis, if constant.
+    pub fn last(&self) -> Option<i64> {
+        self.spatial.last().and_then(|a| a.extent)
     }
 
     /// Number of outputs, if constant.

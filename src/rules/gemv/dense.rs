@@ -28,55 +28,43 @@ pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../
 /// The CPU form.
 pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../../../schedules/gemv.cpu.toml"), dot);
 
-/// A matrix-vector product.
-struct Dense {
-    r: Reduction,
-    /// The axis of rows: the last kept one of the matrix. Those before it are batches.
-    rows: Axis,
-    batch: Vec<Axis>,
-    work: Option<outlines::Work>,
+/// The rows are the last kept axis of the matrix; those before it are batches.
+struct Inner(Reduction);
+
+struct Dot(Reduction);
+
+fn product(ask: &Ask) -> Result<Reduction, Decline> {
+    let r = Reduction::of(ask)?;
+    if !r.inner_reduce {
+        return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
+    }
+    if !r.plain || r.reducer.combiner != Combiner::Sum {
+        return Err(ask.no("sum_reducer", "the reduction is not a sum"));
+    }
+    if r.shared.is_empty() || r.spatial.is_empty() {
+        return Err(ask.no("shared_vector", "no tensor is shared by the rows"));
+    }
+    Ok(r)
 }
 
-struct Inner(Dense);
-
-struct Dot(Dense);
-
-impl Dense {
-    fn of(ask: &Ask) -> Result<Dense, Decline> {
-        let r = Reduction::of(ask)?;
-        if !r.inner_reduce {
-            return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
-        }
-        if !r.plain || r.reducer.combiner != Combiner::Sum {
-            return Err(ask.no("sum_reducer", "the reduction is not a sum"));
-        }
-        match r.spatial.split_last() {
-            Some((rows, batch)) if !r.shared.is_empty() => {
-                Ok(Dense { rows: rows.clone(), batch: batch.to_vec(), work: outlines::Work::of(&r, ask.target), r })
-            }
-            _ => Err(ask.no("shared_vector", "no tensor is shared by the rows")),
-        }
-    }
-
-    /// Bytes of the vectors of one batch entry.
-    fn vector_bytes(&self) -> Option<i64> {
-        bytes_of(&self.r.schedule, &self.r.shared, self.r.length())
-    }
+/// Bytes of the vectors of one batch entry.
+fn vector_bytes(r: &Reduction) -> Option<i64> {
+    bytes_of(&r.schedule, &r.shared, r.length())
 }
 
 fn inner(ask: &Ask) -> Answer {
-    let p = Dense::of(ask)?;
-    Ok(Found::new(p.r.schedule.clone(), Inner(p)))
+    let r = product(ask)?;
+    Ok(Found::new(r.schedule.clone(), Inner(r)))
 }
 
 fn dot(ask: &Ask) -> Answer {
-    let p = Dense::of(ask)?;
-    Ok(Found::new(p.r.schedule.clone(), Dot(p)))
+    let r = product(ask)?;
+    Ok(Found::new(r.schedule.clone(), Dot(r)))
 }
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let r = &self.0.r;
+        let r = &self.0;
         let element = r.element;
         let space = block_fits(space, target, THREADS);
         let space = vector_fits(space, "vector", element, r.run());
@@ -87,22 +75,21 @@ impl Accepted for Inner {
         let step = move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element);
         let space = step_fits(space, r.length(), step);
         let space = combine_rivals(space, &["threads"], target);
-        let space = rows_fit(space, self.0.rows.extent);
+        let space = rows_fit(space, r.last());
         let space = space.prefer("loads_in_flight", |k| {
             let n = k.get("rows") * k.get("unroll");
             if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
         });
-        let bytes = self.0.vector_bytes();
+        let bytes = vector_bytes(r);
         vectors_fit(space, target, 48 << 10, move |_| bytes)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let Dense { r, rows, batch, .. } = &self.0;
-        let shape = [k.get("groups"), k.get("rows")];
+        let (r, shape) = (&self.0, [k.get("groups"), k.get("rows")]);
         order_axes(s, &[&r.spatial, &r.reduce])?;
-        let batch = fuse_any(s, batch)?;
+        let (batch, rows) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
-        let [nb, ny, nr] = split(s, &rows.at, [None, Some(shape[0]), Some(shape[1])])?;
+        let [nb, ny, nr] = split(s, &rows, [None, Some(shape[0]), Some(shape[1])])?;
         let width = lanes(k.get("vector"), r.element);
         let [ko, ku, kt, kv] = split(s, &all, [None, Some(k.get("unroll")), Some(k.get("threads")), Some(width)])?;
         let rf = s.rfactor(&kt, 0)?;
@@ -120,29 +107,29 @@ impl Accepted for Inner {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outlines::product(self.0.work.as_ref()?, self.0.vector_bytes().unwrap_or(0), k))
+        Some(outlines::product(self.0.work.as_ref()?, vector_bytes(&self.0).unwrap_or(0), k))
     }
 }
 
 impl Accepted for Dot {
     fn constrain(&self, space: Space, _: &Target) -> Space {
-        let r = &self.0.r;
+        let r = &self.0;
         let space = cpu_space(space, r.reducer.dtype, r.run());
-        dot_fits(space, r.reducer.dtype, r.length(), self.0.rows.extent)
+        dot_fits(space, r.reducer.dtype, r.length(), r.last())
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let Dense { r, rows, batch, .. } = &self.0;
+        let r = &self.0;
         let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
-        let axes = [batch, std::slice::from_ref(rows), &r.reduce];
-        dot_rows(s, &r.block, &r.epilogues, axes, shape, k.get("prefetch"))
+        let (batch, rows) = r.spatial.split_at(r.spatial.len() - 1);
+        dot_rows(s, &r.block, &r.epilogues, [batch, rows, &r.reduce], shape, k.get("prefetch"))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let (r, rows, unroll) = (&self.0.r, k.get("rows"), k.get("unroll"));
+        let (r, rows, unroll) = (&self.0, k.get("rows"), k.get("unroll"));
         let step = unroll * lanes(k.get("vector"), r.reducer.dtype);
         let (tasks, steps) = (r.outputs()? / rows, (r.length()? + step - 1) / step);
-        Some(outlines::cpu(self.0.work.as_ref()?, tasks, steps, rows * unroll, k.get("vector"), 1))
+        Some(outlines::cpu(r.work.as_ref()?, tasks, steps, rows * unroll, k.get("vector"), 1))
     }
 }
 

@@ -40,9 +40,29 @@ pub const LOW_BATCH: Rule = Rule::new(
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;
 
-struct Quant(MatVec);
+struct Inner {
+    p: MatVec,
+    /// One vector.
+    one: bool,
+}
 
-struct LowBatch(MatVec);
+fn quant(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
+    if !p.batch.is_empty() {
+        return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
+    }
+    p.packed(ask)?;
+    Ok(Found::new(p.schedule.clone(), Inner { p, one: true }))
+}
+
+fn low_batch(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
+    if p.batch.is_empty() {
+        return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
+    }
+    p.few_vectors(ask)?;
+    Ok(Found::new(p.schedule.clone(), Inner { p, one: false }))
+}
 
 fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
     let p = MatVec::of(ask)?;
@@ -52,78 +72,54 @@ fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
     Ok(p)
 }
 
-fn quant(ask: &Ask) -> Answer {
-    let p = contiguous(ask)?;
-    if !p.batch.is_empty() {
-        return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
-    }
-    p.packed(ask)?;
-    Ok(Found::new(p.schedule.clone(), Quant(p)))
-}
-
-fn low_batch(ask: &Ask) -> Answer {
-    let p = contiguous(ask)?;
-    if p.batch.is_empty() {
-        return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
-    }
-    p.few_vectors(ask)?;
-    Ok(Found::new(p.schedule.clone(), LowBatch(p)))
-}
-
-impl Accepted for Quant {
-    fn constrain(&self, s: Space, target: &Target) -> Space {
-        let no_pairs = no_pairs(&self.0);
-        space(s, &self.0, target).require("products_in_pairs", move |k| match (k.get("products"), &no_pairs) {
-            (1, Some(why)) => Err(why.clone()),
-            _ => Ok(()),
-        })
+impl Accepted for Inner {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let space = shared_limits(space, &self.p, target);
+        if self.one { one_vector(space, &self.p) } else { few_vectors(space, &self.p) }
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        schedule(s, &self.0, k)
+        schedule(s, &self.p, k)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::inner(&outline::Sizes::of(&self.0)?, batch(&self.0, k), k))
+        Some(outline::inner(&outline::Sizes::of(&self.p)?, batch(&self.p, k), k))
     }
 }
 
-impl Accepted for LowBatch {
-    fn constrain(&self, s: Space, target: &Target) -> Space {
-        let p = &self.0;
-        let count = p.vectors_count();
-        let space = space(s, p, target).require("vectors_exist", move |k| match count {
-            Some(n) if k.get("batch") >= 2 * n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
-            _ => Ok(()),
-        });
-        let (rows, several) = (p.all_rows(), p.batch.iter().filter(|a| a.extent != Some(1)).count() > 1);
-        let space = space.require("vectors_of_one_axis", move |k| match count {
-            Some(n) if k.get("batch") >= n => Ok(()),
-            _ if several => Err("vectors along several axes are taken all at a time".into()),
-            _ => Ok(()),
-        });
-        let space = space.require("blocks_per_axis", move |k| match (count, rows) {
-            (Some(n), _) if k.get("batch") >= n => Ok(()),
-            (_, Some(n)) if n <= MOST_BLOCKS * k.get("groups") * k.get("rows") => Ok(()),
-            _ => Err(format!("the rows make more than {MOST_BLOCKS} blocks on the second axis of the grid")),
-        });
-        let space = space.prefer("matrix_read_once", move |k| match count {
-            Some(n) if k.get("batch") < n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
-            _ => Ok(()),
-        });
-        space.prefer("accumulators", |k| match k.get("rows") * k.get("batch") {
-            n if n <= 64 => Ok(()),
-            n => Err(format!("{n} accumulators per thread exceed 64")),
-        })
-    }
+fn one_vector(space: Space, p: &MatVec) -> Space {
+    let no_pairs = no_pairs(p);
+    space.require("products_in_pairs", move |k| match (k.get("products"), &no_pairs) {
+        (1, Some(why)) => Err(why.clone()),
+        _ => Ok(()),
+    })
+}
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        schedule(s, &self.0, k)
-    }
-
-    fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::inner(&outline::Sizes::of(&self.0)?, batch(&self.0, k), k))
-    }
+fn few_vectors(space: Space, p: &MatVec) -> Space {
+    let count = p.vectors_count();
+    let space = space.require("vectors_exist", move |k| match count {
+        Some(n) if k.get("batch") >= 2 * n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
+        _ => Ok(()),
+    });
+    let (rows, several) = (p.all_rows(), p.batch.iter().filter(|a| a.extent != Some(1)).count() > 1);
+    let space = space.require("vectors_of_one_axis", move |k| match count {
+        Some(n) if k.get("batch") >= n => Ok(()),
+        _ if several => Err("vectors along several axes are taken all at a time".into()),
+        _ => Ok(()),
+    });
+    let space = space.require("blocks_per_axis", move |k| match (count, rows) {
+        (Some(n), _) if k.get("batch") >= n => Ok(()),
+        (_, Some(n)) if n <= MOST_BLOCKS * k.get("groups") * k.get("rows") => Ok(()),
+        _ => Err(format!("the rows make more than {MOST_BLOCKS} blocks on the second axis of the grid")),
+    });
+    let space = space.prefer("matrix_read_once", move |k| match count {
+        Some(n) if k.get("batch") < n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
+        _ => Ok(()),
+    });
+    space.prefer("accumulators", |k| match k.get("rows") * k.get("batch") {
+        n if n <= 64 => Ok(()),
+        n => Err(format!("{n} accumulators per thread exceed 64")),
+    })
 }
 
 /// Why products may not be added two at a time in float16, if they may not.
@@ -146,7 +142,7 @@ fn at_a_time(vectors: Option<i64>, k: &Knobs) -> i64 {
 }
 
 /// The conditions that both forms share.
-fn space(space: Space, p: &MatVec, target: &Target) -> Space {
+fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
     let (element, pack, vectors) = (p.element, p.pack, p.vectors_count());
     let space = block_fits(space, target, THREADS);
     let space = vector_fits(space, "vector", element, p.run());

@@ -10,7 +10,7 @@
 use super::inner::parts_of_rows;
 use super::outer::{loops_of_parts, parts_of_columns};
 use crate::ir::{DType, IterKind, Name};
-use crate::rules::find::shape::{Axis, Reduction};
+use crate::rules::find::shape::Reduction;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{lanes, parts_fit, step_fits};
 use crate::rules::space::outlines;
@@ -26,35 +26,25 @@ pub const INNER: Rule =
 pub const OUTER: Rule =
     Rule::new(Kind::Cpu, "reduction.outer_cpu", include_str!("../../../schedules/reduction.outer_cpu.toml"), outer);
 
-struct Inner {
-    r: Reduction,
-    work: Option<outlines::Work>,
-}
+struct Inner(Reduction);
 
-struct Outer {
-    r: Reduction,
-    column: Axis,
-    /// The axes around the columns.
-    outer: Vec<Axis>,
-    work: Option<outlines::Work>,
-}
+struct Outer(Reduction);
 
 fn inner(ask: &Ask) -> Answer {
     let r = Reduction::along_memory(ask)?;
-    Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
+    Ok(Found::new(r.schedule.clone(), Inner(r)))
 }
 
 fn outer(ask: &Ask) -> Answer {
-    let (r, column, outer) = Reduction::across_memory(ask)?;
+    let r = Reduction::across_memory(ask)?;
     r.no_window(ask)?;
-    let work = outlines::Work::of(&r, ask.target);
-    Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
+    Ok(Found::new(r.schedule.clone(), Outer(r)))
 }
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (acc, outputs, length) = (self.r.reducer.dtype, self.r.outputs(), self.r.length());
-        let space = cpu_space(space, acc, self.r.run());
+        let (acc, outputs, length) = (self.0.reducer.dtype, self.0.outputs(), self.0.length());
+        let space = cpu_space(space, acc, self.0.run());
         let step = move |k: &Knobs| k.get("unroll") * lanes(k.get("vector"), acc) * k.get("split");
         let space = step_fits(space, length, step);
         let space = parts_fit(space, length, outputs);
@@ -68,7 +58,7 @@ impl Accepted for Inner {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let (r, split, ahead) = (&self.r, k.get("split"), k.get("prefetch"));
+        let (r, split, ahead) = (&self.0, k.get("split"), k.get("prefetch"));
         let shape = [k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(s, &r.spatial)?;
@@ -83,18 +73,19 @@ impl Accepted for Inner {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (unroll, split, vector) = (k.get("unroll"), k.get("split"), k.get("vector"));
-        let steps = self.r.length()? / (unroll * lanes(vector, self.r.reducer.dtype) * split);
-        Some(outlines::cpu(self.work.as_ref()?, self.r.outputs()?, steps.max(1), unroll, vector, split))
+        let steps = self.0.length()? / (unroll * lanes(vector, self.0.reducer.dtype) * split);
+        Some(outlines::cpu(self.0.work.as_ref()?, self.0.outputs()?, steps.max(1), unroll, vector, split))
     }
 }
 
 impl Accepted for Outer {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (acc, columns, outputs) = (self.r.reducer.dtype, self.column.extent, self.r.outputs());
+        let r = &self.0;
+        let (acc, columns, outputs) = (r.reducer.dtype, r.last(), r.outputs());
         let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
-        let space = step_fits(space, self.r.length(), |k| k.get("unroll") * k.get("split"));
-        let space = parts_fit(space, self.r.length(), outputs);
+        let space = step_fits(space, self.0.length(), |k| k.get("unroll") * k.get("split"));
+        let space = parts_fit(space, self.0.length(), outputs);
         let tasks = move |k: &Knobs| Some(outputs? / (k.get("columns") * lanes(k.get("vector"), acc)));
         let cores = target.cores.max(1) as i64;
         space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
@@ -105,26 +96,26 @@ impl Accepted for Outer {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let (r, column, split) = (&self.r, &self.column.at, k.get("split"));
+        let (r, split) = (&self.0, k.get("split"));
         let width = lanes(k.get("vector"), r.reducer.dtype);
         let shape = [k.get("columns"), width, k.get("unroll")];
         order_axes(s, &[&r.spatial, &r.reduce])?;
-        let outer = fuse_any(s, &self.outer)?;
+        let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            return reduce_columns(s, &r.block, &r.epilogues, outer, column, &all, shape);
+            return reduce_columns(s, &r.block, &r.epilogues, outer, &column, &all, shape);
         }
-        let (first, outer, part) = parts_of_columns(s, outer, column, &all, split)?;
-        reduce_columns(s, &first, &[], Some(outer), column, &part, shape)?;
+        let (first, outer, part) = parts_of_columns(s, outer, &column, &all, split)?;
+        reduce_columns(s, &first, &[], Some(outer), &column, &part, shape)?;
         let (outer, column, all) = loops_of_parts(s, &r.block)?;
         reduce_columns(s, &r.block, &r.epilogues, outer, &column, &all, [shape[0], width, 1])
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
-        let tasks = self.r.outputs()? / (columns * lanes(k.get("vector"), self.r.reducer.dtype)).max(1);
-        let steps = (self.r.length()? / (unroll * split)).max(1);
-        Some(outlines::cpu(self.work.as_ref()?, tasks.max(1), steps, unroll * columns, k.get("vector"), split))
+        let tasks = self.0.outputs()? / (columns * lanes(k.get("vector"), self.0.reducer.dtype)).max(1);
+        let steps = (self.0.length()? / (unroll * split)).max(1);
+        Some(outlines::cpu(self.0.work.as_ref()?, tasks.max(1), steps, unroll * columns, k.get("vector"), split))
     }
 }
 

@@ -27,19 +27,16 @@ pub const INNER: Rule =
 
 const THREADS: &[&str] = &["threads", "rows"];
 
-struct Inner {
-    r: Reduction,
-    work: Option<outlines::Work>,
-}
+struct Inner(Reduction);
 
 fn inner(ask: &Ask) -> Answer {
     let r = Reduction::along_memory(ask)?;
-    Ok(Found::new(r.schedule.clone(), Inner { work: outlines::Work::of(&r, ask.target), r }))
+    Ok(Found::new(r.schedule.clone(), Inner(r)))
 }
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let r = &self.r;
+        let r = &self.0;
         let (outputs, element) = (r.outputs(), r.element);
         let space = block_fits(space, target, THREADS);
         let space = vector_fits(space, "vector", element, r.run());
@@ -79,7 +76,7 @@ impl Accepted for Inner {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let (r, split) = (&self.r, k.get("split"));
+        let (r, split) = (&self.0, k.get("split"));
         let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(s, &r.spatial)?;
@@ -93,7 +90,7 @@ impl Accepted for Inner {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outlines::rows(self.work.as_ref()?, k))
+        Some(outlines::rows(self.0.work.as_ref()?, k))
     }
 }
 

@@ -9,7 +9,7 @@
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 
 use crate::ir::{DType, IterKind, Name, ThreadTag};
-use crate::rules::find::shape::{Axis, Reduction};
+use crate::rules::find::shape::Reduction;
 use crate::rules::parts::*;
 use crate::rules::space::limits::{
     block_fits, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits,
@@ -25,24 +25,17 @@ pub const OUTER: Rule =
 
 const THREADS: &[&str] = &["threads", "rows"];
 
-struct Outer {
-    r: Reduction,
-    column: Axis,
-    /// The axes around the columns.
-    outer: Vec<Axis>,
-    work: Option<outlines::Work>,
-}
+struct Outer(Reduction);
 
 fn outer(ask: &Ask) -> Answer {
-    let (r, column, outer) = Reduction::across_memory(ask)?;
-    let work = outlines::Work::of(&r, ask.target);
-    Ok(Found::new(r.schedule.clone(), Outer { r, column, outer, work }))
+    let r = Reduction::across_memory(ask)?;
+    Ok(Found::new(r.schedule.clone(), Outer(r)))
 }
 
 impl Accepted for Outer {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let r = &self.r;
-        let (length, element, columns) = (r.length(), r.element, self.column.extent);
+        let r = &self.0;
+        let (length, element, columns) = (r.length(), r.element, r.last());
         let space = block_fits(space, target, THREADS);
         let space = vector_fits(space, "vector", element, columns);
         let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
@@ -55,18 +48,18 @@ impl Accepted for Outer {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
-        let r = &self.r;
+        let r = &self.0;
         let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
-        let outer = fuse_any(s, &self.outer)?;
+        let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         let reads = Reads { full: r.full.iter().map(|a| a.buffer.clone()).collect(), vectors: vec![], pack: 1 };
-        let nest = Nest { block: &r.block, epilogues: &r.epilogues, outer, column: &self.column.at, k: &all };
+        let nest = Nest { block: &r.block, epilogues: &r.epilogues, outer, column: &column, k: &all };
         reduce_in_parts(s, nest, &reads, k.get("split"), &plan)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outlines::columns(self.work.as_ref()?, k))
+        Some(outlines::columns(self.0.work.as_ref()?, k))
     }
 }
 
@@ -131,9 +124,8 @@ pub fn parts_of_columns(
 pub fn loops_of_parts(s: &mut Schedule, block: &Name) -> Result<(Option<Name>, Name, Name), ScheduleError> {
     let spatial = axes_of_kind(s, block, IterKind::Spatial);
     let k = fuse_kind(s, block, IterKind::Reduce)?;
-    let (outer, column) = spatial.split_at(spatial.len().saturating_sub(1));
-    let outer = fuse_any(s, outer)?;
-    Ok((outer, fuse_all(s, column)?, k))
+    let (outer, column) = fuse_but_last(s, &spatial)?;
+    Ok((outer, column, k))
 }
 
 /// No more parts than keep the device busy, and no fewer.
