@@ -2,12 +2,13 @@
 //! runner is fake; its samples scatter by one percent.
 
 use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
 use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +37,7 @@ fn equal(_: i64) -> f64 {
 struct Texts;
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let text = point.knobs.0["x"].to_string();
         let source = Source { text, language: Language::C, target: "cpu:test".into(), symbols: vec![] };
         Ok(Built { source, plan: Plan::default(), trace: vec![], variants: vec![] })

@@ -1,22 +1,23 @@
 //! The tuning loop against a fake compiler and runner: what is tried, logged, resumed and kept.
 
 use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
 use daylight::backend::fake::{FakeCompiler, FakeRunner};
 use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, TuneError, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, TuneError, tune};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The text of a point is its arm and knobs; points of one text are given by `text`.
-struct Texts(fn(&Point) -> Result<String, Reject>);
+struct Texts(fn(&Point) -> Result<String, Unfit>);
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let source = Source {
             text: (self.0)(point)?,
             language: Language::C,
@@ -32,7 +33,7 @@ impl Build for Texts {
     }
 }
 
-fn plain(point: &Point) -> Result<String, Reject> {
+fn plain(point: &Point) -> Result<String, Unfit> {
     Ok(format!("{} {}", point.arm, point.knobs.0.values().next().expect("one knob")))
 }
 
@@ -57,7 +58,7 @@ fn hill(text: &str) -> Result<f64, RunError> {
 struct Bench {
     folder: tempfile::TempDir,
     config: TuneConfig,
-    text: fn(&Point) -> Result<String, Reject>,
+    text: fn(&Point) -> Result<String, Unfit>,
     runs: Arc<AtomicUsize>,
     stop: AtomicBool,
     devices: usize,
@@ -185,7 +186,7 @@ fn the_default_wins_ties() {
 fn failures_are_logged_by_kind_and_never_win() {
     let mut bench = Bench::new();
     bench.text = |p| match (p.arm, p.knobs.0.values().next().copied()) {
-        (0, Some(0)) => Err(Reject { predicate: "shared_memory".into(), reason: "too much".into() }),
+        (0, Some(0)) => Err(Unfit { predicate: "shared_memory".into(), reason: "too much".into() }),
         (0, Some(1)) => Ok("#error broken".into()),
         (0, Some(7)) => panic!("a bug in a rule"),
         _ => plain(p),

@@ -155,37 +155,21 @@ pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleErro
 
 /// Says that a loop folds the elements of a tile into one register.
 pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    match plan.combiner {
-        Some(c) => leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)),
-        None => Ok(()),
-    }
+    plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)))
 }
 
 /// Says that a loop combines two tiles of registers element by element.
 pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    match plan.combiner {
-        Some(c) => leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)),
-        None => Ok(()),
-    }
+    plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)))
 }
 
-/// Says that a loop adds the products of two runs of registers to one.
-pub fn product_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    leaf(s, at, TileOp::Gemm, None)
-}
-
-/// Says that a loop adds products with values packed in integers.
-pub fn unpack_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str("unpack".into()))
-}
-
-/// The same in pairs of float16.
-pub fn unpack_pairs_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str("unpack_pairs".into()))
+/// Says which tile primitive a loop is.
+pub fn tile_leaf(s: &mut Schedule, at: &Name, tile: &str) -> Result<(), ScheduleError> {
+    s.annotate(at, "tile", AttrValue::Str(tile.into()))
 }
 
 fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
-    s.annotate(at, "tile", AttrValue::Str(op.name().into()))?;
+    tile_leaf(s, at, op.name())?;
     match variant {
         Some(name) => s.annotate(at, "tile_variant", AttrValue::Str(name.into())),
         None => Ok(()),

@@ -2,7 +2,8 @@
 
 use super::search::History;
 use super::session::Task;
-use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
+use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
+use crate::assemble::Unfit;
 use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
 use crate::rules::Arm;
@@ -133,7 +134,7 @@ impl<'t> Ledger<'t> {
     }
 
     /// Logs a point that was ruled out.
-    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Reject) -> Result<(), TuneError> {
+    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Unfit) -> Result<(), TuneError> {
         self.counts.pruned += 1;
         *self.counts.pruned_by.entry(why.predicate.clone()).or_default() += 1;
         self.examples.entry(why.predicate.clone()).or_insert_with(|| why.reason.clone());

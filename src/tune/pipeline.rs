@@ -17,7 +17,7 @@ pub trait Build: Sync {
     ///
     /// # Errors
     /// The predicate that rules the point out, found out before compiling.
-    fn build(&self, point: &Point) -> Result<Built, Reject>;
+    fn build(&self, point: &Point) -> Result<Built, Unfit>;
 }
 
 /// Makes kernels of points with the rules.
@@ -29,10 +29,9 @@ pub struct RuleBuild<'a> {
 }
 
 impl Build for RuleBuild<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
-        let made = self.subject.candidate(self.arms.of(point), &point.knobs);
-        let made = made.map_err(|Unfit { predicate, reason }| Reject { predicate, reason });
-        made.map(|Assembly { source, plan, trace, program }| Built { source, plan, trace, variants: program.variants })
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+        let Assembly { source, plan, trace, program } = self.subject.candidate(self.arms.of(point), &point.knobs)?;
+        Ok(Built { source, plan, trace, variants: program.variants })
     }
 }
 
@@ -62,15 +61,6 @@ impl Built {
     }
 }
 
-/// A point that was ruled out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reject {
-    /// Name of the predicate.
-    pub predicate: String,
-    /// The reason, with the values.
-    pub reason: String,
-}
-
 /// A point that went through the pipeline.
 pub(super) struct Finished {
     /// The point.
@@ -84,7 +74,7 @@ pub(super) struct Finished {
 /// How far a point came.
 pub(super) enum Stage {
     /// Ruled out before compiling.
-    Rejected(Reject),
+    Rejected(Unfit),
     /// Has the same text as that point, which came first.
     Twin(Point),
     /// Did not compile.
@@ -165,13 +155,13 @@ impl<'a> Workshop<'a> {
 }
 
 /// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
-fn made(build: &dyn Build, point: &Point) -> Result<Built, Reject> {
+fn made(build: &dyn Build, point: &Point) -> Result<Built, Unfit> {
     let built = catch_unwind(AssertUnwindSafe(|| build.build(point)));
     built.unwrap_or_else(|panic| Err(bug(&*panic)))
 }
 
-fn bug(panic: &(dyn std::any::Any + Send)) -> Reject {
+fn bug(panic: &(dyn std::any::Any + Send)) -> Unfit {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-    Reject { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
+    Unfit { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
 }

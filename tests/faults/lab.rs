@@ -5,6 +5,7 @@ use super::texts::{self, N, plan};
 use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
 use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
 use daylight::backend::{
     CompilePool, Compiler, DeviceFacts, Language, Limits, Places, Plan, Problem, Runner, Source, Tools, WorkerCommand,
     element,
@@ -14,7 +15,7 @@ use daylight::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use daylight::rules::{Knob, Space};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -281,7 +282,7 @@ impl Work<'_> {
 }
 
 impl Build for Work<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let shape = point.knobs.get("shape") as usize;
         let fault = shape.checked_sub(SPINS.len()).and_then(|i| self.faults.get(i)).copied();
         let (source, plan) = (self.text)(SPINS.get(shape).copied().unwrap_or(0), fault);

@@ -116,6 +116,7 @@ fn strides(offset: &Expr, class: &[IterVar], ranges: &Ranges) -> Option<Vec<Name
     Some(keyed.into_iter().map(|(_, v)| v).collect())
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// The greatest common divisor.
+pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

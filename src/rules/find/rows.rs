@@ -4,6 +4,7 @@
 //! Such a function is brought into one form: every block has an iterator over rows and, where it runs
 //! over their elements, one over columns; results of reductions are vectors with one element per row.
 
+use super::factor::gcd;
 use super::shape::find_block;
 use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, linear, multiple_of, simplify};
 use crate::ir::{Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc, Scope};
@@ -88,7 +89,15 @@ impl Rows {
         let outputs: Vec<&Buffer> = outputs.map(|w| s.func().buffer(&w.buffer)).collect();
         let written = outputs.iter().map(|b| b.len()?.checked_mul(b.dtype.bytes() as i64)).sum();
         let outputs = outputs.iter().map(|b| b.dtype).collect();
-        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, written, schedule: s })
+        Ok(Rows {
+            rows: product(&extents.rows),
+            columns: product(&extents.columns),
+            blocks,
+            inputs,
+            outputs,
+            written,
+            schedule: s,
+        })
     }
 
     /// The blocks of a schedule that belong to other kernels.
@@ -144,14 +153,6 @@ impl Extents {
         let of = |kind| first.iters_of(kind).filter(|it| !it.extent.is_int(1)).map(|it| it.extent.clone()).collect();
         Ok(Extents { rows: of(IterKind::Spatial), columns: of(IterKind::Reduce) })
     }
-
-    fn rows(&self) -> Option<i64> {
-        product(&self.rows)
-    }
-
-    fn columns(&self) -> Option<i64> {
-        product(&self.columns)
-    }
 }
 
 fn product(list: &[Expr]) -> Option<i64> {
@@ -176,16 +177,12 @@ fn rebuild(s: &mut Schedule, name: &Name, extents: &Extents) -> Result<Role, Str
     let long: Vec<&IterVar> = block.iters.iter().filter(|it| !it.extent.is_int(1)).collect();
     let reduces = long.iter().any(|it| it.kind == IterKind::Reduce);
     let cut = long.iter().position(|it| it.kind == IterKind::Reduce).or_else(|| boundary(&long, extents));
-    let cut = cut.ok_or_else(|| format!("the axes of block `{name}` are not those of the reductions"))?;
-    let (rows, columns) = long.split_at(cut);
-    let names = |list: &[&IterVar]| list.iter().map(|it| it.var.clone()).collect::<Vec<_>>();
-    let alike = |list: &[&IterVar], want: &[Expr]| {
-        let own: Vec<Expr> = list.iter().map(|it| it.extent.clone()).collect();
-        own == want || (product(&own).is_some() && product(&own) == product(want))
-    };
+    let no = || format!("the axes of block `{name}` are not those of the reductions");
+    let (rows, columns) = long.split_at(cut.ok_or_else(no)?);
     if !alike(rows, &extents.rows) || !(columns.is_empty() || alike(columns, &extents.columns)) {
-        return Err(format!("the axes of block `{name}` are not those of the reductions"));
+        return Err(no());
     }
+    let names = |list: &[&IterVar]| list.iter().map(|it| it.var.clone()).collect::<Vec<_>>();
     if columns.iter().any(|it| reduces != (it.kind == IterKind::Reduce)) {
         return Err(format!("block `{name}` does not reduce its last axes alone"));
     }
@@ -208,13 +205,14 @@ fn rebuild(s: &mut Schedule, name: &Name, extents: &Extents) -> Result<Role, Str
 
 /// Where the columns of an injective block begin.
 fn boundary(long: &[&IterVar], extents: &Extents) -> Option<usize> {
-    let own = |list: &[&IterVar]| list.iter().map(|it| it.extent.clone()).collect::<Vec<_>>();
-    let same = |list: &[&IterVar], want: &[Expr]| {
-        let own = own(list);
-        own == want || (product(&own).is_some() && product(&own) == product(want))
-    };
-    let whole = (0..=long.len()).find(|k| same(&long[..*k], &extents.rows) && same(&long[*k..], &extents.columns));
-    whole.or_else(|| same(long, &extents.rows).then_some(long.len()))
+    let whole = (0..=long.len()).find(|k| alike(&long[..*k], &extents.rows) && alike(&long[*k..], &extents.columns));
+    whole.or_else(|| alike(long, &extents.rows).then_some(long.len()))
+}
+
+/// True where the iterators have these extents, or as many elements.
+fn alike(list: &[&IterVar], want: &[Expr]) -> bool {
+    let own: Vec<Expr> = list.iter().map(|it| it.extent.clone()).collect();
+    own == want || (product(&own).is_some() && product(&own) == product(want))
 }
 
 /// What the blocks made is read at the reader's own row.
@@ -254,10 +252,9 @@ fn row_inputs(func: &PrimFunc, own: &[&BlockFacts], made: &[Name]) -> Vec<RowInp
             }
             let run = contiguous(decl, a, b, column);
             match found.iter_mut().find(|i| i.buffer == a.buffer) {
-                Some(known) if known.readers.contains(&b.name) => known.run = known.run.min(run),
                 Some(known) => {
-                    known.readers.push(b.name.clone());
                     known.run = known.run.min(run);
+                    known.readers.extend(Some(&b.name).filter(|b| !known.readers.contains(b)).cloned());
                 }
                 None => found.push(RowInput {
                     buffer: a.buffer.clone(),
@@ -283,9 +280,5 @@ fn contiguous(decl: &Buffer, a: &Access, b: &BlockFacts, column: &IterVar) -> i6
     }
     let columns = column.extent.as_int().unwrap_or(1);
     let aligned = multiple_of(&base, &b.ranges);
-    if aligned == 0 { columns } else { gcd(columns, aligned) }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs().max(1) } else { gcd(b, a % b) }
+    if aligned == 0 { columns } else { gcd(columns, aligned).max(1) }
 }

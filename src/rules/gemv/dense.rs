@@ -16,7 +16,7 @@ use crate::rules::find::operands::bytes_of;
 use crate::rules::find::shape::{Axis, Reduction};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
-use crate::rules::space::limits::{block_fits, combine_rivals, lanes, registers_fit, step_fits, vector_fits};
+use crate::rules::space::limits::{at_most, block_fits, combine_rivals, lanes, registers_fit, step_fits, vector_fits};
 use crate::rules::space::outlines;
 use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
@@ -76,10 +76,8 @@ impl Accepted for Inner {
         let space = step_fits(space, r.length(), step);
         let space = combine_rivals(space, &["threads"], target);
         let space = rows_fit(space, r.last());
-        let space = space.prefer("loads_in_flight", |k| {
-            let n = k.get("rows") * k.get("unroll");
-            if n <= 32 { Ok(()) } else { Err(format!("{n} loads in flight per thread exceed 32")) }
-        });
+        let loads = |k: &Knobs| at_most(k.get("rows") * k.get("unroll"), 32, "loads in flight", "a thread");
+        let space = space.prefer("loads_in_flight", loads);
         let bytes = vector_bytes(r);
         vectors_fit(space, target, 48 << 10, move |_| bytes)
     }
@@ -100,7 +98,7 @@ impl Accepted for Inner {
         let own: Vec<_> = r.full.iter().map(|a| (a.buffer.clone(), width, k.get("hint"))).collect();
         let (loops, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], &r.shared);
         sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors: None, width, shared, own: &own }, k)?;
-        product_leaf(s, &kv)?;
+        tile_leaf(s, &kv, "gemm")?;
         s.set_scope(&partial, Scope::Local)?;
         combine_by(s, &r.block, k.get("combine"))?;
         finish(s, &r.block, &r.epilogues, &grid, |s, b| deal_all(s, b, &grid, shape))
@@ -136,10 +134,8 @@ impl Accepted for Dot {
 /// Steps within the length, accumulators within the registers, and whole steps of rows.
 pub fn dot_fits(space: Space, acc: DType, length: Option<i64>, rows: Option<i64>) -> Space {
     let space = step_fits(space, length, move |k| k.get("unroll") * lanes(k.get("vector"), acc));
-    let space = space.require("vector_registers", |k| match k.get("rows") * k.get("unroll") {
-        n if n <= 16 => Ok(()),
-        n => Err(format!("{n} accumulators exceed 16 vector registers")),
-    });
+    let registers = |k: &Knobs| at_most(k.get("rows") * k.get("unroll"), 16, "accumulators", "the vector registers");
+    let space = space.require("vector_registers", registers);
     space.require("rows_exist", move |k| match rows {
         Some(n) if n % k.get("rows") != 0 => Err(format!("{} rows per step do not divide {n}", k.get("rows"))),
         None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),

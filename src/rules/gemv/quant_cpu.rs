@@ -16,7 +16,7 @@ use crate::rules::find::matvec::MatVec;
 use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, reduce_columns};
-use crate::rules::space::limits::{lanes, step_fits};
+use crate::rules::space::limits::{at_most, lanes, step_fits};
 use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -90,10 +90,8 @@ impl Accepted for Outer {
         let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
         let space = step_fits(space, p.length(), move |k| k.get("words") * pack);
-        space.prefer("vector_registers", |k| match k.get("columns") {
-            n if n <= 8 => Ok(()),
-            n => Err(format!("{n} accumulators leave no vector registers to unpack in")),
-        })
+        space
+            .prefer("vector_registers", |k| at_most(k.get("columns"), 8, "accumulators", "vectors beside packed words"))
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {

@@ -21,7 +21,7 @@ use crate::analysis::Decline;
 use crate::ir::{DType, IterKind, Name, Scope, ThreadTag};
 use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, lanes, registers_fit, step_fits, vector_fits};
+use crate::rules::space::limits::{at_most, block_fits, lanes, registers_fit, step_fits, vector_fits};
 use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -116,10 +116,7 @@ fn few_vectors(space: Space, p: &MatVec) -> Space {
         Some(n) if k.get("batch") < n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
         _ => Ok(()),
     });
-    space.prefer("accumulators", |k| match k.get("rows") * k.get("batch") {
-        n if n <= 64 => Ok(()),
-        n => Err(format!("{n} accumulators per thread exceed 64")),
-    })
+    space.prefer("accumulators", |k| at_most(k.get("rows") * k.get("batch"), 64, "accumulators", "a thread"))
 }
 
 /// Why products may not be added two at a time in float16, if they may not.
@@ -155,10 +152,8 @@ fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
     let space = streams_rows(space, target, p.matrix_bytes());
     let space = step_fits(space, p.length(), move |k| k.get("threads") * k.get("unroll") * values(k));
     let space = rows_fit(space, p.rows.extent);
-    let space = space.prefer("loads_in_flight", move |k| {
-        let n = k.get("rows") * k.get("unroll") * values(k);
-        if n <= 256 { Ok(()) } else { Err(format!("{n} values per thread and step exceed 256")) }
-    });
+    let loads = move |k: &Knobs| k.get("rows") * k.get("unroll") * values(k);
+    let space = space.prefer("loads_in_flight", move |k| at_most(loads(k), 256, "values in flight", "a thread"));
     let bytes = p.bytes_of_one();
     vectors_fit(space, target, 64 << 10, move |k| Some(bytes? * batch(k)))
 }
@@ -207,9 +202,9 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Result<(), ScheduleError
 /// What the innermost loop is: a product of registers, or of registers and packed values.
 fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
     match (p.is_packed(), knobs.find("products")) {
-        (false, _) => product_leaf(s, kv),
-        (true, Some(1)) => unpack_pairs_leaf(s, kv),
-        (true, _) => unpack_leaf(s, kv),
+        (false, _) => tile_leaf(s, kv, "gemm"),
+        (true, Some(1)) => tile_leaf(s, kv, "unpack_pairs"),
+        (true, _) => tile_leaf(s, kv, "unpack"),
     }
 }
 

@@ -155,7 +155,7 @@ impl Accepted for Fma {
         }
         unroll_loop(s, &step)?;
         tile.iter().try_for_each(|l| unroll_loop(s, l))?;
-        product_leaf(s, &tile[0])?;
+        tile_leaf(s, &tile[0], "gemm")?;
         s.set_scope(&e.result, Scope::Local)?;
         left.map_or(Ok(()), |left| add_parts(s, &left))
     }
@@ -193,7 +193,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     let Some(sizes) = Sizes::of(p) else { return space };
     let sms = i64::from(target.sms);
     let space = space.prefer("fills_device", move |k| {
-        let blocks = sizes.blocks(&shares(k, warp));
+        let blocks = sizes.blocks(Threads::of(k, warp).block, k.get("split_k"));
         let smallest = over(sizes.extent[0], 32) * over(sizes.extent[1], 32) * sizes.batch;
         match blocks {
             n if n >= sms.min(smallest) => Ok(()),
@@ -202,7 +202,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     });
     space.prefer("whole_device", move |k| match k.get("split_k") {
         1 => Ok(()),
-        n if sizes.blocks(&shares(k, warp)) / n < 2 * sms => Ok(()),
+        _ if sizes.blocks(Threads::of(k, warp).block, 1) < 2 * sms => Ok(()),
         _ => Err("there are blocks enough without parts".into()),
     })
 }

@@ -13,8 +13,7 @@
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`.
 
-use super::outline::over;
-use super::outline_product;
+use super::outline::{self, Sizes, over};
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
 use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
@@ -43,7 +42,6 @@ struct Mma {
     p: Product,
     /// Threads of a warp.
     warp: i64,
-    work: Option<outline_product::Work>,
 }
 
 fn mma(ask: &Ask) -> Answer {
@@ -63,8 +61,7 @@ fn mma(ask: &Ask) -> Answer {
     if p.results() > 1 {
         return Err(ask.no("one_result", "several blocks after the product write results"));
     }
-    let (warp, work) = (i64::from(ask.target.warp), outline_product::Work::of(&p, ask.target));
-    Ok(Found::new(p.schedule.clone(), Mma { warp, work, p }))
+    Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), p }))
 }
 
 /// How the warps of a block share a tile.
@@ -152,7 +149,7 @@ impl Accepted for Mma {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline_product::mma(self.work.as_ref()?, k))
+        Some(outline::mma(&Sizes::of(&self.p)?, self.warp, k))
     }
 }
 
@@ -269,7 +266,7 @@ fn largest_power(n: i64) -> i64 {
 fn together(s: &mut Schedule, block: &Name, at: &Name, tile: &str, t: &Warps) -> Result<(), ScheduleError> {
     let loops = loops_below(s, block, at);
     let first = loops.first().unwrap_or(block);
-    s.annotate(first, "tile", AttrValue::Str(tile.into()))?;
+    tile_leaf(s, first, tile)?;
     s.annotate(first, "warps_m", AttrValue::Int(t.warps[0]))?;
     s.annotate(first, "warps_n", AttrValue::Int(t.warps[1]))
 }

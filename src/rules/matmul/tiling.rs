@@ -4,6 +4,7 @@ use super::outline::over;
 use crate::ir::{Name, ThreadTag};
 use crate::rules::find::einsum::Einsum;
 use crate::rules::parts::*;
+use crate::rules::space::limits::at_most;
 use crate::rules::{Knobs, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::Target;
@@ -59,9 +60,8 @@ pub fn whole_groups(space: Space, name: &'static str, knob: &'static str, rows: 
 /// The tiles of all stages, of `bytes`, fit into shared memory.
 pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl Fn(&Knobs) -> i64 + Send + Sync + 'static) -> Space {
     let smem = target.smem_per_block as i64;
-    space.require("tiles_in_shared", move |k| match k.get("stages").max(1) * bytes(k) {
-        n if n <= smem => Ok(()),
-        n => Err(format!("{n} bytes of tiles exceed the {smem} of shared memory")),
+    space.require("tiles_in_shared", move |k| {
+        at_most(k.get("stages").max(1) * bytes(k), smem, "bytes of tiles", "shared memory")
     })
 }
 
@@ -73,8 +73,7 @@ pub fn tile_in_registers(
     wanted: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     let regs = target.regs_per_sm as i64;
-    space.require("tile_in_registers", move |k| match (wanted(k), (regs / threads(k)).min(255)) {
-        (want, have) if want <= have => Ok(()),
-        (want, have) => Err(format!("{want} registers exceed the {have} of a thread")),
+    space.require("tile_in_registers", move |k| {
+        at_most(wanted(k), (regs / threads(k)).min(255), "registers", "a thread")
     })
 }

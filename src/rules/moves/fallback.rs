@@ -8,7 +8,7 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, IterKind, IterVar, Name, Scope, ThreadTag};
+use crate::ir::{DType, IterKind, IterVar, Name, Scope, ThreadTag};
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
@@ -124,7 +124,7 @@ impl Cuda {
         }
         batch_loads(s, &eu)?;
         s.unroll(&ev)?;
-        s.annotate(&ev, "tile", AttrValue::Str("elementwise".into()))
+        tile_leaf(s, &ev, "elementwise")
     }
 }
 

@@ -15,7 +15,7 @@ use crate::ir::{AttrValue, Block, DType, IterKind, Name, Scope, ThreadTag};
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::{Axis, find_block, is_plain};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, dividing, keeps_busy, lanes, registers_fit};
+use crate::rules::space::limits::{at_most, block_fits, dividing, keeps_busy, lanes, registers_fit};
 use crate::rules::space::outlines::Moves;
 use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
@@ -58,10 +58,8 @@ impl Accepted for Cuda {
         });
         let limit = target.smem_per_block as i64;
         let tile = move |k: &Knobs| k.get("across") * k.get("down") * sizes.element;
-        let space = space.require("tile_in_shared", move |k| match tile(k) * 5 / 4 {
-            n if n <= limit => Ok(()),
-            n => Err(format!("a tile of {n} bytes exceeds the {limit} of shared memory")),
-        });
+        let space = space
+            .require("tile_in_shared", move |k| at_most(tile(k) * 5 / 4, limit, "bytes of a tile", "shared memory"));
         let space = tile_within_axes(space, sizes);
         let least = move |n: Option<i64>, size: i64| n.map_or(64, |n| 64.min(n * size));
         let space = space.prefer("whole_sectors", move |k| {
@@ -72,10 +70,8 @@ impl Accepted for Cuda {
             }
         });
         let in_thread = move |k: &Knobs| tile(k) / k.get("threads");
-        let space = space.prefer("bytes_per_thread", move |k| match in_thread(k) {
-            n if n <= 256 => Ok(()),
-            n => Err(format!("{n} bytes of a tile for each thread")),
-        });
+        let space =
+            space.prefer("bytes_per_thread", move |k| at_most(in_thread(k), 256, "bytes of a tile", "a thread"));
         let space = registers_fit(space, target, &["threads"], 26, move |k| {
             let plan = Plan::of(&sizes, k);
             in_thread(k).max(plan.rows * plan.store * (sizes.element + sizes.output.bytes() as i64))

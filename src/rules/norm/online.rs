@@ -3,10 +3,10 @@
 //! of a step, reduces them in registers, and corrects what it has once a step (`online_reductions`).
 
 use crate::analysis::Combiner;
-use crate::ir::{AttrValue, IterKind, Name, Scope};
+use crate::ir::{IterKind, Name, Scope};
 use crate::rules::find::rows::{Role, RowBlock, Rows};
 use crate::rules::find::shape::find_block;
-use crate::rules::parts::{batch_loads, loops_below, loops_of_kind, order, outputs, split};
+use crate::rules::parts::*;
 use crate::schedule::{Schedule, ScheduleError};
 
 /// Splits the columns of a block, given the loop over them.
@@ -83,7 +83,7 @@ pub fn schedule(
     bind_states(s, grid, &state, bind)?;
     in_flight(s, &step, &ko)?;
     if let Some(outer) = loops_below(s, &partial, &ko).first().cloned() {
-        s.annotate(&outer, "tile", AttrValue::Str(combiner.fold().name().into()))?;
+        tile_leaf(s, &outer, combiner.fold().name())?;
     }
     for b in [&partial, &sum].into_iter().chain(&counts) {
         loops_below(s, b, &ko).iter().try_for_each(|l| s.unroll(l))?;

@@ -11,11 +11,11 @@
 
 use super::online;
 use crate::analysis::Decline;
-use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::ir::{DType, IterKind, Name, Scope, ThreadTag, TileOp};
 use crate::rules::find::rows::{Role, RowInput, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, keeps_busy, lanes, step_fits, vector_fits};
+use crate::rules::space::limits::{at_most, block_fits, keeps_busy, lanes, step_fits, vector_fits};
 use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -170,7 +170,7 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Spac
     let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
     let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
         (1, _) => Ok(()),
-        (c, _) if c > most => Err(format!("{c} blocks exceed the {most} of a cluster")),
+        (c, _) if c > most => at_most(c, most, "blocks", "a cluster"),
         _ if k.get("rows") > 1 => Err("a block of a cluster has one row".into()),
         (_, Some(n)) if group(k) * lanes(k.get("vector"), element) <= n => Ok(()),
         (c, _) => Err(format!("some threads of {c} blocks have no part of the row")),
@@ -198,11 +198,9 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, bytes: i64)
         _ if nothing => Err("no tensor is read by several blocks".into()),
         (SHARED, Some(each), Some(n)) => {
             let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
-            let need = part * bytes * k.get("rows");
-            if need <= limit { Ok(()) } else { Err(format!("{need} bytes exceed the {limit} of shared memory")) }
+            at_most(part * bytes * k.get("rows"), limit, "bytes", "shared memory")
         }
-        (_, Some(each), _) if each <= MOST_EACH => Ok(()),
-        (_, Some(each), _) => Err(format!("{each} elements per thread exceed {MOST_EACH}")),
+        (_, Some(each), _) => at_most(each, MOST_EACH, "elements", "a thread"),
     });
     let resident = i64::from(target.threads_per_sm);
     let space = space.prefer("reads_once", move |k| match (k.get("row"), columns.map(|n| n * bytes)) {
@@ -214,8 +212,7 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, bytes: i64)
     space.prefer("registers", move |k| match (k.get("row"), each(k)) {
         (KEPT | REGISTERS, Some(each)) => {
             let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
-            let want = 24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each;
-            if want <= have { Ok(()) } else { Err(format!("{want} registers exceed the {have} of a thread")) }
+            at_most(24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each, have, "registers", "a thread")
         }
         _ => Ok(()),
     })
@@ -287,7 +284,7 @@ fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -
         s.compute_at(&anchor.name, &ku)?;
         if let Some(lane) = loops_below(s, &anchor.name, &ku).last() {
             s.unroll(lane)?;
-            s.annotate(lane, "tile", AttrValue::Str("elementwise".into()))?;
+            tile_leaf(s, lane, "elementwise")?;
         }
         batch_loads(s, &ku)?;
     } else {
@@ -409,7 +406,7 @@ impl Plan<'_> {
         self.bind_group(s, kt)?;
         batch_loads(s, ku)?;
         s.unroll(kv)?;
-        s.annotate(ku, "tile", AttrValue::Str(fold.name().into()))?;
+        tile_leaf(s, ku, fold.name())?;
         s.set_scope(&partial, Scope::Local)?;
         // The loop over rows is bound already, and the new one like it.
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {

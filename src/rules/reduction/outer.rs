@@ -172,7 +172,7 @@ fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> R
     match &values {
         Some(values) => {
             s.unroll(values)?;
-            unpack_leaf(s, values)?;
+            tile_leaf(s, values, "unpack")?;
         }
         None => elementwise_leaf(s, &jv, plan)?,
     }

@@ -18,6 +18,11 @@ pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
     n
 }
 
+/// `n` of something are no more than the `most` of whatever has them.
+pub fn at_most(n: i64, most: i64, what: &str, of: &str) -> Result<(), String> {
+    if n <= most { Ok(()) } else { Err(format!("{n} {what} exceed the {most} of {of}")) }
+}
+
 /// A block has at most the target's threads.
 pub fn threads_per_block(
     space: Space,
@@ -25,10 +30,7 @@ pub fn threads_per_block(
     threads: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
 ) -> Space {
     let max = target.max_threads as i64;
-    space.require("threads_per_block", move |k| match threads(k) {
-        n if n <= max => Ok(()),
-        n => Err(format!("{n} threads exceed the {max} of a block")),
-    })
+    space.require("threads_per_block", move |k| at_most(threads(k), max, "threads", "a block"))
 }
 
 /// The block has at most the target's threads, and whole warps unless it is smaller than one; the
@@ -42,12 +44,7 @@ pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str])
             if n % warp == 0 { Ok(()) } else { Err(format!("{n} threads are not whole warps of {warp}")) }
         })
         .require("resident_threads", move |k| {
-            let n = threads(k) * k.get("min_blocks");
-            if n <= resident {
-                Ok(())
-            } else {
-                Err(format!("{n} resident threads exceed the {resident} of a multiprocessor"))
-            }
+            at_most(threads(k) * k.get("min_blocks"), resident, "resident threads", "a multiprocessor")
         })
 }
 
@@ -88,12 +85,7 @@ pub fn registers_fit(
     space.prefer("registers", move |k| {
         let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
         let have = (regs / (threads * k.get("min_blocks"))).min(255);
-        let want = state + bytes(k) / 4;
-        if want <= have {
-            Ok(())
-        } else {
-            Err(format!("{want} registers for the loads in flight exceed the {have} of a thread"))
-        }
+        at_most(state + bytes(k) / 4, have, "registers for the loads in flight", "a thread")
     })
 }
 
@@ -157,9 +149,8 @@ const ARRAY: i64 = 1 << 16;
 
 /// The private arrays of a task, of `sizes` elements, fit on its stack.
 pub fn private_arrays(space: Space, sizes: impl Fn(&Knobs) -> [i64; 3] + Send + Sync + 'static) -> Space {
-    space.require("private_arrays", move |k| match sizes(k).into_iter().max() {
-        Some(n) if n > ARRAY => Err(format!("{n} elements exceed the {ARRAY} of a private array")),
-        _ => Ok(()),
+    space.require("private_arrays", move |k| {
+        sizes(k).into_iter().try_for_each(|n| at_most(n, ARRAY, "elements", "a private array"))
     })
 }
 
