@@ -1,11 +1,17 @@
-//! Pieces that several rules put together.
+//! What rules are put together from: steps that several take, and the names that all use.
 
-use super::Knobs;
+pub use super::space::limits::*;
+pub use super::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
+pub use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag};
+pub use crate::schedule::{Schedule, ScheduleError};
+pub use crate::target::{Kind, Target};
+
+use super::find::shape::{Axis, find_block};
 use crate::analysis::Combiner;
-use crate::ir::{AttrValue, DType, ForKind, IterKind, Name, Scope, Stmt, ThreadTag, TileOp};
-use crate::rules::find::shape::{Axis, find_block};
-use crate::rules::space::limits::lanes;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::ir::{ForKind, Stmt, TileOp};
+
+/// Steps that were taken.
+pub type Done = Result<(), ScheduleError>;
 
 /// The values of the `fold` knob as names of variants; the first leaves it to the dispatch table.
 const FOLDS: [Option<&str>; 2] = [None, Some("local")];
@@ -77,7 +83,7 @@ pub fn split<const N: usize>(
 }
 
 /// Puts loops into this order.
-pub fn order<const N: usize>(s: &mut Schedule, loops: [&Name; N]) -> Result<(), ScheduleError> {
+pub fn order<const N: usize>(s: &mut Schedule, loops: [&Name; N]) -> Done {
     s.reorder(&loops.map(Name::clone))
 }
 
@@ -111,20 +117,13 @@ pub fn fuse_under(s: &mut Schedule, outer: Option<Name>, inner: &Name) -> Result
 }
 
 /// Puts the loops of a nest into the order of `axes`.
-pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Result<(), ScheduleError> {
+pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Done {
     let loops: Vec<Name> = axes.iter().flat_map(|g| g.iter().map(|a| a.at.clone())).collect();
     if loops.len() > 1 { s.reorder(&loops) } else { Ok(()) }
 }
 
 /// Stages one buffer's reads in registers at loop `at`, innermost loop vectorized with a cache hint.
-pub fn stage_read(
-    s: &mut Schedule,
-    block: &Name,
-    buffer: &Name,
-    at: &Name,
-    lanes: i64,
-    hint: i64,
-) -> Result<(), ScheduleError> {
+pub fn stage_read(s: &mut Schedule, block: &Name, buffer: &Name, at: &Name, lanes: i64, hint: i64) -> Done {
     let copy = s.cache_read(block, buffer, Scope::Local)?;
     s.compute_at(&copy, at)?;
     match loops_below(s, &copy, at).last() {
@@ -138,37 +137,37 @@ pub fn stage_read(
 }
 
 /// The cache hint, a value of the `hint` knob, of the loads of a loop or a block.
-pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), ScheduleError> {
+pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Done {
     let hint = HINTS[hint.clamp(0, 2) as usize];
     s.annotate(at, "cache_hint", AttrValue::Str(hint.into()))
 }
 
 /// What a loop of a CPU reads is asked for so many bytes before it is needed; 0 leaves it to the caches.
-pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Result<(), ScheduleError> {
+pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Done {
     if bytes > 0 { s.annotate(at, "prefetch_bytes", AttrValue::Int(bytes)) } else { Ok(()) }
 }
 
 /// The vector stores of a loop go past the caches of a CPU.
-pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleError> {
+pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Done {
     s.annotate(lane, "cache_hint", AttrValue::Str("streaming".into()))
 }
 
 /// Says that a loop folds the elements of a tile into one register.
-pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Done {
     plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)))
 }
 
 /// Says that a loop combines two tiles of registers element by element.
-pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Done {
     plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)))
 }
 
 /// Says which tile primitive a loop is.
-pub fn tile_leaf(s: &mut Schedule, at: &Name, tile: &str) -> Result<(), ScheduleError> {
+pub fn tile_leaf(s: &mut Schedule, at: &Name, tile: &str) -> Done {
     s.annotate(at, "tile", AttrValue::Str(tile.into()))
 }
 
-fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
+fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Done {
     tile_leaf(s, at, op.name())?;
     match variant {
         Some(name) => s.annotate(at, "tile_variant", AttrValue::Str(name.into())),
@@ -177,7 +176,7 @@ fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Resul
 }
 
 /// Asks for the variant that combines a block's values across threads.
-pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Result<(), ScheduleError> {
+pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Done {
     match choice(&COMBINES, combine) {
         Some(name) => s.annotate(block, "combine", AttrValue::Str(name.into())),
         None => Ok(()),
@@ -221,7 +220,7 @@ pub fn tails(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<Vec<N
 }
 
 /// Places what a block writes in registers.
-pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Result<(), ScheduleError> {
+pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Done {
     outputs(s, block).iter().try_for_each(|out| s.set_scope(out, Scope::Local))
 }
 
@@ -287,12 +286,12 @@ pub fn loop_extent(s: &Schedule, at: &Name) -> Option<i64> {
 }
 
 /// Vectorizes a loop that is still serial: a decomposed init keeps the kinds of its loops.
-pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Done {
     if is_serial(s, at) { s.vectorize(at) } else { Ok(()) }
 }
 
 /// Vectorizes `lanes` of a loop, where they divide it.
-pub fn vectorize_lanes(s: &mut Schedule, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub fn vectorize_lanes(s: &mut Schedule, at: &Name, lanes: i64) -> Done {
     match loop_extent(s, at) {
         Some(n) if lanes > 1 && n == lanes => vectorize_loop(s, at),
         Some(n) if lanes > 1 && n % lanes == 0 => {
@@ -304,7 +303,7 @@ pub fn vectorize_lanes(s: &mut Schedule, at: &Name, lanes: i64) -> Result<(), Sc
 }
 
 /// Unrolls a loop that is still serial.
-pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Done {
     if is_serial(s, at) { s.unroll(at) } else { Ok(()) }
 }
 
@@ -313,12 +312,12 @@ fn is_serial(s: &Schedule, at: &Name) -> bool {
 }
 
 /// The annotation that becomes the second argument of `__launch_bounds__`.
-pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Result<(), ScheduleError> {
+pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Done {
     s.annotate(grid, "min_blocks", AttrValue::Int(min_blocks))
 }
 
 /// Marks an unrolled loop whose loads are to be issued before their uses.
-pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn batch_loads(s: &mut Schedule, at: &Name) -> Done {
     s.unroll(at)?;
     s.annotate(at, "batch_loads", AttrValue::Int(1))
 }
@@ -331,7 +330,7 @@ pub fn finish(
     epilogues: &[Name],
     grid: &Name,
     deal: impl Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>,
-) -> Result<(), ScheduleError> {
+) -> Done {
     let tails = tails(s, block, epilogues)?;
     s.reverse_compute_at(block, grid)?;
     deal(s, block)?;
@@ -346,7 +345,7 @@ pub fn finish(
 }
 
 /// Deals the kept axes of `block` to `groups` groups of threads, `rows` to each.
-pub fn deal_all(s: &mut Schedule, block: &Name, grid: &Name, shape: [i64; 2]) -> Result<(), ScheduleError> {
+pub fn deal_all(s: &mut Schedule, block: &Name, grid: &Name, shape: [i64; 2]) -> Done {
     let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
     if loops.is_empty() {
         return Ok(());
@@ -356,7 +355,7 @@ pub fn deal_all(s: &mut Schedule, block: &Name, grid: &Name, shape: [i64; 2]) ->
 }
 
 /// Deals a loop over rows to `groups` groups of threads, `rows` to each.
-pub fn deal_rows(s: &mut Schedule, row: &Name, [groups, rows]: [i64; 2]) -> Result<(), ScheduleError> {
+pub fn deal_rows(s: &mut Schedule, row: &Name, [groups, rows]: [i64; 2]) -> Done {
     if rows == 1 {
         return s.bind(row, ThreadTag::ThreadY);
     }

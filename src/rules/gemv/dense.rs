@@ -11,16 +11,11 @@
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use crate::analysis::{Combiner, Decline};
-use crate::ir::{DType, Name, Scope, ThreadTag};
 use crate::rules::find::operands::bytes_of;
 use crate::rules::find::shape::{Axis, Reduction};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
-use crate::rules::space::limits::{at_most, block_fits, combine_rivals, lanes, registers_fit, step_fits, vector_fits};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
 pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../../schedules/gemv.inner.toml"), inner);
@@ -82,7 +77,7 @@ impl Accepted for Inner {
         vectors_fit(space, target, 48 << 10, move |_| bytes)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, shape) = (&self.0, [k.get("groups"), k.get("rows")]);
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (batch, rows) = fuse_but_last(s, &r.spatial)?;
@@ -116,7 +111,7 @@ impl Accepted for Dot {
         dot_fits(space, r.reducer.dtype, r.length(), r.last())
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
         let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
         let (batch, rows) = r.spatial.split_at(r.spatial.len() - 1);
@@ -153,7 +148,7 @@ pub fn dot_rows(
     [outer, rows, reduce]: [&[Axis]; 3],
     [together, unroll, width]: [i64; 3],
     ahead: i64,
-) -> Result<(), ScheduleError> {
+) -> Done {
     order_axes(s, &[outer, rows, reduce])?;
     let batch = fuse_any(s, outer)?;
     let k = fuse_all(s, reduce)?;

@@ -2,12 +2,7 @@
 //! common.
 
 use crate::analysis::{Access, Facts};
-use crate::ir::{Name, Scope, ThreadTag};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{keeps_busy, lanes};
-use crate::rules::{Knobs, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::Target;
 
 /// The knobs whose product is the threads of a block.
 pub const THREADS: &[&str] = &["threads", "groups"];
@@ -70,7 +65,7 @@ pub struct Nest<'a> {
 
 /// Binds the nest, stages what it reads in registers, or vectors in shared memory first, and starts the sums at
 /// zero.
-pub fn sum_rows(s: &mut Schedule, n: &Nest, k: &Knobs) -> Result<(), ScheduleError> {
+pub fn sum_rows(s: &mut Schedule, n: &Nest, k: &Knobs) -> Done {
     let (rf, [groups, lanes, steps, loads, rows, values]) = (n.sums, n.loops);
     s.bind(groups, ThreadTag::ThreadY)?;
     s.bind(lanes, ThreadTag::ThreadX)?;
@@ -97,13 +92,7 @@ pub fn sum_rows(s: &mut Schedule, n: &Nest, k: &Knobs) -> Result<(), ScheduleErr
 
 /// Copies a buffer that `block` reads into shared memory at loop `grid`, all threads of the block (`rows` by
 /// `columns`) taking part in accesses of 16 bytes.
-fn share(
-    s: &mut Schedule,
-    block: &Name,
-    buffer: &Name,
-    grid: &Name,
-    [rows, columns]: [i64; 2],
-) -> Result<(), ScheduleError> {
+fn share(s: &mut Schedule, block: &Name, buffer: &Name, grid: &Name, [rows, columns]: [i64; 2]) -> Done {
     let copy = s.cache_read(block, buffer, Scope::Shared)?;
     s.compute_at(&copy, grid)?;
     let all = fuse_loops(s, &loops_below(s, &copy, grid))?;

@@ -10,17 +10,12 @@
 //! Declines: `target_kind`, the predicates of [`Product::of`], `few_rows`, `along_depth`.
 
 use crate::analysis::accumulator;
-use crate::ir::{IterKind, Name, Scope};
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::product::Product;
 use crate::rules::matmul::cpu::{even, pack, vectorize_tail};
 use crate::rules::matmul::outline::Sizes;
 use crate::rules::matmul::outline_cpu::{self, Blocks};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{lanes, private_arrays, vector_registers, vector_tile};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const CPU: Rule =
@@ -93,7 +88,7 @@ impl Accepted for FewRows {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (p, t) = (&self.p, Dots::of(&self.p)(k));
         let e = Einsum::of(s, p, [Major::Free; 2], t.block)?;
         let nest = nest(s, &e, &t)?;

@@ -16,10 +16,6 @@ use crate::rules::find::matvec::MatVec;
 use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, reduce_columns};
-use crate::rules::space::limits::{at_most, lanes, step_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
 pub const INNER: Rule =
@@ -69,7 +65,7 @@ impl Accepted for Inner {
         dot_fits(space, acc, p.length(), p.rows.extent)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let p = &self.0;
         let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), p.reducer.dtype)];
         let axes = [&around(p)[..], std::slice::from_ref(&p.rows), &p.reduce];
@@ -94,7 +90,7 @@ impl Accepted for Outer {
             .prefer("vector_registers", |k| at_most(k.get("columns"), 8, "accumulators", "vectors beside packed words"))
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let p = &self.0;
         let outer = around(p);
         order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;

@@ -18,13 +18,8 @@
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use super::outline;
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name, Scope, ThreadTag};
 use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{at_most, block_fits, lanes, registers_fit, step_fits, vector_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// One vector and a packed matrix.
 pub const QUANT: Rule = Rule::new(Kind::Cuda, "gemv.quant", include_str!("../../../schedules/gemv.quant.toml"), quant);
@@ -78,7 +73,7 @@ impl Accepted for Inner {
         if self.one { one_vector(space, &self.p) } else { few_vectors(space, &self.p) }
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         schedule(s, &self.p, k)
     }
 
@@ -158,7 +153,7 @@ fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
     vectors_fit(space, target, 64 << 10, move |k| Some(bytes? * batch(k)))
 }
 
-fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Result<(), ScheduleError> {
+fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let shape = [k.get("groups"), k.get("rows")];
     order_axes(s, &[&p.outer, std::slice::from_ref(&p.rows), &p.batch, &p.reduce])?;
     let outer = fuse_any(s, &p.outer)?;
@@ -200,7 +195,7 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Result<(), ScheduleError
 }
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.
-fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
+fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Done {
     match (p.is_packed(), knobs.find("products")) {
         (false, _) => tile_leaf(s, kv, "gemm"),
         (true, Some(1)) => tile_leaf(s, kv, "unpack_pairs"),
@@ -209,7 +204,7 @@ fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Result<(), Sc
 }
 
 /// Gives each thread the rows that it summed, for each of its vectors.
-fn deal(s: &mut Schedule, p: &MatVec, block: &Name, grid: &Name, shape: [i64; 2]) -> Result<(), ScheduleError> {
+fn deal(s: &mut Schedule, p: &MatVec, block: &Name, grid: &Name, shape: [i64; 2]) -> Done {
     let own = p.row_loop(s, block, grid);
     for l in loops_of_kind(s, block, grid, IterKind::Spatial) {
         if own.as_ref() != Some(&l) {

@@ -15,10 +15,6 @@ use crate::rules::find::matvec::MatVec;
 use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::outer::{Nest, Reads, fills_blocks, reduce_in_parts};
-use crate::rules::space::limits::{block_fits, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const OUTER: Rule =
@@ -61,7 +57,7 @@ impl Accepted for Outer {
         fills_blocks(space, target, total, outputs, element)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let p = &self.0;
         let outer: Vec<Axis> = p.outer.iter().chain(&p.batch).cloned().collect();
         order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;

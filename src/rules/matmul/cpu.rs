@@ -15,14 +15,9 @@
 use super::outline::{Sizes, over};
 use super::outline_cpu::{self, Blocks};
 use crate::analysis::accumulator;
-use crate::ir::{IterKind, Name, Scope};
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{lanes, private_arrays, vector_registers, vector_tile};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const CPU: Rule = Rule::new(Kind::Cpu, "matmul.cpu", include_str!("../../../schedules/matmul.cpu.toml"), cpu);
@@ -110,7 +105,7 @@ impl Accepted for Cpu {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let t = Panels::of(&self.p)(k);
         let major = |along_depth: bool| if along_depth { Major::Free } else { Major::Depth };
         let e = Einsum::of(s, &self.p, [major(self.p.a.along_depth), Major::Depth], t.block)?;
@@ -171,7 +166,7 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Panels) -> Result<Nest, ScheduleError>
 }
 
 /// Adds each tile to the task's block of the result.
-fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Result<(), ScheduleError> {
+fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Done {
     vectorize_tail(s, &e.block, &nest.tile, lanes)?;
     for l in loops_below(s, &e.block, &nest.tile) {
         unroll_loop(s, &l)?;
@@ -181,19 +176,19 @@ fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Result
 }
 
 /// Computes the part of a factor that is needed inside `at`.
-pub fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Done {
     s.set_scope(&stage.buffer, Scope::Local)?;
     s.compute_at(&stage.block, at)?;
     vectorize_spatial(s, &stage.block, at, lanes)
 }
 
 /// Brings what follows under `at`, as vectors.
-pub fn vectorize_tail(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub fn vectorize_tail(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Done {
     s.reverse_compute_at(block, at)?;
     vectorize_spatial(s, block, at, lanes)
 }
 
 /// Splits off `lanes` of the innermost spatial loop below `at` and vectorizes them.
-fn vectorize_spatial(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+fn vectorize_spatial(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Done {
     loops_of_kind(s, block, at, IterKind::Spatial).last().map_or(Ok(()), |last| vectorize_lanes(s, last, lanes))
 }

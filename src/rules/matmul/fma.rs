@@ -12,15 +12,12 @@
 use super::outline::{Shares, Sizes, fma, over};
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
-use crate::ir::{AttrValue, ExprKind, Name, Scope, Stmt, ThreadTag};
+use crate::ir::{ExprKind, Stmt};
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const FMA: Rule = Rule::new(Kind::Cuda, "matmul.fma", include_str!("../../../schedules/matmul.fma.toml"), cores);
@@ -121,7 +118,7 @@ impl Accepted for Fma {
         preferred(whole_groups(space, "whole_swizzle", "swizzle", rows), p, target)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (p, t, parts) = (&self.p, Threads::of(k, self.warp), k.get("split_k"));
         let [m, n, depth] = t.block;
         let mut e = Einsum::of(s, p, [Major::Depth; 2], [m, n, depth * parts])?;
@@ -208,7 +205,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
 }
 
 /// A second launch adds the parts, all of them without a loop.
-fn add_parts(s: &mut Schedule, left: &Parts) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, left: &Parts) -> Done {
     let thread = left.adders(s)?;
     s.compute_at(&left.add, &thread)?;
     for l in loops_below(s, &left.add, &thread) {
@@ -218,7 +215,7 @@ fn add_parts(s: &mut Schedule, left: &Parts) -> Result<(), ScheduleError> {
 }
 
 /// Brings what follows the product under the loop over blocks, each thread with its own elements.
-fn store_tile(s: &mut Schedule, e: &Einsum, t: &Threads, grid: &Name, plain: bool) -> Result<(), ScheduleError> {
+fn store_tile(s: &mut Schedule, e: &Einsum, t: &Threads, grid: &Name, plain: bool) -> Done {
     let mut tails = e.tails.clone();
     if let (Some(last), true) = (e.tails.last(), plain)
         && !copies(s, last)
@@ -254,7 +251,7 @@ fn bind_tile(s: &mut Schedule, t: &Threads, loops: [&Name; 2], between: &[Name])
 
 /// Has all threads of the block fill a tile `[K, I]` of shared memory, in the widest accesses that adjacent
 /// elements in global memory allow.
-fn fill_tile(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads: i64) -> Result<(), ScheduleError> {
+fn fill_tile(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads: i64) -> Done {
     let [depth, free] = known(loops_below(s, block, at));
     let (outer, inner) = if factor.along_depth { (free, depth) } else { (depth, free) };
     let widest = WIDEST / stage_bytes(factor).max(factor.element.bytes() as i64);

@@ -16,15 +16,10 @@
 use super::outline::{self, Sizes, over};
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
-use crate::ir::{AttrValue, DType, Name, Scope, ThreadTag};
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
-use crate::rules::space::limits::threads_per_block;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const MMA: Rule = Rule::new(Kind::Cuda, "matmul.mma", include_str!("../../../schedules/matmul.mma.toml"), mma);
@@ -126,7 +121,7 @@ impl Accepted for Mma {
         preferred(space, p, target, warps)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (p, t, parts) = (&self.p, Warps::of(k, self.p.a.narrow.dtype()), k.get("split_k"));
         let [m, n, depth] = t.block;
         let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
@@ -154,7 +149,7 @@ impl Accepted for Mma {
 }
 
 /// A second launch adds the parts, and goes on with what follows.
-fn add_parts(s: &mut Schedule, left: &Parts, parts: i64) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, left: &Parts, parts: i64) -> Done {
     let thread = left.adders(s)?;
     s.set_scope(&left.sum, Scope::Local)?;
     s.compute_at(&left.add, &thread)?;
@@ -233,7 +228,7 @@ fn major(f: &Factor) -> Major {
 
 /// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side
 /// by side in global memory.
-fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Result<(), ScheduleError> {
+fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Done {
     s.set_scope(&stage.buffer, Scope::Shared)?;
     s.compute_at(&stage.block, at)?;
     let most = WIDEST / f.narrow.dtype().bytes() as i64;
@@ -263,7 +258,7 @@ fn largest_power(n: i64) -> i64 {
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together.
-fn together(s: &mut Schedule, block: &Name, at: &Name, tile: &str, t: &Warps) -> Result<(), ScheduleError> {
+fn together(s: &mut Schedule, block: &Name, at: &Name, tile: &str, t: &Warps) -> Done {
     let loops = loops_below(s, block, at);
     let first = loops.first().unwrap_or(block);
     tile_leaf(s, first, tile)?;

@@ -1,10 +1,8 @@
 //! Products whose reduced axis is cut into parts that different blocks sum: a first launch leaves the sums
 //! of the parts in a workspace, a second one adds them, always in the same order, and finishes the result.
 
-use crate::ir::{Name, Scope, ThreadTag};
 use crate::rules::find::einsum::Einsum;
 use crate::rules::parts::*;
-use crate::schedule::{Schedule, ScheduleError};
 
 /// Threads of a block that adds parts.
 const ADDERS: i64 = 256;

@@ -1,13 +1,8 @@
 //! A grid of tiles of a product, a block for each: what the rules for GPUs have in common.
 
 use super::outline::over;
-use crate::ir::{Name, ThreadTag};
 use crate::rules::find::einsum::Einsum;
 use crate::rules::parts::*;
-use crate::rules::space::limits::at_most;
-use crate::rules::{Knobs, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::Target;
 
 /// The loops of a product that is cut into tiles.
 pub struct Grid {

@@ -8,15 +8,11 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, IterVar, Name, Scope, ThreadTag};
+use crate::ir::IterVar;
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, dividing, lanes, registers_fit, step_fits, stream_fits};
 use crate::rules::space::outlines::{self, Moves};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
 pub const CUDA: Rule =
@@ -82,7 +78,7 @@ impl Accepted for Cuda {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         self.outputs.iter().try_for_each(|out| self.launch(s, out, k))
     }
 
@@ -92,7 +88,7 @@ impl Accepted for Cuda {
 }
 
 impl Cuda {
-    fn launch(&self, s: &mut Schedule, out: &Output, k: &Knobs) -> Result<(), ScheduleError> {
+    fn launch(&self, s: &mut Schedule, out: &Output, k: &Knobs) -> Done {
         let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
         let width = width(k, out.dtype, out.last);
         let rest = [k.get("unroll"), k.get("threads"), width].map(Some);
@@ -136,7 +132,7 @@ impl Accepted for Cpu {
         stream_fits(space, target, outputs.iter().map(|o| o.elements?.checked_mul(o.dtype.bytes() as i64)).sum())
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         for out in &self.0 {
             let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
             let width = lanes(k.get("vector"), out.dtype);

@@ -11,15 +11,11 @@
 
 use super::outline;
 use crate::analysis::{Access, Decline};
-use crate::ir::{AttrValue, Block, DType, IterKind, Name, Scope, ThreadTag};
+use crate::ir::Block;
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::{Axis, find_block, is_plain};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{at_most, block_fits, dividing, keeps_busy, lanes, registers_fit};
 use crate::rules::space::outlines::Moves;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
 pub const CUDA: Rule =
@@ -80,7 +76,7 @@ impl Accepted for Cuda {
         keeps_busy(space, target, &["threads"], bytes, in_thread)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let t = &self.0;
         let plan = Plan::of(&t.sizes(), k);
         let [yo, yt, yr] = split(s, &t.across.at, [None, Some(k.get("across") / plan.rows), Some(plan.rows)])?;
@@ -138,14 +134,7 @@ pub fn tile_within_axes(space: Space, sizes: Sizes) -> Space {
 }
 
 /// Puts a tile of one input into shared memory under `grid`, and from there into registers at `turn`.
-fn stage_tile(
-    s: &mut Schedule,
-    t: &Transpose,
-    moved: &Moved,
-    grid: &Name,
-    turn: &Name,
-    knobs: &Knobs,
-) -> Result<(), ScheduleError> {
+fn stage_tile(s: &mut Schedule, t: &Transpose, moved: &Moved, grid: &Name, turn: &Name, knobs: &Knobs) -> Done {
     let (plan, sizes) = (Plan::of(&t.sizes(), knobs), t.sizes());
     let load = sizes.load(knobs, moved.dtype);
     let copy = s.cache_read(&t.block, &moved.buffer, Scope::Shared)?;

@@ -8,12 +8,7 @@
 
 use super::outline;
 use super::transpose::{Transpose, tile_within_axes};
-use crate::ir::{Name, Scope};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{dividing, lanes};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The CPU form.
 pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../../../schedules/transpose.cpu.toml"), cpu);
@@ -34,7 +29,7 @@ impl Accepted for Cpu {
         tile_within_axes(space, sizes)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let t = &self.0;
         let [yo, yi] = split(s, &t.across.at, [None, Some(k.get("across"))])?;
         let [xo, xi] = split(s, &t.down.at, [None, Some(k.get("down"))])?;

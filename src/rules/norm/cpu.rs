@@ -9,15 +9,10 @@
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
 
 use super::rows::{rows, shared_value, under_rows};
-use crate::ir::{AttrValue, DType, IterKind, Name, Scope};
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::rows::{Role, Rows};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::cpu_space;
-use crate::rules::space::limits::{lanes, step_fits, stream_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const CPU: Rule = Rule::new(
@@ -52,7 +47,7 @@ impl Accepted for General {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
         let others = r.others(s);
         if k.get("keep") == 1 {
@@ -90,7 +85,7 @@ impl Accepted for General {
 }
 
 /// The last block that reads a tensor by rows asks for the row that comes so many rows later.
-fn prefetch(s: &mut Schedule, r: &Rows, row: &Name, rows: i64) -> Result<(), ScheduleError> {
+fn prefetch(s: &mut Schedule, r: &Rows, row: &Name, rows: i64) -> Done {
     let reads = |b: &Name| reads_of(s, b).iter().any(|a| r.inputs.iter().any(|i| i.buffer == a.buffer));
     let last = s.blocks().into_iter().rev().find(|b| s.loops(b).contains(row) && reads(b));
     match last.and_then(|b| loops_below(s, &b, row).first().cloned()) {
@@ -100,13 +95,7 @@ fn prefetch(s: &mut Schedule, r: &Rows, row: &Name, rows: i64) -> Result<(), Sch
 }
 
 /// `unroll` accumulators of `width` lanes, then one, then its lanes.
-fn reduce(
-    s: &mut Schedule,
-    b: &Name,
-    row: &Name,
-    column: &Name,
-    [unroll, width]: [i64; 2],
-) -> Result<(), ScheduleError> {
+fn reduce(s: &mut Schedule, b: &Name, row: &Name, column: &Name, [unroll, width]: [i64; 2]) -> Done {
     let [ko, kv] = split(s, column, [None, Some(unroll * width)])?;
     let first = s.rfactor(&kv, 1)?;
     let [vector, lane] = split(s, &kv, [Some(unroll), Some(width)])?;
@@ -136,7 +125,7 @@ fn reduce(
     Ok(())
 }
 
-fn local_output(s: &mut Schedule, b: &Name) -> Result<(), ScheduleError> {
+fn local_output(s: &mut Schedule, b: &Name) -> Done {
     let made = output(s, b);
     s.set_scope(&made, Scope::Local)
 }
@@ -147,7 +136,7 @@ fn reduction_loop(s: &Schedule, b: &Name, row: &Name) -> Option<Name> {
 }
 
 /// The innermost loop of an init as lanes.
-fn lanes_of(s: &mut Schedule, init: &Name, row: &Name) -> Result<(), ScheduleError> {
+fn lanes_of(s: &mut Schedule, init: &Name, row: &Name) -> Done {
     match loops_below(s, init, row).last().cloned() {
         Some(last) => vectorize_loop(s, &last),
         None => Ok(()),

@@ -3,17 +3,15 @@
 //! of a step, reduces them in registers, and corrects what it has once a step (`online_reductions`).
 
 use crate::analysis::Combiner;
-use crate::ir::{IterKind, Name, Scope};
 use crate::rules::find::rows::{Role, RowBlock, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::schedule::{Schedule, ScheduleError};
 
 /// Splits the columns of a block, given the loop over them.
 pub type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
 
 /// Binds a loop over those that share a row.
-type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>;
+type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Done;
 
 /// Two reductions that one pass can do.
 pub struct Pair {
@@ -103,7 +101,7 @@ pub fn schedule(
 }
 
 /// Each thread has one state: the iterators are those of steps, threads and rows.
-fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Result<(), ScheduleError> {
+fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Done {
     let binding = find_block(s.func(), state).iters[1].binding.clone();
     match loops_below(s, state, grid).iter().find(|l| binding.uses_var(l)) {
         Some(l) => bind(s, l),
@@ -112,7 +110,7 @@ fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> 
 }
 
 /// All loads of a step are in flight together.
-fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Result<(), ScheduleError> {
+fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Done {
     let loops = loops_below(s, step, ko);
     let Some((lanes, outer)) = loops.split_last() else { return Ok(()) };
     outer.iter().try_for_each(|l| batch_loads(s, l))?;

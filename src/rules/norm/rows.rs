@@ -11,14 +11,10 @@
 
 use super::online;
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name, Scope, ThreadTag, TileOp};
+use crate::ir::TileOp;
 use crate::rules::find::rows::{Role, RowInput, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{at_most, block_fits, keeps_busy, lanes, step_fits, vector_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const ROWS: Rule = Rule::new(
@@ -120,7 +116,7 @@ impl Accepted for General {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let plan = Plan {
             knobs: k,
             threads: k.get("threads"),
@@ -252,7 +248,7 @@ struct Plan<'k> {
     row: i64,
 }
 
-fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -> Result<(), ScheduleError> {
+fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -> Done {
     let (knobs, others) = (plan.knobs, r.others(s));
     let kept: Vec<&RowInput> = if plan.row == REREAD { vec![] } else { r.kept().collect() };
     let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
@@ -317,7 +313,7 @@ fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
 
 /// Brings every other block but those of `others` kernels under the loop over rows: what feeds those there,
 /// from the last to the first, then what they feed.
-pub fn under_rows(s: &mut Schedule, grid: &Name, others: &[Name]) -> Result<(), ScheduleError> {
+pub fn under_rows(s: &mut Schedule, grid: &Name, others: &[Name]) -> Done {
     let outside = |s: &Schedule| -> Vec<Name> {
         s.blocks().into_iter().filter(|b| !others.contains(b) && !s.loops(b).contains(grid)).collect()
     };
@@ -333,7 +329,7 @@ pub fn under_rows(s: &mut Schedule, grid: &Name, others: &[Name]) -> Result<(), 
 
 impl Plan<'_> {
     /// Schedules the loops of one block under `grid`.
-    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Result<(), ScheduleError> {
+    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Done {
         let block = find_block(s.func(), b);
         let below = loops_below(s, b, grid);
         let drives = |k: usize, l: &Name| block.iters.get(k).is_some_and(|it| it.binding.uses_var(l));
@@ -359,7 +355,7 @@ impl Plan<'_> {
     }
 
     /// Binds the loop over those that share a row: threads, of the blocks of a cluster where it has several.
-    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Done {
         if self.cluster == 1 {
             return s.bind(at, ThreadTag::ThreadX);
         }
@@ -393,14 +389,7 @@ impl Plan<'_> {
     }
 
     /// A partial result per thread, then one across the group.
-    fn reduce(
-        &self,
-        s: &mut Schedule,
-        b: &Name,
-        grid: &Name,
-        [ku, kt, kv]: [&Name; 3],
-        fold: TileOp,
-    ) -> Result<(), ScheduleError> {
+    fn reduce(&self, s: &mut Schedule, b: &Name, grid: &Name, [ku, kt, kv]: [&Name; 3], fold: TileOp) -> Done {
         let rf = s.rfactor(kt, 0)?;
         let partial = output(s, &rf);
         self.bind_group(s, kt)?;

@@ -9,14 +9,9 @@
 
 use super::inner::parts_of_rows;
 use super::outer::{loops_of_parts, parts_of_columns};
-use crate::ir::{DType, IterKind, Name};
 use crate::rules::find::shape::Reduction;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{lanes, parts_fit, step_fits};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
 pub const INNER: Rule =
@@ -57,7 +52,7 @@ impl Accepted for Inner {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split, ahead) = (&self.0, k.get("split"), k.get("prefetch"));
         let shape = [k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
         order_axes(s, &[&r.spatial, &r.reduce])?;
@@ -95,7 +90,7 @@ impl Accepted for Outer {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
         let width = lanes(k.get("vector"), r.reducer.dtype);
         let shape = [k.get("columns"), width, k.get("unroll")];
@@ -145,7 +140,7 @@ fn reduce_rows(
     [row, k]: [&Name; 2],
     [unroll, width]: [i64; 2],
     ahead: i64,
-) -> Result<(), ScheduleError> {
+) -> Done {
     let [ko, kv] = split(s, k, [None, Some(unroll * width)])?;
     let rf = s.rfactor(&kv, rank(s, block))?;
     let [vector, lane] = split(s, &kv, [Some(unroll), Some(width)])?;
@@ -163,13 +158,7 @@ fn reduce_rows(
 
 /// Brings the sum over accumulators and what follows it under the parallel loop. There are `unroll`
 /// accumulators of `width` lanes for each row; they become one of them first, lanes side by side.
-pub fn finish_rows(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    row: &Name,
-    [unroll, width]: [i64; 2],
-) -> Result<(), ScheduleError> {
+pub fn finish_rows(s: &mut Schedule, block: &Name, epilogues: &[Name], row: &Name, [unroll, width]: [i64; 2]) -> Done {
     let tails = tails(s, block, epilogues)?;
     if unroll > 1 && width > 1 {
         join_accumulators(s, block, row, unroll, width)?;
@@ -191,7 +180,7 @@ pub fn finish_rows(
 }
 
 /// Combines the accumulators of each row, which `block` reads one by one, into a single vector.
-fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, width: i64) -> Result<(), ScheduleError> {
+fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, width: i64) -> Done {
     let all = axes_of_kind(s, block, IterKind::Reduce);
     let [all] = all.as_slice() else { return Ok(()) };
     let [_, lanes] = split(s, &all.at, [Some(unroll), Some(width)])?;
@@ -211,7 +200,7 @@ fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, wi
 }
 
 /// The second pass: adds the parts of each row.
-fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Done {
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let tails = tails(s, block, epilogues)?;
@@ -230,7 +219,7 @@ pub fn reduce_columns(
     column: &Name,
     k: &Name,
     [columns, width, unroll]: [i64; 3],
-) -> Result<(), ScheduleError> {
+) -> Done {
     let [jb, jv, lane] = split(s, column, [None, Some(columns), Some(width)])?;
     let [ko, ku] = split(s, k, [None, Some(unroll)])?;
     let grid = fuse_under(s, outer, &jb)?;
@@ -250,6 +239,6 @@ pub fn reduce_columns(
 }
 
 /// Vectorizes `width` lanes of the innermost loop below `at`.
-fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, width: i64) -> Result<(), ScheduleError> {
+fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, width: i64) -> Done {
     loops_below(s, block, at).last().map_or(Ok(()), |last| vectorize_lanes(s, last, width))
 }

@@ -9,17 +9,9 @@
 //! `is_gemv`.
 
 use crate::analysis::{Access, Combiner};
-use crate::ir::{IterKind, Name, ThreadTag};
 use crate::rules::find::shape::Reduction;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{
-    block_fits, combine_rivals, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits,
-    vector_fits,
-};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const INNER: Rule =
@@ -75,7 +67,7 @@ impl Accepted for Inner {
         })
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
         let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
@@ -121,7 +113,7 @@ fn reduce_rows(
     [row, k]: [&Name; 2],
     reads: &[Access],
     plan: &Plan,
-) -> Result<(), ScheduleError> {
+) -> Done {
     let [grid, ny] = split(s, row, [None, Some(plan.rows)])?;
     let [ko, ku, kt, kv] = split(s, k, [None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
     let rf = s.rfactor(&kt, 0)?;
@@ -143,13 +135,7 @@ fn reduce_rows(
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
-fn add_parts(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    split: i64,
-    combiner: Option<Combiner>,
-) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name], split: i64, combiner: Option<Combiner>) -> Done {
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;

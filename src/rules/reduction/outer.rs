@@ -8,16 +8,9 @@
 //! launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 
-use crate::ir::{DType, IterKind, Name, ThreadTag};
 use crate::rules::find::shape::Reduction;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{
-    block_fits, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits,
-};
 use crate::rules::space::outlines;
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
 pub const OUTER: Rule =
@@ -47,7 +40,7 @@ impl Accepted for Outer {
         fold_rivals(fills_blocks(space, target, r.total(), r.outputs(), element), element)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
         let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
@@ -88,13 +81,7 @@ pub struct Nest<'a> {
 }
 
 /// Schedules a nest as one launch, or as one of `split` parts per column and one that adds them.
-pub fn reduce_in_parts(
-    s: &mut Schedule,
-    nest: Nest,
-    reads: &Reads,
-    split: i64,
-    plan: &Plan,
-) -> Result<(), ScheduleError> {
+pub fn reduce_in_parts(s: &mut Schedule, nest: Nest, reads: &Reads, split: i64, plan: &Plan) -> Done {
     if split == 1 {
         return reduce_columns(s, nest, reads, plan);
     }
@@ -141,7 +128,7 @@ pub fn fills_blocks(space: Space, target: &Target, total: Option<i64>, outputs: 
 }
 
 /// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch.
-fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Result<(), ScheduleError> {
+fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Done {
     let Nest { block, epilogues, outer, column, k } = nest;
     let [jb, jt, jv] = split(s, column, [None, Some(plan.threads), Some(plan.lanes)])?;
     let factors = [None, Some(plan.unroll), Some(plan.rows)];
@@ -193,7 +180,7 @@ fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> R
 }
 
 /// Gives each thread the columns that it owned while reducing.
-fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Result<(), ScheduleError> {
+fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Done {
     let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
     if loops.is_empty() {
         return Ok(());
@@ -205,13 +192,7 @@ fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Res
 }
 
 /// The second launch: adds `split` parts per column, which lie a whole output apart.
-fn add_parts(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    split: i64,
-    first: &Plan,
-) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name], split: i64, first: &Plan) -> Done {
     let (outer, column, k) = loops_of_parts(s, block)?;
     let rows = (split as u64).next_power_of_two().min(8) as i64;
     let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);

@@ -12,13 +12,9 @@
 
 use super::outline::{self as outlines, Window};
 use crate::analysis::{Access, BlockFacts, Decline, linear};
-use crate::ir::{DType, ExprKind, IterKind, Name, Stmt, ThreadTag};
+use crate::ir::{ExprKind, Stmt};
 use crate::rules::find::shape::{Axis, OneReduction, Reduction, WINDOW, find_block, size};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, lanes, registers_fit, step_fits};
-use crate::rules::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
 pub const CUDA: Rule = Rule::new(Kind::Cuda, "window.cuda", include_str!("../../../schedules/window.cuda.toml"), cuda);
@@ -107,7 +103,7 @@ impl Accepted for Cuda {
         unrolls_something(space, w)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let w = &self.0;
         order_axes(s, &[&w.spatial, &w.reduce])?;
         let all = fuse_all(s, &w.spatial)?;
@@ -151,7 +147,7 @@ impl Accepted for Cpu {
         unrolls_something(space, w)
     }
 
-    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Result<(), ScheduleError> {
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let w = &self.0;
         order_axes(s, &[&w.spatial, &w.reduce])?;
         let (outer, row) = w.spatial.split_at(w.spatial.len() - 1);
@@ -191,7 +187,7 @@ fn vectors_inside(s: &mut Schedule, row: &Name, reduce: &[Axis], width: i64) -> 
 
 /// Unrolls the innermost loops of the window below `at`, `most` steps together at most, and starts the
 /// accumulators right before it.
-fn reduce_window(s: &mut Schedule, block: &Name, at: &Name, most: i64) -> Result<(), ScheduleError> {
+fn reduce_window(s: &mut Schedule, block: &Name, at: &Name, most: i64) -> Done {
     let mut steps = 1;
     for l in loops_of_kind(s, block, at, IterKind::Reduce).iter().rev() {
         steps *= loop_extent(s, l).unwrap_or(i64::MAX);
