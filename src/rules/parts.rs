@@ -1,5 +1,6 @@
 //! What rules are put together from: steps that several take, and the names that all use.
 
+pub use super::space::At;
 pub use super::space::limits::*;
 pub use super::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
 pub use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag};

@@ -26,12 +26,7 @@ pub fn rows_fit(space: Space, rows: Option<i64>) -> Space {
 }
 
 /// The `bytes` of vectors that a block shares fit into shared memory, and leave `room` for other blocks.
-pub fn vectors_fit(
-    space: Space,
-    target: &Target,
-    room: i64,
-    bytes: impl Fn(&Knobs) -> Option<i64> + Copy + Send + Sync + 'static,
-) -> Space {
+pub fn vectors_fit(space: Space, target: &Target, room: i64, bytes: impl At<Option<i64>> + Copy) -> Space {
     let limit = target.smem_per_block as i64;
     let space = space.require("vector_in_shared", move |k| match (k.get("stage"), bytes(k)) {
         (0, _) => Ok(()),

@@ -48,7 +48,7 @@ struct Dots {
 
 impl Dots {
     /// The sizes at a point.
-    fn of(p: &Product) -> impl Fn(&Knobs) -> Dots + Copy + Send + Sync + 'static {
+    fn of(p: &Product) -> impl At<Dots> + Copy {
         let ([_, rows, columns, depth], acc) = (p.extents(), accumulator(p.dtype));
         move |k| {
             let lanes = lanes(k.get("vector"), acc);

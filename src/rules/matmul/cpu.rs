@@ -46,7 +46,7 @@ struct Panels {
 
 impl Panels {
     /// The sizes at a point.
-    fn of(p: &Product) -> impl Fn(&Knobs) -> Panels + Copy + Send + Sync + 'static {
+    fn of(p: &Product) -> impl At<Panels> + Copy {
         let ([_, rows, columns, depth], acc) = (p.extents(), accumulator(p.dtype));
         move |k| {
             // One column is not padded: nothing says which of the sums would be the right one.

@@ -161,12 +161,7 @@ fn add_parts(s: &mut Schedule, left: &Parts, parts: i64) -> Done {
 
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device, warps with
 /// enough to do.
-fn preferred(
-    space: Space,
-    p: &Product,
-    target: &Target,
-    warps: impl Fn(&Knobs) -> Warps + Copy + Send + Sync + 'static,
-) -> Space {
+fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> + Copy) -> Space {
     let [batch, rows, columns, depth] = p.extents();
     let space = space.prefer("tile_within_result", move |k| {
         let fits = |n: Option<i64>, tile: i64, least: i64| n.is_none_or(|n| tile < 2 * n.max(least / 2 + 1));

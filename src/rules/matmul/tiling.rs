@@ -53,7 +53,7 @@ pub fn whole_groups(space: Space, name: &'static str, knob: &'static str, rows: 
 }
 
 /// The tiles of all stages, of `bytes`, fit into shared memory.
-pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl Fn(&Knobs) -> i64 + Send + Sync + 'static) -> Space {
+pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>) -> Space {
     let smem = target.smem_per_block as i64;
     space.require("tiles_in_shared", move |k| {
         at_most(k.get("stages").max(1) * bytes(k), smem, "bytes of tiles", "shared memory")
@@ -61,12 +61,7 @@ pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl Fn(&Knobs) -> 
 }
 
 /// The registers that a thread wants, of `threads` that share a multiprocessor, are there.
-pub fn tile_in_registers(
-    space: Space,
-    target: &Target,
-    threads: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
-    wanted: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
-) -> Space {
+pub fn tile_in_registers(space: Space, target: &Target, threads: impl At<i64>, wanted: impl At<i64>) -> Space {
     let regs = target.regs_per_sm as i64;
     space.require("tile_in_registers", move |k| {
         at_most(wanted(k), (regs / threads(k)).min(255), "registers", "a thread")

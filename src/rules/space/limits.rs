@@ -1,5 +1,6 @@
 //! Named conditions that several knob spaces share.
 
+use super::At;
 use crate::ir::DType;
 use crate::rules::{Knobs, Space};
 use crate::target::Target;
@@ -24,11 +25,7 @@ pub fn at_most(n: i64, most: i64, what: &str, of: &str) -> Result<(), String> {
 }
 
 /// A block has at most the target's threads.
-pub fn threads_per_block(
-    space: Space,
-    target: &Target,
-    threads: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
-) -> Space {
+pub fn threads_per_block(space: Space, target: &Target, threads: impl At<i64>) -> Space {
     let max = target.max_threads as i64;
     space.require("threads_per_block", move |k| at_most(threads(k), max, "threads", "a block"))
 }
@@ -56,7 +53,7 @@ pub fn keeps_busy(
     target: &Target,
     knobs: &'static [&'static str],
     total: Option<i64>,
-    in_flight: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
+    in_flight: impl At<i64>,
 ) -> Space {
     let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
     let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
@@ -79,7 +76,7 @@ pub fn registers_fit(
     target: &Target,
     knobs: &'static [&'static str],
     state: i64,
-    bytes: impl Fn(&Knobs) -> i64 + Send + Sync + 'static,
+    bytes: impl At<i64>,
 ) -> Space {
     let regs = target.regs_per_sm as i64;
     space.prefer("registers", move |k| {
@@ -123,12 +120,7 @@ pub fn vector_registers(target: &Target) -> i64 {
 
 /// Vectors of a CPU hold a power of two of accumulators, and those of a `tile` of rows by columns, in
 /// vectors, stay in registers beside a row of one factor and an element of the other.
-pub fn vector_tile(
-    space: Space,
-    target: &Target,
-    acc: DType,
-    tile: impl Fn(&Knobs) -> [i64; 2] + Send + Sync + 'static,
-) -> Space {
+pub fn vector_tile(space: Space, target: &Target, acc: DType, tile: impl At<[i64; 2]>) -> Space {
     let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
         n if n > 0 && n.count_ones() == 1 => Ok(()),
         n => Err(format!("{n} lanes of {acc} are no vector")),
@@ -148,7 +140,7 @@ pub fn vector_tile(
 const ARRAY: i64 = 1 << 16;
 
 /// The private arrays of a task, of `sizes` elements, fit on its stack.
-pub fn private_arrays(space: Space, sizes: impl Fn(&Knobs) -> [i64; 3] + Send + Sync + 'static) -> Space {
+pub fn private_arrays(space: Space, sizes: impl At<[i64; 3]>) -> Space {
     space.require("private_arrays", move |k| {
         sizes(k).into_iter().try_for_each(|n| at_most(n, ARRAY, "elements", "a private array"))
     })
@@ -156,7 +148,7 @@ pub fn private_arrays(space: Space, sizes: impl Fn(&Knobs) -> [i64; 3] + Send + 
 
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
-pub fn step_fits(space: Space, length: Option<i64>, step: impl Fn(&Knobs) -> i64 + Send + Sync + 'static) -> Space {
+pub fn step_fits(space: Space, length: Option<i64>, step: impl At<i64>) -> Space {
     space.prefer("step_within_length", move |k| {
         let step = step(k);
         match length {
@@ -200,12 +192,7 @@ pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Spa
 }
 
 /// Enough blocks for the device, where there is enough work for that, and no more parts than work.
-pub fn fills_device(
-    space: Space,
-    target: &Target,
-    elements: Option<i64>,
-    blocks: impl Fn(&Knobs) -> Option<i64> + Send + Sync + 'static,
-) -> Space {
+pub fn fills_device(space: Space, target: &Target, elements: Option<i64>, blocks: impl At<Option<i64>>) -> Space {
     let sms = target.sms as i64;
     // A block should have some thousand elements before it pays to start another.
     let enough = elements.map(|n| (n / 8192).clamp(1, sms));

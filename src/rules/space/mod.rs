@@ -29,8 +29,13 @@ pub struct Knob {
     pub values: Vec<i64>,
 }
 
-/// Says whether a point is legal; the text is the reason why not.
-type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+/// What depends on a point.
+pub trait At<T>: Fn(&Knobs) -> T + Send + Sync + 'static {}
+
+impl<T, F: Fn(&Knobs) -> T + Send + Sync + 'static> At<T> for F {}
+
+/// Whether a point is legal; the text is the reason why not.
+type Check = Result<(), String>;
 
 /// A named condition on a combination of knobs.
 pub struct Constraint {
@@ -38,7 +43,7 @@ pub struct Constraint {
     pub name: &'static str,
     /// True where breaking it only makes a candidate slow.
     soft: bool,
-    check: Check,
+    check: Box<dyn At<Check>>,
 }
 
 impl Constraint {
@@ -96,21 +101,13 @@ impl Space {
     }
 
     /// Adds a named condition.
-    pub fn require(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn require(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: false, check: Box::new(check) });
         self
     }
 
     /// Adds a named condition that only keeps slow candidates out of the search.
-    pub fn prefer(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn prefer(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
         self
     }
