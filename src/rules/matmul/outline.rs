@@ -103,8 +103,7 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         staged: true,
         ..LaunchOutline::default()
     };
-    let sums = || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) };
-    Outline { launches: [Some(main), (s.split > 1).then(sums)].into_iter().flatten().collect() }
+    Outline::in_parts(main, s.split, || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) })
 }
 
 /// A product on tensor cores.
@@ -140,8 +139,7 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
         staged: true,
         ..LaunchOutline::default()
     };
-    let sums = || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) };
-    Outline { launches: [Some(main), (split > 1).then(sums)].into_iter().flatten().collect() }
+    Outline::in_parts(main, split, || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) })
 }
 
 /// A launch that adds parts of `bytes` each, so many loads at a time.

@@ -29,7 +29,7 @@ fn cuda(ask: &Ask) -> Answer {
 
 impl Accepted for Cuda {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let sizes = self.0.sizes();
+        let sizes = self.0.sizes;
         let space = block_fits(space, target, &["threads"]);
         let space = space.require("vector_alignment", move |k| {
             let plan = Plan::of(&sizes, k);
@@ -78,7 +78,7 @@ impl Accepted for Cuda {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let t = &self.0;
-        let plan = Plan::of(&t.sizes(), k);
+        let plan = Plan::of(&t.sizes, k);
         let [yo, yt, yr] = split(s, &t.across.at, [None, Some(k.get("across") / plan.rows), Some(plan.rows)])?;
         let steps = k.get("down") / plan.store;
         let down = [None, Some(steps / plan.side), Some(plan.side), Some(plan.store)];
@@ -114,7 +114,7 @@ impl Accepted for Cuda {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::transpose(&self.0.moves?, &self.0.sizes(), k))
+        Some(outline::transpose(&self.0.moves?, &self.0.sizes, k))
     }
 }
 
@@ -135,7 +135,7 @@ pub fn tile_within_axes(space: Space, sizes: Sizes) -> Space {
 
 /// Puts a tile of one input into shared memory under `grid`, and from there into registers at `turn`.
 fn stage_tile(s: &mut Schedule, t: &Transpose, moved: &Moved, grid: &Name, turn: &Name, knobs: &Knobs) -> Done {
-    let (plan, sizes) = (Plan::of(&t.sizes(), knobs), t.sizes());
+    let (plan, sizes) = (Plan::of(&t.sizes, knobs), t.sizes);
     let load = sizes.load(knobs, moved.dtype);
     let copy = s.cache_read(&t.block, &moved.buffer, Scope::Shared)?;
     let tile = output(s, &copy);
@@ -188,8 +188,8 @@ pub struct Transpose {
     pub straight: Vec<Name>,
     /// What it writes.
     pub output: Name,
-    /// Element type of the output.
-    pub dtype: DType,
+    /// The numbers that widths depend on.
+    pub sizes: Sizes,
     /// How much it moves, where that is constant.
     pub moves: Option<Moves>,
 }
@@ -241,20 +241,15 @@ impl Transpose {
             return Err(ask.no("writes_whole", "an axis has no loop of its own"));
         };
         let decl = schedule.func().buffer(&write.buffer);
-        let (dtype, moves) = (decl.dtype, moves(schedule, &reads, decl));
-        let output = write.buffer.clone();
-        Ok(Transpose { block: name.clone(), batch, across, down, moved, straight, output, dtype, moves })
-    }
-
-    /// The numbers that widths depend on.
-    pub fn sizes(&self) -> Sizes {
-        Sizes {
-            across: self.across.extent,
-            down: self.down.extent,
-            widest: self.moved.iter().map(|m| m.dtype).max_by_key(|d| d.bytes()).unwrap_or(self.dtype),
-            output: self.dtype,
-            element: self.moved.iter().map(|m| m.dtype.bytes() as i64).sum(),
-        }
+        let sizes = Sizes {
+            across: across.extent,
+            down: down.extent,
+            widest: moved.iter().map(|m| m.dtype).max_by_key(|d| d.bytes()).unwrap_or(decl.dtype),
+            output: decl.dtype,
+            element: moved.iter().map(|m| m.dtype.bytes() as i64).sum(),
+        };
+        let (moves, output) = (moves(schedule, &reads, decl), write.buffer.clone());
+        Ok(Transpose { block: name.clone(), batch, across, down, moved, straight, output, sizes, moves })
     }
 }
 

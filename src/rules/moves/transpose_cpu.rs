@@ -21,7 +21,7 @@ fn cpu(ask: &Ask) -> Answer {
 
 impl Accepted for Cpu {
     fn constrain(&self, space: Space, _: &Target) -> Space {
-        let sizes = self.0.sizes();
+        let sizes = self.0.sizes;
         let space = space.require("vector_in_tile", move |k| match lanes(k.get("vector"), sizes.widest) {
             n if n <= k.get("across") => Ok(()),
             n => Err(format!("{n} lanes exceed a tile of {}", k.get("across"))),

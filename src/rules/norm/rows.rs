@@ -117,13 +117,8 @@ impl Accepted for General {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let plan = Plan {
-            knobs: k,
-            threads: k.get("threads"),
-            cluster: cluster(k),
-            lanes: lanes(k.get("vector"), self.r.dominant().dtype),
-            row: k.get("row"),
-        };
+        let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
+        let plan = Plan { knobs: k, threads: k.get("threads"), cluster: cluster(k), lanes, row: k.get("row") };
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 

@@ -60,7 +60,7 @@ pub fn cuda(w: &Window, k: &Knobs) -> Outline {
     let blocks = (w.outputs + step - 1) / step;
     let loads = together * outputs * w.operands.max(1);
     let bytes = loads.min(32) * w.dtype.bytes() as i64;
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         min_blocks: k.get("min_blocks"),
         load_regs: loads.min(32),
         in_flight: bytes,
@@ -68,20 +68,18 @@ pub fn cuda(w: &Window, k: &Knobs) -> Outline {
         padding: (blocks * step) as f64 / w.outputs.max(1) as f64,
         instructions: 4 * loads,
         ..w.launch(blocks, threads)
-    };
-    Outline { launches: vec![one] }
+    })
 }
 
 /// Windows on the CPU: tasks of several rows of `last` outputs, vectors where the reads move `along`.
 pub fn cpu(w: &Window, last: i64, along: bool, k: &Knobs) -> Outline {
     let width = if along { lanes(k.get("vector"), w.dtype) } else { 1 };
     let rows = (w.outputs / last.max(1)).max(1);
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         load_bytes: if along { k.get("vector") } else { w.dtype.bytes() as i64 },
         in_flight: k.get("vector"),
         steps: k.get("rows") * (last / width).max(1),
         instructions: 2 * w.steps * w.operands.max(1),
         ..w.launch((rows + k.get("rows") - 1) / k.get("rows"), 1)
-    };
-    Outline { launches: vec![one] }
+    })
 }
