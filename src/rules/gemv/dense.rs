@@ -48,13 +48,11 @@ fn vector_bytes(r: &Reduction) -> Option<i64> {
 }
 
 fn inner(ask: &Ask) -> Answer {
-    let r = product(ask)?;
-    Ok(Found::new(r.schedule.clone(), Inner(r)))
+    product(ask).map(|r| Found::new(r.schedule.clone(), Inner(r)))
 }
 
 fn dot(ask: &Ask) -> Answer {
-    let r = product(ask)?;
-    Ok(Found::new(r.schedule.clone(), Dot(r)))
+    product(ask).map(|r| Found::new(r.schedule.clone(), Dot(r)))
 }
 
 impl Accepted for Inner {

@@ -76,8 +76,7 @@ pub fn even(extent: i64, most: i64, unit: i64) -> i64 {
 }
 
 fn cpu(ask: &Ask) -> Answer {
-    let p = Product::of(ask)?;
-    Ok(Found::new(p.schedule.clone(), Cpu { registers: vector_registers(ask.target), p }))
+    Product::of(ask).map(|p| Found::new(p.schedule.clone(), Cpu { registers: vector_registers(ask.target), p }))
 }
 
 impl Accepted for Cpu {

@@ -28,8 +28,7 @@ const MAX_KEPT: i64 = 1 << 15;
 struct General(Rows);
 
 fn general(ask: &Ask) -> Answer {
-    let r = rows(ask)?;
-    Ok(Found::new(r.schedule.clone(), General(r)))
+    rows(ask).map(|r| Found::new(r.schedule.clone(), General(r)))
 }
 
 impl Accepted for General {

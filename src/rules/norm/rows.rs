@@ -51,8 +51,7 @@ struct General {
 }
 
 fn general(ask: &Ask) -> Answer {
-    let r = rows(ask)?;
-    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
+    rows(ask).map(|r| Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
 }
 
 impl Accepted for General {

@@ -26,8 +26,7 @@ struct Inner(Reduction);
 struct Outer(Reduction);
 
 fn inner(ask: &Ask) -> Answer {
-    let r = Reduction::along_memory(ask)?;
-    Ok(Found::new(r.schedule.clone(), Inner(r)))
+    Reduction::along_memory(ask).map(|r| Found::new(r.schedule.clone(), Inner(r)))
 }
 
 fn outer(ask: &Ask) -> Answer {
