@@ -12,7 +12,7 @@ fn line(name: &str, p: &Product) -> String {
     let factor = |f: &Factor| {
         let axis = if f.along_depth { "K" } else { "free" };
         let whole = if f.plain { "" } else { " computed" };
-        format!("{} of {} along {axis} run {}{whole}", f.narrow.dtype(), f.element, f.run)
+        format!("{} of {} along {axis} run {}{whole}", f.dtype, f.element, f.run)
     };
     format!(
         "{name}: S[{}] I[{}] J[{}] K[{}] A {} | B {} | {} epilogue {}\n",

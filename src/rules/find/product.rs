@@ -39,8 +39,6 @@ pub struct Product {
     pub schedule: Schedule,
     /// The reduction block.
     pub block: Name,
-    /// What it writes.
-    pub output: Name,
     /// The type in which the function accumulates.
     pub dtype: DType,
     /// The product itself is wanted, because nothing follows it, it is a result, or other kernels read it.
@@ -59,8 +57,6 @@ pub struct Product {
     pub columns: Vec<IterVar>,
     /// Reduced iterators.
     pub depth: Vec<IterVar>,
-    /// Ranges of the iterators and of the function's extents.
-    pub ranges: Ranges,
 }
 
 impl Product {
@@ -114,7 +110,6 @@ impl Product {
         Ok(Product {
             kept: epilogue.is_empty() || schedule.func().is_param(output) || read_elsewhere,
             block: red.name.clone(),
-            output: reducer.buffer.clone(),
             dtype: reducer.dtype,
             epilogue,
             a,
@@ -123,7 +118,6 @@ impl Product {
             rows,
             columns,
             depth,
-            ranges: red.ranges.clone(),
             schedule,
         })
     }

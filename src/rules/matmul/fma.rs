@@ -273,5 +273,5 @@ fn copies(s: &Schedule, block: &Name) -> bool {
 
 /// Bytes of an element of a factor in shared memory.
 fn stage_bytes(factor: &Factor) -> i64 {
-    factor.narrow.dtype().bytes() as i64
+    factor.dtype.bytes() as i64
 }

@@ -45,7 +45,7 @@ fn mma(ask: &Ask) -> Answer {
     }
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
-    let (a, b) = (p.a.narrow.dtype(), p.b.narrow.dtype());
+    let (a, b) = (p.a.dtype, p.b.dtype);
     if a != b || !matches!(a, DType::F16 | DType::BF16 | DType::I8) {
         return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));
     }
@@ -96,7 +96,7 @@ impl Warps {
 
 impl Accepted for Mma {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (p, warp, element) = (&self.p, self.warp, self.p.a.narrow.dtype());
+        let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
         let warps = move |k: &Knobs| Warps::of(k, element);
         let space = space.require("whole_fragments", move |k| warps(k).whole_fragments());
         let space = space.require("whole_depth", |k| match k.get("block_k") {
@@ -122,7 +122,7 @@ impl Accepted for Mma {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let (p, t, parts) = (&self.p, Warps::of(k, self.p.a.narrow.dtype()), k.get("split_k"));
+        let (p, t, parts) = (&self.p, Warps::of(k, self.p.a.dtype), k.get("split_k"));
         let [m, n, depth] = t.block;
         let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
         let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
@@ -218,7 +218,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
 /// The order in which a factor lies in shared memory: that of global memory, but for int8, whose
 /// fragments lie along the reduced axis.
 fn major(f: &Factor) -> Major {
-    if f.along_depth || f.narrow.dtype().bytes() == 1 { Major::Free } else { Major::Depth }
+    if f.along_depth || f.dtype.bytes() == 1 { Major::Free } else { Major::Depth }
 }
 
 /// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side
@@ -226,7 +226,7 @@ fn major(f: &Factor) -> Major {
 fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Done {
     s.set_scope(&stage.buffer, Scope::Shared)?;
     s.compute_at(&stage.block, at)?;
-    let most = WIDEST / f.narrow.dtype().bytes() as i64;
+    let most = WIDEST / f.dtype.bytes() as i64;
     let adjacent = if f.plain && f.along_depth == (major(f) == Major::Free) { largest_power(f.run) } else { 1 };
     // single elements meet in registers on their way
     let run = if adjacent > 1 { adjacent.min(most) } else { most };

@@ -45,7 +45,7 @@ impl Sizes {
     /// The sizes, where all are known.
     pub fn of(p: &Product) -> Option<Sizes> {
         let [Some(batch), Some(m), Some(n), Some(k)] = p.extents() else { return None };
-        let bytes = [p.a.narrow.dtype(), p.b.narrow.dtype(), p.dtype].map(|d| d.bytes() as i64);
+        let bytes = [p.a.dtype, p.b.dtype, p.dtype].map(|d| d.bytes() as i64);
         let factor = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(k)?.checked_mul(bytes as i64);
         let read = factor(m, p.a.element.bytes())?.checked_add(factor(n, p.b.element.bytes())?)?;
         Some(Sizes { batch, extent: [m, n, k], bytes, read })
