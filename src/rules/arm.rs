@@ -16,7 +16,8 @@ pub trait Accepted: Send + Sync {
     /// A step whose precondition fails, which is a bug of the rule.
     fn schedule(&self, s: &mut Schedule, knobs: &Knobs) -> Result<(), ScheduleError>;
 
-    /// What the kernels of a legal point look like; `None` where sizes are not constant, or nobody wrote it down.
+    /// What the kernels of a legal point look like; `None` where sizes are not constant, or where
+    /// nobody can tell.
     fn outline(&self, knobs: &Knobs) -> Option<Outline>;
 }
 

@@ -77,7 +77,7 @@ impl Accepted for General {
         if k.get("prefetch") > 0 { prefetch(s, r, &row, k.get("prefetch")) } else { Ok(()) }
     }
 
-    /// What passes over a row cost depends on what the caches keep of it: nobody knows without measuring.
+    /// What a pass over a row costs that caches may keep is not known without measuring.
     fn outline(&self, _: &Knobs) -> Option<Outline> {
         None
     }

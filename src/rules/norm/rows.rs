@@ -121,7 +121,7 @@ impl Accepted for General {
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 
-    /// What passes over a row cost depends on what the caches keep of it: nobody knows without measuring.
+    /// What a pass over a row costs that caches may keep is not known without measuring.
     fn outline(&self, _: &Knobs) -> Option<Outline> {
         None
     }
@@ -160,7 +160,7 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Spac
     let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
     let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
         (1, _) => Ok(()),
-        (c, _) if c > most => at_most(c, most, "blocks", "a cluster"),
+        (c, _) if c > most => Err(format!("{c} blocks exceed the {most} of a cluster")),
         _ if k.get("rows") > 1 => Err("a block of a cluster has one row".into()),
         (_, Some(n)) if group(k) * lanes(k.get("vector"), element) <= n => Ok(()),
         (c, _) => Err(format!("some threads of {c} blocks have no part of the row")),
