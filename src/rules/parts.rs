@@ -7,7 +7,7 @@ pub use crate::ir::{AttrValue, DType, IterKind, Name, Scope, ThreadTag};
 pub use crate::schedule::{Schedule, ScheduleError};
 pub use crate::target::{Kind, Target};
 
-use super::find::shape::{Axis, find_block};
+use super::find::shape::{Axis, Chain, find_block};
 use crate::analysis::Combiner;
 use crate::ir::{ForKind, Stmt, TileOp};
 
@@ -207,7 +207,7 @@ pub fn loops_of_kind(s: &Schedule, block: &Name, at: &Name, kind: IterKind) -> V
 /// The blocks that leave the results in global memory: a copy out of registers for each result that
 /// somebody else wants, and the epilogues. The reduction's own results are then intermediates, which
 /// [`keep_in_registers`] may place.
-pub fn tails(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<Vec<Name>, ScheduleError> {
+pub fn tails(s: &mut Schedule, Chain { block, epilogues }: &Chain) -> Result<Vec<Name>, ScheduleError> {
     let mut tails = vec![];
     for out in outputs(s, block) {
         let elsewhere = s.readers(&out).iter().any(|r| r != block && !epilogues.contains(r));
@@ -327,12 +327,11 @@ pub fn batch_loads(s: &mut Schedule, at: &Name) -> Done {
 /// the rows that it summed.
 pub fn finish(
     s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
+    chain: &Chain,
     grid: &Name,
     deal: impl Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>,
 ) -> Done {
-    let tails = tails(s, block, epilogues)?;
+    let (block, tails) = (&chain.block, tails(s, chain)?);
     s.reverse_compute_at(block, grid)?;
     deal(s, block)?;
     for l in loops_of_kind(s, block, grid, IterKind::Reduce) {

@@ -4,7 +4,7 @@
 
 use super::operands::bytes_of;
 use super::shape::{Axis, OneReduction, find_block, size};
-use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Reducer};
+use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
 use crate::rules::parts::loops_below;
@@ -15,14 +15,8 @@ const MOST_VECTORS: i64 = 16;
 
 /// A function that is one product of a matrix and some vectors after inlining.
 pub struct MatVec {
-    /// The schedule in which every injective producer is inlined.
-    pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, each of which reads its result.
-    pub epilogues: Vec<Name>,
-    /// How it combines: a sum.
-    pub reducer: Reducer,
+    /// The sum; each of the blocks after it reads its result.
+    pub one: OneReduction,
     /// The matrix.
     pub matrix: Access,
     /// Its element type.
@@ -103,20 +97,19 @@ impl MatVec {
         let facts = Facts::of(one.schedule.func());
         let reads_result =
             |e: &Name| facts.block(e).is_some_and(|b| b.reads.iter().any(|a| Some(&a.buffer) == result.as_ref()));
-        if let Some(e) = one.epilogues.iter().find(|e| !reads_result(e)) {
+        if let Some(e) = one.chain.epilogues.iter().find(|e| !reads_result(e)) {
             return Err(ask.no("epilogues_of_result", format!("block `{e}` reads the result of another epilogue only")));
         }
-        let block = find_block(one.schedule.func(), &one.block);
+        let block = find_block(one.schedule.func(), &one.chain.block);
         let reads = follows(&one.facts, &block).map_err(|reason| ask.no("grouped_indices", reason))?;
         let matrix = matrix(&reads, &block, one.schedule.func())
             .ok_or_else(|| ask.no("matrix", "no tensor of constant size is read by every reduction axis"))?;
-        MatVec::with(ask, &one, &block, &reads, matrix)
+        MatVec::with(ask, one.clone(), &block, &reads, matrix)
     }
 
-    fn with(ask: &Ask, one: &OneReduction, block: &Block, reads: &[Follow], matrix: usize) -> Result<MatVec, Decline> {
-        let (schedule, red) = (one.schedule.clone(), &one.facts);
+    fn with(ask: &Ask, one: OneReduction, block: &Block, reads: &[Follow], matrix: usize) -> Result<MatVec, Decline> {
         let main = &reads[matrix];
-        let loops = schedule.loops(&block.name);
+        let loops = one.schedule.loops(&block.name);
         let axis = |i: usize| Axis { at: loops[i].clone(), extent: block.iters[i].extent.as_int() };
         let kind = |i: usize| block.iters[i].kind;
         let mut places: Vec<(usize, usize)> =
@@ -148,14 +141,11 @@ impl MatVec {
             return Err(ask.no("shared_vector", "no tensor is shared by the rows"));
         }
         let row_dim =
-            red.writes.first().and_then(|w| w.indices.iter().position(|e| e.uses_var(&block.iters[rows].var)));
+            one.facts.writes.first().and_then(|w| w.indices.iter().position(|e| e.uses_var(&block.iters[rows].var)));
         let outer: Vec<usize> = unit.into_iter().chain(spatial).collect();
         let inner = main.access.indices.iter().rposition(|e| e.as_int().is_none()) == main.at[*last].map(|p| p.0);
         Ok(MatVec {
-            block: one.block.clone(),
-            epilogues: one.epilogues.clone(),
-            reducer: one.reducer.clone(),
-            element: schedule.func().buffer(&main.access.buffer).dtype,
+            element: one.schedule.func().buffer(&main.access.buffer).dtype,
             matrix: main.access.clone(),
             pack: packs,
             scales,
@@ -166,7 +156,7 @@ impl MatVec {
             row_dim,
             reduce: reduce.into_iter().map(axis).collect(),
             inner,
-            schedule,
+            one,
         })
     }
 
@@ -202,7 +192,7 @@ impl MatVec {
     }
 
     fn contiguous_reduction(&self) -> Option<i64> {
-        let block = find_block(self.schedule.func(), &self.block);
+        let block = find_block(self.one.schedule.func(), &self.one.chain.block);
         let iter = |e: &Expr| block.iters.iter().find(|i| e.as_var() == Some(&i.var));
         let mut run = 1i64;
         for index in self.matrix.indices.iter().rev() {
@@ -218,9 +208,9 @@ impl MatVec {
     /// reads its result.
     pub fn row_loop(&self, s: &Schedule, block: &Name, at: &Name) -> Option<Name> {
         let facts = Facts::of(s.func());
-        let result = facts.block(&self.block)?.writes.first()?;
+        let result = facts.block(&self.one.chain.block)?.writes.first()?;
         let own = facts.block(block)?;
-        let all = if *block == self.block { &own.writes } else { &own.reads };
+        let all = if *block == self.one.chain.block { &own.writes } else { &own.reads };
         let access = all.iter().find(|a| a.buffer == result.buffer)?;
         let var = access.indices.get(self.row_dim?)?;
         let iter = own.iters.iter().find(|i| var.uses_var(&i.var))?;
@@ -235,12 +225,12 @@ impl MatVec {
 
     /// Bytes of the vectors that one product reads, if constant.
     pub fn vector_bytes(&self) -> Option<i64> {
-        bytes_of(&self.schedule, &self.vectors, self.length()?.checked_mul(self.vectors_count()?))
+        bytes_of(&self.one.schedule, &self.vectors, self.length()?.checked_mul(self.vectors_count()?))
     }
 
     /// Bytes of one of them.
     pub fn bytes_of_one(&self) -> Option<i64> {
-        bytes_of(&self.schedule, &self.vectors, self.length())
+        bytes_of(&self.one.schedule, &self.vectors, self.length())
     }
 
     /// Declines a matrix with one value in an element.

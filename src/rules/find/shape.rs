@@ -28,14 +28,8 @@ pub const WINDOW: i64 = 256;
 
 /// A function that is one reduction after inlining.
 pub struct Reduction {
-    /// The schedule in which every injective producer and all but the last epilogue are inlined.
-    pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, in program order.
-    pub epilogues: Vec<Name>,
-    /// How it combines; of several accumulators the first, of an argmax or argmin the value.
-    pub reducer: Reducer,
+    /// The reduction.
+    pub one: OneReduction,
     /// It is one plain reduction, so that tile primitives can fold it.
     pub plain: bool,
     /// Spatial axes, outermost first in the memory of the dominant read.
@@ -57,15 +51,29 @@ pub struct Reduction {
     pub work: Option<Work>,
 }
 
+/// A reduction block and the injective blocks after it, in program order.
+#[derive(Clone)]
+pub struct Chain {
+    /// The reduction.
+    pub block: Name,
+    /// What follows it.
+    pub epilogues: Vec<Name>,
+}
+
+impl Chain {
+    /// A reduction that nothing follows.
+    pub fn alone(block: Name) -> Chain {
+        Chain { block, epilogues: vec![] }
+    }
+}
+
 /// One reduction block with injective epilogues, whatever it reads.
 #[derive(Clone)]
 pub struct OneReduction {
     /// The schedule in which every injective producer is inlined.
     pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, in program order.
-    pub epilogues: Vec<Name>,
+    /// The reduction block, and the injective blocks after it.
+    pub chain: Chain,
     /// How it combines; of several accumulators the first, of an argmax or argmin the value.
     pub reducer: Reducer,
     /// Facts about the block.
@@ -98,7 +106,7 @@ impl OneReduction {
         }
         let epilogues = others.iter().map(|b| b.name.clone()).collect();
         let facts = red.clone();
-        Ok(OneReduction { block: facts.name.clone(), epilogues, reducer, facts, schedule })
+        Ok(OneReduction { chain: Chain { block: facts.name.clone(), epilogues }, reducer, facts, schedule })
     }
 }
 
@@ -110,9 +118,9 @@ impl Reduction {
 
     /// Finds the order of the axes, or says by name why they have none.
     pub fn in_order(ask: &Ask, one: OneReduction) -> Result<Reduction, Decline> {
-        let OneReduction { schedule, block: name, epilogues, reducer, facts: red } = one;
-        let block = find_block(schedule.func(), &name);
-        let (full, shared) = split_reads(&red, &block);
+        let OneReduction { schedule, facts: red, .. } = &one;
+        let block = find_block(schedule.func(), &red.name);
+        let (full, shared) = split_reads(red, &block);
         let Some(dominant) = full.first() else {
             return Err(ask.no("full_read", "no tensor is read by every axis of the reduction: it is a contraction"));
         };
@@ -120,7 +128,7 @@ impl Reduction {
         if let Some(other) = full.iter().chain(&shared).find(|a| !walked(a)) {
             return Err(ask.no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
         }
-        let order = memory_order(dominant, &block, &schedule, &red.ranges).ok_or_else(|| {
+        let order = memory_order(dominant, &block, schedule, &red.ranges).ok_or_else(|| {
             ask.no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer))
         })?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
@@ -142,13 +150,10 @@ impl Reduction {
             inner_reduce,
             tiled,
             plain: red.reducer.is_some(),
-            reducer,
-            block: name,
-            epilogues,
+            one,
             full,
             shared,
             element,
-            schedule,
             work: None,
         };
         Ok(Reduction { work: Work::of(&r, ask.target), ..r })
@@ -222,7 +227,7 @@ impl Reduction {
     /// the trailing reduction axes.
     pub fn run(&self) -> Option<i64> {
         let dominant = self.full.first()?;
-        let block = find_block(self.schedule.func(), &self.block);
+        let block = find_block(self.one.schedule.func(), &self.one.chain.block);
         let kind =
             |e: &Expr| block.iters.iter().find(|i| e.as_var() == Some(&i.var)).map(|i| (i.kind, i.extent.as_int()));
         let mut run = 1i64;

@@ -12,7 +12,7 @@
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use crate::analysis::{Combiner, Decline};
 use crate::rules::find::operands::bytes_of;
-use crate::rules::find::shape::{Axis, Reduction};
+use crate::rules::find::shape::{Axis, Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
 use crate::rules::space::outlines;
@@ -33,7 +33,7 @@ fn product(ask: &Ask) -> Result<Reduction, Decline> {
     if !r.inner_reduce {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
-    if !r.plain || r.reducer.combiner != Combiner::Sum {
+    if !r.plain || r.one.reducer.combiner != Combiner::Sum {
         return Err(ask.no("sum_reducer", "the reduction is not a sum"));
     }
     if r.shared.is_empty() || r.spatial.is_empty() {
@@ -44,15 +44,15 @@ fn product(ask: &Ask) -> Result<Reduction, Decline> {
 
 /// Bytes of the vectors of one batch entry.
 fn vector_bytes(r: &Reduction) -> Option<i64> {
-    bytes_of(&r.schedule, &r.shared, r.length())
+    bytes_of(&r.one.schedule, &r.shared, r.length())
 }
 
 fn inner(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.schedule.clone(), Inner(r)))
+    product(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
 }
 
 fn dot(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.schedule.clone(), Dot(r)))
+    product(ask).map(|r| Found::new(r.one.schedule.clone(), Dot(r)))
 }
 
 impl Accepted for Inner {
@@ -93,8 +93,8 @@ impl Accepted for Inner {
         sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors: None, width, shared, own: &own }, k)?;
         tile_leaf(s, &kv, "gemm")?;
         s.set_scope(&partial, Scope::Local)?;
-        combine_by(s, &r.block, k.get("combine"))?;
-        finish(s, &r.block, &r.epilogues, &grid, |s, b| deal_all(s, b, &grid, shape))
+        combine_by(s, &r.one.chain.block, k.get("combine"))?;
+        finish(s, &r.one.chain, &grid, |s, b| deal_all(s, b, &grid, shape))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -105,20 +105,20 @@ impl Accepted for Inner {
 impl Accepted for Dot {
     fn constrain(&self, space: Space, _: &Target) -> Space {
         let r = &self.0;
-        let space = cpu_space(space, r.reducer.dtype, r.run());
-        dot_fits(space, r.reducer.dtype, r.length(), r.last())
+        let space = cpu_space(space, r.one.reducer.dtype, r.run());
+        dot_fits(space, r.one.reducer.dtype, r.length(), r.last())
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
-        let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
+        let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), r.one.reducer.dtype)];
         let (batch, rows) = r.spatial.split_at(r.spatial.len() - 1);
-        dot_rows(s, &r.block, &r.epilogues, [batch, rows, &r.reduce], shape, k.get("prefetch"))
+        dot_rows(s, &r.one.chain, [batch, rows, &r.reduce], shape, k.get("prefetch"))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (r, rows, unroll) = (&self.0, k.get("rows"), k.get("unroll"));
-        let step = unroll * lanes(k.get("vector"), r.reducer.dtype);
+        let step = unroll * lanes(k.get("vector"), r.one.reducer.dtype);
         let (tasks, steps) = (r.outputs()? / rows, (r.length()? + step - 1) / step);
         Some(outlines::cpu(r.work.as_ref()?, tasks, steps, rows * unroll, k.get("vector"), 1))
     }
@@ -136,13 +136,12 @@ pub fn dot_fits(space: Space, acc: DType, length: Option<i64>, rows: Option<i64>
     })
 }
 
-/// Schedules `block`, a sum over `reduce` for each of the `rows` (and `outer`), for the CPU: `[rows, unroll,
+/// Schedules a sum over `reduce` for each of the `rows` (and `outer`), for the CPU: `[rows, unroll,
 /// width]` are the rows that share each load of the vector, the vector accumulators of a row, and their
 /// lanes; the rows are asked for `ahead` bytes before.
 pub fn dot_rows(
     s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
+    chain: &Chain,
     [outer, rows, reduce]: [&[Axis]; 3],
     [together, unroll, width]: [i64; 3],
     ahead: i64,
@@ -153,7 +152,7 @@ pub fn dot_rows(
     let row = fuse_all(s, rows)?;
     let [nb, nr] = split(s, &row, [None, Some(together)])?;
     let [ko, kv] = split(s, &k, [None, Some(unroll * width)])?;
-    let rf = s.rfactor(&kv, rank(s, block))?;
+    let rf = s.rfactor(&kv, rank(s, &chain.block))?;
     let partial = output(s, &rf);
     let [vector, lane] = split(s, &kv, [Some(unroll), Some(width)])?;
     let grid = fuse_under(s, batch, &nb)?;
@@ -168,5 +167,5 @@ pub fn dot_rows(
     }
     ask_ahead(s, &ko, ahead)?;
     s.set_scope(&partial, Scope::Local)?;
-    finish_rows(s, block, epilogues, &grid, [unroll, width])
+    finish_rows(s, chain, &grid, [unroll, width])
 }

@@ -26,7 +26,7 @@ impl Sizes {
     pub fn of(p: &MatVec) -> Option<Sizes> {
         let (rows, length, vectors) = (p.all_rows()?, p.length()?, p.vectors_count()?);
         let values = rows.checked_mul(length)?;
-        let size = |b: &crate::ir::Name| p.schedule.func().buffer(b).dtype.bytes() as i64;
+        let size = |b: &crate::ir::Name| p.one.schedule.func().buffer(b).dtype.bytes() as i64;
         let scales: i64 = p.scales.iter().map(|(a, group)| values / group * size(&a.buffer)).sum();
         Some(Sizes {
             rows,
@@ -36,7 +36,7 @@ impl Sizes {
             pack: p.pack,
             bytes: p.matrix_bytes()? + scales + p.vector_bytes()?,
             vector: p.vector_bytes()? / vectors.max(1),
-            output: p.reducer.dtype.bytes() as i64,
+            output: p.one.reducer.dtype.bytes() as i64,
         })
     }
 }

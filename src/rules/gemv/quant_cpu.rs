@@ -44,19 +44,19 @@ fn inner(ask: &Ask) -> Answer {
     if !p.inner {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
-    Ok(Found::new(p.schedule.clone(), Inner(p)))
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
 }
 
 fn outer(ask: &Ask) -> Answer {
     let p = packed(ask)?;
     p.strided(ask)?;
-    Ok(Found::new(p.schedule.clone(), Outer(p)))
+    Ok(Found::new(p.one.schedule.clone(), Outer(p)))
 }
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, _: &Target) -> Space {
         let p = &self.0;
-        let (acc, pack) = (p.reducer.dtype, p.pack);
+        let (acc, pack) = (p.one.reducer.dtype, p.pack);
         let space = cpu_space(space, acc, p.length());
         let space = space.prefer("lanes_of_one_word", move |k| match lanes(k.get("vector"), acc) {
             n if pack % n == 0 || pack % 2 != 0 || pack.count_ones() != 1 => Ok(()),
@@ -67,14 +67,14 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let p = &self.0;
-        let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), p.reducer.dtype)];
+        let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), p.one.reducer.dtype)];
         let axes = [&around(p)[..], std::slice::from_ref(&p.rows), &p.reduce];
-        dot_rows(s, &p.block, &p.epilogues, axes, shape, 0)
+        dot_rows(s, &p.one.chain, axes, shape, 0)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (rows, unroll, vector) = (k.get("rows"), k.get("unroll"), k.get("vector"));
-        let step = unroll * lanes(vector, self.0.reducer.dtype);
+        let step = unroll * lanes(vector, self.0.one.reducer.dtype);
         Some(outline::cpu(&outline::Sizes::of(&self.0)?, rows, rows * unroll, step, vector))
     }
 }
@@ -82,7 +82,7 @@ impl Accepted for Inner {
 impl Accepted for Outer {
     fn constrain(&self, space: Space, _: &Target) -> Space {
         let p = &self.0;
-        let (acc, columns, pack) = (p.reducer.dtype, p.rows.extent, p.pack);
+        let (acc, columns, pack) = (p.one.reducer.dtype, p.rows.extent, p.pack);
         let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
         let space = step_fits(space, p.length(), move |k| k.get("words") * pack);
@@ -96,13 +96,13 @@ impl Accepted for Outer {
         order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
         let outer = fuse_any(s, &outer)?;
         let all = fuse_all(s, &p.reduce)?;
-        let shape = [k.get("columns"), lanes(k.get("vector"), p.reducer.dtype), k.get("words") * p.pack];
-        reduce_columns(s, &p.block, &p.epilogues, outer, &p.rows.at, &all, shape)
+        let shape = [k.get("columns"), lanes(k.get("vector"), p.one.reducer.dtype), k.get("words") * p.pack];
+        reduce_columns(s, &p.one.chain, outer, &p.rows.at, &all, shape)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (p, columns, values) = (&self.0, k.get("columns"), k.get("words") * self.0.pack);
-        let side = columns * lanes(k.get("vector"), p.reducer.dtype);
+        let side = columns * lanes(k.get("vector"), p.one.reducer.dtype);
         Some(outline::cpu(&outline::Sizes::of(p)?, side, columns * values, values, k.get("vector")))
     }
 }

@@ -47,7 +47,7 @@ fn quant(ask: &Ask) -> Answer {
         return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
     }
     p.packed(ask)?;
-    Ok(Found::new(p.schedule.clone(), Inner { p, one: true }))
+    Ok(Found::new(p.one.schedule.clone(), Inner { p, one: true }))
 }
 
 fn low_batch(ask: &Ask) -> Answer {
@@ -56,7 +56,7 @@ fn low_batch(ask: &Ask) -> Answer {
         return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
     }
     p.few_vectors(ask)?;
-    Ok(Found::new(p.schedule.clone(), Inner { p, one: false }))
+    Ok(Found::new(p.one.schedule.clone(), Inner { p, one: false }))
 }
 
 fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
@@ -116,8 +116,8 @@ fn few_vectors(space: Space, p: &MatVec) -> Space {
 
 /// Why products may not be added two at a time in float16, if they may not.
 fn no_pairs(p: &MatVec) -> Option<String> {
-    let wide = |name: &Name| p.schedule.func().buffer(name).dtype != DType::F16;
-    let sums = Some(&p.reducer.buffer).filter(|b| wide(b)).map(|b| format!("`{b}` is wider than float16"));
+    let wide = |name: &Name| p.one.schedule.func().buffer(name).dtype != DType::F16;
+    let sums = Some(&p.one.reducer.buffer).filter(|b| wide(b)).map(|b| format!("`{b}` is wider than float16"));
     let vector = p.vectors.iter().map(|a| &a.buffer).find(|b| wide(b)).map(|b| format!("`{b}` is not float16"));
     let partners = (p.element != DType::U32 || 16 % p.pack != 0 || p.pack < 4)
         .then(|| format!("of {} values in {} none has a partner 16 bits above", p.pack, p.element));
@@ -191,7 +191,7 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors, width, shared, own: &own }, k)?;
     leaf(s, p, &kv, k)?;
     s.set_scope(&partial, Scope::Local)?;
-    finish(s, &p.block, &p.epilogues, &grid, |s, b| deal(s, p, b, &grid, shape))
+    finish(s, &p.one.chain, &grid, |s, b| deal(s, p, b, &grid, shape))
 }
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.

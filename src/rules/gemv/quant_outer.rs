@@ -29,7 +29,7 @@ fn outer(ask: &Ask) -> Answer {
     p.packed(ask)?;
     p.few_vectors(ask)?;
     p.strided(ask)?;
-    Ok(Found::new(p.schedule.clone(), Outer(p)))
+    Ok(Found::new(p.one.schedule.clone(), Outer(p)))
 }
 
 impl Accepted for Outer {
@@ -65,7 +65,7 @@ impl Accepted for Outer {
         let all = fuse_all(s, &p.reduce)?;
         let full = [&p.matrix].into_iter().chain(p.scales.iter().map(|s| &s.0)).map(|a| a.buffer.clone()).collect();
         let reads = Reads { full, vectors: p.vectors.iter().map(|a| a.buffer.clone()).collect(), pack: p.pack };
-        let nest = Nest { block: &p.block, epilogues: &p.epilogues, outer, column: &p.rows.at, k: &all };
+        let nest = Nest { chain: &p.one.chain, outer, column: &p.rows.at, k: &all };
         reduce_in_parts(s, nest, &reads, k.get("split"), &Plan::of(k, p.element, Some(Combiner::Sum)))
     }
 

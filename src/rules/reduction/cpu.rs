@@ -9,7 +9,7 @@
 
 use super::inner::parts_of_rows;
 use super::outer::{loops_of_parts, parts_of_columns};
-use crate::rules::find::shape::Reduction;
+use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::outlines;
 
@@ -26,18 +26,18 @@ struct Inner(Reduction);
 struct Outer(Reduction);
 
 fn inner(ask: &Ask) -> Answer {
-    Reduction::along_memory(ask).map(|r| Found::new(r.schedule.clone(), Inner(r)))
+    Reduction::along_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
 }
 
 fn outer(ask: &Ask) -> Answer {
     let r = Reduction::across_memory(ask)?;
     r.no_window(ask)?;
-    Ok(Found::new(r.schedule.clone(), Outer(r)))
+    Ok(Found::new(r.one.schedule.clone(), Outer(r)))
 }
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (acc, outputs, length) = (self.0.reducer.dtype, self.0.outputs(), self.0.length());
+        let (acc, outputs, length) = (self.0.one.reducer.dtype, self.0.outputs(), self.0.length());
         let space = cpu_space(space, acc, self.0.run());
         let step = move |k: &Knobs| k.get("unroll") * lanes(k.get("vector"), acc) * k.get("split");
         let space = step_fits(space, length, step);
@@ -53,21 +53,21 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split, ahead) = (&self.0, k.get("split"), k.get("prefetch"));
-        let shape = [k.get("unroll"), lanes(k.get("vector"), r.reducer.dtype)];
+        let shape = [k.get("unroll"), lanes(k.get("vector"), r.one.reducer.dtype)];
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            return reduce_rows(s, &r.block, &r.epilogues, [&row, &all], shape, ahead);
+            return reduce_rows(s, &r.one.chain, [&row, &all], shape, ahead);
         }
-        let (first, row, part) = parts_of_rows(s, &r.block, row, &all, split)?;
-        reduce_rows(s, &first, &[], [&row, &part], shape, ahead)?;
-        add_parts(s, &r.block, &r.epilogues)
+        let (first, row, part) = parts_of_rows(s, &r.one.chain.block, row, &all, split)?;
+        reduce_rows(s, &Chain::alone(first), [&row, &part], shape, ahead)?;
+        add_parts(s, &r.one.chain)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (unroll, split, vector) = (k.get("unroll"), k.get("split"), k.get("vector"));
-        let steps = self.0.length()? / (unroll * lanes(vector, self.0.reducer.dtype) * split);
+        let steps = self.0.length()? / (unroll * lanes(vector, self.0.one.reducer.dtype) * split);
         Some(outlines::cpu(self.0.work.as_ref()?, self.0.outputs()?, steps.max(1), unroll, vector, split))
     }
 }
@@ -75,7 +75,7 @@ impl Accepted for Inner {
 impl Accepted for Outer {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let r = &self.0;
-        let (acc, columns, outputs) = (r.reducer.dtype, r.last(), r.outputs());
+        let (acc, columns, outputs) = (r.one.reducer.dtype, r.last(), r.outputs());
         let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
         let space = step_fits(space, self.0.length(), |k| k.get("unroll") * k.get("split"));
@@ -91,23 +91,23 @@ impl Accepted for Outer {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
-        let width = lanes(k.get("vector"), r.reducer.dtype);
+        let width = lanes(k.get("vector"), r.one.reducer.dtype);
         let shape = [k.get("columns"), width, k.get("unroll")];
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            return reduce_columns(s, &r.block, &r.epilogues, outer, &column, &all, shape);
+            return reduce_columns(s, &r.one.chain, outer, &column, &all, shape);
         }
         let (first, outer, part) = parts_of_columns(s, outer, &column, &all, split)?;
-        reduce_columns(s, &first, &[], Some(outer), &column, &part, shape)?;
-        let (outer, column, all) = loops_of_parts(s, &r.block)?;
-        reduce_columns(s, &r.block, &r.epilogues, outer, &column, &all, [shape[0], width, 1])
+        reduce_columns(s, &Chain::alone(first), Some(outer), &column, &part, shape)?;
+        let (outer, column, all) = loops_of_parts(s, &r.one.chain.block)?;
+        reduce_columns(s, &r.one.chain, outer, &column, &all, [shape[0], width, 1])
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
-        let tasks = self.0.outputs()? / (columns * lanes(k.get("vector"), self.0.reducer.dtype)).max(1);
+        let tasks = self.0.outputs()? / (columns * lanes(k.get("vector"), self.0.one.reducer.dtype)).max(1);
         let steps = (self.0.length()? / (unroll * split)).max(1);
         Some(outlines::cpu(self.0.work.as_ref()?, tasks.max(1), steps, unroll * columns, k.get("vector"), split))
     }
@@ -132,16 +132,9 @@ pub fn cpu_space(space: Space, acc: DType, run: Option<i64>) -> Space {
 
 /// Schedules `block`, a reduction of loop `k` for every `row`, over `unroll` vector accumulators of `width`
 /// lanes; what it reads is asked for `ahead` bytes before.
-fn reduce_rows(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    [row, k]: [&Name; 2],
-    [unroll, width]: [i64; 2],
-    ahead: i64,
-) -> Done {
+fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], [unroll, width]: [i64; 2], ahead: i64) -> Done {
     let [ko, kv] = split(s, k, [None, Some(unroll * width)])?;
-    let rf = s.rfactor(&kv, rank(s, block))?;
+    let rf = s.rfactor(&kv, rank(s, &chain.block))?;
     let [vector, lane] = split(s, &kv, [Some(unroll), Some(width)])?;
     s.parallel(row)?;
     unroll_loop(s, &vector)?;
@@ -152,13 +145,13 @@ fn reduce_rows(
     }
     ask_ahead(s, &ko, ahead)?;
     keep_in_registers(s, &rf)?;
-    finish_rows(s, block, epilogues, row, [unroll, width])
+    finish_rows(s, chain, row, [unroll, width])
 }
 
 /// Brings the sum over accumulators and what follows it under the parallel loop. There are `unroll`
 /// accumulators of `width` lanes for each row; they become one of them first, lanes side by side.
-pub fn finish_rows(s: &mut Schedule, block: &Name, epilogues: &[Name], row: &Name, [unroll, width]: [i64; 2]) -> Done {
-    let tails = tails(s, block, epilogues)?;
+pub fn finish_rows(s: &mut Schedule, chain: &Chain, row: &Name, [unroll, width]: [i64; 2]) -> Done {
+    let (block, tails) = (&chain.block, tails(s, chain)?);
     if unroll > 1 && width > 1 {
         join_accumulators(s, block, row, unroll, width)?;
     }
@@ -199,10 +192,11 @@ fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, wi
 }
 
 /// The second pass: adds the parts of each row.
-fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Done {
+fn add_parts(s: &mut Schedule, chain: &Chain) -> Done {
+    let block = &chain.block;
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
-    let tails = tails(s, block, epilogues)?;
+    let tails = tails(s, chain)?;
     s.parallel(&row)?;
     tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, &row))?;
     s.decompose_reduction(block, &k)?;
@@ -212,8 +206,7 @@ fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Done {
 /// Schedules `block`, a reduction of loop `k` for every column: `[columns, width, unroll]`.
 pub fn reduce_columns(
     s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
+    chain: &Chain,
     outer: Option<Name>,
     column: &Name,
     k: &Name,
@@ -227,14 +220,14 @@ pub fn reduce_columns(
     unroll_loop(s, &ku)?;
     unroll_loop(s, &jv)?;
     vectorize_loop(s, &lane)?;
-    let tails = tails(s, block, epilogues)?;
-    let init = s.decompose_reduction(block, &ko)?;
+    let tails = tails(s, chain)?;
+    let init = s.decompose_reduction(&chain.block, &ko)?;
     vectorize_last(s, &init, &grid, width)?;
     for tail in &tails {
         s.reverse_compute_at(tail, &grid)?;
         vectorize_last(s, tail, &grid, width)?;
     }
-    keep_in_registers(s, block)
+    keep_in_registers(s, &chain.block)
 }
 
 /// Vectorizes `width` lanes of the innermost loop below `at`.

@@ -9,7 +9,7 @@
 //! `is_gemv`.
 
 use crate::analysis::{Access, Combiner};
-use crate::rules::find::shape::Reduction;
+use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::outlines;
 
@@ -22,7 +22,7 @@ const THREADS: &[&str] = &["threads", "rows"];
 struct Inner(Reduction);
 
 fn inner(ask: &Ask) -> Answer {
-    Reduction::along_memory(ask).map(|r| Found::new(r.schedule.clone(), Inner(r)))
+    Reduction::along_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
 }
 
 impl Accepted for Inner {
@@ -68,16 +68,16 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
-        let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
+        let plan = Plan::of(k, r.element, r.plain.then_some(r.one.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            return reduce_rows(s, &r.block, &r.epilogues, [&row, &all], &r.full, &plan);
+            return reduce_rows(s, &r.one.chain, [&row, &all], &r.full, &plan);
         }
-        let (first, row, part) = parts_of_rows(s, &r.block, row, &all, split)?;
-        reduce_rows(s, &first, &[], [&row, &part], &r.full, &plan)?;
-        add_parts(s, &r.block, &r.epilogues, split, plan.combiner)
+        let (first, row, part) = parts_of_rows(s, &r.one.chain.block, row, &all, split)?;
+        reduce_rows(s, &Chain::alone(first), [&row, &part], &r.full, &plan)?;
+        add_parts(s, &r.one.chain, split, plan.combiner)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -104,15 +104,8 @@ pub fn parts_of_rows(
     Ok((first, part, rest))
 }
 
-/// Schedules `block`, a reduction of loop `k` for every `row`, as one launch.
-fn reduce_rows(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    [row, k]: [&Name; 2],
-    reads: &[Access],
-    plan: &Plan,
-) -> Done {
+/// Schedules a reduction of loop `k` for every `row`, as one launch.
+fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads: &[Access], plan: &Plan) -> Done {
     let [grid, ny] = split(s, row, [None, Some(plan.rows)])?;
     let [ko, ku, kt, kv] = split(s, k, [None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
     let rf = s.rfactor(&kt, 0)?;
@@ -127,17 +120,17 @@ fn reduce_rows(
     batch_loads(s, &ku)?;
     s.unroll(&kv)?;
     fold_leaf(s, &ku, plan)?;
-    combine_by(s, block, plan.combine)?;
+    combine_by(s, &chain.block, plan.combine)?;
     s.decompose_reduction(&rf, &ko)?;
     keep_in_registers(s, &rf)?;
-    finish(s, block, epilogues, &grid, |s, b| deal_all(s, b, &grid, [plan.rows, 1]))
+    finish(s, chain, &grid, |s, b| deal_all(s, b, &grid, [plan.rows, 1]))
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
-fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name], split: i64, combiner: Option<Combiner>) -> Done {
-    let row = fuse_kind(s, block, IterKind::Spatial)?;
-    let k = fuse_kind(s, block, IterKind::Reduce)?;
+fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, combiner: Option<Combiner>) -> Done {
+    let row = fuse_kind(s, &chain.block, IterKind::Spatial)?;
+    let k = fuse_kind(s, &chain.block, IterKind::Reduce)?;
     let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
     let plan = Plan::of_parts(threads, 1, 1, combiner);
-    reduce_rows(s, block, epilogues, [&row, &k], &[], &plan)
+    reduce_rows(s, chain, [&row, &k], &[], &plan)
 }

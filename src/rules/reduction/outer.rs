@@ -8,7 +8,7 @@
 //! launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 
-use crate::rules::find::shape::Reduction;
+use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::outlines;
 
@@ -21,7 +21,7 @@ const THREADS: &[&str] = &["threads", "rows"];
 struct Outer(Reduction);
 
 fn outer(ask: &Ask) -> Answer {
-    Reduction::across_memory(ask).map(|r| Found::new(r.schedule.clone(), Outer(r)))
+    Reduction::across_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Outer(r)))
 }
 
 impl Accepted for Outer {
@@ -41,12 +41,12 @@ impl Accepted for Outer {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
-        let plan = Plan::of(k, r.element, r.plain.then_some(r.reducer.combiner));
+        let plan = Plan::of(k, r.element, r.plain.then_some(r.one.reducer.combiner));
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         let reads = Reads { full: r.full.iter().map(|a| a.buffer.clone()).collect(), vectors: vec![], pack: 1 };
-        let nest = Nest { block: &r.block, epilogues: &r.epilogues, outer, column: &column, k: &all };
+        let nest = Nest { chain: &r.one.chain, outer, column: &column, k: &all };
         reduce_in_parts(s, nest, &reads, k.get("split"), &plan)
     }
 
@@ -67,10 +67,8 @@ pub struct Reads {
 
 /// The nest of a reduction over a strided axis.
 pub struct Nest<'a> {
-    /// The reduction.
-    pub block: &'a Name,
-    /// What follows it.
-    pub epilogues: &'a [Name],
+    /// The reduction, and what follows it.
+    pub chain: &'a Chain,
     /// The loop around the columns.
     pub outer: Option<Name>,
     /// The loop over the columns.
@@ -85,9 +83,10 @@ pub fn reduce_in_parts(s: &mut Schedule, nest: Nest, reads: &Reads, split: i64, 
         return reduce_columns(s, nest, reads, plan);
     }
     let (first, outer, rest) = parts_of_columns(s, nest.outer, nest.column, nest.k, split)?;
-    let part = Nest { block: &first, epilogues: &[], outer: Some(outer), column: nest.column, k: &rest };
+    let first = Chain::alone(first);
+    let part = Nest { chain: &first, outer: Some(outer), column: nest.column, k: &rest };
     reduce_columns(s, part, reads, plan)?;
-    add_parts(s, nest.block, nest.epilogues, split, plan)
+    add_parts(s, nest.chain, split, plan)
 }
 
 /// Cuts the loop `k` of a reduction into parts: the block that reduces these, the loop over all parts around the
@@ -128,7 +127,8 @@ pub fn fills_blocks(space: Space, target: &Target, total: Option<i64>, outputs: 
 
 /// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch.
 fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Done {
-    let Nest { block, epilogues, outer, column, k } = nest;
+    let Nest { chain, outer, column, k } = nest;
+    let block = &chain.block;
     let [jb, jt, jv] = split(s, column, [None, Some(plan.threads), Some(plan.lanes)])?;
     let factors = [None, Some(plan.unroll), Some(plan.rows)];
     let ([ko, ku, ky], values) = if reads.pack > 1 {
@@ -139,7 +139,7 @@ fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> D
     };
     // A column of one thread accumulates in place.
     let rf = if plan.rows > 1 { s.rfactor(&ky, 0)? } else { block.clone() };
-    let tails = tails(s, block, epilogues)?;
+    let tails = tails(s, chain)?;
     let grid = fuse_under(s, outer, &jb)?;
     let order: Vec<Name> = [&grid, &jt, &ky, &ko, &ku, &jv].into_iter().chain(&values).cloned().collect();
     s.reorder(&order)?;
@@ -191,10 +191,10 @@ fn bind_columns(s: &mut Schedule, block: &Name, grid: &Name, plan: &Plan) -> Don
 }
 
 /// The second launch: adds `split` parts per column, which lie a whole output apart.
-fn add_parts(s: &mut Schedule, block: &Name, epilogues: &[Name], split: i64, first: &Plan) -> Done {
-    let (outer, column, k) = loops_of_parts(s, block)?;
+fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, first: &Plan) -> Done {
+    let (outer, column, k) = loops_of_parts(s, &chain.block)?;
     let rows = (split as u64).next_power_of_two().min(8) as i64;
     let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
-    let nest = Nest { block, epilogues, outer, column: &column, k: &k };
+    let nest = Nest { chain, outer, column: &column, k: &k };
     reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan)
 }

@@ -35,7 +35,7 @@ impl Work {
     /// The sizes, where all are known.
     pub fn of(r: &Reduction, target: &Target) -> Option<Work> {
         let (outputs, length) = (r.outputs()?, r.length()?);
-        let size = |a: &crate::analysis::Access| r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
+        let size = |a: &crate::analysis::Access| r.one.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
         let each: i64 = r.full.iter().map(size).sum();
         Some(Work {
             outputs,
@@ -45,7 +45,7 @@ impl Work {
             operands: r.full.len() as i64,
             bytes: outputs.checked_mul(length)?.checked_mul(each)?,
             shared: r.shared.iter().map(size).sum(),
-            acc: r.reducer.dtype.bytes() as i64,
+            acc: r.one.reducer.dtype.bytes() as i64,
             warp: i64::from(target.warp),
             packed: target.has.packed_f32 && r.element == DType::F32,
         })

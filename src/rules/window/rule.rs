@@ -24,14 +24,12 @@ pub const CPU: Rule = Rule::new(Kind::Cpu, "window.cpu", include_str!("../../../
 
 /// A reduction over a short window.
 struct Short {
-    block: Name,
-    epilogues: Vec<Name>,
+    one: OneReduction,
     /// In the order of the output.
     spatial: Vec<Axis>,
     reduce: Vec<Axis>,
     /// Steps of one window.
     steps: i64,
-    dtype: DType,
     /// Every read stays or moves one element on with the outputs of a row, under no condition.
     along: bool,
     window: Option<Window>,
@@ -53,9 +51,9 @@ impl Short {
     }
 }
 
-fn short(ask: &Ask) -> Result<(Schedule, Short), Decline> {
+fn short(ask: &Ask) -> Result<Short, Decline> {
     let one = OneReduction::of(ask)?;
-    let axes = |kind| axes_of_kind(&one.schedule, &one.block, kind);
+    let axes = |kind| axes_of_kind(&one.schedule, &one.chain.block, kind);
     let (spatial, reduce) = (axes(IterKind::Spatial), axes(IterKind::Reduce));
     let steps = match size(&reduce) {
         Some(n) if n <= WINDOW => n,
@@ -65,31 +63,23 @@ fn short(ask: &Ask) -> Result<(Schedule, Short), Decline> {
     if Reduction::in_order(ask, one.clone()).is_ok_and(|r| !r.tiled) {
         return Err(ask.no("plain_reduction", "every axis indexes a tensor plainly: it is no window"));
     }
-    let w = Short {
-        along: moves_along(&one.schedule, &one.facts),
-        window: Window::of(&one.schedule, &one.facts, steps, size(&spatial)),
-        dtype: one.reducer.dtype,
-        block: one.block,
-        epilogues: one.epilogues,
-        spatial,
-        reduce,
-        steps,
-    };
-    Ok((one.schedule, w))
+    let (along, total) = (moves_along(&one.schedule, &one.facts), size(&spatial));
+    let window = Window::of(&one.schedule, &one.facts, steps, total);
+    Ok(Short { one, spatial, reduce, steps, along, window })
 }
 
 fn cuda(ask: &Ask) -> Answer {
-    short(ask).map(|(start, w)| Found::new(start, Cuda(w)))
+    short(ask).map(|w| Found::new(w.one.schedule.clone(), Cuda(w)))
 }
 
 fn cpu(ask: &Ask) -> Answer {
-    short(ask).map(|(start, w)| Found::new(start, Cpu(w)))
+    short(ask).map(|w| Found::new(w.one.schedule.clone(), Cpu(w)))
 }
 
 impl Accepted for Cuda {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let w = &self.0;
-        let (bytes, steps, last) = (w.dtype.bytes() as i64, w.steps, w.last());
+        let (bytes, steps, last) = (w.one.reducer.dtype.bytes() as i64, w.steps, w.last());
         let space = block_fits(space, target, &["threads"]);
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("outputs") * (bytes.max(4) + 4 * k.get("unroll").min(steps).min(32))
@@ -112,17 +102,17 @@ impl Accepted for Cuda {
         s.bind(&thread, ThreadTag::ThreadX)?;
         s.unroll(&output)?;
         launch_bounds(s, &grid, k.get("min_blocks"))?;
-        let tails = tails(s, &w.block, &w.epilogues)?;
+        let tails = tails(s, &w.one.chain)?;
         // While the window is one block with its init: its outputs need not be a box.
         for tail in &tails {
             s.reverse_compute_at(tail, &thread)?;
             // A copy out of registers is one vector; what computes is unrolled.
-            match (&loops_below(s, tail, &thread)[..], w.epilogues.contains(tail)) {
+            match (&loops_below(s, tail, &thread)[..], w.one.chain.epilogues.contains(tail)) {
                 ([one], false) => vectorize_loop(s, one)?,
                 (loops, _) => loops.iter().try_for_each(|l| unroll_loop(s, l))?,
             }
         }
-        reduce_window(s, &w.block, &output, k.get("unroll"))
+        reduce_window(s, &w.one.chain.block, &output, k.get("unroll"))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -133,7 +123,7 @@ impl Accepted for Cuda {
 impl Accepted for Cpu {
     fn constrain(&self, space: Space, _: &Target) -> Space {
         let w = &self.0;
-        let (acc, last, along) = (w.dtype, w.last(), w.along);
+        let (acc, last, along) = (w.one.reducer.dtype, w.last(), w.along);
         let narrowest = space.knobs.iter().find(|k| k.name == "vector").and_then(|k| k.values.iter().min().copied());
         let space = space.require("vector_lanes", move |k| match (lanes(k.get("vector"), acc), last) {
             (_, _) if !along && Some(k.get("vector")) == narrowest => Ok(()),
@@ -157,9 +147,9 @@ impl Accepted for Cpu {
         };
         let [task, _] = split(s, &rows, [None, Some(k.get("rows"))])?;
         s.parallel(&task)?;
-        let width = lanes(k.get("vector"), w.dtype);
+        let width = lanes(k.get("vector"), w.one.reducer.dtype);
         let vectors = w.along && width > 1 && w.last().is_some_and(|n| n % width == 0);
-        let tails = tails(s, &w.block, &w.epilogues)?;
+        let tails = tails(s, &w.one.chain)?;
         let at = if vectors { vectors_inside(s, &row[0].at, &w.reduce, width)? } else { row[0].at.clone() };
         for tail in &tails {
             s.reverse_compute_at(tail, &at)?;
@@ -167,7 +157,7 @@ impl Accepted for Cpu {
                 vectorize_loop(s, lane)?;
             }
         }
-        reduce_window(s, &w.block, &at, k.get("unroll"))
+        reduce_window(s, &w.one.chain.block, &at, k.get("unroll"))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
