@@ -197,11 +197,15 @@ pub fn loops_below(s: &Schedule, block: &Name, at: &Name) -> Vec<Name> {
     }
 }
 
-/// The loops below `at` that drive iterators of one kind, outermost first.
+/// The loops below `at` that drive iterators of one kind, outermost first. A loop may drive several.
 pub fn loops_of_kind(s: &Schedule, block: &Name, at: &Name, kind: IterKind) -> Vec<Name> {
+    driving(s, block, kind, loops_below(s, block, at))
+}
+
+fn driving(s: &Schedule, block: &Name, kind: IterKind, loops: Vec<Name>) -> Vec<Name> {
     let b = find_block(s.func(), block);
     let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
-    loops_below(s, block, at).into_iter().filter(|l| drives(l)).collect()
+    loops.into_iter().filter(|l| drives(l)).collect()
 }
 
 /// The blocks that leave the results in global memory: a copy out of registers for each result that
@@ -250,12 +254,10 @@ pub fn output(s: &Schedule, block: &Name) -> Name {
     outputs(s, block).pop().unwrap_or_else(|| panic!("block `{block}` stores something"))
 }
 
-/// The loops of a block that drive iterators of a kind, in nest order. A loop may drive several.
+/// The loops of a block that drive iterators of a kind, in nest order.
 pub fn axes_of_kind(s: &Schedule, block: &Name, kind: IterKind) -> Vec<Axis> {
-    let b = find_block(s.func(), block);
-    let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
     let axis = |l: Name| Axis { extent: loop_extent(s, &l), at: l };
-    s.loops(block).into_iter().filter(|l| drives(l)).map(axis).collect()
+    driving(s, block, kind, s.loops(block)).into_iter().map(axis).collect()
 }
 
 /// Fuses the loops that drive iterators of one kind; where none does, a loop of extent 1 around the nest.

@@ -91,18 +91,18 @@ impl Accepted for FewRows {
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (p, t) = (&self.p, Dots::of(&self.p)(k));
         let e = Einsum::of(s, p, [Major::Free; 2], t.block)?;
-        let nest = nest(s, &e, &t)?;
-        pack(s, &e.a, &nest.depth, t.lanes)?;
+        let [task, depth, columns] = nest(s, &e, &t)?;
+        pack(s, &e.a, &depth, t.lanes)?;
         if !(p.b.plain && t.whole && s.compute_inline(&e.b.block).is_ok()) {
-            pack(s, &e.b, &nest.columns, if p.b.plain { t.lanes } else { t.lanes.min(WORD_LANES) })?;
+            pack(s, &e.b, &columns, if p.b.plain { t.lanes } else { t.lanes.min(WORD_LANES) })?;
         }
-        s.reverse_compute_at(&e.block, &nest.task)?;
-        if let Some(lane) = loops_of_kind(s, &e.block, &nest.task, IterKind::Reduce).first() {
+        s.reverse_compute_at(&e.block, &task)?;
+        if let Some(lane) = loops_of_kind(s, &e.block, &task, IterKind::Reduce).first() {
             unroll_loop(s, lane)?;
             s.decompose_reduction(&e.block, lane)?;
         }
         s.set_scope(&e.result, Scope::Local)?;
-        e.tails.iter().try_for_each(|tail| vectorize_tail(s, tail, &nest.task, t.lanes))
+        e.tails.iter().try_for_each(|tail| vectorize_tail(s, tail, &task, t.lanes))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -121,19 +121,10 @@ impl Accepted for FewRows {
     }
 }
 
-/// The loops that later steps need.
-struct Nest {
-    /// Over blocks of the result, in parallel.
-    task: Name,
-    /// Over blocks of the reduced axis.
-    depth: Name,
-    /// Over a few columns.
-    columns: Name,
-}
-
 /// Tiles the product. What a tile sums over a block of the reduced axis waits in registers, lane by lane,
-/// and is added to the task's sums, which are still apart by lane.
-fn nest(s: &mut Schedule, e: &Einsum, t: &Dots) -> Result<Nest, ScheduleError> {
+/// and is added to the task's sums, which are still apart by lane. Gives the loops over tasks, over blocks of the
+/// reduced axis and over a few columns.
+fn nest(s: &mut Schedule, e: &Einsum, t: &Dots) -> Result<[Name; 3], ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let ([mr, nr], [m, n, d]) = (t.tile, t.block);
     let [ko, ki, kl] = split(s, depth, [None, Some(d / t.lanes), Some(t.lanes)])?;
@@ -167,5 +158,5 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Dots) -> Result<Nest, ScheduleError> {
     s.decompose_reduction(&by_lane, &ko)?;
     let sums = output(s, &by_lane);
     s.set_scope(&sums, Scope::Local)?;
-    Ok(Nest { task, depth: ko, columns: jt })
+    Ok([task, ko, jt])
 }

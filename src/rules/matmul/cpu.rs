@@ -108,11 +108,11 @@ impl Accepted for Cpu {
         let t = Panels::of(&self.p)(k);
         let major = |along_depth: bool| if along_depth { Major::Free } else { Major::Depth };
         let e = Einsum::of(s, &self.p, [major(self.p.a.along_depth), Major::Depth], t.block)?;
-        let nest = nest(s, &e, &t)?;
-        add_to_block(s, &e, &nest, t.lanes)?;
-        pack(s, &e.a, &nest.depth, t.lanes)?;
-        pack(s, &e.b, &nest.panel, t.lanes)?;
-        e.tails.iter().try_for_each(|tail| vectorize_tail(s, tail, &nest.task, t.lanes))
+        let [task, depth, panel, tile] = nest(s, &e, &t)?;
+        add_to_block(s, &e, [&depth, &tile], t.lanes)?;
+        pack(s, &e.a, &depth, t.lanes)?;
+        pack(s, &e.b, &panel, t.lanes)?;
+        e.tails.iter().try_for_each(|tail| vectorize_tail(s, tail, &task, t.lanes))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -131,21 +131,10 @@ impl Accepted for Cpu {
     }
 }
 
-/// The loops that later steps need.
-struct Nest {
-    /// Over blocks of the result, in parallel.
-    task: Name,
-    /// Over blocks of the reduced axis.
-    depth: Name,
-    /// Over panels of columns.
-    panel: Name,
-    /// Over tiles of rows.
-    tile: Name,
-}
-
 /// Tiles the product; what a tile sums over a block of the reduced axis becomes a block of its own, whose
-/// result waits in registers.
-fn nest(s: &mut Schedule, e: &Einsum, t: &Panels) -> Result<Nest, ScheduleError> {
+/// result waits in registers. Gives the loops over tasks, over blocks of the reduced axis, over panels of columns
+/// and over tiles of rows.
+fn nest(s: &mut Schedule, e: &Einsum, t: &Panels) -> Result<[Name; 4], ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let [m, n, _] = t.block;
     let [ko, ki] = split(s, depth, [None, Some(t.block[2])])?;
@@ -161,16 +150,16 @@ fn nest(s: &mut Schedule, e: &Einsum, t: &Panels) -> Result<Nest, ScheduleError>
     vectorize_loop(s, &jl)?;
     s.decompose_reduction(&sums, &ki)?;
     s.set_scope(&registers, Scope::Local)?;
-    Ok(Nest { task, depth: ko, panel: jp, tile: it })
+    Ok([task, ko, jp, it])
 }
 
 /// Adds each tile to the task's block of the result.
-fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Done {
-    vectorize_tail(s, &e.block, &nest.tile, lanes)?;
-    for l in loops_below(s, &e.block, &nest.tile) {
+fn add_to_block(s: &mut Schedule, e: &Einsum, [depth, tile]: [&Name; 2], lanes: i64) -> Done {
+    vectorize_tail(s, &e.block, tile, lanes)?;
+    for l in loops_below(s, &e.block, tile) {
         unroll_loop(s, &l)?;
     }
-    s.decompose_reduction(&e.block, &nest.depth)?;
+    s.decompose_reduction(&e.block, depth)?;
     s.set_scope(&e.result, Scope::Local)
 }
 

@@ -1,7 +1,8 @@
 //! The outlines of short windows, from sizes and knobs.
 
 use crate::analysis::BlockFacts;
-use crate::ir::{DType, Name};
+use crate::ir::DType;
+use crate::rules::find::operands::read_once;
 use crate::rules::space::limits::lanes;
 use crate::rules::{Knobs, LaunchOutline, Outline};
 use crate::schedule::Schedule;
@@ -21,17 +22,9 @@ pub struct Window {
 impl Window {
     /// The sizes, where all are known.
     pub fn of(s: &Schedule, facts: &BlockFacts, steps: i64, outputs: Option<i64>) -> Option<Window> {
-        let mut seen: Vec<&Name> = vec![];
-        let mut read = 0;
-        for a in &facts.reads {
-            if !seen.contains(&&a.buffer) {
-                seen.push(&a.buffer);
-                let buffer = s.func().buffer(&a.buffer);
-                read += buffer.len()?.saturating_mul(buffer.dtype.bytes() as i64);
-            }
-        }
+        let (operands, read) = read_once(s, &facts.reads, i64::MAX)?;
         let dtype = facts.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
-        Some(Window { outputs: outputs?, steps, dtype, operands: seen.len() as i64, read })
+        Some(Window { outputs: outputs?, steps, dtype, operands, read })
     }
 
     fn launch(&self, blocks: i64, threads: i64) -> LaunchOutline {
