@@ -7,7 +7,7 @@
 //! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
 //! thread, and a combination across the group whose result every thread has. A row that is long, or one of
 //! few, may be shared out over the blocks of a cluster.
-//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
+//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`, `staged_result`.
 
 use super::online;
 use crate::analysis::Decline;
@@ -51,7 +51,18 @@ struct General {
 }
 
 fn general(ask: &Ask) -> Answer {
-    rows(ask).map(|r| Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
+    let r = rows(ask)?;
+    stage_result(&mut r.schedule.clone(), &r).map_err(|e| ask.no("staged_result", e.why))?;
+    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
+}
+
+/// The block that writes the elements that all others are brought to, by way of registers.
+fn stage_result(s: &mut Schedule, r: &Rows) -> Result<Name, ScheduleError> {
+    let anchor = r.anchor();
+    match anchor.role {
+        Role::Full => s.stage_write(&anchor.name, Scope::Local),
+        Role::Row | Role::Reduce(_) => Ok(anchor.name.clone()),
+    }
 }
 
 impl Accepted for General {
@@ -251,11 +262,7 @@ fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -
         copies.push(s.share(&input.readers, Some(&input.buffer), scope.clone())?);
     }
     let value = if plan.row == KEPT { shared_value(s, r) } else { None };
-    let anchor = r.anchor();
-    let tail = match anchor.role {
-        Role::Full => s.stage_write(&anchor.name, Scope::Local)?,
-        Role::Row | Role::Reduce(_) => anchor.name.clone(),
-    };
+    let (anchor, tail) = (r.anchor(), stage_result(s, r)?);
     for b in s.blocks().into_iter().filter(|b| r.role(b).is_some() || value.as_ref() == Some(b)) {
         relax(s, &b, knobs);
     }
