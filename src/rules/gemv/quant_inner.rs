@@ -35,11 +35,7 @@ pub const LOW_BATCH: Rule = Rule::new(
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;
 
-struct Inner {
-    p: MatVec,
-    /// One vector.
-    one: bool,
-}
+struct Inner(MatVec);
 
 fn quant(ask: &Ask) -> Answer {
     let p = contiguous(ask)?;
@@ -47,7 +43,7 @@ fn quant(ask: &Ask) -> Answer {
         return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
     }
     p.packed(ask)?;
-    Ok(Found::new(p.one.schedule.clone(), Inner { p, one: true }))
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
 }
 
 fn low_batch(ask: &Ask) -> Answer {
@@ -56,7 +52,7 @@ fn low_batch(ask: &Ask) -> Answer {
         return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
     }
     p.few_vectors(ask)?;
-    Ok(Found::new(p.one.schedule.clone(), Inner { p, one: false }))
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
 }
 
 fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
@@ -69,16 +65,16 @@ fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
 
 impl Accepted for Inner {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let space = shared_limits(space, &self.p, target);
-        if self.one { one_vector(space, &self.p) } else { few_vectors(space, &self.p) }
+        let space = shared_limits(space, &self.0, target);
+        if self.0.batch.is_empty() { one_vector(space, &self.0) } else { few_vectors(space, &self.0) }
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        schedule(s, &self.p, k)
+        schedule(s, &self.0, k)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::inner(&outline::Sizes::of(&self.p)?, batch(&self.p, k), k))
+        Some(outline::inner(&outline::Sizes::of(&self.0)?, batch(&self.0, k), k))
     }
 }
 
