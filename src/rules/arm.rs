@@ -54,7 +54,8 @@ impl Arm {
         if ask.rule.kind != ask.target.kind {
             return Err(ask.no("target_kind", "it schedules for another kind of target"));
         }
-        Ok(Arm::new(ask.space(), (ask.rule.accept)(ask)?, ask.target))
+        let found = (ask.rule.accept)(ask)?;
+        Ok(Arm::new(ask.space(), found, ask.target))
     }
 
     /// The schedule at one legal point.

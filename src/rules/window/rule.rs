@@ -140,17 +140,14 @@ impl Accepted for Cpu {
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let w = &self.0;
         order_axes(s, &[&w.spatial, &w.reduce])?;
-        let (outer, row) = w.spatial.split_at(w.spatial.len() - 1);
-        let rows = match outer {
-            [] => s.add_unit_loop(&row[0].at)?,
-            _ => fuse_all(s, outer)?,
-        };
+        let (outer, row) = fuse_but_last(s, &w.spatial)?;
+        let rows = outer.map_or_else(|| s.add_unit_loop(&row), Ok)?;
         let [task, _] = split(s, &rows, [None, Some(k.get("rows"))])?;
         s.parallel(&task)?;
         let width = lanes(k.get("vector"), w.one.reducer.dtype);
         let vectors = w.along && width > 1 && w.last().is_some_and(|n| n % width == 0);
         let tails = tails(s, &w.one.chain)?;
-        let at = if vectors { vectors_inside(s, &row[0].at, &w.reduce, width)? } else { row[0].at.clone() };
+        let at = if vectors { vectors_inside(s, &row, &w.reduce, width)? } else { row };
         for tail in &tails {
             s.reverse_compute_at(tail, &at)?;
             if let Some(lane) = loops_below(s, tail, &at).last() {
