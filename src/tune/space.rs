@@ -81,11 +81,6 @@ impl Arms {
             (points, census)
         })
     }
-
-    /// True when the point breaks no condition of its space.
-    pub fn is_legal(&self, point: &Point) -> bool {
-        self.of(point).space.check(&point.knobs).is_ok()
-    }
 }
 
 #[cfg(test)]

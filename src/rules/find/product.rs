@@ -71,10 +71,8 @@ impl Product {
         let [red] = reductions[..] else {
             return Err(ask.no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
-        let reducer = red
-            .reducer
-            .as_ref()
-            .ok_or_else(|| ask.no("known_reducer", format!("`{}` is not X = X op term", red.name)))?;
+        let unknown = || ask.no("known_reducer", format!("`{}` is not X = X op term", red.name));
+        let reducer = red.reducer.as_ref().ok_or_else(unknown)?;
         if reducer.combiner != Combiner::Sum {
             return Err(ask.no("sum_reducer", "the reduction is not a sum"));
         }

@@ -1,7 +1,7 @@
 //! What the rules ask of a function once producers are inlined: one reduction with injective
 //! epilogues or none, which reads cover it, and in which order its axes lie in memory.
 
-use crate::analysis::{Access, BlockFacts, Decline, Facts, Ranges, Reducer, affine};
+use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::rules::Ask;
 use crate::rules::space::outlines::Work;
@@ -30,8 +30,6 @@ pub const WINDOW: i64 = 256;
 pub struct Reduction {
     /// The reduction.
     pub one: OneReduction,
-    /// It is one plain reduction, so that tile primitives can fold it.
-    pub plain: bool,
     /// Spatial axes, outermost first in the memory of the dominant read.
     pub spatial: Vec<Axis>,
     /// Reduction axes, likewise.
@@ -98,9 +96,8 @@ impl OneReduction {
             check_epilogue(schedule.func(), &made, e).map_err(|reason| ask.no("elementwise_epilogue", reason))?;
             made.extend(e.writes.iter().map(|w| &w.buffer));
         }
-        let reducer = red.reducers.first().cloned();
-        let reducer =
-            reducer.ok_or_else(|| ask.no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
+        let unknown = || ask.no("known_reducer", format!("block `{}` is not X = X op term", red.name));
+        let reducer = red.reducers.first().cloned().ok_or_else(unknown)?;
         if !red.has_reduce_iter() {
             return Err(ask.no("reduction_axis", "no axis longer than 1 is reduced"));
         }
@@ -149,7 +146,6 @@ impl Reduction {
             reduce: of_kind(IterKind::Reduce),
             inner_reduce,
             tiled,
-            plain: red.reducer.is_some(),
             one,
             full,
             shared,
@@ -196,6 +192,11 @@ impl Reduction {
             return Err(ask.no("no_window", "windows of a few elements that do not overlap make no rows to share"));
         }
         Ok(())
+    }
+
+    /// How tile primitives can fold it, where it is one plain reduction.
+    pub fn combiner(&self) -> Option<Combiner> {
+        self.one.facts.reducer.as_ref().map(|r| r.combiner)
     }
 
     /// Length of the reduction, if constant.

@@ -33,7 +33,7 @@ fn product(ask: &Ask) -> Result<Reduction, Decline> {
     if !r.inner_reduce {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
-    if !r.plain || r.one.reducer.combiner != Combiner::Sum {
+    if r.combiner() != Some(Combiner::Sum) {
         return Err(ask.no("sum_reducer", "the reduction is not a sum"));
     }
     if r.shared.is_empty() || r.spatial.is_empty() {
@@ -67,7 +67,7 @@ impl Accepted for Inner {
         let space = streams_rows(space, target, r.bytes());
         let step = move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element);
         let space = step_fits(space, r.length(), step);
-        let space = combine_rivals(space, &["threads"], target);
+        let space = combine_rivals(space, target);
         let space = rows_fit(space, r.last());
         let loads = |k: &Knobs| at_most(k.get("rows") * k.get("unroll"), 32, "loads in flight", "a thread");
         let space = space.prefer("loads_in_flight", loads);

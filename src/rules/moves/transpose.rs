@@ -121,15 +121,13 @@ impl Accepted for Cuda {
 /// More than half of a tile lies within its axes.
 pub fn tile_within_axes(space: Space, sizes: Sizes) -> Space {
     space.prefer("tile_within_axes", move |k| {
-        for (side, n) in [("across", sizes.across), ("down", sizes.down)] {
-            match n {
-                Some(n) if k.get(side) >= 2 * n && k.get(side) > 8 => {
-                    return Err(format!("a tile of {} wastes more than half on a length of {n}", k.get(side)));
-                }
-                _ => {}
+        let sides = [(k.get("across"), sizes.across), (k.get("down"), sizes.down)];
+        sides.into_iter().try_for_each(|(side, n)| match n {
+            Some(n) if side >= 2 * n && side > 8 => {
+                Err(format!("a tile of {side} wastes more than half on a length of {n}"))
             }
-        }
-        Ok(())
+            _ => Ok(()),
+        })
     })
 }
 

@@ -233,15 +233,10 @@ impl Rows {
 
 /// Shares the largest function that two of the blocks compute, if there is one.
 pub fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
-    let elements: Vec<&Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| &b.name).collect();
-    for (i, a) in elements.iter().enumerate() {
-        for b in &elements[i + 1..] {
-            if let Ok(block) = s.share(&[(*a).clone(), (*b).clone()], None, Scope::Local) {
-                return Some(block);
-            }
-        }
-    }
-    None
+    let elements: Vec<Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| b.name.clone()).collect();
+    let later = |i: usize| elements[i + 1..].iter().map(move |b| (i, b.clone()));
+    let mut pairs = (0..elements.len()).flat_map(later);
+    pairs.find_map(|(i, b)| s.share(&[elements[i].clone(), b], None, Scope::Local).ok())
 }
 
 /// The loops of one row, as a point of the space has them.

@@ -54,7 +54,7 @@ impl Accepted for Inner {
             }
             _ => Ok(()),
         });
-        let space = combine_rivals(fold_rivals(space, element), &["threads"], target);
+        let space = combine_rivals(fold_rivals(space, element), target);
         let sms = target.sms as i64;
         let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
@@ -68,7 +68,7 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
-        let plan = Plan::of(k, r.element, r.plain.then_some(r.one.reducer.combiner));
+        let plan = Plan::of(k, r.element, r.combiner());
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let row = fuse_all(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;

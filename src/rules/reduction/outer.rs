@@ -41,7 +41,7 @@ impl Accepted for Outer {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let r = &self.0;
-        let plan = Plan::of(k, r.element, r.plain.then_some(r.one.reducer.combiner));
+        let plan = Plan::of(k, r.element, r.combiner());
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;

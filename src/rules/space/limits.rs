@@ -149,14 +149,11 @@ pub fn private_arrays(space: Space, sizes: impl At<[i64; 3]>) -> Space {
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
 pub fn step_fits(space: Space, length: Option<i64>, step: impl At<i64>) -> Space {
-    space.prefer("step_within_length", move |k| {
-        let step = step(k);
-        match length {
-            Some(n) if step >= 2 * n && step > 64 => {
-                Err(format!("a step of {step} wastes more than half on a length of {n}"))
-            }
-            _ => Ok(()),
+    space.prefer("step_within_length", move |k| match (step(k), length) {
+        (step, Some(n)) if step >= 2 * n && step > 64 => {
+            Err(format!("a step of {step} wastes more than half on a length of {n}"))
         }
+        _ => Ok(()),
     })
 }
 
@@ -174,17 +171,14 @@ pub fn stream_fits(space: Space, target: &Target, written: Option<i64>) -> Space
 /// Parts of a reduction of `length` elements are none of them empty, and all alike where several
 /// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
 pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
+    let part = |n: i64, split: i64| (n + split - 1) / split;
     space.require("parts_alike", move |k| match (k.get("split"), length) {
         (1, _) => Ok(()),
         (split, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
         (split, Some(n)) if n % split == 0 => Ok(()),
+        (split, Some(n)) if outputs == Some(1) && n > (split - 1) * part(n, split) => Ok(()),
         (split, Some(n)) if outputs == Some(1) && n > 0 => {
-            let part = (n + split - 1) / split;
-            if (split - 1) * part < n {
-                Ok(())
-            } else {
-                Err(format!("{split} parts of {part} leave some without any of {n}"))
-            }
+            Err(format!("{split} parts of {} leave some without any of {n}", part(n, split)))
         }
         (split, Some(n)) => Err(format!("{split} parts do not divide {n}")),
         (_, None) => Err("the length is not constant".into()),
@@ -215,16 +209,13 @@ pub fn fold_rivals(space: Space, element: DType) -> Space {
 
 /// Where combining across threads has rivals: over several warps. They are searched at the first values
 /// of the knobs that have nothing to do with it, because the better one is so with the others too.
-pub fn combine_rivals(space: Space, knobs: &'static [&'static str], target: &Target) -> Space {
+pub fn combine_rivals(space: Space, target: &Target) -> Space {
     let warp = i64::from(target.warp);
     let defaults: Vec<(String, i64)> = space.knobs.iter().map(|k| (k.name.clone(), k.default)).collect();
-    let space = space.require("combine_has_rivals", move |k| {
-        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
-        match k.get("combine") {
-            0 => Ok(()),
-            _ if threads > warp => Ok(()),
-            _ => Err(format!("{threads} threads combine within a warp")),
-        }
+    let space = space.require("combine_has_rivals", move |k| match (k.get("combine"), k.get("threads")) {
+        (0, _) => Ok(()),
+        (_, threads) if threads > warp => Ok(()),
+        (_, threads) => Err(format!("{threads} threads combine within a warp")),
     });
     space.prefer("combine_beside_defaults", move |k| {
         let beside = |(n, _): &&(String, i64)| !["combine", "threads", "rows", "groups"].contains(&n.as_str());

@@ -54,9 +54,7 @@ impl Work {
     fn flops(&self) -> i64 {
         self.outputs.saturating_mul(self.length).saturating_mul(if self.shared > 0 { 2 } else { 1 })
     }
-}
 
-impl Work {
     /// Instructions that fold `n` loaded elements in a thread.
     fn fold(&self, k: &Knobs, n: i64) -> i64 {
         if self.packed && k.find("fold") == Some(0) { n / 2 } else { n }
