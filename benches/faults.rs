@@ -8,6 +8,8 @@
 //! CPU it does so with `--between`, else the kernels do it. Exit code 1 if anything is not as it has
 //! to be.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
 #[path = "../tests/faults/mod.rs"]
 mod kit;
 

@@ -252,7 +252,7 @@ fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Fou
     let mut why = vec![];
     for arm in subject.arms(options.spaces) {
         let Some(knobs) = arm.space.default() else { continue };
-        let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| e.to_string());
+        let schedule = arm.schedule(&knobs).map_err(|e| e.to_string());
         let made = schedule.and_then(|s| {
             let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
             Ok(Found { assembly, rung: Rung::Default, measured_us: None, scheduled: tvm::text(s.func()) })

@@ -96,10 +96,10 @@ fn kernel(
     }
     let arms = select::arms(subject, &cx.spaces, &input.name, &a.choose.choice())?;
     let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
-    let assembly = subject.candidate(arm.rule, &knobs);
+    let assembly = subject.candidate(arm, &knobs);
     let assembly = assembly.map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))?;
     let rung = if chosen { "chosen" } else { "default" };
-    Ok((assembly, Source { rung, rule: arm.rule.name().into(), knobs: knobs.0 }))
+    Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: knobs.0 }))
 }
 
 fn logged(

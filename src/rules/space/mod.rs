@@ -7,7 +7,7 @@ pub mod outline;
 pub mod outlines;
 pub mod tables;
 
-use super::{Knobs, Outline};
+use super::Knobs;
 use crate::parallel;
 use std::collections::BTreeMap;
 
@@ -29,11 +29,13 @@ pub struct Knob {
     pub values: Vec<i64>,
 }
 
-/// Says whether a point is legal; the text is the reason why not.
-type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+/// What depends on a point.
+pub trait At<T>: Fn(&Knobs) -> T + Send + Sync + 'static {}
 
-/// Says what a point's kernels look like.
-type Sketch = Box<dyn Fn(&Knobs) -> Outline + Send + Sync>;
+impl<T, F: Fn(&Knobs) -> T + Send + Sync + 'static> At<T> for F {}
+
+/// Whether a point is legal; the text is the reason why not.
+type Check = Result<(), String>;
 
 /// A named condition on a combination of knobs.
 pub struct Constraint {
@@ -41,7 +43,13 @@ pub struct Constraint {
     pub name: &'static str,
     /// True where breaking it only makes a candidate slow.
     soft: bool,
-    check: Check,
+    check: Box<dyn At<Check>>,
+}
+
+impl Constraint {
+    fn holds(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        (self.check)(knobs).map_err(|reason| Illegal { predicate: self.name, reason })
+    }
 }
 
 /// Why a point is not legal.
@@ -84,31 +92,22 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
-    sketch: Option<Sketch>,
 }
 
 impl Space {
     /// A space without conditions.
     pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
-        Space { form, version, knobs, constraints: vec![], sketch: None }
+        Space { form, version, knobs, constraints: vec![] }
     }
 
     /// Adds a named condition.
-    pub fn require(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn require(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: false, check: Box::new(check) });
         self
     }
 
     /// Adds a named condition that only keeps slow candidates out of the search.
-    pub fn prefer(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn prefer(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
         self
     }
@@ -117,17 +116,6 @@ impl Space {
     pub fn with_default(mut self, knob: &str, default: i64) -> Space {
         self.knobs.iter_mut().filter(|k| k.name == knob).for_each(|k| k.default = default);
         self
-    }
-
-    /// Adds what is known of a point's kernels without scheduling it.
-    pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
-        self.sketch = Some(Box::new(sketch));
-        self
-    }
-
-    /// What the kernels of a legal point look like; `None` where sizes are not constant.
-    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
-        self.sketch.as_ref().map(|sketch| sketch(knobs))
     }
 
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
@@ -143,19 +131,13 @@ impl Space {
     /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
     /// conditions hold: `--set` may go beyond the values that are searched.
     pub fn check(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in &self.constraints {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().try_for_each(|c| c.holds(knobs))
     }
 
     /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
     /// the search.
     pub fn possible(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in self.constraints.iter().filter(|c| !c.soft) {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().filter(|c| !c.soft).try_for_each(|c| c.holds(knobs))
     }
 
     /// The point that a log names: a knob younger than the log has its default. `None` where the log names
