@@ -12,6 +12,41 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// What the predicates of a variant say to a call.
+#[derive(Default)]
+pub struct Refusals {
+    pub(super) asked: Vec<&'static str>,
+    pub(super) noted: Vec<Refusal>,
+}
+
+impl Refusals {
+    /// Asks a predicate, and gives what it found or notes why it refuses.
+    pub fn ask<T>(&mut self, predicate: &'static str, found: Result<T, String>) -> Option<T> {
+        self.asked.push(predicate);
+        found.map_err(|reason| self.noted.push(Refusal { predicate, reason })).ok()
+    }
+
+    /// Asks a predicate about a fact; it gives the same reason where there is no such fact.
+    pub fn ask_of<S, T>(
+        &mut self,
+        predicate: &'static str,
+        fact: &Result<S, String>,
+        check: impl FnOnce(&S) -> Result<T, String>,
+    ) -> Option<T> {
+        self.ask(predicate, fact.as_ref().map_err(String::clone).and_then(check))
+    }
+
+    /// Asks a predicate about a fact; it has nothing to say where there is none, because another refuses.
+    pub fn ask_if<S, T>(
+        &mut self,
+        predicate: &'static str,
+        fact: Option<S>,
+        check: impl FnOnce(S) -> Result<T, String>,
+    ) -> Option<T> {
+        self.ask(predicate, fact.map(check).transpose()).flatten()
+    }
+}
+
 /// What one variant says to a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -19,7 +54,9 @@ pub struct Verdict {
     pub variant: &'static str,
     /// Its priority.
     pub priority: i32,
-    /// Every predicate that does not hold; none where it accepts.
+    /// All its predicates.
+    pub asked: Vec<&'static str>,
+    /// Those that do not hold; none where it accepts.
     pub refusals: Vec<Refusal>,
 }
 

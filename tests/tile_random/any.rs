@@ -184,7 +184,7 @@ pub fn one_call(seed: u64) -> Result<bool, String> {
     let active = rng.pick(&[Active::All, Active::All, Active::WholeWarps, Active::Some]);
     for id in TARGETS {
         let target = target(id);
-        let cx = Cx { target: &target, block, buffers: &buffers, ranges: &ranges, active };
+        let cx = Cx { target: &target, block, buffers: &buffers, shown: &[], ranges: &ranges, active };
         let _ = decide(&call, &cx).map(|d| d.to_string());
     }
     Ok(true)

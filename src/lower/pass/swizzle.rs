@@ -10,32 +10,26 @@
 use crate::analysis::simplify;
 use crate::ir::device::DStmt;
 use crate::ir::layout::Swizzle;
-use crate::ir::{BinOp, Expr, Intrinsic, Name};
+use crate::ir::{BinOp, Buffer, Expr, Intrinsic};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
 
 /// Bytes that stay together.
 const UNIT: i64 = 16;
 
-/// Notes how the arrays that a statement loads matrices from are to be permuted. They have their shapes
-/// still.
-pub fn choose(nest: &mut Nest, s: &DStmt) {
-    let mut sources = vec![];
+/// Notes how those of these arrays that a statement loads matrices from are to be permuted.
+pub fn choose(nest: &mut Nest, arrays: &[Buffer], s: &DStmt) {
     s.visit(&mut |s| {
-        if let DStmt::Intrinsic(Intrinsic::LdMatrix { src, .. }) = s {
-            sources.push(src.array.clone());
+        if let DStmt::Intrinsic(Intrinsic::LdMatrix { src, .. }) = s
+            && let Some(swizzle) = arrays.iter().find(|b| b.name == src.array).and_then(of_rows)
+        {
+            nest.swizzles.insert(src.array.clone(), swizzle);
         }
     });
-    for name in sources {
-        if let Some(swizzle) = of_rows(nest, &name) {
-            nest.swizzles.insert(name, swizzle);
-        }
-    }
 }
 
 /// The permutation for rows of the buffer's last extent.
-fn of_rows(nest: &Nest, name: &Name) -> Option<Swizzle> {
-    let b = nest.buffers.get(name)?;
+fn of_rows(b: &Buffer) -> Option<Swizzle> {
     let element = b.dtype.bytes() as i64;
     let units = b.shape.last()?.as_int()? * element / UNIT;
     if units < 2

@@ -76,24 +76,22 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
     }
 
     fn run(mut self, place: &mut Place) -> Result<Vec<DStmt>, LowerError> {
-        let own = self.registers("acc", false)?;
-        let sum = self.registers("sum", true)?;
-        let mut out = self.accumulate(&own);
-        let call = self.call(&sum, &own);
-        let body = self.nest.carry_out(&call);
+        let shown = [self.registers("acc", false)?, self.registers("sum", true)?];
+        let [own, sum] = shown.each_ref().map(|b| &b.name);
+        let mut out = self.accumulate(own);
+        let call = self.call(sum, own);
+        let body = self.nest.carry_out(&call, &shown);
         out.extend(body.map_err(|e| LowerError::new(PASS, &self.r.block, e.to_string()))?);
-        self.flat(&own);
-        self.flat(&sum);
         if self.over_cluster() {
-            out.extend(self.exchange(&sum, place)?);
+            out.extend(self.exchange(sum, place)?);
         }
-        out.extend(self.write(&sum));
+        out.extend(self.write(sum));
         Ok(out)
     }
 
-    /// Registers for the thread's values, with the layout of the whole block's; `reduced` without the
-    /// reduced axes.
-    fn registers(&mut self, what: &str, reduced: bool) -> Result<Name, LowerError> {
+    /// Registers for the thread's values, as the call sees them: with the layout of the whole block's;
+    /// `reduced` without the reduced axes.
+    fn registers(&mut self, what: &str, reduced: bool) -> Result<Buffer, LowerError> {
         let (mut shard, mut replica, mut shape) = (vec![], vec![], vec![]);
         let mut stride: i64 = self.nest.block.iter().map(|n| i64::from(*n)).product();
         for tag in THREADS.into_iter().rev() {
@@ -109,13 +107,11 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         }
         shape.push(Expr::i64(self.values));
         shard.push(Iter::new(self.values, 1, Axis::M));
-        let name = self.nest.fresh(&format!("{}_{what}", self.r.dst));
         let layout = TileLayout::new(shard, replica, BTreeMap::new(), None);
         let layout = layout.map_err(|why| LowerError::new(PASS, &self.r.block, why))?;
-        let mut buffer = Buffer::new(name.clone(), self.acc, shape, Scope::Local);
-        buffer.layout = Some(layout);
-        self.nest.buffers.insert(name.clone(), buffer);
-        Ok(name)
+        let (stem, len) = (format!("{}_{what}", self.r.dst), Expr::i64(self.values));
+        let name = self.nest.scratch(&stem, self.acc, len, Scope::Local);
+        Ok(Buffer { layout: Some(layout), ..Buffer::new(name, self.acc, shape, Scope::Local) })
     }
 
     fn call(&self, sum: &Name, own: &Name) -> TileCall {
@@ -143,12 +139,6 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         }
         let first = !std::mem::replace(&mut place.met, true);
         Exchange { reduce: self.r, sum, dtype: self.acc, values: self.values, first }.run(self.nest)
-    }
-
-    /// One thread's part as a plain register array, once dispatch has read the layout.
-    fn flat(&mut self, name: &Name) {
-        let flat = Buffer::new(name.clone(), self.acc, vec![Expr::i64(self.values)], Scope::Local);
-        self.nest.buffers.insert(name.clone(), flat);
     }
 
     /// `own`: what this thread has of the reduction.

@@ -1,7 +1,7 @@
 //! Destination and source of a call, over the box of elements that they have in common.
 
 use crate::ir::{Expr, Scope, TileCall};
-use crate::tile::{Cx, Emit, View};
+use crate::tile::{Cx, View};
 
 /// The two tiles of a copy. The box is their shape without dimensions of extent 1.
 pub(in crate::tile) struct Pair {
@@ -20,14 +20,14 @@ impl Pair {
         Ok(Pair { dst: cx.view(&call.dst)?, src: cx.arg(call, 0)? })
     }
 
-    /// The tiles of a call that a variant accepted.
-    pub fn accepted(call: &TileCall, emit: &Emit) -> Pair {
-        Pair { dst: emit.view(&call.dst), src: emit.arg(call, 0) }
-    }
-
     /// The tiles, destination first, with the words that sentences name them by.
     pub fn sides(&self) -> [(&View, &'static str); 2] {
         [(&self.dst, "destination"), (&self.src, "source")]
+    }
+
+    /// The side in memory, of two of which one is.
+    pub fn memory(&self) -> &View {
+        if self.dst.is_local() { &self.src } else { &self.dst }
     }
 
     /// The register side and the other, where exactly one is in registers.
