@@ -1,6 +1,6 @@
 //! What dispatch decided, and why.
 
-use crate::ir::{TileCall, TileOp};
+use crate::ir::TileCall;
 use std::fmt::{self, Display, Formatter};
 
 /// A predicate that does not hold.
@@ -71,14 +71,16 @@ pub struct Decision {
     pub chosen: Option<&'static str>,
 }
 
-/// No variant carries out a call.
-#[derive(Clone, PartialEq, Debug)]
-pub enum NoVariant {
-    /// The table of the operation has no variant of the forced name.
-    Unknown { name: String, op: TileOp, known: Vec<&'static str> },
-    /// Every variant refused, or the forced one did.
-    AllRefused(Box<Decision>),
+impl Decision {
+    /// True where the call forces a variant that does not exist.
+    pub(super) fn asks_for_unknown(&self) -> bool {
+        self.call.forced.as_ref().is_some_and(|name| self.verdicts.iter().all(|v| v.variant != name))
+    }
 }
+
+/// No variant carries out a call: every one refused, or the forced one did or does not exist.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoVariant(pub Box<Decision>);
 
 impl Display for Decision {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -103,18 +105,14 @@ impl Display for Decision {
 
 impl Display for NoVariant {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            NoVariant::Unknown { name, op, known } => {
-                write!(f, "`{}` has no variant `{name}`: choose one of {}", op.name(), known.join(", "))
+        let NoVariant(d) = self;
+        match &d.call.forced {
+            Some(name) if d.asks_for_unknown() => {
+                let known: Vec<&str> = d.verdicts.iter().map(|v| v.variant).collect();
+                write!(f, "`{}` has no variant `{name}`: choose one of {}", d.call.op.name(), known.join(", "))
             }
-            NoVariant::AllRefused(d) => {
-                let what = if d.call.forced.is_some() {
-                    "the variant that the call asks for refuses"
-                } else {
-                    "no variant carries out this call"
-                };
-                write!(f, "{what}\n{d}")
-            }
+            Some(_) => write!(f, "the variant that the call asks for refuses\n{d}"),
+            None => write!(f, "no variant carries out this call\n{d}"),
         }
     }
 }

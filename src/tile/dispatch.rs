@@ -10,7 +10,8 @@ use crate::ir::device::DStmt;
 /// # Errors
 /// Where the call forces a variant that does not exist.
 pub fn decide(call: &TileCall, cx: &Cx) -> Result<Decision, NoVariant> {
-    planned(call, cx).map(|(decision, _)| decision)
+    let (decision, _) = planned(call, cx);
+    if decision.asks_for_unknown() { Err(NoVariant(Box::new(decision))) } else { Ok(decision) }
 }
 
 /// The statements of the variant that carries out the call.
@@ -18,30 +19,23 @@ pub fn decide(call: &TileCall, cx: &Cx) -> Result<Decision, NoVariant> {
 /// # Errors
 /// Where no variant accepts, or the forced one does not: the whole table of reasons.
 pub fn dispatch(call: &TileCall, emit: &mut Emit) -> Result<(Decision, Vec<DStmt>), NoVariant> {
-    match planned(call, &emit.cx())? {
+    match planned(call, &emit.cx()) {
         (decision, Some(plan)) => Ok((decision, plan(emit))),
-        (decision, None) => Err(NoVariant::AllRefused(Box::new(decision))),
+        (decision, None) => Err(NoVariant(Box::new(decision))),
     }
 }
 
 /// The decision, with the plan of the variant that is taken.
-fn planned(call: &TileCall, cx: &Cx) -> Result<(Decision, Option<Plan>), NoVariant> {
-    let table = variants(call.op);
-    if let Some(name) = &call.forced
-        && table.iter().all(|v| v.name != name)
-    {
-        let known = table.iter().map(|v| v.name).collect();
-        return Err(NoVariant::Unknown { name: name.clone(), op: call.op, known });
-    }
+fn planned(call: &TileCall, cx: &Cx) -> (Decision, Option<Plan>) {
     let (mut verdicts, mut taken) = (vec![], None);
-    for v in table {
+    for v in variants(call.op) {
         let (verdict, plan) = verdict(v, call, cx);
         let wanted = call.forced.as_ref().map_or(!v.only_forced, |n| v.name == n);
         taken = taken.or(plan.filter(|_| wanted).map(|plan| (v.name, plan)));
         verdicts.push(verdict);
     }
     let (chosen, plan) = taken.unzip();
-    Ok((Decision { call: call.clone(), verdicts, chosen }, plan))
+    (Decision { call: call.clone(), verdicts, chosen }, plan)
 }
 
 /// What a variant says, and its plan where it accepts.

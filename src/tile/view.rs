@@ -26,8 +26,6 @@ pub struct View {
     pub extent: Vec<i64>,
     /// Alignment of the buffer's first element in bytes.
     pub align: i64,
-    /// True where the buffer states its layout.
-    pub declared: bool,
     place: Place,
 }
 
@@ -59,7 +57,6 @@ impl View {
             begin: tile.begin.clone(),
             extent: tile.extent.clone(),
             align: b.align.map_or(LEAST_ALIGN, i64::from).max(LEAST_ALIGN),
-            declared: b.layout.is_some(),
             place: place(b)?,
         })
     }

@@ -185,7 +185,8 @@ pub fn one_call(seed: u64) -> Result<bool, String> {
     for id in TARGETS {
         let target = target(id);
         let cx = Cx { target: &target, block, buffers: &buffers, shown: &[], ranges: &ranges, active };
-        let _ = decide(&call, &cx).map(|d| d.to_string());
+        let said = decide(&call, &cx).map_or_else(|e| e.to_string(), |d| d.to_string());
+        super::dump(&format!("{seed} {id}\n{said}\n"));
     }
     Ok(true)
 }

@@ -192,27 +192,14 @@ fn gemm((dst, d): (Tile, Buffer), [(a, own), (b, other)]: [(Tile, Buffer); 2]) -
 
 /// The registers that a term reads, converted or not, as the loops walk over them.
 fn registers(nest: &Nest, term: &Expr, loops: &[(Name, i64)]) -> Option<(Name, Expr, i64)> {
-    match term.kind() {
-        ExprKind::Load { buffer, indices, .. } if nest.is_local(buffer) => {
-            let (begin, len) = run_of(nest, indices.first()?, loops)?;
-            Some((buffer.clone(), begin, len))
-        }
-        ExprKind::Cast { dtype, arg } if widens(arg.dtype(), *dtype) => registers(nest, arg, loops),
-        ExprKind::Load { .. }
-        | ExprKind::Cast { .. }
-        | ExprKind::Int { .. }
-        | ExprKind::Float { .. }
-        | ExprKind::Str(_)
-        | ExprKind::Var { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::IfThenElse { .. }
-        | ExprKind::Reinterpret { .. }
-        | ExprKind::Call { .. }
-        | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => None,
+    if let ExprKind::Cast { dtype, arg } = term.kind()
+        && widens(arg.dtype(), *dtype)
+    {
+        return registers(nest, arg, loops);
     }
+    let ExprKind::Load { buffer, indices, .. } = term.kind() else { return None };
+    let (begin, len) = run_of(nest, indices.first()?, loops)?;
+    nest.is_local(buffer).then(|| (buffer.clone(), begin, len))
 }
 
 /// True where a conversion changes no value, so that a primitive may make it.

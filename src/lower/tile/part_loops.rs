@@ -57,11 +57,8 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
         Ok((part.places(cx)?, part))
     });
     let (places, part) = part.map_err(|why: String| LowerError::new(PASS, &held.buffer, why))?;
-    let [x, y, v] = ["x", "y", "v"].map(|stem| nest.fresh(stem));
     let pairs = part.shape[1] / PAIR;
-    for (var, n) in [(&x, part.shape[0]), (&y, pairs), (&v, PAIR)] {
-        nest.ranges.set(var.clone(), 0, n - 1);
-    }
+    let [x, y, v] = [("x", part.shape[0]), ("y", pairs), ("v", PAIR)].map(|(stem, n)| nest.loop_var(stem, n));
     let own = [index_var(&x), index_var(&y) * Expr::i64(PAIR) + index_var(&v)];
     let place = places.of(&own);
     let mut map = vec![];
@@ -166,8 +163,7 @@ fn pairwise(nest: &mut Nest, v: &Name, body: Vec<DStmt>) -> Vec<DStmt> {
     match body.as_slice() {
         [s] => match stored(nest, v, s) {
             Some((compute, store)) => {
-                let again = nest.fresh("v");
-                nest.ranges.set(again.clone(), 0, PAIR - 1);
+                let again = nest.loop_var("v", PAIR);
                 let store = store.subst(&|n| (n == v).then(|| index_var(&again)));
                 vec![both(v, DKind::Unrolled, vec![compute]), both(&again, DKind::Vectorized, vec![store])]
             }

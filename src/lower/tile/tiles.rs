@@ -23,13 +23,6 @@ impl Nest<'_> {
         Ok(body)
     }
 
-    /// What the variants say to a call that asks for one that does not exist.
-    fn verdicts(&mut self, call: &TileCall, active: Active) -> Option<Decision> {
-        let free = TileCall { forced: None, ..call.clone() };
-        let decision = self.with_emit(active, &[], |e| tile::decide(&free, &e.cx())).ok()?;
-        Some(Decision { call: call.clone(), chosen: None, ..decision })
-    }
-
     /// What a variant would know of the launch where all threads reach it.
     pub fn with_cx<R>(&mut self, shown: &[Buffer], f: impl FnOnce(&tile::Cx) -> R) -> R {
         self.with_emit(Active::All, shown, |e| f(&e.cx()))
@@ -69,14 +62,10 @@ struct Calls<'o> {
 
 impl Calls<'_> {
     /// Notes a call that nothing carries out; those after it are decided all the same.
-    fn refuse(&mut self, nest: &mut Nest, call: &TileCall, active: Active, why: NoVariant) {
+    fn refuse(&mut self, why: NoVariant) {
         let text = why.to_string();
-        let decision = match why {
-            NoVariant::AllRefused(d) => Some(*d),
-            NoVariant::Unknown { .. } => nest.verdicts(call, active),
-        };
-        self.decisions.extend(decision);
-        self.refused.get_or_insert_with(|| LowerError::new(PASS, &call.dst.buffer, text));
+        self.refused.get_or_insert_with(|| LowerError::new(PASS, &why.0.call.dst.buffer, text));
+        self.decisions.push(*why.0);
     }
 }
 
@@ -110,7 +99,7 @@ fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active
                     out.decisions.push(decision);
                     stmts.extend(body);
                 }
-                Err(why) => out.refuse(nest, &call, active, why),
+                Err(why) => out.refuse(why),
             },
             s => {
                 let inside = match &s {

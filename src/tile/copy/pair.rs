@@ -1,5 +1,6 @@
 //! Destination and source of a call, over the box of elements that they have in common.
 
+use super::walk::{Side, Walk};
 use crate::ir::{Expr, Scope, TileCall};
 use crate::tile::{Cx, View};
 
@@ -23,6 +24,17 @@ impl Pair {
     /// The tiles, destination first, with the words that sentences name them by.
     pub fn sides(&self) -> [(&View, &'static str); 2] {
         [(&self.dst, "destination"), (&self.src, "source")]
+    }
+
+    /// Both sides over the box, destination first; accesses to device memory are of up to `widest` bytes.
+    pub fn over_box(&self, widest: i64) -> [Side<'_>; 2] {
+        [&self.dst, &self.src].map(|v| Side::of(v, widest, |i| spread(&v.extent, i)))
+    }
+
+    /// The order of the widest such accesses that both sides allow.
+    pub fn widest_walk(&self, widest: i64, cx: &Cx) -> Walk {
+        let [to, from] = self.over_box(widest);
+        Walk::widest(&box_of(&self.dst.extent), &[&to, &from], cx.ranges)
     }
 
     /// The side in memory, of two of which one is.

@@ -19,7 +19,7 @@ use super::pair::{box_of, gather, spread};
 use super::{Bundle, OPS, Pair, Side, Walk};
 use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{BinOp, ExecScope, Expr, Name, Scope, TileCall};
+use crate::ir::{BinOp, DType, ExecScope, Expr, Name, Scope, TileCall};
 use crate::tile::predicates::all_threads;
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant, View};
 
@@ -72,7 +72,7 @@ impl How {
     pub fn lanes(how: &Result<How, String>, pair: &Pair, cx: &Cx) -> Result<i64, String> {
         match how {
             _ if pair.dst.is_local() && pair.src.is_local() => Ok(1),
-            Ok(How::Memory) => Ok(memory_walk(pair, cx).lanes),
+            Ok(How::Memory) => Ok(pair.widest_walk(widest(cx), cx).lanes),
             Ok(How::Bundle(bundle)) => Ok(bundle_walk(bundle, pair.memory(), cx).lanes),
             Ok(How::Registers(..)) => Ok(1),
             Err(why) => Err(why.clone()),
@@ -108,7 +108,7 @@ impl Move {
             let cx = e.cx();
             let [register, place] = bundle_sides(bundle, memory, &cx).map(|s| s.start(&walk, &u, cx.ranges));
             let (to, from) = if pair.dst.is_local() { (register, place) } else { (place, register) };
-            vec![moved((&pair.dst.buffer, to), (&pair.src.buffer, from), memory, walk.lanes, hint)]
+            vec![moved((&pair.dst.buffer, to), (&pair.src.buffer, from), memory.dtype, walk.lanes, hint)]
         })
     }
 
@@ -124,7 +124,7 @@ impl Move {
 
     fn through_memory(&self, e: &mut Emit) -> Vec<DStmt> {
         let Move { pair, hint, scope, .. } = self;
-        let walk = memory_walk(pair, &e.cx());
+        let walk = pair.widest_walk(widest(&e.cx()), &e.cx());
         let (threads, rank) = (e.cx().threads_in(*scope), e.cx().rank(*scope));
         let vectors = walk.len() / walk.lanes;
         let (turns, rest) = (vectors / threads, vectors % threads);
@@ -158,23 +158,16 @@ fn bundle_walk(bundle: &Bundle, memory: &View, cx: &Cx) -> Walk {
 
 /// Registers and memory over the elements of a bundle.
 fn bundle_sides<'a>(bundle: &'a Bundle, memory: &'a View, cx: &Cx) -> [Side<'a>; 2] {
-    let widest = i64::from(cx.target.max_load_bytes);
-    let view = &bundle.part.view;
+    let (widest, view) = (widest(cx), &bundle.part.view);
     let place = |i: &[Expr]| spread(&memory.extent, &gather(&view.extent, &bundle.places.of(i)));
     let (at, plain) = (|i: &[Expr]| bundle.part.at(i), |i: &[Expr]| bundle.register_unswizzled(i));
     let own = Side { at: Box::new(at), plain: Box::new(plain), ..Side::of(view, widest, |i| i.to_vec()) };
     [own, Side::of(memory, widest, place)]
 }
 
-fn memory_walk(pair: &Pair, cx: &Cx) -> Walk {
-    let [to, from] = memory_sides(pair, cx);
-    Walk::widest(&box_of(&pair.dst.extent), &[&to, &from], cx.ranges)
-}
-
-fn memory_sides<'a>(pair: &'a Pair, cx: &Cx) -> [Side<'a>; 2] {
-    // through registers, where wider than 16 bytes is no gain once the other side is shared memory
-    let widest = i64::from(cx.target.max_load_bytes);
-    [&pair.dst, &pair.src].map(|v| Side::of(v, widest, |i| spread(&v.extent, i)))
+/// Bytes of the widest access to device memory and registers.
+fn widest(cx: &Cx) -> i64 {
+    i64::from(cx.target.max_load_bytes)
 }
 
 /// What one thread does in its turns.
@@ -199,18 +192,18 @@ impl Turn<'_> {
         let Some(via) = self.via.clone() else {
             return unrolled(e, n, |e, u| {
                 let [to, from] = self.places(e, first.clone() + u);
-                vec![moved((&dst.buffer, to), (&src.buffer, from), dst, 1, CacheHint::Plain)]
+                vec![moved((&dst.buffer, to), (&src.buffer, from), dst.dtype, 1, CacheHint::Plain)]
             });
         };
         let lanes = self.walk.lanes;
         let slot = |e: &Emit, u: &Expr| e.simple(u.clone() * Expr::i64(lanes));
         let mut out = unrolled(e, n, |e, u| {
             let [_, from] = self.places(e, first.clone() + u.clone());
-            vec![moved((&via, slot(e, &u)), (&src.buffer, from), src, lanes, self.hints[1])]
+            vec![moved((&via, slot(e, &u)), (&src.buffer, from), src.dtype, lanes, self.hints[1])]
         });
         out.extend(unrolled(e, n, |e, u| {
             let [to, _] = self.places(e, first.clone() + u.clone());
-            vec![moved((&dst.buffer, to), (&via, slot(e, &u)), dst, lanes, self.hints[0])]
+            vec![moved((&dst.buffer, to), (&via, slot(e, &u)), dst.dtype, lanes, self.hints[0])]
         }));
         out
     }
@@ -219,14 +212,20 @@ impl Turn<'_> {
     fn places(&self, e: &Emit, turn: Expr) -> [Expr; 2] {
         let cx = e.cx();
         let number = turn * Expr::i64(self.threads) + self.rank.clone();
-        memory_sides(self.pair, &cx).map(|s| s.start(self.walk, &number, cx.ranges))
+        self.pair.over_box(widest(&cx)).map(|s| s.start(self.walk, &number, cx.ranges))
     }
 }
 
 /// One access per side, or an assignment where there is nothing to say about it.
-fn moved((dst, to): (&Name, Expr), (src, from): (&Name, Expr), view: &View, lanes: i64, hint: CacheHint) -> DStmt {
+pub(in crate::tile) fn moved(
+    (dst, to): (&Name, Expr),
+    (src, from): (&Name, Expr),
+    dtype: DType,
+    lanes: i64,
+    hint: CacheHint,
+) -> DStmt {
     if lanes == 1 && hint == CacheHint::Plain {
-        return DStmt::store(dst.clone(), vec![to], Expr::load(src.clone(), vec![from], view.dtype));
+        return DStmt::store(dst.clone(), vec![to], Expr::load(src.clone(), vec![from], dtype));
     }
     let (dst, src, lanes) = (dst.clone(), src.clone(), lanes as u32);
     DStmt::Copy { dst, dst_index: to, src, src_index: from, lanes, hint }

@@ -16,7 +16,7 @@ use super::gate::{self, global_shared};
 use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::intrinsic::At;
 use crate::ir::{DType, ExecScope, Expr, ExprKind, Intrinsic, Tile, TileArg, TileCall};
-use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
+use crate::tile::copy::{Pair, Walk, box_of, check};
 use crate::tile::predicates::{reached, takes};
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
@@ -73,15 +73,11 @@ fn element(e: &Expr) -> Option<Tile> {
     Some(Tile { buffer: buffer.clone(), begin: indices.clone(), extent: vec![1; indices.len()] })
 }
 
-fn sides<'a>(pair: &'a Pair) -> [Side<'a>; 2] {
-    [&pair.dst, &pair.src].map(|v| Side::of(v, UNIT, |i| spread(&v.extent, i)))
-}
-
 /// The runs that the tile is made of.
 fn runs(pair: &Pair, cx: &Cx) -> Result<Walk, String> {
     check::same_shape(pair)?;
     global_shared(pair)?;
-    let [to, from] = sides(pair);
+    let [to, from] = pair.over_box(UNIT);
     Walk::runs(&box_of(&pair.dst.extent), &[&to, &from], UNIT, cx.ranges).ok_or_else(|| {
         let (to, from) = (&pair.dst.buffer, &pair.src.buffer);
         format!("no runs of a multiple of {UNIT} bytes are contiguous and aligned in both `{to}` and `{from}`")
@@ -91,7 +87,7 @@ fn runs(pair: &Pair, cx: &Cx) -> Result<Walk, String> {
 fn emit(pair: &Pair, walk: &Walk, bar: Option<At>, scope: ExecScope, e: &mut Emit) -> Vec<DStmt> {
     by_first_thread(scope, e, walk.len() / walk.lanes, |e, n| {
         let index: Vec<Expr> = walk.index(n * Expr::i64(walk.lanes)).into_iter().map(|i| e.simple(i)).collect();
-        let [to, from] = sides(pair).map(|s| e.simple((s.at)(&index)));
+        let [to, from] = pair.over_box(UNIT).map(|s| e.simple((s.at)(&index)));
         let (dst, src) = (At::new(&pair.dst.buffer, to), At::new(&pair.src.buffer, from));
         let bytes = Expr::i64(walk.lanes * pair.dst.dtype.bytes() as i64);
         match bar {

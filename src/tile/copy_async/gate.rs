@@ -54,10 +54,9 @@ pub(super) fn condition(call: &TileCall) -> Result<Condition, String> {
     let given = ["predicate", "valid"].iter().find_map(|k| call.operands.get(*k));
     let holds = match (given, call.config.get("predicate").or_else(|| call.config.get("valid"))) {
         (Some(TileArg::Scalar(e)), None) if e.dtype() == DType::Bool => Some(e.clone()),
-        (Some(_), _) => return Err("`predicate` is a condition, such as `i < n`".into()),
         (None, None | Some(AttrValue::Bool(true))) => None,
         (None, Some(AttrValue::Bool(false))) => Some(Expr::bool(false)),
-        (None, Some(_)) => return Err("`predicate` is a condition, such as `i < n`".into()),
+        (Some(_), _) | (None, Some(_)) => return Err("`predicate` is a condition, such as `i < n`".into()),
     };
     Ok(Condition { holds, zeros })
 }

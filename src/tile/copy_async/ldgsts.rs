@@ -15,7 +15,7 @@ use super::gate::{self, Condition, condition};
 use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::intrinsic::At;
 use crate::ir::{AttrValue, BinOp, ExecScope, Expr, Intrinsic, TileCall};
-use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
+use crate::tile::copy::{Pair, Walk, check};
 use crate::tile::predicates::{all_threads, takes};
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
@@ -43,9 +43,8 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
 /// The order of the widest copies.
 fn widest(pair: &Pair, cx: &Cx) -> Result<Walk, String> {
     check::same_shape(pair)?;
-    let [to, from] = sides(pair);
-    let walk = Walk::widest(&box_of(&pair.dst.extent), &[&to, &from], cx.ranges);
-    let bytes = walk.lanes * to.bytes;
+    let walk = pair.widest_walk(WIDEST, cx);
+    let bytes = walk.lanes * pair.dst.dtype.bytes() as i64;
     if bytes >= NARROWEST {
         return Ok(walk);
     }
@@ -60,10 +59,6 @@ fn prefetch(call: &TileCall) -> Result<Option<u32>, String> {
         Some(AttrValue::Int(n @ (64 | 128 | 256))) => Ok(Some(*n as u32)),
         Some(_) => Err("`prefetch` is 64, 128 or 256 bytes".into()),
     }
-}
-
-fn sides<'a>(pair: &'a Pair) -> [Side<'a>; 2] {
-    [&pair.dst, &pair.src].map(|v| Side { widest: WIDEST, ..Side::of(v, WIDEST, |i| spread(&v.extent, i)) })
 }
 
 /// What the threads of the scope start in turns.
@@ -95,7 +90,7 @@ impl Start {
     }
 
     fn turn(&self, e: &Emit, number: Expr) -> DStmt {
-        let [to, from] = sides(&self.pair).map(|s| s.start(&self.walk, &number, e.ranges));
+        let [to, from] = self.pair.over_box(WIDEST).map(|s| s.start(&self.walk, &number, e.ranges));
         let Condition { holds, zeros } = &self.condition;
         DStmt::Intrinsic(Intrinsic::CpAsync {
             dst: At::new(&self.pair.dst.buffer, to),

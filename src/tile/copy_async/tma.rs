@@ -180,7 +180,8 @@ impl Boxes {
         let map = e.tensor_map(self.map());
         by_first_thread(scope, e, self.count.iter().product(), |e, number| {
             let first: Vec<Expr> = self.first(number).into_iter().map(|i| e.simple(i)).collect();
-            let at = At::new(&shared.buffer, e.simple(shared.at(&shared_index(global, shared, dims, &first))));
+            let at =
+                At::new(&shared.buffer, e.simple(shared.at_unswizzled(&shared_index(global, shared, dims, &first))));
             let begin = dims.iter().map(|d| global.begin[d.at].clone());
             let coords = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
             match bar {

@@ -51,13 +51,8 @@ impl Registers {
         self.args.iter().map(value).collect()
     }
 
-    /// The dimension along which two neighbouring elements make a pair: the last of more than one.
-    fn pair_dim(&self) -> Option<usize> {
-        self.dst.shape.iter().rposition(|n| *n > 1).filter(|d| self.dst.shape[*d] % 2 == 0)
-    }
-
-    /// That elements `2 k` and `2 k + 1` of a thread along [`Registers::pair_dim`] are adjacent in a
-    /// part, the first at an even offset.
+    /// That elements `2 k` and `2 k + 1` of a thread along `dim` are adjacent in a part, the first at an
+    /// even offset.
     fn is_paired(&self, part: &Part, dim: usize, cx: &Cx) -> bool {
         let mut ranges = cx.ranges.clone();
         let index = |parity: i64| -> Vec<Expr> {
@@ -77,13 +72,14 @@ impl Registers {
         step.is_int(1) && multiple_of(&at(0), &ranges) % 2 == 0
     }
 
-    /// The dimension along which the elements of each thread come in pairs, side by side in the destination
-    /// and in every operand that is not broadcast along them.
+    /// The dimension along which the elements of each thread come in pairs, the last of more than one: side
+    /// by side in the destination and in every operand that is not broadcast along them.
     ///
     /// # Errors
     /// Where there is none.
     pub fn pairs(&self, cx: &Cx) -> Result<usize, String> {
-        let Some(dim) = self.pair_dim() else {
+        let dim = self.dst.shape.iter().rposition(|n| *n > 1).filter(|d| self.dst.shape[*d] % 2 == 0);
+        let Some(dim) = dim else {
             return Err(format!("each thread holds extents {:?}, the last of which is not even", self.dst.shape));
         };
         let tiles = self.args.iter().filter_map(|a| match a {

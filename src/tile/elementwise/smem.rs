@@ -17,8 +17,8 @@ use super::operand::{Operand, Operands, broadcast_dims, broadcast_index, dtypes,
 use super::ops;
 use crate::ir::device::{DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{BinOp, ExecScope, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::copy::{Side, Walk};
+use crate::ir::{BinOp, ExecScope, Expr, Scope, TileCall, TileOp};
+use crate::tile::copy::{Side, Walk, moved};
 use crate::tile::loops::unrolled;
 use crate::tile::predicates::{all_shared, all_threads};
 use crate::tile::sync::{can_meet, meet};
@@ -83,7 +83,7 @@ fn one_chunk(op: TileOp, emit: &mut Emit, all: &Operands, walk: &Walk, chunk: &E
             Operand::Tile(v) if broadcast_dims(&v.extent, &dst.extent).is_empty() => {
                 let via = emit.scratch(&format!("{}_via", v.buffer), v.dtype, lanes, Scope::Local);
                 let from = side(v).start(walk, chunk, emit.ranges);
-                out.push(copy((&via, Expr::i64(0)), (&v.buffer, from), lanes));
+                out.push(moved((&via, Expr::i64(0)), (&v.buffer, from), v.dtype, lanes, CacheHint::Plain));
                 values.push(Expr::load(via, vec![index_var(&lane)], v.dtype));
             }
             Operand::Tile(_) | Operand::Scalar(_) => values.push(element(emit, a, &index)),
@@ -93,7 +93,7 @@ fn one_chunk(op: TileOp, emit: &mut Emit, all: &Operands, walk: &Walk, chunk: &E
     let set = DStmt::store(made.clone(), vec![index_var(&lane)], ops::value(op, dst.dtype, &values));
     out.push(unrolled(&lane, lanes, vec![set]));
     let to = side(dst).start(walk, chunk, emit.ranges);
-    out.push(copy((&dst.buffer, to), (&made, Expr::i64(0)), lanes));
+    out.push(moved((&dst.buffer, to), (&made, Expr::i64(0)), dst.dtype, lanes, CacheHint::Plain));
     out
 }
 
@@ -103,10 +103,4 @@ fn element(emit: &Emit, a: &Operand<View>, index: &[Expr]) -> Expr {
         Operand::Scalar(e) => e.clone(),
         Operand::Tile(v) => v.load(emit.simple(v.at(&broadcast_index(&v.extent, index)))),
     }
-}
-
-fn copy(dst: (&Name, Expr), src: (&Name, Expr), lanes: i64) -> DStmt {
-    let (dst, dst_index) = (dst.0.clone(), dst.1);
-    let (src, src_index) = (src.0.clone(), src.1);
-    DStmt::Copy { dst, dst_index, src, src_index, lanes: lanes as u32, hint: CacheHint::Plain }
 }

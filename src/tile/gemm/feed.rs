@@ -9,8 +9,9 @@ use crate::ir::intrinsic::{At, Intrinsic};
 use crate::ir::kernel::CacheHint;
 use crate::ir::layout::Fragment;
 use crate::ir::{BinOp, ExecScope, Expr, Name, Scope};
+use crate::tile::copy::moved;
 use crate::tile::loops::unrolled;
-use crate::tile::{Cx, Emit, WARP};
+use crate::tile::{Cx, Emit, View, WARP};
 
 /// Rows of a matrix that `ldmatrix` takes, and elements of a row of 16-bit elements.
 const ROW: i64 = 8;
@@ -164,13 +165,10 @@ impl Step<'_> {
         let copy = |element: &Element| {
             let across = self.first(emit, i) + element.at[1 - along_k].clone();
             let along = self.k.clone() * Expr::i64(depth) + element.at[along_k].clone();
-            let src_index = emit.simple(self.at(across, along));
-            let dst_index = emit.simple(i.clone() * Expr::i64(self.fragment.elements()) + element.register.clone());
-            let (dst, src) = (scratch.clone(), self.x.view.buffer.clone());
-            match word {
-                1 => DStmt::store(dst, vec![dst_index], self.x.view.load(src_index)),
-                _ => DStmt::Copy { dst, dst_index, src, src_index, lanes: word as u32, hint: CacheHint::Plain },
-            }
+            let from = emit.simple(self.at(across, along));
+            let to = emit.simple(i.clone() * Expr::i64(self.fragment.elements()) + element.register.clone());
+            let View { buffer, dtype, .. } = &self.x.view;
+            moved((scratch, to), (buffer, from), *dtype, word, CacheHint::Plain)
         };
         elements.iter().filter(|e| e.own[along_k] % word == 0).map(copy).collect()
     }

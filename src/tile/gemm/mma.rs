@@ -48,19 +48,13 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let feed = |x: &Matrix, side, fragment| Feed::of(x, side, fragment, call.scope, cx);
     let a = r.ask_if("a_fragments", known, |(p, s)| feed(&p.a, Side::A, fragments(s)[0]));
     let b = r.ask_if("b_fragments", known, |(p, s)| feed(&p.b, Side::B, fragments(s)[1]));
-    r.ask_if("warp_tiling", known.zip(d.as_ref()), |((p, s), d)| {
-        let depth: Vec<i64> = (0..p.k / s.k()).collect();
-        warp_tiling("A", &d.numbers, 0, "rows", a.as_ref(), &depth)?;
-        warp_tiling("B", &d.numbers, 1, "columns", b.as_ref(), &depth)
+    let decomposed = known.zip(d.as_ref());
+    r.ask_if("warp_tiling", decomposed, |((p, s), d)| {
+        warp_tiling(d, ("A", "rows", 0), a.as_ref(), p.k / s.k())?;
+        warp_tiling(d, ("B", "columns", 1), b.as_ref(), p.k / s.k())
     });
     let c = r.ask_if("c_place", p, |p| c_place(p, d.as_ref(), call, cx));
-    r.ask_if("steps", known.zip(d.as_ref()), |((p, s), d)| {
-        let k = if k_kind(p, s) == DKind::Unrolled { p.k / s.k() } else { 1 };
-        match d.local[0] * d.local[1] * k {
-            n if n <= MOST_STEPS => Ok(()),
-            n => Err(format!("{n} instructions of one warp are too many to write out, at most {MOST_STEPS}")),
-        }
-    });
+    r.ask_if("steps", decomposed, |((p, s), d)| steps(p, s, d));
     let (shape, a, b, c, d, p) = (shape?, a?, b?, c?, d?, product?);
     let mma = Mma { shape, a, b, c, d, p };
     Some(Box::new(move |e| mma.emit(e)))
@@ -83,24 +77,21 @@ fn multiples(p: &Product, shape: Option<MmaShape>) -> Result<(), String> {
 }
 
 /// That registers of an operand hold, in each warp, the lines of D's registers in the same order, and all
-/// of K.
+/// `steps` of K.
 fn warp_tiling(
-    name: &str,
-    d: &[[Vec<i64>; 2]],
-    own: usize,
-    lines: &str,
+    d: &Grid,
+    (name, lines, own): (&str, &str, usize),
     feed: Option<&Feed>,
-    depth: &[i64],
+    steps: i64,
 ) -> Result<(), String> {
     let Some(Feed::Registers(grid)) = feed else { return Ok(()) };
-    for (warp, (d, x)) in d.iter().zip(&grid.numbers).enumerate() {
-        let (d, x_lines, x_depth) = (&d[own], &x[own], &x[1 - own]);
+    for (warp, (d, x)) in d.numbers.iter().zip(&grid.numbers).enumerate() {
+        let (d, x_lines, depth) = (&d[own], &x[own], &x[1 - own]);
         if d != x_lines {
             return Err(format!("warp {warp} holds fragments {d:?} of the {lines} of D, but {x_lines:?} of {name}"));
         }
-        if x_depth != depth {
-            let all = depth.len();
-            return Err(format!("warp {warp} holds fragments {x_depth:?} of {name} along K, and needs all of {all}"));
+        if !depth.iter().copied().eq(0..steps) {
+            return Err(format!("warp {warp} holds fragments {depth:?} of {name} along K, and needs all of {steps}"));
         }
     }
     Ok(())
@@ -153,6 +144,14 @@ fn fragments(s: MmaShape) -> [Fragment; 2] {
 fn k_kind(p: &Product, s: MmaShape) -> DKind {
     let registers = p.a.view.is_local() || p.b.view.is_local();
     if registers || p.k / s.k() <= MOST_UNROLLED_K { DKind::Unrolled } else { DKind::Serial }
+}
+
+fn steps(p: &Product, s: MmaShape, d: &Grid) -> Result<(), String> {
+    let k = if k_kind(p, s) == DKind::Unrolled { p.k / s.k() } else { 1 };
+    match d.local[0] * d.local[1] * k {
+        n if n <= MOST_STEPS => Ok(()),
+        n => Err(format!("{n} instructions of one warp are too many to write out, at most {MOST_STEPS}")),
+    }
 }
 
 /// A product that decomposes into fragments.

@@ -151,10 +151,8 @@ fn start(call: &TileCall, cx: &Cx) -> Result<Start, String> {
 }
 
 fn arguments(call: &TileCall) -> Result<(), String> {
-    if let Some(name) = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str())) {
-        return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
-    }
-    if let Some(name) = call.operands.keys().next() {
+    let unknown = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str()));
+    if let Some(name) = unknown.or_else(|| call.operands.keys().next()) {
         return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
     }
     flag(call, "transpose_a")?;

@@ -24,10 +24,10 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 pub(super) const VARIANT: Variant = Variant { name: "cross_warp", ops: OPS, priority: 10, only_forced: false, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let asked = ask(call, cx, r, true);
-    r.ask_if("reduced_warps", asked.shares.as_ref().ok(), whole_warps);
-    Shares::ask_stage(&asked.shares, cx.threads() / WARP, cx, r);
-    let found = asked.found()?;
+    let (shares, combine) = ask(call, cx, r, true);
+    r.ask_if("reduced_warps", shares.as_ref().ok(), whole_warps);
+    Shares::ask_stage(&shares, cx.threads() / WARP, cx, r);
+    let found = Registers { shares: shares.ok()?, combine: combine?, accum: call.accum };
     Some(Box::new(move |e| emit(&found, e)))
 }
 
@@ -49,8 +49,8 @@ fn whole_warps(shares: &Shares) -> Result<(), String> {
 
 fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
     let thread = emit.cx().thread();
-    let slots = emit.cx().threads() / WARP * r.values();
-    let stage = emit.scratch(&format!("{}_stage", r.dst.view.buffer), r.combine.acc, slots, Scope::Shared);
+    let slots = emit.cx().threads() / WARP * r.shares.values();
+    let stage = emit.scratch(&format!("{}_stage", r.shares.dst.view.buffer), r.combine.acc, slots, Scope::Shared);
     let mut out = vec![];
     if emit.guard_scratch {
         out.push(DStmt::Barrier(Barrier::Block));
@@ -66,7 +66,7 @@ fn first(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Na
     let acc = r.variable(emit, "acc");
     let mut out = declared(&acc, r.own(emit, kept, &acc, false));
     out.extend(r.shuffles(emit, &acc, &masks(WARP), WIDTH));
-    let at = emit.simple(binary(BinOp::FloorDiv, thread, WARP) * Expr::i64(r.values()) + number);
+    let at = emit.simple(binary(BinOp::FloorDiv, thread, WARP) * Expr::i64(r.shares.values()) + number);
     let lane = emit.simple(binary(BinOp::FloorMod, thread, WARP));
     let is_first = Expr::binary(BinOp::Eq, lane, Expr::i64(0));
     out.extend(guarded(Some(is_first), vec![DStmt::store(stage.clone(), vec![at], acc.get())]));
@@ -75,12 +75,12 @@ fn first(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Na
 
 /// One element over the warps of the group.
 fn second(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Name, thread: &Expr) -> Vec<DStmt> {
-    let warps = r.group() / WARP;
+    let warps = r.shares.group() / WARP;
     let width = (warps as u64).next_power_of_two() as i64;
     let sum = r.variable(emit, "sum");
     let from = emit.simple(binary(BinOp::FloorMod, thread, width));
-    let group = binary(BinOp::FloorDiv, thread, r.group());
-    let at = emit.simple((group * Expr::i64(warps) + from.clone()) * Expr::i64(r.values()) + number);
+    let group = binary(BinOp::FloorDiv, thread, r.shares.group());
+    let at = emit.simple((group * Expr::i64(warps) + from.clone()) * Expr::i64(r.shares.values()) + number);
     let load = Expr::load(stage.clone(), vec![at], r.combine.acc);
     let have = Expr::binary(BinOp::Lt, from, Expr::i64(warps));
     let value = match width == warps {

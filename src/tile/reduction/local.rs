@@ -22,9 +22,9 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 pub(super) const VARIANT: Variant = Variant { name: "local", ops: OPS, priority: 10, only_forced: false, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let asked = ask(call, cx, r, false);
-    let masks = r.ask_if("lanes", asked.shares.as_ref().ok(), lanes);
-    let (found, masks) = (asked.found()?, masks?);
+    let (shares, combine) = ask(call, cx, r, false);
+    let masks = r.ask_if("lanes", shares.as_ref().ok(), lanes);
+    let (masks, found) = (masks?, Registers { shares: shares.ok()?, combine: combine?, accum: call.accum });
     Some(Box::new(move |e| found.for_each_value(e, |e, kept, _| value(&found, e, kept, &masks))))
 }
 
@@ -43,7 +43,7 @@ fn lanes(shares: &Shares) -> Result<Vec<u32>, String> {
 /// One element of the destination.
 fn value(r: &Registers, emit: &mut Emit, kept: &[Expr], masks: &[u32]) -> Vec<DStmt> {
     let result = r.result(emit, kept);
-    let in_place = r.combine.acc == r.dst.view.dtype;
+    let in_place = r.combine.acc == r.shares.dst.view.dtype;
     if in_place && masks.is_empty() {
         return r.own(emit, kept, &result, r.accum);
     }
@@ -61,7 +61,7 @@ fn value(r: &Registers, emit: &mut Emit, kept: &[Expr], masks: &[u32]) -> Vec<DS
     out.extend(r.own(emit, kept, &acc, onto));
     out.extend(r.shuffles(emit, &acc, masks, WIDTH));
     match onto {
-        true => out.push(result.set(Expr::cast(r.dst.view.dtype, acc.get()))),
+        true => out.push(result.set(Expr::cast(r.shares.dst.view.dtype, acc.get()))),
         false => out.push(r.finish(emit, kept, acc.get())),
     }
     declared(&acc, out)

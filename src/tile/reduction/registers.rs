@@ -11,7 +11,6 @@ use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
 use crate::tile::loops::Loops;
 use crate::tile::predicates::{all_local, all_threads, one_numeric_dtype, scope_in};
 use crate::tile::{Cx, Emit, Part, Refusals, WARP};
-use std::ops::Deref;
 
 /// The registers of a reduction, and who holds them.
 pub(super) struct Shares {
@@ -26,7 +25,7 @@ pub(super) struct Shares {
 
 /// A reduction between registers.
 pub(super) struct Registers {
-    shares: Shares,
+    pub shares: Shares,
     pub combine: Combine,
     /// The old destination is one more operand.
     pub accum: bool,
@@ -104,7 +103,12 @@ impl Shares {
 /// What all variants between registers ask first: shapes, layouts and threads go together; those `of_block`
 /// are carried out by all threads of the block. The layouts say nothing of calls that `storage_scope`
 /// refuses.
-pub(super) fn ask(call: &TileCall, cx: &Cx, r: &mut Refusals, of_block: bool) -> Asked {
+pub(super) fn ask(
+    call: &TileCall,
+    cx: &Cx,
+    r: &mut Refusals,
+    of_block: bool,
+) -> (Result<Shares, String>, Option<Combine>) {
     let local = r.ask("storage_scope", all_local(call, cx));
     let combine = r.ask("dtype", one_numeric_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
     if of_block {
@@ -113,29 +117,7 @@ pub(super) fn ask(call: &TileCall, cx: &Cx, r: &mut Refusals, of_block: bool) ->
     all_threads(call, cx, r);
     let shares = Shares::of(call, cx);
     r.ask_if("layout", local, |()| shares.as_ref().map(drop).map_err(String::clone));
-    Asked { shares, combine, accum: call.accum }
-}
-
-/// What these predicates found.
-pub(super) struct Asked {
-    pub shares: Result<Shares, String>,
-    combine: Option<Combine>,
-    accum: bool,
-}
-
-impl Asked {
-    /// The reduction, where nothing refused.
-    pub fn found(self) -> Option<Registers> {
-        Some(Registers { shares: self.shares.ok()?, combine: self.combine?, accum: self.accum })
-    }
-}
-
-impl Deref for Registers {
-    type Target = Shares;
-
-    fn deref(&self) -> &Shares {
-        &self.shares
-    }
+    (shares, combine)
 }
 
 impl Registers {
@@ -146,7 +128,7 @@ impl Registers {
         emit: &mut Emit,
         body: impl FnOnce(&mut Emit, &[Expr], Expr) -> Vec<DStmt>,
     ) -> Vec<DStmt> {
-        let shape = self.kept();
+        let shape = self.shares.kept();
         let (loops, index) = Loops::over(emit, "spa", &shape);
         let number = shape.iter().zip(&index).fold(Expr::i64(0), |at, (n, i)| at * Expr::i64(*n) + i.clone());
         let number = emit.simple(number);
@@ -156,17 +138,17 @@ impl Registers {
 
     /// The element of the destination at these indices along kept dimensions.
     pub fn result(&self, emit: &Emit, kept: &[Expr]) -> Slot {
-        let at = emit.simple(self.dst.at(&self.axes.dst_index(kept)));
-        Slot::Element(self.dst.view.buffer.clone(), at, self.dst.view.dtype)
+        let at = emit.simple(self.shares.dst.at(&self.shares.axes.dst_index(kept)));
+        Slot::Element(self.shares.dst.view.buffer.clone(), at, self.shares.dst.view.dtype)
     }
 
     /// Sets `acc` to what the thread itself has of an element, on top of what `acc` holds if
     /// `onto`.
     pub fn own(&self, emit: &mut Emit, kept: &[Expr], acc: &Slot, onto: bool) -> Vec<DStmt> {
-        let shape = self.axes.reduced_of(&self.src.shape);
+        let shape = self.shares.axes.reduced_of(&self.shares.src.shape);
         let (loops, reduced) = Loops::over(emit, "red", &shape);
-        let at = emit.simple(self.src.at(&self.axes.src_index(kept, &reduced)));
-        let term = Expr::cast(self.combine.acc, self.src.view.load(at));
+        let at = emit.simple(self.shares.src.at(&self.shares.axes.src_index(kept, &reduced)));
+        let term = Expr::cast(self.combine.acc, self.shares.src.view.load(at));
         if loops.is_empty() && !onto {
             return vec![acc.set(term)];
         }
@@ -177,12 +159,12 @@ impl Registers {
 
     /// A variable for partial results, to be declared by [`declared`].
     pub fn variable(&self, emit: &mut Emit, what: &str) -> Slot {
-        Slot::Var(emit.fresh(&format!("{}_{what}", self.dst.view.buffer)), self.combine.acc)
+        Slot::Var(emit.fresh(&format!("{}_{what}", self.shares.dst.view.buffer)), self.combine.acc)
     }
 
     /// Combines `acc` over lanes: xor shuffles with these masks, within segments of `width` lanes.
     pub fn shuffles(&self, emit: &mut Emit, acc: &Slot, masks: &[u32], width: u32) -> Vec<DStmt> {
-        shuffles(emit, &self.dst.view.buffer, &self.combine, acc, masks, width)
+        shuffles(emit, &self.shares.dst.view.buffer, &self.combine, acc, masks, width)
     }
 
     /// Writes a total to the destination, the old value of which counts as one more operand where
@@ -190,13 +172,13 @@ impl Registers {
     pub fn finish(&self, emit: &Emit, kept: &[Expr], total: Expr) -> DStmt {
         let slot = self.result(emit, kept);
         let value = if self.accum { self.combine.apply(self.old(emit, &slot), total) } else { total };
-        slot.set(Expr::cast(self.dst.view.dtype, value))
+        slot.set(Expr::cast(self.shares.dst.view.dtype, value))
     }
 
     /// What the destination holds before, the identity in threads that hold none of it.
     pub fn old(&self, emit: &Emit, slot: &Slot) -> Expr {
         let old = Expr::cast(self.combine.acc, slot.get());
-        if self.to_all {
+        if self.shares.to_all {
             return old;
         }
         let cond = Expr::binary(BinOp::Eq, self.member(emit), Expr::i64(0));
@@ -207,7 +189,7 @@ impl Registers {
     pub fn member(&self, emit: &Emit) -> Expr {
         let mut weight = 1;
         let mut sum = Expr::i64(0);
-        for it in &self.threads {
+        for it in &self.shares.threads {
             sum = sum + digit(&emit.cx().thread(), *it) * Expr::i64(weight);
             weight *= it.extent;
         }
@@ -220,7 +202,7 @@ impl Registers {
         let (mut weight, mut below) = (1, 1);
         let mut sum = Expr::i64(0);
         let top = Iter::new(1, threads, Axis::Tx);
-        for it in self.threads.iter().chain([&top]) {
+        for it in self.shares.threads.iter().chain([&top]) {
             let gap = Iter::new(it.stride / below, below, Axis::Tx);
             sum = sum + digit(&emit.cx().thread(), gap) * Expr::i64(weight);
             weight *= gap.extent;

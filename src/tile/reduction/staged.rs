@@ -25,10 +25,10 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 pub(super) const VARIANT: Variant = Variant { name: "staged", ops: OPS, priority: 5, only_forced: false, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let asked = ask(call, cx, r, true);
-    r.ask_if("reduced_threads", asked.shares.as_ref().ok(), several);
-    Shares::ask_stage(&asked.shares, cx.threads(), cx, r);
-    let found = asked.found()?;
+    let (shares, combine) = ask(call, cx, r, true);
+    r.ask_if("reduced_threads", shares.as_ref().ok(), several);
+    Shares::ask_stage(&shares, cx.threads(), cx, r);
+    let found = Registers { shares: shares.ok()?, combine: combine?, accum: call.accum };
     Some(Box::new(move |e| emit(&found, e)))
 }
 
@@ -63,9 +63,9 @@ impl Stage {
 fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
     let threads = emit.cx().threads();
     let (group, groups) = r.group_number(emit, threads);
-    let (own, values) = (r.member(emit), r.values());
-    let stem = format!("{}_stage", r.dst.view.buffer);
-    let name = emit.scratch(&stem, r.combine.acc, r.group() * values * groups, Scope::Shared);
+    let (own, values) = (r.member(emit), r.shares.values());
+    let stem = format!("{}_stage", r.shares.dst.view.buffer);
+    let name = emit.scratch(&stem, r.combine.acc, r.shares.group() * values * groups, Scope::Shared);
     let stage = Stage { name, own, group, groups, values };
     let mut out = vec![];
     if emit.guard_scratch {
@@ -78,7 +78,7 @@ fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
         out.push(DStmt::store(stage.name.clone(), at, acc.get()));
         out
     }));
-    let mut left = r.group();
+    let mut left = r.shares.group();
     if left > WARP {
         out.extend(halve(r, emit, &stage));
         left = 1;
@@ -91,9 +91,9 @@ fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
 /// Halves the staged values until one is left per group and element; the last barrier is missing.
 fn halve(r: &Registers, emit: &mut Emit, stage: &Stage) -> Vec<DStmt> {
     let mut out = vec![];
-    let mut step = (r.group() as u64).next_power_of_two() as i64 / 2;
+    let mut step = (r.shares.group() as u64).next_power_of_two() as i64 / 2;
     while step > 0 {
-        let lower = Expr::binary(BinOp::Lt, stage.own.clone(), Expr::i64(step.min(r.group() - step)));
+        let lower = Expr::binary(BinOp::Lt, stage.own.clone(), Expr::i64(step.min(r.shares.group() - step)));
         let body = r.for_each_value(emit, |emit, _, number| {
             let mine = stage.load(r, emit, stage.own.clone(), &number);
             let other = stage.load(r, emit, stage.own.clone() + Expr::i64(step), &number);
@@ -117,7 +117,7 @@ fn add(r: &Registers, emit: &mut Emit, stage: &Stage, kept: &[Expr], number: Exp
             vec![sum.set(r.combine.apply(sum.get(), next))]
         }));
     }
-    if !r.to_all {
+    if !r.shares.to_all {
         let is_first = Expr::binary(BinOp::Eq, stage.own.clone(), Expr::i64(0));
         sums = guarded(Some(is_first), sums);
         sums.insert(0, sum.set(r.combine.identity.clone()));
