@@ -2,10 +2,10 @@
 
 use crate::common;
 use daylight::assemble::Subject;
-use daylight::backend::fake::FakeCompiler;
 use daylight::backend::{Language, Places, Tools};
 use daylight::job::{self, select};
 use daylight::rules::Spaces;
+use daylight::runner::fake::FakeCompiler;
 use daylight::target::{HostCpu, Target};
 use daylight::tune::predict::predict;
 use daylight::tune::{Arms, RuleBuild};

@@ -3,8 +3,7 @@
 
 use crate::common::arm::made_up;
 use daylight::assemble::Unfit;
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, Source};
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
 use daylight::runner::fake::{FakeCompiler, FakeRunner};

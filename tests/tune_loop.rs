@@ -2,8 +2,7 @@
 
 use crate::common::arm::made_up;
 use daylight::assemble::Unfit;
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
 use daylight::runner::fake::{FakeCompiler, FakeRunner};

@@ -6,10 +6,7 @@ use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
 use crate::common::arm::made_up;
 use daylight::assemble::Unfit;
-use daylight::backend::{
-    CompilePool, Compiler, DeviceFacts, Language, Limits, Places, Plan, Problem, Runner, Source, Tools, WorkerCommand,
-    element,
-};
+use daylight::backend::{Compiler, Language, Places, Plan, Source, Tools};
 use daylight::ir::DType;
 use daylight::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
