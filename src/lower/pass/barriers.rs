@@ -20,7 +20,7 @@ use crate::lower::fact::digits::{digits, is_unique};
 use crate::lower::nest::Nest;
 
 /// Places the barriers of a launch.
-pub fn run(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut open = Open::default();
     list(nest, body, &mut open)
 }
