@@ -1,5 +1,6 @@
 //! Normal form and facts on small functions: what is accepted, and what is said about it.
 
+use crate::common::arm::predicate;
 use daylight::analysis::{
     BlockFacts, Combiner, Facts, ParamRole, index_text, normalize, refusals, refuse, roles, work,
 };
@@ -52,7 +53,7 @@ fn a_unit_reduction_keeps_its_flag() {
 }
 
 fn declined(f: &PrimFunc) -> &'static str {
-    normalize(f).expect_err("declined").predicate
+    predicate(normalize(f).expect_err("declined").reason)
 }
 
 const VECTORS: &str = "A: T.Buffer((16,), \"float32\"), B: T.Buffer((16,), \"float32\")";
@@ -91,7 +92,7 @@ fn loop_kinds_and_predicates_are_not_looked_at() {
         &["vi = T.axis.spatial(16, i)", "T.where(i < 8)", "B[vi] = A[vi]"],
     );
     assert!(normalize(&f).is_ok());
-    assert_eq!(refuse(&f).expect_err("scheduled").predicate, "already_scheduled");
+    assert_eq!(refuse(&f).expect_err("scheduled").reason.predicate, "already_scheduled");
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn shapes_of_access() {
 }
 
 fn refusal(f: &PrimFunc) -> Option<&'static str> {
-    refuse(f).err().map(|d| d.predicate)
+    refuse(f).err().map(|d| predicate(d.reason))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::output;
 use crate::analysis::{Facts, ParamRole, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
-use crate::ir::{Expr, Param, PrimFunc};
+use crate::ir::{Expr, Param, PrimFunc, Reason};
 use crate::job::{BadFile, Exit, Failure, Input, load};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
@@ -29,12 +29,6 @@ struct Report {
     bytes: Option<u64>,
     #[serde(skip)]
     is_program: bool,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    predicate: String,
-    text: String,
 }
 
 #[derive(Serialize)]
@@ -76,7 +70,7 @@ fn unread(e: &BadFile) -> Report {
         file: e.file.clone(),
         name: None,
         status: "error",
-        reason: Some(Reason { predicate: predicate.into(), text: e.failure.message.clone() }),
+        reason: Some(Reason::new(predicate, &e.failure.message)),
         line: e.at.map(|a| a.0),
         column: e.at.map(|a| a.1),
         blocks: vec![],
@@ -120,7 +114,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         }
         Err(decline) => {
             report.status = "refused";
-            report.reason = Some(Reason { predicate: decline.predicate.into(), text: decline.reason });
+            report.reason = Some(decline.reason);
             (report, Exit::Input)
         }
     }
@@ -205,7 +199,7 @@ fn print(cx: &Context, r: &Report) {
     let name = r.name.as_deref().unwrap_or("-");
     match &r.reason {
         Some(reason) if r.status == "error" => output::note(&format!("error: {}", reason.text)),
-        Some(reason) => output::line(&format!("refused  {}: {name}: {}: {}", r.file, reason.predicate, reason.text)),
+        Some(reason) => output::line(&format!("refused  {}: {name}: {reason}", r.file)),
         None => {
             let kinds: Vec<&str> = r.blocks.iter().map(|b| b.kind.as_str()).collect();
             let number = |n: Option<u64>, unit| n.map_or(format!("? {unit}"), |n| format!("{n} {unit}"));

@@ -3,8 +3,9 @@
 use super::args::{self, Emit};
 use super::context::Context;
 use super::{output, tile};
-use crate::assemble::{Assembly, Subject, Unfit};
+use crate::assemble::{Assembly, Subject};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
+use crate::ir::Reason;
 use crate::job::{Exit, Failure, Input, load, select};
 use crate::rules::{Arm, Knobs, verdicts};
 use crate::schedule::Schedule;
@@ -42,7 +43,7 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
     let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
     let schedule = arm.schedule(&knobs).map_err(|e| bug(e.to_string()))?;
-    let unfit = |u: Unfit| bug(u.to_string());
+    let unfit = |why: Reason| bug(why.to_string());
     let text = match a.emit {
         Emit::Decisions | Emit::Tir => schedule.func().to_string(),
         Emit::Trace => trace(&schedule),
@@ -176,7 +177,7 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
                     })
                 }
                 Err(d) => json!({
-                    "rule": v.rule, "accepted": false, "predicate": d.predicate, "reason": d.reason,
+                    "rule": v.rule, "accepted": false, "predicate": d.reason.predicate, "reason": d.reason.text,
                 }),
             })
             .collect();
@@ -206,7 +207,7 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
                     output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
                 }
             }
-            Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule, d.predicate, d.reason)),
+            Err(d) => output::line(&format!("  {:<20} declines: {}", v.rule, d.reason)),
         }
     }
     tile::tables(calls);

@@ -97,7 +97,7 @@ pub(super) fn tables(all: &[Decision]) {
 pub(super) fn decision(k: usize, d: &Decision) -> Value {
     let verdicts = d.verdicts.iter().map(|v| {
         let refusals: Vec<Value> =
-            v.refusals.iter().map(|r| json!({ "predicate": r.predicate, "reason": r.reason })).collect();
+            v.refusals.iter().map(|r| json!({ "predicate": r.predicate, "reason": r.text })).collect();
         json!({ "variant": v.variant, "priority": v.priority, "accepted": refusals.is_empty(), "refusals": refusals })
     });
     json!({

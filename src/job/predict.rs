@@ -157,7 +157,7 @@ impl Predictor {
         let base = ranked.iter().find(|r| Some(&r.point) == default.as_ref());
         let mut failed: BTreeMap<String, usize> = BTreeMap::new();
         for one in unranked {
-            *failed.entry(one.reason.clone()).or_default() += 1;
+            *failed.entry(one.why.predicate.to_string()).or_default() += 1;
         }
         Prediction {
             schema: 1,

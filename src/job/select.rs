@@ -58,9 +58,9 @@ pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), F
     let arm = arms.iter().find(has).unwrap_or(first);
     let default = arm.space.default().ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
     let knobs = arm.space.set(&default, &pairs).map_err(Failure::usage)?;
-    arm.space.check(&knobs).map_err(|i| {
+    arm.space.check(&knobs).map_err(|why| {
         let form = arm.space.form;
-        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {}: {}", i.predicate, i.reason))
+        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {why}"))
     })?;
     Ok((arm, knobs))
 }

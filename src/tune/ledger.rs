@@ -5,8 +5,8 @@
 use super::search::History;
 use super::session::Task;
 use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
-use crate::assemble::Unfit;
 use crate::backend::{self, Artifact, CompileError};
+use crate::ir::Reason;
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
 use crate::rules::Arm;
 use crate::runner::{self, Errors, RunError, Timing};
@@ -137,11 +137,11 @@ impl<'t> Ledger<'t> {
     }
 
     /// Logs a point that was ruled out.
-    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Unfit) -> Result<(), TuneError> {
+    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Reason) -> Result<(), TuneError> {
         self.counts.pruned += 1;
-        *self.counts.pruned_by.entry(why.predicate.clone()).or_default() += 1;
-        self.examples.entry(why.predicate.clone()).or_insert_with(|| why.reason.clone());
-        let reason = Some(format!("{}: {}", why.predicate, why.reason));
+        *self.counts.pruned_by.entry(why.predicate.to_string()).or_default() += 1;
+        self.examples.entry(why.predicate.to_string()).or_insert_with(|| why.text.clone());
+        let reason = Some(why.to_string());
         self.add(s, point, None, Parts { outcome: Some(Outcome::Pruned), reason, ..Parts::default() })
     }
 
