@@ -215,7 +215,7 @@ fn failures_are_logged_by_kind_and_never_win() {
     assert_eq!(summary.best.expect("a winner").knobs["x"], 3);
     assert_eq!(summary.counts.pruned_by["bug"], 1);
     assert_eq!(summary.examples["bug"], "a bug in a rule");
-    assert_eq!(summary.counts.failed["wrong_result"], 1);
+    assert_eq!(summary.counts.failed[&Outcome::WrongResult], 1);
     assert!(records.iter().all(|r| r.samples_ns.is_empty() == (r.outcome != Outcome::Ok)));
 }
 
@@ -224,7 +224,7 @@ fn nothing_survives() {
     let bench = Bench::new();
     let summary = bench.run(|_| Err(RunError::new(RunFailure::WrongResult, "wrong"))).expect("the run ends");
     assert_eq!((summary.best, summary.best_us, summary.default_us), (None, None, None));
-    assert_eq!(summary.counts.failed["wrong_result"], 12);
+    assert_eq!(summary.counts.failed[&Outcome::WrongResult], 12);
 }
 
 #[test]

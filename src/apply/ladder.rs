@@ -93,37 +93,18 @@ fn newest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Timing<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Outcome, Policy, SCHEMA, Workload};
+    use crate::log::Workload;
 
     fn record(n: i64, gpu: &str, us: f64, unix_s: u64) -> Record {
+        let workload = Workload { key: "k".into(), name: "f".into() };
         Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: Workload { key: "k".into(), name: "f".into() },
-            bind: [("n".to_string(), n)].into(),
-            target: "cuda:sm_90a".into(),
             env: Env { gpu: gpu.into(), driver: unix_s.to_string(), ..Env::default() },
-            policy: Policy::default(),
             rule: "r".into(),
             rule_version: 1,
             knobs: [("x".to_string(), us as i64)].into(),
-            variants: vec![],
-            trace: vec![],
-            source_hash: None,
-            cubin_hash: None,
-            res: None,
             samples_ns: vec![us * 1e3],
-            err: None,
-            outcome: Outcome::Ok,
-            reason: None,
-            seed: 0,
             unix_s,
-            round: 0,
-            default: false,
-            floor_us: None,
-            state: None,
-            score: None,
-            warnings: vec![],
+            ..Record::new(workload, [("n".to_string(), n)].into(), "cuda:sm_90a", Outcome::Ok)
         }
     }
 

@@ -5,7 +5,6 @@
 //! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 
-mod extent;
 mod family;
 mod ident;
 mod interface;

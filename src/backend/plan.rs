@@ -187,11 +187,10 @@ impl Plan {
                 return Err(format!("`{}` has {} dimensions, {} were given", p.name, p.shape.len(), shape.len()));
             }
             for (dim, size) in p.shape.iter().zip(shape) {
-                match dim {
-                    Dim::Expr(text) if is_name(text) => {
-                        extents.entry(text.clone()).or_insert(*size);
-                    }
-                    Dim::Expr(_) | Dim::Const(_) => {}
+                if let Dim::Expr(e) = dim
+                    && let Some(name) = e.as_var()
+                {
+                    extents.entry(name.to_string()).or_insert(*size);
                 }
             }
         }

@@ -188,7 +188,7 @@ fn params(input: &Input) -> Vec<ParamReport> {
 
 /// An extent as an integer or as text over the user's names.
 fn dim(f: &PrimFunc, e: &Expr) -> Dim {
-    Dim::of(e, &|n| f.display_name(n).to_string()).unwrap_or_else(|_| Dim::Expr(e.to_string()))
+    Dim::of(e, &|n| f.display_name(n).to_string()).unwrap_or_else(|_| Dim::Expr(e.clone()))
 }
 
 fn print(cx: &Context, r: &Report) {

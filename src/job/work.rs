@@ -84,7 +84,7 @@ impl Work {
             pruned: s.counts.pruned,
             compiled: s.counts.compiled,
             measured: s.counts.measured,
-            failed: s.counts.failed,
+            failed: s.counts.failed.iter().map(|(outcome, n)| (outcome.name().to_string(), *n)).collect(),
             pruned_by: s.counts.pruned_by,
             space: SpaceReport {
                 points: census.points,

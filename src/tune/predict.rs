@@ -46,7 +46,8 @@ pub fn predict(
         .map(|point| {
             let not = |why| Unranked { point: point.clone(), why };
             let built = build.build(&point).map_err(not)?;
-            let artifact = compiler.compile(&built.source).map_err(|e| not(Reason::new(e.outcome(), e.message)))?;
+            let artifact =
+                compiler.compile(&built.source).map_err(|e| not(Reason::new(e.outcome().name(), e.message)))?;
             let score = score(arms, &point, &artifact, disassemble);
             Ok(Ranked { point, score, built, artifact })
         })
