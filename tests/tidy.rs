@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "tune",
         &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "runner", "measure", "log", "assemble"],
     ),
-    ("apply", &["ir", "target", "rules", "backend", "log", "assemble"]),
+    ("apply", &["ir", "target", "rules", "schedule", "backend", "log", "assemble"]),
     ("report", &["log", "target"]),
 ];
 

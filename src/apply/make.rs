@@ -2,14 +2,14 @@
 
 use super::family;
 use super::ident::Idents;
-use super::ladder::{Wanted, machine, other_size, predicted, same_size};
+use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
 use crate::assemble::{Assembly, Input, Subject};
 use crate::backend::{CompileFailure, Compiler, Source};
 use crate::ir::PrimFunc;
-use crate::log::{Record, Timing};
+use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
 use std::collections::BTreeMap;
@@ -184,60 +184,28 @@ fn linkable(unit: &Unit, symbols: &[String]) -> String {
     out
 }
 
-/// Goes down the ladder until a rung holds.
+/// The kernel of the log's record, or the default.
 fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
     let target = subject.target.table_id();
     let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
     let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
-    if let Some(gpu) = gpu {
-        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
-            let same = is_same(&found, options);
-            let rung = if same { Rung::Exact } else { Rung::SameArch };
-            return Ok(Found { rung, ..found.found });
-        }
-        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
-            return Ok(Found { rung: Rung::Neighbour, ..found.found });
-        }
-    }
-    if let Some(guess) = predicted(options.records, &wanted).and_then(|r| replay(subject, r, options)) {
-        return Ok(Found { rung: Rung::Predicted, ..guess.found });
-    }
-    default(f, subject, options)
-}
-
-/// A replayed record.
-struct Replayed {
-    found: Found,
-    /// The text is the one that was measured.
-    same_source: bool,
-    /// The compiler that it was measured with.
-    compiler: String,
-}
-
-/// The measured kernel, with its time.
-fn timed(subject: &Subject, timing: &Timing<'_>, options: &Options<'_>) -> Option<Replayed> {
-    let found = replay(subject, timing.record, options)?;
-    Some(Replayed { found: Found { measured_us: Some(timing.median_ns / 1e3), ..found.found }, ..found })
-}
-
-/// The record's kernel, if it can still be made.
-fn replay(subject: &Subject, record: &Record, options: &Options<'_>) -> Option<Replayed> {
-    let rule = (record.rule.as_str(), record.rule_version);
-    let schedule = subject.logged(&record.trace, rule, &record.knobs, options.spaces)?;
-    let assembly = subject.assemble(&schedule).ok()?;
-    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
-    Some(Replayed {
-        same_source: record.source_hash.as_ref() == Some(&hash),
-        compiler: record.env.nvrtc.clone(),
-        found: Found { assembly, rung: Rung::SameArch, measured_us: None, scheduled: tvm::text(schedule.func()) },
-    })
+    let Some(found) = ladder::find(options.records, &wanted, gpu, (subject, options.spaces)) else {
+        return default(f, subject, options);
+    };
+    let is_exact = found.rung == Rung::SameArch && is_same(&found, options);
+    let rung = if is_exact { Rung::Exact } else { found.rung };
+    let scheduled = tvm::text(found.schedule.func());
+    Ok(Found { assembly: found.assembly, rung, measured_us: found.measured_us, scheduled })
 }
 
 /// True when the text is the measured one and, on a GPU, so is the compiler's version. C is compiled
 /// in the user's build, by a compiler that is not known here.
-fn is_same(r: &Replayed, options: &Options<'_>) -> bool {
-    let is_c = r.found.assembly.source.language == crate::backend::Language::C;
-    r.same_source && (is_c || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&r.compiler)))
+fn is_same(found: &ladder::Found<'_>, options: &Options<'_>) -> bool {
+    let (source, record) = (&found.assembly.source, found.record);
+    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(source.text.as_bytes()));
+    let is_c = source.language == crate::backend::Language::C;
+    let same_compiler = || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&record.env.nvrtc));
+    record.source_hash.as_ref() == Some(&hash) && (is_c || same_compiler())
 }
 
 /// `13.0` of `nvrtc 13.0.88`.

@@ -4,7 +4,8 @@ use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
 use super::{output, tile};
-use crate::apply::ladder::{Wanted, other_size, same_size};
+use crate::apply::Rung;
+use crate::apply::ladder::{self, Found, Wanted};
 use crate::assemble::{Assembly, Subject};
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
@@ -102,6 +103,7 @@ fn kernel(
     Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: knobs.0 }))
 }
 
+/// What the log has measured on this device, of this size or the nearest.
 fn logged(
     input: &Input,
     subject: &Subject,
@@ -110,13 +112,13 @@ fn logged(
     spaces: &Spaces,
 ) -> Option<(Assembly, Source)> {
     let wanted = Wanted { key: &input.key, bind: &input.bind, target: &subject.target.id };
-    let here = [("logged", same_size(records, &wanted, gpu)), ("neighbour", other_size(records, &wanted, gpu))];
-    here.into_iter().find_map(|(rung, timing)| {
-        let r = timing?.record;
-        let schedule = subject.logged(&r.trace, (&r.rule, r.rule_version), &r.knobs, spaces)?;
-        let assembly = subject.assemble(&schedule).ok()?;
-        Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
-    })
+    let Found { rung, record: r, assembly, .. } = ladder::find(records, &wanted, Some(gpu), (subject, spaces))?;
+    let rung = match rung {
+        Rung::Exact | Rung::SameArch => "logged",
+        Rung::Neighbour => "neighbour",
+        Rung::Predicted | Rung::Default => return None,
+    };
+    Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
 }
 
 /// The file of a parameter: `NN_<param>.npy`, or the one file that starts with `NN_`.
