@@ -1,10 +1,8 @@
 //! Normal form and facts on small functions: what is accepted, and what is said about it.
 
 use crate::common::arm::predicate;
-use daylight::analysis::{
-    BlockFacts, Combiner, Facts, ParamRole, index_text, normalize, refusals, refuse, roles, work,
-};
-use daylight::ir::{PrimFunc, read};
+use daylight::analysis::{BlockFacts, Combiner, Facts, index_text, normalize, refusals, refuse, roles, work};
+use daylight::ir::{PrimFunc, Role, read};
 
 const HEAD: &str = "from tvm.script import tirx as T\n";
 
@@ -214,7 +212,7 @@ fn roles_and_parts() {
          for i in range(4):\n        with T.sblock(\"b\"):\n            \
          v0 = T.axis.spatial(4, i)\n            C[v0] = C[v0] * s\n",
     );
-    assert_eq!(roles(&f), [ParamRole::In, ParamRole::Out, ParamRole::InOut, ParamRole::Scalar]);
+    assert_eq!(roles(&f), [Role::In, Role::Out, Role::Inout, Role::Scalar]);
     let w = work(&f);
     // Rows 8 to 19 of A in four columns, all of B, C read and written.
     assert_eq!((w.flops, w.bytes), (Some(32 + 4), Some(12 * 4 * 2 + 32 * 2 + 2 * 16)));

@@ -1,7 +1,7 @@
 //! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
 
 use super::unit::Rung;
-use crate::assemble::{Assembly, Subject};
+use crate::assemble::{Assembly, Schedulable};
 use crate::log::{self, Env, Outcome, Record, Timing};
 use crate::rules::Spaces;
 use crate::schedule::Schedule;
@@ -37,7 +37,7 @@ pub fn find<'a>(
     records: &'a [Record],
     wanted: &Wanted<'_>,
     gpu: Option<&str>,
-    (subject, spaces): (&Subject, &Spaces),
+    (subject, spaces): (&Schedulable, &Spaces),
 ) -> Option<Found<'a>> {
     let made = |rung: Rung, record: &'a Record, measured_us: Option<f64>| {
         let rule = (record.rule.as_str(), record.rule_version);

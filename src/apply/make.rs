@@ -6,34 +6,11 @@ use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
-use crate::assemble::{Assembly, Input, Subject};
+use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
 use crate::backend::{CompileFailure, Compiler, Source};
-use crate::ir::PrimFunc;
 use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
-use std::collections::BTreeMap;
-use std::fmt;
-
-/// A function to apply.
-pub struct Function {
-    /// What to call it.
-    pub name: String,
-    /// As read.
-    pub original: PrimFunc,
-    /// With extents bound.
-    pub func: PrimFunc,
-    /// The values of the bound extents.
-    pub bind: BTreeMap<String, i64>,
-    /// Key of the function as read.
-    pub key: String,
-}
-
-impl From<Input> for Function {
-    fn from(i: Input) -> Function {
-        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
-    }
-}
 
 /// What units are made with.
 pub struct Options<'a> {
@@ -53,33 +30,12 @@ pub struct Options<'a> {
     pub cuda: Option<(&'a dyn Compiler, String)>,
 }
 
-/// Why there are no units.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ApplyError {
-    /// The log has several machines and none was named.
-    Usage(String),
-    /// A function cannot be scheduled.
-    Refused(String),
-    /// No rule takes a function, its kernel does not compile, or it is not the measured one.
-    Failed(String),
-}
-
-impl fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ApplyError::Usage(s) | ApplyError::Refused(s) | ApplyError::Failed(s) => f.write_str(s),
-        }
-    }
-}
-
-impl std::error::Error for ApplyError {}
-
 /// One unit per function and target, functions in the order given. The same inputs give the same
 /// units.
 ///
 /// # Errors
 /// The first function that cannot be applied, and why.
-pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>, ApplyError> {
+pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
     let mut names = Idents::default();
     let mut out = vec![];
@@ -87,9 +43,7 @@ pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>,
         let name = names.fresh(&f.name);
         let mut drafts = vec![];
         for target in options.targets {
-            let subject = Subject::new(&f.func, &f.original, target.clone());
-            let subject = subject.map_err(|d| ApplyError::Refused(format!("{}: refused: {d}", f.name)))?;
-            drafts.push(draft(f, &name, &subject, options)?);
+            drafts.push(draft(f, &name, &f.schedulable(target)?, options)?);
         }
         let shared = family::shared(&drafts, options);
         for d in drafts {
@@ -118,16 +72,16 @@ struct Found {
 }
 
 /// The unit, if its kernel is the one that was measured.
-fn exact(f: &Function, unit: Unit) -> Result<Unit, ApplyError> {
+fn exact(f: &Input, unit: Unit) -> Result<Unit, Failure> {
     if unit.rung == Rung::Exact {
         return Ok(unit);
     }
     let (target, rung) = (&unit.target.id, unit.rung.name());
     let text = format!("{}: --require-exact: the kernel for {target} is \"{rung}\", not \"exact\"", f.name);
-    Err(ApplyError::Failed(text))
+    Err(Failure::new(Exit::Failed, text))
 }
 
-fn draft(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> Result<Draft, ApplyError> {
+fn draft(f: &Input, name: &str, subject: &Schedulable, options: &Options<'_>) -> Result<Draft, Failure> {
     let found = find(f, subject, options)?;
     let unit = Unit {
         name: name.to_string(),
@@ -147,7 +101,7 @@ fn draft(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> 
 }
 
 /// The unit with its own file.
-fn compiled(f: &Function, draft: Draft, options: &Options<'_>) -> Result<Unit, ApplyError> {
+fn compiled(f: &Input, draft: Draft, options: &Options<'_>) -> Result<Unit, Failure> {
     let Draft { mut unit, source } = draft;
     let extension = match (unit.target.kind, &options.cuda) {
         (Kind::Cpu, _) => {
@@ -170,7 +124,7 @@ fn compiled(f: &Function, draft: Draft, options: &Options<'_>) -> Result<Unit, A
                 unit.bytes = unit.text.clone().into_bytes();
                 "cu"
             }
-            Err(e) => return Err(ApplyError::Failed(format!("{}: {}", f.name, e.message))),
+            Err(e) => return Err(Failure::new(Exit::Failed, format!("{}: {}", f.name, e.message))),
         },
     };
     unit.file = format!("{}.{}.{extension}", unit.name, unit.target.arch);
@@ -185,10 +139,10 @@ fn linkable(unit: &Unit, symbols: &[String]) -> String {
 }
 
 /// The kernel of the log's record, or the default.
-fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+fn find(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Found, Failure> {
     let target = subject.target.table_id();
     let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
-    let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
+    let gpu = machine(options.records, &target, options.gpu).map_err(Failure::usage)?;
     let Some(found) = ladder::find(options.records, &wanted, gpu, (subject, options.spaces)) else {
         return default(f, subject, options);
     };
@@ -216,7 +170,7 @@ fn version(compiler: &str) -> Option<(&str, &str)> {
 }
 
 /// The default of the first rule whose kernel can be made.
-fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Found, Failure> {
     let mut why = vec![];
     for arm in subject.arms(options.spaces) {
         let Some(knobs) = arm.space.default() else { continue };
@@ -232,7 +186,7 @@ fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Fou
     }
     let target = &subject.target.id;
     let reasons = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
-    Err(ApplyError::Failed(format!("{}: no rule makes a kernel for {target}{reasons}", f.name)))
+    Err(Failure::new(Exit::Failed, format!("{}: no rule makes a kernel for {target}{reasons}", f.name)))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod tvm;
 mod unit;
 
 pub use family::apart;
-pub use make::{ApplyError, Function, Options, units};
+pub use make::{Options, units};
 pub use unit::{Content, Rung, Unit};
 
 use std::collections::BTreeMap;

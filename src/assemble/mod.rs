@@ -1,22 +1,24 @@
 //! From a schedule to what a compiler takes: lower, generate, plan. The one place where the stages
 //! between a schedule and its text are put together; the tuner, `apply`, `explain` and `verify` all
-//! come through here. `input` reads the functions that they are given, `failure` says how a command ends.
+//! come through here. `input` reads the functions that they are given, `subject` is one of them on a target,
+//! scheduled by rules or by hand, `failure` says how a command ends.
 
 mod failure;
 mod input;
+mod subject;
 
 pub use failure::{Exit, Failure};
 pub use input::{BadFile, Bindings, Input, load};
+pub use subject::{Scheduled, Subject, TileProgram};
 
-use crate::analysis::{ParamRole, program_roles, roles};
-use crate::backend::{Language, Plan, Role, Source};
+use crate::analysis::roles;
+use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
-use crate::ir::{DeviceFunc, PrimFunc, Reason};
+use crate::ir::{PrimFunc, Reason, Role};
 use crate::lower::LowerError;
 use crate::rules::{Arm, Knobs, Prepared, Spaces, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
-use crate::tile::Decision;
 use crate::{codegen, lower};
 use std::collections::BTreeMap;
 
@@ -34,7 +36,7 @@ pub struct Assembly {
 }
 
 /// A function ready to be scheduled for a target.
-pub struct Subject {
+pub struct Schedulable {
     /// The normalized function and its facts.
     pub prepared: Prepared,
     /// The target.
@@ -43,15 +45,15 @@ pub struct Subject {
     pub roles: Vec<Role>,
 }
 
-impl Subject {
+impl Schedulable {
     /// Normalizes a function whose extents are bound as far as they will be. `original` is the
     /// function as read, which knows the extents among the parameters.
     ///
     /// # Errors
     /// The predicate for which the function cannot be scheduled.
-    pub fn new(bound: &PrimFunc, original: &PrimFunc, target: Target) -> Result<Subject, crate::analysis::Decline> {
+    pub fn new(bound: &PrimFunc, original: &PrimFunc, target: Target) -> Result<Schedulable, crate::analysis::Decline> {
         let prepared = Prepared::new(bound)?;
-        Ok(Subject { prepared, target, roles: roles(original).into_iter().map(plan_role).collect() })
+        Ok(Schedulable { prepared, target, roles: roles(original) })
     }
 
     /// The rules that take the function, in order, with their spaces.
@@ -96,14 +98,6 @@ impl Subject {
         arm.schedule(&knobs).ok()
     }
 
-    /// What dispatch decides for each tile call that a schedule leaves.
-    ///
-    /// # Errors
-    /// The pass that cannot lower it.
-    pub fn decisions(&self, schedule: &Schedule) -> Result<Vec<Decision>, Reason> {
-        lower::lower_decided(schedule.func(), &self.target, &[]).map(|(_, d)| d).map_err(unfit)
-    }
-
     /// The kernels of a schedule.
     ///
     /// # Errors
@@ -114,16 +108,6 @@ impl Subject {
         let program = program.map_err(unfit)?;
         finish(program, &self.prepared.func, &self.roles, &self.target, trace)
     }
-}
-
-/// The kernel of a tile program, and what was decided for each of its tile calls.
-///
-/// # Errors
-/// Where no variant carries out a call, or a limit of the target is broken.
-pub fn assemble_program(program: &DeviceFunc, target: &Target) -> Result<(Assembly, Vec<Decision>), Reason> {
-    let (lowered, decisions) = lower::lower_device(program, target).map_err(unfit)?;
-    let roles: Vec<Role> = program_roles(program).into_iter().map(plan_role).collect();
-    Ok((finish(lowered, &program.func, &roles, target, vec![])?, decisions))
 }
 
 fn unfit(e: LowerError) -> Reason {
@@ -171,14 +155,4 @@ fn fits(program: &Program, target: &Target) -> Result<(), Reason> {
         }
     }
     Ok(())
-}
-
-fn plan_role(role: ParamRole) -> Role {
-    match role {
-        ParamRole::In => Role::In,
-        ParamRole::Out => Role::Out,
-        ParamRole::InOut => Role::Inout,
-        ParamRole::Scalar => Role::Scalar,
-        ParamRole::Extent => Role::Extent,
-    }
 }

@@ -1,6 +1,7 @@
 //! The text of an extent: written for manifests and for Rust, read back from manifests.
 
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use crate::ir::text::{Arg, arg};
+use crate::ir::{BinOp, DType, Expr, ExprKind};
 
 /// What an extent is written in.
 pub(super) enum Notation<'a> {
@@ -61,112 +62,21 @@ fn leveled(e: &Expr, notation: &Notation<'_>) -> Option<(String, Level)> {
 
 /// The expression that a text says, over `i64` variables.
 pub(super) fn read(text: &str) -> Result<Expr, String> {
-    let mut p = Parser { text: text.as_bytes(), at: 0, depth: 0, atoms: 0 };
-    let e = p.sum()?;
-    p.skip_space();
-    if p.at < text.len() { Err(format!("unexpected text at column {}", p.at + 1)) } else { Ok(e) }
+    expr(&arg(text)?)
 }
 
-struct Parser<'a> {
-    text: &'a [u8],
-    at: usize,
-    depth: u32,
-    /// Numbers and names so far: a tree of them is walked by recursion.
-    atoms: u32,
-}
-
-impl Parser<'_> {
-    fn skip_space(&mut self) {
-        while self.text.get(self.at).is_some_and(|c| c.is_ascii_whitespace()) {
-            self.at += 1;
-        }
-    }
-
-    /// Consumes `token` if it comes next.
-    fn eat(&mut self, token: &str) -> bool {
-        self.skip_space();
-        let found = self.text[self.at..].starts_with(token.as_bytes());
-        self.at += if found { token.len() } else { 0 };
-        found
-    }
-
-    fn expect(&mut self, token: &str) -> Result<(), String> {
-        if self.eat(token) { Ok(()) } else { Err(format!("expected `{token}` at column {}", self.at + 1)) }
-    }
-
-    fn deeper(&mut self) -> Result<(), String> {
-        self.depth += 1;
-        if self.depth > 200 { Err("nested deeper than 200 levels".into()) } else { Ok(()) }
-    }
-
-    /// Operands joined by operators of one strength, from the left.
-    fn chain(
-        &mut self,
-        operators: &[(&str, BinOp)],
-        operand: fn(&mut Self) -> Result<Expr, String>,
-    ) -> Result<Expr, String> {
-        let mut left = operand(self)?;
-        while let Some((_, op)) = operators.iter().find(|(token, _)| self.eat(token)) {
-            left = Expr::binary(*op, left, operand(self)?);
-        }
-        Ok(left)
-    }
-
-    fn sum(&mut self) -> Result<Expr, String> {
-        self.deeper()?;
-        let e = self.chain(&[("+", BinOp::Add), ("-", BinOp::Sub)], Self::product)?;
-        self.depth -= 1;
-        Ok(e)
-    }
-
-    fn product(&mut self) -> Result<Expr, String> {
-        self.chain(&[("*", BinOp::Mul), ("//", BinOp::FloorDiv), ("%", BinOp::FloorMod)], Self::atom)
-    }
-
-    fn atom(&mut self) -> Result<Expr, String> {
-        if self.eat("(") {
-            let e = self.sum()?;
-            self.expect(")")?;
-            return Ok(e);
-        }
-        if self.eat("-") {
-            self.deeper()?;
-            let e = self.atom()?;
-            self.depth -= 1;
-            return Ok(e.as_int().map_or_else(|| Expr::i64(0) - e.clone(), |v| Expr::i64(-v)));
-        }
-        self.atoms += 1;
-        if self.atoms > 1000 {
-            return Err("longer than 1000 numbers and names".into());
-        }
-        let word = self.word()?;
-        match word.as_str() {
-            "min" if self.eat("(") => self.pair(BinOp::Min),
-            "max" if self.eat("(") => self.pair(BinOp::Max),
-            w if w.as_bytes()[0].is_ascii_digit() => {
-                w.parse().map(Expr::i64).map_err(|_| format!("`{w}` is not an integer"))
-            }
-            w => Ok(Expr::var(Name::new(w), DType::I64)),
-        }
-    }
-
-    fn pair(&mut self, op: BinOp) -> Result<Expr, String> {
-        let a = self.sum()?;
-        self.expect(",")?;
-        let b = self.sum()?;
-        self.expect(")")?;
-        Ok(Expr::binary(op, a, b))
-    }
-
-    fn word(&mut self) -> Result<String, String> {
-        self.skip_space();
-        let rest = &self.text[self.at..];
-        let len = rest.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_' || **c >= 128).count();
-        if len == 0 {
-            return Err(format!("expected a number or an extent at column {}", self.at + 1));
-        }
-        self.at += len;
-        Ok(String::from_utf8_lossy(&rest[..len]).into_owned())
+fn expr(arg: &Arg) -> Result<Expr, String> {
+    let pair = |op, a, b| Ok(Expr::binary(op, expr(a)?, expr(b)?));
+    match arg {
+        Arg::Word(name) => Ok(Expr::var(name.as_str(), DType::I64)),
+        Arg::Int(value) => Ok(Expr::i64(*value)),
+        Arg::Binary(op, a, b) => pair(*op, a, b),
+        Arg::Call(name, args) => match (name.as_str(), args.as_slice()) {
+            ("min", [a, b]) => pair(BinOp::Min, a, b),
+            ("max", [a, b]) => pair(BinOp::Max, a, b),
+            _ => Err(format!("{name}(...) is no function of extents")),
+        },
+        Arg::Float(_) | Arg::Str(_) | Arg::List(_) | Arg::Dict(_) => Err("expected integers and extents".into()),
     }
 }
 

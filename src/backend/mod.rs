@@ -12,11 +12,12 @@ pub mod plan;
 mod plan_map;
 pub mod warning;
 
+pub use crate::ir::Role;
 pub use crate::log::{Resources, Warning};
 pub use cache::ArtifactCache;
 pub use compiler::{Artifact, CompileError, CompileFailure, Compiler, Format, Language, Source};
 pub use dim::{Dim, eval};
 pub use local::{LocalCompiler, Tools};
 pub use places::Places;
-pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role};
+pub use plan::{Arg, Plan, PlanLaunch, PlanParam, PlanWorkspace};
 pub use plan_map::{Interleave, OutOfBounds, PlanTensorMap};

@@ -5,7 +5,7 @@ use super::plan_map::dtype_text;
 use super::{Dim, PlanTensorMap};
 use crate::codegen::dynamic_shared_bytes;
 use crate::ir::kernel::{KernelParam, Launch, Program};
-use crate::ir::{DType, Name, Param, PrimFunc};
+use crate::ir::{DType, Name, Param, PrimFunc, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,22 +55,6 @@ impl PlanParam {
         }
         Ok(n as usize)
     }
-}
-
-/// How a function uses a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A tensor that is only read.
-    In,
-    /// A tensor that is only written.
-    Out,
-    /// A tensor that is read and written.
-    Inout,
-    /// A scalar value.
-    Scalar,
-    /// A scalar that is the extent of a buffer.
-    Extent,
 }
 
 /// Scratch device memory.

@@ -3,17 +3,17 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::analysis::{Facts, ParamRole, program_roles, roles, work};
+use crate::analysis::{Facts, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
-use crate::ir::{Expr, Param, PrimFunc, Reason};
+use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
 use crate::job::{BadFile, Exit, Failure, Input, load};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
 use serde::Serialize;
 
 /// What is said of one function; the order of the fields is the order in the JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Report {
     schema: u32,
     file: String,
@@ -68,17 +68,11 @@ fn unread(e: &BadFile) -> Report {
     Report {
         schema: 1,
         file: e.file.clone(),
-        name: None,
         status: "error",
         reason: Some(Reason::new(predicate, &e.failure.message)),
         line: e.at.map(|a| a.0),
         column: e.at.map(|a| a.1),
-        blocks: vec![],
-        rule: None,
-        params: vec![],
-        flops: None,
-        bytes: None,
-        is_program: false,
+        ..Report::default()
     }
 }
 
@@ -88,15 +82,9 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         file: input.file.clone(),
         name: Some(input.name.clone()),
         status: "ok",
-        reason: None,
-        line: None,
-        column: None,
-        blocks: vec![],
-        rule: None,
         params: params(input),
-        flops: None,
-        bytes: None,
         is_program: input.program.is_some(),
+        ..Report::default()
     };
     if let Some(program) = &input.program {
         report.blocks = calls(program);
@@ -153,7 +141,7 @@ fn bytes(program: &DeviceFunc) -> Option<u64> {
         Param::Scalar { .. } => Some(0),
         Param::Buffer(b) => {
             let b = program.func.buffer(b);
-            let times = if role == ParamRole::InOut { 2 } else { 1 };
+            let times = if role == Role::Inout { 2 } else { 1 };
             Some(times * b.len()? as u64 * b.dtype.bytes())
         }
     });

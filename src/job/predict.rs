@@ -102,7 +102,7 @@ impl Predictor {
     /// A function that is refused or that no rule takes, extents without a value, a log that cannot be
     /// written.
     pub fn predict(&self, input: &Input, past: &[Record], log: &mut Writer) -> Result<Prediction, Failure> {
-        let subject = input.subject(&self.target)?;
+        let subject = input.schedulable(&self.target)?;
         input.require_bound()?;
         let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
         let arms = Arms::new(arms, self.target.clone());

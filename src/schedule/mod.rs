@@ -11,7 +11,6 @@ mod field;
 mod help;
 mod primitive;
 mod steps;
-mod text;
 
 pub use primitive::cache::reindex::Operand;
 pub use steps::Step;

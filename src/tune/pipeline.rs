@@ -1,7 +1,7 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
 use super::{Arms, Point};
-use crate::assemble::{Assembly, Subject};
+use crate::assemble::{Assembly, Schedulable};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
 use crate::ir::Reason;
 use crate::ir::kernel::ChosenVariant;
@@ -24,7 +24,7 @@ pub trait Build: Sync {
 /// Makes kernels of points with the rules.
 pub struct RuleBuild<'a> {
     /// The function.
-    pub subject: &'a Subject,
+    pub subject: &'a Schedulable,
     /// The rules that take it.
     pub arms: &'a Arms,
 }
