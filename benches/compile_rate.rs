@@ -3,7 +3,7 @@
 //! `compile_rate DAYLIGHT WORKERS KERNELS FILE...`: candidates of the given functions, as many of each,
 //! compiled for sm_90a by `WORKERS` processes of the command `DAYLIGHT`.
 
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::backend::{Compiler, Places, Source, Tools};
 use daylight::ir;
 use daylight::rules::Spaces;
@@ -15,7 +15,7 @@ fn sources(file: &str, count: usize) -> Vec<Source> {
     let text = std::fs::read_to_string(file).expect("a readable file");
     let func = ir::read(&text, file).expect("a function").remove(0);
     let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target");
-    let subject = Subject::new(&func, &func, target).expect("a function that is scheduled");
+    let subject = Schedulable::new(&func, &func, target).expect("a function that is scheduled");
     let arms = subject.arms(&Spaces::built_in());
     let arm = arms.first().expect("a rule takes it");
     let points: Vec<_> = arm.space.points();

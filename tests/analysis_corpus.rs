@@ -73,7 +73,7 @@ fn seven_files_are_refused_by_name() {
     for e in corpus() {
         let refused = refuse(&e.func).err();
         assert_eq!(
-            refused.as_ref().map(|d| d.predicate),
+            refused.as_ref().map(|d| &*d.reason.predicate),
             want.get(e.name.as_str()).copied(),
             "{}: {refused:?}",
             e.name

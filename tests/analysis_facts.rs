@@ -1,9 +1,8 @@
 //! Normal form and facts on small functions: what is accepted, and what is said about it.
 
-use daylight::analysis::{
-    BlockFacts, Combiner, Facts, ParamRole, index_text, normalize, refusals, refuse, roles, work,
-};
-use daylight::ir::{PrimFunc, read};
+use crate::common::arm::predicate;
+use daylight::analysis::{BlockFacts, Combiner, Facts, index_text, normalize, refusals, refuse, roles, work};
+use daylight::ir::{PrimFunc, Role, read};
 
 const HEAD: &str = "from tvm.script import tirx as T\n";
 
@@ -52,7 +51,7 @@ fn a_unit_reduction_keeps_its_flag() {
 }
 
 fn declined(f: &PrimFunc) -> &'static str {
-    normalize(f).expect_err("declined").predicate
+    predicate(normalize(f).expect_err("declined").reason)
 }
 
 const VECTORS: &str = "A: T.Buffer((16,), \"float32\"), B: T.Buffer((16,), \"float32\")";
@@ -91,7 +90,7 @@ fn loop_kinds_and_predicates_are_not_looked_at() {
         &["vi = T.axis.spatial(16, i)", "T.where(i < 8)", "B[vi] = A[vi]"],
     );
     assert!(normalize(&f).is_ok());
-    assert_eq!(refuse(&f).expect_err("scheduled").predicate, "already_scheduled");
+    assert_eq!(refuse(&f).expect_err("scheduled").reason.predicate, "already_scheduled");
 }
 
 #[test]
@@ -173,7 +172,7 @@ fn shapes_of_access() {
 }
 
 fn refusal(f: &PrimFunc) -> Option<&'static str> {
-    refuse(f).err().map(|d| d.predicate)
+    refuse(f).err().map(|d| predicate(d.reason))
 }
 
 #[test]
@@ -213,7 +212,7 @@ fn roles_and_parts() {
          for i in range(4):\n        with T.sblock(\"b\"):\n            \
          v0 = T.axis.spatial(4, i)\n            C[v0] = C[v0] * s\n",
     );
-    assert_eq!(roles(&f), [ParamRole::In, ParamRole::Out, ParamRole::InOut, ParamRole::Scalar]);
+    assert_eq!(roles(&f), [Role::In, Role::Out, Role::Inout, Role::Scalar]);
     let w = work(&f);
     // Rows 8 to 19 of A in four columns, all of B, C read and written.
     assert_eq!((w.flops, w.bytes), (Some(32 + 4), Some(12 * 4 * 2 + 32 * 2 + 2 * 16)));

@@ -2,8 +2,8 @@
 //! are the same bytes wherever they are made.
 
 use crate::common;
-use daylight::apply::{self, Emit, Function, Options, Rung, Unit};
-use daylight::assemble::Subject;
+use daylight::apply::{self, Emit, Options, Rung, Unit};
+use daylight::assemble::Schedulable;
 use daylight::backend::{
     Artifact, CompileError, CompileFailure, Compiler, Format, Places, Resources, Source, nvrtc::find_nvrtc,
 };
@@ -57,7 +57,7 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
         family,
         cuda: Some((compiler, "nvrtc 13.0".into())),
     };
-    apply::units(&[Function::from(input)], &options).map_err(|e| e.to_string())
+    apply::units(&[input], &options).map_err(|f| f.message)
 }
 
 fn files(units: &[Unit]) -> Vec<(&str, &str)> {
@@ -67,7 +67,7 @@ fn files(units: &[Unit]) -> Vec<(&str, &str)> {
 /// A record of another kernel than the default, on a GPU.
 fn record(name: &str, outcome: Outcome) -> Record {
     let input = job::load(&Default::default(), &[mean()]).expect("the file").remove(0).expect("the function");
-    let subject = Subject::new(&input.func, &input.original, target(name)).expect("it is accepted");
+    let subject = Schedulable::new(&input.func, &input.original, target(name)).expect("it is accepted");
     let choice = select::Choice { rule: None, set: vec!["threads=128".into()] };
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
     let (arm, knobs) = select::point(&arms, &choice).expect("a legal point");

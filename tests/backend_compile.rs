@@ -5,6 +5,7 @@ use daylight::backend::{
     Artifact, CompileError, CompileFailure, Compiler, Format, Language, LocalCompiler, Places, Source, Tools, Warning,
     nvrtc,
 };
+use daylight::log::Outcome;
 use daylight::runner::{CompilePool, Limits, WorkerCommand};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ fn a_compilation_without_end_is_killed_with_its_children() {
     let pool = CompilePool::new(command, tools, 1, limits(3));
     let start = Instant::now();
     let error = pool.compile(&source("int f(void) { return 1; }")).unwrap_err();
-    assert_eq!((error.failure, error.outcome()), (CompileFailure::TimedOut, "timed_out"));
+    assert_eq!((error.failure, error.outcome()), (CompileFailure::TimedOut, Outcome::TimedOut));
     assert!(start.elapsed() < Duration::from_secs(15));
     let pid = std::fs::read_to_string(pid).unwrap();
     let gone = || !Path::new("/proc").join(pid.trim()).join("fd").exists();

@@ -7,6 +7,7 @@ use daylight::backend::{
     Tools, plan::Init,
 };
 use daylight::ir::DType;
+use daylight::log::Outcome;
 use daylight::measure::{
     AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median,
 };
@@ -114,10 +115,10 @@ fn plan() -> Plan {
     let one = || Dim::Const(1);
     Plan {
         params: vec![
-            param(0, "A", vec![rows(), Dim::Expr("n".to_string())], Role::In),
+            param(0, "A", vec![rows(), "n".parse().expect("an extent")], Role::In),
             param(1, "B", vec![rows()], Role::Out),
         ],
-        workspaces: vec![PlanWorkspace { bytes: Dim::Expr("n * 4".to_string()), init: Init::ZeroEach }],
+        workspaces: vec![PlanWorkspace { bytes: "n * 4".parse().expect("an extent"), init: Init::ZeroEach }],
         launches: vec![PlanLaunch {
             symbol: "f".to_string(),
             grid: [rows(), one(), one()],
@@ -176,7 +177,7 @@ pub fn large_shared_memory_and_a_zeroed_workspace_work() {
     runner.time(&candidate, None).unwrap();
     candidate.plan.launches[0].dynamic_smem = Dim::Const(400_000);
     let error = check(&mut runner, &candidate);
-    assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, "launch_failed"));
+    assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, Outcome::LaunchFailed));
     candidate.plan.launches[0].dynamic_smem = Dim::Const(0);
     candidate.plan.launches[0].block[0] = Dim::Const(2048);
     assert_eq!(check(&mut runner, &candidate).failure, RunFailure::LaunchFailed);
@@ -208,7 +209,7 @@ pub fn broken_contexts_and_endless_kernels_are_replaced() {
     let trap = check(&mut runner, &bench.candidate(&row_sum("asm volatile(\"trap;\");")));
     assert_eq!(trap.failure, RunFailure::LaunchFailed);
     let endless = check(&mut runner, &bench.candidate(&row_sum("while (*(volatile int*)w == 0) {}")));
-    assert_eq!((endless.failure, endless.outcome()), (RunFailure::TimedOut, "timed_out"));
+    assert_eq!((endless.failure, endless.outcome()), (RunFailure::TimedOut, Outcome::TimedOut));
     runner.execute(&bench.right()).unwrap();
 }
 

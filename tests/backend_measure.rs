@@ -5,10 +5,12 @@ use daylight::backend::{
     Tools, plan::Init,
 };
 use daylight::ir::DType;
+use daylight::log::Outcome;
 use daylight::measure::{AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use daylight::runner::{Candidate, DeviceFacts, Limits, Problem, RunError, RunFailure, Runner, WorkerCommand, element};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 const N: usize = 3000;
@@ -72,7 +74,7 @@ impl Bench {
 }
 
 fn plan() -> Plan {
-    let n = || Dim::Expr("n".to_string());
+    let n = || Dim::from_str("n").expect("an extent");
     let param = |index, name: &str, role| PlanParam {
         index,
         name: name.to_string(),
@@ -83,7 +85,7 @@ fn plan() -> Plan {
     let one = || Dim::Const(1);
     Plan {
         params: vec![param(0, "A", Role::In), param(1, "B", Role::Out)],
-        workspaces: vec![PlanWorkspace { bytes: Dim::Expr("n * 4".to_string()), init: Init::None }],
+        workspaces: vec![PlanWorkspace { bytes: "n * 4".parse().expect("an extent"), init: Init::None }],
         launches: vec![PlanLaunch {
             symbol: "f".to_string(),
             grid: [Dim::Const(BLOCKS), one(), one()],
@@ -130,7 +132,7 @@ fn wrong_numbers_are_described() {
     let mut runner = bench.runner();
     let wrong = bench.candidate("  for (long i = begin * 100; i < end * 100; i++) b[i] = i == 1234 ? 7 : 2 * a[i];");
     let error = check(&mut runner, &wrong);
-    assert_eq!((error.failure, error.outcome()), (RunFailure::WrongResult, "wrong_result"));
+    assert_eq!((error.failure, error.outcome()), (RunFailure::WrongResult, Outcome::WrongResult));
     assert!(error.message.contains("`B` is wrong") && error.message.contains("element 1234 is 7"), "{error}");
     let lazy = bench.candidate("  for (long i = begin * 100; i < end * 100 - 1; i++) b[i] = 2 * a[i];");
     assert!(check(&mut runner, &lazy).message.contains("is NaN"), "unwritten outputs are poison");
@@ -158,7 +160,7 @@ fn crashes_cost_one_candidate() {
     let bench = Bench::new();
     let mut runner = bench.runner();
     let segv = check(&mut runner, &bench.candidate("  *(volatile int *)8 = 1;"));
-    assert_eq!((segv.failure, segv.outcome()), (RunFailure::Crashed, "crashed"));
+    assert_eq!((segv.failure, segv.outcome()), (RunFailure::Crashed, Outcome::Crashed));
     assert!(segv.message.contains("SIGSEGV"), "{segv}");
     let exit = check(&mut runner, &bench.candidate("  extern void _exit(int); _exit(42);"));
     assert!(exit.message.contains("exit code 42"), "{exit}");
@@ -172,7 +174,7 @@ fn an_endless_loop_is_timed_out() {
     let bench = Bench::new();
     let mut runner = bench.runner();
     let error = check(&mut runner, &bench.candidate("  for (volatile int i = 0;;) i++;"));
-    assert_eq!((error.failure, error.outcome()), (RunFailure::TimedOut, "timed_out"));
+    assert_eq!((error.failure, error.outcome()), (RunFailure::TimedOut, Outcome::TimedOut));
     runner.execute(&bench.right()).unwrap();
 }
 
@@ -207,7 +209,7 @@ fn a_missing_function_or_file_is_a_sentence() {
     let mut candidate = bench.right();
     candidate.plan.launches[0].symbol = "g".to_string();
     let error = check(&mut runner, &candidate);
-    assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, "launch_failed"));
+    assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, Outcome::LaunchFailed));
     assert!(error.message.contains("no function `g`"), "{error}");
     candidate.file = PathBuf::from("/nonexistent.so");
     assert_eq!(check(&mut runner, &candidate).failure, RunFailure::LaunchFailed);
@@ -225,7 +227,7 @@ fn a_workspace_larger_than_the_memory_is_refused_before_it_is_allocated() {
         let mut candidate = bench.right();
         candidate.plan.workspaces[0].bytes = Dim::Const(bytes);
         let error = check(&mut runner, &candidate);
-        assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, "launch_failed"));
+        assert_eq!((error.failure, error.outcome()), (RunFailure::LaunchFailed, Outcome::LaunchFailed));
         assert!(error.message.contains("bytes of memory, of which"), "{error}");
     }
     runner.execute(&bench.right()).unwrap();

@@ -19,7 +19,8 @@ fn files() -> Vec<(String, PathBuf)> {
 fn rules(path: &Path, target: &Target) -> Vec<&'static str> {
     let text = std::fs::read_to_string(path).expect("a text file");
     let func = ir::read(&text, "corpus").expect("it reads").remove(0);
-    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", path.display(), d.predicate, d.reason));
+    let input = Prepared::new(&func)
+        .unwrap_or_else(|d| panic!("{}: {}: {}", path.display(), d.reason.predicate, d.reason.text));
     let asked = verdicts(&input, target, &Spaces::built_in());
     asked.into_iter().filter(|v| v.arm.is_ok()).map(|v| v.rule).collect()
 }

@@ -1,9 +1,9 @@
 //! Every schedulable function of the corpus, shrunk and run: exact mode and `float64` agree,
 //! normalising changes nothing, and samples are what a whole run gives.
 
-use daylight::analysis::{ParamRole, normalize, refuse, roles, shrink};
+use daylight::analysis::{normalize, refuse, roles, shrink};
 use daylight::interp::{Mode, Scalar, Scalars, Tensor, run, sample, scalar_ops};
-use daylight::ir::{DType, Param, PrimFunc, read};
+use daylight::ir::{DType, Param, PrimFunc, Role, read};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ fn shrunk_twins_run_alike_in_every_way() {
         let f = shrink(&bound(&f), 300_000).unwrap_or_else(|| panic!("{name} does not shrink"));
         daylight::ir::verify(&f).unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let normal_form = normalize(&f).unwrap_or_else(|d| panic!("{name}: {d}"));
-        let is_out = |(p, r): (&Param, ParamRole)| matches!(p, Param::Buffer(_)).then_some(r == ParamRole::Out);
+        let is_out = |(p, r): (&Param, Role)| matches!(p, Param::Buffer(_)).then_some(r == Role::Out);
         let outputs: Vec<bool> = f.params.iter().zip(roles(&f)).filter_map(is_out).collect();
         let (args, values) = (arguments(&f, &mut rng), scalars(&f));
         let mut exact = args.clone();

@@ -1,7 +1,7 @@
 //! Ranking without a device: the default and the best by the prior, compiled; no times; a rung of its own.
 
 use crate::common;
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::backend::{Language, Places, Tools};
 use daylight::job::{self, select};
 use daylight::rules::Spaces;
@@ -23,7 +23,7 @@ fn root(path: &str) -> PathBuf {
 fn the_default_and_the_best_by_the_prior_are_compiled_and_ranked() {
     let input = job::load(&job::Bindings::default(), &[root(MEAN)]).expect("the file").remove(0).expect("the function");
     let target = Target::parse("cuda:sm_100a", &HostCpu::default()).expect("a target");
-    let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
+    let subject = Schedulable::new(&input.func, &input.original, target.clone()).expect("it is accepted");
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
     let arms = Arms::new(arms.expect("a rule takes it"), target);
     let build = RuleBuild { subject: &subject, arms: &arms };

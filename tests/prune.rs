@@ -11,8 +11,8 @@
 //! promise, and what is launched is the kernel of another point.
 
 use crate::common;
-use crate::common::arm::arm;
-use daylight::assemble::Subject;
+use crate::common::arm::{arm, predicate};
+use daylight::assemble::Schedulable;
 use daylight::backend::{Compiler, Language, LocalCompiler, Places, Resources, Source, Tools};
 use daylight::codegen;
 use daylight::ir::{self, kernel::Program};
@@ -131,7 +131,7 @@ fn what_cannot_be_launched_is_known_before_compiling_and_nothing_else_is_ruled_o
 fn try_points(compiler: &LocalCompiler, rule: &str, target: &str, text: &str) -> Vec<Tried> {
     let target = Target::parse(target, &HostCpu::default()).expect("a known target");
     let func = ir::read(text, rule).unwrap_or_else(|e| panic!("{rule}: {e}")).remove(0);
-    let subject = Subject::new(&func, &func, target).unwrap_or_else(|d| panic!("{rule}: {}", d.reason));
+    let subject = Schedulable::new(&func, &func, target).unwrap_or_else(|d| panic!("{rule}: {}", d.reason.text));
     let arm = arm(rule, &subject.prepared, &subject.target);
     let tried = points(&arm.space).into_iter();
     tried.filter_map(|(knobs, why)| try_point(compiler, &subject, &arm, &knobs, why)).collect()
@@ -144,7 +144,7 @@ fn points(space: &Space) -> Vec<(Knobs, Option<&'static str>)> {
     let mut out = vec![];
     for _ in 0..4000 {
         let knobs = space.point(rng.random_range(0..space.size()));
-        let why = space.possible(&knobs).err().map(|e| e.predicate);
+        let why = space.possible(&knobs).err().map(predicate);
         let n = taken.entry(why).or_default();
         if why.is_none_or(|w| LAUNCHABILITY.contains(&w)) && *n < POINTS {
             *n += 1;
@@ -157,7 +157,7 @@ fn points(space: &Space) -> Vec<(Knobs, Option<&'static str>)> {
 /// `None` for a point that has no kernel: no compiler will see it.
 fn try_point(
     compiler: &LocalCompiler,
-    subject: &Subject,
+    subject: &Schedulable,
     arm: &Arm,
     knobs: &Knobs,
     why: Option<&'static str>,
@@ -172,14 +172,14 @@ fn try_point(
         }
         Err(_) => return None,
     };
-    let fits = || subject.candidate(arm, knobs).err().map(|e| e.predicate);
+    let fits = || subject.candidate(arm, knobs).err().map(|e| e.predicate.into_owned());
     let ruled_out = why.map(str::to_string).or_else(fits);
     let launch = compile(compiler, &program, &subject.target).and_then(|res| judge(&program, &subject.target, res));
     Some(Tried { at, ruled_out, launch })
 }
 
 /// The kernels of a point, whatever conditions it breaks.
-fn program(subject: &Subject, arm: &Arm, knobs: &Knobs) -> Result<Program, String> {
+fn program(subject: &Schedulable, arm: &Arm, knobs: &Knobs) -> Result<Program, String> {
     let schedule = arm.schedule(knobs).map_err(|e| e.to_string())?;
     lower(schedule.func(), &subject.target, &[]).map_err(|e| e.to_string())
 }

@@ -1,7 +1,7 @@
 //! The searches, replayed against exhaustive runs on an H200 that `tests/data` holds: the goal of the
 //! guided one, the prior's order, and the table of `docs/search.md`.
 
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::job::{self, select};
 use daylight::log::{self, Record};
 use daylight::rules::Spaces;
@@ -65,7 +65,7 @@ fn replays() -> Vec<(String, Arms, Replay)> {
         let Some(first) = own.first() else { continue };
         let target = Target::parse(&first.target, &HostCpu::default()).expect("a target");
         let target = target.measured_as(first.env.sms, 0, 0.0);
-        let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
+        let subject = Schedulable::new(&input.func, &input.original, target.clone()).expect("it is accepted");
         let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
         let arms = Arms::new(as_logged(arms.expect("a rule takes it"), &own), target);
         let replay = Replay::new(&arms, &own).expect("times");

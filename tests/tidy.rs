@@ -18,8 +18,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("codegen", &["ir", "target"]),
     ("sim", &["ir", "interp"]),
     ("parallel", &[]),
-    ("backend", &["ir", "codegen", "parallel"]),
-    ("runner", &["ir", "backend", "interp", "machine", "parallel"]),
+    ("backend", &["ir", "codegen", "parallel", "log"]),
+    ("runner", &["ir", "backend", "interp", "machine", "parallel", "log"]),
     ("measure", &["ir", "backend", "runner", "interp", "log"]),
     ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "tile", "backend"]),
     ("machine", &["backend", "target"]),
@@ -31,7 +31,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "tune",
         &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "runner", "measure", "log", "assemble"],
     ),
-    ("apply", &["ir", "target", "rules", "backend", "log", "assemble"]),
+    ("apply", &["ir", "target", "rules", "schedule", "backend", "log", "assemble"]),
     ("report", &["log", "target"]),
 ];
 

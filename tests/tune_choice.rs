@@ -2,8 +2,8 @@
 //! runner is fake; its samples scatter by one percent.
 
 use crate::common::arm::made_up;
-use daylight::assemble::Unfit;
 use daylight::backend::{Language, Plan, Source};
+use daylight::ir::Reason;
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
 use daylight::runner::fake::{FakeCompiler, FakeRunner};
@@ -38,7 +38,7 @@ fn equal(_: i64) -> f64 {
 struct Texts;
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+    fn build(&self, point: &Point) -> Result<Built, Reason> {
         let text = point.knobs.0["x"].to_string();
         let source = Source { text, language: Language::C, target: "cpu:test".into(), symbols: vec![] };
         Ok(Built { source, plan: Plan::default(), trace: vec![], variants: vec![] })

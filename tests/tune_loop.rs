@@ -1,8 +1,8 @@
 //! The tuning loop against a fake compiler and runner: what is tried, logged, resumed and kept.
 
 use crate::common::arm::made_up;
-use daylight::assemble::Unfit;
 use daylight::backend::{Language, Plan, Source};
+use daylight::ir::Reason;
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
 use daylight::runner::fake::{FakeCompiler, FakeRunner};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The text of a point is its arm and knobs; points of one text are given by `text`.
-struct Texts(fn(&Point) -> Result<String, Unfit>);
+struct Texts(fn(&Point) -> Result<String, Reason>);
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+    fn build(&self, point: &Point) -> Result<Built, Reason> {
         let source = Source {
             text: (self.0)(point)?,
             language: Language::C,
@@ -34,7 +34,7 @@ impl Build for Texts {
     }
 }
 
-fn plain(point: &Point) -> Result<String, Unfit> {
+fn plain(point: &Point) -> Result<String, Reason> {
     Ok(format!("{} {}", point.arm, point.knobs.0.values().next().expect("one knob")))
 }
 
@@ -59,7 +59,7 @@ fn hill(text: &str) -> Result<f64, RunError> {
 struct Bench {
     folder: tempfile::TempDir,
     config: TuneConfig,
-    text: fn(&Point) -> Result<String, Unfit>,
+    text: fn(&Point) -> Result<String, Reason>,
     runs: Arc<AtomicUsize>,
     stop: AtomicBool,
     devices: usize,
@@ -187,7 +187,7 @@ fn the_default_wins_ties() {
 fn failures_are_logged_by_kind_and_never_win() {
     let mut bench = Bench::new();
     bench.text = |p| match (p.arm, p.knobs.0.values().next().copied()) {
-        (0, Some(0)) => Err(Unfit { predicate: "shared_memory".into(), reason: "too much".into() }),
+        (0, Some(0)) => Err(Reason::new("shared_memory", "too much")),
         (0, Some(1)) => Ok("#error broken".into()),
         (0, Some(7)) => panic!("a bug in a rule"),
         _ => plain(p),
@@ -215,7 +215,7 @@ fn failures_are_logged_by_kind_and_never_win() {
     assert_eq!(summary.best.expect("a winner").knobs["x"], 3);
     assert_eq!(summary.counts.pruned_by["bug"], 1);
     assert_eq!(summary.examples["bug"], "a bug in a rule");
-    assert_eq!(summary.counts.failed["wrong_result"], 1);
+    assert_eq!(summary.counts.failed[&Outcome::WrongResult], 1);
     assert!(records.iter().all(|r| r.samples_ns.is_empty() == (r.outcome != Outcome::Ok)));
 }
 
@@ -224,7 +224,7 @@ fn nothing_survives() {
     let bench = Bench::new();
     let summary = bench.run(|_| Err(RunError::new(RunFailure::WrongResult, "wrong"))).expect("the run ends");
     assert_eq!((summary.best, summary.best_us, summary.default_us), (None, None, None));
-    assert_eq!(summary.counts.failed["wrong_result"], 12);
+    assert_eq!(summary.counts.failed[&Outcome::WrongResult], 12);
 }
 
 #[test]

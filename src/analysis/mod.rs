@@ -39,5 +39,5 @@ pub use program::program_roles;
 pub use refuse::{refusals, refuse};
 pub use resize::shrink::shrink;
 pub use resize::{Awkward, resize};
-pub use roles::{ParamRole, roles};
+pub use roles::roles;
 pub use work::{Work, work};

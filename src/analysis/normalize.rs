@@ -9,7 +9,7 @@
 use super::apart::take_apart;
 use super::walk::{Leaf, chain_end, fresh, leaves, names};
 use super::{Decline, Ranges, simplify};
-use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Stmt};
+use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Reason, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BY: &str = "normalize";
@@ -40,7 +40,7 @@ fn accept(f: &PrimFunc, leaf: &Leaf) -> Result<(), Decline> {
         return Ok(());
     }
     let name = f.display_name(&leaf.block.name);
-    let decline = |predicate, reason| Err(Decline { by: BY, predicate, reason });
+    let decline = |predicate: &'static str, text| Err(Decline { by: BY, reason: Reason::new(predicate, text) });
     let (loops, iters) = (leaf.loops.len(), leaf.block.iters.len());
     if loops != iters {
         let reason = format!("block `{name}` has {iters} iterators under {loops} loops, not one loop for each");

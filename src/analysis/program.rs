@@ -1,22 +1,21 @@
 //! What is known of a tile program: the roles of its parameters.
 
-use super::ParamRole;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::instr::Access;
-use crate::ir::{Name, Param, TileArg, TileCall};
+use crate::ir::{Name, Param, Role, TileArg, TileCall};
 
 /// The role of every parameter, in order. A tensor that the program neither reads nor writes is an
 /// input.
-pub fn program_roles(program: &DeviceFunc) -> Vec<ParamRole> {
+pub fn program_roles(program: &DeviceFunc) -> Vec<Role> {
     let role = |p: &Param| match p {
-        Param::Scalar { .. } => ParamRole::Scalar,
+        Param::Scalar { .. } => Role::Scalar,
         Param::Buffer(name) => {
             let mut seen = Seen { name, read_first: false, written: false };
             program.body.iter().for_each(|s| s.visit(&mut |s| seen.stmt(s)));
             match (seen.read_first, seen.written) {
-                (_, false) => ParamRole::In,
-                (true, true) => ParamRole::InOut,
-                (false, true) => ParamRole::Out,
+                (_, false) => Role::In,
+                (true, true) => Role::Inout,
+                (false, true) => Role::Out,
             }
         }
     };

@@ -3,7 +3,7 @@
 use super::Decline;
 use super::access::{Access, reads, writes};
 use super::walk::{Leaf, leaves, visit_exprs};
-use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Scope, Stmt};
+use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 
@@ -31,8 +31,8 @@ const PREDICATES: [(&str, Check); 14] = [
 /// The first predicate of [`refusals`] that holds, with a sentence that says where.
 pub fn refuse(f: &PrimFunc) -> Result<(), Decline> {
     for (predicate, check) in PREDICATES {
-        if let Some(reason) = check(f) {
-            return Err(Decline { by: "refuse", predicate, reason });
+        if let Some(text) = check(f) {
+            return Err(Decline { by: "refuse", reason: Reason::new(predicate, text) });
         }
     }
     Ok(())

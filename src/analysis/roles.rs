@@ -1,53 +1,25 @@
 //! What each parameter is for.
 
 use super::walk::visit_exprs;
-use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Stmt};
-use std::fmt;
-
-/// The role of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ParamRole {
-    /// Only read.
-    In,
-    /// Written before it is read.
-    Out,
-    /// Read, then written.
-    InOut,
-    /// A scalar value.
-    Scalar,
-    /// A scalar that is the size of a tensor or loop.
-    Extent,
-}
-
-impl fmt::Display for ParamRole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ParamRole::In => "in",
-            ParamRole::Out => "out",
-            ParamRole::InOut => "inout",
-            ParamRole::Scalar => "scalar",
-            ParamRole::Extent => "extent",
-        })
-    }
-}
+use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
 /// The role of every parameter, in order. A tensor that the function neither reads nor writes is
 /// an input.
-pub fn roles(f: &PrimFunc) -> Vec<ParamRole> {
+pub fn roles(f: &PrimFunc) -> Vec<Role> {
     f.params.iter().map(|p| role(f, p)).collect()
 }
 
-fn role(f: &PrimFunc, p: &Param) -> ParamRole {
+fn role(f: &PrimFunc, p: &Param) -> Role {
     match p {
-        Param::Scalar { name, .. } if is_extent(f, name) => ParamRole::Extent,
-        Param::Scalar { .. } => ParamRole::Scalar,
+        Param::Scalar { name, .. } if is_extent(f, name) => Role::Extent,
+        Param::Scalar { .. } => Role::Scalar,
         Param::Buffer(b) => {
             let mut seen = Seen::default();
             f.body.iter().for_each(|s| seen.stmt(s, b));
             match (seen.read_first, seen.written) {
-                (_, false) => ParamRole::In,
-                (true, true) => ParamRole::InOut,
-                (false, true) => ParamRole::Out,
+                (_, false) => Role::In,
+                (true, true) => Role::Inout,
+                (false, true) => Role::Out,
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Which elements of its parameters a function touches.
 
 use super::walk::leaves;
-use super::{Interval, ParamRole, Ranges, interval, roles};
-use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Stmt};
+use super::{Interval, Ranges, interval, roles};
+use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
 /// A rectangular part of a tensor: inclusive bounds per dimension.
 type Region = Vec<(i64, i64)>;
@@ -18,10 +18,10 @@ pub(super) fn bytes(f: &PrimFunc) -> Option<u64> {
         let Param::Buffer(name) = p else { continue };
         let b = f.buffer(name);
         let size = b.dtype.bytes();
-        if matches!(role, ParamRole::In | ParamRole::InOut) {
+        if matches!(role, Role::In | Role::Inout) {
             sum = sum.checked_add(read_elements(f, b)?.checked_mul(size)?)?;
         }
-        if matches!(role, ParamRole::Out | ParamRole::InOut) {
+        if matches!(role, Role::Out | Role::Inout) {
             sum = sum.checked_add(u64::try_from(b.len()?).ok()?.checked_mul(size)?)?;
         }
     }

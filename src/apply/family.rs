@@ -6,8 +6,9 @@
 //!
 //! Stands in a circle with `make`, which asks here what its drafts share.
 
-use super::make::{ApplyError, Draft, Options};
+use super::make::{Draft, Options};
 use super::unit::{Content, Rung, Unit};
+use crate::assemble::Failure;
 use crate::backend::{Compiler, Source};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,13 +43,13 @@ fn members<'a>(options: &'a Options<'_>) -> impl Iterator<Item = (&'static str, 
 ///
 /// # Errors
 /// A sentence that names targets which are of one family.
-pub(super) fn check(options: &Options<'_>) -> Result<(), ApplyError> {
+pub(super) fn check(options: &Options<'_>) -> Result<(), Failure> {
     if !options.family || members(options).next().is_some() {
         return Ok(());
     }
     let names: Vec<&str> = options.targets.iter().map(|t| t.id.as_str()).collect();
     let text = "a family's file is for two or more GPUs of one family, such as cuda:sm_100a and cuda:sm_103a";
-    Err(ApplyError::Usage(format!("{text}; the targets are {}", names.join(", "))))
+    Err(Failure::usage(format!("{text}; the targets are {}", names.join(", "))))
 }
 
 /// The files of families for the kernels of one function, by the member's architecture.

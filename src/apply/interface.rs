@@ -1,7 +1,6 @@
 //! The arguments of a generated launch function: tensors first, then scalars and extents, in the
 //! order of the function's parameters; extents that are no parameters come last.
 
-use super::extent;
 use super::ident::Idents;
 use crate::backend::{Arg, Dim, Plan, PlanParam, Role};
 use crate::ir::DType;
@@ -100,7 +99,7 @@ impl Interface {
     /// # Errors
     /// A sentence, when it cannot be written in Rust.
     pub fn extent(&self, dim: &Dim) -> Result<String, String> {
-        extent::rust(dim, &|n| self.ident(n))
+        dim.rust(&|n| self.ident(n))
     }
 
     fn product(&self, shape: &[Dim]) -> Result<String, String> {
@@ -140,7 +139,7 @@ fn extent_names(plan: &Plan) -> Vec<String> {
     let shapes = plan.params.iter().flat_map(|p| &p.shape);
     let sizes = plan.workspaces.iter().map(|w| &w.bytes);
     let launches = plan.launches.iter().flat_map(|l| l.grid.iter().chain(&l.block).chain([&l.dynamic_smem]));
-    let mut names: Vec<String> = shapes.chain(sizes).chain(launches).flat_map(extent::names).collect();
+    let mut names: Vec<String> = shapes.chain(sizes).chain(launches).flat_map(Dim::names).collect();
     for arg in plan.launches.iter().flat_map(|l| &l.args) {
         match arg {
             Arg::Scalar { scalar, .. } => names.push(scalar.clone()),
@@ -178,7 +177,7 @@ mod tests {
     use super::*;
 
     fn param(index: usize, name: &str, shape: &[&str], role: Role) -> PlanParam {
-        let shape = shape.iter().map(|s| s.parse().map_or(Dim::Expr(s.to_string()), Dim::Const)).collect();
+        let shape = shape.iter().map(|s| s.parse().map_or_else(|_| s.parse().unwrap(), Dim::Const)).collect();
         PlanParam { index, name: name.into(), dtype: DType::F32, shape, role }
     }
 

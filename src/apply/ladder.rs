@@ -1,6 +1,10 @@
 //! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
 
+use super::unit::Rung;
+use crate::assemble::{Assembly, Schedulable};
 use crate::log::{self, Env, Outcome, Record, Timing};
+use crate::rules::Spaces;
+use crate::schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
@@ -11,6 +15,41 @@ pub struct Wanted<'a> {
     pub bind: &'a BTreeMap<String, i64>,
     /// Target id.
     pub target: &'a str,
+}
+
+/// A record whose kernel could still be made.
+pub struct Found<'a> {
+    /// Where on the ladder: the same size, another, or a prediction.
+    pub rung: Rung,
+    /// The record.
+    pub record: &'a Record,
+    /// Its median, where it was measured.
+    pub measured_us: Option<f64>,
+    /// Its schedule.
+    pub schedule: Schedule,
+    /// The kernel.
+    pub assembly: Assembly,
+}
+
+/// Goes down the ladder until a rung holds: this size on that machine, the nearest other size, then the
+/// best that was only predicted for this size.
+pub fn find<'a>(
+    records: &'a [Record],
+    wanted: &Wanted<'_>,
+    gpu: Option<&str>,
+    (subject, spaces): (&Schedulable, &Spaces),
+) -> Option<Found<'a>> {
+    let made = |rung: Rung, record: &'a Record, measured_us: Option<f64>| {
+        let rule = (record.rule.as_str(), record.rule_version);
+        let schedule = subject.logged(&record.trace, rule, &record.knobs, spaces)?;
+        let assembly = subject.assemble(&schedule).ok()?;
+        Some(Found { rung, record, measured_us, schedule, assembly })
+    };
+    let timed = |rung, t: Timing<'a>| made(rung, t.record, Some(t.median_ns / 1e3));
+    let same = || same_size(records, wanted, gpu?).and_then(|t| timed(Rung::SameArch, t));
+    let other = || other_size(records, wanted, gpu?).and_then(|t| timed(Rung::Neighbour, t));
+    let guess = || predicted(records, wanted).and_then(|r| made(Rung::Predicted, r, None));
+    same().or_else(other).or_else(guess)
 }
 
 /// The machine whose measurements count for a target. What was only predicted belongs to none.
@@ -37,7 +76,7 @@ pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Re
 
 /// The winner for exactly this size on that machine. Of several drivers, compilers or ways of
 /// measuring, the one measured last counts.
-pub fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
     let of_size = |r: &&Record| {
         r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && r.env.gpu == gpu
     };
@@ -45,7 +84,7 @@ pub fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> O
 }
 
 /// The winner for the nearest other size of the same function.
-pub fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
     let mut sizes: BTreeMap<&BTreeMap<String, i64>, Vec<&Record>> = BTreeMap::new();
     for r in records {
         let same = r.workload.key == wanted.key && r.target == wanted.target && r.env.gpu == gpu;
@@ -63,7 +102,7 @@ pub fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> 
 
 /// The record with the lowest score among those predicted for exactly this size. The newest
 /// environment counts: scores of different versions are not compared.
-pub fn predicted<'a>(records: &'a [Record], wanted: &Wanted<'_>) -> Option<&'a Record> {
+fn predicted<'a>(records: &'a [Record], wanted: &Wanted<'_>) -> Option<&'a Record> {
     let of_size = |r: &&Record| {
         r.outcome == Outcome::Predicted
             && r.workload.key == wanted.key
@@ -93,37 +132,18 @@ fn newest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Timing<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Outcome, Policy, SCHEMA, Workload};
+    use crate::log::Workload;
 
     fn record(n: i64, gpu: &str, us: f64, unix_s: u64) -> Record {
+        let workload = Workload { key: "k".into(), name: "f".into() };
         Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: Workload { key: "k".into(), name: "f".into() },
-            bind: [("n".to_string(), n)].into(),
-            target: "cuda:sm_90a".into(),
             env: Env { gpu: gpu.into(), driver: unix_s.to_string(), ..Env::default() },
-            policy: Policy::default(),
             rule: "r".into(),
             rule_version: 1,
             knobs: [("x".to_string(), us as i64)].into(),
-            variants: vec![],
-            trace: vec![],
-            source_hash: None,
-            cubin_hash: None,
-            res: None,
             samples_ns: vec![us * 1e3],
-            err: None,
-            outcome: Outcome::Ok,
-            reason: None,
-            seed: 0,
             unix_s,
-            round: 0,
-            default: false,
-            floor_us: None,
-            state: None,
-            score: None,
-            warnings: vec![],
+            ..Record::new(workload, [("n".to_string(), n)].into(), "cuda:sm_90a", Outcome::Ok)
         }
     }
 

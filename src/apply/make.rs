@@ -2,38 +2,15 @@
 
 use super::family;
 use super::ident::Idents;
-use super::ladder::{Wanted, machine, other_size, predicted, same_size};
+use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
-use crate::assemble::{Assembly, Input, Subject};
+use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
 use crate::backend::{CompileFailure, Compiler, Source};
-use crate::ir::PrimFunc;
-use crate::log::{Record, Timing};
+use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
-use std::collections::BTreeMap;
-use std::fmt;
-
-/// A function to apply.
-pub struct Function {
-    /// What to call it.
-    pub name: String,
-    /// As read.
-    pub original: PrimFunc,
-    /// With extents bound.
-    pub func: PrimFunc,
-    /// The values of the bound extents.
-    pub bind: BTreeMap<String, i64>,
-    /// Key of the function as read.
-    pub key: String,
-}
-
-impl From<Input> for Function {
-    fn from(i: Input) -> Function {
-        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
-    }
-}
 
 /// What units are made with.
 pub struct Options<'a> {
@@ -53,33 +30,12 @@ pub struct Options<'a> {
     pub cuda: Option<(&'a dyn Compiler, String)>,
 }
 
-/// Why there are no units.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ApplyError {
-    /// The log has several machines and none was named.
-    Usage(String),
-    /// A function cannot be scheduled.
-    Refused(String),
-    /// No rule takes a function, its kernel does not compile, or it is not the measured one.
-    Failed(String),
-}
-
-impl fmt::Display for ApplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ApplyError::Usage(s) | ApplyError::Refused(s) | ApplyError::Failed(s) => f.write_str(s),
-        }
-    }
-}
-
-impl std::error::Error for ApplyError {}
-
 /// One unit per function and target, functions in the order given. The same inputs give the same
 /// units.
 ///
 /// # Errors
 /// The first function that cannot be applied, and why.
-pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>, ApplyError> {
+pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
     let mut names = Idents::default();
     let mut out = vec![];
@@ -87,9 +43,7 @@ pub fn units(functions: &[Function], options: &Options<'_>) -> Result<Vec<Unit>,
         let name = names.fresh(&f.name);
         let mut drafts = vec![];
         for target in options.targets {
-            let subject = Subject::new(&f.func, &f.original, target.clone());
-            let subject = subject.map_err(|d| ApplyError::Refused(format!("{}: refused: {d}", f.name)))?;
-            drafts.push(draft(f, &name, &subject, options)?);
+            drafts.push(draft(f, &name, &f.schedulable(target)?, options)?);
         }
         let shared = family::shared(&drafts, options);
         for d in drafts {
@@ -118,16 +72,16 @@ struct Found {
 }
 
 /// The unit, if its kernel is the one that was measured.
-fn exact(f: &Function, unit: Unit) -> Result<Unit, ApplyError> {
+fn exact(f: &Input, unit: Unit) -> Result<Unit, Failure> {
     if unit.rung == Rung::Exact {
         return Ok(unit);
     }
     let (target, rung) = (&unit.target.id, unit.rung.name());
     let text = format!("{}: --require-exact: the kernel for {target} is \"{rung}\", not \"exact\"", f.name);
-    Err(ApplyError::Failed(text))
+    Err(Failure::new(Exit::Failed, text))
 }
 
-fn draft(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> Result<Draft, ApplyError> {
+fn draft(f: &Input, name: &str, subject: &Schedulable, options: &Options<'_>) -> Result<Draft, Failure> {
     let found = find(f, subject, options)?;
     let unit = Unit {
         name: name.to_string(),
@@ -147,7 +101,7 @@ fn draft(f: &Function, name: &str, subject: &Subject, options: &Options<'_>) -> 
 }
 
 /// The unit with its own file.
-fn compiled(f: &Function, draft: Draft, options: &Options<'_>) -> Result<Unit, ApplyError> {
+fn compiled(f: &Input, draft: Draft, options: &Options<'_>) -> Result<Unit, Failure> {
     let Draft { mut unit, source } = draft;
     let extension = match (unit.target.kind, &options.cuda) {
         (Kind::Cpu, _) => {
@@ -170,7 +124,7 @@ fn compiled(f: &Function, draft: Draft, options: &Options<'_>) -> Result<Unit, A
                 unit.bytes = unit.text.clone().into_bytes();
                 "cu"
             }
-            Err(e) => return Err(ApplyError::Failed(format!("{}: {}", f.name, e.message))),
+            Err(e) => return Err(Failure::new(Exit::Failed, format!("{}: {}", f.name, e.message))),
         },
     };
     unit.file = format!("{}.{}.{extension}", unit.name, unit.target.arch);
@@ -184,60 +138,28 @@ fn linkable(unit: &Unit, symbols: &[String]) -> String {
     out
 }
 
-/// Goes down the ladder until a rung holds.
-fn find(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+/// The kernel of the log's record, or the default.
+fn find(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Found, Failure> {
     let target = subject.target.table_id();
     let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
-    let gpu = machine(options.records, &target, options.gpu).map_err(ApplyError::Usage)?;
-    if let Some(gpu) = gpu {
-        if let Some(found) = same_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
-            let same = is_same(&found, options);
-            let rung = if same { Rung::Exact } else { Rung::SameArch };
-            return Ok(Found { rung, ..found.found });
-        }
-        if let Some(found) = other_size(options.records, &wanted, gpu).and_then(|t| timed(subject, &t, options)) {
-            return Ok(Found { rung: Rung::Neighbour, ..found.found });
-        }
-    }
-    if let Some(guess) = predicted(options.records, &wanted).and_then(|r| replay(subject, r, options)) {
-        return Ok(Found { rung: Rung::Predicted, ..guess.found });
-    }
-    default(f, subject, options)
-}
-
-/// A replayed record.
-struct Replayed {
-    found: Found,
-    /// The text is the one that was measured.
-    same_source: bool,
-    /// The compiler that it was measured with.
-    compiler: String,
-}
-
-/// The measured kernel, with its time.
-fn timed(subject: &Subject, timing: &Timing<'_>, options: &Options<'_>) -> Option<Replayed> {
-    let found = replay(subject, timing.record, options)?;
-    Some(Replayed { found: Found { measured_us: Some(timing.median_ns / 1e3), ..found.found }, ..found })
-}
-
-/// The record's kernel, if it can still be made.
-fn replay(subject: &Subject, record: &Record, options: &Options<'_>) -> Option<Replayed> {
-    let rule = (record.rule.as_str(), record.rule_version);
-    let schedule = subject.logged(&record.trace, rule, &record.knobs, options.spaces)?;
-    let assembly = subject.assemble(&schedule).ok()?;
-    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(assembly.source.text.as_bytes()));
-    Some(Replayed {
-        same_source: record.source_hash.as_ref() == Some(&hash),
-        compiler: record.env.nvrtc.clone(),
-        found: Found { assembly, rung: Rung::SameArch, measured_us: None, scheduled: tvm::text(schedule.func()) },
-    })
+    let gpu = machine(options.records, &target, options.gpu).map_err(Failure::usage)?;
+    let Some(found) = ladder::find(options.records, &wanted, gpu, (subject, options.spaces)) else {
+        return default(f, subject, options);
+    };
+    let is_exact = found.rung == Rung::SameArch && is_same(&found, options);
+    let rung = if is_exact { Rung::Exact } else { found.rung };
+    let scheduled = tvm::text(found.schedule.func());
+    Ok(Found { assembly: found.assembly, rung, measured_us: found.measured_us, scheduled })
 }
 
 /// True when the text is the measured one and, on a GPU, so is the compiler's version. C is compiled
 /// in the user's build, by a compiler that is not known here.
-fn is_same(r: &Replayed, options: &Options<'_>) -> bool {
-    let is_c = r.found.assembly.source.language == crate::backend::Language::C;
-    r.same_source && (is_c || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&r.compiler)))
+fn is_same(found: &ladder::Found<'_>, options: &Options<'_>) -> bool {
+    let (source, record) = (&found.assembly.source, found.record);
+    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(source.text.as_bytes()));
+    let is_c = source.language == crate::backend::Language::C;
+    let same_compiler = || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&record.env.nvrtc));
+    record.source_hash.as_ref() == Some(&hash) && (is_c || same_compiler())
 }
 
 /// `13.0` of `nvrtc 13.0.88`.
@@ -248,7 +170,7 @@ fn version(compiler: &str) -> Option<(&str, &str)> {
 }
 
 /// The default of the first rule whose kernel can be made.
-fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Found, ApplyError> {
+fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Found, Failure> {
     let mut why = vec![];
     for arm in subject.arms(options.spaces) {
         let Some(knobs) = arm.space.default() else { continue };
@@ -264,7 +186,7 @@ fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Fou
     }
     let target = &subject.target.id;
     let reasons = if why.is_empty() { String::new() } else { format!(": {}", why.join("; ")) };
-    Err(ApplyError::Failed(format!("{}: no rule makes a kernel for {target}{reasons}", f.name)))
+    Err(Failure::new(Exit::Failed, format!("{}: no rule makes a kernel for {target}{reasons}", f.name)))
 }
 
 #[cfg(test)]

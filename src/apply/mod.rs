@@ -5,7 +5,6 @@
 //! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 
-mod extent;
 mod family;
 mod ident;
 mod interface;
@@ -19,7 +18,7 @@ mod tvm;
 mod unit;
 
 pub use family::apart;
-pub use make::{ApplyError, Function, Options, units};
+pub use make::{Options, units};
 pub use unit::{Content, Rung, Unit};
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Functions from files and folders of TVMScript.
 
-use super::{Exit, Failure, Subject};
+use super::{Assembly, Exit, Failure, Schedulable, Scheduled, Subject, TileProgram};
 use crate::analysis::{Awkward, resize, shrink};
-use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
+use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError, Reason};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -178,10 +178,49 @@ impl Input {
     ///
     /// # Errors
     /// A function that is refused.
-    pub fn subject(&self, target: &Target) -> Result<Subject, Failure> {
+    pub fn schedulable(&self, target: &Target) -> Result<Schedulable, Failure> {
         self.require_tensor()?;
-        let subject = Subject::new(&self.func, &self.original, target.clone());
+        let subject = Schedulable::new(&self.func, &self.original, target.clone());
         subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", self.name)))
+    }
+
+    /// The function or program on a target.
+    ///
+    /// # Errors
+    /// A function that is refused.
+    pub fn subject(&self, target: &Target) -> Result<Subject, Failure> {
+        match &self.program {
+            None => self.schedulable(target).map(|s| Subject::Tensor(Box::new(s))),
+            Some(program) => {
+                Ok(Subject::Tile(Box::new(TileProgram { program: program.clone(), target: target.clone() })))
+            }
+        }
+    }
+
+    /// The kernels of the function or program.
+    ///
+    /// # Errors
+    /// A tile program on a CPU (exit code 3); the pass that cannot lower it, or a call that no variant
+    /// carries out, with the whole table of reasons.
+    pub fn assembly(&self, scheduled: &Scheduled<'_>, target: &Target) -> Result<Assembly, Failure> {
+        self.lowered(scheduled, target, |s| s.assemble())
+    }
+
+    /// What lowering makes of the function or program.
+    ///
+    /// # Errors
+    /// As of [`Input::assembly`].
+    pub fn lowered<T>(
+        &self,
+        scheduled: &Scheduled<'_>,
+        target: &Target,
+        lower: impl FnOnce(&Scheduled<'_>) -> Result<T, Reason>,
+    ) -> Result<T, Failure> {
+        if scheduled.is_for_another_kind() {
+            let text = format!("{}: a tile program is for GPUs; {} is none", self.name, target.id);
+            return Err(Failure::new(Exit::Input, text));
+        }
+        lower(scheduled).map_err(|why| Failure::new(Exit::Failed, format!("{}: {why}", self.name)))
     }
 
     /// Refuses a tile program.

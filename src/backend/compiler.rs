@@ -1,7 +1,7 @@
 //! The door to compilers: [`Compiler`] turns text into an [`Artifact`]. It is object safe and has a fake
 //! (`runner::fake`).
 
-use super::Warning;
+use crate::log::{Outcome, Resources, Warning};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -38,17 +38,6 @@ pub enum Format {
     Cubin,
     /// A shared object.
     SharedObject,
-}
-
-/// What one compiled program uses; the greatest over its kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Resources {
-    /// Registers per thread.
-    pub regs: u32,
-    /// Bytes of spill stores plus loads per thread.
-    pub spill: u32,
-    /// Bytes of static shared memory per block.
-    pub smem: u32,
 }
 
 /// A compiled program.
@@ -113,11 +102,11 @@ impl CompileError {
     }
 
     /// The outcome written to the log.
-    pub fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> Outcome {
         match self.failure {
-            CompileFailure::Rejected | CompileFailure::ToolMissing | CompileFailure::Disk => "compile_failed",
-            CompileFailure::TimedOut => "timed_out",
-            CompileFailure::Crashed => "crashed",
+            CompileFailure::Rejected | CompileFailure::ToolMissing | CompileFailure::Disk => Outcome::CompileFailed,
+            CompileFailure::TimedOut => Outcome::TimedOut,
+            CompileFailure::Crashed => Outcome::Crashed,
         }
     }
 }

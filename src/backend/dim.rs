@@ -1,33 +1,42 @@
-//! Extents of a [`Plan`](super::Plan): integers, or expressions over the function's extents written
-//! with `+ - * // % min max`, so that a loader in any language can evaluate them.
+//! Extents of a [`Plan`](super::Plan): integers, or expressions over the function's extents with
+//! `+ - * // % min max`, which are written as text so that a loader in any language can evaluate them.
+//!
+//! `dim_text` writes and reads that text.
 
-use crate::ir::{BinOp, Expr, ExprKind, Name};
+use super::dim_text::{Notation, read, write};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::str::FromStr;
 
 /// A size that is known, or an expression over extent names.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(try_from = "Written", into = "Written")]
 pub enum Dim {
     /// A constant.
     Const(i64),
-    /// An expression, such as `(n + 255) // 256`.
+    /// An expression, such as `(n + 255) // 256`, over the user's names.
+    Expr(Expr),
+}
+
+/// A dimension in a manifest.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Const(i64),
     Expr(String),
 }
 
 impl Dim {
-    /// Writes an expression of the IR as a dimension; `name` gives the name of each extent.
+    /// An expression of the IR as a dimension; `name` gives the name of each extent.
     ///
     /// # Errors
     /// A sentence, when the expression holds anything but integers, extents, `+ - * // %`, `min`
     /// and `max`.
     pub fn of(expr: &Expr, name: &dyn Fn(&Name) -> String) -> Result<Dim, String> {
-        let (text, _) = write(expr, name)?;
-        Ok(match eval(&Dim::Expr(text.clone()), &BTreeMap::new()) {
-            Ok(value) => Dim::Const(value),
-            Err(_) => Dim::Expr(text),
-        })
+        let expr = plain(expr, name)?;
+        Ok(value(&expr, &BTreeMap::new()).map_or(Dim::Expr(expr), Dim::Const))
     }
 
     /// The value of a constant.
@@ -37,14 +46,44 @@ impl Dim {
             Dim::Expr(_) => None,
         }
     }
+
+    /// Names that the dimension uses.
+    pub fn names(&self) -> BTreeSet<String> {
+        let mut out = BTreeSet::new();
+        if let Dim::Expr(e) = self {
+            e.visit(&mut |e| out.extend(e.as_var().map(Name::to_string)));
+        }
+        out
+    }
+
+    /// A Rust expression of type `i64`; `ident` gives the variable of each name.
+    ///
+    /// # Errors
+    /// A sentence, for what is no expression over extents.
+    pub fn rust(&self, ident: &dyn Fn(&str) -> String) -> Result<String, String> {
+        match self {
+            Dim::Const(v) => Ok(v.to_string()),
+            Dim::Expr(e) => {
+                write(e, &Notation::Rust(ident)).ok_or(format!("the extent `{e}` cannot be written in Rust"))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dim::Const(v) => write!(f, "{v}"),
-            Dim::Expr(s) => f.write_str(s),
+            Dim::Expr(e) => f.write_str(&write(e, &Notation::Text).unwrap_or_else(|| e.to_string())),
         }
+    }
+}
+
+impl FromStr for Dim {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Dim, String> {
+        read(text).map(Dim::Expr).map_err(|why| format!("extent `{text}`: {why}"))
     }
 }
 
@@ -54,21 +93,46 @@ impl From<i64> for Dim {
     }
 }
 
-/// Binding strength of what was written: a sum, a product, or something atomic.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Sum,
-    Product,
-    Atom,
+impl From<Dim> for Written {
+    fn from(dim: Dim) -> Written {
+        match dim {
+            Dim::Const(v) => Written::Const(v),
+            Dim::Expr(_) => Written::Expr(dim.to_string()),
+        }
+    }
 }
 
-fn write(expr: &Expr, name: &dyn Fn(&Name) -> String) -> Result<(String, Level), String> {
+impl TryFrom<Written> for Dim {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Dim, String> {
+        match written {
+            Written::Const(v) => Ok(Dim::Const(v)),
+            Written::Expr(text) => text.parse(),
+        }
+    }
+}
+
+/// The expression with the operators of an extent alone, over the names that `name` gives.
+fn plain(expr: &Expr, name: &dyn Fn(&Name) -> String) -> Result<Expr, String> {
     match expr.kind() {
-        ExprKind::Int { value, .. } if *value < 0 => Ok((format!("({value})"), Level::Atom)),
-        ExprKind::Int { value, .. } => Ok((value.to_string(), Level::Atom)),
-        ExprKind::Var { name: n, .. } => Ok((name(n), Level::Atom)),
-        ExprKind::Cast { arg, .. } => write(arg, name),
-        ExprKind::Binary { op, a, b } => write_binary(*op, a, b, name),
+        ExprKind::Int { value, .. } => Ok(Expr::i64(*value)),
+        ExprKind::Var { name: n, .. } => Ok(Expr::var(Name::new(name(n)), DType::I64)),
+        ExprKind::Cast { arg, .. } => plain(arg, name),
+        ExprKind::Binary { op, a, b } => {
+            let (a, b) = (plain(a, name)?, plain(b, name)?);
+            let power = b.as_int().filter(|s| (0..31).contains(s)).map(|s| Expr::i64(1 << s));
+            let (op, b) = match (op, power) {
+                (BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Min | BinOp::Max, _) => (*op, b),
+                // Extents are not negative, so truncating and flooring agree.
+                (BinOp::FloorDiv | BinOp::TruncDiv, _) => (BinOp::FloorDiv, b),
+                (BinOp::FloorMod | BinOp::TruncMod, _) => (BinOp::FloorMod, b),
+                (BinOp::Shl, Some(power)) => (BinOp::Mul, power),
+                (BinOp::Shr, Some(power)) => (BinOp::FloorDiv, power),
+                (op, _) => return Err(format!("an extent can't hold the operator {op:?}")),
+            };
+            Ok(Expr::binary(op, a, b))
+        }
         ExprKind::Float { .. }
         | ExprKind::Str(_)
         | ExprKind::Load { .. }
@@ -82,185 +146,48 @@ fn write(expr: &Expr, name: &dyn Fn(&Name) -> String) -> Result<(String, Level),
     }
 }
 
-fn write_binary(op: BinOp, a: &Expr, b: &Expr, name: &dyn Fn(&Name) -> String) -> Result<(String, Level), String> {
-    let (left, la) = write(a, name)?;
-    let (right, lb) = write(b, name)?;
-    let infix = |symbol: &str, level: Level| {
-        let left = if la < level { format!("({left})") } else { left.clone() };
-        let right = if lb <= level { format!("({right})") } else { right.clone() };
-        Ok((format!("{left} {symbol} {right}"), level))
-    };
-    match op {
-        BinOp::Add => infix("+", Level::Sum),
-        BinOp::Sub => infix("-", Level::Sum),
-        BinOp::Mul => infix("*", Level::Product),
-        // Extents are not negative, so truncating and flooring agree.
-        BinOp::FloorDiv | BinOp::TruncDiv => infix("//", Level::Product),
-        BinOp::FloorMod | BinOp::TruncMod => infix("%", Level::Product),
-        BinOp::Min => Ok((format!("min({left}, {right})"), Level::Atom)),
-        BinOp::Max => Ok((format!("max({left}, {right})"), Level::Atom)),
-        BinOp::Shl if b.as_int().is_some_and(|s| (0..31).contains(&s)) => {
-            write_binary(BinOp::Mul, a, &Expr::i64(1 << b.as_int().unwrap_or(0)), name)
-        }
-        BinOp::Shr if b.as_int().is_some_and(|s| (0..31).contains(&s)) => {
-            write_binary(BinOp::FloorDiv, a, &Expr::i64(1 << b.as_int().unwrap_or(0)), name)
-        }
-        BinOp::Div
-        | BinOp::Eq
-        | BinOp::Ne
-        | BinOp::Lt
-        | BinOp::Le
-        | BinOp::Gt
-        | BinOp::Ge
-        | BinOp::And
-        | BinOp::Or
-        | BinOp::BitAnd
-        | BinOp::BitOr
-        | BinOp::BitXor
-        | BinOp::Shl
-        | BinOp::Shr => Err(format!("an extent can't hold the operator {op:?}")),
-    }
-}
-
 /// The value of a dimension for given extents.
 ///
 /// # Errors
-/// A sentence, on an unknown extent, a syntax error, division by zero or overflow.
+/// A sentence, on an unknown extent, division by zero or overflow.
 pub fn eval(dim: &Dim, extents: &BTreeMap<String, i64>) -> Result<i64, String> {
     match dim {
         Dim::Const(v) => Ok(*v),
-        Dim::Expr(text) => {
-            let mut p = Parser { text: text.as_bytes(), at: 0, extents, depth: 0 };
-            let value = p.sum().map_err(|why| format!("extent `{text}`: {why}"))?;
-            p.skip_space();
-            if p.at < p.text.len() {
-                return Err(format!("extent `{text}`: unexpected text at column {}", p.at + 1));
-            }
-            Ok(value)
-        }
+        Dim::Expr(e) => value(e, extents).map_err(|why| format!("extent `{dim}`: {why}")),
     }
 }
 
-struct Parser<'a> {
-    text: &'a [u8],
-    at: usize,
-    extents: &'a BTreeMap<String, i64>,
-    depth: u32,
-}
-
-impl Parser<'_> {
-    fn skip_space(&mut self) {
-        while self.text.get(self.at).is_some_and(|c| c.is_ascii_whitespace()) {
-            self.at += 1;
+fn value(e: &Expr, extents: &BTreeMap<String, i64>) -> Result<i64, String> {
+    match e.kind() {
+        ExprKind::Int { value, .. } => Ok(*value),
+        ExprKind::Var { name, .. } => {
+            extents.get(name.as_str()).copied().ok_or_else(|| format!("no value for `{name}`; bind it"))
         }
-    }
-
-    /// Consumes `token` if it comes next.
-    fn eat(&mut self, token: &str) -> bool {
-        self.skip_space();
-        let found = self.text[self.at..].starts_with(token.as_bytes());
-        self.at += if found { token.len() } else { 0 };
-        found
-    }
-
-    fn expect(&mut self, token: &str) -> Result<(), String> {
-        if self.eat(token) { Ok(()) } else { Err(format!("expected `{token}` at column {}", self.at + 1)) }
-    }
-
-    fn sum(&mut self) -> Result<i64, String> {
-        self.depth += 1;
-        if self.depth > 200 {
-            return Err("nested deeper than 200 levels".to_string());
-        }
-        let mut value = self.product()?;
-        loop {
-            value = if self.eat("+") {
-                checked(value.checked_add(self.product()?))?
-            } else if self.eat("-") {
-                checked(value.checked_sub(self.product()?))?
-            } else {
-                self.depth -= 1;
-                return Ok(value);
+        ExprKind::Binary { op, a, b } => {
+            let (a, b) = (value(a, extents)?, value(b, extents)?);
+            let found = match op {
+                BinOp::Add => a.checked_add(b),
+                BinOp::Sub => a.checked_sub(b),
+                BinOp::Mul => a.checked_mul(b),
+                BinOp::Min => Some(a.min(b)),
+                BinOp::Max => Some(a.max(b)),
+                BinOp::FloorDiv | BinOp::FloorMod if b == 0 => return Err("division by zero".into()),
+                BinOp::FloorDiv => a.checked_div(b).map(|q| q - i64::from(a % b != 0 && (a < 0) != (b < 0))),
+                BinOp::FloorMod => a.checked_rem(b).map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r }),
+                op => return Err(format!("an extent can't hold the operator {op:?}")),
             };
+            found.ok_or_else(|| "the value does not fit in 64 bits".into())
         }
+        _ => Err("it is not made of integers and extents".into()),
     }
-
-    fn product(&mut self) -> Result<i64, String> {
-        let mut value = self.atom()?;
-        loop {
-            value = if self.eat("*") {
-                checked(value.checked_mul(self.atom()?))?
-            } else if self.eat("//") {
-                floor_div(value, self.atom()?)?
-            } else if self.eat("%") {
-                let b = self.atom()?;
-                checked(value.checked_sub(checked(floor_div(value, b)?.checked_mul(b))?))?
-            } else {
-                return Ok(value);
-            };
-        }
-    }
-
-    fn atom(&mut self) -> Result<i64, String> {
-        if self.eat("(") {
-            let value = self.sum()?;
-            self.expect(")")?;
-            return Ok(value);
-        }
-        if self.eat("-") {
-            self.depth += 1;
-            if self.depth > 200 {
-                return Err("nested deeper than 200 levels".to_string());
-            }
-            return checked(self.atom()?.checked_neg());
-        }
-        let word = self.word()?;
-        match word.as_str() {
-            "min" | "max" if self.eat("(") => self.pair(word == "min"),
-            w if w.as_bytes()[0].is_ascii_digit() => w.parse().map_err(|_| format!("`{w}` is not an integer")),
-            w => self.extents.get(w).copied().ok_or_else(|| format!("no value for `{w}`; bind it")),
-        }
-    }
-
-    fn pair(&mut self, min: bool) -> Result<i64, String> {
-        let a = self.sum()?;
-        self.expect(",")?;
-        let b = self.sum()?;
-        self.expect(")")?;
-        Ok(if min { a.min(b) } else { a.max(b) })
-    }
-
-    fn word(&mut self) -> Result<String, String> {
-        self.skip_space();
-        let rest = &self.text[self.at..];
-        let len = rest.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_' || **c >= 128).count();
-        if len == 0 {
-            return Err(format!("expected a number or an extent at column {}", self.at + 1));
-        }
-        self.at += len;
-        Ok(String::from_utf8_lossy(&rest[..len]).into_owned())
-    }
-}
-
-fn checked(value: Option<i64>) -> Result<i64, String> {
-    value.ok_or_else(|| "the value does not fit in 64 bits".to_string())
-}
-
-fn floor_div(a: i64, b: i64) -> Result<i64, String> {
-    if b == 0 {
-        return Err("division by zero".to_string());
-    }
-    let q = checked(a.checked_div(b))?;
-    Ok(if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::DType;
 
     fn at(text: &str, n: i64) -> Result<i64, String> {
-        eval(&Dim::Expr(text.to_string()), &BTreeMap::from([("n".to_string(), n)]))
+        eval(&text.parse()?, &BTreeMap::from([("n".to_string(), n)]))
     }
 
     #[test]
@@ -281,6 +208,7 @@ mod tests {
         assert!(at("9223372036854775807 + n", 1).is_err());
         assert!(at(&"(".repeat(100_000), 1).is_err());
         assert!(at(&"-".repeat(100_000), 1).is_err());
+        assert!(at(&"n + ".repeat(100_000), 1).is_err());
     }
 
     #[test]
@@ -292,6 +220,7 @@ mod tests {
         let e = div(n() + c(255), c(256)) * (n() - (c(3) - n()));
         let dim = Dim::of(&e, &name).unwrap();
         assert_eq!(dim.to_string(), "(n + 255) // 256 * (n - (3 - n))");
+        assert_eq!(dim.to_string().parse(), Ok(dim.clone()));
         assert_eq!(at(&dim.to_string(), 1000), Ok(4 * (1000 - (3 - 1000))));
         assert_eq!(Dim::of(&(div(c(1000), c(256)) * c(-2)), &name), Ok(Dim::Const(-6)));
         assert!(Dim::of(&Expr::float(1.0, DType::F32), &name).is_err());
@@ -299,9 +228,15 @@ mod tests {
 
     #[test]
     fn serde_is_an_integer_or_a_string() {
-        let dims = vec![Dim::Const(4), Dim::Expr("n * 2".to_string())];
+        let dims = vec![Dim::Const(4), "n * 2".parse().unwrap()];
         let text = serde_json::to_string(&dims).unwrap();
         assert_eq!(text, r#"[4,"n * 2"]"#);
         assert_eq!(serde_json::from_str::<Vec<Dim>>(&text).unwrap(), dims);
+    }
+
+    #[test]
+    fn names_are_found() {
+        let found = "min(n0, m) * 4 + k_1 // 2".parse::<Dim>().unwrap().names();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["k_1", "m", "n0"]);
     }
 }

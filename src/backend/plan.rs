@@ -5,7 +5,7 @@ use super::plan_map::dtype_text;
 use super::{Dim, PlanTensorMap};
 use crate::codegen::dynamic_shared_bytes;
 use crate::ir::kernel::{KernelParam, Launch, Program};
-use crate::ir::{DType, Name, Param, PrimFunc};
+use crate::ir::{DType, Name, Param, PrimFunc, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,22 +55,6 @@ impl PlanParam {
         }
         Ok(n as usize)
     }
-}
-
-/// How a function uses a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// A tensor that is only read.
-    In,
-    /// A tensor that is only written.
-    Out,
-    /// A tensor that is read and written.
-    Inout,
-    /// A scalar value.
-    Scalar,
-    /// A scalar that is the extent of a buffer.
-    Extent,
 }
 
 /// Scratch device memory.
@@ -187,11 +171,10 @@ impl Plan {
                 return Err(format!("`{}` has {} dimensions, {} were given", p.name, p.shape.len(), shape.len()));
             }
             for (dim, size) in p.shape.iter().zip(shape) {
-                match dim {
-                    Dim::Expr(text) if is_name(text) => {
-                        extents.entry(text.clone()).or_insert(*size);
-                    }
-                    Dim::Expr(_) | Dim::Const(_) => {}
+                if let Dim::Expr(e) = dim
+                    && let Some(name) = e.as_var()
+                {
+                    extents.entry(name.to_string()).or_insert(*size);
                 }
             }
         }

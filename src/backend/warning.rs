@@ -1,41 +1,6 @@
 //! What a compiler said although it succeeded.
 
-use serde::{Deserialize, Serialize};
-
-/// One message, and how often it came.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Warning {
-    /// The compiler's name for it: `C7508` of ptxas, `#177-D` of NVRTC, `-Wcpp` of a C compiler; empty
-    /// where it has none.
-    pub code: String,
-    /// The message on one line, without the place and the kernel.
-    pub text: String,
-    /// The kernel that it speaks of, where it names one.
-    pub kernel: Option<String>,
-    /// How often it came for that kernel.
-    pub count: u32,
-}
-
-impl Warning {
-    /// True where the compiler gave up something that the text asked for, at a price in time:
-    /// instructions were serialised or ignored.
-    pub fn loses_speed(&self) -> bool {
-        self.text.starts_with(LOSS)
-    }
-}
-
-impl std::fmt::Display for Warning {
-    /// `C7508 in k: Potential Performance Loss: ...`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let code = if self.code.is_empty() { "warning" } else { &self.code };
-        let kernel = self.kernel.as_ref().map(|k| format!(" in {k}")).unwrap_or_default();
-        let count = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
-        write!(f, "{code}{kernel}: {}{count}", self.text)
-    }
-}
-
-/// How ptxas begins what costs time.
-const LOSS: &str = "Potential Performance Loss";
+use crate::log::Warning;
 
 /// The warnings of a list of messages, each once, in the order in which they came.
 pub fn once(messages: impl IntoIterator<Item = Warning>) -> Vec<Warning> {

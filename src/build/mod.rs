@@ -17,7 +17,7 @@
 
 mod native;
 
-use crate::apply::{self, Function, Options, Unit};
+use crate::apply::{self, Options, Unit};
 use crate::assemble;
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
 use crate::log;
@@ -161,7 +161,7 @@ impl Build {
             family: self.family,
             cuda,
         };
-        let units = apply::units(&functions, &options).map_err(|e| e.to_string())?;
+        let units = apply::units(&functions, &options).map_err(|f| f.message)?;
         let files = apply::files(&units, apply::Emit { rust: true, text: false, tvm: false })?;
         apply::write(&files, folder)?;
         if self.family {
@@ -170,12 +170,12 @@ impl Build {
         Ok(Output { rust: folder.join("kernels.rs"), units, warnings })
     }
 
-    fn read(&self) -> Result<Vec<Function>, String> {
+    fn read(&self) -> Result<Vec<assemble::Input>, String> {
         if self.functions.is_empty() {
             return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
         }
         let inputs = assemble::load(&self.bind, &self.functions).map_err(|f| f.message)?;
-        inputs.into_iter().map(|i| i.map(Function::from).map_err(|e| e.failure.message)).collect()
+        inputs.into_iter().map(|i| i.map_err(|e| e.failure.message)).collect()
     }
 
     fn records(&self, warnings: &mut Vec<String>) -> Result<Vec<log::Record>, String> {

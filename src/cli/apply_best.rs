@@ -3,9 +3,9 @@
 use super::args::{self, EmitFiles};
 use super::context::Context;
 use super::output;
-use crate::apply::{self, ApplyError, Content, Function, Options, Unit};
+use crate::apply::{self, Content, Options, Unit};
 use crate::backend::{Compiler, Language, LocalCompiler, Tools};
-use crate::job::{Exit, Failure, load};
+use crate::job::{Exit, Failure, Input, load};
 use crate::log;
 use crate::target::{Kind, Target};
 use serde_json::json;
@@ -32,7 +32,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let mut functions = vec![];
     for input in inputs {
         let tried = match input {
-            Ok(input) => input.require_tensor().and_then(|()| tried(input.into(), &options)),
+            Ok(input) => tried(input, &options),
             Err(bad) => Err(bad.failure),
         };
         match tried {
@@ -46,7 +46,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     if functions.is_empty() {
         return Ok(worst.max(Exit::Failed));
     }
-    let units = apply::units(&functions, &options).map_err(failure)?;
+    let units = apply::units(&functions, &options)?;
     let has = |e| a.emit.contains(&e);
     let emit = apply::Emit { rust: has(EmitFiles::Rust), text: has(EmitFiles::C), tvm: has(EmitFiles::Tvm) };
     let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
@@ -85,17 +85,10 @@ fn nvrtc(local: &LocalCompiler) -> Option<(&dyn Compiler, String)> {
 }
 
 /// The function, if it can be applied on every target.
-fn tried(f: Function, options: &Options<'_>) -> Result<Function, Failure> {
-    apply::units(std::slice::from_ref(&f), options).map_err(failure)?;
+fn tried(f: Input, options: &Options<'_>) -> Result<Input, Failure> {
+    f.require_tensor()?;
+    apply::units(std::slice::from_ref(&f), options)?;
     Ok(f)
-}
-
-fn failure(e: ApplyError) -> Failure {
-    match e {
-        ApplyError::Usage(m) => Failure::usage(m),
-        ApplyError::Refused(m) => Failure::new(Exit::Input, m),
-        ApplyError::Failed(m) => Failure::new(Exit::Failed, m),
-    }
 }
 
 fn print(cx: &Context, u: &Unit) {

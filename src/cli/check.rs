@@ -3,17 +3,17 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::analysis::{Facts, ParamRole, program_roles, roles, work};
+use crate::analysis::{Facts, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
-use crate::ir::{Expr, Param, PrimFunc};
+use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
 use crate::job::{BadFile, Exit, Failure, Input, load};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
 use serde::Serialize;
 
 /// What is said of one function; the order of the fields is the order in the JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Report {
     schema: u32,
     file: String,
@@ -29,12 +29,6 @@ struct Report {
     bytes: Option<u64>,
     #[serde(skip)]
     is_program: bool,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    predicate: String,
-    text: String,
 }
 
 #[derive(Serialize)]
@@ -74,17 +68,11 @@ fn unread(e: &BadFile) -> Report {
     Report {
         schema: 1,
         file: e.file.clone(),
-        name: None,
         status: "error",
-        reason: Some(Reason { predicate: predicate.into(), text: e.failure.message.clone() }),
+        reason: Some(Reason::new(predicate, &e.failure.message)),
         line: e.at.map(|a| a.0),
         column: e.at.map(|a| a.1),
-        blocks: vec![],
-        rule: None,
-        params: vec![],
-        flops: None,
-        bytes: None,
-        is_program: false,
+        ..Report::default()
     }
 }
 
@@ -94,15 +82,9 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         file: input.file.clone(),
         name: Some(input.name.clone()),
         status: "ok",
-        reason: None,
-        line: None,
-        column: None,
-        blocks: vec![],
-        rule: None,
         params: params(input),
-        flops: None,
-        bytes: None,
         is_program: input.program.is_some(),
+        ..Report::default()
     };
     if let Some(program) = &input.program {
         report.blocks = calls(program);
@@ -120,7 +102,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         }
         Err(decline) => {
             report.status = "refused";
-            report.reason = Some(Reason { predicate: decline.predicate.into(), text: decline.reason });
+            report.reason = Some(decline.reason);
             (report, Exit::Input)
         }
     }
@@ -159,7 +141,7 @@ fn bytes(program: &DeviceFunc) -> Option<u64> {
         Param::Scalar { .. } => Some(0),
         Param::Buffer(b) => {
             let b = program.func.buffer(b);
-            let times = if role == ParamRole::InOut { 2 } else { 1 };
+            let times = if role == Role::Inout { 2 } else { 1 };
             Some(times * b.len()? as u64 * b.dtype.bytes())
         }
     });
@@ -194,7 +176,7 @@ fn params(input: &Input) -> Vec<ParamReport> {
 
 /// An extent as an integer or as text over the user's names.
 fn dim(f: &PrimFunc, e: &Expr) -> Dim {
-    Dim::of(e, &|n| f.display_name(n).to_string()).unwrap_or_else(|_| Dim::Expr(e.to_string()))
+    Dim::of(e, &|n| f.display_name(n).to_string()).unwrap_or_else(|_| Dim::Expr(e.clone()))
 }
 
 fn print(cx: &Context, r: &Report) {
@@ -205,7 +187,7 @@ fn print(cx: &Context, r: &Report) {
     let name = r.name.as_deref().unwrap_or("-");
     match &r.reason {
         Some(reason) if r.status == "error" => output::note(&format!("error: {}", reason.text)),
-        Some(reason) => output::line(&format!("refused  {}: {name}: {}: {}", r.file, reason.predicate, reason.text)),
+        Some(reason) => output::line(&format!("refused  {}: {name}: {reason}", r.file)),
         None => {
             let kinds: Vec<&str> = r.blocks.iter().map(|b| b.kind.as_str()).collect();
             let number = |n: Option<u64>, unit| n.map_or(format!("? {unit}"), |n| format!("{n} {unit}"));

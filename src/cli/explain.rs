@@ -2,17 +2,17 @@
 
 use super::args::{self, Emit};
 use super::context::Context;
-use super::{output, tile};
-use crate::assemble::{Assembly, Subject, Unfit};
+use super::output;
+use crate::assemble::{Assembly, Scheduled, Subject};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::ir::DeviceLaunch;
 use crate::job::{Exit, Failure, Input, load, select};
-use crate::lower::{Pass, Way, lower_after, passes};
-use crate::rules::{Arm, Knobs, verdicts};
+use crate::lower::{Pass, Way, passes};
+use crate::rules::{Arm, Knobs, Verdict, is_form_of, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
@@ -35,57 +35,51 @@ pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
 }
 
 fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Result<(), Failure> {
-    if let Some(program) = &input.program {
-        return tile::explain(cx, a, input, program, target);
-    }
     let subject = input.subject(target)?;
     if a.emit == Emit::Decisions {
-        decisions(cx, input, &subject, &calls(cx, a, input, &subject)?);
-        return Ok(());
+        return decisions(cx, a, input, &subject, target);
     }
-    let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
-    let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
-    let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
-    let schedule = arm.schedule(&knobs).map_err(|e| bug(e.to_string()))?;
-    let unfit = |u: Unfit| bug(u.to_string());
-    let text = match a.emit {
-        Emit::Decisions | Emit::Tir => schedule.func().to_string(),
-        Emit::Trace => trace(&schedule),
-        Emit::Kernel => match pass(a, Way::of(target), &target.id)? {
-            Some(last) => {
-                let launches = lower_after(schedule.func(), target, last).map_err(|e| bug(e.to_string()))?;
-                after(last, &launches)
+    let (scheduled, chosen) = select::scheduled(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
+    let chosen = chosen.as_ref().map(|(form, knobs)| (*form, knobs));
+    let assembly = || input.assembly(&scheduled, target);
+    let text =
+        match a.emit {
+            Emit::Decisions | Emit::Tir => scheduled.to_string(),
+            Emit::Trace => trace(scheduled.schedule().ok_or_else(|| {
+                Failure::usage(format!("{}: a tile program has no schedule, so no trace", input.name))
+            })?),
+            Emit::Kernel => match pass(a, &scheduled, target)? {
+                Some(last) => after(last, &input.lowered(&scheduled, target, |s| s.after(last))?),
+                None => assembly()?.program.to_string(),
+            },
+            Emit::Cuda => source(&assembly()?, target, Kind::Cuda, "cuda")?,
+            Emit::C => source(&assembly()?, target, Kind::Cpu, "c")?,
+            Emit::Ptx | Emit::Cubin | Emit::Sass => {
+                return machine_text(cx, input, &assembly()?, target, chosen, a.emit);
             }
-            None => subject.assemble(&schedule).map_err(unfit)?.program.to_string(),
-        },
-        Emit::Cuda => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cuda, "cuda")?,
-        Emit::C => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cpu, "c")?,
-        Emit::Ptx | Emit::Cubin | Emit::Sass => {
-            let assembly = subject.assemble(&schedule).map_err(unfit)?;
-            let chosen = Some((arm.space.form, &knobs));
-            return machine_text(cx, input, &assembly, target, chosen, a.emit);
-        }
-    };
-    print(cx, input, Some((arm.space.form, &knobs)), a.emit, &text);
+        };
+    print(cx, input, chosen, a.emit, &text);
     Ok(())
 }
 
 /// The pass that `--after` names.
-pub(super) fn pass(a: &args::Explain, way: Way, whose: &str) -> Result<Option<&'static Pass>, Failure> {
+fn pass(a: &args::Explain, scheduled: &Scheduled<'_>, target: &Target) -> Result<Option<&'static Pass>, Failure> {
     let Some(name) = &a.after else { return Ok(None) };
+    let way = scheduled.way();
+    let whose = if way == Way::Program { "tile programs" } else { &target.id };
     let names = || passes(way).map(|p| p.name).collect::<Vec<_>>().join(", ");
     let unknown = || Failure::usage(format!("--after {name}: no pass for {whose} has this name; they are {}", names()));
     passes(way).find(|p| p.name == name).map(Some).ok_or_else(unknown)
 }
 
 /// Launches between two passes, as text.
-pub(super) fn after(last: &Pass, launches: &[DeviceLaunch]) -> String {
+fn after(last: &Pass, launches: &[DeviceLaunch]) -> String {
     let launches: String = launches.iter().map(|l| format!("\n{l}")).collect();
     format!("after {}: {}\n{launches}", last.name, last.what)
 }
 
 /// What the compiler makes of a kernel.
-pub(super) fn machine_text(
+fn machine_text(
     cx: &Context,
     input: &Input,
     assembly: &Assembly,
@@ -103,27 +97,42 @@ pub(super) fn machine_text(
     Ok(())
 }
 
-/// What dispatch decides for the tile calls that the kernel of the chosen point leaves; none where no
-/// rule takes the function.
-fn calls(cx: &Context, a: &args::Explain, input: &Input, subject: &Subject) -> Result<Vec<Decision>, Failure> {
-    let choice = a.choose.choice();
-    let arms = match select::arms(subject, &cx.spaces, &input.name, &choice) {
-        Ok(arms) => arms,
-        // That no rule takes it is what the decisions say; a name nobody knows is an error.
-        Err(f) if f.exit == Exit::Failed => return Ok(vec![]),
+/// What every rule says of a function, and what every variant says of the tile calls of the chosen point;
+/// none where no rule takes the function.
+fn decisions(
+    cx: &Context,
+    a: &args::Explain,
+    input: &Input,
+    subject: &Subject,
+    target: &Target,
+) -> Result<(), Failure> {
+    let verdicts = match subject {
+        Subject::Tensor(s) => Some(verdicts(&s.prepared, target, &cx.spaces)),
+        Subject::Tile(_) => None,
+    };
+    let scheduled = match select::scheduled(subject, &cx.spaces, &input.name, &a.choose.choice()) {
+        Ok((scheduled, _)) => Some(scheduled),
+        // That no rule takes it is what the verdicts say; a name nobody knows is an error.
+        Err(_) if verdicts.as_ref().is_some_and(|all| nobody(all, a.choose.rule.as_deref())) => None,
         Err(f) => return Err(f),
     };
-    let (arm, knobs) = select::point(&arms, &choice)?;
-    let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
-    let schedule = arm.schedule(&knobs).map_err(|e| bug(e.to_string()))?;
-    subject.decisions(&schedule).map_err(|e| bug(e.to_string()))
+    let calls = scheduled.as_ref().map_or(Ok(vec![]), Scheduled::decisions);
+    let calls = calls.map_err(|why| Failure::new(Exit::Failed, format!("{}: {why}", input.name)))?;
+    let made = match &scheduled {
+        Some(program @ Scheduled::Tile(_)) => input.assembly(program, target).map(drop),
+        Some(Scheduled::Tensor(..)) | None => Ok(()),
+    };
+    if made.is_ok() || !calls.is_empty() {
+        print_decisions(cx, input, target, verdicts.as_deref(), &calls);
+    }
+    made
 }
 
 fn trace(s: &Schedule) -> String {
     s.trace().iter().map(|t| format!("{t}\n")).collect()
 }
 
-pub(super) fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Result<String, Failure> {
+fn source(assembly: &Assembly, target: &Target, kind: Kind, what: &str) -> Result<String, Failure> {
     if target.kind == kind {
         return Ok(assembly.source.text.clone());
     }
@@ -170,7 +179,7 @@ fn cubin(cx: &Context, input: &Input, assembly: &Assembly, chosen: Option<(&str,
 }
 
 /// Shows a text, as JSON with the rule and knobs that made it (none of a tile program).
-pub(super) fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>, emit: Emit, text: &str) {
+fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>, emit: Emit, text: &str) {
     if cx.json {
         let stage = format!("{emit:?}").to_lowercase();
         let object = json!({
@@ -186,36 +195,27 @@ pub(super) fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>,
     }
 }
 
-/// What every rule says of the function, and every variant of the tile calls that are left.
-fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision]) {
-    let verdicts = verdicts(&subject.prepared, &subject.target, &cx.spaces);
+/// True where the rule that was asked for is known and none of its forms takes the function.
+fn nobody(verdicts: &[Verdict], wanted: Option<&str>) -> bool {
+    let mut asked = verdicts.iter().filter(|v| wanted.is_none_or(|w| is_form_of(v.rule, w))).peekable();
+    asked.peek().is_some() && asked.all(|v| v.arm.is_err())
+}
+
+fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Option<&[Verdict]>, calls: &[Decision]) {
     if cx.json {
-        let rules: Vec<serde_json::Value> = verdicts
-            .iter()
-            .map(|v| match &v.arm {
-                Ok(Arm { space: s, .. }) => {
-                    let census = s.census().1;
-                    json!({
-                        "rule": v.rule, "accepted": true, "default": s.default().map(|k| k.0),
-                        "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
-                    })
-                }
-                Err(d) => json!({
-                    "rule": v.rule, "accepted": false, "predicate": d.predicate, "reason": d.reason,
-                }),
-            })
-            .collect();
-        let object = json!({
+        let calls: Vec<Value> = calls.iter().enumerate().map(|(k, d)| call(k, d)).collect();
+        let mut object = json!({
             "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
-            "target": subject.target.id, "rules": rules,
-            "calls": calls.iter().enumerate().map(|(k, d)| tile::decision(k, d)).collect::<Vec<_>>(),
+            "target": target.id, "calls": calls,
         });
-        output::line(&object.to_string());
-        return;
+        if let Some(verdicts) = verdicts {
+            object["rules"] = verdicts.iter().map(rule).collect();
+        }
+        return output::line(&object.to_string());
     }
-    output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, subject.target.id, input.key));
+    output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, target.id, input.key));
     let mut first = true;
-    for v in &verdicts {
+    for v in verdicts.unwrap_or_default() {
         match &v.arm {
             Ok(Arm { space: s, .. }) => {
                 let default = s.default().map_or("no legal point".to_string(), |k| k.to_string());
@@ -231,8 +231,40 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
                     output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
                 }
             }
-            Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule, d.predicate, d.reason)),
+            Err(d) => output::line(&format!("  {:<20} declines: {}", v.rule, d.reason)),
         }
     }
-    tile::tables(calls);
+    for (k, d) in calls.iter().enumerate() {
+        output::line(&format!("call {k}"));
+        d.to_string().lines().for_each(|l| output::line(&format!("  {l}")));
+    }
+}
+
+/// What a rule says, as JSON.
+fn rule(v: &Verdict) -> Value {
+    match &v.arm {
+        Ok(Arm { space: s, .. }) => {
+            let census = s.census().1;
+            json!({
+                "rule": v.rule, "accepted": true, "default": s.default().map(|k| k.0),
+                "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
+            })
+        }
+        Err(d) => json!({
+            "rule": v.rule, "accepted": false, "predicate": d.reason.predicate, "reason": d.reason.text,
+        }),
+    }
+}
+
+/// What every variant says of a tile call, as JSON.
+fn call(k: usize, d: &Decision) -> Value {
+    let verdicts = d.verdicts.iter().map(|v| {
+        let refusals: Vec<Value> =
+            v.refusals.iter().map(|r| json!({ "predicate": r.predicate, "reason": r.text })).collect();
+        json!({ "variant": v.variant, "priority": v.priority, "accepted": refusals.is_empty(), "refusals": refusals })
+    });
+    json!({
+        "call": k, "op": d.call.op.name(), "text": d.call.to_string(), "variant": d.chosen,
+        "variants": verdicts.collect::<Vec<_>>(),
+    })
 }

@@ -16,7 +16,6 @@ mod progress;
 mod report;
 mod run;
 mod simulate;
-mod tile;
 mod tune;
 mod verify;
 

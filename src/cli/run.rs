@@ -3,9 +3,10 @@
 use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
-use super::{output, tile};
-use crate::apply::ladder::{Wanted, other_size, same_size};
-use crate::assemble::{Assembly, Subject};
+use super::output;
+use crate::apply::Rung;
+use crate::apply::ladder::{self, Found, Wanted};
+use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
@@ -28,16 +29,16 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     };
     infer(input, &a.inputs)?;
     let mut device = cx.device(&a.device)?;
-    if let Some(program) = &input.program {
-        let assembly = tile::assembly(input, program, &device.target)?;
-        let written = launch(&mut device, input, assembly, a)?;
-        let source = Source { rung: "hand-written", rule: "tile program".into(), knobs: BTreeMap::new() };
-        print(cx, input, &device, &source, &written);
-        return Ok(Exit::Done);
-    }
-    let subject = input.subject(&device.target)?;
-    input.require_bound()?;
-    let (assembly, source) = kernel(cx, a, input, &subject, &device)?;
+    let (assembly, source) = match input.subject(&device.target)? {
+        Subject::Tensor(subject) => {
+            input.require_bound()?;
+            kernel(cx, a, input, &subject, &device)?
+        }
+        Subject::Tile(program) => {
+            let source = Source { rung: "hand-written", rule: "tile program".into(), knobs: BTreeMap::new() };
+            (input.assembly(&Scheduled::Tile(&program), &device.target)?, source)
+        }
+    };
     let written = launch(&mut device, input, assembly, a)?;
     print(cx, input, &device, &source, &written);
     Ok(Exit::Done)
@@ -82,7 +83,7 @@ fn kernel(
     cx: &Context,
     a: &args::Run,
     input: &Input,
-    subject: &Subject,
+    subject: &Schedulable,
     device: &Device,
 ) -> Result<(Assembly, Source), Failure> {
     let chosen = a.choose.rule.is_some() || !a.choose.set.is_empty();
@@ -102,21 +103,22 @@ fn kernel(
     Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: knobs.0 }))
 }
 
+/// What the log has measured on this device, of this size or the nearest.
 fn logged(
     input: &Input,
-    subject: &Subject,
+    subject: &Schedulable,
     gpu: &str,
     records: &[Record],
     spaces: &Spaces,
 ) -> Option<(Assembly, Source)> {
     let wanted = Wanted { key: &input.key, bind: &input.bind, target: &subject.target.id };
-    let here = [("logged", same_size(records, &wanted, gpu)), ("neighbour", other_size(records, &wanted, gpu))];
-    here.into_iter().find_map(|(rung, timing)| {
-        let r = timing?.record;
-        let schedule = subject.logged(&r.trace, (&r.rule, r.rule_version), &r.knobs, spaces)?;
-        let assembly = subject.assemble(&schedule).ok()?;
-        Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
-    })
+    let Found { rung, record: r, assembly, .. } = ladder::find(records, &wanted, Some(gpu), (subject, spaces))?;
+    let rung = match rung {
+        Rung::Exact | Rung::SameArch => "logged",
+        Rung::Neighbour => "neighbour",
+        Rung::Predicted | Rung::Default => return None,
+    };
+    Some((assembly, Source { rung, rule: r.rule.clone(), knobs: r.knobs.clone() }))
 }
 
 /// The file of a parameter: `NN_<param>.npy`, or the one file that starts with `NN_`.

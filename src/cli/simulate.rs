@@ -93,7 +93,7 @@ fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: 
     }
     let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
     let target = target.measured_as(first.env.sms, 0, 0.0);
-    let subject = input.subject(&target)?;
+    let subject = input.schedulable(&target)?;
     let free = Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
     let arms = Arms::new(as_logged(arms, &records), target);

@@ -2,21 +2,21 @@
 
 use super::args;
 use super::context::Context;
-use super::{output, tile};
+use super::output;
 use crate::analysis::Awkward;
-use crate::assemble::{Assembly, Subject};
+use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
 use crate::interp::scalar_ops;
-use crate::ir::Expr;
+use crate::ir::{DeviceFunc, Expr};
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::measure::Expected;
 use crate::rules::Arm;
-use crate::runner::{Candidate, RunFailure, Runner};
+use crate::runner::{Candidate, Errors, RunError, RunFailure, Runner};
 use crate::target::Target;
-use crate::tune::problem;
+use crate::tile::stores_replicas;
 use crate::tune::reference::{Given, expected};
-use crate::tune::simulate;
 use crate::tune::{Arms, Point, search};
+use crate::tune::{problem, program, simulate};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,13 +66,13 @@ fn one(
     device: Option<&mut Device>,
 ) -> Result<Exit, Failure> {
     if let Some(program) = &input.program {
-        return tile::verify(cx, a, input, program, target, device);
+        return hand_written(cx, a, input, program, target, device);
     }
     let resized = a.sizes.map(|sizes| input.resized(awkward(sizes)));
     let input = resized.as_ref().unwrap_or(input);
     let twin = twin(a, input, target);
     let input = twin.as_ref().unwrap_or(input);
-    let subject = input.subject(target)?;
+    let subject = input.schedulable(target)?;
     input.require_bound()?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
@@ -163,20 +163,20 @@ fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
 struct Verdict {
     rule: &'static str,
     knobs: BTreeMap<String, i64>,
-    result: Result<crate::runner::Errors, String>,
+    result: Result<Errors, String>,
     /// Elements that were compared, where that are not all.
     compared: Option<usize>,
 }
 
-fn verdict(c: &Candidates, p: &Point, result: Result<crate::runner::Errors, String>) -> Verdict {
+fn verdict(c: &Candidates, p: &Point, result: Result<Errors, String>) -> Verdict {
     Verdict { rule: c.arms.of(p).space.form, knobs: p.knobs.0.clone(), result, compared: None }
 }
 
-fn assemble(subject: &Subject, c: &Candidates, p: &Point) -> Result<Assembly, String> {
+fn assemble(subject: &Schedulable, c: &Candidates, p: &Point) -> Result<Assembly, String> {
     subject.candidate(c.arms.of(p), &p.knobs).map_err(|u| u.to_string())
 }
 
-fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
+fn simulated(a: &args::Verify, subject: &Schedulable, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
     let options = simulate::Options { blocks: a.blocks, seed: a.seed, ..simulate::Options::default() };
     if a.blocks.is_some() {
         let part = |p: &Point| {
@@ -197,28 +197,90 @@ fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates)
     Ok(c.points.par_iter().map(whole).collect())
 }
 
-fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Device) -> Result<Vec<Verdict>, Failure> {
-    let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+fn on_device(
+    subject: &Schedulable,
+    given: &Given,
+    c: &Candidates,
+    device: &mut Device,
+) -> Result<Vec<Verdict>, Failure> {
+    let folder = temporary()?;
     let (problem, _) = problem::problem(subject, given, folder.path()).map_err(|e| Failure::new(Exit::Failed, e))?;
-    let compiler = device.compiler(1);
-    let missing = |e: crate::runner::RunError| Failure::missing(e.message);
     device.runner().prepare(&problem).map_err(missing)?;
-    let mut out = vec![];
-    for p in &c.points {
-        let made = assemble(subject, c, p).and_then(|made| {
-            let artifact = compiler.compile(&made.source).map_err(|e| e.message)?;
-            Ok(Candidate { id: 0, file: artifact.path, plan: made.plan })
-        });
-        let checked = match made {
-            Ok(candidate) => match device.runner().execute(&candidate) {
-                Err(e) if e.failure == RunFailure::DeviceMissing => return Err(missing(e)),
-                done => done.map_err(|e| e.message),
-            },
-            Err(e) => Err(e),
+    let tried = |p: &Point| {
+        let checked = match assemble(subject, c, p) {
+            Ok(made) => execute(device, made)?,
+            Err(why) => Err(why),
         };
-        out.push(verdict(c, p, checked));
+        Ok(verdict(c, p, checked))
+    };
+    c.points.iter().map(tried).collect()
+}
+
+fn temporary() -> Result<tempfile::TempDir, Failure> {
+    tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))
+}
+
+fn missing(e: RunError) -> Failure {
+    Failure::missing(e.message)
+}
+
+/// Compiles and runs kernels on a device that has the problem.
+fn execute(device: &mut Device, made: Assembly) -> Result<Result<Errors, String>, Failure> {
+    let artifact = match device.compiler(1).compile(&made.source) {
+        Ok(artifact) => artifact,
+        Err(e) => return Ok(Err(e.message)),
+    };
+    match device.runner().execute(&Candidate { id: 0, file: artifact.path.clone(), plan: made.plan }) {
+        Err(e) if e.failure == RunFailure::DeviceMissing => Err(missing(e)),
+        done => Ok(done.map_err(|e| e.message)),
     }
-    Ok(out)
+}
+
+/// A tile program: in the simulator, or on a device.
+fn hand_written(
+    cx: &Context,
+    a: &args::Verify,
+    input: &Input,
+    program: &DeviceFunc,
+    target: &Target,
+    device: Option<&mut Device>,
+) -> Result<Exit, Failure> {
+    let subject = input.subject(target)?;
+    let (scheduled, _) = select::scheduled(&subject, &cx.spaces, &input.name, &select::Choice::default())?;
+    let made = input.assembly(&scheduled, target)?;
+    let variants: Vec<Value> =
+        made.program.variants.iter().map(|v| json!({ "call": v.call, "op": v.op, "variant": v.variant })).collect();
+    let given = problem::given(&program.func, &input.bind, a.seed);
+    let result = match device {
+        None => {
+            let options = simulate::Options { blocks: a.blocks, seed: a.seed, replicas: stores_replicas(program) };
+            program::simulate(program, &made.program, &given, options)
+        }
+        Some(device) => {
+            let folder = temporary()?;
+            let reference = program::expected(program, &given).map_err(|e| Failure::new(Exit::Failed, e))?;
+            let stated = problem::stated(&program.func, &given, &reference, folder.path());
+            device.runner().prepare(&stated.map_err(Failure::usage)?).map_err(missing)?;
+            execute(device, made)?
+        }
+    };
+    let (right, reason) = (result.is_ok(), result.as_ref().err());
+    if cx.json {
+        let errors = result.as_ref().ok();
+        let object = json!({
+            "schema": 1, "file": input.file, "name": input.name, "workload": input.key, "target": target.id,
+            "status": if right { "ok" } else { "wrong" },
+            "candidates": [{
+                "rule": null, "knobs": {}, "variants": variants, "right": right,
+                "l2": errors.map(|e| e.l2), "max": errors.map(|e| e.max), "reason": reason,
+            }],
+        });
+        output::line(&object.to_string());
+    } else {
+        let verdict = reason.map_or_else(|| "right".to_string(), |why| format!("wrong: {why}"));
+        output::line(&format!("{} on {}: tile program {verdict}", input.name, target.id));
+    }
+    Ok(if right { Exit::Done } else { Exit::Failed })
 }
 
 fn report(cx: &Context, input: &Input, target: &Target, scope: &Scope, results: &[Verdict]) -> Exit {

@@ -3,13 +3,13 @@
 use super::select::{Choice, arms};
 use super::{Failure, Input, language};
 use crate::backend::{Artifact, Compiler, LocalCompiler, Tools, nvrtc};
-use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
+use crate::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
 use crate::runner::{CompilePool, WorkerCommand};
 use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
-use crate::tune::{Arms, RuleBuild, TuneConfig};
+use crate::tune::{Arms, RuleBuild, TuneConfig, with_candidate};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ impl Predictor {
     /// A function that is refused or that no rule takes, extents without a value, a log that cannot be
     /// written.
     pub fn predict(&self, input: &Input, past: &[Record], log: &mut Writer) -> Result<Prediction, Failure> {
-        let subject = input.subject(&self.target)?;
+        let subject = input.schedulable(&self.target)?;
         input.require_bound()?;
         let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
         let arms = Arms::new(arms, self.target.clone());
@@ -119,36 +119,17 @@ impl Predictor {
     }
 
     fn record(&self, input: &Input, arms: &Arms, one: &Ranked) -> Record {
-        let (space, res) = (&arms.of(&one.point).space, one.artifact.res);
-        Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: Workload { key: input.key.clone(), name: input.name.clone() },
-            bind: input.bind.clone(),
-            target: self.target.id.clone(),
+        let workload = Workload { key: input.key.clone(), name: input.name.clone() };
+        let about = Record {
             env: self.env.clone(),
             policy: Policy { id: POLICY.into(), flags: vec![] },
-            rule: space.form.to_string(),
-            rule_version: space.version,
-            knobs: one.point.knobs.0.clone(),
-            variants: one.built.log_variants(),
-            trace: one.built.trace.clone(),
-            source_hash: Some(one.built.source_hash()),
-            cubin_hash: Some(one.artifact.hash()),
-            res: Some(Resources { regs: res.regs, spill: res.spill, smem: res.smem }),
-            samples_ns: vec![],
-            err: None,
-            outcome: Outcome::Predicted,
-            reason: None,
             seed: self.seed,
             unix_s: Watch::unix_s(),
-            round: 0,
             default: arms.defaults().first() == Some(&one.point),
-            floor_us: None,
-            state: None,
             score: Some(one.score),
-            warnings: crate::tune::warnings(&one.artifact),
-        }
+            ..Record::new(workload, input.bind.clone(), &self.target.id, Outcome::Predicted)
+        };
+        with_candidate(about, arms, &one.point, Some(&one.built), Some(&one.artifact))
     }
 
     fn prediction(&self, input: &Input, arms: &Arms, ranked: &[Ranked], unranked: &[Unranked]) -> Prediction {
@@ -157,7 +138,7 @@ impl Predictor {
         let base = ranked.iter().find(|r| Some(&r.point) == default.as_ref());
         let mut failed: BTreeMap<String, usize> = BTreeMap::new();
         for one in unranked {
-            *failed.entry(one.reason.clone()).or_default() += 1;
+            *failed.entry(one.why.predicate.to_string()).or_default() += 1;
         }
         Prediction {
             schema: 1,

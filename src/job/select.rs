@@ -1,7 +1,7 @@
 //! `--rule` and `--set`: which rule and which point of its space.
 
 use super::{Exit, Failure};
-use crate::assemble::Subject;
+use crate::assemble::{Schedulable, Scheduled, Subject};
 use crate::rules::{Arm, Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
 
 /// What was chosen by hand.
@@ -17,7 +17,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// An unknown rule; no rule takes the function, with each reason.
-pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choice) -> Result<Vec<Arm>, Failure> {
+pub fn arms(subject: &Schedulable, spaces: &Spaces, name: &str, choose: &Choice) -> Result<Vec<Arm>, Failure> {
     let wanted = choose.rule.as_deref();
     check_rule(wanted)?;
     let mut declined = vec![];
@@ -58,11 +58,35 @@ pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), F
     let arm = arms.iter().find(has).unwrap_or(first);
     let default = arm.space.default().ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
     let knobs = arm.space.set(&default, &pairs).map_err(Failure::usage)?;
-    arm.space.check(&knobs).map_err(|i| {
+    arm.space.check(&knobs).map_err(|why| {
         let form = arm.space.form;
-        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {}: {}", i.predicate, i.reason))
+        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {why}"))
     })?;
     Ok((arm, knobs))
+}
+
+/// A subject as `--rule` and `--set` schedule it, with the rule and the knobs; a tile program leaves nothing to choose.
+///
+/// # Errors
+/// As [`arms`] and [`point`]; a choice for a tile program.
+pub fn scheduled<'s>(
+    subject: &'s Subject,
+    spaces: &Spaces,
+    name: &str,
+    choose: &Choice,
+) -> Result<(Scheduled<'s>, Option<(&'static str, Knobs)>), Failure> {
+    match subject {
+        Subject::Tensor(s) => {
+            let arms = arms(s, spaces, name, choose)?;
+            let (arm, knobs) = point(&arms, choose)?;
+            let schedule = arm.schedule(&knobs).map_err(|e| Failure::new(Exit::Failed, format!("{name}: {e}")))?;
+            Ok((Scheduled::Tensor(s, schedule), Some((arm.space.form, knobs))))
+        }
+        Subject::Tile(_) if *choose != Choice::default() => {
+            Err(Failure::usage(format!("{name}: a tile program has no rule and no knobs to choose")))
+        }
+        Subject::Tile(program) => Ok((Scheduled::Tile(program), None)),
+    }
 }
 
 fn pairs(set: &[String]) -> Result<Vec<(String, i64)>, Failure> {

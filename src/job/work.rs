@@ -3,7 +3,7 @@
 use super::report::SpaceReport;
 use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
-use crate::assemble::Subject;
+use crate::assemble::Schedulable;
 use crate::backend::Plan;
 use crate::log::{Env, Workload};
 use crate::rules::Spaces;
@@ -17,7 +17,7 @@ const OUT_OF_TIME: &str = "the time is over";
 /// A function that can be tuned.
 pub struct Work {
     input: Input,
-    subject: Subject,
+    subject: Schedulable,
     arms: Arms,
     problem: Problem,
     floor_us: Option<f64>,
@@ -33,7 +33,7 @@ impl Work {
     /// A function that is refused, that no rule takes, that has extents without a value, or that cannot
     /// be evaluated.
     pub fn new(input: &Input, target: &Target, spaces: &Spaces, seed: u64) -> Result<Work, Failure> {
-        let subject = input.subject(target)?;
+        let subject = input.schedulable(target)?;
         input.require_bound()?;
         let arms = arms(&subject, spaces, &input.name, &Choice::default())?;
         let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
@@ -84,7 +84,7 @@ impl Work {
             pruned: s.counts.pruned,
             compiled: s.counts.compiled,
             measured: s.counts.measured,
-            failed: s.counts.failed,
+            failed: s.counts.failed.iter().map(|(outcome, n)| (outcome.name().to_string(), *n)).collect(),
             pruned_by: s.counts.pruned_by,
             space: SpaceReport {
                 points: census.points,

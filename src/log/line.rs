@@ -121,34 +121,22 @@ pub(super) mod tests {
 
     /// A plain good record: candidate `x` with these samples.
     pub fn record(x: i64, samples_ns: &[f64]) -> Record {
+        let workload = Workload { key: "0123456789abcdef0123456789abcdef".into(), name: "mean".into() };
         Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: Workload { key: "0123456789abcdef0123456789abcdef".into(), name: "mean".into() },
-            bind: [("n".to_string(), 512)].into(),
-            target: "cuda:sm_90a".into(),
             env: Env { gpu: "NVIDIA H200".into(), cc: "9.0".into(), sms: 132, ..Env::default() },
             policy: Policy { id: "cold-l2-graph-1".into(), flags: vec![] },
             rule: "reduction.inner".into(),
             rule_version: 1,
             knobs: [("threads".to_string(), x)].into(),
-            variants: vec![],
             trace: vec!["split(i1, [None, 4])".into()],
             source_hash: Some(format!("{x:032x}")),
             cubin_hash: Some(format!("{x:032x}")),
             res: Some(Resources { regs: 32, spill: 0, smem: 0 }),
             samples_ns: samples_ns.to_vec(),
             err: Some(ErrorNorms { l2: Some(1e-7), max: Some(1e-6) }),
-            outcome: Outcome::Ok,
-            reason: None,
-            seed: 0,
             unix_s: 1_700_000_000,
-            round: 0,
-            default: false,
             floor_us: Some(10.0),
-            state: None,
-            score: None,
-            warnings: vec![],
+            ..Record::new(workload, [("n".to_string(), 512)].into(), "cuda:sm_90a", Outcome::Ok)
         }
     }
 

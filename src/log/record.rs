@@ -77,6 +77,41 @@ pub struct Record {
     pub warnings: Vec<Warning>,
 }
 
+impl Record {
+    /// A record with nothing in it but what it is about.
+    pub fn new(workload: Workload, bind: BTreeMap<String, i64>, target: &str, outcome: Outcome) -> Record {
+        Record {
+            schema: SCHEMA,
+            crc32c: String::new(),
+            workload,
+            bind,
+            target: target.to_string(),
+            env: Env::default(),
+            policy: Policy::default(),
+            rule: String::new(),
+            rule_version: 0,
+            knobs: BTreeMap::new(),
+            variants: vec![],
+            trace: vec![],
+            source_hash: None,
+            cubin_hash: None,
+            res: None,
+            samples_ns: vec![],
+            err: None,
+            outcome,
+            reason: None,
+            seed: 0,
+            unix_s: 0,
+            round: 0,
+            default: false,
+            floor_us: None,
+            state: None,
+            score: None,
+            warnings: vec![],
+        }
+    }
+}
+
 /// A message of a compiler that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Warning {
@@ -96,6 +131,22 @@ impl Warning {
     pub fn name(&self) -> &str {
         if self.code.is_empty() { &self.text } else { &self.code }
     }
+
+    /// True where the compiler gave up something that the text asked for, at a price in time:
+    /// instructions were serialised or ignored.
+    pub fn loses_speed(&self) -> bool {
+        self.text.starts_with("Potential Performance Loss")
+    }
+}
+
+impl std::fmt::Display for Warning {
+    /// `C7508 in k: Potential Performance Loss: ...`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let code = if self.code.is_empty() { "warning" } else { &self.code };
+        let kernel = self.kernel.as_ref().map(|k| format!(" in {k}")).unwrap_or_default();
+        let count = if self.count > 1 { format!(" ({} times)", self.count) } else { String::new() };
+        write!(f, "{code}{kernel}: {}{count}", self.text)
+    }
 }
 
 /// What the device was doing while a candidate was measured.
@@ -103,11 +154,12 @@ impl Warning {
 pub struct DeviceState {
     /// Clock of the multiprocessors in MHz.
     pub sm_mhz: u32,
-    /// Clock of the memory in MHz.
+    /// Clock of the memory in MHz; 0 where the device does not say.
     pub mem_mhz: u32,
-    /// Temperature of the chip in degrees Celsius.
+    /// Temperature of the chip in degrees Celsius; 0 where the device does not say.
     pub temperature_c: u32,
-    /// Why the device held its clocks down, by the driver's names; empty when it did not.
+    /// Why clocks were held down: `sw_power_cap`, `hw_slowdown`, `sw_thermal`, `hw_thermal`,
+    /// `hw_power_brake`; empty when they were not.
     pub throttle: Vec<String>,
     /// Processes on the device besides this measurement.
     pub processes: u32,

@@ -129,37 +129,24 @@ fn pairs(map: &BTreeMap<String, i64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Env, ErrorNorms, Policy, Resources, SCHEMA, Workload};
+    use crate::log::{Env, ErrorNorms, Policy, Resources, Workload};
 
     fn record(x: i64, us: f64, outcome: Outcome) -> Record {
+        let workload = Workload { key: "k".repeat(32), name: "mean, rows".into() };
         Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: Workload { key: "k".repeat(32), name: "mean, rows".into() },
-            bind: BTreeMap::new(),
-            target: "cuda:sm_90a".into(),
             env: Env { gpu: "NVIDIA H200".into(), ..Env::default() },
             policy: Policy { id: "p".into(), flags: vec![] },
             rule: "reduction.inner".into(),
             rule_version: 1,
             knobs: [("threads".to_string(), x), ("rows".to_string(), 1)].into(),
-            variants: vec![],
-            trace: vec![],
-            source_hash: None,
-            cubin_hash: None,
             res: Some(Resources { regs: 32, spill: 0, smem: 128 }),
             samples_ns: if outcome == Outcome::Ok { vec![us * 1e3] } else { vec![] },
             err: Some(ErrorNorms { l2: Some(1e-7), max: Some(2.5e-6) }),
-            outcome,
-            reason: None,
-            seed: 0,
             unix_s: 1,
-            round: 0,
             default: x == 1,
             floor_us: Some(15.0),
-            state: None,
-            score: None,
             warnings: vec![Warning { code: "C7508".into(), count: 1, ..Warning::default() }],
+            ..Record::new(workload, BTreeMap::new(), "cuda:sm_90a", outcome)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Prepared, Rule, Space, Spaces};
 use crate::analysis::{Decline, Facts};
-use crate::ir::Name;
+use crate::ir::{Name, Reason};
 use crate::schedule::Schedule;
 use crate::target::Target;
 
@@ -32,8 +32,8 @@ impl<'a> Ask<'a> {
     }
 
     /// The rule's word against the function.
-    pub fn no(&self, predicate: &'static str, reason: impl Into<String>) -> Decline {
-        Decline { by: self.rule.name, predicate, reason: reason.into() }
+    pub fn no(&self, predicate: &'static str, text: impl Into<String>) -> Decline {
+        Decline { by: self.rule.name, reason: Reason::new(predicate, text) }
     }
 
     /// True for a block that is the rule's to schedule.

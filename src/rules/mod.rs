@@ -28,7 +28,7 @@ pub use find::product::{Product, Tail};
 pub use space::knobs::Knobs;
 pub use space::outline::{Combine, LaunchOutline, Outline};
 pub use space::tables::{Spaces, unknown};
-pub use space::{Census, Constraint, Illegal, Knob, Space};
+pub use space::{Census, Constraint, Knob, Space};
 
 use crate::analysis::Decline;
 use crate::target::{Kind, Target};

@@ -8,8 +8,9 @@
 //! can be listed, each piece keeps all values of some knobs and the default of the others.
 //! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
 
-use super::{Accepted, Answer, Arm, Ask, Found, Illegal, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
+use super::{Accepted, Answer, Arm, Ask, Found, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
 use crate::analysis::Facts;
+use crate::ir::Reason;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Accepted for Pieces {
         let whole = Space::new(own.form, own.version, knobs(&self.arms, &self.defaults));
         whole.require("piece_is_legal", move |k| {
             arms.iter().enumerate().try_for_each(|(i, arm)| {
-                let illegal = |e: Illegal| format!("piece {i} ({}): {}: {}", arm.space.form, e.predicate, e.reason);
+                let illegal = |why: Reason| format!("piece {i} ({}): {why}", arm.space.form);
                 arm.space.check(&of_piece(k, i)).map_err(illegal)
             })
         })
@@ -85,7 +86,7 @@ fn take(ask: &Ask) -> Result<Arm, String> {
     for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
         match Arm::of(&Ask { rule, ..*ask }) {
             Ok(arm) => return Ok(arm),
-            Err(d) => against.push(format!("{}: {}", rule.name, d.predicate)),
+            Err(d) => against.push(format!("{}: {}", rule.name, d.reason.predicate)),
         }
     }
     Err(against.join(", "))

@@ -11,7 +11,8 @@ mod posix;
 pub mod traits;
 pub mod worker;
 
+pub use crate::log::DeviceState;
 pub use limits::Limits;
 pub use pool::CompilePool;
-pub use traits::{Candidate, DeviceFacts, DeviceState, Errors, Problem, RunError, RunFailure, Runner, Timing};
+pub use traits::{Candidate, DeviceFacts, Errors, Problem, RunError, RunFailure, Runner, Timing};
 pub use worker::WorkerCommand;

@@ -1,6 +1,7 @@
 //! The door to devices: [`Runner`] checks and times artifacts. It is object safe and has a fake (`runner::fake`).
 
 use crate::backend::{Plan, PlanParam};
+use crate::log::{DeviceState, Outcome};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,24 +63,6 @@ pub struct Timing {
     pub state: Option<DeviceState>,
 }
 
-/// What a device was doing while it measured.
-#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct DeviceState {
-    /// Clock of the multiprocessors in MHz.
-    pub sm_mhz: u32,
-    /// Clock of the memory in MHz; 0 where the device does not say.
-    pub mem_mhz: u32,
-    /// Temperature of the chip in degrees Celsius; 0 where the device does not say.
-    pub temperature_c: u32,
-    /// Why clocks were held down: `sw_power_cap`, `hw_slowdown`, `sw_thermal`, `hw_thermal`,
-    /// `hw_power_brake`; empty when they were not.
-    pub throttle: Vec<String>,
-    /// Processes computing on the device besides the measuring one.
-    pub processes: u32,
-    /// How often the samples were taken again because something disturbed them.
-    pub repeats: u32,
-}
-
 /// What is known about the device that a runner drives.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct DeviceFacts {
@@ -139,12 +122,12 @@ impl RunError {
     }
 
     /// The outcome written to the log.
-    pub fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> Outcome {
         match self.failure {
-            RunFailure::LaunchFailed | RunFailure::DeviceMissing | RunFailure::BadRequest => "launch_failed",
-            RunFailure::WrongResult | RunFailure::Impossible => "wrong_result",
-            RunFailure::TimedOut => "timed_out",
-            RunFailure::Crashed => "crashed",
+            RunFailure::LaunchFailed | RunFailure::DeviceMissing | RunFailure::BadRequest => Outcome::LaunchFailed,
+            RunFailure::WrongResult | RunFailure::Impossible => Outcome::WrongResult,
+            RunFailure::TimedOut => Outcome::TimedOut,
+            RunFailure::Crashed => Outcome::Crashed,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How operands of a step are written and read, one kind of operand each.
 
 use super::Operand;
-use super::text::Arg;
+use crate::ir::text::Arg;
 use crate::ir::{AttrValue, BinOp, DType, Expr, ExprKind, Name, Scope, ThreadTag};
 
 /// A kind of operand.

@@ -11,12 +11,11 @@ mod field;
 mod help;
 mod primitive;
 mod steps;
-mod text;
 
 pub use primitive::cache::reindex::Operand;
 pub use steps::Step;
 
-use crate::ir::{Mark, Name, PrimFunc};
+use crate::ir::{Mark, Name, PrimFunc, Reason};
 use draft::Draft;
 use failure::Failure;
 use std::fmt;
@@ -26,19 +25,17 @@ use std::fmt;
 pub struct ScheduleError {
     /// The step.
     pub step: Box<Step>,
-    /// Name of the precondition that does not hold, as the primitive's file lists it.
-    pub precondition: &'static str,
     /// The loop, block or buffer at fault; an empty name where the step names none.
     pub at: Name,
-    /// What is wrong and what to do about it.
-    pub why: String,
+    /// The precondition that does not hold, as the primitive's file lists it, and what to do about it.
+    pub reason: Reason,
 }
 
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at.as_str() {
-            "" => write!(f, "{}: {}: {}", self.step, self.precondition, self.why),
-            at => write!(f, "{}: {} at `{at}`: {}", self.step, self.precondition, self.why),
+            "" => write!(f, "{}: {}", self.step, self.reason),
+            at => write!(f, "{}: {} at `{at}`: {}", self.step, self.reason.predicate, self.reason.text),
         }
     }
 }
@@ -87,9 +84,7 @@ impl Schedule {
                 self.trace.push(step);
                 Ok(names)
             }
-            Err(Failure { precondition, at, why }) => {
-                Err(ScheduleError { step: Box::new(step), precondition, at, why })
-            }
+            Err(Failure { at, reason }) => Err(ScheduleError { step: Box::new(step), at, reason }),
         }
     }
 

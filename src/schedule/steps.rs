@@ -5,8 +5,8 @@
 use super::field::{self, Field};
 use super::primitive::cache::reindex::Operand;
 use super::primitive::{cache, compute, layout, loops, reduction};
-use super::text::{self, Arg};
 use super::{Draft, Failure, Schedule, ScheduleError};
+use crate::ir::text::{self, Arg};
 use crate::ir::{AttrValue, Expr, Name, Scope, ThreadTag};
 use std::fmt;
 use std::str::FromStr;

@@ -1,29 +1,20 @@
 //! What dispatch decided, and why.
 
-use crate::ir::TileCall;
+use crate::ir::{Reason, TileCall};
 use std::fmt::{self, Display, Formatter};
-
-/// A predicate that does not hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// Name of the predicate.
-    pub predicate: &'static str,
-    /// Why, with the values.
-    pub reason: String,
-}
 
 /// What the predicates of a variant say to a call.
 #[derive(Default)]
 pub struct Refusals {
     pub(super) asked: Vec<&'static str>,
-    pub(super) noted: Vec<Refusal>,
+    pub(super) noted: Vec<Reason>,
 }
 
 impl Refusals {
     /// Asks a predicate, and gives what it found or notes why it refuses.
     pub fn ask<T>(&mut self, predicate: &'static str, found: Result<T, String>) -> Option<T> {
         self.asked.push(predicate);
-        found.map_err(|reason| self.noted.push(Refusal { predicate, reason })).ok()
+        found.map_err(|text| self.noted.push(Reason::new(predicate, text))).ok()
     }
 
     /// Asks a predicate about a fact; it gives the same reason where there is no such fact.
@@ -57,7 +48,7 @@ pub struct Verdict {
     /// All its predicates.
     pub asked: Vec<&'static str>,
     /// Those that do not hold; none where it accepts.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<Reason>,
 }
 
 /// What all variants say to a call.
@@ -92,9 +83,9 @@ impl Display for Decision {
             match v.refusals.as_slice() {
                 [] => writeln!(f, "accepts")?,
                 [first, rest @ ..] => {
-                    writeln!(f, "{}: {}", first.predicate, first.reason)?;
+                    writeln!(f, "{first}")?;
                     for r in rest {
-                        writeln!(f, "{:indent$}{}: {}", "", r.predicate, r.reason, indent = width + 9)?;
+                        writeln!(f, "{:indent$}{r}", "", indent = width + 9)?;
                     }
                 }
             }

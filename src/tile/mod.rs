@@ -27,7 +27,7 @@ mod sync;
 mod view;
 
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
-pub use decision::{Decision, NoVariant, Refusal, Refusals, Verdict};
+pub use decision::{Decision, NoVariant, Refusals, Verdict};
 pub use dispatch::{decide, dispatch};
 pub use part::{Part, Places};
 pub use replicas::stores_replicas;

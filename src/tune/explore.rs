@@ -10,8 +10,8 @@ use super::overlap::{Cause, Overlap, Waits};
 use super::pipeline::{Built, Finished, Stage, Workshop};
 use super::search::{Next, Proposer, Stop};
 use super::session::{Ready, Session, candidate, out_of_time, report};
-use crate::assemble::Unfit;
 use crate::backend::{Artifact, CompileFailure, PlanParam};
+use crate::ir::Reason;
 use crate::runner::{Errors, RunError, RunFailure, Runner, Timing};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -257,8 +257,7 @@ impl Loop<'_, '_, '_, '_, '_> {
             Stage::Skipped => self.skip(&point),
             Stage::Rejected(why) => self.rule_out(&point, &why)?,
             Stage::Twin(first) => {
-                let reason = format!("the same text as {first}");
-                let why = Unfit { predicate: "same_kernel".into(), reason };
+                let why = Reason::new("same_kernel", format!("the same text as {first}"));
                 self.ledger.rejected(self.session, &point, &why)?;
                 self.twin(first, point);
             }
@@ -282,13 +281,11 @@ impl Loop<'_, '_, '_, '_, '_> {
     }
 
     /// A kernel that keeps registers in memory is not worth measuring, unless everything is to be.
-    fn spills(&self, point: &Point, artifact: &Artifact) -> Option<Unfit> {
+    fn spills(&self, point: &Point, artifact: &Artifact) -> Option<Reason> {
         let bytes = artifact.res.spill;
         let must = self.session.config.search == "exhaustive" || self.shared.shop.default == Some(point);
-        (bytes > 0 && !must).then(|| Unfit {
-            predicate: "spills".into(),
-            reason: format!("{bytes} bytes of registers are spilled per thread"),
-        })
+        (bytes > 0 && !must)
+            .then(|| Reason::new("spills", format!("{bytes} bytes of registers are spilled per thread")))
     }
 
     /// Decides what becomes of a point that comes from a device.
@@ -310,7 +307,7 @@ impl Loop<'_, '_, '_, '_, '_> {
         Ok(())
     }
 
-    fn rule_out(&mut self, point: &Point, why: &Unfit) -> Result<(), TuneError> {
+    fn rule_out(&mut self, point: &Point, why: &Reason) -> Result<(), TuneError> {
         self.ledger.rejected(self.session, point, why)?;
         self.settle(point, None);
         Ok(())

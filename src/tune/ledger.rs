@@ -5,11 +5,11 @@
 use super::search::History;
 use super::session::Task;
 use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
-use crate::assemble::Unfit;
-use crate::backend::{self, Artifact, CompileError};
-use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::backend::{Artifact, CompileError};
+use crate::ir::Reason;
+use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record};
 use crate::rules::Arm;
-use crate::runner::{self, Errors, RunError, Timing};
+use crate::runner::{Errors, RunError, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -26,7 +26,7 @@ pub struct Counts {
     /// Ruled out, by predicate.
     pub pruned_by: BTreeMap<String, usize>,
     /// Compiling, running or checking failed, by outcome.
-    pub failed: BTreeMap<String, usize>,
+    pub failed: BTreeMap<Outcome, usize>,
 }
 
 impl Counts {
@@ -49,19 +49,6 @@ pub(super) struct Ledger<'t> {
     pub examples: BTreeMap<String, String>,
     /// Points that the log had.
     pub resumed: usize,
-}
-
-/// A record's parts that depend on how far the candidate came.
-#[derive(Default)]
-struct Parts {
-    outcome: Option<Outcome>,
-    reason: Option<String>,
-    artifact: Option<(String, Resources)>,
-    samples_ns: Vec<f64>,
-    err: Option<Errors>,
-    round: u32,
-    state: Option<DeviceState>,
-    warnings: Vec<log::Warning>,
 }
 
 impl<'t> Ledger<'t> {
@@ -137,12 +124,12 @@ impl<'t> Ledger<'t> {
     }
 
     /// Logs a point that was ruled out.
-    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Unfit) -> Result<(), TuneError> {
+    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Reason) -> Result<(), TuneError> {
         self.counts.pruned += 1;
-        *self.counts.pruned_by.entry(why.predicate.clone()).or_default() += 1;
-        self.examples.entry(why.predicate.clone()).or_insert_with(|| why.reason.clone());
-        let reason = Some(format!("{}: {}", why.predicate, why.reason));
-        self.add(s, point, None, Parts { outcome: Some(Outcome::Pruned), reason, ..Parts::default() })
+        *self.counts.pruned_by.entry(why.predicate.to_string()).or_default() += 1;
+        self.examples.entry(why.predicate.to_string()).or_insert_with(|| why.text.clone());
+        let base = self.record(s, point, Outcome::Pruned, None, None);
+        self.add(s, Record { reason: Some(why.to_string()), ..base })
     }
 
     /// Logs a point that did not compile.
@@ -153,9 +140,8 @@ impl<'t> Ledger<'t> {
         built: &Built,
         e: &CompileError,
     ) -> Result<(), TuneError> {
-        self.failure(e.outcome(), &e.message);
-        let outcome = Some(outcome_named(e.outcome()));
-        self.add(s, point, Some(built), Parts { outcome, reason: Some(e.message.clone()), ..Parts::default() })
+        let record = self.record(s, point, e.outcome(), Some(built), None);
+        self.failed(s, &e.message, record)
     }
 
     /// Logs a point that compiled but did not run or gave wrong numbers.
@@ -163,24 +149,11 @@ impl<'t> Ledger<'t> {
         &mut self,
         s: &mut Session<'_>,
         point: &Point,
-        made: (&Built, &Artifact),
+        (built, artifact): (&Built, &Artifact),
         e: &RunError,
     ) -> Result<(), TuneError> {
-        self.failure(e.outcome(), &e.message);
-        let outcome = Some(outcome_named(e.outcome()));
-        let artifact = Some(describe(made.1));
-        self.add(
-            s,
-            point,
-            Some(made.0),
-            Parts {
-                outcome,
-                reason: Some(e.message.clone()),
-                artifact,
-                warnings: warnings(made.1),
-                ..Parts::default()
-            },
-        )
+        let record = self.record(s, point, e.outcome(), Some(built), Some(artifact));
+        self.failed(s, &e.message, record)
     }
 
     /// Logs a point that is right, with its time.
@@ -188,40 +161,28 @@ impl<'t> Ledger<'t> {
         &mut self,
         s: &mut Session<'_>,
         point: &Point,
-        made: (&Built, &Artifact),
+        (built, artifact): (&Built, &Artifact),
         (err, timing, round): (Option<Errors>, &Timing, u32),
     ) -> Result<(), TuneError> {
         if round == 0 {
             self.counts.measured += 1;
         }
         self.history.insert(point.clone(), log::median(&timing.samples_ns));
-        let samples_ns = timing.samples_ns.clone();
-        let artifact = Some(describe(made.1));
-        let outcome = Some(Outcome::Ok);
-        let state = timing.state.clone().map(state_of);
-        let reason = None;
-        self.add(
-            s,
-            point,
-            Some(made.0),
-            Parts { outcome, reason, artifact, samples_ns, err, round, state, warnings: warnings(made.1) },
-        )
+        let finite = |x: f64| x.is_finite().then_some(x);
+        let err = err.map(|e| ErrorNorms { l2: finite(e.l2), max: finite(e.max) });
+        let (samples_ns, state) = (timing.samples_ns.clone(), timing.state.clone());
+        let base = self.record(s, point, Outcome::Ok, Some(built), Some(artifact));
+        self.add(s, Record { samples_ns, err, round, state, ..base })
     }
 
-    fn failure(&mut self, reason: &str, example: &str) {
-        *self.counts.failed.entry(reason.to_string()).or_default() += 1;
-        self.examples.entry(reason.to_string()).or_insert_with(|| example.to_string());
+    /// Counts and logs a failure.
+    fn failed(&mut self, s: &mut Session<'_>, message: &str, record: Record) -> Result<(), TuneError> {
+        *self.counts.failed.entry(record.outcome).or_default() += 1;
+        self.examples.entry(record.outcome.name().into()).or_insert_with(|| message.into());
+        self.add(s, Record { reason: Some(message.into()), ..record })
     }
 
-    fn add(
-        &mut self,
-        s: &mut Session<'_>,
-        point: &Point,
-        built: Option<&Built>,
-        parts: Parts,
-    ) -> Result<(), TuneError> {
-        self.history.entry(point.clone()).or_insert(None);
-        let record = self.record(s, point, built, parts);
+    fn add(&mut self, s: &mut Session<'_>, record: Record) -> Result<(), TuneError> {
         s.log.append(&record).map_err(TuneError::Usage)?;
         // As it reads back, so that this run chooses what a later one would.
         let record = Record::from_line(&record.to_line()).map_err(|e| TuneError::Usage(e.to_string()))?;
@@ -229,38 +190,48 @@ impl<'t> Ledger<'t> {
         Ok(())
     }
 
-    fn record(&self, s: &Session<'_>, point: &Point, built: Option<&Built>, parts: Parts) -> Record {
-        let space = &self.task.arms.of(point).space;
-        let finite = |x: f64| x.is_finite().then_some(x);
-        Record {
-            schema: SCHEMA,
-            crc32c: String::new(),
-            workload: self.task.workload.clone(),
-            bind: self.task.bind.clone(),
-            target: self.task.target.clone(),
+    fn record(
+        &self,
+        s: &Session<'_>,
+        point: &Point,
+        outcome: Outcome,
+        built: Option<&Built>,
+        artifact: Option<&Artifact>,
+    ) -> Record {
+        let task = self.task;
+        let about = Record {
             env: s.env.clone(),
             policy: Policy::clone(&s.policy),
-            rule: space.form.to_string(),
-            rule_version: space.version,
-            knobs: point.knobs.0.clone(),
-            variants: built.map(Built::log_variants).unwrap_or_default(),
-            trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
-            source_hash: built.map(Built::source_hash),
-            cubin_hash: parts.artifact.as_ref().map(|a| a.0.clone()),
-            res: parts.artifact.as_ref().map(|a| a.1),
-            samples_ns: parts.samples_ns,
-            err: parts.err.map(|e| ErrorNorms { l2: finite(e.l2), max: finite(e.max) }),
-            outcome: parts.outcome.expect("every caller names the outcome"),
-            reason: parts.reason,
             seed: s.config.seed,
             unix_s: (s.clock.unix_s)(),
-            round: parts.round,
-            default: self.task.default.as_ref() == Some(point),
-            floor_us: self.task.floor_us,
-            state: parts.state,
-            score: None,
-            warnings: parts.warnings,
-        }
+            default: task.default.as_ref() == Some(point),
+            floor_us: task.floor_us,
+            ..Record::new(task.workload.clone(), task.bind.clone(), &task.target, outcome)
+        };
+        with_candidate(about, task.arms, point, built, artifact)
+    }
+}
+
+/// A record of a point, as far as it was built and compiled.
+pub fn with_candidate(
+    about: Record,
+    arms: &Arms,
+    point: &Point,
+    built: Option<&Built>,
+    artifact: Option<&Artifact>,
+) -> Record {
+    let space = &arms.of(point).space;
+    Record {
+        rule: space.form.to_string(),
+        rule_version: space.version,
+        knobs: point.knobs.0.clone(),
+        variants: built.map(Built::log_variants).unwrap_or_default(),
+        trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
+        source_hash: built.map(Built::source_hash),
+        cubin_hash: artifact.map(Artifact::hash),
+        res: artifact.map(|a| a.res),
+        warnings: artifact.map(|a| a.warnings.clone()).unwrap_or_default(),
+        ..about
     }
 }
 
@@ -270,29 +241,4 @@ pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
     let same = |a: &Arm| a.space.form == r.rule && a.space.version == r.rule_version;
     let arm = arms.list.iter().position(same)?;
     Some(Point { arm, knobs: arms.list[arm].space.logged(&r.knobs)? })
-}
-
-/// The state as the log has it.
-fn state_of(state: runner::DeviceState) -> DeviceState {
-    let runner::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
-    DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats }
-}
-
-fn describe(a: &Artifact) -> (String, Resources) {
-    (a.hash(), Resources { regs: a.res.regs, spill: a.res.spill, smem: a.res.smem })
-}
-
-/// What the compiler said, as the log has it.
-pub fn warnings(a: &Artifact) -> Vec<log::Warning> {
-    let logged = |w: &backend::Warning| {
-        let backend::Warning { code, text, kernel, count } = w.clone();
-        log::Warning { code, text, kernel, count }
-    };
-    a.warnings.iter().map(logged).collect()
-}
-
-/// The outcome that the backend named.
-fn outcome_named(name: &str) -> Outcome {
-    let found = Outcome::ALL.into_iter().find(|o| o.name() == name);
-    found.unwrap_or_else(|| panic!("the backend named an outcome `{name}` that the log does not have"))
 }

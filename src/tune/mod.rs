@@ -25,7 +25,7 @@ pub mod simulate;
 mod space;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
-pub use ledger::{Counts, warnings};
+pub use ledger::{Counts, with_candidate};
 pub use overlap::Overlap;
 pub use pipeline::{Build, Built, RuleBuild};
 pub use session::{Session, Task, tune};

@@ -1,8 +1,9 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
 use super::{Arms, Point};
-use crate::assemble::{Assembly, Subject, Unfit};
+use crate::assemble::{Assembly, Schedulable};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
+use crate::ir::Reason;
 use crate::ir::kernel::ChosenVariant;
 use crate::log;
 use std::collections::BTreeMap;
@@ -17,19 +18,19 @@ pub trait Build: Sync {
     ///
     /// # Errors
     /// The predicate that rules the point out, found out before compiling.
-    fn build(&self, point: &Point) -> Result<Built, Unfit>;
+    fn build(&self, point: &Point) -> Result<Built, Reason>;
 }
 
 /// Makes kernels of points with the rules.
 pub struct RuleBuild<'a> {
     /// The function.
-    pub subject: &'a Subject,
+    pub subject: &'a Schedulable,
     /// The rules that take it.
     pub arms: &'a Arms,
 }
 
 impl Build for RuleBuild<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+    fn build(&self, point: &Point) -> Result<Built, Reason> {
         let Assembly { source, plan, trace, program } = self.subject.candidate(self.arms.of(point), &point.knobs)?;
         Ok(Built { source, plan, trace, variants: program.variants })
     }
@@ -74,7 +75,7 @@ pub(super) struct Finished {
 /// How far a point came.
 pub(super) enum Stage {
     /// Ruled out before compiling.
-    Rejected(Unfit),
+    Rejected(Reason),
     /// Has the same text as that point, which came first.
     Twin(Point),
     /// Did not compile.
@@ -155,13 +156,13 @@ impl<'a> Workshop<'a> {
 }
 
 /// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
-fn made(build: &dyn Build, point: &Point) -> Result<Built, Unfit> {
+fn made(build: &dyn Build, point: &Point) -> Result<Built, Reason> {
     let built = catch_unwind(AssertUnwindSafe(|| build.build(point)));
     built.unwrap_or_else(|panic| Err(bug(&*panic)))
 }
 
-fn bug(panic: &(dyn std::any::Any + Send)) -> Unfit {
+fn bug(panic: &(dyn std::any::Any + Send)) -> Reason {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-    Unfit { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
+    Reason::new("bug", text.unwrap_or_else(|| "a panic without a message".into()))
 }

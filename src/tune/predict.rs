@@ -4,6 +4,7 @@
 use super::pipeline::{Build, Built};
 use super::{Arms, Point, prior};
 use crate::backend::{Artifact, Compiler, Warning};
+use crate::ir::Reason;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -28,9 +29,7 @@ pub struct Unranked {
     /// The point.
     pub point: Point,
     /// The predicate that rules it out, or how compiling ended, as the log names it.
-    pub reason: String,
-    /// The sentence for people.
-    pub message: String,
+    pub why: Reason,
 }
 
 /// The default and the `trials` best points by the prior, compiled and ranked, best first, and those
@@ -45,13 +44,10 @@ pub fn predict(
     let made: Vec<Result<Ranked, Unranked>> = chosen(arms, trials)
         .into_par_iter()
         .map(|point| {
-            let not = |reason: &str, message: &str| Unranked {
-                point: point.clone(),
-                reason: reason.to_string(),
-                message: message.to_string(),
-            };
-            let built = build.build(&point).map_err(|why| not(&why.predicate, &why.reason))?;
-            let artifact = compiler.compile(&built.source).map_err(|e| not(e.outcome(), &e.message))?;
+            let not = |why| Unranked { point: point.clone(), why };
+            let built = build.build(&point).map_err(not)?;
+            let artifact =
+                compiler.compile(&built.source).map_err(|e| not(Reason::new(e.outcome().name(), e.message)))?;
             let score = score(arms, &point, &artifact, disassemble);
             Ok(Ranked { point, score, built, artifact })
         })

@@ -2,8 +2,9 @@
 
 use super::reference::{Given, expected, index_ranges};
 use crate::analysis::work;
-use crate::assemble::Subject;
+use crate::assemble::Schedulable;
 use crate::ir::{DType, Param, PrimFunc};
+use crate::measure::Expected;
 use crate::runner::Problem;
 use crate::target::Target;
 use std::collections::BTreeMap;
@@ -26,28 +27,34 @@ pub fn given(func: &PrimFunc, bind: &BTreeMap<String, i64>, seed: u64) -> Given 
 ///
 /// # Errors
 /// A sentence, when the function cannot be evaluated or the file cannot be written.
-pub fn problem(subject: &Subject, given: &Given, folder: &Path) -> Result<(Problem, Option<f64>), String> {
+pub fn problem(subject: &Schedulable, given: &Given, folder: &Path) -> Result<(Problem, Option<f64>), String> {
     let func = &subject.prepared.func;
     let reference = expected(func, &subject.prepared.facts, given)?;
-    let path = folder.join("expected");
-    reference.write(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     let work = work(func);
-    let names = given.scalars.iter().map(|(n, v)| (func.display_name(n).to_string(), *v));
-    let extents = names.clone().map(|(n, v)| (n, v as i64)).collect();
     let dtypes: Vec<DType> = func.buffers.iter().map(|b| b.dtype).collect();
     let peak_flops = subject.target.peak_of(dtypes.iter().copied()).map(|t| t * 1e12);
-    let problem = Problem {
-        extents,
+    let stated = stated(func, given, &reference, folder)?;
+    let problem = Problem { bytes: work.bytes, flops: work.flops, peak_flops, ..stated };
+    let floor = work.bytes.zip(work.flops).and_then(|(b, f)| subject.target.floor_us(b, f, main_dtype(func)));
+    Ok((problem, floor))
+}
+
+/// What a kernel is given and must give, with the expected outputs written to a file in `folder`.
+///
+/// # Errors
+/// A sentence, when the file cannot be written.
+pub fn stated(func: &PrimFunc, given: &Given, reference: &Expected, folder: &Path) -> Result<Problem, String> {
+    let path = folder.join("expected");
+    reference.write(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    let names = given.scalars.iter().map(|(n, v)| (func.display_name(n).to_string(), *v));
+    Ok(Problem {
+        extents: names.clone().map(|(n, v)| (n, v as i64)).collect(),
         scalars: names.collect(),
         seed: given.seed,
         ranges: given.ranges.clone(),
         expected: Some(path),
-        bytes: work.bytes,
-        flops: work.flops,
-        peak_flops,
-    };
-    let floor = work.bytes.zip(work.flops).and_then(|(b, f)| subject.target.floor_us(b, f, main_dtype(func)));
-    Ok((problem, floor))
+        ..Problem::default()
+    })
 }
 
 /// Time in microseconds at which looking further is of no use: within 1 % of what the work takes at the

@@ -2,11 +2,11 @@
 
 use super::reference::{Given, Inputs, inputs_as, is_rounding};
 use super::simulate::{Options, check_on};
-use crate::analysis::{ParamRole, program_roles};
+use crate::analysis::program_roles;
 use crate::interp::{Mode, run_device};
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::kernel::Program;
-use crate::ir::{DType, Expr, Param, TileArg, TileCall, TileOp};
+use crate::ir::{DType, Expr, Param, Role, TileArg, TileCall, TileOp};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
 use crate::runner::Errors;
@@ -21,7 +21,7 @@ const FEW: usize = 64;
 /// A sentence, when an extent has no value.
 pub fn arguments(program: &DeviceFunc, given: &Given) -> Result<Inputs, String> {
     let filled = program_roles(program).into_iter().map(|r| match r {
-        ParamRole::Out => ParamRole::InOut,
+        Role::Out => Role::Inout,
         other => other,
     });
     inputs_as(&program.func, &filled.collect::<Vec<_>>(), given, false)

@@ -2,9 +2,9 @@
 //! a sample of them plus all borders where it is not.
 
 use super::scale::{Sizes, typical};
-use crate::analysis::{Facts, ParamRole, roles};
+use crate::analysis::{Facts, roles};
 use crate::interp::{self, Mode, Scalar, Scalars, Tensor};
-use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Stmt};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Role, Stmt};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance, inputs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,9 +51,9 @@ pub fn inputs(func: &PrimFunc, given: &Given, wide: bool) -> Result<Inputs, Stri
 ///
 /// # Errors
 /// As [`inputs()`].
-pub fn inputs_as(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) -> Result<Inputs, String> {
+pub fn inputs_as(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Result<Inputs, String> {
     let inout = func.params.iter().zip(roles).filter_map(|(p, r)| match p {
-        Param::Buffer(b) if *r == ParamRole::InOut => Some(b.clone()),
+        Param::Buffer(b) if *r == Role::Inout => Some(b.clone()),
         Param::Buffer(_) | Param::Scalar { .. } => None,
     });
     let inout = inout.collect();
@@ -232,19 +232,19 @@ fn outputs(func: &PrimFunc) -> Vec<Output> {
         Param::Buffer(b) => Some((i, b)),
         Param::Scalar { .. } => None,
     });
-    let written = tensors.enumerate().filter(|(_, (i, _))| matches!(roles[*i], ParamRole::Out | ParamRole::InOut));
+    let written = tensors.enumerate().filter(|(_, (i, _))| matches!(roles[*i], Role::Out | Role::Inout));
     let output = |(tensor, (param, b)): (usize, (usize, &Name))| Output {
         param,
         tensor,
         name: b.clone(),
         dtype: func.buffer(b).dtype,
-        kept: roles[param] == ParamRole::InOut,
+        kept: roles[param] == Role::Inout,
     };
     written.map(output).collect()
 }
 
 /// Seeded inputs and zeroed outputs.
-fn arguments(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) -> Result<Vec<Tensor>, String> {
+fn arguments(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Result<Vec<Tensor>, String> {
     let mut out = vec![];
     for (i, p) in func.params.iter().enumerate() {
         let Param::Buffer(b) = p else { continue };
@@ -252,7 +252,7 @@ fn arguments(func: &PrimFunc, roles: &[ParamRole], given: &Given, wide: bool) ->
         let shape: Option<Vec<i64>> = buffer.shape.iter().map(Expr::as_int).collect();
         let shape = shape.ok_or_else(|| format!("`{}` has an extent without a value", func.display_name(b)))?;
         let len = shape.iter().product::<i64>().max(0) as usize;
-        out.push(if roles[i] == ParamRole::Out {
+        out.push(if roles[i] == Role::Out {
             let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
             Tensor::zeros(dtype, &shape)
         } else {

@@ -1,7 +1,7 @@
 //! Checks a candidate in the simulator: runs its kernels and compares with the expected outputs.
 
 use super::reference::{Given, Inputs, expected_at, inputs};
-use crate::assemble::Subject;
+use crate::assemble::Schedulable;
 use crate::interp::Tensor;
 use crate::ir::kernel::Program;
 use crate::ir::{Name, Param};
@@ -32,7 +32,7 @@ pub struct Options {
 /// The fault that the simulator found, or how the numbers differ; of a wrong number the statement that
 /// wrote it, and in further lines those that it depends on, nearest first.
 pub fn check(
-    subject: &Subject,
+    subject: &Schedulable,
     program: &Program,
     given: &Given,
     expected: &Expected,
@@ -47,7 +47,7 @@ pub fn check(
 /// # Errors
 /// As [`check`].
 pub fn check_part(
-    subject: &Subject,
+    subject: &Schedulable,
     program: &Program,
     given: &Given,
     options: Options,

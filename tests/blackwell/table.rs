@@ -2,7 +2,7 @@
 
 use super::sass::{COUNTED, Kernel};
 use crate::common::nvidia::machine_code;
-use daylight::assemble::{Assembly, assemble_program};
+use daylight::assemble::Assembly;
 use daylight::job::{self, select};
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
@@ -85,14 +85,10 @@ fn assembly(row: &Row, target: &Target) -> Assembly {
     std::fs::write(&file, text).expect("write the function");
     let mut inputs = job::load(&Default::default(), &[file]).expect("the file reads");
     let input = inputs.remove(0).unwrap_or_else(|e| panic!("{}: {e:?}", row.file));
-    if let Some(program) = &input.program {
-        return assemble_program(program, target).unwrap_or_else(|e| panic!("{}: {e}", row.file)).0;
-    }
     let subject = input.subject(target).expect("it is accepted");
     let choice = select::Choice::default();
-    let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
-    let (arm, knobs) = select::point(&arms, &choice).expect("a default");
-    subject.candidate(arm, &knobs).unwrap_or_else(|e| panic!("{}: {e}", row.file))
+    let (scheduled, _) = select::scheduled(&subject, &Spaces::built_in(), &input.name, &choice).expect("a default");
+    scheduled.assemble().unwrap_or_else(|e| panic!("{}: {e}", row.file))
 }
 
 /// The first kernel of a function, which does the work.

@@ -2,9 +2,11 @@
 
 use daylight::analysis::Decline;
 use daylight::ir;
+use daylight::ir::Reason;
 use daylight::rules::{Accepted, Arm, Found, Knobs, Outline, Prepared, Space, Spaces, verdicts};
 use daylight::schedule::{Schedule, ScheduleError};
 use daylight::target::Target;
+use std::borrow::Cow;
 
 /// What a rule says of a function.
 pub fn ask(rule: &str, input: &Prepared, target: &Target) -> Result<Arm, Decline> {
@@ -37,5 +39,13 @@ impl Accepted for Nothing {
 
     fn outline(&self, _: &Knobs) -> Option<Outline> {
         None
+    }
+}
+
+/// The name of the predicate of a reason.
+pub fn predicate(reason: Reason) -> &'static str {
+    match reason.predicate {
+        Cow::Borrowed(name) => name,
+        Cow::Owned(name) => name.leak(),
     }
 }

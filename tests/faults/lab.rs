@@ -5,9 +5,9 @@ use super::texts::{self, N, plan};
 use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
 use crate::common::arm::made_up;
-use daylight::assemble::Unfit;
 use daylight::backend::{Compiler, Language, Places, Plan, Source, Tools};
 use daylight::ir::DType;
+use daylight::ir::Reason;
 use daylight::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use daylight::rules::{Knob, Space};
@@ -280,7 +280,7 @@ impl Work<'_> {
 }
 
 impl Build for Work<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+    fn build(&self, point: &Point) -> Result<Built, Reason> {
         let shape = point.knobs.get("shape") as usize;
         let fault = shape.checked_sub(SPINS.len()).and_then(|i| self.faults.get(i)).copied();
         let (source, plan) = (self.text)(SPINS.get(shape).copied().unwrap_or(0), fault);

@@ -3,7 +3,7 @@
 use super::harness::*;
 use super::row_texts::*;
 use crate::common;
-use crate::common::arm::{arm, ask};
+use crate::common::arm::{arm, ask, predicate};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
@@ -39,7 +39,7 @@ fn knobs(cluster: i64, row: i64, vector: i64) -> Knobs {
 
 /// Every way of keeping the row at 2, 4 and 8 blocks, where that is possible; how many points there are.
 fn check_clusters(case: &Case) -> usize {
-    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let target = target("cuda:sm_90a");
     let arm = rows(&input, &target);
     let space = &arm.space;
@@ -84,7 +84,7 @@ fn softmax_and_norms_over_clusters() {
 }
 
 fn program(case: &Case, knobs: &Knobs, target: &Target) -> Program {
-    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let arm = rows(&input, target);
     arm.space.possible(knobs).unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
     let s = arm.schedule(knobs).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -167,9 +167,9 @@ fn clusters_compile_without_spills() {
 
 #[test]
 fn what_has_no_clusters_or_no_use_for_them_declines_them() {
-    let input = |case: &Case| Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let input = |case: &Case| Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let long = softmax(&["512", "128256"], "bfloat16", &[]);
-    let why = |space: &Space, k: &Knobs| space.check(k).map_err(|e| e.predicate);
+    let why = |space: &Space, k: &Knobs| space.check(k).map_err(predicate);
     let ada = rows(&input(&long), &target("cuda:sm_89")).space;
     let hopper = rows(&input(&long), &target("cuda:sm_90a")).space;
     let point = knobs(4, 1, 16).with("threads", 512).with("min_blocks", 2);
@@ -177,5 +177,5 @@ fn what_has_no_clusters_or_no_use_for_them_declines_them() {
     let short = rows(&input(&softmax(&["65536", "4096"], "bfloat16", &[])), &target("cuda:sm_90a")).space;
     let point = knobs(2, 1, 16).with("threads", 128).with("min_blocks", 8);
     assert_eq!(why(&short, &point), Err("cluster_pays"));
-    assert_eq!(short.possible(&point).map_err(|e| e.predicate), Ok(()));
+    assert_eq!(short.possible(&point).map_err(predicate), Ok(()));
 }

@@ -3,7 +3,7 @@
 
 use super::harness::target;
 use daylight::analysis::Awkward;
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::job::{Bindings, Input, load};
 use daylight::rules::{Arm, Knobs, Spaces};
 use daylight::tune::reference::expected;
@@ -34,7 +34,7 @@ fn points(arm: &Arm, seed: u64) -> Vec<Knobs> {
 fn accusations(original: &Input, to: Awkward, id: &str) -> Vec<String> {
     let (input, target) = (original.resized(to), target(id));
     let at = format!("{} {to:?} {id}", original.file);
-    let subject = Subject::new(&input.func, &input.func, target).unwrap_or_else(|d| panic!("{at}: {d}"));
+    let subject = Schedulable::new(&input.func, &input.func, target).unwrap_or_else(|d| panic!("{at}: {d}"));
     let given = problem::given(&input.func, &input.bind, 5);
     let want = expected(&subject.prepared.func, &subject.prepared.facts, &given);
     let want = want.unwrap_or_else(|e| panic!("{at}: {e}"));

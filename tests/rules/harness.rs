@@ -125,13 +125,14 @@ pub fn check_point(
 /// Checks one point of one rule; gives its program.
 pub fn check_at(case: &Case, rule: &str, target_id: &str, knobs: Knobs) -> Program {
     let func = read(case);
-    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.predicate, d.reason));
+    let input =
+        Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.reason.predicate, d.reason.text));
     let args = arguments(&func, case, &mut StdRng::seed_from_u64(1));
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let target = target(target_id);
     let arm = arm(rule, &input, &target);
-    arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{}: {}: {}", case.name, e.predicate, e.reason));
+    arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{}: {}: {}", case.name, e.predicate, e.text));
     check_point(&arm, case, &input, &target, &knobs, &args, &want)
 }
 
@@ -155,7 +156,7 @@ pub fn kernel_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
 /// Why a point is not legal.
 pub fn refusal(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
     let (arm, point) = point_at(case, rule, knobs);
-    arm.space.check(&point).expect_err("an illegal point").reason
+    arm.space.check(&point).expect_err("an illegal point").text
 }
 
 pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {
@@ -168,7 +169,8 @@ pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {
 /// Checks every rule that accepts the function; returns their names.
 pub fn check(case: &Case, targets: &[&str]) -> Vec<String> {
     let func = read(case);
-    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.predicate, d.reason));
+    let input =
+        Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.reason.predicate, d.reason.text));
     let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
     let args = arguments(&func, case, &mut rng);
     let mut want = args.clone();
@@ -205,6 +207,6 @@ fn declines(case: &Case, rules: &[&str]) -> Vec<String> {
     let asked = ["cuda:sm_90a", "cpu"].map(target);
     let all = asked.iter().flat_map(|t| verdicts(&input, t, &Spaces::built_in()));
     let named = all.filter(|v| rules.contains(&v.rule));
-    let said = named.filter_map(|v| v.arm.err()).filter(|d| d.predicate != "target_kind");
-    said.map(|d| format!("{}: {}: {}", d.by, d.predicate, d.reason)).collect()
+    let said = named.filter_map(|v| v.arm.err()).filter(|d| d.reason.predicate != "target_kind");
+    said.map(|d| format!("{}: {}: {}", d.by, d.reason.predicate, d.reason.text)).collect()
 }

@@ -42,10 +42,10 @@ fn the_corpus_is_classified() {
         let name = file.file_stem().and_then(|s| s.to_str()).expect("a name");
         let source = std::fs::read_to_string(file).expect("a readable file");
         let func = ir::read(&source, name).unwrap_or_else(|e| panic!("{e}")).remove(0);
-        let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{name}: {}", d.reason));
+        let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{name}: {}", d.reason.text));
         match Product::of(&Ask::of(&RULES[0], &input, &target, &spaces)) {
             Ok(p) => text += &line(name, &p),
-            Err(d) => text += &format!("{name}: {}: {}\n", d.predicate, d.reason),
+            Err(d) => text += &format!("{name}: {}: {}\n", d.reason.predicate, d.reason.text),
         }
     }
     let golden = root.join("golden/rules_products.txt");

@@ -153,7 +153,7 @@ fn inputs(func: &PrimFunc, extents: &[(&'static str, i64)], rng: &mut StdRng) ->
 /// Checks a function under every rule that takes it, at the default point and two random ones.
 fn check_function(name: &str, func: &PrimFunc, extents: &[(&'static str, i64)]) {
     let case = Case { name: name.into(), text: String::new(), extents: extents.to_vec(), length: 0 };
-    let input = Prepared::new(func).unwrap_or_else(|d| panic!("{name}: {}: {}", d.predicate, d.reason));
+    let input = Prepared::new(func).unwrap_or_else(|d| panic!("{name}: {}: {}", d.reason.predicate, d.reason.text));
     let mut rng = StdRng::seed_from_u64(name.len() as u64);
     let args = inputs(func, extents, &mut rng);
     let mut want = args.clone();

@@ -45,7 +45,7 @@ fn pieces_do_not_depend_on_who_asked() {
     let func = read(&columns_then_rows(37, 53));
     for (id, name) in [("cuda:sm_90a", "pieces.cuda"), ("cpu", "pieces.cpu")] {
         let asked = || {
-            let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
+            let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", d.reason.predicate, d.reason.text));
             arm(name, &input, &target(id))
         };
         let (first, again) = (asked(), asked());

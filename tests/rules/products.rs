@@ -149,7 +149,7 @@ def main(X: T.Buffer(({n}, {c}, {h}, {w}), \"{dtype}\"), W: T.Buffer(({filters},
 /// The points of a rule that `pick` chooses of its legal ones, interpreted and simulated.
 pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mut StdRng) -> Vec<Knobs>) {
     let func = harness::read(case);
-    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
+    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let target = harness::target(id);
     let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
     let args = harness::arguments(&func, case, &mut rng);

@@ -125,7 +125,7 @@ fn online_points(space: &Space) -> Vec<Knobs> {
 }
 
 fn check_online(case: &Case) {
-    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason));
+    let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", d.reason.predicate, d.reason.text));
     let args = arguments(&input.func, case, &mut StdRng::seed_from_u64(5));
     let mut want = args.clone();
     interp::run(&input.func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));

@@ -1,7 +1,7 @@
 //! The workloads with small sizes in place of their own, under the default of every rule that takes them.
 
 use daylight::analysis::shrink;
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::ir::PrimFunc;
 use daylight::job::{Bindings, load};
 use daylight::rules::Spaces;
@@ -35,7 +35,7 @@ fn twins() -> Vec<(String, PrimFunc)> {
 
 /// What the simulator has against the default of each rule, with one seed.
 fn accusations(name: &str, func: &PrimFunc, target: &Target) -> Vec<String> {
-    let Ok(subject) = Subject::new(func, func, target.clone()) else { return vec![] };
+    let Ok(subject) = Schedulable::new(func, func, target.clone()) else { return vec![] };
     let given = problem::given(&subject.prepared.func, &Bindings::new(), 3);
     let want = expected(&subject.prepared.func, &subject.prepared.facts, &given);
     let want = want.unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -1,7 +1,7 @@
 //! The right kernels that bugs are sown into, and the ways to change them.
 
 use crate::codegen_programs::map_own_exprs;
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::ir::kernel::{KStmt, Program};
 use daylight::ir::{self, DType, DeviceFunc, Expr, ExprKind, Function};
 use daylight::lower::lower_device;
@@ -95,7 +95,7 @@ def normalized(A: T.Buffer((3, 200), \"float32\"), B: T.Buffer((3, 200), \"float
 
 /// What a kernel is made from and compared with.
 enum From {
-    Rule(Box<Subject>),
+    Rule(Box<Schedulable>),
     Tile(Box<DeviceFunc>),
 }
 
@@ -118,7 +118,7 @@ impl Right {
     /// The same with other values of some knobs.
     fn at(text: &str, set: &[(&str, i64)]) -> Right {
         let func = ir::read(text, "function").unwrap_or_else(|e| panic!("{e}")).remove(0);
-        let subject = Subject::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
+        let subject = Schedulable::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
         let arm = subject.arms(&Spaces::built_in()).into_iter().next().expect("a rule that takes it");
         let knobs = arm.space.default().expect("a legal point");
         let knobs = set.iter().fold(knobs, |k, (name, value)| k.with(name, *value));

@@ -57,7 +57,7 @@ fn predicates(cases: &[Case]) -> BTreeMap<&'static str, Vec<&'static str>> {
         for v in d.verdicts {
             let known = all.entry(v.variant).or_insert_with(|| v.asked.clone());
             assert_eq!(*known, v.asked, "`{}` asks other predicates of {}", v.variant, c.name);
-            let foreign = v.refusals.iter().find(|r| !v.asked.contains(&r.predicate));
+            let foreign = v.refusals.iter().find(|r| !v.asked.contains(&&*r.predicate));
             assert_eq!(foreign, None, "`{}` refuses {} by what it does not ask", v.variant, c.name);
         }
     }

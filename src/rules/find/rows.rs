@@ -76,7 +76,7 @@ impl Rows {
         }
         let made: Vec<Name> = blocks.iter().map(|b| output(&s, &b.name)).filter(|b| !s.func().is_param(b)).collect();
         for buffer in &made {
-            s.flatten_buffer(buffer).map_err(|e| ask.no("row_wise", e.why))?;
+            s.flatten_buffer(buffer).map_err(|e| ask.no("row_wise", e.reason.text))?;
         }
         let facts = Facts::of(s.func());
         let own: Vec<&BlockFacts> = blocks.iter().filter_map(|b| facts.block(&b.name)).collect();
@@ -165,7 +165,7 @@ fn leave_outputs(s: &mut Schedule, ask: &Ask) -> Result<Vec<Name>, String> {
     for b in ask.facts.blocks.iter().filter(|b| ask.owns(&b.name) && b.is_reduction) {
         let out = output(s, &b.name);
         if s.func().is_param(&out) || s.readers(&out).iter().any(|r| !ask.owns(r)) {
-            copies.push(s.cache_write(&b.name, &out, Scope::Local).map_err(|e| e.why)?);
+            copies.push(s.cache_write(&b.name, &out, Scope::Local).map_err(|e| e.reason.text)?);
         }
     }
     Ok(copies)
@@ -199,7 +199,7 @@ fn rebuild(s: &mut Schedule, name: &Name, extents: &Extents) -> Result<Role, Str
         (false, true) => Role::Row,
         (false, false) => Role::Full,
     };
-    s.transform_block_layout(name, &map).map_err(|e| format!("{}: {}", e.precondition, e.why))?;
+    s.transform_block_layout(name, &map).map_err(|e| e.reason.to_string())?;
     Ok(role)
 }
 

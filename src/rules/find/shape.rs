@@ -327,7 +327,9 @@ fn merge(s: &mut Schedule, blocks: &[Name]) -> Result<(), String> {
     let Some((first, others)) = blocks.split_first() else { return Ok(()) };
     for other in others {
         let merged = s.merge_reductions(first, other);
-        merged.map_err(|e| format!("{} reduction blocks after inlining, no one block: {}", blocks.len(), e.why))?;
+        merged.map_err(|e| {
+            format!("{} reduction blocks after inlining, no one block: {}", blocks.len(), e.reason.text)
+        })?;
     }
     Ok(())
 }

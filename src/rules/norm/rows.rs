@@ -52,7 +52,7 @@ struct General {
 
 fn general(ask: &Ask) -> Answer {
     let r = rows(ask)?;
-    stage_result(&mut r.schedule.clone(), &r).map_err(|e| ask.no("staged_result", e.why))?;
+    stage_result(&mut r.schedule.clone(), &r).map_err(|e| ask.no("staged_result", e.reason.text))?;
     Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
 }
 
@@ -151,7 +151,7 @@ fn one_nest(r: &Rows) -> Result<(), String> {
     let loops = s.loops(&r.anchor().name);
     let Some(row) = loops.first() else { return Err("the last block has no loop over rows".into()) };
     let others = r.others(&s);
-    under_rows(&mut s, row, &others).map_err(|e| format!("{}: {}", e.precondition, e.why))
+    under_rows(&mut s, row, &others).map_err(|e| e.reason.to_string())
 }
 
 /// Blocks that share a row.

@@ -87,6 +87,7 @@ pub(super) fn describe(status: ExitStatus, peak: u64, limit: Option<u64>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Outcome;
 
     #[test]
     fn ends_are_named() {
@@ -100,8 +101,8 @@ mod tests {
     #[test]
     fn a_fault_is_the_candidates_outcome() {
         let outcome = |f: WorkerFault| (RunError::from(f.clone()).outcome(), CompileError::from(f).outcome());
-        assert_eq!(outcome(WorkerFault::TimedOut(Duration::from_secs(1))), ("timed_out", "timed_out"));
-        assert_eq!(outcome(WorkerFault::Died("was killed by SIGILL".into())), ("crashed", "crashed"));
-        assert_eq!(outcome(WorkerFault::Garbage("x".into())), ("crashed", "crashed"));
+        assert_eq!(outcome(WorkerFault::TimedOut(Duration::from_secs(1))), (Outcome::TimedOut, Outcome::TimedOut));
+        assert_eq!(outcome(WorkerFault::Died("was killed by SIGILL".into())), (Outcome::Crashed, Outcome::Crashed));
+        assert_eq!(outcome(WorkerFault::Garbage("x".into())), (Outcome::Crashed, Outcome::Crashed));
     }
 }

@@ -1,8 +1,9 @@
-//! The grammar of a step's line of text: `name(argument, ...)`.
+//! The grammar of a step's line of text: `name(argument, ...)`. An argument alone may be the extent of a plan.
 
-use crate::ir::BinOp;
+use super::BinOp;
 
 /// An argument as written.
+#[allow(missing_docs)] // the names say it
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
     Word(String),
@@ -17,12 +18,18 @@ pub enum Arg {
 
 /// The name and the arguments of a step, or why `text` is not `name(arguments)`.
 pub fn call(text: &str) -> Result<(String, Vec<Arg>), String> {
-    let mut cursor = Cursor { text, at: 0, operators: 0 };
-    match cursor.arg().and_then(|a| cursor.end().map(|()| a)) {
+    match arg(text) {
         Ok(Arg::Call(name, args)) => Ok((name, args)),
         Ok(_) => Err(format!("cannot read step \"{text}\": expected name(arguments)")),
-        Err(why) => Err(format!("cannot read step \"{text}\" at column {}: {why}", cursor.at + 1)),
+        Err(why) => Err(format!("cannot read step \"{text}\" {why}")),
     }
+}
+
+/// One argument, or at which column it is none and why.
+pub fn arg(text: &str) -> Result<Arg, String> {
+    let mut cursor = Cursor { text, at: 0, operators: 0 };
+    let read = cursor.nested(0).and_then(|a| cursor.end().map(|()| a));
+    read.map_err(|why| format!("at column {}: {why}", cursor.at + 1))
 }
 
 /// How deep lists and dictionaries may nest in the text of a step.
@@ -40,10 +47,6 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    fn arg(&mut self) -> Result<Arg, String> {
-        self.nested(0)
-    }
-
     /// An operand, or a sum of products of them.
     fn nested(&mut self, depth: usize) -> Result<Arg, String> {
         if depth > MAX_DEPTH {
