@@ -35,13 +35,8 @@ pub(super) struct Block<'a> {
     /// Copies on their way.
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
-<<<<<<< HEAD
-    /// Numbers of the memories that bulk and tensor stores read.
-    pub bulk_sources: BTreeSet<usize>,
-=======
     /// Numbers of the memories that the asynchronous proxy reads.
-    pub bulk_sources: Vec<usize>,
->>>>>>> c47b96c (Matrix instructions of warpgroups: descriptors, text, signature, simulation; ranks over warpgroups)
+    pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -288,29 +283,14 @@ impl<'a> Block<'a> {
     }
 }
 
-<<<<<<< HEAD
-/// Numbers of the memories that bulk and tensor stores read.
-fn bulk_sources(code: &Code) -> BTreeSet<usize> {
-    let stores = code.instrs.iter().filter(|i| matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. }));
-    let sources = stores.flat_map(|i| i.sites(&[Space::Shared], false));
-    sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
-=======
 /// Numbers of the memories that the asynchronous proxy reads: sources of bulk and tensor stores, operands of
 /// matrix instructions.
-fn bulk_sources(code: &Code) -> Vec<usize> {
+fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let reads = |i: &&instr::Instr<_, _>| {
         matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. } | instr::Op::Wgmma { .. })
     };
-    let mut all = vec![];
-    for s in code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false)) {
-        if let Place::Shared(m) = code.arrays[s.array as usize].place {
-            all.push(m as usize);
-        }
-    }
-    all.sort_unstable();
-    all.dedup();
-    all
->>>>>>> c47b96c (Matrix instructions of warpgroups: descriptors, text, signature, simulation; ranks over warpgroups)
+    let sources = code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false));
+    sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
 }
 
 /// The block that comes so many after another along x.

@@ -9,16 +9,11 @@
 //!
 //! The threads of a cluster have one list of numbers, and its blocks barriers of their own.
 //!
-<<<<<<< HEAD
-//! What the asynchronous proxy does is done by one further thread, [`COPIES`], that nobody knows of but
-//! by waiting for a copy.
-//!
-//! Stands in a circle with `block` and `cluster`, whose threads and barriers it orders.
-=======
 //! What goes on by itself is done by further threads, the agents, that nobody knows of but by waiting for it:
 //! the asynchronous proxy's copies by [`COPIES`], the matrix instructions of each warpgroup by one of its own,
 //! from [`MATRICES`] on.
->>>>>>> c47b96c (Matrix instructions of warpgroups: descriptors, text, signature, simulation; ranks over warpgroups)
+//!
+//! Stands in a circle with `block`, `cluster` and `wgmma`, whose threads and barriers it orders.
 
 use super::block::{WARP, neighbour, position};
 use super::cluster::ClusterBarrier;

@@ -15,11 +15,7 @@
 
 use super::Check;
 use crate::analysis::multiple_of;
-<<<<<<< HEAD
-use crate::ir::instr::{Access, At, Instr, Place, Signature, Space, Value};
-=======
-use crate::ir::instr::{Access, Align, At, Instr, Op, Place, Signature, Space, Value};
->>>>>>> c47b96c (Matrix instructions of warpgroups: descriptors, text, signature, simulation; ranks over warpgroups)
+use crate::ir::instr::{Access, At, Instr, Op, Place, Signature, Space, Value};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, MapSwizzle, Name, TensorMap};
 use crate::lower::LowerError;
