@@ -4,9 +4,10 @@
 //! compiled for sm_90a by `WORKERS` processes of the command `DAYLIGHT`.
 
 use daylight::assemble::Subject;
-use daylight::backend::{CompilePool, Compiler, Limits, Places, Source, Tools, WorkerCommand};
+use daylight::backend::{Compiler, Places, Source, Tools};
 use daylight::ir;
 use daylight::rules::Spaces;
+use daylight::runner::{CompilePool, Limits, WorkerCommand};
 use daylight::target::{HostCpu, Target};
 use std::time::Instant;
 
@@ -19,13 +20,7 @@ fn sources(file: &str, count: usize) -> Vec<Source> {
     let arm = arms.first().expect("a rule takes it");
     let points: Vec<_> = arm.space.points();
     let step = (points.len() / count).max(1);
-    points
-        .iter()
-        .step_by(step)
-        .take(count)
-        .filter_map(|k| subject.candidate(arm.rule, k).ok())
-        .map(|a| a.source)
-        .collect()
+    points.iter().step_by(step).take(count).filter_map(|k| subject.candidate(arm, k).ok()).map(|a| a.source).collect()
 }
 
 fn main() {

@@ -8,10 +8,12 @@
 //! CPU it does so with `--between`, else the kernels do it. Exit code 1 if anything is not as it has
 //! to be.
 
+#[path = "../tests/common/mod.rs"]
+mod common;
 #[path = "../tests/faults/mod.rs"]
 mod kit;
 
-use daylight::backend::WorkerCommand;
+use daylight::runner::WorkerCommand;
 use kit::{Fault, Lab, report};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -71,14 +71,14 @@ fn record(name: &str, outcome: Outcome) -> Record {
     let choice = select::Choice { rule: None, set: vec!["threads=128".into()] };
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
     let (arm, knobs) = select::point(&arms, &choice).expect("a legal point");
-    let made = subject.candidate(arm.rule, &knobs).expect("a kernel");
+    let made = subject.candidate(arm, &knobs).expect("a kernel");
     let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(made.source.text.as_bytes()));
     let base = common::record::record(128, if outcome == Outcome::Ok { &[9_000.0] } else { &[] });
     Record {
         workload: daylight::log::Workload { key: input.key, name: input.name },
         bind: BTreeMap::new(),
         target: name.into(),
-        rule: arm.rule.name().into(),
+        rule: arm.space.form.into(),
         rule_version: arm.space.version,
         knobs: knobs.0,
         trace: made.trace,

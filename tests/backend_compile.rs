@@ -2,9 +2,10 @@
 
 use crate::common;
 use daylight::backend::{
-    Artifact, CompileError, CompileFailure, CompilePool, Compiler, Format, Language, Limits, LocalCompiler, Places,
-    Source, Tools, Warning, WorkerCommand, nvrtc,
+    Artifact, CompileError, CompileFailure, Compiler, Format, Language, LocalCompiler, Places, Source, Tools, Warning,
+    nvrtc,
 };
+use daylight::runner::{CompilePool, Limits, WorkerCommand};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -2,16 +2,18 @@
 //! test needs an NVIDIA GPU with its driver, and says that it was skipped without one.
 
 use crate::common;
-use daylight::backend::cpu::CpuDevice;
-use daylight::backend::device::Device;
 use daylight::backend::{
-    Arg, Candidate, Compiler, DeviceFacts, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam,
-    PlanWorkspace, Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, cuda, element,
-    plan::Init,
+    Arg, Compiler, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role, Source,
+    Tools, plan::Init,
 };
 use daylight::ir::DType;
 use daylight::measure::{
     AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs, stats::median,
+};
+use daylight::runner::cpu::CpuDevice;
+use daylight::runner::device::Device;
+use daylight::runner::{
+    Candidate, DeviceFacts, Limits, Problem, RunError, RunFailure, Runner, WorkerCommand, cuda, element,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;

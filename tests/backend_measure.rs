@@ -1,11 +1,12 @@
 //! The measuring worker on the CPU: right kernels, and every way of being wrong.
 
 use daylight::backend::{
-    Arg, Candidate, Compiler, DeviceFacts, Dim, Language, Limits, LocalCompiler, Places, Plan, PlanLaunch, PlanParam,
-    PlanWorkspace, Problem, Role, RunError, RunFailure, Runner, Source, Tools, WorkerCommand, element, plan::Init,
+    Arg, Compiler, Dim, Language, LocalCompiler, Places, Plan, PlanLaunch, PlanParam, PlanWorkspace, Role, Source,
+    Tools, plan::Init,
 };
 use daylight::ir::DType;
 use daylight::measure::{AaSettings, Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
+use daylight::runner::{Candidate, DeviceFacts, Limits, Problem, RunError, RunFailure, Runner, WorkerCommand, element};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -75,6 +75,10 @@ fn the_whole_line() {
     let again = place.one(&tune);
     assert_eq!((&again["measured"], &again["resumed"], &again["best_us"]), (&0.into(), &4.into(), &report["best_us"]));
 
+    packs(&place);
+    let packed = place.one(&tune);
+    assert_eq!((&packed["measured"], &packed["resumed"]), (&0.into(), &4.into()));
+
     let shown = place.one(&["log", "show", "log", "--best"]);
     assert_eq!((&shown["rule"], &shown["knobs"], &shown["outcome"]), (&report["rule"], &report["knobs"], &"ok".into()));
 
@@ -85,6 +89,17 @@ fn the_whole_line() {
 
     runs(&place, &report);
     applies(&place);
+
+    let more = place.one(&["tune", "sum.py", "--device", "cpu", "--trials", "6", "--log", "log", "--seed", "3"]);
+    assert_eq!((&more["measured"], &more["resumed"]), (&2.into(), &4.into()));
+}
+
+/// Leaves the target's log compressed alone.
+fn packs(place: &Place) {
+    let [log] = &daylight::log::files(&place.path("log")).expect("the log")[..] else { panic!("more than one log") };
+    let packed = log.with_extension("jsonl.gz");
+    place.one(&["log", "merge", &log.display().to_string(), "--out", &packed.display().to_string()]);
+    std::fs::remove_file(log).expect("remove the plain log");
 }
 
 /// `run` gives the right numbers with the log's best kernel.

@@ -2,11 +2,12 @@
 
 use crate::codegen_programs::*;
 use crate::common;
+use crate::common::arm::arm;
 use daylight::codegen;
 use daylight::ir::DType;
 use daylight::ir::kernel::{CacheHint, Program};
 use daylight::lower::lower;
-use daylight::rules::{Knobs, Prepared, Spaces, verdicts};
+use daylight::rules::{Knobs, Prepared};
 use daylight::target::{HostCpu, Target};
 
 fn check(path: &str, program: &Program) {
@@ -54,11 +55,10 @@ fn online_softmax_text() {
         ("cluster", 1),
     ];
     let knobs: Vec<(String, i64)> = knobs.iter().map(|(n, v)| (n.to_string(), *v)).collect();
-    let all = verdicts(&input, &target, &Spaces::built_in());
-    let rows = all.into_iter().find(|v| v.rule.name() == "general_reduction.rows").expect("the rule is asked");
-    let mut point: Knobs = rows.space.expect("it takes softmax").default().expect("a legal point");
+    let rows = arm("general_reduction.rows", &input, &target);
+    let mut point: Knobs = rows.space.default().expect("a legal point");
     point.0.extend(knobs);
-    let s = rows.rule.schedule(&input, &target, &point).unwrap_or_else(|e| panic!("{e}"));
+    let s = rows.schedule(&point).unwrap_or_else(|e| panic!("{e}"));
     let trace: Vec<String> = s.trace().iter().map(|s| s.to_string()).collect();
     check("softmax_online.cu", &lower(s.func(), &target, &trace).unwrap_or_else(|e| panic!("{e}")));
 }

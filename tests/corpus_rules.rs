@@ -21,7 +21,7 @@ fn rules(path: &Path, target: &Target) -> Vec<&'static str> {
     let func = ir::read(&text, "corpus").expect("it reads").remove(0);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}: {}", path.display(), d.predicate, d.reason));
     let asked = verdicts(&input, target, &Spaces::built_in());
-    asked.into_iter().filter(|v| v.space.is_ok()).map(|v| v.rule.name()).collect()
+    asked.into_iter().filter(|v| v.arm.is_ok()).map(|v| v.rule).collect()
 }
 
 #[test]

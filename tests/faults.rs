@@ -5,12 +5,10 @@ use crate::common;
 #[path = "faults/mod.rs"]
 mod kit;
 
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::worker::WorkerFault;
-use daylight::backend::{
-    CompileFailure, CompilePool, Compiler, Language, Limits, LocalCompiler, Places, Plan, Problem, RunError,
-    RunFailure, Source, Tools, WorkerCommand,
-};
+use daylight::backend::{CompileFailure, Compiler, Language, LocalCompiler, Places, Plan, Source, Tools};
+use daylight::runner::fake::{FakeCompiler, FakeRunner};
+use daylight::runner::worker::WorkerFault;
+use daylight::runner::{CompilePool, Limits, Problem, RunError, RunFailure, WorkerCommand};
 use kit::lab::{Work, judge, judge_right};
 use kit::{Fault, Kind, Lab, report, texts};
 use std::collections::BTreeSet;

@@ -298,6 +298,39 @@ fn elements_that_nothing_is_stored_to_are_told_apart() {
     }
 }
 
+/// Two elements of `p0` by way of `t0`, which has `n`, to the `n` of `p1`.
+fn copies(dtype: DType, n: i64) -> PrimFunc {
+    let body = vec![
+        for_loop("j", c(2), store("t0", &[v("j")], load("p0", &[v("j")], dtype))),
+        for_loop("i", c(n), store("p1", &[v("i")], load("t0", &[v("i")], dtype))),
+    ];
+    let shapes = [("p0", c(2)), ("t0", c(n)), ("p1", c(n))];
+    func(&["p0", "p1"], shapes.iter().map(|(n, e)| buffer(n, dtype, std::slice::from_ref(e))).collect(), &[], body)
+}
+
+/// Which elements are written does not show in what they hold: neither in data that holds the bits that others
+/// hold before they are written, nor in types that are too narrow for unlikely bits.
+#[test]
+fn written_elements_are_told_apart_whatever_they_hold() {
+    let ints = 0x5a5a_5a5a_5a5a_5a5a_u64;
+    for (dtype, bits) in [(DType::I64, ints), (DType::U64, ints), (DType::F64, 0x7ff8_5a5a_5a5a_5a5a)] {
+        let mut args = vec![Tensor::zeros(dtype, &[2]), Tensor::zeros(dtype, &[2])];
+        args[0].data = bits.to_le_bytes().repeat(2);
+        let f = copies(dtype, 2);
+        run(&f, &mut args, &Scalars::new(), Mode::Checked).unwrap_or_else(|e| panic!("{dtype}: {e}"));
+        assert_eq!(args[1], args[0], "{dtype}");
+        args[1] = Tensor::zeros(dtype, &[2]);
+        let missing = run_defined(&f, &mut args, &Scalars::new(), Mode::F64, &["p1".into()]).expect("runs");
+        assert_eq!((missing, &args[1]), (vec![vec![]], &args[0]), "{dtype}");
+    }
+    for dtype in [DType::Bool, DType::I8, DType::U16, DType::I64, DType::F16, DType::F64] {
+        let mut args = vec![Tensor::from_f64(dtype, &[2], &[1.0; 2]), Tensor::from_f64(dtype, &[4], &[0.0; 4])];
+        let f = copies(dtype, 4);
+        let missing = run_defined(&f, &mut args, &Scalars::new(), Mode::F64, &["p1".into()]).expect("runs");
+        assert_eq!((missing, args[1].to_f64()), (vec![vec![2, 3]], vec![1.0, 1.0, 0.0, 0.0]), "{dtype}");
+    }
+}
+
 /// Copies two elements of `p0` to `t0`, then reads `t0[i + 1]` where it cannot change the result.
 fn reads_past_what_it_wrote(dtype: DType) -> PrimFunc {
     let at = |by: i64| v("i") + c(by);
@@ -326,5 +359,33 @@ fn checked_runs_stop_at_elements_that_were_never_written() {
         run(&f, &mut args, &Scalars::new(), Mode::Exact).unwrap_or_else(|e| panic!("{dtype}: {e}"));
         let values = args[1].to_f64();
         assert_eq!(values, if dtype.is_float() { [2.0, 2.0] } else { [0.0, 0.0] }, "{dtype}");
+    }
+}
+
+#[test]
+fn zz_time() {
+    let n = 160;
+    let at = |a: &str, b: &str| [v(a), v(b)];
+    let term = load("p0", &at("i", "k"), DType::F32) * load("p1", &at("k", "j"), DType::F32);
+    let add = store("p2", &at("i", "j"), load("p2", &at("i", "j"), DType::F32) + term);
+    let zero = store("p2", &at("i", "j"), f32c(0.0));
+    let body = vec![
+        for_loop("i", c(n), for_loop("j", c(n), zero)),
+        for_loop("i", c(n), for_loop("j", c(n), for_loop("k", c(n), add))),
+    ];
+    let f = func(
+        &["p0", "p1", "p2"],
+        ["p0", "p1", "p2"].iter().map(|b| buffer(b, DType::F32, &[c(n), c(n)])).collect(),
+        &[],
+        body,
+    );
+    let mut args = vec![Tensor::zeros(DType::F32, &[n, n]); 3];
+    for round in 0..5 {
+        let t = std::time::Instant::now();
+        run(&f, &mut args, &Scalars::new(), Mode::F64).expect("runs");
+        let a = t.elapsed();
+        let t = std::time::Instant::now();
+        run_defined(&f, &mut args, &Scalars::new(), Mode::F64, &["p2".into()]).expect("runs");
+        println!("{round} plain {a:?} fresh {:?}", t.elapsed());
     }
 }

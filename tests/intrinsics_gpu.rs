@@ -4,11 +4,11 @@
 
 use crate::common;
 use crate::intrinsic_programs::{Case, cases};
-use daylight::backend::cuda::CudaDevice;
-use daylight::backend::device::{Device, Step, Value};
 use daylight::backend::nvrtc::Nvrtc;
 use daylight::codegen;
 use daylight::interp::{Scalars, Tensor};
+use daylight::runner::cuda::CudaDevice;
+use daylight::runner::device::{Device, Step, Value};
 use daylight::sim::{self, SimOptions};
 
 /// The output of a case on the device.

@@ -5,7 +5,7 @@ use crate::lower_cases::*;
 use daylight::interp::{Scalar, Scalars};
 use daylight::ir::{self, PrimFunc};
 use daylight::lower::lower;
-use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use daylight::rules::{Knobs, Prepared, Space, Spaces, verdicts};
 use daylight::schedule::Schedule;
 use daylight::target::Target;
 use std::collections::BTreeMap;
@@ -25,17 +25,13 @@ fn points(space: &Space) -> Vec<Knobs> {
 fn each_candidate(func: &PrimFunc, target: &Target, f: &mut impl FnMut(&str, &Prepared, &Schedule)) {
     let Ok(input) = Prepared::new(func) else { return };
     for v in verdicts(&input, target, &Spaces::built_in()) {
-        let Ok(space) = v.space else { continue };
-        for knobs in points(&space) {
-            if let Ok(s) = v.rule.schedule(&input, target, &knobs) {
-                f(&format!("{} {knobs:?}", name(v.rule)), &input, &s);
+        let Ok(arm) = v.arm else { continue };
+        for knobs in points(&arm.space) {
+            if let Ok(s) = arm.schedule(&knobs) {
+                f(&format!("{} {knobs:?}", v.rule), &input, &s);
             }
         }
     }
-}
-
-fn name(rule: &dyn ScheduleRule) -> &'static str {
-    rule.name()
 }
 
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {

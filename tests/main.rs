@@ -30,6 +30,7 @@ mod ir_robust;
 mod ir_tvm;
 mod job;
 mod layout_algebra;
+mod layout_documented;
 mod layout_fragments;
 mod layout_notation;
 mod layout_threads;

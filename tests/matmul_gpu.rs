@@ -2,7 +2,7 @@
 //! point. Needs an NVIDIA GPU of compute capability 8.0 or more.
 
 use crate::rules::products::Matmul;
-use daylight::backend::cuda;
+use daylight::runner::cuda;
 use rand::prelude::*;
 use std::process::Command;
 

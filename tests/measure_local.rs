@@ -1,9 +1,10 @@
 //! The runner over a device that only pretends: what is sampled, dropped, repeated and refused.
 
-use daylight::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
-use daylight::backend::{Candidate, DeviceFacts, DeviceState, Dim, Plan, PlanParam, Problem, Role, RunFailure, Runner};
+use daylight::backend::{Dim, Plan, PlanParam, Role};
 use daylight::ir::DType;
 use daylight::measure::{LocalRunner, Sampling};
+use daylight::runner::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
+use daylight::runner::{Candidate, DeviceFacts, DeviceState, Problem, RunFailure, Runner};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

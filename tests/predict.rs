@@ -1,14 +1,14 @@
 //! Ranking without a device: the default and the best by the prior, compiled; no times; a rung of its own.
 
 use crate::common;
-use daylight::assemble::{Assembly, Subject};
-use daylight::backend::fake::FakeCompiler;
+use daylight::assemble::Subject;
 use daylight::backend::{Language, Places, Tools};
 use daylight::job::{self, select};
-use daylight::rules::{ScheduleRule, Spaces};
+use daylight::rules::Spaces;
+use daylight::runner::fake::FakeCompiler;
 use daylight::target::{HostCpu, Target};
 use daylight::tune::predict::predict;
-use daylight::tune::{Arms, Build, Built, Point, Reject};
+use daylight::tune::{Arms, RuleBuild};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,29 +19,14 @@ fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-struct Rules<'a> {
-    subject: &'a Subject,
-    rules: Vec<&'static dyn ScheduleRule>,
-}
-
-impl Build for Rules<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
-        let made = self.subject.candidate(self.rules[point.arm], &point.knobs);
-        let Assembly { source, plan, trace, .. } =
-            made.map_err(|u| Reject { predicate: u.predicate, reason: u.reason })?;
-        Ok(Built { source, plan, trace, variants: vec![] })
-    }
-}
-
 #[test]
 fn the_default_and_the_best_by_the_prior_are_compiled_and_ranked() {
     let input = job::load(&job::Bindings::default(), &[root(MEAN)]).expect("the file").remove(0).expect("the function");
     let target = Target::parse("cuda:sm_100a", &HostCpu::default()).expect("a target");
     let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
-    let (rules, spaces) = arms.expect("a rule takes it").into_iter().map(|a| (a.rule, a.space)).unzip();
-    let arms = Arms::new(spaces, target);
-    let build = Rules { subject: &subject, rules };
+    let arms = Arms::new(arms.expect("a rule takes it"), target);
+    let build = RuleBuild { subject: &subject, arms: &arms };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let compiler = FakeCompiler::new(folder.path());
     let (ranked, unranked) = predict(&arms, &build, &compiler, &|_| None, 6);

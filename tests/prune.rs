@@ -11,12 +11,13 @@
 //! promise, and what is launched is the kernel of another point.
 
 use crate::common;
+use crate::common::arm::arm;
 use daylight::assemble::Subject;
 use daylight::backend::{Compiler, Language, LocalCompiler, Places, Resources, Source, Tools};
 use daylight::codegen;
 use daylight::ir::{self, kernel::Program};
 use daylight::lower::lower;
-use daylight::rules::{Knobs, ScheduleRule, Space, Spaces, rule_by_name};
+use daylight::rules::{Arm, Knobs, Space};
 use daylight::target::{HostCpu, Target};
 use rand::prelude::*;
 use rayon::prelude::*;
@@ -131,10 +132,9 @@ fn try_points(compiler: &LocalCompiler, rule: &str, target: &str, text: &str) ->
     let target = Target::parse(target, &HostCpu::default()).expect("a known target");
     let func = ir::read(text, rule).unwrap_or_else(|e| panic!("{rule}: {e}")).remove(0);
     let subject = Subject::new(&func, &func, target).unwrap_or_else(|d| panic!("{rule}: {}", d.reason));
-    let rule = rule_by_name(rule).expect("a rule");
-    let space = rule.space(&subject.prepared, &subject.target, &Spaces::built_in());
-    let space = space.unwrap_or_else(|d| panic!("{}: {}", rule.name(), d.reason));
-    points(&space).into_iter().filter_map(|(knobs, why)| try_point(compiler, &subject, rule, &knobs, why)).collect()
+    let arm = arm(rule, &subject.prepared, &subject.target);
+    let tried = points(&arm.space).into_iter();
+    tried.filter_map(|(knobs, why)| try_point(compiler, &subject, &arm, &knobs, why)).collect()
 }
 
 /// Random raw points with the launchability condition that they break, if any.
@@ -158,12 +158,12 @@ fn points(space: &Space) -> Vec<(Knobs, Option<&'static str>)> {
 fn try_point(
     compiler: &LocalCompiler,
     subject: &Subject,
-    rule: &dyn ScheduleRule,
+    arm: &Arm,
     knobs: &Knobs,
     why: Option<&'static str>,
 ) -> Option<Tried> {
-    let at = format!("{} {knobs} on {}", rule.name(), subject.target.id);
-    let program = match catch_unwind(AssertUnwindSafe(|| program(subject, rule, knobs))).ok()? {
+    let at = format!("{} {knobs} on {}", arm.space.form, subject.target.id);
+    let program = match catch_unwind(AssertUnwindSafe(|| program(subject, arm, knobs))).ok()? {
         Ok(program) => program,
         // Lowering knows two of the limits too.
         Err(launch) if ["threads per block", "bytes of shared memory"].iter().any(|w| launch.contains(w)) => {
@@ -172,15 +172,15 @@ fn try_point(
         }
         Err(_) => return None,
     };
-    let fits = || subject.candidate(rule, knobs).err().map(|e| e.predicate);
+    let fits = || subject.candidate(arm, knobs).err().map(|e| e.predicate);
     let ruled_out = why.map(str::to_string).or_else(fits);
     let launch = compile(compiler, &program, &subject.target).and_then(|res| judge(&program, &subject.target, res));
     Some(Tried { at, ruled_out, launch })
 }
 
 /// The kernels of a point, whatever conditions it breaks.
-fn program(subject: &Subject, rule: &dyn ScheduleRule, knobs: &Knobs) -> Result<Program, String> {
-    let schedule = rule.schedule(&subject.prepared, &subject.target, knobs).map_err(|e| e.to_string())?;
+fn program(subject: &Subject, arm: &Arm, knobs: &Knobs) -> Result<Program, String> {
+    let schedule = arm.schedule(knobs).map_err(|e| e.to_string())?;
     lower(schedule.func(), &subject.target, &[]).map_err(|e| e.to_string())
 }
 

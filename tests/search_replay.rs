@@ -67,8 +67,7 @@ fn replays() -> Vec<(String, Arms, Replay)> {
         let target = target.measured_as(first.env.sms, 0, 0.0);
         let subject = Subject::new(&input.func, &input.original, target.clone()).expect("it is accepted");
         let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
-        let spaces = arms.expect("a rule takes it").into_iter().map(|a| a.space).collect();
-        let arms = Arms::new(as_logged(spaces, &own), target);
+        let arms = Arms::new(as_logged(arms.expect("a rule takes it"), &own), target);
         let replay = Replay::new(&arms, &own).expect("times");
         out.push((input.name, arms, replay));
     }

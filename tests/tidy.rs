@@ -11,20 +11,25 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("interp", &["ir"]),
     ("target", &["ir"]),
     ("schedule", &["ir", "analysis"]),
-    ("rules", &["ir", "analysis", "schedule", "target"]),
+    ("rules", &["ir", "analysis", "schedule", "target", "parallel"]),
     ("tile", &["ir", "analysis", "target"]),
     ("lower", &["ir", "analysis", "target", "tile"]),
     ("codegen", &["ir", "target"]),
     ("sim", &["ir", "interp"]),
-    ("backend", &["ir", "codegen", "interp", "target", "sim"]),
-    ("measure", &["ir", "backend", "interp", "log"]),
+    ("parallel", &[]),
+    ("backend", &["ir", "codegen", "parallel"]),
+    ("runner", &["ir", "backend", "interp", "machine", "parallel"]),
+    ("measure", &["ir", "backend", "runner", "interp", "log"]),
     ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "tile", "backend"]),
     ("machine", &["backend", "target"]),
     (
         "job",
-        &["ir", "analysis", "assemble", "apply", "backend", "log", "machine", "measure", "rules", "target", "tune"],
+        &["ir", "analysis", "assemble", "backend", "runner", "log", "machine", "measure", "rules", "target", "tune"],
     ),
-    ("tune", &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "measure", "log", "assemble"]),
+    (
+        "tune",
+        &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "runner", "measure", "log", "assemble"],
+    ),
     ("apply", &["ir", "target", "rules", "backend", "log", "assemble"]),
     ("report", &["log", "target"]),
 ];
@@ -33,7 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ABOVE_ALL: [&str; 3] = ["build", "cli", "lib"];
 
 /// Modules that may read environment and clock: those that meet the outside, and the workers.
-const OUTSIDE: [&str; 6] = ["build", "cli", "main", "machine", "backend", "measure"];
+const OUTSIDE: [&str; 7] = ["build", "cli", "main", "machine", "backend", "runner", "measure"];
 
 const LONGEST_FILE: usize = 500;
 

@@ -6,8 +6,6 @@ use crate::tile::case::{arguments, reference, target};
 use crate::tile::gemm_shapes::{Product, specs};
 use crate::tile::{copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_special, permute_layout, reduction};
 use crate::{common, tile_cli};
-use daylight::backend::cuda::CudaDevice;
-use daylight::backend::device::{Device, Step, Value};
 use daylight::backend::{PlanTensorMap, nvrtc::Nvrtc};
 use daylight::codegen;
 use daylight::interp::Tensor;
@@ -15,6 +13,8 @@ use daylight::ir::device::DeviceFunc;
 use daylight::ir::kernel::{KernelParam, Program};
 use daylight::ir::{Name, Param};
 use daylight::lower::lower_device;
+use daylight::runner::cuda::CudaDevice;
+use daylight::runner::device::{Device, Step, Value};
 
 /// The device with a compiler for it.
 struct Bench {

@@ -1,12 +1,15 @@
 //! The choice under noise: two tunes of one function agree, and the default is not beaten by luck. The
 //! runner is fake; its samples scatter by one percent.
 
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, Source};
+use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{Env, Policy, Record, Workload, Writer, read};
 use daylight::rules::{Knob, Space};
+use daylight::runner::fake::{FakeCompiler, FakeRunner};
+use daylight::runner::{Problem, RunError};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +38,7 @@ fn equal(_: i64) -> f64 {
 struct Texts;
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let text = point.knobs.0["x"].to_string();
         let source = Source { text, language: Language::C, target: "cpu:test".into(), symbols: vec![] };
         Ok(Built { source, plan: Plan::default(), trace: vec![], variants: vec![] })
@@ -77,7 +80,7 @@ impl Tuner {
             }],
         );
         let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
-        let arms = Arms::new(vec![space], target);
+        let arms = Arms::new(vec![made_up(space, &target)], target);
         let truth = self.truth;
         let time = move |text: &str| -> Result<f64, RunError> { Ok(truth(text.parse().expect("a number"))) };
         let mut runner = FakeRunner::new(time).noisy(NOISE, noise_seed);

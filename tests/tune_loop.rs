@@ -1,21 +1,24 @@
 //! The tuning loop against a fake compiler and runner: what is tried, logged, resumed and kept.
 
-use daylight::backend::fake::{FakeCompiler, FakeRunner};
-use daylight::backend::{Language, Plan, Problem, RunError, RunFailure, Source};
+use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
+use daylight::backend::{Language, Plan, Source};
 use daylight::log::{self, Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::rules::{Knob, Space};
+use daylight::runner::fake::{FakeCompiler, FakeRunner};
+use daylight::runner::{Problem, RunError, RunFailure};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, TuneError, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, TuneError, tune};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The text of a point is its arm and knobs; points of one text are given by `text`.
-struct Texts(fn(&Point) -> Result<String, Reject>);
+struct Texts(fn(&Point) -> Result<String, Unfit>);
 
 impl Build for Texts {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let source = Source {
             text: (self.0)(point)?,
             language: Language::C,
@@ -31,7 +34,7 @@ impl Build for Texts {
     }
 }
 
-fn plain(point: &Point) -> Result<String, Reject> {
+fn plain(point: &Point) -> Result<String, Unfit> {
     Ok(format!("{} {}", point.arm, point.knobs.0.values().next().expect("one knob")))
 }
 
@@ -42,7 +45,8 @@ fn arms() -> Arms {
         Space::new(form, 1, vec![Knob { name, unit: String::new(), meaning: String::new(), default, values }])
     };
     let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
-    Arms::new(vec![space("first", "x", 3, 8), space("second", "y", 0, 4)], target)
+    let list = [space("first", "x", 3, 8), space("second", "y", 0, 4)].map(|s| made_up(s, &target));
+    Arms::new(list.into(), target)
 }
 
 /// Text to time: microseconds are 10 plus the distance of `x` from 6; the second arm takes 50.
@@ -55,7 +59,7 @@ fn hill(text: &str) -> Result<f64, RunError> {
 struct Bench {
     folder: tempfile::TempDir,
     config: TuneConfig,
-    text: fn(&Point) -> Result<String, Reject>,
+    text: fn(&Point) -> Result<String, Unfit>,
     runs: Arc<AtomicUsize>,
     stop: AtomicBool,
     devices: usize,
@@ -183,7 +187,7 @@ fn the_default_wins_ties() {
 fn failures_are_logged_by_kind_and_never_win() {
     let mut bench = Bench::new();
     bench.text = |p| match (p.arm, p.knobs.0.values().next().copied()) {
-        (0, Some(0)) => Err(Reject { predicate: "shared_memory".into(), reason: "too much".into() }),
+        (0, Some(0)) => Err(Unfit { predicate: "shared_memory".into(), reason: "too much".into() }),
         (0, Some(1)) => Ok("#error broken".into()),
         (0, Some(7)) => panic!("a bug in a rule"),
         _ => plain(p),

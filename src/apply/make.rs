@@ -6,7 +6,7 @@ use super::ladder::{Wanted, machine, other_size, predicted, same_size};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
-use crate::assemble::{Assembly, Subject};
+use crate::assemble::{Assembly, Input, Subject};
 use crate::backend::{CompileFailure, Compiler, Source};
 use crate::ir::PrimFunc;
 use crate::log::{Record, Timing};
@@ -27,6 +27,12 @@ pub struct Function {
     pub bind: BTreeMap<String, i64>,
     /// Key of the function as read.
     pub key: String,
+}
+
+impl From<Input> for Function {
+    fn from(i: Input) -> Function {
+        Function { name: i.name, original: i.original, func: i.func, bind: i.bind, key: i.key }
+    }
 }
 
 /// What units are made with.
@@ -246,7 +252,7 @@ fn default(f: &Function, subject: &Subject, options: &Options<'_>) -> Result<Fou
     let mut why = vec![];
     for arm in subject.arms(options.spaces) {
         let Some(knobs) = arm.space.default() else { continue };
-        let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| e.to_string());
+        let schedule = arm.schedule(&knobs).map_err(|e| e.to_string());
         let made = schedule.and_then(|s| {
             let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
             Ok(Found { assembly, rung: Rung::Default, measured_us: None, scheduled: tvm::text(s.func()) })

@@ -1,13 +1,19 @@
 //! From a schedule to what a compiler takes: lower, generate, plan. The one place where the stages
 //! between a schedule and its text are put together; the tuner, `apply`, `explain` and `verify` all
-//! come through here.
+//! come through here. `input` reads the functions that they are given, `failure` says how a command ends.
+
+mod failure;
+mod input;
+
+pub use failure::{Exit, Failure};
+pub use input::{BadFile, Bindings, Input, load};
 
 use crate::analysis::{ParamRole, program_roles, roles};
 use crate::backend::{Language, Plan, Role, Source};
 use crate::ir::kernel::Program;
 use crate::ir::{DeviceFunc, PrimFunc};
 use crate::lower::LowerError;
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use crate::rules::{Arm, Knobs, Prepared, Spaces, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -59,14 +65,6 @@ pub struct Subject {
     pub roles: Vec<Role>,
 }
 
-/// A rule that takes a function, with its knob space.
-pub struct Arm {
-    /// The rule.
-    pub rule: &'static dyn ScheduleRule,
-    /// Its space.
-    pub space: Space,
-}
-
 impl Subject {
     /// Normalizes a function whose extents are bound as far as they will be. `original` is the
     /// function as read, which knows the extents among the parameters.
@@ -80,17 +78,15 @@ impl Subject {
 
     /// The rules that take the function, in order, with their spaces.
     pub fn arms(&self, spaces: &Spaces) -> Vec<Arm> {
-        let asked = verdicts(&self.prepared, &self.target, spaces);
-        asked.into_iter().filter_map(|v| Some(Arm { rule: v.rule, space: v.space.ok()? })).collect()
+        verdicts(&self.prepared, &self.target, spaces).into_iter().filter_map(|v| v.arm.ok()).collect()
     }
 
-    /// The kernel of a rule at one legal point of its space.
+    /// The kernel of a rule that takes the function, at one legal point of its space.
     ///
     /// # Errors
     /// The pass that cannot lower it.
-    pub fn candidate(&self, rule: &dyn ScheduleRule, knobs: &Knobs) -> Result<Assembly, Unfit> {
-        let schedule = rule.schedule(&self.prepared, &self.target, knobs).map_err(|e| Unfit::new("schedule", e))?;
-        self.assemble(&schedule)
+    pub fn candidate(&self, arm: &Arm, knobs: &Knobs) -> Result<Assembly, Unfit> {
+        self.assemble(&arm.schedule(knobs).map_err(|e| Unfit::new("schedule", e))?)
     }
 
     /// The schedule that a trace of the log makes.
@@ -119,7 +115,7 @@ impl Subject {
         let same = |a: &Arm| a.space.form == form && a.space.version == version;
         let arm = self.arms(spaces).into_iter().find(same)?;
         let knobs = arm.space.logged(knobs).filter(|k| arm.space.possible(k).is_ok())?;
-        arm.rule.schedule(&self.prepared, &self.target, &knobs).ok()
+        arm.schedule(&knobs).ok()
     }
 
     /// What dispatch decides for each tile call that a schedule leaves.

@@ -147,6 +147,6 @@ impl Compiler for LocalCompiler {
     }
 
     fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
-        super::parallel::map(sources, THREADS, |s| self.compile(s))
+        crate::parallel::map(sources, THREADS, |s| self.compile(s))
     }
 }

@@ -18,8 +18,8 @@
 mod native;
 
 use crate::apply::{self, Function, Options, Unit};
+use crate::assemble;
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
-use crate::job;
 use crate::log;
 use crate::machine::Machine;
 use crate::rules::Spaces;
@@ -174,7 +174,7 @@ impl Build {
         if self.functions.is_empty() {
             return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
         }
-        let inputs = job::load(&self.bind, &self.functions).map_err(|f| f.message)?;
+        let inputs = assemble::load(&self.bind, &self.functions).map_err(|f| f.message)?;
         inputs.into_iter().map(|i| i.map(Function::from).map_err(|e| e.failure.message)).collect()
     }
 

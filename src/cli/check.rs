@@ -114,8 +114,8 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
             let work = work(&input.func);
             (report.flops, report.bytes) = (work.flops, work.bytes);
             report.blocks = blocks(&prepared.func, &prepared.facts);
-            let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.space.is_ok());
-            report.rule = first.map(|v| v.rule.name());
+            let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.arm.is_ok());
+            report.rule = first.map(|v| v.rule);
             (report, Exit::Done)
         }
         Err(decline) => {

@@ -1,10 +1,10 @@
 //! What every command needs, read from the machine once.
 
 use super::args::Common;
-use crate::backend::Limits;
 use crate::job::{Device, Failure};
 use crate::machine::Machine;
 use crate::rules::Spaces;
+use crate::runner::Limits;
 use crate::target::Target;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

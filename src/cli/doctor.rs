@@ -3,9 +3,10 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::backend::{Language, LocalCompiler, Tools, cuda, nvrtc};
+use crate::backend::{Language, LocalCompiler, Tools, nvrtc};
 use crate::job::{Exit, Failure};
 use crate::measure::{self, AaReport, AaSettings};
+use crate::runner::cuda;
 use crate::target::{Kind, Target};
 use serde_json::json;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use super::{output, tile};
 use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::job::{Exit, Failure, Input, load, select};
-use crate::rules::{Knobs, verdicts};
+use crate::rules::{Arm, Knobs, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -41,7 +41,7 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     let arms = select::arms(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
     let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
     let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
-    let schedule = arm.rule.schedule(&subject.prepared, target, &knobs).map_err(|e| bug(e.to_string()))?;
+    let schedule = arm.schedule(&knobs).map_err(|e| bug(e.to_string()))?;
     let unfit = |u: Unfit| bug(u.to_string());
     let text = match a.emit {
         Emit::Decisions | Emit::Tir => schedule.func().to_string(),
@@ -51,11 +51,11 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
         Emit::C => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cpu, "c")?,
         Emit::Ptx | Emit::Cubin | Emit::Sass => {
             let assembly = subject.assemble(&schedule).map_err(unfit)?;
-            let chosen = Some((arm.rule.name(), &knobs));
+            let chosen = Some((arm.space.form, &knobs));
             return machine_text(cx, input, &assembly, target, chosen, a.emit);
         }
     };
-    print(cx, input, Some((arm.rule.name(), &knobs)), a.emit, &text);
+    print(cx, input, Some((arm.space.form, &knobs)), a.emit, &text);
     Ok(())
 }
 
@@ -90,7 +90,7 @@ fn calls(cx: &Context, a: &args::Explain, input: &Input, subject: &Subject) -> R
     };
     let (arm, knobs) = select::point(&arms, &choice)?;
     let bug = |e: String| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
-    let schedule = arm.rule.schedule(&subject.prepared, &subject.target, &knobs).map_err(|e| bug(e.to_string()))?;
+    let schedule = arm.schedule(&knobs).map_err(|e| bug(e.to_string()))?;
     subject.decisions(&schedule).map_err(|e| bug(e.to_string()))
 }
 
@@ -167,16 +167,16 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
     if cx.json {
         let rules: Vec<serde_json::Value> = verdicts
             .iter()
-            .map(|v| match &v.space {
-                Ok(s) => {
+            .map(|v| match &v.arm {
+                Ok(Arm { space: s, .. }) => {
                     let census = s.census().1;
                     json!({
-                        "rule": v.rule.name(), "accepted": true, "default": s.default().map(|k| k.0),
+                        "rule": v.rule, "accepted": true, "default": s.default().map(|k| k.0),
                         "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
                     })
                 }
                 Err(d) => json!({
-                    "rule": v.rule.name(), "accepted": false, "predicate": d.predicate, "reason": d.reason,
+                    "rule": v.rule, "accepted": false, "predicate": d.predicate, "reason": d.reason,
                 }),
             })
             .collect();
@@ -191,13 +191,13 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
     output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, subject.target.id, input.key));
     let mut first = true;
     for v in &verdicts {
-        match &v.space {
-            Ok(s) => {
+        match &v.arm {
+            Ok(Arm { space: s, .. }) => {
                 let default = s.default().map_or("no legal point".to_string(), |k| k.to_string());
                 let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
                 let census = s.census().1;
                 let (points, legal) = (census.points, census.legal);
-                output::line(&format!("  {:<20} {mark}: {default}; {points} points, {legal} legal", v.rule.name()));
+                output::line(&format!("  {:<20} {mark}: {default}; {points} points, {legal} legal", v.rule));
                 let by: Vec<String> = census.ruled_out.iter().map(|(name, n)| format!("{n} {name}")).collect();
                 if !by.is_empty() {
                     output::line(&format!("    ruled out    {}", by.join(", ")));
@@ -206,7 +206,7 @@ fn decisions(cx: &Context, input: &Input, subject: &Subject, calls: &[Decision])
                     output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
                 }
             }
-            Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule.name(), d.predicate, d.reason)),
+            Err(d) => output::line(&format!("  {:<20} declines: {}: {}", v.rule, d.predicate, d.reason)),
         }
     }
     tile::tables(calls);

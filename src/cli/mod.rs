@@ -65,7 +65,7 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
 
 fn worker(kind: WorkerKind) -> Result<Exit, Failure> {
     let served = match kind {
-        WorkerKind::Compile => crate::backend::worker::compile_main(),
+        WorkerKind::Compile => crate::runner::worker::compile_main(),
         WorkerKind::Measure => crate::measure::worker_main(),
     };
     served.map(|()| Exit::Done).map_err(|e| Failure::new(Exit::Failed, e))

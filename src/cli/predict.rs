@@ -18,7 +18,7 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
     let inputs = load(&cx.bind, &a.files)?;
     let predictor = Predictor::open(&cx.machine, target, cx.spaces.clone(), config)?;
     let mut writer = Writer::open(&path).map_err(Failure::usage)?;
-    let past = log::read(&path).map_err(Failure::usage)?;
+    let past = log::past(&path).map_err(Failure::usage)?;
     past.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let mut worst = Exit::Done;
     let mut complain = |f: &Failure| {

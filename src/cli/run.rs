@@ -6,12 +6,13 @@ use super::npy::{self, Npy};
 use super::{output, tile};
 use crate::apply::ladder::{Wanted, other_size, same_size};
 use crate::assemble::{Assembly, Subject};
-use crate::backend::{Candidate, Compiler, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner};
+use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::log::{self, Record};
 use crate::rules::Spaces;
+use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -95,10 +96,10 @@ fn kernel(
     }
     let arms = select::arms(subject, &cx.spaces, &input.name, &a.choose.choice())?;
     let (arm, knobs) = select::point(&arms, &a.choose.choice())?;
-    let assembly = subject.candidate(arm.rule, &knobs);
+    let assembly = subject.candidate(arm, &knobs);
     let assembly = assembly.map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))?;
     let rung = if chosen { "chosen" } else { "default" };
-    Ok((assembly, Source { rung, rule: arm.rule.name().into(), knobs: knobs.0 }))
+    Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: knobs.0 }))
 }
 
 fn logged(

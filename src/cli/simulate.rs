@@ -95,8 +95,8 @@ fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: 
     let target = target.measured_as(first.env.sms, 0, 0.0);
     let subject = input.subject(&target)?;
     let free = Choice::default();
-    let spaces = select::arms(&subject, &cx.spaces, &input.name, &free)?.into_iter().map(|a| a.space).collect();
-    let arms = Arms::new(as_logged(spaces, &records), target);
+    let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
+    let arms = Arms::new(as_logged(arms, &records), target);
     let replay = Replay::new(&arms, &records)
         .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
     let missing = replay.missing(&arms);

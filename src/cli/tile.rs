@@ -6,10 +6,11 @@ use super::args::{self, Emit};
 use super::context::Context;
 use super::{explain, output};
 use crate::assemble::{Assembly, assemble_program};
-use crate::backend::{Candidate, Compiler, Errors, Problem, RunFailure, Runner};
+use crate::backend::Compiler;
 use crate::ir::DeviceFunc;
 use crate::job::{Device, Exit, Failure, Input};
 use crate::lower;
+use crate::runner::{Candidate, Errors, Problem, RunFailure, Runner};
 use crate::target::{Kind, Target};
 use crate::tile::{Decision, stores_replicas};
 use crate::tune::{problem, program, simulate};
@@ -162,7 +163,7 @@ fn on_device(
         expected: Some(path),
         ..Problem::default()
     };
-    let missing = |e: crate::backend::RunError| Failure::missing(e.message);
+    let missing = |e: crate::runner::RunError| Failure::missing(e.message);
     device.runner().prepare(&problem).map_err(missing)?;
     let artifact = match device.compiler(1).compile(&made.source) {
         Ok(artifact) => artifact,

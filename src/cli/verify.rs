@@ -4,13 +4,14 @@ use super::args;
 use super::context::Context;
 use super::{output, tile};
 use crate::analysis::Awkward;
-use crate::assemble::{Arm, Assembly, Subject};
-use crate::backend::{Candidate, Compiler, RunFailure, Runner};
+use crate::assemble::{Assembly, Subject};
+use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::Expr;
 use crate::job::{Device, Exit, Failure, Input, load, select};
 use crate::measure::Expected;
-use crate::rules::Knobs;
+use crate::rules::Arm;
+use crate::runner::{Candidate, RunFailure, Runner};
 use crate::target::Target;
 use crate::tune::problem;
 use crate::tune::reference::{Given, expected};
@@ -142,51 +143,43 @@ fn awkward(sizes: args::Sizes) -> Awkward {
     }
 }
 
-/// A rule's name and assembly at one point.
-struct Chosen {
-    arm: usize,
-    knobs: Knobs,
-}
-
 struct Candidates {
-    rules: Vec<&'static dyn crate::rules::ScheduleRule>,
-    points: Vec<Chosen>,
+    arms: Arms,
+    points: Vec<Point>,
 }
 
 /// The defaults of all rules and a sample of the other points.
 fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
-    let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
-    let arms = Arms::new(spaces, target.clone());
+    let arms = Arms::new(arms, target.clone());
     let mut points = arms.defaults();
     let seen: search::History = points.iter().map(|p| (p.clone(), None)).collect();
     if let Ok(mut random) = search::by_name("random", a.seed) {
         points.extend(random.propose(&arms, &seen, a.candidates as usize));
     }
-    let points = points.into_iter().map(|Point { arm, knobs }| Chosen { arm, knobs }).collect();
-    Candidates { rules, points }
+    Candidates { arms, points }
 }
 
 /// A candidate with its verdict.
 struct Verdict {
     rule: &'static str,
     knobs: BTreeMap<String, i64>,
-    result: Result<crate::backend::Errors, String>,
+    result: Result<crate::runner::Errors, String>,
     /// Elements that were compared, where that are not all.
     compared: Option<usize>,
 }
 
-fn verdict(c: &Candidates, p: &Chosen, result: Result<crate::backend::Errors, String>) -> Verdict {
-    Verdict { rule: c.rules[p.arm].name(), knobs: p.knobs.0.clone(), result, compared: None }
+fn verdict(c: &Candidates, p: &Point, result: Result<crate::runner::Errors, String>) -> Verdict {
+    Verdict { rule: c.arms.of(p).space.form, knobs: p.knobs.0.clone(), result, compared: None }
 }
 
-fn assemble(subject: &Subject, c: &Candidates, p: &Chosen) -> Result<Assembly, String> {
-    subject.candidate(c.rules[p.arm], &p.knobs).map_err(|u| u.to_string())
+fn assemble(subject: &Subject, c: &Candidates, p: &Point) -> Result<Assembly, String> {
+    subject.candidate(c.arms.of(p), &p.knobs).map_err(|u| u.to_string())
 }
 
 fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates) -> Result<Vec<Verdict>, Failure> {
     let options = simulate::Options { blocks: a.blocks, seed: a.seed, ..simulate::Options::default() };
     if a.blocks.is_some() {
-        let part = |p: &Chosen| {
+        let part = |p: &Point| {
             let made = assemble(subject, c, p);
             let checked = made.and_then(|made| simulate::check_part(subject, &made.program, given, options));
             let compared = checked.as_ref().ok().map(|(_, n)| *n);
@@ -196,7 +189,7 @@ fn simulated(a: &args::Verify, subject: &Subject, given: &Given, c: &Candidates)
     }
     let func = &subject.prepared.func;
     let want: Expected = expected(func, &subject.prepared.facts, given).map_err(|e| Failure::new(Exit::Failed, e))?;
-    let whole = |p: &Chosen| {
+    let whole = |p: &Point| {
         let checked = assemble(subject, c, p);
         let checked = checked.and_then(|made| simulate::check(subject, &made.program, given, &want, options));
         verdict(c, p, checked)
@@ -208,7 +201,7 @@ fn on_device(subject: &Subject, given: &Given, c: &Candidates, device: &mut Devi
     let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let (problem, _) = problem::problem(subject, given, folder.path()).map_err(|e| Failure::new(Exit::Failed, e))?;
     let compiler = device.compiler(1);
-    let missing = |e: crate::backend::RunError| Failure::missing(e.message);
+    let missing = |e: crate::runner::RunError| Failure::missing(e.message);
     device.runner().prepare(&problem).map_err(missing)?;
     let mut out = vec![];
     for p in &c.points {

@@ -2,7 +2,6 @@
 
 use super::Lang;
 use crate::ir::DType;
-use half::{bf16, f16};
 
 /// An integer or `bool` literal.
 pub(super) fn int(value: i64, dtype: DType) -> String {
@@ -29,8 +28,8 @@ pub(super) fn int(value: i64, dtype: DType) -> String {
 pub(super) fn float(value: f64, dtype: DType, lang: Lang) -> String {
     match dtype {
         DType::F64 => f64_text(value, lang),
-        DType::F16 => f32_text(f16::from_f64(value).to_f32(), lang),
-        DType::BF16 => f32_text(bf16::from_f64(value).to_f32(), lang),
+        DType::F16 => f32_text(round(value as f32, 11, -14, 65520.0), lang),
+        DType::BF16 => f32_text(round(value as f32, 8, -126, f32::from_bits(0x7f7f_8000)), lang),
         DType::F32 | DType::E4M3 | DType::E5M2 => f32_text(value as f32, lang),
         DType::Bool
         | DType::I8
@@ -43,6 +42,22 @@ pub(super) fn float(value: f64, dtype: DType, lang: Lang) -> String {
         | DType::U64
         | DType::Handle => panic!("a floating constant has dtype {dtype}"),
     }
+}
+
+/// The nearest value, ties to even, of a type with so many binary digits and that least exponent, to whose
+/// infinity values from `infinite` on are rounded.
+fn round(v: f32, digits: i32, least: i32, infinite: f32) -> f32 {
+    if v.abs() >= infinite {
+        return f32::INFINITY.copysign(v);
+    }
+    if v == 0.0 || v.is_nan() {
+        return v;
+    }
+    // In float64, which holds the exponent of every float32 as a normal number's.
+    let wide = f64::from(v);
+    let exponent = ((wide.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(least);
+    let step = f64::powi(2.0, exponent + 1 - digits);
+    ((wide / step).round_ties_even() * step) as f32
 }
 
 fn f32_text(v: f32, lang: Lang) -> String {
@@ -104,6 +119,23 @@ mod tests {
         assert_eq!(float(2.0, DType::F64, Lang::C), "2.0");
         assert_eq!(float(f64::NEG_INFINITY, DType::F32, Lang::Cuda), "__uint_as_float(0xff800000u)");
         assert_eq!(float(f64::NEG_INFINITY, DType::F32, Lang::C), "-__builtin_inff()");
+    }
+
+    #[test]
+    fn sixteen_bits_round_as_the_types_do() {
+        let mut bits = 1u32;
+        let edges = [0.0, -0.0, 65504.0, 65519.9, 65520.0, 6e-8, 2.9e-8, 3e-8, 1e-40, f32::MAX, f32::INFINITY];
+        let random = (0..200_000).map(|_| {
+            bits = bits.wrapping_mul(1664525).wrapping_add(1013904223);
+            f32::from_bits(bits)
+        });
+        // Of half precision's range and with few digits, so that ties are among them.
+        let small = (0..200_000).map(|i| (i as f32 - 1e5) / 4096.0 / 4096.0);
+        for v in edges.into_iter().chain(random).chain(small).filter(|v| !v.is_nan()) {
+            let wants = [half::f16::from_f32(v).to_f32(), half::bf16::from_f32(v).to_f32()];
+            let gets = [round(v, 11, -14, 65520.0), round(v, 8, -126, f32::from_bits(0x7f7f_8000))];
+            assert_eq!(gets.map(f32::to_bits), wants.map(f32::to_bits), "{v:e}");
+        }
     }
 
     #[test]

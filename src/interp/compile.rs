@@ -6,7 +6,7 @@ use super::layout::{Layout, Scalar, buffer_index};
 use super::op::{Access, Code, InterpError, Op, REGS, Reg};
 use super::round::{round_to, wrap_int};
 use crate::ir::{DType, Expr, ExprKind, Name, PrimFunc};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A value in a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,8 @@ pub(super) struct Compiler<'f> {
     pub code: Code,
     pub vars: HashMap<Name, Val>,
     pub demand: Option<Demand>,
+    /// Buffers of which is noted what has been written.
+    pub noted: BTreeSet<Name>,
     ints: HashMap<i64, Reg>,
     floats: HashMap<u64, Reg>,
     /// Temporaries grow from 0, registers that last from the top.
@@ -58,6 +60,7 @@ impl<'f> Compiler<'f> {
             code: Code::default(),
             vars: HashMap::new(),
             demand: None,
+            noted: BTreeSet::new(),
             ints: HashMap::new(),
             floats: HashMap::new(),
             temp: [0; 2],
@@ -271,10 +274,8 @@ impl<'f> Compiler<'f> {
             (true, false) => Op::LoadF { d, access },
             (true, true) => Op::DemandF { d, access },
         });
-        match (dtype.is_float(), checked) {
-            (false, true) => self.emit(Op::WasWrittenI { a: d, access }),
-            (true, true) => self.emit(Op::WasWrittenF { a: d, access }),
-            (_, false) => {}
+        if checked {
+            self.emit(Op::WasWritten { access });
         }
         Ok(if dtype.is_float() { Val::F(d) } else { Val::I(d) })
     }

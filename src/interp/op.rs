@@ -245,14 +245,14 @@ pub enum Op {
         s: Reg,
         access: u32,
     },
-    /// Stops where the value that an access just gave is that of elements never written.
-    WasWrittenI {
-        a: Reg,
+    /// Stops where nothing has written the element.
+    WasWritten {
         access: u32,
     },
-    WasWrittenF {
-        a: Reg,
-        access: u32,
+    /// An element is now as written as the one that it was copied from.
+    Copied {
+        from: u32,
+        to: u32,
     },
     /// Demand-driven loads: what the buffer holds is computed where it is not known yet.
     DemandI {

@@ -4,10 +4,13 @@ use super::compile::Compiler;
 use super::layout::{Layout, Scalars};
 use super::op::{InterpError, Op};
 use super::round::wrap_int;
-use super::vm::{NoSource, Slot, UNWRITTEN_FLOAT, UNWRITTEN_INT, Vm};
+use super::vm::{Cells, NoSource, Slot, Vm};
 use super::{Mode, Tensor};
-use crate::ir::{Name, PrimFunc, Stmt};
+use crate::ir::{ExprKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
+
+/// What integers hold before they are written, cut to their type. Floats are NaN.
+const POISON: i64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 /// Runs a function, scheduled or not: loops run serially whatever they are bound to, inits run at
 /// the first step of their reduction, guards are honoured.
@@ -39,36 +42,52 @@ pub fn run_defined(
     check_dtypes(f, args, mode)?;
     let layout = Layout::of(f, args, scalars, |_| false)?;
     let mut compiler = Compiler::new(f, &layout, mode)?;
+    compiler.noted = noted(f, mode, fresh);
     compiler.stmts(&f.body)?;
     compiler.emit(Op::Halt);
-    let code = compiler.code;
+    let Compiler { code, noted, .. } = compiler;
     let written = written_buffers(f);
-    let stored = Stored { written: &written, fresh };
-    let mut vm = Vm::new(f, slots(f, args, &layout, &stored, mode));
+    let mut vm = Vm::new(f, slots(f, args, &layout, &written, &noted));
     vm.load_constants(&code);
     vm.run(&code, 0, &mut NoSource)?;
     let slots = vm.slots;
     let changed = slots.into_iter().zip(&f.buffers).filter(|(_, b)| f.is_param(&b.name) && written.contains(&b.name));
-    let results: Vec<(Name, Values)> = changed.filter_map(|(s, b)| Some((b.name.clone(), Values::of(s)?))).collect();
+    let results: Vec<(&Name, Values)> = changed.filter_map(|(s, b)| Some((&b.name, Values::of(s)?))).collect();
     for (b, arg) in f.buffer_params().zip(args.iter_mut()) {
-        if let Some((_, values)) = results.iter().find(|(n, _)| *n == b.name) {
-            values.store(arg, fresh.contains(&b.name));
+        if let Some((_, values)) = results.iter().find(|(n, _)| **n == b.name) {
+            values.store(arg);
         }
     }
-    let of = |name: &Name| results.iter().find(|(n, _)| n == name).map_or(vec![], |(_, values)| values.unwritten());
+    let of = |name: &Name| results.iter().find(|(n, _)| *n == name).map_or(vec![], |(_, values)| values.unwritten());
     Ok(fresh.iter().map(of).collect())
 }
 
-/// What a function stores to.
-struct Stored<'a> {
-    written: &'a BTreeSet<Name>,
-    /// Parameters that hold nothing at the start.
-    fresh: &'a [Name],
+/// The buffers of which is noted what has been written: fresh ones, all intermediates if reads of them are
+/// checked, and intermediates that are copied into these.
+fn noted(f: &PrimFunc, mode: Mode, fresh: &[Name]) -> BTreeSet<Name> {
+    let mut noted: BTreeSet<Name> = fresh.iter().cloned().collect();
+    let intermediates = f.buffers.iter().map(|b| &b.name).filter(|name| !f.is_param(name));
+    noted.extend(intermediates.filter(|_| mode == Mode::Checked).cloned());
+    let mut known = 0;
+    while noted.len() > known {
+        known = noted.len();
+        f.visit(&mut |s| {
+            if let Stmt::Store { buffer, value, .. } = s
+                && let ExprKind::Load { buffer: from, .. } = value.kind()
+                && noted.contains(buffer)
+                && !f.is_param(from)
+            {
+                noted.insert(from.clone());
+            }
+        });
+    }
+    noted
 }
 
+/// What a parameter holds after a run.
 enum Values {
-    Floats(Vec<f64>),
-    Ints(Vec<i64>),
+    Floats(Cells<f64>),
+    Ints(Cells<i64>),
 }
 
 impl Values {
@@ -80,29 +99,18 @@ impl Values {
         }
     }
 
-    /// Writes the values to a tensor; of one that was `fresh` those that were stored.
-    fn store(&self, to: &mut Tensor, fresh: bool) {
-        let keep = |i: &usize| !fresh || self.holds(*i);
+    /// Writes the values to a tensor; of one that was fresh those that were stored.
+    fn store(&self, to: &mut Tensor) {
         match self {
-            Values::Floats(v) => (0..v.len()).filter(keep).for_each(|i| to.set_f64(i, v[i])),
-            Values::Ints(v) => (0..v.len()).filter(keep).for_each(|i| to.set_i64(i, v[i])),
+            Values::Floats(v) => v.each_written(|i, value| to.set_f64(i, value)),
+            Values::Ints(v) => v.each_written(|i, value| to.set_i64(i, value)),
         }
     }
 
-    /// True where something was stored to an element that held nothing.
-    fn holds(&self, i: usize) -> bool {
-        match self {
-            Values::Floats(v) => v[i].to_bits() != UNWRITTEN_FLOAT.to_bits(),
-            Values::Ints(v) => v[i] != UNWRITTEN_INT,
-        }
-    }
-
+    /// The elements of a fresh one that nothing was stored to.
     fn unwritten(&self) -> Vec<u64> {
-        let len = match self {
-            Values::Floats(v) => v.len(),
-            Values::Ints(v) => v.len(),
-        };
-        (0..len).filter(|i| !self.holds(*i)).map(|i| i as u64).collect()
+        let (Values::Floats(Cells { written, .. }) | Values::Ints(Cells { written, .. })) = self;
+        (0..).zip(written.iter().flatten()).filter(|(_, written)| !**written).map(|(i, _)| i).collect()
     }
 }
 
@@ -129,28 +137,26 @@ pub(super) fn written_buffers(f: &PrimFunc) -> BTreeSet<Name> {
     written
 }
 
-fn slots<'a>(f: &PrimFunc, args: &'a [Tensor], layout: &Layout, stored: &Stored, mode: Mode) -> Vec<Slot<'a>> {
-    let unwritten = |dtype| match mode {
-        Mode::Checked => UNWRITTEN_INT,
-        Mode::Exact | Mode::F64 => wrap_int(UNWRITTEN_INT, dtype),
-    };
+fn slots<'a>(
+    f: &PrimFunc,
+    args: &'a [Tensor],
+    layout: &Layout,
+    written: &BTreeSet<Name>,
+    noted: &BTreeSet<Name>,
+) -> Vec<Slot<'a>> {
     let params: Vec<&Name> = f.buffer_params().map(|b| &b.name).collect();
     let slot = |(b, shape): (&crate::ir::Buffer, &Vec<i64>)| {
         let arg = params.iter().position(|n| **n == b.name).map(|i| &args[i]);
         let len = shape.iter().product::<i64>().max(0) as usize;
-        if stored.fresh.contains(&b.name) {
-            return if b.dtype.is_float() {
-                Slot::Floats(vec![UNWRITTEN_FLOAT; len])
-            } else {
-                Slot::Ints(vec![UNWRITTEN_INT; len])
-            };
-        }
-        match (arg, stored.written.contains(&b.name), b.dtype.is_float()) {
+        let noted = noted.contains(&b.name).then(|| vec![false; len]);
+        match (arg.filter(|_| noted.is_none()), written.contains(&b.name), b.dtype.is_float()) {
             (Some(t), false, _) => Slot::Bytes(t.dtype, &t.data),
-            (Some(t), true, true) => Slot::Floats(t.to_f64()),
-            (Some(t), true, false) => Slot::Ints((0..t.len()).map(|i| t.get_i64(i)).collect()),
-            (None, _, true) => Slot::Floats(vec![UNWRITTEN_FLOAT; len]),
-            (None, _, false) => Slot::Ints(vec![unwritten(b.dtype); len]),
+            (Some(t), true, true) => Slot::Floats(Cells { values: t.to_f64(), written: None }),
+            (Some(t), true, false) => {
+                Slot::Ints(Cells { values: (0..t.len()).map(|i| t.get_i64(i)).collect(), written: None })
+            }
+            (None, _, true) => Slot::Floats(Cells { values: vec![f64::NAN; len], written: noted }),
+            (None, _, false) => Slot::Ints(Cells { values: vec![wrap_int(POISON, b.dtype); len], written: noted }),
         }
     };
     f.buffers.iter().zip(&layout.shapes).map(slot).collect()

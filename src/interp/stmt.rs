@@ -1,5 +1,6 @@
 //! Compiles statements to bytecode. Every loop runs serially, whatever it is bound to.
 
+use super::Mode;
 use super::compile::{Compiler, Val};
 use super::op::{IntOp, InterpError, Op};
 use crate::ir::{Block, DType, Expr, ExprKind, For, IterKind, Name, Stmt};
@@ -150,12 +151,16 @@ impl Compiler<'_> {
 
     fn store(&mut self, buffer: &Name, indices: &[Expr], value: &Expr) -> Result<()> {
         // A copy of what was never written is not written either, as long as it is not a result.
-        let v = match value.kind() {
-            ExprKind::Load { buffer: from, indices, dtype } if !self.f.is_param(buffer) => {
-                self.load(from, indices, *dtype, false)?
-            }
-            _ => self.expr(value)?,
+        let is_result = self.mode == Mode::Checked && self.f.is_param(buffer);
+        let copied = match value.kind() {
+            ExprKind::Load { buffer: from, indices, dtype } if !is_result => Some((from, indices, *dtype)),
+            _ => None,
         };
+        let v = match copied {
+            Some((from, indices, dtype)) => self.load(from, indices, dtype, false)?,
+            None => self.expr(value)?,
+        };
+        let from = self.code.accesses.len() as u32;
         if let Some(cell) = self.demand.as_ref().and_then(|d| d.cells.get(buffer)).cloned() {
             if cell.indices != indices {
                 let name = self.f.display_name(buffer);
@@ -170,6 +175,9 @@ impl Compiler<'_> {
             Val::I(s) => Op::StoreI { s, access },
             Val::F(s) => Op::StoreF { s, access },
         });
+        if copied.is_some_and(|(from, ..)| self.noted.contains(from) && self.noted.contains(buffer)) {
+            self.emit(Op::Copied { from: from - 1, to: access });
+        }
         Ok(())
     }
 }

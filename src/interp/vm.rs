@@ -7,23 +7,50 @@ use super::round::{float_bits, float_to_int, float_value, floor_div, int_to_f64,
 use super::tensor::{chunk, read_bits};
 use crate::ir::{DType, PrimFunc};
 
-/// What integers hold before they are written, where that is told from what may be written: no value of
-/// a narrower type, and an unlikely one of 64 bits.
-pub(super) const UNWRITTEN_INT: i64 = 0x5a5a_5a5a_5a5a_5a5a;
+/// Elements of a buffer that is written.
+pub(super) struct Cells<T> {
+    pub values: Vec<T>,
+    /// Which of them have been written, where that is noted.
+    pub written: Option<Vec<bool>>,
+}
 
-/// What floats hold before they are written: a NaN that no operation makes.
-pub(super) const UNWRITTEN_FLOAT: f64 = f64::from_bits(0x7ff8_5a5a_5a5a_5a5a);
+impl<T: Copy> Cells<T> {
+    #[inline]
+    fn store(&mut self, at: usize, v: T) {
+        self.values[at] = v;
+        if let Some(written) = &mut self.written {
+            written[at] = true;
+        }
+    }
+
+    /// Calls `f` with every element that has been written, or that may have been.
+    pub fn each_written(&self, mut f: impl FnMut(usize, T)) {
+        let is = |i: &usize| self.written.as_ref().is_none_or(|w| w[*i]);
+        (0..self.values.len()).filter(is).for_each(|i| f(i, self.values[i]));
+    }
+}
 
 /// What holds a buffer's elements during a run.
 pub(super) enum Slot<'a> {
     /// Floats that are written, at full width.
-    Floats(Vec<f64>),
+    Floats(Cells<f64>),
     /// Integers that are written.
-    Ints(Vec<i64>),
+    Ints(Cells<i64>),
     /// An argument that is only read.
     Bytes(DType, &'a [u8]),
     /// Nothing: elements are computed when they are read.
     Absent,
+}
+
+impl Slot<'_> {
+    /// Which elements have been written, where that is noted.
+    pub fn written(&self) -> Option<&[bool]> {
+        match self {
+            Slot::Floats(cells) => cells.written.as_deref(),
+            Slot::Ints(cells) => cells.written.as_deref(),
+            Slot::Bytes(..) | Slot::Absent => None,
+        }
+    }
 }
 
 /// Computes elements of buffers that hold nothing yet.
@@ -82,8 +109,8 @@ impl<'a> Vm<'a> {
                 Ok(float_value(read_bits(data, *dtype, flat), *dtype).to_bits())
             }
             Slot::Bytes(dtype, data) => Ok(wrap_int(read_bits(data, *dtype, flat) as i64, *dtype) as u64),
-            Slot::Floats(v) => Ok(v[flat].to_bits()),
-            Slot::Ints(v) => Ok(v[flat] as u64),
+            Slot::Floats(v) => Ok(v.values[flat].to_bits()),
+            Slot::Ints(v) => Ok(v.values[flat] as u64),
             Slot::Absent => {
                 let name = self.f.display_name(&self.f.buffers[buffer as usize].name);
                 Err(InterpError::Unsupported(format!("a read of `{name}` before anything is stored there")))
@@ -152,7 +179,7 @@ impl<'a> Vm<'a> {
     fn load_float(&self, a: &Access) -> Result<f64, InterpError> {
         let at = self.flat(a)?;
         Ok(match &self.slots[a.buffer as usize] {
-            Slot::Floats(v) => v[at],
+            Slot::Floats(v) => v.values[at],
             Slot::Bytes(DType::F32, data) => f32::from_le_bytes(chunk(data, at)) as f64,
             Slot::Bytes(dtype, data) => float_value(read_bits(data, *dtype, at), *dtype),
             Slot::Ints(_) | Slot::Absent => f64::NAN,
@@ -163,10 +190,26 @@ impl<'a> Vm<'a> {
     fn load_int(&self, a: &Access) -> Result<i64, InterpError> {
         let at = self.flat(a)?;
         Ok(match &self.slots[a.buffer as usize] {
-            Slot::Ints(v) => v[at],
+            Slot::Ints(v) => v.values[at],
             Slot::Bytes(dtype, data) => wrap_int(read_bits(data, *dtype, at) as i64, *dtype),
             Slot::Floats(_) | Slot::Absent => 0,
         })
+    }
+
+    /// Whether an element has been written, of a buffer of which that is noted.
+    fn is_written(&self, a: &Access) -> Result<bool, InterpError> {
+        let at = self.flat(a)?;
+        Ok(self.slots[a.buffer as usize].written().is_none_or(|w| w[at]))
+    }
+
+    /// Notes whether an element has been written.
+    fn note(&mut self, a: &Access, is: bool) -> Result<(), InterpError> {
+        let at = self.flat(a)?;
+        match &mut self.slots[a.buffer as usize] {
+            Slot::Floats(Cells { written: Some(w), .. }) | Slot::Ints(Cells { written: Some(w), .. }) => w[at] = is,
+            Slot::Floats(_) | Slot::Ints(_) | Slot::Bytes(..) | Slot::Absent => {}
+        }
+        Ok(())
     }
 
     /// Runs from `pc` to `Halt`.
@@ -230,13 +273,16 @@ impl<'a> Vm<'a> {
                 }
                 Op::StoreI { s, access } => self.store_int(s, &code.accesses[access as usize])?,
                 Op::StoreF { s, access } => self.store_float(s, &code.accesses[access as usize])?,
-                Op::WasWrittenI { a, access } if self.i(a) == UNWRITTEN_INT => {
-                    return Err(self.unwritten(&code.accesses[access as usize]));
+                Op::WasWritten { access } => {
+                    let a = &code.accesses[access as usize];
+                    if !self.is_written(a)? {
+                        return Err(self.unwritten(a));
+                    }
                 }
-                Op::WasWrittenF { a, access } if self.x(a).to_bits() == UNWRITTEN_FLOAT.to_bits() => {
-                    return Err(self.unwritten(&code.accesses[access as usize]));
+                Op::Copied { from, to } => {
+                    let written = self.is_written(&code.accesses[from as usize])?;
+                    self.note(&code.accesses[to as usize], written)?;
                 }
-                Op::WasWrittenI { .. } | Op::WasWrittenF { .. } => {}
                 Op::DemandI { d, access } => {
                     let a = &code.accesses[access as usize];
                     let at = self.flat(a)?;
@@ -257,7 +303,7 @@ impl<'a> Vm<'a> {
     fn store_float(&mut self, s: Reg, a: &Access) -> Result<(), InterpError> {
         let (at, v) = (self.flat(a)?, self.x(s));
         match &mut self.slots[a.buffer as usize] {
-            Slot::Floats(data) => data[at] = v,
+            Slot::Floats(cells) => cells.store(at, v),
             Slot::Ints(_) | Slot::Bytes(..) | Slot::Absent => return Err(unwritable()),
         }
         Ok(())
@@ -267,7 +313,7 @@ impl<'a> Vm<'a> {
     fn store_int(&mut self, s: Reg, a: &Access) -> Result<(), InterpError> {
         let (at, v) = (self.flat(a)?, self.i(s));
         match &mut self.slots[a.buffer as usize] {
-            Slot::Ints(data) => data[at] = v,
+            Slot::Ints(cells) => cells.store(at, v),
             Slot::Floats(_) | Slot::Bytes(..) | Slot::Absent => return Err(unwritable()),
         }
         Ok(())

@@ -44,48 +44,29 @@ impl Function {
 }
 
 /// A statement of a kernel on its way down.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum DStmt {
+    /// A loop.
     For(DFor),
-    If {
-        cond: Expr,
-        then: Vec<DStmt>,
-        otherwise: Vec<DStmt>,
-    },
-    Store {
-        buffer: Name,
-        indices: Vec<Expr>,
-        value: Expr,
-        hint: CacheHint,
-    },
-    Copy {
-        dst: Name,
-        dst_index: Expr,
-        src: Name,
-        src_index: Expr,
-        lanes: u32,
-        hint: CacheHint,
-    },
-    Let {
-        var: Name,
-        value: Expr,
-    },
-    Var {
-        var: Name,
-        dtype: DType,
-        init: Option<Expr>,
-    },
-    Assign {
-        var: Name,
-        value: Expr,
-    },
-    Shuffle {
-        dst: Name,
-        mode: ShuffleMode,
-        value: Expr,
-        width: u32,
-    },
+    /// A conditional.
+    If { cond: Expr, then: Vec<DStmt>, otherwise: Vec<DStmt> },
+    /// `buffer[indices] = value`.
+    Store { buffer: Name, indices: Vec<Expr>, value: Expr, hint: CacheHint },
+    /// Copies `lanes` adjacent elements in one vector access per side (see [`KStmt::Copy`](super::kernel::KStmt)).
+    Copy { dst: Name, dst_index: Expr, src: Name, src_index: Expr, lanes: u32, hint: CacheHint },
+    /// A scalar bound once, in scope until the end of the list.
+    Let { var: Name, value: Expr },
+    /// A mutable scalar of the thread, in scope until the end of the list.
+    Var { var: Name, dtype: DType, init: Option<Expr> },
+    /// Assigns a mutable scalar.
+    Assign { var: Name, value: Expr },
+    /// A warp shuffle (see [`KStmt::Shuffle`](super::kernel::KStmt)).
+    Shuffle { dst: Name, mode: ShuffleMode, value: Expr, width: u32 },
+    /// A barrier; its participants share all conditions around it.
     Barrier(Barrier),
+    /// An instruction that has no counterpart in C.
     Instr(Instr),
     /// A call of a tile primitive, gone after dispatch.
     Tile(Box<TileCall>),
@@ -96,8 +77,11 @@ pub enum DStmt {
 /// A loop from 0.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DFor {
+    /// Its variable, an `int64`.
     pub var: Name,
+    /// How many iterations.
     pub extent: Expr,
+    /// How they run.
     pub kind: DKind,
     /// Loads of all iterations go before the rest (`batch_loads`).
     pub batch: bool,
@@ -114,6 +98,7 @@ pub struct DFor {
     pub hint: CacheHint,
     /// How far ahead of their use the loads inside are asked for, on the CPU.
     pub prefetch: Ahead,
+    /// What runs in each iteration.
     pub body: Vec<DStmt>,
 }
 
@@ -178,8 +163,11 @@ impl LeafOp {
 /// How the iterations of a loop run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DKind {
+    /// One after the other.
     Serial,
+    /// The same, written out.
     Unrolled,
+    /// In one vector access or operation per statement.
     Vectorized,
 }
 
@@ -206,6 +194,7 @@ pub struct ThreadReduce {
     pub start: Option<Expr>,
     /// The destination.
     pub dst: Name,
+    /// Which element of it, one index per dimension.
     pub indices: Vec<Expr>,
     /// Which threads write the destination.
     pub write_guard: Option<Expr>,

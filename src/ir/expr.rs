@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub struct Expr(Arc<ExprKind>);
 
 /// The node of an expression.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ExprKind {
     /// An integer or `bool` constant; `uint64` values keep their bits.

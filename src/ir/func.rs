@@ -30,6 +30,8 @@ pub struct PrimFunc {
 }
 
 /// A parameter.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Param {
     /// A tensor, by its name in the table.

@@ -176,6 +176,8 @@ pub enum ArrayScope {
 }
 
 /// A statement of a kernel.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum KStmt {
     /// A scalar bound once, in scope until the end of the enclosing list.
@@ -231,6 +233,8 @@ pub enum CacheHint {
 }
 
 /// A barrier and who takes part.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barrier {
     /// The 32 lanes of a warp (`__syncwarp`).

@@ -4,6 +4,8 @@ use super::{DType, Expr, Name};
 use std::sync::Arc;
 
 /// A statement of a `PrimFunc`.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Stmt {
     /// A loop.

@@ -1,12 +1,11 @@
 //! Devices by name: what they are, how to compile for them and measure on them.
 
 use super::Failure;
-use crate::backend::{
-    CompilePool, DeviceFacts, Language, Limits, LocalCompiler, RunError, RunFailure, Runner, Tools, WorkerCommand, cuda,
-};
+use crate::backend::{Language, LocalCompiler, Tools};
 use crate::log::{Env, Policy};
 use crate::machine::Machine;
 use crate::measure::{Setup, WorkerRunner};
+use crate::runner::{CompilePool, DeviceFacts, Limits, RunError, RunFailure, Runner, WorkerCommand, cuda};
 use crate::target::{Kind, Target, nearest};
 use std::path::{Path, PathBuf};
 

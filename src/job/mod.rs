@@ -1,14 +1,12 @@
 //! Whole jobs: functions in, tuned kernels in a log and reports out. What the commands do, for Rust
 //! programs too.
 //!
-//! `input` reads functions, `select` says which rules and points are theirs, `device` opens what
+//! `select` says which rules and points are theirs, `device` opens what
 //! measures, `work` makes one function ready, `tuner` tunes many functions, sharing the time (`budget`) by what each may gain,
 //! `report` is what comes out.
 
 mod budget;
 mod device;
-mod failure;
-mod input;
 mod predict;
 mod report;
 pub mod select;
@@ -16,9 +14,8 @@ mod tuner;
 mod weights;
 mod work;
 
+pub use crate::assemble::{BadFile, Bindings, Exit, Failure, Input, load};
 pub use device::{Device, language};
-pub use failure::{Exit, Failure};
-pub use input::{BadFile, Bindings, Input, load};
 pub use predict::{NO_DEVICE, Prediction, Predictor};
 pub use report::{Part, Report, SpaceReport, Totals};
 pub use tuner::{Event, Tuner, Watcher, deal};

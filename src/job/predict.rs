@@ -1,15 +1,15 @@
 //! Ranks a function's candidates for a target that is not there, and logs the ranking.
 
 use super::select::{Choice, arms};
-use super::work::RuleBuild;
 use super::{Failure, Input, language};
-use crate::backend::{Artifact, CompilePool, Compiler, LocalCompiler, Tools, WorkerCommand, nvrtc};
+use crate::backend::{Artifact, Compiler, LocalCompiler, Tools, nvrtc};
 use crate::log::{Env, Outcome, Policy, Record, Resources, SCHEMA, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
+use crate::runner::{CompilePool, WorkerCommand};
 use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
-use crate::tune::{Arms, TuneConfig};
+use crate::tune::{Arms, RuleBuild, TuneConfig};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,9 +105,8 @@ impl Predictor {
         let subject = input.subject(&self.target)?;
         input.require_bound()?;
         let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
-        let (rules, spaces): (Vec<_>, Vec<_>) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
-        let arms = Arms::new(spaces, self.target.clone());
-        let build = RuleBuild { subject: &subject, rules: &rules };
+        let arms = Arms::new(arms, self.target.clone());
+        let build = RuleBuild { subject: &subject, arms: &arms };
         let sass = |a: &Artifact| nvrtc::sass(self.nvdisasm.as_ref()?, &a.path).ok();
         let (ranked, unranked) = predict(&arms, &build, self.compiler.as_ref(), &sass, self.trials);
         for one in &ranked {
@@ -120,7 +119,7 @@ impl Predictor {
     }
 
     fn record(&self, input: &Input, arms: &Arms, one: &Ranked) -> Record {
-        let (space, res) = (&arms.spaces[one.point.arm], one.artifact.res);
+        let (space, res) = (&arms.of(&one.point).space, one.artifact.res);
         Record {
             schema: SCHEMA,
             crc32c: String::new(),
@@ -167,7 +166,7 @@ impl Predictor {
             workload: input.key.clone(),
             bind: input.bind.clone(),
             target: self.target.id.clone(),
-            rule: best.map(|b| arms.spaces[b.point.arm].form.to_string()),
+            rule: best.map(|b| arms.of(&b.point).space.form.to_string()),
             knobs: best.map(|b| b.point.knobs.0.clone()).unwrap_or_default(),
             relative: best.zip(base).map(|(b, d)| b.score / d.score),
             legal: arms.census().legal,

@@ -1,8 +1,8 @@
 //! `--rule` and `--set`: which rule and which point of its space.
 
 use super::{Exit, Failure};
-use crate::assemble::{Arm, Subject};
-use crate::rules::{Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
+use crate::assemble::Subject;
+use crate::rules::{Arm, Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
 
 /// What was chosen by hand.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,11 +23,9 @@ pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choice) -> 
     let mut declined = vec![];
     let mut out = vec![];
     for v in verdicts(&subject.prepared, &subject.target, spaces) {
-        if wanted.is_some_and(|w| !is_form_of(v.rule.name(), w)) {
-            continue;
-        }
-        match v.space {
-            Ok(space) => out.push(Arm { rule: v.rule, space }),
+        match v.arm {
+            _ if wanted.is_some_and(|w| !is_form_of(v.rule, w)) => {}
+            Ok(arm) => out.push(arm),
             Err(d) => declined.push(d.to_string()),
         }
     }
@@ -39,7 +37,7 @@ pub fn arms(subject: &Subject, spaces: &Spaces, name: &str, choose: &Choice) -> 
 }
 
 fn check_rule(wanted: Option<&str>) -> Result<(), Failure> {
-    let forms: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
+    let forms: Vec<&str> = RULES.iter().map(|r| r.name).collect();
     let mut names: Vec<&str> = forms.iter().filter_map(|n| n.split('.').next()).collect();
     names.dedup();
     names.extend(&forms);

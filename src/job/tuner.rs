@@ -3,11 +3,11 @@
 use super::budget::{Claim, order, share};
 use super::work::Work;
 use super::{Device, Failure, Input, Report, Weights};
-use crate::backend::CompilePool;
 use crate::log::{self, Env, Record, Writer};
 use crate::machine::{Machine, Watch};
 use crate::measure::{self, AaSettings};
 use crate::rules::Spaces;
+use crate::runner::CompilePool;
 use crate::target::{Kind, Target};
 use crate::tune::{Clock, Progress, Session, Summary, TuneConfig, TuneError, search, tune};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl<'a> Tuner<'a> {
         let config = TuneConfig { quiet: target.kind == Kind::Cpu, ..config };
         let log = log::path_for(&config.log, &target.id);
         let writer = Writer::open(&log).map_err(Failure::usage)?;
-        let past = log::read(&log).map_err(Failure::usage)?;
+        let past = log::past(&log).map_err(Failure::usage)?;
         past.skipped.iter().for_each(|s| watcher(Event::Note(&s.to_string())));
         watcher(Event::Note(&format!("tuning on {}, logging to {}", device.describe(), log.display())));
         if target.kind == Kind::Cpu {
@@ -266,7 +266,7 @@ impl<'a> Tuner<'a> {
             TuneError::Missing(m) => Failure::missing(m),
             TuneError::Usage(m) => Failure::usage(m),
         })?;
-        self.past.extend(log::read(&self.log).map_err(Failure::usage)?.records.into_iter().skip(self.past.len()));
+        self.past.extend(log::past(&self.log).map_err(Failure::usage)?.records.into_iter().skip(self.past.len()));
         Ok(work.report(&self.env, summary))
     }
 }

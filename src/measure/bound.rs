@@ -1,6 +1,6 @@
 //! The time that no run can beat. A measurement below it is broken, not fast.
 
-use crate::backend::{DeviceFacts, Problem, RunError, RunFailure};
+use crate::runner::{DeviceFacts, Problem, RunError, RunFailure};
 
 /// A measured time may fall this far below the bound before it is refused: clocks differ a little
 /// from their data sheet.

@@ -1,8 +1,9 @@
 //! Buffers of one workload on the device: several equal sets, each buffer between guard zones.
 
 use super::inputs;
-use crate::backend::device::{Device, Outcome, Region};
-use crate::backend::{Errors, PlanParam, Problem, Role, RunError, RunFailure};
+use crate::backend::{PlanParam, Role};
+use crate::runner::device::{Device, Outcome, Region};
+use crate::runner::{Errors, Problem, RunError, RunFailure};
 
 /// Bytes of each guard zone; also the alignment of every buffer.
 const GUARD: usize = 4096;
@@ -291,9 +292,10 @@ impl Workspaces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::CpuDevice;
-    use crate::backend::{DeviceFacts, Dim};
+    use crate::backend::Dim;
     use crate::ir::DType;
+    use crate::runner::DeviceFacts;
+    use crate::runner::cpu::CpuDevice;
 
     fn cpu() -> CpuDevice {
         CpuDevice::new(DeviceFacts { l2_bytes: 8 << 20, memory_bytes: 8 << 30, ..DeviceFacts::default() })

@@ -3,8 +3,9 @@
 use super::buffers::Buffers;
 use super::compare::{Comparison, Reference};
 use super::expected::{Expected, Tolerance};
-use crate::backend::device::{Device, Outcome};
-use crate::backend::{Errors, Plan, PlanParam, RunError, RunFailure};
+use crate::backend::{Plan, PlanParam};
+use crate::runner::device::{Device, Outcome};
+use crate::runner::{Errors, RunError, RunFailure};
 
 /// What one output must be.
 pub struct Wanted {

@@ -1,7 +1,7 @@
 //! Comparing an output with its reference.
 
-use crate::backend::{Errors, element};
 use crate::ir::DType;
+use crate::runner::{Errors, element};
 use rayon::prelude::*;
 
 /// Elements unpacked and compared at a time.

@@ -1,8 +1,8 @@
 //! Inputs: seeded, the same wherever they are generated. Floats are standard normal, integers
 //! uniform. Element `i` depends on seed, parameter and `i` alone, so parts can be made in parallel.
 
-use crate::backend::element;
 use crate::ir::DType;
+use crate::runner::element;
 use rayon::prelude::*;
 
 /// Elements made by one task.

@@ -7,13 +7,11 @@ use super::expected::Expected;
 use super::sampling::{Sampling, Warm, take, warm_up};
 use super::watch::Watch;
 use super::{bound, inputs};
-use crate::backend::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
 use crate::backend::plan::Init;
-use crate::backend::{
-    Candidate, DeviceFacts, DeviceState, Errors, Plan, PlanParam, Problem, Role, RunError, RunFailure, Runner, Timing,
-    eval,
-};
+use crate::backend::{Plan, PlanParam, Role, eval};
 use crate::log::stats;
+use crate::runner::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Scalars, Timer, bind};
+use crate::runner::{Candidate, DeviceFacts, DeviceState, Errors, Problem, RunError, RunFailure, Runner, Timing};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

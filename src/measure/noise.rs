@@ -1,12 +1,11 @@
 //! How noisy a machine is: the A/A test. One copying kernel is timed as if it were two candidates, the
 //! way finalists are, and told apart the way the choice does. Whatever difference is found is false.
 
-use crate::backend::{
-    Arg, Candidate, Compiler, DeviceState, Dim, Language, Plan, PlanLaunch, PlanParam, Problem, Role, Runner, Source,
-};
+use crate::backend::{Arg, Compiler, Dim, Language, Plan, PlanLaunch, PlanParam, Role, Source};
 use crate::ir::DType;
 use crate::log::TIE;
 use crate::log::stats::{Median, median, paired, quantile, spread};
+use crate::runner::{Candidate, DeviceState, Problem, Runner};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -190,8 +189,8 @@ fn plan(blocks: i64, cuda: bool) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::fake::{FakeCompiler, FakeRunner};
-    use crate::backend::{RunError, RunFailure};
+    use crate::runner::fake::{FakeCompiler, FakeRunner};
+    use crate::runner::{RunError, RunFailure};
 
     fn with(runner: FakeRunner, limit: Duration) -> Result<AaReport, String> {
         let folder = tempfile::tempdir().unwrap();

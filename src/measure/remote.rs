@@ -2,9 +2,10 @@
 //! candidate's outcome; the next one finds a new worker with the same inputs.
 
 use super::worker::{Answer, DeviceChoice, MeasureReply, MeasureRequest, Setup};
-use crate::backend::worker::{WorkerFault, WorkerProcess};
-use crate::backend::{
-    Candidate, DeviceFacts, Errors, Limits, PlanParam, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
+use crate::backend::PlanParam;
+use crate::runner::worker::{WorkerFault, WorkerProcess};
+use crate::runner::{
+    Candidate, DeviceFacts, Errors, Limits, Problem, RunError, RunFailure, Runner, Timing, WorkerCommand,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! How many samples to take: warm-up until they agree, early stop, early drop.
 
-use crate::backend::RunError;
 use crate::log::stats::Median;
+use crate::runner::RunError;
 use serde::{Deserialize, Serialize};
 
 /// Rules for taking samples.
@@ -137,7 +137,7 @@ fn is_enough(rules: &Sampling, samples: &[f64], elapsed: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::RunFailure;
+    use crate::runner::RunFailure;
 
     /// Takes samples from a list (the last one repeats) on a clock that they advance.
     fn with(rules: &Sampling, best: Option<f64>, list: &[f64]) -> Taken {

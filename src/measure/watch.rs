@@ -1,8 +1,8 @@
 //! What happens to the device while samples are taken. A batch that was disturbed is taken again; one
 //! that stays disturbed is kept, with the state beside it.
 
-use crate::backend::DeviceState;
-use crate::backend::device::Outcome;
+use crate::runner::DeviceState;
+use crate::runner::device::Outcome;
 
 /// Times that a disturbed batch is taken again.
 const MOST_REPEATS: u32 = 2;
@@ -64,7 +64,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{RunError, RunFailure};
+    use crate::runner::{RunError, RunFailure};
 
     fn state(sm_mhz: u32, throttle: &[&str], processes: u32) -> DeviceState {
         let throttle = throttle.iter().map(|t| t.to_string()).collect();

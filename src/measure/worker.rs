@@ -2,11 +2,12 @@
 
 use super::local::LocalRunner;
 use super::sampling::Sampling;
-use crate::backend::cpu::CpuDevice;
-use crate::backend::cuda::CudaDevice;
-use crate::backend::device::{Device, Protocol};
-use crate::backend::worker::serve;
-use crate::backend::{Candidate, DeviceFacts, Errors, PlanParam, Problem, RunError, RunFailure, Runner, Timing};
+use crate::backend::PlanParam;
+use crate::runner::cpu::CpuDevice;
+use crate::runner::cuda::CudaDevice;
+use crate::runner::device::{Device, Protocol};
+use crate::runner::worker::serve;
+use crate::runner::{Candidate, DeviceFacts, Errors, Problem, RunError, RunFailure, Runner, Timing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ impl Setup {
         Setup { device: DeviceChoice::Cpu { facts }, protocol: Protocol::Rotate, sampling: Sampling::cpu() }
     }
 
-    /// Name of the policy that this measures by, as [`crate::backend::Timing`] carries it.
+    /// Name of the policy that this measures by, as [`crate::runner::Timing`] carries it.
     pub fn policy(&self) -> &'static str {
         match (&self.device, self.protocol) {
             (DeviceChoice::Cuda { .. }, Protocol::Rotate) => CudaDevice::ROTATE,

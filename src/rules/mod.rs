@@ -1,10 +1,12 @@
 //! Schedule rules: each says whether a function is its own, what may vary, and how to schedule it.
 //!
-//! A rule does no I/O, reads fields of [`Target`] and never its name, and decides everything before
-//! it changes anything: [`ScheduleRule::space`] declines or gives a knob space, and then
-//! [`ScheduleRule::schedule`] works for every legal point of it. Every rule is asked, and tuning lets
+//! A rule does no I/O, reads fields of [`Target`] and never its name, and decides once: [`Rule::accept`]
+//! declines, or gives what it found in the function ([`Accepted`]). That puts conditions on the knobs and
+//! schedules every point that meets them, with nothing left to find out. Every rule is asked, and tuning lets
 //! those that accept compete.
 
+mod arm;
+mod ask;
 mod find;
 mod gemv;
 mod matmul;
@@ -16,7 +18,10 @@ mod reduction;
 mod space;
 mod window;
 
-pub use find::einsum::{Einsum, Major, Stage};
+#[cfg(test)]
+pub use arm::tests::made_up;
+pub use arm::{Accepted, Arm, Found};
+pub use ask::Ask;
 pub use find::factor::Factor;
 pub use find::prepared::Prepared;
 pub use find::product::{Product, Tail};
@@ -26,122 +31,79 @@ pub use space::tables::{Spaces, unknown};
 pub use space::{Census, Constraint, Illegal, Knob, Space};
 
 use crate::analysis::Decline;
-use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
 
 /// A schedule rule.
-pub trait ScheduleRule: Sync {
+pub struct Rule {
+    /// What it schedules for.
+    pub kind: Kind,
     /// Name of the rule form, which is also the name of its knob table.
-    fn name(&self) -> &'static str;
-
-    /// The knob space for this function on this target.
-    ///
-    /// # Errors
-    /// The first named predicate that does not hold: the function is not this rule's.
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline>;
-
-    /// `space` after the rules before this one were asked; `whole` is the first of them that takes the function.
-    ///
-    /// # Errors
-    /// As `space`; what only takes functions that no other rule does may decline for that.
-    fn space_beside(
-        &self,
-        _whole: Option<&'static str>,
-        input: &Prepared,
-        target: &Target,
-        spaces: &Spaces,
-    ) -> Result<Space, Decline> {
-        self.space(input, target, spaces)
-    }
-
-    /// The schedule at one legal point of the space.
-    ///
-    /// # Errors
-    /// A step whose precondition fails, which is a bug of the rule.
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError>;
+    pub name: &'static str,
+    /// The knob table as it is built in.
+    pub table: &'static str,
+    /// Takes a function for a target of its kind, or gives the first named predicate that does not hold.
+    accept: fn(&Ask) -> Answer,
 }
 
-impl std::fmt::Debug for dyn ScheduleRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.write_str(self.name())
+/// What a rule found in a function that it takes, or why it does not.
+pub type Answer = Result<Found, Decline>;
+
+impl Rule {
+    const fn new(kind: Kind, name: &'static str, table: &'static str, accept: fn(&Ask) -> Answer) -> Rule {
+        Rule { kind, name, table, accept }
     }
 }
 
 /// All rules; untuned use takes the first that does not decline.
-pub const RULES: &[&dyn ScheduleRule] = &[
-    &gemv::dense::GemvInner,
-    &gemv::dense::GemvCpu,
-    &gemv::quant_inner::GemvQuant,
-    &gemv::quant_inner::LowBatchInner,
-    &gemv::quant_outer::GemvQuantOuter,
-    &matmul::mma::MatmulMma,
-    &matmul::fma::MatmulFma,
-    &gemv::quant_cpu::GemvQuantCpu,
-    &gemv::quant_cpu::GemvQuantOuterCpu,
-    &reduction::inner::ReductionInner,
-    &reduction::outer::ReductionOuter,
-    &reduction::cpu::ReductionCpu,
-    &reduction::cpu::ReductionOuterCpu,
-    &norm::rows::GeneralReduction,
-    &norm::cpu::GeneralReductionCpu,
-    &moves::transpose::TransposeCuda,
-    &moves::transpose_cpu::TransposeCpu,
-    &window::rule::WindowCuda,
-    &window::rule::WindowCpu,
-    &gemv::low_batch_cpu::LowBatchCpu,
-    &matmul::cpu::MatmulCpu,
-    &moves::fallback::FallbackCuda,
-    &moves::fallback::FallbackCpu,
-    &pieces::Pieces(Kind::Cuda),
-    &pieces::Pieces(Kind::Cpu),
+pub const RULES: &[Rule] = &[
+    gemv::dense::INNER,
+    gemv::dense::CPU,
+    gemv::quant_inner::QUANT,
+    gemv::quant_inner::LOW_BATCH,
+    gemv::quant_outer::OUTER,
+    matmul::mma::MMA,
+    matmul::fma::FMA,
+    gemv::quant_cpu::INNER,
+    gemv::quant_cpu::OUTER,
+    reduction::inner::INNER,
+    reduction::outer::OUTER,
+    reduction::cpu::INNER,
+    reduction::cpu::OUTER,
+    norm::rows::ROWS,
+    norm::cpu::CPU,
+    moves::transpose::CUDA,
+    moves::transpose_cpu::CPU,
+    window::rule::CUDA,
+    window::rule::CPU,
+    gemv::low_batch_cpu::CPU,
+    matmul::cpu::CPU,
+    moves::fallback::CUDA,
+    moves::fallback::CPU,
+    pieces::CUDA,
+    pieces::CPU,
 ];
-
-/// Declines targets of another kind than the one that a rule schedules for.
-fn for_kind(by: &'static str, kind: Kind, target: &Target) -> Result<(), Decline> {
-    if target.kind == kind {
-        return Ok(());
-    }
-    Err(Decline { by, predicate: "target_kind", reason: "it schedules for another kind of target".into() })
-}
-
-/// What a rule found in a function that it has accepted before.
-fn accepted<T>(found: Result<T, Decline>) -> T {
-    found.unwrap_or_else(|d| panic!("{} accepted this function: {}", d.by, d.reason))
-}
 
 /// What a rule says of a function.
 pub struct Verdict {
-    /// The rule.
-    pub rule: &'static dyn ScheduleRule,
-    /// Its space, or why it declines.
-    pub space: Result<Space, Decline>,
+    /// Name of the rule.
+    pub rule: &'static str,
+    /// What it found, with its space, or why it declines.
+    pub arm: Result<Arm, Decline>,
 }
 
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
     let mut whole = None;
-    let mut space = |rule: &dyn ScheduleRule| {
-        let space = rule.space_beside(whole, input, target, spaces)?.settle();
-        whole.get_or_insert(rule.name());
-        match space.default() {
-            Some(_) => Ok(space),
-            None => Err(Decline {
-                by: rule.name(),
-                predicate: "legal_point",
-                reason: "no combination of its knobs is legal for this function".into(),
-            }),
+    let mut asked = |rule: &'static Rule| {
+        let ask = Ask { whole, ..Ask::of(rule, input, target, spaces) };
+        let arm = Arm::of(&ask)?;
+        whole.get_or_insert(rule.name);
+        match arm.space.default() {
+            Some(_) => Ok(arm),
+            None => Err(ask.no("legal_point", "no combination of its knobs is legal for this function")),
         }
     };
-    RULES.iter().map(|rule| Verdict { rule: *rule, space: space(*rule) }).collect()
-}
-
-/// The rule of that name.
-///
-/// # Errors
-/// An unknown name, with the nearest.
-pub fn rule_by_name(name: &str) -> Result<&'static dyn ScheduleRule, String> {
-    let names: Vec<&str> = RULES.iter().map(|r| r.name()).collect();
-    RULES.iter().find(|r| r.name() == name).copied().ok_or_else(|| unknown("rule", name, &names))
+    RULES.iter().map(|rule| Verdict { rule: rule.name, arm: asked(rule) }).collect()
 }
 
 /// True when the rule form `name` is `wanted` or one of its forms (`reduction` covers

@@ -1,13 +1,20 @@
-//! Pieces that several rules put together.
+//! What rules are put together from: steps that several take, and the names that all use.
 
-use super::Knobs;
-use crate::analysis::{Access, Combiner};
-use crate::ir::device::LeafOp;
+pub use super::space::At;
+pub use super::space::limits::*;
+pub use super::{Accepted, Answer, Ask, Found, Knobs, Outline, Rule, Space};
+pub use crate::ir::device::LeafOp;
+pub use crate::ir::{DType, IterKind, Mark, Name, Scope, ThreadTag, TileOp};
+pub use crate::schedule::{Schedule, ScheduleError};
+pub use crate::target::{Kind, Target};
+
+use super::find::shape::{Axis, Chain, find_block};
+use crate::analysis::Combiner;
 use crate::ir::kernel::CacheHint;
-use crate::ir::{DType, ForKind, IterKind, Mark, Name, Scope, Stmt, ThreadTag, TileOp};
-use crate::rules::find::shape::{Axis, find_block};
-use crate::rules::space::limits::lanes;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::ir::{ForKind, Stmt};
+
+/// Steps that were taken.
+pub type Done = Result<(), ScheduleError>;
 
 /// The values of the `fold` knob as names of variants; the first leaves it to the dispatch table.
 const FOLDS: [Option<&str>; 2] = [None, Some("local")];
@@ -52,7 +59,7 @@ impl Plan {
             min_blocks: knobs.get("min_blocks"),
             hint: knobs.get("hint"),
             combiner,
-            fold: knobs.get("fold"),
+            fold: knobs.find("fold").unwrap_or(0),
             combine: knobs.find("combine").unwrap_or(0),
         }
     }
@@ -64,55 +71,62 @@ impl Plan {
     }
 }
 
-/// Fuses loops into one; the loop itself where there is one only. The loops are put next to each
-/// other in the given order first.
-pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> {
-    let loops: Vec<Name> = axes.iter().map(|a| a.at.clone()).collect();
-    match &loops[..] {
+/// Loops of which it is known how many there are.
+pub fn known<const N: usize>(loops: Vec<Name>) -> [Name; N] {
+    loops.try_into().unwrap_or_else(|loops: Vec<Name>| panic!("{N} loops are known, {loops:?} found"))
+}
+
+/// Splits a loop into one per factor, outermost first.
+pub fn split<const N: usize>(
+    s: &mut Schedule,
+    at: &Name,
+    factors: [Option<i64>; N],
+) -> Result<[Name; N], ScheduleError> {
+    s.split(at, &factors).map(known)
+}
+
+/// Puts loops into this order.
+pub fn order<const N: usize>(s: &mut Schedule, loops: [&Name; N]) -> Done {
+    s.reorder(&loops.map(Name::clone))
+}
+
+/// Fuses loops into one; the loop itself where there is one only.
+pub fn fuse_loops(s: &mut Schedule, loops: &[Name]) -> Result<Name, ScheduleError> {
+    match loops {
         [one] => Ok(one.clone()),
-        _ => s.fuse(&loops),
+        _ => s.fuse(loops),
     }
 }
 
-/// The loop over all parts of all rows: `part` alone, put outermost, where there is one row only.
-pub fn rows_of_parts(s: &mut Schedule, row: Name, part: Name) -> Result<Name, ScheduleError> {
-    if loop_extent(s, &row) != Some(1) {
-        return s.fuse(&[row, part]);
-    }
-    s.reorder(&[part.clone(), row])?;
-    Ok(part)
+/// Fuses the loops of axes.
+pub fn fuse_all(s: &mut Schedule, axes: &[Axis]) -> Result<Name, ScheduleError> {
+    fuse_loops(s, &axes.iter().map(|a| a.at.clone()).collect::<Vec<_>>())
+}
+
+/// The same where there may be no axis.
+pub fn fuse_any(s: &mut Schedule, axes: &[Axis]) -> Result<Option<Name>, ScheduleError> {
+    if axes.is_empty() { Ok(None) } else { fuse_all(s, axes).map(Some) }
+}
+
+/// The loop of the last axis, and that of those before it, where there are any.
+pub fn fuse_but_last(s: &mut Schedule, axes: &[Axis]) -> Result<(Option<Name>, Name), ScheduleError> {
+    let (outer, last) = axes.split_at(axes.len().saturating_sub(1));
+    Ok((fuse_any(s, outer)?, fuse_all(s, last)?))
+}
+
+/// Fuses a loop with the one around it, where there is one.
+pub fn fuse_under(s: &mut Schedule, outer: Option<Name>, inner: &Name) -> Result<Name, ScheduleError> {
+    fuse_loops(s, &outer.into_iter().chain([inner.clone()]).collect::<Vec<_>>())
 }
 
 /// Puts the loops of a nest into the order of `axes`.
-pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Result<(), ScheduleError> {
+pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Done {
     let loops: Vec<Name> = axes.iter().flat_map(|g| g.iter().map(|a| a.at.clone())).collect();
     if loops.len() > 1 { s.reorder(&loops) } else { Ok(()) }
 }
 
-/// Stages the reads in registers at loop `at`, innermost loop vectorized with a cache hint.
-pub fn stage_reads(
-    s: &mut Schedule,
-    block: &Name,
-    reads: &[Access],
-    at: &Name,
-    lanes: i64,
-    hint: i64,
-) -> Result<(), ScheduleError> {
-    for read in reads {
-        stage_read(s, block, &read.buffer, at, lanes, hint)?;
-    }
-    Ok(())
-}
-
-/// Stages one buffer's reads in registers at loop `at`.
-pub fn stage_read(
-    s: &mut Schedule,
-    block: &Name,
-    buffer: &Name,
-    at: &Name,
-    lanes: i64,
-    hint: i64,
-) -> Result<(), ScheduleError> {
+/// Stages one buffer's reads in registers at loop `at`, innermost loop vectorized with a cache hint.
+pub fn stage_read(s: &mut Schedule, block: &Name, buffer: &Name, at: &Name, lanes: i64, hint: i64) -> Done {
     let copy = s.cache_read(block, buffer, Scope::Local)?;
     s.compute_at(&copy, at)?;
     match loops_below(s, &copy, at).last() {
@@ -126,53 +140,37 @@ pub fn stage_read(
 }
 
 /// The cache hint, a value of the `hint` knob, of the loads of a loop or a block.
-pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Result<(), ScheduleError> {
+pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Done {
     s.mark(at, Mark::CacheHint(HINTS[hint.clamp(0, 2) as usize]))
 }
 
 /// What a loop of a CPU reads is asked for so many bytes before it is needed; 0 leaves it to the caches.
-pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Result<(), ScheduleError> {
+pub fn ask_ahead(s: &mut Schedule, at: &Name, bytes: i64) -> Done {
     if bytes > 0 { s.mark(at, Mark::PrefetchBytes(bytes)) } else { Ok(()) }
 }
 
 /// The vector stores of a loop go past the caches of a CPU.
-pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Result<(), ScheduleError> {
+pub fn past_the_caches(s: &mut Schedule, lane: &Name) -> Done {
     s.mark(lane, Mark::CacheHint(CacheHint::Streaming))
 }
 
 /// Says that a loop folds the elements of a tile into one register.
-pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    match plan.combiner {
-        Some(c) => leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)),
-        None => Ok(()),
-    }
+pub fn fold_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Done {
+    plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.fold(), choice(&FOLDS, plan.fold)))
 }
 
 /// Says that a loop combines two tiles of registers element by element.
-pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Result<(), ScheduleError> {
-    match plan.combiner {
-        Some(c) => leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)),
-        None => Ok(()),
-    }
+pub fn elementwise_leaf(s: &mut Schedule, at: &Name, plan: &Plan) -> Done {
+    plan.combiner.map_or(Ok(()), |c| leaf(s, at, c.elementwise(), choice(&ELEMENTWISE, plan.fold)))
 }
 
-/// Says that a loop adds the products of two runs of registers to one.
-pub fn product_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    leaf(s, at, TileOp::Gemm, None)
+/// Says which tile primitive a loop is.
+pub fn tile_leaf(s: &mut Schedule, at: &Name, tile: LeafOp) -> Done {
+    s.mark(at, Mark::Tile(tile))
 }
 
-/// Says that a loop adds products with values packed in integers.
-pub fn unpack_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.mark(at, Mark::Tile(LeafOp::Unpack))
-}
-
-/// The same in pairs of float16.
-pub fn unpack_pairs_leaf(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
-    s.mark(at, Mark::Tile(LeafOp::UnpackPairs))
-}
-
-fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Result<(), ScheduleError> {
-    s.mark(at, Mark::Tile(LeafOp::Tile(op)))?;
+fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Done {
+    tile_leaf(s, at, LeafOp::Tile(op))?;
     match variant {
         Some(name) => s.mark(at, Mark::TileVariant(name.into())),
         None => Ok(()),
@@ -180,7 +178,7 @@ fn leaf(s: &mut Schedule, at: &Name, op: TileOp, variant: Option<&str>) -> Resul
 }
 
 /// Asks for the variant that combines a block's values across threads.
-pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Result<(), ScheduleError> {
+pub fn combine_by(s: &mut Schedule, block: &Name, combine: i64) -> Done {
     match choice(&COMBINES, combine) {
         Some(name) => s.mark(block, Mark::Combine(name.into())),
         None => Ok(()),
@@ -200,17 +198,21 @@ pub fn loops_below(s: &Schedule, block: &Name, at: &Name) -> Vec<Name> {
     }
 }
 
-/// The loops below `at` that drive iterators of one kind, outermost first.
+/// The loops below `at` that drive iterators of one kind, outermost first. A loop may drive several.
 pub fn loops_of_kind(s: &Schedule, block: &Name, at: &Name, kind: IterKind) -> Vec<Name> {
+    driving(s, block, kind, loops_below(s, block, at))
+}
+
+fn driving(s: &Schedule, block: &Name, kind: IterKind, loops: Vec<Name>) -> Vec<Name> {
     let b = find_block(s.func(), block);
     let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
-    loops_below(s, block, at).into_iter().filter(|l| drives(l)).collect()
+    loops.into_iter().filter(|l| drives(l)).collect()
 }
 
 /// The blocks that leave the results in global memory: a copy out of registers for each result that
 /// somebody else wants, and the epilogues. The reduction's own results are then intermediates, which
 /// [`keep_in_registers`] may place.
-pub fn tails(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<Vec<Name>, ScheduleError> {
+pub fn tails(s: &mut Schedule, Chain { block, epilogues }: &Chain) -> Result<Vec<Name>, ScheduleError> {
     let mut tails = vec![];
     for out in outputs(s, block) {
         let elsewhere = s.readers(&out).iter().any(|r| r != block && !epilogues.contains(r));
@@ -224,7 +226,7 @@ pub fn tails(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<Vec<N
 }
 
 /// Places what a block writes in registers.
-pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Result<(), ScheduleError> {
+pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Done {
     outputs(s, block).iter().try_for_each(|out| s.set_scope(out, Scope::Local))
 }
 
@@ -243,17 +245,20 @@ pub fn outputs(s: &Schedule, block: &Name) -> Vec<Name> {
     names
 }
 
+/// Dimensions of what a block writes.
+pub fn rank(s: &Schedule, block: &Name) -> usize {
+    s.func().buffer(&output(s, block)).shape.len()
+}
+
 /// The last buffer that a block writes; most write one.
 pub fn output(s: &Schedule, block: &Name) -> Name {
     outputs(s, block).pop().unwrap_or_else(|| panic!("block `{block}` stores something"))
 }
 
-/// The loops of a block that drive iterators of a kind, in nest order. A loop may drive several.
+/// The loops of a block that drive iterators of a kind, in nest order.
 pub fn axes_of_kind(s: &Schedule, block: &Name, kind: IterKind) -> Vec<Axis> {
-    let b = find_block(s.func(), block);
-    let drives = |l: &Name| b.iters.iter().any(|i| i.kind == kind && i.binding.uses_var(l));
     let axis = |l: Name| Axis { extent: loop_extent(s, &l), at: l };
-    s.loops(block).into_iter().filter(|l| drives(l)).map(axis).collect()
+    driving(s, block, kind, s.loops(block)).into_iter().map(axis).collect()
 }
 
 /// Fuses the loops that drive iterators of one kind; where none does, a loop of extent 1 around the nest.
@@ -285,12 +290,24 @@ pub fn loop_extent(s: &Schedule, at: &Name) -> Option<i64> {
 }
 
 /// Vectorizes a loop that is still serial: a decomposed init keeps the kinds of its loops.
-pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn vectorize_loop(s: &mut Schedule, at: &Name) -> Done {
     if is_serial(s, at) { s.vectorize(at) } else { Ok(()) }
 }
 
+/// Vectorizes `lanes` of a loop, where they divide it.
+pub fn vectorize_lanes(s: &mut Schedule, at: &Name, lanes: i64) -> Done {
+    match loop_extent(s, at) {
+        Some(n) if lanes > 1 && n == lanes => vectorize_loop(s, at),
+        Some(n) if lanes > 1 && n % lanes == 0 => {
+            let [_, lane] = split(s, at, [None, Some(lanes)])?;
+            vectorize_loop(s, &lane)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Unrolls a loop that is still serial.
-pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn unroll_loop(s: &mut Schedule, at: &Name) -> Done {
     if is_serial(s, at) { s.unroll(at) } else { Ok(()) }
 }
 
@@ -299,49 +316,53 @@ fn is_serial(s: &Schedule, at: &Name) -> bool {
 }
 
 /// The annotation that becomes the second argument of `__launch_bounds__`.
-pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Result<(), ScheduleError> {
+pub fn launch_bounds(s: &mut Schedule, grid: &Name, min_blocks: i64) -> Done {
     s.mark(grid, Mark::MinBlocks(min_blocks))
 }
 
 /// Marks an unrolled loop whose loads are to be issued before their uses.
-pub fn batch_loads(s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+pub fn batch_loads(s: &mut Schedule, at: &Name) -> Done {
     s.unroll(at)?;
     s.mark(at, Mark::BatchLoads(true))
 }
 
-/// Brings a reduction across `threadIdx.x` and what follows it under the block loop. Each of `groups`
-/// groups of threads keeps the `rows` rows that it summed.
+/// Brings a reduction across `threadIdx.x` and what follows it under the block loop; `deal` gives each thread
+/// the rows that it summed.
 pub fn finish(
     s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
+    chain: &Chain,
     grid: &Name,
-    [groups, rows]: [i64; 2],
-) -> Result<(), ScheduleError> {
-    let tails = tails(s, block, epilogues)?;
+    deal: impl Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>,
+) -> Done {
+    let (block, tails) = (&chain.block, tails(s, chain)?);
     s.reverse_compute_at(block, grid)?;
-    bind_groups(s, block, grid, groups, rows)?;
+    deal(s, block)?;
     for l in loops_of_kind(s, block, grid, IterKind::Reduce) {
         s.bind(&l, ThreadTag::ThreadX)?;
     }
     for tail in &tails {
         s.reverse_compute_at(tail, grid)?;
-        bind_groups(s, tail, grid, groups, rows)?;
+        deal(s, tail)?;
     }
     keep_in_registers(s, block)
 }
 
-fn bind_groups(s: &mut Schedule, block: &Name, grid: &Name, groups: i64, rows: i64) -> Result<(), ScheduleError> {
+/// Deals the kept axes of `block` to `groups` groups of threads, `rows` to each.
+pub fn deal_all(s: &mut Schedule, block: &Name, grid: &Name, shape: [i64; 2]) -> Done {
     let loops = loops_of_kind(s, block, grid, IterKind::Spatial);
-    let row = match &loops[..] {
-        [] => return Ok(()),
-        [one] => one.clone(),
-        _ => s.fuse(&loops)?,
-    };
-    if rows == 1 {
-        return s.bind(&row, ThreadTag::ThreadY);
+    if loops.is_empty() {
+        return Ok(());
     }
-    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
-    s.bind(&parts[0], ThreadTag::ThreadY)?;
-    unroll_loop(s, &parts[1])
+    let row = fuse_loops(s, &loops)?;
+    deal_rows(s, &row, shape)
+}
+
+/// Deals a loop over rows to `groups` groups of threads, `rows` to each.
+pub fn deal_rows(s: &mut Schedule, row: &Name, [groups, rows]: [i64; 2]) -> Done {
+    if rows == 1 {
+        return s.bind(row, ThreadTag::ThreadY);
+    }
+    let [group, each] = split(s, row, [Some(groups), Some(rows)])?;
+    s.bind(&group, ThreadTag::ThreadY)?;
+    unroll_loop(s, &each)
 }

@@ -33,6 +33,8 @@ pub struct Cx<'a> {
     pub block: [u32; 3],
     /// All buffers in reach.
     pub buffers: &'a BTreeMap<Name, Buffer>,
+    /// Buffers as the call alone sees them, in place of those of the same name.
+    pub shown: &'a [Buffer],
     /// Ranges of thread indices, loop variables and extents.
     pub ranges: &'a Ranges,
     /// Which threads reach the call.
@@ -95,8 +97,8 @@ impl Cx<'_> {
     /// # Errors
     /// Where the buffer is not declared or its layout does not fit its shape.
     pub fn view(&self, tile: &Tile) -> Result<View, String> {
-        let b = self.buffers.get(&tile.buffer).ok_or_else(|| format!("buffer `{}` is not declared", tile.buffer))?;
-        View::new(b, tile)
+        let shown = self.shown.iter().find(|b| b.name == tile.buffer).or_else(|| self.buffers.get(&tile.buffer));
+        View::new(shown.ok_or_else(|| format!("buffer `{}` is not declared", tile.buffer))?, tile)
     }
 
     /// Operand number `i`, which has to be a tile.
@@ -132,6 +134,8 @@ pub struct Emit<'a> {
     pub block: [u32; 3],
     /// Buffers; a variant adds its scratch here.
     pub buffers: &'a mut BTreeMap<Name, Buffer>,
+    /// See [`Cx::shown`].
+    pub shown: &'a [Buffer],
     /// Ranges; a variant adds its loop variables here.
     pub ranges: &'a mut Ranges,
     /// Which threads reach the call.
@@ -149,24 +153,8 @@ pub struct Emit<'a> {
 impl Emit<'_> {
     /// The place, for predicates and helpers.
     pub fn cx(&self) -> Cx<'_> {
-        let (buffers, ranges) = (&*self.buffers, &*self.ranges);
-        Cx { target: self.target, block: self.block, buffers, ranges, active: self.active }
-    }
-
-    /// A tile of a call that a variant accepted.
-    ///
-    /// # Panics
-    /// Where predicates let through a tile whose buffer is not declared, which is a bug.
-    pub fn view(&self, tile: &Tile) -> View {
-        self.cx().view(tile).unwrap_or_else(|why| panic!("an accepted tile has a view: {why}"))
-    }
-
-    /// Operand number `i` of a call that a variant accepted, which is a tile.
-    ///
-    /// # Panics
-    /// Where predicates let through something else, which is a bug.
-    pub fn arg(&self, call: &TileCall, i: usize) -> View {
-        self.cx().arg(call, i).unwrap_or_else(|why| panic!("an accepted call has its operands: {why}"))
+        let Emit { target, block, shown, active, .. } = *self;
+        Cx { target, block, buffers: self.buffers, shown, ranges: self.ranges, active }
     }
 
     /// A name that nothing has.

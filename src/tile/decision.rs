@@ -1,6 +1,6 @@
 //! What dispatch decided, and why.
 
-use crate::ir::{TileCall, TileOp};
+use crate::ir::TileCall;
 use std::fmt::{self, Display, Formatter};
 
 /// A predicate that does not hold.
@@ -12,6 +12,41 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// What the predicates of a variant say to a call.
+#[derive(Default)]
+pub struct Refusals {
+    pub(super) asked: Vec<&'static str>,
+    pub(super) noted: Vec<Refusal>,
+}
+
+impl Refusals {
+    /// Asks a predicate, and gives what it found or notes why it refuses.
+    pub fn ask<T>(&mut self, predicate: &'static str, found: Result<T, String>) -> Option<T> {
+        self.asked.push(predicate);
+        found.map_err(|reason| self.noted.push(Refusal { predicate, reason })).ok()
+    }
+
+    /// Asks a predicate about a fact; it gives the same reason where there is no such fact.
+    pub fn ask_of<S, T>(
+        &mut self,
+        predicate: &'static str,
+        fact: &Result<S, String>,
+        check: impl FnOnce(&S) -> Result<T, String>,
+    ) -> Option<T> {
+        self.ask(predicate, fact.as_ref().map_err(String::clone).and_then(check))
+    }
+
+    /// Asks a predicate about a fact; it has nothing to say where there is none, because another refuses.
+    pub fn ask_if<S, T>(
+        &mut self,
+        predicate: &'static str,
+        fact: Option<S>,
+        check: impl FnOnce(S) -> Result<T, String>,
+    ) -> Option<T> {
+        self.ask(predicate, fact.map(check).transpose()).flatten()
+    }
+}
+
 /// What one variant says to a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
@@ -19,7 +54,9 @@ pub struct Verdict {
     pub variant: &'static str,
     /// Its priority.
     pub priority: i32,
-    /// Every predicate that does not hold; none where it accepts.
+    /// All its predicates.
+    pub asked: Vec<&'static str>,
+    /// Those that do not hold; none where it accepts.
     pub refusals: Vec<Refusal>,
 }
 
@@ -34,14 +71,16 @@ pub struct Decision {
     pub chosen: Option<&'static str>,
 }
 
-/// No variant carries out a call.
-#[derive(Clone, PartialEq, Debug)]
-pub enum NoVariant {
-    /// The table of the operation has no variant of the forced name.
-    Unknown { name: String, op: TileOp, known: Vec<&'static str> },
-    /// Every variant refused, or the forced one did.
-    AllRefused(Box<Decision>),
+impl Decision {
+    /// True where the call forces a variant that does not exist.
+    pub(super) fn asks_for_unknown(&self) -> bool {
+        self.call.forced.as_ref().is_some_and(|name| self.verdicts.iter().all(|v| v.variant != name))
+    }
 }
+
+/// No variant carries out a call: every one refused, or the forced one did or does not exist.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoVariant(pub Box<Decision>);
 
 impl Display for Decision {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -66,18 +105,14 @@ impl Display for Decision {
 
 impl Display for NoVariant {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            NoVariant::Unknown { name, op, known } => {
-                write!(f, "`{}` has no variant `{name}`: choose one of {}", op.name(), known.join(", "))
+        let NoVariant(d) = self;
+        match &d.call.forced {
+            Some(name) if d.asks_for_unknown() => {
+                let known: Vec<&str> = d.verdicts.iter().map(|v| v.variant).collect();
+                write!(f, "`{}` has no variant `{name}`: choose one of {}", d.call.op.name(), known.join(", "))
             }
-            NoVariant::AllRefused(d) => {
-                let what = if d.call.forced.is_some() {
-                    "the variant that the call asks for refuses"
-                } else {
-                    "no variant carries out this call"
-                };
-                write!(f, "{what}\n{d}")
-            }
+            Some(_) => write!(f, "the variant that the call asks for refuses\n{d}"),
+            None => write!(f, "no variant carries out this call\n{d}"),
         }
     }
 }

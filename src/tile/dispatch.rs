@@ -1,7 +1,7 @@
 //! Choosing the variant of a call.
 
-use super::decision::{Decision, NoVariant, Refusal, Verdict};
-use super::{Cx, Emit, Variant, variants};
+use super::decision::{Decision, NoVariant, Refusals, Verdict};
+use super::{Cx, Emit, Plan, Variant, variants};
 use crate::ir::TileCall;
 use crate::ir::device::DStmt;
 
@@ -10,18 +10,8 @@ use crate::ir::device::DStmt;
 /// # Errors
 /// Where the call forces a variant that does not exist.
 pub fn decide(call: &TileCall, cx: &Cx) -> Result<Decision, NoVariant> {
-    let table = variants(call.op);
-    if let Some(name) = &call.forced
-        && table.iter().all(|v| v.name != name)
-    {
-        let known = table.iter().map(|v| v.name).collect();
-        return Err(NoVariant::Unknown { name: name.clone(), op: call.op, known });
-    }
-    let verdicts: Vec<Verdict> = table.iter().map(|v| verdict(v, call, cx)).collect();
-    let wanted = |v: &Variant| call.forced.as_ref().map_or(!v.only_forced, |n| v.name == n);
-    let taken = table.iter().zip(&verdicts).find(|(v, d)| d.refusals.is_empty() && wanted(v));
-    let chosen = taken.map(|(v, _)| v.name);
-    Ok(Decision { call: call.clone(), verdicts, chosen })
+    let (decision, _) = planned(call, cx);
+    if decision.asks_for_unknown() { Err(NoVariant(Box::new(decision))) } else { Ok(decision) }
 }
 
 /// The statements of the variant that carries out the call.
@@ -29,16 +19,31 @@ pub fn decide(call: &TileCall, cx: &Cx) -> Result<Decision, NoVariant> {
 /// # Errors
 /// Where no variant accepts, or the forced one does not: the whole table of reasons.
 pub fn dispatch(call: &TileCall, emit: &mut Emit) -> Result<(Decision, Vec<DStmt>), NoVariant> {
-    let decision = decide(call, &emit.cx())?;
-    let Some(name) = decision.chosen else { return Err(NoVariant::AllRefused(Box::new(decision))) };
-    let variant = variants(call.op).into_iter().find(|v| v.name == name);
-    let variant =
-        variant.unwrap_or_else(|| panic!("variant `{name}` was chosen from the table of `{}`", call.op.name()));
-    let body = (variant.emit)(call, emit);
-    Ok((decision, body))
+    match planned(call, &emit.cx()) {
+        (decision, Some(plan)) => Ok((decision, plan(emit))),
+        (decision, None) => Err(NoVariant(Box::new(decision))),
+    }
 }
 
-fn verdict(v: &Variant, call: &TileCall, cx: &Cx) -> Verdict {
-    let refusal = |p: &super::Predicate| (p.check)(call, cx).err().map(|reason| Refusal { predicate: p.name, reason });
-    Verdict { variant: v.name, priority: v.priority, refusals: v.when.iter().filter_map(refusal).collect() }
+/// The decision, with the plan of the variant that is taken.
+fn planned(call: &TileCall, cx: &Cx) -> (Decision, Option<Plan>) {
+    let (mut verdicts, mut taken) = (vec![], None);
+    for v in variants(call.op) {
+        let (verdict, plan) = verdict(v, call, cx);
+        let wanted = call.forced.as_ref().map_or(!v.only_forced, |n| v.name == n);
+        taken = taken.or(plan.filter(|_| wanted).map(|plan| (v.name, plan)));
+        verdicts.push(verdict);
+    }
+    let (chosen, plan) = taken.unzip();
+    (Decision { call: call.clone(), verdicts, chosen }, plan)
+}
+
+/// What a variant says, and its plan where it accepts.
+fn verdict(v: &Variant, call: &TileCall, cx: &Cx) -> (Verdict, Option<Plan>) {
+    let mut refusals = Refusals::default();
+    let plan = (v.plan)(call, cx, &mut refusals);
+    let Refusals { asked, noted: refusals } = refusals;
+    assert!(plan.is_some() || !refusals.is_empty(), "`{}` neither takes `{call}` nor says why not", v.name);
+    let plan = plan.filter(|_| refusals.is_empty());
+    (Verdict { variant: v.name, priority: v.priority, asked, refusals }, plan)
 }

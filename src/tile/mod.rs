@@ -4,7 +4,8 @@
 //! For every operation there is a table of variants. All predicates of all variants are evaluated,
 //! so that a refusal can be explained whole; of the variants that accept, the one of highest priority
 //! carries out the call (at equal priority the first by name), unless the call forces one by name.
-//! A variant that has accepted cannot fail.
+//! A variant that has accepted cannot fail: predicates hand on what they found, and a plan made of that
+//! emits.
 //!
 //! To add a variant: one file, one line in the table of its folder, one case in `tests/tile` that
 //! chooses it and one per predicate that declines.
@@ -16,32 +17,28 @@ mod decision;
 mod dispatch;
 mod elementwise;
 mod gemm;
+mod loops;
 mod part;
 mod permute_layout;
 mod predicates;
 mod reduction;
 mod replicas;
 mod sync;
-mod unrolled;
 mod view;
 
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
-pub use decision::{Decision, NoVariant, Refusal, Verdict};
+pub use decision::{Decision, NoVariant, Refusal, Refusals, Verdict};
 pub use dispatch::{decide, dispatch};
-pub use part::Part;
+pub use part::{Part, Places};
 pub use replicas::stores_replicas;
 pub use view::View;
 
 use crate::ir::device::DStmt;
 use crate::ir::{TileCall, TileOp};
 
-/// A named condition of a variant.
-pub struct Predicate {
-    /// The name that refusals carry.
-    pub name: &'static str,
-    /// `Err` with the reason, values included, where the condition does not hold.
-    pub check: fn(&TileCall, &Cx) -> Result<(), String>,
-}
+/// What carries out a call that a variant accepted, made of all that its predicates found: the
+/// statements, over flat element indices. Cannot fail.
+pub type Plan = Box<dyn FnOnce(&mut Emit) -> Vec<DStmt>>;
 
 /// One way to carry out a tile call.
 pub struct Variant {
@@ -53,11 +50,9 @@ pub struct Variant {
     pub priority: i32,
     /// It is only taken where a call forces it by name.
     pub only_forced: bool,
-    /// What has to hold. Later predicates may be evaluated where earlier ones refuse, so each checks
-    /// what it relies on.
-    pub when: &'static [Predicate],
-    /// The statements, over flat element indices. Total wherever all predicates hold.
-    pub emit: fn(&TileCall, &mut Emit) -> Vec<DStmt>,
+    /// Asks all predicates, whatever the others say, and always in the same order. `None` only where one
+    /// of them refuses.
+    pub plan: fn(&TileCall, &Cx, &mut Refusals) -> Option<Plan>,
 }
 
 /// Every variant, by operation family.

@@ -3,7 +3,7 @@
 use super::predicates::MAX_REGISTERS;
 use super::{Cx, View, WARP, WARPGROUP};
 use crate::analysis::{Ranges, index_text, multiple_of};
-use crate::ir::layout::{Axis, Iter, TileLayout};
+use crate::ir::layout::{Axis, Bundles, Iter, Over, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,23 @@ pub struct Part {
     period: Option<i64>,
     /// From an index in `shape` to the offset from the first element; `None` where the view's own
     /// indices do.
-    local: Option<TileLayout>,
+    local: Option<Over>,
+}
+
+/// The places in the tile of the elements of a thread's share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Places {
+    /// `None` where nothing is shared out and indices are their own.
+    bundles: Option<Bundles>,
+    thread: Expr,
+}
+
+impl Places {
+    /// The index in the tile of the element at an index in [`Part::shape`].
+    pub fn of(&self, index: &[Expr]) -> Vec<Expr> {
+        let Some(bundles) = &self.bundles else { return index.to_vec() };
+        bundles.coordinates(&|_| self.thread.clone(), index)
+    }
 }
 
 impl Part {
@@ -59,8 +75,8 @@ impl Part {
             tile.offset().iter().filter(|e| *e.0 != Axis::M).map(|(a, v)| (*a, *v)).collect();
         let tile = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset, None)?;
         let own = |group: &Vec<Iter>| group.iter().filter(|it| it.axis == Axis::M).map(|it| it.extent).product();
-        let shape = tile.grouped(&view.extent)?.iter().map(own).collect();
-        let local = Some(tile.local());
+        let shape: Vec<i64> = tile.grouped(&view.extent)?.iter().map(own).collect();
+        let local = Some(tile.local().over(&shape)?);
         Ok(Part { view: view.clone(), shape, layout: tile, period, local })
     }
 
@@ -176,29 +192,25 @@ impl Part {
     /// The offset in the thread's registers of the element at an index in `shape`.
     pub fn at(&self, index: &[Expr]) -> Expr {
         let Some(local) = &self.local else { return self.view.at(index) };
-        let zeros = vec![Expr::i64(0); self.view.extent.len()];
-        let inside = local.memory_offset(&self.shape, index);
-        self.view.at(&zeros)
-            + inside.unwrap_or_else(|why| panic!("the share of `{}` has its shape: {why}", self.view.buffer))
+        self.view.first() + local.memory(index)
     }
 
-    /// The element at an index in `shape`.
-    pub fn load(&self, index: &[Expr]) -> Expr {
-        Expr::load(self.view.buffer.clone(), vec![self.at(index)], self.view.dtype)
-    }
-
-    /// The index in the tile of an element of the thread's share; indices are their own where nothing
-    /// is shared out.
+    /// The places of each thread's elements in the tile.
     ///
     /// # Errors
     /// Where the values on an axis of threads do not tell the elements apart.
-    pub fn coordinates(&self, cx: &Cx, index: &[Expr]) -> Result<Vec<Expr>, String> {
-        if !self.is_shared_out() {
-            return Ok(index.to_vec());
-        }
+    pub fn places(&self, cx: &Cx) -> Result<Places, String> {
         let inside = |n| cx.simple(Expr::binary(BinOp::FloorMod, cx.thread(), Expr::i64(n)));
-        let thread = self.period.map_or_else(|| cx.thread(), inside);
-        self.layout.coordinates(&self.view.extent, &|_| thread.clone(), index)
+        self.places_of(self.period.map_or_else(|| cx.thread(), inside))
+    }
+
+    /// The same of the thread of a number.
+    ///
+    /// # Errors
+    /// As [`Part::places`].
+    pub fn places_of(&self, thread: Expr) -> Result<Places, String> {
+        let bundles = self.is_shared_out().then(|| self.layout.bundles(&self.view.extent)).transpose()?;
+        Ok(Places { bundles, thread })
     }
 
     /// That the tile is shared out among exactly the threads of a scope, or among each warp or

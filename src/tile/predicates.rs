@@ -1,35 +1,30 @@
 //! Conditions that variants of several families share.
 
-use super::{Active, Cx, Predicate, View};
+use super::{Active, Cx, Refusals, View};
 use crate::ir::{DType, ExecScope, TileCall};
 
 /// Most elements that a thread may hold in the registers of one call: every access to them is a
 /// statement of its own.
 pub const MAX_REGISTERS: i64 = 4096;
 
-/// All threads of the scope reach the call, and the block is made of whole scopes.
-pub const ALL_THREADS: Predicate = Predicate { name: "all_threads", check: all_threads };
-/// All threads of the scope that there are reach the call.
-pub const REACHED: Predicate = Predicate { name: "reached", check: reached };
-/// The call is one of single threads.
-pub const ONE_THREAD: Predicate =
-    Predicate { name: "exec_scope", check: |call, _| scope_in(call, &[ExecScope::Thread]) };
-/// The call is one of warps, alone or together.
-pub const WARPS: Predicate = Predicate {
-    name: "exec_scope",
-    check: |call, _| scope_in(call, &[ExecScope::Warp, ExecScope::Warpgroup, ExecScope::Cta]),
-};
-
-fn all_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    reached(call, cx)?;
+/// Asks whether all threads of the scope reach the call, and the block is made of whole scopes.
+pub fn all_threads(call: &TileCall, cx: &Cx, r: &mut Refusals) {
     let (threads, n) = (cx.threads(), cx.threads_in(call.scope));
-    if threads % n == 0 {
-        return Ok(());
-    }
-    Err(format!("the block has {threads} threads, which is no multiple of the {n} of a {}", call.scope.name()))
+    let whole = || match threads % n {
+        0 => Ok(()),
+        _ => {
+            Err(format!("the block has {threads} threads, which is no multiple of the {n} of a {}", call.scope.name()))
+        }
+    };
+    r.ask("all_threads", are_active(call, cx).and_then(|()| whole()));
 }
 
-fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
+/// Asks whether all threads of the scope that there are reach the call.
+pub fn reached(call: &TileCall, cx: &Cx, r: &mut Refusals) {
+    r.ask("reached", are_active(call, cx));
+}
+
+fn are_active(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let least = match call.scope {
         ExecScope::Thread => Active::Some,
         ExecScope::Warp => Active::WholeWarps,
@@ -42,23 +37,31 @@ fn reached(call: &TileCall, cx: &Cx) -> Result<(), String> {
     Err(format!("a condition lets only some threads of the {} reach the call", call.scope.name()))
 }
 
-/// That the scope is one of these.
-pub fn scope_in(call: &TileCall, scopes: &[ExecScope]) -> Result<(), String> {
-    if scopes.contains(&call.scope) {
-        return Ok(());
-    }
+/// Asks whether the call is one of single threads.
+pub fn one_thread(call: &TileCall, r: &mut Refusals) {
+    scope_in(call, &[ExecScope::Thread], r);
+}
+
+/// Asks whether the call is one of warps, alone or together.
+pub fn warps(call: &TileCall, r: &mut Refusals) {
+    scope_in(call, &[ExecScope::Warp, ExecScope::Warpgroup, ExecScope::Cta], r);
+}
+
+/// Asks whether the scope is one of these.
+pub fn scope_in(call: &TileCall, scopes: &[ExecScope], r: &mut Refusals) {
     let known: Vec<&str> = scopes.iter().map(|s| s.name()).collect();
-    Err(format!("the scope is {}, expected {}", call.scope.name(), known.join(" or ")))
+    r.ask(
+        "exec_scope",
+        match scopes.contains(&call.scope) {
+            true => Ok(()),
+            false => Err(format!("the scope is {}, expected {}", call.scope.name(), known.join(" or "))),
+        },
+    );
 }
 
 /// That the target takes packed float32 arithmetic.
 pub fn takes_f32x2(cx: &Cx) -> Result<(), String> {
     takes(cx, cx.target.has.f32x2, "packed float32 arithmetic", 100)
-}
-
-/// That the target takes `max` and `min` of three float32 operands.
-pub fn takes_fold3(cx: &Cx) -> Result<(), String> {
-    takes(cx, cx.target.has.fold3, "`max` and `min` of three operands", 100)
 }
 
 /// That the target has what a variant is made of; `first` is the first generation that does, for the
@@ -82,13 +85,19 @@ fn all_in(call: &TileCall, cx: &Cx, is: fn(&View) -> bool, what: &str) -> Result
     other.map_or(Ok(()), |v| Err(format!("`{}` is in {}, not in {what}", v.buffer, v.scope.name())))
 }
 
-/// That all tiles have one element type, and that it is a number.
-pub fn one_numeric_dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
+/// That all tiles are float32.
+pub fn all_float32(call: &TileCall, cx: &Cx) -> Result<(), String> {
+    let other = cx.views(call)?.into_iter().find(|v| v.dtype != DType::F32);
+    other.map_or(Ok(()), |v| Err(format!("`{}` has type {}, expected float32", v.buffer, v.dtype)))
+}
+
+/// The one element type of all tiles, which is a number.
+pub fn one_numeric_dtype(call: &TileCall, cx: &Cx) -> Result<DType, String> {
     let views = cx.views(call)?;
     let first = views[0].dtype;
     is_arithmetic(first)?;
     let other = views.iter().find(|v| v.dtype != first);
-    other.map_or(Ok(()), |v| Err(format!("`{}` has type {}, the destination {first}", v.buffer, v.dtype)))
+    other.map_or(Ok(first), |v| Err(format!("`{}` has type {}, the destination {first}", v.buffer, v.dtype)))
 }
 
 /// That arithmetic is defined on a type: integers and floats of 16 bits and more.

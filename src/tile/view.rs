@@ -1,6 +1,7 @@
 //! A tile as variants see it: type, memory, layout, and where its elements are.
 
-use crate::ir::layout::TileLayout;
+use crate::ir::device::DStmt;
+use crate::ir::layout::{Axis, Over, TileLayout};
 use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, Tile};
 
 /// Alignment in bytes of every shared array, and of memory that states none: a parameter may be a part
@@ -25,8 +26,6 @@ pub struct View {
     pub extent: Vec<i64>,
     /// Alignment of the buffer's first element in bytes.
     pub align: i64,
-    /// True where the buffer states its layout.
-    pub declared: bool,
     place: Place,
 }
 
@@ -34,7 +33,7 @@ pub struct View {
 #[derive(Clone, PartialEq, Debug)]
 enum Place {
     /// A layout over the whole constant shape.
-    Layout { layout: TileLayout, shape: Vec<i64> },
+    Layout(Over),
     /// Strides over symbolic extents.
     Strides(Vec<Expr>),
 }
@@ -58,7 +57,6 @@ impl View {
             begin: tile.begin.clone(),
             extent: tile.extent.clone(),
             align: b.align.map_or(LEAST_ALIGN, i64::from).max(LEAST_ALIGN),
-            declared: b.layout.is_some(),
             place: place(b)?,
         })
     }
@@ -91,15 +89,27 @@ impl View {
     /// The element offset, in the buffer's storage, of an index inside the tile. Of registers: in
     /// the holding thread's own part.
     pub fn at(&self, index: &[Expr]) -> Expr {
+        self.offset(index, Over::memory)
+    }
+
+    /// [`View::at`] before the permutation of memory.
+    pub fn at_unswizzled(&self, index: &[Expr]) -> Expr {
+        self.offset(index, |layout, at| layout.value(Axis::M, at))
+    }
+
+    fn offset(&self, index: &[Expr], inside: impl Fn(&Over, &[Expr]) -> Expr) -> Expr {
         let at: Vec<Expr> = self.begin.iter().zip(index).map(|(b, i)| b.clone() + i.clone()).collect();
         match &self.place {
-            Place::Layout { layout, shape } => layout
-                .memory_offset(shape, &at)
-                .unwrap_or_else(|why| panic!("the layout of `{}` fits its shape: {why}", self.buffer)),
+            Place::Layout(layout) => inside(layout, &at),
             Place::Strides(strides) => {
                 at.into_iter().zip(strides).fold(Expr::i64(0), |sum, (i, s)| sum + i * s.clone())
             }
         }
+    }
+
+    /// [`View::at`] of the first element.
+    pub fn first(&self) -> Expr {
+        self.at(&vec![Expr::i64(0); self.extent.len()])
     }
 
     /// [`View::at`] of element number `linear` of the tile in row-major order.
@@ -107,9 +117,14 @@ impl View {
         self.at(&unravel(linear, &self.extent))
     }
 
-    /// The element at an index inside the tile.
-    pub fn load(&self, index: &[Expr]) -> Expr {
-        Expr::load(self.buffer.clone(), vec![self.at(index)], self.dtype)
+    /// The element at an offset in the buffer's storage.
+    pub fn load(&self, at: Expr) -> Expr {
+        Expr::load(self.buffer.clone(), vec![at], self.dtype)
+    }
+
+    /// Writes the element at an offset in the buffer's storage.
+    pub fn store(&self, at: Expr, value: Expr) -> DStmt {
+        DStmt::store(self.buffer.clone(), vec![at], value)
     }
 
     /// The layout of the whole buffer, and the shape that it covers.
@@ -118,7 +133,7 @@ impl View {
     /// Where the shape is symbolic.
     pub fn layout(&self) -> Result<(&TileLayout, &[i64]), String> {
         match &self.place {
-            Place::Layout { layout, shape } => Ok((layout, shape)),
+            Place::Layout(over) => Ok((over.layout(), over.shape())),
             Place::Strides(_) => Err(format!("the shape of `{}` is not constant", self.buffer)),
         }
     }
@@ -132,11 +147,6 @@ impl View {
         let begin: Option<Vec<i64>> = self.begin.iter().map(Expr::as_int).collect();
         let begin = begin.ok_or_else(|| format!("the first index into `{}` is not constant", self.buffer))?;
         layout.slice(shape, &begin, &self.extent)
-    }
-
-    /// The tile without dimensions of extent 1.
-    pub fn rank(&self) -> usize {
-        self.extent.iter().filter(|n| **n != 1).count()
     }
 }
 
@@ -165,10 +175,10 @@ pub fn unravel(linear: Expr, extent: &[i64]) -> Vec<Expr> {
 fn place(b: &Buffer) -> Result<Place, String> {
     let shape: Option<Vec<i64>> = b.shape.iter().map(Expr::as_int).collect();
     match (&b.layout, shape) {
-        (Some(layout), Some(shape)) => Ok(Place::Layout { layout: layout.fit(&shape)?, shape }),
+        (Some(layout), Some(shape)) => Ok(Place::Layout(layout.fit(&shape)?.over(&shape)?)),
         (Some(_), None) => Err(format!("`{}` has a layout but no constant shape", b.name)),
         (None, Some(shape)) if b.strides.is_empty() && shape.iter().all(|n| *n > 0) => {
-            Ok(Place::Layout { layout: TileLayout::row_major(&shape)?, shape })
+            Ok(Place::Layout(TileLayout::row_major(&shape)?.over(&shape)?))
         }
         (None, _) => Ok(Place::Strides(strides(b))),
     }

@@ -2,8 +2,8 @@
 
 use super::search::Stop;
 use super::{Counts, Overlap};
-use crate::backend::Limits;
 use crate::log::Record;
+use crate::runner::Limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -3,14 +3,16 @@
 //!
 //! Stands in a circle with `session`, which it is a part of and which runs it.
 
+use super::Point;
 use super::config::TuneError;
 use super::ledger::Ledger;
 use super::overlap::{Cause, Overlap, Waits};
 use super::pipeline::{Built, Finished, Stage, Workshop};
 use super::search::{Next, Proposer, Stop};
 use super::session::{Ready, Session, candidate, out_of_time, report};
-use super::{Point, Reject};
-use crate::backend::{Artifact, CompileFailure, Errors, PlanParam, RunError, RunFailure, Runner, Timing};
+use crate::assemble::Unfit;
+use crate::backend::{Artifact, CompileFailure, PlanParam};
+use crate::runner::{Errors, RunError, RunFailure, Runner, Timing};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -256,7 +258,7 @@ impl Loop<'_, '_, '_, '_, '_> {
             Stage::Rejected(why) => self.rule_out(&point, &why)?,
             Stage::Twin(first) => {
                 let reason = format!("the same text as {first}");
-                let why = Reject { predicate: "same_kernel".into(), reason };
+                let why = Unfit { predicate: "same_kernel".into(), reason };
                 self.ledger.rejected(self.session, &point, &why)?;
                 self.twin(first, point);
             }
@@ -280,10 +282,10 @@ impl Loop<'_, '_, '_, '_, '_> {
     }
 
     /// A kernel that keeps registers in memory is not worth measuring, unless everything is to be.
-    fn spills(&self, point: &Point, artifact: &Artifact) -> Option<Reject> {
+    fn spills(&self, point: &Point, artifact: &Artifact) -> Option<Unfit> {
         let bytes = artifact.res.spill;
         let must = self.session.config.search == "exhaustive" || self.shared.shop.default == Some(point);
-        (bytes > 0 && !must).then(|| Reject {
+        (bytes > 0 && !must).then(|| Unfit {
             predicate: "spills".into(),
             reason: format!("{bytes} bytes of registers are spilled per thread"),
         })
@@ -308,7 +310,7 @@ impl Loop<'_, '_, '_, '_, '_> {
         Ok(())
     }
 
-    fn rule_out(&mut self, point: &Point, why: &Reject) -> Result<(), TuneError> {
+    fn rule_out(&mut self, point: &Point, why: &Unfit) -> Result<(), TuneError> {
         self.ledger.rejected(self.session, point, why)?;
         self.settle(point, None);
         Ok(())

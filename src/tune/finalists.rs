@@ -7,8 +7,8 @@ use super::ledger::{Ledger, point_of};
 use super::pipeline::{Stage, Workshop};
 use super::session::{Ready, Session, Task, candidate, report};
 use super::{Point, TuneError};
-use crate::backend::Candidate;
 use crate::log::{self, Outcome, Record};
+use crate::runner::Candidate;
 
 /// Seconds that the turns of all finalists may take together. Six short kernels get forty turns in it:
 /// samples that scatter by a percent then tell a difference to a third of one.

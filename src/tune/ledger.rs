@@ -4,9 +4,12 @@
 
 use super::search::History;
 use super::session::Task;
-use super::{Arms, Built, Point, Reject, Session, TuneConfig, TuneError};
-use crate::backend::{self, Artifact, CompileError, Errors, RunError, Timing};
+use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
+use crate::assemble::Unfit;
+use crate::backend::{self, Artifact, CompileError};
 use crate::log::{self, DeviceState, ErrorNorms, Outcome, Policy, Query, Record, Resources, SCHEMA};
+use crate::rules::Arm;
+use crate::runner::{self, Errors, RunError, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -134,7 +137,7 @@ impl<'t> Ledger<'t> {
     }
 
     /// Logs a point that was ruled out.
-    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Reject) -> Result<(), TuneError> {
+    pub fn rejected(&mut self, s: &mut Session<'_>, point: &Point, why: &Unfit) -> Result<(), TuneError> {
         self.counts.pruned += 1;
         *self.counts.pruned_by.entry(why.predicate.clone()).or_default() += 1;
         self.examples.entry(why.predicate.clone()).or_insert_with(|| why.reason.clone());
@@ -227,7 +230,7 @@ impl<'t> Ledger<'t> {
     }
 
     fn record(&self, s: &Session<'_>, point: &Point, built: Option<&Built>, parts: Parts) -> Record {
-        let space = &self.task.arms.spaces[point.arm];
+        let space = &self.task.arms.of(point).space;
         let finite = |x: f64| x.is_finite().then_some(x);
         Record {
             schema: SCHEMA,
@@ -264,13 +267,14 @@ impl<'t> Ledger<'t> {
 /// The point that a record speaks of, if this version still has it; a knob that is younger than the
 /// record had its default.
 pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
-    let arm = arms.spaces.iter().position(|s| s.form == r.rule && s.version == r.rule_version)?;
-    Some(Point { arm, knobs: arms.spaces[arm].logged(&r.knobs)? })
+    let same = |a: &Arm| a.space.form == r.rule && a.space.version == r.rule_version;
+    let arm = arms.list.iter().position(same)?;
+    Some(Point { arm, knobs: arms.list[arm].space.logged(&r.knobs)? })
 }
 
 /// The state as the log has it.
-fn state_of(state: backend::DeviceState) -> DeviceState {
-    let backend::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
+fn state_of(state: runner::DeviceState) -> DeviceState {
+    let runner::DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats } = state;
     DeviceState { sm_mhz, mem_mhz, temperature_c, throttle, processes, repeats }
 }
 

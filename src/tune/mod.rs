@@ -27,6 +27,6 @@ mod space;
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
 pub use ledger::{Counts, warnings};
 pub use overlap::Overlap;
-pub use pipeline::{Build, Built, Reject};
+pub use pipeline::{Build, Built, RuleBuild};
 pub use session::{Session, Task, tune};
 pub use space::{Arms, Point};

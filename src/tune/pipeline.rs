@@ -1,6 +1,7 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
-use super::Point;
+use super::{Arms, Point};
+use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
 use crate::ir::kernel::ChosenVariant;
 use crate::log;
@@ -16,7 +17,22 @@ pub trait Build: Sync {
     ///
     /// # Errors
     /// The predicate that rules the point out, found out before compiling.
-    fn build(&self, point: &Point) -> Result<Built, Reject>;
+    fn build(&self, point: &Point) -> Result<Built, Unfit>;
+}
+
+/// Makes kernels of points with the rules.
+pub struct RuleBuild<'a> {
+    /// The function.
+    pub subject: &'a Subject,
+    /// The rules that take it.
+    pub arms: &'a Arms,
+}
+
+impl Build for RuleBuild<'_> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
+        let Assembly { source, plan, trace, program } = self.subject.candidate(self.arms.of(point), &point.knobs)?;
+        Ok(Built { source, plan, trace, variants: program.variants })
+    }
 }
 
 /// A candidate ready to compile.
@@ -45,15 +61,6 @@ impl Built {
     }
 }
 
-/// A point that was ruled out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reject {
-    /// Name of the predicate.
-    pub predicate: String,
-    /// The reason, with the values.
-    pub reason: String,
-}
-
 /// A point that went through the pipeline.
 pub(super) struct Finished {
     /// The point.
@@ -67,7 +74,7 @@ pub(super) struct Finished {
 /// How far a point came.
 pub(super) enum Stage {
     /// Ruled out before compiling.
-    Rejected(Reject),
+    Rejected(Unfit),
     /// Has the same text as that point, which came first.
     Twin(Point),
     /// Did not compile.
@@ -148,13 +155,13 @@ impl<'a> Workshop<'a> {
 }
 
 /// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
-fn made(build: &dyn Build, point: &Point) -> Result<Built, Reject> {
+fn made(build: &dyn Build, point: &Point) -> Result<Built, Unfit> {
     let built = catch_unwind(AssertUnwindSafe(|| build.build(point)));
     built.unwrap_or_else(|panic| Err(bug(&*panic)))
 }
 
-fn bug(panic: &(dyn std::any::Any + Send)) -> Reject {
+fn bug(panic: &(dyn std::any::Any + Send)) -> Unfit {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-    Reject { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
+    Unfit { predicate: "bug".into(), reason: text.unwrap_or_else(|| "a panic without a message".into()) }
 }

@@ -75,9 +75,7 @@ fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
     let land = arms.landscape();
     let mut order: Vec<usize> = (0..arms.points().len()).collect();
     order.sort_by(|a, b| land.prior[*a].total_cmp(&land.prior[*b]));
-    if !land.blind {
-        order.dedup_by(|a, b| land.prior[*a] == land.prior[*b]);
-    }
+    order.dedup_by(|a, b| !land.is_blind(*a) && !land.is_blind(*b) && land.prior[*a] == land.prior[*b]);
     let mut out: Vec<Point> = arms.defaults().into_iter().take(1).collect();
     for place in order {
         if out.len() >= trials.max(1) {
@@ -92,7 +90,9 @@ fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
 }
 
 fn score(arms: &Arms, point: &Point, artifact: &Artifact, disassemble: Disassemble<'_>) -> f64 {
-    let Some(outline) = arms.spaces[point.arm].outline(&point.knobs) else { return 1.0 };
+    let land = arms.landscape();
+    let prior = || land.place(point).map_or(1.0, |place| land.prior[place].exp());
+    let Some(outline) = arms.of(point).outline(&point.knobs) else { return prior() };
     let known = prior::Compiled {
         regs: artifact.res.regs,
         spill: artifact.res.spill,

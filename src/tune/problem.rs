@@ -3,8 +3,8 @@
 use super::reference::{Given, expected, index_ranges};
 use crate::analysis::work;
 use crate::assemble::Subject;
-use crate::backend::Problem;
 use crate::ir::{DType, Param, PrimFunc};
+use crate::runner::Problem;
 use crate::target::Target;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,13 +3,13 @@
 use super::reference::{Given, Inputs, inputs_as, is_rounding};
 use super::simulate::{Options, check_on};
 use crate::analysis::{ParamRole, program_roles};
-use crate::backend::Errors;
 use crate::interp::{Mode, run_device};
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::kernel::Program;
 use crate::ir::{DType, Expr, Param, TileArg, TileCall, TileOp};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
+use crate::runner::Errors;
 
 /// Of fewer outputs the norm is no better a scale than each of them: sums that nearly cancel stand out.
 const FEW: usize = 64;

@@ -4,7 +4,7 @@ use super::ledger::point_of;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
 use crate::log::{self, Outcome, Record};
-use crate::rules::Space;
+use crate::rules::Arm;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,15 +22,15 @@ pub struct Replay {
 
 /// The spaces as a log knew them: a knob that no record of a form mentions, because it is younger than
 /// the log, keeps its default.
-pub fn as_logged(mut spaces: Vec<Space>, records: &[&Record]) -> Vec<Space> {
-    for space in &mut spaces {
+pub fn as_logged(mut arms: Vec<Arm>, records: &[&Record]) -> Vec<Arm> {
+    for Arm { space, .. } in &mut arms {
         let own = |r: &&&Record| r.rule == space.form && r.rule_version == space.version;
         let named: BTreeSet<&String> = records.iter().filter(own).flat_map(|r| r.knobs.keys()).collect();
         for k in space.knobs.iter_mut().filter(|k| !named.contains(&k.name)) {
             k.values = vec![k.default];
         }
     }
-    spaces
+    arms
 }
 
 impl Replay {

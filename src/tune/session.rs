@@ -7,8 +7,9 @@ use super::ledger::Ledger;
 use super::pipeline::{Build, Built, Workshop};
 use super::search::{Pace, Proposer, by_name};
 use super::{Arms, Point};
-use crate::backend::{Artifact, Candidate, Compiler, PlanParam, Problem, RunError, RunFailure, Runner};
+use crate::backend::{Artifact, Compiler, PlanParam};
 use crate::log::{self, Env, Policy, Record, Workload, Writer};
+use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,13 +2,13 @@
 
 use super::reference::{Given, Inputs, expected_at, inputs};
 use crate::assemble::Subject;
-use crate::backend::Errors;
 use crate::interp::Tensor;
 use crate::ir::kernel::Program;
 use crate::ir::{Name, Param};
 use crate::measure::Expected;
 use crate::measure::compare::Reference;
 use crate::measure::expected::ExpectedOutput;
+use crate::runner::Errors;
 use crate::sim::{self, Origin, SimOptions, SimReport};
 use std::collections::BTreeMap;
 

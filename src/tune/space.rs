@@ -1,16 +1,16 @@
 //! What is searched: one arm for each rule that takes the function, and the points of its space.
 
 use super::search::Landscape;
-use crate::rules::{Census, Knobs, Space};
+use crate::rules::{Arm, Census, Knobs};
 use crate::target::Target;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The knob spaces of one function, one per rule that takes it. The default of the first is the untuned
+/// The rules that take one function, each with its knob space. The default of the first is the untuned
 /// choice, candidate 0.
 pub struct Arms {
-    /// One space per rule, in the order of the rules.
-    pub spaces: Vec<Space>,
+    /// In the order of the rules.
+    pub list: Vec<Arm>,
     /// What the function is tuned for.
     pub target: Target,
     /// Found when first asked for.
@@ -34,20 +34,25 @@ impl fmt::Display for Point {
 }
 
 impl Arms {
-    /// The spaces of a function on a target.
-    pub fn new(spaces: Vec<Space>, target: Target) -> Arms {
-        Arms { spaces, target, listed: OnceLock::new(), landscape: OnceLock::new() }
+    /// The rules that take a function on a target.
+    pub fn new(list: Vec<Arm>, target: Target) -> Arms {
+        Arms { list, target, listed: OnceLock::new(), landscape: OnceLock::new() }
+    }
+
+    /// The rule of a point, with its space.
+    pub fn of(&self, point: &Point) -> &Arm {
+        &self.list[point.arm]
     }
 
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
-        let points = self.spaces.iter().enumerate();
-        points.filter_map(|(arm, s)| Some(Point { arm, knobs: s.default()? })).collect()
+        let arms = self.list.iter().enumerate();
+        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.space.default()? })).collect()
     }
 
     /// Points of all arms together, legal or not.
     pub fn size(&self) -> u64 {
-        self.spaces.iter().map(Space::size).fold(0, u64::saturating_add)
+        self.list.iter().map(|a| a.space.size()).fold(0, u64::saturating_add)
     }
 
     /// Every legal point, arm by arm.
@@ -62,13 +67,13 @@ impl Arms {
 
     /// What is known of every legal point before anything is measured.
     pub fn landscape(&self) -> &Landscape {
-        self.landscape.get_or_init(|| Landscape::of(&self.spaces, &self.target, self.points()))
+        self.landscape.get_or_init(|| Landscape::of(self))
     }
 
     fn listed(&self) -> &(Vec<Point>, Census) {
         self.listed.get_or_init(|| {
             let (mut points, mut census) = (vec![], Census::default());
-            for (arm, space) in self.spaces.iter().enumerate() {
+            for (arm, Arm { space, .. }) in self.list.iter().enumerate() {
                 let (legal, counts) = space.census();
                 points.extend(legal.into_iter().map(|knobs| Point { arm, knobs }));
                 census.add(&counts);
@@ -76,17 +81,12 @@ impl Arms {
             (points, census)
         })
     }
-
-    /// True when the point breaks no condition of its space.
-    pub fn is_legal(&self, point: &Point) -> bool {
-        self.spaces[point.arm].check(&point.knobs).is_ok()
-    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::rules::Knob;
+    use crate::rules::{Knob, Space, made_up};
     use crate::target::HostCpu;
 
     /// Two arms: `x` in 0..10 without the multiples of 4 (default 5), and `y` in 0..3 (default 0).
@@ -101,7 +101,8 @@ pub(super) mod tests {
         let x = Space::new("first", 1, vec![knob("x", 5, 10)])
             .require("no_fours", |k| if k.get("x") % 4 == 0 { Err("a multiple of 4".into()) } else { Ok(()) });
         let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
-        Arms::new(vec![x, Space::new("second", 1, vec![knob("y", 0, 3)])], target)
+        let list = [x, Space::new("second", 1, vec![knob("y", 0, 3)])].map(|space| made_up(space, &target));
+        Arms::new(list.into(), target)
     }
 
     #[test]

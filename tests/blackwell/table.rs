@@ -92,7 +92,7 @@ fn assembly(row: &Row, target: &Target) -> Assembly {
     let choice = select::Choice::default();
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
     let (arm, knobs) = select::point(&arms, &choice).expect("a default");
-    subject.candidate(arm.rule, &knobs).unwrap_or_else(|e| panic!("{}: {e}", row.file))
+    subject.candidate(arm, &knobs).unwrap_or_else(|e| panic!("{}: {e}", row.file))
 }
 
 /// The first kernel of a function, which does the work.

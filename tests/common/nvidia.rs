@@ -1,8 +1,8 @@
 //! NVIDIA's compiler and disassembler, where they are found.
 
-use daylight::backend::cuda::{self, CudaDevice};
 use daylight::backend::nvrtc::{self, Nvrtc, find_nvrtc};
 use daylight::backend::{CompileError, Places};
+use daylight::runner::cuda::{self, CudaDevice};
 
 fn places() -> Places {
     Places::of(|name| std::env::var_os(name), None)

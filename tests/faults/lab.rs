@@ -4,16 +4,16 @@
 use super::texts::{self, N, plan};
 use super::watch::{Watch, WatchedCompiler, WatchedRunner};
 use super::{Fault, Kind};
-use daylight::backend::{
-    CompilePool, Compiler, DeviceFacts, Language, Limits, Places, Plan, Problem, Runner, Source, Tools, WorkerCommand,
-    element,
-};
+use crate::common::arm::made_up;
+use daylight::assemble::Unfit;
+use daylight::backend::{Compiler, Language, Places, Plan, Source, Tools};
 use daylight::ir::DType;
 use daylight::log::{Env, Outcome, Policy, Record, Workload, Writer};
 use daylight::measure::{Expected, Setup, Tolerance, WorkerRunner, expected::ExpectedOutput, inputs};
 use daylight::rules::{Knob, Space};
+use daylight::runner::{CompilePool, DeviceFacts, Limits, Problem, Runner, WorkerCommand, element};
 use daylight::target::{HostCpu, Target};
-use daylight::tune::{Arms, Build, Built, Clock, Point, Reject, Session, Summary, Task, TuneConfig, tune};
+use daylight::tune::{Arms, Build, Built, Clock, Point, Session, Summary, Task, TuneConfig, tune};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -223,7 +223,8 @@ fn arms(faults: usize) -> Arms {
         values: (0..(SPINS.len() + faults) as i64).collect(),
     };
     let target = Target::parse("cpu", &HostCpu { arch: "x86-64-v3".into(), ..HostCpu::default() });
-    Arms::new(vec![Space::new("twice", 1, vec![knob])], target.expect("a known target"))
+    let target = target.expect("a known target");
+    Arms::new(vec![made_up(Space::new("twice", 1, vec![knob]), &target)], target)
 }
 
 /// Text and plan of a right kernel that wastes time, or of a faulty one.
@@ -279,7 +280,7 @@ impl Work<'_> {
 }
 
 impl Build for Work<'_> {
-    fn build(&self, point: &Point) -> Result<Built, Reject> {
+    fn build(&self, point: &Point) -> Result<Built, Unfit> {
         let shape = point.knobs.get("shape") as usize;
         let fault = shape.checked_sub(SPINS.len()).and_then(|i| self.faults.get(i)).copied();
         let (source, plan) = (self.text)(SPINS.get(shape).copied().unwrap_or(0), fault);

@@ -2,10 +2,8 @@
 //! tool has done right work again.
 
 use super::Fault;
-use daylight::backend::{
-    Artifact, Candidate, CompileError, Compiler, DeviceFacts, Errors, PlanParam, Problem, RunError, Runner, Source,
-    Timing,
-};
+use daylight::backend::{Artifact, CompileError, Compiler, PlanParam, Source};
+use daylight::runner::{Candidate, DeviceFacts, Errors, Problem, RunError, Runner, Timing};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;

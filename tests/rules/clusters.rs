@@ -3,6 +3,7 @@
 use super::harness::*;
 use super::row_texts::*;
 use crate::common;
+use crate::common::arm::{arm, ask};
 use daylight::backend::Places;
 use daylight::backend::nvrtc::{Nvrtc, find_nvrtc};
 use daylight::codegen;
@@ -10,17 +11,15 @@ use daylight::interp::{self, Mode};
 use daylight::ir;
 use daylight::ir::kernel::Program;
 use daylight::lower::lower;
-use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, rule_by_name};
+use daylight::rules::{Arm, Knobs, Prepared, Space};
 use daylight::sim;
 use daylight::target::Target;
 use rand::prelude::*;
 
 const RULE: &str = "general_reduction.rows";
 
-fn rule(input: &Prepared, target: &Target) -> (&'static dyn ScheduleRule, Space) {
-    let rule = rule_by_name(RULE).expect("the rule");
-    let space = rule.space(input, target, &Spaces::built_in());
-    (rule, space.unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason)))
+fn rows(input: &Prepared, target: &Target) -> Arm {
+    arm(RULE, input, target)
 }
 
 fn knobs(cluster: i64, row: i64, vector: i64) -> Knobs {
@@ -42,7 +41,8 @@ fn knobs(cluster: i64, row: i64, vector: i64) -> Knobs {
 fn check_clusters(case: &Case) -> usize {
     let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
     let target = target("cuda:sm_90a");
-    let (rule, space) = rule(&input, &target);
+    let arm = rows(&input, &target);
+    let space = &arm.space;
     let args = arguments(&input.func, case, &mut StdRng::seed_from_u64(5));
     let mut want = args.clone();
     interp::run(&input.func, &mut want, &Default::default(), Mode::F64)
@@ -55,7 +55,7 @@ fn check_clusters(case: &Case) -> usize {
             for online in [0, 1] {
                 let at = knobs(cluster, row, *vector).with("online", online);
                 if space.possible(&at).is_ok() {
-                    check_point(rule, case, &input, &target, &at, &args, &want);
+                    check_point(&arm, case, &input, &target, &at, &args, &want);
                     points += 1;
                 }
             }
@@ -85,9 +85,9 @@ fn softmax_and_norms_over_clusters() {
 
 fn program(case: &Case, knobs: &Knobs, target: &Target) -> Program {
     let input = Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
-    let (rule, space) = rule(&input, target);
-    space.possible(knobs).unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
-    let s = rule.schedule(&input, target, knobs).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    let arm = rows(&input, target);
+    arm.space.possible(knobs).unwrap_or_else(|e| panic!("{}: {e:?}", case.name));
+    let s = arm.schedule(knobs).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     lower(s.func(), target, &[]).unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
 
@@ -108,14 +108,13 @@ fn functions_of_the_corpus_lower_over_clusters() {
         let text = std::fs::read_to_string(&path).expect("a script");
         let func = ir::read(&text, &path.display().to_string()).unwrap_or_else(|e| panic!("{e}")).remove(0);
         let Ok(input) = Prepared::new(&func) else { continue };
-        let rule = rule_by_name(RULE).expect("the rule");
-        let Ok(space) = rule.space(&input, &target, &Spaces::built_in()) else { continue };
+        let Ok(arm) = ask(RULE, &input, &target) else { continue };
         for (cluster, threads, row) in [(2, 128, 1), (4, 128, 2), (8, 256, 0), (4, 512, 3)] {
             let at = |vector| knobs(cluster, row, vector).with("threads", threads);
-            let fits = |v: &&i64| space.possible(&at(**v)).is_ok();
+            let fits = |v: &&i64| arm.space.possible(&at(**v)).is_ok();
             let Some(vector) = [16, 8, 4, 2].iter().find(fits) else { continue };
             let at = at(*vector);
-            let s = rule.schedule(&input, &target, &at).unwrap_or_else(|e| panic!("{} {at}: {e}", path.display()));
+            let s = arm.schedule(&at).unwrap_or_else(|e| panic!("{} {at}: {e}", path.display()));
             lower(s.func(), &target, &[]).unwrap_or_else(|e| panic!("{} {at}: {e}", path.display()));
             lowered += 1;
         }
@@ -127,7 +126,7 @@ fn functions_of_the_corpus_lower_over_clusters() {
 fn a_schedule_over_a_cluster_reads_back() {
     let case = softmax(&["6", "1024"], "float32", &[]);
     let (input, target) = (Prepared::new(&read(&case)).expect("a function"), target("cuda:sm_90a"));
-    let s = rule(&input, &target).0.schedule(&input, &target, &knobs(4, 2, 16)).unwrap_or_else(|e| panic!("{e}"));
+    let s = rows(&input, &target).schedule(&knobs(4, 2, 16)).unwrap_or_else(|e| panic!("{e}"));
     let text = s.func().to_string();
     assert!(text.contains("T.thread_binding(4, thread=\"clusterCtaIdx.x\")"), "{text}");
     let again = ir::read(&text, "again").unwrap_or_else(|e| panic!("{e}\n{text}")).remove(0);
@@ -171,11 +170,11 @@ fn what_has_no_clusters_or_no_use_for_them_declines_them() {
     let input = |case: &Case| Prepared::new(&read(case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
     let long = softmax(&["512", "128256"], "bfloat16", &[]);
     let why = |space: &Space, k: &Knobs| space.check(k).map_err(|e| e.predicate);
-    let (_, ada) = rule(&input(&long), &target("cuda:sm_89"));
-    let (_, hopper) = rule(&input(&long), &target("cuda:sm_90a"));
+    let ada = rows(&input(&long), &target("cuda:sm_89")).space;
+    let hopper = rows(&input(&long), &target("cuda:sm_90a")).space;
     let point = knobs(4, 1, 16).with("threads", 512).with("min_blocks", 2);
     assert_eq!((why(&ada, &point), why(&hopper, &point)), (Err("cluster_fits"), Ok(())));
-    let (_, short) = rule(&input(&softmax(&["65536", "4096"], "bfloat16", &[])), &target("cuda:sm_90a"));
+    let short = rows(&input(&softmax(&["65536", "4096"], "bfloat16", &[])), &target("cuda:sm_90a")).space;
     let point = knobs(2, 1, 16).with("threads", 128).with("min_blocks", 8);
     assert_eq!(why(&short, &point), Err("cluster_pays"));
     assert_eq!(short.possible(&point).map_err(|e| e.predicate), Ok(()));

@@ -3,9 +3,9 @@
 
 use super::harness::target;
 use daylight::analysis::Awkward;
-use daylight::assemble::{Arm, Subject};
+use daylight::assemble::Subject;
 use daylight::job::{Bindings, Input, load};
-use daylight::rules::{Knobs, Spaces};
+use daylight::rules::{Arm, Knobs, Spaces};
 use daylight::tune::reference::expected;
 use daylight::tune::{problem, simulate};
 use rand::prelude::*;
@@ -49,9 +49,9 @@ fn accusations(original: &Input, to: Awkward, id: &str) -> Vec<String> {
     for arm in &arms {
         for knobs in points(arm, at.len() as u64) {
             let options = simulate::Options { seed: 11, ..simulate::Options::default() };
-            let made = subject.candidate(arm.rule, &knobs).map_err(|e| e.to_string());
+            let made = subject.candidate(arm, &knobs).map_err(|e| e.to_string());
             let done = made.and_then(|made| simulate::check(&subject, &made.program, &given, &want, options));
-            found.extend(done.err().map(|e| format!("{at}: {} {knobs}: {e}", arm.rule.name())));
+            found.extend(done.err().map(|e| format!("{at}: {} {knobs}: {e}", arm.space.form)));
         }
     }
     found

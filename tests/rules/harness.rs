@@ -1,11 +1,12 @@
 //! What tests of rules share: each function's default point and random ones are scheduled, compared with
 //! the unscheduled function in the interpreter, lowered and run in the simulator.
 
+use crate::common::arm::arm;
 use daylight::interp::{self, Mode, Scalar, Tensor};
 use daylight::ir::kernel::Program;
 use daylight::ir::{self, DType, PrimFunc};
 use daylight::lower::lower;
-use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use daylight::rules::{Arm, Knobs, Prepared, Space, Spaces, verdicts};
 use daylight::sim;
 use daylight::target::{HostCpu, Target};
 use rand::prelude::*;
@@ -93,7 +94,7 @@ pub fn tolerance(func: &Prepared, out: &Tensor) -> f64 {
 }
 
 pub fn check_point(
-    rule: &dyn ScheduleRule,
+    arm: &Arm,
     case: &Case,
     input: &Prepared,
     target: &Target,
@@ -101,8 +102,8 @@ pub fn check_point(
     args: &[Tensor],
     want: &[Tensor],
 ) -> Program {
-    let at = format!("{} {} {} {knobs}", case.name, rule.name(), target.id);
-    let s = rule.schedule(input, target, knobs).unwrap_or_else(|e| panic!("{at}: {e}"));
+    let at = format!("{} {} {} {knobs}", case.name, arm.space.form, target.id);
+    let s = arm.schedule(knobs).unwrap_or_else(|e| panic!("{at}: {e}"));
     ir::verify(s.func()).unwrap_or_else(|e| panic!("{at}: {e:?}"));
     let mut got = args.to_vec();
     interp::run(s.func(), &mut got, &scalars(s.func()), Mode::Exact)
@@ -129,39 +130,32 @@ pub fn check_at(case: &Case, rule: &str, target_id: &str, knobs: Knobs) -> Progr
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let target = target(target_id);
-    let all = verdicts(&input, &target, &Spaces::built_in());
-    let found = all.into_iter().find(|v| v.rule.name() == rule).unwrap_or_else(|| panic!("no rule `{rule}`"));
-    let space = found.space.unwrap_or_else(|d| panic!("{}: {}: {}", case.name, d.predicate, d.reason));
-    space.possible(&knobs).unwrap_or_else(|e| panic!("{}: {}: {}", case.name, e.predicate, e.reason));
-    check_point(found.rule, case, &input, &target, &knobs, &args, &want)
+    let arm = arm(rule, &input, &target);
+    arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{}: {}: {}", case.name, e.predicate, e.reason));
+    check_point(&arm, case, &input, &target, &knobs, &args, &want)
 }
 
-/// The space of one rule on sm_90a, and its default point with some knobs changed.
-fn point_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> (Prepared, Space, Knobs) {
-    let input = Prepared::new(&read(case)).expect("a function");
-    let all = verdicts(&input, &target("cuda:sm_90a"), &Spaces::built_in());
-    let space = all.into_iter().find(|v| v.rule.name() == rule).expect("a rule").space.expect("it accepts");
-    let mut point = space.default().expect("a legal point");
+/// A rule on sm_90a, and its default point with some knobs changed.
+fn point_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> (Arm, Knobs) {
+    let arm = arm(rule, &Prepared::new(&read(case)).expect("a function"), &target("cuda:sm_90a"));
+    let mut point = arm.space.default().expect("a legal point");
     for (name, value) in knobs {
         point = point.with(name, *value);
     }
-    (input, space, point)
+    (arm, point)
 }
 
 /// The kernels of one point on sm_90a, as text.
 pub fn kernel_at(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
-    let (input, _, point) = point_at(case, rule, knobs);
-    let target = target("cuda:sm_90a");
-    let all = verdicts(&input, &target, &Spaces::built_in());
-    let rule = all.into_iter().find(|v| v.rule.name() == rule).expect("a rule").rule;
-    let s = rule.schedule(&input, &target, &point).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    lower(s.func(), &target, &[]).unwrap_or_else(|e| panic!("{}: {e}", case.name)).to_string()
+    let (arm, point) = point_at(case, rule, knobs);
+    let s = arm.schedule(&point).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    lower(s.func(), &target("cuda:sm_90a"), &[]).unwrap_or_else(|e| panic!("{}: {e}", case.name)).to_string()
 }
 
 /// Why a point is not legal.
 pub fn refusal(case: &Case, rule: &str, knobs: &[(&str, i64)]) -> String {
-    let (_, space, point) = point_at(case, rule, knobs);
-    space.check(&point).expect_err("an illegal point").reason
+    let (arm, point) = point_at(case, rule, knobs);
+    arm.space.check(&point).expect_err("an illegal point").reason
 }
 
 pub fn compare(at: &str, input: &Prepared, got: &[Tensor], want: &[Tensor]) {
@@ -183,10 +177,10 @@ pub fn check(case: &Case, targets: &[&str]) -> Vec<String> {
     for id in targets {
         let target = target(id);
         for v in verdicts(&input, &target, &Spaces::built_in()) {
-            let Ok(space) = v.space else { continue };
-            taken.push(v.rule.name().to_string());
-            for knobs in points(&space, &mut rng) {
-                check_point(v.rule, case, &input, &target, &knobs, &args, &want);
+            let Ok(arm) = v.arm else { continue };
+            taken.push(v.rule.to_string());
+            for knobs in points(&arm.space, &mut rng) {
+                check_point(&arm, case, &input, &target, &knobs, &args, &want);
             }
         }
     }
@@ -210,7 +204,7 @@ fn declines(case: &Case, rules: &[&str]) -> Vec<String> {
     let Ok(input) = Prepared::new(&read(case)) else { return vec![] };
     let asked = ["cuda:sm_90a", "cpu"].map(target);
     let all = asked.iter().flat_map(|t| verdicts(&input, t, &Spaces::built_in()));
-    let named = all.filter(|v| rules.contains(&v.rule.name()));
-    let said = named.filter_map(|v| v.space.err()).filter(|d| d.predicate != "target_kind");
+    let named = all.filter(|v| rules.contains(&v.rule));
+    let said = named.filter_map(|v| v.arm.err()).filter(|d| d.predicate != "target_kind");
     said.map(|d| format!("{}: {}: {}", d.by, d.predicate, d.reason)).collect()
 }

@@ -1,8 +1,9 @@
 //! Matrix products: what the analysis says of the real functions, and the rules on them.
 
+use super::harness::target;
 use super::products::{Matmul, check_all, check_points, convolution};
 use daylight::ir::{self, IterVar};
-use daylight::rules::{Factor, Prepared, Product};
+use daylight::rules::{Ask, Factor, Prepared, Product, RULES, Spaces};
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.
@@ -11,7 +12,7 @@ fn line(name: &str, p: &Product) -> String {
     let factor = |f: &Factor| {
         let axis = if f.along_depth { "K" } else { "free" };
         let whole = if f.plain { "" } else { " computed" };
-        format!("{} of {} along {axis} run {}{whole}", f.narrow.dtype(), f.element, f.run)
+        format!("{} of {} along {axis} run {}{whole}", f.dtype, f.element, f.run)
     };
     format!(
         "{name}: S[{}] I[{}] J[{}] K[{}] A {} | B {} | {} epilogue {}\n",
@@ -29,6 +30,7 @@ fn line(name: &str, p: &Product) -> String {
 #[test]
 fn the_corpus_is_classified() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let (target, spaces) = (target("cuda:sm_90a"), Spaces::built_in());
     let mut text = String::new();
     let mut files: Vec<PathBuf> = vec![];
     for kind in ["batched-matmul", "conv", "dynamic", "gemv", "gemv-quant", "low-batch-gemv", "matmul", "reduction"] {
@@ -41,7 +43,7 @@ fn the_corpus_is_classified() {
         let source = std::fs::read_to_string(file).expect("a readable file");
         let func = ir::read(&source, name).unwrap_or_else(|e| panic!("{e}")).remove(0);
         let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{name}: {}", d.reason));
-        match Product::of("matmul", &input) {
+        match Product::of(&Ask::of(&RULES[0], &input, &target, &spaces)) {
             Ok(p) => text += &line(name, &p),
             Err(d) => text += &format!("{name}: {}: {}\n", d.predicate, d.reason),
         }

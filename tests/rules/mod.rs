@@ -9,6 +9,7 @@ mod matmul_cpu;
 mod matmul_mma;
 mod matvec;
 mod moves;
+mod piece_texts;
 mod pieces;
 pub mod products;
 mod reductions;

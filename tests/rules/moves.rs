@@ -161,10 +161,10 @@ fn check_function(name: &str, func: &PrimFunc, extents: &[(&'static str, i64)]) 
     for target in ["cuda:sm_90a", "cpu"].map(target) {
         let mut taken = false;
         for v in verdicts(&input, &target, &Spaces::built_in()) {
-            let Ok(space) = v.space else { continue };
+            let Ok(arm) = v.arm else { continue };
             taken = true;
-            for knobs in points(&space, &mut rng).iter().take(3) {
-                check_point(v.rule, &case, &input, &target, knobs, &args, &want);
+            for knobs in points(&arm.space, &mut rng).iter().take(3) {
+                check_point(&arm, &case, &input, &target, knobs, &args, &want);
             }
         }
         assert!(taken, "{name}: no rule takes it on {}", target.id);

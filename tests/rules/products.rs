@@ -1,8 +1,9 @@
 //! Matrix products and convolutions in TVMScript.
 
 use super::harness::{self, Case};
+use crate::common::arm::ask;
 use daylight::interp::{self, Mode};
-use daylight::rules::{Knobs, Prepared, Space, Spaces, verdicts};
+use daylight::rules::{Knobs, Prepared, Space};
 use rand::prelude::*;
 
 /// `O[b, m, n] = sum_k A[b, m, k] B[b, k, n]`, with options.
@@ -154,11 +155,9 @@ pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mu
     let args = harness::arguments(&func, case, &mut rng);
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-    let verdict = verdicts(&input, &target, &Spaces::built_in()).into_iter().find(|v| v.rule.name() == rule);
-    let verdict = verdict.expect("a rule of that name");
-    let space = verdict.space.unwrap_or_else(|d| panic!("{} {rule}: {}: {}", case.name, d.predicate, d.reason));
-    for knobs in pick(&space, &mut rng) {
-        harness::check_point(verdict.rule, case, &input, &target, &knobs, &args, &want);
+    let arm = ask(rule, &input, &target).unwrap_or_else(|d| panic!("{}: {d}", case.name));
+    for knobs in pick(&arm.space, &mut rng) {
+        harness::check_point(&arm, case, &input, &target, &knobs, &args, &want);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::harness::*;
 use super::texts::*;
+use crate::common::arm::arm;
 use daylight::ir;
 use daylight::rules::{Knobs, Prepared, Spaces, verdicts};
 
@@ -126,9 +127,9 @@ def main(A: T.Buffer((4, 8), \"float32\"), B: T.Buffer((8, 6), \"float32\"), C: 
 ";
     let input = Prepared::new(&ir::read(text, "matmul").expect("reads").remove(0)).expect("is accepted");
     let all = verdicts(&input, &target("cuda:sm_90a"), &Spaces::built_in());
-    for v in all.iter().filter(|v| v.rule.name() == "gemv.inner" || v.rule.name().starts_with("reduction.")) {
-        let decline = v.space.as_ref().err().unwrap_or_else(|| panic!("{} takes it", v.rule.name()));
-        assert!(["full_read", "target_kind"].contains(&decline.predicate), "{}: {}", v.rule.name(), decline.predicate);
+    for v in all.iter().filter(|v| v.rule == "gemv.inner" || v.rule.starts_with("reduction.")) {
+        let decline = v.arm.as_ref().err().unwrap_or_else(|| panic!("{} takes it", v.rule));
+        assert!(["full_read", "target_kind"].contains(&decline.predicate), "{}: {}", v.rule, decline.predicate);
     }
 }
 
@@ -138,13 +139,12 @@ fn rows_and_parts_that_break_no_hard_condition_are_scheduled() {
     let case = reduction("sum", "float32", &[8, 1024], "SR", true);
     let input = Prepared::new(&read(&case)).expect("is accepted");
     let target = target("cuda:sm_90a");
-    let rule = daylight::rules::rule_by_name("reduction.inner").expect("a rule");
-    let space = rule.space(&input, &target, &Spaces::built_in()).expect("it takes row sums");
-    let base = space.default().expect("a legal point").with("threads", 64).with("min_blocks", 1);
+    let arm = arm("reduction.inner", &input, &target);
+    let base = arm.space.default().expect("a legal point").with("threads", 64).with("min_blocks", 1);
     for (rows, split) in [(1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (1, 8), (2, 2), (4, 2), (2, 8), (8, 4)] {
         let knobs = base.with("rows", rows).with("split", split);
-        match space.possible(&knobs) {
-            Ok(()) => drop(rule.schedule(&input, &target, &knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"))),
+        match arm.space.possible(&knobs) {
+            Ok(()) => drop(arm.schedule(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"))),
             Err(why) => {
                 assert!(rows > 1 && split > 1, "{knobs}: {}", why.predicate);
                 let want = format!("{rows} rows per block and {split} parts per row: set `rows` or `split` to 1");

@@ -4,9 +4,10 @@ use super::harness::{
     Case, arguments, check_all, check_at, check_point, compare, difference, kernel_at, read, scalars, target,
 };
 use super::row_texts::*;
+use crate::common::arm::arm;
 use daylight::interp::{self, Mode, Tensor};
 use daylight::lower::lower;
-use daylight::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, verdicts};
+use daylight::rules::{Arm, Knobs, Prepared, Space};
 use daylight::schedule::Schedule;
 use daylight::sim;
 use rand::prelude::*;
@@ -94,11 +95,9 @@ fn symbolic_rows_and_columns() {
     check_all(vec![rms_norm(&["n", "T.int64(64)"], "float16", &extents[..1])], RULES);
 }
 
-/// The rule and its space for a function of rows on a GPU.
-fn rows_of(input: &Prepared) -> (&'static dyn ScheduleRule, Space) {
-    let found = verdicts(input, &target("cuda:sm_90a"), &Spaces::built_in());
-    let rows = found.into_iter().find(|v| v.rule.name() == RULES[0]).expect("the rule is asked");
-    (rows.rule, rows.space.unwrap_or_else(|d| panic!("{}: {}", d.predicate, d.reason)))
+/// The rule for a function of rows on a GPU.
+fn rows_of(input: &Prepared) -> Arm {
+    arm(RULES[0], input, &target("cuda:sm_90a"))
 }
 
 /// Points that find maximum and sum in one pass, slow ones too.
@@ -130,11 +129,12 @@ fn check_online(case: &Case) {
     let args = arguments(&input.func, case, &mut StdRng::seed_from_u64(5));
     let mut want = args.clone();
     interp::run(&input.func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
-    let (rule, space) = rows_of(&input);
+    let arm = rows_of(&input);
+    let space = &arm.space;
     let points = online_points(&space);
     assert!(!points.is_empty(), "{}: no point is online", case.name);
     for knobs in points {
-        check_point(rule, case, &input, &target("cuda:sm_90a"), &knobs, &args, &want);
+        check_point(&arm, case, &input, &target("cuda:sm_90a"), &knobs, &args, &want);
     }
 }
 
@@ -182,7 +182,7 @@ fn one_pass_is_two_passes_but_for_rounding() {
 
 #[test]
 fn one_pass_is_for_narrow_outputs_and_the_default_of_long_rows() {
-    let space = |case: Case| rows_of(&Prepared::new(&read(&case)).expect("it has a kernel")).1;
+    let space = |case: Case| rows_of(&Prepared::new(&read(&case)).expect("it has a kernel")).space;
     let default = |case: Case| {
         let point = space(case).default().expect("a legal point");
         (point.get("online"), point.get("cluster"))
@@ -229,10 +229,11 @@ fn values_that_are_not_finite_come_out_as_in_two_passes() {
         let values: Vec<f64> = t.to_f64().iter().map(|v| if v.is_nan() { -1.0 } else { *v }).collect();
         Tensor::from_f64(t.dtype, &[8, 331], &values)
     };
-    let (rule, space) = rows_of(&input);
+    let arm = rows_of(&input);
+    let space = &arm.space;
     for knobs in online_points(&space) {
         let at = target("cuda:sm_90a");
-        let s = rule.schedule(&input, &at, &knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"));
+        let s = arm.schedule(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"));
         let program = lower(s.func(), &at, &[]).unwrap_or_else(|e| panic!("{knobs}: {e}"));
         let mut got = args.clone();
         let options = sim::SimOptions { seed: 3, ..Default::default() };

@@ -2,6 +2,7 @@
 
 use super::harness::*;
 use super::window_texts::*;
+use crate::common::arm::ask;
 use daylight::rules::{Prepared, Spaces, verdicts};
 
 const RULES: [&str; 2] = ["window.cuda", "window.cpu"];
@@ -23,7 +24,7 @@ fn pooling() {
 fn asked(case: &Case, id: &str) -> Vec<(&'static str, Result<(), &'static str>)> {
     let input = Prepared::new(&read(case)).expect("accepted");
     let all = verdicts(&input, &target(id), &Spaces::built_in());
-    all.into_iter().map(|v| (v.rule.name(), v.space.map(drop).map_err(|d| d.predicate))).collect()
+    all.into_iter().map(|v| (v.rule, v.arm.map(drop).map_err(|d| d.predicate))).collect()
 }
 
 /// The rule of the untuned choice.
@@ -72,8 +73,6 @@ fn a_long_window_is_declined_by_name() {
     let case = rows(400, 2, 3, 300);
     let input = Prepared::new(&read(&case)).expect("accepted");
     for (id, rule) in [("cuda:sm_90a", RULES[0]), ("cpu", RULES[1])] {
-        let all = verdicts(&input, &target(id), &Spaces::built_in());
-        let space = all.into_iter().find(|v| v.rule.name() == rule).expect("the rule").space;
-        assert_eq!(space.err().map(|d| d.predicate), Some("short_window"));
+        assert_eq!(ask(rule, &input, &target(id)).err().map(|d| d.predicate), Some("short_window"));
     }
 }

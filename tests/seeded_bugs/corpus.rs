@@ -39,10 +39,10 @@ fn accusations(name: &str, func: &PrimFunc, target: &Target) -> Vec<String> {
     let given = problem::given(&subject.prepared.func, &Bindings::new(), 3);
     let want = expected(&subject.prepared.func, &subject.prepared.facts, &given);
     let want = want.unwrap_or_else(|e| panic!("{name}: {e}"));
-    let check = |arm: daylight::assemble::Arm| {
+    let check = |arm: daylight::rules::Arm| {
         let knobs = arm.space.default()?;
-        let at = format!("{name} {} {} {knobs}", target.id, arm.rule.name());
-        let made = match subject.candidate(arm.rule, &knobs) {
+        let at = format!("{name} {} {} {knobs}", target.id, arm.space.form);
+        let made = match subject.candidate(&arm, &knobs) {
             Ok(made) => made,
             Err(e) => return Some(format!("{at}: {e}")),
         };

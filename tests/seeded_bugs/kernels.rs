@@ -123,7 +123,7 @@ impl Right {
         let knobs = arm.space.default().expect("a legal point");
         let knobs = set.iter().fold(knobs, |k, (name, value)| k.with(name, *value));
         arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e:?}"));
-        let program = subject.candidate(arm.rule, &knobs).unwrap_or_else(|e| panic!("{e}")).program;
+        let program = subject.candidate(&arm, &knobs).unwrap_or_else(|e| panic!("{e}")).program;
         Right { program, from: From::Rule(Box::new(subject)) }
     }
 

@@ -47,7 +47,14 @@ impl Case {
         let target = target(self.target);
         let buffers: BTreeMap<Name, Buffer> = self.buffers.iter().map(|b| (b.name.clone(), b.clone())).collect();
         let ranges = thread_ranges(self.block);
-        f(&Cx { target: &target, block: self.block, buffers: &buffers, ranges: &ranges, active: self.active })
+        f(&Cx {
+            target: &target,
+            block: self.block,
+            buffers: &buffers,
+            shown: &[],
+            ranges: &ranges,
+            active: self.active,
+        })
     }
 
     /// What is wrong with dispatch's answer, if anything is.

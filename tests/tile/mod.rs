@@ -24,6 +24,7 @@ mod run;
 
 use case::{Case, Says};
 use daylight::tile::{all_variants, decide};
+use std::collections::BTreeMap;
 
 /// The families with their cases.
 fn families() -> Vec<(&'static str, Vec<Case>)> {
@@ -48,21 +49,37 @@ fn dispatch_says_what_each_case_expects() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// The predicates of each variant, which asks all of them of every call, in one order.
+fn predicates(cases: &[Case]) -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut all = BTreeMap::new();
+    for c in cases {
+        let Ok(d) = c.place(|cx| decide(&c.call, cx)) else { continue };
+        for v in d.verdicts {
+            let known = all.entry(v.variant).or_insert_with(|| v.asked.clone());
+            assert_eq!(*known, v.asked, "`{}` asks other predicates of {}", v.variant, c.name);
+            let foreign = v.refusals.iter().find(|r| !v.asked.contains(&r.predicate));
+            assert_eq!(foreign, None, "`{}` refuses {} by what it does not ask", v.variant, c.name);
+        }
+    }
+    all
+}
+
 /// A variant without a case that reaches it may be unreachable; a predicate without a case that it
 /// alone decides may be vacuous.
 #[test]
 fn every_variant_is_reached_and_every_predicate_declines() {
     let cases = cases();
+    let predicates = predicates(&cases);
     let mut missing = vec![];
     for v in all_variants() {
         let takes = |c: &&Case| c.says == Says::Takes(v.name) && v.ops.contains(&c.call.op);
         if !cases.iter().any(|c| takes(&c)) {
             missing.push(format!("no case is carried out by `{}` of {:?}", v.name, v.ops));
         }
-        for p in v.when {
-            let refuses = |c: &&Case| c.says == Says::Declines(v.name, p.name) && v.ops.contains(&c.call.op);
+        for p in &predicates[v.name] {
+            let refuses = |c: &&Case| c.says == Says::Declines(v.name, *p) && v.ops.contains(&c.call.op);
             if !cases.iter().any(|c| refuses(&c)) {
-                missing.push(format!("no case is declined by `{}` of `{}` {:?}", p.name, v.name, v.ops));
+                missing.push(format!("no case is declined by `{p}` of `{}` {:?}", v.name, v.ops));
             }
         }
     }
@@ -99,9 +116,10 @@ const END: &str = "<!-- end of the table -->\n";
 #[test]
 fn the_documents_list_every_variant() {
     let mut table = String::from("| operations | variant | priority | predicates |\n|---|---|---|---|\n");
+    let predicates = predicates(&cases());
     for v in all_variants() {
         let ops: Vec<&str> = v.ops.iter().map(|op| op.name()).collect();
-        let when: Vec<String> = v.when.iter().map(|p| format!("`{}`", p.name)).collect();
+        let when: Vec<String> = predicates[v.name].iter().map(|p| format!("`{p}`")).collect();
         let priority = if v.only_forced { format!("({})", v.priority) } else { v.priority.to_string() };
         table.push_str(&format!("| {} | `{}` | {priority} | {} |\n", ops.join(" "), v.name, when.join(" ")));
     }

@@ -184,8 +184,9 @@ pub fn one_call(seed: u64) -> Result<bool, String> {
     let active = rng.pick(&[Active::All, Active::All, Active::WholeWarps, Active::Some]);
     for id in TARGETS {
         let target = target(id);
-        let cx = Cx { target: &target, block, buffers: &buffers, ranges: &ranges, active };
-        let _ = decide(&call, &cx).map(|d| d.to_string());
+        let cx = Cx { target: &target, block, buffers: &buffers, shown: &[], ranges: &ranges, active };
+        let said = decide(&call, &cx).map_or_else(|e| e.to_string(), |d| d.to_string());
+        super::dump(&format!("{seed} {id}\n{said}\n"));
     }
     Ok(true)
 }

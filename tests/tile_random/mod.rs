@@ -85,6 +85,10 @@ fn one_program(seed: u64) -> Result<bool, String> {
     for name in names {
         let forced = force(&program, name);
         let (p, _) = lowered(&forced, id)?.map_err(|e| format!("`{name}` accepted, but not if forced: {e}"))?;
+        dump(&format!("{seed} {name} {id}\n{p}\n"));
+        if std::env::var("TILE_DUMP_ONLY").is_ok() {
+            continue;
+        }
         let mut first: Option<Vec<Tensor>> = None;
         for seed in 0..3 {
             let mut got = args.clone();
@@ -101,6 +105,9 @@ fn one_program(seed: u64) -> Result<bool, String> {
                     ));
                 }
             }
+        }
+        if std::env::var("TILE_DUMP_ONLY").is_ok() {
+            continue;
         }
         let got = first.unwrap_or_default();
         for (k, at) in stored.iter().enumerate().flat_map(|(k, all)| all.iter().map(move |at| (k, *at as usize))) {
@@ -196,4 +203,12 @@ fn text(program: &DeviceFunc) -> String {
     }
     calls(&program.body, "", &mut out);
     out
+}
+
+pub fn dump(text: &str) {
+    use std::io::Write;
+    if let Ok(path) = std::env::var("TILE_DUMP") {
+        let mut f = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        f.write_all(text.as_bytes()).unwrap();
+    }
 }

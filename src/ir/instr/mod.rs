@@ -49,6 +49,8 @@ pub struct Instr<P = At, V = Expr> {
 }
 
 /// What an instruction does, with its immediates. Each says its places, and after a semicolon its values.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
     /// `dst, a, b`, for `fma` `c`: `dst[0..2] = op(a[0..2], b[0..2], c[0..2])` on pairs of float32 in
@@ -122,8 +124,11 @@ pub enum Op {
 /// Arithmetic on pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PackedOp {
+    /// `a + b`.
     Add,
+    /// `a - b`.
     Sub,
+    /// `a b`.
     Mul,
     /// `a b + c`, rounded once.
     Fma,
@@ -163,7 +168,9 @@ impl Rounding {
 /// Which of three values is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
+    /// The largest.
     Max,
+    /// The smallest.
     Min,
 }
 

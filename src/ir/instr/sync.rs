@@ -2,6 +2,8 @@
 //! spells them in two ways: as chains that name the whole instruction, which are printed, and shorter.
 
 /// Instructions that people write in tile programs: all else is made by lowering.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sync {
     /// Closes the thread's group of asynchronous copies (`cp.async.commit_group`).

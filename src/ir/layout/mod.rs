@@ -26,9 +26,11 @@ mod threads;
 mod tile;
 
 pub use axis::Axis;
+pub use coords::Bundles;
 pub use fragments::Fragment;
 
 pub use swizzle::Swizzle;
+pub use symbolic::Over;
 
 use std::collections::BTreeMap;
 use std::ops::Index;

@@ -46,7 +46,7 @@ fn of_block(b: &Block) -> Option<Placement> {
     // A block writes one buffer, so its number says nothing.
     let stride = |[_, dim, factor, offset]: [i64; 4]| Some((usize::try_from(dim).ok()?, factor, offset));
     let aligned = align.unwrap_or_default().into_iter().filter_map(stride).collect();
-    asked.then(|| Placement { aligned, swizzle })
+    asked.then_some(Placement { aligned, swizzle })
 }
 
 impl Placement {

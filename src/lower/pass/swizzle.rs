@@ -11,34 +11,28 @@ use crate::analysis::simplify;
 use crate::ir::device::DStmt;
 use crate::ir::instr::Op;
 use crate::ir::layout::Swizzle;
-use crate::ir::{BinOp, Expr, Name};
+use crate::ir::{BinOp, Buffer, Expr};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
 
 /// Bytes that stay together.
 const UNIT: i64 = 16;
 
-/// Notes how the arrays that a statement loads matrices from are to be permuted. They have their shapes
-/// still.
-pub fn choose(nest: &mut Nest, s: &DStmt) {
-    let mut sources = vec![];
+/// Notes how those of these arrays that a statement loads matrices from are to be permuted.
+pub fn choose(nest: &mut Nest, arrays: &[Buffer], s: &DStmt) {
     s.visit(&mut |s| {
         if let DStmt::Instr(i) = s
             && matches!(i.op, Op::LdMatrix { .. })
+            && let [_, src, ..] = &i.places[..]
+            && let Some(swizzle) = arrays.iter().find(|b| b.name == src.array).and_then(of_rows)
         {
-            sources.push(i.places[1].array.clone());
+            nest.swizzles.insert(src.array.clone(), swizzle);
         }
     });
-    for name in sources {
-        if let Some(swizzle) = of_rows(nest, &name) {
-            nest.swizzles.insert(name, swizzle);
-        }
-    }
 }
 
 /// The permutation for rows of the buffer's last extent.
-fn of_rows(nest: &Nest, name: &Name) -> Option<Swizzle> {
-    let b = nest.buffers.get(name)?;
+fn of_rows(b: &Buffer) -> Option<Swizzle> {
     let element = b.dtype.bytes() as i64;
     let units = b.shape.last()?.as_int()? * element / UNIT;
     if units < 2

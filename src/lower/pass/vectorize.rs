@@ -147,7 +147,7 @@ fn vector_copy(nest: &mut Nest, dst: &(Name, Expr), src: &(Name, Expr), c: &Copy
         call.config.insert("cache".into(), AttrValue::Str(cache.into()));
     }
     let known = nest.decisions.len();
-    let body = nest.carry_out(&call).ok()?;
+    let body = nest.carry_out(&call, &[]).ok()?;
     let mut vector = false;
     body.iter().for_each(|s| s.visit(&mut |s| vector |= matches!(s, DStmt::Copy { .. })));
     if !vector {

@@ -63,8 +63,7 @@ impl Exchange<'_> {
         }));
         out.extend([DStmt::Barrier(Barrier::ClusterArrive { release: true }), DStmt::Barrier(Barrier::ClusterWait)]);
         out.extend(self.each_value(nest, |nest, value| {
-            let c = nest.fresh("c");
-            nest.ranges.set(c.clone(), 0, blocks - 2);
+            let c = nest.loop_var("c", blocks - 1);
             let from = |nest: &Nest, block: Expr| {
                 Expr::load(slots.clone(), vec![simplify(&slot(value, block), &nest.ranges)], self.dtype)
             };
@@ -94,8 +93,7 @@ impl Exchange<'_> {
         if self.values == 1 {
             return body(nest, &Expr::i64(0));
         }
-        let v = nest.fresh("v");
-        nest.ranges.set(v.clone(), 0, self.values - 1);
+        let v = nest.loop_var("v", self.values);
         let body = body(nest, &index_var(&v));
         vec![DStmt::For(DFor::new(v, Expr::i64(self.values), DKind::Unrolled, body))]
     }

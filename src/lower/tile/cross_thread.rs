@@ -76,24 +76,22 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
     }
 
     fn run(mut self, place: &mut Place) -> Result<Vec<DStmt>, LowerError> {
-        let own = self.registers("acc", false)?;
-        let sum = self.registers("sum", true)?;
-        let mut out = self.accumulate(&own);
-        let call = self.call(&sum, &own);
-        let body = self.nest.carry_out(&call);
+        let shown = [self.registers("acc", false)?, self.registers("sum", true)?];
+        let [own, sum] = shown.each_ref().map(|b| &b.name);
+        let mut out = self.accumulate(own);
+        let call = self.call(sum, own);
+        let body = self.nest.carry_out(&call, &shown);
         out.extend(body.map_err(|e| LowerError::new(PASS, &self.r.block, e.to_string()))?);
-        self.flat(&own);
-        self.flat(&sum);
         if self.over_cluster() {
-            out.extend(self.exchange(&sum, place)?);
+            out.extend(self.exchange(sum, place)?);
         }
-        out.extend(self.write(&sum));
+        out.extend(self.write(sum));
         Ok(out)
     }
 
-    /// Registers for the thread's values, with the layout of the whole block's; `reduced` without the
-    /// reduced axes.
-    fn registers(&mut self, what: &str, reduced: bool) -> Result<Name, LowerError> {
+    /// Registers for the thread's values, as the call sees them: with the layout of the whole block's;
+    /// `reduced` without the reduced axes.
+    fn registers(&mut self, what: &str, reduced: bool) -> Result<Buffer, LowerError> {
         let (mut shard, mut replica, mut shape) = (vec![], vec![], vec![]);
         let mut stride: i64 = self.nest.block.iter().map(|n| i64::from(*n)).product();
         for tag in THREADS.into_iter().rev() {
@@ -109,13 +107,11 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         }
         shape.push(Expr::i64(self.values));
         shard.push(Iter::new(self.values, 1, Axis::M));
-        let name = self.nest.fresh(&format!("{}_{what}", self.r.dst));
         let layout = TileLayout::new(shard, replica, BTreeMap::new(), None);
         let layout = layout.map_err(|why| LowerError::new(PASS, &self.r.block, why))?;
-        let mut buffer = Buffer::new(name.clone(), self.acc, shape, Scope::Local);
-        buffer.layout = Some(layout);
-        self.nest.buffers.insert(name.clone(), buffer);
-        Ok(name)
+        let (stem, len) = (format!("{}_{what}", self.r.dst), Expr::i64(self.values));
+        let name = self.nest.scratch(&stem, self.acc, len, Scope::Local);
+        Ok(Buffer { layout: Some(layout), ..Buffer::new(name, self.acc, shape, Scope::Local) })
     }
 
     fn call(&self, sum: &Name, own: &Name) -> TileCall {
@@ -145,19 +141,13 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         Exchange { reduce: self.r, sum, dtype: self.acc, values: self.values, first }.run(self.nest)
     }
 
-    /// One thread's part as a plain register array, once dispatch has read the layout.
-    fn flat(&mut self, name: &Name) {
-        let flat = Buffer::new(name.clone(), self.acc, vec![Expr::i64(self.values)], Scope::Local);
-        self.nest.buffers.insert(name.clone(), flat);
-    }
-
     /// `own`: what this thread has of the reduction.
     fn accumulate(&mut self, own: &Name) -> Vec<DStmt> {
-        let at = self.value_index();
+        let at = number_of(self.nest, &self.r.elements);
         let term = Expr::cast(self.acc, self.r.term.clone());
         let store = |value: Expr| DStmt::store(own.clone(), vec![at.clone()], value);
         if self.r.serial.is_empty() && self.r.guard.is_none() {
-            return self.for_each_value(vec![store(term)]);
+            return each_element(self.nest, &self.r.elements, vec![store(term)]);
         }
         let value = match self.r.serial.is_empty() {
             true => term,
@@ -168,36 +158,18 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
             body = vec![DStmt::For(DFor::new(var.clone(), extent.clone(), DKind::Serial, body))];
         }
         body.insert(0, store(self.identity()));
-        self.for_each_value(body)
+        each_element(self.nest, &self.r.elements, body)
     }
 
     fn write(&mut self, sum: &Name) -> Vec<DStmt> {
-        let value = Expr::load(sum.clone(), vec![self.value_index()], self.acc);
+        let value = Expr::load(sum.clone(), vec![number_of(self.nest, &self.r.elements)], self.acc);
         let value = match &self.r.start {
             Some(start) => Expr::binary(self.r.op, Expr::cast(self.acc, start.clone()), value),
             None => value,
         };
         let store = DStmt::store(self.r.dst.clone(), self.r.indices.clone(), Expr::cast(self.dst, value));
         let body = guarded(self.r.write_guard.clone(), vec![store]);
-        self.for_each_value(body)
-    }
-
-    /// Loops over the thread's values around `body`, with loop variables of their own.
-    fn for_each_value(&mut self, mut body: Vec<DStmt>) -> Vec<DStmt> {
-        for (var, n) in self.r.elements.iter().rev() {
-            let own = self.nest.fresh(var.as_str());
-            self.nest.ranges.set(own.clone(), 0, n - 1);
-            let map = |name: &Name| (name == var).then(|| index_var(&own));
-            let inner = body.iter().map(|s| s.subst(&map)).collect();
-            body = vec![DStmt::For(DFor::new(own, Expr::i64(*n), DKind::Unrolled, inner))];
-        }
-        body
-    }
-
-    /// The position of the current value among the thread's values.
-    fn value_index(&self) -> Expr {
-        let index = self.r.elements.iter().fold(Expr::i64(0), |at, (var, n)| at * Expr::i64(*n) + index_var(var));
-        simplify(&index, &self.nest.ranges)
+        each_element(self.nest, &self.r.elements, body)
     }
 
     fn identity(&self) -> Expr {
@@ -206,4 +178,20 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         }
         Expr::cast(self.acc, self.r.identity.clone())
     }
+}
+
+/// Loops over elements around `body`, with loop variables of their own.
+pub fn each_element(nest: &mut Nest, elements: &[(Name, i64)], mut body: Vec<DStmt>) -> Vec<DStmt> {
+    for (var, n) in elements.iter().rev() {
+        let own = nest.loop_var(var.as_str(), *n);
+        let inner = body.iter().map(|s| s.subst(&|name| (name == var).then(|| index_var(&own)))).collect();
+        body = vec![DStmt::For(DFor::new(own, Expr::i64(*n), DKind::Unrolled, inner))];
+    }
+    body
+}
+
+/// The position of the current element among all.
+pub fn number_of(nest: &Nest, elements: &[(Name, i64)]) -> Expr {
+    let number = elements.iter().fold(Expr::i64(0), |at, (var, n)| at * Expr::i64(*n) + index_var(var));
+    simplify(&number, &nest.ranges)
 }

@@ -8,7 +8,7 @@
 
 use crate::analysis::{Combiner, linear};
 use crate::ir::device::{DFor, DKind, DStmt};
-use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Intrin, Name, Scope, Tile, TileArg, TileCall, TileOp};
+use crate::ir::{BinOp, ExecScope, Expr, ExprKind, Intrin, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use crate::lower::nest::Nest;
 
 /// The calls that a loop amounts to.
@@ -38,24 +38,16 @@ impl Build<'_, '_, '_> {
 
     /// Adds the calls that leave `e` in `dst`.
     fn write(&mut self, e: &Expr, dst: Tile) -> Option<()> {
-        let (op, parts): (TileOp, Vec<&Expr>) = match e.kind() {
-            ExprKind::Binary { op, a, b } if e.dtype().is_float() => (arithmetic(*op)?, vec![a, b]),
-            ExprKind::Call { op, args, .. } if e.dtype().is_float() => (function(*op)?, args.iter().collect()),
-            ExprKind::Cast { dtype, arg } if converts(arg.dtype(), *dtype) => (TileOp::Cast, vec![arg]),
-            ExprKind::Int { .. }
-            | ExprKind::Float { .. }
-            | ExprKind::Str(_)
-            | ExprKind::Var { .. }
-            | ExprKind::Load { .. }
-            | ExprKind::Unary { .. }
-            | ExprKind::Binary { .. }
-            | ExprKind::Select { .. }
-            | ExprKind::IfThenElse { .. }
-            | ExprKind::Cast { .. }
-            | ExprKind::Reinterpret { .. }
-            | ExprKind::Call { .. }
-            | ExprKind::Extern { .. }
-            | ExprKind::Let { .. } => return None,
+        let float = e.dtype().is_float();
+        let (op, parts): (TileOp, Vec<&Expr>) = if let ExprKind::Binary { op, a, b } = e.kind() {
+            (arithmetic(*op).filter(|_| float)?, vec![a, b])
+        } else if let ExprKind::Call { op, args, .. } = e.kind() {
+            (function(*op).filter(|_| float)?, args.iter().collect())
+        } else if let ExprKind::Cast { arg, .. } = e.kind() {
+            // between floats, `cast` makes what the expression does
+            (Some(TileOp::Cast).filter(|_| float && arg.dtype().is_float())?, vec![arg])
+        } else {
+            return None;
         };
         let args = parts.into_iter().map(|e| self.operand(e)).collect::<Option<Vec<TileArg>>>()?;
         self.calls.push(TileCall::new(op, ExecScope::Thread, dst, args));
@@ -76,11 +68,6 @@ impl Build<'_, '_, '_> {
         self.write(e, tile.clone())?;
         Some(TileArg::Tile(tile))
     }
-}
-
-/// True for conversions between floats, which `cast` makes as the expression does.
-fn converts(from: DType, to: DType) -> bool {
-    from.is_float() && to.is_float()
 }
 
 fn arithmetic(op: BinOp) -> Option<TileOp> {

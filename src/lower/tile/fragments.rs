@@ -258,30 +258,25 @@ pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
 }
 
 fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerError> {
-    let name = call.dst.buffer.clone();
-    let flat = nest.buffers.get(&name).cloned();
-    nest.buffers.extend(nest.held.get(&name).cloned().map(|b| (name.clone(), b)));
-    let mut before = vec![];
+    let mut shown: Vec<Buffer> = nest.held.get(&call.dst.buffer).cloned().into_iter().collect();
     for arg in &mut call.args {
         if let TileArg::Tile(t) = arg {
-            before.extend(nest.buffers.get(&t.buffer).cloned());
-            matrix(nest, t)?;
+            shown.push(matrix(nest, t)?);
         }
     }
-    let body = nest.carry_out(&call).map_err(|e| LowerError::new(PASS, &name, e.to_string()))?;
+    let body = nest.carry_out(&call, &shown);
+    let body = body.map_err(|e| LowerError::new(PASS, &call.dst.buffer, e.to_string()))?;
     for s in &body {
-        crate::lower::pass::swizzle::choose(nest, s);
+        crate::lower::pass::swizzle::choose(nest, &shown, s);
     }
-    nest.buffers.extend(before.into_iter().chain(flat).map(|b| (b.name.clone(), b)));
     Ok(body)
 }
 
-/// Takes the dimensions of extent 1 from a buffer and its tile.
-fn matrix(nest: &mut Nest, t: &mut Tile) -> Result<(), LowerError> {
-    let b = nest.buffers.get_mut(&t.buffer).ok_or_else(|| LowerError::new(PASS, &t.buffer, "it is not declared"))?;
+/// Takes the dimensions of extent 1 from a tile, and gives its buffer without them.
+fn matrix(nest: &Nest, t: &mut Tile) -> Result<Buffer, LowerError> {
+    let b = nest.buffer(PASS, &t.buffer)?;
     let kept: Vec<usize> = (0..b.shape.len()).filter(|d| !b.shape[*d].is_int(1) || t.extent[*d] != 1).collect();
-    b.shape = kept.iter().map(|d| b.shape[*d].clone()).collect();
-    (t.begin, t.extent) =
-        (kept.iter().map(|d| t.begin[*d].clone()).collect(), kept.iter().map(|d| t.extent[*d]).collect());
-    Ok(())
+    let of = |all: &[Expr]| kept.iter().map(|d| all[*d].clone()).collect();
+    (t.begin, t.extent) = (of(&t.begin), kept.iter().map(|d| t.extent[*d]).collect());
+    Ok(Buffer { shape: of(&b.shape), ..b.clone() })
 }

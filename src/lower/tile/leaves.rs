@@ -40,17 +40,10 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     Ok(out)
 }
 
-/// A call, and the shapes of matrices under which it knows its registers.
+/// A call, and its registers where it sees them as matrices.
 struct Leaf {
     call: TileCall,
-    matrices: Vec<(Name, [i64; 2])>,
-}
-
-impl Leaf {
-    /// A call on registers as they are.
-    fn flat(call: TileCall) -> Leaf {
-        Leaf { call, matrices: vec![] }
-    }
+    shown: Vec<Buffer>,
 }
 
 /// What the dispatch table makes of a marked loop; `None` where the loop stays.
@@ -58,8 +51,11 @@ fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerErr
     match &l.tile {
         None => Ok(None),
         Some(TileMark { op: LeafOp::Tile(op), variant, .. }) => match leaf(nest, l, *op, variant) {
-            Some(leaf) => dispatched(nest, l, leaf).map(Some),
             None => Ok(None),
+            Some(leaf) => {
+                let done = nest.carry_out(&leaf.call, &leaf.shown).map(Some);
+                done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))
+            }
         },
         Some(TileMark { op: LeafOp::Elementwise, .. }) => {
             Ok(elementwise::calls(nest, l).and_then(|calls| all_of(nest, &calls)))
@@ -86,7 +82,7 @@ fn all_of(nest: &mut Nest, calls: &[TileCall]) -> Option<Vec<DStmt>> {
     let known = nest.decisions.len();
     let mut out = vec![];
     for call in calls {
-        match nest.carry_out(call) {
+        match nest.carry_out(call, &[]) {
             Ok(body) => out.extend(body),
             Err(_) => {
                 nest.decisions.truncate(known);
@@ -97,18 +93,6 @@ fn all_of(nest: &mut Nest, calls: &[TileCall]) -> Option<Vec<DStmt>> {
     Some(out)
 }
 
-fn dispatched(nest: &mut Nest, l: &DFor, leaf: Leaf) -> Result<Vec<DStmt>, LowerError> {
-    let flat: Vec<Buffer> = leaf.matrices.iter().filter_map(|(n, _)| nest.buffers.get(n).cloned()).collect();
-    for (name, shape) in &leaf.matrices {
-        if let Some(b) = nest.buffers.get_mut(name) {
-            b.shape = shape.map(Expr::i64).to_vec();
-        }
-    }
-    let done = nest.carry_out(&leaf.call);
-    nest.buffers.extend(flat.into_iter().map(|b| (b.name.clone(), b)));
-    done.map_err(|e| LowerError::new(PASS, &l.var, e.to_string()))
-}
-
 /// The call that a marked loop amounts to.
 fn leaf(nest: &Nest, l: &DFor, op: TileOp, variant: &Option<String>) -> Option<Leaf> {
     let mut loops = vec![];
@@ -116,8 +100,8 @@ fn leaf(nest: &Nest, l: &DFor, op: TileOp, variant: &Option<String>) -> Option<L
     let ([to], true) = (up.indices.as_slice(), nest.is_local(&up.buffer)) else { return None };
     let mut leaf = match op {
         TileOp::Gemm => product(nest, &up, to, &loops)?,
-        op if Combiner::of(up.op)?.fold() == op => Leaf::flat(fold(nest, &up, to, &loops, op)?),
-        op if Combiner::of(up.op)?.elementwise() == op => Leaf::flat(combine(nest, &up, to, &loops, op)?),
+        op if Combiner::of(up.op)?.fold() == op => fold(nest, &up, to, &loops, op)?,
+        op if Combiner::of(up.op)?.elementwise() == op => combine(nest, &up, to, &loops, op)?,
         _ => return None,
     };
     leaf.call.forced = variant.clone();
@@ -129,7 +113,7 @@ fn run_tile(name: &Name, at: Expr, n: i64) -> Tile {
     Tile { buffer: name.clone(), begin: vec![at], extent: vec![n] }
 }
 
-fn fold(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+fn fold(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<Leaf> {
     let (src, begin, len) = registers(nest, &up.term, loops)?;
     if !same_type(nest, &src, &up.buffer) || loops.iter().any(|(v, _)| to.uses_var(v)) {
         return None;
@@ -137,10 +121,10 @@ fn fold(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) 
     let args = vec![TileArg::Tile(run_tile(&src, begin, len))];
     let mut call = TileCall::new(op, ExecScope::Thread, run_tile(&up.buffer, to.clone(), 1), args);
     (call.axes, call.accum) = (vec![0], true);
-    Some(call)
+    Some(Leaf { call, shown: vec![] })
 }
 
-fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<TileCall> {
+fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileOp) -> Option<Leaf> {
     let (src, begin, len) = registers(nest, &up.term, loops)?;
     let (own, same) = run_of(nest, to, loops)?;
     if !same_type(nest, &src, &up.buffer) || same != len {
@@ -148,7 +132,7 @@ fn combine(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)], op: TileO
     }
     let dst = run_tile(&up.buffer, own, len);
     let args = vec![TileArg::Tile(dst.clone()), TileArg::Tile(run_tile(&src, begin, len))];
-    Some(TileCall::new(op, ExecScope::Thread, dst, args))
+    Some(Leaf { call: TileCall::new(op, ExecScope::Thread, dst, args), shown: vec![] })
 }
 
 /// A row times a column: `D [1, 1] += A [1, n] x B [n, 1]`, over buffers seen as matrices.
@@ -161,16 +145,13 @@ fn product(nest: &Nest, up: &Update, to: &Expr, loops: &[(Name, i64)]) -> Option
         return outer_product(nest, up, to, [a, b], loops);
     }
     let ((row, from, n), (column, at, m)) = (registers(nest, a, loops)?, registers(nest, b, loops)?);
-    let len = |name: &Name| nest.buffers.get(name)?.len();
-    let (d, r, c) = (len(&up.buffer)?, len(&row)?, len(&column)?);
     if n != m || row == column {
         return None;
     }
     let zero = || Expr::i64(0);
-    let dst = matrix(&up.buffer, [to.clone(), zero()], [1, 1]);
-    let args = [matrix(&row, [zero(), from], [1, n]), matrix(&column, [at, zero()], [n, 1])];
-    let matrices = vec![(up.buffer.clone(), [d, 1]), (row, [1, r]), (column, [c, 1])];
-    Some(Leaf { call: gemm(dst, args), matrices })
+    let d = matrix(nest, &up.buffer, 1, [to.clone(), zero()], [1, 1])?;
+    let a = matrix(nest, &row, nest.buffers.get(&row)?.len()?, [zero(), from], [1, n])?;
+    Some(gemm(d, [a, matrix(nest, &column, 1, [at, zero()], [n, 1])?]))
 }
 
 /// A column times a row: `D [m, n] += A [m, 1] x B [1, n]`, over buffers seen as matrices. The loops over
@@ -182,54 +163,43 @@ fn outer_product(nest: &Nest, up: &Update, to: &Expr, [a, b]: [&Expr; 2], loops:
     }
     let ((column, from, m), (row, at, n)) = (registers(nest, a, &down)?, registers(nest, b, &across)?);
     let (begin, all) = run_of(nest, to, loops)?;
-    let len = |name: &Name| nest.buffers.get(name)?.len();
-    let (d, c, r) = (len(&up.buffer)?, len(&column)?, len(&row)?);
     let first = begin.as_int()?;
-    if all != m * n || first % n != 0 || d % n != 0 || row == column {
+    if all != m * n || first % n != 0 || row == column {
         return None;
     }
     let zero = || Expr::i64(0);
-    let dst = matrix(&up.buffer, [Expr::i64(first / n), zero()], [m, n]);
-    let args = [matrix(&column, [from, zero()], [m, 1]), matrix(&row, [zero(), at], [1, n])];
-    let matrices = vec![(up.buffer.clone(), [d / n, n]), (column, [c, 1]), (row, [1, r])];
-    Some(Leaf { call: gemm(dst, args), matrices })
+    let d = matrix(nest, &up.buffer, n, [Expr::i64(first / n), zero()], [m, n])?;
+    let a = matrix(nest, &column, 1, [from, zero()], [m, 1])?;
+    Some(gemm(d, [a, matrix(nest, &row, nest.buffers.get(&row)?.len()?, [zero(), at], [1, n])?]))
 }
 
-/// Registers seen as a part of a matrix.
-fn matrix(name: &Name, begin: [Expr; 2], extent: [i64; 2]) -> Tile {
-    Tile { buffer: name.clone(), begin: begin.to_vec(), extent: extent.to_vec() }
+/// A part of registers seen as a matrix of so many columns, and the buffer seen so; `None` where it has
+/// other rows.
+fn matrix(nest: &Nest, name: &Name, columns: i64, begin: [Expr; 2], extent: [i64; 2]) -> Option<(Tile, Buffer)> {
+    let flat = nest.buffers.get(name)?;
+    let n = flat.len().filter(|n| n % columns == 0)?;
+    let shown = Buffer { shape: vec![Expr::i64(n / columns), Expr::i64(columns)], ..flat.clone() };
+    Some((Tile { buffer: name.clone(), begin: begin.to_vec(), extent: extent.to_vec() }, shown))
 }
 
 /// `D += A B` of one thread.
-fn gemm(dst: Tile, args: [Tile; 2]) -> TileCall {
-    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args.map(TileArg::Tile).to_vec());
+fn gemm((dst, d): (Tile, Buffer), [(a, own), (b, other)]: [(Tile, Buffer); 2]) -> Leaf {
+    let args = vec![TileArg::Tile(a), TileArg::Tile(b)];
+    let mut call = TileCall::new(TileOp::Gemm, ExecScope::Thread, dst, args);
     call.accum = true;
-    call
+    Leaf { call, shown: vec![d, own, other] }
 }
 
 /// The registers that a term reads, converted or not, as the loops walk over them.
 fn registers(nest: &Nest, term: &Expr, loops: &[(Name, i64)]) -> Option<(Name, Expr, i64)> {
-    match term.kind() {
-        ExprKind::Load { buffer, indices, .. } if nest.is_local(buffer) => {
-            let (begin, len) = run_of(nest, indices.first()?, loops)?;
-            Some((buffer.clone(), begin, len))
-        }
-        ExprKind::Cast { dtype, arg } if widens(arg.dtype(), *dtype) => registers(nest, arg, loops),
-        ExprKind::Load { .. }
-        | ExprKind::Cast { .. }
-        | ExprKind::Int { .. }
-        | ExprKind::Float { .. }
-        | ExprKind::Str(_)
-        | ExprKind::Var { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::IfThenElse { .. }
-        | ExprKind::Reinterpret { .. }
-        | ExprKind::Call { .. }
-        | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => None,
+    if let ExprKind::Cast { dtype, arg } = term.kind()
+        && widens(arg.dtype(), *dtype)
+    {
+        return registers(nest, arg, loops);
     }
+    let ExprKind::Load { buffer, indices, .. } = term.kind() else { return None };
+    let (begin, len) = run_of(nest, indices.first()?, loops)?;
+    nest.is_local(buffer).then(|| (buffer.clone(), begin, len))
 }
 
 /// True where a conversion changes no value, so that a primitive may make it.

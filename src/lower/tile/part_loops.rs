@@ -9,10 +9,10 @@
 use super::fragments::PASS;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
-use crate::ir::{BinOp, ExecScope, Expr, ExprKind, Name, Scope, Tile};
+use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
-use crate::tile::{Active, Part};
+use crate::tile::Part;
 
 /// Neighbours in a row that a thread holds.
 const PAIR: i64 = 2;
@@ -53,15 +53,16 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let used: Vec<&&Held> = held.iter().filter(|h| body.iter().any(|s| touches(s, &h.buffer))).collect();
     let [held] = used.as_slice() else { return Err(no("it is over no tile, or over several")) };
     let indices = indices_of(body, &held.buffer).ok_or_else(|| no("it uses several elements at a time"))?;
-    let part = part(nest, held).map_err(|why| LowerError::new(PASS, &held.buffer, why))?;
-    let [x, y, v] = ["x", "y", "v"].map(|stem| nest.fresh(stem));
+    let shown: Vec<Buffer> = nest.held.get(&held.buffer).cloned().into_iter().collect();
+    let part = nest.with_cx(&shown, |cx| {
+        let part = Part::of_scope(&cx.view(&Tile::whole(&held.buffer, &held.shape))?, ExecScope::Cta, cx)?;
+        Ok((part.places(cx)?, part))
+    });
+    let (places, part) = part.map_err(|why: String| LowerError::new(PASS, &held.buffer, why))?;
     let pairs = part.shape[1] / PAIR;
-    for (var, n) in [(&x, part.shape[0]), (&y, pairs), (&v, PAIR)] {
-        nest.ranges.set(var.clone(), 0, n - 1);
-    }
+    let [x, y, v] = [("x", part.shape[0]), ("y", pairs), ("v", PAIR)].map(|(stem, n)| nest.loop_var(stem, n));
     let own = [index_var(&x), index_var(&y) * Expr::i64(PAIR) + index_var(&v)];
-    let place = nest.with_cx(Active::All, |cx| part.coordinates(cx, &own));
-    let place = place.map_err(|why| LowerError::new(PASS, &held.buffer, why))?;
+    let place = places.of(&own);
     let mut map = vec![];
     let mut exists = None;
     for (d, first) in held.first.iter().enumerate() {
@@ -96,17 +97,6 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let body = pairwise(nest, &v, guarded(exists, body));
     let around = |var: Name, n: i64, body| vec![DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))];
     Ok(around(x, part.shape[0], around(y, pairs, body)))
-}
-
-fn part(nest: &mut Nest, held: &Held) -> Result<Part, String> {
-    let flat = nest.buffers.get(&held.buffer).cloned();
-    nest.buffers.extend(nest.held.get(&held.buffer).cloned().map(|b| (held.buffer.clone(), b)));
-    let part = nest.with_cx(Active::All, |cx| {
-        let view = cx.view(&Tile::whole(&held.buffer, &held.shape))?;
-        Part::of_scope(&view, ExecScope::Cta, cx)
-    });
-    nest.buffers.extend(flat.map(|b| (held.buffer.clone(), b)));
-    part
 }
 
 /// The indices of all accesses to a buffer, which are the same.
@@ -162,8 +152,7 @@ fn pairwise(nest: &mut Nest, v: &Name, body: Vec<DStmt>) -> Vec<DStmt> {
     match body.as_slice() {
         [s] => match stored(nest, v, s) {
             Some((compute, store)) => {
-                let again = nest.fresh("v");
-                nest.ranges.set(again.clone(), 0, PAIR - 1);
+                let again = nest.loop_var("v", PAIR);
                 let store = store.subst(&|n| (n == v).then(|| index_var(&again)));
                 vec![both(v, DKind::Unrolled, vec![compute]), both(&again, DKind::Vectorized, vec![store])]
             }

@@ -8,10 +8,11 @@
 //!
 //! Stands in a circle with `thread_reduce`, of which it is the case of two values.
 
+use super::cross_thread::{each_element, number_of};
 use super::thread_reduce::{Found, init_value};
-use crate::analysis::{ArgReducer, Slot, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, ThreadReduce, guarded, index_var};
-use crate::ir::{BinOp, Buffer, Expr, ExprKind, Scope};
+use crate::analysis::{ArgReducer, Slot};
+use crate::ir::device::{DStmt, ThreadReduce, guarded};
+use crate::ir::{BinOp, Expr, ExprKind, Name, Scope};
 use crate::lower::LowerError;
 use crate::lower::pass::blocks::{Env, Lower};
 
@@ -20,7 +21,7 @@ pub fn build(lower: &mut Lower, found: &Found, env: &Env, arg: &ArgReducer) -> R
     let (index, value) = (Side::of(lower, found, env, &arg.index)?, Side::of(lower, found, env, &arg.value)?);
     let step = found.step(lower, env, &[&arg.index.buffer, &arg.value.buffer]);
     let (best, at) = best_of(lower, found, &arg.value);
-    let loaded = Expr::load(best.name.clone(), vec![at.clone()], arg.value.dtype);
+    let loaded = Expr::load(best.clone(), vec![at.clone()], arg.value.dtype);
     let none = found.identity(arg.tie.op(), arg.index.dtype)?;
     let offered = |value: &Expr, index: &Expr| {
         let cond = Expr::binary(BinOp::Eq, value.clone(), loaded.clone());
@@ -28,9 +29,9 @@ pub fn build(lower: &mut Lower, found: &Found, env: &Env, arg: &ArgReducer) -> R
     };
     let first = ThreadReduce {
         start: Some(value.start.clone()),
-        dst: best.name.clone(),
+        dst: best.clone(),
         indices: vec![at],
-        write_guard: found.write_guard(lower, env, &step, &best.name, true),
+        write_guard: found.write_guard(lower, env, &step, &best, true),
         ..found.reduce(
             arg.combiner.op(),
             step.clone(),
@@ -49,7 +50,7 @@ pub fn build(lower: &mut Lower, found: &Found, env: &Env, arg: &ArgReducer) -> R
     let store = DStmt::store(arg.value.buffer.clone(), value.at, loaded);
     let write = guarded(found.write_guard(lower, env, &step, &arg.value.buffer, true), vec![store]);
     let mut out = vec![DStmt::Reduce(Box::new(first)), DStmt::Reduce(Box::new(second))];
-    out.extend(each_element(lower, found, write));
+    out.extend(each_element(lower.nest, &found.elements, write));
     Ok(out)
 }
 
@@ -73,22 +74,8 @@ impl Side {
 }
 
 /// Registers for the best value of each element, and the place of the current one.
-fn best_of(lower: &mut Lower, found: &Found, value: &Slot) -> (Buffer, Expr) {
-    let name = lower.nest.fresh(&format!("{}_best", value.buffer));
+fn best_of(lower: &mut Lower, found: &Found, value: &Slot) -> (Name, Expr) {
     let n = found.elements.iter().map(|(_, n)| n).product();
-    let at = found.elements.iter().fold(Expr::i64(0), |at, (var, n)| at * Expr::i64(*n) + index_var(var));
-    let buffer = Buffer::new(name.clone(), value.dtype, vec![Expr::i64(n)], Scope::Local);
-    lower.nest.buffers.insert(name, buffer.clone());
-    (buffer, simplify(&at, &lower.nest.ranges))
-}
-
-/// Loops over the elements around statements, with variables of their own.
-fn each_element(lower: &mut Lower, found: &Found, mut body: Vec<DStmt>) -> Vec<DStmt> {
-    for (var, n) in found.elements.iter().rev() {
-        let own = lower.nest.fresh(var.as_str());
-        lower.nest.ranges.set(own.clone(), 0, n - 1);
-        let inner = body.iter().map(|s| s.subst(&|name| (name == var).then(|| index_var(&own)))).collect();
-        body = vec![DStmt::For(DFor::new(own, Expr::i64(*n), DKind::Unrolled, inner))];
-    }
-    body
+    let name = lower.nest.scratch(&format!("{}_best", value.buffer), value.dtype, Expr::i64(n), Scope::Local);
+    (name, number_of(lower.nest, &found.elements))
 }

@@ -198,21 +198,10 @@ pub fn init_value(b: &Block, buffer: &Name, indices: &[Expr]) -> Result<Option<E
 }
 
 fn is_constant(e: &Expr) -> bool {
-    match e.kind() {
-        ExprKind::Int { .. } | ExprKind::Float { .. } => true,
-        ExprKind::Cast { arg, .. } => is_constant(arg),
-        ExprKind::Str(_)
-        | ExprKind::Var { .. }
-        | ExprKind::Load { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::IfThenElse { .. }
-        | ExprKind::Reinterpret { .. }
-        | ExprKind::Call { .. }
-        | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => false,
+    if let ExprKind::Cast { arg, .. } = e.kind() {
+        return is_constant(arg);
     }
+    matches!(e.kind(), ExprKind::Int { .. } | ExprKind::Float { .. })
 }
 
 fn same_constant(a: &Expr, b: &Expr) -> bool {

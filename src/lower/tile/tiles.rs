@@ -5,7 +5,7 @@
 
 use crate::ir::device::DStmt;
 use crate::ir::kernel::ChosenVariant;
-use crate::ir::{Expr, Name, TileCall};
+use crate::ir::{Buffer, Expr, Name, TileCall};
 use crate::lower::LowerError;
 use crate::lower::fact::warps::{Rank, WARP, WARPGROUP, Warps};
 use crate::lower::nest::Nest;
@@ -15,36 +15,26 @@ use std::collections::BTreeSet;
 const PASS: &str = "dispatch";
 
 impl Nest<'_> {
-    /// Carries out one call where `active` threads reach it.
-    pub fn dispatch(&mut self, call: &TileCall, active: Active) -> Result<(Decision, Vec<DStmt>), NoVariant> {
-        self.with_emit(active, |e| tile::dispatch(call, e))
-    }
-
-    /// Carries out a call that all threads reach, and notes the decision.
-    pub fn carry_out(&mut self, call: &TileCall) -> Result<Vec<DStmt>, NoVariant> {
-        let (decision, body) = self.dispatch(call, Active::All)?;
+    /// Carries out a call that all threads reach, and notes the decision. It sees the buffers `shown` in
+    /// place of those of the same name.
+    pub fn carry_out(&mut self, call: &TileCall, shown: &[Buffer]) -> Result<Vec<DStmt>, NoVariant> {
+        let (decision, body) = self.with_emit(Active::All, shown, |e| tile::dispatch(call, e))?;
         self.decisions.push(decision);
         Ok(body)
     }
 
-    /// What the variants say to a call that asks for one that does not exist.
-    fn verdicts(&mut self, call: &TileCall, active: Active) -> Option<Decision> {
-        let free = TileCall { forced: None, ..call.clone() };
-        let decision = self.with_emit(active, |e| tile::decide(&free, &e.cx())).ok()?;
-        Some(Decision { call: call.clone(), chosen: None, ..decision })
+    /// What a variant would know of the launch where all threads reach it.
+    pub fn with_cx<R>(&mut self, shown: &[Buffer], f: impl FnOnce(&tile::Cx) -> R) -> R {
+        self.with_emit(Active::All, shown, |e| f(&e.cx()))
     }
 
-    /// What a variant would know of the launch where `active` threads reach it.
-    pub fn with_cx<R>(&mut self, active: Active, f: impl FnOnce(&tile::Cx) -> R) -> R {
-        self.with_emit(active, |e| f(&e.cx()))
-    }
-
-    fn with_emit<R>(&mut self, active: Active, f: impl FnOnce(&mut Emit) -> R) -> R {
+    fn with_emit<R>(&mut self, active: Active, shown: &[Buffer], f: impl FnOnce(&mut Emit) -> R) -> R {
         let taken = &mut self.taken;
         let mut emit = Emit {
             target: self.target,
             block: self.block,
             buffers: &mut self.buffers,
+            shown,
             ranges: &mut self.ranges,
             active,
             guard_scratch: !self.own_barriers,
@@ -72,14 +62,10 @@ struct Calls<'o> {
 
 impl Calls<'_> {
     /// Notes a call that nothing carries out; those after it are decided all the same.
-    fn refuse(&mut self, nest: &mut Nest, call: &TileCall, active: Active, why: NoVariant) {
+    fn refuse(&mut self, why: NoVariant) {
         let text = why.to_string();
-        let decision = match why {
-            NoVariant::AllRefused(d) => Some(*d),
-            NoVariant::Unknown { .. } => nest.verdicts(call, active),
-        };
-        self.decisions.extend(decision);
-        self.refused.get_or_insert_with(|| LowerError::new(PASS, &call.dst.buffer, text));
+        self.refused.get_or_insert_with(|| LowerError::new(PASS, &why.0.call.dst.buffer, text));
+        self.decisions.push(*why.0);
     }
 }
 
@@ -108,12 +94,12 @@ fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active
     let mut stmts = vec![];
     for s in body {
         match s {
-            DStmt::Tile(call) => match nest.dispatch(&call, active) {
+            DStmt::Tile(call) => match nest.with_emit(active, &[], |e| tile::dispatch(&call, e)) {
                 Ok((decision, body)) => {
                     out.decisions.push(decision);
                     stmts.extend(body);
                 }
-                Err(why) => out.refuse(nest, &call, active, why),
+                Err(why) => out.refuse(why),
             },
             s => {
                 let inside = match &s {

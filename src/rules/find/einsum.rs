@@ -5,7 +5,7 @@
 use super::product::Product;
 use super::shape::find_block;
 use crate::ir::{Expr, Name, Stmt};
-use crate::rules::parts::output;
+use crate::rules::parts::{known, output};
 use crate::schedule::{Operand, Schedule, ScheduleError};
 
 /// In which order a staged factor lies.
@@ -28,8 +28,6 @@ pub struct Stage {
 
 /// A product ready for tiling.
 pub struct Einsum {
-    /// The schedule so far.
-    pub schedule: Schedule,
     /// The reduction block, over S, I, J, K.
     pub block: Name,
     /// Its loops S, I, J, K; S runs once where there is no batch.
@@ -49,8 +47,7 @@ impl Einsum {
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug.
-    pub fn of(p: &Product, majors: [Major; 2], tile: [i64; 3]) -> Result<Einsum, ScheduleError> {
-        let mut s = p.schedule.clone();
+    pub fn of(s: &mut Schedule, p: &Product, majors: [Major; 2], tile: [i64; 3]) -> Result<Einsum, ScheduleError> {
         let [batch, rows, columns, depth] = p.groups();
         let map = |major: Major, free: &Vec<Name>| match major {
             Major::Depth => [batch.clone(), depth.clone(), free.clone()],
@@ -58,18 +55,18 @@ impl Einsum {
         };
         let mut stage = |operand: Operand, map: [Vec<Name>; 3]| -> Result<Stage, ScheduleError> {
             let block = s.reindex(&p.block, operand, &map)?;
-            let buffer = output(&s, &block);
+            let buffer = output(s, &block);
             Ok(Stage { block, buffer })
         };
         let a = stage(p.a.operand, map(majors[0], &rows))?;
         let b = stage(p.b.operand, map(majors[1], &columns))?;
-        let stored = stored_at(&s, &p.block);
+        let stored = stored_at(s, &p.block);
         let copy = s.reindex(&p.block, Operand::Result, &[batch.clone(), rows.clone(), columns.clone()])?;
-        let result = output(&s, &p.block);
+        let result = output(s, &p.block);
         let mut tails: Vec<(Name, Vec<(Name, Name)>)> =
             p.epilogue.iter().map(|t| (t.block.clone(), t.follows.clone())).collect();
-        if tails.is_empty() || s.compute_inline(&copy).is_err() {
-            let own = stored_at(&s, &copy).into_iter().zip(stored);
+        if p.kept || s.compute_inline(&copy).is_err() {
+            let own = stored_at(s, &copy).into_iter().zip(stored);
             let follows = own.filter_map(|(e, v)| Some((e.as_var()?.clone(), v.as_var()?.clone()))).collect();
             tails.insert(0, (copy, follows));
         }
@@ -82,16 +79,9 @@ impl Einsum {
         }
         s.pad_einsum(&p.block, &[1, tile[0], tile[1], tile[2]])?;
         let loops = s.loops(&p.block);
-        let [.., ls, li, lj, lk] = loops.as_slice() else { panic!("a product has loops S, I, J, K") };
-        Ok(Einsum {
-            loops: [ls, li, lj, lk].map(|l| l.clone()),
-            block: p.block.clone(),
-            a,
-            b,
-            result,
-            tails: tails.into_iter().map(|(block, _)| block).collect(),
-            schedule: s,
-        })
+        let loops = known(loops[loops.len().saturating_sub(4)..].to_vec());
+        let tails = tails.into_iter().map(|(block, _)| block).collect();
+        Ok(Einsum { block: p.block.clone(), loops, a, b, result, tails })
     }
 }
 

@@ -9,15 +9,11 @@ use crate::schedule::Operand;
 pub struct Factor {
     /// Which operand of the function's product it is.
     pub operand: Operand,
-    /// The factor as the function multiplies it.
-    pub value: Expr,
-    /// The same without conversions that change no value: what is worth staging.
-    pub narrow: Expr,
-    /// The load that decides how the factor is read: the one whose indices use the most iterators.
-    pub access: Option<Access>,
-    /// True where `narrow` is that load and nothing else.
+    /// Its type without conversions that change no value: what is worth staging.
+    pub dtype: DType,
+    /// True where it is, without these, one load and nothing else.
     pub plain: bool,
-    /// Type of the elements that the load reads.
+    /// Type of the elements of the load that decides how it is read: the one whose indices use the most iterators.
     pub element: DType,
     /// True where the contiguous axis in memory is reduced; false where it is one of rows or columns.
     pub along_depth: bool,
@@ -50,17 +46,7 @@ impl Factor {
             None => false,
         };
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
-        Factor {
-            operand,
-            value: value.clone(),
-            narrow,
-            access,
-            plain,
-            element,
-            along_depth,
-            run: k.max(ij).max(1),
-            order,
-        }
+        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run: k.max(ij).max(1), order }
     }
 }
 
@@ -116,6 +102,7 @@ fn strides(offset: &Expr, class: &[IterVar], ranges: &Ranges) -> Option<Vec<Name
     Some(keyed.into_iter().map(|(_, v)| v).collect())
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
+/// The greatest common divisor.
+pub fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

@@ -2,26 +2,21 @@
 //! W[n, k] x[m, k], with the matrix packed (several values of k in one element), with scales per
 //! group of k, or neither.
 
-use super::shape::{Axis, OneReduction, find_block};
-use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Reducer};
+use super::operands::bytes_of;
+use super::shape::{Axis, OneReduction, find_block, size};
+use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, IterVar, Name, PrimFunc};
-use crate::rules::Prepared;
+use crate::rules::Ask;
 use crate::rules::parts::loops_below;
 use crate::schedule::Schedule;
 
 /// Most vectors that are few.
-pub const MOST_VECTORS: i64 = 16;
+const MOST_VECTORS: i64 = 16;
 
 /// A function that is one product of a matrix and some vectors after inlining.
 pub struct MatVec {
-    /// The schedule in which every injective producer is inlined.
-    pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, each of which reads its result.
-    pub epilogues: Vec<Name>,
-    /// How it combines: a sum.
-    pub reducer: Reducer,
+    /// The sum; each of the blocks after it reads its result.
+    pub one: OneReduction,
     /// The matrix.
     pub matrix: Access,
     /// Its element type.
@@ -92,37 +87,29 @@ impl<'a> Follow<'a> {
 }
 
 impl MatVec {
-    /// Inlines and classifies, or says by name why the function is no such product.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<MatVec, Decline> {
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let one = OneReduction::of(by, input)?;
+    /// Classifies, or says by name why the function is no such product.
+    pub fn of(ask: &Ask) -> Result<MatVec, Decline> {
+        let one = OneReduction::of(ask)?;
         if !one.facts.reducer.as_ref().is_some_and(|r| r.combiner == Combiner::Sum) {
-            return Err(no("sum_reducer", "the reduction is not a sum".into()));
+            return Err(ask.no("sum_reducer", "the reduction is not a sum"));
         }
         let result = one.facts.writes.first().map(|w| w.buffer.clone());
         let facts = Facts::of(one.schedule.func());
         let reads_result =
             |e: &Name| facts.block(e).is_some_and(|b| b.reads.iter().any(|a| Some(&a.buffer) == result.as_ref()));
-        if let Some(e) = one.epilogues.iter().find(|e| !reads_result(e)) {
-            return Err(no("epilogues_of_result", format!("block `{e}` reads the result of another epilogue only")));
+        if let Some(e) = one.chain.epilogues.iter().find(|e| !reads_result(e)) {
+            return Err(ask.no("epilogues_of_result", format!("block `{e}` reads the result of another epilogue only")));
         }
-        let block = find_block(one.schedule.func(), &one.block);
-        let reads = follows(&one.facts, &block).map_err(|reason| no("grouped_indices", reason))?;
+        let block = find_block(one.schedule.func(), &one.chain.block);
+        let reads = follows(&one.facts, &block).map_err(|reason| ask.no("grouped_indices", reason))?;
         let matrix = matrix(&reads, &block, one.schedule.func())
-            .ok_or_else(|| no("matrix", "no tensor of constant size is read by every reduction axis".into()))?;
-        MatVec::with(no, &one, &block, &reads, matrix)
+            .ok_or_else(|| ask.no("matrix", "no tensor of constant size is read by every reduction axis"))?;
+        MatVec::with(ask, one.clone(), &block, &reads, matrix)
     }
 
-    fn with(
-        no: impl Fn(&'static str, String) -> Decline,
-        one: &OneReduction,
-        block: &Block,
-        reads: &[Follow],
-        matrix: usize,
-    ) -> Result<MatVec, Decline> {
-        let (schedule, red) = (one.schedule.clone(), &one.facts);
+    fn with(ask: &Ask, one: OneReduction, block: &Block, reads: &[Follow], matrix: usize) -> Result<MatVec, Decline> {
         let main = &reads[matrix];
-        let loops = schedule.loops(&block.name);
+        let loops = one.schedule.loops(&block.name);
         let axis = |i: usize| Axis { at: loops[i].clone(), extent: block.iters[i].extent.as_int() };
         let kind = |i: usize| block.iters[i].kind;
         let mut places: Vec<(usize, usize)> =
@@ -136,12 +123,12 @@ impl MatVec {
         // The only row of a matrix is not among its indices; all that is read is then read once.
         let one_row = spatial.is_empty();
         let (Some(rows), Some(last)) = (spatial.pop().or_else(|| unit.pop()), reduce.last()) else {
-            return Err(no("matrix", "the largest tensor has no rows".into()));
+            return Err(ask.no("matrix", "the largest tensor has no rows"));
         };
         let packs: i64 = reduce.iter().map(|i| main.at[*i].map_or(1, |p| p.1)).product();
         let grouped = |i: &usize| main.at[*i].is_some_and(|p| p.1 > 1);
         if spatial.iter().chain([&rows]).any(grouped) || (packs > 1 && reduce.len() > 1) {
-            return Err(no("packed_reduction", "values are packed along another axis than one reduction".into()));
+            return Err(ask.no("packed_reduction", "values are packed along another axis than one reduction"));
         }
         let full = |r: &&Follow| !one_row && r.follows(rows) && reduce.iter().all(|i| r.follows(*i));
         let scales = reads.iter().enumerate().filter(|(n, r)| *n != matrix && full(r) && is_scale(r, &batch));
@@ -151,17 +138,14 @@ impl MatVec {
         let vectors = reads.iter().enumerate().filter(|(n, r)| *n != matrix && shared(r));
         let vectors: Vec<Access> = vectors.map(|(_, r)| r.access.clone()).collect();
         if vectors.is_empty() {
-            return Err(no("shared_vector", "no tensor is shared by the rows".into()));
+            return Err(ask.no("shared_vector", "no tensor is shared by the rows"));
         }
         let row_dim =
-            red.writes.first().and_then(|w| w.indices.iter().position(|e| e.uses_var(&block.iters[rows].var)));
+            one.facts.writes.first().and_then(|w| w.indices.iter().position(|e| e.uses_var(&block.iters[rows].var)));
         let outer: Vec<usize> = unit.into_iter().chain(spatial).collect();
         let inner = main.access.indices.iter().rposition(|e| e.as_int().is_none()) == main.at[*last].map(|p| p.0);
         Ok(MatVec {
-            block: one.block.clone(),
-            epilogues: one.epilogues.clone(),
-            reducer: one.reducer.clone(),
-            element: schedule.func().buffer(&main.access.buffer).dtype,
+            element: one.schedule.func().buffer(&main.access.buffer).dtype,
             matrix: main.access.clone(),
             pack: packs,
             scales,
@@ -172,13 +156,8 @@ impl MatVec {
             row_dim,
             reduce: reduce.into_iter().map(axis).collect(),
             inner,
-            schedule,
+            one,
         })
-    }
-
-    /// The buffer that the sums are kept in.
-    pub fn result(&self) -> Option<Name> {
-        Facts::of(self.schedule.func()).block(&self.block)?.writes.first().map(|w| w.buffer.clone())
     }
 
     /// True where an element of the matrix holds several values.
@@ -188,17 +167,17 @@ impl MatVec {
 
     /// Length of the reduction, if constant.
     pub fn length(&self) -> Option<i64> {
-        self.reduce.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+        size(&self.reduce)
     }
 
     /// Number of vectors, if constant.
     pub fn vectors_count(&self) -> Option<i64> {
-        self.batch.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+        size(&self.batch)
     }
 
     /// Rows of all matrices, if constant.
     pub fn all_rows(&self) -> Option<i64> {
-        self.outer.iter().try_fold(self.rows.extent?, |n, a| n.checked_mul(a.extent?))
+        self.rows.extent?.checked_mul(size(&self.outer)?)
     }
 
     /// Elements of the matrix that lie side by side along the reduction (or, where the rows are
@@ -213,7 +192,7 @@ impl MatVec {
     }
 
     fn contiguous_reduction(&self) -> Option<i64> {
-        let block = find_block(self.schedule.func(), &self.block);
+        let block = find_block(self.one.schedule.func(), &self.one.chain.block);
         let iter = |e: &Expr| block.iters.iter().find(|i| e.as_var() == Some(&i.var));
         let mut run = 1i64;
         for index in self.matrix.indices.iter().rev() {
@@ -229,9 +208,9 @@ impl MatVec {
     /// reads its result.
     pub fn row_loop(&self, s: &Schedule, block: &Name, at: &Name) -> Option<Name> {
         let facts = Facts::of(s.func());
-        let result = facts.block(&self.block)?.writes.first()?;
+        let result = facts.block(&self.one.chain.block)?.writes.first()?;
         let own = facts.block(block)?;
-        let all = if *block == self.block { &own.writes } else { &own.reads };
+        let all = if *block == self.one.chain.block { &own.writes } else { &own.reads };
         let access = all.iter().find(|a| a.buffer == result.buffer)?;
         let var = access.indices.get(self.row_dim?)?;
         let iter = own.iters.iter().find(|i| var.uses_var(&i.var))?;
@@ -246,11 +225,38 @@ impl MatVec {
 
     /// Bytes of the vectors that one product reads, if constant.
     pub fn vector_bytes(&self) -> Option<i64> {
-        let length = self.length()?.checked_mul(self.vectors_count()?)?;
-        self.vectors.iter().try_fold(0i64, |n, a| {
-            let size = self.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
-            n.checked_add(length.checked_mul(size)?)
-        })
+        bytes_of(&self.one.schedule, &self.vectors, self.length()?.checked_mul(self.vectors_count()?))
+    }
+
+    /// Bytes of one of them.
+    pub fn bytes_of_one(&self) -> Option<i64> {
+        bytes_of(&self.one.schedule, &self.vectors, self.length())
+    }
+
+    /// Declines a matrix with one value in an element.
+    pub fn packed(&self, ask: &Ask) -> Result<(), Decline> {
+        if self.is_packed() {
+            return Ok(());
+        }
+        Err(ask.no("packed_matrix", format!("tensor `{}` holds one value per element", self.matrix.buffer)))
+    }
+
+    /// Declines a matrix whose contiguous axis is reduced.
+    pub fn strided(&self, ask: &Ask) -> Result<(), Decline> {
+        if !self.inner {
+            return Ok(());
+        }
+        Err(ask.no("strided_reduction", "the axis contiguous in the matrix is reduced"))
+    }
+
+    /// Declines many vectors.
+    pub fn few_vectors(&self, ask: &Ask) -> Result<(), Decline> {
+        match self.vectors_count() {
+            Some(n) if n > MOST_VECTORS => {
+                Err(ask.no("few_vectors", format!("{n} vectors are more than {MOST_VECTORS}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

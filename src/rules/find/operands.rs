@@ -11,6 +11,12 @@ pub fn reads_of(s: &Schedule, block: &Name) -> Vec<Access> {
     Facts::of(s.func()).block(block).map(|b| b.reads.clone()).unwrap_or_default()
 }
 
+/// Bytes of so many elements of each tensor that is read, if constant.
+pub fn bytes_of(s: &Schedule, reads: &[Access], elements: Option<i64>) -> Option<i64> {
+    let size = |a: &Access| s.func().buffer(&a.buffer).dtype.bytes() as i64;
+    reads.iter().try_fold(0i64, |n, a| n.checked_add(elements?.checked_mul(size(a))?))
+}
+
 /// The tensors that `fits` holds for wherever they are read, all read at plain indices and under no
 /// condition: these may be staged as they are.
 pub fn staged(reads: &[Access], block: &Block, fits: impl Fn(&Access) -> bool) -> Vec<Name> {
@@ -34,16 +40,22 @@ pub fn ends_in(access: &Access, var: &Name) -> bool {
 /// Every tensor read once, but no more of it than there are outputs for a plain read.
 pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
     let elements = out.len()?;
+    let (_, read) = read_once(s, reads, elements.saturating_mul(8))?;
+    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
+}
+
+/// How many tensors are read, and their bytes if constant, of each those of `most` elements at most.
+pub fn read_once(s: &Schedule, reads: &[Access], most: i64) -> Option<(i64, i64)> {
     let mut seen: Vec<&Name> = vec![];
-    let mut read = 0;
+    let mut bytes = 0;
     for a in reads {
         if !seen.contains(&&a.buffer) {
             seen.push(&a.buffer);
             let decl = s.func().buffer(&a.buffer);
-            read += decl.len()?.min(elements.saturating_mul(8)).saturating_mul(decl.dtype.bytes() as i64);
+            bytes += decl.len()?.min(most).saturating_mul(decl.dtype.bytes() as i64);
         }
     }
-    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
+    Some((seen.len() as i64, bytes))
 }
 
 /// The one element that a block writes, where it is that of the iterators, in a buffer of exactly

@@ -1,8 +1,7 @@
-//! What rules are asked about: a function that was accepted and normalized, or one piece of it.
+//! What rules are asked about: a function that was accepted and normalized.
 
 use crate::analysis::{Decline, Facts, assign, normalize, refuse};
-use crate::ir::{Name, PrimFunc};
-use crate::rules::pieces::Cuts;
+use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
 /// A function ready for rules: accepted, normalized, with its facts.
@@ -12,12 +11,10 @@ pub struct Prepared {
     pub func: PrimFunc,
     /// The facts of the normalized function.
     pub facts: Facts,
-    /// The schedule that a rule goes on from.
-    start: Schedule,
-    /// The blocks that a rule is asked for, where these are not all.
-    blocks: Option<Vec<Name>>,
-    /// The pieces that it was cut into.
-    pub(in crate::rules) cuts: Cuts,
+    /// The schedule that a rule goes on from: every block that may be inlined is.
+    pub(in crate::rules) start: Schedule,
+    /// The facts of its function.
+    pub(in crate::rules) start_facts: Facts,
 }
 
 impl Prepared {
@@ -30,28 +27,8 @@ impl Prepared {
         let func = normalize(func)?;
         let facts = Facts::of(&func);
         let func = assign(&func);
-        Ok(Prepared { start: inline_all(&func), func, facts, blocks: None, cuts: Cuts::default() })
-    }
-
-    /// The same function, of which a rule is to schedule `blocks` only, going on from `schedule`.
-    pub(in crate::rules) fn piece(&self, schedule: &Schedule, blocks: &[Name]) -> Prepared {
-        let (func, facts) = (self.func.clone(), self.facts.clone());
-        Prepared { func, facts, start: schedule.clone(), blocks: Some(blocks.to_vec()), cuts: Cuts::default() }
-    }
-
-    /// The schedule that a rule goes on from: every block that may be inlined is.
-    pub fn start(&self) -> Schedule {
-        self.start.clone()
-    }
-
-    /// True for a block that is the rule's to schedule.
-    pub fn owns(&self, block: &Name) -> bool {
-        self.blocks.as_ref().is_none_or(|own| own.contains(block))
-    }
-
-    /// The blocks of a schedule that are the rule's, in program order.
-    pub fn blocks(&self, s: &Schedule) -> Vec<Name> {
-        s.blocks().into_iter().filter(|b| self.owns(b)).collect()
+        let start = inline_all(&func);
+        Ok(Prepared { start_facts: Facts::of(start.func()), start, func, facts })
     }
 }
 

@@ -18,9 +18,9 @@
 
 use super::factor::Factor;
 use super::shape::find_block;
-use crate::analysis::{BlockFacts, Combiner, Decline, Facts, Ranges, factors, linear};
+use crate::analysis::{BlockFacts, Combiner, Decline, Ranges, factors, linear};
 use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name};
-use crate::rules::Prepared;
+use crate::rules::Ask;
 use crate::schedule::{Operand, Schedule};
 
 /// A block after the reduction.
@@ -39,10 +39,10 @@ pub struct Product {
     pub schedule: Schedule,
     /// The reduction block.
     pub block: Name,
-    /// What it writes.
-    pub output: Name,
     /// The type in which the function accumulates.
     pub dtype: DType,
+    /// The product itself is wanted, because nothing follows it, it is a result, or other kernels read it.
+    pub kept: bool,
     /// Spatial blocks that follow, each over the elements of the ones before; the last writes the result.
     pub epilogue: Vec<Tail>,
     /// The factor of the rows.
@@ -57,38 +57,34 @@ pub struct Product {
     pub columns: Vec<IterVar>,
     /// Reduced iterators.
     pub depth: Vec<IterVar>,
-    /// Ranges of the iterators and of the function's extents.
-    pub ranges: Ranges,
 }
 
 impl Product {
     /// Classifies, or says by name why the function is no sum of products.
     ///
     /// # Errors
-    /// The first predicate that does not hold, in the name of rule `by`.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<Product, Decline> {
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let schedule = input.start();
-        let facts = Facts::of(schedule.func());
-        let own: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| input.owns(&b.name)).collect();
+    /// The first predicate that does not hold.
+    pub fn of(ask: &Ask) -> Result<Product, Decline> {
+        let schedule = ask.start.clone();
+        let own: Vec<&BlockFacts> = ask.facts.blocks.iter().filter(|b| ask.owns(&b.name)).collect();
         let reductions: Vec<&BlockFacts> = own.iter().copied().filter(|b| b.is_reduction).collect();
         let [red] = reductions[..] else {
-            return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
+            return Err(ask.no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
-        let reducer =
-            red.reducer.as_ref().ok_or_else(|| no("known_reducer", format!("`{}` is not X = X op term", red.name)))?;
+        let unknown = || ask.no("known_reducer", format!("`{}` is not X = X op term", red.name));
+        let reducer = red.reducer.as_ref().ok_or_else(unknown)?;
         if reducer.combiner != Combiner::Sum {
-            return Err(no("sum_reducer", "the reduction is not a sum".into()));
+            return Err(ask.no("sum_reducer", "the reduction is not a sum"));
         }
         let block = find_block(schedule.func(), &red.name);
         if !block.iters.iter().any(|i| i.kind == IterKind::Reduce) {
-            return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
+            return Err(ask.no("reduction_axis", "no axis longer than 1 is reduced"));
         }
         let terms = factors(&reducer.term)
-            .ok_or_else(|| no("product_term", "what is summed is not a product of two factors".into()))?;
+            .ok_or_else(|| ask.no("product_term", "what is summed is not a product of two factors"))?;
         let others: Vec<&BlockFacts> = own.into_iter().filter(|b| !b.is_reduction).collect();
         let (epilogue, last) =
-            check_chain(&schedule, red, &others).map_err(|reason| no("elementwise_epilogue", reason))?;
+            check_chain(&schedule, red, &others).map_err(|reason| ask.no("elementwise_epilogue", reason))?;
         let order = by_place(&schedule, red, &block, &last);
         let classes = Classes::of(&order, &terms);
         let [left, right] = terms;
@@ -97,7 +93,7 @@ impl Product {
             if classes.inner_is_first { (second, first) } else { (first, second) };
         let depth: Vec<IterVar> = block.iters.iter().filter(|i| i.kind == IterKind::Reduce).cloned().collect();
         if let Some(i) = rows.iter().chain(&columns).find(|i| !i.min.is_int(0)) {
-            return Err(no("two_factors", format!("iterator `{}` does not start at 0", i.var)));
+            return Err(ask.no("two_factors", format!("iterator `{}` does not start at 0", i.var)));
         }
         let read = |side: Operand, value: &Expr, free: &[IterVar], depth: &[IterVar]| {
             Factor::of(schedule.func(), (side, value), free, depth, &red.ranges)
@@ -106,9 +102,12 @@ impl Product {
         let (unordered_a, unordered_b) = both(&depth);
         let depth = depth_order(depth, [&unordered_a, &unordered_b]);
         let (a, b) = both(&depth);
+        let output = &reducer.buffer;
+        let is_tail = |b: &Name| epilogue.iter().any(|t| t.block == *b);
+        let read_elsewhere = schedule.readers(output).iter().any(|b| *b != red.name && !is_tail(b));
         Ok(Product {
+            kept: epilogue.is_empty() || schedule.func().is_param(output) || read_elsewhere,
             block: red.name.clone(),
-            output: reducer.buffer.clone(),
             dtype: reducer.dtype,
             epilogue,
             a,
@@ -117,14 +116,28 @@ impl Product {
             rows,
             columns,
             depth,
-            ranges: red.ranges.clone(),
             schedule,
         })
     }
 
-    /// The number of iterations of a class, if constant; 1 for an empty one.
-    pub fn extent(class: &[IterVar]) -> Option<i64> {
-        class.iter().try_fold(1i64, |n, i| n.checked_mul(i.extent.as_int()?))
+    /// The number of iterations of the classes S, I, J, K, each if constant; 1 for an empty one.
+    pub fn extents(&self) -> [Option<i64>; 4] {
+        let extent = |class: &[IterVar]| class.iter().try_fold(1i64, |n, i| n.checked_mul(i.extent.as_int()?));
+        [&self.batch, &self.rows, &self.columns, &self.depth].map(|class| extent(class))
+    }
+
+    /// Blocks that write results of the product.
+    pub fn results(&self) -> usize {
+        self.epilogue.len() + usize::from(self.kept)
+    }
+
+    /// Declines products with a vector.
+    pub fn of_matrices(&self, ask: &Ask) -> Result<(), Decline> {
+        if !self.rows.is_empty() && !self.columns.is_empty() {
+            return Ok(());
+        }
+        let reason = "one factor has no axis of its own: it is a product with a vector";
+        Err(ask.no("rows_and_columns", reason))
     }
 
     /// The names of the iterators of the classes S, I, J, K, each in the order in which it is fused.

@@ -4,10 +4,11 @@
 //! Such a function is brought into one form: every block has an iterator over rows and, where it runs
 //! over their elements, one over columns; results of reductions are vectors with one element per row.
 
+use super::factor::gcd;
 use super::shape::find_block;
 use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, linear, multiple_of, simplify};
 use crate::ir::{Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc, Scope};
-use crate::rules::Prepared;
+use crate::rules::Ask;
 use crate::rules::parts::output;
 use crate::schedule::Schedule;
 
@@ -63,34 +64,45 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Inlines, classifies and rebuilds, or says by name why the function does not work by rows.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<Rows, Decline> {
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let mut s = input.start();
-        let extents = Extents::of(&s, input).map_err(|(predicate, why)| no(predicate, why))?;
-        leave_outputs(&mut s, input).map_err(|why| no("row_wise", why))?;
-        let names: Vec<Name> = own_blocks(&s, input);
+    /// Classifies and rebuilds, or says by name why the function does not work by rows.
+    pub fn of(ask: &Ask) -> Result<Rows, Decline> {
+        let mut s = ask.start.clone();
+        let extents = Extents::of(ask)?;
+        let copies = leave_outputs(&mut s, ask).map_err(|why| ask.no("row_wise", why))?;
         let mut blocks = vec![];
-        for name in names {
-            let role = rebuild(&mut s, &name, &extents).map_err(|why| no("same_axes", why))?;
+        for name in s.blocks().into_iter().filter(|b| ask.owns(b) || copies.contains(b)) {
+            let role = rebuild(&mut s, &name, &extents).map_err(|why| ask.no("same_axes", why))?;
             blocks.push(RowBlock { name, role });
         }
         let made: Vec<Name> = blocks.iter().map(|b| output(&s, &b.name)).filter(|b| !s.func().is_param(b)).collect();
         for buffer in &made {
-            s.flatten_buffer(buffer).map_err(|e| no("row_wise", e.why.clone()))?;
+            s.flatten_buffer(buffer).map_err(|e| ask.no("row_wise", e.why))?;
         }
         let facts = Facts::of(s.func());
         let own: Vec<&BlockFacts> = blocks.iter().filter_map(|b| facts.block(&b.name)).collect();
-        own.iter().try_for_each(|b| reads_own_row(b, &own)).map_err(|why| no("row_wise", why))?;
+        own.iter().try_for_each(|b| reads_own_row(b, &own)).map_err(|why| ask.no("row_wise", why))?;
         let inputs = row_inputs(s.func(), &own, &made);
         if !inputs.iter().any(|i| i.run > 0) {
-            return Err(no("contiguous_reduction", "no tensor's contiguous axis is the one that is reduced".into()));
+            return Err(ask.no("contiguous_reduction", "no tensor's contiguous axis is the one that is reduced"));
         }
         let outputs = own.iter().flat_map(|b| &b.writes).filter(|w| s.func().is_param(&w.buffer));
         let outputs: Vec<&Buffer> = outputs.map(|w| s.func().buffer(&w.buffer)).collect();
         let written = outputs.iter().map(|b| b.len()?.checked_mul(b.dtype.bytes() as i64)).sum();
         let outputs = outputs.iter().map(|b| b.dtype).collect();
-        Ok(Rows { rows: extents.rows(), columns: extents.columns(), blocks, inputs, outputs, written, schedule: s })
+        Ok(Rows {
+            rows: product(&extents.rows),
+            columns: product(&extents.columns),
+            blocks,
+            inputs,
+            outputs,
+            written,
+            schedule: s,
+        })
+    }
+
+    /// The blocks of a schedule that belong to other kernels.
+    pub fn others(&self, s: &Schedule) -> Vec<Name> {
+        s.blocks().into_iter().filter(|b| self.role(b).is_none()).collect()
     }
 
     /// The role of a block.
@@ -121,36 +133,25 @@ struct Extents {
     columns: Vec<Expr>,
 }
 
-type Why = (&'static str, String);
-
 impl Extents {
     /// Those of the first reduction; all others must have the same.
-    fn of(s: &Schedule, input: &Prepared) -> Result<Extents, Why> {
-        let facts = Facts::of(s.func());
-        let own: Vec<&BlockFacts> = facts.blocks.iter().filter(|b| input.owns(&b.name)).collect();
+    fn of(ask: &Ask) -> Result<Extents, Decline> {
+        let own: Vec<&BlockFacts> = ask.facts.blocks.iter().filter(|b| ask.owns(&b.name)).collect();
         let reductions: Vec<&&BlockFacts> = own.iter().filter(|b| b.is_reduction).collect();
         let Some(first) = reductions.first() else {
-            return Err(("reductions", "nothing is reduced".into()));
+            return Err(ask.no("reductions", "nothing is reduced"));
         };
         if own.len() < 2 {
-            return Err(("several_blocks", "one reduction alone is the business of other rules".into()));
+            return Err(ask.no("several_blocks", "one reduction alone is the business of other rules"));
         }
         if let Some(b) = reductions.iter().find(|b| b.reducer.is_none()) {
-            return Err(("known_reducer", format!("block `{}` is not X = X op term", b.name)));
+            return Err(ask.no("known_reducer", format!("block `{}` is not X = X op term", b.name)));
         }
         if let Some(b) = reductions.iter().find(|b| !b.has_reduce_iter()) {
-            return Err(("reduction_axis", format!("block `{}` reduces no axis longer than 1", b.name)));
+            return Err(ask.no("reduction_axis", format!("block `{}` reduces no axis longer than 1", b.name)));
         }
         let of = |kind| first.iters_of(kind).filter(|it| !it.extent.is_int(1)).map(|it| it.extent.clone()).collect();
         Ok(Extents { rows: of(IterKind::Spatial), columns: of(IterKind::Reduce) })
-    }
-
-    fn rows(&self) -> Option<i64> {
-        product(&self.rows)
-    }
-
-    fn columns(&self) -> Option<i64> {
-        product(&self.columns)
     }
 }
 
@@ -158,21 +159,16 @@ fn product(list: &[Expr]) -> Option<i64> {
     list.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
 }
 
-fn own_blocks(s: &Schedule, input: &Prepared) -> Vec<Name> {
-    let known = input.facts.blocks.iter().map(|b| &b.name).collect::<Vec<_>>();
-    s.blocks().into_iter().filter(|b| input.owns(b) || !known.contains(&b)).collect()
-}
-
-/// Reductions into parameters go by way of a vector of their own.
-fn leave_outputs(s: &mut Schedule, input: &Prepared) -> Result<(), String> {
-    let facts = Facts::of(s.func());
-    for b in facts.blocks.iter().filter(|b| input.owns(&b.name) && b.is_reduction) {
+/// Reductions into what others want go by way of a vector of their own; the blocks that copy it.
+fn leave_outputs(s: &mut Schedule, ask: &Ask) -> Result<Vec<Name>, String> {
+    let mut copies = vec![];
+    for b in ask.facts.blocks.iter().filter(|b| ask.owns(&b.name) && b.is_reduction) {
         let out = output(s, &b.name);
-        if s.func().is_param(&out) {
-            s.cache_write(&b.name, &out, Scope::Local).map_err(|e| e.why.clone())?;
+        if s.func().is_param(&out) || s.readers(&out).iter().any(|r| !ask.owns(r)) {
+            copies.push(s.cache_write(&b.name, &out, Scope::Local).map_err(|e| e.why)?);
         }
     }
-    Ok(())
+    Ok(copies)
 }
 
 /// Gives a block its iterators over rows and columns.
@@ -181,16 +177,12 @@ fn rebuild(s: &mut Schedule, name: &Name, extents: &Extents) -> Result<Role, Str
     let long: Vec<&IterVar> = block.iters.iter().filter(|it| !it.extent.is_int(1)).collect();
     let reduces = long.iter().any(|it| it.kind == IterKind::Reduce);
     let cut = long.iter().position(|it| it.kind == IterKind::Reduce).or_else(|| boundary(&long, extents));
-    let cut = cut.ok_or_else(|| format!("the axes of block `{name}` are not those of the reductions"))?;
-    let (rows, columns) = long.split_at(cut);
-    let names = |list: &[&IterVar]| list.iter().map(|it| it.var.clone()).collect::<Vec<_>>();
-    let alike = |list: &[&IterVar], want: &[Expr]| {
-        let own: Vec<Expr> = list.iter().map(|it| it.extent.clone()).collect();
-        own == want || (product(&own).is_some() && product(&own) == product(want))
-    };
+    let no = || format!("the axes of block `{name}` are not those of the reductions");
+    let (rows, columns) = long.split_at(cut.ok_or_else(no)?);
     if !alike(rows, &extents.rows) || !(columns.is_empty() || alike(columns, &extents.columns)) {
-        return Err(format!("the axes of block `{name}` are not those of the reductions"));
+        return Err(no());
     }
+    let names = |list: &[&IterVar]| list.iter().map(|it| it.var.clone()).collect::<Vec<_>>();
     if columns.iter().any(|it| reduces != (it.kind == IterKind::Reduce)) {
         return Err(format!("block `{name}` does not reduce its last axes alone"));
     }
@@ -213,13 +205,14 @@ fn rebuild(s: &mut Schedule, name: &Name, extents: &Extents) -> Result<Role, Str
 
 /// Where the columns of an injective block begin.
 fn boundary(long: &[&IterVar], extents: &Extents) -> Option<usize> {
-    let own = |list: &[&IterVar]| list.iter().map(|it| it.extent.clone()).collect::<Vec<_>>();
-    let same = |list: &[&IterVar], want: &[Expr]| {
-        let own = own(list);
-        own == want || (product(&own).is_some() && product(&own) == product(want))
-    };
-    let whole = (0..=long.len()).find(|k| same(&long[..*k], &extents.rows) && same(&long[*k..], &extents.columns));
-    whole.or_else(|| same(long, &extents.rows).then_some(long.len()))
+    let whole = (0..=long.len()).find(|k| alike(&long[..*k], &extents.rows) && alike(&long[*k..], &extents.columns));
+    whole.or_else(|| alike(long, &extents.rows).then_some(long.len()))
+}
+
+/// True where the iterators have these extents, or as many elements.
+fn alike(list: &[&IterVar], want: &[Expr]) -> bool {
+    let own: Vec<Expr> = list.iter().map(|it| it.extent.clone()).collect();
+    own == want || (product(&own).is_some() && product(&own) == product(want))
 }
 
 /// What the blocks made is read at the reader's own row.
@@ -259,10 +252,9 @@ fn row_inputs(func: &PrimFunc, own: &[&BlockFacts], made: &[Name]) -> Vec<RowInp
             }
             let run = contiguous(decl, a, b, column);
             match found.iter_mut().find(|i| i.buffer == a.buffer) {
-                Some(known) if known.readers.contains(&b.name) => known.run = known.run.min(run),
                 Some(known) => {
-                    known.readers.push(b.name.clone());
                     known.run = known.run.min(run);
+                    known.readers.extend(Some(&b.name).filter(|b| !known.readers.contains(b)).cloned());
                 }
                 None => found.push(RowInput {
                     buffer: a.buffer.clone(),
@@ -288,9 +280,5 @@ fn contiguous(decl: &Buffer, a: &Access, b: &BlockFacts, column: &IterVar) -> i6
     }
     let columns = column.extent.as_int().unwrap_or(1);
     let aligned = multiple_of(&base, &b.ranges);
-    if aligned == 0 { columns } else { gcd(columns, aligned) }
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs().max(1) } else { gcd(b, a % b) }
+    if aligned == 0 { columns } else { gcd(columns, aligned).max(1) }
 }

@@ -1,9 +1,10 @@
 //! What the rules ask of a function once producers are inlined: one reduction with injective
 //! epilogues or none, which reads cover it, and in which order its axes lie in memory.
 
-use crate::analysis::{Access, BlockFacts, Decline, Facts, Ranges, Reducer, affine};
+use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
-use crate::rules::Prepared;
+use crate::rules::Ask;
+use crate::rules::space::outlines::Work;
 use crate::schedule::Schedule;
 
 /// One iterator of a block and the loop that drives it.
@@ -15,6 +16,11 @@ pub struct Axis {
     pub extent: Option<i64>,
 }
 
+/// The product of the axes' extents, if constant.
+pub fn size(axes: &[Axis]) -> Option<i64> {
+    axes.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+}
+
 /// Contiguous elements from which on those of one output are a row that lanes share.
 const ROW: i64 = 8;
 /// Steps of the longest window that one thread is given.
@@ -22,16 +28,8 @@ pub const WINDOW: i64 = 256;
 
 /// A function that is one reduction after inlining.
 pub struct Reduction {
-    /// The schedule in which every injective producer and all but the last epilogue are inlined.
-    pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, in program order.
-    pub epilogues: Vec<Name>,
-    /// How it combines; of several accumulators the first, of an argmax or argmin the value.
-    pub reducer: Reducer,
-    /// It is one plain reduction, so that tile primitives can fold it.
-    pub plain: bool,
+    /// The reduction.
+    pub one: OneReduction,
     /// Spatial axes, outermost first in the memory of the dominant read.
     pub spatial: Vec<Axis>,
     /// Reduction axes, likewise.
@@ -47,16 +45,33 @@ pub struct Reduction {
     pub shared: Vec<Access>,
     /// Element type of the dominant read.
     pub element: DType,
+    /// What outlines need to know, where all sizes are constant.
+    pub work: Option<Work>,
+}
+
+/// A reduction block and the injective blocks after it, in program order.
+#[derive(Clone)]
+pub struct Chain {
+    /// The reduction.
+    pub block: Name,
+    /// What follows it.
+    pub epilogues: Vec<Name>,
+}
+
+impl Chain {
+    /// A reduction that nothing follows.
+    pub fn alone(block: Name) -> Chain {
+        Chain { block, epilogues: vec![] }
+    }
 }
 
 /// One reduction block with injective epilogues, whatever it reads.
+#[derive(Clone)]
 pub struct OneReduction {
     /// The schedule in which every injective producer is inlined.
     pub schedule: Schedule,
-    /// The reduction block.
-    pub block: Name,
-    /// The injective blocks after it, in program order.
-    pub epilogues: Vec<Name>,
+    /// The reduction block, and the injective blocks after it.
+    pub chain: Chain,
     /// How it combines; of several accumulators the first, of an argmax or argmin the value.
     pub reducer: Reducer,
     /// Facts about the block.
@@ -64,58 +79,55 @@ pub struct OneReduction {
 }
 
 impl OneReduction {
-    /// Inlines and classifies, or says by name why the function is not one reduction.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<OneReduction, Decline> {
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let mut schedule = input.start();
-        let facts = Facts::of(schedule.func());
-        let reductions = facts.blocks.iter().filter(|b| input.owns(&b.name) && b.is_reduction);
+    /// Classifies, or says by name why the function is not one reduction.
+    pub fn of(ask: &Ask) -> Result<OneReduction, Decline> {
+        let mut schedule = ask.start.clone();
+        let reductions = ask.facts.blocks.iter().filter(|b| ask.owns(&b.name) && b.is_reduction);
         let reductions: Vec<Name> = reductions.map(|b| b.name.clone()).collect();
-        merge(&mut schedule, &reductions).map_err(|reason| no("one_reduction", reason))?;
-        let facts = Facts::of(schedule.func());
-        let own = |b: &&BlockFacts| input.owns(&b.name);
-        let (reductions, others): (Vec<&BlockFacts>, Vec<&BlockFacts>) =
-            facts.blocks.iter().filter(own).partition(|b| b.is_reduction);
+        merge(&mut schedule, &reductions).map_err(|reason| ask.no("one_reduction", reason))?;
+        let merged = (reductions.len() > 1).then(|| Facts::of(schedule.func()));
+        let own = merged.as_ref().unwrap_or(ask.facts).blocks.iter().filter(|b| ask.owns(&b.name));
+        let (reductions, others): (Vec<&BlockFacts>, Vec<&BlockFacts>) = own.partition(|b| b.is_reduction);
         let [red] = reductions[..] else {
-            return Err(no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
+            return Err(ask.no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));
         };
         let mut made: Vec<&Name> = red.writes.iter().map(|w| &w.buffer).collect();
         for e in &others {
-            check_epilogue(schedule.func(), &made, e).map_err(|reason| no("elementwise_epilogue", reason))?;
+            check_epilogue(schedule.func(), &made, e).map_err(|reason| ask.no("elementwise_epilogue", reason))?;
             made.extend(e.writes.iter().map(|w| &w.buffer));
         }
-        let reducer = red
-            .reducers
-            .first()
-            .cloned()
-            .ok_or_else(|| no("known_reducer", format!("block `{}` is not X = X op term", red.name)))?;
+        let unknown = || ask.no("known_reducer", format!("block `{}` is not X = X op term", red.name));
+        let reducer = red.reducers.first().cloned().ok_or_else(unknown)?;
         if !red.has_reduce_iter() {
-            return Err(no("reduction_axis", "no axis longer than 1 is reduced".into()));
+            return Err(ask.no("reduction_axis", "no axis longer than 1 is reduced"));
         }
         let epilogues = others.iter().map(|b| b.name.clone()).collect();
-        Ok(OneReduction { block: red.name.clone(), epilogues, reducer, facts: red.clone(), schedule })
+        let facts = red.clone();
+        Ok(OneReduction { chain: Chain { block: facts.name.clone(), epilogues }, reducer, facts, schedule })
     }
 }
 
 impl Reduction {
-    /// Inlines and classifies, or says by name why the function is not one reduction.
-    pub fn of(by: &'static str, input: &Prepared) -> Result<Reduction, Decline> {
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let OneReduction { schedule, block: name, epilogues, reducer, facts: red } = OneReduction::of(by, input)?;
-        let block = find_block(schedule.func(), &name);
-        let (full, shared) = split_reads(&red, &block);
+    /// Classifies, or says by name why the function is not one reduction.
+    pub fn of(ask: &Ask) -> Result<Reduction, Decline> {
+        Reduction::in_order(ask, OneReduction::of(ask)?)
+    }
+
+    /// Finds the order of the axes, or says by name why they have none.
+    pub fn in_order(ask: &Ask, one: OneReduction) -> Result<Reduction, Decline> {
+        let OneReduction { schedule, facts: red, .. } = &one;
+        let block = find_block(schedule.func(), &red.name);
+        let (full, shared) = split_reads(red, &block);
         let Some(dominant) = full.first() else {
-            return Err(no(
-                "full_read",
-                "no tensor is read by every axis of the reduction: it is a contraction".into(),
-            ));
+            return Err(ask.no("full_read", "no tensor is read by every axis of the reduction: it is a contraction"));
         };
         let walked = |a: &&Access| a.indices.iter().all(|e| walk(e, &block, &red.ranges).is_some());
         if let Some(other) = full.iter().chain(&shared).find(|a| !walked(a)) {
-            return Err(no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
+            return Err(ask.no("plain_indices", format!("tensor `{}` is not indexed by plain axes", other.buffer)));
         }
-        let order = memory_order(dominant, &block, &schedule, &red.ranges)
-            .ok_or_else(|| no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer)))?;
+        let order = memory_order(dominant, &block, schedule, &red.ranges).ok_or_else(|| {
+            ask.no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer))
+        })?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
         let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
         let mixed = |e: &Expr| {
@@ -129,43 +141,94 @@ impl Reduction {
         let steps = reduced.fold(1i64, |n, (_, a)| n.saturating_mul(a.extent.unwrap_or(i64::MAX)));
         let tiled = inner_reduce && together < ROW && steps <= WINDOW && dominant.indices.iter().any(mixed);
         let of_kind = |kind| order.iter().filter(|(k, _)| *k == kind).map(|(_, a)| a.clone()).collect::<Vec<_>>();
-        Ok(Reduction {
+        let r = Reduction {
             spatial: of_kind(IterKind::Spatial),
             reduce: of_kind(IterKind::Reduce),
             inner_reduce,
             tiled,
-            plain: red.reducer.is_some(),
-            reducer,
-            block: name,
-            epilogues,
+            one,
             full,
             shared,
             element,
-            schedule,
-        })
+            work: None,
+        };
+        Ok(Reduction { work: Work::of(&r, ask.target), ..r })
+    }
+
+    /// A reduction of rows that lie in memory.
+    ///
+    /// # Errors
+    /// The predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`, `is_gemv`.
+    pub fn along_memory(ask: &Ask) -> Result<Reduction, Decline> {
+        let r = Reduction::of(ask)?;
+        if !r.inner_reduce {
+            return Err(ask.no("contiguous_reduction", "the axis contiguous in memory is not reduced"));
+        }
+        r.no_window(ask)?;
+        match r.shared.first() {
+            None => Ok(r),
+            Some(a) => {
+                let reason = format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer);
+                Err(ask.no("is_gemv", reason))
+            }
+        }
+    }
+
+    /// A reduction of columns, which lie side by side in memory.
+    ///
+    /// # Errors
+    /// The predicates of [`Reduction::of`], `strided_reduction`.
+    pub fn across_memory(ask: &Ask) -> Result<Reduction, Decline> {
+        let r = Reduction::of(ask)?;
+        if r.inner_reduce || r.spatial.is_empty() {
+            return Err(ask.no("strided_reduction", "the axis contiguous in memory is reduced"));
+        }
+        Ok(r)
     }
 
     /// Leaves short windows to the rule that gives each to one thread.
-    pub fn no_window(&self, by: &'static str) -> Result<(), Decline> {
-        let reason = || "windows of a few elements that do not overlap make no rows to share".into();
-        if self.tiled { Err(Decline { by, predicate: "no_window", reason: reason() }) } else { Ok(()) }
+    pub fn no_window(&self, ask: &Ask) -> Result<(), Decline> {
+        if self.tiled {
+            return Err(ask.no("no_window", "windows of a few elements that do not overlap make no rows to share"));
+        }
+        Ok(())
+    }
+
+    /// How tile primitives can fold it, where it is one plain reduction.
+    pub fn combiner(&self) -> Option<Combiner> {
+        self.one.facts.reducer.as_ref().map(|r| r.combiner)
     }
 
     /// Length of the reduction, if constant.
     pub fn length(&self) -> Option<i64> {
-        self.reduce.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+        size(&self.reduce)
+    }
+
+    /// Length of the last kept axis, if constant.
+    pub fn last(&self) -> Option<i64> {
+        self.spatial.last().and_then(|a| a.extent)
     }
 
     /// Number of outputs, if constant.
     pub fn outputs(&self) -> Option<i64> {
-        self.spatial.iter().try_fold(1i64, |n, a| n.checked_mul(a.extent?))
+        size(&self.spatial)
+    }
+
+    /// Elements of the dominant read, if constant.
+    pub fn total(&self) -> Option<i64> {
+        self.length()?.checked_mul(self.outputs()?)
+    }
+
+    /// Bytes of the dominant read, if constant.
+    pub fn bytes(&self) -> Option<i64> {
+        self.total()?.checked_mul(self.element.bytes() as i64)
     }
 
     /// Length of the innermost contiguous run along the reduction in the dominant read: the product of
     /// the trailing reduction axes.
     pub fn run(&self) -> Option<i64> {
         let dominant = self.full.first()?;
-        let block = find_block(self.schedule.func(), &self.block);
+        let block = find_block(self.one.schedule.func(), &self.one.chain.block);
         let kind =
             |e: &Expr| block.iters.iter().find(|i| e.as_var() == Some(&i.var)).map(|i| (i.kind, i.extent.as_int()));
         let mut run = 1i64;

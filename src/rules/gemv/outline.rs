@@ -26,7 +26,7 @@ impl Sizes {
     pub fn of(p: &MatVec) -> Option<Sizes> {
         let (rows, length, vectors) = (p.all_rows()?, p.length()?, p.vectors_count()?);
         let values = rows.checked_mul(length)?;
-        let size = |b: &crate::ir::Name| p.schedule.func().buffer(b).dtype.bytes() as i64;
+        let size = |b: &crate::ir::Name| p.one.schedule.func().buffer(b).dtype.bytes() as i64;
         let scales: i64 = p.scales.iter().map(|(a, group)| values / group * size(&a.buffer)).sum();
         Some(Sizes {
             rows,
@@ -36,7 +36,7 @@ impl Sizes {
             pack: p.pack,
             bytes: p.matrix_bytes()? + scales + p.vector_bytes()?,
             vector: p.vector_bytes()? / vectors.max(1),
-            output: p.reducer.dtype.bytes() as i64,
+            output: p.one.reducer.dtype.bytes() as i64,
         })
     }
 }
@@ -62,7 +62,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         Some(1) => width / 2 + rows * (width * PAIRS / 8 + 8),
         _ => width * (batch + rows * (convert + batch)) + 4 * rows,
     };
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
@@ -77,18 +77,16 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         padding: (steps * step) as f64 / w.length.max(1) as f64,
         instructions: unroll * work,
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
-        tensor_core: false,
         combine: Combine::across(threads, rows * batch, 32),
         staged,
-        from_cache: false,
-    };
-    Outline { launches: vec![one] }
+        ..LaunchOutline::default()
+    })
 }
 
 /// On the CPU: tasks of `rows` rows of one vector, in steps of `step` values of the reduction with `vectors`
 /// vector multiplications of `vector` bytes.
 pub fn cpu(w: &Sizes, rows: i64, vectors: i64, step: i64, vector: i64) -> Outline {
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: (w.rows / rows.max(1)).max(1) * w.vectors,
         load_regs: vectors,
         load_bytes: vector,
@@ -100,8 +98,7 @@ pub fn cpu(w: &Sizes, rows: i64, vectors: i64, step: i64, vector: i64) -> Outlin
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine: Combine { lanes: (vector / 4).max(1), parts: 1, values: 1 },
         ..LaunchOutline::default()
-    };
-    Outline { launches: vec![one] }
+    })
 }
 
 /// Columns reduced across memory, a vector of packed words per thread.
@@ -130,7 +127,7 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         combine: Combine { lanes: 1, parts: rows, values: 1 },
         ..LaunchOutline::default()
     };
-    let second = (split > 1).then(|| LaunchOutline {
+    let second = LaunchOutline {
         steps: 1,
         load_bytes: 4,
         in_flight: 4,
@@ -142,6 +139,6 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         instructions: 4,
         from_cache: true,
         ..first.clone()
-    });
-    Outline { launches: [Some(first.clone()), second].into_iter().flatten().collect() }
+    };
+    Outline::in_parts(first, split, || second)
 }

@@ -9,125 +9,105 @@
 //! Declines: `target_kind`, the predicates of [`MatVec::of`], `packed_matrix`, `few_vectors`,
 //! `contiguous_reduction` or `strided_reduction`.
 
-use super::dense::dot_rows;
+use super::dense::{dot_fits, dot_rows};
 use super::outline;
 use crate::analysis::Decline;
-use crate::rules::find::matvec::{MOST_VECTORS, MatVec};
+use crate::rules::find::matvec::MatVec;
 use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, reduce_columns};
-use crate::rules::space::limits::{lanes, step_fits};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
-pub struct GemvQuantCpu;
+pub const INNER: Rule =
+    Rule::new(Kind::Cpu, "gemv.quant_cpu", include_str!("../../../schedules/gemv.quant_cpu.toml"), inner);
 
 /// The form with the contiguous axis kept.
-pub struct GemvQuantOuterCpu;
+pub const OUTER: Rule =
+    Rule::new(Kind::Cpu, "gemv.quant_outer_cpu", include_str!("../../../schedules/gemv.quant_outer_cpu.toml"), outer);
 
-const INNER: &str = "gemv.quant_cpu";
-const OUTER: &str = "gemv.quant_outer_cpu";
+struct Inner(MatVec);
 
-impl ScheduleRule for GemvQuantCpu {
-    fn name(&self) -> &'static str {
-        INNER
+struct Outer(MatVec);
+
+fn packed(ask: &Ask) -> Result<MatVec, Decline> {
+    let p = MatVec::of(ask)?;
+    p.packed(ask)?;
+    if p.vectors_count().is_none() {
+        return Err(ask.no("few_vectors", "the number of vectors is not constant"));
     }
+    p.few_vectors(ask)?;
+    Ok(p)
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = accept(INNER, true, input, target)?;
-        let (acc, rows, pack) = (p.reducer.dtype, p.rows.extent, p.pack);
-        let space = cpu_space(spaces.space(INNER, target), acc, p.length());
+fn inner(ask: &Ask) -> Answer {
+    let p = packed(ask)?;
+    if !p.inner {
+        return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
+    }
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
+}
+
+fn outer(ask: &Ask) -> Answer {
+    let p = packed(ask)?;
+    p.strided(ask)?;
+    Ok(Found::new(p.one.schedule.clone(), Outer(p)))
+}
+
+impl Accepted for Inner {
+    fn constrain(&self, space: Space, _: &Target) -> Space {
+        let p = &self.0;
+        let (acc, pack) = (p.one.reducer.dtype, p.pack);
+        let space = cpu_space(space, acc, p.length());
         let space = space.prefer("lanes_of_one_word", move |k| match lanes(k.get("vector"), acc) {
             n if pack % n == 0 || pack % 2 != 0 || pack.count_ones() != 1 => Ok(()),
             n => Err(format!("{n} lanes do not divide the {pack} values of a word")),
         });
-        let space = step_fits(space, p.length(), move |k| k.get("unroll") * lanes(k.get("vector"), acc));
-        let space = space.require("vector_registers", |k| match k.get("rows") * k.get("unroll") {
-            n if n <= 16 => Ok(()),
-            n => Err(format!("{n} accumulators exceed 16 vector registers")),
-        });
-        let space = space.require("rows_exist", move |k| match rows {
-            Some(n) if n % k.get("rows") != 0 => Err(format!("{} rows per step do not divide {n}", k.get("rows"))),
-            None if k.get("rows") > 1 => Err("the number of rows is not constant".into()),
-            _ => Ok(()),
-        });
-        let Some(sizes) = outline::Sizes::of(&p) else { return Ok(space) };
-        Ok(space.outlined(move |k| {
-            let (rows, unroll) = (k.get("rows"), k.get("unroll"));
-            outline::cpu(&sizes, rows, rows * unroll, unroll * lanes(k.get("vector"), acc), k.get("vector"))
-        }))
+        dot_fits(space, acc, p.length(), p.rows.extent)
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(accept(INNER, true, input, target));
-        let shape = [knobs.get("rows"), knobs.get("unroll"), lanes(knobs.get("vector"), p.reducer.dtype)];
-        let mut s = p.schedule.clone();
-        let rows = [p.rows.clone()];
-        dot_rows(&mut s, &p.block, &p.epilogues, [&outer(&p), &rows, &p.reduce], shape, 0)?;
-        Ok(s)
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let p = &self.0;
+        let shape = [k.get("rows"), k.get("unroll"), lanes(k.get("vector"), p.one.reducer.dtype)];
+        let axes = [&around(p)[..], std::slice::from_ref(&p.rows), &p.reduce];
+        dot_rows(s, &p.one.chain, axes, shape, 0)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let (rows, unroll, vector) = (k.get("rows"), k.get("unroll"), k.get("vector"));
+        let step = unroll * lanes(vector, self.0.one.reducer.dtype);
+        Some(outline::cpu(&outline::Sizes::of(&self.0)?, rows, rows * unroll, step, vector))
     }
 }
 
-impl ScheduleRule for GemvQuantOuterCpu {
-    fn name(&self) -> &'static str {
-        OUTER
-    }
-
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = accept(OUTER, false, input, target)?;
-        let (acc, columns, pack) = (p.reducer.dtype, p.rows.extent, p.pack);
-        let space = cpu_space(spaces.space(OUTER, target), acc, columns);
+impl Accepted for Outer {
+    fn constrain(&self, space: Space, _: &Target) -> Space {
+        let p = &self.0;
+        let (acc, columns, pack) = (p.one.reducer.dtype, p.rows.extent, p.pack);
+        let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
         let space = step_fits(space, p.length(), move |k| k.get("words") * pack);
-        let space = space.prefer("vector_registers", |k| match k.get("columns") {
-            n if n <= 8 => Ok(()),
-            n => Err(format!("{n} accumulators leave no vector registers to unpack in")),
-        });
-        let Some(sizes) = outline::Sizes::of(&p) else { return Ok(space) };
-        Ok(space.outlined(move |k| {
-            let side = k.get("columns") * lanes(k.get("vector"), acc);
-            let values = k.get("words") * pack;
-            outline::cpu(&sizes, side, k.get("columns") * values, values, k.get("vector"))
-        }))
+        space
+            .prefer("vector_registers", |k| at_most(k.get("columns"), 8, "accumulators", "vectors beside packed words"))
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(accept(OUTER, false, input, target));
-        let mut s = p.schedule.clone();
-        let (outer, rows) = (outer(&p), [p.rows.clone()]);
-        order_axes(&mut s, &[&outer, &rows, &p.reduce])?;
-        let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, &outer)?) };
-        let k = fuse_all(&mut s, &p.reduce)?;
-        let shape = [knobs.get("columns"), lanes(knobs.get("vector"), p.reducer.dtype), knobs.get("words") * p.pack];
-        reduce_columns(&mut s, &p.block, &p.epilogues, outer, &p.rows.at, &k, shape)?;
-        Ok(s)
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let p = &self.0;
+        let outer = around(p);
+        order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
+        let outer = fuse_any(s, &outer)?;
+        let all = fuse_all(s, &p.reduce)?;
+        let shape = [k.get("columns"), lanes(k.get("vector"), p.one.reducer.dtype), k.get("words") * p.pack];
+        reduce_columns(s, &p.one.chain, outer, &p.rows.at, &all, shape)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let (p, columns, values) = (&self.0, k.get("columns"), k.get("words") * self.0.pack);
+        let side = columns * lanes(k.get("vector"), p.one.reducer.dtype);
+        Some(outline::cpu(&outline::Sizes::of(p)?, side, columns * values, values, k.get("vector")))
     }
 }
 
 /// The axes around the rows: a vector after the other.
-fn outer(p: &MatVec) -> Vec<Axis> {
+fn around(p: &MatVec) -> Vec<Axis> {
     p.outer.iter().chain(&p.batch).cloned().collect()
-}
-
-fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
-    for_kind(by, Kind::Cpu, target)?;
-    let no = |predicate, reason: String| Decline { by, predicate, reason };
-    let p = MatVec::of(by, input)?;
-    if !p.is_packed() {
-        return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));
-    }
-    match p.vectors_count() {
-        None => return Err(no("few_vectors", "the number of vectors is not constant".into())),
-        Some(n) if n > MOST_VECTORS => {
-            return Err(no("few_vectors", format!("{n} vectors are more than {MOST_VECTORS}")));
-        }
-        Some(_) => {}
-    }
-    match (inner, p.inner) {
-        (true, false) => Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into())),
-        (false, true) => Err(no("strided_reduction", "the axis contiguous in the matrix is reduced".into())),
-        _ => Ok(p),
-    }
 }

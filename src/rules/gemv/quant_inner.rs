@@ -15,125 +15,105 @@
 //! Declines: `target_kind`, the predicates of [`MatVec::of`], `contiguous_reduction`, `one_vector` and
 //! `packed_matrix`, or `few_vectors`.
 
+use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use super::outline;
-use super::staging::{current_read, share};
 use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name, Scope, ThreadTag};
-use crate::rules::find::matvec::{MOST_VECTORS, MatVec};
+use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, keeps_busy, lanes, registers_fit, step_fits, vector_fits};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// One vector and a packed matrix.
-pub struct GemvQuant;
+pub const QUANT: Rule = Rule::new(Kind::Cuda, "gemv.quant", include_str!("../../../schedules/gemv.quant.toml"), quant);
 
 /// Few vectors.
-pub struct LowBatchInner;
+pub const LOW_BATCH: Rule = Rule::new(
+    Kind::Cuda,
+    "low_batch_gemv.inner",
+    include_str!("../../../schedules/low_batch_gemv.inner.toml"),
+    low_batch,
+);
 
-const QUANT: &str = "gemv.quant";
-const LOW_BATCH: &str = "low_batch_gemv.inner";
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;
 
-impl ScheduleRule for GemvQuant {
-    fn name(&self) -> &'static str {
-        QUANT
-    }
+struct Inner(MatVec);
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = one_vector(input, target)?;
-        let no_pairs = no_pairs(&p);
-        let space = space(spaces.space(QUANT, target), &p, target);
-        Ok(space.require("products_in_pairs", move |k| match (k.get("products"), &no_pairs) {
-            (1, Some(why)) => Err(why.clone()),
-            _ => Ok(()),
-        }))
-    }
-
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(one_vector(input, target));
-        schedule(&p, knobs)
-    }
-}
-
-impl ScheduleRule for LowBatchInner {
-    fn name(&self) -> &'static str {
-        LOW_BATCH
-    }
-
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = few_vectors(input, target)?;
-        let count = p.vectors_count();
-        let space = space(spaces.space(LOW_BATCH, target), &p, target);
-        let space = space.require("vectors_exist", move |k| match count {
-            Some(n) if k.get("batch") >= 2 * n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
-            _ => Ok(()),
-        });
-        let (rows, several) = (p.all_rows(), p.batch.iter().filter(|a| a.extent != Some(1)).count() > 1);
-        let space = space.require("vectors_of_one_axis", move |k| match count {
-            Some(n) if k.get("batch") >= n => Ok(()),
-            _ if several => Err("vectors along several axes are taken all at a time".into()),
-            _ => Ok(()),
-        });
-        let space = space.require("blocks_per_axis", move |k| match (count, rows) {
-            (Some(n), _) if k.get("batch") >= n => Ok(()),
-            (_, Some(n)) if n <= MOST_BLOCKS * k.get("groups") * k.get("rows") => Ok(()),
-            _ => Err(format!("the rows make more than {MOST_BLOCKS} blocks on the second axis of the grid")),
-        });
-        let space = space.prefer("matrix_read_once", move |k| match count {
-            Some(n) if k.get("batch") < n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
-            _ => Ok(()),
-        });
-        Ok(space.prefer("accumulators", |k| match k.get("rows") * k.get("batch") {
-            n if n <= 64 => Ok(()),
-            n => Err(format!("{n} accumulators per thread exceed 64")),
-        }))
-    }
-
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(few_vectors(input, target));
-        schedule(&p, knobs)
-    }
-}
-
-fn contiguous(by: &'static str, input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
-    for_kind(by, Kind::Cuda, target)?;
-    let no = |predicate, reason: String| Decline { by, predicate, reason };
-    let p = MatVec::of(by, input)?;
-    if !p.inner {
-        return Err(no("contiguous_reduction", "the axis contiguous in the matrix is not reduced".into()));
-    }
-    Ok(p)
-}
-
-fn one_vector(input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
-    let no = |predicate, reason: String| Decline { by: QUANT, predicate, reason };
-    let p = contiguous(QUANT, input, target)?;
+fn quant(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
     if !p.batch.is_empty() {
-        return Err(no("one_vector", "the matrix is multiplied with several vectors".into()));
+        return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
     }
-    if !p.is_packed() {
-        return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));
+    p.packed(ask)?;
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
+}
+
+fn low_batch(ask: &Ask) -> Answer {
+    let p = contiguous(ask)?;
+    if p.batch.is_empty() {
+        return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
+    }
+    p.few_vectors(ask)?;
+    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
+}
+
+fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
+    let p = MatVec::of(ask)?;
+    if !p.inner {
+        return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
     Ok(p)
 }
 
-fn few_vectors(input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
-    let no = |reason: String| Decline { by: LOW_BATCH, predicate: "few_vectors", reason };
-    let p = contiguous(LOW_BATCH, input, target)?;
-    match p.vectors_count() {
-        _ if p.batch.is_empty() => Err(no("the matrix is multiplied with one vector".into())),
-        Some(n) if n > MOST_VECTORS => Err(no(format!("{n} vectors are more than {MOST_VECTORS}"))),
-        _ => Ok(p),
+impl Accepted for Inner {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let space = shared_limits(space, &self.0, target);
+        if self.0.batch.is_empty() { one_vector(space, &self.0) } else { few_vectors(space, &self.0) }
     }
+
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        schedule(s, &self.0, k)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::inner(&outline::Sizes::of(&self.0)?, batch(&self.0, k), k))
+    }
+}
+
+fn one_vector(space: Space, p: &MatVec) -> Space {
+    let no_pairs = no_pairs(p);
+    space.require("products_in_pairs", move |k| match (k.get("products"), &no_pairs) {
+        (1, Some(why)) => Err(why.clone()),
+        _ => Ok(()),
+    })
+}
+
+fn few_vectors(space: Space, p: &MatVec) -> Space {
+    let count = p.vectors_count();
+    let space = space.require("vectors_exist", move |k| match count {
+        Some(n) if k.get("batch") >= 2 * n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
+        _ => Ok(()),
+    });
+    let (rows, several) = (p.all_rows(), p.batch.iter().filter(|a| a.extent != Some(1)).count() > 1);
+    let space = space.require("vectors_of_one_axis", move |k| match count {
+        Some(n) if k.get("batch") >= n => Ok(()),
+        _ if several => Err("vectors along several axes are taken all at a time".into()),
+        _ => Ok(()),
+    });
+    let space = space.require("blocks_per_axis", move |k| match (count, rows) {
+        (Some(n), _) if k.get("batch") >= n => Ok(()),
+        (_, Some(n)) if n <= MOST_BLOCKS * k.get("groups") * k.get("rows") => Ok(()),
+        _ => Err(format!("the rows make more than {MOST_BLOCKS} blocks on the second axis of the grid")),
+    });
+    let space = space.prefer("matrix_read_once", move |k| match count {
+        Some(n) if k.get("batch") < n => Err(format!("{} vectors at a time of {n}", k.get("batch"))),
+        _ => Ok(()),
+    });
+    space.prefer("accumulators", |k| at_most(k.get("rows") * k.get("batch"), 64, "accumulators", "a thread"))
 }
 
 /// Why products may not be added two at a time in float16, if they may not.
 fn no_pairs(p: &MatVec) -> Option<String> {
-    let wide = |name: &Name| p.schedule.func().buffer(name).dtype != DType::F16;
-    let sums = p.result().filter(wide).map(|b| format!("`{b}` is wider than float16"));
+    let wide = |name: &Name| p.one.schedule.func().buffer(name).dtype != DType::F16;
+    let sums = Some(&p.one.reducer.buffer).filter(|b| wide(b)).map(|b| format!("`{b}` is wider than float16"));
     let vector = p.vectors.iter().map(|a| &a.buffer).find(|b| wide(b)).map(|b| format!("`{b}` is not float16"));
     let partners = (p.element != DType::U32 || 16 % p.pack != 0 || p.pack < 4)
         .then(|| format!("of {} values in {} none has a partner 16 bits above", p.pack, p.element));
@@ -142,91 +122,57 @@ fn no_pairs(p: &MatVec) -> Option<String> {
 
 /// Vectors that a thread works on at a time.
 fn batch(p: &MatVec, k: &Knobs) -> i64 {
-    let most = p.vectors_count().unwrap_or(i64::MAX);
-    k.find("batch").unwrap_or(1).min(most)
+    at_a_time(p.vectors_count(), k)
+}
+
+fn at_a_time(vectors: Option<i64>, k: &Knobs) -> i64 {
+    k.find("batch").unwrap_or(1).min(vectors.unwrap_or(i64::MAX))
 }
 
 /// The conditions that both forms share.
-fn space(space: Space, p: &MatVec, target: &Target) -> Space {
-    const THREADS: &[&str] = &["threads", "groups"];
-    let (element, pack, rows, length) = (p.element, p.pack, p.rows.extent, p.length());
+fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
+    let (element, pack, vectors) = (p.element, p.pack, p.vectors_count());
     let space = block_fits(space, target, THREADS);
     let space = vector_fits(space, "vector", element, p.run());
     let values = move |k: &Knobs| lanes(k.get("vector"), element) * pack;
-    let vectors = p.vectors_count();
-    let batch = move |k: &Knobs| k.find("batch").unwrap_or(1).min(vectors.unwrap_or(i64::MAX));
+    let batch = move |k: &Knobs| at_a_time(vectors, k);
     let space = registers_fit(space, target, THREADS, 28, move |k| {
         let vectors = if k.get("stage") == 0 { batch(k) * values(k) * 2 } else { 0 };
         k.get("unroll") * (k.get("rows") * k.get("vector") + vectors) + 4 * k.get("rows") * batch(k)
     });
-    let in_flight = |k: &Knobs| k.get("unroll") * k.get("rows") * k.get("vector");
-    let space = keeps_busy(space, target, THREADS, p.matrix_bytes(), in_flight);
-    let space = space.prefer("block_size", |k| match k.get("threads") * k.get("groups") {
-        64..=512 => Ok(()),
-        n => Err(format!("blocks of {n} threads where 64 to 512 are best")),
-    });
-    let space = step_fits(space, length, move |k| k.get("threads") * k.get("unroll") * values(k));
-    let space = space.require("rows_fit", move |k| match (k.get("groups") * k.get("rows"), rows) {
-        (all, Some(n)) if all > n => Err(format!("{all} rows per block of {n} rows in all")),
-        _ => Ok(()),
-    });
-    let space = space.prefer("loads_in_flight", move |k| {
-        let n = k.get("rows") * k.get("unroll") * values(k);
-        if n <= 256 { Ok(()) } else { Err(format!("{n} values per thread and step exceed 256")) }
-    });
-    let (bytes, limit) = (vector_bytes(p), target.smem_per_block as i64);
-    let space = space.require("vector_in_shared", move |k| match (k.get("stage"), bytes) {
-        (0, _) => Ok(()),
-        (_, Some(n)) if n * batch(k) <= limit => Ok(()),
-        (_, Some(n)) => Err(format!("{} bytes of vectors exceed the {limit} of shared memory", n * batch(k))),
-        (_, None) => Err("the vectors have no constant size".into()),
-    });
-    let space = space.prefer("vector_leaves_shared", move |k| match (k.get("stage"), bytes) {
-        (1, Some(n)) if n * batch(k) > 64 << 10 => Err(format!("{n} bytes per vector leave room for few blocks")),
-        _ => Ok(()),
-    });
-    match outline::Sizes::of(p) {
-        Some(sizes) => space.outlined(move |k| outline::inner(&sizes, batch(k), k)),
-        None => space,
-    }
+    let space = streams_rows(space, target, p.matrix_bytes());
+    let space = step_fits(space, p.length(), move |k| k.get("threads") * k.get("unroll") * values(k));
+    let space = rows_fit(space, p.rows.extent);
+    let loads = move |k: &Knobs| k.get("rows") * k.get("unroll") * values(k);
+    let space = space.prefer("loads_in_flight", move |k| at_most(loads(k), 256, "values in flight", "a thread"));
+    let bytes = p.bytes_of_one();
+    vectors_fit(space, target, 64 << 10, move |k| Some(bytes? * batch(k)))
 }
 
-/// Bytes of one vector (of each tensor shared by rows).
-fn vector_bytes(p: &MatVec) -> Option<i64> {
-    let length = p.length()?;
-    let size = |b: &Name| p.schedule.func().buffer(b).dtype.bytes() as i64;
-    p.vectors.iter().try_fold(0i64, |n, a| n.checked_add(length.checked_mul(size(&a.buffer))?))
-}
-
-fn schedule(p: &MatVec, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-    let (threads, groups, rows) = (knobs.get("threads"), knobs.get("groups"), knobs.get("rows"));
-    let mut s = p.schedule.clone();
-    let row_axis = [p.rows.clone()];
-    order_axes(&mut s, &[&p.outer, &row_axis, &p.batch, &p.reduce])?;
-    let outer = if p.outer.is_empty() { None } else { Some(fuse_all(&mut s, &p.outer)?) };
-    let vectors = if p.batch.is_empty() { None } else { Some(fuse_all(&mut s, &p.batch)?) };
-    let k = fuse_all(&mut s, &p.reduce)?;
-    let n = s.split(&p.rows.at, &[None, Some(groups), Some(rows)])?;
+fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
+    let shape = [k.get("groups"), k.get("rows")];
+    order_axes(s, &[&p.outer, std::slice::from_ref(&p.rows), &p.batch, &p.reduce])?;
+    let outer = fuse_any(s, &p.outer)?;
+    let vectors = fuse_any(s, &p.batch)?;
+    let all = fuse_all(s, &p.reduce)?;
+    let [nb, ny, nr] = split(s, &p.rows.at, [None, Some(shape[0]), Some(shape[1])])?;
     let m = match &vectors {
-        Some(m) => s.split(m, &[None, Some(batch(p, knobs))])?,
+        Some(m) => s.split(m, &[None, Some(batch(p, k))])?,
         None => vec![],
     };
-    let words = lanes(knobs.get("vector"), p.element);
+    let words = lanes(k.get("vector"), p.element);
     let width = words * p.pack;
-    let ks = s.split(&k, &[None, Some(knobs.get("unroll")), Some(threads), Some(width)])?;
-    let ([nb, ny, nr], [ko, ku, kt, kv]) = (&n[..], &ks[..]) else { panic!("split gives one loop per factor") };
-    let rf = s.rfactor(kt, 0)?;
-    let partial = output(&s, &rf);
-    let tiles = m.first().filter(|m| loop_extent(&s, m) != Some(1)).cloned();
+    let [ko, ku, kt, kv] = split(s, &all, [None, Some(k.get("unroll")), Some(k.get("threads")), Some(width)])?;
+    let rf = s.rfactor(&kt, 0)?;
+    let partial = output(s, &rf);
+    let tiles = m.first().filter(|m| loop_extent(s, m) != Some(1)).cloned();
     let blocks: Vec<Name> =
-        [outer, m.first().filter(|_| tiles.is_none()).cloned(), Some(nb.clone())].into_iter().flatten().collect();
-    let mut order: Vec<Name> = tiles.iter().cloned().collect();
-    order.extend(blocks.clone());
-    order.extend([ny, kt, ko, ku, nr].map(|l| l.clone()));
+        [outer, m.first().filter(|_| tiles.is_none()).cloned(), Some(nb)].into_iter().flatten().collect();
+    let mut order: Vec<Name> = tiles.iter().chain(&blocks).chain([&ny, &kt, &ko, &ku, &nr]).cloned().collect();
     order.extend(m.get(1).cloned());
     order.push(kv.clone());
     s.reorder(&order)?;
-    let grid = if blocks.len() > 1 { s.fuse(&blocks)? } else { nb.clone() };
+    let grid = fuse_loops(s, &blocks)?;
     match &tiles {
         // Blocks that read the same rows for other vectors run side by side.
         Some(tiles) => {
@@ -235,76 +181,31 @@ fn schedule(p: &MatVec, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
         }
         None => s.bind(&grid, ThreadTag::BlockX)?,
     }
-    s.bind(ny, ThreadTag::ThreadY)?;
-    s.bind(kt, ThreadTag::ThreadX)?;
-    launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
-    if knobs.get("stage") == 1 {
-        for read in &p.vectors {
-            share(&mut s, &rf, &read.buffer, &grid, [groups, threads])?;
-        }
-    }
-    for read in &p.vectors {
-        let buffer = current_read(&s, &rf, &read.buffer);
-        stage_read(&mut s, &rf, &buffer, ku, width, 0)?;
-    }
-    stage_read(&mut s, &rf, &p.matrix.buffer, nr, words, knobs.get("hint"))?;
-    for (read, group) in &p.scales {
-        stage_read(&mut s, &rf, &read.buffer, nr, (width / group).max(1), 0)?;
-    }
-    batch_loads(&mut s, ku)?;
-    batch_loads(&mut s, nr)?;
-    if let Some(mi) = m.get(1) {
-        unroll_loop(&mut s, mi)?;
-    }
-    unroll_loop(&mut s, kv)?;
-    let init = s.decompose_reduction(&rf, ko)?;
-    for l in loops_below(&s, &init, kt) {
-        unroll_loop(&mut s, &l)?;
-    }
-    leaf(&mut s, p, kv, knobs)?;
+    let scales = p.scales.iter().map(|(a, group)| (a.buffer.clone(), (width / group).max(1), 0));
+    let own: Vec<_> = [(p.matrix.buffer.clone(), words, k.get("hint"))].into_iter().chain(scales).collect();
+    let (loops, vectors, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], m.get(1), &p.vectors);
+    sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors, width, shared, own: &own }, k)?;
+    leaf(s, p, &kv, k)?;
     s.set_scope(&partial, Scope::Local)?;
-    finish_rows(&mut s, p, &grid, [groups, rows])?;
-    Ok(s)
+    finish(s, &p.one.chain, &grid, |s, b| deal(s, p, b, &grid, shape))
 }
 
 /// What the innermost loop is: a product of registers, or of registers and packed values.
-fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Result<(), ScheduleError> {
+fn leaf(s: &mut Schedule, p: &MatVec, kv: &Name, knobs: &Knobs) -> Done {
     match (p.is_packed(), knobs.find("products")) {
-        (false, _) => product_leaf(s, kv),
-        (true, Some(1)) => unpack_pairs_leaf(s, kv),
-        (true, _) => unpack_leaf(s, kv),
+        (false, _) => tile_leaf(s, kv, LeafOp::Tile(TileOp::Gemm)),
+        (true, Some(1)) => tile_leaf(s, kv, LeafOp::UnpackPairs),
+        (true, _) => tile_leaf(s, kv, LeafOp::Unpack),
     }
 }
 
-/// Brings the sum across `threadIdx.x` and what follows it under the block loop; each thread keeps the rows
-/// that it summed, for each of its vectors.
-fn finish_rows(s: &mut Schedule, p: &MatVec, grid: &Name, shape: [i64; 2]) -> Result<(), ScheduleError> {
-    let tails = tails(s, &p.block, &p.epilogues)?;
-    s.reverse_compute_at(&p.block, grid)?;
-    bind_rows(s, p, &p.block, grid, shape)?;
-    for l in loops_of_kind(s, &p.block, grid, IterKind::Reduce) {
-        s.bind(&l, ThreadTag::ThreadX)?;
-    }
-    for tail in &tails {
-        s.reverse_compute_at(tail, grid)?;
-        bind_rows(s, p, tail, grid, shape)?;
-    }
-    keep_in_registers(s, &p.block)
-}
-
-fn bind_rows(s: &mut Schedule, p: &MatVec, block: &Name, grid: &Name, shape: [i64; 2]) -> Result<(), ScheduleError> {
-    let [groups, rows] = shape;
+/// Gives each thread the rows that it summed, for each of its vectors.
+fn deal(s: &mut Schedule, p: &MatVec, block: &Name, grid: &Name, shape: [i64; 2]) -> Done {
     let own = p.row_loop(s, block, grid);
     for l in loops_of_kind(s, block, grid, IterKind::Spatial) {
         if own.as_ref() != Some(&l) {
             unroll_loop(s, &l)?;
         }
     }
-    let Some(row) = own else { return Ok(()) };
-    if rows == 1 {
-        return s.bind(&row, ThreadTag::ThreadY);
-    }
-    let parts = s.split(&row, &[Some(groups), Some(rows)])?;
-    s.bind(&parts[0], ThreadTag::ThreadY)?;
-    unroll_loop(s, &parts[1])
+    own.map_or(Ok(()), |row| deal_rows(s, &row, shape))
 }

@@ -10,33 +10,34 @@
 //! `strided_reduction`.
 
 use super::outline;
-use crate::analysis::{Combiner, Decline};
-use crate::rules::find::matvec::{MOST_VECTORS, MatVec};
+use crate::analysis::Combiner;
+use crate::rules::find::matvec::MatVec;
 use crate::rules::find::shape::Axis;
 use crate::rules::parts::*;
 use crate::rules::reduction::outer::{Nest, Reads, fills_blocks, reduce_in_parts};
-use crate::rules::space::limits::{block_fits, keeps_busy, lanes, parts_fit, registers_fit, step_fits, vector_fits};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
-pub struct GemvQuantOuter;
+pub const OUTER: Rule =
+    Rule::new(Kind::Cuda, "gemv.quant_outer", include_str!("../../../schedules/gemv.quant_outer.toml"), outer);
 
-const NAME: &str = "gemv.quant_outer";
 const THREADS: &[&str] = &["threads", "rows"];
 
-impl ScheduleRule for GemvQuantOuter {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+struct Outer(MatVec);
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = accept(input, target)?;
+fn outer(ask: &Ask) -> Answer {
+    let p = MatVec::of(ask)?;
+    p.packed(ask)?;
+    p.few_vectors(ask)?;
+    p.strided(ask)?;
+    Ok(Found::new(p.one.schedule.clone(), Outer(p)))
+}
+
+impl Accepted for Outer {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let p = &self.0;
         let (length, element, columns, pack) = (p.length(), p.element, p.rows.extent, p.pack);
         let outputs = p.all_rows().zip(p.vectors_count()).and_then(|(a, b)| a.checked_mul(b));
         let total = length.zip(outputs).and_then(|(a, b)| a.checked_mul(b));
-        let space = spaces.space(NAME, target);
         let space = block_fits(space, target, THREADS);
         let space = vector_fits(space, "vector", element, columns);
         let space = registers_fit(space, target, THREADS, 36, move |k| {
@@ -53,51 +54,22 @@ impl ScheduleRule for GemvQuantOuter {
             _ => Ok(()),
         });
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
-        let space = fills_blocks(space, target, total, outputs, element);
-        Ok(match outline::Sizes::of(&p) {
-            Some(sizes) => space.outlined(move |k| outline::outer(&sizes, k)),
-            None => space,
-        })
+        fills_blocks(space, target, total, outputs, element)
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(accept(input, target));
-        let mut s = p.schedule.clone();
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let p = &self.0;
         let outer: Vec<Axis> = p.outer.iter().chain(&p.batch).cloned().collect();
-        order_axes(&mut s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
-        let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, &outer)?) };
-        let k = fuse_all(&mut s, &p.reduce)?;
-        let plan = Plan {
-            threads: knobs.get("threads"),
-            rows: knobs.get("rows"),
-            lanes: lanes(knobs.get("vector"), p.element),
-            unroll: knobs.get("unroll"),
-            min_blocks: knobs.get("min_blocks"),
-            hint: knobs.get("hint"),
-            combiner: Some(Combiner::Sum),
-            fold: 0,
-            combine: 0,
-        };
+        order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
+        let outer = fuse_any(s, &outer)?;
+        let all = fuse_all(s, &p.reduce)?;
         let full = [&p.matrix].into_iter().chain(p.scales.iter().map(|s| &s.0)).map(|a| a.buffer.clone()).collect();
         let reads = Reads { full, vectors: p.vectors.iter().map(|a| a.buffer.clone()).collect(), pack: p.pack };
-        let nest = Nest { block: &p.block, epilogues: &p.epilogues, outer, column: &p.rows.at, k: &k };
-        reduce_in_parts(&mut s, nest, &reads, knobs.get("split"), &plan)?;
-        Ok(s)
+        let nest = Nest { chain: &p.one.chain, outer, column: &p.rows.at, k: &all };
+        reduce_in_parts(s, nest, &reads, k.get("split"), &Plan::of(k, p.element, Some(Combiner::Sum)))
     }
-}
 
-fn accept(input: &Prepared, target: &Target) -> Result<MatVec, Decline> {
-    for_kind(NAME, Kind::Cuda, target)?;
-    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    let p = MatVec::of(NAME, input)?;
-    if !p.is_packed() {
-        return Err(no("packed_matrix", format!("tensor `{}` holds one value per element", p.matrix.buffer)));
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::outer(&outline::Sizes::of(&self.0)?, k))
     }
-    if let Some(n) = p.vectors_count().filter(|n| *n > MOST_VECTORS) {
-        return Err(no("few_vectors", format!("{n} vectors are more than {MOST_VECTORS}")));
-    }
-    if p.inner {
-        return Err(no("strided_reduction", "the axis contiguous in the matrix is reduced".into()));
-    }
-    Ok(p)
 }

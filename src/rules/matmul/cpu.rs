@@ -14,28 +14,26 @@
 
 use super::outline::{Sizes, over};
 use super::outline_cpu::{self, Blocks};
-use crate::analysis::{Decline, accumulator};
-use crate::ir::{IterKind, Name, Scope};
+use crate::analysis::accumulator;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{lanes, vector_registers, vector_tile};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
-pub struct MatmulCpu;
+pub const CPU: Rule = Rule::new(Kind::Cpu, "matmul.cpu", include_str!("../../../schedules/matmul.cpu.toml"), cpu);
 
-const NAME: &str = "matmul.cpu";
-/// Elements of a private array at most: a task's stack holds three.
-const ARRAY: i64 = 1 << 16;
 /// Rows of a block where their number is not constant, in tiles.
 const UNKNOWN_TILES: i64 = 8;
 
+struct Cpu {
+    p: Product,
+    /// Vector registers that there are.
+    registers: i64,
+}
+
 /// The sizes of blocks and tiles, in elements.
 #[derive(Clone, Copy, Debug)]
-struct Tiling {
+struct Panels {
     /// Elements of a vector.
     lanes: i64,
     /// Rows of the tile in registers.
@@ -46,20 +44,23 @@ struct Tiling {
     block: [i64; 3],
 }
 
-impl Tiling {
-    fn of(p: &Product, k: &Knobs) -> Tiling {
-        let [rows, columns, depth] = [&p.rows, &p.columns, &p.depth].map(|c| Product::extent(c));
-        // One column is not padded: nothing says which of the sums would be the right one.
-        let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), accumulator(p.dtype)) };
-        let least = |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min(over(n, unit)));
-        let tile_rows = least(k.get("rows"), rows, 1);
-        let vectors = least(k.get("vectors"), columns, lanes);
-        let block = [
-            rows.map_or(tile_rows * UNKNOWN_TILES, |n| even(n, k.get("block_rows"), tile_rows)),
-            even(columns.unwrap_or(k.get("block_columns")), k.get("block_columns"), vectors * lanes),
-            depth.map_or(k.get("block_depth"), |n| even(n, k.get("block_depth"), 1)),
-        ];
-        Tiling { lanes, rows: tile_rows, vectors, block }
+impl Panels {
+    /// The sizes at a point.
+    fn of(p: &Product) -> impl At<Panels> + Copy {
+        let ([_, rows, columns, depth], acc) = (p.extents(), accumulator(p.dtype));
+        move |k| {
+            // One column is not padded: nothing says which of the sums would be the right one.
+            let lanes = if columns == Some(1) { 1 } else { lanes(k.get("vector"), acc) };
+            let least = |knob: i64, extent: Option<i64>, unit: i64| extent.map_or(knob, |n| knob.min(over(n, unit)));
+            let tile_rows = least(k.get("rows"), rows, 1);
+            let vectors = least(k.get("vectors"), columns, lanes);
+            let block = [
+                rows.map_or(tile_rows * UNKNOWN_TILES, |n| even(n, k.get("block_rows"), tile_rows)),
+                even(columns.unwrap_or(k.get("block_columns")), k.get("block_columns"), vectors * lanes),
+                depth.map_or(k.get("block_depth"), |n| even(n, k.get("block_depth"), 1)),
+            ];
+            Panels { lanes, rows: tile_rows, vectors, block }
+        }
     }
 
     /// Columns of the tile in registers.
@@ -74,145 +75,108 @@ pub fn even(extent: i64, most: i64, unit: i64) -> i64 {
     over(over(extent, parts), unit).max(1) * unit
 }
 
-impl ScheduleRule for MatmulCpu {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+fn cpu(ask: &Ask) -> Answer {
+    Product::of(ask).map(|p| Found::new(p.schedule.clone(), Cpu { registers: vector_registers(ask.target), p }))
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let p = accept(input, target)?;
-        let (acc, have) = (accumulator(p.dtype), vector_registers(target));
-        let space = spaces.space(NAME, target);
+impl Accepted for Cpu {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let panels = Panels::of(&self.p);
+        let acc = accumulator(self.p.dtype);
         let space = vector_tile(space, target, acc, |k| [k.get("rows"), k.get("vectors")]);
         let space = space.prefer("hides_latency", |k| match k.get("rows") * k.get("vectors") {
             n if n >= 8 => Ok(()),
             n => Err(format!("{n} sums in flight are less than the 8 that keep two units busy")),
         });
-        let tiling = tilings(&p);
-        let space = space.require("private_arrays", move |k| {
-            let t = tiling(k);
+        let space = private_arrays(space, move |k| {
+            let t = panels(k);
             let [m, n, depth] = t.block;
-            let sizes = [m * n, m * depth, depth * t.columns()];
-            match sizes.iter().max() {
-                Some(n) if *n > ARRAY => Err(format!("{n} elements exceed the {ARRAY} of a private array")),
-                _ => Ok(()),
-            }
+            [m * n, m * depth, depth * t.columns()]
         });
-        let (tiling, cores) = (tilings(&p), target.cores.max(1) as i64);
-        let sizes = [&p.batch, &p.rows, &p.columns].map(|c| Product::extent(c));
-        let space = space.prefer("tasks", move |k| {
-            let [Some(batch), Some(rows), Some(columns)] = sizes else { return Ok(()) };
-            let [m, n, _] = tiling(k).block;
+        let (sizes, cores) = (self.p.extents(), target.cores.max(1) as i64);
+        space.prefer("tasks", move |k| {
+            let [Some(batch), Some(rows), Some(columns), _] = sizes else { return Ok(()) };
+            let [m, n, _] = panels(k).block;
             match batch * over(rows, m) * over(columns, n) {
                 tasks if tasks < 4 * cores => Err(format!("{tasks} tasks leave some of {cores} cores idle at the end")),
                 _ => Ok(()),
             }
-        });
-        let Some(sizes) = Sizes::of(&p) else { return Ok(space) };
-        Ok(space.outlined(move |k| {
-            let t = Tiling::of(&p, k);
-            let [m, n, depth] = t.block;
-            let blocks = Blocks {
-                block: t.block,
-                rows: t.rows,
-                columns: t.columns(),
-                steps_per_operation: 1,
-                registers: [t.rows * t.vectors + t.vectors + 1, have],
-                vector: k.get("vector"),
-                packed: (m + n) * depth,
-            };
-            outline_cpu::blocks(&sizes, &blocks)
-        }))
+        })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let p = accepted(accept(input, target));
-        let t = Tiling::of(&p, knobs);
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let t = Panels::of(&self.p)(k);
         let major = |along_depth: bool| if along_depth { Major::Free } else { Major::Depth };
-        let e = Einsum::of(&p, [major(p.a.along_depth), Major::Depth], t.block)?;
-        let mut s = e.schedule.clone();
-        let nest = nest(&mut s, &e, &t)?;
-        add_to_block(&mut s, &e, &nest, t.lanes)?;
-        pack(&mut s, &e.a, &nest.depth, t.lanes)?;
-        pack(&mut s, &e.b, &nest.panel, t.lanes)?;
-        for tail in &e.tails {
-            s.reverse_compute_at(tail, &nest.task)?;
-            vectorize_last(&mut s, tail, &nest.task, t.lanes)?;
-        }
-        Ok(s)
+        let e = Einsum::of(s, &self.p, [major(self.p.a.along_depth), Major::Depth], t.block)?;
+        let [task, depth, panel, tile] = nest(s, &e, &t)?;
+        add_to_block(s, &e, [&depth, &tile], t.lanes)?;
+        pack(s, &e.a, &depth, t.lanes)?;
+        pack(s, &e.b, &panel, t.lanes)?;
+        e.tails.iter().try_for_each(|tail| vectorize_tail(s, tail, &task, t.lanes))
     }
-}
 
-/// The tiling at a point, without the product.
-fn tilings(p: &Product) -> impl Fn(&Knobs) -> Tiling + Send + Sync + 'static {
-    let p = p.clone();
-    move |k| Tiling::of(&p, k)
-}
-
-/// The loops that later steps need.
-struct Nest {
-    /// Over blocks of the result, in parallel.
-    task: Name,
-    /// Over blocks of the reduced axis.
-    depth: Name,
-    /// Over panels of columns.
-    panel: Name,
-    /// Over tiles of rows.
-    tile: Name,
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let t = Panels::of(&self.p)(k);
+        let [m, n, depth] = t.block;
+        let blocks = Blocks {
+            block: t.block,
+            rows: t.rows,
+            columns: t.columns(),
+            steps_per_operation: 1,
+            registers: [t.rows * t.vectors + t.vectors + 1, self.registers],
+            vector: k.get("vector"),
+            packed: (m + n) * depth,
+        };
+        Some(outline_cpu::blocks(&Sizes::of(&self.p)?, &blocks))
+    }
 }
 
 /// Tiles the product; what a tile sums over a block of the reduced axis becomes a block of its own, whose
-/// result waits in registers.
-fn nest(s: &mut Schedule, e: &Einsum, t: &Tiling) -> Result<Nest, ScheduleError> {
+/// result waits in registers. Gives the loops over tasks, over blocks of the reduced axis, over panels of columns
+/// and over tiles of rows.
+fn nest(s: &mut Schedule, e: &Einsum, t: &Panels) -> Result<[Name; 4], ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let [m, n, _] = t.block;
-    let k = s.split(depth, &[None, Some(t.block[2])])?;
-    let sums = s.rfactor(&k[0], 0)?;
+    let [ko, ki] = split(s, depth, [None, Some(t.block[2])])?;
+    let sums = s.rfactor(&ko, 0)?;
     let registers = output(s, &sums);
-    let i = s.split(rows, &[None, Some(m / t.rows), Some(t.rows)])?;
-    let j = s.split(columns, &[None, Some(n / t.columns()), Some(t.vectors), Some(t.lanes)])?;
-    let order = [batch, &i[0], &j[0], &k[0], &j[1], &i[1], &k[1], &i[2], &j[2], &j[3]];
-    s.reorder(&order.map(|l| l.clone()))?;
-    let task = s.fuse(&[batch.clone(), i[0].clone(), j[0].clone()])?;
+    let [ib, it, ir] = split(s, rows, [None, Some(m / t.rows), Some(t.rows)])?;
+    let [jb, jp, jv, jl] = split(s, columns, [None, Some(n / t.columns()), Some(t.vectors), Some(t.lanes)])?;
+    order(s, [batch, &ib, &jb, &ko, &jp, &it, &ki, &ir, &jv, &jl])?;
+    let task = s.fuse(&[batch.clone(), ib, jb])?;
     s.parallel(&task)?;
-    unroll_loop(s, &i[2])?;
-    unroll_loop(s, &j[2])?;
-    vectorize_loop(s, &j[3])?;
-    s.decompose_reduction(&sums, &k[1])?;
+    unroll_loop(s, &ir)?;
+    unroll_loop(s, &jv)?;
+    vectorize_loop(s, &jl)?;
+    s.decompose_reduction(&sums, &ki)?;
     s.set_scope(&registers, Scope::Local)?;
-    Ok(Nest { task, depth: k[0].clone(), panel: j[1].clone(), tile: i[1].clone() })
+    Ok([task, ko, jp, it])
 }
 
 /// Adds each tile to the task's block of the result.
-fn add_to_block(s: &mut Schedule, e: &Einsum, nest: &Nest, lanes: i64) -> Result<(), ScheduleError> {
-    s.reverse_compute_at(&e.block, &nest.tile)?;
-    vectorize_last(s, &e.block, &nest.tile, lanes)?;
-    for l in loops_below(s, &e.block, &nest.tile) {
+fn add_to_block(s: &mut Schedule, e: &Einsum, [depth, tile]: [&Name; 2], lanes: i64) -> Done {
+    vectorize_tail(s, &e.block, tile, lanes)?;
+    for l in loops_below(s, &e.block, tile) {
         unroll_loop(s, &l)?;
     }
-    s.decompose_reduction(&e.block, &nest.depth)?;
+    s.decompose_reduction(&e.block, depth)?;
     s.set_scope(&e.result, Scope::Local)
 }
 
 /// Computes the part of a factor that is needed inside `at`.
-pub fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
+pub fn pack(s: &mut Schedule, stage: &Stage, at: &Name, lanes: i64) -> Done {
     s.set_scope(&stage.buffer, Scope::Local)?;
     s.compute_at(&stage.block, at)?;
-    vectorize_last(s, &stage.block, at, lanes)
+    vectorize_spatial(s, &stage.block, at, lanes)
+}
+
+/// Brings what follows under `at`, as vectors.
+pub fn vectorize_tail(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Done {
+    s.reverse_compute_at(block, at)?;
+    vectorize_spatial(s, block, at, lanes)
 }
 
 /// Splits off `lanes` of the innermost spatial loop below `at` and vectorizes them.
-pub fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Result<(), ScheduleError> {
-    let Some(last) = loops_of_kind(s, block, at, IterKind::Spatial).last().cloned() else { return Ok(()) };
-    let extent = loop_extent(s, &last);
-    if lanes <= 1 || extent.is_none_or(|n| n % lanes != 0) {
-        return Ok(());
-    }
-    let inner = if extent == Some(lanes) { last } else { s.split(&last, &[None, Some(lanes)])?[1].clone() };
-    vectorize_loop(s, &inner)
-}
-
-fn accept(input: &Prepared, target: &Target) -> Result<Product, Decline> {
-    for_kind(NAME, Kind::Cpu, target)?;
-    Product::of(NAME, input)
+fn vectorize_spatial(s: &mut Schedule, block: &Name, at: &Name, lanes: i64) -> Done {
+    loops_of_kind(s, block, at, IterKind::Spatial).last().map_or(Ok(()), |last| vectorize_lanes(s, last, lanes))
 }

@@ -5,5 +5,5 @@ pub mod fma;
 pub mod mma;
 pub mod outline;
 pub mod outline_cpu;
-pub mod outline_product;
 pub mod split_k;
+pub mod tiling;

@@ -1,7 +1,17 @@
-//! The outline of a matrix product on CUDA cores, from sizes and knobs.
+//! The outlines of matrix products on GPUs, from sizes and knobs.
 
 use crate::rules::find::product::Product;
-use crate::rules::{LaunchOutline, Outline};
+use crate::rules::{Knobs, LaunchOutline, Outline};
+
+/// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
+const SHARED_RATE: i64 = 128;
+/// Multiply-adds of `mma.sync` on 16-bit types in a cycle, per multiprocessor of the newest generation that
+/// has no faster instruction in use.
+const MMA_RATE: i64 = 2560;
+/// Warp instructions that a multiprocessor issues in a cycle.
+const ISSUE_RATE: i64 = 4;
+/// Instructions of a step besides loads of fragments and products.
+const OVERHEAD: i64 = 60;
 
 /// The sizes of a product, all constant.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +20,10 @@ pub struct Sizes {
     pub batch: i64,
     /// Rows, columns and steps of one product.
     pub extent: [i64; 3],
-    /// Bytes of an element of the factors, and of the result.
+    /// Bytes of an element of the factors as they are multiplied, and of the result.
     pub bytes: [i64; 3],
+    /// Bytes that both factors take in memory.
+    read: i64,
 }
 
 /// How a point shares a product out.
@@ -32,20 +44,32 @@ pub struct Shares {
 impl Sizes {
     /// The sizes, where all are known.
     pub fn of(p: &Product) -> Option<Sizes> {
-        let size = |class| Product::extent(class);
-        let bytes = [p.a.narrow.dtype(), p.b.narrow.dtype(), p.dtype].map(|d| d.bytes() as i64);
-        let extent = [size(&p.rows)?, size(&p.columns)?, size(&p.depth)?];
-        Some(Sizes { batch: size(&p.batch)?, extent, bytes })
+        let [Some(batch), Some(m), Some(n), Some(k)] = p.extents() else { return None };
+        let bytes = [p.a.dtype, p.b.dtype, p.dtype].map(|d| d.bytes() as i64);
+        let factor = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(k)?.checked_mul(bytes as i64);
+        let read = factor(m, p.a.element.bytes())?.checked_add(factor(n, p.b.element.bytes())?)?;
+        Some(Sizes { batch, extent: [m, n, k], bytes, read })
     }
 
     /// Tiles along rows and columns.
-    fn tiles(&self, s: &Shares) -> [i64; 2] {
-        [0, 1].map(|side| over(self.extent[side], s.block[side]))
+    fn tiles(&self, block: [i64; 3]) -> [i64; 2] {
+        [0, 1].map(|side| over(self.extent[side], block[side]))
     }
 
     /// Blocks of the grid.
-    pub fn blocks(&self, s: &Shares) -> i64 {
-        self.tiles(s).iter().product::<i64>() * self.batch * s.split
+    pub fn blocks(&self, block: [i64; 3], split: i64) -> i64 {
+        self.tiles(block).iter().product::<i64>() * self.batch * split
+    }
+
+    /// Elements of the result.
+    fn outputs(&self) -> i64 {
+        self.batch * self.extent[0] * self.extent[1]
+    }
+
+    /// Elements of tiles for each element of the result.
+    fn padding(&self, block: [i64; 3]) -> f64 {
+        let [rows, columns] = self.tiles(block);
+        (rows * block[0] * columns * block[1]) as f64 / (self.extent[0] * self.extent[1]).max(1) as f64
     }
 }
 
@@ -54,17 +78,15 @@ pub fn over(a: i64, b: i64) -> i64 {
     (a + b - 1) / b.max(1)
 }
 
-/// The launch of a product, and that of the sums of its parts.
+/// The launch of a product on CUDA cores, and that of the sums of its parts.
 pub fn fma(z: &Sizes, s: &Shares) -> Outline {
     let ([m, n, k], [a, b, c]) = (z.extent, z.bytes);
-    let [rows, columns] = z.tiles(s);
     let threads = s.block[0] / s.thread[0] * (s.block[1] / s.thread[1]);
     let staged = s.block[2] * (s.block[0] * a + s.block[1] * b);
     let each = staged / threads.max(1);
     let [tm, tn] = s.thread;
-    let padded = (rows * s.block[0] * columns * s.block[1]) as f64 / (m * n).max(1) as f64;
     let main = LaunchOutline {
-        blocks: z.blocks(s),
+        blocks: z.blocks(s.block, s.split),
         threads,
         min_blocks: s.min_blocks,
         state_regs: tm * tn + tm + tn + 24,
@@ -74,31 +96,66 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         in_flight: each * (s.stages - 1).max(1),
         steps: over(over(k, s.split), s.block[2]),
         read: z.batch * (m * k * a + n * k * b),
-        written: z.batch * m * n * c * s.split,
-        padding: padded,
+        written: z.outputs() * c * s.split,
+        padding: z.padding(s.block),
         instructions: s.block[2] * (tm * tn + (tm + tn) / 4) + each / 4 + 20,
-        flops: z.batch * m * n * k * 2,
+        flops: z.outputs() * k * 2,
         staged: true,
         ..LaunchOutline::default()
     };
-    let mut launches = vec![main];
-    if s.split > 1 {
-        let outputs = z.batch * m * n;
-        launches.push(LaunchOutline {
-            blocks: over(outputs, 256),
-            threads: 256,
-            state_regs: 24,
-            load_regs: s.split,
-            load_bytes: c,
-            in_flight: c * s.split,
-            steps: 1,
-            read: outputs * c * s.split,
-            written: outputs * c,
-            instructions: 4 * s.split + 20,
-            flops: outputs * s.split,
-            from_cache: true,
-            ..LaunchOutline::default()
-        });
+    Outline::in_parts(main, s.split, || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) })
+}
+
+/// A product on tensor cores.
+pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+    let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
+    let (m, n, row, stages, split) =
+        (k.get("block_m"), k.get("block_n"), k.get("block_k"), k.get("stages"), k.get("split_k"));
+    let (warps, block) = (k.get("warps_m") * k.get("warps_n"), [m, n, row]);
+    let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
+    let fills = over(over(depth * element, row), split);
+    // Each warp reads its rows and columns from shared memory, and the block fills it.
+    let shared = (warps * (wm + wn) + m + n) * row / SHARED_RATE;
+    let products = m * n * row / 2 / MMA_RATE;
+    let busy = shared.max(products) + shared.min(products) / 4;
+    let instructions = ISSUE_RATE * busy / warps + OVERHEAD;
+    let ahead = (stages - 1).max(1);
+    let steps = over(fills, ahead);
+    let threads = warps * warp;
+    let main = LaunchOutline {
+        blocks: z.blocks(block, split),
+        threads,
+        state_regs: wm * wn / warp + (wm + wn) / 2 + 40,
+        smem: stages * row * (m + n),
+        load_bytes: 16,
+        in_flight: ahead * row * (m + n) / threads,
+        steps,
+        read: z.read,
+        written: z.outputs() * if split > 1 { 4 * split } else { c },
+        padding: z.padding(block),
+        instructions: instructions * over(fills, steps),
+        flops: 2 * z.outputs() * depth,
+        tensor_core: true,
+        staged: true,
+        ..LaunchOutline::default()
+    };
+    Outline::in_parts(main, split, || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) })
+}
+
+/// A launch that adds parts of `bytes` each, so many loads at a time.
+fn parts(z: &Sizes, parts: i64, bytes: i64, loads: i64) -> LaunchOutline {
+    LaunchOutline {
+        blocks: over(z.outputs(), 256),
+        threads: 256,
+        load_regs: loads,
+        load_bytes: bytes,
+        in_flight: bytes * loads,
+        steps: 1,
+        read: z.outputs() * bytes * parts,
+        written: z.outputs() * z.bytes[2],
+        instructions: 4 * parts + 20,
+        flops: z.outputs() * parts,
+        from_cache: true,
+        ..LaunchOutline::default()
     }
-    Outline { launches }
 }

@@ -33,7 +33,7 @@ pub fn blocks(z: &Sizes, b: &Blocks) -> Outline {
     let operations = (b.rows * b.columns * b.steps_per_operation / lanes).max(1);
     // A tile is added to the task's block at the end; elements are packed about one a cycle.
     let beside = over(turns * (b.packed + 2 * tiles * operations), steps);
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: z.batch * rows * columns,
         // The guess counts 16 registers.
         load_regs: over(16 * b.registers[0], b.registers[1].max(1)),
@@ -45,6 +45,5 @@ pub fn blocks(z: &Sizes, b: &Blocks) -> Outline {
         instructions: operations + b.rows / 2 + b.columns * b.steps_per_operation / lanes + 1 + beside,
         flops: 2 * z.batch * m * n * k,
         ..LaunchOutline::default()
-    };
-    Outline { launches: vec![one] }
+    })
 }

@@ -8,38 +8,53 @@
 //! Declines: `target_kind`, `all_spatial`.
 
 use crate::analysis::Decline;
-use crate::ir::device::LeafOp;
-use crate::ir::{DType, IterKind, IterVar, Mark, Name, Scope, ThreadTag};
+use crate::ir::IterVar;
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, dividing, lanes, registers_fit, step_fits, stream_fits};
 use crate::rules::space::outlines::{self, Moves};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub struct FallbackCuda;
+pub const CUDA: Rule =
+    Rule::new(Kind::Cuda, "fallback.cuda", include_str!("../../../schedules/fallback.cuda.toml"), cuda);
 
 /// The CPU form.
-pub struct FallbackCpu;
+pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../../schedules/fallback.cpu.toml"), cpu);
 
-const CUDA: &str = "fallback.cuda";
-const CPU: &str = "fallback.cpu";
+struct Cuda {
+    outputs: Vec<Output>,
+    /// Multiprocessors.
+    sms: i64,
+}
 
-impl ScheduleRule for FallbackCuda {
-    fn name(&self) -> &'static str {
-        CUDA
+struct Cpu(Vec<Output>);
+
+/// What the blocks write, all of which are spatial.
+fn spatial(ask: &Ask) -> Result<Vec<Output>, Decline> {
+    let blocks = ask.blocks();
+    for name in &blocks {
+        let block = find_block(ask.start.func(), name);
+        if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
+            return Err(ask.no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
+        }
     }
+    Ok(blocks.iter().map(|b| Output::of(ask.start, b)).collect())
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let s = accept(CUDA, Kind::Cuda, input, target)?;
-        let outputs: Vec<Output> = input.blocks(&s).iter().map(|b| Output::of(&s, b)).collect();
-        let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
+fn cuda(ask: &Ask) -> Answer {
+    let outputs = spatial(ask)?;
+    Ok(Found::new(ask.start.clone(), Cuda { outputs, sms: ask.target.sms as i64 }))
+}
+
+fn cpu(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cpu(spatial(ask)?)))
+}
+
+impl Accepted for Cuda {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (outputs, sms, widest) = (&self.outputs, self.sms, widest(&self.outputs));
         let operands = outputs.iter().map(|o| o.staged.len() as i64 + 1).max().unwrap_or(1);
         let size = outputs.iter().filter_map(|o| o.elements).max();
-        let space = spaces.space(CUDA, target);
         let space = block_fits(space, target, &["threads"]);
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("unroll") * k.get("vector").max(widest) * operands
@@ -56,107 +71,95 @@ impl ScheduleRule for FallbackCuda {
         });
         let tile = move |k: &Knobs| k.get("threads") * k.get("unroll") * (k.get("vector") / widest).max(1);
         let space = step_fits(space, size, tile);
-        let sms = target.sms as i64;
-        let space = space.require("several_tiles_per_block", move |k| match (k.get("waves"), size) {
+        space.require("several_tiles_per_block", move |k| match (k.get("waves"), size) {
             (0, _) | (_, None) => Ok(()),
             (waves, Some(n)) if n > tile(k) * sms * waves => Ok(()),
             (waves, Some(n)) => Err(format!("{} blocks have one tile each of {n} elements", sms * waves)),
-        });
-        Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
-            Some(moves) => space.outlined(move |k| outlines::elementwise(&moves, sms, k)),
-            None => space,
         })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let mut s = accepted(accept(CUDA, Kind::Cuda, input, target));
-        for block in input.blocks(&s) {
-            let out = Output::of(&s, &block);
-            let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
-            let width = width(knobs, out.dtype, out.last);
-            let rest = [knobs.get("unroll"), knobs.get("threads"), width].map(Some);
-            let (loops, strides) = match knobs.get("waves") {
-                0 => (s.split(&all, &[&[None], &rest[..]].concat())?, 0),
-                waves => (s.split(&all, &[&[None, Some(target.sms as i64 * waves)], &rest[..]].concat())?, 1),
-            };
-            let (stride, tile) = loops.split_at(strides);
-            let [eb, eu, et, ev] = tile else { panic!("split gives one loop per factor") };
-            let order: Vec<Name> = [eb, et].into_iter().chain(stride).chain([eu, ev]).cloned().collect();
-            s.reorder(&order)?;
-            s.bind(eb, ThreadTag::BlockX)?;
-            s.bind(et, ThreadTag::ThreadX)?;
-            launch_bounds(&mut s, eb, knobs.get("min_blocks"))?;
-            if width > 1 {
-                for (buffer, once) in &out.staged {
-                    let hint = if *once { knobs.get("hint") } else { 0 };
-                    stage_read(&mut s, &block, buffer, eu, width, hint)?;
-                }
-            }
-            if width > 1 && out.whole {
-                let store = s.cache_write(&block, &out.buffer, Scope::Local)?;
-                s.reverse_compute_at(&store, eu)?;
-                if let Some(lane) = loops_below(&s, &store, eu).last() {
-                    s.vectorize(&lane.clone())?;
-                }
-            }
-            batch_loads(&mut s, eu)?;
-            s.unroll(ev)?;
-            s.mark(ev, Mark::Tile(LeafOp::Elementwise))?;
-        }
-        Ok(s)
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        self.outputs.iter().try_for_each(|out| self.launch(s, out, k))
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outlines::elementwise(&all_moves(&self.outputs)?, self.sms, k))
     }
 }
 
-impl ScheduleRule for FallbackCpu {
-    fn name(&self) -> &'static str {
-        CPU
+impl Cuda {
+    fn launch(&self, s: &mut Schedule, out: &Output, k: &Knobs) -> Done {
+        let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
+        let width = width(k, out.dtype, out.last);
+        let rest = [k.get("unroll"), k.get("threads"), width].map(Some);
+        let ([eb, eu, et, ev], stride) = match k.get("waves") {
+            0 => (split(s, &all, [None, rest[0], rest[1], rest[2]])?, None),
+            waves => {
+                let blocks = Some(self.sms * waves);
+                let [stride, eb, eu, et, ev] = split(s, &all, [None, blocks, rest[0], rest[1], rest[2]])?;
+                ([eb, eu, et, ev], Some(stride))
+            }
+        };
+        let order: Vec<Name> = [&eb, &et].into_iter().chain(&stride).chain([&eu, &ev]).cloned().collect();
+        s.reorder(&order)?;
+        s.bind(&eb, ThreadTag::BlockX)?;
+        s.bind(&et, ThreadTag::ThreadX)?;
+        launch_bounds(s, &eb, k.get("min_blocks"))?;
+        if width > 1 {
+            for (buffer, once) in &out.staged {
+                let hint = if *once { k.get("hint") } else { 0 };
+                stage_read(s, &out.block, buffer, &eu, width, hint)?;
+            }
+        }
+        if width > 1 && out.whole {
+            let store = s.cache_write(&out.block, &out.buffer, Scope::Local)?;
+            s.reverse_compute_at(&store, &eu)?;
+            if let Some(lane) = loops_below(s, &store, &eu).last() {
+                s.vectorize(lane)?;
+            }
+        }
+        batch_loads(s, &eu)?;
+        s.unroll(&ev)?;
+        tile_leaf(s, &ev, LeafOp::Elementwise)
     }
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let s = accept(CPU, Kind::Cpu, input, target)?;
-        let outputs: Vec<Output> = input.blocks(&s).iter().map(|b| Output::of(&s, b)).collect();
+impl Accepted for Cpu {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (outputs, widest) = (&self.0, widest(&self.0));
         let size = outputs.iter().filter_map(|o| o.elements).max();
-        let widest = outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1);
-        let space = spaces.space(CPU, target);
         let space = step_fits(space, size, move |k| k.get("chunk") * (k.get("vector") / widest).max(1));
-        let written = outputs.iter().map(|o| o.elements?.checked_mul(o.dtype.bytes() as i64)).sum();
-        let space = stream_fits(space, target, written);
-        Ok(match outputs.iter().map(|o| o.moves).collect::<Option<Vec<Moves>>>() {
-            Some(moves) => space.outlined(move |k| outlines::cpu_elementwise(&moves, k)),
-            None => space,
-        })
+        stream_fits(space, target, outputs.iter().map(|o| o.elements?.checked_mul(o.dtype.bytes() as i64)).sum())
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let mut s = accepted(accept(CPU, Kind::Cpu, input, target));
-        for block in input.blocks(&s) {
-            let out = Output::of(&s, &block);
-            let all = fuse_kind(&mut s, &block, IterKind::Spatial)?;
-            let width = lanes(knobs.get("vector"), out.dtype);
-            let loops = s.split(&all, &[None, Some(knobs.get("chunk")), Some(width)])?;
-            s.parallel(&loops[0])?;
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        for out in &self.0 {
+            let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
+            let width = lanes(k.get("vector"), out.dtype);
+            let [task, _, lane] = split(s, &all, [None, Some(k.get("chunk")), Some(width)])?;
+            s.parallel(&task)?;
             if width > 1 && out.last.is_some_and(|n| n % width == 0) {
-                s.vectorize(&loops[2])?;
-                if knobs.get("stream") == 1 {
-                    past_the_caches(&mut s, &loops[2])?;
+                s.vectorize(&lane)?;
+                if k.get("stream") == 1 {
+                    past_the_caches(s, &lane)?;
                 }
             }
         }
-        Ok(s)
+        Ok(())
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outlines::cpu_elementwise(&all_moves(&self.0)?, k))
     }
 }
 
-fn accept(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Schedule, Decline> {
-    for_kind(by, kind, target)?;
-    let no = |predicate, reason: String| Decline { by, predicate, reason };
-    let s = input.start();
-    for name in input.blocks(&s) {
-        let block = find_block(s.func(), &name);
-        if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
-            return Err(no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
-        }
-    }
-    Ok(s)
+/// Bytes of the widest element that is written.
+fn widest(outputs: &[Output]) -> i64 {
+    outputs.iter().map(|o| o.dtype.bytes() as i64).max().unwrap_or(1)
+}
+
+fn all_moves(outputs: &[Output]) -> Option<Vec<Moves>> {
+    outputs.iter().map(|o| o.moves).collect()
 }
 
 /// Elements of one access: as many as the knob says, or what divides the last axis.
@@ -166,6 +169,7 @@ fn width(k: &Knobs, dtype: DType, last: Option<i64>) -> i64 {
 
 /// What a block writes, and which of its operands move as vectors along with it.
 struct Output {
+    block: Name,
     buffer: Name,
     dtype: DType,
     elements: Option<i64>,
@@ -195,6 +199,7 @@ impl Output {
         let decl = s.func().buffer(&buffer);
         let whole = whole_write(s, &block).is_some();
         Output {
+            block: name.clone(),
             whole,
             moves: moves(s, &reads, decl),
             dtype: decl.dtype,

@@ -23,7 +23,7 @@ pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
     // A load, its way into and out of shared memory, and a store.
     let one = plan.rows * plan.store + 2 * plan.rows + 2 * plan.store;
     let conflicts = if k.get("layout") == 2 { plan.rows * plan.store } else { 0 };
-    let launch = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: (m.elements / plane).max(1) * a * d,
         threads,
         min_blocks: k.get("min_blocks"),
@@ -40,14 +40,13 @@ pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
         flops: m.elements,
         staged: true,
         ..LaunchOutline::default()
-    };
-    Outline { launches: vec![launch] }
+    })
 }
 
 /// A transpose on the CPU: one task per tile.
 pub fn cpu_transpose(m: &Moves, k: &Knobs) -> Outline {
     let (across, down, vector) = (k.get("across"), k.get("down"), k.get("vector"));
-    let launch = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: (m.elements + across * down - 1) / (across * down),
         load_regs: 1,
         load_bytes: vector,
@@ -58,6 +57,5 @@ pub fn cpu_transpose(m: &Moves, k: &Knobs) -> Outline {
         instructions: 2 * across,
         flops: m.elements,
         ..LaunchOutline::default()
-    };
-    Outline { launches: vec![launch] }
+    })
 }

@@ -11,109 +11,150 @@
 
 use super::outline;
 use crate::analysis::{Access, Decline};
+use crate::ir::Block;
 use crate::ir::layout::Swizzle;
-use crate::ir::{Block, DType, IterKind, Mark, Name, Scope, ThreadTag};
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::{Axis, find_block, is_plain};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, dividing, keeps_busy, lanes, registers_fit};
 use crate::rules::space::outlines::Moves;
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The GPU form.
-pub struct TransposeCuda;
+pub const CUDA: Rule =
+    Rule::new(Kind::Cuda, "transpose.cuda", include_str!("../../../schedules/transpose.cuda.toml"), cuda);
 
-const CUDA: &str = "transpose.cuda";
+struct Cuda(Transpose);
 
-impl ScheduleRule for TransposeCuda {
-    fn name(&self) -> &'static str {
-        CUDA
+fn cuda(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cuda(Transpose::of(ask)?)))
+}
+
+impl Accepted for Cuda {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let sizes = self.0.sizes;
+        let space = block_fits(space, target, &["threads"]);
+        let space = space.require("vector_alignment", move |k| {
+            let plan = Plan::of(&sizes, k);
+            let (load, store) = (plan.load * sizes.widest.bytes() as i64, plan.store * sizes.output.bytes() as i64);
+            match k.get("vector") {
+                v if v == load.max(store) => Ok(()),
+                v => Err(format!("accesses of {v} bytes where alignment and types make them {load} and {store}")),
+            }
+        });
+        let space = space.require("rows_divide", move |k| match (Plan::of(&sizes, k).rows, k.get("rows")) {
+            (a, b) if a == b && b * sizes.widest.bytes() as i64 <= 16 => Ok(()),
+            (_, b) => Err(format!("{b} rows at once are no aligned access to shared memory")),
+        });
+        let space = space.require("threads_share_tile", move |k| {
+            let plan = Plan::of(&sizes, k);
+            let (a, d) = (k.get("across"), k.get("down"));
+            let whole = a >= plan.rows.max(plan.load) && d >= plan.store;
+            match a * d / (plan.rows * plan.store) {
+                n if whole && n >= k.get("threads") && n % k.get("threads") == 0 => Ok(()),
+                n => Err(format!("{} threads for {n} pieces of a tile", k.get("threads"))),
+            }
+        });
+        let limit = target.smem_per_block as i64;
+        let tile = move |k: &Knobs| k.get("across") * k.get("down") * sizes.element;
+        let space = space
+            .require("tile_in_shared", move |k| at_most(tile(k) * 5 / 4, limit, "bytes of a tile", "shared memory"));
+        let space = tile_within_axes(space, sizes);
+        let least = move |n: Option<i64>, size: i64| n.map_or(64, |n| 64.min(n * size));
+        let space = space.prefer("whole_sectors", move |k| {
+            let (a, d) = (sizes.widest.bytes() as i64, sizes.output.bytes() as i64);
+            match (k.get("across") * a, k.get("down") * d) {
+                (x, y) if x >= least(sizes.across, a) && y >= least(sizes.down, d) => Ok(()),
+                (x, y) => Err(format!("rows of {x} and {y} bytes in memory")),
+            }
+        });
+        let in_thread = move |k: &Knobs| tile(k) / k.get("threads");
+        let space =
+            space.prefer("bytes_per_thread", move |k| at_most(in_thread(k), 256, "bytes of a tile", "a thread"));
+        let space = registers_fit(space, target, &["threads"], 26, move |k| {
+            let plan = Plan::of(&sizes, k);
+            in_thread(k).max(plan.rows * plan.store * (sizes.element + sizes.output.bytes() as i64))
+        });
+        let bytes = self.0.moves.map(|m| m.read);
+        keeps_busy(space, target, &["threads"], bytes, in_thread)
     }
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let t = Transpose::of(CUDA, Kind::Cuda, input, target)?;
-        Ok(space(spaces.space(CUDA, target), &t, target))
-    }
-
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let t = accepted(Transpose::of(CUDA, Kind::Cuda, input, target));
-        let sizes = t.sizes();
-        let plan = Plan::of(&sizes, knobs);
-        let mut s = t.schedule.clone();
-        let y = s.split(&t.across.at, &[None, Some(knobs.get("across") / plan.rows), Some(plan.rows)])?;
-        let steps = knobs.get("down") / plan.store;
-        let x = s.split(&t.down.at, &[None, Some(steps / plan.side), Some(plan.side), Some(plan.store)])?;
-        let ([yo, yt, yr], [xo, xh, xl, xv]) = (&y[..], &x[..]) else { panic!("split gives one loop per factor") };
-        let tiles = if knobs.get("order") == 0 { [yo, xo] } else { [xo, yo] };
-        let outer: Vec<Name> = t.batch.iter().map(|a| a.at.clone()).chain(tiles.map(|l| l.clone())).collect();
-        let order: Vec<Name> = outer.iter().chain([xh, yt, xl, yr, xv]).cloned().collect();
-        s.reorder(&order)?;
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let t = &self.0;
+        let plan = Plan::of(&t.sizes, k);
+        let [yo, yt, yr] = split(s, &t.across.at, [None, Some(k.get("across") / plan.rows), Some(plan.rows)])?;
+        let steps = k.get("down") / plan.store;
+        let down = [None, Some(steps / plan.side), Some(plan.side), Some(plan.store)];
+        let [xo, xh, xl, xv] = split(s, &t.down.at, down)?;
+        let tiles = if k.get("order") == 0 { [yo, xo] } else { [xo, yo] };
+        let outer: Vec<Name> = t.batch.iter().map(|a| a.at.clone()).chain(tiles).collect();
+        let all: Vec<Name> = outer.iter().chain([&xh, &yt, &xl, &yr, &xv]).cloned().collect();
+        s.reorder(&all)?;
         let grid = s.fuse(&outer)?;
-        let all = s.fuse(&[xh, yt, xl].map(|l| l.clone()))?;
-        let threads = s.split(&all, &[None, Some(knobs.get("threads"))])?;
-        let [turn, thread] = &threads[..] else { panic!("split gives one loop per factor") };
-        s.reorder(&[thread, turn].map(|l| l.clone()))?;
+        let all = s.fuse(&[xh, yt, xl])?;
+        let [turn, thread] = split(s, &all, [None, Some(k.get("threads"))])?;
+        order(s, [&thread, &turn])?;
         s.bind(&grid, ThreadTag::BlockX)?;
-        s.bind(thread, ThreadTag::ThreadX)?;
-        launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+        s.bind(&thread, ThreadTag::ThreadX)?;
+        launch_bounds(s, &grid, k.get("min_blocks"))?;
         for moved in &t.moved {
-            share(&mut s, &t, moved, &grid, turn, knobs)?;
+            stage_tile(s, t, moved, &grid, &turn, k)?;
         }
         for buffer in &t.straight {
-            stage_read(&mut s, &t.block, buffer, turn, plan.store, 0)?;
+            stage_read(s, &t.block, buffer, &turn, plan.store, 0)?;
         }
         let store = s.cache_write(&t.block, &t.output, Scope::Local)?;
-        s.reverse_compute_at(&store, turn)?;
-        for l in loops_below(&s, &store, turn).iter().rev().skip(1) {
-            unroll_loop(&mut s, l)?;
+        s.reverse_compute_at(&store, &turn)?;
+        for l in loops_below(s, &store, &turn).iter().rev().skip(1) {
+            unroll_loop(s, l)?;
         }
-        if let Some(lane) = loops_below(&s, &store, turn).last().filter(|_| plan.store > 1) {
-            s.vectorize(&lane.clone())?;
+        if let Some(lane) = loops_below(s, &store, &turn).last().filter(|_| plan.store > 1) {
+            s.vectorize(lane)?;
         }
-        batch_loads(&mut s, turn)?;
-        unroll_loop(&mut s, yr)?;
-        unroll_loop(&mut s, xv)?;
-        Ok(s)
+        batch_loads(s, &turn)?;
+        unroll_loop(s, &yr)?;
+        unroll_loop(s, &xv)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::transpose(&self.0.moves?, &self.0.sizes, k))
     }
 }
 
+/// More than half of a tile lies within its axes.
+pub fn tile_within_axes(space: Space, sizes: Sizes) -> Space {
+    space.prefer("tile_within_axes", move |k| {
+        let sides = [(k.get("across"), sizes.across), (k.get("down"), sizes.down)];
+        sides.into_iter().try_for_each(|(side, n)| match n {
+            Some(n) if side >= 2 * n && side > 8 => {
+                Err(format!("a tile of {side} wastes more than half on a length of {n}"))
+            }
+            _ => Ok(()),
+        })
+    })
+}
+
 /// Puts a tile of one input into shared memory under `grid`, and from there into registers at `turn`.
-fn share(
-    s: &mut Schedule,
-    t: &Transpose,
-    moved: &Moved,
-    grid: &Name,
-    turn: &Name,
-    knobs: &Knobs,
-) -> Result<(), ScheduleError> {
-    let (plan, sizes) = (Plan::of(&t.sizes(), knobs), t.sizes());
+fn stage_tile(s: &mut Schedule, t: &Transpose, moved: &Moved, grid: &Name, turn: &Name, knobs: &Knobs) -> Done {
+    let (plan, sizes) = (Plan::of(&t.sizes, knobs), t.sizes);
     let load = sizes.load(knobs, moved.dtype);
     let copy = s.cache_read(&t.block, &moved.buffer, Scope::Shared)?;
     let tile = output(s, &copy);
     s.compute_at(&copy, grid)?;
-    let loops = loops_below(s, &copy, grid);
-    let all = match &loops[..] {
-        [one] => one.clone(),
-        several => s.fuse(several)?,
-    };
-    let parts = s.split(&all, &[None, Some(knobs.get("threads")), Some(load)])?;
-    let [part, thread, lane] = &parts[..] else { panic!("split gives one loop per factor") };
-    s.reorder(&[thread, part].map(|l| l.clone()))?;
-    s.bind(thread, ThreadTag::ThreadX)?;
+    let all = fuse_loops(s, &loops_below(s, &copy, grid))?;
+    let [part, thread, lane] = split(s, &all, [None, Some(knobs.get("threads")), Some(load)])?;
+    order(s, [&thread, &part])?;
+    s.bind(&thread, ThreadTag::ThreadX)?;
     if knobs.get("layout") == 2 {
-        stage_read(s, &copy, &moved.buffer, part, load, knobs.get("hint"))?;
-        unroll_loop(s, lane)?;
+        stage_read(s, &copy, &moved.buffer, &part, load, knobs.get("hint"))?;
+        unroll_loop(s, &lane)?;
         let word = lanes(4, moved.dtype);
         s.storage_align(&tile, moved.down_at, 32 * word, word)?;
     } else if load > 1 {
-        s.vectorize(lane)?;
-        cache_hint(s, lane, knobs.get("hint"))?;
+        s.vectorize(&lane)?;
+        cache_hint(s, &lane, knobs.get("hint"))?;
     } else {
         cache_hint(s, &copy, knobs.get("hint"))?;
     }
-    batch_loads(s, part)?;
+    batch_loads(s, &part)?;
     if let (1, Some(swizzle)) = (knobs.get("layout"), plan.swizzle(&sizes, knobs, moved.dtype)) {
         s.mark(&copy, Mark::Swizzle(swizzle))?;
     }
@@ -132,8 +173,6 @@ fn share(
 
 /// One block that transposes.
 pub struct Transpose {
-    /// The schedule with everything inlined.
-    pub schedule: Schedule,
     /// The block.
     pub block: Name,
     /// The axes that are neither of the two, in the order of the output.
@@ -148,8 +187,8 @@ pub struct Transpose {
     pub straight: Vec<Name>,
     /// What it writes.
     pub output: Name,
-    /// Element type of the output.
-    pub dtype: DType,
+    /// The numbers that widths depend on.
+    pub sizes: Sizes,
     /// How much it moves, where that is constant.
     pub moves: Option<Moves>,
 }
@@ -167,56 +206,49 @@ pub struct Moved {
 
 impl Transpose {
     /// Classifies, or says by name why the function is not one transpose.
-    pub fn of(by: &'static str, kind: Kind, input: &Prepared, target: &Target) -> Result<Transpose, Decline> {
-        for_kind(by, kind, target)?;
-        let no = |predicate, reason: String| Decline { by, predicate, reason };
-        let schedule = input.start();
-        let [name] = &input.blocks(&schedule)[..] else {
-            return Err(no("one_block", "several blocks are left after inlining".into()));
+    pub fn of(ask: &Ask) -> Result<Transpose, Decline> {
+        let schedule = ask.start;
+        let [name] = &ask.blocks()[..] else {
+            return Err(ask.no("one_block", "several blocks are left after inlining"));
         };
         let block = find_block(schedule.func(), name);
         if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
-            return Err(no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
+            return Err(ask.no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
         }
-        let write = whole_write(&schedule, &block)
-            .ok_or_else(|| no("writes_whole", "it does not write every element of one tensor".into()))?;
-        let reads = reads_of(&schedule, name);
-        let Some(down) = last_axis(&schedule, &write) else {
-            return Err(no("transposed_read", "the output has a single element".into()));
+        let write = whole_write(schedule, &block)
+            .ok_or_else(|| ask.no("writes_whole", "it does not write every element of one tensor"))?;
+        let reads = reads_of(schedule, name);
+        let Some(down) = last_axis(schedule, &write) else {
+            return Err(ask.no("transposed_read", "the output has a single element"));
         };
         let turned = |a: &Access| {
-            let last = last_axis(&schedule, a)?;
+            let last = last_axis(schedule, a)?;
             (last != down && is_plain(a) && a.indices.iter().any(|e| e.as_var() == Some(&down))).then_some(last)
         };
         let candidates = staged(&reads, &block, |a| turned(a).is_some());
         let in_order = reads.iter().filter(|a| candidates.contains(&a.buffer));
         let Some(across) = in_order.clone().find_map(turned) else {
-            return Err(no("transposed_read", "no tensor is read whole along another axis than is written".into()));
+            return Err(ask.no("transposed_read", "no tensor is read whole along another axis than is written"));
         };
-        let moved = moved_by(&schedule, in_order, &across, &down);
+        let moved = moved_by(schedule, in_order, &across, &down);
         let straight = staged(&reads, &block, |a| ends_in(a, &down) && candidates.iter().all(|c| *c != a.buffer));
-        let axis = |var: &Name| axis_of(&schedule, &block, var);
+        let axis = |var: &Name| axis_of(schedule, &block, var);
         let batch = write.indices.iter().filter_map(|e| e.as_var()).filter(|v| **v != across && **v != down);
         let (Some(batch), Some(across), Some(down)) =
             (batch.map(axis).collect::<Option<Vec<Axis>>>(), axis(&across), axis(&down))
         else {
-            return Err(no("writes_whole", "an axis has no loop of its own".into()));
+            return Err(ask.no("writes_whole", "an axis has no loop of its own"));
         };
         let decl = schedule.func().buffer(&write.buffer);
-        let (dtype, moves) = (decl.dtype, moves(&schedule, &reads, decl));
-        let output = write.buffer.clone();
-        Ok(Transpose { block: name.clone(), batch, across, down, moved, straight, output, dtype, moves, schedule })
-    }
-
-    /// The numbers that widths depend on.
-    pub fn sizes(&self) -> Sizes {
-        Sizes {
-            across: self.across.extent,
-            down: self.down.extent,
-            widest: self.moved.iter().map(|m| m.dtype).max_by_key(|d| d.bytes()).unwrap_or(self.dtype),
-            output: self.dtype,
-            element: self.moved.iter().map(|m| m.dtype.bytes() as i64).sum(),
-        }
+        let sizes = Sizes {
+            across: across.extent,
+            down: down.extent,
+            widest: moved.iter().map(|m| m.dtype).max_by_key(|d| d.bytes()).unwrap_or(decl.dtype),
+            output: decl.dtype,
+            element: moved.iter().map(|m| m.dtype.bytes() as i64).sum(),
+        };
+        let (moves, output) = (moves(schedule, &reads, decl), write.buffer.clone());
+        Ok(Transpose { block: name.clone(), batch, across, down, moved, straight, output, sizes, moves })
     }
 }
 
@@ -312,69 +344,3 @@ impl Plan {
 
 /// Bytes that the banks of shared memory serve at once.
 const BANKS: i64 = 128;
-
-fn space(space: Space, t: &Transpose, target: &Target) -> Space {
-    let sizes = t.sizes();
-    let space = block_fits(space, target, &["threads"]);
-    let space = space.require("vector_alignment", move |k| {
-        let plan = Plan::of(&sizes, k);
-        let (load, store) = (plan.load * sizes.widest.bytes() as i64, plan.store * sizes.output.bytes() as i64);
-        match k.get("vector") {
-            v if v == load.max(store) => Ok(()),
-            v => Err(format!("accesses of {v} bytes where alignment and types make them {load} and {store}")),
-        }
-    });
-    let space = space.require("rows_divide", move |k| match (Plan::of(&sizes, k).rows, k.get("rows")) {
-        (a, b) if a == b && b * sizes.widest.bytes() as i64 <= 16 => Ok(()),
-        (_, b) => Err(format!("{b} rows at once are no aligned access to shared memory")),
-    });
-    let space = space.require("threads_share_tile", move |k| {
-        let plan = Plan::of(&sizes, k);
-        let (a, d) = (k.get("across"), k.get("down"));
-        let whole = a >= plan.rows.max(plan.load) && d >= plan.store;
-        match a * d / (plan.rows * plan.store) {
-            n if whole && n >= k.get("threads") && n % k.get("threads") == 0 => Ok(()),
-            n => Err(format!("{} threads for {n} pieces of a tile", k.get("threads"))),
-        }
-    });
-    let limit = target.smem_per_block as i64;
-    let tile = move |k: &Knobs| k.get("across") * k.get("down") * sizes.element;
-    let space = space.require("tile_in_shared", move |k| match tile(k) * 5 / 4 {
-        n if n <= limit => Ok(()),
-        n => Err(format!("a tile of {n} bytes exceeds the {limit} of shared memory")),
-    });
-    let space = space.prefer("tile_within_axes", move |k| {
-        for (side, n) in [("across", sizes.across), ("down", sizes.down)] {
-            match n {
-                Some(n) if k.get(side) >= 2 * n && k.get(side) > 8 => {
-                    return Err(format!("a tile of {} wastes more than half on a length of {n}", k.get(side)));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    });
-    let least = move |n: Option<i64>, size: i64| n.map_or(64, |n| 64.min(n * size));
-    let space = space.prefer("whole_sectors", move |k| {
-        let (a, d) = (sizes.widest.bytes() as i64, sizes.output.bytes() as i64);
-        match (k.get("across") * a, k.get("down") * d) {
-            (x, y) if x >= least(sizes.across, a) && y >= least(sizes.down, d) => Ok(()),
-            (x, y) => Err(format!("rows of {x} and {y} bytes in memory")),
-        }
-    });
-    let in_thread = move |k: &Knobs| tile(k) / k.get("threads");
-    let space = space.prefer("bytes_per_thread", move |k| match in_thread(k) {
-        n if n <= 256 => Ok(()),
-        n => Err(format!("{n} bytes of a tile for each thread")),
-    });
-    let space = registers_fit(space, target, &["threads"], 26, move |k| {
-        let plan = Plan::of(&sizes, k);
-        in_thread(k).max(plan.rows * plan.store * (sizes.element + sizes.output.bytes() as i64))
-    });
-    let bytes = t.moves.map(|m| m.read);
-    let space = keeps_busy(space, target, &["threads"], bytes, in_thread);
-    match t.moves {
-        Some(m) => space.outlined(move |k| outline::transpose(&m, &sizes, k)),
-        None => space,
-    }
-}

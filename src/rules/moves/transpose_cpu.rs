@@ -7,75 +7,49 @@
 //! Declines: `target_kind`, `one_block`, `all_spatial`, `writes_whole`, `transposed_read`.
 
 use super::outline;
-use super::transpose::Transpose;
-use crate::analysis::Decline;
-use crate::ir::{Name, Scope};
+use super::transpose::{Transpose, tile_within_axes};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{dividing, lanes};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The CPU form.
-pub struct TransposeCpu;
+pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../../../schedules/transpose.cpu.toml"), cpu);
 
-const CPU: &str = "transpose.cpu";
+struct Cpu(Transpose);
 
-impl ScheduleRule for TransposeCpu {
-    fn name(&self) -> &'static str {
-        CPU
-    }
+fn cpu(ask: &Ask) -> Answer {
+    Ok(Found::new(ask.start.clone(), Cpu(Transpose::of(ask)?)))
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let t = Transpose::of(CPU, Kind::Cpu, input, target)?;
-        let sizes = t.sizes();
-        let space = spaces.space(CPU, target);
+impl Accepted for Cpu {
+    fn constrain(&self, space: Space, _: &Target) -> Space {
+        let sizes = self.0.sizes;
         let space = space.require("vector_in_tile", move |k| match lanes(k.get("vector"), sizes.widest) {
             n if n <= k.get("across") => Ok(()),
             n => Err(format!("{n} lanes exceed a tile of {}", k.get("across"))),
         });
-        let space = space.prefer("tile_within_axes", move |k| {
-            for (side, n) in [("across", sizes.across), ("down", sizes.down)] {
-                match n {
-                    Some(n) if k.get(side) >= 2 * n && k.get(side) > 8 => {
-                        return Err(format!("a tile of {} wastes more than half on a length of {n}", k.get(side)));
-                    }
-                    _ => {}
-                }
-            }
-            Ok(())
-        });
-        Ok(match t.moves {
-            Some(m) => space.outlined(move |k| outline::cpu_transpose(&m, k)),
-            None => space,
-        })
+        tile_within_axes(space, sizes)
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let t = accepted(Transpose::of(CPU, Kind::Cpu, input, target));
-        let mut s = t.schedule.clone();
-        let y = s.split(&t.across.at, &[None, Some(knobs.get("across"))])?;
-        let x = s.split(&t.down.at, &[None, Some(knobs.get("down"))])?;
-        let ([yo, yi], [xo, xi]) = (&y[..], &x[..]) else { panic!("split gives one loop per factor") };
-        let outer: Vec<Name> = t.batch.iter().map(|a| &a.at).chain([yo, xo]).cloned().collect();
-        let order: Vec<Name> = outer.iter().chain([yi, xi]).cloned().collect();
-        s.reorder(&order)?;
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let t = &self.0;
+        let [yo, yi] = split(s, &t.across.at, [None, Some(k.get("across"))])?;
+        let [xo, xi] = split(s, &t.down.at, [None, Some(k.get("down"))])?;
+        let outer: Vec<Name> = t.batch.iter().map(|a| &a.at).chain([&yo, &xo]).cloned().collect();
+        s.reorder(&[&outer[..], &[yi, xi]].concat())?;
         let grid = s.fuse(&outer)?;
         s.parallel(&grid)?;
         for moved in &t.moved {
             let copy = s.cache_read(&t.block, &moved.buffer, Scope::Local)?;
             s.compute_at(&copy, &grid)?;
-            let width = dividing(lanes(knobs.get("vector"), moved.dtype), t.across.extent);
-            if let (Some(last), true) = (loops_below(&s, &copy, &grid).last().cloned(), width > 1) {
-                vectorize_lanes(&mut s, &last, width)?;
+            let width = dividing(lanes(k.get("vector"), moved.dtype), t.across.extent);
+            if let (Some(last), true) = (loops_below(s, &copy, &grid).last(), width > 1) {
+                let [_, lane] = split(s, last, [None, Some(width)])?;
+                s.vectorize(&lane)?;
             }
         }
-        Ok(s)
+        Ok(())
     }
-}
 
-/// Splits off `width` lanes of a loop and vectorizes them.
-fn vectorize_lanes(s: &mut Schedule, at: &Name, width: i64) -> Result<(), ScheduleError> {
-    let parts = s.split(at, &[None, Some(width)])?;
-    s.vectorize(&parts[1])
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::cpu_transpose(&self.0.moves?, k))
+    }
 }

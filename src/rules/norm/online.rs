@@ -3,51 +3,61 @@
 //! of a step, reduces them in registers, and corrects what it has once a step (`online_reductions`).
 
 use crate::analysis::Combiner;
-use crate::ir::device::LeafOp;
-use crate::ir::{IterKind, Mark, Name, Scope};
-use crate::rules::find::rows::{Role, Rows};
+use crate::rules::find::rows::{Role, RowBlock, Rows};
 use crate::rules::find::shape::find_block;
-use crate::rules::parts::{batch_loads, loops_below, loops_of_kind, outputs};
-use crate::schedule::{Schedule, ScheduleError};
+use crate::rules::parts::*;
 
 /// Splits the columns of a block, given the loop over them.
 pub type SplitColumns<'f> = &'f dyn Fn(&mut Schedule, &Name, &Name) -> Result<[Name; 4], ScheduleError>;
 
 /// Binds a loop over those that share a row.
-type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Result<(), ScheduleError>;
+type BindGroup<'f> = &'f dyn Fn(&mut Schedule, &Name) -> Done;
 
-/// Two reductions that one pass can do, the one that the other reads first.
-pub fn pair(r: &Rows) -> Option<[Name; 2]> {
-    let of = |c: &[Combiner]| -> Vec<&Name> {
-        let reduces = |role: &Role| matches!(role, Role::Reduce(own) if c.contains(own));
-        r.blocks.iter().filter(|b| reduces(&b.role)).map(|b| &b.name).collect()
+/// Two reductions that one pass can do.
+pub struct Pair {
+    /// The one that the other reads.
+    pub first: Name,
+    /// How it combines.
+    pub combiner: Combiner,
+    /// The other, a sum.
+    pub second: Name,
+}
+
+/// The first pair of reductions that one pass can do.
+pub fn pair(r: &Rows) -> Option<Pair> {
+    let reduction = |b: &RowBlock| match b.role {
+        Role::Reduce(c @ (Combiner::Max | Combiner::Sum)) => Some((b.name.clone(), c)),
+        Role::Reduce(Combiner::Prod | Combiner::Min) | Role::Full | Role::Row => None,
     };
-    let sums = of(&[Combiner::Sum]);
-    let pairs = of(&[Combiner::Max, Combiner::Sum]).into_iter().flat_map(|a| sums.iter().map(move |b| [a, *b]));
-    pairs.filter(|[a, b]| a != b).map(|p| p.map(Name::clone)).find(|p| fits(r, p))
+    let all: Vec<(Name, Combiner)> = r.blocks.iter().filter_map(reduction).collect();
+    let sums = || all.iter().filter(|(_, c)| *c == Combiner::Sum);
+    let pairs = all.iter().flat_map(|(first, combiner)| {
+        let second = sums().filter(move |(b, _)| b != first);
+        second.map(|(b, _)| Pair { first: first.clone(), combiner: *combiner, second: b.clone() })
+    });
+    pairs.into_iter().find(|p| fits(r, p))
 }
 
 /// True where the step can be taken: it is tried on a copy.
-fn fits(r: &Rows, [first, second]: &[Name; 2]) -> bool {
+fn fits(r: &Rows, Pair { first, second, .. }: &Pair) -> bool {
     let mut s = r.schedule.clone();
-    let mut split = |b: &Name| {
+    let mut steps = |b: &Name| {
         let column = s.loops(b).pop()?;
-        let loops = s.split(&column, &[None, Some(2), Some(2)]).ok()?;
-        s.reorder(&[loops[1].clone(), loops[0].clone()]).ok()?;
-        Some(loops[0].clone())
+        let [steps, threads, _] = split(&mut s, &column, [None, Some(2), Some(2)]).ok()?;
+        order(&mut s, [&threads, &steps]).ok()?;
+        Some(steps)
     };
-    let (Some(at), Some(_)) = (split(first), split(second)) else { return false };
+    let (Some(at), Some(_)) = (steps(first), steps(second)) else { return false };
     s.online_reductions(first, second, &at).is_ok()
 }
 
-/// Schedules both under the loop `grid`; `combiner` is the first's. `loops` splits a block's columns over
+/// Schedules both under the loop `grid`. `loops` splits a block's columns over
 /// steps, loads, threads and lanes: `[ko, ku, kt, kv]`, the threads outermost; `bind` binds those. Gives the
 /// blocks that are then done.
 pub fn schedule(
     s: &mut Schedule,
     grid: &Name,
-    [first, second]: &[Name; 2],
-    combiner: Combiner,
+    Pair { first, combiner, second }: &Pair,
     loops: SplitColumns,
     bind: BindGroup,
 ) -> Result<Vec<Name>, ScheduleError> {
@@ -71,7 +81,7 @@ pub fn schedule(
     bind_states(s, grid, &state, bind)?;
     in_flight(s, &step, &ko)?;
     if let Some(outer) = loops_below(s, &partial, &ko).first().cloned() {
-        s.mark(&outer, Mark::Tile(LeafOp::Tile(combiner.fold())))?;
+        tile_leaf(s, &outer, LeafOp::Tile(combiner.fold()))?;
     }
     for b in [&partial, &sum].into_iter().chain(&counts) {
         loops_below(s, b, &ko).iter().try_for_each(|l| s.unroll(l))?;
@@ -91,7 +101,7 @@ pub fn schedule(
 }
 
 /// Each thread has one state: the iterators are those of steps, threads and rows.
-fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Result<(), ScheduleError> {
+fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> Done {
     let binding = find_block(s.func(), state).iters[1].binding.clone();
     match loops_below(s, state, grid).iter().find(|l| binding.uses_var(l)) {
         Some(l) => bind(s, l),
@@ -100,7 +110,7 @@ fn bind_states(s: &mut Schedule, grid: &Name, state: &Name, bind: BindGroup) -> 
 }
 
 /// All loads of a step are in flight together.
-fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Result<(), ScheduleError> {
+fn in_flight(s: &mut Schedule, step: &Name, ko: &Name) -> Done {
     let loops = loops_below(s, step, ko);
     let Some((lanes, outer)) = loops.split_last() else { return Ok(()) };
     outer.iter().try_for_each(|l| batch_loads(s, l))?;

@@ -7,23 +7,22 @@
 //! registers, in shared memory, or is read again for each pass; a reduction is a partial result per
 //! thread, and a combination across the group whose result every thread has. A row that is long, or one of
 //! few, may be shared out over the blocks of a cluster.
-//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
+//! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`, `staged_result`.
 
 use super::online;
 use crate::analysis::Decline;
-use crate::ir::device::LeafOp;
-use crate::ir::{IterKind, Mark, Name, Scope, ThreadTag, TileOp};
+use crate::ir::TileOp;
 use crate::rules::find::rows::{Role, RowInput, Rows};
+use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
-use crate::rules::space::limits::{block_fits, keeps_busy, lanes, step_fits};
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
-pub struct GeneralReduction;
-
-const NAME: &str = "general_reduction.rows";
+pub const ROWS: Rule = Rule::new(
+    Kind::Cuda,
+    "general_reduction.rows",
+    include_str!("../../../schedules/general_reduction.rows.toml"),
+    general,
+);
 
 /// What the `relax` knob does.
 const WAYS: [&str; 2] = ["reciprocal", "exp2"];
@@ -45,27 +44,43 @@ const CLUSTER_THREADS: i64 = 512;
 /// where a row kept in registers takes 128 (layer_norm 16384x8192 bfloat16, H200); with 64 KiB they are as fast.
 const CACHED_ROWS: i64 = 96 << 10;
 
-impl ScheduleRule for GeneralReduction {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+struct General {
+    r: Rows,
+    /// Two reductions that one pass can do.
+    pair: Option<online::Pair>,
+}
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let r = accept(input, target)?;
+fn general(ask: &Ask) -> Answer {
+    let r = rows(ask)?;
+    stage_result(&mut r.schedule.clone(), &r).map_err(|e| ask.no("staged_result", e.why))?;
+    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
+}
+
+/// The block that writes the elements that all others are brought to, by way of registers.
+fn stage_result(s: &mut Schedule, r: &Rows) -> Result<Name, ScheduleError> {
+    let anchor = r.anchor();
+    match anchor.role {
+        Role::Full => s.stage_write(&anchor.name, Scope::Local),
+        Role::Row | Role::Reduce(_) => Ok(anchor.name.clone()),
+    }
+}
+
+impl Accepted for General {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let r = &self.r;
         let (rows, columns) = (r.rows, r.columns);
         let (element, run) = (r.dominant().dtype, r.dominant().run);
         let bytes: i64 = r.kept().map(|i| i.dtype.bytes() as i64).sum();
-        let space = spaces.space(NAME, target);
         let space = block_fits(space, target, &["threads", "rows"]);
-        let space = crate::rules::space::limits::vector_fits(space, "vector", element, Some(run));
+        let space = vector_fits(space, "vector", element, Some(run));
         let loads = move |k: &Knobs| match k.get("row") {
             REREAD => k.get("unroll"),
             _ => 1,
         };
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
-        let space = row_fits(space, &r, target, element, bytes);
-        let space = cluster_fits(space, &r, target, element);
+        let space = row_fits(space, r, target, element, bytes);
+        let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
             let vectors = columns.map_or(1, |n| n / (group(k) * lanes(k.get("vector"), element)));
@@ -87,8 +102,7 @@ impl ScheduleRule for GeneralReduction {
             _ if !relaxes => Err("no block has arithmetic that can be relaxed".into()),
             _ => Ok(()),
         });
-        let (online, long) =
-            (online::pair(&r).is_some(), columns.is_none_or(|n| n * bytes > target.smem_per_block as i64));
+        let (online, long) = (self.pair.is_some(), columns.is_none_or(|n| n * bytes > target.smem_per_block as i64));
         let space = space.require("online_form", move |k| match k.get("online") {
             0 => Ok(()),
             _ if k.get("row") != REREAD => Err("the row is kept, so that passes over it cost no memory".into()),
@@ -106,32 +120,38 @@ impl ScheduleRule for GeneralReduction {
             _ => space.with_default("online", i64::from(online && narrow && long)),
         };
         let common = r.has_common();
-        Ok(space.require("value_in_common", move |k| match k.get("row") {
+        space.require("value_in_common", move |k| match k.get("row") {
             KEPT if !common => Err("no two blocks compute the same function".into()),
             _ => Ok(()),
-        }))
+        })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accepted(accept(input, target));
-        build(r, knobs)
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
+        let plan = Plan { knobs: k, threads: k.get("threads"), cluster: cluster(k), lanes, row: k.get("row") };
+        build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
+    }
+
+    /// What a pass over a row costs that caches may keep is not known without measuring.
+    fn outline(&self, _: &Knobs) -> Option<Outline> {
+        None
     }
 }
 
-fn accept(input: &Prepared, target: &Target) -> Result<Rows, Decline> {
-    for_kind(NAME, Kind::Cuda, target)?;
-    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    let r = Rows::of(NAME, input)?;
-    one_nest(&r).map_err(|reason| no("one_nest", reason))?;
+/// A function of rows whose blocks fit under one loop over rows.
+pub fn rows(ask: &Ask) -> Result<Rows, Decline> {
+    let r = Rows::of(ask)?;
+    one_nest(&r).map_err(|reason| ask.no("one_nest", reason))?;
     Ok(r)
 }
 
 /// Why the blocks do not fit under one loop over rows, if they do not.
-pub fn one_nest(r: &Rows) -> Result<(), String> {
+fn one_nest(r: &Rows) -> Result<(), String> {
     let mut s = r.schedule.clone();
     let loops = s.loops(&r.anchor().name);
     let Some(row) = loops.first() else { return Err("the last block has no loop over rows".into()) };
-    under_rows(&mut s, row).map_err(|e| format!("{}: {}", e.precondition, e.why))
+    let others = r.others(&s);
+    under_rows(&mut s, row, &others).map_err(|e| format!("{}: {}", e.precondition, e.why))
 }
 
 /// Blocks that share a row.
@@ -146,7 +166,7 @@ fn group(k: &Knobs) -> i64 {
 
 /// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
 /// keep more than two, or fewer than there are multiprocessors, if each block keeps its part.
-fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType) -> Space {
+fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Space {
     let (rows, columns, most, sms) = (r.rows, r.columns, i64::from(target.max_cluster), i64::from(target.sms));
     let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
     let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
@@ -166,7 +186,7 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DTy
 }
 
 /// Where the row may be kept.
-fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, bytes: i64) -> Space {
+fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, bytes: i64) -> Space {
     let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
     let each = move |k: &Knobs| {
         let step = group(k) * lanes(k.get("vector"), element);
@@ -179,11 +199,9 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, 
         _ if nothing => Err("no tensor is read by several blocks".into()),
         (SHARED, Some(each), Some(n)) => {
             let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
-            let need = part * bytes * k.get("rows");
-            if need <= limit { Ok(()) } else { Err(format!("{need} bytes exceed the {limit} of shared memory")) }
+            at_most(part * bytes * k.get("rows"), limit, "bytes", "shared memory")
         }
-        (_, Some(each), _) if each <= MOST_EACH => Ok(()),
-        (_, Some(each), _) => Err(format!("{each} elements per thread exceed {MOST_EACH}")),
+        (_, Some(each), _) => at_most(each, MOST_EACH, "elements", "a thread"),
     });
     let resident = i64::from(target.threads_per_sm);
     let space = space.prefer("reads_once", move |k| match (k.get("row"), columns.map(|n| n * bytes)) {
@@ -195,8 +213,7 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: crate::ir::DType, 
     space.prefer("registers", move |k| match (k.get("row"), each(k)) {
         (KEPT | REGISTERS, Some(each)) => {
             let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
-            let want = 24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each;
-            if want <= have { Ok(()) } else { Err(format!("{want} registers exceed the {have} of a thread")) }
+            at_most(24 + each * bytes / 4 + i64::from(k.get("row") == KEPT) * each, have, "registers", "a thread")
         }
         _ => Ok(()),
     })
@@ -216,15 +233,10 @@ impl Rows {
 
 /// Shares the largest function that two of the blocks compute, if there is one.
 pub fn shared_value(s: &mut Schedule, r: &Rows) -> Option<Name> {
-    let elements: Vec<&Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| &b.name).collect();
-    for (i, a) in elements.iter().enumerate() {
-        for b in &elements[i + 1..] {
-            if let Ok(block) = s.share(&[(*a).clone(), (*b).clone()], None, Scope::Local) {
-                return Some(block);
-            }
-        }
-    }
-    None
+    let elements: Vec<Name> = r.blocks.iter().filter(|b| b.role != Role::Row).map(|b| b.name.clone()).collect();
+    let later = |i: usize| elements[i + 1..].iter().map(move |b| (i, b.clone()));
+    let mut pairs = (0..elements.len()).flat_map(later);
+    pairs.find_map(|(i, b)| s.share(&[elements[i].clone(), b], None, Scope::Local).ok())
 }
 
 /// The loops of one row, as a point of the space has them.
@@ -236,69 +248,55 @@ struct Plan<'k> {
     row: i64,
 }
 
-fn build(r: Rows, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-    let mut s = r.schedule.clone();
-    let plan = Plan {
-        knobs,
-        threads: knobs.get("threads"),
-        cluster: cluster(knobs),
-        lanes: lanes(knobs.get("vector"), r.dominant().dtype),
-        row: knobs.get("row"),
-    };
-    let kept: Vec<RowInput> = if plan.row == REREAD { vec![] } else { r.kept().cloned().collect() };
+fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -> Done {
+    let (knobs, others) = (plan.knobs, r.others(s));
+    let kept: Vec<&RowInput> = if plan.row == REREAD { vec![] } else { r.kept().collect() };
     let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
     let mut copies = vec![];
-    for input in &kept {
+    for input in kept {
         copies.push(s.share(&input.readers, Some(input.buffer.clone()), scope.clone())?);
     }
-    let value = if plan.row == KEPT { shared_value(&mut s, &r) } else { None };
-    let anchor = r.anchor();
-    let tail = match anchor.role {
-        Role::Full => s.stage_write(&anchor.name, Scope::Local)?,
-        Role::Row | Role::Reduce(_) => anchor.name.clone(),
-    };
+    let value = if plan.row == KEPT { shared_value(s, r) } else { None };
+    let (anchor, tail) = (r.anchor(), stage_result(s, r)?);
     for b in s.blocks().into_iter().filter(|b| r.role(b).is_some() || value.as_ref() == Some(b)) {
-        relax(&mut s, &b, knobs);
+        relax(s, &b, knobs);
     }
     let mut loops = s.loops(&tail);
     if tail != anchor.name && loops.len() == 1 {
         // One row: the copy of the result has no loop over rows.
         loops.insert(0, s.add_unit_loop(&loops[0])?);
     }
-    let rows = s.split(&loops[0], &[None, Some(knobs.get("rows"))])?;
-    let grid = rows[0].clone();
+    let [grid, rows] = split(s, &loops[0], [None, Some(knobs.get("rows"))])?;
     s.bind(&grid, ThreadTag::BlockX)?;
-    launch_bounds(&mut s, &grid, knobs.get("min_blocks"))?;
+    launch_bounds(s, &grid, knobs.get("min_blocks"))?;
     if let Some(column) = loops.get(1) {
-        let [_, ku, kt, kv] = plan.thread_loops(&mut s, &tail, &grid, column)?;
-        plan.bind_group(&mut s, &kt)?;
+        let [_, ku, kt, kv] = plan.thread_loops(s, &tail, &grid, column)?;
+        plan.bind_group(s, &kt)?;
         s.vectorize(&kv)?;
         s.compute_at(&anchor.name, &ku)?;
-        if let Some(lane) = loops_below(&s, &anchor.name, &ku).last().cloned() {
-            s.unroll(&lane)?;
-            s.mark(&lane, Mark::Tile(LeafOp::Elementwise))?;
+        if let Some(lane) = loops_below(s, &anchor.name, &ku).last() {
+            s.unroll(lane)?;
+            tile_leaf(s, lane, LeafOp::Elementwise)?;
         }
-        batch_loads(&mut s, &ku)?;
+        batch_loads(s, &ku)?;
     } else {
-        s.bind(&rows[1], ThreadTag::ThreadY)?;
+        s.bind(&rows, ThreadTag::ThreadY)?;
     }
-    under_rows(&mut s, &grid)?;
-    let pair = online::pair(&r).filter(|_| knobs.get("online") == 1);
-    let first = pair.as_ref().and_then(|[first, _]| r.role(first));
-    let done = match (pair, first) {
-        (Some(pair), Some(Role::Reduce(combiner))) => {
+    under_rows(s, &grid, &others)?;
+    let done = match pair {
+        Some(pair) => {
             let split: online::SplitColumns = &|s, b, column| plan.thread_loops(s, b, &grid, column);
-            online::schedule(&mut s, &grid, &pair, combiner, split, &|s, l| plan.bind_group(s, l))?
+            online::schedule(s, &grid, pair, split, &|s, l| plan.bind_group(s, l))?
         }
-        _ => vec![],
+        None => vec![],
     };
     for b in s.blocks() {
         if done.contains(&b) || b == tail || b == anchor.name && tail != anchor.name || !s.loops(&b).contains(&grid) {
             continue;
         }
-        plan.block(&mut s, &b, &r, &grid, copies.contains(&b))?;
+        plan.block(s, &b, r, &grid, copies.contains(&b))?;
     }
-    Ok(s)
+    Ok(())
 }
 
 /// Relaxes the arithmetic of one block, where it has any of that kind.
@@ -309,11 +307,12 @@ fn relax(s: &mut Schedule, b: &Name, knobs: &Knobs) {
     }
 }
 
-/// Brings every other block under the loop over rows: what feeds those there, from the last to the
-/// first, then what they feed.
-pub fn under_rows(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
-    let outside =
-        |s: &Schedule| -> Vec<Name> { s.blocks().into_iter().filter(|b| !s.loops(b).contains(grid)).collect() };
+/// Brings every other block but those of `others` kernels under the loop over rows: what feeds those there,
+/// from the last to the first, then what they feed.
+pub fn under_rows(s: &mut Schedule, grid: &Name, others: &[Name]) -> Done {
+    let outside = |s: &Schedule| -> Vec<Name> {
+        s.blocks().into_iter().filter(|b| !others.contains(b) && !s.loops(b).contains(grid)).collect()
+    };
     for b in outside(s).iter().rev() {
         // One whose readers are elsewhere comes after them.
         let _ = s.compute_at(b, grid);
@@ -326,8 +325,8 @@ pub fn under_rows(s: &mut Schedule, grid: &Name) -> Result<(), ScheduleError> {
 
 impl Plan<'_> {
     /// Schedules the loops of one block under `grid`.
-    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Result<(), ScheduleError> {
-        let block = crate::rules::find::shape::find_block(s.func(), b);
+    fn block(&self, s: &mut Schedule, b: &Name, r: &Rows, grid: &Name, copy: bool) -> Done {
+        let block = find_block(s.func(), b);
         let below = loops_below(s, b, grid);
         let drives = |k: usize, l: &Name| block.iters.get(k).is_some_and(|it| it.binding.uses_var(l));
         let column = below.iter().find(|l| drives(1, l)).cloned();
@@ -352,13 +351,13 @@ impl Plan<'_> {
     }
 
     /// Binds the loop over those that share a row: threads, of the blocks of a cluster where it has several.
-    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Result<(), ScheduleError> {
+    fn bind_group(&self, s: &mut Schedule, at: &Name) -> Done {
         if self.cluster == 1 {
             return s.bind(at, ThreadTag::ThreadX);
         }
-        let parts = s.split(at, &[Some(self.cluster), Some(self.threads)])?;
-        s.bind(&parts[0], ThreadTag::ClusterX)?;
-        s.bind(&parts[1], ThreadTag::ThreadX)
+        let [block, thread] = split(s, at, [Some(self.cluster), Some(self.threads)])?;
+        s.bind(&block, ThreadTag::ClusterX)?;
+        s.bind(&thread, ThreadTag::ThreadX)
     }
 
     /// Splits the columns over passes, loads in flight, threads and lanes, and binds rows and threads;
@@ -367,11 +366,10 @@ impl Plan<'_> {
         let row: Vec<Name> = loops_below(s, b, grid).into_iter().filter(|l| l != column).collect();
         let (threads, lanes) = (Some(self.threads * self.cluster), Some(self.lanes));
         let [ko, ku, kt, kv] = if self.row == REREAD {
-            let l = s.split(column, &[None, Some(self.knobs.get("unroll")), threads, lanes])?;
-            [l[0].clone(), l[1].clone(), l[2].clone(), l[3].clone()]
+            split(s, column, [None, Some(self.knobs.get("unroll")), threads, lanes])?
         } else {
-            let l = s.split(column, &[None, threads, lanes])?;
-            [l[0].clone(), l[0].clone(), l[1].clone(), l[2].clone()]
+            let [ku, kt, kv] = split(s, column, [None, threads, lanes])?;
+            [ku.clone(), ku, kt, kv]
         };
         let mut order = row.clone();
         order.push(kt.clone());
@@ -387,20 +385,13 @@ impl Plan<'_> {
     }
 
     /// A partial result per thread, then one across the group.
-    fn reduce(
-        &self,
-        s: &mut Schedule,
-        b: &Name,
-        grid: &Name,
-        [ku, kt, kv]: [&Name; 3],
-        fold: TileOp,
-    ) -> Result<(), ScheduleError> {
+    fn reduce(&self, s: &mut Schedule, b: &Name, grid: &Name, [ku, kt, kv]: [&Name; 3], fold: TileOp) -> Done {
         let rf = s.rfactor(kt, 0)?;
         let partial = output(s, &rf);
         self.bind_group(s, kt)?;
         batch_loads(s, ku)?;
         s.unroll(kv)?;
-        s.mark(ku, Mark::Tile(LeafOp::Tile(fold)))?;
+        tile_leaf(s, ku, LeafOp::Tile(fold))?;
         s.set_scope(&partial, Scope::Local)?;
         // The loop over rows is bound already, and the new one like it.
         for l in loops_of_kind(s, b, grid, IterKind::Reduce) {

@@ -7,151 +7,110 @@
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction` or
 //! `strided_reduction`, `no_window`, `is_gemv`.
 
-use crate::analysis::Decline;
-use crate::ir::{DType, IterKind, Name};
-use crate::rules::find::shape::Reduction;
+use super::inner::parts_of_rows;
+use super::outer::{loops_of_parts, parts_of_columns};
+use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{lanes, parts_fit, step_fits};
 use crate::rules::space::outlines;
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The form with the contiguous axis reduced.
-pub struct ReductionCpu;
+pub const INNER: Rule =
+    Rule::new(Kind::Cpu, "reduction.cpu", include_str!("../../../schedules/reduction.cpu.toml"), inner);
 
 /// The form with a strided axis reduced.
-pub struct ReductionOuterCpu;
+pub const OUTER: Rule =
+    Rule::new(Kind::Cpu, "reduction.outer_cpu", include_str!("../../../schedules/reduction.outer_cpu.toml"), outer);
 
-const INNER: &str = "reduction.cpu";
-const OUTER: &str = "reduction.outer_cpu";
+struct Inner(Reduction);
 
-impl ScheduleRule for ReductionCpu {
-    fn name(&self) -> &'static str {
-        INNER
-    }
+struct Outer(Reduction);
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let r = accept(INNER, true, input, target)?;
-        let acc = r.reducer.dtype;
-        let space = cpu_space(spaces.space(INNER, target), acc, r.run());
+fn inner(ask: &Ask) -> Answer {
+    Reduction::along_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
+}
+
+fn outer(ask: &Ask) -> Answer {
+    let r = Reduction::across_memory(ask)?;
+    r.no_window(ask)?;
+    Ok(Found::new(r.one.schedule.clone(), Outer(r)))
+}
+
+impl Accepted for Inner {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (acc, outputs, length) = (self.0.one.reducer.dtype, self.0.outputs(), self.0.length());
+        let space = cpu_space(space, acc, self.0.run());
         let step = move |k: &Knobs| k.get("unroll") * lanes(k.get("vector"), acc) * k.get("split");
-        let space = step_fits(space, r.length(), step);
-        let space = parts_fit(space, r.length(), r.outputs());
-        let space = split_space(space, target, r.outputs(), r.length());
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), r.outputs(), r.length())
-        else {
-            return Ok(space);
-        };
-        Ok(space.outlined(move |k| {
-            let (unroll, split) = (k.get("unroll"), k.get("split"));
-            let steps = length / (unroll * lanes(k.get("vector"), acc) * split);
-            outlines::cpu(&work, outputs, steps.max(1), unroll, k.get("vector"), split)
-        }))
+        let space = step_fits(space, length, step);
+        let space = parts_fit(space, length, outputs);
+        let cores = target.cores.max(1) as i64;
+        space.prefer("split_needed", move |k| match (k.get("split"), outputs, length) {
+            (1, Some(o), Some(l)) if o < cores && l > 1 << 20 => Err(format!("{o} rows leave cores idle")),
+            (1, _, _) => Ok(()),
+            (split, Some(o), _) if o * split <= 64 * cores => Ok(()),
+            (split, _, _) => Err(format!("{split} parts of so many rows keep no core busier")),
+        })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accepted(accept(INNER, true, input, target));
-        let mut s = r.schedule;
-        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
-        let row = fuse_all(&mut s, &r.spatial)?;
-        let k = fuse_all(&mut s, &r.reduce)?;
-        let shape = [knobs.get("unroll"), lanes(knobs.get("vector"), r.reducer.dtype)];
-        let (split, ahead) = (knobs.get("split"), knobs.get("prefetch"));
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let (r, split, ahead) = (&self.0, k.get("split"), k.get("prefetch"));
+        let shape = [k.get("unroll"), lanes(k.get("vector"), r.one.reducer.dtype)];
+        order_axes(s, &[&r.spatial, &r.reduce])?;
+        let row = fuse_all(s, &r.spatial)?;
+        let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, shape, ahead)?;
-            return Ok(s);
+            return reduce_rows(s, &r.one.chain, [&row, &all], shape, ahead);
         }
-        let parts = s.split(&k, &[Some(split), None])?;
-        let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
-        let first = s.rfactor(&parts[0], rank)?;
-        let row = rows_of_parts(&mut s, row, parts[0].clone())?;
-        reduce_rows(&mut s, &first, &[], &row, &parts[1], shape, ahead)?;
-        reduce_parts(&mut s, &r.block, &r.epilogues)?;
-        Ok(s)
+        let (first, row, part) = parts_of_rows(s, &r.one.chain.block, row, &all, split)?;
+        reduce_rows(s, &Chain::alone(first), [&row, &part], shape, ahead)?;
+        add_parts(s, &r.one.chain)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let (unroll, split, vector) = (k.get("unroll"), k.get("split"), k.get("vector"));
+        let steps = self.0.length()? / (unroll * lanes(vector, self.0.one.reducer.dtype) * split);
+        Some(outlines::cpu(self.0.work.as_ref()?, self.0.outputs()?, steps.max(1), unroll, vector, split))
     }
 }
 
-impl ScheduleRule for ReductionOuterCpu {
-    fn name(&self) -> &'static str {
-        OUTER
-    }
-
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let r = accept(OUTER, false, input, target)?;
-        let (acc, columns) = (r.reducer.dtype, r.spatial.last().and_then(|a| a.extent));
-        let space = cpu_space(spaces.space(OUTER, target), acc, columns);
+impl Accepted for Outer {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let r = &self.0;
+        let (acc, columns, outputs) = (r.one.reducer.dtype, r.last(), r.outputs());
+        let space = cpu_space(space, acc, columns);
         let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
-        let space = step_fits(space, r.length(), |k| k.get("unroll") * k.get("split"));
-        let space = parts_fit(space, r.length(), r.outputs());
-        let outputs = r.outputs();
+        let space = step_fits(space, self.0.length(), |k| k.get("unroll") * k.get("split"));
+        let space = parts_fit(space, self.0.length(), outputs);
         let tasks = move |k: &Knobs| Some(outputs? / (k.get("columns") * lanes(k.get("vector"), acc)));
         let cores = target.cores.max(1) as i64;
-        let space = space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
+        space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
             (1, _) => Ok(()),
             (split, Some(tasks)) if tasks * split <= 64 * cores => Ok(()),
             (split, _) => Err(format!("{split} parts of so many columns keep no core busier")),
-        });
-        let (Some(work), Some(outputs), Some(length)) = (outlines::Work::of(&r, target), outputs, r.length()) else {
-            return Ok(space);
-        };
-        Ok(space.outlined(move |k| {
-            let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
-            let tasks = outputs / (columns * lanes(k.get("vector"), acc)).max(1);
-            let steps = (length / (unroll * split)).max(1);
-            outlines::cpu(&work, tasks.max(1), steps, unroll * columns, k.get("vector"), split)
-        }))
+        })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accepted(accept(OUTER, false, input, target));
-        let mut s = r.schedule;
-        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
-        let (outer, column) = r.spatial.split_at(r.spatial.len() - 1);
-        let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
-        let k = fuse_all(&mut s, &r.reduce)?;
-        let width = lanes(knobs.get("vector"), r.reducer.dtype);
-        let shape = [knobs.get("columns"), width, knobs.get("unroll")];
-        let split = knobs.get("split");
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let (r, split) = (&self.0, k.get("split"));
+        let width = lanes(k.get("vector"), r.one.reducer.dtype);
+        let shape = [k.get("columns"), width, k.get("unroll")];
+        order_axes(s, &[&r.spatial, &r.reduce])?;
+        let (outer, column) = fuse_but_last(s, &r.spatial)?;
+        let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            reduce_columns(&mut s, &r.block, &r.epilogues, outer, &column[0].at, &k, shape)?;
-            return Ok(s);
+            return reduce_columns(s, &r.one.chain, outer, &column, &all, shape);
         }
-        let parts = s.split(&k, &[Some(split), None])?;
-        let first = s.rfactor(&parts[0], 0)?;
-        let mut order = vec![parts[0].clone()];
-        order.extend(outer.clone());
-        order.extend([column[0].at.clone(), parts[1].clone()]);
-        s.reorder(&order)?;
-        let outer = match outer {
-            Some(o) => s.fuse(&[parts[0].clone(), o])?,
-            None => parts[0].clone(),
-        };
-        reduce_columns(&mut s, &first, &[], Some(outer), &column[0].at, &parts[1], shape)?;
-        let spatial = axes_of_kind(&s, &r.block, IterKind::Spatial);
-        let k = fuse_kind(&mut s, &r.block, IterKind::Reduce)?;
-        let (outer, column) = spatial.split_at(spatial.len() - 1);
-        let outer = if outer.is_empty() { None } else { Some(fuse_all(&mut s, outer)?) };
-        reduce_columns(&mut s, &r.block, &r.epilogues, outer, &column[0].at, &k, [shape[0], width, 1])?;
-        Ok(s)
+        let (first, outer, part) = parts_of_columns(s, outer, &column, &all, split)?;
+        reduce_columns(s, &Chain::alone(first), Some(outer), &column, &part, shape)?;
+        let (outer, column, all) = loops_of_parts(s, &r.one.chain.block)?;
+        reduce_columns(s, &r.one.chain, outer, &column, &all, [shape[0], width, 1])
     }
-}
 
-fn accept(by: &'static str, inner: bool, input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
-    for_kind(by, Kind::Cpu, target)?;
-    let no = |predicate, reason: String| Decline { by, predicate, reason };
-    let r = Reduction::of(by, input)?;
-    if inner && !r.inner_reduce {
-        return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
+        let tasks = self.0.outputs()? / (columns * lanes(k.get("vector"), self.0.one.reducer.dtype)).max(1);
+        let steps = (self.0.length()? / (unroll * split)).max(1);
+        Some(outlines::cpu(self.0.work.as_ref()?, tasks.max(1), steps, unroll * columns, k.get("vector"), split))
     }
-    if !inner && (r.inner_reduce || r.spatial.is_empty()) {
-        return Err(no("strided_reduction", "the axis contiguous in memory is reduced".into()));
-    }
-    r.no_window(by)?;
-    if inner && let Some(a) = r.shared.first() {
-        return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
-    }
-    Ok(r)
 }
 
 /// Vectors hold whole accumulators; where a run of `run` elements allows it, they divide it.
@@ -171,53 +130,28 @@ pub fn cpu_space(space: Space, acc: DType, run: Option<i64>) -> Space {
     })
 }
 
-fn split_space(space: Space, target: &Target, outputs: Option<i64>, length: Option<i64>) -> Space {
-    let cores = target.cores.max(1) as i64;
-    space.prefer("split_needed", move |k| match (k.get("split"), outputs, length) {
-        (1, Some(o), Some(l)) if o < cores && l > 1 << 20 => Err(format!("{o} rows leave cores idle")),
-        (1, _, _) => Ok(()),
-        (split, Some(o), _) if o * split <= 64 * cores => Ok(()),
-        (split, _, _) => Err(format!("{split} parts of so many rows keep no core busier")),
-    })
-}
-
 /// Schedules `block`, a reduction of loop `k` for every `row`, over `unroll` vector accumulators of `width`
 /// lanes; what it reads is asked for `ahead` bytes before.
-fn reduce_rows(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    row: &Name,
-    k: &Name,
-    [unroll, width]: [i64; 2],
-    ahead: i64,
-) -> Result<(), ScheduleError> {
-    let ks = s.split(k, &[None, Some(unroll * width)])?;
-    let rank = s.func().buffer(&output(s, block)).shape.len();
-    let rf = s.rfactor(&ks[1], rank)?;
-    let vectors = s.split(&ks[1], &[Some(unroll), Some(width)])?;
+fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], [unroll, width]: [i64; 2], ahead: i64) -> Done {
+    let [ko, kv] = split(s, k, [None, Some(unroll * width)])?;
+    let rf = s.rfactor(&kv, rank(s, &chain.block))?;
+    let [vector, lane] = split(s, &kv, [Some(unroll), Some(width)])?;
     s.parallel(row)?;
-    unroll_loop(s, &vectors[0])?;
-    vectorize_loop(s, &vectors[1])?;
-    let init = s.decompose_reduction(&rf, &ks[0])?;
+    unroll_loop(s, &vector)?;
+    vectorize_loop(s, &lane)?;
+    let init = s.decompose_reduction(&rf, &ko)?;
     if let Some(last) = loops_below(s, &init, row).last() {
-        vectorize_loop(s, &last.clone())?;
+        vectorize_loop(s, last)?;
     }
-    ask_ahead(s, &ks[0], ahead)?;
+    ask_ahead(s, &ko, ahead)?;
     keep_in_registers(s, &rf)?;
-    finish_rows(s, block, epilogues, row, [unroll, width])
+    finish_rows(s, chain, row, [unroll, width])
 }
 
 /// Brings the sum over accumulators and what follows it under the parallel loop. There are `unroll`
 /// accumulators of `width` lanes for each row; they become one of them first, lanes side by side.
-pub fn finish_rows(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    row: &Name,
-    [unroll, width]: [i64; 2],
-) -> Result<(), ScheduleError> {
-    let tails = tails(s, block, epilogues)?;
+pub fn finish_rows(s: &mut Schedule, chain: &Chain, row: &Name, [unroll, width]: [i64; 2]) -> Done {
+    let (block, tails) = (&chain.block, tails(s, chain)?);
     if unroll > 1 && width > 1 {
         join_accumulators(s, block, row, unroll, width)?;
     }
@@ -231,19 +165,18 @@ pub fn finish_rows(
         unroll_loop(s, l)?;
     }
     if let Some(first) = loops_of_kind(s, block, row, IterKind::Reduce).first() {
-        s.decompose_reduction(block, &first.clone())?;
+        s.decompose_reduction(block, first)?;
     }
     tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, row))?;
     keep_in_registers(s, block)
 }
 
 /// Combines the accumulators of each row, which `block` reads one by one, into a single vector.
-fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, width: i64) -> Result<(), ScheduleError> {
+fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, width: i64) -> Done {
     let all = axes_of_kind(s, block, IterKind::Reduce);
     let [all] = all.as_slice() else { return Ok(()) };
-    let lanes = s.split(&all.at, &[Some(unroll), Some(width)])?[1].clone();
-    let rank = s.func().buffer(&output(s, block)).shape.len();
-    let joined = s.rfactor(&lanes, rank)?;
+    let [_, lanes] = split(s, &all.at, [Some(unroll), Some(width)])?;
+    let joined = s.rfactor(&lanes, rank(s, block))?;
     s.reverse_compute_at(&joined, row)?;
     let spatial = loops_of_kind(s, &joined, row, IterKind::Spatial);
     let reduce = loops_of_kind(s, &joined, row, IterKind::Reduce);
@@ -259,10 +192,11 @@ fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, wi
 }
 
 /// The second pass: adds the parts of each row.
-fn reduce_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<(), ScheduleError> {
+fn add_parts(s: &mut Schedule, chain: &Chain) -> Done {
+    let block = &chain.block;
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;
-    let tails = tails(s, block, epilogues)?;
+    let tails = tails(s, chain)?;
     s.parallel(&row)?;
     tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, &row))?;
     s.decompose_reduction(block, &k)?;
@@ -272,42 +206,31 @@ fn reduce_parts(s: &mut Schedule, block: &Name, epilogues: &[Name]) -> Result<()
 /// Schedules `block`, a reduction of loop `k` for every column: `[columns, width, unroll]`.
 pub fn reduce_columns(
     s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
+    chain: &Chain,
     outer: Option<Name>,
     column: &Name,
     k: &Name,
     [columns, width, unroll]: [i64; 3],
-) -> Result<(), ScheduleError> {
-    let cols = s.split(column, &[None, Some(columns), Some(width)])?;
-    let ks = s.split(k, &[None, Some(unroll)])?;
-    let grid = match outer {
-        Some(o) => s.fuse(&[o, cols[0].clone()])?,
-        None => cols[0].clone(),
-    };
-    s.reorder(&[&grid, &ks[0], &ks[1], &cols[1], &cols[2]].map(|l| l.clone()))?;
+) -> Done {
+    let [jb, jv, lane] = split(s, column, [None, Some(columns), Some(width)])?;
+    let [ko, ku] = split(s, k, [None, Some(unroll)])?;
+    let grid = fuse_under(s, outer, &jb)?;
+    order(s, [&grid, &ko, &ku, &jv, &lane])?;
     s.parallel(&grid)?;
-    for l in [&ks[1], &cols[1]] {
-        unroll_loop(s, l)?;
-    }
-    vectorize_loop(s, &cols[2])?;
-    let tails = tails(s, block, epilogues)?;
-    let init = s.decompose_reduction(block, &ks[0])?;
+    unroll_loop(s, &ku)?;
+    unroll_loop(s, &jv)?;
+    vectorize_loop(s, &lane)?;
+    let tails = tails(s, chain)?;
+    let init = s.decompose_reduction(&chain.block, &ko)?;
     vectorize_last(s, &init, &grid, width)?;
     for tail in &tails {
         s.reverse_compute_at(tail, &grid)?;
         vectorize_last(s, tail, &grid, width)?;
     }
-    keep_in_registers(s, block)
+    keep_in_registers(s, &chain.block)
 }
 
-/// Splits off `width` lanes of the innermost loop below `at` and vectorizes them.
-fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, width: i64) -> Result<(), ScheduleError> {
-    let Some(last) = loops_below(s, block, at).last().cloned() else { return Ok(()) };
-    let extent = loop_extent(s, &last);
-    if width <= 1 || extent.is_none_or(|n| n % width != 0) {
-        return Ok(());
-    }
-    let lanes = if extent == Some(width) { last } else { s.split(&last, &[None, Some(width)])?[1].clone() };
-    vectorize_loop(s, &lanes)
+/// Vectorizes `width` lanes of the innermost loop below `at`.
+fn vectorize_last(s: &mut Schedule, block: &Name, at: &Name, width: i64) -> Done {
+    loops_below(s, block, at).last().map_or(Ok(()), |last| vectorize_lanes(s, last, width))
 }

@@ -8,44 +8,36 @@
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`,
 //! `is_gemv`.
 
-use crate::analysis::{Access, Combiner, Decline};
-use crate::ir::{IterKind, Name, ThreadTag};
-use crate::rules::find::shape::Reduction;
+use crate::analysis::{Access, Combiner};
+use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
-use crate::rules::space::limits::{
-    block_fits, combine_rivals, fills_device, fold_rivals, keeps_busy, lanes, parts_fit, registers_fit, step_fits,
-    vector_fits,
-};
 use crate::rules::space::outlines;
-use crate::rules::{Knobs, Prepared, ScheduleRule, Space, Spaces, accepted, for_kind};
-use crate::schedule::{Schedule, ScheduleError};
-use crate::target::{Kind, Target};
 
 /// The rule.
-pub struct ReductionInner;
+pub const INNER: Rule =
+    Rule::new(Kind::Cuda, "reduction.inner", include_str!("../../../schedules/reduction.inner.toml"), inner);
 
-const NAME: &str = "reduction.inner";
+const THREADS: &[&str] = &["threads", "rows"];
 
-impl ScheduleRule for ReductionInner {
-    fn name(&self) -> &'static str {
-        NAME
-    }
+struct Inner(Reduction);
 
-    fn space(&self, input: &Prepared, target: &Target, spaces: &Spaces) -> Result<Space, Decline> {
-        let r = accept(input, target)?;
-        let (length, outputs, element) = (r.length(), r.outputs(), r.element);
-        let total = length.zip(outputs).and_then(|(a, b)| a.checked_mul(b));
+fn inner(ask: &Ask) -> Answer {
+    Reduction::along_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
+}
+
+impl Accepted for Inner {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let r = &self.0;
+        let (outputs, element) = (r.outputs(), r.element);
+        let space = block_fits(space, target, THREADS);
+        let space = vector_fits(space, "vector", element, r.run());
+        let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
+        let space = registers_fit(space, target, THREADS, 24, in_flight);
+        let space = keeps_busy(space, target, THREADS, r.bytes(), in_flight);
         let step =
             move |k: &Knobs| k.get("threads") * k.get("unroll") * lanes(k.get("vector"), element) * k.get("split");
-        let space = spaces.space(NAME, target);
-        let space = block_fits(space, target, &["threads", "rows"]);
-        let space = vector_fits(space, "vector", element, r.run());
-        let space = registers_fit(space, target, &["threads", "rows"], 24, |k| k.get("unroll") * k.get("vector"));
-        let bytes = total.and_then(|n| n.checked_mul(element.bytes() as i64));
-        let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
-        let space = keeps_busy(space, target, &["threads", "rows"], bytes, in_flight);
-        let space = step_fits(space, length, step);
-        let space = parts_fit(space, length, outputs);
+        let space = step_fits(space, r.length(), step);
+        let space = parts_fit(space, r.length(), outputs);
         let axes: Vec<Option<i64>> = r.spatial.iter().map(|a| a.extent).filter(|n| *n != Some(1)).collect();
         let space = space.require("rows_fit", move |k| match (k.get("rows"), outputs) {
             (rows, Some(n)) if rows > n => Err(format!("{rows} rows per block of {n} rows in all")),
@@ -62,98 +54,83 @@ impl ScheduleRule for ReductionInner {
             }
             _ => Ok(()),
         });
-        let space = combine_rivals(fold_rivals(space, element), &["threads"], target);
+        let space = combine_rivals(fold_rivals(space, element), target);
         let sms = target.sms as i64;
         let space = space.prefer("split_needed", move |k| match (outputs, k.get("split")) {
             (_, 1) => Ok(()),
             (Some(n), split) if n < 4 * sms && n * split <= 32 * sms => Ok(()),
             (_, split) => Err(format!("{split} parts of so many rows fill no device better")),
         });
-        let space = fills_device(space, target, total, move |k| {
+        fills_device(space, target, r.total(), move |k| {
             Some((outputs? + k.get("rows") - 1) / k.get("rows") * k.get("split"))
-        });
-        Ok(match outlines::Work::of(&r, target) {
-            Some(work) => space.outlined(move |k| outlines::rows(&work, k)),
-            None => space,
         })
     }
 
-    fn schedule(&self, input: &Prepared, target: &Target, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
-        let r = accepted(accept(input, target));
-        let mut s = r.schedule;
-        order_axes(&mut s, &[&r.spatial, &r.reduce])?;
-        let row = fuse_all(&mut s, &r.spatial)?;
-        let k = fuse_all(&mut s, &r.reduce)?;
-        let plan = Plan::of(knobs, r.element, r.plain.then_some(r.reducer.combiner));
-        let split = knobs.get("split");
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let (r, split) = (&self.0, k.get("split"));
+        let plan = Plan::of(k, r.element, r.combiner());
+        order_axes(s, &[&r.spatial, &r.reduce])?;
+        let row = fuse_all(s, &r.spatial)?;
+        let all = fuse_all(s, &r.reduce)?;
         if split == 1 {
-            reduce_rows(&mut s, &r.block, &r.epilogues, &row, &k, &r.full, &plan)?;
-            return Ok(s);
+            return reduce_rows(s, &r.one.chain, [&row, &all], &r.full, &plan);
         }
-        let parts = s.split(&k, &[Some(split), None])?;
-        let rank = s.func().buffer(&output(&s, &r.block)).shape.len();
-        let first = s.rfactor(&parts[0], rank)?;
-        let row = rows_of_parts(&mut s, row, parts[0].clone())?;
-        reduce_rows(&mut s, &first, &[], &row, &parts[1], &r.full, &plan)?;
-        reduce_parts(&mut s, &r.block, &r.epilogues, split, plan.combiner)?;
-        Ok(s)
+        let (first, row, part) = parts_of_rows(s, &r.one.chain.block, row, &all, split)?;
+        reduce_rows(s, &Chain::alone(first), [&row, &part], &r.full, &plan)?;
+        add_parts(s, &r.one.chain, split, plan.combiner)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outlines::rows(self.0.work.as_ref()?, k))
     }
 }
 
-fn accept(input: &Prepared, target: &Target) -> Result<Reduction, Decline> {
-    for_kind(NAME, Kind::Cuda, target)?;
-    let no = |predicate, reason: String| Decline { by: NAME, predicate, reason };
-    let r = Reduction::of(NAME, input)?;
-    if !r.inner_reduce {
-        return Err(no("contiguous_reduction", "the axis contiguous in memory is not reduced".into()));
-    }
-    r.no_window(NAME)?;
-    if let Some(a) = r.shared.first() {
-        return Err(no("is_gemv", format!("tensor `{}` is shared by rows: a matrix-vector product", a.buffer)));
-    }
-    Ok(r)
-}
-
-/// Schedules `block`, a reduction of loop `k` for every `row`, as one launch.
-fn reduce_rows(
+/// Cuts the loop `k` of a reduction into parts: the block that reduces these, the loop over all parts of all
+/// rows, and that within a part.
+pub fn parts_of_rows(
     s: &mut Schedule,
     block: &Name,
-    epilogues: &[Name],
-    row: &Name,
+    row: Name,
     k: &Name,
-    reads: &[Access],
-    plan: &Plan,
-) -> Result<(), ScheduleError> {
-    let rows = s.split(row, &[None, Some(plan.rows)])?;
-    let ks = s.split(k, &[None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
-    let [ko, ku, kt, kv] = &ks[..] else { panic!("split gives one loop per factor") };
-    let rf = s.rfactor(kt, 0)?;
-    s.reorder(&[rows[0].clone(), rows[1].clone(), kt.clone(), ko.clone(), ku.clone(), kv.clone()])?;
-    s.bind(&rows[0], ThreadTag::BlockX)?;
-    s.bind(&rows[1], ThreadTag::ThreadY)?;
-    s.bind(kt, ThreadTag::ThreadX)?;
-    launch_bounds(s, &rows[0], plan.min_blocks)?;
-    stage_reads(s, &rf, reads, ku, plan.lanes, plan.hint)?;
-    batch_loads(s, ku)?;
-    s.unroll(kv)?;
-    fold_leaf(s, ku, plan)?;
-    combine_by(s, block, plan.combine)?;
-    s.decompose_reduction(&rf, ko)?;
+    parts: i64,
+) -> Result<(Name, Name, Name), ScheduleError> {
+    let [part, rest] = split(s, k, [Some(parts), None])?;
+    let first = s.rfactor(&part, rank(s, block))?;
+    if loop_extent(s, &row) != Some(1) {
+        return Ok((first, s.fuse(&[row, part])?, rest));
+    }
+    // One row only: its parts alone, put outermost.
+    order(s, [&part, &row])?;
+    Ok((first, part, rest))
+}
+
+/// Schedules a reduction of loop `k` for every `row`, as one launch.
+fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads: &[Access], plan: &Plan) -> Done {
+    let [grid, ny] = split(s, row, [None, Some(plan.rows)])?;
+    let [ko, ku, kt, kv] = split(s, k, [None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
+    let rf = s.rfactor(&kt, 0)?;
+    order(s, [&grid, &ny, &kt, &ko, &ku, &kv])?;
+    s.bind(&grid, ThreadTag::BlockX)?;
+    s.bind(&ny, ThreadTag::ThreadY)?;
+    s.bind(&kt, ThreadTag::ThreadX)?;
+    launch_bounds(s, &grid, plan.min_blocks)?;
+    for read in reads {
+        stage_read(s, &rf, &read.buffer, &ku, plan.lanes, plan.hint)?;
+    }
+    batch_loads(s, &ku)?;
+    s.unroll(&kv)?;
+    fold_leaf(s, &ku, plan)?;
+    combine_by(s, &chain.block, plan.combine)?;
+    s.decompose_reduction(&rf, &ko)?;
     keep_in_registers(s, &rf)?;
-    finish(s, block, epilogues, &rows[0], [plan.rows, 1])
+    finish(s, chain, &grid, |s, b| deal_all(s, b, &grid, [plan.rows, 1]))
 }
 
 /// The second launch: adds `split` parts per row, which lie contiguous in the workspace.
-fn reduce_parts(
-    s: &mut Schedule,
-    block: &Name,
-    epilogues: &[Name],
-    split: i64,
-    combiner: Option<Combiner>,
-) -> Result<(), ScheduleError> {
-    let row = fuse_kind(s, block, IterKind::Spatial)?;
-    let k = fuse_kind(s, block, IterKind::Reduce)?;
+fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, combiner: Option<Combiner>) -> Done {
+    let row = fuse_kind(s, &chain.block, IterKind::Spatial)?;
+    let k = fuse_kind(s, &chain.block, IterKind::Reduce)?;
     let threads = (split as u64).next_power_of_two().clamp(32, 1024) as i64;
     let plan = Plan::of_parts(threads, 1, 1, combiner);
-    reduce_rows(s, block, epilogues, &row, &k, &[], &plan)
+    reduce_rows(s, chain, [&row, &k], &[], &plan)
 }

@@ -1,7 +1,8 @@
 //! Named conditions that several knob spaces share.
 
+use super::At;
 use crate::ir::DType;
-use crate::rules::Space;
+use crate::rules::{Knobs, Space};
 use crate::target::Target;
 
 /// Elements of `dtype` in one access of `bytes`; at least one.
@@ -18,27 +19,29 @@ pub fn dividing(most: i64, extent: Option<i64>) -> i64 {
     n
 }
 
+/// `n` of something are no more than the `most` of whatever has them.
+pub fn at_most(n: i64, most: i64, what: &str, of: &str) -> Result<(), String> {
+    if n <= most { Ok(()) } else { Err(format!("{n} {what} exceed the {most} of {of}")) }
+}
+
+/// A block has at most the target's threads.
+pub fn threads_per_block(space: Space, target: &Target, threads: impl At<i64>) -> Space {
+    let max = target.max_threads as i64;
+    space.require("threads_per_block", move |k| at_most(threads(k), max, "threads", "a block"))
+}
+
 /// The block has at most the target's threads, and whole warps unless it is smaller than one; the
 /// block count asked of a multiprocessor fits its threads.
 pub fn block_fits(space: Space, target: &Target, knobs: &'static [&'static str]) -> Space {
-    let (max, warp, resident) = (target.max_threads as i64, target.warp as i64, target.threads_per_sm as i64);
-    let threads = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
-    space
-        .require("threads_per_block", move |k| {
-            let n = threads(k);
-            if n <= max { Ok(()) } else { Err(format!("{n} threads exceed the {max} of a block")) }
-        })
+    let (warp, resident) = (target.warp as i64, target.threads_per_sm as i64);
+    let threads = move |k: &Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>();
+    threads_per_block(space, target, threads)
         .require("whole_warps", move |k| {
             let n = threads(k);
             if n % warp == 0 { Ok(()) } else { Err(format!("{n} threads are not whole warps of {warp}")) }
         })
         .require("resident_threads", move |k| {
-            let n = threads(k) * k.get("min_blocks");
-            if n <= resident {
-                Ok(())
-            } else {
-                Err(format!("{n} resident threads exceed the {resident} of a multiprocessor"))
-            }
+            at_most(threads(k) * k.get("min_blocks"), resident, "resident threads", "a multiprocessor")
         })
 }
 
@@ -50,11 +53,11 @@ pub fn keeps_busy(
     target: &Target,
     knobs: &'static [&'static str],
     total: Option<i64>,
-    in_flight: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+    in_flight: impl At<i64>,
 ) -> Space {
     let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
     let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
-    let resident = move |k: &crate::rules::Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
+    let resident = move |k: &Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
     let space = space.prefer("occupancy", move |k| match resident(k) {
         n if n >= quarter || Some(k.get("min_blocks")) >= most => Ok(()),
         n => Err(format!("{n} resident threads are less than {quarter}")),
@@ -73,18 +76,13 @@ pub fn registers_fit(
     target: &Target,
     knobs: &'static [&'static str],
     state: i64,
-    bytes: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
+    bytes: impl At<i64>,
 ) -> Space {
     let regs = target.regs_per_sm as i64;
     space.prefer("registers", move |k| {
         let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
         let have = (regs / (threads * k.get("min_blocks"))).min(255);
-        let want = state + bytes(k) / 4;
-        if want <= have {
-            Ok(())
-        } else {
-            Err(format!("{want} registers for the loads in flight exceed the {have} of a thread"))
-        }
+        at_most(state + bytes(k) / 4, have, "registers for the loads in flight", "a thread")
     })
 }
 
@@ -122,12 +120,7 @@ pub fn vector_registers(target: &Target) -> i64 {
 
 /// Vectors of a CPU hold a power of two of accumulators, and those of a `tile` of rows by columns, in
 /// vectors, stay in registers beside a row of one factor and an element of the other.
-pub fn vector_tile(
-    space: Space,
-    target: &Target,
-    acc: DType,
-    tile: impl Fn(&crate::rules::Knobs) -> [i64; 2] + Send + Sync + 'static,
-) -> Space {
+pub fn vector_tile(space: Space, target: &Target, acc: DType, tile: impl At<[i64; 2]>) -> Space {
     let space = space.require("vector_lanes", move |k| match k.get("vector") / acc.bytes() as i64 {
         n if n > 0 && n.count_ones() == 1 => Ok(()),
         n => Err(format!("{n} lanes of {acc} are no vector")),
@@ -143,21 +136,24 @@ pub fn vector_tile(
     })
 }
 
+/// Elements of a private array at most: a task's stack holds three.
+const ARRAY: i64 = 1 << 16;
+
+/// The private arrays of a task, of `sizes` elements, fit on its stack.
+pub fn private_arrays(space: Space, sizes: impl At<[i64; 3]>) -> Space {
+    space.require("private_arrays", move |k| {
+        sizes(k).into_iter().try_for_each(|n| at_most(n, ARRAY, "elements", "a private array"))
+    })
+}
+
 /// One step of all threads covers no more than twice the length, or a few dozen elements: more would
 /// be guarded away.
-pub fn step_fits(
-    space: Space,
-    length: Option<i64>,
-    step: impl Fn(&crate::rules::Knobs) -> i64 + Send + Sync + 'static,
-) -> Space {
-    space.prefer("step_within_length", move |k| {
-        let step = step(k);
-        match length {
-            Some(n) if step >= 2 * n && step > 64 => {
-                Err(format!("a step of {step} wastes more than half on a length of {n}"))
-            }
-            _ => Ok(()),
+pub fn step_fits(space: Space, length: Option<i64>, step: impl At<i64>) -> Space {
+    space.prefer("step_within_length", move |k| match (step(k), length) {
+        (step, Some(n)) if step >= 2 * n && step > 64 => {
+            Err(format!("a step of {step} wastes more than half on a length of {n}"))
         }
+        _ => Ok(()),
     })
 }
 
@@ -175,17 +171,14 @@ pub fn stream_fits(space: Space, target: &Target, written: Option<i64>) -> Space
 /// Parts of a reduction of `length` elements are none of them empty, and all alike where several
 /// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
 pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
+    let part = |n: i64, split: i64| (n + split - 1) / split;
     space.require("parts_alike", move |k| match (k.get("split"), length) {
         (1, _) => Ok(()),
         (split, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
         (split, Some(n)) if n % split == 0 => Ok(()),
+        (split, Some(n)) if outputs == Some(1) && n > (split - 1) * part(n, split) => Ok(()),
         (split, Some(n)) if outputs == Some(1) && n > 0 => {
-            let part = (n + split - 1) / split;
-            if (split - 1) * part < n {
-                Ok(())
-            } else {
-                Err(format!("{split} parts of {part} leave some without any of {n}"))
-            }
+            Err(format!("{split} parts of {} leave some without any of {n}", part(n, split)))
         }
         (split, Some(n)) => Err(format!("{split} parts do not divide {n}")),
         (_, None) => Err("the length is not constant".into()),
@@ -193,12 +186,7 @@ pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Spa
 }
 
 /// Enough blocks for the device, where there is enough work for that, and no more parts than work.
-pub fn fills_device(
-    space: Space,
-    target: &Target,
-    elements: Option<i64>,
-    blocks: impl Fn(&crate::rules::Knobs) -> Option<i64> + Send + Sync + 'static,
-) -> Space {
+pub fn fills_device(space: Space, target: &Target, elements: Option<i64>, blocks: impl At<Option<i64>>) -> Space {
     let sms = target.sms as i64;
     // A block should have some thousand elements before it pays to start another.
     let enough = elements.map(|n| (n / 8192).clamp(1, sms));
@@ -221,16 +209,13 @@ pub fn fold_rivals(space: Space, element: DType) -> Space {
 
 /// Where combining across threads has rivals: over several warps. They are searched at the first values
 /// of the knobs that have nothing to do with it, because the better one is so with the others too.
-pub fn combine_rivals(space: Space, knobs: &'static [&'static str], target: &Target) -> Space {
+pub fn combine_rivals(space: Space, target: &Target) -> Space {
     let warp = i64::from(target.warp);
     let defaults: Vec<(String, i64)> = space.knobs.iter().map(|k| (k.name.clone(), k.default)).collect();
-    let space = space.require("combine_has_rivals", move |k| {
-        let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
-        match k.get("combine") {
-            0 => Ok(()),
-            _ if threads > warp => Ok(()),
-            _ => Err(format!("{threads} threads combine within a warp")),
-        }
+    let space = space.require("combine_has_rivals", move |k| match (k.get("combine"), k.get("threads")) {
+        (0, _) => Ok(()),
+        (_, threads) if threads > warp => Ok(()),
+        (_, threads) => Err(format!("{threads} threads combine within a warp")),
     });
     space.prefer("combine_beside_defaults", move |k| {
         let beside = |(n, _): &&(String, i64)| !["combine", "threads", "rows", "groups"].contains(&n.as_str());

@@ -7,8 +7,8 @@ pub mod outline;
 pub mod outlines;
 pub mod tables;
 
-use super::{Knobs, Outline};
-use rayon::prelude::*;
+use super::Knobs;
+use crate::parallel;
 use std::collections::BTreeMap;
 
 /// Points that one thread looks at in one go.
@@ -29,11 +29,13 @@ pub struct Knob {
     pub values: Vec<i64>,
 }
 
-/// Says whether a point is legal; the text is the reason why not.
-type Check = Box<dyn Fn(&Knobs) -> Result<(), String> + Send + Sync>;
+/// What depends on a point.
+pub trait At<T>: Fn(&Knobs) -> T + Send + Sync + 'static {}
 
-/// Says what a point's kernels look like.
-type Sketch = Box<dyn Fn(&Knobs) -> Outline + Send + Sync>;
+impl<T, F: Fn(&Knobs) -> T + Send + Sync + 'static> At<T> for F {}
+
+/// Whether a point is legal; the text is the reason why not.
+type Check = Result<(), String>;
 
 /// A named condition on a combination of knobs.
 pub struct Constraint {
@@ -41,7 +43,13 @@ pub struct Constraint {
     pub name: &'static str,
     /// True where breaking it only makes a candidate slow.
     soft: bool,
-    check: Check,
+    check: Box<dyn At<Check>>,
+}
+
+impl Constraint {
+    fn holds(&self, knobs: &Knobs) -> Result<(), Illegal> {
+        (self.check)(knobs).map_err(|reason| Illegal { predicate: self.name, reason })
+    }
 }
 
 /// Why a point is not legal.
@@ -84,31 +92,22 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
-    sketch: Option<Sketch>,
 }
 
 impl Space {
     /// A space without conditions.
     pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
-        Space { form, version, knobs, constraints: vec![], sketch: None }
+        Space { form, version, knobs, constraints: vec![] }
     }
 
     /// Adds a named condition.
-    pub fn require(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn require(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: false, check: Box::new(check) });
         self
     }
 
     /// Adds a named condition that only keeps slow candidates out of the search.
-    pub fn prefer(
-        mut self,
-        name: &'static str,
-        check: impl Fn(&Knobs) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Space {
+    pub fn prefer(mut self, name: &'static str, check: impl At<Check>) -> Space {
         self.constraints.push(Constraint { name, soft: true, check: Box::new(check) });
         self
     }
@@ -117,17 +116,6 @@ impl Space {
     pub fn with_default(mut self, knob: &str, default: i64) -> Space {
         self.knobs.iter_mut().filter(|k| k.name == knob).for_each(|k| k.default = default);
         self
-    }
-
-    /// Adds what is known of a point's kernels without scheduling it.
-    pub fn outlined(mut self, sketch: impl Fn(&Knobs) -> Outline + Send + Sync + 'static) -> Space {
-        self.sketch = Some(Box::new(sketch));
-        self
-    }
-
-    /// What the kernels of a legal point look like; `None` where sizes are not constant.
-    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
-        self.sketch.as_ref().map(|sketch| sketch(knobs))
     }
 
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
@@ -143,19 +131,13 @@ impl Space {
     /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
     /// conditions hold: `--set` may go beyond the values that are searched.
     pub fn check(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in &self.constraints {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().try_for_each(|c| c.holds(knobs))
     }
 
     /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
     /// the search.
     pub fn possible(&self, knobs: &Knobs) -> Result<(), Illegal> {
-        for c in self.constraints.iter().filter(|c| !c.soft) {
-            (c.check)(knobs).map_err(|reason| Illegal { predicate: c.name, reason })?;
-        }
-        Ok(())
+        self.constraints.iter().filter(|c| !c.soft).try_for_each(|c| c.holds(knobs))
     }
 
     /// The point that a log names: a knob younger than the log has its default. `None` where the log names
@@ -191,8 +173,8 @@ impl Space {
 
     /// All legal points, in row-major order, and how many others there are by the condition that they break.
     pub fn census(&self) -> (Vec<Knobs>, Census) {
-        let chunks: Vec<(Vec<Knobs>, Census)> =
-            (0..self.size().div_ceil(CHUNK)).into_par_iter().map(|c| self.census_of(c * CHUNK, CHUNK)).collect();
+        let starts: Vec<u64> = (0..self.size()).step_by(CHUNK as usize).collect();
+        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(*start, CHUNK));
         let (mut points, mut census) = (vec![], Census::default());
         for (legal, counts) in chunks {
             points.extend(legal);
@@ -237,24 +219,60 @@ impl Space {
     }
 
     fn has_points(&self) -> bool {
-        let mut chunks = 0..self.size().div_ceil(CHUNK);
-        chunks.any(|c| !self.census_of(c * CHUNK, CHUNK).0.is_empty())
+        if self.size() == 0 {
+            return false;
+        }
+        let mut knobs = self.point(0);
+        (0..self.size()).any(|number| {
+            if number > 0 {
+                self.advance(&mut knobs, number);
+            }
+            self.check(&knobs).is_ok()
+        })
     }
 
     /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
-    /// counted in steps along each knob's values. `None` where no point is legal.
+    /// counted in steps along each knob's values, the first of several in row-major order. `None` where no
+    /// point is legal.
     pub fn default(&self) -> Option<Knobs> {
-        let defaults = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
-        if self.check(&defaults).is_ok() {
-            return Some(defaults);
+        let mut knobs = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        if self.check(&knobs).is_ok() {
+            return Some(knobs);
         }
-        self.points().into_iter().min_by_key(|p| self.distance(p, &defaults))
+        let mut axes: Vec<Axis<'_>> = vec![];
+        let mut reach = 0;
+        for knob in self.knobs.iter().rev() {
+            let home = knob.values.iter().position(|v| *v == knob.default).unwrap_or(knob.values.len());
+            axes.push(Axis { knob, home, inner: reach });
+            reach += home.max(knob.values.len().saturating_sub(home + 1));
+        }
+        axes.reverse();
+        // The nearest ones first: all points of a large space would be looked at for one that is mostly near.
+        (1..=reach).any(|steps| self.first_at(&mut knobs, &axes, steps)).then_some(knobs)
     }
 
-    fn distance(&self, a: &Knobs, b: &Knobs) -> u64 {
-        let place = |k: &Knob, v: i64| k.values.iter().position(|x| *x == v).unwrap_or(k.values.len()) as u64;
-        self.knobs.iter().map(|k| place(k, a.get(&k.name)).abs_diff(place(k, b.get(&k.name)))).sum()
+    /// Moves `knobs` to the first legal point in row-major order that is exactly so many steps along these
+    /// axes away from the default.
+    fn first_at(&self, knobs: &mut Knobs, axes: &[Axis<'_>], steps: usize) -> bool {
+        let Some((axis, inner)) = axes.split_first() else { return self.check(knobs).is_ok() };
+        axis.knob.values.iter().enumerate().any(|(i, value)| {
+            let taken = axis.home.abs_diff(i);
+            if taken > steps || steps - taken > axis.inner {
+                return false;
+            }
+            knobs.0.insert(axis.knob.name.clone(), *value);
+            self.first_at(knobs, inner, steps - taken)
+        })
     }
+}
+
+/// A knob as an axis that the nearest legal point is looked for along.
+struct Axis<'a> {
+    knob: &'a Knob,
+    /// Position of the default among the values; their number where it is none of them.
+    home: usize,
+    /// Most steps that the knobs after it can take together.
+    inner: usize,
 }
 
 #[cfg(test)]
@@ -276,6 +294,23 @@ mod tests {
     #[test]
     fn default_moves_to_the_nearest_legal_point() {
         assert_eq!(space().default(), Some(Knobs::from([("threads", 128), ("unroll", 4)])));
+    }
+
+    #[test]
+    fn the_default_is_the_nearest_of_all_points() {
+        let values = |n: i64| (0..n).collect::<Vec<i64>>();
+        for seed in 0..2000i64 {
+            let (a, b, c) = (seed % 5, seed / 5 % 7, seed / 35 % 4);
+            let knobs = vec![knob("a", a, &values(4)), knob("b", b, &values(6)), knob("c", c, &values(3))];
+            let odd = move |k: &Knobs| (k.get("a") * 31 + k.get("b") * 17 + k.get("c") * 7 + seed) % 11 == 0;
+            let space =
+                Space::new("test", 1, knobs).require("odd", move |k| if odd(k) { Ok(()) } else { Err("".into()) });
+            let far = |k: &Knobs| [("a", a), ("b", b), ("c", c)].map(|(n, d)| k.get(n).abs_diff(d)).iter().sum::<u64>();
+            let start = Knobs::from([("a", a), ("b", b), ("c", c)]);
+            let want = if odd(&start) { Some(start) } else { space.points().into_iter().min_by_key(far) };
+            assert_eq!(space.default(), want, "seed {seed}");
+        }
+        assert_eq!(space().require("never", |_| Err("no".into())).default(), None);
     }
 
     #[test]

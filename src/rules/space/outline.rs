@@ -8,6 +8,18 @@ pub struct Outline {
     pub launches: Vec<LaunchOutline>,
 }
 
+impl Outline {
+    /// One launch.
+    pub fn one(launch: LaunchOutline) -> Outline {
+        Outline { launches: vec![launch] }
+    }
+
+    /// One launch, and a second where it leaves several parts.
+    pub fn in_parts(first: LaunchOutline, parts: i64, second: impl FnOnce() -> LaunchOutline) -> Outline {
+        Outline { launches: [Some(first), (parts > 1).then(second)].into_iter().flatten().collect() }
+    }
+}
+
 /// One launch. On the CPU a block is a task of the parallel loop, and has one thread.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LaunchOutline {

@@ -35,7 +35,7 @@ impl Work {
     /// The sizes, where all are known.
     pub fn of(r: &Reduction, target: &Target) -> Option<Work> {
         let (outputs, length) = (r.outputs()?, r.length()?);
-        let size = |a: &crate::analysis::Access| r.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
+        let size = |a: &crate::analysis::Access| r.one.schedule.func().buffer(&a.buffer).dtype.bytes() as i64;
         let each: i64 = r.full.iter().map(size).sum();
         Some(Work {
             outputs,
@@ -45,7 +45,7 @@ impl Work {
             operands: r.full.len() as i64,
             bytes: outputs.checked_mul(length)?.checked_mul(each)?,
             shared: r.shared.iter().map(size).sum(),
-            acc: r.reducer.dtype.bytes() as i64,
+            acc: r.one.reducer.dtype.bytes() as i64,
             warp: i64::from(target.warp),
             packed: target.has.packed_f32 && r.element == DType::F32,
         })
@@ -54,9 +54,7 @@ impl Work {
     fn flops(&self) -> i64 {
         self.outputs.saturating_mul(self.length).saturating_mul(if self.shared > 0 { 2 } else { 1 })
     }
-}
 
-impl Work {
     /// Instructions that fold `n` loaded elements in a thread.
     fn fold(&self, k: &Knobs, n: i64) -> i64 {
         if self.packed && k.find("fold") == Some(0) { n / 2 } else { n }
@@ -106,7 +104,7 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         ..LaunchOutline::default()
     };
     let second = (split as u64).next_power_of_two().clamp(32, PARTS as u64) as i64;
-    two_launches(first, split, || parts(w, split, w.outputs, second, Combine::across(second, 1, w.warp)))
+    Outline::in_parts(first, split, || parts(w, split, w.outputs, second, Combine::across(second, 1, w.warp)))
 }
 
 /// Columns reduced across memory: `threads` vectors of columns side by side, `rows` threads per column.
@@ -137,19 +135,11 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
     };
     let (side, deep) = (threads.max(32), (split as u64).next_power_of_two().min(8) as i64);
     let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);
-    two_launches(first, split, || {
+    Outline::in_parts(first, split, || {
         let one = parts(w, split, blocks, side * deep, Combine { lanes: 1, parts: deep, values: 1 });
         let unroll = (split / deep).clamp(1, 4);
         LaunchOutline { in_flight: 4 * unroll, steps: (split + deep * unroll - 1) / (deep * unroll), ..one }
     })
-}
-
-fn two_launches(first: LaunchOutline, split: i64, second: impl FnOnce() -> LaunchOutline) -> Outline {
-    let mut launches = vec![first];
-    if split > 1 {
-        launches.push(second());
-    }
-    Outline { launches }
 }
 
 /// The launch that adds `split` parts of every output.
@@ -182,7 +172,7 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
     let in_flight = unroll * rows * k.get("vector") * w.operands;
     let staged = k.get("stage") == 1;
     let vector_regs = if staged { 0 } else { unroll * width * w.shared / 4 };
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: (w.outputs + groups * rows - 1) / (groups * rows),
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
@@ -197,12 +187,10 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
         padding: padding(steps * step, w.length),
         instructions: 2 * width * unroll * (rows + 1) + 3 * unroll * rows,
         flops: w.flops(),
-        tensor_core: false,
         combine: w.combine(k, threads, rows),
         staged,
-        from_cache: false,
-    };
-    Outline { launches: vec![one] }
+        ..LaunchOutline::default()
+    })
 }
 
 /// The sizes of one injective block.
@@ -264,7 +252,7 @@ pub fn cpu(w: &Work, tasks: i64, steps: i64, vectors: i64, vector: i64, split: i
         combine: Combine { lanes: width, parts: 1, values: 1 },
         ..LaunchOutline::default()
     };
-    two_launches(first, split, || LaunchOutline {
+    Outline::in_parts(first, split, || LaunchOutline {
         threads: 1,
         load_bytes: w.acc,
         ..parts(w, split, w.outputs, 1, Combine::default())

@@ -1,39 +1,10 @@
 //! The knob tables of `schedules/*.toml`: one file per rule form, compiled in, replaceable by a folder.
 
-use crate::rules::{Knob, Knobs, Space};
+use crate::rules::{Knob, Knobs, RULES, Space};
 use crate::target::{Target, nearest};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// The tables compiled into the program.
-const BUILT_IN: &[(&str, &str)] = &[
-    ("fallback.cpu.toml", include_str!("../../../schedules/fallback.cpu.toml")),
-    ("fallback.cuda.toml", include_str!("../../../schedules/fallback.cuda.toml")),
-    ("gemv.cpu.toml", include_str!("../../../schedules/gemv.cpu.toml")),
-    ("gemv.inner.toml", include_str!("../../../schedules/gemv.inner.toml")),
-    ("gemv.quant.toml", include_str!("../../../schedules/gemv.quant.toml")),
-    ("gemv.quant_cpu.toml", include_str!("../../../schedules/gemv.quant_cpu.toml")),
-    ("gemv.quant_outer.toml", include_str!("../../../schedules/gemv.quant_outer.toml")),
-    ("gemv.quant_outer_cpu.toml", include_str!("../../../schedules/gemv.quant_outer_cpu.toml")),
-    ("general_reduction.cpu.toml", include_str!("../../../schedules/general_reduction.cpu.toml")),
-    ("general_reduction.rows.toml", include_str!("../../../schedules/general_reduction.rows.toml")),
-    ("low_batch.cpu.toml", include_str!("../../../schedules/low_batch.cpu.toml")),
-    ("low_batch_gemv.inner.toml", include_str!("../../../schedules/low_batch_gemv.inner.toml")),
-    ("matmul.cpu.toml", include_str!("../../../schedules/matmul.cpu.toml")),
-    ("matmul.fma.toml", include_str!("../../../schedules/matmul.fma.toml")),
-    ("matmul.mma.toml", include_str!("../../../schedules/matmul.mma.toml")),
-    ("pieces.cpu.toml", include_str!("../../../schedules/pieces.cpu.toml")),
-    ("pieces.cuda.toml", include_str!("../../../schedules/pieces.cuda.toml")),
-    ("reduction.cpu.toml", include_str!("../../../schedules/reduction.cpu.toml")),
-    ("reduction.inner.toml", include_str!("../../../schedules/reduction.inner.toml")),
-    ("reduction.outer.toml", include_str!("../../../schedules/reduction.outer.toml")),
-    ("reduction.outer_cpu.toml", include_str!("../../../schedules/reduction.outer_cpu.toml")),
-    ("transpose.cpu.toml", include_str!("../../../schedules/transpose.cpu.toml")),
-    ("transpose.cuda.toml", include_str!("../../../schedules/transpose.cuda.toml")),
-    ("window.cpu.toml", include_str!("../../../schedules/window.cpu.toml")),
-    ("window.cuda.toml", include_str!("../../../schedules/window.cuda.toml")),
-];
 
 #[derive(Deserialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +45,7 @@ impl Spaces {
     /// # Panics
     /// Never in a build that passes its tests: they read every table.
     pub fn built_in() -> Spaces {
-        let texts = BUILT_IN.iter().map(|(file, text)| (file.to_string(), text.to_string()));
+        let texts = RULES.iter().map(|r| (r.name.to_string(), r.table.to_string()));
         Spaces::parse(texts).unwrap_or_else(|e| panic!("built-in knob table: {e}"))
     }
 
@@ -137,11 +108,6 @@ impl Spaces {
     pub fn space(&self, form: &'static str, target: &Target) -> Space {
         let table = self.tables.get(form).unwrap_or_else(|| panic!("no knob table for rule form `{form}`"));
         Space::new(form, table.version, table.knob.iter().map(|k| k.resolve(target)).collect())
-    }
-
-    /// Names of all rule forms.
-    pub fn forms(&self) -> Vec<&str> {
-        self.tables.keys().map(|k| k.as_str()).collect()
     }
 }
 
@@ -206,10 +172,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_tables_are_read_and_their_file_names_are_their_forms() {
-        let spaces = Spaces::built_in();
-        let files: Vec<String> = BUILT_IN.iter().map(|(f, _)| f.trim_end_matches(".toml").to_string()).collect();
-        assert_eq!(spaces.forms(), files);
+    fn every_rule_has_the_table_of_its_name() {
+        for rule in RULES {
+            let file = format!("{}/schedules/{}.toml", env!("CARGO_MANIFEST_DIR"), rule.name);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), rule.table, "{file}");
+        }
+        let tables = Spaces::built_in().tables;
+        assert!(RULES.len() == tables.len() && RULES.iter().all(|r| tables.contains_key(r.name)));
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/schedules")).unwrap();
+        let is_table = |f: &std::fs::DirEntry| f.path().extension().is_some_and(|e| e == "toml");
+        assert_eq!(files.map(Result::unwrap).filter(is_table).count(), RULES.len());
     }
 
     #[test]

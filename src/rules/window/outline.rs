@@ -1,8 +1,8 @@
 //! The outlines of short windows, from sizes and knobs.
 
-use crate::analysis::Facts;
-use crate::ir::{DType, Name};
-use crate::rules::find::shape::find_block;
+use crate::analysis::BlockFacts;
+use crate::ir::DType;
+use crate::rules::find::operands::read_once;
 use crate::rules::space::limits::lanes;
 use crate::rules::{Knobs, LaunchOutline, Outline};
 use crate::schedule::Schedule;
@@ -21,19 +21,10 @@ pub struct Window {
 
 impl Window {
     /// The sizes, where all are known.
-    pub fn of(s: &Schedule, block: &Name, steps: i64, outputs: Option<i64>) -> Option<Window> {
-        let facts = Facts::of(s.func());
-        let mut seen: Vec<&Name> = vec![];
-        let mut read = 0;
-        for a in &facts.block(&find_block(s.func(), block).name)?.reads {
-            if !seen.contains(&&a.buffer) {
-                seen.push(&a.buffer);
-                let buffer = s.func().buffer(&a.buffer);
-                read += buffer.len()?.saturating_mul(buffer.dtype.bytes() as i64);
-            }
-        }
-        let dtype = facts.block(block)?.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
-        Some(Window { outputs: outputs?, steps, dtype, operands: seen.len() as i64, read })
+    pub fn of(s: &Schedule, facts: &BlockFacts, steps: i64, outputs: Option<i64>) -> Option<Window> {
+        let (operands, read) = read_once(s, &facts.reads, i64::MAX)?;
+        let dtype = facts.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
+        Some(Window { outputs: outputs?, steps, dtype, operands, read })
     }
 
     fn launch(&self, blocks: i64, threads: i64) -> LaunchOutline {
@@ -62,7 +53,7 @@ pub fn cuda(w: &Window, k: &Knobs) -> Outline {
     let blocks = (w.outputs + step - 1) / step;
     let loads = together * outputs * w.operands.max(1);
     let bytes = loads.min(32) * w.dtype.bytes() as i64;
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         min_blocks: k.get("min_blocks"),
         load_regs: loads.min(32),
         in_flight: bytes,
@@ -70,20 +61,18 @@ pub fn cuda(w: &Window, k: &Knobs) -> Outline {
         padding: (blocks * step) as f64 / w.outputs.max(1) as f64,
         instructions: 4 * loads,
         ..w.launch(blocks, threads)
-    };
-    Outline { launches: vec![one] }
+    })
 }
 
 /// Windows on the CPU: tasks of several rows of `last` outputs, vectors where the reads move `along`.
 pub fn cpu(w: &Window, last: i64, along: bool, k: &Knobs) -> Outline {
     let width = if along { lanes(k.get("vector"), w.dtype) } else { 1 };
     let rows = (w.outputs / last.max(1)).max(1);
-    let one = LaunchOutline {
+    Outline::one(LaunchOutline {
         load_bytes: if along { k.get("vector") } else { w.dtype.bytes() as i64 },
         in_flight: k.get("vector"),
         steps: k.get("rows") * (last / width).max(1),
         instructions: 2 * w.steps * w.operands.max(1),
         ..w.launch((rows + k.get("rows") - 1) / k.get("rows"), 1)
-    };
-    Outline { launches: vec![one] }
+    })
 }

@@ -1,15 +1,16 @@
 //! The part of a register tile that each thread moves: a [`Part`] whose layout counts the threads of the
 //! scope and no others, so that every element is moved once, and whose elements have an index in the tile.
 
-use super::walk::unswizzled;
 use crate::ir::layout::Axis;
 use crate::ir::{ExecScope, Expr};
-use crate::tile::part::Part;
-use crate::tile::{Cx, View};
+use crate::tile::{Cx, Part, Places, View};
 
 /// What each thread of a scope holds of a tile in registers.
 pub(in crate::tile) struct Bundle {
-    part: Part,
+    /// What each thread holds.
+    pub part: Part,
+    /// Where that is in the tile.
+    pub places: Places,
 }
 
 impl Bundle {
@@ -26,38 +27,15 @@ impl Bundle {
             return Err(format!("`{b}` is shared out over {axis}, which a {} does not count", scope.name()));
         }
         let part = Part::of_scope(view, scope, cx)?;
-        if !part.is_shared_out() {
-            return Ok(Bundle { part });
+        if part.is_shared_out() {
+            part.layout.covers_scope(cx.threads_in(scope)).map_err(|why| format!("`{b}`: {why}"))?;
         }
-        part.layout.covers_scope(cx.threads_in(scope)).map_err(|why| format!("`{b}`: {why}"))?;
-        part.coordinates(cx, &vec![Expr::i64(0); part.shape.len()])?;
-        Ok(Bundle { part })
+        Ok(Bundle { places: part.places(cx)?, part })
     }
 
-    /// The tile.
-    pub fn view(&self) -> &View {
-        &self.part.view
-    }
-
-    /// Elements along each dimension that a thread holds.
-    pub fn extent(&self) -> &[i64] {
-        &self.part.shape
-    }
-
-    /// The place, in the thread's registers, of an element of the bundle.
-    pub fn register(&self, index: &[Expr]) -> Expr {
-        self.part.at(index)
-    }
-
-    /// The same before any permutation.
+    /// The place, in the thread's registers, of an element of the bundle before any permutation.
     pub fn register_unswizzled(&self, index: &[Expr]) -> Expr {
-        if self.part.is_shared_out() { self.part.at(index) } else { unswizzled(&self.part.view, index) }
-    }
-
-    /// The index in the tile of an element of the thread's bundle.
-    pub fn coordinates(&self, cx: &Cx, index: &[Expr]) -> Vec<Expr> {
-        let all = self.part.coordinates(cx, index);
-        all.unwrap_or_else(|why| panic!("the bundle of `{}` has coordinates: {why}", self.part.view.buffer))
+        if self.part.is_shared_out() { self.part.at(index) } else { self.part.view.at_unswizzled(index) }
     }
 
     /// That another tile is shared out among the threads in the same way.
@@ -75,7 +53,7 @@ impl Bundle {
 }
 
 /// True where the threads of the scope are those that the axis counts.
-pub(in crate::tile) fn counts(axis: Axis, scope: ExecScope, cx: &Cx) -> bool {
+fn counts(axis: Axis, scope: ExecScope, cx: &Cx) -> bool {
     let alone = cx.threads() == cx.threads_in(scope);
     match axis {
         Axis::LaneId => scope != ExecScope::Thread,

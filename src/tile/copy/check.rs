@@ -4,33 +4,39 @@ use super::Pair;
 use super::pair::box_of;
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, Scope, Tile, TileArg, TileCall};
-use crate::tile::{Cx, Predicate, View};
+use crate::tile::{Cx, Refusals, View};
 
-/// Both operands are tiles that can be read and written.
-pub(in crate::tile) const OPERANDS: Predicate = Predicate { name: "operands", check: operands };
-/// Nothing is converted.
-pub(in crate::tile) const DTYPE: Predicate = Predicate { name: "dtype", check: dtype };
-/// Both tiles have the same extents, dimensions of extent 1 apart.
-pub(in crate::tile) const SAME_SHAPE: Predicate = Predicate { name: "same_shape", check: same_shape };
-/// No element is both read and written.
-pub(in crate::tile) const OVERLAP: Predicate = Predicate { name: "overlap", check: overlap };
-/// The cache hint is one that is known.
-pub(in crate::tile) const CACHE: Predicate = Predicate { name: "cache", check: |call, _| hint(call).map(drop) };
-/// Every named argument is one that plain copies know.
-pub(in crate::tile) const OPTIONS: Predicate = Predicate { name: "options", check: |call, _| known(call, &["cache"]) };
-
-/// That a call has no other named arguments than these.
-///
-/// # Errors
-/// Names the first that is unknown.
-pub(in crate::tile) fn known(call: &TileCall, names: &[&str]) -> Result<(), String> {
-    let given = call.config.keys().chain(call.operands.keys());
-    let other = given.into_iter().find(|k| !names.contains(&k.as_str()));
-    other.map_or(Ok(()), |k| Err(format!("`{k}` means nothing here; named arguments are {}", names.join(", "))))
+/// Asks what every copy asks: both operands are tiles that can be read and written, nothing is converted,
+/// and both tiles have the same extents.
+pub(in crate::tile) fn pair(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Result<Pair, String> {
+    let pair = Pair::of(call, cx);
+    r.ask_of("operands", &pair, operands);
+    r.ask_of("dtype", &pair, dtype);
+    r.ask_of("same_shape", &pair, same_shape);
+    pair
 }
 
-fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
+/// Asks whether no element is both read and written.
+pub(super) fn overlap(call: &TileCall, r: &mut Refusals) {
+    r.ask("overlap", are_apart(call));
+}
+
+/// Asks whether the cache hint is one that is known, and the named arguments those of plain copies.
+pub(super) fn cache_options(call: &TileCall, r: &mut Refusals) -> Option<CacheHint> {
+    let hint = r.ask("cache", hint(call));
+    options(call, &["cache"], r);
+    hint
+}
+
+/// Asks whether a call has no other named arguments than these.
+pub(in crate::tile) fn options(call: &TileCall, names: &[&str], r: &mut Refusals) {
+    let given = call.config.keys().chain(call.operands.keys());
+    let other = given.into_iter().find(|k| !names.contains(&k.as_str()));
+    let why = |k: &String| Err(format!("`{k}` means nothing here; named arguments are {}", names.join(", ")));
+    r.ask("options", other.map_or(Ok(()), why));
+}
+
+fn operands(pair: &Pair) -> Result<(), String> {
     for (view, what) in pair.sides() {
         if let Scope::Other(name) = &view.scope {
             return Err(format!(
@@ -42,8 +48,7 @@ fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
     Ok(())
 }
 
-fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Pair { dst, src } = Pair::of(call, cx)?;
+fn dtype(Pair { dst, src }: &Pair) -> Result<(), String> {
     if dst.dtype == src.dtype {
         return Ok(());
     }
@@ -54,15 +59,14 @@ fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
 }
 
 /// That both tiles have the same extents, dimensions of extent 1 apart.
-pub(in crate::tile) fn same_shape(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Pair { dst, src } = Pair::of(call, cx)?;
+pub(in crate::tile) fn same_shape(Pair { dst, src }: &Pair) -> Result<(), String> {
     if box_of(&dst.extent) == box_of(&src.extent) {
         return Ok(());
     }
     Err(format!("the destination is {:?}, the source {:?}", dst.extent, src.extent))
 }
 
-fn overlap(call: &TileCall, _: &Cx) -> Result<(), String> {
+fn are_apart(call: &TileCall) -> Result<(), String> {
     let Some(TileArg::Tile(src)) = call.args.first() else { return Err("operand 0 is not a tile".into()) };
     if call.dst.buffer != src.buffer || apart(&call.dst, src) {
         return Ok(());
@@ -88,7 +92,7 @@ fn apart(a: &Tile, b: &Tile) -> bool {
 ///
 /// # Errors
 /// Where it is something else than a known word.
-pub(in crate::tile) fn hint(call: &TileCall) -> Result<CacheHint, String> {
+fn hint(call: &TileCall) -> Result<CacheHint, String> {
     match call.config.get("cache") {
         None => Ok(CacheHint::Plain),
         Some(AttrValue::Str(word)) => match word.as_str() {
@@ -101,7 +105,7 @@ pub(in crate::tile) fn hint(call: &TileCall) -> Result<CacheHint, String> {
 }
 
 /// The hint as an access of that side can carry it.
-pub(in crate::tile) fn hint_of(view: &View, hint: CacheHint, writes: bool) -> CacheHint {
+pub(super) fn hint_of(view: &View, hint: CacheHint, writes: bool) -> CacheHint {
     match hint {
         _ if !view.is_global() => CacheHint::Plain,
         CacheHint::NoAllocate if writes => CacheHint::Plain,

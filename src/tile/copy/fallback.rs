@@ -12,31 +12,24 @@
 use super::check;
 use super::pair::{box_of, memory_name, spread};
 use super::{OPS, Pair, Walk};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
-use crate::ir::{Expr, TileCall};
-use crate::tile::predicates::REACHED;
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::ir::device::{DKind, DStmt, guarded};
+use crate::ir::{ExecScope, TileCall};
+use crate::tile::predicates::reached;
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "fallback",
-    ops: OPS,
-    priority: 0,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        check::OVERLAP,
-        REACHED,
-        check::CACHE,
-        check::OPTIONS,
-        Predicate { name: "storage_scope", check: storage_scope },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "fallback", ops: OPS, priority: 0, only_forced: false, plan };
 
-fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = check::pair(call, cx, r);
+    check::overlap(call, r);
+    reached(call, cx, r);
+    check::cache_options(call, r);
+    r.ask_of("storage_scope", &pair, in_memory);
+    let (pair, scope) = (pair.ok()?, call.scope);
+    Some(Box::new(move |e| emit(&pair, scope, e)))
+}
+
+fn in_memory(pair: &Pair) -> Result<(), String> {
     match pair.sides().into_iter().find(|(v, _)| v.is_local()) {
         None => Ok(()),
         Some((v, what)) => {
@@ -45,16 +38,15 @@ fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
     }
 }
 
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let Pair { dst, src } = Pair::accepted(call, e);
+fn emit(Pair { dst, src }: &Pair, scope: ExecScope, e: &mut Emit) -> Vec<DStmt> {
     if dst.is_empty() {
         return vec![];
     }
     let walk = Walk::in_order(&box_of(&dst.extent));
-    let var = e.loop_var("i", walk.len());
-    let index = walk.index(index_var(&var));
-    let value = Expr::load(src.buffer.clone(), vec![e.simple(src.at(&spread(&src.extent, &index)))], src.dtype);
-    let store = DStmt::store(dst.buffer.clone(), vec![e.simple(dst.at(&spread(&dst.extent, &index)))], value);
-    let all = DStmt::For(DFor::new(var, Expr::i64(walk.len()), DKind::Serial, vec![store]));
-    guarded(e.cx().is_first(call.scope), vec![all])
+    let all = e.repeat("i", walk.len(), DKind::Serial, |e, i| {
+        let index = walk.index(i);
+        let value = src.load(e.simple(src.at(&spread(&src.extent, &index))));
+        vec![dst.store(e.simple(dst.at(&spread(&dst.extent, &index))), value)]
+    });
+    guarded(e.cx().is_first(scope), vec![all])
 }

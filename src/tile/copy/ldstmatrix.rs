@@ -15,42 +15,32 @@ use super::pair::{box_of, spread};
 use super::{Bundle, OPS, Pair, Side, Walk, check};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op};
-use crate::ir::layout::{Axis, Fragment, TileLayout};
+use crate::ir::layout::{Axis, Bundles, Fragment, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr, TileCall};
-use crate::tile::part::Part;
-use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
-use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP, WARPGROUP};
+use crate::tile::predicates::{all_threads, takes, warps};
+use crate::tile::{Cx, Plan, Refusals, Variant, View, WARP, WARPGROUP};
 
 /// Rows and columns of a matrix.
 const EDGE: i64 = 8;
 /// Bytes of a row, which are adjacent and aligned.
 const ROW_BYTES: i64 = 16;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "ldstmatrix",
-    ops: OPS,
-    priority: 20,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        ALL_THREADS,
-        WARPS,
-        Predicate { name: "storage_scope", check: storage_scope },
-        Predicate { name: "element", check: element },
-        Predicate { name: "sm_version", check: sm_version },
-        Predicate { name: "shape", check: |call, cx| shape(&Pair::of(call, cx)?).map(drop) },
-        Predicate { name: "rows", check: rows },
-        Predicate { name: "fragments", check: |call, cx| Matrices::of(call, cx).map(drop) },
-        Predicate { name: "options", check: |call, _| check::known(call, &[]) },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "ldstmatrix", ops: OPS, priority: 20, only_forced: false, plan };
 
-fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
-    sides(&pair).map(drop)
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = check::pair(call, cx, r);
+    all_threads(call, cx, r);
+    warps(call, r);
+    r.ask_of("storage_scope", &pair, |p| sides(p).map(drop));
+    r.ask_of("element", &pair, element);
+    let has = |p: &Pair| !p.src.is_local() || cx.target.has.stmatrix;
+    r.ask_of("sm_version", &pair, |p| takes(cx, has(p), "stmatrix", 90));
+    r.ask_of("shape", &pair, |p| shape(p).map(drop));
+    r.ask_of("rows", &pair, |p| row_dims(p, cx).map(drop));
+    let matrices = r.ask_of("fragments", &pair, |p| Matrices::of(p, call.scope, cx));
+    check::options(call, &[], r);
+    let matrices = matrices?;
+    Some(Box::new(move |e| matrices.emit(&e.cx())))
 }
 
 /// The side in registers and the side in shared memory.
@@ -60,17 +50,12 @@ fn sides(pair: &Pair) -> Result<(&View, &View), String> {
     pair.register_side().filter(|(_, other)| other.is_shared()).ok_or_else(why)
 }
 
-fn element(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let dtype = Pair::of(call, cx)?.dst.dtype;
+fn element(pair: &Pair) -> Result<(), String> {
+    let dtype = pair.dst.dtype;
     if dtype.bytes() == 2 {
         return Ok(());
     }
     Err(format!("elements are {dtype} of {} bits; matrices are of 16-bit elements", 8 * dtype.bytes()))
-}
-
-fn sm_version(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let stores = Pair::of(call, cx)?.src.is_local();
-    takes(cx, !stores || cx.target.has.stmatrix, "stmatrix", 90)
 }
 
 /// Rows and columns of the tile.
@@ -82,30 +67,29 @@ fn shape(pair: &Pair) -> Result<[i64; 2], String> {
 }
 
 /// The dimensions along which rows of a matrix may lie.
-fn row_dims(call: &TileCall, cx: &Cx) -> Result<Vec<usize>, String> {
-    let pair = Pair::of(call, cx)?;
-    let extent = shape(&pair)?;
-    let (_, shared) = sides(&pair)?;
+fn row_dims(pair: &Pair, cx: &Cx) -> Result<Vec<usize>, String> {
+    let extent = shape(pair)?;
+    let (_, shared) = sides(pair)?;
     let side = Side::of(shared, ROW_BYTES, |i| spread(&shared.extent, i));
-    let along = |d: &usize| side.takes(&Walk::along(&extent, *d, EDGE), cx.ranges);
-    Ok([1, 0].into_iter().filter(along).collect())
-}
-
-fn rows(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    if row_dims(call, cx)?.is_empty() {
-        let pair = Pair::of(call, cx)?;
-        let name = &sides(&pair)?.1.buffer;
-        return Err(format!("rows of {EDGE} elements of `{name}` are not adjacent and aligned to {ROW_BYTES} bytes"));
+    let dims = [1, 0].into_iter().filter(|d| side.takes(&Walk::along(&extent, *d, EDGE), cx.ranges));
+    match dims.collect::<Vec<_>>() {
+        none if none.is_empty() => Err(format!(
+            "rows of {EDGE} elements of `{}` are not adjacent and aligned to {ROW_BYTES} bytes",
+            shared.buffer
+        )),
+        dims => Ok(dims),
     }
-    Ok(())
 }
 
 /// A tile made of matrices.
 struct Matrices {
-    registers: Part,
-    /// Matrices along rows and along columns, as the registers place them.
-    grid: TileLayout,
-    shape: [i64; 2],
+    local: View,
+    shared: View,
+    /// From shared memory to registers.
+    loads: bool,
+    /// Where a warp's matrices are, in rows and columns of matrices.
+    places: Bundles,
+    groups: Vec<Group>,
     /// The dimension of the tile along which rows lie.
     row_dim: usize,
     transpose: bool,
@@ -121,25 +105,23 @@ struct Group {
 }
 
 impl Matrices {
-    fn of(call: &TileCall, cx: &Cx) -> Result<Matrices, String> {
-        let pair = Pair::of(call, cx)?;
-        let (local, _) = sides(&pair)?;
-        let extent = shape(&pair)?;
-        Bundle::of(local, call.scope, cx)?;
-        let registers = Part::of(local, cx.ranges)?;
-        let mut why = rows(call, cx).err().unwrap_or_default();
-        for row_dim in row_dims(call, cx)? {
+    fn of(pair: &Pair, scope: ExecScope, cx: &Cx) -> Result<Matrices, String> {
+        let (local, shared) = sides(pair)?;
+        let extent = shape(pair)?;
+        let registers = Bundle::of(local, scope, cx)?.part.layout;
+        let mut why = String::new();
+        for row_dim in row_dims(pair, cx)? {
             let (layout, turned) = match row_dim {
-                1 => (registers.layout.clone(), extent),
-                _ => (registers.layout.permute(&extent, &[1, 0])?, [extent[1], extent[0]]),
+                1 => (registers.clone(), extent),
+                _ => (registers.permute(&extent, &[1, 0])?, [extent[1], extent[0]]),
             };
+            let shape = turned.map(|n| n / EDGE);
             for (fragment, transpose) in [(Fragment::Ldmatrix, false), (Fragment::LdmatrixTrans, true)] {
                 match layout.tiles_of(&fragment.layout(), &turned, &fragment.shape()) {
                     Ok(grid) => {
-                        let shape = turned.map(|n| n / EDGE);
-                        let found = Matrices { registers, grid, shape, row_dim, transpose };
-                        found.place(cx, &[Expr::i64(0), Expr::i64(0)])?;
-                        return Ok(found);
+                        let (places, groups) = (grid.bundles(&shape)?, Group::all(&grid, &shape)?);
+                        let (local, shared, loads) = (local.clone(), shared.clone(), pair.dst.is_local());
+                        return Ok(Matrices { local, shared, loads, places, groups, row_dim, transpose });
                     }
                     Err(e) => why = e,
                 }
@@ -148,16 +130,44 @@ impl Matrices {
         Err(why)
     }
 
-    /// The matrix, in the grid, that is a warp's own of that index.
-    fn place(&self, cx: &Cx, own: &[Expr]) -> Result<Vec<Expr>, String> {
-        self.grid.coordinates(&self.shape, &|axis| warp(axis, cx), own)
+    fn emit(&self, cx: &Cx) -> Vec<DStmt> {
+        let (lane, first) = (cx.rank(ExecScope::Warp), self.local.first());
+        let moved = |group: &Group| {
+            let row = At::new(&self.shared.buffer, self.row(group, &lane, cx));
+            let register = At::new(&self.local.buffer, cx.simple(first.clone() + Expr::i64(2 * group.pair)));
+            let (count, transpose) = (group.count, self.transpose);
+            DStmt::Instr(match self.loads {
+                true => Instr::new(Op::LdMatrix { count, transpose }, [register, row], []),
+                false => Instr::new(Op::StMatrix { count, transpose }, [row, register], []),
+            })
+        };
+        self.groups.iter().map(moved).collect()
     }
 
+    /// The place of the row that a lane gives.
+    fn row(&self, group: &Group, lane: &Expr, cx: &Cx) -> Expr {
+        let bit = |k: i64| {
+            let above = Expr::binary(BinOp::FloorDiv, lane.clone(), Expr::i64(EDGE << k));
+            Expr::binary(BinOp::FloorMod, above, Expr::i64(2))
+        };
+        let bits = [bit(0), bit(1)];
+        let own = [0, 1].map(|d| {
+            let steps = group.steps.iter().zip(&bits).map(|(s, bit)| bit.clone() * Expr::i64(s[d]));
+            cx.simple(steps.fold(Expr::i64(group.first[d]), |sum, s| sum + s))
+        });
+        let tile = self.places.coordinates(&|axis| warp(axis, cx), &own);
+        let inside = Expr::binary(BinOp::FloorMod, lane.clone(), Expr::i64(EDGE));
+        let r = tile[0].clone() * Expr::i64(EDGE) + inside;
+        let c = tile[1].clone() * Expr::i64(EDGE);
+        let index = if self.row_dim == 1 { [r, c] } else { [c, r] };
+        cx.simple(self.shared.at(&spread(&self.shared.extent, &index.map(|i| cx.simple(i)))))
+    }
+}
+
+impl Group {
     /// The instructions for a warp's matrices.
-    fn groups(&self) -> Vec<Group> {
-        let held = self.grid.local_shape(&self.shape).unwrap_or_else(|_| self.shape.to_vec());
-        let local = self.grid.local();
-        let columns = held.get(1).copied().unwrap_or(1);
+    fn all(grid: &TileLayout, shape: &[i64; 2]) -> Result<Vec<Group>, String> {
+        let (columns, local) = (grid.local_shape(shape)?[1], grid.local());
         let mut all: Vec<(i64, [i64; 2])> =
             (0..local.size()).map(|n| (local.apply(n).get(Axis::M), [n / columns, n % columns])).collect();
         all.sort_unstable();
@@ -169,11 +179,9 @@ impl Matrices {
             rest = &rest[group.count as usize..];
             out.push(group);
         }
-        out
+        Ok(out)
     }
-}
 
-impl Group {
     /// The group of two or four matrices, if their registers are adjacent and their places regular.
     fn of(m: &[(i64, [i64; 2])]) -> Option<Group> {
         let (pair, first) = m[0];
@@ -194,45 +202,4 @@ fn warp(axis: Axis, cx: &Cx) -> Expr {
         Axis::WidInWg => cx.simple(Expr::binary(BinOp::FloorMod, part(WARP), Expr::i64(WARPGROUP / WARP))),
         _ => Expr::i64(0),
     }
-}
-
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let pair = Pair::accepted(call, e);
-    let cx = e.cx();
-    let (Ok((local, shared)), Ok(m)) = (sides(&pair), Matrices::of(call, &cx)) else { return vec![] };
-    let lane = cx.rank(ExecScope::Warp);
-    let first = m.registers.view.at(&vec![Expr::i64(0); local.extent.len()]);
-    let mut out = vec![];
-    for group in m.groups() {
-        let rows = At::new(&shared.buffer, row(&m, &group, shared, &lane, &cx));
-        let registers = At::new(&local.buffer, cx.simple(first.clone() + Expr::i64(2 * group.pair)));
-        let (count, transpose) = (group.count, m.transpose);
-        out.push(DStmt::Instr(if pair.dst.is_local() {
-            Instr::new(Op::LdMatrix { count, transpose }, [registers, rows], [])
-        } else {
-            Instr::new(Op::StMatrix { count, transpose }, [rows, registers], [])
-        }));
-    }
-    out
-}
-
-/// The place of the row that a lane gives.
-fn row(m: &Matrices, group: &Group, shared: &View, lane: &Expr, cx: &Cx) -> Expr {
-    let bit = |k: i64| {
-        let above = Expr::binary(BinOp::FloorDiv, lane.clone(), Expr::i64(EDGE << k));
-        Expr::binary(BinOp::FloorMod, above, Expr::i64(2))
-    };
-    let bits = [bit(0), bit(1)];
-    let own: Vec<Expr> = (0..2)
-        .map(|d| {
-            let steps = group.steps.iter().zip(&bits).map(|(s, bit)| bit.clone() * Expr::i64(s[d]));
-            cx.simple(steps.fold(Expr::i64(group.first[d]), |sum, s| sum + s))
-        })
-        .collect();
-    let tile = m.place(cx, &own).unwrap_or(own);
-    let inside = Expr::binary(BinOp::FloorMod, lane.clone(), Expr::i64(EDGE));
-    let r = tile[0].clone() * Expr::i64(EDGE) + inside;
-    let c = tile[1].clone() * Expr::i64(EDGE);
-    let index = if m.row_dim == 1 { [r, c] } else { [c, r] };
-    cx.simple(shared.at(&spread(&shared.extent, &index.map(|i| cx.simple(i)))))
 }

@@ -13,6 +13,7 @@ mod walk;
 
 pub(super) use bundle::Bundle;
 pub(super) use pair::{Pair, box_of, spread};
+pub(super) use vec_auto::moved;
 pub(super) use walk::{Side, Walk};
 
 use super::Variant;

@@ -1,7 +1,8 @@
 //! Destination and source of a call, over the box of elements that they have in common.
 
+use super::walk::{Side, Walk};
 use crate::ir::{Expr, Scope, TileCall};
-use crate::tile::{Cx, Emit, View};
+use crate::tile::{Cx, View};
 
 /// The two tiles of a copy. The box is their shape without dimensions of extent 1.
 pub(in crate::tile) struct Pair {
@@ -20,14 +21,25 @@ impl Pair {
         Ok(Pair { dst: cx.view(&call.dst)?, src: cx.arg(call, 0)? })
     }
 
-    /// The tiles of a call that a variant accepted.
-    pub fn accepted(call: &TileCall, emit: &Emit) -> Pair {
-        Pair { dst: emit.view(&call.dst), src: emit.arg(call, 0) }
-    }
-
     /// The tiles, destination first, with the words that sentences name them by.
     pub fn sides(&self) -> [(&View, &'static str); 2] {
         [(&self.dst, "destination"), (&self.src, "source")]
+    }
+
+    /// Both sides over the box, destination first; accesses to device memory are of up to `widest` bytes.
+    pub fn over_box(&self, widest: i64) -> [Side<'_>; 2] {
+        [&self.dst, &self.src].map(|v| Side::of(v, widest, |i| spread(&v.extent, i)))
+    }
+
+    /// The order of the widest such accesses that both sides allow.
+    pub fn widest_walk(&self, widest: i64, cx: &Cx) -> Walk {
+        let [to, from] = self.over_box(widest);
+        Walk::widest(&box_of(&self.dst.extent), &[&to, &from], cx.ranges)
+    }
+
+    /// The side in memory, of two of which one is.
+    pub fn memory(&self) -> &View {
+        if self.dst.is_local() { &self.src } else { &self.dst }
     }
 
     /// The register side and the other, where exactly one is in registers.

@@ -9,51 +9,42 @@
 //!
 //! Declines other sizes, and what takes more than one access.
 
-use super::{OPS, Pair, check, vec_auto};
+use super::vec_auto::{How, Move};
+use super::{OPS, check};
 use crate::ir::TileCall;
-use crate::tile::predicates::ONE_THREAD;
-use crate::tile::{Cx, Predicate, Variant};
+use crate::tile::predicates::one_thread;
+use crate::tile::{Cx, Plan, Refusals, Variant, View};
 
-pub(super) const VEC_256B: Variant = Bits::<256>::variant("vec_256b");
-pub(super) const VEC_128B: Variant = Bits::<128>::variant("vec_128b");
-pub(super) const VEC_64B: Variant = Bits::<64>::variant("vec_64b");
-pub(super) const VEC_32B: Variant = Bits::<32>::variant("vec_32b");
-pub(super) const VEC_16B: Variant = Bits::<16>::variant("vec_16b");
+pub(super) const VEC_256B: Variant = variant("vec_256b", plan::<256>);
+pub(super) const VEC_128B: Variant = variant("vec_128b", plan::<128>);
+pub(super) const VEC_64B: Variant = variant("vec_64b", plan::<64>);
+pub(super) const VEC_32B: Variant = variant("vec_32b", plan::<32>);
+pub(super) const VEC_16B: Variant = variant("vec_16b", plan::<16>);
 
-/// A width.
-struct Bits<const N: i64>;
-
-impl<const N: i64> Bits<N> {
-    const WHEN: &'static [Predicate] = &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        check::OVERLAP,
-        check::CACHE,
-        check::OPTIONS,
-        ONE_THREAD,
-        vec_auto::PARTITION,
-        Predicate { name: "size", check: size::<N> },
-        Predicate { name: "width", check: width::<N> },
-    ];
-
-    const fn variant(name: &'static str) -> Variant {
-        Variant { name, ops: OPS, priority: 20, only_forced: true, when: Self::WHEN, emit: vec_auto::emit }
-    }
+const fn variant(name: &'static str, plan: fn(&TileCall, &Cx, &mut Refusals) -> Option<Plan>) -> Variant {
+    Variant { name, ops: OPS, priority: 20, only_forced: true, plan }
 }
 
-fn size<const N: i64>(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let dst = Pair::of(call, cx)?.dst;
-    match dst.len() * 8 * dst.dtype.bytes() as i64 {
+fn plan<const N: i64>(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = check::pair(call, cx, r);
+    check::overlap(call, r);
+    let hint = check::cache_options(call, r);
+    one_thread(call, r);
+    let how = How::ask(&pair, call, cx, r);
+    r.ask_of("size", &pair, |pair| match bits(pair.dst.len(), &pair.dst) {
         bits if bits == N => Ok(()),
         bits => Err(format!("the tile is of {bits} bits, not {N}")),
-    }
+    });
+    r.ask_of("width", &pair, |pair| {
+        check::same_shape(pair)?;
+        match bits(How::lanes(&how, pair, cx)?, &pair.dst) {
+            bits if bits == N => Ok(()),
+            bits => Err(format!("the widest access that both sides allow is of {bits} bits, not {N}")),
+        }
+    });
+    Some(Move { pair: pair.ok()?, how: how.ok()?, hint: hint?, scope: call.scope }.plan())
 }
 
-fn width<const N: i64>(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let bits = vec_auto::lanes(call, cx)? * 8 * Pair::of(call, cx)?.dst.dtype.bytes() as i64;
-    if bits == N {
-        return Ok(());
-    }
-    Err(format!("the widest access that both sides allow is of {bits} bits, not {N}"))
+fn bits(elements: i64, of: &View) -> i64 {
+    elements * 8 * of.dtype.bytes() as i64
 }

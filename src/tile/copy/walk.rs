@@ -50,7 +50,7 @@ impl<'a> Side<'a> {
         let to_plain = spread.clone();
         Side {
             at: Box::new(move |i| view.at(&spread(i))),
-            plain: Box::new(move |i| unswizzled(view, &to_plain(i))),
+            plain: Box::new(move |i| view.at_unswizzled(&to_plain(i))),
             chunk: swizzle.map_or(i64::MAX, |s| if s.swizzle_len() > 0 { s.chunk() } else { i64::MAX }),
             bytes: view.dtype.bytes() as i64,
             align: if view.is_local() { i64::MAX } else { view.align },
@@ -193,11 +193,4 @@ impl Walk {
 /// All dimensions, the fastest last.
 fn order(rank: usize, fastest: usize) -> Vec<usize> {
     (0..rank).filter(|d| *d != fastest).chain((rank > 0).then_some(fastest)).collect()
-}
-
-/// [`View::at`] before the permutation of memory.
-pub(super) fn unswizzled(view: &View, index: &[Expr]) -> Expr {
-    let at: Vec<Expr> = view.begin.iter().zip(index).map(|(b, i)| b.clone() + i.clone()).collect();
-    let plain = view.layout().ok().and_then(|(l, shape)| l.unswizzled().memory_offset(shape, &at).ok());
-    plain.unwrap_or_else(|| view.at(index))
 }

@@ -13,44 +13,44 @@
 
 use super::OPS;
 use super::gate::{self, global_shared};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::instr::{At, Instr, Op};
-use crate::ir::{DType, Expr, TileArg, TileCall};
-use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
-use crate::tile::predicates::{REACHED, takes};
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::ir::{DType, ExecScope, Expr, ExprKind, Tile, TileArg, TileCall};
+use crate::tile::copy::{Pair, Walk, box_of, check};
+use crate::tile::predicates::{reached, takes};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
 /// Bytes that bulk copies are aligned to, and a multiple of.
 const UNIT: i64 = 16;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "bulk",
-    ops: OPS,
-    priority: 10,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        REACHED,
-        Predicate { name: "sm_version", check: sm_version },
-        Predicate { name: "storage_scope", check: gate::global_and_shared },
-        Predicate { name: "runs", check: runs },
-        Predicate { name: "mbar", check: |call, cx| barrier(call, cx).map(drop) },
-        Predicate { name: "options", check: |call, _| check::known(call, &["mbar"]) },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "bulk", ops: OPS, priority: 10, only_forced: false, plan };
 
-/// That the target copies in bulk.
-pub(super) fn sm_version(_: &TileCall, cx: &Cx) -> Result<(), String> {
-    takes(cx, cx.target.has.tma, "bulk copies", 90)
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = in_bulk(call, cx, r);
+    let walk = r.ask_of("runs", &pair, |p| runs(p, cx));
+    let bar = barrier(&pair, call, cx, r);
+    let (pair, walk, bar, scope) = (pair.ok()?, walk?, bar?, call.scope);
+    Some(Box::new(move |e| emit(&pair, &walk, bar, scope, e)))
 }
 
-/// The barrier of a load; `None` for a store.
-pub(super) fn barrier(call: &TileCall, cx: &Cx) -> Result<Option<At>, String> {
-    let pair = Pair::of(call, cx)?;
-    let tile = match (call.operands.get("mbar"), pair.dst.is_shared()) {
+/// Asks what variants ask of which one thread starts the copies.
+pub(super) fn in_bulk(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Result<Pair, String> {
+    let pair = check::pair(call, cx, r);
+    reached(call, cx, r);
+    r.ask("sm_version", takes(cx, cx.target.has.tma, "bulk copies", 90));
+    r.ask_of("storage_scope", &pair, gate::global_and_shared);
+    pair
+}
+
+/// Asks for the barrier of a load; `None` for a store. No other named argument is known.
+pub(super) fn barrier(pair: &Result<Pair, String>, call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Option<At>> {
+    let bar = r.ask_of("mbar", pair, |p| mbar(call, p.dst.is_shared(), cx));
+    check::options(call, &["mbar"], r);
+    bar
+}
+
+fn mbar(call: &TileCall, loads: bool, cx: &Cx) -> Result<Option<At>, String> {
+    let tile = match (call.operands.get("mbar"), loads) {
         (None, false) => return Ok(None),
         (None, true) => return Err("a load needs `mbar`, the barrier that counts its bytes".into()),
         (Some(_), false) => return Err("`mbar` counts the bytes of loads; a store waits for its bulk group".into()),
@@ -64,67 +64,46 @@ pub(super) fn barrier(call: &TileCall, cx: &Cx) -> Result<Option<At>, String> {
         let (n, d) = (bar.len(), bar.dtype);
         return Err(format!("`mbar` is {n} elements of {d} in {}, not one uint64 in shared memory", bar.scope.name()));
     }
-    let first = vec![Expr::i64(0); bar.extent.len()];
-    Ok(Some(At::new(&bar.buffer, cx.simple(bar.at(&first)))))
+    Ok(Some(At::new(&bar.buffer, cx.simple(bar.first()))))
 }
 
 /// The tile of one element that an expression loads.
-fn element(e: &Expr) -> Option<crate::ir::Tile> {
-    let crate::ir::ExprKind::Load { buffer, indices, .. } = e.kind() else { return None };
-    Some(crate::ir::Tile { buffer: buffer.clone(), begin: indices.clone(), extent: vec![1; indices.len()] })
-}
-
-fn sides<'a>(pair: &'a Pair) -> [Side<'a>; 2] {
-    [&pair.dst, &pair.src].map(|v| Side::of(v, UNIT, |i| spread(&v.extent, i)))
+fn element(e: &Expr) -> Option<Tile> {
+    let ExprKind::Load { buffer, indices, .. } = e.kind() else { return None };
+    Some(Tile { buffer: buffer.clone(), begin: indices.clone(), extent: vec![1; indices.len()] })
 }
 
 /// The runs that the tile is made of.
-fn walk(pair: &Pair, cx: &Cx) -> Option<Walk> {
-    let [to, from] = sides(pair);
-    Walk::runs(&box_of(&pair.dst.extent), &[&to, &from], UNIT, cx.ranges)
-}
-
-fn runs(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
-    check::same_shape(call, cx)?;
-    global_shared(&pair).ok_or("one side is neither in global nor in shared memory")?;
-    let why = || {
+fn runs(pair: &Pair, cx: &Cx) -> Result<Walk, String> {
+    check::same_shape(pair)?;
+    global_shared(pair)?;
+    let [to, from] = pair.over_box(UNIT);
+    Walk::runs(&box_of(&pair.dst.extent), &[&to, &from], UNIT, cx.ranges).ok_or_else(|| {
         let (to, from) = (&pair.dst.buffer, &pair.src.buffer);
         format!("no runs of a multiple of {UNIT} bytes are contiguous and aligned in both `{to}` and `{from}`")
-    };
-    walk(&pair, cx).map(drop).ok_or_else(why)
+    })
 }
 
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let pair = Pair::accepted(call, e);
-    let Some(walk) = walk(&pair, &e.cx()) else { return vec![] };
-    let bar = barrier(call, &e.cx()).unwrap_or(None);
-    let copies = walk.len() / walk.lanes;
-    by_first_thread(call, e, copies, |e, n| {
+fn emit(pair: &Pair, walk: &Walk, bar: Option<At>, scope: ExecScope, e: &mut Emit) -> Vec<DStmt> {
+    by_first_thread(scope, e, walk.len() / walk.lanes, |e, n| {
         let index: Vec<Expr> = walk.index(n * Expr::i64(walk.lanes)).into_iter().map(|i| e.simple(i)).collect();
-        let [to, from] = sides(&pair).map(|s| e.simple((s.at)(&index)));
+        let [to, from] = pair.over_box(UNIT).map(|s| e.simple((s.at)(&index)));
         let (dst, src) = (At::new(&pair.dst.buffer, to), At::new(&pair.src.buffer, from));
         let bytes = Expr::i64(walk.lanes * pair.dst.dtype.bytes() as i64);
-        DStmt::Instr(match bar.clone() {
+        match bar {
             Some(bar) => Instr::new(Op::BulkLoad, [dst, src, bar], [bytes]),
             None => Instr::new(Op::BulkStore, [dst, src], [bytes]),
-        })
+        }
     })
 }
 
 /// The first thread of the scope starts so many copies, one after the other.
 pub(super) fn by_first_thread(
-    call: &TileCall,
+    scope: ExecScope,
     e: &mut Emit,
     copies: i64,
-    start: impl FnOnce(&Emit, Expr) -> DStmt,
+    start: impl FnOnce(&mut Emit, Expr) -> Instr,
 ) -> Vec<DStmt> {
-    let body = if copies == 1 {
-        vec![start(e, Expr::i64(0))]
-    } else {
-        let var = e.loop_var("i", copies);
-        let body = vec![start(e, index_var(&var))];
-        vec![DStmt::For(DFor::new(var, Expr::i64(copies), DKind::Serial, body))]
-    };
-    guarded(e.cx().is_first(call.scope), body)
+    let body = e.steps("i", copies, DKind::Serial, |e, n| vec![DStmt::Instr(start(e, n))]);
+    guarded(e.cx().is_first(scope), body)
 }

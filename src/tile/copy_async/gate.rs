@@ -1,31 +1,29 @@
 //! What asynchronous copies ask for in common.
 
 use crate::ir::{AttrValue, DType, Expr, TileArg, TileCall};
+use crate::tile::View;
 use crate::tile::copy::Pair;
-use crate::tile::{Cx, View};
 
 /// The two sides by memory: device memory first.
-pub(super) fn global_shared(pair: &Pair) -> Option<(&View, &View)> {
+pub(super) fn global_shared(pair: &Pair) -> Result<(&View, &View), String> {
     match (&pair.dst, &pair.src) {
-        (shared, global) if shared.is_shared() && global.is_global() => Some((global, shared)),
-        (global, shared) if shared.is_shared() && global.is_global() => Some((global, shared)),
-        _ => None,
+        (shared, global) if shared.is_shared() && global.is_global() => Ok((global, shared)),
+        (global, shared) if shared.is_shared() && global.is_global() => Ok((global, shared)),
+        _ => Err("one side is neither in global nor in shared memory".into()),
     }
 }
 
 /// That the copy is between device memory and shared memory, one way or the other.
-pub(super) fn global_and_shared(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
-    global_shared(&pair).map(drop).ok_or_else(|| memories(&pair, "between global and shared memory"))
+pub(super) fn global_and_shared(pair: &Pair) -> Result<(), String> {
+    global_shared(pair).map(drop).map_err(|_| memories(pair, "between global and shared memory"))
 }
 
 /// That the copy is from device memory to shared memory.
-pub(super) fn into_shared(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
+pub(super) fn into_shared(pair: &Pair) -> Result<(), String> {
     if pair.dst.is_shared() && pair.src.is_global() {
         return Ok(());
     }
-    Err(memories(&pair, "from global to shared memory"))
+    Err(memories(pair, "from global to shared memory"))
 }
 
 fn memories(pair: &Pair, wanted: &str) -> String {
@@ -56,10 +54,9 @@ pub(super) fn condition(call: &TileCall) -> Result<Condition, String> {
     let given = ["predicate", "valid"].iter().find_map(|k| call.operands.get(*k));
     let holds = match (given, call.config.get("predicate").or_else(|| call.config.get("valid"))) {
         (Some(TileArg::Scalar(e)), None) if e.dtype() == DType::Bool => Some(e.clone()),
-        (Some(_), _) => return Err("`predicate` is a condition, such as `i < n`".into()),
         (None, None | Some(AttrValue::Bool(true))) => None,
         (None, Some(AttrValue::Bool(false))) => Some(Expr::bool(false)),
-        (None, Some(_)) => return Err("`predicate` is a condition, such as `i < n`".into()),
+        (Some(_), _) | (None, Some(_)) => return Err("`predicate` is a condition, such as `i < n`".into()),
     };
     Ok(Condition { holds, zeros })
 }

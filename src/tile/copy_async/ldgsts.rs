@@ -12,12 +12,12 @@
 
 use super::OPS;
 use super::gate::{self, Condition, condition};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::instr::{At, Instr};
-use crate::ir::{AttrValue, BinOp, Expr, TileCall};
-use crate::tile::copy::{Pair, Side, Walk, box_of, check, spread};
-use crate::tile::predicates::{ALL_THREADS, takes};
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::ir::{AttrValue, BinOp, ExecScope, Expr, TileCall};
+use crate::tile::copy::{Pair, Walk, check};
+use crate::tile::predicates::{all_threads, takes};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
 /// Turns that are unrolled; more are a loop.
 const UNROLLED: i64 = 16;
@@ -25,44 +25,32 @@ const UNROLLED: i64 = 16;
 const NARROWEST: i64 = 4;
 const WIDEST: i64 = 16;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "ldgsts",
-    ops: OPS,
-    priority: 20,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        ALL_THREADS,
-        Predicate { name: "sm_version", check: sm_version },
-        Predicate { name: "storage_scope", check: gate::into_shared },
-        Predicate { name: "width", check: width },
-        Predicate { name: "condition", check: |call, _| condition(call).map(drop) },
-        Predicate { name: "prefetch", check: |call, _| prefetch(call).map(drop) },
-        Predicate { name: "options", check: options },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "ldgsts", ops: OPS, priority: 20, only_forced: false, plan };
 
-fn sm_version(_: &TileCall, cx: &Cx) -> Result<(), String> {
-    takes(cx, cx.target.has.cp_async, "cp.async", 80)
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = check::pair(call, cx, r);
+    all_threads(call, cx, r);
+    r.ask("sm_version", takes(cx, cx.target.has.cp_async, "cp.async", 80));
+    r.ask_of("storage_scope", &pair, gate::into_shared);
+    let walk = r.ask_of("width", &pair, |p| widest(p, cx));
+    let condition = r.ask("condition", condition(call));
+    let prefetch = r.ask("prefetch", prefetch(call));
+    check::options(call, &["predicate", "valid", "fill_mode", "prefetch"], r);
+    let start = Start { pair: pair.ok()?, walk: walk?, condition: condition?, prefetch: prefetch?, scope: call.scope };
+    Some(Box::new(move |e| start.emit(e)))
 }
 
-fn width(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
-    check::same_shape(call, cx)?;
-    let bytes = walk(&pair, cx).lanes * pair.dst.dtype.bytes() as i64;
+/// The order of the widest copies.
+fn widest(pair: &Pair, cx: &Cx) -> Result<Walk, String> {
+    check::same_shape(pair)?;
+    let walk = pair.widest_walk(WIDEST, cx);
+    let bytes = walk.lanes * pair.dst.dtype.bytes() as i64;
     if bytes >= NARROWEST {
-        return Ok(());
+        return Ok(walk);
     }
     Err(format!(
         "adjacent aligned runs of both sides are of {bytes} bytes, the instruction copies {NARROWEST} to {WIDEST}"
     ))
-}
-
-fn options(call: &TileCall, _: &Cx) -> Result<(), String> {
-    check::known(call, &["predicate", "valid", "fill_mode", "prefetch"])
 }
 
 fn prefetch(call: &TileCall) -> Result<Option<u32>, String> {
@@ -73,68 +61,39 @@ fn prefetch(call: &TileCall) -> Result<Option<u32>, String> {
     }
 }
 
-fn sides<'a>(pair: &'a Pair) -> [Side<'a>; 2] {
-    [&pair.dst, &pair.src].map(|v| Side { widest: WIDEST, ..Side::of(v, WIDEST, |i| spread(&v.extent, i)) })
-}
-
-fn walk(pair: &Pair, cx: &Cx) -> Walk {
-    let [to, from] = sides(pair);
-    Walk::widest(&box_of(&pair.dst.extent), &[&to, &from], cx.ranges)
-}
-
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let pair = Pair::accepted(call, e);
-    if pair.dst.is_empty() {
-        return vec![];
-    }
-    let walk = walk(&pair, &e.cx());
-    let (threads, rank) = (e.cx().threads_in(call.scope), e.cx().rank(call.scope));
-    let Condition { holds, zeros } = condition(call).unwrap_or(Condition { holds: None, zeros: false });
-    let (valid, guard) = if zeros { (holds, None) } else { (None, holds) };
-    let start = Start {
-        pair: &pair,
-        walk: &walk,
-        threads,
-        rank: rank.clone(),
-        valid,
-        prefetch: prefetch(call).unwrap_or(None),
-    };
-    let copies = walk.len() / walk.lanes;
-    let (turns, rest) = (copies / threads, copies % threads);
-    let mut out = vec![];
-    match turns {
-        0 => {}
-        1 => out.push(start.turn(e, Expr::i64(0))),
-        _ => {
-            let kind = if turns <= UNROLLED { DKind::Unrolled } else { DKind::Serial };
-            let var = e.loop_var("u", turns);
-            let body = vec![start.turn(e, index_var(&var))];
-            out.push(DStmt::For(DFor::new(var, Expr::i64(turns), kind, body)));
-        }
-    }
-    if rest > 0 {
-        let last = vec![start.turn(e, Expr::i64(turns))];
-        out.extend(guarded(Some(Expr::binary(BinOp::Lt, rank, Expr::i64(rest))), last));
-    }
-    guarded(guard, out)
-}
-
-/// What one thread starts in its turns.
-struct Start<'a> {
-    pair: &'a Pair,
-    walk: &'a Walk,
-    threads: i64,
-    rank: Expr,
-    valid: Option<Expr>,
+/// What the threads of the scope start in turns.
+struct Start {
+    pair: Pair,
+    walk: Walk,
+    condition: Condition,
     prefetch: Option<u32>,
+    scope: ExecScope,
 }
 
-impl Start<'_> {
-    fn turn(&self, e: &Emit, turn: Expr) -> DStmt {
-        let number = turn * Expr::i64(self.threads) + self.rank.clone();
-        let [to, from] = sides(self.pair).map(|s| s.start(self.walk, &number, e.ranges));
+impl Start {
+    fn emit(&self, e: &mut Emit) -> Vec<DStmt> {
+        if self.pair.dst.is_empty() {
+            return vec![];
+        }
+        let (threads, rank) = (e.cx().threads_in(self.scope), e.cx().rank(self.scope));
+        let copies = self.walk.len() / self.walk.lanes;
+        let (turns, rest) = (copies / threads, copies % threads);
+        let kind = if turns <= UNROLLED { DKind::Unrolled } else { DKind::Serial };
+        let turn = |e: &mut Emit, turn: Expr| vec![self.turn(e, turn * Expr::i64(threads) + rank.clone())];
+        let mut out = if turns == 0 { vec![] } else { e.steps("u", turns, kind, turn) };
+        if rest > 0 {
+            let last = turn(e, Expr::i64(turns));
+            out.extend(guarded(Some(Expr::binary(BinOp::Lt, rank.clone(), Expr::i64(rest))), last));
+        }
+        let Condition { holds, zeros } = &self.condition;
+        guarded(holds.clone().filter(|_| !zeros), out)
+    }
+
+    fn turn(&self, e: &Emit, number: Expr) -> DStmt {
+        let [to, from] = self.pair.over_box(WIDEST).map(|s| s.start(&self.walk, &number, e.ranges));
+        let Condition { holds, zeros } = &self.condition;
         let (dst, src) = (At::new(&self.pair.dst.buffer, to), At::new(&self.pair.src.buffer, from));
         let bytes = (self.walk.lanes * self.pair.dst.dtype.bytes() as i64) as u32;
-        DStmt::Instr(Instr::cp_async(dst, src, bytes, self.valid.clone(), self.prefetch))
+        DStmt::Instr(Instr::cp_async(dst, src, bytes, holds.clone().filter(|_| *zeros), self.prefetch))
     }
 }

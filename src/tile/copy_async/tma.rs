@@ -15,17 +15,16 @@
 //! older targets. The program makes the barrier, announces the bytes and waits.
 
 use super::OPS;
-use super::bulk::{barrier, by_first_thread, sm_version};
-use super::gate::{self, global_shared};
+use super::bulk::{barrier, by_first_thread, in_bulk};
+use super::gate::global_shared;
 use crate::analysis::{Ranges, linear, multiple_of, simplify};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, Op};
 use crate::ir::layout::{Axis, Swizzle};
-use crate::ir::{Expr, MapSwizzle, Name, TensorMap, TileCall};
-use crate::tile::copy::{Pair, Side, check};
-use crate::tile::predicates::REACHED;
+use crate::ir::{ExecScope, Expr, MapSwizzle, Name, TensorMap, TileCall};
+use crate::tile::copy::{Pair, spread};
 use crate::tile::view::unravel;
-use crate::tile::{Cx, Emit, Predicate, Variant, View};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, View};
 
 /// Most elements of a box along a dimension.
 const LONGEST: i64 = 256;
@@ -36,25 +35,16 @@ const CHUNK: i64 = 16;
 /// Bytes that the L2 fetches at once.
 const L2: u32 = 128;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "tma",
-    ops: OPS,
-    priority: 15,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        REACHED,
-        Predicate { name: "sm_version", check: sm_version },
-        Predicate { name: "storage_scope", check: gate::global_and_shared },
-        Predicate { name: "tensor", check: tensor },
-        Predicate { name: "boxes", check: |call, cx| Boxes::of(&Pair::of(call, cx)?, cx).map(drop) },
-        Predicate { name: "mbar", check: |call, cx| barrier(call, cx).map(drop) },
-        Predicate { name: "options", check: |call, _| check::known(call, &["mbar"]) },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "tma", ops: OPS, priority: 15, only_forced: false, plan };
+
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = in_bulk(call, cx, r);
+    r.ask_of("tensor", &pair, tensor);
+    let boxes = r.ask_of("boxes", &pair, |p| Boxes::of(p, cx));
+    let bar = barrier(&pair, call, cx, r);
+    let (boxes, bar, scope) = (boxes?, bar?, call.scope);
+    Some(Box::new(move |e| boxes.emit(bar, scope, e)))
+}
 
 /// A dimension of the tensor.
 #[derive(Clone, Copy)]
@@ -94,9 +84,8 @@ fn dims(global: &View) -> Result<Vec<Dim>, String> {
 }
 
 /// That the strides of the tensor are those of a map.
-fn tensor(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let pair = Pair::of(call, cx)?;
-    let (global, _) = global_shared(&pair).ok_or("one side is neither in global nor in shared memory")?;
+fn tensor(pair: &Pair) -> Result<(), String> {
+    let (global, _) = global_shared(pair)?;
     let bytes = global.dtype.bytes() as i64;
     match dims(global)?.iter().skip(1).find(|d| d.stride * bytes % CHUNK != 0) {
         None => Ok(()),
@@ -109,6 +98,8 @@ fn tensor(call: &TileCall, cx: &Cx) -> Result<(), String> {
 
 /// The boxes that a tile is made of.
 struct Boxes {
+    global: View,
+    shared: View,
     dims: Vec<Dim>,
     /// Elements of a box along each of `dims`.
     size: Vec<i64>,
@@ -119,7 +110,7 @@ struct Boxes {
 
 impl Boxes {
     fn of(pair: &Pair, cx: &Cx) -> Result<Boxes, String> {
-        let (global, shared) = global_shared(pair).ok_or("one side is neither in global nor in shared memory")?;
+        let (global, shared) = global_shared(pair)?;
         let dims = dims(global)?;
         let swizzle = map_swizzle(shared)?;
         let bytes = global.dtype.bytes() as i64;
@@ -150,7 +141,8 @@ impl Boxes {
                 continue;
             }
             let count = extent.iter().zip(&size).map(|(n, b)| n / b).collect();
-            return Ok(Boxes { dims, size, count, swizzle });
+            let (global, shared) = (global.clone(), shared.clone());
+            return Ok(Boxes { global, shared, dims, size, count, swizzle });
         }
         Err(format!(
             "`{}` does not hold rows of `{}` in boxes of a multiple of {CHUNK} bytes, aligned to {}",
@@ -160,12 +152,13 @@ impl Boxes {
         ))
     }
 
-    fn map(&self, global: &View) -> TensorMap {
-        let bytes = global.dtype.bytes() as i64;
+    fn map(&self) -> TensorMap {
+        let View { buffer, dtype, .. } = &self.global;
+        let bytes = dtype.bytes() as i64;
         TensorMap {
-            name: global.buffer.clone(),
-            buffer: global.buffer.clone(),
-            dtype: global.dtype,
+            name: buffer.clone(),
+            buffer: buffer.clone(),
+            dtype: *dtype,
             dims: self.dims.iter().map(|d| d.size).collect(),
             strides_bytes: self.dims.iter().skip(1).map(|d| d.stride * bytes).collect(),
             box_dims: self.size.clone(),
@@ -180,6 +173,22 @@ impl Boxes {
         let outer: Vec<i64> = self.count.iter().rev().copied().collect();
         let boxes = unravel(number, &outer);
         boxes.into_iter().rev().zip(&self.size).map(|(n, size)| n * Expr::i64(*size)).collect()
+    }
+
+    fn emit(&self, bar: Option<At>, scope: ExecScope, e: &mut Emit) -> Vec<DStmt> {
+        let Boxes { global, shared, dims, .. } = self;
+        let map = e.tensor_map(self.map());
+        by_first_thread(scope, e, self.count.iter().product(), |e, number| {
+            let first: Vec<Expr> = self.first(number).into_iter().map(|i| e.simple(i)).collect();
+            let at =
+                At::new(&shared.buffer, e.simple(shared.at_unswizzled(&shared_index(global, shared, dims, &first))));
+            let begin = dims.iter().map(|d| global.begin[d.at].clone());
+            let coords: Vec<Expr> = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
+            match bar {
+                Some(bar) => Instr::new(Op::TensorLoad { map }, [at, bar], coords),
+                None => Instr::new(Op::TensorStore { map }, [at], coords),
+            }
+        })
     }
 }
 
@@ -210,7 +219,7 @@ fn shared_index(global: &View, shared: &View, dims: &[Dim], index: &[Expr]) -> V
     }
     let inner = full.into_iter().zip(&global.extent).filter(|(_, n)| **n != 1).map(|(i, _)| i);
     let inner: Vec<Expr> = inner.collect();
-    crate::tile::copy::spread(&shared.extent, &inner)
+    spread(&shared.extent, &inner)
 }
 
 /// What divides the places where boxes of that size start in shared memory, if they lie dense there, the
@@ -225,8 +234,7 @@ fn starts(global: &View, shared: &View, dims: &[Dim], size: &[i64], ranges: &Ran
         index.push(index_var(&name("box", d)) * Expr::i64(*n) + index_var(&name("element", d)));
     }
     let index: Vec<Expr> = index.iter().map(|e| simplify(e, &inside)).collect();
-    let side = Side::of(shared, CHUNK, |i| i.to_vec());
-    let mut offset = (side.plain)(&shared_index(global, shared, dims, &index));
+    let mut offset = shared.at_unswizzled(&shared_index(global, shared, dims, &index));
     let mut step = 1;
     for (d, n) in size.iter().enumerate().filter(|(_, n)| **n > 1) {
         match linear(&offset, &name("element", d), &inside) {
@@ -236,24 +244,4 @@ fn starts(global: &View, shared: &View, dims: &[Dim], size: &[i64], ranges: &Ran
         step *= n;
     }
     Some(multiple_of(&offset, &inside))
-}
-
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let pair = Pair::accepted(call, e);
-    let (Some((global, shared)), Ok(boxes)) = (global_shared(&pair), Boxes::of(&pair, &e.cx())) else { return vec![] };
-    let bar = barrier(call, &e.cx()).unwrap_or(None);
-    let map = e.tensor_map(boxes.map(global));
-    let side = Side::of(shared, CHUNK, |i| i.to_vec());
-    by_first_thread(call, e, boxes.count.iter().product(), |e, number| {
-        let first: Vec<Expr> = boxes.first(number).into_iter().map(|i| e.simple(i)).collect();
-        let at = (side.plain)(&shared_index(global, shared, &boxes.dims, &first));
-        let at = At::new(&shared.buffer, e.simple(at));
-        let begin = boxes.dims.iter().map(|d| global.begin[d.at].clone());
-        let coords: Vec<Expr> = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
-        let map = map.clone();
-        DStmt::Instr(match bar.clone() {
-            Some(bar) => Instr::new(Op::TensorLoad { map }, [at, bar], coords),
-            None => Instr::new(Op::TensorStore { map }, [at], coords),
-        })
-    })
 }

@@ -11,32 +11,30 @@
 //! Declines by `operands`, `storage_scope`, `dtype`, `all_threads`, `layout`, `overlap`, `pairs` and
 //! `rounding`.
 
-use super::operand::{Operand, operands, overlap, plain_rounding};
-use super::registers::{Registers, is_broadcast, layouts_match, pairs};
+use super::operand::{Operand, operands, plain_rounding};
+use super::registers::{Registers, is_broadcast, place};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op};
-use crate::ir::{DType, Expr, TileCall, TileOp};
-use crate::tile::predicates::{ALL_THREADS, all_local};
-use crate::tile::unrolled::Loops;
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::ir::{DType, TileCall, TileOp};
+use crate::tile::predicates::all_local;
+use crate::tile::{Cx, Part, Plan, Refusals, Variant};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "cast_vec2",
-    ops: &[TileOp::Cast],
-    priority: 20,
-    only_forced: false,
-    when: &[
-        Predicate { name: "operands", check: operands },
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: dtype },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "overlap", check: overlap },
-        Predicate { name: "pairs", check: both_paired },
-        Predicate { name: "rounding", check: plain_rounding },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant =
+    Variant { name: "cast_vec2", ops: &[TileOp::Cast], priority: 20, only_forced: false, plan };
+
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let operands = operands(call, cx, r, all_local, dtype);
+    let registers = Registers::ask(operands.as_ref(), call, cx, r);
+    let pairs = r.ask_if("pairs", registers.as_ref(), |found| both_paired(found, cx));
+    plain_rounding(call, r);
+    let (registers, (dim, src)) = (registers?, pairs?);
+    Some(Box::new(move |e| {
+        registers.for_each_pair(dim, e, |e, index| {
+            let [dst, src] = [&registers.dst, &src].map(|p| At::new(&p.view.buffer, place(e, p, index)));
+            vec![DStmt::Instr(Instr::new(Op::CastPair, [dst, src], []))]
+        })
+    }))
+}
 
 fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
     let (dst, src) = (cx.view(&call.dst)?.dtype, cx.arg(call, 0)?.dtype);
@@ -46,26 +44,11 @@ fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
     }
 }
 
-/// That source and destination have pairs side by side.
-fn both_paired(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    pairs(call, cx)?;
-    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
-    match (r.args.as_slice(), r.pair_dim()) {
-        ([Operand::Tile(p)], Some(dim)) if !is_broadcast(p, &r.dst, dim) => Ok(()),
+/// The dimension along which source and destination have pairs side by side, and the source.
+fn both_paired(r: &Registers, cx: &Cx) -> Result<(usize, Part), String> {
+    let dim = r.pairs(cx)?;
+    match r.args.as_slice() {
+        [Operand::Tile(src)] if !is_broadcast(src, &r.dst, dim) => Ok((dim, src.clone())),
         _ => Err("one source element is given for both of a pair".to_string()),
     }
-}
-
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::accepted(call, emit);
-    let ([Operand::Tile(src)], Some(dim)) = (r.args.as_slice(), r.pair_dim()) else {
-        panic!("`cast_vec2` accepted a call without pairs")
-    };
-    let shape: Vec<i64> = r.dst.shape.iter().enumerate().map(|(d, n)| if d == dim { n / 2 } else { *n }).collect();
-    let (loops, mut index) = Loops::over(emit, "f", &shape);
-    index[dim] = index[dim].clone() * Expr::i64(2);
-    let at = |emit: &Emit, part| r.place(emit, part, &index);
-    let dst = At::new(&r.dst.view.buffer, at(emit, &r.dst));
-    let src = At::new(&src.view.buffer, at(emit, src));
-    loops.around(vec![DStmt::Instr(Instr::new(Op::CastPair, [dst, src], []))])
 }

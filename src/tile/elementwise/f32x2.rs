@@ -13,37 +13,41 @@
 //! Declines by `operands`, `storage_scope`, `dtype`, `sm_version`, `all_threads`, `layout`, `overlap`,
 //! `pairs` and `rounding`.
 
-use super::operand::{Operand, operands, overlap};
-use super::registers::{Registers, is_broadcast, layouts_match, pairs};
+use super::operand::{Operand, operands};
+use super::registers::{Registers, is_broadcast, place};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op, PackedOp, Rounding};
 use crate::ir::{AttrValue, DType, Expr, Scope, TileCall, TileOp};
-use crate::tile::predicates::{ALL_THREADS, all_local, takes_f32x2};
-use crate::tile::unrolled::Loops;
-use crate::tile::{Cx, Emit, Part, Predicate, Variant};
+use crate::tile::predicates::{all_float32, all_local, takes_f32x2};
+use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant};
 
 pub(super) const VARIANT: Variant = Variant {
     name: "f32x2",
     ops: &[TileOp::Add, TileOp::Sub, TileOp::Mul, TileOp::Fma],
     priority: 20,
     only_forced: false,
-    when: &[
-        Predicate { name: "operands", check: operands },
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: dtype },
-        Predicate { name: "sm_version", check: |_, cx| takes_f32x2(cx) },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "overlap", check: overlap },
-        Predicate { name: "pairs", check: pairs },
-        Predicate { name: "rounding", check: |call, _| rounding(call).map(drop) },
-    ],
-    emit,
+    plan,
 };
 
-fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let other = cx.views(call)?.into_iter().find(|v| v.dtype != DType::F32);
-    other.map_or(Ok(()), |v| Err(format!("`{}` has type {}, expected float32", v.buffer, v.dtype)))
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let operands = operands(call, cx, r, all_local, all_float32);
+    r.ask("sm_version", takes_f32x2(cx));
+    let registers = Registers::ask(operands.as_ref(), call, cx, r);
+    let pairs = r.ask_if("pairs", registers.as_ref(), |found| Pairs::of(found, call.op, cx));
+    let rounding = r.ask("rounding", rounding(call));
+    let (registers, pairs, rounding, ftz) = (registers?, pairs?, rounding?, call.flag("ftz"));
+    Some(Box::new(move |e| {
+        registers.for_each_pair(pairs.dim, e, |e, index| {
+            let mut body = vec![];
+            let mut at = |a: &Operand<Part>| pairs.at(&registers.dst, e, a, index, &mut body);
+            let (a, b, c) = (at(&pairs.a), at(&pairs.b), pairs.c.as_ref().map(at));
+            let dst = At::new(&registers.dst.view.buffer, place(e, &registers.dst, index));
+            let op = Op::Packed { op: pairs.op, rounding, ftz };
+            let places: Vec<At> = [dst, a, b].into_iter().chain(c).collect();
+            body.push(DStmt::Instr(Instr::new(op, places, [])));
+            body
+        })
+    }))
 }
 
 /// The rounding that the call asks for.
@@ -57,40 +61,42 @@ fn rounding(call: &TileCall) -> Result<Rounding, String> {
     }
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::accepted(call, emit);
-    let dim = r.pair_dim().unwrap_or_else(|| panic!("`f32x2` accepted a call without pairs"));
-    let shape: Vec<i64> = r.dst.shape.iter().enumerate().map(|(d, n)| if d == dim { n / 2 } else { *n }).collect();
-    let (loops, mut index) = Loops::over(emit, "f", &shape);
-    index[dim] = index[dim].clone() * Expr::i64(2);
-    let mut body = vec![];
-    let mut places = vec![At::new(&r.dst.view.buffer, r.place(emit, &r.dst, &index))];
-    for a in &r.args {
-        places.push(pair(&r, emit, a, &index, dim, &mut body));
-    }
-    let op = match call.op {
-        TileOp::Sub => PackedOp::Sub,
-        TileOp::Mul => PackedOp::Mul,
-        TileOp::Fma => PackedOp::Fma,
-        _ => PackedOp::Add,
-    };
-    let rounding = rounding(call).unwrap_or(Rounding::Nearest);
-    body.push(DStmt::Instr(Instr::new(Op::Packed { op, rounding, ftz: call.flag("ftz") }, places, [])));
-    loops.around(body)
+/// Operands that come in pairs, or are doubled.
+struct Pairs {
+    dim: usize,
+    op: PackedOp,
+    a: Operand<Part>,
+    b: Operand<Part>,
+    c: Option<Operand<Part>>,
 }
 
-/// Where the pair of an operand is; made in `body` where it has to be doubled.
-fn pair(r: &Registers, emit: &mut Emit, a: &Operand<Part>, index: &[Expr], dim: usize, body: &mut Vec<DStmt>) -> At {
-    let value = match a {
-        Operand::Tile(p) if !is_broadcast(p, &r.dst, dim) => {
-            return At::new(&p.view.buffer, r.place(emit, p, index));
+impl Pairs {
+    fn of(r: &Registers, op: TileOp, cx: &Cx) -> Result<Pairs, String> {
+        let op = match op {
+            TileOp::Sub => PackedOp::Sub,
+            TileOp::Mul => PackedOp::Mul,
+            TileOp::Fma => PackedOp::Fma,
+            _ => PackedOp::Add,
+        };
+        match r.args.as_slice() {
+            [a, b, c @ ..] => Ok(Pairs { dim: r.pairs(cx)?, op, a: a.clone(), b: b.clone(), c: c.first().cloned() }),
+            few => Err(format!("{} operands are no pair to combine", few.len())),
         }
-        Operand::Tile(p) => Expr::load(p.view.buffer.clone(), vec![r.place(emit, p, index)], DType::F32),
-        Operand::Scalar(e) => Expr::cast(DType::F32, e.clone()),
-    };
-    let twice = emit.scratch(&format!("{}_twice", r.dst.view.buffer), DType::F32, 2, Scope::Local);
-    for k in 0..2 {
-        body.push(DStmt::store(twice.clone(), vec![Expr::i64(k)], value.clone()));
     }
-    At::new(&twice, Expr::i64(0))
+
+    /// Where the pair of an operand is; made in `body` where it has to be doubled.
+    fn at(&self, dst: &Part, emit: &mut Emit, a: &Operand<Part>, index: &[Expr], body: &mut Vec<DStmt>) -> At {
+        let value = match a {
+            Operand::Tile(p) if !is_broadcast(p, dst, self.dim) => {
+                return At::new(&p.view.buffer, place(emit, p, index));
+            }
+            Operand::Tile(p) => p.view.load(place(emit, p, index)),
+            Operand::Scalar(e) => Expr::cast(DType::F32, e.clone()),
+        };
+        let twice = emit.scratch(&format!("{}_twice", dst.view.buffer), DType::F32, 2, Scope::Local);
+        for k in 0..2 {
+            body.push(DStmt::store(twice.clone(), vec![Expr::i64(k)], value.clone()));
+        }
+        At::new(&twice, Expr::i64(0))
+    }
 }

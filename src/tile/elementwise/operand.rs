@@ -3,9 +3,10 @@
 use super::ops;
 use crate::analysis::index_text;
 use crate::ir::{AttrValue, Expr, TileArg, TileCall, TileOp};
-use crate::tile::{Cx, View};
+use crate::tile::{Cx, Refusals, View};
 
 /// An operand.
+#[derive(Clone)]
 pub(super) enum Operand<T> {
     /// One value for all elements.
     Scalar(Expr),
@@ -65,9 +66,19 @@ pub(super) fn broadcast_index(extent: &[i64], index: &[Expr]) -> Vec<Expr> {
     extent.iter().enumerate().map(own).collect()
 }
 
-/// That the operands are as many as the operation takes, and broadcast to the destination.
-pub(super) fn operands(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    Operands::of(call, cx).map(drop)
+/// Asks what every variant asks first: the operands are as many as the operation takes and broadcast to
+/// the destination, all tiles are in the memory `place`, and the types go together.
+pub(super) fn operands(
+    call: &TileCall,
+    cx: &Cx,
+    r: &mut Refusals,
+    place: fn(&TileCall, &Cx) -> Result<(), String>,
+    dtype: fn(&TileCall, &Cx) -> Result<(), String>,
+) -> Option<Operands> {
+    let operands = r.ask("operands", Operands::of(call, cx));
+    r.ask("storage_scope", place(call, cx));
+    r.ask("dtype", dtype(call, cx));
+    operands
 }
 
 /// That the types go together.
@@ -77,20 +88,21 @@ pub(super) fn dtypes(call: &TileCall, cx: &Cx) -> Result<(), String> {
     ops::takes(call.op, views[0].dtype, &tiles)
 }
 
-/// That no operand overlaps the destination, other than being the very same tile: elements are written
-/// while others are still to be read.
-pub(super) fn overlap(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Ok(all) = Operands::of(call, cx) else { return Ok(()) };
-    let dst = &all.dst;
-    match all.tiles().find(|v| v.buffer == dst.buffer && !same(v, dst, cx) && !apart(v, dst, cx)) {
-        None => Ok(()),
-        Some(v) => Err(format!(
-            "an operand is another part of `{}`, from [{}] on, than the destination, from [{}] on",
-            v.buffer,
-            begin_text(v),
-            begin_text(dst)
-        )),
-    }
+/// Asks whether no operand overlaps the destination, other than being the very same tile: elements are
+/// written while others are still to be read.
+pub(super) fn overlap(operands: Option<&Operands>, cx: &Cx, r: &mut Refusals) {
+    r.ask_if("overlap", operands, |all| {
+        let dst = &all.dst;
+        match all.tiles().find(|v| v.buffer == dst.buffer && !same(v, dst, cx) && !apart(v, dst, cx)) {
+            None => Ok(()),
+            Some(v) => Err(format!(
+                "an operand is another part of `{}`, from [{}] on, than the destination, from [{}] on",
+                v.buffer,
+                begin_text(v),
+                begin_text(dst)
+            )),
+        }
+    });
 }
 
 fn begin_text(v: &View) -> String {
@@ -109,14 +121,17 @@ fn apart(a: &View, b: &View, cx: &Cx) -> bool {
     dims.into_iter().any(|d| distance(d).is_some_and(|n| n >= a.extent[d] || -n >= b.extent[d]))
 }
 
-/// That the call asks for nothing but rounding to nearest without flushing, which is what plain
+/// Asks whether the call wants nothing but rounding to nearest without flushing, which is what plain
 /// arithmetic does.
-pub(super) fn plain_rounding(call: &TileCall, _: &Cx) -> Result<(), String> {
-    match (call.config.get("rounding"), call.config.get("ftz")) {
-        (Some(AttrValue::Str(mode)), _) if mode != "rn" => {
-            Err(format!("rounding \"{mode}\" is asked for, but this rounds to nearest (\"rn\")"))
-        }
-        (_, Some(AttrValue::Bool(true))) => Err("ftz is asked for, but this keeps subnormal numbers".to_string()),
-        _ => Ok(()),
-    }
+pub(super) fn plain_rounding(call: &TileCall, r: &mut Refusals) {
+    r.ask(
+        "rounding",
+        match (call.config.get("rounding"), call.config.get("ftz")) {
+            (Some(AttrValue::Str(mode)), _) if mode != "rn" => {
+                Err(format!("rounding \"{mode}\" is asked for, but this rounds to nearest (\"rn\")"))
+            }
+            (_, Some(AttrValue::Bool(true))) => Err("ftz is asked for, but this keeps subnormal numbers".to_string()),
+            _ => Ok(()),
+        },
+    );
 }

@@ -12,36 +12,25 @@
 //!
 //! Declines by `operands`, `storage_scope`, `dtype`, `all_threads`, `layout`, `overlap` and `rounding`.
 
-use super::operand::{dtypes, operands, overlap, plain_rounding};
+use super::operand::{dtypes, operands, plain_rounding};
 use super::ops;
-use super::registers::{Registers, layouts_match};
+use super::registers::{Registers, place};
 use crate::ir::TileCall;
-use crate::ir::device::DStmt;
-use crate::tile::predicates::{ALL_THREADS, all_local};
-use crate::tile::unrolled::Loops;
-use crate::tile::{Emit, Predicate, Variant};
+use crate::tile::loops::Loops;
+use crate::tile::predicates::all_local;
+use crate::tile::{Cx, Plan, Refusals, Variant};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "reg",
-    ops: ops::ALL,
-    priority: 10,
-    only_forced: false,
-    when: &[
-        Predicate { name: "operands", check: operands },
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: dtypes },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "overlap", check: overlap },
-        Predicate { name: "rounding", check: plain_rounding },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "reg", ops: ops::ALL, priority: 10, only_forced: false, plan };
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::accepted(call, emit);
-    let (loops, index) = Loops::over(emit, "f", &r.dst.shape);
-    let value = ops::value(call.op, r.dst.view.dtype, &r.operands(emit, &index));
-    let at = r.place(emit, &r.dst, &index);
-    loops.around(vec![DStmt::store(r.dst.view.buffer.clone(), vec![at], value)])
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let operands = operands(call, cx, r, all_local, dtypes);
+    let registers = Registers::ask(operands.as_ref(), call, cx, r);
+    plain_rounding(call, r);
+    let (op, registers) = (call.op, registers?);
+    Some(Box::new(move |e| {
+        let dst = &registers.dst;
+        let (loops, index) = Loops::over(e, "f", &dst.shape);
+        let value = ops::value(op, dst.view.dtype, &registers.operands(e, &index));
+        loops.around(vec![dst.view.store(place(e, dst, &index), value)])
+    }))
 }

@@ -15,55 +15,48 @@
 
 use super::operand::{Operand, Operands, broadcast_dims, broadcast_index, dtypes, operands, overlap, plain_rounding};
 use super::ops;
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::device::{DKind, DStmt, guarded, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::{BinOp, Expr, Name, Scope, TileCall};
-use crate::tile::copy::{Side, Walk};
-use crate::tile::predicates::{ALL_THREADS, all_shared};
+use crate::ir::{BinOp, ExecScope, Expr, Scope, TileCall, TileOp};
+use crate::tile::copy::{Side, Walk, moved};
+use crate::tile::loops::unrolled;
+use crate::tile::predicates::{all_shared, all_threads};
 use crate::tile::sync::{can_meet, meet};
-use crate::tile::{Emit, Predicate, Variant, View};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, View};
 
 /// Widest access to shared memory in bytes.
 const WIDEST: i64 = 16;
 /// Steps of a loop that are unrolled.
 const UNROLLED: i64 = 8;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "smem",
-    ops: ops::ALL,
-    priority: 10,
-    only_forced: false,
-    when: &[
-        Predicate { name: "operands", check: operands },
-        Predicate { name: "storage_scope", check: all_shared },
-        Predicate { name: "dtype", check: dtypes },
-        ALL_THREADS,
-        Predicate { name: "barrier", check: can_meet },
-        Predicate { name: "overlap", check: overlap },
-        Predicate { name: "rounding", check: plain_rounding },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "smem", ops: ops::ALL, priority: 10, only_forced: false, plan };
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let all = Operands::of(call, &emit.cx()).unwrap_or_else(|why| panic!("`smem` accepted the call: {why}"));
-    let extent = all.dst.extent.clone();
-    let whole = |v: &&View| broadcast_dims(&v.extent, &extent).is_empty();
-    let walk = {
-        let tiles = std::iter::once(&all.dst).chain(all.tiles().filter(whole));
-        let sides: Vec<Side> = tiles.map(side).collect();
-        Walk::widest(&extent, &sides.iter().collect::<Vec<_>>(), emit.ranges)
-    };
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let operands = operands(call, cx, r, all_shared, dtypes);
+    all_threads(call, cx, r);
+    can_meet(call, cx, r);
+    overlap(operands.as_ref(), cx, r);
+    plain_rounding(call, r);
+    let (op, scope, all) = (call.op, call.scope, operands?);
+    Some(Box::new(move |e| emit(op, &all, scope, e)))
+}
+
+fn emit(op: TileOp, all: &Operands, scope: ExecScope, emit: &mut Emit) -> Vec<DStmt> {
+    let extent = &all.dst.extent;
+    let whole = |v: &&View| broadcast_dims(&v.extent, extent).is_empty();
+    let sides: Vec<Side> = std::iter::once(&all.dst).chain(all.tiles().filter(whole)).map(side).collect();
+    let walk = Walk::widest(extent, &sides.iter().collect::<Vec<_>>(), emit.ranges);
     let chunks = walk.len() / walk.lanes;
-    let threads = emit.cx().threads_in(call.scope);
+    let (threads, rank) = (emit.cx().threads_in(scope), emit.cx().rank(scope));
     let steps = (chunks + threads - 1) / threads;
-    let step = emit.loop_var("step", steps);
-    let chunk = emit.simple(index_var(&step) * Expr::i64(threads) + emit.cx().rank(call.scope));
-    let body = one_chunk(call, emit, &all, &walk, &chunk);
-    let inside = (chunks % threads != 0).then(|| Expr::binary(BinOp::Lt, chunk, Expr::i64(chunks)));
     let kind = if steps <= UNROLLED { DKind::Unrolled } else { DKind::Serial };
-    let mut out = vec![DStmt::For(DFor::new(step, Expr::i64(steps), kind, guarded(inside, body)))];
-    out.extend(meet(call.scope, &emit.cx()));
+    let mut out = vec![emit.repeat("step", steps, kind, |emit, step| {
+        let chunk = emit.simple(step * Expr::i64(threads) + rank);
+        let body = one_chunk(op, emit, all, &walk, &chunk);
+        let inside = (chunks % threads != 0).then(|| Expr::binary(BinOp::Lt, chunk, Expr::i64(chunks)));
+        guarded(inside, body)
+    })];
+    out.extend(meet(scope, &emit.cx()));
     out
 }
 
@@ -74,13 +67,12 @@ fn side(v: &View) -> Side<'_> {
 }
 
 /// The elements of one access.
-fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chunk: &Expr) -> Vec<DStmt> {
-    let lanes = walk.lanes;
+fn one_chunk(op: TileOp, emit: &mut Emit, all: &Operands, walk: &Walk, chunk: &Expr) -> Vec<DStmt> {
+    let (lanes, dst) = (walk.lanes, &all.dst);
     if lanes == 1 {
         let index = walk.index(chunk.clone());
         let values: Vec<Expr> = all.args.iter().map(|a| element(emit, a, &index)).collect();
-        let at = vec![emit.simple(all.dst.at(&index))];
-        return vec![DStmt::store(all.dst.buffer.clone(), at, ops::value(call.op, all.dst.dtype, &values))];
+        return vec![dst.store(emit.simple(dst.at(&index)), ops::value(op, dst.dtype, &values))];
     }
     let lane = emit.loop_var("lane", lanes);
     let index = walk.index(chunk.clone() * Expr::i64(lanes) + index_var(&lane));
@@ -88,21 +80,20 @@ fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chun
     let (mut out, mut values) = (vec![], vec![]);
     for a in &all.args {
         match a {
-            Operand::Tile(v) if broadcast_dims(&v.extent, &all.dst.extent).is_empty() => {
+            Operand::Tile(v) if broadcast_dims(&v.extent, &dst.extent).is_empty() => {
                 let via = emit.scratch(&format!("{}_via", v.buffer), v.dtype, lanes, Scope::Local);
                 let from = side(v).start(walk, chunk, emit.ranges);
-                out.push(copy((&via, Expr::i64(0)), (&v.buffer, from), lanes));
+                out.push(moved((&via, Expr::i64(0)), (&v.buffer, from), v.dtype, lanes, CacheHint::Plain));
                 values.push(Expr::load(via, vec![index_var(&lane)], v.dtype));
             }
             Operand::Tile(_) | Operand::Scalar(_) => values.push(element(emit, a, &index)),
         }
     }
-    let made = emit.scratch(&format!("{}_via", all.dst.buffer), all.dst.dtype, lanes, Scope::Local);
-    let value = ops::value(call.op, all.dst.dtype, &values);
-    let set = vec![DStmt::store(made.clone(), vec![index_var(&lane)], value)];
-    out.push(DStmt::For(DFor::new(lane, Expr::i64(lanes), DKind::Unrolled, set)));
-    let to = side(&all.dst).start(walk, chunk, emit.ranges);
-    out.push(copy((&all.dst.buffer, to), (&made, Expr::i64(0)), lanes));
+    let made = emit.scratch(&format!("{}_via", dst.buffer), dst.dtype, lanes, Scope::Local);
+    let set = DStmt::store(made.clone(), vec![index_var(&lane)], ops::value(op, dst.dtype, &values));
+    out.push(unrolled(&lane, lanes, vec![set]));
+    let to = side(dst).start(walk, chunk, emit.ranges);
+    out.push(moved((&dst.buffer, to), (&made, Expr::i64(0)), dst.dtype, lanes, CacheHint::Plain));
     out
 }
 
@@ -110,15 +101,6 @@ fn one_chunk(call: &TileCall, emit: &mut Emit, all: &Operands, walk: &Walk, chun
 fn element(emit: &Emit, a: &Operand<View>, index: &[Expr]) -> Expr {
     match a {
         Operand::Scalar(e) => e.clone(),
-        Operand::Tile(v) => {
-            let at = emit.simple(v.at(&broadcast_index(&v.extent, index)));
-            Expr::load(v.buffer.clone(), vec![at], v.dtype)
-        }
+        Operand::Tile(v) => v.load(emit.simple(v.at(&broadcast_index(&v.extent, index)))),
     }
-}
-
-fn copy(dst: (&Name, Expr), src: (&Name, Expr), lanes: i64) -> DStmt {
-    let (dst, dst_index) = (dst.0.clone(), dst.1);
-    let (src, src_index) = (src.0.clone(), src.1);
-    DStmt::Copy { dst, dst_index, src, src_index, lanes: lanes as u32, hint: CacheHint::Plain }
 }

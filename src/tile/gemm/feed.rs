@@ -1,16 +1,17 @@
 //! Where the fragments of A and B come from: registers that hold them, or shared memory, by
 //! `ldmatrix`, by words, or element by element.
 
-use super::fma::unrolled;
-use super::grid::Grid;
+use super::grid::{Element, Grid, elements};
 use super::operands::Matrix;
 use crate::analysis::multiple_of;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, Op};
 use crate::ir::kernel::CacheHint;
-use crate::ir::layout::{Axis, Fragment};
+use crate::ir::layout::Fragment;
 use crate::ir::{BinOp, ExecScope, Expr, Name, Scope};
-use crate::tile::{Cx, Emit, WARP};
+use crate::tile::copy::moved;
+use crate::tile::loops::unrolled;
+use crate::tile::{Cx, Emit, View, WARP};
 
 /// Rows of a matrix that `ldmatrix` takes, and elements of a row of 16-bit elements.
 const ROW: i64 = 8;
@@ -23,8 +24,9 @@ pub(super) enum Feed {
     Registers(Grid),
     /// `ldmatrix`; `transpose` where the elements of a column are side by side in memory.
     Matrices { transpose: bool },
-    /// Words of that many elements that are side by side in memory along k; 1 for single elements.
-    Words(i64),
+    /// Words of that many elements that are side by side in memory along k; 1 for single elements. With
+    /// the elements of a fragment.
+    Words(i64, Vec<Element>),
 }
 
 /// One operand of the instruction.
@@ -57,7 +59,7 @@ impl Feed {
             return Ok(Feed::Matrices { transpose: true });
         }
         let word = 4 / width;
-        Ok(Feed::Words(if run(x, along_k, cx) >= word { word } else { 1 }))
+        Ok(Feed::Words(if run(x, along_k, cx) >= word { word } else { 1 }, elements(fragment, cx)?))
     }
 }
 
@@ -81,7 +83,6 @@ pub(super) struct Step<'a> {
     pub fragment: Fragment,
     /// The grid of the accumulators, which says which rows and columns the warp needs.
     pub d: &'a Grid,
-    pub scope: ExecScope,
     /// The step.
     pub k: Expr,
 }
@@ -103,8 +104,8 @@ impl Step<'_> {
                 out.push(unrolled(var, self.count(), vec![load]));
             }
             Feed::Matrices { transpose } => out.extend(self.columns(emit, &scratch, *transpose)),
-            Feed::Words(word) => {
-                let body = self.words(emit, &scratch, &i, *word);
+            Feed::Words(word, elements) => {
+                let body = self.words(emit, &scratch, &i, *word, elements);
                 out.push(unrolled(var, self.count(), body));
             }
             Feed::Registers(_) => {}
@@ -158,46 +159,27 @@ impl Step<'_> {
     }
 
     /// One fragment by words or single elements.
-    fn words(&self, emit: &Emit, scratch: &Name, i: &Expr, word: i64) -> Vec<DStmt> {
-        let (layout, shape) = (self.fragment.layout(), self.fragment.shape());
-        let fits = "a fragment's layout is well formed";
-        let local = layout.local_shape(&shape).expect(fits);
+    fn words(&self, emit: &Emit, scratch: &Name, i: &Expr, word: i64, elements: &[Element]) -> Vec<DStmt> {
         let along_k = if self.side == Side::A { 1 } else { 0 };
-        let depth = shape[along_k];
-        let mut out = vec![];
-        for (x, y) in (0..local[0]).flat_map(|x| (0..local[1]).map(move |y| (x, y))) {
-            let own = [Expr::i64(x), Expr::i64(y)];
-            if [x, y][along_k] % word != 0 {
-                continue;
-            }
-            let at = layout.coordinates(&shape, &on_lanes(emit), &own).expect(fits);
-            let register = layout.local().memory_offset(&local, &own).expect(fits);
-            let across = self.first(emit, i) + at[1 - along_k].clone();
-            let along = self.k.clone() * Expr::i64(depth) + at[along_k].clone();
-            let src_index = emit.simple(self.at(across, along));
-            let dst_index = emit.simple(i.clone() * Expr::i64(self.fragment.elements()) + register);
-            let (dst, src) = (scratch.clone(), self.x.view.buffer.clone());
-            out.push(if word == 1 {
-                DStmt::store(dst, vec![dst_index], Expr::load(src, vec![src_index], self.x.view.dtype))
-            } else {
-                DStmt::Copy { dst, dst_index, src, src_index, lanes: word as u32, hint: CacheHint::Plain }
-            });
-        }
-        out
+        let depth = self.fragment.shape()[along_k];
+        let copy = |element: &Element| {
+            let across = self.first(emit, i) + element.at[1 - along_k].clone();
+            let along = self.k.clone() * Expr::i64(depth) + element.at[along_k].clone();
+            let from = emit.simple(self.at(across, along));
+            let to = emit.simple(i.clone() * Expr::i64(self.fragment.elements()) + element.register.clone());
+            let View { buffer, dtype, .. } = &self.x.view;
+            moved((scratch, to), (buffer, from), *dtype, word, CacheHint::Plain)
+        };
+        elements.iter().filter(|e| e.own[along_k] % word == 0).map(copy).collect()
     }
 
     /// The first row (of A) or column (of B) of the warp's fragment `i`.
     fn first(&self, emit: &Emit, i: &Expr) -> Expr {
         let zero = Expr::i64(0);
+        let [m, n] = Fragment::M16N8Acc.shape().map(Expr::i64);
         match self.side {
-            Side::A => {
-                let [row, _] = self.d.place(&emit.cx(), self.scope, i, &zero);
-                row * Expr::i64(Fragment::M16N8Acc.shape()[0])
-            }
-            Side::B => {
-                let [_, column] = self.d.place(&emit.cx(), self.scope, &zero, i);
-                column * Expr::i64(Fragment::M16N8Acc.shape()[1])
-            }
+            Side::A => self.d.place(&emit.cx(), i, &zero)[0].clone() * m,
+            Side::B => self.d.place(&emit.cx(), &zero, i)[1].clone() * n,
         }
     }
 
@@ -218,12 +200,6 @@ fn lane(emit: &Emit) -> Expr {
 fn matrix_of(emit: &Emit, count: i64) -> Expr {
     let all = div(lane(emit), ROW);
     if count * ROW == WARP { all } else { rem(all, count) }
-}
-
-/// Value on the lanes' axis for layouts of fragments, which mention no other.
-pub(super) fn on_lanes(emit: &Emit) -> impl Fn(Axis) -> Expr {
-    let lane = lane(emit);
-    move |_| lane.clone()
 }
 
 fn div(a: Expr, n: i64) -> Expr {

@@ -13,12 +13,13 @@
 //! Declines by naming what it cannot compute: types, a D that is not in registers, a layout that
 //! does not partition, operands in registers that other threads hold, more steps than it unrolls.
 
-use super::operands::{Matrix, OPTIONS, OVERLAP, Product, SHAPES, STORAGE_SCOPE, Start, accepted, product};
+use super::operands::{Matrix, Product, Start, in_registers, product};
 use super::share::{Share, private};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::{DType, ExecScope, Expr, Intrin, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::ALL_THREADS;
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::tile::loops::unrolled;
+use crate::tile::predicates::all_threads;
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
 /// Multiply-adds that are written out for a thread at most.
 const MOST_STEPS: i64 = 4096;
@@ -26,70 +27,60 @@ const MOST_STEPS: i64 = 4096;
 const MOST_UNROLLED_K: i64 = 16;
 
 /// Products on CUDA cores.
-pub(super) const FMA: Variant = Variant {
-    name: "fma",
-    ops: &[TileOp::Gemm],
-    priority: 5,
-    only_forced: false,
-    when: &[ALL_THREADS, SHAPES, OPTIONS, OVERLAP, DTYPE, STORAGE_SCOPE, PARTITION, SOURCES, STEPS],
-    emit,
-};
+pub(super) const FMA: Variant = Variant { name: "fma", ops: &[TileOp::Gemm], priority: 5, only_forced: false, plan };
 
-const DTYPE: Predicate = Predicate {
-    name: "dtype",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let d = p.d.view.dtype;
-            if !matches!(d, DType::F32 | DType::F64 | DType::I32) {
-                return Err(format!("D is {d}, and sums are kept in float32, float64 or int32"));
-            }
-            match p.sources().iter().find(|(_, x)| !widens(x.view.dtype, d)) {
-                Some((name, x)) => Err(format!("{name} is {}, which does not widen to {d}", x.view.dtype)),
-                None => Ok(()),
-            }
-        })
-    },
-};
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    all_threads(call, cx, r);
+    let product = product(call, cx, r);
+    let p = product.as_ref();
+    r.ask_if("dtype", p, dtype);
+    r.ask_if("storage_scope", p, in_registers);
+    let share = r.ask_if("partition", p, |p| Share::of(&p.d, call.scope, cx));
+    chain(p, share.as_ref(), call.scope, r);
+    let (p, share) = (product?, share?);
+    Some(Box::new(move |e| emit(&p, &share, e)))
+}
 
-pub(super) const PARTITION: Predicate =
-    Predicate { name: "partition", check: |call, cx| product(call, cx, |p| Share::of(&p.d, call.scope, cx).map(drop)) };
+fn dtype(p: &Product) -> Result<(), String> {
+    let d = p.d.view.dtype;
+    if !matches!(d, DType::F32 | DType::F64 | DType::I32) {
+        return Err(format!("D is {d}, and sums are kept in float32, float64 or int32"));
+    }
+    match p.sources().iter().find(|(_, x)| !widens(x.view.dtype, d)) {
+        Some((name, x)) => Err(format!("{name} is {}, which does not widen to {d}", x.view.dtype)),
+        None => Ok(()),
+    }
+}
 
-pub(super) const SOURCES: Predicate = Predicate {
-    name: "sources",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            for (name, x) in p.sources() {
-                match (x.view.is_local(), call.scope) {
-                    (false, _) => {}
-                    (true, ExecScope::Thread) => private(x, name)?,
-                    (true, scope) => {
-                        let buffer = &x.view.buffer;
-                        return Err(format!(
-                            "{name} `{buffer}` is in registers: the threads of a {} read it from shared memory",
-                            scope.name()
-                        ));
-                    }
-                }
-            }
-            Ok(())
-        })
-    },
-};
+/// Asks whether each thread reaches what it reads, and for how many multiply-adds are written out.
+pub(super) fn chain(p: Option<&Product>, share: Option<&Share>, scope: ExecScope, r: &mut Refusals) {
+    r.ask_if("sources", p, |p| readable(p, scope));
+    r.ask_if("steps", p.zip(share), |(p, share)| {
+        let [rows, columns] = share.extent();
+        let k = if k_kind(p) == DKind::Unrolled { p.k } else { 1 };
+        match rows * columns * k {
+            n if n <= MOST_STEPS => Ok(()),
+            n => Err(format!("{n} multiply-adds of one thread are too many to write out, at most {MOST_STEPS}")),
+        }
+    });
+}
 
-pub(super) const STEPS: Predicate = Predicate {
-    name: "steps",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let Ok(share) = Share::of(&p.d, call.scope, cx) else { return Ok(()) };
-            let [rows, columns] = share.extent();
-            let k = if k_kind(p) == DKind::Unrolled { p.k } else { 1 };
-            match rows * columns * k {
-                n if n <= MOST_STEPS => Ok(()),
-                n => Err(format!("{n} multiply-adds of one thread are too many to write out, at most {MOST_STEPS}")),
+fn readable(p: &Product, scope: ExecScope) -> Result<(), String> {
+    for (name, x) in p.sources() {
+        match (x.view.is_local(), scope) {
+            (false, _) => {}
+            (true, ExecScope::Thread) => private(x, name)?,
+            (true, scope) => {
+                let buffer = &x.view.buffer;
+                return Err(format!(
+                    "{name} `{buffer}` is in registers: the threads of a {} read it from shared memory",
+                    scope.name()
+                ));
             }
-        })
-    },
-};
+        }
+    }
+    Ok(())
+}
 
 /// True where a value converts to the accumulator's type exactly.
 fn widens(from: DType, to: DType) -> bool {
@@ -107,26 +98,21 @@ pub(super) fn k_kind(p: &Product) -> DKind {
     if registers || p.k <= MOST_UNROLLED_K { DKind::Unrolled } else { DKind::Serial }
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let p = accepted(call, &emit.cx());
-    let share =
-        Share::of(&p.d, call.scope, &emit.cx()).unwrap_or_else(|why| panic!("an accepted D is shared out: {why}"));
+fn emit(p: &Product, share: &Share, emit: &mut Emit) -> Vec<DStmt> {
     let [rows, columns] = share.extent();
-    let mut out = start(call, &p, &share, emit);
+    let mut out = start(p, share, emit);
     let k = emit.loop_var("k", p.k);
     let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
-    let at = share.place(call.scope, &emit.cx(), &index_var(&i), &index_var(&j));
-    let [row, column] = at;
+    let [row, column] = share.place(&emit.cx(), &index_var(&i), &index_var(&j));
     let mut step = vec![];
-    let a = operand(&mut step, emit, &p.a, p.d.view.dtype, ("a", &i, rows), |m| m.at(row, index_var(&k)));
-    let b = operand(&mut step, emit, &p.b, p.d.view.dtype, ("b", &j, columns), |m| m.at(index_var(&k), column));
     let d = &p.d.view;
+    let a = operand(&mut step, emit, &p.a, d.dtype, ("a", &i, rows), |m| m.at(row, index_var(&k)));
+    let b = operand(&mut step, emit, &p.b, d.dtype, ("b", &j, columns), |m| m.at(index_var(&k), column));
     let place = emit.simple(share.register(&index_var(&i), &index_var(&j)));
-    let old = Expr::load(d.buffer.clone(), vec![place.clone()], d.dtype);
+    let old = d.load(place.clone());
     let sum = if d.dtype.is_float() { Expr::call(Intrin::Fma, vec![a, b, old], d.dtype) } else { old + a * b };
-    let update = vec![DStmt::store(d.buffer.clone(), vec![place], sum)];
-    step.push(unrolled(&i, rows, vec![unrolled(&j, columns, update)]));
-    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(&p), step)));
+    step.push(unrolled(&i, rows, vec![unrolled(&j, columns, vec![d.store(place, sum)])]));
+    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(p), step)));
     out
 }
 
@@ -141,7 +127,7 @@ fn operand(
     at: impl FnOnce(&Matrix) -> Expr,
 ) -> Expr {
     let place = emit.simple(at(m));
-    let value = Expr::load(m.view.buffer.clone(), vec![place], m.view.dtype);
+    let value = m.view.load(place);
     if m.view.is_local() && m.view.dtype == dtype {
         return value;
     }
@@ -153,7 +139,7 @@ fn operand(
 }
 
 /// Gives D what it starts from.
-pub(super) fn start(call: &TileCall, p: &Product, share: &Share, emit: &mut Emit) -> Vec<DStmt> {
+pub(super) fn start(p: &Product, share: &Share, emit: &mut Emit) -> Vec<DStmt> {
     let [rows, columns] = share.extent();
     let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
     let d = &p.d.view;
@@ -161,23 +147,11 @@ pub(super) fn start(call: &TileCall, p: &Product, share: &Share, emit: &mut Emit
         Start::Old => return vec![],
         Start::Zero => Expr::constant(0.0, d.dtype),
         Start::Other(c) => {
-            let [row, column] = share.place(call.scope, &emit.cx(), &index_var(&i), &index_var(&j));
-            let place = emit.simple(c.at(row, column));
-            let value = Expr::load(c.view.buffer.clone(), vec![place], c.view.dtype);
+            let [row, column] = share.place(&emit.cx(), &index_var(&i), &index_var(&j));
+            let value = c.view.load(emit.simple(c.at(row, column)));
             if c.view.dtype == d.dtype { value } else { Expr::cast(d.dtype, value) }
         }
     };
     let place = emit.simple(share.register(&index_var(&i), &index_var(&j)));
-    let store = vec![DStmt::store(d.buffer.clone(), vec![place], value)];
-    vec![unrolled(&i, rows, vec![unrolled(&j, columns, store)])]
-}
-
-/// A loop that is written out.
-pub(super) fn unrolled(var: &Name, extent: i64, body: Vec<DStmt>) -> DStmt {
-    DStmt::For(DFor::new(var.clone(), Expr::i64(extent), DKind::Unrolled, body))
-}
-
-/// D is in registers of one thread: what the packed variant asks for too.
-pub(super) fn whole(p: &Product, cx: &Cx) -> Result<Share, String> {
-    Share::of(&p.d, ExecScope::Thread, cx)
+    vec![unrolled(&i, rows, vec![unrolled(&j, columns, vec![d.store(place, value)])])]
 }

@@ -3,30 +3,34 @@
 
 use super::operands::Matrix;
 use crate::analysis::multiple_of;
-use crate::ir::layout::{Axis, Fragment, TileLayout};
+use crate::ir::layout::{Axis, Bundles, Fragment, Over};
 use crate::ir::{BinOp, ExecScope, Expr};
-use crate::tile::part::Part;
-use crate::tile::{Cx, WARP};
+use crate::tile::{Cx, Part, WARP};
 
 /// The grid.
 pub(super) struct Grid {
-    /// Where each fragment is, counted in fragments.
-    layout: TileLayout,
-    /// Rows and columns of fragments in all.
-    shape: [i64; 2],
     /// Rows and columns of fragments of one warp.
     pub local: [i64; 2],
+    /// For each warp of the scope, the numbers of its rows and of its columns of fragments.
+    pub numbers: Vec<[Vec<i64>; 2]>,
+    /// What a lane holds of a fragment.
+    pub fragment: Vec<Element>,
+    /// Where each fragment is, counted in fragments.
+    places: Bundles,
+    /// Where the registers of a warp's fragments are, counted in fragments.
+    registers: Over,
     /// The first register of the first fragment.
     base: Expr,
-    /// Elements of a fragment in one lane.
-    elements: i64,
+    /// The running warp's number.
+    warp: Expr,
 }
 
 impl Grid {
     /// The grid of fragments that the registers of a scope's warps hold.
     ///
     /// # Errors
-    /// Where the layout is not made of such fragments, or not of all warps of the scope.
+    /// Where the layout is not made of such fragments, or not of all warps of the scope, or does not tell
+    /// which fragments a warp holds.
     pub fn of(x: &Matrix, fragment: Fragment, scope: ExecScope, cx: &Cx) -> Result<Grid, String> {
         let [rows, columns] = [x.rows(), x.columns()];
         let part = Part::of(&x.view, cx.ranges)?;
@@ -39,55 +43,76 @@ impl Grid {
         let layout = own.tiles_of(&fragment.layout(), &[rows, columns], &fragment.shape())?;
         let base = cx.simple(part.at(&vec![Expr::i64(0); part.shape.len()]));
         if multiple_of(&base, cx.ranges) % fragment.elements() != 0 {
-            return Err(format!(
-                "`{}` starts in the middle of a fragment's {} registers",
-                x.view.buffer,
-                fragment.elements()
-            ));
+            let (name, n) = (&x.view.buffer, fragment.elements());
+            return Err(format!("`{name}` starts in the middle of a fragment's {n} registers"));
         }
         let [m, n] = fragment.shape();
         let shape = [rows / m, columns / n];
         let local = layout.local_shape(&shape)?;
-        let grid = Grid { layout, shape, local: [local[0], local[1]], base, elements: fragment.elements() };
-        grid.numbers(cx, scope)?;
-        Ok(grid)
+        let local = [local[0], local[1]];
+        let places = layout.bundles(&shape)?;
+        // a layout inside warpgroups says the same of each
+        let warps = layout.span(Axis::WarpId);
+        let numbers = numbers(&places, local, (0..cx.threads_in(scope) / WARP).map(|warp| warp % warps), cx)?;
+        let warp = Expr::binary(BinOp::FloorDiv, cx.rank(scope), Expr::i64(WARP));
+        let warp = cx.simple(Expr::binary(BinOp::FloorMod, warp, Expr::i64(warps)));
+        let (fragment, registers) = (elements(fragment, cx)?, layout.local().over(&local)?);
+        Ok(Grid { local, numbers, fragment, places, registers, base, warp })
     }
 
     /// The first register of fragment `(i, j)` of a warp.
     pub fn register(&self, i: &Expr, j: &Expr) -> Expr {
-        let at = self.layout.local().memory_offset(&self.local, &[i.clone(), j.clone()]);
-        let at = at.unwrap_or_else(|why| panic!("a grid of fragments has registers: {why}"));
-        self.base.clone() + at * Expr::i64(self.elements)
+        self.base.clone() + self.registers.memory(&[i.clone(), j.clone()]) * Expr::i64(self.fragment.len() as i64)
     }
 
     /// Row and column, in fragments, of fragment `(i, j)` of the running warp.
-    pub fn place(&self, cx: &Cx, scope: ExecScope, i: &Expr, j: &Expr) -> [Expr; 2] {
-        let warp = Expr::binary(BinOp::FloorDiv, cx.rank(scope), Expr::i64(WARP));
-        // a layout inside warpgroups says the same of each
-        let warp = Expr::binary(BinOp::FloorMod, warp, Expr::i64(self.layout.span(Axis::WarpId)));
-        let warp = cx.simple(warp);
-        let at = self.layout.coordinates(&self.shape, &|_| warp.clone(), &[i.clone(), j.clone()]);
-        let at = at.unwrap_or_else(|why| panic!("a grid of fragments has coordinates: {why}"));
+    pub fn place(&self, cx: &Cx, i: &Expr, j: &Expr) -> [Expr; 2] {
+        let at = self.places.coordinates(&|_| self.warp.clone(), &[i.clone(), j.clone()]);
         [cx.simple(at[0].clone()), cx.simple(at[1].clone())]
     }
+}
 
-    /// For each warp of the scope, the numbers of its rows and of its columns of fragments.
-    ///
-    /// # Errors
-    /// Where the layout does not tell which fragments a warp holds.
-    pub fn numbers(&self, cx: &Cx, scope: ExecScope) -> Result<Vec<[Vec<i64>; 2]>, String> {
-        let warps = self.layout.span(Axis::WarpId);
-        let of = |warp: i64| -> Result<[Vec<i64>; 2], String> {
-            let one = |i: i64, j: i64| -> Result<[i64; 2], String> {
-                let local = [Expr::i64(i), Expr::i64(j)];
-                let at = self.layout.coordinates(&self.shape, &|_| Expr::i64(warp % warps), &local)?;
-                let number = |e: &Expr| cx.simple(e.clone()).as_int().ok_or("a fragment's place is not constant");
-                Ok([number(&at[0])?, number(&at[1])?])
-            };
-            let rows = (0..self.local[0]).map(|i| Ok(one(i, 0)?[0])).collect::<Result<_, String>>()?;
-            let columns = (0..self.local[1]).map(|j| Ok(one(0, j)?[1])).collect::<Result<_, String>>()?;
-            Ok([rows, columns])
+/// The numbers of the rows and of the columns of fragments of each warp.
+fn numbers(
+    places: &Bundles,
+    local: [i64; 2],
+    warps: impl Iterator<Item = i64>,
+    cx: &Cx,
+) -> Result<Vec<[Vec<i64>; 2]>, String> {
+    let of = |warp: i64| -> Result<[Vec<i64>; 2], String> {
+        let number = |i: i64, j: i64, side: usize| {
+            let at = places.coordinates(&|_| Expr::i64(warp), &[Expr::i64(i), Expr::i64(j)]);
+            cx.simple(at[side].clone()).as_int().ok_or("a fragment's place is not constant")
         };
-        (0..cx.threads_in(scope) / WARP).map(of).collect()
-    }
+        let rows = (0..local[0]).map(|i| number(i, 0, 0)).collect::<Result<_, _>>()?;
+        let columns = (0..local[1]).map(|j| number(0, j, 1)).collect::<Result<_, _>>()?;
+        Ok([rows, columns])
+    };
+    warps.map(of).collect()
+}
+
+/// An element of a fragment that each lane holds.
+pub(super) struct Element {
+    /// Its number in the lane's part of each dimension.
+    pub own: [i64; 2],
+    /// Row and column in the fragment.
+    pub at: Vec<Expr>,
+    /// Its number among the lane's registers.
+    pub register: Expr,
+}
+
+/// The elements of a fragment that a lane holds.
+///
+/// # Errors
+/// Where the layout of the fragment is not one of registers.
+pub(super) fn elements(fragment: Fragment, cx: &Cx) -> Result<Vec<Element>, String> {
+    let (layout, shape, lane) = (fragment.layout(), fragment.shape(), cx.rank(ExecScope::Warp));
+    let (local, places) = (layout.local_shape(&shape)?, layout.bundles(&shape)?);
+    let registers = layout.local().over(&local)?;
+    let element = |own: [i64; 2]| {
+        let index = own.map(Expr::i64);
+        let at = places.coordinates(&|_| lane.clone(), &index);
+        Element { own, at, register: registers.memory(&index) }
+    };
+    Ok((0..local[0]).flat_map(|x| (0..local[1]).map(move |y| [x, y])).map(element).collect())
 }

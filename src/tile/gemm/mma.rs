@@ -13,16 +13,16 @@
 //!
 //! Declines by naming the condition with its values; `fma` may then take the call.
 
-use super::feed::{Feed, Side, Step, on_lanes};
-use super::fma::unrolled;
-use super::grid::Grid;
-use super::operands::{Matrix, OPTIONS, OVERLAP, Product, SHAPES, STORAGE_SCOPE, Start, accepted, product, tf32};
+use super::feed::{Feed, Side, Step};
+use super::grid::{Element, Grid};
+use super::operands::{Matrix, Product, Start, in_registers, product, tf32};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::Fragment;
 use crate::ir::{DType, Expr, TileCall, TileOp};
-use crate::tile::predicates::{ALL_THREADS, WARPS, takes};
-use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
+use crate::tile::loops::unrolled;
+use crate::tile::predicates::{all_threads, takes, warps};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 
 /// Instructions that are written out at most.
 const MOST_STEPS: i64 = 2048;
@@ -30,142 +30,91 @@ const MOST_STEPS: i64 = 2048;
 const MOST_UNROLLED_K: i64 = 8;
 
 /// Products on tensor cores.
-pub(super) const MMA: Variant = Variant {
-    name: "mma",
-    ops: &[TileOp::Gemm],
-    priority: 20,
-    only_forced: false,
-    when: &[
-        SM_VERSION,
-        WARPS,
-        ALL_THREADS,
-        WHOLE_WARPS,
-        SHAPES,
-        OPTIONS,
-        OVERLAP,
-        DTYPE,
-        STORAGE_SCOPE,
-        MULTIPLES,
-        ACCUMULATORS,
-        A_FRAGMENTS,
-        B_FRAGMENTS,
-        WARP_TILING,
-        C_PLACE,
-        STEPS,
-    ],
-    emit,
-};
+pub(super) const MMA: Variant = Variant { name: "mma", ops: &[TileOp::Gemm], priority: 20, only_forced: false, plan };
 
-const SM_VERSION: Predicate = Predicate {
-    name: "sm_version",
-    check: |_, cx| takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80),
-};
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
+    warps(call, r);
+    all_threads(call, cx, r);
+    r.ask("whole_warps", whole_warps(cx));
+    let product = product(call, cx, r);
+    let p = product.as_ref();
+    let shape = r.ask_if("dtype", p, |p| instruction(call, p));
+    r.ask_if("storage_scope", p, in_registers);
+    r.ask_if("multiples", p, |p| multiples(p, shape));
+    let d = r.ask_if("accumulators", p, |p| accumulators(&p.d, call, cx));
+    // what the instruction decides is not asked of types that have none
+    let known = p.zip(shape);
+    let feed = |x: &Matrix, side, fragment| Feed::of(x, side, fragment, call.scope, cx);
+    let a = r.ask_if("a_fragments", known, |(p, s)| feed(&p.a, Side::A, fragments(s)[0]));
+    let b = r.ask_if("b_fragments", known, |(p, s)| feed(&p.b, Side::B, fragments(s)[1]));
+    let decomposed = known.zip(d.as_ref());
+    r.ask_if("warp_tiling", decomposed, |((p, s), d)| {
+        warp_tiling(d, ("A", "rows", 0), a.as_ref(), p.k / s.k())?;
+        warp_tiling(d, ("B", "columns", 1), b.as_ref(), p.k / s.k())
+    });
+    let c = r.ask_if("c_place", p, |p| c_place(p, d.as_ref(), call, cx));
+    r.ask_if("steps", decomposed, |((p, s), d)| steps(p, s, d));
+    let (shape, a, b, c, d, p) = (shape?, a?, b?, c?, d?, product?);
+    let mma = Mma { shape, a, b, c, d, p };
+    Some(Box::new(move |e| mma.emit(e)))
+}
 
-const WHOLE_WARPS: Predicate = Predicate {
-    name: "whole_warps",
-    check: |_, cx| match cx.threads() % WARP {
+fn whole_warps(cx: &Cx) -> Result<(), String> {
+    match cx.threads() % WARP {
         0 => Ok(()),
         _ => Err(format!("the block has {} threads, and the last of them are no whole warp", cx.threads())),
-    },
-};
+    }
+}
 
-const DTYPE: Predicate =
-    Predicate { name: "dtype", check: |call, cx| product(call, cx, |p| instruction(call, p).map(drop)) };
+fn multiples(p: &Product, shape: Option<MmaShape>) -> Result<(), String> {
+    let [m, n] = Fragment::M16N8Acc.shape();
+    let k = shape.map_or(1, MmaShape::k);
+    match [("M", p.m, m), ("N", p.n, n), ("K", p.k, k)].into_iter().find(|(_, x, of)| x % of != 0) {
+        Some((name, x, of)) => Err(format!("{name} is {x}, no multiple of {of}")),
+        None => Ok(()),
+    }
+}
 
-const MULTIPLES: Predicate = Predicate {
-    name: "multiples",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let [m, n] = Fragment::M16N8Acc.shape();
-            let k = instruction(call, p).map_or(1, MmaShape::k);
-            match [("M", p.m, m), ("N", p.n, n), ("K", p.k, k)].into_iter().find(|(_, x, of)| x % of != 0) {
-                Some((name, x, of)) => Err(format!("{name} is {x}, no multiple of {of}")),
-                None => Ok(()),
-            }
-        })
-    },
-};
+/// That registers of an operand hold, in each warp, the lines of D's registers in the same order, and all
+/// `steps` of K.
+fn warp_tiling(
+    d: &Grid,
+    (name, lines, own): (&str, &str, usize),
+    feed: Option<&Feed>,
+    steps: i64,
+) -> Result<(), String> {
+    let Some(Feed::Registers(grid)) = feed else { return Ok(()) };
+    for (warp, (d, x)) in d.numbers.iter().zip(&grid.numbers).enumerate() {
+        let (d, x_lines, depth) = (&d[own], &x[own], &x[1 - own]);
+        if d != x_lines {
+            return Err(format!("warp {warp} holds fragments {d:?} of the {lines} of D, but {x_lines:?} of {name}"));
+        }
+        if !depth.iter().copied().eq(0..steps) {
+            return Err(format!("warp {warp} holds fragments {depth:?} of {name} along K, and needs all of {steps}"));
+        }
+    }
+    Ok(())
+}
 
-const ACCUMULATORS: Predicate =
-    Predicate { name: "accumulators", check: |call, cx| product(call, cx, |p| accumulators(call, cx, p).map(drop)) };
+/// The fragments of C where it is in registers: C has D's type, and lies in memory or in registers as D does.
+fn c_place(p: &Product, d: Option<&Grid>, call: &TileCall, cx: &Cx) -> Result<Option<Grid>, String> {
+    let Start::Other(c) = &p.start else { return Ok(None) };
+    let (to, view) = (&p.d.view, &c.view);
+    if view.dtype != to.dtype {
+        return Err(format!("C is {}, and D {}: cast it first", view.dtype, to.dtype));
+    }
+    let Some(d) = d.filter(|_| view.is_local()) else { return Ok(None) };
+    let own = accumulators(c, call, cx)?;
+    match own.numbers == d.numbers {
+        true => Ok(Some(own)),
+        false => Err(format!("warps hold other fragments of C `{}` than of D `{}`", view.buffer, to.buffer)),
+    }
+}
 
-const A_FRAGMENTS: Predicate = Predicate {
-    name: "a_fragments",
-    check: |call, cx| product(call, cx, |p| known(call, p, |s| feed(call, cx, p, s, Side::A).map(drop))),
-};
-
-const B_FRAGMENTS: Predicate = Predicate {
-    name: "b_fragments",
-    check: |call, cx| product(call, cx, |p| known(call, p, |s| feed(call, cx, p, s, Side::B).map(drop))),
-};
-
-/// Registers of A and B hold, in each warp, the rows and columns of D's registers in the same order.
-const WARP_TILING: Predicate = Predicate {
-    name: "warp_tiling",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            known(call, p, |s| {
-                let Ok(d) = accumulators(call, cx, p) else { return Ok(()) };
-                let want = d.numbers(cx, call.scope)?;
-                for (side, own, name, lines) in [(Side::A, 0, "A", "rows"), (Side::B, 1, "B", "columns")] {
-                    let Ok(Feed::Registers(grid)) = feed(call, cx, p, s, side) else { continue };
-                    let depth: Vec<i64> = (0..p.k / s.k()).collect();
-                    for (warp, (d, x)) in want.iter().zip(grid.numbers(cx, call.scope)?).enumerate() {
-                        let (d, x_lines, x_depth) = (&d[own], &x[own], &x[1 - own]);
-                        if d != x_lines {
-                            return Err(format!(
-                                "warp {warp} holds fragments {d:?} of the {lines} of D, but {x_lines:?} of {name}"
-                            ));
-                        }
-                        if *x_depth != depth {
-                            return Err(format!(
-                                "warp {warp} holds fragments {x_depth:?} of {name} along K, and needs all of {}",
-                                depth.len()
-                            ));
-                        }
-                    }
-                }
-                Ok(())
-            })
-        })
-    },
-};
-
-/// C has D's type, and lies in memory or in registers as D does.
-const C_PLACE: Predicate = Predicate {
-    name: "c_place",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let Start::Other(c) = &p.start else { return Ok(()) };
-            let (d, view) = (&p.d.view, &c.view);
-            if view.dtype != d.dtype {
-                return Err(format!("C is {}, and D {}: cast it first", view.dtype, d.dtype));
-            }
-            let (true, Ok(grid)) = (view.is_local(), accumulators(call, cx, p)) else { return Ok(()) };
-            let own = Grid::of(c, Fragment::M16N8Acc, call.scope, cx)?;
-            match own.numbers(cx, call.scope)? == grid.numbers(cx, call.scope)? {
-                true => Ok(()),
-                false => Err(format!("warps hold other fragments of C `{}` than of D `{}`", view.buffer, d.buffer)),
-            }
-        })
-    },
-};
-
-const STEPS: Predicate = Predicate {
-    name: "steps",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            known(call, p, |s| {
-                let Ok(d) = accumulators(call, cx, p) else { return Ok(()) };
-                let k = if k_kind(p, s) == DKind::Unrolled { p.k / s.k() } else { 1 };
-                match d.local[0] * d.local[1] * k {
-                    n if n <= MOST_STEPS => Ok(()),
-                    n => Err(format!("{n} instructions of one warp are too many to write out, at most {MOST_STEPS}")),
-                }
-            })
-        })
-    },
-};
+fn accumulators(x: &Matrix, call: &TileCall, cx: &Cx) -> Result<Grid, String> {
+    Grid::of(x, Fragment::M16N8Acc, call.scope, cx)
+}
 
 /// The instruction for the types of a product.
 fn instruction(call: &TileCall, p: &Product) -> Result<MmaShape, String> {
@@ -182,11 +131,6 @@ fn instruction(call: &TileCall, p: &Product) -> Result<MmaShape, String> {
     }
 }
 
-/// A condition that depends on the instruction. Types without one are refused by `dtype`.
-fn known(call: &TileCall, p: &Product, check: impl FnOnce(MmaShape) -> Result<(), String>) -> Result<(), String> {
-    instruction(call, p).map_or(Ok(()), check)
-}
-
 /// The fragments of A and B.
 fn fragments(s: MmaShape) -> [Fragment; 2] {
     match s {
@@ -196,90 +140,79 @@ fn fragments(s: MmaShape) -> [Fragment; 2] {
     }
 }
 
-fn accumulators(call: &TileCall, cx: &Cx, p: &Product) -> Result<Grid, String> {
-    Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx)
-}
-
-fn feed(call: &TileCall, cx: &Cx, p: &Product, s: MmaShape, side: Side) -> Result<Feed, String> {
-    let [a, b] = fragments(s);
-    match side {
-        Side::A => Feed::of(&p.a, side, a, call.scope, cx),
-        Side::B => Feed::of(&p.b, side, b, call.scope, cx),
-    }
-}
-
 /// A loop over k whose variable picks registers has to be written out.
 fn k_kind(p: &Product, s: MmaShape) -> DKind {
     let registers = p.a.view.is_local() || p.b.view.is_local();
     if registers || p.k / s.k() <= MOST_UNROLLED_K { DKind::Unrolled } else { DKind::Serial }
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let fits = |why: String| -> ! { panic!("an accepted product decomposes into fragments: {why}") };
-    let p = accepted(call, &emit.cx());
-    let shape = instruction(call, &p).unwrap_or_else(|why| fits(why));
-    let d = accumulators(call, &emit.cx(), &p).unwrap_or_else(|why| fits(why));
-    let [fa, fb] =
-        [Side::A, Side::B].map(|side| feed(call, &emit.cx(), &p, shape, side).unwrap_or_else(|why| fits(why)));
-    let [a, b] = fragments(shape);
-    let mut out = start(call, &p, &d, emit);
-    let steps = p.k / shape.k();
-    let k = emit.loop_var("k", steps);
-    let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
-    let step = |side, x, feed, fragment| Step { side, x, feed, fragment, d: &d, scope: call.scope, k: index_var(&k) };
-    let mut body = vec![];
-    let a = step(Side::A, &p.a, &fa, a).load(&mut body, emit, &i);
-    let b = step(Side::B, &p.b, &fb, b).load(&mut body, emit, &j);
-    let sum = At::new(&p.d.view.buffer, emit.simple(d.register(&index_var(&i), &index_var(&j))));
-    let mma = DStmt::Instr(Instr::new(Op::Mma(shape), [sum.clone(), a, b, sum], []));
-    body.push(unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], vec![mma])]));
-    out.push(DStmt::For(DFor::new(k, Expr::i64(steps), k_kind(&p, shape), body)));
-    out
+fn steps(p: &Product, s: MmaShape, d: &Grid) -> Result<(), String> {
+    let k = if k_kind(p, s) == DKind::Unrolled { p.k / s.k() } else { 1 };
+    match d.local[0] * d.local[1] * k {
+        n if n <= MOST_STEPS => Ok(()),
+        n => Err(format!("{n} instructions of one warp are too many to write out, at most {MOST_STEPS}")),
+    }
 }
 
-/// Gives D what it starts from, fragment by fragment.
-fn start(call: &TileCall, p: &Product, d: &Grid, emit: &mut Emit) -> Vec<DStmt> {
-    if matches!(p.start, Start::Old) {
-        return vec![];
-    }
-    let (fragment, fits) = (Fragment::M16N8Acc, "the accumulator's layout is well formed");
-    let (layout, shape) = (fragment.layout(), fragment.shape());
-    let local = layout.local_shape(&shape).expect(fits);
-    let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
-    let first = d.register(&index_var(&i), &index_var(&j));
-    let mut body = vec![];
-    for (x, y) in (0..local[0]).flat_map(|x| (0..local[1]).map(move |y| (x, y))) {
-        let own = [Expr::i64(x), Expr::i64(y)];
-        let at = layout.coordinates(&shape, &on_lanes(emit), &own).expect(fits);
-        let within = layout.local().memory_offset(&local, &own).expect(fits);
-        let register = emit.simple(first.clone() + within.clone());
-        let value = match &p.start {
-            Start::Other(c) => start_value(call, c, d, emit, [index_var(&i), index_var(&j)], within, at),
-            Start::Zero | Start::Old => Expr::constant(0.0, p.d.view.dtype),
-        };
-        body.push(DStmt::store(p.d.view.buffer.clone(), vec![register], value));
-    }
-    vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
+/// A product that decomposes into fragments.
+struct Mma {
+    p: Product,
+    shape: MmaShape,
+    a: Feed,
+    b: Feed,
+    /// The fragments of C where it is in registers.
+    c: Option<Grid>,
+    d: Grid,
 }
 
-/// Element `within` of fragment `(i, j)` of C, which is element `at` of the fragment as a matrix.
-fn start_value(
-    call: &TileCall,
-    c: &Matrix,
-    d: &Grid,
-    emit: &Emit,
-    [i, j]: [Expr; 2],
-    within: Expr,
-    at: Vec<Expr>,
-) -> Expr {
-    let cx = emit.cx();
-    let place = match Grid::of(c, Fragment::M16N8Acc, call.scope, &cx) {
-        Ok(grid) if c.view.is_local() => grid.register(&i, &j) + within,
-        _ => {
-            let [m, n] = Fragment::M16N8Acc.shape().map(Expr::i64);
-            let [row, column] = d.place(&cx, call.scope, &i, &j);
-            c.at(row * m + at[0].clone(), column * n + at[1].clone())
+impl Mma {
+    fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
+        let Mma { p, shape, d, .. } = self;
+        let mut out = self.start(emit);
+        let steps = p.k / shape.k();
+        let k = emit.loop_var("k", steps);
+        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
+        let [a, b] = fragments(*shape);
+        let step = |side, x, feed, fragment| Step { side, x, feed, fragment, d, k: index_var(&k) };
+        let mut body = vec![];
+        let a = step(Side::A, &p.a, &self.a, a).load(&mut body, emit, &i);
+        let b = step(Side::B, &p.b, &self.b, b).load(&mut body, emit, &j);
+        let sum = At::new(&p.d.view.buffer, emit.simple(d.register(&index_var(&i), &index_var(&j))));
+        let mma = DStmt::Instr(Instr::new(Op::Mma(*shape), [sum.clone(), a, b, sum], []));
+        body.push(unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], vec![mma])]));
+        out.push(DStmt::For(DFor::new(k, Expr::i64(steps), k_kind(p, *shape), body)));
+        out
+    }
+
+    /// Gives D what it starts from, fragment by fragment.
+    fn start(&self, emit: &mut Emit) -> Vec<DStmt> {
+        let (to, d) = (&self.p.d.view, &self.d);
+        if matches!(self.p.start, Start::Old) {
+            return vec![];
         }
-    };
-    Expr::load(c.view.buffer.clone(), vec![emit.simple(place)], c.view.dtype)
+        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
+        let first = d.register(&index_var(&i), &index_var(&j));
+        let store = |element: &Element| {
+            let value = match &self.p.start {
+                Start::Other(c) => self.start_value(c, emit, [index_var(&i), index_var(&j)], element),
+                Start::Zero | Start::Old => Expr::constant(0.0, to.dtype),
+            };
+            to.store(emit.simple(first.clone() + element.register.clone()), value)
+        };
+        let body = d.fragment.iter().map(store).collect();
+        vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
+    }
+
+    /// An element of fragment `(i, j)` of C.
+    fn start_value(&self, c: &Matrix, emit: &Emit, [i, j]: [Expr; 2], element: &Element) -> Expr {
+        let place = match &self.c {
+            Some(grid) => grid.register(&i, &j) + element.register.clone(),
+            None => {
+                let [m, n] = Fragment::M16N8Acc.shape().map(Expr::i64);
+                let [row, column] = self.d.place(&emit.cx(), &i, &j);
+                c.at(row * m + element.at[0].clone(), column * n + element.at[1].clone())
+            }
+        };
+        c.view.load(emit.simple(place))
+    }
 }

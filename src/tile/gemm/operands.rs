@@ -1,7 +1,7 @@
 //! The operands of a product as matrices, and the conditions that every variant shares.
 
 use crate::ir::{AttrValue, Expr, Tile, TileArg, TileCall};
-use crate::tile::{Cx, Predicate, View};
+use crate::tile::{Cx, Refusals, View};
 
 /// The named arguments that a product knows, in lower case.
 const KNOWN: [&str; 5] = ["alpha", "beta", "precision", "transpose_a", "transpose_b"];
@@ -99,54 +99,33 @@ impl Product {
     }
 }
 
-/// Operands are matrices of extents that fit each other.
-pub(super) const SHAPES: Predicate = Predicate {
-    name: "shapes",
-    check: |call, cx| arguments(call).map_or(Ok(()), |()| Product::of(call, cx).map(drop)),
-};
-
-/// Named arguments are known and have values that can be computed.
-pub(super) const OPTIONS: Predicate = Predicate { name: "options", check: |call, _| arguments(call) };
-
-/// D is no part of a buffer that A or B is part of: elements are read after others are written. C may
-/// be D itself.
-pub(super) const OVERLAP: Predicate = Predicate {
-    name: "overlap",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let d = &p.d.view;
-            let same = |x: &View| x.buffer == d.buffer;
-            match p.sources().iter().find(|(name, x)| same(&x.view) && (*name != "C" || x.view.begin != d.begin)) {
-                Some((name, _)) => Err(format!("D and {name} are both in `{}`: give D a buffer of its own", d.buffer)),
-                None => Ok(()),
-            }
-        })
-    },
-};
-
-/// D is in registers.
-pub(super) const STORAGE_SCOPE: Predicate = Predicate {
-    name: "storage_scope",
-    check: |call, cx| {
-        product(call, cx, |p| match p.d.view.is_local() {
-            true => Ok(()),
-            false => Err(format!("D `{}` is in {} memory, not in registers", p.d.view.buffer, p.d.view.scope.name())),
-        })
-    },
-};
-
-/// A condition on the product. Calls that are none are refused by `shapes` or `options`.
-pub(super) fn product(
-    call: &TileCall,
-    cx: &Cx,
-    check: impl FnOnce(&Product) -> Result<(), String>,
-) -> Result<(), String> {
-    Product::of(call, cx).map_or(Ok(()), |p| check(&p))
+/// Asks whether a call is a product, of operands that may be read while D is written; other predicates say
+/// nothing where it is none.
+pub(super) fn product(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Product> {
+    let (product, options) = (Product::of(call, cx), arguments(call));
+    r.ask_if("shapes", options.as_ref().ok(), |()| product.as_ref().map(drop).map_err(String::clone));
+    r.ask("options", options);
+    r.ask_if("overlap", product.as_ref().ok(), apart);
+    product.ok()
 }
 
-/// The product of a call that a variant accepted.
-pub(super) fn accepted(call: &TileCall, cx: &Cx) -> Product {
-    Product::of(call, cx).unwrap_or_else(|why| panic!("an accepted product has its operands: {why}"))
+/// That D is no part of a buffer that A or B is part of: elements are read after others are written. C may
+/// be D itself.
+fn apart(p: &Product) -> Result<(), String> {
+    let d = &p.d.view;
+    let same = |x: &View| x.buffer == d.buffer;
+    match p.sources().iter().find(|(name, x)| same(&x.view) && (*name != "C" || x.view.begin != d.begin)) {
+        Some((name, _)) => Err(format!("D and {name} are both in `{}`: give D a buffer of its own", d.buffer)),
+        None => Ok(()),
+    }
+}
+
+/// That D is in registers.
+pub(super) fn in_registers(p: &Product) -> Result<(), String> {
+    match p.d.view.is_local() {
+        true => Ok(()),
+        false => Err(format!("D `{}` is in {} memory, not in registers", p.d.view.buffer, p.d.view.scope.name())),
+    }
 }
 
 /// True where float32 operands may be shortened to tf32.
@@ -172,10 +151,8 @@ fn start(call: &TileCall, cx: &Cx) -> Result<Start, String> {
 }
 
 fn arguments(call: &TileCall) -> Result<(), String> {
-    if let Some(name) = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str())) {
-        return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
-    }
-    if let Some(name) = call.operands.keys().next() {
+    let unknown = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str()));
+    if let Some(name) = unknown.or_else(|| call.operands.keys().next()) {
         return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
     }
     flag(call, "transpose_a")?;

@@ -10,75 +10,70 @@
 //!
 //! Declines elsewhere by name (`sm_version`, `exec_scope`, `dtype`, `pairs`); `fma` then takes the call.
 
-use super::fma::{PARTITION, SOURCES, STEPS, k_kind, start, unrolled, whole};
-use super::operands::{Matrix, OPTIONS, OVERLAP, SHAPES, STORAGE_SCOPE, accepted, product};
+use super::fma::{chain, k_kind, start};
+use super::operands::{Matrix, Product, in_registers, product};
+use super::share::Share;
 use crate::ir::device::{DFor, DStmt, index_var};
 use crate::ir::instr::{At, Instr, Op, PackedOp, Rounding};
 use crate::ir::{DType, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::{ONE_THREAD, takes_f32x2};
-use crate::tile::{Emit, Predicate, Variant};
+use crate::tile::loops::unrolled;
+use crate::tile::predicates::{one_thread, takes_f32x2};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
 /// Packed products of float32.
-pub(super) const FMA_F32X2: Variant = Variant {
-    name: "fma_f32x2",
-    ops: &[TileOp::Gemm],
-    priority: 15,
-    only_forced: false,
-    when: &[SM_VERSION, ONE_THREAD, SHAPES, OPTIONS, OVERLAP, DTYPE, STORAGE_SCOPE, PARTITION, PAIRS, SOURCES, STEPS],
-    emit,
-};
+pub(super) const FMA_F32X2: Variant =
+    Variant { name: "fma_f32x2", ops: &[TileOp::Gemm], priority: 15, only_forced: false, plan };
 
-const SM_VERSION: Predicate = Predicate { name: "sm_version", check: |_, cx| takes_f32x2(cx) };
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    r.ask("sm_version", takes_f32x2(cx));
+    one_thread(call, r);
+    let product = product(call, cx, r);
+    let p = product.as_ref();
+    r.ask_if("dtype", p, dtype);
+    r.ask_if("storage_scope", p, in_registers);
+    let share = r.ask_if("partition", p, |p| Share::of(&p.d, call.scope, cx));
+    r.ask_if("pairs", p, pairs);
+    chain(p, share.as_ref(), call.scope, r);
+    let (p, share) = (product?, share?);
+    Some(Box::new(move |e| emit(&p, &share, e)))
+}
 
-const DTYPE: Predicate = Predicate {
-    name: "dtype",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            let of = |(name, t): &(&str, DType)| format!("{name} is {t}, and pairs are of float32");
-            let mut all = vec![("D", p.d.view.dtype)];
-            all.extend(p.sources().iter().map(|(name, x)| (*name, x.view.dtype)));
-            all.iter().find(|(_, t)| *t != DType::F32).map_or(Ok(()), |x| Err(of(x)))
-        })
-    },
-};
+fn dtype(p: &Product) -> Result<(), String> {
+    let all = [("D", &p.d)].into_iter().chain(p.sources()).map(|(name, x)| (name, x.view.dtype));
+    let other = all.into_iter().find(|(_, t)| *t != DType::F32);
+    other.map_or(Ok(()), |(name, t)| Err(format!("{name} is {t}, and pairs are of float32")))
+}
 
-const PAIRS: Predicate = Predicate {
-    name: "pairs",
-    check: |call, cx| {
-        product(call, cx, |p| {
-            if p.n % 2 != 0 {
-                return Err(format!("D has {} columns, an odd number", p.n));
-            }
-            let layout = p.d.view.tile_layout()?;
-            match layout.vector_len(&[p.m, p.n]) {
-                n if n >= 2 => Ok(()),
-                _ => Err(format!(
-                    "columns of `{}` do not lie in pairs of registers: its layout is {layout}",
-                    p.d.view.buffer
-                )),
-            }
-        })
-    },
-};
+fn pairs(p: &Product) -> Result<(), String> {
+    if p.n % 2 != 0 {
+        return Err(format!("D has {} columns, an odd number", p.n));
+    }
+    let layout = p.d.view.tile_layout()?;
+    match layout.vector_len(&[p.m, p.n]) {
+        n if n >= 2 => Ok(()),
+        _ => {
+            let name = &p.d.view.buffer;
+            Err(format!("columns of `{name}` do not lie in pairs of registers: its layout is {layout}"))
+        }
+    }
+}
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let p = accepted(call, &emit.cx());
-    let share = whole(&p, &emit.cx()).unwrap_or_else(|why| panic!("an accepted D is private: {why}"));
-    let mut out = start(call, &p, &share, emit);
+fn emit(p: &Product, share: &Share, emit: &mut Emit) -> Vec<DStmt> {
+    let mut out = start(p, share, emit);
     let k = emit.loop_var("k", p.k);
     let (i, j) = (emit.loop_var("i", p.m), emit.loop_var("j", p.n / 2));
     let first = index_var(&j) * Expr::i64(2);
     let mut step = vec![];
     let row = row_of_b(&mut step, emit, &p.b, &k, p.n);
     let pair = emit.scratch("pair", DType::F32, 2, Scope::Local);
-    let a = Expr::load(p.a.view.buffer.clone(), vec![emit.simple(p.a.at(index_var(&i), index_var(&k)))], DType::F32);
+    let a = p.a.view.load(emit.simple(p.a.at(index_var(&i), index_var(&k))));
     let mut each: Vec<DStmt> = (0..2).map(|h| DStmt::store(pair.clone(), vec![Expr::i64(h)], a.clone())).collect();
     let d = At::new(&p.d.view.buffer, emit.simple(p.d.at(index_var(&i), first.clone())));
     let fma = Op::Packed { op: PackedOp::Fma, rounding: Rounding::Nearest, ftz: false };
     let fma = Instr::new(fma, [d.clone(), At::new(&pair, Expr::i64(0)), At::new(&row, first), d], []);
     each.push(unrolled(&j, p.n / 2, vec![DStmt::Instr(fma)]));
     step.push(unrolled(&i, p.m, each));
-    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(&p), step)));
+    out.push(DStmt::For(DFor::new(k, Expr::i64(p.k), k_kind(p), step)));
     out
 }
 
@@ -87,7 +82,6 @@ fn row_of_b(step: &mut Vec<DStmt>, emit: &mut Emit, b: &Matrix, k: &Name, n: i64
     let row = emit.scratch(&format!("{}_row", b.view.buffer), DType::F32, n, Scope::Local);
     let j = emit.loop_var("j", n);
     let place = emit.simple(b.at(index_var(k), index_var(&j)));
-    let value = Expr::load(b.view.buffer.clone(), vec![place], DType::F32);
-    step.push(unrolled(&j, n, vec![DStmt::store(row.clone(), vec![index_var(&j)], value)]));
+    step.push(unrolled(&j, n, vec![DStmt::store(row.clone(), vec![index_var(&j)], b.view.load(place))]));
     row
 }

@@ -3,11 +3,13 @@
 use super::operands::Matrix;
 use crate::ir::layout::Axis;
 use crate::ir::{BinOp, ExecScope, Expr};
-use crate::tile::Cx;
-use crate::tile::part::Part;
+use crate::tile::{Cx, Part, Places};
 
 /// A thread's share of a matrix in registers.
-pub(super) struct Share(Part);
+pub(super) struct Share {
+    part: Part,
+    places: Places,
+}
 
 impl Share {
     /// The share that the layout of `d` gives each thread of a scope; all of it at thread scope.
@@ -15,47 +17,41 @@ impl Share {
     /// # Errors
     /// Where the threads of the scope do not hold the matrix together.
     pub fn of(d: &Matrix, scope: ExecScope, cx: &Cx) -> Result<Share, String> {
-        if scope == ExecScope::Thread {
-            return private(d, "D").and_then(|()| Ok(Share(Part::of(&d.view, cx.ranges)?)));
-        }
-        let part = Part::of_scope(&d.view, scope, cx)?;
-        let zeros = vec![Expr::i64(0); d.view.extent.len()];
-        // that coordinates exist does not depend on thread and element
-        part.layout.coordinates(&d.view.extent, &|_| Expr::i64(0), &zeros)?;
-        Ok(Share(part))
+        let part = match scope {
+            ExecScope::Thread => private(d, "D").and_then(|()| Part::of(&d.view, cx.ranges))?,
+            ExecScope::Warp | ExecScope::Warpgroup | ExecScope::Cta => Part::of_scope(&d.view, scope, cx)?,
+        };
+        // a layout inside warps says the same of each
+        let thread = Expr::binary(BinOp::FloorMod, cx.rank(scope), Expr::i64(part.layout.span(Axis::Tx)));
+        Ok(Share { places: part.places_of(cx.simple(thread))?, part })
     }
 
     /// Rows and columns of the share.
     pub fn extent(&self) -> [i64; 2] {
-        let n = self.0.shape.len();
-        [self.0.shape[n - 2], self.0.shape[n - 1]]
+        last_two(&self.part.shape)
     }
 
     /// The register of element `(i, j)` of the share.
     pub fn register(&self, i: &Expr, j: &Expr) -> Expr {
-        self.0.at(&self.index(i, j))
+        self.part.at(&self.index(i, j))
     }
 
     /// Row `i` and column `j` of the share, as row and column of the matrix.
-    pub fn place(&self, scope: ExecScope, cx: &Cx, i: &Expr, j: &Expr) -> [Expr; 2] {
-        if !self.0.is_shared_out() {
-            return [i.clone(), j.clone()];
-        }
-        let layout = &self.0.layout;
-        // a layout inside warps says the same of each
-        let thread = Expr::binary(BinOp::FloorMod, cx.rank(scope), Expr::i64(layout.span(Axis::Tx)));
-        let thread = cx.simple(thread);
-        let at = layout.coordinates(&self.0.view.extent, &|_| thread.clone(), &self.index(i, j));
-        let at = at.unwrap_or_else(|why| panic!("an accepted share has coordinates: {why}"));
-        let [.., row, column] = at.as_slice() else { panic!("a share of a matrix has two coordinates") };
-        [cx.simple(row.clone()), cx.simple(column.clone())]
+    pub fn place(&self, cx: &Cx, i: &Expr, j: &Expr) -> [Expr; 2] {
+        let at = last_two(&self.places.of(&self.index(i, j)));
+        if self.part.is_shared_out() { at.map(|e| cx.simple(e)) } else { at }
     }
 
     fn index(&self, i: &Expr, j: &Expr) -> Vec<Expr> {
-        let mut index = vec![Expr::i64(0); self.0.shape.len() - 2];
+        let mut index = vec![Expr::i64(0); self.part.shape.len() - 2];
         index.extend([i.clone(), j.clone()]);
         index
     }
+}
+
+/// The last two, which of a matrix are there.
+fn last_two<T: Clone>(all: &[T]) -> [T; 2] {
+    [all[all.len() - 2].clone(), all[all.len() - 1].clone()]
 }
 
 /// Refuses registers that are shared out among threads, of which each holds a part only.

@@ -17,48 +17,46 @@
 
 use super::OPS;
 use super::banks::conflicts;
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DKind, DStmt};
 use crate::ir::kernel::Barrier;
-use crate::ir::layout::{Axis, TileLayout};
+use crate::ir::layout::{Axis, Over, TileLayout};
 use crate::ir::{BinOp, ExecScope, Expr, Scope, TileCall};
 use crate::tile::copy::{Bundle, Pair, check};
-use crate::tile::part::Part;
-use crate::tile::predicates::{ALL_THREADS, scope_in};
-use crate::tile::{Cx, Emit, Predicate, Variant, View, WARP};
+use crate::tile::predicates::{all_threads, scope_in};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, View, WARP};
 
 /// Bits of a lane's number.
 const LANE_BITS: u32 = 5;
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "warp_xor_swizzle",
-    ops: OPS,
-    priority: 20,
-    only_forced: false,
-    when: &[
-        check::OPERANDS,
-        check::DTYPE,
-        check::SAME_SHAPE,
-        Predicate { name: "exec_scope", check: |call, _| scope_in(call, &[ExecScope::Warp]) },
-        Predicate { name: "block", check: block },
-        ALL_THREADS,
-        Predicate { name: "storage_scope", check: storage_scope },
-        Predicate { name: "count", check: |call, cx| per_lane(&Pair::of(call, cx)?).map(drop) },
-        Predicate { name: "unswizzled", check: unswizzled },
-        Predicate { name: "bijective", check: |call, cx| layouts(&Pair::of(call, cx)?, cx).map(drop) },
-        Predicate { name: "options", check: |call, _| check::known(call, &[]) },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant =
+    Variant { name: "warp_xor_swizzle", ops: OPS, priority: 20, only_forced: false, plan };
 
-fn block(_: &TileCall, cx: &Cx) -> Result<(), String> {
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let pair = check::pair(call, cx, r);
+    scope_in(call, &[ExecScope::Warp], r);
+    r.ask("block", block(cx));
+    all_threads(call, cx, r);
+    r.ask_of("storage_scope", &pair, one_memory);
+    let each = r.ask_of("count", &pair, per_lane);
+    r.ask_of("unswizzled", &pair, unswizzled);
+    let placed = r.ask_of("bijective", &pair, |p| {
+        let each = per_lane(p)?;
+        Ok([Placed::of(&p.dst, each, cx)?, Placed::of(&p.src, each, cx)?])
+    });
+    check::options(call, &[], r);
+    let (pair, [dst, src], each) = (pair.ok()?, placed?, each?);
+    let job = Job { bytes: pair.dst.dtype.bytes() as i64, pair, dst, src, each };
+    Some(Box::new(move |e| if job.pair.dst.is_local() { job.between_registers(e) } else { job.within_shared(e) }))
+}
+
+fn block(cx: &Cx) -> Result<(), String> {
     match cx.block {
         [_, 1, 1] => Ok(()),
         [x, y, z] => Err(format!("the block is {x}x{y}x{z} threads, not one-dimensional")),
     }
 }
 
-fn storage_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Pair { dst, src } = Pair::of(call, cx)?;
+fn one_memory(Pair { dst, src }: &Pair) -> Result<(), String> {
     if dst.is_local() && src.is_local() || dst.is_shared() && src.is_shared() {
         return Ok(());
     }
@@ -78,8 +76,8 @@ fn per_lane(pair: &Pair) -> Result<i64, String> {
     }
 }
 
-fn unswizzled(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    for (view, what) in Pair::of(call, cx)?.sides() {
+fn unswizzled(pair: &Pair) -> Result<(), String> {
+    for (view, what) in pair.sides() {
         if let Some(s) = view.layout()?.0.swizzle().filter(|s| s.swizzle_len() > 0) {
             return Err(format!("the {what} `{}` is swizzled, by {s}", view.buffer));
         }
@@ -89,20 +87,18 @@ fn unswizzled(call: &TileCall, cx: &Cx) -> Result<(), String> {
 
 /// A layout that gives each position of the warp one element.
 struct Placed {
-    layout: TileLayout,
+    /// From the number of an element to its position.
+    positions: Over,
     /// From the number of a position (thread before memory) to the number of its element.
-    inverse: TileLayout,
+    elements: Over,
     /// The offset in memory of the first position.
     base: Expr,
-    len: i64,
 }
 
 impl Placed {
     fn of(view: &View, each: i64, cx: &Cx) -> Result<Placed, String> {
         let (layout, base) = if view.is_local() {
-            Bundle::of(view, ExecScope::Warp, cx)?;
-            let part = Part::of(view, cx.ranges)?;
-            (part.layout, view.at(&vec![Expr::i64(0); view.extent.len()]))
+            (Bundle::of(view, ExecScope::Warp, cx)?.part.layout, view.first())
         } else {
             let own = view.tile_layout()?;
             let base = own.offset().get(&Axis::M).copied().unwrap_or(0);
@@ -112,29 +108,24 @@ impl Placed {
         if layout.span(Axis::M) != span || layout.span(Axis::Tx) != threads {
             return Err(format!("layout {layout} of `{}` does not fill its memory without gaps", view.buffer));
         }
-        Ok(Placed { inverse: layout.inverse()?, layout, base, len: view.len() })
+        let len = [view.len()];
+        Ok(Placed { elements: layout.inverse()?.over(&len)?, positions: layout.over(&len)?, base })
     }
 
     /// The number of the element at a position.
-    fn element(&self, position: Expr) -> Result<Expr, String> {
-        self.inverse.memory_offset(&[self.len], &[position])
+    fn element(&self, position: Expr) -> Expr {
+        self.elements.memory(&[position])
     }
 
     /// The offset in memory of an element, from the first position.
-    fn memory(&self, element: &Expr) -> Result<Expr, String> {
-        self.layout.memory_offset(&[self.len], std::slice::from_ref(element))
+    fn memory(&self, element: &Expr) -> Expr {
+        self.positions.memory(std::slice::from_ref(element))
     }
 
     /// The lane that holds an element.
-    fn lane(&self, element: &Expr) -> Result<Expr, String> {
-        self.layout.axis_value(Axis::Tx, &[self.len], std::slice::from_ref(element))
+    fn lane(&self, element: &Expr) -> Expr {
+        self.positions.value(Axis::Tx, std::slice::from_ref(element))
     }
-}
-
-/// Destination and source.
-fn layouts(pair: &Pair, cx: &Cx) -> Result<[Placed; 2], String> {
-    let each = per_lane(pair)?;
-    Ok([Placed::of(&pair.dst, each, cx)?, Placed::of(&pair.src, each, cx)?])
 }
 
 /// Which bits are xored: the lowest `bits` of one number into another from bit `shift` on.
@@ -170,14 +161,9 @@ fn binary(op: BinOp, a: Expr, b: i64) -> Expr {
     Expr::binary(op, a, Expr::i64(b))
 }
 
-fn emit(call: &TileCall, e: &mut Emit) -> Vec<DStmt> {
-    let pair = Pair::accepted(call, e);
-    let (Ok(each), Ok([dst, src])) = (per_lane(&pair), layouts(&pair, &e.cx())) else { return vec![] };
-    let all = Job { dst, src, each, bytes: pair.dst.dtype.bytes() as i64 };
-    if pair.dst.is_local() { all.between_registers(&pair, e) } else { all.within_shared(&pair, e) }
-}
-
+/// What is moved.
 struct Job {
+    pair: Pair,
     dst: Placed,
     src: Placed,
     each: i64,
@@ -193,8 +179,8 @@ impl Job {
 
     /// The place in the scratch, before the xor, of what a lane receives in a register.
     fn received(&self, lane: i64, r: i64) -> i64 {
-        let element = self.dst.inverse.apply(lane * self.each + r).get(Axis::M);
-        let from = self.src.layout.apply(element);
+        let element = self.dst.elements.layout().apply(lane * self.each + r).get(Axis::M);
+        let from = self.src.positions.layout().apply(element);
         from.get(Axis::M) * WARP + from.get(Axis::Tx)
     }
 
@@ -205,11 +191,12 @@ impl Job {
         })
     }
 
-    fn between_registers(&self, pair: &Pair, e: &mut Emit) -> Vec<DStmt> {
+    fn between_registers(&self, e: &mut Emit) -> Vec<DStmt> {
+        let Pair { dst, src } = &self.pair;
         let xor = self.scratch_xor();
         let all = WARP * self.each;
         let warps = e.cx().threads() / WARP;
-        let scratch = e.scratch(&format!("{}_permuted", pair.dst.buffer), pair.dst.dtype, warps * all, Scope::Shared);
+        let scratch = e.scratch(&format!("{}_permuted", dst.buffer), dst.dtype, warps * all, Scope::Shared);
         let (lane, thread) = (e.cx().rank(ExecScope::Warp), e.cx().thread());
         let own = e.simple(binary(BinOp::FloorDiv, thread, WARP) * Expr::i64(all));
         let place = |register: Expr, lane: Expr| {
@@ -223,27 +210,26 @@ impl Job {
             };
             own.clone() + turned
         };
-        let write = steps(e, self.each, |e, r| {
-            let from = e.simple(self.src.base.clone() + r.clone());
-            let value = Expr::load(pair.src.buffer.clone(), vec![from], pair.src.dtype);
+        let mut out = steps(e, self.each, |e, r| {
+            let value = src.load(e.simple(self.src.base.clone() + r.clone()));
             DStmt::store(scratch.clone(), vec![e.simple(place(r, lane.clone()))], value)
         });
-        let read = steps(e, self.each, |e, r| {
-            let position = e.simple(lane.clone() * Expr::i64(self.each) + r.clone());
-            let at = self.dst.element(position).and_then(|n| Ok((self.src.memory(&n)?, self.src.lane(&n)?)));
-            let (register, lane) = at.unwrap_or_else(|why| panic!("accepted layouts have their size: {why}"));
-            let from = e.simple(place(e.simple(register), e.simple(lane)));
-            let value = Expr::load(scratch.clone(), vec![from], pair.dst.dtype);
-            DStmt::store(pair.dst.buffer.clone(), vec![e.simple(self.dst.base.clone() + r)], value)
-        });
-        // the last barrier is for who writes the scratch again
-        vec![write, DStmt::Barrier(Barrier::Warp), read, DStmt::Barrier(Barrier::Warp)]
+        out.push(DStmt::Barrier(Barrier::Warp));
+        out.extend(steps(e, self.each, |e, r| {
+            let element = self.dst.element(e.simple(lane.clone() * Expr::i64(self.each) + r.clone()));
+            let (register, lane) = (e.simple(self.src.memory(&element)), e.simple(self.src.lane(&element)));
+            let value = Expr::load(scratch.clone(), vec![e.simple(place(register, lane))], dst.dtype);
+            dst.store(e.simple(self.dst.base.clone() + r), value)
+        }));
+        // this barrier is for who writes the scratch again
+        out.push(DStmt::Barrier(Barrier::Warp));
+        out
     }
 
     /// The position in the destination of the element at a position of the source.
     fn moved(&self, position: i64) -> i64 {
-        let element = self.src.inverse.apply(position).get(Axis::M);
-        self.dst.layout.apply(element).get(Axis::M)
+        let element = self.src.elements.layout().apply(position).get(Axis::M);
+        self.dst.positions.layout().apply(element).get(Axis::M)
     }
 
     fn order_xor(&self) -> Xor {
@@ -254,9 +240,10 @@ impl Job {
         })
     }
 
-    fn within_shared(&self, pair: &Pair, e: &mut Emit) -> Vec<DStmt> {
+    fn within_shared(&self, e: &mut Emit) -> Vec<DStmt> {
+        let Pair { dst, src } = &self.pair;
         let xor = self.order_xor();
-        let held = e.scratch(&format!("{}_permuted", pair.dst.buffer), pair.dst.dtype, self.each, Scope::Local);
+        let held = e.scratch(&format!("{}_permuted", dst.buffer), dst.dtype, self.each, Scope::Local);
         let lane = e.cx().rank(ExecScope::Warp);
         let position = |r: Expr| {
             let row = match xor.bits {
@@ -269,26 +256,20 @@ impl Job {
             };
             row * Expr::i64(WARP) + lane.clone()
         };
-        let read = steps(e, self.each, |e, r| {
-            let from = e.simple(self.src.base.clone() + position(r.clone()));
-            DStmt::store(held.clone(), vec![r], Expr::load(pair.src.buffer.clone(), vec![from], pair.src.dtype))
+        let mut out = steps(e, self.each, |e, r| {
+            let value = src.load(e.simple(self.src.base.clone() + position(r.clone())));
+            DStmt::store(held.clone(), vec![r], value)
         });
-        let write = steps(e, self.each, |e, r| {
-            let at = self.src.element(e.simple(position(r.clone()))).and_then(|n| self.dst.memory(&n));
-            let at = at.unwrap_or_else(|why| panic!("accepted layouts have their size: {why}"));
-            let to = e.simple(self.dst.base.clone() + at);
-            DStmt::store(pair.dst.buffer.clone(), vec![to], Expr::load(held.clone(), vec![r], pair.dst.dtype))
-        });
-        vec![read, DStmt::Barrier(Barrier::Warp), write]
+        out.push(DStmt::Barrier(Barrier::Warp));
+        out.extend(steps(e, self.each, |e, r| {
+            let at = self.dst.memory(&self.src.element(e.simple(position(r.clone()))));
+            dst.store(e.simple(self.dst.base.clone() + at), Expr::load(held.clone(), vec![r], dst.dtype))
+        }));
+        out
     }
 }
 
 /// One statement per element of a lane.
-fn steps(e: &mut Emit, n: i64, body: impl Fn(&Emit, Expr) -> DStmt) -> DStmt {
-    if n == 1 {
-        return body(e, Expr::i64(0));
-    }
-    let var = e.loop_var("r", n);
-    let body = vec![body(e, index_var(&var))];
-    DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))
+fn steps(e: &mut Emit, n: i64, body: impl FnOnce(&Emit, Expr) -> DStmt) -> Vec<DStmt> {
+    e.steps("r", n, DKind::Unrolled, |e, r| vec![body(e, r)])
 }

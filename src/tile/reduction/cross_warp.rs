@@ -14,35 +14,26 @@
 //!
 //! Declines by `storage_scope`, `dtype`, `exec_scope`, `all_threads`, `layout`, `reduced_warps` and `scratch`.
 
-use super::registers::{Registers, declared, is_cta, layouts_match, stage_fits};
+use super::registers::{Registers, Shares, ask, declared};
 use super::{OPS, WIDTH};
 use crate::ir::device::{DStmt, guarded};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, ExprKind, Name, Scope, TileCall};
-use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
-use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "cross_warp",
-    ops: OPS,
-    priority: 10,
-    only_forced: false,
-    when: &[
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: one_numeric_dtype },
-        Predicate { name: "exec_scope", check: is_cta },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "reduced_warps", check: reduced_warps },
-        Predicate { name: "scratch", check: scratch },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "cross_warp", ops: OPS, priority: 10, only_forced: false, plan };
+
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let (shares, combine) = ask(call, cx, r, true);
+    r.ask_if("reduced_warps", shares.as_ref().ok(), whole_warps);
+    Shares::ask_stage(&shares, cx.threads() / WARP, cx, r);
+    let found = Registers { shares: shares.ok()?, combine: combine?, accum: call.accum };
+    Some(Box::new(move |e| emit(&found, e)))
+}
 
 /// That neighbouring threads of two or more whole warps reduce together.
-fn reduced_warps(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
-    match r.threads.as_slice() {
+fn whole_warps(shares: &Shares) -> Result<(), String> {
+    match shares.threads.as_slice() {
         [it] if it.stride == 1 && it.extent > WARP && it.extent % WARP == 0 => Ok(()),
         [it] => Err(format!(
             "{} threads at stride {} reduce together, which are not neighbours of two or more whole warps",
@@ -50,29 +41,23 @@ fn reduced_warps(call: &TileCall, cx: &Cx) -> Result<(), String> {
         )),
         several => Err(format!(
             "{} threads reduce together along {} strides, which are not neighbours of two or more whole warps",
-            r.group(),
+            shares.group(),
             several.len()
         )),
     }
 }
 
-fn scratch(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    stage_fits(call, cx, |threads| threads / WARP)
-}
-
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::of(call, &emit.cx()).unwrap_or_else(|why| panic!("`cross_warp` accepted the call: {why}"));
+fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
     let thread = emit.cx().thread();
-    let (acc, values) = (r.combine.acc, r.values());
-    let slots = emit.cx().threads() / WARP * values;
-    let stage = emit.scratch(&format!("{}_stage", r.dst.view.buffer), acc, slots, Scope::Shared);
+    let slots = emit.cx().threads() / WARP * r.shares.values();
+    let stage = emit.scratch(&format!("{}_stage", r.shares.dst.view.buffer), r.combine.acc, slots, Scope::Shared);
     let mut out = vec![];
     if emit.guard_scratch {
         out.push(DStmt::Barrier(Barrier::Block));
     }
-    out.extend(r.for_each_value(emit, |emit, kept, number| first(&r, emit, kept, number, &stage, &thread)));
+    out.extend(r.for_each_value(emit, |emit, kept, number| first(r, emit, kept, number, &stage, &thread)));
     out.push(DStmt::Barrier(Barrier::Block));
-    out.extend(r.for_each_value(emit, |emit, kept, number| second(&r, call, emit, (kept, number), &stage, &thread)));
+    out.extend(r.for_each_value(emit, |emit, kept, number| second(r, emit, kept, number, &stage, &thread)));
     out
 }
 
@@ -81,7 +66,7 @@ fn first(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Na
     let acc = r.variable(emit, "acc");
     let mut out = declared(&acc, r.own(emit, kept, &acc, false));
     out.extend(r.shuffles(emit, &acc, &masks(WARP), WIDTH));
-    let at = emit.simple(binary(BinOp::FloorDiv, thread, WARP) * Expr::i64(r.values()) + number);
+    let at = emit.simple(binary(BinOp::FloorDiv, thread, WARP) * Expr::i64(r.shares.values()) + number);
     let lane = emit.simple(binary(BinOp::FloorMod, thread, WARP));
     let is_first = Expr::binary(BinOp::Eq, lane, Expr::i64(0));
     out.extend(guarded(Some(is_first), vec![DStmt::store(stage.clone(), vec![at], acc.get())]));
@@ -89,29 +74,22 @@ fn first(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Na
 }
 
 /// One element over the warps of the group.
-fn second(
-    r: &Registers,
-    call: &TileCall,
-    emit: &mut Emit,
-    (kept, number): (&[Expr], Expr),
-    stage: &Name,
-    thread: &Expr,
-) -> Vec<DStmt> {
-    let warps = r.group() / WARP;
+fn second(r: &Registers, emit: &mut Emit, kept: &[Expr], number: Expr, stage: &Name, thread: &Expr) -> Vec<DStmt> {
+    let warps = r.shares.group() / WARP;
     let width = (warps as u64).next_power_of_two() as i64;
     let sum = r.variable(emit, "sum");
     let from = emit.simple(binary(BinOp::FloorMod, thread, width));
-    let group = binary(BinOp::FloorDiv, thread, r.group());
-    let at = emit.simple((group * Expr::i64(warps) + from.clone()) * Expr::i64(r.values()) + number);
+    let group = binary(BinOp::FloorDiv, thread, r.shares.group());
+    let at = emit.simple((group * Expr::i64(warps) + from.clone()) * Expr::i64(r.shares.values()) + number);
     let load = Expr::load(stage.clone(), vec![at], r.combine.acc);
     let have = Expr::binary(BinOp::Lt, from, Expr::i64(warps));
     let value = match width == warps {
         true => load,
-        false => Expr::new(ExprKind::IfThenElse { cond: have, then: load, otherwise: r.combine.identity() }),
+        false => Expr::new(ExprKind::IfThenElse { cond: have, then: load, otherwise: r.combine.identity.clone() }),
     };
     let mut out = declared(&sum, vec![sum.set(value)]);
     out.extend(r.shuffles(emit, &sum, &masks(width), width as u32));
-    out.push(r.finish(emit, call, kept, sum.get()));
+    out.push(r.finish(emit, kept, sum.get()));
     out
 }
 

@@ -13,71 +13,56 @@
 //!
 //! Declines by `storage_scope`, `dtype`, `all_threads`, `layout` and `lanes`.
 
-use super::registers::{Registers, declared, lane_masks, layouts_match};
+use super::registers::{Registers, Shares, ask, declared, lane_masks};
 use super::{OPS, WIDTH};
 use crate::ir::device::DStmt;
 use crate::ir::{Expr, TileCall};
-use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
-use crate::tile::{Cx, Emit, Predicate, Variant};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "local",
-    ops: OPS,
-    priority: 10,
-    only_forced: false,
-    when: &[
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: one_numeric_dtype },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "lanes", check: lanes },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "local", ops: OPS, priority: 10, only_forced: false, plan };
 
-/// That threads that reduce together are lanes of one warp.
-fn lanes(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
-    if lane_masks(&r.threads).is_some() {
-        return Ok(());
-    }
-    Err(format!(
-        "{} threads reduce together, at strides {:?} of extents {:?}, which are not a power of two of lanes of one warp",
-        r.group(),
-        r.threads.iter().map(|it| it.stride).collect::<Vec<_>>(),
-        r.threads.iter().map(|it| it.extent).collect::<Vec<_>>()
-    ))
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let (shares, combine) = ask(call, cx, r, false);
+    let masks = r.ask_if("lanes", shares.as_ref().ok(), lanes);
+    let (masks, found) = (masks?, Registers { shares: shares.ok()?, combine: combine?, accum: call.accum });
+    Some(Box::new(move |e| found.for_each_value(e, |e, kept, _| value(&found, e, kept, &masks))))
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::of(call, &emit.cx()).unwrap_or_else(|why| panic!("`local` accepted the call: {why}"));
-    let masks = lane_masks(&r.threads).unwrap_or_default();
-    r.for_each_value(emit, |emit, kept, _| value(&r, call, emit, kept, &masks))
+/// The masks of the shuffles: threads that reduce together are lanes of one warp.
+fn lanes(shares: &Shares) -> Result<Vec<u32>, String> {
+    lane_masks(&shares.threads).ok_or_else(|| {
+        format!(
+            "{} threads reduce together, at strides {:?} of extents {:?}, which are not a power of two of lanes of one warp",
+            shares.group(),
+            shares.threads.iter().map(|it| it.stride).collect::<Vec<_>>(),
+            shares.threads.iter().map(|it| it.extent).collect::<Vec<_>>()
+        )
+    })
 }
 
 /// One element of the destination.
-fn value(r: &Registers, call: &TileCall, emit: &mut Emit, kept: &[Expr], masks: &[u32]) -> Vec<DStmt> {
+fn value(r: &Registers, emit: &mut Emit, kept: &[Expr], masks: &[u32]) -> Vec<DStmt> {
     let result = r.result(emit, kept);
-    let in_place = r.combine.acc == r.dst.view.dtype;
+    let in_place = r.combine.acc == r.shares.dst.view.dtype;
     if in_place && masks.is_empty() {
-        return r.own(emit, kept, &result, call.accum);
+        return r.own(emit, kept, &result, r.accum);
     }
-    if in_place && !call.accum {
+    if in_place && !r.accum {
         let mut out = r.own(emit, kept, &result, false);
         out.extend(r.shuffles(emit, &result, masks, WIDTH));
         return out;
     }
     let acc = r.variable(emit, "acc");
     let mut out = vec![];
-    let onto = call.accum && masks.is_empty();
+    let onto = r.accum && masks.is_empty();
     if onto {
         out.push(acc.set(r.old(emit, &result)));
     }
     out.extend(r.own(emit, kept, &acc, onto));
     out.extend(r.shuffles(emit, &acc, masks, WIDTH));
     match onto {
-        true => out.push(result.set(Expr::cast(r.dst.view.dtype, acc.get()))),
-        false => out.push(r.finish(emit, call, kept, acc.get())),
+        true => out.push(result.set(Expr::cast(r.shares.dst.view.dtype, acc.get()))),
+        false => out.push(r.finish(emit, kept, acc.get())),
     }
     declared(&acc, out)
 }

@@ -3,24 +3,32 @@
 
 use super::axes::Axes;
 use super::combine::Combine;
+use crate::analysis::accumulator;
 use crate::ir::device::DStmt;
 use crate::ir::kernel::ShuffleMode;
 use crate::ir::layout::{Axis, Iter};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
-use crate::tile::predicates::{all_local, scope_in};
-use crate::tile::unrolled::Loops;
-use crate::tile::{Cx, Emit, Part, WARP};
+use crate::tile::loops::Loops;
+use crate::tile::predicates::{all_local, all_threads, one_numeric_dtype, scope_in};
+use crate::tile::{Cx, Emit, Part, Refusals, WARP};
 
-/// A reduction between registers.
-pub(super) struct Registers {
+/// The registers of a reduction, and who holds them.
+pub(super) struct Shares {
     pub src: Part,
     pub dst: Part,
-    pub combine: Combine,
     axes: Axes,
     /// The threads that reduce together, as iters over the thread number, nearest neighbours first.
     pub threads: Vec<Iter>,
     /// True where all of them receive the result, false where only the first does.
     pub to_all: bool,
+}
+
+/// A reduction between registers.
+pub(super) struct Registers {
+    pub shares: Shares,
+    pub combine: Combine,
+    /// The old destination is one more operand.
+    pub accum: bool,
 }
 
 /// A value that is assigned step by step: a register element or a variable.
@@ -46,12 +54,12 @@ impl Slot {
     }
 }
 
-impl Registers {
+impl Shares {
     /// What a call reduces.
     ///
     /// # Errors
     /// Where shapes, layouts or buffers do not go together.
-    pub fn of(call: &TileCall, cx: &Cx) -> Result<Registers, String> {
+    fn of(call: &TileCall, cx: &Cx) -> Result<Shares, String> {
         let (src, dst) = (cx.arg(call, 0)?, cx.view(&call.dst)?);
         if src.buffer == dst.buffer {
             return Err(format!("source and destination are both in `{}`", src.buffer));
@@ -61,9 +69,8 @@ impl Registers {
         src.covers(call.scope, cx)?;
         src.fits_registers()?;
         dst.fits_registers()?;
-        let combine = Combine::of(call.op, dst.view.dtype);
         let (threads, to_all) = match_threads(&src, &dst, &axes, src.threads(call.scope, cx))?;
-        Ok(Registers { src, dst, combine, axes, threads, to_all })
+        Ok(Shares { src, dst, axes, threads, to_all })
     }
 
     /// Number of threads that reduce together.
@@ -80,6 +87,40 @@ impl Registers {
         self.axes.kept_of(&self.src.shape)
     }
 
+    /// Asks whether partial results fit into shared memory: `slots` of them for each element of a thread.
+    pub fn ask_stage(shares: &Result<Shares, String>, slots: i64, cx: &Cx, r: &mut Refusals) {
+        r.ask_if("scratch", shares.as_ref().ok(), |s| {
+            let bytes = slots * s.values() * accumulator(s.dst.view.dtype).bytes() as i64;
+            let most = i64::from(cx.target.smem_per_block);
+            if bytes <= most {
+                return Ok(());
+            }
+            Err(format!("partial results take {bytes} bytes of shared memory, {} allows {most}", cx.target.id))
+        });
+    }
+}
+
+/// What all variants between registers ask first: shapes, layouts and threads go together; those `of_block`
+/// are carried out by all threads of the block. The layouts say nothing of calls that `storage_scope`
+/// refuses.
+pub(super) fn ask(
+    call: &TileCall,
+    cx: &Cx,
+    r: &mut Refusals,
+    of_block: bool,
+) -> (Result<Shares, String>, Option<Combine>) {
+    let local = r.ask("storage_scope", all_local(call, cx));
+    let combine = r.ask("dtype", one_numeric_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
+    if of_block {
+        scope_in(call, &[ExecScope::Cta], r);
+    }
+    all_threads(call, cx, r);
+    let shares = Shares::of(call, cx);
+    r.ask_if("layout", local, |()| shares.as_ref().map(drop).map_err(String::clone));
+    (shares, combine)
+}
+
+impl Registers {
     /// Unrolled loops over the thread's elements of the destination; `body` gets the indices and the
     /// number of the element.
     pub fn for_each_value(
@@ -87,7 +128,7 @@ impl Registers {
         emit: &mut Emit,
         body: impl FnOnce(&mut Emit, &[Expr], Expr) -> Vec<DStmt>,
     ) -> Vec<DStmt> {
-        let shape = self.kept();
+        let shape = self.shares.kept();
         let (loops, index) = Loops::over(emit, "spa", &shape);
         let number = shape.iter().zip(&index).fold(Expr::i64(0), |at, (n, i)| at * Expr::i64(*n) + i.clone());
         let number = emit.simple(number);
@@ -97,59 +138,58 @@ impl Registers {
 
     /// The element of the destination at these indices along kept dimensions.
     pub fn result(&self, emit: &Emit, kept: &[Expr]) -> Slot {
-        let at = emit.simple(self.dst.at(&self.axes.dst_index(kept)));
-        Slot::Element(self.dst.view.buffer.clone(), at, self.dst.view.dtype)
+        let at = emit.simple(self.shares.dst.at(&self.shares.axes.dst_index(kept)));
+        Slot::Element(self.shares.dst.view.buffer.clone(), at, self.shares.dst.view.dtype)
     }
 
     /// Sets `acc` to what the thread itself has of an element, on top of what `acc` holds if
     /// `onto`.
     pub fn own(&self, emit: &mut Emit, kept: &[Expr], acc: &Slot, onto: bool) -> Vec<DStmt> {
-        let shape = self.axes.reduced_of(&self.src.shape);
+        let shape = self.shares.axes.reduced_of(&self.shares.src.shape);
         let (loops, reduced) = Loops::over(emit, "red", &shape);
-        let at = emit.simple(self.src.at(&self.axes.src_index(kept, &reduced)));
-        let term = Expr::load(self.src.view.buffer.clone(), vec![at], self.src.view.dtype);
-        let term = Expr::cast(self.combine.acc, term);
+        let at = emit.simple(self.shares.src.at(&self.shares.axes.src_index(kept, &reduced)));
+        let term = Expr::cast(self.combine.acc, self.shares.src.view.load(at));
         if loops.is_empty() && !onto {
             return vec![acc.set(term)];
         }
-        let mut out = if onto { vec![] } else { vec![acc.set(self.combine.identity())] };
+        let mut out = if onto { vec![] } else { vec![acc.set(self.combine.identity.clone())] };
         out.extend(loops.around(vec![acc.set(self.combine.apply(acc.get(), term))]));
         out
     }
 
     /// A variable for partial results, to be declared by [`declared`].
     pub fn variable(&self, emit: &mut Emit, what: &str) -> Slot {
-        Slot::Var(emit.fresh(&format!("{}_{what}", self.dst.view.buffer)), self.combine.acc)
+        Slot::Var(emit.fresh(&format!("{}_{what}", self.shares.dst.view.buffer)), self.combine.acc)
     }
 
     /// Combines `acc` over lanes: xor shuffles with these masks, within segments of `width` lanes.
     pub fn shuffles(&self, emit: &mut Emit, acc: &Slot, masks: &[u32], width: u32) -> Vec<DStmt> {
-        shuffles(emit, &self.dst.view.buffer, self.combine, acc, masks, width)
+        shuffles(emit, &self.shares.dst.view.buffer, &self.combine, acc, masks, width)
     }
 
     /// Writes a total to the destination, the old value of which counts as one more operand where
     /// the call accumulates.
-    pub fn finish(&self, emit: &Emit, call: &TileCall, kept: &[Expr], total: Expr) -> DStmt {
+    pub fn finish(&self, emit: &Emit, kept: &[Expr], total: Expr) -> DStmt {
         let slot = self.result(emit, kept);
-        let value = if call.accum { self.combine.apply(self.old(emit, &slot), total) } else { total };
-        slot.set(Expr::cast(self.dst.view.dtype, value))
+        let value = if self.accum { self.combine.apply(self.old(emit, &slot), total) } else { total };
+        slot.set(Expr::cast(self.shares.dst.view.dtype, value))
     }
 
     /// What the destination holds before, the identity in threads that hold none of it.
     pub fn old(&self, emit: &Emit, slot: &Slot) -> Expr {
         let old = Expr::cast(self.combine.acc, slot.get());
-        if self.to_all {
+        if self.shares.to_all {
             return old;
         }
         let cond = Expr::binary(BinOp::Eq, self.member(emit), Expr::i64(0));
-        Expr::new(ExprKind::IfThenElse { cond, then: old, otherwise: self.combine.identity() })
+        Expr::new(ExprKind::IfThenElse { cond, then: old, otherwise: self.combine.identity.clone() })
     }
 
     /// The number of the thread among those that reduce together.
     pub fn member(&self, emit: &Emit) -> Expr {
         let mut weight = 1;
         let mut sum = Expr::i64(0);
-        for it in &self.threads {
+        for it in &self.shares.threads {
             sum = sum + digit(&emit.cx().thread(), *it) * Expr::i64(weight);
             weight *= it.extent;
         }
@@ -162,7 +202,7 @@ impl Registers {
         let (mut weight, mut below) = (1, 1);
         let mut sum = Expr::i64(0);
         let top = Iter::new(1, threads, Axis::Tx);
-        for it in self.threads.iter().chain([&top]) {
+        for it in self.shares.threads.iter().chain([&top]) {
             let gap = Iter::new(it.stride / below, below, Axis::Tx);
             sum = sum + digit(&emit.cx().thread(), gap) * Expr::i64(weight);
             weight *= gap.extent;
@@ -189,7 +229,7 @@ pub(super) fn declared(slot: &Slot, mut body: Vec<DStmt>) -> Vec<DStmt> {
 pub(super) fn shuffles(
     emit: &mut Emit,
     stem: &Name,
-    combine: Combine,
+    combine: &Combine,
     acc: &Slot,
     masks: &[u32],
     width: u32,
@@ -242,30 +282,4 @@ fn match_threads(src: &Part, dst: &Part, axes: &Axes, among: i64) -> Result<(Vec
 fn digit(thread: &Expr, it: Iter) -> Expr {
     let above = Expr::binary(BinOp::FloorDiv, thread.clone(), Expr::i64(it.stride));
     Expr::binary(BinOp::FloorMod, above, Expr::i64(it.extent))
-}
-
-/// The condition of variants whose operands are registers: shapes, layouts and threads go together.
-/// Says nothing of calls that `storage_scope` refuses.
-pub(super) fn layouts_match(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    if all_local(call, cx).is_err() {
-        return Ok(());
-    }
-    Registers::of(call, cx).map(drop)
-}
-
-/// That the whole block reduces together.
-pub(super) fn is_cta(call: &TileCall, _: &Cx) -> Result<(), String> {
-    scope_in(call, &[ExecScope::Cta])
-}
-
-/// That partial results fit into shared memory: `slots` of them, given the threads of the block, for
-/// each element of a thread.
-pub(super) fn stage_fits(call: &TileCall, cx: &Cx, slots: fn(i64) -> i64) -> Result<(), String> {
-    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
-    let bytes = slots(cx.threads()) * r.values() * r.combine.acc.bytes() as i64;
-    let most = i64::from(cx.target.smem_per_block);
-    if bytes <= most {
-        return Ok(());
-    }
-    Err(format!("partial results take {bytes} bytes of shared memory, {} allows {most}", cx.target.id))
 }

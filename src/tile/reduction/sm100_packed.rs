@@ -17,11 +17,11 @@
 
 use super::combine::Combine;
 use crate::analysis::multiple_of;
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DKind, DStmt};
 use crate::ir::instr::{At, Fold, Instr, Op, PackedOp, Rounding};
 use crate::ir::{DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
-use crate::tile::predicates::{MAX_REGISTERS, ONE_THREAD, all_local, takes_f32x2, takes_fold3};
-use crate::tile::{Cx, Emit, Part, Predicate, Variant, View};
+use crate::tile::predicates::{MAX_REGISTERS, all_float32, all_local, one_thread, takes, takes_f32x2};
+use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant, View};
 
 /// Elements of a chunk: four pairs.
 const CHUNK: i64 = 8;
@@ -31,56 +31,56 @@ pub(super) const VARIANT: Variant = Variant {
     ops: &[TileOp::Sum, TileOp::Max, TileOp::Min],
     priority: 20,
     only_forced: false,
-    when: &[
-        ONE_THREAD,
-        Predicate { name: "local_scope", check: local_scope },
-        Predicate { name: "dst_len", check: dst_len },
-        Predicate { name: "src_ndim", check: src_ndim },
-        Predicate { name: "dtype", check: dtype },
-        Predicate { name: "sm_version", check: sm_version },
-        Predicate { name: "reduction_len", check: reduction_len },
-    ],
-    emit,
+    plan,
 };
 
-/// That the target takes the instructions: packed ones for sums, those of three operands for the rest.
-fn sm_version(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    if call.op == TileOp::Sum { takes_f32x2(cx) } else { takes_fold3(cx) }
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    one_thread(call, r);
+    let sides = r.ask("local_scope", own_registers(call, cx));
+    r.ask("dst_len", dst_len(call));
+    let src = cx.arg(call, 0);
+    r.ask_of("src_ndim", &src, |src| src_ndim(call, src));
+    let combine = r.ask("dtype", all_float32(call, cx).and_then(|()| Combine::of(call.op, DType::F32)));
+    r.ask(
+        "sm_version",
+        match call.op {
+            TileOp::Sum => takes_f32x2(cx),
+            _ => takes(cx, cx.target.has.fold3, "`max` and `min` of three operands", 100),
+        },
+    );
+    r.ask_of("reduction_len", &src, reduction_len);
+    let ([src, dst], combine, op, accum) = (sides?, combine?, call.op, call.accum);
+    Some(Box::new(move |e| emit(op, &src, &dst, &combine, accum, e)))
 }
 
-/// That source and destination are different registers of the thread alone.
-fn local_scope(call: &TileCall, cx: &Cx) -> Result<(), String> {
+/// Source and destination, different registers of the thread alone.
+fn own_registers(call: &TileCall, cx: &Cx) -> Result<[View; 2], String> {
     all_local(call, cx)?;
-    let (src, dst) = (cx.arg(call, 0)?, cx.view(&call.dst)?);
-    if src.buffer == dst.buffer {
-        return Err(format!("source and destination are both in `{}`", src.buffer));
+    let sides = [cx.arg(call, 0)?, cx.view(&call.dst)?];
+    if sides[0].buffer == sides[1].buffer {
+        return Err(format!("source and destination are both in `{}`", sides[0].buffer));
     }
-    [src, dst].iter().try_for_each(|v| Part::of(v, cx.ranges)?.covers(ExecScope::Thread, cx))
+    sides.iter().try_for_each(|v| Part::of(v, cx.ranges)?.covers(ExecScope::Thread, cx))?;
+    Ok(sides)
 }
 
-fn dst_len(call: &TileCall, _: &Cx) -> Result<(), String> {
+fn dst_len(call: &TileCall) -> Result<(), String> {
     match call.dst.len() {
         1 => Ok(()),
         n => Err(format!("the destination has {n} elements, expected 1")),
     }
 }
 
-fn src_ndim(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let n = cx.arg(call, 0)?.extent.len();
-    match (n, call.axes.as_slice()) {
+fn src_ndim(call: &TileCall, src: &View) -> Result<(), String> {
+    match (src.extent.len(), call.axes.as_slice()) {
         (1, [0]) => Ok(()),
         (1, axes) => Err(format!("axes {axes:?} are reduced, expected the only one")),
-        _ => Err(format!("the source has {n} dimensions, expected 1")),
+        (n, _) => Err(format!("the source has {n} dimensions, expected 1")),
     }
 }
 
-fn dtype(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let other = cx.views(call)?.into_iter().find(|v| v.dtype != DType::F32);
-    other.map_or(Ok(()), |v| Err(format!("`{}` has type {}, expected float32", v.buffer, v.dtype)))
-}
-
-fn reduction_len(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    match cx.arg(call, 0)?.len() {
+fn reduction_len(src: &View) -> Result<(), String> {
+    match src.len() {
         n if n < CHUNK => Err(format!("the source has {n} elements, expected at least {CHUNK}")),
         n if n > MAX_REGISTERS => Err(format!("the source has {n} elements, at most {MAX_REGISTERS} are unrolled")),
         _ => Ok(()),
@@ -88,8 +88,8 @@ fn reduction_len(call: &TileCall, cx: &Cx) -> Result<(), String> {
 }
 
 /// The vector and where it goes.
-struct Vector {
-    src: View,
+struct Vector<'a> {
+    src: &'a View,
     /// Where the accumulators are.
     acc: Name,
     len: i64,
@@ -97,13 +97,13 @@ struct Vector {
     old: Option<Expr>,
 }
 
-impl Vector {
+impl Vector<'_> {
     fn at(&self, emit: &Emit, i: Expr) -> Expr {
         emit.simple(self.src.at(&[i]))
     }
 
     fn load(&self, emit: &Emit, i: Expr) -> Expr {
-        Expr::load(self.src.buffer.clone(), vec![self.at(emit, i)], DType::F32)
+        self.src.load(self.at(emit, i))
     }
 
     fn acc(&self, k: i64) -> Expr {
@@ -120,35 +120,31 @@ impl Vector {
 
     /// An unrolled loop over the whole chunks after the first; `body` gets the first element's number.
     fn chunks(&self, emit: &mut Emit, body: impl FnOnce(&mut Emit, Expr) -> Vec<DStmt>) -> Vec<DStmt> {
-        let n = self.len / CHUNK - 1;
-        if n == 0 {
-            return vec![];
+        match self.len / CHUNK - 1 {
+            0 => vec![],
+            n => vec![emit.repeat("chunk", n, DKind::Unrolled, |emit, chunk| {
+                body(emit, chunk * Expr::i64(CHUNK) + Expr::i64(CHUNK))
+            })],
         }
-        let var = emit.loop_var("chunk", n);
-        let body = body(emit, index_var(&var) * Expr::i64(CHUNK) + Expr::i64(CHUNK));
-        vec![DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))]
     }
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let (src, dst) = (emit.arg(call, 0), emit.view(&call.dst));
-    let zeros = vec![Expr::i64(0); dst.extent.len()];
-    let result = emit.simple(dst.at(&zeros));
-    let old = Expr::load(dst.buffer.clone(), vec![result.clone()], DType::F32);
-    let slots = if call.op == TileOp::Sum { CHUNK } else { CHUNK / 2 };
+fn emit(op: TileOp, src: &View, dst: &View, c: &Combine, accum: bool, emit: &mut Emit) -> Vec<DStmt> {
+    let result = emit.simple(dst.first());
+    let slots = if op == TileOp::Sum { CHUNK } else { CHUNK / 2 };
     let acc = emit.scratch(&format!("{}_acc", dst.buffer), DType::F32, slots, Scope::Local);
-    let v = Vector { len: src.len(), src, acc, old: call.accum.then_some(old) };
-    let (mut out, total) = match call.op {
-        TileOp::Max => extreme(&v, Fold::Max, Combine::of(call.op, DType::F32), emit),
-        TileOp::Min => extreme(&v, Fold::Min, Combine::of(call.op, DType::F32), emit),
-        _ => sum(&v, Combine::of(call.op, DType::F32), emit),
+    let v = Vector { len: src.len(), src, acc, old: accum.then(|| dst.load(result.clone())) };
+    let (mut out, total) = match op {
+        TileOp::Max => extreme(&v, Fold::Max, c, emit),
+        TileOp::Min => extreme(&v, Fold::Min, c, emit),
+        _ => sum(&v, c, emit),
     };
-    out.push(DStmt::store(dst.buffer, vec![result], total));
+    out.push(dst.store(result, total));
     out
 }
 
 /// Eight accumulators by packed adds.
-fn sum(v: &Vector, c: Combine, emit: &mut Emit) -> (Vec<DStmt>, Expr) {
+fn sum(v: &Vector, c: &Combine, emit: &mut Emit) -> (Vec<DStmt>, Expr) {
     let mut out = vec![];
     for k in 0..CHUNK {
         let first = v.load(emit, Expr::i64(k));
@@ -195,7 +191,7 @@ fn add(a: At, b: At) -> DStmt {
 }
 
 /// Four accumulators by three-operand instructions.
-fn extreme(v: &Vector, op: Fold, c: Combine, emit: &mut Emit) -> (Vec<DStmt>, Expr) {
+fn extreme(v: &Vector, op: Fold, c: &Combine, emit: &mut Emit) -> (Vec<DStmt>, Expr) {
     let from = |k, a: Expr, x: Expr, y: Expr| DStmt::Instr(Instr::new(Op::Fold3(op), [v.acc_at(k)], [a, x, y]));
     let fold = |k, x, y| from(k, v.acc(k), x, y);
     let mut out = vec![];

@@ -16,41 +16,28 @@
 //! `scratch`.
 
 use super::OPS;
-use super::registers::{Registers, declared, is_cta, layouts_match, stage_fits};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use super::registers::{Registers, Shares, ask, declared};
+use crate::ir::device::{DKind, DStmt, guarded};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name, Scope, TileCall};
-use crate::tile::predicates::{ALL_THREADS, all_local, one_numeric_dtype};
-use crate::tile::{Cx, Emit, Predicate, Variant, WARP};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 
-pub(super) const VARIANT: Variant = Variant {
-    name: "staged",
-    ops: OPS,
-    priority: 5,
-    only_forced: false,
-    when: &[
-        Predicate { name: "storage_scope", check: all_local },
-        Predicate { name: "dtype", check: one_numeric_dtype },
-        Predicate { name: "exec_scope", check: is_cta },
-        ALL_THREADS,
-        Predicate { name: "layout", check: layouts_match },
-        Predicate { name: "reduced_threads", check: reduced_threads },
-        Predicate { name: "scratch", check: scratch },
-    ],
-    emit,
-};
+pub(super) const VARIANT: Variant = Variant { name: "staged", ops: OPS, priority: 5, only_forced: false, plan };
 
-/// That threads have something to exchange.
-fn reduced_threads(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    let Ok(r) = Registers::of(call, cx) else { return Ok(()) };
-    if r.group() > 1 {
-        return Ok(());
-    }
-    Err(format!("no threads reduce together, each has all that it needs of `{}`", r.src.view.buffer))
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    let (shares, combine) = ask(call, cx, r, true);
+    r.ask_if("reduced_threads", shares.as_ref().ok(), several);
+    Shares::ask_stage(&shares, cx.threads(), cx, r);
+    let found = Registers { shares: shares.ok()?, combine: combine?, accum: call.accum };
+    Some(Box::new(move |e| emit(&found, e)))
 }
 
-fn scratch(call: &TileCall, cx: &Cx) -> Result<(), String> {
-    stage_fits(call, cx, |threads| threads)
+/// That threads have something to exchange.
+fn several(shares: &Shares) -> Result<(), String> {
+    if shares.group() > 1 {
+        return Ok(());
+    }
+    Err(format!("no threads reduce together, each has all that it needs of `{}`", shares.src.view.buffer))
 }
 
 /// Partial results in shared memory, `[member of the group, element, group]`.
@@ -73,13 +60,12 @@ impl Stage {
     }
 }
 
-fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
-    let r = Registers::of(call, &emit.cx()).unwrap_or_else(|why| panic!("`staged` accepted the call: {why}"));
+fn emit(r: &Registers, emit: &mut Emit) -> Vec<DStmt> {
     let threads = emit.cx().threads();
     let (group, groups) = r.group_number(emit, threads);
-    let (own, values) = (r.member(emit), r.values());
-    let stem = format!("{}_stage", r.dst.view.buffer);
-    let name = emit.scratch(&stem, r.combine.acc, r.group() * values * groups, Scope::Shared);
+    let (own, values) = (r.member(emit), r.shares.values());
+    let stem = format!("{}_stage", r.shares.dst.view.buffer);
+    let name = emit.scratch(&stem, r.combine.acc, r.shares.group() * values * groups, Scope::Shared);
     let stage = Stage { name, own, group, groups, values };
     let mut out = vec![];
     if emit.guard_scratch {
@@ -92,22 +78,22 @@ fn emit(call: &TileCall, emit: &mut Emit) -> Vec<DStmt> {
         out.push(DStmt::store(stage.name.clone(), at, acc.get()));
         out
     }));
-    let mut left = r.group();
+    let mut left = r.shares.group();
     if left > WARP {
-        out.extend(halve(&r, emit, &stage));
+        out.extend(halve(r, emit, &stage));
         left = 1;
     }
     out.push(DStmt::Barrier(Barrier::Block));
-    out.extend(r.for_each_value(emit, |emit, kept, number| add(&r, call, emit, &stage, (kept, number), left)));
+    out.extend(r.for_each_value(emit, |emit, kept, number| add(r, emit, &stage, kept, number, left)));
     out
 }
 
 /// Halves the staged values until one is left per group and element; the last barrier is missing.
 fn halve(r: &Registers, emit: &mut Emit, stage: &Stage) -> Vec<DStmt> {
     let mut out = vec![];
-    let mut step = (r.group() as u64).next_power_of_two() as i64 / 2;
+    let mut step = (r.shares.group() as u64).next_power_of_two() as i64 / 2;
     while step > 0 {
-        let lower = Expr::binary(BinOp::Lt, stage.own.clone(), Expr::i64(step.min(r.group() - step)));
+        let lower = Expr::binary(BinOp::Lt, stage.own.clone(), Expr::i64(step.min(r.shares.group() - step)));
         let body = r.for_each_value(emit, |emit, _, number| {
             let mine = stage.load(r, emit, stage.own.clone(), &number);
             let other = stage.load(r, emit, stage.own.clone() + Expr::i64(step), &number);
@@ -122,28 +108,21 @@ fn halve(r: &Registers, emit: &mut Emit, stage: &Stage) -> Vec<DStmt> {
 }
 
 /// One element: the sum of the `left` staged values of the group.
-fn add(
-    r: &Registers,
-    call: &TileCall,
-    emit: &mut Emit,
-    stage: &Stage,
-    (kept, number): (&[Expr], Expr),
-    left: i64,
-) -> Vec<DStmt> {
+fn add(r: &Registers, emit: &mut Emit, stage: &Stage, kept: &[Expr], number: Expr, left: i64) -> Vec<DStmt> {
     let sum = r.variable(emit, "sum");
     let mut sums = vec![sum.set(stage.load(r, emit, Expr::i64(0), &number))];
     if left > 1 {
-        let i = emit.loop_var("i", left - 1);
-        let next = stage.load(r, emit, index_var(&i) + Expr::i64(1), &number);
-        let body = vec![sum.set(r.combine.apply(sum.get(), next))];
-        sums.push(DStmt::For(DFor::new(i, Expr::i64(left - 1), DKind::Unrolled, body)));
+        sums.push(emit.repeat("i", left - 1, DKind::Unrolled, |emit, i| {
+            let next = stage.load(r, emit, i + Expr::i64(1), &number);
+            vec![sum.set(r.combine.apply(sum.get(), next))]
+        }));
     }
-    if !r.to_all {
+    if !r.shares.to_all {
         let is_first = Expr::binary(BinOp::Eq, stage.own.clone(), Expr::i64(0));
         sums = guarded(Some(is_first), sums);
-        sums.insert(0, sum.set(r.combine.identity()));
+        sums.insert(0, sum.set(r.combine.identity.clone()));
     }
     let mut out = declared(&sum, sums);
-    out.push(r.finish(emit, call, kept, sum.get()));
+    out.push(r.finish(emit, kept, sum.get()));
     out
 }

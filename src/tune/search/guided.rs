@@ -60,7 +60,6 @@ struct Field<'a> {
     land: &'a Landscape,
     /// Their places in the landscape.
     nodes: Vec<usize>,
-    spread: f64,
     /// Logarithm of the time.
     mean: Vec<f64>,
     variance: Vec<f64>,
@@ -83,16 +82,14 @@ impl<'a> Field<'a> {
         let known: Vec<(usize, Option<f64>)> = known.iter().filter_map(|(p, t)| Some((node(*p)?, *t))).collect();
         let mut timed: Vec<(usize, f64)> = known.iter().filter_map(|(i, t)| Some((*i, (*t)?.ln()))).collect();
         timed.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-        let spread = if land.blind { BLIND } else { SPREAD };
         let mut field = Field {
             land,
             mean: nodes.iter().map(|n| land.prior[*n]).collect(),
-            variance: vec![spread * spread + OFFSET * OFFSET; nodes.len()],
+            variance: nodes.iter().map(|n| variance(land, *n) + OFFSET * OFFSET).collect(),
             factor: vec![],
             taken: vec![false; nodes.len()],
             best: timed.first().map(|t| t.1),
             nodes,
-            spread,
         };
         for (node, time) in timed.iter().take(MEMORY) {
             field.learn(*node, *time);
@@ -130,7 +127,7 @@ impl<'a> Field<'a> {
         if self.land.arm[a] != self.land.arm[b] {
             return OFFSET * OFFSET;
         }
-        self.spread * self.spread * (-self.land.distance(a, b) / REACH).exp() + OFFSET * OFFSET
+        variance(self.land, a) * (-self.land.distance(a, b) / REACH).exp() + OFFSET * OFFSET
     }
 
     /// Covariance of every point with this one, given all that is taken in, over its root.
@@ -163,6 +160,11 @@ impl<'a> Field<'a> {
         let hope = |i: usize| mean(i) - 2.0 * self.variance[i].sqrt();
         free().min_by(|a, b| hope(*a).total_cmp(&hope(*b)))
     }
+}
+
+/// How far the points of an arm differ from its prior.
+fn variance(land: &Landscape, place: usize) -> f64 {
+    if land.is_blind(place) { BLIND * BLIND } else { SPREAD * SPREAD }
 }
 
 /// Expected improvement of a normal variable whose mean lies `lead` below the best.

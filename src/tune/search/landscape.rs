@@ -1,9 +1,8 @@
 //! What searches know of the legal points before anything is measured: where each lies among the
 //! others, and its prior. Made once for a function, however many searches look at it.
 
-use super::super::{Point, prior};
-use crate::rules::Space;
-use crate::target::Target;
+use super::super::{Arms, Point, prior};
+use crate::log::stats::median;
 use std::collections::BTreeMap;
 
 /// Points that are considered, best prior first: more would only take longer.
@@ -15,10 +14,11 @@ pub struct Landscape {
     pub at: Vec<Vec<f64>>,
     /// The arm of each.
     pub arm: Vec<usize>,
-    /// Logarithm of the prior; 0 for all where there is none.
+    /// Logarithm of the prior. A point of an arm without one is taken for a usual one of the others; 0 where no
+    /// arm has any.
     pub prior: Vec<f64>,
-    /// True where there is no prior.
-    pub blind: bool,
+    /// True for each arm without a prior.
+    blind: Vec<bool>,
     /// The places that are worth a look.
     pub pool: Vec<usize>,
     places: BTreeMap<Point, usize>,
@@ -26,18 +26,14 @@ pub struct Landscape {
 
 impl Landscape {
     /// Looks at every point.
-    pub fn of(spaces: &[Space], target: &Target, points: &[Point]) -> Landscape {
-        let guess = |p: &Point| spaces[p.arm].outline(&p.knobs).map(|o| prior::ns(&o, target).ln());
-        let guesses: Option<Vec<f64>> = points.iter().map(guess).collect();
-        let guesses = guesses.filter(|g| g.iter().all(|x| x.is_finite()));
-        let blind = guesses.is_none();
-        let prior = guesses.unwrap_or_else(|| vec![0.0; points.len()]);
-        let mut pool: Vec<usize> = (0..points.len()).collect();
-        if !blind {
-            pool.sort_by(|a, b| prior[*a].total_cmp(&prior[*b]));
-            pool.truncate(POOL);
-            pool.sort_unstable();
-        }
+    pub fn of(arms: &Arms) -> Landscape {
+        let points = arms.points();
+        let (prior, blind) = priors(arms);
+        let (mut best, mut pool): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|i| !blind[points[*i].arm]);
+        best.sort_by(|a, b| prior[*a].total_cmp(&prior[*b]));
+        best.truncate(POOL);
+        pool.extend(best);
+        pool.sort_unstable();
         Landscape {
             at: points.iter().map(coordinates).collect(),
             arm: points.iter().map(|p| p.arm).collect(),
@@ -46,6 +42,11 @@ impl Landscape {
             pool,
             places: points.iter().enumerate().map(|(i, p)| (p.clone(), i)).collect(),
         }
+    }
+
+    /// True where nothing tells a point from the others of its arm.
+    pub fn is_blind(&self, place: usize) -> bool {
+        self.blind[self.arm[place]]
     }
 
     /// The place of a point, if it is legal.
@@ -58,6 +59,19 @@ impl Landscape {
         let squares: f64 = self.at[a].iter().zip(&self.at[b]).map(|(x, y)| (x - y) * (x - y)).sum();
         squares.sqrt()
     }
+}
+
+/// The prior of each point, and which arms have none.
+fn priors(arms: &Arms) -> (Vec<f64>, Vec<bool>) {
+    let guess = |p: &Point| arms.of(p).outline(&p.knobs).map(|o| prior::ns(&o, &arms.target).ln());
+    let guesses: Vec<Option<f64>> = arms.points().iter().map(|p| guess(p).filter(|x| x.is_finite())).collect();
+    let mut blind = vec![false; arms.list.len()];
+    let all = || arms.points().iter().zip(&guesses);
+    all().for_each(|(p, guess)| blind[p.arm] |= guess.is_none());
+    let sighted: Vec<f64> = all().filter(|(p, _)| !blind[p.arm]).filter_map(|(_, guess)| *guess).collect();
+    let usual = median(&sighted).unwrap_or(0.0);
+    let prior = all().map(|(p, guess)| guess.filter(|_| !blind[p.arm]).unwrap_or(usual)).collect();
+    (prior, blind)
 }
 
 fn coordinates(point: &Point) -> Vec<f64> {

@@ -63,7 +63,7 @@ mod tests {
                 break;
             }
             for p in batch {
-                assert!(arms.is_legal(&p), "{p}");
+                assert!(arms.of(&p).space.check(&p.knobs).is_ok(), "{p}");
                 assert!(seen.insert(p.clone(), Some(time(&p))).is_none(), "{p} twice");
                 order.push(p);
             }

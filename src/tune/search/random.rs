@@ -22,7 +22,7 @@ impl Random {
     fn shuffled(&mut self, arms: &Arms) -> Vec<Vec<usize>> {
         let points = arms.points();
         let of_arm = |arm| (0..points.len()).filter(|i| points[*i].arm == arm).collect::<Vec<usize>>();
-        let mut lists: Vec<Vec<usize>> = (0..arms.spaces.len()).map(of_arm).collect();
+        let mut lists: Vec<Vec<usize>> = (0..arms.list.len()).map(of_arm).collect();
         lists.iter_mut().for_each(|points| points.shuffle(&mut self.rng));
         lists
     }

@@ -1,0 +1,231 @@
+//! Functions from files and folders of TVMScript.
+
+use super::{Exit, Failure, Subject};
+use crate::analysis::{Awkward, resize, shrink};
+use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError};
+use crate::target::Target;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Why a tile program is not tuned.
+pub const SCHEDULED: &str =
+    "a tile program is already scheduled; check, explain, run and verify take it, there is nothing to tune";
+
+/// Values of extents, by the user's or the canonical name.
+pub type Bindings = BTreeMap<String, i64>;
+
+/// A function as read, and as bound by `--bind`.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// The file, as it was named.
+    pub file: String,
+    /// The function's name, or its file's when it is a nameless `main`.
+    pub name: String,
+    /// As read.
+    pub original: PrimFunc,
+    /// With extents replaced by the values of `--bind`.
+    pub func: PrimFunc,
+    /// The values that it took, by the user's names.
+    pub bind: Bindings,
+    /// Key of the function as read.
+    pub key: String,
+    /// A tile program; the functions above are then its header alone.
+    pub program: Option<DeviceFunc>,
+}
+
+/// A file that gave no functions.
+#[derive(Clone, Debug)]
+pub struct BadFile {
+    /// The file, as it was named.
+    pub file: String,
+    /// The exit code and the sentence.
+    pub failure: Failure,
+    /// Where, for text that was not understood.
+    pub at: Option<(usize, usize)>,
+}
+
+/// Reads every file; folders stand for the `*.py` files in them. What cannot be read does not keep
+/// the rest from being read.
+///
+/// # Errors
+/// A `--bind` that names no extent of any function, while all files were read.
+pub fn load(bind: &Bindings, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
+    let mut all = vec![];
+    for path in paths {
+        match files(path) {
+            Ok(found) => found.iter().for_each(|f| all.extend(read(bind, f))),
+            Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
+        }
+    }
+    if all.iter().all(Result::is_ok) {
+        check_bind(bind, all.iter().flatten())?;
+    }
+    Ok(all)
+}
+
+fn bad(path: &Path, failure: Failure, at: Option<(usize, usize)>) -> BadFile {
+    BadFile { file: path.display().to_string(), failure, at }
+}
+
+/// The file itself, or the `*.py` files of a folder and the folders in it, by name.
+fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let cannot = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    if !std::fs::metadata(path).map_err(cannot)?.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let out = python(path)?;
+    if out.is_empty() {
+        return Err(format!("the folder {} holds no *.py files", path.display()));
+    }
+    Ok(out)
+}
+
+/// The `*.py` files of a folder and the folders in it, by name.
+fn python(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let cannot = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let mut out = vec![];
+    for entry in std::fs::read_dir(path).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let is_dir = entry.file_type().map_err(cannot)?.is_dir();
+        let inner = entry.path();
+        if is_dir {
+            out.extend(python(&inner)?);
+        } else if inner.extension().is_some_and(|e| e == "py") {
+            out.push(inner);
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
+    let file = path.display().to_string();
+    let functions =
+        std::fs::read(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
+    let functions = functions.and_then(|bytes| parse(path, &bytes));
+    match functions {
+        Ok(list) => list.into_iter().map(|f| Ok(input(bind, path, f))).collect(),
+        Err(e) => vec![Err(e)],
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Parsed>, BadFile> {
+    let file = path.display().to_string();
+    let refuse = |e: ReadError| bad(path, Failure::new(Exit::Input, e.to_string()), Some((e.line, e.column)));
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let line = 1 + bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count();
+        let message = format!("{file}:{line}:1: the text is not UTF-8");
+        bad(path, Failure::new(Exit::Input, message), Some((line, 1)))
+    })?;
+    let functions = ir::read_any(text, &file).map_err(refuse)?;
+    if functions.is_empty() {
+        let message = format!("{file}:1:1: there is no tensor function in the file; expected @T.prim_func");
+        return Err(bad(path, Failure::new(Exit::Input, message), Some((1, 1))));
+    }
+    for f in &functions {
+        let verified = match f {
+            Parsed::Tensor(f) => ir::verify(f),
+            Parsed::Tile(p) => ir::verify_device(p),
+        };
+        if let Err(errors) = verified {
+            let text: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
+            let message = format!("{file}: {}: {}", f.name(), text.join("; "));
+            return Err(bad(path, Failure::new(Exit::Input, message), None));
+        }
+    }
+    Ok(functions)
+}
+
+fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
+    let key = parsed.key();
+    let (original, program) = match parsed {
+        Parsed::Tensor(f) => (f, None),
+        Parsed::Tile(p) => (p.func.clone(), Some(p)),
+    };
+    let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
+    let name = if original.name == "main" { stem() } else { original.name.clone() };
+    let mut bind = Bindings::new();
+    for e in &original.extents {
+        let user = original.display_name(&e.name);
+        if let Some(v) = given.get(user).or_else(|| given.get(e.name.as_str())) {
+            bind.insert(user.to_string(), *v);
+        }
+    }
+    Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key, program }
+}
+
+/// Refuses a name that no function knows.
+fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for i in inputs {
+        for e in &i.original.extents {
+            known.insert(i.original.display_name(&e.name).to_string());
+            known.insert(e.name.to_string());
+        }
+    }
+    match bind.keys().find(|k| !known.contains(*k)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(match crate::target::nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => format!("--bind {name}: no function has this extent; did you mean `{near}`?"),
+            None if known.is_empty() => format!("--bind {name}: the functions have no symbolic extents"),
+            None => format!("--bind {name}: no function has this extent"),
+        })),
+    }
+}
+
+impl Input {
+    /// The function made ready to be scheduled for a target.
+    ///
+    /// # Errors
+    /// A function that is refused.
+    pub fn subject(&self, target: &Target) -> Result<Subject, Failure> {
+        self.require_tensor()?;
+        let subject = Subject::new(&self.func, &self.original, target.clone());
+        subject.map_err(|d| Failure::new(Exit::Input, format!("{}: refused: {d}", self.name)))
+    }
+
+    /// Refuses a tile program.
+    ///
+    /// # Errors
+    /// The sentence that says what takes it.
+    pub fn require_tensor(&self) -> Result<(), Failure> {
+        match self.program {
+            None => Ok(()),
+            Some(_) => {
+                Err(Failure::new(Exit::Input, format!("{}: refused: already_scheduled: {SCHEDULED}", self.name)))
+            }
+        }
+    }
+
+    /// The function at awkward sizes; symbolic extents that have no value get one.
+    pub fn resized(&self, to: Awkward) -> Input {
+        let mut bind = self.bind.clone();
+        bind.extend(self.unbound().into_iter().map(|name| (name.to_string(), to.extent())));
+        let func = resize(&self.original.bind(&bind), to);
+        Input { func, bind, ..self.clone() }
+    }
+
+    /// The function with smaller sizes, whose loops run about `steps` steps; `None` where none are found.
+    pub fn shrunk(&self, steps: u64) -> Option<Input> {
+        Some(Input { func: shrink(&self.func, steps)?, ..self.clone() })
+    }
+
+    /// The extents that are still symbolic, by the user's names.
+    pub fn unbound(&self) -> Vec<&str> {
+        self.func.extents.iter().map(|e| self.func.display_name(&e.name)).collect()
+    }
+
+    /// Refuses a function with symbolic extents.
+    ///
+    /// # Errors
+    /// Which `--bind` is missing.
+    pub fn require_bound(&self) -> Result<(), Failure> {
+        let names = self.unbound();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let example: Vec<String> = names.iter().map(|n| format!("{n}=512")).collect();
+        let (list, example) = (names.join(", "), example.join(","));
+        Err(Failure::usage(format!("{}: the extents {list} have no value; give them with --bind {example}", self.name)))
+    }
+}

@@ -1,0 +1,145 @@
+//! The door to compilers: [`Compiler`] turns text into an [`Artifact`]. It is object safe and has a fake
+//! (`runner::fake`).
+
+use super::Warning;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Language of generated text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// CUDA C++ for NVRTC.
+    Cuda,
+    /// C for the system's C compiler.
+    C,
+}
+
+/// Text to compile.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Source {
+    /// The generated text.
+    pub text: String,
+    /// Its language.
+    pub language: Language,
+    /// Target id: `cuda:sm_90a`, `cpu:x86-64-v4`.
+    pub target: String,
+    /// The functions that the artifact must define.
+    pub symbols: Vec<String>,
+}
+
+/// Format of an artifact.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A CUDA binary for one architecture.
+    Cubin,
+    /// A shared object.
+    SharedObject,
+}
+
+/// What one compiled program uses; the greatest over its kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct Resources {
+    /// Registers per thread.
+    pub regs: u32,
+    /// Bytes of spill stores plus loads per thread.
+    pub spill: u32,
+    /// Bytes of static shared memory per block.
+    pub smem: u32,
+}
+
+/// A compiled program.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// What `bytes` holds.
+    pub format: Format,
+    /// The file.
+    pub bytes: Arc<[u8]>,
+    /// Where the same bytes lie on disk, in the cache or a temporary folder.
+    pub path: PathBuf,
+    /// What it uses; zeros on the CPU.
+    pub res: Resources,
+    /// What the compiler said although it succeeded.
+    pub warnings: Vec<Warning>,
+    /// Compiler and version, such as `nvrtc 13.0`.
+    pub compiler: String,
+}
+
+impl Artifact {
+    /// 32 hexadecimal digits over the bytes.
+    pub fn hash(&self) -> String {
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&self.bytes))
+    }
+}
+
+impl fmt::Debug for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} bytes by {}, {:?})", self.path.display(), self.bytes.len(), self.compiler, self.res)
+    }
+}
+
+/// Why there is no artifact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompileFailure {
+    /// The compiler refused the text.
+    Rejected,
+    /// It did not end within the limit.
+    TimedOut,
+    /// The compiler or its process died.
+    Crashed,
+    /// The compiler is not installed: exit code 4, and no other candidate will do better.
+    ToolMissing,
+    /// The cache or the temporary folder can't be written: exit code 2, and it is not the candidate's fault.
+    Disk,
+}
+
+/// A compilation that failed, with a sentence or the compiler's log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CompileError {
+    /// The kind of failure.
+    pub failure: CompileFailure,
+    /// What happened.
+    pub message: String,
+}
+
+impl CompileError {
+    /// A failure with its sentence.
+    pub fn new(failure: CompileFailure, message: impl Into<String>) -> CompileError {
+        CompileError { failure, message: message.into() }
+    }
+
+    /// The outcome written to the log.
+    pub fn outcome(&self) -> &'static str {
+        match self.failure {
+            CompileFailure::Rejected | CompileFailure::ToolMissing | CompileFailure::Disk => "compile_failed",
+            CompileFailure::TimedOut => "timed_out",
+            CompileFailure::Crashed => "crashed",
+        }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+/// Turns generated text into something a device can load.
+pub trait Compiler: Send + Sync {
+    /// Compiles one program.
+    ///
+    /// # Errors
+    /// [`CompileError`] with the compiler's log or a sentence; never a panic.
+    fn compile(&self, source: &Source) -> Result<Artifact, CompileError>;
+
+    /// Compiles several programs, in parallel where that pays. One result per source, in order.
+    fn compile_many(&self, sources: &[Source]) -> Vec<Result<Artifact, CompileError>> {
+        sources.iter().map(|s| self.compile(s)).collect()
+    }
+}

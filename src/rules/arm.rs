@@ -1,0 +1,109 @@
+//! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
+
+use super::{Ask, Knobs, Outline, Space};
+use crate::analysis::Decline;
+use crate::schedule::{Schedule, ScheduleError};
+use crate::target::Target;
+
+/// What a rule found in a function that it takes.
+pub trait Accepted: Send + Sync {
+    /// Adds the named conditions on the knobs, and defaults that depend on the function.
+    fn constrain(&self, space: Space, target: &Target) -> Space;
+
+    /// Takes the steps of one legal point. Other blocks may have been scheduled since the function was accepted.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug of the rule.
+    fn schedule(&self, s: &mut Schedule, knobs: &Knobs) -> Result<(), ScheduleError>;
+
+    /// What the kernels of a legal point look like; `None` where sizes are not constant, or where
+    /// nobody can tell.
+    fn outline(&self, knobs: &Knobs) -> Option<Outline>;
+}
+
+/// What a rule found, and the schedule in which it did.
+pub struct Found {
+    /// In the form that the rule brought it to.
+    pub(super) start: Schedule,
+    accepted: Box<dyn Accepted>,
+}
+
+impl Found {
+    /// What was found in `start`.
+    pub fn new(start: Schedule, accepted: impl Accepted + 'static) -> Found {
+        Found { start, accepted: Box::new(accepted) }
+    }
+}
+
+/// A rule that takes a function, with its knob space.
+pub struct Arm {
+    /// The knob space.
+    pub space: Space,
+    pub(super) found: Found,
+}
+
+impl Arm {
+    /// Puts the conditions on the knobs of `space`, of which those that are only preferred are dropped
+    /// where no point would be left.
+    pub fn new(space: Space, found: Found, target: &Target) -> Arm {
+        Arm { space: found.accepted.constrain(space, target).settle(), found }
+    }
+
+    /// Asks a rule.
+    pub(super) fn of(ask: &Ask) -> Result<Arm, Decline> {
+        if ask.rule.kind != ask.target.kind {
+            return Err(ask.no("target_kind", "it schedules for another kind of target"));
+        }
+        let found = (ask.rule.accept)(ask)?;
+        Ok(Arm::new(ask.space(), found, ask.target))
+    }
+
+    /// The schedule at one legal point.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug of the rule.
+    pub fn schedule(&self, knobs: &Knobs) -> Result<Schedule, ScheduleError> {
+        let mut s = self.found.start.clone();
+        self.go_on(&mut s, knobs)?;
+        Ok(s)
+    }
+
+    /// The same, going on from a schedule in which other blocks have been scheduled.
+    pub(super) fn go_on(&self, s: &mut Schedule, knobs: &Knobs) -> Result<(), ScheduleError> {
+        self.found.accepted.schedule(s, knobs)
+    }
+
+    /// What the kernels of a legal point look like, as far as that is known without scheduling it.
+    pub fn outline(&self, knobs: &Knobs) -> Option<Outline> {
+        self.found.accepted.outline(knobs)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::ir;
+
+    /// A rule that schedules nothing, with its space.
+    pub fn made_up(space: Space, target: &Target) -> Arm {
+        let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
+        let func = ir::read(text, "f.py").unwrap().remove(0);
+        Arm::new(space, Found::new(Schedule::new(func), Nothing), target)
+    }
+
+    struct Nothing;
+
+    impl Accepted for Nothing {
+        fn constrain(&self, space: Space, _: &Target) -> Space {
+            space
+        }
+
+        fn schedule(&self, _: &mut Schedule, _: &Knobs) -> Result<(), ScheduleError> {
+            Ok(())
+        }
+
+        fn outline(&self, _: &Knobs) -> Option<Outline> {
+            None
+        }
+    }
+}

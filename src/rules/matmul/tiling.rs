@@ -1,0 +1,69 @@
+//! A grid of tiles of a product, a block for each: what the rules for GPUs have in common.
+
+use super::outline::over;
+use crate::rules::find::einsum::Einsum;
+use crate::rules::parts::*;
+
+/// The loops of a product that is cut into tiles.
+pub struct Grid {
+    /// Over blocks.
+    pub grid: Name,
+    /// Over fills of shared memory.
+    pub fill: Name,
+    /// Over the steps along the reduced axis within one fill.
+    pub step: Name,
+    /// Over the rows and columns of a tile.
+    pub tile: [Name; 2],
+}
+
+/// Cuts a product into tiles of rows, columns and steps. Blocks go through the grid in groups of `group` rows of
+/// tiles, inside of the loops `outer`.
+pub fn grid(
+    s: &mut Schedule,
+    e: &Einsum,
+    [m, n, k]: [i64; 3],
+    group: i64,
+    outer: Vec<Name>,
+) -> Result<Grid, ScheduleError> {
+    let [_, rows, columns, depth] = &e.loops;
+    let [ib, ii] = split(s, rows, [None, Some(m)])?;
+    let [jb, jj] = split(s, columns, [None, Some(n)])?;
+    let [fill, step] = split(s, depth, [None, Some(k)])?;
+    let mut blocks = outer;
+    if group > 1 {
+        let [groups, each] = split(s, &ib, [None, Some(group)])?;
+        blocks.extend([groups, jb, each]);
+    } else {
+        blocks.extend([ib, jb]);
+    }
+    let inner = [&fill, &ii, &jj, &step].map(|l| l.clone());
+    s.reorder(&[&blocks[..], &inner].concat())?;
+    let grid = s.fuse(&blocks)?;
+    s.bind(&grid, ThreadTag::BlockX)?;
+    Ok(Grid { grid, fill, step, tile: [ii, jj] })
+}
+
+/// Groups of `knob` rows of tiles are whole.
+pub fn whole_groups(space: Space, name: &'static str, knob: &'static str, rows: Option<i64>) -> Space {
+    space.require(name, move |k| match (k.get(knob), rows) {
+        (1, _) => Ok(()),
+        (n, Some(rows)) if n > 0 && over(rows, k.get("block_m")) % n == 0 => Ok(()),
+        (n, _) => Err(format!("{n} does not divide the number of row tiles")),
+    })
+}
+
+/// The tiles of all stages, of `bytes`, fit into shared memory.
+pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>) -> Space {
+    let smem = target.smem_per_block as i64;
+    space.require("tiles_in_shared", move |k| {
+        at_most(k.get("stages").max(1) * bytes(k), smem, "bytes of tiles", "shared memory")
+    })
+}
+
+/// The registers that a thread wants, of `threads` that share a multiprocessor, are there.
+pub fn tile_in_registers(space: Space, target: &Target, threads: impl At<i64>, wanted: impl At<i64>) -> Space {
+    let regs = target.regs_per_sm as i64;
+    space.require("tile_in_registers", move |k| {
+        at_most(wanted(k), (regs / threads(k)).min(255), "registers", "a thread")
+    })
+}

@@ -1,0 +1,121 @@
+//! A run in the form that the driver takes: functions, sizes and argument words at fixed addresses.
+
+use super::Stream;
+use super::driver::Health;
+use super::tensor_map::encode;
+use crate::runner::device::{Outcome, Region, Run, Step, Value};
+use crate::runner::{RunError, RunFailure};
+use cudarc::driver::{result, sys};
+use std::ffi::c_void;
+
+/// Shared memory that needs no leave.
+const PLAIN_SHARED_LIMIT: u32 = 48 << 10;
+
+/// A run bound to the functions of a module.
+pub struct Bound {
+    steps: Vec<BoundStep>,
+}
+
+enum BoundStep {
+    Zero(Region),
+    Launch { function: sys::CUfunction, grid: [u32; 3], block: [u32; 3], smem: u32, words: Vec<Word> },
+}
+
+/// An argument as the kernel takes it.
+pub enum Word {
+    /// An address or a scalar: the driver reads as many bytes as the kernel declares, the low ones.
+    Bits(u64),
+    /// A tensor map by value.
+    Map(Box<sys::CUtensorMap>),
+}
+
+impl Bound {
+    /// Binds a run; asks for large shared memory where a launch needs it.
+    pub fn new(functions: &[sys::CUfunction], run: &Run, health: &Health) -> Outcome<Bound> {
+        let steps = run.iter().map(|step| match step {
+            Step::Zero(region) => Ok(BoundStep::Zero(*region)),
+            Step::Launch { function, grid, block, smem, args } => {
+                let handle = functions.get(*function).copied();
+                let handle = handle.ok_or_else(|| RunError::new(RunFailure::BadRequest, "a launch has no function"))?;
+                allow_shared(handle, *smem, health)?;
+                let words = args.iter().map(word).collect::<Outcome<_>>()?;
+                Ok(BoundStep::Launch { function: handle, grid: *grid, block: *block, smem: *smem, words })
+            }
+        });
+        Ok(Bound { steps: steps.collect::<Outcome<_>>()? })
+    }
+
+    /// Puts all steps on the stream.
+    pub fn enqueue(&mut self, stream: &Stream) -> Outcome<()> {
+        for step in &mut self.steps {
+            match step {
+                BoundStep::Zero(region) => {
+                    // SAFETY: the region is a workspace of this run.
+                    let filled = unsafe { result::memset_d8_async(region.at, 0, region.bytes, stream.handle) };
+                    stream.health.check(filled, "zeroing a workspace")?;
+                }
+                BoundStep::Launch { function, grid, block, smem, words } => {
+                    launch_words(stream, *function, *grid, *block, *smem, words)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn word(value: &Value) -> Outcome<Word> {
+    match value {
+        Value::Pointer(at) => Ok(Word::Bits(*at)),
+        Value::Scalar { bits, .. } => Ok(Word::Bits(*bits)),
+        Value::TensorMap { at, map } => Ok(Word::Map(Box::new(encode(*at, map)?))),
+    }
+}
+
+impl Word {
+    fn pointer(&mut self) -> *mut c_void {
+        match self {
+            Word::Bits(bits) => std::ptr::from_mut(bits).cast(),
+            Word::Map(map) => std::ptr::from_mut(&mut **map).cast(),
+        }
+    }
+}
+
+fn allow_shared(function: sys::CUfunction, bytes: u32, health: &Health) -> Outcome<()> {
+    if bytes <= PLAIN_SHARED_LIMIT {
+        return Ok(());
+    }
+    let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    // SAFETY: the function belongs to a loaded module.
+    let set = unsafe { result::function::set_function_attribute(function, attribute, bytes as i32) };
+    health.check(set, &format!("asking for {bytes} bytes of shared memory"))
+}
+
+/// Launches one kernel whose arguments are addresses and scalars.
+pub fn launch(
+    stream: &Stream,
+    function: sys::CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    smem: u32,
+    words: &mut [u64],
+) -> Outcome<()> {
+    let mut words: Vec<Word> = words.iter().map(|w| Word::Bits(*w)).collect();
+    launch_words(stream, function, grid, block, smem, &mut words)
+}
+
+/// Launches one kernel; `words` must stay where they are only during the call.
+fn launch_words(
+    stream: &Stream,
+    function: sys::CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    smem: u32,
+    words: &mut [Word],
+) -> Outcome<()> {
+    let mut pointers: Vec<*mut c_void> = words.iter_mut().map(Word::pointer).collect();
+    let (grid, block) = (grid.into(), block.into());
+    // SAFETY: the argument words have the order and sizes of the plan that the kernel was generated
+    // with; the driver copies them during the call.
+    let launched = unsafe { result::launch_kernel(function, grid, block, smem, stream.handle, &mut pointers) };
+    stream.health.check(launched, "launching the kernel")
+}

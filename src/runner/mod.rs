@@ -1,0 +1,17 @@
+//! Devices, and the worker processes that compile for them and run on them: the only code that touches drivers.
+
+pub mod cpu;
+pub mod cuda;
+pub mod device;
+pub mod element;
+pub mod fake;
+mod limits;
+pub mod pool;
+mod posix;
+pub mod traits;
+pub mod worker;
+
+pub use limits::Limits;
+pub use pool::CompilePool;
+pub use traits::{Candidate, DeviceFacts, DeviceState, Errors, Problem, RunError, RunFailure, Runner, Timing};
+pub use worker::WorkerCommand;
