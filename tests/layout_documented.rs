@@ -27,7 +27,8 @@ fn ten_lines_of_code_are_where_the_document_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = include_str!("../docs/architecture.md");
     let section = document.split("## Where does this go?").nth(1).expect("the section");
-    let rows: Vec<&str> = section.lines().take_while(|l| !l.starts_with("## ")).filter(|l| l.starts_with("| `")).collect();
+    let rows: Vec<&str> =
+        section.lines().take_while(|l| !l.starts_with("## ")).filter(|l| l.starts_with("| `")).collect();
     assert_eq!(rows.len(), 10);
     let mut files = vec![];
     texts(&root.join("src"), &mut files);

@@ -48,6 +48,11 @@ impl MatrixDesc {
     /// The byte, counted from an address that the permutation's period divides, of an element of an operand
     /// that starts at byte `start`: what the hardware reads.
     pub fn byte(&self, dtype: DType, start: i64, free: i64, depth: i64) -> i64 {
+        self.swizzle.apply(start + self.offset(dtype, free, depth))
+    }
+
+    /// The byte of an element from the operand's start, before the permutation.
+    pub fn offset(&self, dtype: DType, free: i64, depth: i64) -> i64 {
         let size = dtype.bytes() as i64;
         let (leading, stride) = (i64::from(self.leading), i64::from(self.stride));
         let (line, along) = match self.contiguous {
@@ -60,7 +65,7 @@ impl MatrixDesc {
             // The reduced axis of one instruction ends with the line.
             _ => line / LINES * stride + next * leading,
         };
-        self.swizzle.apply(start + line % LINES * self.span() + pieces + within)
+        line % LINES * self.span() + pieces + within
     }
 
     /// The 64 bits without the start address, which is added in units of 16 bytes.

@@ -20,6 +20,7 @@
 //! | `swizzle` | shared memory of matrix fragments without bank conflicts |
 //! | `pipeline` | copies of annotated loops run ahead, asynchronous where they can be |
 //! | `barriers` | barriers between conflicting accesses to shared memory |
+//! | `proxy` | what threads write is fenced for the instructions that read it by the asynchronous proxy |
 //! | `pin` | rows of 16-bit values stay packed between passes over them |
 //! | `lets` | lets inside expressions become statements |
 //! | `own_cluster` | the grid counts blocks, not clusters |
@@ -98,6 +99,7 @@ fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result
     let body = pass::swizzle::run(&nest, body);
     let body = if nest.cuda() { pass::pipeline::run(&mut nest, body) } else { body };
     let body = if nest.cuda() { pass::barriers::run(&nest, body) } else { body };
+    let body = pass::proxy::run(body);
     let body = pass::guards::hoist(body);
     let body = if nest.cuda() { pass::pin::run(&mut nest, body) } else { body };
     let body = pass::lets::run(&mut nest, body);

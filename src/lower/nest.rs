@@ -2,9 +2,9 @@
 //! thread extents, fresh names.
 
 use super::LowerError;
+use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
 use crate::ir::device::index_var;
-use crate::ir::layout::Swizzle;
 use crate::ir::{Buffer, DType, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -36,7 +36,7 @@ pub(super) struct Nest<'a> {
     /// Register tiles that the threads of the block hold together, with their shapes and layouts.
     pub held: BTreeMap<Name, Buffer>,
     /// How arrays in shared memory are permuted.
-    pub swizzles: BTreeMap<Name, Swizzle>,
+    pub permuted: BTreeMap<Name, Permutation>,
 }
 
 /// The thread axes, fastest first.
@@ -83,7 +83,7 @@ impl<'a> Nest<'a> {
             taken,
             maps: vec![],
             held: BTreeMap::new(),
-            swizzles: BTreeMap::new(),
+            permuted: BTreeMap::new(),
         }
     }
 

@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod placement;
 pub mod prefetch;
 pub mod promote;
+pub mod proxy;
 pub mod swizzle;
 pub mod unroll;
 pub mod vectorize;
