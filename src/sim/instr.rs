@@ -1,7 +1,8 @@
 //! Instructions as the bytecode holds them, with arrays and slots instead of names and expressions, and who
 //! carries out each.
 //!
-//! Stands in a circle with `compile`, whose names and slots it asks for, and with `block`, which it goes on with.
+//! Stands in a circle with `compile`, whose names and slots it asks for, and with `block`, which it goes on with;
+//! in another circle with `packed`, whose arithmetic it passes on.
 
 use super::block::{At, Block};
 use super::code::{self, Slot};

@@ -205,13 +205,14 @@ impl MatVec {
     }
 
     /// The loop below `at` that walks over the rows of the product in `block`, which is the reduction or
-    /// reads its result.
+    /// reads its result: in registers, or in memory where other kernels want it too.
     pub fn row_loop(&self, s: &Schedule, block: &Name, at: &Name) -> Option<Name> {
         let facts = Facts::of(s.func());
         let result = facts.block(&self.one.chain.block)?.writes.first()?;
         let own = facts.block(block)?;
         let all = if *block == self.one.chain.block { &own.writes } else { &own.reads };
-        let access = all.iter().find(|a| a.buffer == result.buffer)?;
+        let kept = self.one.facts.writes.first()?;
+        let access = all.iter().find(|a| a.buffer == result.buffer || a.buffer == kept.buffer)?;
         let var = access.indices.get(self.row_dim?)?;
         let iter = own.iters.iter().find(|i| var.uses_var(&i.var))?;
         loops_below(s, block, at).into_iter().find(|l| iter.binding.uses_var(l))
