@@ -96,6 +96,11 @@ fn unknown_names_suggest_the_nearest() {
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "c", "--set", "unroll"], 2, "expected knob=value");
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "cuda"], 2, "needs another target than cpu:");
     place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "thread=8"], 2, "did you mean `threads`?");
+    let after = ["explain", "sum.py", "--target", "cpu", "--emit", "kernel", "--after"];
+    place.fails(&[&after[..], &["pin"]].concat(), 2, "--after pin: no pass for cpu:");
+    place.fails(&[&after[..], &["pin"]].concat(), 2, "has this name; they are promote, held, compact, flatten, ");
+    let plain = ["explain", "sum.py", "--target", "cpu", "--after", "flatten"];
+    place.fails(&plain, 2, "--after shows a kernel on its way down and needs --emit kernel");
     place.fails(&["tune", "sum.py", "--shard", "3/2"], 2, "expected K/N");
     place.fails(&["tune", "sum.py", "--trials", "0"], 2, "--trials");
 }

@@ -224,6 +224,12 @@ fn text_at_every_stage() {
     assert!(emit("cuda:sm_100a", "cuda").contains("__global__"));
     assert!(emit("cpu:aarch64", "c").contains("void row_sum"));
     assert!(!emit("sim:sm_90", "kernel").is_empty());
+    let after = |pass: &str| {
+        let object = place.one(&["explain", "sum.py", "--target", "cuda:sm_90a", "--emit", "kernel", "--after", pass]);
+        object["text"].as_str().expect("text").to_string()
+    };
+    assert!(after("compact").starts_with("after compact: registers and shared memory shrink to what is touched\n"));
+    assert!(after("compact").contains("p0[blockIdx.x, ") && !after("flatten").contains("p0[blockIdx.x, "));
     let decisions = place.one(&["explain", "sum.py", "--target", "cpu"]);
     let rules = decisions["rules"].as_array().expect("a list");
     assert!(rules.iter().any(|r| r["accepted"] == true) && rules.iter().any(|r| r["predicate"].is_string()));

@@ -43,6 +43,7 @@ mod lower_cases;
 mod lower_fragments;
 mod lower_golden;
 mod lower_meaning;
+mod lower_passes;
 mod lower_rules;
 mod measure_local;
 mod predict;

@@ -1,4 +1,5 @@
-//! The house rules that a compiler does not know: who may use whom, and how long a file may be.
+//! The house rules that a compiler does not know: who may use whom, how long a file and how full a folder may be, and
+//! in how many places a new thing has to be named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ const OUTSIDE: [&str; 7] = ["build", "cli", "main", "machine", "backend", "runne
 
 const LONGEST_FILE: usize = 500;
 
+const MOST_FILES: usize = 25;
+
 /// Rust files under `src` with their text.
 fn sources() -> BTreeMap<PathBuf, String> {
     let mut out = BTreeMap::new();
@@ -69,7 +72,10 @@ fn module(path: &Path) -> String {
 
 /// The text without its unit tests, which may use anything, and without comments.
 fn without_tests(text: &str) -> String {
-    let code = text.split("\n#[cfg(test)]\n").next().unwrap_or(text);
+    // A single line for tests may stand anywhere; a module of tests is the end of a file.
+    let mut ends = text.match_indices("\n#[cfg(test)]\n");
+    let is_module = |rest: &str| rest.lines().nth(2).is_some_and(|l| l.contains("mod ") && l.ends_with('{'));
+    let code = ends.find(|(at, _)| is_module(&text[*at..])).map_or(text, |(at, _)| &text[..at]);
     code.lines().filter(|l| !l.trim_start().starts_with("//")).map(|l| format!("{l}\n")).collect()
 }
 
@@ -116,6 +122,16 @@ fn files_are_short() {
         .map(|(path, n)| format!("{} has {n} lines, more than {LONGEST_FILE}", path.display()))
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn folders_are_small() {
+    let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for path in sources().keys() {
+        *folders.entry(path.parent().expect("a file is in a folder").to_path_buf()).or_default() += 1;
+    }
+    folders.retain(|_, n| *n > MOST_FILES);
+    assert!(folders.is_empty(), "folders with more than {MOST_FILES} files: {folders:?}");
 }
 
 #[test]
@@ -295,4 +311,72 @@ fn files_of_a_folder_form_no_circles() {
     let left = |to: &BTreeSet<PathBuf>| to.iter().filter(|t| open.contains_key(*t)).cloned().collect::<Vec<_>>();
     let circles: Vec<String> = open.iter().map(|(path, to)| format!("{} -> {:?}", path.display(), left(to))).collect();
     assert!(circles.is_empty(), "files name each other in a circle:\n{}", circles.join("\n"));
+}
+
+/// One thing of a kind that grows, and the lines that had to be written for it outside its own files.
+struct Added {
+    kind: &'static str,
+    /// The words by which code names it.
+    names: &'static [&'static str],
+    /// Its own files, and those that use it as they use anything of its kind.
+    own: &'static [&'static str],
+    /// Where it is entered, with how many rows.
+    rows: &'static [(&'static str, usize)],
+}
+
+/// What `CONTRIBUTING.md` says of adding one: a file, and a row in a table.
+const ADDED: [Added; 6] = [
+    Added {
+        kind: "schedule primitive",
+        names: &["pad_einsum", "PadEinsum"],
+        own: &["schedule/primitive/reduction/pad_einsum.rs", "rules/find/einsum.rs"],
+        rows: &[("schedule/steps.rs", 1)],
+    },
+    Added { kind: "rule, of two forms", names: &["window"], own: &["rules/window"], rows: &[("rules/mod.rs", 2)] },
+    Added {
+        kind: "tile variant",
+        names: &["ldstmatrix"],
+        own: &["tile/copy/ldstmatrix.rs"],
+        rows: &[("tile/copy/mod.rs", 1)],
+    },
+    Added {
+        kind: "pass",
+        names: &["pin::run", "\"pin\""],
+        own: &["lower/pass/pin.rs"],
+        rows: &[("lower/pass/mod.rs", 1)],
+    },
+    Added { kind: "target", names: &["sm_120a"], own: &[], rows: &[("target/table.rs", 1)] },
+    // The case, and what the compiler then asks for: its row, its PTX, what it does.
+    Added {
+        kind: "instruction",
+        names: &["Pin"],
+        own: &["lower/pass/pin.rs"],
+        rows: &[("codegen/instr/mod.rs", 1), ("ir/instr/mod.rs", 1), ("ir/instr/signature.rs", 1), ("sim/instr.rs", 1)],
+    },
+];
+
+/// True where a line of code has a name as a word of its own.
+fn names_it(line: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(name)
+        .any(|(at, _)| !line[..at].ends_with(is_word) && !line[at + name.len()..].starts_with(is_word))
+}
+
+/// The `mod` line that a new file needs, in the folder that it is in, is not counted.
+#[test]
+fn one_more_of_a_kind_is_one_row_in_one_table() {
+    let sources = sources();
+    for added in ADDED {
+        let others = sources.iter().filter(|(path, _)| !added.own.iter().any(|own| path.starts_with(own)));
+        let mut rows: Vec<(String, usize)> = vec![];
+        for (path, text) in others {
+            let code = without_tests(text);
+            let lines = code.lines().filter(|l| !l.trim_start_matches("pub ").starts_with("mod "));
+            let count = lines.filter(|l| added.names.iter().any(|name| names_it(l, name))).count();
+            rows.extend((count > 0).then(|| (path.display().to_string(), count)));
+        }
+        let wanted: Vec<(String, usize)> = added.rows.iter().map(|(path, n)| (path.to_string(), *n)).collect();
+        assert_eq!(rows, wanted, "{}: files that name {:?}, with the number of lines", added.kind, added.names);
+        assert!(added.own.iter().all(|own| sources.keys().any(|p| p.starts_with(own))), "{}", added.kind);
+    }
 }

@@ -56,6 +56,9 @@ fn explain_shows_every_stage_of_a_program() {
         &["explain", "plain.py", "--target", "cuda:sm_90a", "--emit", "kernel"],
         &["barrier block", "kernel plain_k0"],
     );
+    let after = ["explain", "seed_003.py", "--target", "cuda:sm_90a", "--emit", "kernel", "--after"];
+    works(&[&after[..], &["flatten"]].concat(), &["after flatten: one flat index per access", "Tx.warp.sqrt("]);
+    refused(&[&after[..], &["held"]].concat(), 2, "no pass for tile programs has this name; they are inline_lets, ");
     works(&["explain", "plain.py", "--target", "cuda:sm_90a", "--emit", "cuda"], &["__syncthreads()", "plain_k0"]);
     works(
         &["explain", "plain.py", "--target", "cuda:sm_90a", "--emit", "decisions"],

@@ -134,6 +134,9 @@ pub struct Explain {
     /// What to print
     #[arg(long, value_enum, default_value = "decisions")]
     pub emit: Emit,
+    /// With --emit kernel: the kernels as they are after this pass of lowering, such as flatten
+    #[arg(long, value_name = "PASS")]
+    pub after: Option<String>,
 }
 
 /// A stage whose text can be shown.

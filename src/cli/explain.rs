@@ -5,7 +5,9 @@ use super::context::Context;
 use super::{output, tile};
 use crate::assemble::{Assembly, Subject, Unfit};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
+use crate::ir::DeviceLaunch;
 use crate::job::{Exit, Failure, Input, load, select};
+use crate::lower::{Pass, Way, lower_after, passes};
 use crate::rules::{Arm, Knobs, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
@@ -15,6 +17,9 @@ use serde_json::json;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
+    if a.after.is_some() && a.emit != Emit::Kernel {
+        return Err(Failure::usage("--after shows a kernel on its way down and needs --emit kernel"));
+    }
     let mut worst = Exit::Done;
     for input in load(&cx.bind, &a.files)? {
         let done = match input {
@@ -46,7 +51,13 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     let text = match a.emit {
         Emit::Decisions | Emit::Tir => schedule.func().to_string(),
         Emit::Trace => trace(&schedule),
-        Emit::Kernel => subject.assemble(&schedule).map_err(unfit)?.program.to_string(),
+        Emit::Kernel => match pass(a, Way::of(target), &target.id)? {
+            Some(last) => {
+                let launches = lower_after(schedule.func(), target, last).map_err(|e| bug(e.to_string()))?;
+                after(last, &launches)
+            }
+            None => subject.assemble(&schedule).map_err(unfit)?.program.to_string(),
+        },
         Emit::Cuda => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cuda, "cuda")?,
         Emit::C => source(&subject.assemble(&schedule).map_err(unfit)?, target, Kind::Cpu, "c")?,
         Emit::Ptx | Emit::Cubin | Emit::Sass => {
@@ -57,6 +68,20 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
     };
     print(cx, input, Some((arm.space.form, &knobs)), a.emit, &text);
     Ok(())
+}
+
+/// The pass that `--after` names.
+pub(super) fn pass(a: &args::Explain, way: Way, whose: &str) -> Result<Option<&'static Pass>, Failure> {
+    let Some(name) = &a.after else { return Ok(None) };
+    let names = || passes(way).map(|p| p.name).collect::<Vec<_>>().join(", ");
+    let unknown = || Failure::usage(format!("--after {name}: no pass for {whose} has this name; they are {}", names()));
+    passes(way).find(|p| p.name == name).map(Some).ok_or_else(unknown)
+}
+
+/// Launches between two passes, as text.
+pub(super) fn after(last: &Pass, launches: &[DeviceLaunch]) -> String {
+    let launches: String = launches.iter().map(|l| format!("\n{l}")).collect();
+    format!("after {}: {}\n{launches}", last.name, last.what)
 }
 
 /// What the compiler makes of a kernel.

@@ -9,7 +9,7 @@ use crate::assemble::{Assembly, assemble_program};
 use crate::backend::Compiler;
 use crate::ir::DeviceFunc;
 use crate::job::{Device, Exit, Failure, Input};
-use crate::lower;
+use crate::lower::{self, Way};
 use crate::runner::{Candidate, Errors, Problem, RunFailure, Runner};
 use crate::target::{Kind, Target};
 use crate::tile::{Decision, stores_replicas};
@@ -24,11 +24,19 @@ pub(super) fn assembly(input: &Input, program: &DeviceFunc, target: &Target) -> 
     decided(input, program, target).map(|(assembly, _)| assembly)
 }
 
-fn decided(input: &Input, program: &DeviceFunc, target: &Target) -> Result<(Assembly, Vec<Decision>), Failure> {
-    if target.kind != Kind::Cuda {
-        let text = format!("{}: a tile program is for GPUs; {} is none", input.name, target.id);
-        return Err(Failure::new(Exit::Input, text));
+/// Refuses a target that is no GPU.
+fn require_gpu(input: &Input, target: &Target) -> Result<(), Failure> {
+    match target.kind {
+        Kind::Cuda => Ok(()),
+        Kind::Cpu => {
+            let text = format!("{}: a tile program is for GPUs; {} is none", input.name, target.id);
+            Err(Failure::new(Exit::Input, text))
+        }
     }
+}
+
+fn decided(input: &Input, program: &DeviceFunc, target: &Target) -> Result<(Assembly, Vec<Decision>), Failure> {
+    require_gpu(input, target)?;
     assemble_program(program, target).map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))
 }
 
@@ -60,7 +68,15 @@ pub(super) fn explain(
             }
             return made.map(drop);
         }
-        Emit::Kernel => assembly(input, program, target)?.program.to_string(),
+        Emit::Kernel => match explain::pass(a, Way::Program, "tile programs")? {
+            Some(last) => {
+                require_gpu(input, target)?;
+                let launch = lower::lower_device_after(program, target, last);
+                let failed = |e| Failure::new(Exit::Failed, format!("{}: {e}", input.name));
+                explain::after(last, &[launch.map_err(failed)?])
+            }
+            None => assembly(input, program, target)?.program.to_string(),
+        },
         Emit::Cuda => explain::source(&assembly(input, program, target)?, target, Kind::Cuda, "cuda")?,
         Emit::C => explain::source(&assembly(input, program, target)?, target, Kind::Cpu, "c")?,
         Emit::Ptx | Emit::Cubin | Emit::Sass => {

@@ -30,17 +30,17 @@ fn param_text(p: &Param) -> String {
 
 impl Display for Launch {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let grid: Vec<String> = self.grid.iter().map(text).collect();
-        let [x, y, z] = self.block;
-        write!(f, "\nlaunch grid({}) block({x}, {y}, {z})", grid.join(", "))?;
-        if self.cluster > 1 {
-            write!(f, " cluster {}", self.cluster)?;
-        }
-        if let Some(n) = self.min_blocks {
-            write!(f, " min_blocks {n}")?;
-        }
-        write!(f, "\n{}", self.kernel)
+        let shape = shape_text(&self.grid, self.block, self.cluster, self.min_blocks);
+        write!(f, "\n{shape}\n{}", self.kernel)
     }
+}
+
+/// The line that says how many blocks and threads there are.
+pub(super) fn shape_text(grid: &[Expr; 3], [x, y, z]: [u32; 3], cluster: u32, min_blocks: Option<u32>) -> String {
+    let grid: Vec<String> = grid.iter().map(text).collect();
+    let cluster = if cluster > 1 { format!(" cluster {cluster}") } else { String::new() };
+    let min_blocks = min_blocks.map_or_else(String::new, |n| format!(" min_blocks {n}"));
+    format!("launch grid({}) block({x}, {y}, {z}){cluster}{min_blocks}", grid.join(", "))
 }
 
 impl Display for Kernel {
@@ -143,7 +143,7 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
     }
 }
 
-fn hint_text(hint: CacheHint) -> &'static str {
+pub(super) fn hint_text(hint: CacheHint) -> &'static str {
     match hint {
         CacheHint::Plain => "",
         CacheHint::Streaming => ".streaming",
@@ -266,7 +266,7 @@ fn call(out: &mut String, name: &str, args: &[&Expr]) {
     list(out, &args, '(', ')');
 }
 
-fn list(out: &mut String, items: &[Expr], open: char, close: char) {
+pub(super) fn list(out: &mut String, items: &[Expr], open: char, close: char) {
     out.push(open);
     for (i, e) in items.iter().enumerate() {
         if i > 0 {

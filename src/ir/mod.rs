@@ -4,6 +4,7 @@
 mod canon;
 mod canon_device;
 pub mod device;
+mod device_print;
 mod dtype;
 mod expr;
 mod func;
@@ -28,6 +29,7 @@ mod verify_device;
 pub use canon::canonicalize;
 pub use canon_device::canonicalize_device;
 pub use device::{DeviceFunc, Function};
+pub use device_print::DeviceLaunch;
 pub use dtype::DType;
 pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
 pub use func::{Buffer, Extent, Param, PrimFunc, Scope};

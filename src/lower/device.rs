@@ -1,13 +1,12 @@
 //! From a tile program to a `Program`: accesses flattened through the layouts of their buffers, tile
 //! calls carried out by the dispatch table. Barriers stay where the program has them; none is added.
 
+use super::LowerError;
 use super::nest::Nest;
-use super::{LowerError, verify_program};
-use crate::ir::device::{DFor, DKind, DStmt, DeviceFunc};
-use crate::ir::kernel::{KernelParam, Program, Workspace};
-use crate::ir::{Expr, Name, PrimFunc};
-use crate::lower::pass::{finish, flatten, guards, inline_lets, lets, unroll};
-use crate::lower::tile::tiles;
+use crate::ir::device::{DFor, DStmt, DeviceFunc};
+use crate::ir::kernel::Program;
+use crate::ir::{DeviceLaunch, Name};
+use crate::lower::pass::{self, Pass, Way};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::BTreeSet;
@@ -20,42 +19,34 @@ const PASS: &str = "tile program";
 /// Where the target is no GPU, no variant carries out a call, or the block has more threads or
 /// shared memory than the target allows.
 pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Decision>), LowerError> {
-    let mut decisions = vec![];
-    let (mut nest, body) = dispatched(f, target, &mut decisions)?;
-    flatten::buffers(&mut nest);
-    let body = guards::uniform(&nest, body);
-    let body = unroll::run(&nest, body)?;
-    let body = unroll::drop_single_steps(&nest, body);
-    let body = lets::run(&mut nest, body);
-    let launch = finish::run(nest, &body)?;
-    let program = Program {
-        name: f.func.name.clone(),
-        params: f.func.params.clone(),
-        extents: vec![],
-        workspaces: workspaces(&f.func, &launch.kernel.params),
-        launches: vec![launch],
-        trace: vec![],
-        variants: tiles::chosen(&decisions),
-    };
-    verify_program(&program, target)?;
-    Ok((program, decisions))
+    let mut nest = launch(f, target)?;
+    let body = pass::run(&mut nest, f.body.clone(), None)?;
+    let decisions = std::mem::take(&mut nest.decisions);
+    let launch = pass::finish::run(nest, &body)?;
+    Ok((super::program(&f.func, vec![launch], &[], &decisions, target)?, decisions))
+}
+
+/// The launch of a tile program as it is after a pass.
+///
+/// # Errors
+/// As [`lower_device`].
+pub fn lower_device_after(f: &DeviceFunc, target: &Target, last: &Pass) -> Result<DeviceLaunch, LowerError> {
+    let mut nest = launch(f, target)?;
+    let body = pass::run(&mut nest, f.body.clone(), Some(last.name))?;
+    Ok(nest.form(body))
 }
 
 /// What is decided for each tile call, also where nothing carries some of them out; nothing where the
 /// target cannot run the program at all.
 pub fn device_decisions(f: &DeviceFunc, target: &Target) -> Vec<Decision> {
-    let mut decisions = vec![];
+    let Ok(mut nest) = launch(f, target) else { return vec![] };
     // Why it cannot be lowered is for `lower_device` to say.
-    let _ = dispatched(f, target, &mut decisions);
-    decisions
+    let _ = pass::run(&mut nest, f.body.clone(), None);
+    nest.decisions
 }
 
-/// The program with its accesses flat and its calls carried out; decisions are added for all of them.
-fn dispatched<'f>(
-    f: &'f DeviceFunc,
-    target: &'f Target,
-    decisions: &mut Vec<Decision>,
-) -> Result<(Nest<'f>, Vec<DStmt>), LowerError> {
+/// The launch of a program that the target can run.
+fn launch<'f>(f: &'f DeviceFunc, target: &'f Target) -> Result<Nest<'f>, LowerError> {
     let at = Name::new(&f.func.name);
     if target.kind != Kind::Cuda {
         return Err(LowerError::new(PASS, &at, format!("it is a kernel for a GPU, and {} is none", target.id)));
@@ -65,14 +56,9 @@ fn dispatched<'f>(
         let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
         return Err(LowerError::new(PASS, &at, why));
     }
-    let symbol = crate::lower::pass::launches::symbol(&f.func.name, 0);
-    let mut nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
-    nest.own_barriers = false;
-    let body = inline_lets::run(f.body.clone());
-    let body = plain_loops(&mut nest, body);
-    let body = flatten::run(&nest, &body)?;
-    let body = tiles::run(&mut nest, body, decisions)?;
-    Ok((nest, body))
+    let symbol = pass::launches::symbol(&f.func.name, 0);
+    let nest = Nest::new(&f.func, target, symbol, f.grid.clone(), f.block, declared(&f.body));
+    Ok(Nest { way: Way::Program, ..nest })
 }
 
 /// The names that loops and scalars of the program declare.
@@ -86,28 +72,4 @@ fn declared(body: &[DStmt]) -> BTreeSet<Name> {
         });
     }
     names
-}
-
-/// Notes the ranges of loops. Vector loops are unrolled: the wide accesses of a tile program are
-/// those of its tile calls.
-fn plain_loops(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
-    let one = |mut s: DStmt| {
-        if let DStmt::For(l) = &mut s {
-            nest.ranges.set_span(l.var.clone(), &Expr::i64(0), &l.extent);
-            l.kind = if l.kind == DKind::Serial { DKind::Serial } else { DKind::Unrolled };
-        }
-        s.map_lists(|inner| plain_loops(nest, inner))
-    };
-    body.into_iter().map(one).collect()
-}
-
-/// Global memory that is no parameter.
-fn workspaces(f: &PrimFunc, params: &[KernelParam]) -> Vec<Workspace> {
-    let own = params.iter().filter_map(|p| match p {
-        KernelParam::Pointer { name, dtype, len, .. } if !f.is_param(name) => {
-            Some(Workspace { name: name.clone(), dtype: *dtype, len: len.clone() })
-        }
-        KernelParam::Pointer { .. } | KernelParam::Scalar { .. } | KernelParam::TensorMap(_) => None,
-    });
-    own.collect()
 }

@@ -1,31 +1,5 @@
-//! From a scheduled function to a `Program`: a short list of passes, one file each.
-//!
-//! | pass | what it does |
-//! |---|---|
-//! | `launches` | one kernel per top-level loop nest; grid and block |
-//! | `widen` | all index arithmetic in `int64` |
-//! | `blocks` | blocks become plain statements, thread-bound loops thread indices |
-//! | `promote` | accumulators of 16-bit floats in float32 |
-//! | `fragments`, `part_loops` | products and elementwise nests of a block as calls and loops over registers |
-//! | `held` | private arrays of the CPU in the type that they are computed in |
-//! | `cross_thread`, `cluster` | reductions over threads as tile calls, and over the blocks of a cluster |
-//! | `compact`, `placement` | register and shared buffers shrink to what is touched, and get the strides asked for |
-//! | `flatten` | one flat index per access |
-//! | `guards` | conditions leave the loops they do not depend on |
-//! | `vectorize` | vector copies, vector loops of the CPU |
-//! | `unroll` | which loops are unrolled |
-//! | `gather` | adjacent loads of an unrolled loop in vector accesses |
-//! | `batch` | loads of an unrolled loop before their uses |
-//! | `leaves`, `unpack`, `unpack_pairs` | marked loops as tile calls, or as straight code on packed values |
-//! | `swizzle` | shared memory of matrix fragments without bank conflicts |
-//! | `pipeline` | copies of annotated loops run ahead, asynchronous where they can be |
-//! | `barriers` | barriers between conflicting accesses to shared memory |
-//! | `proxy` | what threads write is fenced for the instructions that read it by the asynchronous proxy |
-//! | `pin` | rows of 16-bit values stay packed between passes over them |
-//! | `lets` | lets inside expressions become statements |
-//! | `own_cluster` | the grid counts blocks, not clusters |
-//! | `narrow`, `finish` | `int32` where it fits; arrays, parameters, the kernel |
-//! | `prefetch` | what the CPU asks of memory ahead of time |
+//! From a scheduled function or a tile program to a `Program`: a list of passes, [`PASSES`], between what makes
+//! statements of blocks and what makes a kernel of statements.
 
 mod device;
 mod error;
@@ -35,12 +9,13 @@ mod pass;
 mod tile;
 mod verify;
 
-pub use device::{device_decisions, lower_device};
+pub use device::{device_decisions, lower_device, lower_device_after};
 pub use error::LowerError;
+pub use pass::{PASSES, Pass, Way, passes};
 pub use verify::verify_program;
 
 use crate::ir::kernel::{KernelParam, Launch, Program, Workspace};
-use crate::ir::{Expr, Name, PrimFunc, Stmt};
+use crate::ir::{DeviceLaunch, Expr, Name, PrimFunc, Stmt};
 use crate::target::Target;
 use crate::tile::Decision;
 use nest::Nest;
@@ -67,6 +42,17 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
         launches.push(lower_nest(nest, &s, &mut decisions)?);
     }
     private_buffers(f, &launches)?;
+    Ok((program(f, launches, trace, &decisions, target)?, decisions))
+}
+
+/// The launches of a function as a program, which is verified.
+fn program(
+    f: &PrimFunc,
+    launches: Vec<Launch>,
+    trace: &[String],
+    decisions: &[Decision],
+    target: &Target,
+) -> Result<Program, LowerError> {
     let program = Program {
         name: f.name.clone(),
         params: f.params.clone(),
@@ -74,37 +60,30 @@ pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<
         workspaces: workspaces(f, &launches),
         launches,
         trace: trace.to_vec(),
-        variants: tile::tiles::chosen(&decisions),
+        variants: tile::tiles::chosen(decisions),
     };
     verify_program(&program, target)?;
-    Ok((program, decisions))
+    Ok(program)
 }
 
 fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
     let body = pass::blocks::run(&mut nest, s)?;
-    let body = pass::promote::run(&mut nest, body);
-    let body = if nest.cuda() { tile::fragments::run(&mut nest, body)? } else { pass::held::run(&mut nest, body) };
-    let body = tile::cross_thread::run(&mut nest, body)?;
-    let body = pass::compact::run(&mut nest, body)?;
-    let body = pass::flatten::run(&nest, &body)?;
-    let body = tile::fragments::carry_out(&mut nest, body)?;
-    pass::flatten::buffers(&mut nest);
-    let body = pass::guards::uniform(&nest, body);
-    let body = pass::vectorize::run(&mut nest, body);
-    let body = pass::unroll::run(&nest, body)?;
-    let body = if nest.cuda() { pass::gather::run(&mut nest, body) } else { body };
-    let body = pass::batch::run(&mut nest, body);
-    let body = if nest.cuda() { tile::leaves::run(&mut nest, body)? } else { body };
-    let body = pass::unroll::drop_single_steps(&nest, body);
-    let body = pass::swizzle::run(&nest, body);
-    let body = if nest.cuda() { pass::pipeline::run(&mut nest, body) } else { body };
-    let body = if nest.cuda() { pass::barriers::run(&nest, body) } else { body };
-    let body = pass::proxy::run(body);
-    let body = pass::guards::hoist(body);
-    let body = if nest.cuda() { pass::pin::run(&mut nest, body) } else { body };
-    let body = pass::lets::run(&mut nest, body);
+    let body = pass::run(&mut nest, body, None)?;
     decisions.append(&mut nest.decisions);
     pass::finish::run(nest, &body)
+}
+
+/// The launches of a scheduled function as they are after a pass.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_after(f: &PrimFunc, target: &Target, last: &Pass) -> Result<Vec<DeviceLaunch>, LowerError> {
+    let after = |(mut nest, s): (Nest, Stmt)| {
+        let body = pass::blocks::run(&mut nest, &s)?;
+        let body = pass::run(&mut nest, body, Some(last.name))?;
+        Ok(nest.form(body))
+    };
+    pass::launches::split(f, target)?.into_iter().map(after).collect()
 }
 
 /// Registers and shared memory do not live from one launch to the next.

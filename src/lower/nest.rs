@@ -2,10 +2,12 @@
 //! thread extents, fresh names.
 
 use super::LowerError;
+use super::pass::Way;
+use super::pass::finish::used_buffers;
 use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
-use crate::ir::device::index_var;
-use crate::ir::{Buffer, DType, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
+use crate::ir::device::{DStmt, index_var};
+use crate::ir::{Buffer, DType, DeviceLaunch, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +28,8 @@ pub(super) struct Nest<'a> {
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
     pub ranges: Ranges,
-    /// True where the pass `barriers` places what accesses to shared memory need.
-    pub own_barriers: bool,
+    /// Which passes it goes through; barriers of a tile program are where the program has them.
+    pub way: Way,
     /// What was decided for each tile call, in the order of dispatch.
     pub decisions: Vec<Decision>,
     pub taken: BTreeSet<Name>,
@@ -78,7 +80,7 @@ impl<'a> Nest<'a> {
             min_blocks: None,
             buffers,
             ranges,
-            own_barriers: true,
+            way: Way::of(target),
             decisions: vec![],
             taken,
             maps: vec![],
@@ -138,6 +140,23 @@ impl<'a> Nest<'a> {
     /// The buffer of that name; an error names what refers to it.
     pub fn buffer(&self, pass: &'static str, name: &Name) -> Result<&Buffer, LowerError> {
         self.buffers.get(name).ok_or_else(|| LowerError::new(pass, name, "the buffer is not declared"))
+    }
+
+    /// What the launch looks like with these statements: those of its buffers that they mention.
+    pub fn form(self, body: Vec<DStmt>) -> DeviceLaunch {
+        let mut used = used_buffers(&body);
+        let mut note = |s: &DStmt| {
+            if let DStmt::Tile(call) = s {
+                call.for_each_tile(|t| used.extend([t.buffer.clone()]));
+            }
+            if let DStmt::Reduce(r) = s {
+                used.extend([r.dst.clone()]);
+            }
+        };
+        body.iter().for_each(|s| s.visit(&mut note));
+        let buffers = self.buffers.into_values().filter(|b| used.contains(&b.name)).collect();
+        let Nest { symbol, grid, block, cluster, min_blocks, .. } = self;
+        DeviceLaunch { symbol, grid, block, cluster, min_blocks, buffers, body }
     }
 
     /// True for a buffer in registers.

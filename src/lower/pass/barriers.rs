@@ -20,7 +20,7 @@ use crate::lower::fact::digits::{digits, is_unique};
 use crate::lower::nest::Nest;
 
 /// Places the barriers of a launch.
-pub fn run(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut open = Open::default();
     list(nest, body, &mut open)
 }
@@ -243,7 +243,7 @@ mod tests {
         };
         let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target");
         let grid = [Expr::i64(1), Expr::i64(1), Expr::i64(1)];
-        let nest = Nest::new(&func, &target, "k".into(), grid, [32, 1, 1], BTreeSet::new());
+        let mut nest = Nest::new(&func, &target, "k".into(), grid, [32, 1, 1], BTreeSet::new());
         let place = |name: &str| At::new(&name.into(), index_var(&"threadIdx.x".into()) * Expr::i64(8));
         let (s, p, r) = (place("s"), place("p"), At::new(&"r".into(), Expr::i64(0)));
         let stmt = |c: &char| match c {
@@ -254,7 +254,7 @@ mod tests {
         };
         let body: Vec<DStmt> = body.iter().map(stmt).collect();
         let looped = DStmt::For(DFor::new("k".into(), Expr::i64(4), DKind::Serial, body));
-        letters(&run(&nest, vec![looped]))
+        letters(&run(&mut nest, vec![looped]))
     }
 
     #[test]

@@ -9,22 +9,23 @@ use crate::ir::layout::Axis;
 use crate::ir::{BinOp, Buffer, Expr, ExprKind};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
+use crate::lower::pass::Way;
 
 const PASS: &str = "flatten";
 /// Alignment of a workspace in bytes.
 const OWN_ALIGN: u32 = 256;
 
 /// Flattens every access.
-pub fn run(nest: &Nest, body: &[DStmt]) -> Result<Vec<DStmt>, LowerError> {
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut error = None;
-    let body = map_list(body, &mut |e| expr(nest, e, &mut error));
+    let body = map_list(&body, &mut |e| expr(nest, e, &mut error));
     let body = map_stmts(body, &mut |s| store(nest, s, &mut error));
     error.map_or(Ok(body), Err)
 }
 
 /// Gives every buffer the one dimension that flat accesses have: of registers with a layout, what one
 /// thread holds. Memory that is no parameter is allocated by us, on a boundary that suits any access.
-pub fn buffers(nest: &mut Nest) {
+pub fn buffers(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     for name in nest.buffers.keys().cloned().collect::<Vec<_>>() {
         let flat = length(nest, &nest.buffers[&name]);
         let own = nest.is_global(&name) && !nest.func.is_param(&name);
@@ -33,6 +34,7 @@ pub fn buffers(nest: &mut Nest) {
             b.align = if own { Some(OWN_ALIGN) } else { b.align };
         }
     }
+    body
 }
 
 fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {
@@ -80,7 +82,7 @@ fn offset(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Expr {
 /// The offset in permuted memory of a scheduled function, written so that a run within what moves
 /// together is seen as one: the number of the chunk, permuted, and the place in the chunk.
 fn in_chunks(nest: &Nest, b: &Buffer, indices: &[Expr]) -> Option<Expr> {
-    let swizzle = b.layout.as_ref()?.swizzle().filter(|s| nest.own_barriers && s.inner())?;
+    let swizzle = b.layout.as_ref()?.swizzle().filter(|s| nest.way != Way::Program && s.inner())?;
     let flat = indices.iter().zip(&b.shape).fold(Expr::i64(0), |at, (i, n)| at * n.clone() + i.clone());
     let part = |op, n: i64| simplify(&Expr::binary(op, flat.clone(), Expr::i64(n)), &nest.ranges);
     let (chunk, place) = (part(BinOp::FloorDiv, swizzle.chunk()), part(BinOp::FloorMod, swizzle.chunk()));

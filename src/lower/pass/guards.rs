@@ -16,7 +16,7 @@ use crate::lower::nest::Nest;
 use std::collections::BTreeSet;
 
 /// Frees conditions from loop variables they do not really depend on, and drops those that hold.
-pub fn uniform(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn uniform(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     uniform_list(&nest.ranges, body, &mut vec![])
 }
 

@@ -1,28 +1,133 @@
-//! The passes of lowering, one file each: statements in, statements out. Their order is in `lower::lower_nest`.
+//! The passes of lowering, one file each, and the table that is their pipeline.
+//!
+//! `launches` makes one launch per top-level loop nest and `blocks` its statements, with all index arithmetic in
+//! `int64` (`widen`). The passes of [`PASSES`] then take statements and give statements, and `finish` makes the
+//! kernel of what is left.
 
 pub mod barriers;
 pub mod batch;
 pub mod blocks;
 pub mod compact;
-pub mod fills;
 pub mod finish;
 pub mod flatten;
 pub mod gather;
 pub mod guards;
 pub mod held;
 pub mod inline_lets;
-pub mod lanewise;
 pub mod launches;
 pub mod lets;
-pub mod narrow;
-pub mod own_cluster;
 pub mod pin;
 pub mod pipeline;
-pub mod placement;
-pub mod prefetch;
+pub mod plain_loops;
 pub mod promote;
 pub mod proxy;
 pub mod swizzle;
 pub mod unroll;
 pub mod vectorize;
 pub mod widen;
+
+use super::LowerError;
+use super::nest::Nest;
+use super::tile::{cross_thread, fragments, leaves, tiles};
+use crate::ir::device::DStmt;
+use crate::target::{Kind, Target};
+use Run::{Fallible, Plain};
+use Way::{Cpu, Cuda, Program};
+
+/// How a launch comes to be, on which it depends what passes it goes through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Scheduled for a GPU.
+    Cuda,
+    /// Scheduled for a CPU.
+    Cpu,
+    /// Written as a tile program.
+    Program,
+}
+
+impl Way {
+    /// The way of a scheduled function.
+    pub fn of(target: &Target) -> Way {
+        match target.kind {
+            Kind::Cuda => Cuda,
+            Kind::Cpu => Cpu,
+        }
+    }
+}
+
+/// A row of the pipeline.
+pub struct Pass {
+    /// The name, which is that of one row.
+    pub name: &'static str,
+    /// The launches that go through it.
+    ways: &'static [Way],
+    run: Run,
+    /// What it does, in a line.
+    pub what: &'static str,
+}
+
+/// The function of a pass.
+enum Run {
+    /// It takes every launch.
+    Plain(fn(&mut Nest, Vec<DStmt>) -> Vec<DStmt>),
+    /// It may find that a launch has no kernel.
+    Fallible(fn(&mut Nest, Vec<DStmt>) -> Result<Vec<DStmt>, LowerError>),
+}
+
+const fn row(name: &'static str, ways: &'static [Way], run: Run, what: &'static str) -> Pass {
+    Pass { name, ways, run, what }
+}
+
+const ALL: &[Way] = &[Cuda, Cpu, Program];
+const SCHEDULED: &[Way] = &[Cuda, Cpu];
+const CUDA: &[Way] = &[Cuda];
+const CPU: &[Way] = &[Cpu];
+const PROGRAM: &[Way] = &[Program];
+
+/// The pipeline: every launch goes through the rows of its way, from the first to the last.
+pub const PASSES: &[Pass] = &[
+    row("promote", SCHEDULED, Plain(promote::run), "accumulators of 16-bit floats in float32"),
+    row("fragments", CUDA, Fallible(fragments::run), "products of a block as calls, and loops over registers"),
+    row("held", CPU, Plain(held::run), "private arrays in the type that they are computed in"),
+    row("cross_thread", CUDA, Fallible(cross_thread::run), "reductions over threads and clusters as tile calls"),
+    row("compact", SCHEDULED, Fallible(compact::run), "registers and shared memory shrink to what is touched"),
+    row("inline_lets", PROGRAM, Plain(|_, body| inline_lets::run(body)), "small index variables put in place"),
+    row("plain_loops", PROGRAM, Plain(plain_loops::run), "ranges of loops noted, vector loops unrolled"),
+    row("flatten", ALL, Fallible(flatten::run), "one flat index per access"),
+    row("products", CUDA, Fallible(fragments::carry_out), "the products of a block carried out"),
+    row("dispatch", PROGRAM, Fallible(tiles::run), "tile calls carried out by the variants that are chosen"),
+    row("flat_buffers", ALL, Plain(flatten::buffers), "one dimension per buffer"),
+    row("uniform_guards", ALL, Plain(guards::uniform), "conditions free of loops that do not change them"),
+    row("vectorize", SCHEDULED, Plain(vectorize::run), "vector copies, vector loops of the CPU"),
+    row("unroll", ALL, Fallible(unroll::run), "which loops are unrolled"),
+    row("gather", CUDA, Plain(gather::run), "adjacent loads of an unrolled loop in vector accesses"),
+    row("batch", SCHEDULED, Plain(batch::run), "loads of an unrolled loop before their uses"),
+    row("leaves", CUDA, Fallible(leaves::run), "marked loops as tile calls, or as straight code on packed values"),
+    row("single_steps", ALL, Plain(unroll::drop_single_steps), "loops of one step gone"),
+    row("swizzle", CUDA, Plain(swizzle::run), "shared memory of matrix fragments without bank conflicts"),
+    row("pipeline", CUDA, Plain(pipeline::run), "copies of annotated loops run ahead, asynchronous where they can be"),
+    row("barriers", CUDA, Plain(barriers::run), "barriers between conflicting accesses to shared memory"),
+    row("proxy", CUDA, Plain(proxy::run), "what the asynchronous proxy reads is fenced before barriers"),
+    row("hoist_guards", SCHEDULED, Plain(|_, body| guards::hoist(body)), "conditions out of loops, neighbours joined"),
+    row("pin", CUDA, Plain(pin::run), "rows of 16-bit values packed between passes over them"),
+    row("lets", ALL, Plain(lets::run), "lets inside expressions as statements"),
+];
+
+/// The passes of a way, in order.
+pub fn passes(way: Way) -> impl Iterator<Item = &'static Pass> {
+    PASSES.iter().filter(move |p| p.ways.contains(&way))
+}
+
+/// Takes the statements of a launch through its passes, as far as `last` where one is named.
+pub(super) fn run(nest: &mut Nest, mut body: Vec<DStmt>, last: Option<&str>) -> Result<Vec<DStmt>, LowerError> {
+    for pass in passes(nest.way) {
+        body = match pass.run {
+            Plain(run) => run(nest, body),
+            Fallible(run) => run(nest, body)?,
+        };
+        if last == Some(pass.name) {
+            break;
+        }
+    }
+    Ok(body)
+}

@@ -9,9 +9,10 @@
 use crate::ir::device::DStmt;
 use crate::ir::instr::{Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
+use crate::lower::nest::Nest;
 
 /// Places the fences of a launch that multiplies by warpgroups.
-pub fn run(body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn run(_: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut multiplies = false;
     let product = |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. }));
     body.iter().for_each(|s| s.visit(&mut |s| multiplies |= product(s)));

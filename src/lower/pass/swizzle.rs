@@ -94,7 +94,7 @@ fn of_rows(b: &Buffer) -> Option<Swizzle> {
 }
 
 /// Permutes every access to the arrays that were chosen.
-pub fn run(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     if nest.permuted.is_empty() {
         return body;
     }

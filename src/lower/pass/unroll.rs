@@ -20,7 +20,7 @@ const PASS: &str = "unroll";
 const MAX_FORCED: i64 = 4096;
 
 /// Marks the loops of a launch.
-pub fn run(nest: &Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut forced = BTreeSet::new();
     if nest.cuda() {
         register_variables(nest, &body, &mut forced);
@@ -30,7 +30,7 @@ pub fn run(nest: &Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
 }
 
 /// Removes loops of one step; those that were marked for batching are still there until then.
-pub fn drop_single_steps(nest: &Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+pub fn drop_single_steps(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let one = |s: DStmt| match s.map_lists(|inner| drop_single_steps(nest, inner)) {
         DStmt::For(l) if l.extent.is_int(1) => {
             let zero = |n: &Name| (*n == l.var).then(|| Expr::i64(0));

@@ -9,6 +9,7 @@ use crate::ir::{Buffer, Expr, Name, TileCall};
 use crate::lower::LowerError;
 use crate::lower::fact::warps::{Rank, WARP, WARPGROUP, Warps};
 use crate::lower::nest::Nest;
+use crate::lower::pass::Way;
 use crate::tile::{self, Active, Decision, Emit, NoVariant};
 use std::collections::BTreeSet;
 
@@ -37,7 +38,7 @@ impl Nest<'_> {
             shown,
             ranges: &mut self.ranges,
             active,
-            guard_scratch: !self.own_barriers,
+            guard_scratch: self.way == Way::Program,
             maps: &mut self.maps,
             fresh: &mut |stem| crate::lower::nest::fresh_name(taken, stem),
         };
@@ -45,28 +46,13 @@ impl Nest<'_> {
     }
 }
 
-/// Carries out every call in `body`, whose other accesses are flat already. Decisions are added in
-/// program order.
-pub fn run(nest: &mut Nest, body: Vec<DStmt>, out: &mut Vec<Decision>) -> Result<Vec<DStmt>, LowerError> {
+/// Carries out every call in `body`, whose other accesses are flat already. Decisions are noted in program order,
+/// also those after the first call that nothing carries out.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let lets = variables(&body);
-    let mut calls = Calls { decisions: out, refused: None };
-    let body = list(nest, &lets, body, Active::All, &mut calls);
-    calls.refused.map_or(Ok(body), Err)
-}
-
-/// What was decided for the calls so far, and the first that nothing carries out.
-struct Calls<'o> {
-    decisions: &'o mut Vec<Decision>,
-    refused: Option<LowerError>,
-}
-
-impl Calls<'_> {
-    /// Notes a call that nothing carries out; those after it are decided all the same.
-    fn refuse(&mut self, why: NoVariant) {
-        let text = why.to_string();
-        self.refused.get_or_insert_with(|| LowerError::new(PASS, &why.0.call.dst.buffer, text));
-        self.decisions.push(*why.0);
-    }
+    let mut refused = None;
+    let body = list(nest, &lets, body, Active::All, &mut refused);
+    refused.map_or(Ok(body), Err)
 }
 
 /// Variables whose values may differ between threads.
@@ -90,16 +76,25 @@ pub fn chosen(decisions: &[Decision]) -> Vec<ChosenVariant> {
     named.collect()
 }
 
-fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active, out: &mut Calls) -> Vec<DStmt> {
+fn list(
+    nest: &mut Nest,
+    lets: &BTreeSet<Name>,
+    body: Vec<DStmt>,
+    active: Active,
+    refused: &mut Option<LowerError>,
+) -> Vec<DStmt> {
     let mut stmts = vec![];
     for s in body {
         match s {
             DStmt::Tile(call) => match nest.with_emit(active, &[], |e| tile::dispatch(&call, e)) {
                 Ok((decision, body)) => {
-                    out.decisions.push(decision);
+                    nest.decisions.push(decision);
                     stmts.extend(body);
                 }
-                Err(why) => out.refuse(why),
+                Err(why) => {
+                    refused.get_or_insert_with(|| LowerError::new(PASS, &call.dst.buffer, why.to_string()));
+                    nest.decisions.push(*why.0);
+                }
             },
             s => {
                 let inside = match &s {
@@ -107,7 +102,7 @@ fn list(nest: &mut Nest, lets: &BTreeSet<Name>, body: Vec<DStmt>, active: Active
                     DStmt::If { cond, .. } => narrowed(nest, lets, active, cond),
                     _ => active,
                 };
-                stmts.push(s.map_lists(|inner| list(nest, lets, inner, inside, out)));
+                stmts.push(s.map_lists(|inner| list(nest, lets, inner, inside, refused)));
             }
         }
     }

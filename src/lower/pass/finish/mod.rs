@@ -1,15 +1,18 @@
 //! Makes the kernel: types of variables, arrays, parameters, grid.
 
+mod narrow;
+mod own_cluster;
+mod prefetch;
+
 use super::batch::written;
 use super::flatten::length;
-use super::narrow::Types;
-use super::own_cluster::OwnCluster;
-use super::prefetch;
 use crate::ir::device::{Ahead, DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
 use crate::ir::{Buffer, DType, Expr, Name, Param, TensorMap};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
+use narrow::Types;
+use own_cluster::OwnCluster;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "finish";

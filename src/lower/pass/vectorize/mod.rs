@@ -8,8 +8,9 @@
 //! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
 //! after:  `unroll u < 2 { copy4 r[u * 4] <- p0[threadIdx.x * 8 + u * 4] }`
 
+mod lanewise;
+
 use super::guards::free_of;
-use super::lanewise;
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;

@@ -10,11 +10,11 @@
 //! after:  `if i * 8 + 7 < n { vector v < 8 { t[v] = p0[i * 8 + v] } }
 //!         else { for v < 8 { if i * 8 + v < n { t[v] = p0[i * 8 + v] } else { t[v] = 0 } } }`
 
-use super::guards;
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts};
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::nest::Nest;
+use crate::lower::pass::guards;
 use std::collections::BTreeMap;
 
 /// A vector loop stays one where its statements are lanewise. Of a condition around its body, or around the

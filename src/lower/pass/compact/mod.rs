@@ -8,8 +8,9 @@
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
 
+mod placement;
+
 use super::batch::held_by_instructions;
-use super::placement;
 use crate::analysis::{Ranges, bounds, simplify};
 use crate::ir::device::{DStmt, map_list, map_stmts};
 use crate::ir::{Expr, ExprKind, Name, ThreadTag, Tile};

@@ -21,7 +21,8 @@
 //! The loop stays as it is where its body has another form, where what it fills is used elsewhere, or
 //! where registers would be picked by a loop that is not unrolled.
 
-use super::fills::{Kind, Parts, async_copies, parts};
+mod fills;
+
 use crate::analysis::{prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
 use crate::ir::instr::{Instr, Sync};
@@ -29,6 +30,7 @@ use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
+use fills::{Kind, Parts, async_copies, parts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rewrites every annotated loop of a launch.
@@ -121,7 +123,7 @@ impl<'l> Pipeline<'l> {
             if direct {
                 out.asynchronous.extend(async_copies(nest, &f.body));
             } else {
-                let (load, store) = super::fills::through_registers(nest, &f)?;
+                let (load, store) = fills::through_registers(nest, &f)?;
                 out.load.extend(load);
                 out.store.extend(store);
             }
@@ -176,7 +178,7 @@ impl<'l> Pipeline<'l> {
 
     /// Statements of another step, where there is one.
     fn at(&self, nest: &mut Nest, body: &[DStmt], step: &Expr) -> Vec<DStmt> {
-        let of_step = super::fills::at_step(nest, body, &self.l.var, step);
+        let of_step = fills::at_step(nest, body, &self.l.var, step);
         let placed = self.placed(nest, &of_step, step);
         let exists = Expr::binary(BinOp::Lt, step.clone(), self.l.extent.clone());
         let needed = !prove(&exists, &nest.ranges);

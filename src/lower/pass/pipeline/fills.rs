@@ -1,7 +1,6 @@
 //! What of a pipelined loop may run ahead: the statements at its start that fill shared memory, as
 //! asynchronous copies or by way of registers.
 
-use super::batch::touched;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
 use crate::ir::instr::{Access, At, Instr, Op, Sync};
@@ -9,6 +8,7 @@ use crate::ir::kernel::Barrier;
 use crate::ir::{Expr, ExprKind, Name, Scope};
 use crate::lower::fact::replicated::loads;
 use crate::lower::nest::{Nest, fresh_name};
+use crate::lower::pass::batch::touched;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of registers that a thread may hold on the way into shared memory.

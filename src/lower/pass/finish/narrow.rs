@@ -7,9 +7,9 @@
 //! before: `int64 threadIdx.x * 4 + int64 n * 8` (n up to 2^62)
 //! after:  `int64(threadIdx.x * 4) + n * 8` with the product in `int32`
 
-use super::widen::is_pure;
 use crate::analysis::{Ranges, bounds};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use crate::lower::pass::widen::is_pure;
 use std::collections::BTreeMap;
 
 /// Declared types of variables, and what is known about their values.

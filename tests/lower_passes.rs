@@ -1,0 +1,84 @@
+//! Passes of lowering, each on its own: a scheduled function, and its form before and after the pass, as text.
+
+use crate::common;
+use crate::lower_cases::*;
+use daylight::lower::{PASSES, Pass, Way, lower_after, passes};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A pass that changes the function of its name in `golden/lower/passes`, as `NAME.txt` there says.
+fn golden(name: &str) {
+    let place = format!("golden/lower/passes/{name}");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{place}.py"));
+    let f = read(&std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
+    let all: Vec<&Pass> = passes(Way::Cuda).collect();
+    let at = all.iter().position(|p| p.name == name).unwrap_or_else(|| panic!("no pass `{name}`"));
+    let form = |pass: &Pass| {
+        let launches = lower_after(&f, &gpu(), pass).unwrap_or_else(|e| panic!("{name}: {e}"));
+        launches.iter().map(|l| format!("\n{l}")).collect::<String>()
+    };
+    let (before, after) = (form(all[at - 1]), form(all[at]));
+    assert_ne!(before, after, "`{name}` does nothing to its own example");
+    common::golden(&format!("{place}.txt"), &format!("before {name}\n{before}\nafter {name}\n{after}"));
+}
+
+#[test]
+fn flatten_gives_every_access_one_index() {
+    golden("flatten");
+}
+
+#[test]
+fn guards_that_always_hold_are_dropped() {
+    golden("uniform_guards");
+}
+
+#[test]
+fn unroll_takes_loops_over_registers_and_short_ones() {
+    golden("unroll");
+}
+
+#[test]
+fn batch_puts_loads_before_uses() {
+    golden("batch");
+}
+
+#[test]
+fn pipeline_runs_copies_ahead() {
+    golden("pipeline");
+}
+
+#[test]
+fn barriers_stand_between_a_write_and_another_threads_read() {
+    golden("barriers");
+}
+
+#[test]
+fn guards_go_around_loops_and_are_joined() {
+    golden("hoist_guards");
+}
+
+#[test]
+fn pin_keeps_a_row_packed() {
+    golden("pin");
+}
+
+#[test]
+fn every_pass_has_a_name_of_its_own_and_some_way() {
+    let names: BTreeSet<&str> = PASSES.iter().map(|p| p.name).collect();
+    assert_eq!(names.len(), PASSES.len());
+    let ways = [Way::Cuda, Way::Cpu, Way::Program];
+    let taken: BTreeSet<&str> = ways.into_iter().flat_map(passes).map(|p| p.name).collect();
+    assert_eq!(taken, names);
+}
+
+#[test]
+fn after_the_last_pass_comes_the_kernel() {
+    let last = passes(Way::Cuda).last().expect("there are passes");
+    let f = read(include_str!("golden/lower/passes/barriers.py"));
+    let launches = lower_after(&f, &gpu(), last).expect("a form");
+    let text = launches[0].to_string();
+    let kernel = daylight::lower::lower(&f, &gpu(), &[]).expect("a kernel").launches[0].to_string();
+    // Here all that `finish` adds are parameters, sizes and types.
+    let body = |text: &str| text.lines().filter(|l| l.starts_with("  ") && !l.contains("float32")).count();
+    assert_eq!(body(&text), body(&kernel), "{text}\n{kernel}");
+}
