@@ -230,7 +230,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
 
 /// The order in which a factor lies in shared memory: that of global memory, but for int8, whose
 /// fragments lie along the reduced axis.
-fn major(f: &Factor) -> Major {
+pub fn major(f: &Factor) -> Major {
     if f.along_depth || f.dtype.bytes() == 1 { Major::Free } else { Major::Depth }
 }
 

@@ -6,10 +6,11 @@
 //! groups_m` rows and `block_n / groups_n` columns of the tile in its registers.
 //! Declines: `warpgroup_products`, the predicates of `matmul.mma` but `tensor_cores`, `few_rows`.
 
-use super::mma::{Warps, by_tiles, multiplied};
+use super::mma::{Warps, by_tiles, major, multiplied};
 use super::outline::{self, Sizes, over};
 use super::tiling::{tile_in_registers, tiles_in_shared, whole_groups};
 use crate::ir::instr::WgmmaShape;
+use crate::rules::find::einsum::Major;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -19,8 +20,8 @@ pub const WGMMA: Rule =
 
 /// Warps of a group.
 const WARPS: i64 = 4;
-/// Bytes of the reduced axis of one instruction, and the longest row of operands without a second part.
-const ROW_BYTES: [i64; 2] = [32, 128];
+/// Bytes of the lines that operands are made of.
+const LINES: [i64; 3] = [128, 64, 32];
 /// Rows from which on half of an instruction's rows are of use.
 const FEW_ROWS: i64 = 32;
 
@@ -52,6 +53,11 @@ impl Accepted for Wgmma {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
         let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
+        let rows_of_columns = matches!(major(&p.b), Major::Depth);
+        let space = space.require("whole_lines", move |k| match rows_of_columns {
+            true => whole_lines(k, element),
+            false => Ok(()),
+        });
         let threads = move |k: &Knobs| groups(k, element).threads(warp);
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
@@ -93,8 +99,18 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     }
     WgmmaShape { n: each, input: element }.check()?;
     match k.get("block_k_bytes") {
-        n if ROW_BYTES.contains(&n) || n == 64 => Ok(()),
+        n if LINES.contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
+    }
+}
+
+/// Where columns lie side by side, those of a group are whole parts of the rows that operands are cut into.
+fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
+    let bytes = k.get("block_n") * element.bytes() as i64;
+    let part = LINES.into_iter().find(|part| bytes % part == 0).unwrap_or(bytes);
+    match bytes / k.get("groups_n") % part {
+        0 => Ok(()),
+        _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
     }
 }
 

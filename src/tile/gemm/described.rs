@@ -30,8 +30,8 @@ impl Described {
     pub fn of(x: &Matrix, free: usize, lines: i64, shape: WgmmaShape, cx: &Cx) -> Result<Described, String> {
         let (layout, whole) = x.view.layout()?;
         let (name, size) = (&x.view.buffer, x.view.dtype.bytes() as i64);
-        if x.dims.iter().any(|d| x.view.extent[*d] != whole[*d]) {
-            return Err(format!("the tile of `{name}` is a part of its rows or columns: take whole ones"));
+        if x.dims.iter().any(|d| !x.view.begin[*d].is_int(0)) {
+            return Err(format!("the tile of `{name}` begins within its rows or columns"));
         }
         let plain = layout.unswizzled();
         let along = |dim: usize, at: i64| -> Result<i64, String> {
@@ -39,7 +39,8 @@ impl Described {
             index[x.dims[dim]] = at;
             Ok(plain.apply_at(whole, &index)?.get(crate::ir::layout::Axis::M))
         };
-        let places = |dim: usize| (0..whole[x.dims[dim]]).map(|i| along(dim, i)).collect::<Result<Vec<i64>, _>>();
+        let places =
+            |dim: usize| (0..x.view.extent[x.dims[dim]]).map(|i| along(dim, i)).collect::<Result<Vec<i64>, _>>();
         let (rows, depth) = (places(free)?, places(1 - free)?);
         let (rows, depth) = (&rows[..], &depth[..]);
         let desc = descriptor(rows, depth, size, map_swizzle(&x.view)?)
