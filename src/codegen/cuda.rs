@@ -14,7 +14,7 @@ use super::{Lang, ctype, is_narrow};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
-use crate::ir::{DType, Expr, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use std::collections::BTreeSet;
 
 /// Static shared memory that every GPU allows, in bytes.
@@ -282,6 +282,12 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
         (&mut self.lines, &mut self.exprs)
     }
 
+    /// The number of a warpgroup: addresses of matrix instructions that depend on it are computed once for the
+    /// warp where the compiler knows that its lanes agree.
+    fn uniform(&self, value: &Expr, text: String) -> String {
+        if is_warpgroup(value) { format!("__shfl_sync(0xffffffffu, {text}, 0)") } else { text }
+    }
+
     fn directive(&mut self, _: &Expr, kind: LoopKind) -> String {
         match kind {
             LoopKind::Serial => "#pragma unroll 1".to_string(),
@@ -308,6 +314,16 @@ impl<'a> Statements<'a> for CudaWriter<'a> {
             KStmt::Shuffle { dst, mode, value, width } => self.shuffle(dst, *mode, value, *width),
             s => panic!("`{s:?}` is written alike in every language, or by that of the CPU alone"),
         }
+    }
+}
+
+/// True for `threadIdx.x // 128`.
+fn is_warpgroup(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
+            b.is_int(128) && a.as_var().is_some_and(|n| n.as_str() == "threadIdx.x")
+        }
+        _ => false,
     }
 }
 

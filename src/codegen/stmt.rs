@@ -17,6 +17,11 @@ pub(super) trait Statements<'a> {
     /// A copy, a barrier, a prefetch, a shuffle or an instruction.
     fn own(&mut self, s: &KStmt);
 
+    /// The text of a let's value, said to be the same in all threads of a warp where that helps.
+    fn uniform(&self, _value: &Expr, text: String) -> String {
+        text
+    }
+
     /// A loop of any kind.
     fn repeat(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
         self.for_loop(var, extent, kind, body);
@@ -44,6 +49,7 @@ pub(super) trait Statements<'a> {
             KStmt::Let { var, value } => {
                 let text = exprs.text(value);
                 exprs.facts.add_equal(var, value);
+                let text = self.uniform(value, text);
                 format!("const {} {} = {text};", value_type(value.dtype()), ident(var))
             }
             KStmt::Var { var, dtype, init: None } => format!("{} {};", value_type(*dtype), ident(var)),

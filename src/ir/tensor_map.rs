@@ -33,7 +33,7 @@ pub struct TensorMap {
 
 /// How 16-byte chunks of a box are permuted: within rows of that many bytes, by xor with the number of
 /// the row counted in 128 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum MapSwizzle {
     None,

@@ -4,9 +4,9 @@
 use super::LowerError;
 use super::pass::Way;
 use super::pass::finish::used_buffers;
+use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::layout::Swizzle;
 use crate::ir::{Buffer, DType, DeviceLaunch, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -38,7 +38,7 @@ pub(super) struct Nest<'a> {
     /// Register tiles that the threads of the block hold together, with their shapes and layouts.
     pub held: BTreeMap<Name, Buffer>,
     /// How arrays in shared memory are permuted.
-    pub swizzles: BTreeMap<Name, Swizzle>,
+    pub permuted: BTreeMap<Name, Permutation>,
 }
 
 /// The thread axes, fastest first.
@@ -85,7 +85,7 @@ impl<'a> Nest<'a> {
             taken,
             maps: vec![],
             held: BTreeMap::new(),
-            swizzles: BTreeMap::new(),
+            permuted: BTreeMap::new(),
         }
     }
 

@@ -61,6 +61,7 @@ pub const RULES: &[Rule] = &[
     gemv::quant_inner::QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
+    matmul::wgmma::WGMMA,
     matmul::mma::MMA,
     matmul::fma::FMA,
     gemv::quant_cpu::INNER,

@@ -9,6 +9,7 @@ use super::mbarrier::Mbarriers;
 use super::memory::Memory;
 use super::shadow::By;
 use super::thread::{State, Thread};
+use super::wgmma;
 use crate::ir::instr::{self, Space};
 use crate::ir::kernel::ShuffleMode;
 use std::collections::BTreeSet;
@@ -34,7 +35,7 @@ pub(super) struct Block<'a> {
     /// Copies on their way.
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
-    /// Numbers of the memories that bulk and tensor stores read.
+    /// Numbers of the memories that the asynchronous proxy reads.
     pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
     pub instructions: u64,
@@ -137,6 +138,10 @@ impl<'a> Block<'a> {
                 State::Asks => self.serve(t, memory)?,
                 State::Done if self.code.waits_apart => {
                     self.clock.cluster.ends(t).map_err(|fault| self.fault(t, fault))?;
+                    if let Some((pc, array)) = wgmma::left(&self.under_way.matrices[t / wgmma::WARPGROUP]) {
+                        let name = self.code.arrays[array as usize].name.clone();
+                        return Err((t, pc, Fault::NeverAwaited(name)));
+                    }
                     return self.under_way.left_by(t).map_or(Ok(()), |(pc, fault)| Err((t, pc, fault)));
                 }
                 State::Ready
@@ -167,14 +172,23 @@ impl<'a> Block<'a> {
         z ^ (z >> 31)
     }
 
-    /// Lets a warp pass the barrier, shuffle or instruction that its lanes wait at. False when none
-    /// waits, or some may still come.
+    /// Lets a warp pass the barrier, shuffle or instruction that its lanes wait at, or its warpgroup pass the
+    /// instruction. False when none waits, or some may still come.
     fn meet_warp(&mut self, first: usize, memory: &mut [Memory]) -> Result<bool, At> {
-        let lanes = first..(first + WARP).min(self.threads.len());
+        let mut lanes = first..(first + WARP).min(self.threads.len());
         let Some(lead) = lanes.clone().find(|t| self.threads[*t].state == State::Warp) else {
             return Ok(false);
         };
         let pc = self.threads[lead].pc;
+        let mut size = WARP;
+        if let Op::Instr { threads, .. } = self.code.ops[pc]
+            && threads as usize > WARP
+        {
+            size = threads as usize;
+            let first = first / size * size;
+            lanes = first..(first + size).min(self.threads.len());
+        }
+        let first = lanes.start;
         let other = lanes.clone().find(|t| self.threads[*t].state != State::Warp || self.threads[*t].pc != pc);
         if let Some(other) = other {
             if lanes.clone().any(|t| self.may_come(t)) {
@@ -184,8 +198,8 @@ impl<'a> Block<'a> {
         }
         match self.code.ops[pc] {
             Op::Shuffle { d, a, mode, width } => self.shuffle(first, lanes.len(), d, a, mode, width),
-            Op::Instr { .. } if lanes.len() < WARP => {
-                let why = format!("the warp has only {} lanes", lanes.len());
+            Op::Instr { .. } if lanes.len() < size => {
+                let why = format!("there are only {} of its {size} threads", lanes.len());
                 return Err((lead, pc, Fault::DivergentInstruction(why)));
             }
             Op::Instr { n, .. } => self.carry_out(first, &self.code.instrs[n as usize], memory)?,
@@ -269,10 +283,13 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Numbers of the memories that bulk and tensor stores read.
+/// Numbers of the memories that the asynchronous proxy reads: sources of bulk and tensor stores, operands of
+/// matrix instructions.
 fn bulk_sources(code: &Code) -> BTreeSet<usize> {
-    let stores = code.instrs.iter().filter(|i| matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. }));
-    let sources = stores.flat_map(|i| i.sites(&[Space::Shared], false));
+    let reads = |i: &&instr::Instr<_, _>| {
+        matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. } | instr::Op::Wgmma { .. })
+    };
+    let sources = code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false));
     sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()
 }
 

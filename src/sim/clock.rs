@@ -9,16 +9,20 @@
 //!
 //! The threads of a cluster have one list of numbers, and its blocks barriers of their own.
 //!
-//! What the asynchronous proxy does is done by one further thread, [`COPIES`], that nobody knows of but
-//! by waiting for a copy.
+//! What goes on by itself is done by further threads, the agents, that nobody knows of but by waiting for it:
+//! the asynchronous proxy's copies by [`COPIES`], the matrix instructions of each warpgroup by one of its own,
+//! from [`MATRICES`] on.
 //!
-//! Stands in a circle with `block` and `cluster`, whose threads and barriers it orders.
+//! Stands in a circle with `block`, `cluster` and `wgmma`, whose threads and barriers it orders.
 
 use super::block::{WARP, neighbour, position};
 use super::cluster::ClusterBarrier;
+use super::wgmma::WARPGROUP;
 
 /// The thread that stands for asynchronous copies by the bulk.
 pub(super) const COPIES: u32 = 8 * 1024;
+/// The thread that stands for the matrix instructions of the first warpgroup; the next ones follow.
+pub(super) const MATRICES: u32 = COPIES + 1;
 
 /// Where the order of events stands.
 #[derive(Default)]
@@ -37,7 +41,7 @@ pub(super) struct Clock {
     threads: usize,
     /// The same per warp.
     warps: Vec<u32>,
-    /// Per thread what it knows of each thread by other means, and last of copies. Empty where all wait
+    /// Per thread what it knows of each thread by other means, and then of each agent. Empty where all wait
     /// together.
     apart: Vec<Vec<u32>>,
     /// Where blocks of this launch started, with their positions.
@@ -57,7 +61,8 @@ impl Clock {
         self.shape = shape;
         self.blocks.clear();
         self.warps = vec![0; threads.div_ceil(WARP)];
-        self.apart = if apart { vec![vec![0; threads + 1]; threads] } else { vec![] };
+        let agents = 1 + threads.div_ceil(WARPGROUP);
+        self.apart = if apart { vec![vec![0; threads + agents]; threads] } else { vec![] };
     }
 
     pub fn enter_block(&mut self, at: [u32; 3]) {
@@ -80,8 +85,11 @@ impl Clock {
     pub fn meet_block(&mut self, t: usize) {
         let block = self.place(t as u32);
         self.barriers[block] = self.tick();
-        let copies = self.apart.iter().filter_map(|known| known.last()).max().copied().unwrap_or(0);
-        self.apart.iter_mut().filter_map(|known| known.last_mut()).for_each(|k| *k = copies);
+        let threads = self.apart.len();
+        for agent in threads..self.apart.first().map_or(0, Vec::len) {
+            let newest = self.apart.iter().map(|known| known[agent]).max().unwrap_or(0);
+            self.apart.iter_mut().for_each(|known| known[agent] = newest);
+        }
     }
 
     /// The lanes of a warp meet at a barrier.
@@ -111,13 +119,14 @@ impl Clock {
     pub fn publish(&self, t: usize, all: &mut Vec<u32>) {
         let n = self.warps.len() * WARP;
         let threads = self.apart.len();
-        all.resize(threads + 1, 0);
+        all.resize(self.apart[t].len(), 0);
         for (u, k) in all.iter_mut().enumerate().take(threads.min(n)) {
             let warp = if u / WARP == t / WARP { self.warps[t / WARP] } else { 0 };
             *k = (*k).max(warp).max(self.barriers[0]).max(self.apart[t][u]);
         }
         all[t] = all[t].max(self.now);
-        all[threads] = all[threads].max(self.apart[t][threads]);
+        let agents = all[threads..].iter_mut().zip(&self.apart[t][threads..]);
+        agents.for_each(|(k, own)| *k = (*k).max(*own));
     }
 
     /// A thread learns what was published.
@@ -125,9 +134,10 @@ impl Clock {
         self.apart[t].iter_mut().zip(all).for_each(|(k, a)| *k = (*k).max(*a));
     }
 
-    /// A thread learns of the copies up to a stamp.
-    pub fn learn_copies(&mut self, t: usize, stamp: u32) {
-        if let Some(k) = self.apart[t].last_mut() {
+    /// A thread learns what an agent did up to a stamp.
+    pub fn learn_agent(&mut self, t: usize, agent: u32, stamp: u32) {
+        let at = self.apart.len() + (agent - COPIES) as usize;
+        if let Some(k) = self.apart[t].get_mut(at) {
             *k = (*k).max(stamp);
         }
     }
@@ -135,8 +145,9 @@ impl Clock {
     /// True when thread `t` of the current block knows what thread `u` of it did at a stamp.
     #[inline]
     pub fn knows(&self, t: u32, u: u32, stamp: u32) -> bool {
-        if u == COPIES {
-            return self.apart[t as usize].last().is_some_and(|k| stamp <= *k);
+        if u >= COPIES {
+            let at = self.apart.len() + (u - COPIES) as usize;
+            return self.apart[t as usize].get(at).is_some_and(|k| stamp <= *k);
         }
         let warp = WARP as u32;
         let block = self.place(t);
@@ -155,14 +166,14 @@ impl Clock {
 
     /// True where two threads are of one block; copies are of every block.
     pub fn same_block(&self, t: u32, u: u32) -> bool {
-        u == COPIES || self.place(t) == self.place(u)
+        u >= COPIES || self.place(t) == self.place(u)
     }
 
     /// The block of a thread at a stamp of this launch.
     pub fn block_of(&self, stamp: u32, t: u32) -> [u32; 3] {
         let n = self.blocks.partition_point(|(start, _)| *start < stamp);
         let first = self.blocks[n.saturating_sub(1)].1;
-        if t == COPIES { first } else { neighbour(first, self.place(t)) }
+        if t >= COPIES { first } else { neighbour(first, self.place(t)) }
     }
 
     /// Index along x, y, z of a thread in its block.
@@ -202,7 +213,7 @@ mod tests {
         c.meet_some(&[40, 70]);
         assert!(c.knows(70, 0, first) && !c.knows(1, 0, first));
         assert!(!c.knows(40, COPIES, first));
-        c.learn_copies(40, first);
+        c.learn_agent(40, COPIES, first);
         c.meet_block(0);
         assert!(c.knows(1, COPIES, first) && !c.knows(1, COPIES, c.now));
     }

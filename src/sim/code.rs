@@ -139,8 +139,8 @@ pub(super) enum Op {
     /// The instruction of that number.
     Instr {
         n: u32,
-        /// All lanes of the warp have to stop here first.
-        warp: bool,
+        /// So many threads, a warp or warpgroup, have to stop here first where it is more than one.
+        threads: u32,
     },
     /// Arrives at the barrier of the cluster.
     ClusterArrive {
@@ -176,6 +176,14 @@ pub(super) struct ArrayInfo {
 }
 
 impl ArrayInfo {
+    /// The first of its numbers in the set of written slots; 0 where it is in memory.
+    pub fn flag(&self) -> u32 {
+        match self.place {
+            Place::Slots { flag, .. } => flag,
+            Place::Memory(_) | Place::Shared(_) => 0,
+        }
+    }
+
     /// The number of its memory, in a block whose shared arrays come so many after those of the first.
     ///
     /// # Panics
@@ -219,6 +227,8 @@ pub(super) struct Code {
     pub flags: u32,
     /// True when some threads may wait where the rest of the block does not.
     pub waits_apart: bool,
+    /// True when matrix instructions of warpgroups use registers.
+    pub warpgroups: bool,
     /// True when threads may learn of each other otherwise than by barriers of the block or of warps.
     pub learns_apart: bool,
 }

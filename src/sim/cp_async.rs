@@ -10,6 +10,7 @@ use super::mbarrier::Word;
 use super::memory::Memory;
 use super::shadow::By;
 use super::thread::missing;
+use super::wgmma::{Issued, WARPGROUP};
 use std::collections::VecDeque;
 
 /// Adjacent elements of an array in memory.
@@ -159,6 +160,8 @@ pub(super) struct Async<'a> {
     pub loads: Vec<Load<'a>>,
     /// Per thread.
     pub stores: Vec<Groups<Store<'a>>>,
+    /// Per warpgroup.
+    pub matrices: Vec<Groups<Issued>>,
 }
 
 /// A bulk copy to shared memory and the barrier that counts it.
@@ -208,8 +211,11 @@ impl Store<'_> {
 impl<'a> Async<'a> {
     /// Nothing under way for `threads` threads.
     pub fn new(threads: usize) -> Async<'a> {
-        let none = || (0..threads).map(|_| Groups::default()).collect();
-        Async { copies: none(), loads: vec![], stores: (0..threads).map(|_| Groups::default()).collect() }
+        fn none<T>(n: usize) -> Vec<Groups<T>> {
+            (0..n).map(|_| Groups::default()).collect()
+        }
+        let matrices = none(threads.div_ceil(WARPGROUP));
+        Async { copies: none(threads), loads: vec![], stores: none(threads), matrices }
     }
 
     /// What a thread that ends has not waited for.

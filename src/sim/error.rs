@@ -76,6 +76,10 @@ pub enum Fault {
     BulkSize(i64),
     /// A bulk store of what was written without an asynchronous fence after it.
     Unfenced(String),
+    /// A register that a matrix instruction of the warpgroup uses is accessed before a wait for it.
+    InFlight(String),
+    /// A matrix instruction uses registers of this array, which were written with no fence after it.
+    NoWgmmaFence(String),
     /// A barrier in shared memory is used against its rules; how.
     Mbarrier(String),
     /// Threads wait for a barrier in shared memory that nothing can complete; what it lacks.
@@ -114,6 +118,8 @@ pub enum Party {
     Thread([u32; 3]),
     /// A bulk or tensor copy that goes on by itself.
     Copy,
+    /// A matrix instruction of the warpgroup of that number.
+    Matrices(u32),
 }
 
 impl Display for Race {
@@ -124,6 +130,7 @@ impl Display for Race {
         match self.party {
             Party::Thread([x, y, z]) => write!(f, "thread ({x}, {y}, {z})")?,
             Party::Copy => f.write_str("the asynchronous copy")?,
+            Party::Matrices(g) => write!(f, "the matrix instruction of warpgroup {g}")?,
         }
         if !self.same_block {
             let [x, y, z] = self.block;
@@ -173,7 +180,11 @@ impl Display for Fault {
                 write!(f, "a bulk copy of {bytes} bytes: the size has to be a positive multiple of 16")
             }
             Fault::Unfenced(what) => {
-                write!(f, "bulk store of `{what}`, which was written with no asynchronous fence after it")
+                write!(f, "asynchronous read of `{what}`, which was written with no asynchronous fence after it")
+            }
+            Fault::InFlight(what) => write!(f, "access to `{what}`, which an unfinished matrix instruction uses"),
+            Fault::NoWgmmaFence(what) => {
+                write!(f, "matrix instruction on registers of `{what}`, which were written with no fence after it")
             }
             Fault::Mbarrier(why) | Fault::Cluster(why) => f.write_str(why),
             Fault::Deadlock(why) => write!(f, "deadlock: {why}"),

@@ -38,16 +38,17 @@ impl Compiler {
         let values = i.values.iter().map(|e| self.expr(e)).collect();
         let signature = i.signature();
         let registers = !places.is_empty() && signature.places.iter().all(|p| p.space == Space::Register);
-        let warp = signature.threads > 1;
+        let threads = signature.threads;
         // What threads do to memory by themselves, and what they learn of others by it.
-        let apart = !warp && !registers;
+        let apart = threads != super::block::WARP as u32 && !registers;
         let own = matches!(i.op, Op::CpAsync { .. } | Op::ClusterStore)
             || matches!(i.op, Op::Sync(Sync::CpAsyncCommit | Sync::CpAsyncWait { .. }));
         self.code.waits_apart |= apart;
         self.code.learns_apart |= apart && !own;
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(Instr { op: i.op.clone(), places, values });
-        self.emit(code::Op::Instr { n, warp });
+        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. });
+        self.emit(code::Op::Instr { n, threads });
     }
 }
 
@@ -73,6 +74,10 @@ impl<'a> Block<'a> {
             Op::LdMatrix { count, transpose } => return self.ldmatrix(t, i, *count, *transpose, memory),
             Op::StMatrix { count, transpose } => return self.stmatrix(t, i, *count, *transpose, memory),
             Op::Mma(shape) => return self.mma(t, i, *shape, memory),
+            Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, [*a, *b], memory),
+            // how many registers a thread has makes no difference here
+            Op::SetMaxReg { .. } => Ok(()),
+            Op::CpAsyncArrive => self.cp_async_arrive(t, i, memory),
             Op::CpAsync { bytes, .. } => self.cp_async(t, i, i64::from(*bytes), memory),
             Op::BulkLoad => self.bulk_load(t, i, memory),
             Op::BulkStore => self.bulk_store(t, i, memory),

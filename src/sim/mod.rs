@@ -40,6 +40,7 @@ mod serve;
 mod shadow;
 mod tensor;
 mod thread;
+mod wgmma;
 
 pub use error::{Fault, Party, Race, SimError};
 pub use origin::{Origin, Writer};

@@ -55,7 +55,7 @@ impl<'a> Block<'a> {
             Sync::BulkWait { left, read } => {
                 for store in self.under_way.stores[t].older(left) {
                     store.awaited = true;
-                    self.clock.learn_copies(t, store.stamp);
+                    self.clock.learn_agent(t, COPIES, store.stamp);
                     while store.stage == Stage::Issued || !read && store.stage != Stage::Done {
                         store.advance(memory)?;
                     }
@@ -64,6 +64,9 @@ impl<'a> Block<'a> {
                     self.under_way.stores[t].take(left);
                 }
             }
+            Sync::WgmmaFence => self.wgmma_fence(t),
+            Sync::WgmmaCommit => self.wgmma_commit(t),
+            Sync::WgmmaWait { left } => self.wgmma_wait(t, left),
             Sync::AsyncFence => {
                 self.mbarriers.fence();
                 self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
@@ -78,6 +81,16 @@ impl<'a> Block<'a> {
         let copy = self.copy((t, t as u32), i.places[0], src, (bytes, bytes), memory)?;
         self.under_way.copies[t].add(copy);
         Ok(())
+    }
+
+    /// Arrives for the thread's copies so far, all of which have then landed.
+    pub(super) fn cp_async_arrive(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+        self.under_way.copies[t].commit();
+        for copy in self.under_way.copies[t].take(0) {
+            copy.check_source(memory)?;
+            copy.land(memory, self.clock.now, t as u32)?;
+        }
+        self.arrive_at(t, i.places[0], 0)
     }
 
     pub(super) fn bulk_load(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {

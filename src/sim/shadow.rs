@@ -8,7 +8,7 @@
 //! Stands in a circle with `block`, whose width of a warp it counts with.
 
 use super::block::WARP;
-use super::clock::{COPIES, Clock};
+use super::clock::{COPIES, Clock, MATRICES};
 use super::code::Code;
 use super::error::{Fault, Party, Race};
 
@@ -157,6 +157,7 @@ fn race(name: &str, i: usize, by: By, write: bool, other: Record, other_wrote: b
     let block = by.clock.block_of(other.stamp(), other.thread());
     let party = match other.thread() {
         COPIES => Party::Copy,
+        t if t > COPIES => Party::Matrices(t - MATRICES),
         t => Party::Thread(by.clock.thread(t)),
     };
     let same_block = other.stamp() > by.clock.block && by.clock.same_block(by.thread, other.thread());

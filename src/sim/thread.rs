@@ -37,6 +37,10 @@ pub(super) struct Thread {
     pub slots: Vec<u64>,
     /// One bit per number of the set of written slots.
     written: Vec<u64>,
+    /// The same of registers that a matrix instruction is using; empty where there are none such.
+    locked: Vec<u64>,
+    /// The same of registers that were written since the last fence of matrix instructions.
+    touched: Vec<u64>,
     /// The operation to run next; of a waiting thread, the one it waits at.
     pub pc: usize,
     pub state: State,
@@ -45,13 +49,17 @@ pub(super) struct Thread {
 impl Thread {
     pub fn new(code: &Code, id: u32, shift: usize) -> Thread {
         let written = vec![0; code.flags.div_ceil(64) as usize];
-        Thread { id, shift, slots: code.slots.clone(), written, pc: 0, state: State::Ready }
+        let locked = if code.warpgroups { written.clone() } else { vec![] };
+        let touched = locked.clone();
+        Thread { id, shift, slots: code.slots.clone(), written, locked, touched, pc: 0, state: State::Ready }
     }
 
     /// Back to the start, as thread `thread` of block `block`.
     pub fn restart(&mut self, code: &Code, block: [u32; 3], thread: [u32; 3]) {
         self.slots.copy_from_slice(&code.slots);
         self.written.fill(0);
+        self.locked.fill(0);
+        self.touched.fill(u64::MAX);
         for (slot, value) in code.indices.iter().zip(block.into_iter().chain(thread)) {
             self.slots[*slot as usize] = u64::from(value);
         }
@@ -147,7 +155,9 @@ impl Thread {
                         self.store(dst, to + lane, v, memory, self.by(code, clock))?;
                     }
                 }
-                Op::WarpBarrier | Op::Shuffle { .. } | Op::Instr { warp: true, .. } => return self.stop(State::Warp),
+                Op::WarpBarrier | Op::Shuffle { .. } | Op::Instr { threads: 2.., .. } => {
+                    return self.stop(State::Warp);
+                }
                 Op::BlockBarrier => return self.stop(State::Block),
                 Op::NamedBarrier { .. } => return self.stop(State::Named),
                 Op::Instr { .. } | Op::ClusterArrive { .. } | Op::ClusterWait => return self.stop(State::Asks),
@@ -176,8 +186,13 @@ impl Thread {
     pub fn load(&self, array: &ArrayInfo, i: usize, memory: &mut [Memory], by: By) -> Result<u64, Fault> {
         let unwritten = || Fault::Unwritten(format!("{}[{i}]", array.name));
         match array.place {
-            Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
-            Place::Slots { .. } => Err(unwritten()),
+            Place::Slots { base, flag } => {
+                if !self.has(flag + i as u32) {
+                    return Err(unwritten());
+                }
+                self.unused(array, flag, i)?;
+                Ok(self.slots[base as usize + i])
+            }
             Place::Memory(_) | Place::Shared(_) => {
                 let memory = &mut memory[array.memory(self.shift)];
                 let bits = memory.read(i).ok_or_else(|| missing(array, i, memory, by.code))?;
@@ -195,6 +210,10 @@ impl Thread {
         }
         match array.place {
             Place::Slots { base, flag } => {
+                self.unused(array, flag, i)?;
+                if !self.touched.is_empty() {
+                    set_bit(&mut self.touched, flag + i as u32, true);
+                }
                 self.slots[base as usize + i] = v;
                 self.mark(flag + i as u32);
             }
@@ -213,6 +232,63 @@ impl Thread {
         }
         Ok(())
     }
+
+    /// That no unfinished matrix instruction uses a register.
+    fn unused(&self, array: &ArrayInfo, flag: u32, i: usize) -> Result<(), Fault> {
+        if !self.locked.is_empty() && bit(&self.locked, flag + i as u32) {
+            return Err(Fault::InFlight(format!("{}[{i}]", array.name)));
+        }
+        Ok(())
+    }
+
+    /// True where one of some registers was written since the last fence.
+    pub fn touched(&self, array: &ArrayInfo, first: usize, len: usize) -> bool {
+        let flag = array.flag();
+        (first..first + len).any(|i| bit(&self.touched, flag + i as u32))
+    }
+
+    /// Orders writes of registers before matrix instructions.
+    pub fn fence_registers(&mut self) {
+        self.touched.fill(0);
+    }
+
+    /// A register whatever uses it.
+    pub fn peek(&self, array: &ArrayInfo, i: usize) -> Result<u64, Fault> {
+        match array.place {
+            Place::Slots { base, flag } if self.has(flag + i as u32) => Ok(self.slots[base as usize + i]),
+            _ => Err(Fault::Unwritten(format!("{}[{i}]", array.name))),
+        }
+    }
+
+    /// Gives a register the value that a matrix instruction will have written to it.
+    pub fn lock(&mut self, array: &ArrayInfo, i: usize, value: u64) {
+        if let Place::Slots { base, flag } = array.place {
+            self.slots[base as usize + i] = value;
+            self.mark(flag + i as u32);
+            set_bit(&mut self.locked, flag + i as u32, true);
+        }
+    }
+
+    /// Registers that an instruction still uses.
+    pub fn lock_again(&mut self, array: &ArrayInfo, first: usize, len: usize) {
+        let flag = array.flag();
+        (first..first + len).for_each(|i| set_bit(&mut self.locked, flag + i as u32, true));
+    }
+
+    /// Registers that an instruction is done with.
+    pub fn unlock(&mut self, array: &ArrayInfo, first: usize, len: usize) {
+        let flag = array.flag();
+        (first..first + len).for_each(|i| set_bit(&mut self.locked, flag + i as u32, false));
+    }
+}
+
+fn bit(bits: &[u64], n: u32) -> bool {
+    bits[n as usize / 64] >> (n % 64) & 1 == 1
+}
+
+fn set_bit(bits: &mut [u64], n: u32, on: bool) {
+    let (word, mask) = (&mut bits[n as usize / 64], 1 << (n % 64));
+    *word = if on { *word | mask } else { *word & !mask };
 }
 
 /// Why an element that holds no value cannot be read.

@@ -33,6 +33,13 @@ fn sums_in_the_type_of_the_factors() {
     check_all(cases, RULE, TARGET);
 }
 
+/// The loops over registers have names of their own beside the value that has one because it is used twice.
+#[test]
+fn what_follows_uses_a_value_twice() {
+    let case = |m, n, k| Matmul::new("float16", m, n, k).accumulated("float32").transposed(false, true).gated().case();
+    check_all(vec![case(130, 36, 72), case(33, 64, 40)], RULE, TARGET);
+}
+
 #[test]
 fn whole_numbers() {
     let mut cases = vec![];

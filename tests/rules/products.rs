@@ -15,6 +15,8 @@ pub struct Matmul {
     size: [i64; 3],
     transposed: [bool; 2],
     epilogue: bool,
+    /// A value of what follows is used twice.
+    gated: bool,
     symbolic: bool,
 }
 
@@ -22,7 +24,7 @@ impl Matmul {
     /// A product of that type, nothing else asked.
     pub fn new(dtype: &'static str, m: i64, n: i64, k: i64) -> Matmul {
         let (batch, transposed) = (None, [false; 2]);
-        Matmul { dtype, acc: dtype, batch, size: [m, n, k], transposed, epilogue: false, symbolic: false }
+        Matmul { dtype, acc: dtype, batch, size: [m, n, k], transposed, epilogue: false, gated: false, symbolic: false }
     }
 
     /// A is stored as `[K, M]`, B as `[N, K]`.
@@ -43,6 +45,11 @@ impl Matmul {
     /// A bias per column and a maximum with zero.
     pub fn with_epilogue(self) -> Matmul {
         Matmul { epilogue: true, ..self }
+    }
+
+    /// Followed by blocks of which one uses the value of another twice, as GELU does.
+    pub fn gated(self) -> Matmul {
+        Matmul { epilogue: true, gated: true, ..self }
     }
 
     /// The number of rows is not known when the function is scheduled.
@@ -87,6 +94,9 @@ def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buff
         if self.epilogue {
             text += &format!("    R0 = T.sblock_alloc_buffer({out}, \"{acc}\")\n");
         }
+        if self.gated {
+            text += &format!("    R1 = T.sblock_alloc_buffer({out}, \"{acc}\")\n");
+        }
         text += &format!(
             "    for {loops} in T.grid({grid}):
         with T.sblock(\"product\"):
@@ -98,20 +108,34 @@ def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buff
         );
         if self.epilogue {
             let (loops, grid) = (&loops[..loops.len() - 3], &grid[..grid.rfind(',').expect("three extents")]);
-            text += &format!(
-                "    for {loops} in T.grid({grid}):
-        with T.sblock(\"finish\"):
+            let shifted = format!("R0[{at}vi, vj] + C[vj]");
+            let gate = format!("R1[{at}vi, vj] * (T.{acc}(1.0) + T.erf(R1[{at}vi, vj]))");
+            let blocks = match self.gated {
+                true => vec![("shift", "R1", shifted), ("gate", "O", gate)],
+                false => vec![("finish", "O", format!("T.max({shifted}, T.{acc}({zero}))"))],
+            };
+            for (block, to, value) in blocks {
+                text += &format!(
+                    "    for {loops} in T.grid({grid}):
+        with T.sblock(\"{block}\"):
             {} = T.axis.remap(\"{}\", [{loops}])
-            O[{at}vi, vj] = T.max(R0[{at}vi, vj] + C[vj], T.{acc}({zero}))
+            {to}[{at}vi, vj] = {value}
 ",
-                &axes[..axes.len() - 4],
-                &kinds[..kinds.len() - 1]
-            );
+                    &axes[..axes.len() - 4],
+                    &kinds[..kinds.len() - 1]
+                );
+            }
         }
         let name = format!(
             "matmul-{}{name}-{dtype}-{acc}-{ta}-{tb}{}",
             self.batch.map_or(String::new(), |b| format!("{b}x")),
-            if self.epilogue { "-finished" } else { "" }
+            if self.gated {
+                "-gated"
+            } else if self.epilogue {
+                "-finished"
+            } else {
+                ""
+            }
         );
         let extents = if self.symbolic { vec![("m", m)] } else { vec![] };
         Case { name, text, extents, length }

@@ -19,6 +19,10 @@ pub(super) fn arrive(p: &mut Prelude) -> String {
     on_barrier(p, "arrive", "", "{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}")
 }
 
+pub(super) fn cp_async_arrive(p: &mut Prelude) -> String {
+    on_barrier(p, "cp_async_arrive", "", "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];")
+}
+
 pub(super) fn expect(p: &mut Prelude) -> String {
     let ptx = "{.reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;}";
     on_barrier(p, "expect", ", unsigned n", ptx)

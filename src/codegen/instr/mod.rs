@@ -12,12 +12,13 @@ mod arithmetic;
 mod barrier;
 mod copy;
 mod matrix;
+mod wgmma;
 
 use super::cuda::CudaWriter;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::ident;
-use crate::ir::instr::{Fold, Instr, Op, Sync};
+use crate::ir::instr::{At, Fold, Instr, Op, Sync};
 
 impl CudaWriter<'_> {
     /// Writes one instruction.
@@ -38,6 +39,12 @@ impl CudaWriter<'_> {
             Op::LdMatrix { count, transpose } => matrix::ldmatrix(p, *count, *transpose),
             Op::StMatrix { count, transpose } => matrix::stmatrix(p, *count, *transpose),
             Op::Mma(shape) => matrix::mma(p, *shape),
+            Op::Wgmma { shape, a, b } => {
+                let f = wgmma::wgmma(p, *shape, *a, *b);
+                return self.wgmma(i, &f);
+            }
+            Op::SetMaxReg { registers, take } => return self.emit(wgmma::set_registers(*registers, *take)),
+            Op::CpAsyncArrive => barrier::cp_async_arrive(p),
             Op::BulkLoad => copy::bulk_load(p),
             Op::BulkStore => copy::bulk_store(p),
             Op::TensorLoad { .. } => copy::tensor_load(p, i.values.len()),
@@ -56,6 +63,9 @@ impl CudaWriter<'_> {
                     let read = if *read { ".read" } else { "" };
                     return self.emit(order(&format!("cp.async.bulk.wait_group{read} {left};")));
                 }
+                Sync::WgmmaFence => return self.emit(order("wgmma.fence.sync.aligned;")),
+                Sync::WgmmaCommit => return self.emit(order("wgmma.commit_group.sync.aligned;")),
+                Sync::WgmmaWait { left } => return self.emit(order(&format!("wgmma.wait_group.sync.aligned {left};"))),
                 Sync::AsyncFence => return self.emit(order("fence.proxy.async.shared::cta;")),
             },
         };
@@ -68,6 +78,22 @@ impl CudaWriter<'_> {
         let value = self.exprs.apply(&f, &[a, b, c]).text;
         let dst = self.exprs.element(&dst.array, &dst.index);
         self.emit(format!("{dst} = {value};"));
+    }
+
+    /// `f(&d[0], base of a + bytes / 16, ..)`: the address of an array is the same in every step of a loop, and
+    /// distances in it are whole units.
+    fn wgmma(&mut self, i: &Instr, f: &str) {
+        let ([d, a, b], [add]) = i.operands();
+        let units = wgmma::units(self.exprs.prelude);
+        let mut address = |at: &At| {
+            let bytes = self.kernel.element(&at.array).map_or(1, |t| t.bytes());
+            let index = self.exprs.text(&at.index);
+            format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
+        };
+        let (a, b) = (address(a), address(b));
+        let d = format!("&{}[{}]", ident(&d.array), self.exprs.text(&d.index));
+        let add = self.exprs.text(add);
+        self.emit(format!("{f}({d}, {a}, {b}, {add});"));
     }
 
     /// `f(&map, &a[i], &b[j], x);`

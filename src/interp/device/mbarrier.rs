@@ -69,7 +69,10 @@ impl Machine<'_> {
                 | Sync::MbarrierFence
                 | Sync::BulkCommit
                 | Sync::BulkWait { .. }
-                | Sync::AsyncFence => {}
+                | Sync::AsyncFence
+                | Sync::WgmmaFence
+                | Sync::WgmmaCommit
+                | Sync::WgmmaWait { .. } => {}
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What operations ask of their immediates, and of types that belong together, besides their signature.
 
-use super::{Instr, Op, Sync};
-use crate::ir::DType;
+use super::{Instr, Op, Sync, WgmmaShape};
+use crate::ir::{Contiguous, DType, MatrixDesc};
 
 /// Most arrivals that a barrier counts.
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
@@ -36,6 +36,10 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
+            (Op::Wgmma { shape, a, b }, ..) => wgmma(*shape, [a, b], &values),
+            (Op::SetMaxReg { registers, .. }, ..) if !(24..=256).contains(registers) || registers % 8 != 0 => {
+                Err(format!("{registers} registers of a thread; expected 24 to 256, a multiple of 8"))
+            }
             (Op::Sync(Sync::MbarrierInit { arrivals }), ..) if !(1..=MAX_ARRIVALS).contains(arrivals) => {
                 Err(format!("a barrier of {arrivals} arrivals; expected 1 to {MAX_ARRIVALS}"))
             }
@@ -50,6 +54,22 @@ fn cast_pair(to: DType, from: DType) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("a pair is converted between float32 and a 16-bit float, not from {from} to {to}"))
+}
+
+fn wgmma(shape: WgmmaShape, descs: [&MatrixDesc; 2], values: &[DType]) -> Result<(), String> {
+    shape.check()?;
+    if values != [DType::Bool] {
+        return Err("whether a product is added to what is there is a boolean".into());
+    }
+    for d in descs {
+        if d.contiguous == Contiguous::Free && shape.input.bytes() != 2 {
+            return Err(format!("matrices of {} are contiguous along the reduced axis", shape.input));
+        }
+        if [d.leading, d.stride].iter().any(|n| n % 16 != 0 || *n >= 1 << 18) {
+            return Err(format!("the descriptor {} has a distance that is no multiple of 16 below 2^18", d.text()));
+        }
+    }
+    Ok(())
 }
 
 /// A copy between places of one type.

@@ -9,13 +9,15 @@ mod check;
 mod mma;
 mod signature;
 mod sync;
+mod wgmma;
 
 pub use mma::MmaShape;
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
+pub use wgmma::WgmmaShape;
 
 use super::kernel_print::text;
-use super::{Expr, Name};
+use super::{Expr, MatrixDesc, Name};
 use std::fmt::{self, Display, Formatter};
 
 /// Element `index` of an array.
@@ -88,6 +90,18 @@ pub enum Op {
     /// `w (l % 4) + e % w + 4 w (e / 2 w)` of `a`, column `l / 4` and row `w (l % 4) + e % w + 4 w (e / w)`
     /// of `b`, row `l / 4 + 8 (e / 2)` and column `2 (l % 4) + e % 2` of `c` and `d`. int32 wraps around.
     Mma(MmaShape),
+    /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false, over the 128 threads of a
+    /// warpgroup (`wgmma.mma_async`), 64 rows by [`WgmmaShape::n`] columns. Each thread holds `d` in registers
+    /// ([`WgmmaShape::place`]); `a` and `b` are in shared memory where their descriptors say, from the place
+    /// given. Operands are read, and sums written, some time before the group that the instruction is
+    /// committed to has been waited for.
+    Wgmma { shape: WgmmaShape, a: MatrixDesc, b: MatrixDesc },
+    /// Changes the registers that each thread of a warpgroup may use (`setmaxnreg`): takes more, once others
+    /// gave them back, or gives some back.
+    SetMaxReg { registers: u32, take: bool },
+    /// `bar`: arrives once when the thread's copies by `cp.async` so far have landed
+    /// (`cp.async.mbarrier.arrive.noinc`).
+    CpAsyncArrive,
     /// `dst, src, bar; bytes`: copies `bytes` (a multiple of 16, both sides aligned to 16) from global to
     /// shared memory and counts them on `bar` (`cp.async.bulk`). One thread issues it.
     BulkLoad,

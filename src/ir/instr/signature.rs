@@ -154,6 +154,10 @@ impl Signature {
         Signature { threads: 32, ..self }
     }
 
+    fn warpgroup(self) -> Signature {
+        Signature { threads: 128, ..self }
+    }
+
     fn alone(self) -> Signature {
         Signature { alone: true, ..self }
     }
@@ -194,6 +198,24 @@ impl<P, V> Instr<P, V> {
                 let form = format!("%0 = mma.{}.{input}(%1, %2, %3)", shape.name());
                 row(80, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
             }
+            Op::Wgmma { shape, a, b } => {
+                let input = &[shape.input];
+                let sums = registers(shape.registers()).of(&[shape.sum()]).updated();
+                let form = format!(
+                    "%0 = wgmma.{}.{}(%1 as {}, %2 as {}, %0 if %3)",
+                    shape.name(),
+                    shape.input_name(),
+                    a.text(),
+                    b.text()
+                );
+                let places = [sums, shared(WIDE).of(input), shared(WIDE).of(input)];
+                row(90, form, places, [Value::Any]).warpgroup()
+            }
+            Op::SetMaxReg { registers, take } => {
+                let verb = if *take { "take" } else { "give_back" };
+                row(90, format!("{verb} registers {registers}"), [], []).warpgroup()
+            }
+            Op::CpAsyncArrive => row(80, "cp_async_arrive %0", [barrier()], []),
             Op::BulkLoad => {
                 let places = [shared(WIDE).written(), global(WIDE), barrier()];
                 row(90, "bulk_load %0 <- %1, %3 bytes, %2", places, [Value::Size]).alone()
@@ -229,6 +251,9 @@ impl<P, V> Instr<P, V> {
                     row(90, format!("bulk_wait{} {left}", if *read { ".read" } else { "" }), [], [])
                 }
                 Sync::AsyncFence => row(90, "async_fence", [], []),
+                Sync::WgmmaFence => row(90, "wgmma_fence", [], []).warpgroup(),
+                Sync::WgmmaCommit => row(90, "wgmma_commit", [], []).warpgroup(),
+                Sync::WgmmaWait { left } => row(90, format!("wgmma_wait {left}"), [], []).warpgroup(),
             },
         }
     }

@@ -29,10 +29,17 @@ pub enum Sync {
     /// Orders the thread's accesses to shared memory before asynchronous ones
     /// (`fence.proxy.async.shared::cta`).
     AsyncFence,
+    /// Orders what the warpgroup did to its registers before matrix instructions that use them
+    /// (`wgmma.fence`).
+    WgmmaFence,
+    /// Closes the warpgroup's group of matrix instructions (`wgmma.commit_group`).
+    WgmmaCommit,
+    /// Waits until at most `left` of the warpgroup's newest groups are pending (`wgmma.wait_group`).
+    WgmmaWait { left: u32 },
 }
 
 /// Every spelling after `T.`; the first of each is printed.
-const SPELLINGS: [(Sync, &[&str]); 11] = [
+const SPELLINGS: [(Sync, &[&str]); 14] = [
     (Sync::CpAsyncCommit, &["ptx.cp.async_.commit_group", "ptx.cp_async.commit_group"]),
     (Sync::CpAsyncWait { left: 0 }, &["ptx.cp.async_.wait_group", "ptx.cp_async.wait_group"]),
     (Sync::MbarrierInit { arrivals: 0 }, &["ptx.mbarrier.init.shared.b64", "ptx.mbarrier.init"]),
@@ -44,6 +51,9 @@ const SPELLINGS: [(Sync, &[&str]); 11] = [
     (Sync::BulkCommit, &["ptx.cp.async_.bulk.commit_group", "ptx.cp_async.bulk.commit_group"]),
     (Sync::BulkWait { left: 0, read: false }, &["ptx.cp.async_.bulk.wait_group", "ptx.cp_async.bulk.wait_group"]),
     (Sync::BulkWait { left: 0, read: true }, &["ptx.cp.async_.bulk.wait_group.read"]),
+    (Sync::WgmmaFence, &["ptx.wgmma.fence.sync.aligned", "ptx.wgmma.fence"]),
+    (Sync::WgmmaCommit, &["ptx.wgmma.commit_group.sync.aligned", "ptx.wgmma.commit_group"]),
+    (Sync::WgmmaWait { left: 0 }, &["ptx.wgmma.wait_group.sync.aligned", "ptx.wgmma.wait_group"]),
 ];
 
 impl Sync {
@@ -63,6 +73,7 @@ impl Sync {
             Sync::CpAsyncWait { .. } => Sync::CpAsyncWait { left: 0 },
             Sync::MbarrierInit { .. } => Sync::MbarrierInit { arrivals: 0 },
             Sync::BulkWait { read, .. } => Sync::BulkWait { left: 0, read },
+            Sync::WgmmaWait { .. } => Sync::WgmmaWait { left: 0 },
             other => other,
         };
         SPELLINGS.iter().find(|(sync, _)| *sync == kind).map_or("", |(_, names)| names[0])

@@ -192,8 +192,13 @@ fn instruction(i: &Instr, names: &Names) -> String {
         Sync::MbarrierArrive => Some("T.uint32(1)".to_string()),
         Sync::MbarrierExpect => i.values.first().map(narrow),
         Sync::MbarrierWait => i.values.first().map(|parity| place(&bare(parity), names)),
-        Sync::CpAsyncWait { left } | Sync::BulkWait { left, .. } => Some(left.to_string()),
-        Sync::CpAsyncCommit | Sync::MbarrierFence | Sync::BulkCommit | Sync::AsyncFence => None,
+        Sync::CpAsyncWait { left } | Sync::BulkWait { left, .. } | Sync::WgmmaWait { left } => Some(left.to_string()),
+        Sync::CpAsyncCommit
+        | Sync::MbarrierFence
+        | Sync::BulkCommit
+        | Sync::AsyncFence
+        | Sync::WgmmaFence
+        | Sync::WgmmaCommit => None,
     };
     let args: Vec<String> = bar.chain(number).collect();
     format!("T.{}({})", sync.spelling(), args.join(", "))

@@ -33,12 +33,20 @@ pub fn stored(maps: &[TensorMap], body: &[DStmt]) -> Vec<Name> {
     out
 }
 
-/// Bytes that boxes in a shared array ask to be aligned to.
+/// Bytes that boxes and operands of matrix instructions in a shared array ask to be aligned to.
 pub fn align(array: &Name, maps: &[TensorMap], body: &[DStmt]) -> u32 {
     let mut align = 1;
     for_each_box(body, &mut |map, at, _| {
         let own = maps.iter().filter(|m| m.name == *map && at == array).map(|m| m.swizzle.align() as u32);
         align = own.fold(align, u32::max);
     });
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Instr(Instr { op: Op::Wgmma { a, b, .. }, places, .. }) = s {
+                let own = places[1..].iter().zip([a, b]).filter(|(at, _)| at.array == *array);
+                align = own.fold(align, |align, (_, desc)| align.max(desc.swizzle.align() as u32));
+            }
+        });
+    }
     align
 }

@@ -4,6 +4,7 @@
 //! after:  `a[i] = d[j + 64] + c[k]`
 
 use crate::ir::device::{DStmt, map_list, map_stmts};
+use crate::ir::instr::Op;
 use crate::ir::{Expr, ExprKind, Name};
 
 /// Where the element at a flat index of a buffer is instead; `None` where it stays.
@@ -12,6 +13,13 @@ pub type Place<'f> = dyn Fn(&Name, &Expr) -> Option<(Name, Expr)> + 'f;
 /// The statements with every access to memory where `place` says.
 pub fn all(body: &[DStmt], place: &Place) -> Vec<DStmt> {
     map_stmts(map_list(body, &mut |e| loads(e, place)), &mut |s| stored(s, place))
+}
+
+/// [`all`] but for the operands of products by warpgroups, whose descriptors say where elements are.
+pub fn elements(body: &[DStmt], place: &Place) -> Vec<DStmt> {
+    let described = |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. }));
+    let moved = |s: DStmt| if described(&s) { s } else { stored(s, place) };
+    map_stmts(map_list(body, &mut |e| loads(e, place)), &mut { moved })
 }
 
 /// A statement with what it writes, and what instructions name, moved.

@@ -21,7 +21,9 @@ pub enum Rank {
     Constant,
     /// The same in all threads of a block.
     Block,
-    /// The same in all threads of a group: of a warp, unless [`Warps`] says otherwise.
+    /// The same in all threads of a warpgroup.
+    Warpgroup,
+    /// The same in all threads of a warp.
     Warp,
     /// Different in each thread.
     Thread,
@@ -39,9 +41,14 @@ impl Rank {
         match axis {
             _ if threads == 1 => Rank::Block,
             "x" => Rank::Thread,
-            _ if block[0].is_multiple_of(group) => Rank::Warp,
+            _ if block[0].is_multiple_of(group) => Rank::of_group(group),
             _ => Rank::Thread,
         }
+    }
+
+    /// The same in all threads of a group of so many.
+    fn of_group(group: u32) -> Rank {
+        if group == WARPGROUP { Rank::Warpgroup } else { Rank::Warp }
     }
 }
 
@@ -75,17 +82,17 @@ impl Warps<'_> {
             | ExprKind::Reinterpret { .. }
             | ExprKind::Call { .. } => {}
         });
-        if rank == Rank::Thread && self.is_shared(e) { Rank::Warp } else { rank }
+        if rank > Rank::of_group(self.group) && self.is_shared(e) { Rank::of_group(self.group) } else { rank }
     }
 
-    fn varies_by_warps_at_most(&self, name: &Name) -> bool {
-        (self.rank_of)(name).is_some_and(|rank| rank < Rank::Thread)
+    fn varies_by_groups_at_most(&self, name: &Name) -> bool {
+        (self.rank_of)(name).is_some_and(|rank| rank <= Rank::of_group(self.group))
     }
 
-    /// True for a value that all lanes of a warp share.
+    /// True for a value that all threads of a group share.
     pub fn is_shared(&mut self, e: &Expr) -> bool {
         match e.kind() {
-            ExprKind::Var { name, .. } => self.varies_by_warps_at_most(name),
+            ExprKind::Var { name, .. } => self.varies_by_groups_at_most(name),
             ExprKind::Load { .. } | ExprKind::Let { .. } | ExprKind::Extern { .. } => false,
             ExprKind::Binary { op, a, b } => {
                 self.is_shared(a) && self.is_shared(b) || self.takes_the_lane_away(*op, e, a, b)
@@ -106,7 +113,7 @@ impl Warps<'_> {
         }
     }
 
-    /// True for an operator on `threadIdx.x` whose result all lanes of a warp share.
+    /// True for an operator on `threadIdx.x` whose result all threads of a group share.
     fn takes_the_lane_away(&mut self, op: BinOp, e: &Expr, a: &Expr, b: &Expr) -> bool {
         // The last warp of a block of one axis may have fewer lanes, which share what 32 would.
         let along_x = self.block[0].is_multiple_of(self.group) || self.block[1..] == [1, 1];
@@ -126,7 +133,7 @@ impl Warps<'_> {
         let mut alone = true;
         e.visit(&mut |e| match e.kind() {
             ExprKind::Var { name, .. } => {
-                alone &= self.varies_by_warps_at_most(name) || name.as_str() == "threadIdx.x";
+                alone &= self.varies_by_groups_at_most(name) || name.as_str() == "threadIdx.x";
             }
             ExprKind::Load { .. } | ExprKind::Let { .. } | ExprKind::Extern { .. } => alone = false,
             ExprKind::Int { .. }

@@ -10,7 +10,7 @@
 
 use super::widen;
 use crate::analysis::simplify;
-use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
+use crate::ir::{Expr, ExprKind, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use crate::target::{Kind, Target};
@@ -158,6 +158,15 @@ fn first_block(s: &Stmt) -> Name {
 
 fn names(s: &Stmt) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
+    s.visit(&mut |s| {
+        s.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                if let ExprKind::Let { var, .. } = e.kind() {
+                    out.insert(var.clone());
+                }
+            })
+        })
+    });
     s.visit(&mut |s| match s {
         Stmt::For(l) => {
             out.insert(l.var.clone());

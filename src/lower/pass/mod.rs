@@ -20,6 +20,7 @@ pub mod pin;
 pub mod pipeline;
 pub mod plain_loops;
 pub mod promote;
+pub mod proxy;
 pub mod swizzle;
 pub mod unroll;
 pub mod vectorize;
@@ -106,6 +107,7 @@ pub const PASSES: &[Pass] = &[
     row("swizzle", CUDA, Plain(swizzle::run), "shared memory of matrix fragments without bank conflicts"),
     row("pipeline", CUDA, Plain(pipeline::run), "copies of annotated loops run ahead, asynchronous where they can be"),
     row("barriers", CUDA, Plain(barriers::run), "barriers between conflicting accesses to shared memory"),
+    row("proxy", CUDA, Plain(proxy::run), "what the asynchronous proxy reads is fenced before barriers"),
     row("hoist_guards", SCHEDULED, Plain(|_, body| guards::hoist(body)), "conditions out of loops, neighbours joined"),
     row("pin", CUDA, Plain(pin::run), "rows of 16-bit values packed between passes over them"),
     row("lets", ALL, Plain(lets::run), "lets inside expressions as statements"),

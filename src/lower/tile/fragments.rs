@@ -23,6 +23,7 @@ use crate::ir::{
 use crate::lower::LowerError;
 use crate::lower::fact::reducer::update_of;
 use crate::lower::nest::Nest;
+use crate::lower::pass::swizzle::Permutation;
 use std::collections::BTreeMap;
 
 pub const PASS: &str = "fragments";
@@ -47,14 +48,17 @@ struct Product {
     held: Held,
     dtype: DType,
     warps: [i64; 2],
+    /// Carried out by warpgroups.
+    grouped: bool,
 }
 
 fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
-        && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), .. }, warps)) = mark(l)
+        && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
         let g = Gemm::of(nest, l)?;
-        let product = Product { held: g.held(), dtype: nest.buffer(PASS, &g.d)?.dtype, warps };
+        let product =
+            Product { held: g.held(), dtype: nest.buffer(PASS, &g.d)?.dtype, warps, grouped: by_warpgroups(variant) };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
@@ -69,6 +73,11 @@ fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
     mark.warps.map(|w| (mark, w))
 }
 
+/// True for the variant that multiplies by warpgroups.
+fn by_warpgroups(variant: &Option<String>) -> bool {
+    variant.as_deref() == Some("wgmma")
+}
+
 fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
     Err(LowerError::new(PASS, at, why))
 }
@@ -77,7 +86,7 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     let name = &p.held.buffer;
     let why = |why: String| LowerError::new(PASS, name, why);
-    let layout = accumulators(p.held.shape, p.warps).map_err(why)?;
+    let layout = accumulators(p.held.shape, p.warps, p.grouped).map_err(why)?;
     let len = layout.span(Axis::M);
     let shape = p.held.shape.map(Expr::i64).to_vec();
     let tile = Buffer { layout: Some(layout), ..Buffer::new(name.clone(), p.dtype, shape, Scope::Local) };
@@ -87,20 +96,23 @@ fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps.
-fn accumulators(shape: [i64; 2], [m, n]: [i64; 2]) -> Result<TileLayout, String> {
+/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps; where they are
+/// `grouped`, for each warpgroup, whose warps take turns along its rows.
+fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], grouped: bool) -> Result<TileLayout, String> {
     let of = Fragment::M16N8Acc.shape();
     let [rows, columns] = shape;
     if m < 1 || n < 1 || rows % (m * of[0]) != 0 || columns % (n * of[1]) != 0 {
         return Err(format!("a tile of {rows} by {columns} is no grid of fragments of {m} by {n} warps"));
     }
     let (x, y) = (rows / of[0] / m, columns / of[1] / n);
-    let grid = vec![
-        Iter::new(m, n, Axis::WarpId),
-        Iter::new(x, y, Axis::M),
-        Iter::new(n, 1, Axis::WarpId),
-        Iter::new(y, 1, Axis::M),
-    ];
+    let (rows_of_groups, columns_of_groups) = if grouped { (m / 4, 4) } else { (m, 1) };
+    let turns = if grouped { vec![Iter::new(4, 1, Axis::WarpId)] } else { vec![] };
+    if grouped && m % 4 != 0 {
+        return Err(format!("{m} warps along the rows are no whole warpgroups"));
+    }
+    let mut grid = vec![Iter::new(rows_of_groups, n * columns_of_groups, Axis::WarpId), Iter::new(x, y, Axis::M)];
+    grid.extend(turns);
+    grid.extend([Iter::new(n, columns_of_groups, Axis::WarpId), Iter::new(y, 1, Axis::M)]);
     let grid = TileLayout::of_shard(grid)?;
     Fragment::M16N8Acc.layout().tile(&grid, &[rows / of[0], columns / of[1]], &of)
 }
@@ -261,7 +273,14 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
     let mut shown: Vec<Buffer> = nest.held.get(&call.dst.buffer).cloned().into_iter().collect();
     for arg in &mut call.args {
         if let TileArg::Tile(t) = arg {
-            shown.push(matrix(nest, t)?);
+            let mut b = matrix(nest, t)?;
+            if by_warpgroups(&call.forced)
+                && let Some(permutation) = Permutation::of_operand(&b)
+            {
+                b.layout = permutation.layout(&b);
+                nest.permuted.insert(b.name.clone(), permutation);
+            }
+            shown.push(b);
         }
     }
     let body = nest.carry_out(&call, &shown);

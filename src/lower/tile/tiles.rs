@@ -123,9 +123,9 @@ fn narrowed(nest: &mut Nest, lets: &BTreeSet<Name>, active: Active, cond: &Expr)
     };
     let left = match (rank(WARPGROUP), rank(WARP)) {
         (Rank::Constant | Rank::Block, _) => Active::All,
-        (Rank::Warp, _) => Active::WholeWarpgroups,
-        (Rank::Thread, Rank::Thread) => Active::Some,
-        (Rank::Thread, Rank::Constant | Rank::Block | Rank::Warp) => Active::WholeWarps,
+        (Rank::Warpgroup, _) => Active::WholeWarpgroups,
+        (Rank::Warp | Rank::Thread, Rank::Thread) => Active::Some,
+        (Rank::Warp | Rank::Thread, _) => Active::WholeWarps,
     };
     active.max(left)
 }

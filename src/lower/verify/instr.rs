@@ -2,7 +2,8 @@
 //!
 //! - it stands in a kernel of a GPU that has it, and has as many operands as it takes;
 //! - in a launch of clusters where it stores to another block, in none where it does not support them;
-//! - where threads carry it out together, under no condition that they do not share, in whole warps;
+//! - where threads carry it out together, under no condition that they do not share, in whole warps or
+//!   warpgroups; operands of products lie in arrays aligned to the period of their permutation;
 //! - its expressions and accesses are right, as those of every statement (`verify`);
 //! - its places are in registers, shared or global memory as it takes them, of its types, aligned to what it
 //!   asks for, register arrays as a whole too; barriers are 64-bit words of shared memory;
@@ -14,9 +15,9 @@
 
 use super::Check;
 use crate::analysis::multiple_of;
-use crate::ir::instr::{Access, At, Instr, Place, Signature, Space, Value};
+use crate::ir::instr::{Access, At, Instr, Op, Place, Signature, Space, Value};
 use crate::ir::kernel::ArrayScope;
-use crate::ir::{DType, Expr, Name, TensorMap};
+use crate::ir::{DType, Expr, MapSwizzle, Name, TensorMap};
 use crate::lower::LowerError;
 use crate::target::Kind;
 
@@ -55,7 +56,7 @@ impl Check<'_> {
         if self.cluster > 1 && s.alone {
             return self.error(&at, "it is not supported in a launch of clusters");
         }
-        if s.threads > 1 { self.whole_warp() } else { Ok(()) }
+        if s.threads > 1 { self.whole_group(s.threads) } else { Ok(()) }
     }
 
     fn operands(&self, i: &Instr, s: &Signature) -> Checked {
@@ -64,7 +65,19 @@ impl Check<'_> {
         i.check(&types).or_else(|why| self.error(&first, why))?;
         i.values.iter().zip(&s.values).try_for_each(|(e, value)| self.value_of(&first, e, *value))?;
         i.places.iter().zip(&s.places).try_for_each(|(at, place)| self.place(at, place))?;
+        if let Op::Wgmma { a, b, .. } = &i.op {
+            i.places.iter().skip(1).zip([a, b]).try_for_each(|(at, d)| self.permuted(at, d.swizzle))?;
+        }
         i.op.map().map_or(Ok(()), |map| self.tensor(map, i))
+    }
+
+    /// Addresses of a permuted array are those of the permutation only where its period divides the first.
+    fn permuted(&self, at: &At, swizzle: MapSwizzle) -> Checked {
+        let align = swizzle.align();
+        if self.kernel.array(&at.array).is_some_and(|a| i64::from(a.align) >= align) {
+            return Ok(());
+        }
+        self.error(&at.array, format!("an operand lies in an array aligned to {align} bytes"))
     }
 
     fn dtype(&self, at: &At) -> Result<DType, LowerError> {

@@ -21,7 +21,7 @@ use super::LowerError;
 use crate::analysis::{Ranges, multiple_of};
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, ExprKind, Name};
-use crate::lower::fact::warps::{Rank, WARP, Warps};
+use crate::lower::fact::warps::{Rank, WARP, WARPGROUP, Warps};
 use crate::target::{Kind, Target};
 use std::collections::BTreeMap;
 
@@ -169,14 +169,15 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// What all lanes of a warp do together stands under no condition that they do not share.
-    pub fn whole_warp(&self) -> Result<(), LowerError> {
-        let name = Name::new("warp instruction");
-        if self.divergence > Rank::Warp {
-            return self.error(&name, "it stands under a condition that its lanes do not share");
+    /// What all threads of a warp or warpgroup do together stands under no condition that they do not share.
+    pub fn whole_group(&self, threads: u32) -> Result<(), LowerError> {
+        let (rank, what) = if threads == WARP { (Rank::Warp, "warp") } else { (Rank::Warpgroup, "warpgroup") };
+        let name = Name::new(format!("{what} instruction"));
+        if self.divergence > rank {
+            return self.error(&name, "it stands under a condition that its threads do not share");
         }
-        if !self.block.iter().product::<u32>().is_multiple_of(WARP) {
-            return self.error(&name, "the block has a warp of fewer than 32 threads");
+        if !self.block.iter().product::<u32>().is_multiple_of(threads) {
+            return self.error(&name, format!("the block has a {what} of fewer than {threads} threads"));
         }
         Ok(())
     }
@@ -260,13 +261,19 @@ impl Check<'_> {
     /// Checks an expression; gives over what its value differs, values that only warps share included.
     fn value(&mut self, e: &Expr) -> Result<Rank, LowerError> {
         let rank = self.expr(e)?;
-        Ok(if rank == Rank::Thread && self.is_shared_by_warp(e) { Rank::Warp } else { rank })
-    }
-
-    fn is_shared_by_warp(&mut self, e: &Expr) -> bool {
-        let vars = &self.vars;
+        if rank <= Rank::Warpgroup {
+            return Ok(rank);
+        }
+        let (vars, block, ranges) = (&self.vars, self.block, &mut self.ranges);
         let rank_of = |name: &Name| vars.get(name).map(|v| v.rank);
-        Warps { block: self.block, group: WARP, ranges: &mut self.ranges, rank_of: &rank_of }.is_shared(e)
+        let mut shared = |group| Warps { block, group, ranges, rank_of: &rank_of }.is_shared(e);
+        Ok(if shared(WARPGROUP) {
+            Rank::Warpgroup
+        } else if shared(WARP) {
+            Rank::Warp
+        } else {
+            rank
+        })
     }
 
     /// Checks an expression; gives over what its value differs.

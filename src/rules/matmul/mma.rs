@@ -16,6 +16,7 @@
 use super::outline::{self, Sizes, over};
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
+use crate::analysis::Decline;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
@@ -43,6 +44,12 @@ fn mma(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
+    let p = multiplied(ask)?;
+    Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), p }))
+}
+
+/// A product that tensor cores compute.
+pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
@@ -56,16 +63,16 @@ fn mma(ask: &Ask) -> Answer {
     if p.results() > 1 {
         return Err(ask.no("one_result", "several blocks after the product write results"));
     }
-    Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), p }))
+    Ok(p)
 }
 
 /// How the warps of a block share a tile.
 #[derive(Clone, Copy, Debug)]
-struct Warps {
+pub struct Warps {
     /// Rows and columns of the tile, and steps along the reduced axis.
-    block: [i64; 3],
+    pub block: [i64; 3],
     /// Warps along rows and columns.
-    warps: [i64; 2],
+    pub warps: [i64; 2],
 }
 
 impl Warps {
@@ -74,7 +81,8 @@ impl Warps {
         Warps { block: [k.get("block_m"), k.get("block_n"), depth], warps: [k.get("warps_m"), k.get("warps_n")] }
     }
 
-    fn threads(&self, warp: i64) -> i64 {
+    /// Threads of a block.
+    pub fn threads(&self, warp: i64) -> i64 {
         self.warps[0] * self.warps[1] * warp
     }
 
@@ -122,30 +130,35 @@ impl Accepted for Mma {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let (p, t, parts) = (&self.p, Warps::of(k, self.p.a.dtype), k.get("split_k"));
-        let [m, n, depth] = t.block;
-        let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
-        let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
-        let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
-        let Grid { grid, fill, .. } = grid(s, &e, t.block, k.get("raster"), outer)?;
-        for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
-            fill_tile(s, stage, factor, &fill, t.threads(self.warp))?;
-        }
-        s.mark(&fill, Mark::Stages(k.get("stages")))?;
-        for tail in &e.tails {
-            s.reverse_compute_at(tail, &grid)?;
-            together(s, tail, &grid, LeafOp::Elementwise, &t)?;
-        }
-        let init = s.decompose_reduction(&e.block, &fill)?;
-        together(s, &init, &grid, LeafOp::Elementwise, &t)?;
-        together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), &t)?;
-        s.set_scope(&e.result, Scope::Local)?;
-        left.map_or(Ok(()), |left| add_parts(s, &left, parts))
+        by_tiles(s, &self.p, &Warps::of(k, self.p.a.dtype), self.warp, k, None)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         Some(outline::mma(&Sizes::of(&self.p)?, self.warp, k))
     }
+}
+
+/// A block computes a tile of the result together, by a variant of products where one is named.
+pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, variant: Option<&str>) -> Done {
+    let ([m, n, depth], parts) = (t.block, k.get("split_k"));
+    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
+    let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
+    let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
+    let Grid { grid, fill, .. } = grid(s, &e, t.block, k.get("raster"), outer)?;
+    for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
+        fill_tile(s, stage, factor, &fill, t.threads(warp))?;
+    }
+    s.mark(&fill, Mark::Stages(k.get("stages")))?;
+    for tail in &e.tails {
+        s.reverse_compute_at(tail, &grid)?;
+        together(s, tail, &grid, LeafOp::Elementwise, t)?;
+    }
+    let init = s.decompose_reduction(&e.block, &fill)?;
+    together(s, &init, &grid, LeafOp::Elementwise, t)?;
+    let first = together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), t)?;
+    variant.map_or(Ok(()), |name| s.mark(&first, Mark::TileVariant(name.to_string())))?;
+    s.set_scope(&e.result, Scope::Local)?;
+    left.map_or(Ok(()), |left| add_parts(s, &left, parts))
 }
 
 /// A second launch adds the parts, and goes on with what follows.
@@ -217,7 +230,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
 
 /// The order in which a factor lies in shared memory: that of global memory, but for int8, whose
 /// fragments lie along the reduced axis.
-fn major(f: &Factor) -> Major {
+pub fn major(f: &Factor) -> Major {
     if f.along_depth || f.dtype.bytes() == 1 { Major::Free } else { Major::Depth }
 }
 
@@ -252,11 +265,12 @@ fn largest_power(n: i64) -> i64 {
     1 << n.max(1).trailing_zeros()
 }
 
-/// Says that all threads of the block carry out the nest around `block` below `at` together.
-fn together(s: &mut Schedule, block: &Name, at: &Name, tile: LeafOp, t: &Warps) -> Done {
-    let loops = loops_below(s, block, at);
-    let first = loops.first().unwrap_or(block);
-    tile_leaf(s, first, tile)?;
-    s.mark(first, Mark::WarpsM(t.warps[0]))?;
-    s.mark(first, Mark::WarpsN(t.warps[1]))
+/// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first
+/// loop.
+fn together(s: &mut Schedule, block: &Name, at: &Name, tile: LeafOp, t: &Warps) -> Result<Name, ScheduleError> {
+    let first = loops_below(s, block, at).first().unwrap_or(block).clone();
+    tile_leaf(s, &first, tile)?;
+    s.mark(&first, Mark::WarpsM(t.warps[0]))?;
+    s.mark(&first, Mark::WarpsN(t.warps[1]))?;
+    Ok(first)
 }

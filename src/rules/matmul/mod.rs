@@ -7,3 +7,4 @@ pub mod outline;
 pub mod outline_cpu;
 pub mod split_k;
 pub mod tiling;
+pub mod wgmma;

@@ -8,6 +8,10 @@ const SHARED_RATE: i64 = 128;
 /// Multiply-adds of `mma.sync` on 16-bit types in a cycle, per multiprocessor of the newest generation that
 /// has no faster instruction in use.
 const MMA_RATE: i64 = 2560;
+/// The same of `wgmma`.
+const WGMMA_RATE: i64 = 4096;
+/// Rows of an instruction of warpgroups.
+const GROUP_ROWS: i64 = 64;
 /// Warp instructions that a multiprocessor issues in a cycle.
 const ISSUE_RATE: i64 = 4;
 /// Instructions of a step besides loads of fragments and products.
@@ -106,33 +110,61 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
     Outline::in_parts(main, s.split, || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) })
 }
 
-/// A product on tensor cores.
+/// A product on tensor cores, warp by warp.
 pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
-    let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
-    let (m, n, row, stages, split) =
-        (k.get("block_m"), k.get("block_n"), k.get("block_k"), k.get("stages"), k.get("split_k"));
-    let (warps, block) = (k.get("warps_m") * k.get("warps_n"), [m, n, row]);
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k"));
     let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
-    let fills = over(over(depth * element, row), split);
+    let warps = k.get("warps_m") * k.get("warps_n");
     // Each warp reads its rows and columns from shared memory, and the block fills it.
     let shared = (warps * (wm + wn) + m + n) * row / SHARED_RATE;
     let products = m * n * row / 2 / MMA_RATE;
     let busy = shared.max(products) + shared.min(products) / 4;
-    let instructions = ISSUE_RATE * busy / warps + OVERHEAD;
-    let ahead = (stages - 1).max(1);
-    let steps = over(fills, ahead);
-    let threads = warps * warp;
+    let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
+    let ahead = (k.get("stages") - 1).max(1);
+    tiled(z, k, &Tiled { block: [m, n, row], threads: warps * warp, state_regs, busy, ahead })
+}
+
+/// A product on tensor cores, by warpgroups.
+pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    let (across, groups) = (k.get("groups_n"), k.get("groups_m") * k.get("groups_n"));
+    // Each instruction reads its rows and columns from shared memory, and the block fills it.
+    let shared = (m / GROUP_ROWS * (across * GROUP_ROWS + n) + m + n) * row / SHARED_RATE;
+    let products = m * n * row / 2 / WGMMA_RATE;
+    let (threads, busy) = (groups * 4 * warp, shared.max(products));
+    let ahead = (k.get("stages") - 2).max(1);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, state_regs: m * n / threads + 50, busy, ahead })
+}
+
+/// What products on tensor cores differ in.
+struct Tiled {
+    /// Rows and columns of a tile, and bytes of a row of its factors.
+    block: [i64; 3],
+    threads: i64,
+    state_regs: i64,
+    /// Cycles of a step in which a multiprocessor is busy.
+    busy: i64,
+    /// Steps that fills run ahead.
+    ahead: i64,
+}
+
+fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
+    let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
+    let ([m, n, row], split) = (t.block, k.get("split_k"));
+    let fills = over(over(depth * element, row), split);
+    let instructions = ISSUE_RATE * t.busy / (t.threads / 32).max(1) + OVERHEAD;
+    let steps = over(fills, t.ahead);
     let main = LaunchOutline {
-        blocks: z.blocks(block, split),
-        threads,
-        state_regs: wm * wn / warp + (wm + wn) / 2 + 40,
-        smem: stages * row * (m + n),
+        blocks: z.blocks(t.block, split),
+        threads: t.threads,
+        state_regs: t.state_regs,
+        smem: k.get("stages") * row * (m + n),
         load_bytes: 16,
-        in_flight: ahead * row * (m + n) / threads,
+        in_flight: t.ahead * row * (m + n) / t.threads,
         steps,
         read: z.read,
         written: z.outputs() * if split > 1 { 4 * split } else { c },
-        padding: z.padding(block),
+        padding: z.padding(t.block),
         instructions: instructions * over(fills, steps),
         flops: 2 * z.outputs() * depth,
         tensor_core: true,

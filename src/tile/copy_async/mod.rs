@@ -6,6 +6,8 @@ mod gate;
 mod ldgsts;
 mod tma;
 
+pub(super) use tma::map_swizzle;
+
 use super::Variant;
 use crate::ir::TileOp;
 

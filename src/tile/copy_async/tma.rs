@@ -198,7 +198,7 @@ fn divisors(n: i64) -> Vec<i64> {
 }
 
 /// The swizzle of a map that permutes memory as a buffer's layout does.
-fn map_swizzle(shared: &View) -> Result<MapSwizzle, String> {
+pub fn map_swizzle(shared: &View) -> Result<MapSwizzle, String> {
     let Some(s) = shared.layout()?.0.swizzle().filter(|s| s.swizzle_len() > 0) else { return Ok(MapSwizzle::None) };
     let bytes = shared.dtype.bytes() as i64;
     let known = |span: &i64| {

@@ -21,6 +21,8 @@ pub(super) struct Grid {
     registers: Over,
     /// The first register of the first fragment.
     base: Expr,
+    /// Warps that the layout tells apart.
+    warps: i64,
     /// The running warp's number.
     warp: Expr,
 }
@@ -55,9 +57,8 @@ impl Grid {
         let warps = layout.span(Axis::WarpId);
         let numbers = numbers(&places, local, (0..cx.threads_in(scope) / WARP).map(|warp| warp % warps), cx)?;
         let warp = Expr::binary(BinOp::FloorDiv, cx.rank(scope), Expr::i64(WARP));
-        let warp = cx.simple(Expr::binary(BinOp::FloorMod, warp, Expr::i64(warps)));
         let (fragment, registers) = (elements(fragment, cx)?, layout.local().over(&local)?);
-        Ok(Grid { local, numbers, fragment, places, registers, base, warp })
+        Ok(Grid { local, numbers, fragment, places, registers, base, warps, warp })
     }
 
     /// The first register of fragment `(i, j)` of a warp.
@@ -67,7 +68,13 @@ impl Grid {
 
     /// Row and column, in fragments, of fragment `(i, j)` of the running warp.
     pub fn place(&self, cx: &Cx, i: &Expr, j: &Expr) -> [Expr; 2] {
-        let at = self.places.coordinates(&|_| self.warp.clone(), &[i.clone(), j.clone()]);
+        self.place_of(cx, &self.warp, i, j)
+    }
+
+    /// Row and column, in fragments, of fragment `(i, j)` of a warp of the scope.
+    pub fn place_of(&self, cx: &Cx, warp: &Expr, i: &Expr, j: &Expr) -> [Expr; 2] {
+        let warp = cx.simple(Expr::binary(BinOp::FloorMod, warp.clone(), Expr::i64(self.warps)));
+        let at = self.places.coordinates(&|_| warp.clone(), &[i.clone(), j.clone()]);
         [cx.simple(at[0].clone()), cx.simple(at[1].clone())]
     }
 }

@@ -5,6 +5,7 @@
 //! `beta` 0 or 1; `precision="tf32"` allows tensor cores to shorten float32 operands. Leading
 //! dimensions of extent 1 (the stage of a pipeline, say) come before the two of the matrix.
 
+mod described;
 mod feed;
 mod fma;
 mod grid;
@@ -12,8 +13,9 @@ mod mma;
 mod operands;
 mod packed;
 mod share;
+mod wgmma;
 
 use super::Variant;
 
 /// The variants of the family.
-pub(super) static TABLE: &[Variant] = &[mma::MMA, packed::FMA_F32X2, fma::FMA];
+pub(super) static TABLE: &[Variant] = &[wgmma::WGMMA, mma::MMA, packed::FMA_F32X2, fma::FMA];

@@ -156,8 +156,13 @@ fn shape(sync: Sync) -> &'static str {
         Sync::MbarrierArrive => "(bar.ptr_to([0]))",
         Sync::MbarrierExpect => "(bar.ptr_to([0]), bytes)",
         Sync::MbarrierWait => "(bar.ptr_to([0]), phase)",
-        Sync::CpAsyncWait { .. } | Sync::BulkWait { .. } => "(groups)",
-        Sync::CpAsyncCommit | Sync::BulkCommit | Sync::MbarrierFence | Sync::AsyncFence => "()",
+        Sync::CpAsyncWait { .. } | Sync::BulkWait { .. } | Sync::WgmmaWait { .. } => "(groups)",
+        Sync::CpAsyncCommit
+        | Sync::BulkCommit
+        | Sync::MbarrierFence
+        | Sync::AsyncFence
+        | Sync::WgmmaFence
+        | Sync::WgmmaCommit => "()",
     }
 }
 

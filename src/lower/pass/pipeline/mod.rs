@@ -15,6 +15,9 @@
 //! after:  `cp_async s slot 0, commit; cp_async s slot 1, commit;`
 //!         `for k < n { wait 1; barrier; if k + 2 < n { cp_async s slot (k + 2) % 3 }; commit; use s slot k % 3 }; wait 0`
 //!
+//! Products by warpgroups go on while the next step begins: a step waits for those of the one before, and
+//! copies run one step less ahead, because the slot that those still read is not filled.
+//!
 //! The loop stays as it is where its body has another form, where what it fills is used elsewhere, or
 //! where registers would be picked by a loop that is not unrolled.
 
@@ -89,6 +92,8 @@ struct Pipeline<'l> {
     /// Stores of these into shared memory.
     store: Vec<DStmt>,
     compute: Vec<DStmt>,
+    /// The computation ends with products that the next step waits for.
+    lags: bool,
     /// Elements and number of slots of each buffer that is filled.
     slots: BTreeMap<Name, (i64, i64)>,
 }
@@ -102,6 +107,7 @@ impl<'l> Pipeline<'l> {
             asynchronous: vec![],
             load: vec![],
             store: vec![],
+            lags: false,
             compute,
             slots: BTreeMap::new(),
         };
@@ -121,6 +127,11 @@ impl<'l> Pipeline<'l> {
                 out.load.extend(load);
                 out.store.extend(store);
             }
+        }
+        let waits = DStmt::Instr(Instr::from(Sync::WgmmaWait { left: 0 }));
+        if out.compute.last() == Some(&waits) && out.store.is_empty() && l.stages > 2 {
+            (out.lags, out.ahead) = (true, l.stages - 2);
+            out.compute.pop();
         }
         Some(out)
     }
@@ -154,8 +165,11 @@ impl<'l> Pipeline<'l> {
         let next = k.clone() + Expr::i64(1);
         body.extend(self.at(nest, &self.load, &next));
         body.extend(self.placed(nest, &self.compute, &k));
+        let products = |left| DStmt::Instr(Instr::from(Sync::WgmmaWait { left }));
+        body.extend(self.lags.then(|| products(1)));
         body.extend(self.at(nest, &self.store, &next));
         out.push(DStmt::For(DFor { stages: 1, own_barriers: true, ..self.l.with_body(body) }));
+        out.extend(self.lags.then(|| products(0)));
         if is_async {
             out.push(wait(0));
         }

@@ -1,0 +1,141 @@
+//! `matmul.wgmma`: matrix products on tensor cores by whole warpgroups (`wgmma`), convolutions among them.
+//!
+//! When: the target has them; what `matmul.mma` takes, with more than 32 rows or an unknown number of them.
+//! How: as `matmul.mma`, but the products of a step read both tiles from shared memory, where `cp.async` has
+//! put them as matrix descriptors say, and go on while the next step begins. A warpgroup has `block_m /
+//! groups_m` rows and `block_n / groups_n` columns of the tile in its registers.
+//! Declines: `warpgroup_products`, the predicates of `matmul.mma` but `tensor_cores`, `few_rows`.
+
+use super::mma::{Warps, by_tiles, major, multiplied};
+use super::outline::{self, Sizes, over};
+use super::tiling::{tile_in_registers, tiles_in_shared, whole_groups};
+use crate::ir::instr::WgmmaShape;
+use crate::rules::find::einsum::Major;
+use crate::rules::find::product::Product;
+use crate::rules::parts::*;
+
+/// The rule.
+pub const WGMMA: Rule =
+    Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
+
+/// Warps of a group.
+const WARPS: i64 = 4;
+/// Bytes of the lines that operands are made of.
+const LINES: [i64; 3] = [128, 64, 32];
+/// Rows from which on half of an instruction's rows are of use.
+const FEW_ROWS: i64 = 32;
+
+struct Wgmma {
+    p: Product,
+    /// Threads of a warp.
+    warp: i64,
+}
+
+fn wgmma(ask: &Ask) -> Answer {
+    if !ask.target.has.wgmma {
+        return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
+    }
+    let p = multiplied(ask)?;
+    if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
+        return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
+    }
+    Ok(Found::new(p.schedule.clone(), Wgmma { warp: i64::from(ask.target.warp), p }))
+}
+
+/// How the warpgroups of a block share a tile.
+fn groups(k: &Knobs, element: DType) -> Warps {
+    let depth = k.get("block_k_bytes") / element.bytes() as i64;
+    let block = [k.get("block_m"), k.get("block_n"), depth];
+    Warps { block, warps: [WARPS * k.get("groups_m"), k.get("groups_n")] }
+}
+
+impl Accepted for Wgmma {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
+        let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
+        let rows_of_columns = matches!(major(&p.b), Major::Depth);
+        let space = space.require("whole_lines", move |k| match rows_of_columns {
+            true => whole_lines(k, element),
+            false => Ok(()),
+        });
+        let threads = move |k: &Knobs| groups(k, element).threads(warp);
+        let space = threads_per_block(space, target, threads);
+        let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
+        let space = tiles_in_shared(space, target, bytes);
+        let space = tile_in_registers(space, target, threads, move |k| sums(k) + 50);
+        let [_, rows, _, depth] = p.extents();
+        let space = whole_groups(space, "whole_raster", "raster", rows);
+        let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
+            (1, _) => Ok(()),
+            (n, Some(depth)) if n > 1 && over(depth, groups(k, element).block[2]) >= n => Ok(()),
+            (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
+        });
+        preferred(space, p, target)
+    }
+
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, Some("wgmma"))
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::wgmma(&Sizes::of(&self.p)?, self.warp, k))
+    }
+}
+
+/// Sums of one thread.
+fn sums(k: &Knobs) -> i64 {
+    let groups = k.get("groups_m") * k.get("groups_n");
+    k.get("block_m") * k.get("block_n") / (groups * WARPS * 32)
+}
+
+fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+    let (rows, columns) = (k.get("block_m"), k.get("block_n"));
+    if rows % (WgmmaShape::ROWS * k.get("groups_m")) != 0 || rows == 0 {
+        return Err(format!("{rows} rows of a tile are no whole instructions of {} groups", k.get("groups_m")));
+    }
+    let each = columns / k.get("groups_n");
+    if columns % k.get("groups_n") != 0 {
+        return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
+    }
+    WgmmaShape { n: each, input: element }.check()?;
+    match k.get("block_k_bytes") {
+        n if LINES.contains(&n) => Ok(()),
+        n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
+    }
+}
+
+/// Where columns lie side by side, those of a group are whole parts of the rows that operands are cut into.
+fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
+    let bytes = k.get("block_n") * element.bytes() as i64;
+    let part = LINES.into_iter().find(|part| bytes % part == 0).unwrap_or(bytes);
+    match bytes / k.get("groups_n") % part {
+        0 => Ok(()),
+        _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
+    }
+}
+
+/// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
+fn preferred(space: Space, p: &Product, target: &Target) -> Space {
+    let [batch, rows, columns, _] = p.extents();
+    let space = space.prefer("tile_within_result", move |k| {
+        let fits = |n: Option<i64>, tile: i64, least: i64| n.is_none_or(|n| tile < 2 * n.max(least / 2 + 1));
+        match fits(rows, k.get("block_m"), 64) && fits(columns, k.get("block_n"), 64) {
+            true => Ok(()),
+            false => Err("more than half of a tile lies outside of the result".into()),
+        }
+    });
+    let sms = i64::from(target.sms);
+    let blocks = move |k: &Knobs| Some(batch? * over(rows?, k.get("block_m")) * over(columns?, k.get("block_n")));
+    let space = space.prefer("fills_device", move |k| match blocks(k) {
+        Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
+            Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("parts_fill_device", move |k| match blocks(k) {
+        Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > 2 * sms => {
+            Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))
+        }
+        _ => Ok(()),
+    })
+}

@@ -1,0 +1,164 @@
+//! Matrix products on tensor cores by whole warpgroups (`wgmma`), operands read from shared memory.
+//!
+//! When: sm_90a, blocks of whole warpgroups, A and B of a 16-bit float, an 8-bit float or int8 in shared memory
+//! as matrix descriptors name them: pieces of 8 lines of 16 bytes, or of 32, 64 or 128 permuted within. D is in
+//! registers, shared out so that the four warps of a group hold 16 rows each of every 64, and of these the same
+//! columns, 8 to 256. D starts from what it holds, or zero.
+//!
+//! before: `Tx.cta.gemm(d[0:128, 0:128], a_smem[0:128, 0:64], b_smem[0:64, 0:128], accum=True)`
+//! after:  `wgmma_fence`; for each 16 of k and each 64 rows of the group `wgmma.m64n128k16`; commit, wait
+//!
+//! What threads and asynchronous copies wrote to A and B has to be fenced for the asynchronous proxy before the
+//! barrier in front of the call (`lower/pass/proxy.rs`, or the program).
+//!
+//! Declines by naming the condition with its values.
+
+use super::described::Described;
+use super::grid::Grid;
+use super::operands::{Product, Start, product};
+use crate::ir::device::DStmt;
+use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
+use crate::ir::layout::Fragment;
+use crate::ir::{BinOp, DType, ExecScope, Expr, TileCall, TileOp};
+use crate::tile::predicates::{all_threads, scope_in, takes};
+use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARPGROUP};
+
+/// Warps of a group.
+const WARPS: i64 = 4;
+
+/// Products by warpgroups.
+pub(super) const WGMMA: Variant =
+    Variant { name: "wgmma", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
+
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
+    scope_in(call, &[ExecScope::Warpgroup, ExecScope::Cta], r);
+    all_threads(call, cx, r);
+    r.ask("whole_warpgroups", whole_warpgroups(cx));
+    let product = product(call, cx, r);
+    let p = product.as_ref();
+    let input = r.ask_if("dtype", p, input);
+    r.ask_if("storage_scope", p, storage);
+    r.ask_if("c_place", p, |p| match p.start {
+        Start::Zero | Start::Old => Ok(()),
+        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
+    });
+    let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
+    let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
+    let known = p.zip(shape);
+    let a = r.ask_if("a_descriptor", known, |(p, s)| operand(p.k, s, Described::of(&p.a, 0, WgmmaShape::ROWS, s, cx)));
+    let b = r.ask_if("b_descriptor", known, |(p, s)| operand(p.k, s, Described::of(&p.b, 1, s.n, s, cx)));
+    let (shape, a, b, sums, p) = (shape?, a?, b?, sums?, product?);
+    let wgmma = Wgmma { shape, a, b, sums, scope: call.scope, p };
+    Some(Box::new(move |e| wgmma.emit(e)))
+}
+
+fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
+    match cx.threads() % WARPGROUP {
+        0 => Ok(()),
+        _ => Err(format!("the block has {} threads, and the last of them are no whole warpgroup", cx.threads())),
+    }
+}
+
+/// The type of both factors.
+fn input(p: &Product) -> Result<DType, String> {
+    let [d, a, b] = [&p.d, &p.a, &p.b].map(|x| x.view.dtype);
+    let shape = WgmmaShape { n: 8, input: a };
+    match a == b && d == shape.sum() && shape.check().is_ok() {
+        true => Ok(a),
+        false => Err(format!("no instruction of warpgroups multiplies {a} by {b} into {d}")),
+    }
+}
+
+fn storage(p: &Product) -> Result<(), String> {
+    super::operands::in_registers(p)?;
+    match [&p.a, &p.b].into_iter().find(|x| !x.view.is_shared()) {
+        Some(x) => Err(format!("`{}` is in {} memory, not in shared memory", x.view.buffer, x.view.scope.name())),
+        None => Ok(()),
+    }
+}
+
+fn operand(k: i64, s: WgmmaShape, found: Result<Described, String>) -> Result<Described, String> {
+    match k % s.k() {
+        0 => found,
+        _ => Err(format!("K is {k}, no multiple of {}", s.k())),
+    }
+}
+
+/// The registers of D.
+struct Sums {
+    grid: Grid,
+    /// The first register of each 64 rows of a group.
+    tiles: Vec<Expr>,
+}
+
+impl Sums {
+    fn of(p: &Product, call: &TileCall, cx: &Cx) -> Result<Sums, String> {
+        let grid = Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx)?;
+        for (group, warps) in grid.numbers.chunks(WARPS as usize).enumerate() {
+            let [_, columns] = &warps[0];
+            let adjacent = columns.iter().zip(0..).all(|(c, j)| c - columns[0] == j);
+            let same = warps.iter().zip(0..).all(|(w, i)| {
+                w[1] == *columns
+                    && w[0].iter().zip(&warps[0][0]).all(|(own, first)| first % WARPS == 0 && own - first == i)
+            });
+            if !adjacent || !same {
+                return Err(format!(
+                    "the warps of group {group} do not hold 16 rows each of 64 rows with the same adjacent columns"
+                ));
+            }
+        }
+        let register = |i: i64, j: i64| cx.simple(grid.register(&Expr::i64(i), &Expr::i64(j)));
+        let each = grid.fragment.len() as i64;
+        let [rows, columns] = grid.local;
+        let tiles: Vec<Expr> = (0..rows).map(|i| register(i, 0)).collect();
+        let dense = |i: i64, j: i64| cx.simple(register(i, j) - register(i, 0)).is_int(j * each);
+        match (0..rows).all(|i| (0..columns).all(|j| dense(i, j))) {
+            true => Ok(Sums { grid, tiles }),
+            false => Err(format!("the columns of `{}` are not in adjacent registers", p.d.view.buffer)),
+        }
+    }
+
+    /// The instruction, as wide as what a group holds.
+    fn shape(&self, input: DType) -> Result<WgmmaShape, String> {
+        let shape = WgmmaShape { n: self.grid.local[1] * Fragment::M16N8Acc.shape()[1], input };
+        shape.check().map(|()| shape)
+    }
+}
+
+/// A product that decomposes into instructions of warpgroups.
+struct Wgmma {
+    p: Product,
+    shape: WgmmaShape,
+    a: Described,
+    b: Described,
+    sums: Sums,
+    scope: ExecScope,
+}
+
+impl Wgmma {
+    fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
+        let cx = emit.cx();
+        let d = &self.p.d.view.buffer;
+        // the same in all threads of a group, which the number of the warp would not show
+        let group = Expr::binary(BinOp::FloorDiv, cx.rank(self.scope), Expr::i64(WARPGROUP));
+        let first = cx.simple(group * Expr::i64(WARPS));
+        let sync = |s: Sync| DStmt::Instr(Instr::from(s));
+        let mut out = vec![sync(Sync::WgmmaFence)];
+        for step in 0..(self.p.k / self.shape.k()) as usize {
+            for (i, register) in (0..).zip(&self.sums.tiles) {
+                let [row, column] = self.sums.grid.place_of(&cx, &first, &Expr::i64(i), &Expr::i64(0));
+                let column = column * Expr::i64(Fragment::M16N8Acc.shape()[1]);
+                let tile = |at: Expr, n: i64| cx.simple(Expr::binary(BinOp::FloorDiv, at, Expr::i64(n)));
+                let (row, column) = (tile(row, WARPS), tile(column, self.shape.n));
+                let a = At::new(&self.p.a.view.buffer, self.a.start(&cx, &row, step));
+                let b = At::new(&self.p.b.view.buffer, self.b.start(&cx, &column, step));
+                let op = Op::Wgmma { shape: self.shape, a: self.a.desc, b: self.b.desc };
+                let add = Expr::bool(step > 0 || matches!(self.p.start, Start::Old));
+                out.push(DStmt::Instr(Instr::new(op, [At::new(d, register.clone()), a, b], [add])));
+            }
+        }
+        out.extend([sync(Sync::WgmmaCommit), sync(Sync::WgmmaWait { left: 0 })]);
+        out
+    }
+}
