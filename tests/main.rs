@@ -48,6 +48,7 @@ mod lower_rules;
 mod measure_local;
 mod predict;
 mod prune;
+mod rule_cases;
 mod rules;
 mod schedule_cases;
 mod schedule_random;

@@ -7,6 +7,48 @@
 //! blocks only. The knobs are those of the pieces, `part0.threads` and so on; so that the space stays one that
 //! can be listed, each piece keeps all values of some knobs and the default of the others.
 //! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
+//!
+//! ```text
+//! pieces.cuda on cuda:sm_90a
+//! before: float32 A[64, 256]
+//!         float32 O0[i] += A[i, k]
+//!         float32 O1[k] += A[i, k]
+//! after:  blockIdx.x 64 [min_blocks=4]:
+//!           threadIdx.x 128:
+//!             O0_rf.local = 0
+//!             unroll 1 [batch_loads=1 tile=sum]:
+//!               vector 2 [cache_hint=streaming]: A_local = A
+//!               unroll 2: O0_rf.local += A_local
+//!           threadIdx.x 128: O0_local += O0_rf.local
+//!           O0 = O0_local
+//!         blockIdx.x 2 [min_blocks=4]:
+//!           threadIdx.x 32, threadIdx.y 8:
+//!             unroll 4: O1_rf.local = 0
+//!             loop 2, unroll 4 [batch_loads=1]:
+//!               vector 4 [cache_hint=streaming]: A_local = A
+//!               unroll 4 [tile=add]: O1_rf.local += A_local
+//!           threadIdx.x 32, unroll 4, threadIdx.y 8: O1_local += O1_rf.local
+//!           threadIdx.x 32, unroll 4: O1 = O1_local
+//! ```
+//!
+//! ```text
+//! pieces.cpu on cpu
+//! before: float32 A[64, 256]
+//!         float32 O0[i] += A[i, k]
+//!         float32 O1[k] += A[i, k]
+//! after:  parallel 64:
+//!           unroll 8, vector 8: O0_rf.local = 0
+//!           loop 4 [prefetch_bytes=2048], unroll 8, vector 8: O0_rf.local += A
+//!           vector 8: O0_local_rf.local = 0
+//!           unroll 8, vector 8: O0_local_rf.local += O0_rf.local
+//!           O0_local = 0
+//!           unroll 8: O0_local += O0_local_rf.local
+//!           O0 = O0_local
+//!         parallel 4:
+//!           unroll 8, vector 8: O1_local = 0
+//!           loop 32, unroll 2, unroll 8, vector 8: O1_local += A
+//!           loop 8, vector 8: O1 = O1_local
+//! ```
 
 use super::{Accepted, Answer, Arm, Ask, Found, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
 use crate::analysis::Facts;

@@ -1,6 +1,9 @@
 //! What the rules for products of a matrix and few vectors ask of a function: y[m, n] = sum_k
 //! W[n, k] x[m, k], with the matrix packed (several values of k in one element), with scales per
 //! group of k, or neither.
+//!
+//! Declines: `MatVec::of`: the predicates of [`OneReduction::of`], `sum_reducer`, `epilogues_of_result`,
+//! `grouped_indices`, `matrix`, `packed_reduction`, `shared_vector`.
 
 use super::operands::bytes_of;
 use super::shape::{Axis, OneReduction, find_block, size};

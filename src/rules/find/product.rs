@@ -13,8 +13,8 @@
 //!
 //! A factor is any expression: a load, a dequantised weight, the padded window of a convolution.
 //!
-//! Declines: `one_reduction`, `known_reducer`, `sum_reducer`, `product_term`, `two_factors`,
-//! `reduction_axis`, `elementwise_epilogue`.
+//! Declines: `Product::of`: `one_reduction`, `known_reducer`, `sum_reducer`, `reduction_axis`, `product_term`,
+//! `elementwise_epilogue`, `two_factors`.
 
 use super::factor::Factor;
 use super::shape::find_block;

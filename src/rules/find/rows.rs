@@ -3,6 +3,9 @@
 //!
 //! Such a function is brought into one form: every block has an iterator over rows and, where it runs
 //! over their elements, one over columns; results of reductions are vectors with one element per row.
+//!
+//! Declines: `Rows::of`: `reductions`, `several_blocks`, `known_reducer`, `reduction_axis`, `row_wise`, `same_axes`,
+//! `contiguous_reduction`.
 
 use super::factor::gcd;
 use super::shape::find_block;

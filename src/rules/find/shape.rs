@@ -1,5 +1,8 @@
 //! What the rules ask of a function once producers are inlined: one reduction with injective
 //! epilogues or none, which reads cover it, and in which order its axes lie in memory.
+//!
+//! Declines: `OneReduction::of`: `one_reduction`, `elementwise_epilogue`, `known_reducer`, `reduction_axis`;
+//! `Reduction::of`: the predicates of [`OneReduction::of`], `full_read`, `plain_indices`.
 
 use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};

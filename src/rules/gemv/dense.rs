@@ -8,6 +8,38 @@
 //! How on the CPU: rows in parallel, several rows share each load of the vector.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.
+//!
+//! ```text
+//! gemv.inner on cuda:sm_90a
+//! before: float16 W[4096, 4096], float16 X[4096]
+//!         float16 O[n] += W[n, k] * X[k]
+//! after:  blockIdx.x 1024 [min_blocks=4]:
+//!           threadIdx.y 4, threadIdx.x 32:
+//!             O_rf.local = 0
+//!             loop 4, unroll 4 [batch_loads=1]:
+//!               vector 8 [cache_hint=plain]: X_local = X
+//!               unroll 1 [batch_loads=1]:
+//!                 vector 8 [cache_hint=streaming]: W_local = W
+//!                 unroll 8 [tile=gemm]: O_rf.local += W_local, X_local
+//!           threadIdx.y 4, threadIdx.x 32: O_local += O_rf.local
+//!           threadIdx.y 4: O = O_local
+//! ```
+//!
+//! ```text
+//! gemv.cpu on cpu
+//! before: float32 W[4096, 4096], float32 X[4096]
+//!         float32 O[n] += W[n, k] * X[k]
+//! after:  parallel 2048:
+//!           unroll 4, unroll 2, vector 8: O_rf.local = 0
+//!           loop 128 [prefetch_bytes=2048], unroll 4, unroll 2, vector 8: O_rf.local += W, X
+//!           unroll 2:
+//!             vector 8: O_local_rf.local = 0
+//!             unroll 4, vector 8: O_local_rf.local += O_rf.local
+//!           unroll 2:
+//!             O_local = 0
+//!             unroll 8: O_local += O_local_rf.local
+//!           loop 2: O = O_local
+//! ```
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use crate::analysis::{Combiner, Decline};

@@ -8,6 +8,24 @@
 //! the reduced axis, in the first-level cache. A matrix that is computed on the way in (dequantised), or
 //! whose sizes are odd, is staged a few columns at a time.
 //! Declines: `target_kind`, the predicates of [`Product::of`], `few_rows`, `along_depth`.
+//!
+//! ```text
+//! low_batch.cpu on cpu
+//! before: float32 X[8, 4096], float32 W[4096, 4096]
+//!         float32 O[m, n] += X[m, k] * W[n, k]
+//! after:  parallel 64:
+//!           loop 32, loop 2, unroll 4, unroll 2, vector 8: b0_result_rf.local = 0
+//!           loop 4:
+//!             loop 8, loop 128, vector 8: b0_left.local = X
+//!             loop 32, loop 2:
+//!               unroll 4, unroll 2, vector 8: b0_result_rf_rf.local = 0
+//!               loop 128, unroll 4, unroll 2, vector 8: b0_result_rf_rf.local += b0_left.local, W
+//!               unroll 4, unroll 2, vector 8: b0_result_rf.local += b0_result_rf_rf.local
+//!           loop 8, loop 64:
+//!             b0_result.local = 0
+//!             unroll 8: b0_result.local += b0_result_rf.local
+//!           loop 8, loop 8, vector 8: O = b0_result.local
+//! ```
 
 use crate::analysis::accumulator;
 use crate::rules::find::einsum::{Einsum, Major};

@@ -6,8 +6,34 @@
 //! contiguous axis is reduced, the second the others.
 //! How: rows (or blocks of columns) in parallel, for each vector anew. In the first form the lanes of a
 //! vector take different bits of one word, in the second the same bits of neighbouring words.
-//! Declines: `target_kind`, the predicates of [`MatVec::of`], `packed_matrix`, `few_vectors`,
-//! `contiguous_reduction` or `strided_reduction`.
+//! Declines: `target_kind`, the predicates of [`MatVec::of`], `packed_matrix`, `few_vectors`;
+//! `gemv.quant_cpu`: `contiguous_reduction`; `gemv.quant_outer_cpu`: `strided_reduction`.
+//!
+//! ```text
+//! gemv.quant_cpu on cpu
+//! before: uint32 W[4096, 512], float32 X[4096]
+//!         float32 O[n] += float32(bitwise_and(shift_right(W[n, k // 8], uint32(k % 8 * 4)), uint32(15))) * X[k]
+//! after:  parallel 1024:
+//!           unroll 2, unroll 4, vector 8: O_rf.local = 0
+//!           loop 256, unroll 2, unroll 4, vector 8: O_rf.local += W, X
+//!           unroll 4:
+//!             vector 8: O_local_rf.local = 0
+//!             unroll 2, vector 8: O_local_rf.local += O_rf.local
+//!           unroll 4:
+//!             O_local = 0
+//!             unroll 8: O_local += O_local_rf.local
+//!           loop 4: O = O_local
+//! ```
+//!
+//! ```text
+//! gemv.quant_outer_cpu on cpu
+//! before: uint32 W[512, 4096], float32 X[4096]
+//!         float32 O[n] += float32(bitwise_and(shift_right(W[k // 8, n], uint32(k % 8 * 4)), uint32(15))) * X[k]
+//! after:  parallel 128:
+//!           unroll 4, vector 8: O_local = 0
+//!           loop 512, unroll 8, unroll 4, vector 8: O_local += W, X
+//!           loop 4, vector 8: O = O_local
+//! ```
 
 use super::dense::{dot_fits, dot_rows};
 use super::outline;

@@ -12,8 +12,40 @@
 //! packed values multiplies their sum.
 //! Above eight vectors of 16-bit numbers a GPU is bound by issue slots rather than by memory: rules for
 //! tensor cores take these functions too.
-//! Declines: `target_kind`, the predicates of [`MatVec::of`], `contiguous_reduction`, `one_vector` and
-//! `packed_matrix`, or `few_vectors`.
+//! Declines: `target_kind`, the predicates of [`MatVec::of`], `contiguous_reduction`; `gemv.quant`:
+//! `one_vector`, `packed_matrix`; `low_batch_gemv.inner`: `few_vectors`.
+//!
+//! ```text
+//! gemv.quant on cuda:sm_90a
+//! before: uint32 W[4096, 512], float16 X[4096]
+//!         float16 O[n] += float16(bitwise_and(shift_right(W[n, k // 8], uint32(k % 8 * 4)), uint32(15))) * X[k]
+//! after:  blockIdx.x 512 [min_blocks=4]:
+//!           threadIdx.y 4, threadIdx.x 32:
+//!             unroll 2: O_rf.local = 0
+//!             loop 4, unroll 1 [batch_loads=1]:
+//!               vector 32 [cache_hint=plain]: X_local = X
+//!               unroll 2 [batch_loads=1]:
+//!                 vector 4 [cache_hint=streaming]: W_local = W
+//!                 unroll 32 [tile=unpack_pairs]: O_rf.local += W_local, X_local
+//!           threadIdx.y 4, unroll 2, threadIdx.x 32: O_local += O_rf.local
+//!           threadIdx.y 4, unroll 2: O = O_local
+//! ```
+//!
+//! ```text
+//! low_batch_gemv.inner on cuda:sm_90a
+//! before: float16 W[4096, 4096], float16 X[8, 4096]
+//!         float16 O[m, n] += W[n, k] * X[m, k]
+//! after:  blockIdx.x 512 [min_blocks=4]:
+//!           threadIdx.y 4, threadIdx.x 32:
+//!             unroll 2, unroll 8: O_rf.local = 0
+//!             loop 8, unroll 2 [batch_loads=1]:
+//!               loop 8, vector 8 [cache_hint=plain]: X_local = X
+//!               unroll 2 [batch_loads=1]:
+//!                 vector 8 [cache_hint=streaming]: W_local = W
+//!                 unroll 8, unroll 8 [tile=gemm]: O_rf.local += W_local, X_local
+//!           unroll 8, threadIdx.y 4, unroll 2, threadIdx.x 32: O_local += O_rf.local
+//!           unroll 8, threadIdx.y 4, unroll 2: O = O_local
+//! ```
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use super::outline;

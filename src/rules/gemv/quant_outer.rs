@@ -8,6 +8,27 @@
 //! adds. Several vectors are computed one after the other.
 //! Declines: `target_kind`, the predicates of [`MatVec::of`], `packed_matrix`, `few_vectors`,
 //! `strided_reduction`.
+//!
+//! ```text
+//! gemv.quant_outer on cuda:sm_90a
+//! before: uint32 W[512, 4096], float16 X[4096]
+//!         float16 O[n] += float16(bitwise_and(shift_right(W[k // 8, n], uint32(k % 8 * 4)), uint32(15))) * X[k]
+//! after:  blockIdx.x 256 [min_blocks=4]:
+//!           threadIdx.x 16, threadIdx.y 8:
+//!             unroll 4: O_rf_rf.local = 0
+//!             loop 16, unroll 1 [batch_loads=1]:
+//!               vector 4 [cache_hint=streaming]: W_local = W
+//!               vector 8 [cache_hint=plain]: X_local = X
+//!               unroll 4, unroll 8 [tile=unpack]: O_rf_rf.local += W_local, X_local
+//!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_rf_local += O_rf_rf.local
+//!           threadIdx.x 16, unroll 4: O_rf = O_rf_local
+//!         blockIdx.x 128 [min_blocks=1]:
+//!           threadIdx.x 32, threadIdx.y 4:
+//!             O_rf.local = 0
+//!             unroll 1 [batch_loads=1], unroll 1 [tile=add]: O_rf.local += O_rf
+//!           threadIdx.x 32, threadIdx.y 4: O_local += O_rf.local
+//!           threadIdx.x 32: O = O_local
+//! ```
 
 use super::outline;
 use crate::analysis::Combiner;

@@ -11,6 +11,23 @@
 //! A product with a vector is one with a single row; rules before this one know better what to do with it,
 //! where they take it.
 //! Declines: `target_kind`, the predicates of [`Product::of`].
+//!
+//! ```text
+//! matmul.cpu on cpu
+//! before: float32 A[1024, 1024], float32 B[1024, 1024]
+//!         float32 O[i, j] += A[i, k] * B[k, j]
+//! after:  parallel 36:
+//!           loop 16, loop 19, unroll 6, unroll 2, vector 8: b0_result.local = 0
+//!           loop 4:
+//!             loop 114, loop 32, vector 8: b0_left.local = A
+//!             loop 16:
+//!               loop 256, loop 2, vector 8: b0_right.local = B
+//!               loop 19:
+//!                 unroll 6, unroll 2, vector 8: b0_result_rf.local = 0
+//!                 loop 256, unroll 6, unroll 2, vector 8: b0_result_rf.local += b0_left.local, b0_right.local
+//!                 unroll 6, unroll 2, vector 8: b0_result.local += b0_result_rf.local
+//!           loop 114, loop 32, vector 8: O = b0_result.local
+//! ```
 
 use super::outline::{Sizes, over};
 use super::outline_cpu::{self, Blocks};

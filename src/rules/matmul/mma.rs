@@ -12,6 +12,20 @@
 //! second launch adds their sums.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`.
+//!
+//! ```text
+//! matmul.mma on cuda:sm_90a
+//! before: float16 A[4096, 4096], float16 B[4096, 4096]
+//!         float32 C[i, j] += float32(A[i, k]) * float32(B[k, j])
+//!         float16 O[i, j] = float16(C[i, j])
+//! after:  blockIdx.x 1024:
+//!           loop 128 [tile=elementwise warps_m=2 warps_n=2], loop 128: b0_result.local = 0
+//!           loop 128 [stages=4]:
+//!             unroll 4, threadIdx.x 128, vector 8: b0_left.shared = A
+//!             unroll 4, threadIdx.x 128, vector 8: b0_right.shared = B
+//!             loop 128 [tile=gemm warps_m=2 warps_n=2], loop 128, loop 32: b0_result.local += b0_left.shared, b0_right.shared
+//!           loop 128 [tile=elementwise warps_m=2 warps_n=2], loop 128: O = b0_result.local
+//! ```
 
 use super::outline::{self, Sizes, over};
 use super::split_k::{Parts, cut};

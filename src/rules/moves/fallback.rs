@@ -6,6 +6,24 @@
 //! one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
 //! CPU chunks run in parallel and their inner loop is one vector, which may be stored past the caches.
 //! Declines: `target_kind`, `all_spatial`.
+//!
+//! ```text
+//! fallback.cuda on cuda:sm_90a
+//! before: float32 A[4096, 4096], float32 B[4096]
+//!         float32 O[i, j] = A[i, j] + B[j]
+//! after:  blockIdx.x 16384 [min_blocks=4], threadIdx.x 256, unroll 1 [batch_loads=1]:
+//!           vector 4 [cache_hint=plain]: A_local = A
+//!           vector 4 [cache_hint=plain]: B_local = B
+//!           unroll 4 [tile=elementwise]: O_local = A_local, B_local
+//!           vector 4: O = O_local
+//! ```
+//!
+//! ```text
+//! fallback.cpu on cpu
+//! before: float32 A[4096, 4096], float32 B[4096]
+//!         float32 O[i, j] = A[i, j] + B[j]
+//! after:  parallel 4096, loop 512, vector 8 [cache_hint=streaming]: O = A, B
+//! ```
 
 use crate::analysis::Decline;
 use crate::ir::IterVar;

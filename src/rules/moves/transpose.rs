@@ -8,6 +8,18 @@
 //! transposes them in its registers and stores them as vectors in the order of the output. The tile
 //! is permuted (or its rows lengthened) so that neither way meets a bank twice.
 //! Declines: `target_kind`, `one_block`, `all_spatial`, `writes_whole`, `transposed_read`.
+//!
+//! ```text
+//! transpose.cuda on cuda:sm_90a
+//! before: float32 A[4096, 4096]
+//!         float32 O[j, i] = A[i, j]
+//! after:  blockIdx.x 4096 [min_blocks=4]:
+//!           threadIdx.x 256, unroll 4 [batch_loads=1], vector 4 [cache_hint=plain]: A_shared = A [swizzle=2,3,6]
+//!           threadIdx.x 256, unroll 1 [batch_loads=1]:
+//!             unroll 4, vector 4: A_shared_local = A_shared
+//!             unroll 4, unroll 4: O_local = A_shared_local
+//!             unroll 4, vector 4: O = O_local
+//! ```
 
 use super::outline;
 use crate::analysis::{Access, Decline};

@@ -5,6 +5,15 @@
 //! read by columns and stored along the rows of the output, so that each cache line of either side is
 //! fetched once.
 //! Declines: `target_kind`, `one_block`, `all_spatial`, `writes_whole`, `transposed_read`.
+//!
+//! ```text
+//! transpose.cpu on cpu
+//! before: float32 A[4096, 4096]
+//!         float32 O[j, i] = A[i, j]
+//! after:  parallel 16384:
+//!           loop 32, loop 4, vector 8: A_local = A
+//!           loop 32, loop 32: O = A_local
+//! ```
 
 use super::outline;
 use super::transpose::{Transpose, tile_within_axes};

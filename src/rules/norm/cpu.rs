@@ -7,6 +7,29 @@
 //! an array of one row. The last pass over what is read asks for a later row, so that the memory does not
 //! rest while a row is worked on, and outputs may be written past the caches.
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`.
+//!
+//! ```text
+//! general_reduction.cpu on cpu
+//! before: float32 A[4096, 4096]
+//!         float32 M[i] max= A[i, k]
+//!         float32 S[i] += exp(A[i, k] - M[i])
+//!         float32 O[i, k] = exp(A[i, k] - M[i]) / S[i]
+//! after:  parallel 4096:
+//!           unroll 4, vector 8: M_rf.local = 0
+//!           loop 128, unroll 4, vector 8: M_rf.local max= A
+//!           vector 8: M_rf.local = 0
+//!           unroll 4, vector 8: M_rf.local max= M_rf.local
+//!           M.local = 0
+//!           unroll 8: M.local max= M_rf.local
+//!           loop 512 [prefetch=1], vector 8: b1_value_local = A, M.local
+//!           unroll 4, vector 8: S_rf.local = 0
+//!           loop 128, unroll 4, vector 8: S_rf.local += b1_value_local
+//!           vector 8: S_rf.local = 0
+//!           unroll 4, vector 8: S_rf.local += S_rf.local
+//!           S.local = 0
+//!           unroll 8: S.local += S_rf.local
+//!           loop 512, vector 8 [cache_hint=streaming]: O = b1_value_local, S.local
+//! ```
 
 use super::rows::{rows, shared_value, under_rows};
 use crate::rules::find::operands::reads_of;

@@ -8,6 +8,24 @@
 //! thread, and a combination across the group whose result every thread has. A row that is long, or one of
 //! few, may be shared out over the blocks of a cluster.
 //! Declines: `target_kind`, the predicates of [`Rows::of`], `one_nest`, `staged_result`.
+//!
+//! ```text
+//! general_reduction.rows on cuda:sm_90a
+//! before: float16 A[4096, 4096]
+//!         float32 M[i] max= float32(A[i, k])
+//!         float32 S[i] += exp(float32(A[i, k]) - M[i])
+//!         float16 O[i, k] = float16(exp(float32(A[i, k]) - M[i]) / S[i])
+//! after:  blockIdx.x 4096 [min_blocks=4]:
+//!           threadIdx.x 256, unroll 2, vector 8 [cache_hint=plain]: A_local = A
+//!           threadIdx.x 256, unroll 2 [batch_loads=1 tile=max], unroll 8: M_rf.local max= A_local
+//!           threadIdx.x 256: M.local max= M_rf.local
+//!           threadIdx.x 256, unroll 2, unroll 8: b1_value_local = A_local, M.local
+//!           threadIdx.x 256, unroll 2 [batch_loads=1 tile=sum], unroll 8: S_rf.local += b1_value_local
+//!           threadIdx.x 256: S.local += S_rf.local
+//!           threadIdx.x 256, unroll 2 [batch_loads=1]:
+//!             unroll 8 [tile=elementwise]: O_local = b1_value_local, S.local
+//!             vector 8: O = O_local
+//! ```
 
 use super::online;
 use crate::analysis::Decline;

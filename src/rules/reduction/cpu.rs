@@ -4,8 +4,32 @@
 //! epilogues or none. The first form takes functions whose contiguous axis is reduced, the second the others.
 //! How: rows (or blocks of columns) in parallel; several vector accumulators in flight. With `split`
 //! above 1, parts of a row or column are reduced in parallel and a second pass adds the parts.
-//! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction` or
-//! `strided_reduction`, `no_window`, `is_gemv`.
+//! Declines: `target_kind`, the predicates of [`Reduction::of`]; `reduction.cpu`: `contiguous_reduction`,
+//! `no_window`, `is_gemv`; `reduction.outer_cpu`: `strided_reduction`.
+//!
+//! ```text
+//! reduction.cpu on cpu
+//! before: float32 A[4096, 4096]
+//!         float32 O[i] += A[i, k]
+//! after:  parallel 4096:
+//!           unroll 8, vector 8: O_rf.local = 0
+//!           loop 64 [prefetch_bytes=2048], unroll 8, vector 8: O_rf.local += A
+//!           vector 8: O_local_rf.local = 0
+//!           unroll 8, vector 8: O_local_rf.local += O_rf.local
+//!           O_local = 0
+//!           unroll 8: O_local += O_local_rf.local
+//!           O = O_local
+//! ```
+//!
+//! ```text
+//! reduction.outer_cpu on cpu
+//! before: float32 A[4096, 4096]
+//!         float32 O[i] += A[k, i]
+//! after:  parallel 64:
+//!           unroll 8, vector 8: O_local = 0
+//!           loop 2048, unroll 2, unroll 8, vector 8: O_local += A
+//!           loop 8, vector 8: O = O_local
+//! ```
 
 use super::inner::parts_of_rows;
 use super::outer::{loops_of_parts, parts_of_columns};
@@ -30,9 +54,7 @@ fn inner(ask: &Ask) -> Answer {
 }
 
 fn outer(ask: &Ask) -> Answer {
-    let r = Reduction::across_memory(ask)?;
-    r.no_window(ask)?;
-    Ok(Found::new(r.one.schedule.clone(), Outer(r)))
+    Reduction::across_memory(ask).map(|r| Found::new(r.one.schedule.clone(), Outer(r)))
 }
 
 impl Accepted for Inner {

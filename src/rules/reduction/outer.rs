@@ -7,6 +7,26 @@
 //! memory. With `split` above 1, blocks reduce parts of a column into a workspace and a second
 //! launch adds the parts.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
+//!
+//! ```text
+//! reduction.outer on cuda:sm_90a
+//! before: float32 A[4096, 4096]
+//!         float32 O[i] += A[k, i]
+//! after:  blockIdx.x 256 [min_blocks=4]:
+//!           threadIdx.x 16, threadIdx.y 8:
+//!             unroll 4: O_rf_rf.local = 0
+//!             loop 32, unroll 4 [batch_loads=1]:
+//!               vector 4 [cache_hint=streaming]: A_local = A
+//!               unroll 4 [tile=add]: O_rf_rf.local += A_local
+//!           threadIdx.x 16, unroll 4, threadIdx.y 8: O_rf_local += O_rf_rf.local
+//!           threadIdx.x 16, unroll 4: O_rf = O_rf_local
+//!         blockIdx.x 128 [min_blocks=1]:
+//!           threadIdx.x 32, threadIdx.y 4:
+//!             O_rf.local = 0
+//!             unroll 1 [batch_loads=1], unroll 1 [tile=add]: O_rf.local += O_rf
+//!           threadIdx.x 32, threadIdx.y 4: O_local += O_rf.local
+//!           threadIdx.x 32: O = O_local
+//! ```
 
 use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;

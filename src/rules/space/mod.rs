@@ -110,6 +110,12 @@ impl Space {
         self
     }
 
+    /// The names of the conditions in the order in which they are asked, each with whether it only keeps slow
+    /// candidates out of the search.
+    pub fn conditions(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        self.constraints.iter().map(|c| (c.name, c.soft))
+    }
+
     /// Drops conditions that were only preferred, last one first, until a point is legal: odd and
     /// tiny functions have slow candidates only.
     pub fn settle(mut self) -> Space {
