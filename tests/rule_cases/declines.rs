@@ -39,7 +39,7 @@ fn outcome(func: &str, predicate: &str, targets: &[&str]) -> String {
         let (id, with) = place.split_once(" with ").map_or((*place, None), |(id, with)| (id, Some(with)));
         for v in asked(func, &target(id), &spaces(with)) {
             if let Err(d) = v.arm.map(|_| ())
-                && d.predicate == predicate
+                && d.reason.predicate == predicate
             {
                 out += &format!("{}: {}\n", v.rule, d.reason);
             }

@@ -44,7 +44,7 @@ fn outcome(rule: &str, part: &Part) -> String {
         let knobs = space.set(&start, &values).unwrap_or_else(|e| panic!("{e}"));
         out += &match space.check(&knobs) {
             Ok(()) => format!("{point}: legal\n"),
-            Err(e) => format!("{point}: {}: {}\n", e.predicate, e.reason),
+            Err(e) => format!("{point}: {}: {}\n", e.predicate, e.text),
         };
     }
     out

@@ -4,7 +4,16 @@
 //! How: as `matmul.mma`, but the products of a step read both tiles from shared memory, where `cp.async` has
 //! put them as matrix descriptors say, and go on while the next step begins. A warpgroup has `block_m /
 //! groups_m` rows and `block_n / groups_n` columns of the tile in its registers.
-//! Declines: `warpgroup_products`, the predicates of `matmul.mma` but `tensor_cores`, `few_rows`.
+//! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`.
+//!
+//! ```text
+//! matmul.wgmma on cuda:sm_90a
+//! before: float16 A[4096, 4096], float16 B[4096, 4096]
+//!         float32 C[i, j] += float32(A[i, k]) * float32(B[k, j])
+//!         float16 O[i, j] = float16(C[i, j])
+//! after:  made by the test
+//! ```
 
 use super::mma::{Warps, by_tiles, major, multiplied};
 use super::outline::{self, Sizes, over};
