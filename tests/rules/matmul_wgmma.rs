@@ -105,11 +105,11 @@ fn random_products() {
 }
 
 /// The predicate by which the rule declines a function.
-fn declined(case: Case, target: &str) -> &'static str {
+fn declined(case: Case, target: &str) -> String {
     let input = Prepared::new(&harness::read(&case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
     match ask(RULE, &input, &harness::target(target)) {
         Ok(_) => panic!("{} was taken", case.name),
-        Err(d) => d.reason.predicate,
+        Err(d) => d.reason.predicate.to_string(),
     }
 }
 
