@@ -41,7 +41,7 @@ fn outcome(func: &str, predicate: &str, targets: &[&str]) -> String {
             if let Err(d) = v.arm.map(|_| ())
                 && d.reason.predicate == predicate
             {
-                out += &format!("{}: {}\n", v.rule, d.reason);
+                out += &format!("{}: {}\n", v.rule, d.reason.text);
             }
         }
     }

@@ -12,7 +12,13 @@
 //! before: float16 A[4096, 4096], float16 B[4096, 4096]
 //!         float32 C[i, j] += float32(A[i, k]) * float32(B[k, j])
 //!         float16 O[i, j] = float16(C[i, j])
-//! after:  made by the test
+//! after:  blockIdx.x 1024:
+//!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: b0_result.local = 0
+//!           loop 64 [stages=3]:
+//!             unroll 4, threadIdx.x 256, vector 8: b0_left.shared = A
+//!             unroll 4, threadIdx.x 256, vector 8: b0_right.shared = B
+//!             loop 128 [tile=gemm warps_m=8 warps_n=1 tile_variant=wgmma], loop 128, loop 64: b0_result.local += b0_left.shared, b0_right.shared
+//!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: O = b0_result.local
 //! ```
 
 use super::mma::{Warps, by_tiles, major, multiplied};
