@@ -1,11 +1,16 @@
 //! Matrix products.
 
-use super::case::{cuda, simulate};
-pub use super::gemm_cases::cases;
+use super::case::{Case, cuda, simulate};
+use super::gemm_cases;
 use super::gemm_fma;
 use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
+use super::gemm_wgmma;
+
+pub fn cases() -> Vec<Case> {
+    [gemm_cases::cases(), gemm_wgmma::cases()].concat()
+}
 
 fn right(p: &Product, target: &str) {
     let got = simulate(&p.func, target, &p.args);
@@ -33,6 +38,21 @@ fn products_by_mma_in_other_places_are_right() {
     for p in gemm_special::products() {
         right(&p, "sim:sm_90a");
     }
+}
+
+#[test]
+fn products_by_warpgroups_are_right() {
+    for p in gemm_wgmma::products() {
+        right(&p, "sim:sm_90a");
+    }
+}
+
+/// What descriptors say of operands, decoded from their bits, is where their layouts put them.
+#[test]
+fn descriptors_of_warpgroups_name_every_element() {
+    let all = gemm_wgmma::layouts();
+    let checked: usize = all.iter().map(gemm_wgmma::elements_lie_where_descriptors_say).sum();
+    assert!(all.len() > 400 && checked > 1_000_000, "{} layouts, {checked} elements", all.len());
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod gemm_fma;
 pub mod gemm_pipeline;
 pub mod gemm_shapes;
 pub mod gemm_special;
+pub mod gemm_wgmma;
 pub mod machine_code;
 pub mod permute_layout;
 pub mod reduction;

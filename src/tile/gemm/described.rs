@@ -44,6 +44,9 @@ impl Described {
         let (rows, depth) = (&rows[..], &depth[..]);
         let desc = descriptor(rows, depth, size, map_swizzle(&x.view)?)
             .ok_or_else(|| format!("elements of `{name}` lie side by side along neither of its dimensions"))?;
+        if desc.contiguous == Contiguous::Free && size != 2 {
+            return Err(format!("`{name}` holds {}, which has to lie side by side along K", x.view.dtype));
+        }
         let k = shape.k() as usize;
         let part = |all: &[i64], from: usize, n: usize, own: &dyn Fn(i64) -> i64| {
             n <= all.len() - from && (0..n).all(|i| (all[from + i] - all[from]) * size == own(i as i64))
