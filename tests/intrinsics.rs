@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::intrinsic_programs::{cases, together};
+use crate::intrinsic_programs::{cases, together, warpgroup_cases};
 use daylight::codegen;
 
 const LEVELS: [u32; 3] = [80, 90, 100];
@@ -17,6 +17,30 @@ fn texts() {
     for sm in LEVELS {
         assert_eq!(text(sm), text(sm), "the text of one program is always the same");
         common::golden(&format!("golden/intrinsics/sm_{sm}.cu"), &text(sm));
+    }
+}
+
+/// What warpgroups do, which other generations have not.
+fn warpgroups() -> String {
+    codegen::cuda(&together(&warpgroup_cases(), 90))
+}
+
+#[test]
+fn texts_of_warpgroups() {
+    common::golden("golden/intrinsics/sm_90a.cu", &warpgroups());
+}
+
+#[test]
+fn warpgroups_compile() {
+    let Some(nvrtc) = compiler() else { return };
+    match nvrtc.cubin(&warpgroups(), "cuda:sm_90a") {
+        Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![])),
+        Err(e) => panic!("{e}"),
+    }
+    let Some(sass) = machine_code(&warpgroups(), "cuda:sm_90a") else { return };
+    let sass = sass.expect("a right text");
+    for name in ["HGMMA.64x8x16.F32", "HGMMA.64x96x16.F32.BF16", "IGMMA.64x32x32", "QGMMA.64x16x32", "USETMAXREG"] {
+        assert!(sass.contains(name), "no {name}");
     }
 }
 

@@ -58,6 +58,7 @@ mod seeded_bugs;
 mod seeds;
 mod sim_kernels;
 mod sim_races;
+mod sim_wgmma;
 mod tidy;
 mod tile;
 mod tile_async;

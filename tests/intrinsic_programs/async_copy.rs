@@ -4,7 +4,7 @@ use super::*;
 
 pub fn async_cases() -> Vec<Case> {
     let mut all: Vec<Case> = [4, 8, 16].map(cp_async).into_iter().collect();
-    all.extend([two_groups(), arrivals(32), named(), bulk_load(2, true), bulk_store(true)]);
+    all.extend([two_groups(), arrivals(32), named(), bulk_load(2, true), bulk_store(true), cp_async_arrive()]);
     all
 }
 

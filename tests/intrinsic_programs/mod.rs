@@ -4,10 +4,12 @@
 mod arithmetic;
 mod async_copy;
 mod matrix;
+mod warpgroup;
 
 pub use arithmetic::*;
 pub use async_copy::*;
 pub use matrix::*;
+pub use warpgroup::*;
 
 use crate::codegen_programs::*;
 use daylight::interp::Tensor;
