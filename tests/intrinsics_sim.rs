@@ -152,7 +152,7 @@ fn bytes_that_nobody_announced_are_found() {
 fn a_bulk_store_without_a_fence_is_found() {
     assert_eq!(
         fault(&bulk_store(false)),
-        "at `bulk_store p1[0] <- s[0], 256 bytes`: bulk store of `s[0]`, \
+        "at `bulk_store p1[0] <- s[0], 256 bytes`: asynchronous read of `s[0]`, \
          which was written with no asynchronous fence after it"
     );
     let no_wait = with_body(bulk_store(true), |body| {

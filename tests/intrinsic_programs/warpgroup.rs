@@ -49,8 +49,8 @@ pub fn wgmma(input_type: DType, n: i64) -> Case {
     ];
     // twice as much as is used: the other half is free to be filled while a product goes on
     let arrays = vec![
-        shared("a", input_type, 128 * k as u32),
-        shared("b", input_type, (n * k) as u32),
+        Array { align: 128, ..shared("a", input_type, 128 * k as u32) },
+        Array { align: 128, ..shared("b", input_type, (n * k) as u32) },
         registers("d", sum, each as u32, 4),
     ];
     let exact = sum == DType::I32;

@@ -37,6 +37,7 @@ static __device__ __forceinline__ void dl_mbarrier_wait(void* b, unsigned parity
   while (!done);
 #endif
 }
+static __device__ __forceinline__ void dl_mbarrier_cp_async_arrive(void* b) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(dl_shared(b)) : "memory"); }
 
 extern "C" __global__ void __launch_bounds__(32)
 packed_add_f16(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, const unsigned short* __restrict__ p2, unsigned short* __restrict__ p3) {
@@ -470,4 +471,19 @@ named(const float* __restrict__ p0, float* __restrict__ p1) {
     asm volatile("bar.sync 2, 64;" ::: "memory");
   }
   p1[threadIdx_x] = s[(threadIdx_x >> 6) * 64 + 63 - (threadIdx_x & 63)];
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+cp_async_arrive(const float* __restrict__ p0, float* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __shared__ __align__(16) float s[32];
+  __shared__ __align__(16) unsigned long long bar[1];
+  if (threadIdx_x == 0) {
+    dl_mbarrier_init(&bar[0], 32);
+  }
+  __syncthreads();
+  dl_cp_async4(&s[threadIdx_x], &p0[threadIdx_x]);
+  dl_mbarrier_cp_async_arrive(&bar[0]);
+  dl_mbarrier_wait(&bar[0], 0);
+  p1[threadIdx_x] = s[31 - threadIdx_x];
 }
