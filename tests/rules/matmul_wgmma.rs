@@ -1,7 +1,7 @@
 //! Matrix products by warpgroups: the rule at its default and random points, interpreted and simulated.
 
 use super::harness::{self, Case};
-use super::products::{Matmul, check_all, check_points};
+use super::products::{Matmul, check_all, check_points, convolution};
 use crate::common::arm::ask;
 use daylight::rules::Prepared;
 use rand::prelude::*;
@@ -11,6 +11,18 @@ const TARGET: &str = "cuda:sm_90a";
 
 /// Rows, columns, depth: odd, prime, whole tiles and a little more.
 const SIZES: [[i64; 3]; 5] = [[33, 5, 3], [64, 64, 96], [130, 36, 72], [65, 130, 136], [257, 67, 40]];
+
+#[test]
+fn products_of_any_layout() {
+    let mut cases = vec![];
+    for (i, [m, n, k]) in SIZES.into_iter().enumerate() {
+        let dtype = if i % 2 == 0 { "float16" } else { "bfloat16" };
+        let wide = Matmul::new(dtype, m, n, k).accumulated("float32");
+        cases.push(wide.clone().transposed(i % 2 == 1, i / 2 % 2 == 1).case());
+        cases.push(wide.transposed(i % 2 == 0, i / 2 % 2 == 0).with_epilogue().case());
+    }
+    check_all(cases, RULE, TARGET);
+}
 
 #[test]
 fn sums_in_the_type_of_the_factors() {
@@ -34,6 +46,25 @@ fn whole_numbers() {
 }
 
 #[test]
+fn batches_and_symbolic_rows() {
+    let mut cases = vec![
+        Matmul::new("float16", 40, 40, 24).accumulated("float32").batched(3).case(),
+        Matmul::new("bfloat16", 33, 16, 40).accumulated("float32").batched(2).transposed(false, true).case(),
+    ];
+    for m in [1, 5, 150] {
+        let case = Matmul::new("float16", m, 24, 40).accumulated("float32").symbolic();
+        cases.push(case.transposed(false, true).case());
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn convolutions() {
+    let cases = vec![convolution("bfloat16", [1, 8, 6, 6], 36, 3, 1), convolution("float16", [1, 3, 12, 12], 40, 4, 4)];
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
 fn several_blocks_share_the_reduced_axis() {
     let product = |dtype, m, n, k| Matmul::new(dtype, m, n, k).transposed(false, true);
     let cases = vec![
@@ -50,12 +81,31 @@ fn several_blocks_share_the_reduced_axis() {
     }
 }
 
+/// Products of drawn sizes, types and layouts, each at one drawn point.
+#[test]
+fn random_products() {
+    use rayon::prelude::*;
+    let mut rng = StdRng::seed_from_u64(11);
+    let mut size = |most: i64| rng.random_range(1..=most);
+    let draw = |_| {
+        let (dtype, acc) = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32")][size(3) as usize - 1];
+        let p = Matmul::new(dtype, 32 + size(60), size(90), size(90)).accumulated(acc);
+        let p = p.transposed(size(2) == 1, size(2) == 1);
+        let p = if size(3) == 1 { p.with_epilogue() } else { p };
+        if size(4) == 1 { p.batched(2) } else { p }
+    };
+    let cases: Vec<Case> = (0..16).map(draw).map(Matmul::case).collect();
+    cases.par_iter().for_each(|case| {
+        check_points(case, RULE, TARGET, |space, rng| space.points().sample(rng, 1).cloned().collect());
+    });
+}
+
 /// The predicate by which the rule declines a function.
-fn declined(case: Case, target: &str) -> &'static str {
+fn declined(case: Case, target: &str) -> String {
     let input = Prepared::new(&harness::read(&case)).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason));
     match ask(RULE, &input, &harness::target(target)) {
         Ok(_) => panic!("{} was taken", case.name),
-        Err(d) => d.predicate,
+        Err(d) => d.reason.predicate.to_string(),
     }
 }
 
