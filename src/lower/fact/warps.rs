@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_warpgroup_shares_what_four_warps_do() {
         let below = |n: i64| op(BinOp::Lt, v("threadIdx.x"), Expr::i32(n));
-        for (e, want) in [(below(128), Rank::Warp), (below(64), Rank::Thread)] {
+        for (e, want) in [(below(128), Rank::Warpgroup), (below(64), Rank::Thread)] {
             assert!(rank([256, 1, 1], WARPGROUP, &e) == want, "{e:?}");
         }
     }
