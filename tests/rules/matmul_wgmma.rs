@@ -89,7 +89,7 @@ fn random_products() {
     let mut size = |most: i64| rng.random_range(1..=most);
     let draw = |_| {
         let (dtype, acc) = [("float16", "float32"), ("bfloat16", "float32"), ("int8", "int32")][size(3) as usize - 1];
-        let p = Matmul::new(dtype, 32 + size(60), size(90), size(90)).accumulated(acc);
+        let p = Matmul::new(dtype, 32 + size(60), 1 + size(90), size(90)).accumulated(acc);
         let p = p.transposed(size(2) == 1, size(2) == 1);
         let p = if size(3) == 1 { p.with_epilogue() } else { p };
         if size(4) == 1 { p.batched(2) } else { p }
