@@ -26,6 +26,7 @@ pub struct TileProgram {
 }
 
 /// A subject with its schedule: one of the rules', or the program as it is. Prints as TVMScript.
+#[allow(clippy::large_enum_variant)] // one is made at a time
 pub enum Scheduled<'s> {
     /// A tensor function and the schedule of one point.
     Tensor(&'s Schedulable, Schedule),

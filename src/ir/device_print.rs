@@ -6,6 +6,7 @@ use super::kernel::{CacheHint, KStmt};
 use super::kernel_print::{hint_text, list, shape_text, text};
 use super::{Buffer, Expr, Name, Scope};
 use std::fmt::{self, Display, Formatter};
+use std::slice::from_ref;
 
 /// A launch between two passes.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,7 +77,7 @@ fn head(s: &DStmt) -> String {
             return format!("{store}{} = {}", place(buffer, indices), text(value));
         }
         DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } => {
-            let (to, from) = (place(dst, &[dst_index.clone()]), place(src, &[src_index.clone()]));
+            let (to, from) = (place(dst, from_ref(dst_index)), place(src, from_ref(src_index)));
             return format!("copy{lanes}{} {to} <- {from}", hint_text(*hint));
         }
         DStmt::Let { var, value } => KStmt::Let { var: var.clone(), value: value.clone() },

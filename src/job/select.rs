@@ -65,6 +65,9 @@ pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), F
     Ok((arm, knobs))
 }
 
+/// The form of a rule and its knobs.
+pub type Chosen = (&'static str, Knobs);
+
 /// A subject as `--rule` and `--set` schedule it, with the rule and the knobs; a tile program leaves nothing to choose.
 ///
 /// # Errors
@@ -74,7 +77,7 @@ pub fn scheduled<'s>(
     spaces: &Spaces,
     name: &str,
     choose: &Choice,
-) -> Result<(Scheduled<'s>, Option<(&'static str, Knobs)>), Failure> {
+) -> Result<(Scheduled<'s>, Option<Chosen>), Failure> {
     match subject {
         Subject::Tensor(s) => {
             let arms = arms(s, spaces, name, choose)?;

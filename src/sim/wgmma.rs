@@ -8,6 +8,8 @@
 //!
 //! Products are exact, added in float64 in the order of the contraction and rounded to float32 once for each
 //! instruction; the hardware cuts off bits of its own.
+//!
+//! Stands in a circle with `block`, which asks for products left over, and `cp_async`, which keeps those under way.
 
 use super::block::{At, Block};
 use super::clock::MATRICES;

@@ -71,7 +71,7 @@ fn rows_of_logits(name: &str, size: [i64; 3], params: &[&str], rest: Vec<Block>)
     let all = [("A", vec![m, k]), ("W", vec![n, k]), ("G", vec![n]), ("C", vec![n])].into_iter();
     let all: Vec<_> = all.chain(["X", "P", "Q"].map(matrix)).chain(["M", "E"].map(row)).collect();
     let used = |b: &&str| params.contains(b) || rest.iter().any(|r| r.uses(b)) || *b == "X";
-    let all: Vec<(&str, &[i64])> = all.iter().filter(|b| used(&&b.0)).map(|(b, s)| (*b, &s[..])).collect();
+    let all: Vec<(&str, &[i64])> = all.iter().filter(|b| used(&b.0)).map(|(b, s)| (*b, &s[..])).collect();
     let blocks: Vec<Block> = [logits(size)].into_iter().chain(rest).collect();
     function(format!("{name}-{m}x{n}x{k}"), params, &all, &blocks)
 }

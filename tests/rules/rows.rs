@@ -131,7 +131,7 @@ fn check_online(case: &Case) {
     interp::run(&input.func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{e}"));
     let arm = rows_of(&input);
     let space = &arm.space;
-    let points = online_points(&space);
+    let points = online_points(space);
     assert!(!points.is_empty(), "{}: no point is online", case.name);
     for knobs in points {
         check_point(&arm, case, &input, &target("cuda:sm_90a"), &knobs, &args, &want);
@@ -231,7 +231,7 @@ fn values_that_are_not_finite_come_out_as_in_two_passes() {
     };
     let arm = rows_of(&input);
     let space = &arm.space;
-    for knobs in online_points(&space) {
+    for knobs in online_points(space) {
         let at = target("cuda:sm_90a");
         let s = arm.schedule(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e}"));
         let program = lower(s.func(), &at, &[]).unwrap_or_else(|e| panic!("{knobs}: {e}"));

@@ -133,7 +133,7 @@ impl Spec {
         let (global, rows) = (["A", "B"][side], Expr::i64(self.stored(side)[0]));
         each_shared(global, &self.global(side), self.threads(), |at| {
             let divided = |op| Expr::binary(op, at[0].clone(), rows.clone());
-            let stage = vec![divided(BinOp::FloorDiv), divided(BinOp::FloorMod), at[1].clone()];
+            let stage = [divided(BinOp::FloorDiv), divided(BinOp::FloorMod), at[1].clone()];
             let to = if self.stages == 1 { at } else { &stage[..] };
             vec![store(&chip.name, to, load(global, at, self.input))]
         })
@@ -407,6 +407,8 @@ pub fn cases() -> Vec<Case> {
                 buffer("a", DType::F16, &[128, 16], Scope::Shared, ""),
                 operand([1, 128, 16], DType::F16, 32),
             );
+            let begin = vec![Expr::i64(64), Expr::i64(0)];
+            c.call.args[0] = TileArg::Tile(Tile { buffer: "a".into(), begin, extent: vec![64, 16] });
         }),
         declines("a line that other lines permute", "b_descriptor", &|c| {
             let b = TileLayout::row_major(&[16, 16]).expect("a layout");

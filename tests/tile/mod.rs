@@ -78,7 +78,7 @@ fn every_variant_is_reached_and_every_predicate_declines() {
             missing.push(format!("no case is carried out by `{}` of {:?}", v.name, v.ops));
         }
         for p in &predicates[v.name] {
-            let refuses = |c: &&Case| c.says == Says::Declines(v.name, *p) && v.ops.contains(&c.call.op);
+            let refuses = |c: &&Case| c.says == Says::Declines(v.name, p) && v.ops.contains(&c.call.op);
             if !cases.iter().any(|c| refuses(&c)) {
                 missing.push(format!("no case is declined by `{p}` of `{}` {:?}", v.name, v.ops));
             }

@@ -38,6 +38,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
 }
 
 /// Who moves what.
+#[allow(clippy::large_enum_variant)] // one is made at a time
 pub(super) enum How {
     /// The threads of the scope take turns.
     Memory,

@@ -19,6 +19,7 @@ const ROW: i64 = 8;
 const ROW_BYTES: i64 = 16;
 
 /// How an operand is fed.
+#[allow(clippy::large_enum_variant)] // one is made at a time
 pub(super) enum Feed {
     /// Registers hold its fragments.
     Registers(Grid),
