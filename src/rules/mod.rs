@@ -1,6 +1,6 @@
 //! Schedule rules: each says whether a function is its own, what may vary, and how to schedule it.
 //!
-//! A rule does no I/O, reads fields of [`Target`] and never its name, and decides once: [`Rule::accept`]
+//! A rule does no I/O, reads fields of [`Target`] and never its name, and decides once: `Rule::accept`
 //! declines, or gives what it found in the function ([`Accepted`]). That puts conditions on the knobs and
 //! schedules every point that meets them, with nothing left to find out. Every rule is asked, and tuning lets
 //! those that accept compete.

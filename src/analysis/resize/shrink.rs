@@ -14,7 +14,7 @@ const DIVISORS: [i64; 21] = [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 28, 
 
 /// A function of the same structure with smaller sizes, such that its loops run at most about
 /// `limit` steps in all: every distinct size is replaced by a smaller one in shapes, loops and
-/// index arithmetic alike. It does what the function does, as [`super`] says. `None` where
+/// index arithmetic alike. It does what the function does, as the module around it says. `None` where
 /// no such sizes are found. Sizes must be constants.
 pub fn shrink(f: &PrimFunc, limit: u64) -> Option<PrimFunc> {
     SMALL.iter().map(|small| shrink_above(f, *small, limit)).find(|twin| steps(twin) <= limit)
