@@ -80,7 +80,7 @@ fn record(name: &str, outcome: Outcome) -> Record {
         target: name.into(),
         rule: arm.space.form.into(),
         rule_version: arm.space.version,
-        knobs: knobs.0,
+        knobs: arm.space.settings(&knobs),
         trace: made.trace,
         source_hash: Some(hash),
         score: (outcome == Outcome::Predicted).then_some(1.0),

@@ -94,6 +94,8 @@ fn unknown_names_suggest_the_nearest() {
         "did you mean `unroll`?",
     );
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "c", "--set", "unroll"], 2, "expected knob=value");
+    let hint = ["explain", "sum.py", "--target", "cuda:sm_90a", "--emit", "cuda", "--set", "hint=evict_frist"];
+    place.fails(&hint, 2, "did you mean `evict_first`?");
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "cuda"], 2, "needs another target than cpu:");
     place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "thread=8"], 2, "did you mean `threads`?");
     let after = ["explain", "sum.py", "--target", "cpu", "--emit", "kernel", "--after"];

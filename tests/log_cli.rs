@@ -1,7 +1,7 @@
 //! `daylight log` from the outside: what it prints, writes, refuses, and its exit codes.
 
 use crate::common::record::{failure, full, predicted, record};
-use daylight::log::{self, Outcome, Record, Workload, Writer};
+use daylight::log::{self, Outcome, Record, SCHEMA, Workload, Writer};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -197,14 +197,14 @@ fn verify_names_file_and_line() {
     let place = Place::new();
     place.log("good.jsonl", &mixed());
     assert_eq!(place.good("verify good.jsonl"), "");
-    let next = Record { schema: 2, ..full() }.to_line();
+    let next = Record { schema: SCHEMA + 1, ..full() }.to_line();
     let text = format!("{}torn\n{next}{}", record(1, &[5.0]).to_line(), record(2, &[]).to_line());
     std::fs::write(place.path("bad.jsonl"), text).expect("write the log");
     let (code, out, error) = place.run("verify good.jsonl bad.jsonl");
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!((code, lines.len()), (1, 3), "{out}");
     assert_eq!(lines[0], "bad.jsonl:2: the line is torn");
-    assert!(lines[1].starts_with("bad.jsonl:3: the record has schema 2") && lines[1].ends_with("update daylight"));
+    assert!(lines[1].starts_with("bad.jsonl:3: the record has schema 3") && lines[1].ends_with("update daylight"));
     assert_eq!(lines[2], "bad.jsonl:4: the outcome is ok, but there are no samples");
     assert!(error.contains("10 records, 3 problems"), "{error}");
     let (code, out, _) = place.run("verify bad.jsonl --json");

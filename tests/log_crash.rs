@@ -25,7 +25,7 @@ fn numbered(x: i64) -> Record {
 }
 
 fn number(r: &Record) -> i64 {
-    r.knobs["threads"]
+    r.knobs["threads"].number().expect("a number")
 }
 
 /// The body of a child process; does nothing in the parent.

@@ -27,7 +27,16 @@ fn present() -> Vec<Record> {
         failure(384, Outcome::TimedOut, "no answer after 10 s"),
         failure(448, Outcome::Crashed, "the worker died of signal 11"),
         predicted(512, 0.125),
+        chosen(),
     ]
+}
+
+/// A point with a choice, which layout 1 had as a number.
+fn chosen() -> Record {
+    Record {
+        knobs: [("hint".to_string(), "evict_first".into()), ("rows".to_string(), 2.into())].into(),
+        ..record(2, &[9.0])
+    }
 }
 
 /// The fields that layout 0 did not have, as they are read from it.
@@ -58,8 +67,17 @@ fn the_present_layout_reads_and_writes_back_to_the_same_bytes() {
 }
 
 #[test]
-fn the_layout_before_reads_and_is_written_as_the_present_one() {
-    assert_eq!((OLDEST, SCHEMA), (0, 1));
+fn the_layout_before_is_the_present_one_without_names() {
+    let (old, new) = (read(1), read(SCHEMA));
+    assert_eq!(old.iter().map(plain).collect::<Vec<_>>(), new[..old.len()].iter().map(plain).collect::<Vec<_>>());
+    assert_eq!((old.len() + 1, plain(&new[old.len()])), (new.len(), chosen()));
+    let line = chosen().to_line();
+    assert!(line.contains("\"knobs\":{\"hint\":\"evict_first\",\"rows\":2}"), "{line}");
+}
+
+#[test]
+fn the_oldest_layout_reads_and_is_written_as_the_present_one() {
+    assert_eq!((OLDEST, SCHEMA), (0, 2));
     let records = read(OLDEST);
     assert_eq!(records.len(), 2);
     assert_eq!(plain(&records[0]), plain(&without_new_fields(read(SCHEMA)[0].clone())));
@@ -83,6 +101,6 @@ fn a_layout_of_the_future_is_refused_with_a_sentence() {
     let next = Record { schema: SCHEMA + 1, ..full() };
     std::fs::write(&path, record(1, &[5.0]).to_line() + &next.to_line()).expect("write the log");
     let want =
-        format!("{}:2: the record has schema 2 and this daylight reads up to 1; update daylight", path.display());
+        format!("{}:2: the record has schema 3 and this daylight reads up to 2; update daylight", path.display());
     assert_eq!(log::read(&path).expect_err("the log is refused"), want);
 }

@@ -71,13 +71,7 @@ impl Tuner {
         let space = Space::new(
             "only",
             1,
-            vec![Knob {
-                name: "x".into(),
-                unit: String::new(),
-                meaning: String::new(),
-                default: DEFAULT,
-                values: (0..POINTS).collect(),
-            }],
+            vec![Knob { name: "x".into(), default: DEFAULT, values: (0..POINTS).collect(), ..Knob::default() }],
         );
         let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
         let arms = Arms::new(vec![made_up(space, &target)], target);
@@ -113,7 +107,7 @@ impl Tuner {
     }
 
     fn choice(&self, noise_seed: u64) -> i64 {
-        self.run(noise_seed).best.expect("a winner").knobs["x"]
+        self.run(noise_seed).best.expect("a winner").knobs["x"].number().expect("a number")
     }
 }
 

@@ -42,7 +42,7 @@ fn plain(point: &Point) -> Result<String, Reason> {
 fn arms() -> Arms {
     let space = |form, name: &str, default, n: i64| {
         let (name, values) = (name.to_string(), (0..n).collect());
-        Space::new(form, 1, vec![Knob { name, unit: String::new(), meaning: String::new(), default, values }])
+        Space::new(form, 1, vec![Knob { name, default, values, ..Knob::default() }])
     };
     let target = Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a CPU target");
     let list = [space("first", "x", 3, 8), space("second", "y", 0, 4)].map(|s| made_up(s, &target));
@@ -139,7 +139,7 @@ fn everything_is_tried_logged_and_the_best_kept() {
     let bench = Bench::new();
     let summary = bench.run(hill).expect("the run ends");
     let best = summary.best.expect("a winner");
-    assert_eq!((best.rule.as_str(), best.knobs["x"], best.round), ("first", 6, 1));
+    assert_eq!((best.rule.as_str(), &best.knobs["x"], best.round), ("first", &6.into(), 1));
     assert_eq!((summary.default_us, summary.best_us), (Some(13.0), Some(10.0)));
     assert_eq!((summary.counts.candidates, summary.counts.compiled, summary.counts.measured), (12, 12, 12));
     let records = bench.records();
@@ -147,7 +147,7 @@ fn everything_is_tried_logged_and_the_best_kept() {
     assert_eq!(records.iter().filter(|r| r.round == 1).count(), 5);
     // It is handed out first; which of the first ones is compiled first is up to the threads.
     let default: Vec<&Record> = records.iter().filter(|r| r.default && r.round == 0).collect();
-    assert_eq!((default.len(), default[0].knobs["x"]), (1, 3));
+    assert_eq!((default.len(), &default[0].knobs["x"]), (1, &3.into()));
     assert_eq!(default[0].trace, ["arm 0 x=3"]);
 }
 
@@ -161,7 +161,7 @@ fn a_second_run_measures_nothing() {
     assert_eq!((again.resumed, again.counts.candidates), (12, 0));
     assert_eq!(
         (again.best, again.best_us),
-        (bench.records().into_iter().find(|r| r.round == 1 && r.knobs.get("x") == Some(&6)), first.best_us)
+        (bench.records().into_iter().find(|r| r.round == 1 && r.knobs["x"] == 6.into()), first.best_us)
     );
 }
 
@@ -212,7 +212,7 @@ fn failures_are_logged_by_kind_and_never_win() {
     ] {
         assert_eq!(count(&records, outcome), n, "{}", outcome.name());
     }
-    assert_eq!(summary.best.expect("a winner").knobs["x"], 3);
+    assert_eq!(summary.best.expect("a winner").knobs["x"], 3.into());
     assert_eq!(summary.counts.pruned_by["bug"], 1);
     assert_eq!(summary.examples["bug"], "a bug in a rule");
     assert_eq!(summary.counts.failed[&Outcome::WrongResult], 1);
@@ -276,7 +276,7 @@ fn several_devices_share_the_candidates() {
     let mut bench = Bench::new();
     bench.devices = 3;
     let summary = bench.run(hill).expect("the run ends");
-    assert_eq!(summary.best.expect("a winner").knobs["x"], 6);
+    assert_eq!(summary.best.expect("a winner").knobs["x"], 6.into());
     let first: Vec<Record> = bench.records().into_iter().filter(|r| r.round == 0).collect();
     let tried: std::collections::BTreeSet<_> = first.iter().map(Record::candidate).collect();
     assert_eq!((first.len(), tried.len()), (12, 12), "each candidate once");
@@ -290,13 +290,13 @@ fn failures_are_remembered_and_retried_on_request() {
         _ => hill(text),
     };
     let first = bench.run(broken).expect("the run ends");
-    assert_ne!(first.best.expect("a winner").knobs.get("x"), Some(&6));
+    assert_ne!(first.best.expect("a winner").knobs["x"], 6.into());
     let again = bench.run(hill).expect("the run ends");
     assert_eq!((again.resumed, again.counts.candidates), (12, 0), "the failure is remembered");
     bench.config.retry = true;
     let retried = bench.run(hill).expect("the run ends");
     assert_eq!((retried.resumed, retried.counts.candidates), (11, 1));
-    assert_eq!(retried.best.expect("a winner").knobs.get("x"), Some(&6));
+    assert_eq!(retried.best.expect("a winner").knobs["x"], 6.into());
     let quiet = bench.run(hill).expect("the run ends");
     assert_eq!((quiet.resumed, quiet.counts.candidates), (12, 0), "what succeeded is not tried again");
 }

@@ -140,7 +140,7 @@ mod tests {
             env: Env { gpu: gpu.into(), driver: unix_s.to_string(), ..Env::default() },
             rule: "r".into(),
             rule_version: 1,
-            knobs: [("x".to_string(), us as i64)].into(),
+            knobs: [("x".to_string(), (us as i64).into())].into(),
             samples_ns: vec![us * 1e3],
             unix_s,
             ..Record::new(workload, [("n".to_string(), n)].into(), "cuda:sm_90a", Outcome::Ok)

@@ -21,6 +21,7 @@ use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::{codegen, lower};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// A scheduled function with everything that follows from it.
 #[derive(Clone, Debug)]
@@ -86,7 +87,7 @@ impl Schedulable {
         &self,
         trace: &[String],
         (form, version): (&str, u32),
-        knobs: &BTreeMap<String, i64>,
+        knobs: &BTreeMap<String, impl Display>,
         spaces: &Spaces,
     ) -> Option<Schedule> {
         if !trace.is_empty() {

@@ -109,7 +109,7 @@ pub struct Choose {
     /// Only this rule, or one of its forms
     #[arg(long, value_name = "R")]
     pub rule: Option<String>,
-    /// Value of a knob, such as threads=256; may be repeated
+    /// Value of a knob, such as threads=256 or hint=evict_first; may be repeated
     #[arg(long, value_name = "KNOB=VALUE")]
     pub set: Vec<String>,
 }

@@ -6,9 +6,11 @@ use super::output;
 use crate::assemble::{Assembly, Scheduled, Subject};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::ir::DeviceLaunch;
-use crate::job::{Exit, Failure, Input, load, select};
+use crate::job::select::{self, Chosen};
+use crate::job::{Exit, Failure, Input, load};
+use crate::log::Setting;
 use crate::lower::{Pass, Way, passes};
-use crate::rules::{Arm, Knobs, Verdict, is_form_of, verdicts};
+use crate::rules::{Arm, Knob, Verdict, is_form_of, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -40,7 +42,7 @@ fn one(cx: &Context, a: &args::Explain, input: &Input, target: &Target) -> Resul
         return decisions(cx, a, input, &subject, target);
     }
     let (scheduled, chosen) = select::scheduled(&subject, &cx.spaces, &input.name, &a.choose.choice())?;
-    let chosen = chosen.as_ref().map(|(form, knobs)| (*form, knobs));
+    let chosen = chosen.as_ref();
     let assembly = || input.assembly(&scheduled, target);
     let text =
         match a.emit {
@@ -84,7 +86,7 @@ fn machine_text(
     input: &Input,
     assembly: &Assembly,
     target: &Target,
-    chosen: Option<(&str, &Knobs)>,
+    chosen: Option<&Chosen>,
     emit: Emit,
 ) -> Result<(), Failure> {
     source(assembly, target, Kind::Cuda, "ptx, cubin and sass")?;
@@ -164,7 +166,7 @@ fn sass(cx: &Context, assembly: &Assembly) -> Result<String, Failure> {
 }
 
 /// A binary goes to a pipe or a file as it is; on JSON output, as the path where it lies.
-fn cubin(cx: &Context, input: &Input, assembly: &Assembly, chosen: Option<(&str, &Knobs)>) -> Result<(), Failure> {
+fn cubin(cx: &Context, input: &Input, assembly: &Assembly, chosen: Option<&Chosen>) -> Result<(), Failure> {
     use std::io::IsTerminal;
     let artifact = compiled(cx, assembly)?;
     let path = artifact.path.display().to_string();
@@ -179,12 +181,12 @@ fn cubin(cx: &Context, input: &Input, assembly: &Assembly, chosen: Option<(&str,
 }
 
 /// Shows a text, as JSON with the rule and knobs that made it (none of a tile program).
-fn print(cx: &Context, input: &Input, chosen: Option<(&str, &Knobs)>, emit: Emit, text: &str) {
+fn print(cx: &Context, input: &Input, chosen: Option<&Chosen>, emit: Emit, text: &str) {
     if cx.json {
         let stage = format!("{emit:?}").to_lowercase();
         let object = json!({
             "schema": 1, "file": input.file, "name": input.name, "workload": input.key,
-            "rule": chosen.map(|c| c.0), "knobs": chosen.map(|c| &c.1.0), "emit": stage, "text": text,
+            "rule": chosen.map(|c| c.0), "knobs": chosen.map(|c| &c.1), "emit": stage, "text": text,
         });
         output::line(&object.to_string());
     } else {
@@ -218,7 +220,7 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
     for v in verdicts.unwrap_or_default() {
         match &v.arm {
             Ok(Arm { space: s, .. }) => {
-                let default = s.default().map_or("no legal point".to_string(), |k| k.to_string());
+                let default = s.default().map_or("no legal point".to_string(), |k| s.show(&k));
                 let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
                 let census = s.census().1;
                 let (points, legal) = (census.points, census.legal);
@@ -228,7 +230,7 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
                     output::line(&format!("    ruled out    {}", by.join(", ")));
                 }
                 for k in &s.knobs {
-                    output::line(&format!("    {:<12} {:?} {}: {}", k.name, k.values, k.unit, k.meaning));
+                    output::line(&format!("    {:<12} {}: {}", k.name, values(k), k.meaning));
                 }
             }
             Err(d) => output::line(&format!("  {:<20} declines: {}", v.rule, d.reason)),
@@ -246,7 +248,7 @@ fn rule(v: &Verdict) -> Value {
         Ok(Arm { space: s, .. }) => {
             let census = s.census().1;
             json!({
-                "rule": v.rule, "accepted": true, "default": s.default().map(|k| k.0),
+                "rule": v.rule, "accepted": true, "default": s.default().map(|k| s.settings::<Setting>(&k)),
                 "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
             })
         }
@@ -267,4 +269,10 @@ fn call(k: usize, d: &Decision) -> Value {
         "call": k, "op": d.call.op.name(), "text": d.call.to_string(), "variant": d.chosen,
         "variants": verdicts.collect::<Vec<_>>(),
     })
+}
+
+/// The values that are searched, with their unit.
+fn values(k: &Knob) -> String {
+    let values: Vec<String> = k.values.iter().map(|v| k.show(*v)).collect();
+    format!("[{}] {}", values.join(", "), k.unit).trim_end().to_string()
 }

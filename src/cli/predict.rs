@@ -54,13 +54,12 @@ fn show(cx: &Context, p: &Prediction) {
         output::line(&serde_json::to_string(p).expect("a ranking holds only what JSON can say"));
         return;
     }
-    let knobs: Vec<String> = p.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
     output::line(&format!("{} ({}) on {}, not measured", p.name, p.file, p.target));
     output::line(&format!(
         "  first of {} ranked  {}: {}",
         p.ranked,
         p.rule.as_deref().unwrap_or("none"),
-        knobs.join(" ")
+        log::pairs(&p.knobs)
     ));
     if let Some(r) = p.relative {
         output::line(&format!("  score {r:.2} of the default's (a ranking, no time)"));

@@ -11,7 +11,7 @@ use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
 use crate::job::{Device, Exit, Failure, Input, load, select};
-use crate::log::{self, Record};
+use crate::log::{self, Record, Setting};
 use crate::rules::Spaces;
 use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
 use serde_json::json;
@@ -75,7 +75,7 @@ fn infer(input: &mut Input, folder: &Path) -> Result<(), Failure> {
 struct Source {
     rung: &'static str,
     rule: String,
-    knobs: BTreeMap<String, i64>,
+    knobs: BTreeMap<String, Setting>,
 }
 
 /// The log's best kernel, or the default, or the one that `--rule` and `--set` choose.
@@ -100,7 +100,7 @@ fn kernel(
     let assembly = subject.candidate(arm, &knobs);
     let assembly = assembly.map_err(|u| Failure::new(Exit::Failed, format!("{}: {u}", input.name)))?;
     let rung = if chosen { "chosen" } else { "default" };
-    Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: knobs.0 }))
+    Ok((assembly, Source { rung, rule: arm.space.form.into(), knobs: arm.space.settings(&knobs) }))
 }
 
 /// What the log has measured on this device, of this size or the nearest.
@@ -221,8 +221,7 @@ fn print(cx: &Context, input: &Input, device: &Device, source: &Source, written:
         });
         output::line(&object.to_string());
     } else {
-        let knobs: Vec<String> = source.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        let knobs = if knobs.is_empty() { String::new() } else { format!(": {}", knobs.join(" ")) };
+        let knobs = if source.knobs.is_empty() { String::new() } else { format!(": {}", log::pairs(&source.knobs)) };
         let (name, rung, rule) = (&input.name, source.rung, &source.rule);
         output::line(&format!("{name} on {}: {rung} kernel, {rule}{knobs}", device.describe()));
         outputs.iter().for_each(|o| output::line(&format!("  wrote {o}")));

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::output;
 use super::progress::Bar;
 use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights, load};
+use crate::log::pairs;
 use crate::tune::TuneConfig;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -115,7 +116,6 @@ fn show(cx: &Context, r: &Report) {
 }
 
 fn text(r: &Report) -> Vec<String> {
-    let knobs: Vec<String> = r.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let us = |x: Option<f64>| x.map_or("         -".to_string(), |x| format!("{x:10.2} us"));
     let bind: Vec<String> = r.bind.iter().map(|(k, v)| format!(" {k}={v}")).collect();
     let share = r.floor_us.zip(r.best_us).map(|(f, b)| format!("  best reaches {:.0} % of it", 100.0 * f / b));
@@ -123,7 +123,7 @@ fn text(r: &Report) -> Vec<String> {
     let mut out = vec![
         format!("{}{} ({}) on {}", r.name, bind.concat(), r.file, r.target),
         format!("  default {}  {}", us(r.default_us), r.default.as_deref().unwrap_or("")),
-        format!("  best    {}  {rule}: {}", us(r.best_us), knobs.join(" ")),
+        format!("  best    {}  {rule}: {}", us(r.best_us), pairs(&r.knobs)),
         format!("  floor   {}{}", us(r.floor_us), share.unwrap_or_default()),
     ];
     if let (Some(d), Some(b)) = (r.default_us, r.best_us) {

@@ -9,6 +9,7 @@ use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
 use crate::job::{Device, Exit, Failure, Input, load, select};
+use crate::log::{Setting, pairs};
 use crate::measure::Expected;
 use crate::rules::Arm;
 use crate::runner::{Candidate, Errors, RunError, RunFailure, Runner};
@@ -162,14 +163,15 @@ fn candidates(arms: Vec<Arm>, target: &Target, a: &args::Verify) -> Candidates {
 /// A candidate with its verdict.
 struct Verdict {
     rule: &'static str,
-    knobs: BTreeMap<String, i64>,
+    knobs: BTreeMap<String, Setting>,
     result: Result<Errors, String>,
     /// Elements that were compared, where that are not all.
     compared: Option<usize>,
 }
 
 fn verdict(c: &Candidates, p: &Point, result: Result<Errors, String>) -> Verdict {
-    Verdict { rule: c.arms.of(p).space.form, knobs: p.knobs.0.clone(), result, compared: None }
+    let space = &c.arms.of(p).space;
+    Verdict { rule: space.form, knobs: space.settings(&p.knobs), result, compared: None }
 }
 
 fn assemble(subject: &Schedulable, c: &Candidates, p: &Point) -> Result<Assembly, String> {
@@ -311,9 +313,8 @@ fn report(cx: &Context, input: &Input, target: &Target, scope: &Scope, results: 
         let (all, note) = (results.len(), scope.note(input));
         output::line(&format!("{} on {}: {right} of {all} candidates right{note}", input.name, target.id));
         for v in &wrong {
-            let knobs: Vec<String> = v.knobs.iter().map(|(k, n)| format!("{k}={n}")).collect();
             let why = v.result.as_ref().err().map(String::as_str).unwrap_or_default();
-            output::line(&format!("  {} {}: {why}", v.rule, knobs.join(" ")));
+            output::line(&format!("  {} {}: {why}", v.rule, pairs(&v.knobs)));
         }
     }
     if wrong.is_empty() { Exit::Done } else { Exit::Failed }

@@ -3,7 +3,7 @@
 use super::select::{Choice, arms};
 use super::{Failure, Input, language};
 use crate::backend::{Artifact, Compiler, LocalCompiler, Tools, nvrtc};
-use crate::log::{Env, Outcome, Policy, Record, Workload, Writer};
+use crate::log::{Env, Outcome, Policy, Record, Setting, Workload, Writer};
 use crate::machine::{Machine, Watch};
 use crate::rules::Spaces;
 use crate::runner::{CompilePool, WorkerCommand};
@@ -49,7 +49,7 @@ pub struct Prediction {
     /// Rule of the first in the ranking.
     pub rule: Option<String>,
     /// Its knobs.
-    pub knobs: BTreeMap<String, i64>,
+    pub knobs: BTreeMap<String, Setting>,
     /// Its score over that of the default; below 1 is better. No ratio of times.
     pub relative: Option<f64>,
     /// Legal points.
@@ -148,7 +148,7 @@ impl Predictor {
             bind: input.bind.clone(),
             target: self.target.id.clone(),
             rule: best.map(|b| arms.of(&b.point).space.form.to_string()),
-            knobs: best.map(|b| b.point.knobs.0.clone()).unwrap_or_default(),
+            knobs: best.map(|b| arms.of(&b.point).space.settings(&b.point.knobs)).unwrap_or_default(),
             relative: best.zip(base).map(|(b, d)| b.score / d.score),
             legal: arms.census().legal,
             ranked: ranked.len(),

@@ -1,6 +1,6 @@
 //! What tuning one function gave, and what all of them mean for the user's program.
 
-use crate::log;
+use crate::log::{self, Setting};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Report {
     /// The winner's rule; `None` where no candidate survived.
     pub rule: Option<String>,
     /// The winner's knobs.
-    pub knobs: BTreeMap<String, i64>,
+    pub knobs: BTreeMap<String, Setting>,
     /// The winner's tile variants.
     pub variants: Vec<log::Variant>,
     /// Calls per step, as the weights say.

@@ -2,14 +2,16 @@
 
 use super::{Exit, Failure};
 use crate::assemble::{Schedulable, Scheduled, Subject};
+use crate::log::Setting;
 use crate::rules::{Arm, Knobs, RULES, Spaces, is_form_of, unknown, verdicts};
+use std::collections::BTreeMap;
 
 /// What was chosen by hand.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choice {
     /// Only this rule, or one of its forms.
     pub rule: Option<String>,
-    /// Values of knobs, such as `threads=256`.
+    /// Values of knobs, such as `threads=256` and `hint=evict_first`.
     pub set: Vec<String>,
 }
 
@@ -50,7 +52,7 @@ fn check_rule(wanted: Option<&str>) -> Result<(), Failure> {
 /// The point that `--set` chooses: the default of the first arm that has all the knobs named, changed.
 ///
 /// # Errors
-/// A pair that is not `knob=value`, an unknown knob, or a point that breaks a condition.
+/// A pair that is not `knob=value`, an unknown knob or choice, or a point that breaks a condition.
 pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), Failure> {
     let pairs = pairs(&choose.set)?;
     let first = arms.first().ok_or_else(|| Failure::new(Exit::Failed, "no rule takes this function"))?;
@@ -60,13 +62,13 @@ pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), F
     let knobs = arm.space.set(&default, &pairs).map_err(Failure::usage)?;
     arm.space.check(&knobs).map_err(|why| {
         let form = arm.space.form;
-        Failure::usage(format!("the knobs {knobs} are not legal for {form}: {why}"))
+        Failure::usage(format!("the knobs {} are not legal for {form}: {why}", arm.space.show(&knobs)))
     })?;
     Ok((arm, knobs))
 }
 
 /// The form of a rule and its knobs.
-pub type Chosen = (&'static str, Knobs);
+pub type Chosen = (&'static str, BTreeMap<String, Setting>);
 
 /// A subject as `--rule` and `--set` schedule it, with the rule and the knobs; a tile program leaves nothing to choose.
 ///
@@ -83,7 +85,7 @@ pub fn scheduled<'s>(
             let arms = arms(s, spaces, name, choose)?;
             let (arm, knobs) = point(&arms, choose)?;
             let schedule = arm.schedule(&knobs).map_err(|e| Failure::new(Exit::Failed, format!("{name}: {e}")))?;
-            Ok((Scheduled::Tensor(s, schedule), Some((arm.space.form, knobs))))
+            Ok((Scheduled::Tensor(s, schedule), Some((arm.space.form, arm.space.settings(&knobs)))))
         }
         Subject::Tile(_) if *choose != Choice::default() => {
             Err(Failure::usage(format!("{name}: a tile program has no rule and no knobs to choose")))
@@ -92,10 +94,10 @@ pub fn scheduled<'s>(
     }
 }
 
-fn pairs(set: &[String]) -> Result<Vec<(String, i64)>, Failure> {
+fn pairs(set: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let one = |text: &str| {
         let (name, value) = text.split_once('=')?;
-        Some((name.trim().to_string(), value.trim().parse().ok()?))
+        Some((name.trim().to_string(), value.trim().to_string()))
     };
     let parts = set.iter().flat_map(|s| s.split(',')).filter(|s| !s.trim().is_empty());
     parts

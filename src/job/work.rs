@@ -97,7 +97,10 @@ impl Work {
             device_busy_s: s.overlap.busy_s,
             compile_s: s.overlap.compile_s,
             device_waited_s: waited.collect(),
-            default: self.arms.defaults().first().map(|p| format!("{}: {}", self.arms.of(p).space.form, p.knobs)),
+            default: self.arms.defaults().first().map(|p| {
+                let space = &self.arms.of(p).space;
+                format!("{}: {}", space.form, space.show(&p.knobs))
+            }),
             examples: s.examples,
             interrupted: s.interrupted,
             seconds: s.seconds,

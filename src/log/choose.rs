@@ -95,7 +95,7 @@ mod tests {
         let backward: Vec<&Record> = records.iter().rev().collect();
         let a = choose(&forward).unwrap().record;
         assert_eq!(a, choose(&backward).unwrap().record);
-        a.knobs["threads"]
+        a.knobs["threads"].number().unwrap()
     }
 
     #[test]

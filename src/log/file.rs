@@ -99,6 +99,7 @@ pub fn read(path: &Path) -> Result<LogFile, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SCHEMA;
     use super::super::line::tests::record;
     use super::*;
 
@@ -111,10 +112,10 @@ mod tests {
     fn a_newer_log_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.jsonl");
-        std::fs::write(&path, Record { schema: 2, ..record(1, &[]) }.to_line()).unwrap();
+        std::fs::write(&path, Record { schema: SCHEMA + 1, ..record(1, &[]) }.to_line()).unwrap();
         let e = read(&path).unwrap_err();
         assert!(
-            e.ends_with("a.jsonl:1: the record has schema 2 and this daylight reads up to 1; update daylight"),
+            e.ends_with("a.jsonl:1: the record has schema 3 and this daylight reads up to 2; update daylight"),
             "{e}"
         );
     }

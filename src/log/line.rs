@@ -3,7 +3,7 @@
 //! The checksum is crc32c over the line's bytes, without the newline, with the eight digits of the
 //! `crc32c` field set to zero.
 
-use super::{ErrorNorms, OLDEST, Record, SCHEMA};
+use super::{ErrorNorms, OLDEST, Record, SCHEMA, older};
 use serde::Deserialize;
 use std::fmt;
 
@@ -80,6 +80,7 @@ impl Record {
     /// The record of an older layout as this version would have written it.
     fn upgraded(mut self) -> Record {
         self.schema = SCHEMA;
+        self.knobs = older::present(&self.knobs);
         let line = self.to_line();
         self.crc32c = digits(&line).map(|at| line[at].to_string()).unwrap_or_default();
         self
@@ -127,7 +128,7 @@ pub(super) mod tests {
             policy: Policy { id: "cold-l2-graph-1".into(), flags: vec![] },
             rule: "reduction.inner".into(),
             rule_version: 1,
-            knobs: [("threads".to_string(), x)].into(),
+            knobs: [("threads".to_string(), x.into())].into(),
             trace: vec!["split(i1, [None, 4])".into()],
             source_hash: Some(format!("{x:032x}")),
             cubin_hash: Some(format!("{x:032x}")),

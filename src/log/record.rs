@@ -1,14 +1,15 @@
 //! What one line of the log holds. The order of the fields is the order in the line.
 
+use super::Setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of the layout that this version writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
-/// The oldest layout that this version reads, the one before: without `round`, `default`,
-/// `floor_us`, `state` and `score`, which are then 0, false and absent. A record of it is taken for
-/// one of [`SCHEMA`] when it is read, and is written as such.
+/// The oldest layout that this version reads: without `round`, `default`, `floor_us`, `state` and `score`,
+/// which are then 0, false and absent. Up to layout 1 choices among the knobs are numbers. A record of an older
+/// layout is taken for one of [`SCHEMA`] when it is read, and is written as such.
 pub const OLDEST: u32 = 0;
 
 /// One candidate and what became of it.
@@ -33,7 +34,7 @@ pub struct Record {
     /// Version of that rule's knob table.
     pub rule_version: u32,
     /// The point of the knob space.
-    pub knobs: BTreeMap<String, i64>,
+    pub knobs: BTreeMap<String, Setting>,
     /// Tile variants that dispatch chose.
     pub variants: Vec<Variant>,
     /// The schedule's steps; replayed on the same function they give the same kernel.

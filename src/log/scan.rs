@@ -97,7 +97,7 @@ mod tests {
     /// Knob values of the records, and how many lines were damaged.
     fn found(file: &Path) -> (Vec<i64>, usize) {
         let (good, bad): (Vec<_>, Vec<_>) = scan(file).unwrap().into_iter().partition(|(_, r)| r.is_ok());
-        (good.into_iter().map(|(_, r)| r.unwrap().knobs["threads"]).collect(), bad.len())
+        (good.into_iter().map(|(_, r)| r.unwrap().knobs["threads"].number().unwrap()).collect(), bad.len())
     }
 
     fn packed(text: &str) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Which records answer a question: by workload, extents, target, environment and policy.
 //! A record from another architecture, machine or way of measuring never does.
 
-use super::{Env, Policy, Record};
+use super::{Env, Policy, Record, Setting};
 use std::collections::BTreeMap;
 
 /// What is asked for.
@@ -67,7 +67,7 @@ pub struct CandidateId {
     /// Version of its table.
     pub rule_version: u32,
     /// The point of the space.
-    pub knobs: BTreeMap<String, i64>,
+    pub knobs: BTreeMap<String, Setting>,
 }
 
 impl Record {

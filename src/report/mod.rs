@@ -3,7 +3,7 @@
 //! One row for each workload on each target, machine and way of measuring. The text depends on the
 //! records alone, so the same log gives the same bytes.
 
-use crate::log::{self, Outcome, Record, Warning};
+use crate::log::{self, Outcome, Record, Warning, pairs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One workload on one target, machine and way of measuring.
@@ -121,11 +121,6 @@ fn number(x: Option<f64>) -> String {
     x.map(|x| format!("{x:.3}")).unwrap_or_default()
 }
 
-/// `threads=256 unroll=4`.
-fn pairs(map: &BTreeMap<String, i64>) -> String {
-    map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +133,7 @@ mod tests {
             policy: Policy { id: "p".into(), flags: vec![] },
             rule: "reduction.inner".into(),
             rule_version: 1,
-            knobs: [("threads".to_string(), x), ("rows".to_string(), 1)].into(),
+            knobs: [("threads".to_string(), x.into()), ("rows".to_string(), 1.into())].into(),
             res: Some(Resources { regs: 32, spill: 0, smem: 128 }),
             samples_ns: if outcome == Outcome::Ok { vec![us * 1e3] } else { vec![] },
             err: Some(ErrorNorms { l2: Some(1e-7), max: Some(2.5e-6) }),

@@ -25,9 +25,9 @@ pub use ask::Ask;
 pub use find::factor::Factor;
 pub use find::prepared::Prepared;
 pub use find::product::{Product, Tail};
-pub use space::knobs::Knobs;
+pub use space::knobs::{Knobs, unknown};
 pub use space::outline::{Combine, LaunchOutline, Outline};
-pub use space::tables::{Spaces, unknown};
+pub use space::tables::Spaces;
 pub use space::{Census, Constraint, Knob, Space};
 
 use crate::analysis::Decline;

@@ -224,7 +224,7 @@ pub fn with_candidate(
     Record {
         rule: space.form.to_string(),
         rule_version: space.version,
-        knobs: point.knobs.0.clone(),
+        knobs: space.settings(&point.knobs),
         variants: built.map(Built::log_variants).unwrap_or_default(),
         trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
         source_hash: built.map(Built::source_hash),

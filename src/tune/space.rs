@@ -93,10 +93,9 @@ pub(super) mod tests {
     pub fn arms() -> Arms {
         let knob = |name: &str, default, n: i64| Knob {
             name: name.into(),
-            unit: String::new(),
-            meaning: String::new(),
             default,
             values: (0..n).collect(),
+            ..Knob::default()
         };
         let x = Space::new("first", 1, vec![knob("x", 5, 10)])
             .require("no_fours", |k| if k.get("x") % 4 == 0 { Err("a multiple of 4".into()) } else { Ok(()) });

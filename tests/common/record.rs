@@ -23,7 +23,7 @@ pub fn record(x: i64, samples_ns: &[f64]) -> Record {
         policy: Policy { id: "graph-rotate-v1".into(), flags: vec![] },
         rule: "reduction.inner".into(),
         rule_version: 1,
-        knobs: [("threads".to_string(), x)].into(),
+        knobs: [("threads".to_string(), x.into())].into(),
         variants: vec![],
         trace: vec!["split(i1, [None, 4])".into()],
         source_hash: Some(format!("{x:032x}")),
@@ -65,7 +65,7 @@ pub fn full() -> Record {
     Record {
         bind: [("m".to_string(), 8), ("n".to_string(), 512)].into(),
         policy: Policy { id: "graph-rotate-v1".into(), flags: vec!["ftz".into()] },
-        knobs: [("threads".to_string(), 256), ("unroll".to_string(), 4)].into(),
+        knobs: [("threads".to_string(), 256.into()), ("unroll".to_string(), 4.into())].into(),
         variants: vec![Variant { call: 0, op: "copy".into(), variant: "vector".into() }],
         trace: vec!["split(i1, [None, 4])".into(), "annotate(i1, \"cache_hint\", \"plain\")".into()],
         res: Some(Resources { regs: 40, spill: 8, smem: 1024 }),

@@ -173,13 +173,13 @@ pub fn judge_right(summary: &Summary, records: &[Record]) -> Vec<String> {
     let mut problems = vec![];
     for shape in 0..SPINS.len() as i64 {
         let found: Vec<Outcome> =
-            of_round_0(records).filter(|r| r.knobs["shape"] == shape).map(|r| r.outcome).collect();
+            of_round_0(records).filter(|r| r.knobs["shape"] == shape.into()).map(|r| r.outcome).collect();
         if found != [Outcome::Ok] {
             problems.push(format!("the right kernel {shape} has the outcomes {found:?}"));
         }
     }
-    let winner = summary.best.as_ref().map(|r| r.knobs["shape"]);
-    if winner != Some(2) {
+    let winner = summary.best.as_ref().map(|r| r.knobs["shape"].clone());
+    if winner != Some(2.into()) {
         problems.push(format!("the winner is {winner:?}"));
     }
     problems
@@ -209,7 +209,7 @@ fn of_round_0(records: &[Record]) -> impl Iterator<Item = &Record> {
 }
 
 fn fault_of(record: &Record) -> Option<Fault> {
-    let index = usize::try_from(record.knobs["shape"]).ok()?.checked_sub(SPINS.len())?;
+    let index = usize::try_from(record.knobs["shape"].number()?).ok()?.checked_sub(SPINS.len())?;
     Fault::ALL.get(index).copied()
 }
 
@@ -217,10 +217,9 @@ fn fault_of(record: &Record) -> Option<Fault> {
 fn arms(faults: usize) -> Arms {
     let knob = Knob {
         name: "shape".to_string(),
-        unit: String::new(),
-        meaning: String::new(),
         default: 0,
         values: (0..(SPINS.len() + faults) as i64).collect(),
+        ..Knob::default()
     };
     let target = Target::parse("cpu", &HostCpu { arch: "x86-64-v3".into(), ..HostCpu::default() });
     let target = target.expect("a known target");

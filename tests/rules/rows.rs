@@ -78,7 +78,7 @@ fn rows_past_the_caches_and_ahead_of_time() {
     for case in [softmax(&["7", "64"], "float32", &[]), layer_norm(&["5", "48"], "bfloat16")] {
         let texts: Vec<String> = [(0, 0), (1, 0), (0, 2), (1, 1)]
             .map(|(stream, prefetch)| {
-                let set = [("vector", 16), ("unroll", 2), ("keep", 0), ("stream", stream), ("prefetch", prefetch)];
+                let set = [("vector", 16), ("unroll", 2), ("keep", 0), ("stream", stream), ("prefetch_rows", prefetch)];
                 check_at(&case, "general_reduction.cpu", "cpu", Knobs::from(set)).to_string()
             })
             .to_vec();

@@ -51,12 +51,11 @@ fn reasons(cx: &Context, shown: &[&Record], limit: usize) {
 }
 
 fn text(r: &Record) -> String {
-    let knobs: Vec<String> = r.knobs.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let bind: Vec<String> = r.bind.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let reason = r.reason.as_deref().map(|s| format!("  {}", s.lines().next().unwrap_or(""))).unwrap_or_default();
     let default = if r.default { "  (default)" } else { "" };
     let name = [r.workload.name.clone(), bind.join(",")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
-    let (name, knobs) = (name.join(" "), knobs.join(" "));
+    let (name, knobs) = (name.join(" "), log::pairs(&r.knobs));
     let names: Vec<&str> = r.warnings.iter().map(Warning::name).collect();
     let warnings = if names.is_empty() { String::new() } else { format!("  (warnings: {})", names.join("; ")) };
     format!("{:>14}  {name}  {}  {} {knobs}{default}{warnings}{reason}", result(r), r.target, r.rule)

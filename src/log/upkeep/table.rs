@@ -1,8 +1,8 @@
 //! A log as CSV: one row for each record, one column for each knob.
 
 use crate::log::line::nine_digits;
-use crate::log::{DeviceState, Record, Warning, median};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::log::{DeviceState, Record, Warning, median, pairs};
+use std::collections::BTreeSet;
 
 /// A column and what stands in it.
 type Column = (&'static str, fn(&Record) -> String);
@@ -82,11 +82,6 @@ fn us(ns: Option<f64>) -> String {
     number(ns.and_then(|ns| nine_digits(ns / 1e3)))
 }
 
-/// `n=512 m=8`.
-fn pairs(map: &BTreeMap<String, i64>) -> String {
-    map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
-}
-
 fn state(r: &Record, field: impl Fn(&DeviceState) -> String) -> String {
     r.state.as_ref().map(field).unwrap_or_default()
 }
@@ -100,6 +95,7 @@ mod tests {
     use super::*;
     use crate::log::Outcome;
     use crate::log::line::tests::record;
+    use std::collections::BTreeMap;
 
     fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
@@ -109,7 +105,7 @@ mod tests {
     #[test]
     fn a_row_for_each_record_and_a_column_for_each_knob() {
         let other = Record {
-            knobs: [("unroll".to_string(), 4)].into(),
+            knobs: [("unroll".to_string(), 4.into())].into(),
             outcome: Outcome::Crashed,
             reason: Some("died,\n\"really\"".into()),
             ..record(0, &[])

@@ -98,7 +98,7 @@ mod tests {
         w.append(&record(2, &[6.0])).unwrap();
         let log = read(&path).unwrap();
         assert_eq!(log.records.len(), 2);
-        assert_eq!(log.records[1].knobs["threads"], 2);
+        assert_eq!(log.records[1].knobs["threads"], 2.into());
         assert!(log.skipped.is_empty());
         assert_eq!(read(path.parent().unwrap()).unwrap().records.len(), 2);
     }
@@ -109,7 +109,8 @@ mod tests {
         let path = dir.path().join("a.jsonl");
         write(&dir.path().join("a.jsonl.gz"), &[record(1, &[5.0]), record(2, &[6.0])]).unwrap();
         Writer::open(&path).unwrap().append(&record(3, &[7.0])).unwrap();
-        let knobs = |log: LogFile| log.records.iter().map(|r| r.knobs["threads"]).collect::<Vec<i64>>();
+        let knobs =
+            |log: LogFile| log.records.iter().map(|r| r.knobs["threads"].number().unwrap()).collect::<Vec<i64>>();
         assert_eq!(knobs(past(&path).unwrap()), [1, 2, 3]);
         assert_eq!(knobs(read(&path).unwrap()), [3]);
     }
@@ -127,7 +128,7 @@ mod tests {
             let log = read(&path).unwrap();
             let complete = (cut + 1) / (whole.len() / 2); // a line that only lacks its newline is whole
             let want: Vec<i64> = (1..=complete as i64).chain([3, 4]).collect();
-            let got: Vec<i64> = log.records.iter().map(|r| r.knobs["threads"]).collect();
+            let got: Vec<i64> = log.records.iter().map(|r| r.knobs["threads"].number().unwrap()).collect();
             assert_eq!(got, want, "cut at {cut}");
             assert!(log.skipped.len() <= 1);
         }

@@ -110,10 +110,10 @@ impl Accepted for Outer {
         let p = &self.0;
         let (acc, columns, pack) = (p.one.reducer.dtype, p.rows.extent, p.pack);
         let space = cpu_space(space, acc, columns);
-        let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
+        let space = step_fits(space, columns, move |k| k.get("vectors") * lanes(k.get("vector"), acc));
         let space = step_fits(space, p.length(), move |k| k.get("words") * pack);
         space
-            .prefer("vector_registers", |k| at_most(k.get("columns"), 8, "accumulators", "vectors beside packed words"))
+            .prefer("vector_registers", |k| at_most(k.get("vectors"), 8, "accumulators", "vectors beside packed words"))
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -122,12 +122,12 @@ impl Accepted for Outer {
         order_axes(s, &[&outer, std::slice::from_ref(&p.rows), &p.reduce])?;
         let outer = fuse_any(s, &outer)?;
         let all = fuse_all(s, &p.reduce)?;
-        let shape = [k.get("columns"), lanes(k.get("vector"), p.one.reducer.dtype), k.get("words") * p.pack];
+        let shape = [k.get("vectors"), lanes(k.get("vector"), p.one.reducer.dtype), k.get("words") * p.pack];
         reduce_columns(s, &p.one.chain, outer, &p.rows.at, &all, shape)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let (p, columns, values) = (&self.0, k.get("columns"), k.get("words") * self.0.pack);
+        let (p, columns, values) = (&self.0, k.get("vectors"), k.get("words") * self.0.pack);
         let side = columns * lanes(k.get("vector"), p.one.reducer.dtype);
         Some(outline::cpu(&outline::Sizes::of(p)?, side, columns * values, values, k.get("vector")))
     }

@@ -131,7 +131,7 @@ impl Accepted for Fma {
             (parts, Some(n)) if (parts - 1) * k.get("block_k") < n => Ok(()),
             (parts, Some(n)) => Err(format!("{parts} parts of {n} steps are too many")),
         });
-        preferred(whole_groups(space, "whole_swizzle", "swizzle", rows), p, target)
+        preferred(whole_groups(space, "whole_raster", "raster", rows), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -141,7 +141,7 @@ impl Accepted for Fma {
         let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
         let batch = Some(&e.loops[0]).filter(|l| loop_extent(s, l) != Some(1));
         let outer = batch.into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
-        let Grid { grid, fill, step, tile } = grid(s, &e, t.block, k.get("swizzle"), outer)?;
+        let Grid { grid, fill, step, tile } = grid(s, &e, t.block, k.get("raster"), outer)?;
         // Where the result lies at plain axes, registers can hold what is stored.
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
         store_tile(s, &e, &t, &grid, plain)?;

@@ -91,7 +91,7 @@ pub struct Warps {
 
 impl Warps {
     fn of(k: &Knobs, element: DType) -> Warps {
-        let depth = k.get("block_k") / element.bytes() as i64;
+        let depth = k.get("block_k_bytes") / element.bytes() as i64;
         Warps { block: [k.get("block_m"), k.get("block_n"), depth], warps: [k.get("warps_m"), k.get("warps_n")] }
     }
 
@@ -121,13 +121,13 @@ impl Accepted for Mma {
         let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
         let warps = move |k: &Knobs| Warps::of(k, element);
         let space = space.require("whole_fragments", move |k| warps(k).whole_fragments());
-        let space = space.require("whole_depth", |k| match k.get("block_k") {
+        let space = space.require("whole_depth", |k| match k.get("block_k_bytes") {
             n if n > 0 && n % DEPTH_BYTES == 0 => Ok(()),
             n => Err(format!("{n} bytes along the reduced axis are no multiple of {DEPTH_BYTES}")),
         });
         let threads = move |k: &Knobs| warps(k).threads(warp);
         let space = threads_per_block(space, target, threads);
-        let bytes = |k: &Knobs| k.get("block_k") * (k.get("block_m") + k.get("block_n"));
+        let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let space = tiles_in_shared(space, target, bytes);
         let space = tile_in_registers(space, target, threads, move |k| {
             let [m, n] = warps(k).tile();
@@ -213,7 +213,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
     });
     let space = space.prefer("whole_lines", move |k| match rows {
-        Some(n) if n <= 64 && k.get("block_k") < 128 && depth.is_none_or(|d| d >= 256) => {
+        Some(n) if n <= 64 && k.get("block_k_bytes") < 128 && depth.is_none_or(|d| d >= 256) => {
             Err("rows that are read once are read by the line of 128 bytes".into())
         }
         _ => Ok(()),

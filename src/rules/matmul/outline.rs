@@ -112,7 +112,7 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
 
 /// A product on tensor cores, warp by warp.
 pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
-    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k"));
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
     let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
     let warps = k.get("warps_m") * k.get("warps_n");
     // Each warp reads its rows and columns from shared memory, and the block fills it.

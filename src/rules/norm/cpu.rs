@@ -97,7 +97,7 @@ impl Accepted for General {
                 s.set_scope(&made, Scope::Local)?;
             }
         }
-        if k.get("prefetch") > 0 { prefetch(s, r, &row, k.get("prefetch")) } else { Ok(()) }
+        if k.get("prefetch_rows") > 0 { prefetch(s, r, &row, k.get("prefetch_rows")) } else { Ok(()) }
     }
 
     /// What a pass over a row costs that caches may keep is not known without measuring.

@@ -99,10 +99,10 @@ impl Accepted for Outer {
         let r = &self.0;
         let (acc, columns, outputs) = (r.one.reducer.dtype, r.last(), r.outputs());
         let space = cpu_space(space, acc, columns);
-        let space = step_fits(space, columns, move |k| k.get("columns") * lanes(k.get("vector"), acc));
+        let space = step_fits(space, columns, move |k| k.get("vectors") * lanes(k.get("vector"), acc));
         let space = step_fits(space, self.0.length(), |k| k.get("unroll") * k.get("split"));
         let space = parts_fit(space, self.0.length(), outputs);
-        let tasks = move |k: &Knobs| Some(outputs? / (k.get("columns") * lanes(k.get("vector"), acc)));
+        let tasks = move |k: &Knobs| Some(outputs? / (k.get("vectors") * lanes(k.get("vector"), acc)));
         let cores = target.cores.max(1) as i64;
         space.prefer("split_needed", move |k| match (k.get("split"), tasks(k)) {
             (1, _) => Ok(()),
@@ -114,7 +114,7 @@ impl Accepted for Outer {
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, split) = (&self.0, k.get("split"));
         let width = lanes(k.get("vector"), r.one.reducer.dtype);
-        let shape = [k.get("columns"), width, k.get("unroll")];
+        let shape = [k.get("vectors"), width, k.get("unroll")];
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
@@ -128,7 +128,7 @@ impl Accepted for Outer {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let (columns, unroll, split) = (k.get("columns"), k.get("unroll"), k.get("split"));
+        let (columns, unroll, split) = (k.get("vectors"), k.get("unroll"), k.get("split"));
         let tasks = self.0.outputs()? / (columns * lanes(k.get("vector"), self.0.one.reducer.dtype)).max(1);
         let steps = (self.0.length()? / (unroll * split)).max(1);
         Some(outlines::cpu(self.0.work.as_ref()?, tasks.max(1), steps, unroll * columns, k.get("vector"), split))

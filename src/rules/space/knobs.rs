@@ -1,5 +1,7 @@
-//! Knobs: an ordered map from name to integer, so that logs and reports need no code per rule.
+//! Knobs: an ordered map from name to integer, so that logs and reports need no code per rule. Choices are
+//! integers here too: their names are in the space.
 
+use crate::target::nearest;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -43,5 +45,23 @@ impl fmt::Display for Knobs {
 impl<const N: usize> From<[(&str, i64); N]> for Knobs {
     fn from(pairs: [(&str, i64); N]) -> Knobs {
         Knobs(pairs.into_iter().map(|(n, v)| (n.to_string(), v)).collect())
+    }
+}
+
+/// `unknown knob of gemv.inner `thread`; did you mean `threads`?`
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{name}`; there are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_suggest_the_nearest() {
+        assert_eq!(unknown("knob", "thread", &["rows", "threads"]), "unknown knob `thread`; did you mean `threads`?");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::At;
 use crate::ir::DType;
-use crate::rules::{Knobs, Space};
+use crate::rules::{Knob, Knobs, Space};
 use crate::target::Target;
 
 /// Elements of `dtype` in one access of `bytes`; at least one.
@@ -211,17 +211,15 @@ pub fn fold_rivals(space: Space, element: DType) -> Space {
 /// of the knobs that have nothing to do with it, because the better one is so with the others too.
 pub fn combine_rivals(space: Space, target: &Target) -> Space {
     let warp = i64::from(target.warp);
-    let defaults: Vec<(String, i64)> = space.knobs.iter().map(|k| (k.name.clone(), k.default)).collect();
+    let apart = ["combine", "threads", "rows", "groups"];
+    let beside: Vec<Knob> = space.knobs.iter().filter(|k| !apart.contains(&k.name.as_str())).cloned().collect();
     let space = space.require("combine_has_rivals", move |k| match (k.get("combine"), k.get("threads")) {
         (0, _) => Ok(()),
         (_, threads) if threads > warp => Ok(()),
         (_, threads) => Err(format!("{threads} threads combine within a warp")),
     });
-    space.prefer("combine_beside_defaults", move |k| {
-        let beside = |(n, _): &&(String, i64)| !["combine", "threads", "rows", "groups"].contains(&n.as_str());
-        match defaults.iter().filter(beside).find(|(n, v)| k.get(n) != *v) {
-            Some((name, value)) if k.get("combine") != 0 => Err(format!("searched at `{name}` = {value} only")),
-            _ => Ok(()),
-        }
+    space.prefer("combine_beside_defaults", move |k| match beside.iter().find(|b| k.get(&b.name) != b.default) {
+        Some(b) if k.get("combine") != 0 => Err(format!("searched at `{}` = {} only", b.name, b.show(b.default))),
+        _ => Ok(()),
     })
 }

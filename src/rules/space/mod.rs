@@ -5,6 +5,7 @@ pub mod knobs;
 pub mod limits;
 pub mod outline;
 pub mod outlines;
+mod settings;
 pub mod tables;
 
 use super::Knobs;
@@ -16,14 +17,16 @@ use std::collections::BTreeMap;
 const CHUNK: u64 = 4096;
 
 /// One knob, resolved for a target.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Knob {
     /// Name, unique in the space.
     pub name: String,
-    /// Unit of the value.
+    /// Unit of the value; empty for a choice.
     pub unit: String,
     /// What it changes.
     pub meaning: String,
+    /// Names of the values from 0 on, of a knob that is a choice.
+    pub choices: Vec<String>,
     /// Value of candidate 0 where that is legal.
     pub default: i64,
     /// Values to try, in the order to try them.
@@ -136,16 +139,6 @@ impl Space {
     /// the search.
     pub fn possible(&self, knobs: &Knobs) -> Result<(), Reason> {
         self.constraints.iter().filter(|c| !c.soft).try_for_each(|c| c.holds(knobs))
-    }
-
-    /// The point that a log names: a knob younger than the log has its default. `None` where the log names
-    /// a knob that the space does not have.
-    pub fn logged(&self, named: &BTreeMap<String, i64>) -> Option<Knobs> {
-        if named.keys().any(|name| self.knobs.iter().all(|k| k.name != *name)) {
-            return None;
-        }
-        let value = |k: &Knob| (k.name.clone(), named.get(&k.name).copied().unwrap_or(k.default));
-        Some(Knobs(self.knobs.iter().map(value).collect()))
     }
 
     /// Number of points, legal or not.
@@ -278,7 +271,7 @@ mod tests {
     use super::*;
 
     fn knob(name: &str, default: i64, values: &[i64]) -> Knob {
-        Knob { name: name.into(), unit: String::new(), meaning: String::new(), default, values: values.to_vec() }
+        Knob { name: name.into(), default, values: values.to_vec(), ..Knob::default() }
     }
 
     fn space() -> Space {

@@ -1,9 +1,10 @@
 //! The knob tables of `schedules/*.toml`: one file per rule form, compiled in, replaceable by a folder.
 
-use crate::rules::{Knob, Knobs, RULES, Space};
-use crate::target::{Target, nearest};
+use crate::rules::{Knob, RULES, Space, unknown};
+use crate::target::Target;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 #[derive(Deserialize, Clone, Debug)]
@@ -18,10 +19,14 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct KnobDef {
     name: String,
-    unit: String,
+    /// Of a knob that counts something.
+    unit: Option<String>,
+    /// Of a knob that is a choice: the names of 0, 1 and so on.
+    #[serde(default)]
+    choices: Vec<String>,
     meaning: String,
-    default: i64,
-    values: Vec<i64>,
+    default: Value,
+    values: Vec<Value>,
     #[serde(default)]
     at: BTreeMap<String, At>,
 }
@@ -29,8 +34,25 @@ struct KnobDef {
 #[derive(Deserialize, Clone, Debug)]
 #[serde(deny_unknown_fields)]
 struct At {
-    default: Option<i64>,
-    values: Option<Vec<i64>>,
+    default: Option<Value>,
+    values: Option<Vec<Value>>,
+}
+
+/// A number, or the name of a choice.
+#[derive(Deserialize, Clone, Debug)]
+#[serde(untagged)]
+enum Value {
+    Number(i64),
+    Name(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n) => write!(f, "{n}"),
+            Value::Name(name) => write!(f, "{name}"),
+        }
+    }
 }
 
 /// All knob tables by rule form.
@@ -111,34 +133,16 @@ impl Spaces {
     }
 }
 
-impl Space {
-    /// Sets knobs by name (`--set threads=128`) on a point.
-    ///
-    /// # Errors
-    /// An unknown knob, with the nearest name.
-    pub fn set(&self, knobs: &Knobs, values: &[(String, i64)]) -> Result<Knobs, String> {
-        let names: Vec<&str> = self.knobs.iter().map(|k| k.name.as_str()).collect();
-        let mut out = knobs.clone();
-        for (name, value) in values {
-            if !names.contains(&name.as_str()) {
-                return Err(unknown(&format!("knob of {}", self.form), name, &names));
-            }
-            out.0.insert(name.clone(), *value);
-        }
-        Ok(out)
-    }
-}
-
 impl Table {
     fn check(&self) -> Result<(), String> {
         for k in &self.knob {
-            let lists = k.at.values().filter_map(|a| a.values.as_ref()).chain([&k.values]);
-            if lists.into_iter().any(|v| v.is_empty()) {
-                return Err(format!("knob `{}` has an empty list of values", k.name));
+            if k.unit.is_some() != k.choices.is_empty() {
+                return Err(format!("knob `{}` has to have either a unit or choices", k.name));
             }
             if self.knob.iter().filter(|o| o.name == k.name).count() > 1 {
                 return Err(format!("knob `{}` stands twice", k.name));
             }
+            k.knob(&[]).and_then(|_| k.at.values().try_for_each(|at| k.knob(&[at]).map(drop)))?;
         }
         Ok(())
     }
@@ -149,21 +153,26 @@ impl KnobDef {
     fn resolve(&self, target: &Target) -> Knob {
         let family = target.id.split(':').next().unwrap_or_default();
         let at: Vec<&At> = [target.id.as_str(), family].iter().filter_map(|key| self.at.get(*key)).collect();
-        Knob {
-            name: self.name.clone(),
-            unit: self.unit.clone(),
-            meaning: self.meaning.clone(),
-            default: at.iter().find_map(|a| a.default).unwrap_or(self.default),
-            values: at.iter().find_map(|a| a.values.clone()).unwrap_or_else(|| self.values.clone()),
-        }
+        self.knob(&at).unwrap_or_else(|e| panic!("a table that was checked: {e}"))
     }
-}
 
-/// `unknown knob of gemv.inner `thread`; did you mean `threads`?`
-pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(near) => format!("unknown {what} `{name}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{name}`; there are {}", known.join(", ")),
+    /// The knob where these overrides hold, the first of them before the others.
+    fn knob(&self, at: &[&At]) -> Result<Knob, String> {
+        let default = at.iter().find_map(|a| a.default.as_ref()).unwrap_or(&self.default);
+        let values = at.iter().find_map(|a| a.values.as_ref()).unwrap_or(&self.values);
+        if values.is_empty() {
+            return Err(format!("knob `{}` has an empty list of values", self.name));
+        }
+        let mut knob = Knob {
+            name: self.name.clone(),
+            unit: self.unit.clone().unwrap_or_default(),
+            meaning: self.meaning.clone(),
+            choices: self.choices.clone(),
+            ..Knob::default()
+        };
+        knob.default = knob.value(&default.to_string())?;
+        knob.values = values.iter().map(|v| knob.value(&v.to_string())).collect::<Result<_, _>>()?;
+        Ok(knob)
     }
 }
 
@@ -185,17 +194,61 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_among_the_values() {
-        for (form, table) in &Spaces::built_in().tables {
-            for k in &table.knob {
-                assert!(k.values.contains(&k.default), "{form}: {} = {}", k.name, k.default);
+    fn a_knob_means_the_same_in_every_table() {
+        let mut first: BTreeMap<String, (String, Knob)> = BTreeMap::new();
+        for (form, table) in Spaces::built_in().tables {
+            for k in table.knob.iter().map(|k| k.knob(&[]).unwrap()) {
+                let (other, known) = first.entry(k.name.clone()).or_insert((form.clone(), k.clone()));
+                let [here, there] = [&k, known].map(|k| (k.unit.clone(), k.choices.clone()));
+                assert_eq!(here, there, "`{}` in {form} and in {other}", k.name);
             }
         }
     }
 
     #[test]
-    fn unknown_names_suggest_the_nearest() {
-        assert_eq!(unknown("knob", "thread", &["rows", "threads"]), "unknown knob `thread`; did you mean `threads`?");
+    fn names_are_snake_case() {
+        let is_snake = |name: &str| {
+            let word = |w: &str| !w.is_empty() && w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+            name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split('_').all(word)
+        };
+        for (form, table) in Spaces::built_in().tables {
+            for k in &table.knob {
+                let numbered = k.unit.iter().any(|unit| unit.contains(|c: char| c.is_ascii_digit()));
+                assert!(!numbered, "{form}: the unit of `{}` explains numbers", k.name);
+                assert!(
+                    k.choices.len() != 1 && k.choices.iter().chain([&k.name]).all(|n| is_snake(n)),
+                    "{form}: {k:?}"
+                );
+                let by_name = k.at.values().filter_map(|at| at.values.as_ref()).chain([&k.values]).flatten();
+                let numbers = by_name.filter(|v| matches!(v, Value::Number(_))).count();
+                assert!(k.choices.is_empty() || numbers == 0, "{form}: `{}` is a choice given by number", k.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_no_table_is_refused() {
+        let says = |knob: &str| {
+            let text = format!("rule = \"x\"\nversion = 1\n[[knob]]\nname = \"hint\"\nmeaning = \"\"\n{knob}");
+            Spaces::parse([("x.toml".to_string(), text)]).map(drop).unwrap_err()
+        };
+        let choices = "choices = [\"plain\", \"evict_first\"]\n";
+        let want = "x.toml: unknown value of knob `hint`: `plaine`; did you mean `plain`?";
+        assert_eq!(says(&format!("{choices}default = \"plaine\"\nvalues = [\"plain\"]")), want);
+        let both = "x.toml: knob `hint` has to have either a unit or choices";
+        assert_eq!(says(&format!("{choices}unit = \"rows\"\ndefault = 0\nvalues = [0]")), both);
+        assert_eq!(says("default = 0\nvalues = [0]"), both);
+        let empty = "x.toml: knob `hint` has an empty list of values";
+        assert_eq!(says("unit = \"rows\"\ndefault = 0\nvalues = []"), empty);
+    }
+
+    #[test]
+    fn defaults_are_among_the_values() {
+        for (form, table) in &Spaces::built_in().tables {
+            for k in table.knob.iter().map(|k| k.knob(&[]).unwrap()) {
+                assert!(k.values.contains(&k.default), "{form}: {} = {}", k.name, k.default);
+            }
+        }
     }
 
     #[test]
