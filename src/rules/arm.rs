@@ -86,12 +86,17 @@ pub mod tests {
 
     /// A rule that schedules nothing, with its space.
     pub fn made_up(space: Space, target: &Target) -> Arm {
-        let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
-        let func = ir::read(text, "f.py").unwrap().remove(0);
-        Arm::new(space, Found::new(Schedule::new(func), Nothing), target)
+        outlined(space, target, |_| None)
     }
 
-    struct Nothing;
+    /// The same with outlines.
+    pub fn outlined(space: Space, target: &Target, outline: fn(&Knobs) -> Option<Outline>) -> Arm {
+        let text = "@T.prim_func\ndef f(A: T.Buffer((8,), \"float32\")):\n    T.evaluate(0)\n";
+        let func = ir::read(text, "f.py").unwrap().remove(0);
+        Arm::new(space, Found::new(Schedule::new(func), Nothing(outline)), target)
+    }
+
+    struct Nothing(fn(&Knobs) -> Option<Outline>);
 
     impl Accepted for Nothing {
         fn constrain(&self, space: Space, _: &Target) -> Space {
@@ -102,8 +107,8 @@ pub mod tests {
             Ok(())
         }
 
-        fn outline(&self, _: &Knobs) -> Option<Outline> {
-            None
+        fn outline(&self, knobs: &Knobs) -> Option<Outline> {
+            (self.0)(knobs)
         }
     }
 }

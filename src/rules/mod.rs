@@ -19,7 +19,7 @@ mod space;
 mod window;
 
 #[cfg(test)]
-pub use arm::tests::made_up;
+pub use arm::tests::{made_up, outlined};
 pub use arm::{Accepted, Arm, Found};
 pub use ask::Ask;
 pub use find::factor::Factor;

@@ -89,8 +89,10 @@ impl Accepted for Pieces {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let parts = self.arms.iter().enumerate().map(|(i, arm)| arm.outline(&of_piece(k, i)));
-        Some(Outline { launches: parts.collect::<Option<Vec<_>>>()?.into_iter().flat_map(|o| o.launches).collect() })
+        // A piece of which nothing is known costs the same at every point.
+        let parts = self.arms.iter().enumerate().filter_map(|(i, arm)| arm.outline(&of_piece(k, i)));
+        let launches: Vec<_> = parts.flat_map(|o| o.launches).collect();
+        (!launches.is_empty()).then_some(Outline { launches })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::ir::DType;
 use crate::rules::find::matvec::MatVec;
 use crate::rules::space::limits::lanes;
+use crate::rules::space::outlines::{adders, meeting};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
 /// The sizes of a product, all constant.
@@ -62,13 +63,14 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         Some(1) => width / 2 + rows * (width * PAIRS / 8 + 8),
         _ => width * (batch + rows * (convert + batch)) + 4 * rows,
     };
+    let combine = Combine::across(threads, rows * batch, 32);
     Outline::one(LaunchOutline {
         blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
         state_regs: 20 + rows * batch,
         load_regs: in_flight / 4 + in_flight / 16 + if staged { 0 } else { unroll * batch * width / 2 },
-        smem: if staged { w.vector * batch } else { 0 },
+        smem: meeting(combine.parts, combine.values * groups, 4) + if staged { w.vector * batch } else { 0 },
         load_bytes: k.get("vector"),
         in_flight,
         steps,
@@ -77,7 +79,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         padding: (steps * step) as f64 / w.length.max(1) as f64,
         instructions: unroll * work,
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
-        combine: Combine::across(threads, rows * batch, 32),
+        combine,
         staged,
         ..LaunchOutline::default()
     })
@@ -115,7 +117,7 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         min_blocks: k.get("min_blocks"),
         state_regs: 26,
         load_regs: unroll * (k.get("vector") / 4 + width + w.pack / 2),
-        smem: if rows > 1 { threads * rows * width * 4 } else { 0 },
+        smem: meeting(rows, threads * width, 4),
         load_bytes: k.get("vector"),
         in_flight: unroll * k.get("vector"),
         steps,
@@ -127,16 +129,20 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         combine: Combine { lanes: 1, parts: rows, values: 1 },
         ..LaunchOutline::default()
     };
+    let [side, deep] = adders(threads, split);
     let second = LaunchOutline {
+        blocks: (w.rows + side - 1) / side * w.vectors,
+        threads: side * deep,
         steps: 1,
         load_bytes: 4,
         in_flight: 4,
         load_regs: 1,
-        smem: 0,
+        smem: meeting(deep, side, 4),
         read: first.written,
         written: w.rows * w.vectors * w.output,
         padding: 1.0,
         instructions: 4,
+        combine: Combine { lanes: 1, parts: deep, values: 1 },
         from_cache: true,
         ..first.clone()
     };

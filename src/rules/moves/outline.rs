@@ -29,7 +29,7 @@ pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
         min_blocks: k.get("min_blocks"),
         state_regs: 22,
         load_regs: in_flight / 4 + in_flight / 16,
-        smem: across * down * sizes.element,
+        smem: tile_bytes(sizes, k),
         load_bytes: plan.load * sizes.widest.bytes() as i64,
         in_flight,
         steps: 1,
@@ -41,6 +41,19 @@ pub fn transpose(m: &Moves, sizes: &Sizes, k: &Knobs) -> Outline {
         staged: true,
         ..LaunchOutline::default()
     })
+}
+
+/// Bytes of the tiles of all tensors that are moved. Padded rows start a word apart from a multiple of the banks;
+/// nothing follows the last one.
+fn tile_bytes(sizes: &Sizes, k: &Knobs) -> i64 {
+    let (across, down, size) = (k.get("across"), k.get("down"), sizes.widest.bytes() as i64);
+    if k.get("layout") != 2 {
+        return across * down * sizes.element;
+    }
+    let word = (4 / size).max(1);
+    let row = across + (word - across).rem_euclid(32 * word);
+    let one = ((down - 1) * row + across) * size;
+    (one + 15) / 16 * 16 * (sizes.element / size)
 }
 
 /// A transpose on the CPU: one task per tile.

@@ -69,6 +69,17 @@ impl Work {
     }
 }
 
+/// Bytes of shared memory in which parts of `values` values of `bytes` meet, where there are several.
+pub fn meeting(parts: i64, values: i64, bytes: i64) -> i64 {
+    if parts > 1 { (parts * values * bytes + 15) / 16 * 16 } else { 0 }
+}
+
+/// The block that adds `split` parts of each column, after blocks of `threads` columns: columns side by side,
+/// and threads for each.
+pub fn adders(threads: i64, split: i64) -> [i64; 2] {
+    [threads.max(32), (split as u64).next_power_of_two().min(8) as i64]
+}
+
 /// Registers of `bytes` in flight, with those of their addresses.
 fn load_regs(bytes: i64) -> i64 {
     bytes / 4 + bytes / 16
@@ -86,12 +97,14 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
     let step = threads * unroll * width;
     let steps = (part + step - 1) / step;
     let in_flight = unroll * k.get("vector") * w.operands;
+    let combine = w.combine(k, threads, 1);
     let first = LaunchOutline {
         blocks: (w.outputs + rows - 1) / rows * split,
         threads: threads * rows,
         min_blocks: k.get("min_blocks"),
         state_regs: 14,
         load_regs: load_regs(in_flight),
+        smem: meeting(combine.parts, rows, w.acc),
         load_bytes: k.get("vector"),
         in_flight,
         steps,
@@ -100,7 +113,7 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         padding: padding(steps * step, part),
         instructions: unroll * (w.fold(k, width) + 3) * w.operands,
         flops: w.flops(),
-        combine: w.combine(k, threads, 1),
+        combine,
         ..LaunchOutline::default()
     };
     let second = (split as u64).next_power_of_two().clamp(32, PARTS as u64) as i64;
@@ -121,7 +134,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         min_blocks: k.get("min_blocks"),
         state_regs: 22,
         load_regs: load_regs(in_flight),
-        smem: if rows > 1 { threads * rows * width * w.acc } else { 0 },
+        smem: meeting(rows, threads * width, w.acc),
         load_bytes: k.get("vector"),
         in_flight,
         steps,
@@ -133,12 +146,13 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         combine: Combine { lanes: 1, parts: rows, values: 1 },
         ..LaunchOutline::default()
     };
-    let (side, deep) = (threads.max(32), (split as u64).next_power_of_two().min(8) as i64);
+    let [side, deep] = adders(threads, split);
     let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);
     Outline::in_parts(first, split, || {
         let one = parts(w, split, blocks, side * deep, Combine { lanes: 1, parts: deep, values: 1 });
         let unroll = (split / deep).clamp(1, 4);
-        LaunchOutline { in_flight: 4 * unroll, steps: (split + deep * unroll - 1) / (deep * unroll), ..one }
+        let (smem, steps) = (meeting(deep, side, w.acc), (split + deep * unroll - 1) / (deep * unroll));
+        LaunchOutline { smem, in_flight: 4 * unroll, steps, ..one }
     })
 }
 
@@ -149,6 +163,7 @@ fn parts(w: &Work, split: i64, blocks: i64, threads: i64, combine: Combine) -> L
         threads,
         state_regs: 14,
         load_regs: 1,
+        smem: meeting(combine.parts, combine.values, w.acc),
         load_bytes: w.acc,
         in_flight: w.acc,
         steps: (split + threads - 1) / threads,
@@ -172,13 +187,14 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
     let in_flight = unroll * rows * k.get("vector") * w.operands;
     let staged = k.get("stage") == 1;
     let vector_regs = if staged { 0 } else { unroll * width * w.shared / 4 };
+    let combine = w.combine(k, threads, rows);
     Outline::one(LaunchOutline {
         blocks: (w.outputs + groups * rows - 1) / (groups * rows),
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
         state_regs: 20,
         load_regs: load_regs(in_flight) + vector_regs,
-        smem: if staged { vector_bytes } else { 0 },
+        smem: meeting(combine.parts, combine.values * groups, w.acc) + if staged { vector_bytes } else { 0 },
         load_bytes: k.get("vector"),
         in_flight,
         steps,
@@ -187,7 +203,7 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
         padding: padding(steps * step, w.length),
         instructions: 2 * width * unroll * (rows + 1) + 3 * unroll * rows,
         flops: w.flops(),
-        combine: w.combine(k, threads, rows),
+        combine,
         staged,
         ..LaunchOutline::default()
     })

@@ -88,3 +88,37 @@ fn coordinate(name: &str, value: i64) -> f64 {
         _ => (value.max(1) as f64).log2(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Knob, LaunchOutline, Outline, Space, made_up, outlined};
+    use crate::target::{HostCpu, Target};
+
+    #[test]
+    fn a_rule_without_outlines_is_a_usual_one_and_blinds_no_other() {
+        let space = |form, n: i64| {
+            Space::new(form, 1, vec![Knob { name: "x".into(), values: (0..n).collect(), ..Knob::default() }])
+        };
+        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
+        let reads = |k: &crate::rules::Knobs| {
+            let (read, blocks) = ((9 - k.get("x")) << 28, 1 << 12);
+            Some(Outline::one(LaunchOutline {
+                read,
+                blocks,
+                threads: 256,
+                in_flight: 16,
+                load_bytes: 16,
+                steps: 8,
+                ..LaunchOutline::default()
+            }))
+        };
+        let list = vec![outlined(space("sighted", 9), &target, reads), made_up(space("blind", 3), &target)];
+        let arms = Arms::new(list, target);
+        let land = Landscape::of(&arms);
+        let (sighted, blind): (Vec<usize>, Vec<usize>) = (0..12).partition(|i| !land.is_blind(*i));
+        assert_eq!((sighted.len(), blind.len(), land.pool.len()), (9, 3, 12));
+        assert!(sighted.windows(2).all(|w| land.prior[w[0]] > land.prior[w[1]]), "{:?}", land.prior);
+        assert!(blind.iter().all(|i| land.prior[*i] == land.prior[sighted[4]]), "{:?}", land.prior);
+    }
+}
