@@ -15,7 +15,7 @@ use std::path::PathBuf;
 const KINDS: [Awkward; 3] = [Awkward::Odd, Awkward::Prime, Awkward::One];
 
 /// Every file outside `refused`.
-fn inputs() -> Vec<Input> {
+pub fn inputs() -> Vec<Input> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/workloads");
     let kinds = std::fs::read_dir(&root).expect("a folder").map(|e| e.expect("a folder").path());
     let folders: Vec<PathBuf> = kinds.filter(|p| p.is_dir() && !p.ends_with("refused")).collect();

@@ -10,6 +10,7 @@ mod matmul_mma;
 mod matmul_wgmma;
 mod matvec;
 mod moves;
+mod outlines;
 mod piece_texts;
 mod pieces;
 pub mod products;
