@@ -3,7 +3,7 @@
 
 use super::corpus::inputs;
 use super::harness::target;
-use daylight::assemble::Subject;
+use daylight::assemble::Schedulable;
 use daylight::ir::kernel::{Launch, Program};
 use daylight::job::Input;
 use daylight::lower::lower;
@@ -43,7 +43,7 @@ fn difference(space: &Space, outline: &Outline, program: &Program) -> Option<Str
 
 /// What there is against the outlines of a function, by rule, and the rules that have outlines for it.
 fn accusations(input: &Input) -> (Vec<(String, String)>, BTreeSet<&'static str>) {
-    let subject = Subject::new(&input.func, &input.func, target("cuda:sm_90a"));
+    let subject = Schedulable::new(&input.func, &input.func, target("cuda:sm_90a"));
     let subject = subject.unwrap_or_else(|d| panic!("{}: {d}", input.file));
     let (mut found, mut outlined) = (vec![], BTreeSet::new());
     for arm in subject.arms(&Spaces::built_in()) {
