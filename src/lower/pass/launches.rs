@@ -156,9 +156,21 @@ fn first_block(s: &Stmt) -> Name {
     name.unwrap_or_else(|| Name::new("body"))
 }
 
+/// Every name that the statement gives, those within its expressions too.
 fn names(s: &Stmt) -> BTreeSet<Name> {
     let mut out = BTreeSet::new();
     s.visit(&mut |s| {
+        match s {
+            Stmt::For(l) => out.extend([l.var.clone()]),
+            Stmt::Block(b) => out.extend(b.iters.iter().map(|it| it.var.clone()).chain([b.name.clone()])),
+            Stmt::Let { var, .. } => out.extend([var.clone()]),
+            Stmt::If { .. }
+            | Stmt::While { .. }
+            | Stmt::Store { .. }
+            | Stmt::Evaluate(_)
+            | Stmt::Attr { .. }
+            | Stmt::Alloc { .. } => {}
+        }
         s.for_each_expr(|e| {
             e.visit(&mut |e| {
                 if let ExprKind::Let { var, .. } = e.kind() {
@@ -166,21 +178,6 @@ fn names(s: &Stmt) -> BTreeSet<Name> {
                 }
             })
         })
-    });
-    s.visit(&mut |s| match s {
-        Stmt::For(l) => {
-            out.insert(l.var.clone());
-        }
-        Stmt::Block(b) => out.extend(b.iters.iter().map(|it| it.var.clone()).chain([b.name.clone()])),
-        Stmt::Let { var, .. } => {
-            out.insert(var.clone());
-        }
-        Stmt::If { .. }
-        | Stmt::While { .. }
-        | Stmt::Store { .. }
-        | Stmt::Evaluate(_)
-        | Stmt::Attr { .. }
-        | Stmt::Alloc { .. } => {}
     });
     out
 }
