@@ -12,6 +12,8 @@ pub struct WgmmaShape {
 }
 
 impl WgmmaShape {
+    /// Warps of the group that carries it out.
+    pub const WARPS: i64 = 4;
     /// Rows of one instruction.
     pub const ROWS: i64 = 64;
     /// Bytes of the reduced axis of one instruction.

@@ -17,6 +17,14 @@ impl Swizzle {
     /// Most bits that a swizzle may span in all: its period is at most 2^20 elements.
     pub const MAX_BITS: u32 = 20;
 
+    /// Bytes of the rows that tensor maps, `ldmatrix` and matrix descriptors know swizzles for, widest first.
+    pub const ROWS: [u32; 3] = [128, 64, 32];
+
+    /// The widest of [`Swizzle::ROWS`] that `bytes` are a multiple of.
+    pub fn widest_row(bytes: i64) -> Option<u32> {
+        Swizzle::ROWS.into_iter().find(|row| bytes % i64::from(*row) == 0)
+    }
+
     /// A swizzle of these parameters (bits), or why there is none.
     pub fn new(per_element: u32, swizzle_len: u32, atom_len: u32, inner: bool) -> Result<Swizzle, String> {
         if atom_len < swizzle_len {

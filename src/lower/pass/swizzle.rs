@@ -32,10 +32,9 @@ impl Permutation {
     pub fn of_operand(b: &Buffer) -> Option<Permutation> {
         let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
         let element = b.dtype.bytes() as i64;
-        let span = [128, 64, 32].into_iter().find(|span| row * element % span == 0)?;
-        let part = span / element;
-        let bits = (span / UNIT).ilog2();
-        let swizzle = Swizzle::new((UNIT / element).ilog2(), bits, 3, true).ok()?;
+        let span = Swizzle::widest_row(row * element)?;
+        let part = i64::from(span) / element;
+        let swizzle = Swizzle::of_rows(span, b.dtype.bytes() as u32).ok()?;
         let cut = (part < row).then_some([rows, row, part]);
         (rows * row % swizzle.block() == 0).then_some(Permutation { cut, swizzle })
     }

@@ -27,9 +27,9 @@
 //!           loop 128 [tile=elementwise warps_m=2 warps_n=2], loop 128: O = b0_result.local
 //! ```
 
-use super::outline::{self, Sizes, over};
+use super::outline::{self, Sizes};
 use super::split_k::{Parts, cut};
-use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
+use super::tiling::*;
 use crate::analysis::Decline;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
@@ -135,11 +135,7 @@ impl Accepted for Mma {
         });
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
-        let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
-            (1, _) => Ok(()),
-            (n, Some(depth)) if n > 1 && over(depth, warps(k).block[2]) >= n => Ok(()),
-            (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
-        });
+        let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
         preferred(space, p, target, warps)
     }
 
@@ -189,15 +185,8 @@ fn add_parts(s: &mut Schedule, left: &Parts, parts: i64) -> Done {
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device, warps with
 /// enough to do.
 fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> + Copy) -> Space {
-    let [batch, rows, columns, depth] = p.extents();
-    let space = space.prefer("tile_within_result", move |k| {
-        let fits = |n: Option<i64>, tile: i64, least: i64| n.is_none_or(|n| tile < 2 * n.max(least / 2 + 1));
-        let t = warps(k);
-        match fits(rows, t.block[0], 16) && fits(columns, t.block[1], 32) {
-            true => Ok(()),
-            false => Err("more than half of a tile lies outside of the result".into()),
-        }
-    });
+    let [_, rows, _, depth] = p.extents();
+    let space = tile_within_result(space, p, [16, 32]);
     let space = space.prefer("tile_within_depth", move |k| match depth {
         Some(n) if warps(k).block[2] * (k.get("stages") - 1) > n.max(warps(k).block[2]) => {
             Err("more tiles are on their way than there are".into())
@@ -218,11 +207,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
         _ => Ok(()),
     });
-    let sms = i64::from(target.sms);
-    let blocks = move |k: &Knobs| -> Option<i64> {
-        let t = warps(k);
-        Some(batch? * over(rows?, t.block[0]) * over(columns?, t.block[1]))
-    };
+    let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| {
         // few rows: what counts is that every multiprocessor reads
         let few = rows.is_some_and(|n| n <= 64);
@@ -234,12 +219,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
             _ => Ok(()),
         }
     });
-    space.prefer("parts_fill_device", move |k| match blocks(k) {
-        Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > 4 * sms => {
-            Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))
-        }
-        _ => Ok(()),
-    })
+    parts_fill_device(space, p, target, 4)
 }
 
 /// The order in which a factor lies in shared memory: that of global memory, but for int8, whose

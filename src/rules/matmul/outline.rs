@@ -1,5 +1,6 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
+use crate::ir::instr::WgmmaShape;
 use crate::rules::find::product::Product;
 use crate::rules::{Knobs, LaunchOutline, Outline};
 
@@ -10,8 +11,6 @@ const SHARED_RATE: i64 = 128;
 const MMA_RATE: i64 = 2560;
 /// The same of `wgmma`.
 const WGMMA_RATE: i64 = 4096;
-/// Rows of an instruction of warpgroups.
-const GROUP_ROWS: i64 = 64;
 /// Warp instructions that a multiprocessor issues in a cycle.
 const ISSUE_RATE: i64 = 4;
 /// Instructions of a step besides loads of fragments and products.
@@ -121,7 +120,7 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let busy = shared.max(products) + shared.min(products) / 4;
     let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
     let ahead = (k.get("stages") - 1).max(1);
-    tiled(z, k, &Tiled { block: [m, n, row], threads: warps * warp, state_regs, busy, ahead })
+    tiled(z, k, &Tiled { block: [m, n, row], threads: warps * warp, warps, state_regs, busy, ahead })
 }
 
 /// A product on tensor cores, by warpgroups.
@@ -129,11 +128,11 @@ pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
     let (across, groups) = (k.get("groups_n"), k.get("groups_m") * k.get("groups_n"));
     // Each instruction reads its rows and columns from shared memory, and the block fills it.
-    let shared = (m / GROUP_ROWS * (across * GROUP_ROWS + n) + m + n) * row / SHARED_RATE;
+    let shared = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row / SHARED_RATE;
     let products = m * n * row / 2 / WGMMA_RATE;
-    let (threads, busy) = (groups * 4 * warp, shared.max(products));
-    let ahead = (k.get("stages") - 2).max(1);
-    tiled(z, k, &Tiled { block: [m, n, row], threads, state_regs: m * n / threads + 50, busy, ahead })
+    let warps = groups * WgmmaShape::WARPS;
+    let (threads, busy, ahead) = (warps * warp, shared.max(products), (k.get("stages") - 2).max(1));
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs: m * n / threads + 50, busy, ahead })
 }
 
 /// What products on tensor cores differ in.
@@ -141,6 +140,7 @@ struct Tiled {
     /// Rows and columns of a tile, and bytes of a row of its factors.
     block: [i64; 3],
     threads: i64,
+    warps: i64,
     state_regs: i64,
     /// Cycles of a step in which a multiprocessor is busy.
     busy: i64,
@@ -152,7 +152,7 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);
-    let instructions = ISSUE_RATE * t.busy / (t.threads / 32).max(1) + OVERHEAD;
+    let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + OVERHEAD;
     let steps = over(fills, t.ahead);
     let main = LaunchOutline {
         blocks: z.blocks(t.block, split),

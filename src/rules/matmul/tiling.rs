@@ -2,6 +2,7 @@
 
 use super::outline::over;
 use crate::rules::find::einsum::Einsum;
+use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
 /// The loops of a product that is cut into tiles.
@@ -65,5 +66,43 @@ pub fn tile_in_registers(space: Space, target: &Target, threads: impl At<i64>, w
     let regs = target.regs_per_sm as i64;
     space.require("tile_in_registers", move |k| {
         at_most(wanted(k), (regs / threads(k)).min(255), "registers", "a thread")
+    })
+}
+
+/// Each part of the reduced axis has a tile at least, of `step` steps.
+pub fn parts_of_depth(space: Space, depth: Option<i64>, step: impl At<i64>) -> Space {
+    space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
+        (1, _) => Ok(()),
+        (n, Some(depth)) if n > 1 && over(depth, step(k)) >= n => Ok(()),
+        (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
+    })
+}
+
+/// Half of a tile's rows and columns lie in the result, or it has no more than the `least` that are of use.
+pub fn tile_within_result(space: Space, p: &Product, least: [i64; 2]) -> Space {
+    let [_, rows, columns, _] = p.extents();
+    space.prefer("tile_within_result", move |k| {
+        let fits = |n: Option<i64>, tile: i64, least: i64| n.is_none_or(|n| tile < 2 * n.max(least / 2 + 1));
+        match fits(rows, k.get("block_m"), least[0]) && fits(columns, k.get("block_n"), least[1]) {
+            true => Ok(()),
+            false => Err("more than half of a tile lies outside of the result".into()),
+        }
+    })
+}
+
+/// Tiles of the result, where its extents are known.
+pub fn tiles(p: &Product) -> impl At<Option<i64>> + Copy + use<> {
+    let [batch, rows, columns, _] = p.extents();
+    move |k: &Knobs| Some(batch? * over(rows?, k.get("block_m")) * over(columns?, k.get("block_n")))
+}
+
+/// The reduced axis is cut into parts only where tiles alone would not fill the device `rounds` times.
+pub fn parts_fill_device(space: Space, p: &Product, target: &Target, rounds: i64) -> Space {
+    let (sms, tiles) = (i64::from(target.sms), tiles(p));
+    space.prefer("parts_fill_device", move |k| match tiles(k) {
+        Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > rounds * sms => {
+            Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))
+        }
+        _ => Ok(()),
     })
 }

@@ -22,9 +22,10 @@
 //! ```
 
 use super::mma::{Warps, by_tiles, major, multiplied};
-use super::outline::{self, Sizes, over};
-use super::tiling::{tile_in_registers, tiles_in_shared, whole_groups};
+use super::outline::{self, Sizes};
+use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
+use crate::ir::layout::Swizzle;
 use crate::rules::find::einsum::Major;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -33,10 +34,6 @@ use crate::rules::parts::*;
 pub const WGMMA: Rule =
     Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
 
-/// Warps of a group.
-const WARPS: i64 = 4;
-/// Bytes of the lines that operands are made of.
-const LINES: [i64; 3] = [128, 64, 32];
 /// Rows from which on half of an instruction's rows are of use.
 const FEW_ROWS: i64 = 32;
 
@@ -61,7 +58,7 @@ fn wgmma(ask: &Ask) -> Answer {
 fn groups(k: &Knobs, element: DType) -> Warps {
     let depth = k.get("block_k_bytes") / element.bytes() as i64;
     let block = [k.get("block_m"), k.get("block_n"), depth];
-    Warps { block, warps: [WARPS * k.get("groups_m"), k.get("groups_n")] }
+    Warps { block, warps: [WgmmaShape::WARPS * k.get("groups_m"), k.get("groups_n")] }
 }
 
 impl Accepted for Wgmma {
@@ -77,14 +74,10 @@ impl Accepted for Wgmma {
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let space = tiles_in_shared(space, target, bytes);
-        let space = tile_in_registers(space, target, threads, move |k| sums(k) + 50);
+        let space = tile_in_registers(space, target, threads, move |k| sums(k, warp) + 50);
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
-        let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
-            (1, _) => Ok(()),
-            (n, Some(depth)) if n > 1 && over(depth, groups(k, element).block[2]) >= n => Ok(()),
-            (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
-        });
+        let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
         preferred(space, p, target)
     }
 
@@ -98,9 +91,9 @@ impl Accepted for Wgmma {
 }
 
 /// Sums of one thread.
-fn sums(k: &Knobs) -> i64 {
+fn sums(k: &Knobs, warp: i64) -> i64 {
     let groups = k.get("groups_m") * k.get("groups_n");
-    k.get("block_m") * k.get("block_n") / (groups * WARPS * 32)
+    k.get("block_m") * k.get("block_n") / (groups * WgmmaShape::WARPS * warp)
 }
 
 fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
@@ -114,7 +107,7 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     }
     WgmmaShape { n: each, input: element }.check()?;
     match k.get("block_k_bytes") {
-        n if LINES.contains(&n) => Ok(()),
+        n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
     }
 }
@@ -122,7 +115,7 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
 /// Where columns lie side by side, those of a group are whole parts of the rows that operands are cut into.
 fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
     let bytes = k.get("block_n") * element.bytes() as i64;
-    let part = LINES.into_iter().find(|part| bytes % part == 0).unwrap_or(bytes);
+    let part = Swizzle::widest_row(bytes).map_or(bytes, i64::from);
     match bytes / k.get("groups_n") % part {
         0 => Ok(()),
         _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
@@ -131,26 +124,13 @@ fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
 
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
 fn preferred(space: Space, p: &Product, target: &Target) -> Space {
-    let [batch, rows, columns, _] = p.extents();
-    let space = space.prefer("tile_within_result", move |k| {
-        let fits = |n: Option<i64>, tile: i64, least: i64| n.is_none_or(|n| tile < 2 * n.max(least / 2 + 1));
-        match fits(rows, k.get("block_m"), 64) && fits(columns, k.get("block_n"), 64) {
-            true => Ok(()),
-            false => Err("more than half of a tile lies outside of the result".into()),
-        }
-    });
-    let sms = i64::from(target.sms);
-    let blocks = move |k: &Knobs| Some(batch? * over(rows?, k.get("block_m")) * over(columns?, k.get("block_n")));
+    let space = tile_within_result(space, p, [64, 64]);
+    let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
             Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
         }
         _ => Ok(()),
     });
-    space.prefer("parts_fill_device", move |k| match blocks(k) {
-        Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > 2 * sms => {
-            Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))
-        }
-        _ => Ok(()),
-    })
+    parts_fill_device(space, p, target, 2)
 }

@@ -200,13 +200,8 @@ fn divisors(n: i64) -> Vec<i64> {
 /// The swizzle of a map that permutes memory as a buffer's layout does.
 pub fn map_swizzle(shared: &View) -> Result<MapSwizzle, String> {
     let Some(s) = shared.layout()?.0.swizzle().filter(|s| s.swizzle_len() > 0) else { return Ok(MapSwizzle::None) };
-    let bytes = shared.dtype.bytes() as i64;
-    let known = |span: &i64| {
-        let chunks = span / CHUNK;
-        let bits = (CHUNK / bytes).trailing_zeros();
-        Swizzle::new(bits, chunks.trailing_zeros(), 3, true) == Ok(s)
-    };
-    let found = [32, 64, 128].into_iter().find(known).and_then(MapSwizzle::of_span);
+    let known = |span: &u32| Swizzle::of_rows(*span, shared.dtype.bytes() as u32) == Ok(s);
+    let found = Swizzle::ROWS.into_iter().find(known).and_then(|span| MapSwizzle::of_span(i64::from(span)));
     found.ok_or_else(|| format!("`{}` is swizzled by {s}, not within 32, 64 or 128 bytes", shared.buffer))
 }
 
