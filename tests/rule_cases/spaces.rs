@@ -36,10 +36,8 @@ fn outcome(rule: &str, part: &Part) -> String {
     let start = space.default().unwrap_or_else(|| panic!("{rule} has a legal point"));
     let mut out = format!("{}--- on {}\n", part.func, part.target);
     for point in &part.points {
-        let values: Option<Vec<(String, i64)>> = point
-            .split(' ')
-            .map(|kv| kv.split_once('=').and_then(|(k, v)| Some((k.into(), v.parse().ok()?))))
-            .collect();
+        let values: Option<Vec<(String, &str)>> =
+            point.split(' ').map(|kv| kv.split_once('=').map(|(k, v)| (k.into(), v))).collect();
         let values = values.unwrap_or_else(|| panic!("{rule}: `{point}` is a list of knob=value"));
         let knobs = space.set(&start, &values).unwrap_or_else(|e| panic!("{e}"));
         out += &match space.check(&knobs) {
