@@ -7,6 +7,7 @@ mod harness;
 mod matmul;
 mod matmul_cpu;
 mod matmul_mma;
+mod matmul_pack;
 mod matmul_wgmma;
 mod matvec;
 mod moves;

@@ -20,6 +20,8 @@ pub struct Factor {
     /// Adjacent elements of the load along the fused iterators of its contiguous axis that one aligned access
     /// may take, as far as is known. Not capped; 1 where nothing is known.
     pub run: i64,
+    /// Bytes of the buffer that it reads, where they are constant.
+    pub source: Option<i64>,
     /// The reduced iterators that the load uses, outermost in memory first; empty where it is not known.
     pub order: Vec<Name>,
 }
@@ -37,7 +39,9 @@ impl Factor {
         let access = dominant(&narrow, free, depth);
         let plain = matches!(narrow.kind(), ExprKind::Load { .. });
         let offset = access.as_ref().and_then(|a| Some(a.offset(func.find_buffer(&a.buffer)?, ranges)));
-        let element = access.as_ref().and_then(|a| func.find_buffer(&a.buffer)).map_or(value.dtype(), |b| b.dtype);
+        let buffer = access.as_ref().and_then(|a| func.find_buffer(&a.buffer));
+        let element = buffer.map_or(value.dtype(), |b| b.dtype);
+        let source = buffer.and_then(|b| b.len()?.checked_mul(b.dtype.bytes() as i64));
         let inner = |class: &[IterVar]| offset.as_ref().map_or(0, |o| run_along(o, class, ranges));
         let (k, ij) = (inner(depth), inner(free));
         let along_depth = match &access {
@@ -46,7 +50,13 @@ impl Factor {
             None => false,
         };
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
-        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run: k.max(ij).max(1), order }
+        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run: k.max(ij).max(1), source, order }
+    }
+
+    /// Elements that one aligned copy may take, a power of two, where the staged ones lie along the reduced axis or
+    /// across it. Not capped.
+    pub fn adjacent(&self, along_depth: bool) -> i64 {
+        if self.plain && self.along_depth == along_depth { 1 << self.run.max(1).trailing_zeros() } else { 1 }
     }
 }
 

@@ -28,6 +28,7 @@
 //! ```
 
 use super::outline::{self, Sizes};
+use super::pack::{self, WIDEST, before, major, packed};
 use super::split_k::{Parts, cut};
 use super::tiling::*;
 use crate::analysis::Decline;
@@ -43,8 +44,6 @@ pub const MMA: Rule = Rule::new(Kind::Cuda, "matmul.mma", include_str!("../../..
 const FRAGMENT: [i64; 2] = [16, 8];
 /// Bytes along the reduced axis of one instruction.
 const DEPTH_BYTES: i64 = 32;
-/// Bytes of the widest copy.
-const WIDEST: i64 = 16;
 /// Parts that are added without a loop.
 const MOST_UNROLLED: i64 = 16;
 
@@ -133,6 +132,7 @@ impl Accepted for Mma {
             let [m, n] = warps(k).tile();
             m * n / warp + (m + n) / 4 + 40
         });
+        let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
         let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
@@ -144,7 +144,8 @@ impl Accepted for Mma {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::mma(&Sizes::of(&self.p)?, self.warp, k))
+        let block = Warps::of(k, self.p.a.dtype).block;
+        Some(before(&self.p, k, block, outline::mma(&Sizes::of(&self.p)?, self.warp, k)))
     }
 }
 
@@ -155,8 +156,12 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
     let Grid { grid, fill, .. } = grid(s, &e, t.block, k.get("raster"), outer)?;
-    for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
-        fill_tile(s, stage, factor, &fill, t.threads(warp))?;
+    for ((stage, factor), packed) in [(&e.a, &p.a), (&e.b, &p.b)].into_iter().zip(packed(p, k)) {
+        let (stage, factor) = match packed {
+            true => pack::pack(s, &e.block, stage, factor)?,
+            false => (stage.clone(), factor.clone()),
+        };
+        fill_tile(s, &stage, &factor, &fill, t.threads(warp))?;
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
     for tail in &e.tails {
@@ -222,19 +227,13 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
     parts_fill_device(space, p, target, 4)
 }
 
-/// The order in which a factor lies in shared memory: that of global memory, but for int8, whose
-/// fragments lie along the reduced axis.
-pub fn major(f: &Factor) -> Major {
-    if f.along_depth || f.dtype.bytes() == 1 { Major::Free } else { Major::Depth }
-}
-
 /// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side
 /// by side in global memory.
 fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Done {
     s.set_scope(&stage.buffer, Scope::Shared)?;
     s.compute_at(&stage.block, at)?;
     let most = WIDEST / f.dtype.bytes() as i64;
-    let adjacent = if f.plain && f.along_depth == (major(f) == Major::Free) { largest_power(f.run) } else { 1 };
+    let adjacent = f.adjacent(major(f) == Major::Free);
     // single elements meet in registers on their way
     let run = if adjacent > 1 { adjacent.min(most) } else { most };
     let mut loops = loops_below(s, &stage.block, at);
@@ -252,11 +251,6 @@ fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i6
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
     vectorize_loop(s, &lane)
-}
-
-/// The largest power of two that divides a number.
-fn largest_power(n: i64) -> i64 {
-    1 << n.max(1).trailing_zeros()
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first

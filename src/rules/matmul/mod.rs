@@ -5,6 +5,7 @@ pub mod fma;
 pub mod mma;
 pub mod outline;
 pub mod outline_cpu;
+pub mod pack;
 pub mod split_k;
 pub mod tiling;
 pub mod wgmma;

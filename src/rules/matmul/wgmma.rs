@@ -21,8 +21,9 @@
 //!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: O = b0_result.local
 //! ```
 
-use super::mma::{Warps, by_tiles, major, multiplied};
+use super::mma::{Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
+use super::pack::{self, before, major};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
 use crate::ir::layout::Swizzle;
@@ -75,6 +76,7 @@ impl Accepted for Wgmma {
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let space = tiles_in_shared(space, target, bytes);
         let space = tile_in_registers(space, target, threads, move |k| sums(k, warp) + 50);
+        let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
         let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
@@ -86,7 +88,8 @@ impl Accepted for Wgmma {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::wgmma(&Sizes::of(&self.p)?, self.warp, k))
+        let block = groups(k, self.p.a.dtype).block;
+        Some(before(&self.p, k, block, outline::wgmma(&Sizes::of(&self.p)?, self.warp, k)))
     }
 }
 
