@@ -3,6 +3,7 @@
 mod analysis_apart;
 mod analysis_corpus;
 mod analysis_facts;
+mod analysis_groups;
 mod analysis_simplify;
 mod apply_family;
 mod backend_compile;

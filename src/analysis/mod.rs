@@ -8,6 +8,7 @@ mod arith;
 mod combiner;
 mod decline;
 mod facts;
+mod groups;
 mod normalize;
 mod one_step;
 mod order;

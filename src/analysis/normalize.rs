@@ -4,9 +4,10 @@
 //! one per iterator, in the same order, bound as it is, from 0. Then every leaf loses its iterators
 //! of extent 1 together with their loops; where no spatial iterator is left, a fresh one of extent
 //! 1 is put in front. So scalars become `S`, whole reductions `SR`. Before that, reductions into several
-//! independent buffers are taken apart (`apart`).
+//! independent buffers are taken apart (`apart`), and iterators whose neighbours share a factor (`groups`).
 
 use super::apart::take_apart;
+use super::groups::split_groups;
 use super::walk::{Leaf, chain_end, fresh, leaves, names};
 use super::{Decline, Ranges, simplify};
 use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Reason, Stmt};
@@ -22,7 +23,7 @@ const BY: &str = "normalize";
 pub fn normalize(f: &PrimFunc) -> Result<PrimFunc, Decline> {
     let found = leaves(f);
     found.iter().try_for_each(|leaf| accept(f, leaf))?;
-    let f = &take_apart(f);
+    let f = &split_groups(&take_apart(f));
     let found = leaves(f);
     let mut used = names(f);
     let mut chains: BTreeMap<Name, Plan> = BTreeMap::new();
