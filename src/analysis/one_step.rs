@@ -6,33 +6,13 @@
 //! before: `init: y[i] = 0; y[i] = y[i] + x[i]` over `i`
 //! after:  `y[i] = 0 + x[i]`
 
+use super::walk::map_blocks;
 use crate::ir::{Block, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 
 /// The function in which blocks with a start but without a reduced axis have no start.
 pub fn assign(f: &PrimFunc) -> PrimFunc {
-    PrimFunc { body: list(&f.body), ..f.clone() }
-}
-
-fn list(body: &[Stmt]) -> Vec<Stmt> {
-    body.iter().map(stmt).collect()
-}
-
-fn stmt(s: &Stmt) -> Stmt {
-    match s {
-        Stmt::For(l) => Stmt::For(crate::ir::For { body: list(&l.body), ..l.clone() }),
-        Stmt::Block(b) => Stmt::Block(match assigned(b) {
-            Some(body) => Block { init: vec![], body, ..b.clone() },
-            None => Block { body: list(&b.body), ..b.clone() },
-        }),
-        Stmt::If { cond, then, otherwise } => {
-            Stmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) }
-        }
-        Stmt::While { cond, body } => Stmt::While { cond: cond.clone(), body: list(body) },
-        Stmt::Attr { node, key, value, body } => {
-            Stmt::Attr { node: node.clone(), key: key.clone(), value: value.clone(), body: list(body) }
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => s.clone(),
-    }
+    let assigned = |b: &Block| Some(Block { init: vec![], body: assigned(b)?, ..b.clone() });
+    PrimFunc { body: map_blocks(&f.body, &assigned), ..f.clone() }
 }
 
 /// One element and the value that it starts from.

@@ -8,7 +8,7 @@ use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Re
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// The predicates in the order they are asked. The first that holds names the refusal.
-const PREDICATES: [(&str, Check); 14] = [
+const PREDICATES: [(&str, Check); 16] = [
     ("already_scheduled", already_scheduled),
     ("extern_call", extern_call),
     ("while_loop", while_loop),
@@ -16,6 +16,8 @@ const PREDICATES: [(&str, Check); 14] = [
     ("nested_block", nested_block),
     ("statement_outside_block", statement_outside_block),
     ("opaque_block", opaque_block),
+    ("no_store", no_store),
+    ("zero_extent", zero_extent),
     ("match_buffer", match_buffer),
     ("strided_buffer", strided_buffer),
     ("data_dependent_write", data_dependent_write),
@@ -131,6 +133,20 @@ fn data_dependent_extent(f: &PrimFunc) -> Option<String> {
         }
         _ => None,
     })
+}
+
+fn no_store(f: &PrimFunc) -> Option<String> {
+    let empty = |leaf: &Leaf| writes(leaf.block).is_empty();
+    find_leaf(f, |leaf| empty(leaf).then(|| format!("block `{}` stores nothing", f.display_name(&leaf.block.name))))
+}
+
+fn zero_extent(f: &PrimFunc) -> Option<String> {
+    let looped = find(f, |s| match s {
+        Stmt::For(l) if l.extent.is_int(0) => Some(format!("loop `{}` runs no step", f.display_name(&l.var))),
+        _ => None,
+    });
+    let empty = || f.buffers.iter().find(|b| b.shape.iter().any(|n| n.is_int(0)));
+    looped.or_else(|| empty().map(|b| format!("buffer `{}` has no element", f.display_name(&b.name))))
 }
 
 fn match_buffer(f: &PrimFunc) -> Option<String> {

@@ -113,3 +113,24 @@ pub(super) fn fresh(used: &mut BTreeSet<Name>, base: &str) -> Name {
         number += 1;
     }
 }
+
+/// The statements with the blocks for which `f` has another one replaced; what is inside those is left alone.
+pub(super) fn map_blocks(body: &[Stmt], f: &dyn Fn(&Block) -> Option<Block>) -> Vec<Stmt> {
+    body.iter().map(|s| map_blocks_of(s, f)).collect()
+}
+
+fn map_blocks_of(s: &Stmt, f: &dyn Fn(&Block) -> Option<Block>) -> Stmt {
+    let list = |body: &[Stmt]| map_blocks(body, f);
+    match s {
+        Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
+        Stmt::Block(b) => Stmt::Block(f(b).unwrap_or_else(|| Block { body: list(&b.body), ..b.clone() })),
+        Stmt::If { cond, then, otherwise } => {
+            Stmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) }
+        }
+        Stmt::While { cond, body } => Stmt::While { cond: cond.clone(), body: list(body) },
+        Stmt::Attr { node, key, value, body } => {
+            Stmt::Attr { node: node.clone(), key: key.clone(), value: value.clone(), body: list(body) }
+        }
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => s.clone(),
+    }
+}

@@ -6,7 +6,7 @@ use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
-use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
+use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable, guarded};
 use crate::backend::{CompileFailure, Compiler, Source};
 use crate::log::Record;
 use crate::rules::Spaces;
@@ -43,7 +43,7 @@ pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Fa
         let name = names.fresh(&f.name);
         let mut drafts = vec![];
         for target in options.targets {
-            drafts.push(draft(f, &name, &f.schedulable(target)?, options)?);
+            drafts.push(guarded(&f.name, || draft(f, &name, &f.schedulable(target)?, options))?);
         }
         let shared = family::shared(&drafts, options);
         for d in drafts {

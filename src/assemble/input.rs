@@ -1,6 +1,6 @@
 //! Functions from files and folders of TVMScript.
 
-use super::{Assembly, Exit, Failure, Schedulable, Scheduled, Subject, TileProgram};
+use super::{Assembly, Exit, Failure, Schedulable, Scheduled, Subject, TileProgram, guarded};
 use crate::analysis::{Awkward, resize, shrink};
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError, Reason};
 use crate::target::Target;
@@ -102,7 +102,11 @@ fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
     let file = path.display().to_string();
     let functions =
         std::fs::read(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
-    let functions = functions.and_then(|bytes| parse(path, &bytes));
+    let parsed = |bytes: Vec<u8>| {
+        let bug = |f: Failure| Err(bad(path, f, None));
+        guarded(&file, || Ok(parse(path, &bytes))).unwrap_or_else(bug)
+    };
+    let functions = functions.and_then(parsed);
     match functions {
         Ok(list) => list.into_iter().map(|f| Ok(input(bind, path, f))).collect(),
         Err(e) => vec![Err(e)],

@@ -7,7 +7,7 @@ use crate::analysis::{Facts, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
-use crate::job::{BadFile, Exit, Failure, Input, load};
+use crate::job::{BadFile, Exit, Failure, Input, guarded, load};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub fn run(cx: &Context, a: &args::Check) -> Result<Exit, Failure> {
     let mut worst = Exit::Done;
     for input in load(&cx.bind, &a.files)? {
         let (report, exit) = match &input {
-            Ok(input) => judge(cx, input, &target),
+            Ok(input) => guarded(&input.name, || Ok(judge(cx, input, &target))).unwrap_or_else(|f| broken(input, &f)),
             Err(e) => (unread(e), e.failure.exit),
         };
         worst = worst.max(exit);
@@ -74,6 +74,13 @@ fn unread(e: &BadFile) -> Report {
         column: e.at.map(|a| a.1),
         ..Report::default()
     }
+}
+
+/// A function on which we fail.
+fn broken(input: &Input, f: &Failure) -> (Report, Exit) {
+    let reason = Some(Reason::new("bug", &f.message));
+    let (file, name) = (input.file.clone(), Some(input.name.clone()));
+    (Report { schema: 1, file, name, status: "error", reason, ..Report::default() }, f.exit)
 }
 
 fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {

@@ -7,7 +7,7 @@ use crate::assemble::{Assembly, Scheduled, Subject};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::ir::DeviceLaunch;
 use crate::job::select::{self, Chosen};
-use crate::job::{Exit, Failure, Input, load};
+use crate::job::{Exit, Failure, Input, guarded, load};
 use crate::log::Setting;
 use crate::lower::{Pass, Way, passes};
 use crate::rules::{Arm, Knob, Verdict, is_form_of, verdicts};
@@ -25,7 +25,7 @@ pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
     let mut worst = Exit::Done;
     for input in load(&cx.bind, &a.files)? {
         let done = match input {
-            Ok(input) => one(cx, a, &input, &target),
+            Ok(input) => guarded(&input.name, || one(cx, a, &input, &target)),
             Err(e) => Err(e.failure),
         };
         if let Err(f) = done {

@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, load};
+use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded, load};
 use crate::log::{self, Writer};
 use crate::tune::TuneConfig;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,8 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
             output::note("stopped; the functions that are left were not ranked");
             break;
         }
-        match predictor.predict(&inputs[group[0]], &past.records, &mut writer) {
+        let first = &inputs[group[0]];
+        match guarded(&first.name, || predictor.predict(first, &past.records, &mut writer)) {
             Ok(p) if p.ranked == 0 => {
                 complain(&Failure::new(Exit::Failed, format!("{}: no candidate could be compiled", p.name)));
                 show(cx, &p);

@@ -10,7 +10,7 @@ use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
-use crate::job::{Device, Exit, Failure, Input, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
 use crate::log::{self, Record, Setting};
 use crate::rules::Spaces;
 use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
@@ -27,6 +27,11 @@ pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     let [input] = inputs.as_mut_slice() else {
         return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
     };
+    let name = input.name.clone();
+    guarded(&name, || one(cx, a, input))
+}
+
+fn one(cx: &Context, a: &args::Run, input: &mut Input) -> Result<Exit, Failure> {
     infer(input, &a.inputs)?;
     let mut device = cx.device(&a.device)?;
     let (assembly, source) = match input.subject(&device.target)? {

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::output;
 use crate::job::select::{self, Choice};
-use crate::job::{Exit, Failure, Input, load};
+use crate::job::{Exit, Failure, Input, guarded, load};
 use crate::log::{self, Record};
 use crate::target::Target;
 use crate::tune::Arms;
@@ -64,7 +64,7 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
     let (mut worst, mut known, mut unknown) = (Exit::Done, 0, 0);
     for input in load(&cx.bind, &a.files)? {
         let done = match input {
-            Ok(input) => one(cx, a, &input, &past.records, &searches),
+            Ok(input) => guarded(&input.name, || one(cx, a, &input, &past.records, &searches)),
             Err(e) => Err(e.failure),
         };
         match done {

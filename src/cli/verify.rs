@@ -8,7 +8,7 @@ use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
-use crate::job::{Device, Exit, Failure, Input, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
 use crate::log::{Setting, pairs};
 use crate::measure::Expected;
 use crate::rules::Arm;
@@ -34,7 +34,7 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
             break;
         }
         let done = match input {
-            Ok(input) => one(cx, a, &input, &target, device.as_mut()),
+            Ok(input) => guarded(&input.name, || one(cx, a, &input, &target, device.as_mut())),
             Err(e) => Err(e.failure),
         };
         match done {

@@ -44,6 +44,9 @@ impl ExprWriter<'_> {
             | Intrin::Acos
             | Intrin::Atan
             | Intrin::Atan2
+            | Intrin::Asinh
+            | Intrin::Acosh
+            | Intrin::Atanh
             | Intrin::Erf
             | Intrin::Sigmoid
             | Intrin::Pow

@@ -24,6 +24,9 @@ pub fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         Intrin::Asin => f64::asin,
         Intrin::Acos => f64::acos,
         Intrin::Atan => f64::atan,
+        Intrin::Asinh => f64::asinh,
+        Intrin::Acosh => f64::acosh,
+        Intrin::Atanh => f64::atanh,
         Intrin::Erf => erf,
         Intrin::Sigmoid => |x| 1.0 / (1.0 + (-x).exp()),
         Intrin::Fabs => f64::abs,
@@ -71,6 +74,9 @@ pub fn binary(op: Intrin) -> Option<fn(f64, f64) -> f64> {
         | Intrin::Asin
         | Intrin::Acos
         | Intrin::Atan
+        | Intrin::Asinh
+        | Intrin::Acosh
+        | Intrin::Atanh
         | Intrin::Erf
         | Intrin::Sigmoid
         | Intrin::Fabs

@@ -115,6 +115,9 @@ pub enum Intrin {
     Acos,
     Atan,
     Atan2,
+    Asinh,
+    Acosh,
+    Atanh,
     Erf,
     Sigmoid,
     Pow,
@@ -136,7 +139,7 @@ pub enum Intrin {
 
 impl Intrin {
     /// Every function with its TVM name and number of arguments.
-    pub const ALL: [(Intrin, &'static str, usize); 36] = [
+    pub const ALL: [(Intrin, &'static str, usize); 39] = [
         (Intrin::Exp, "exp", 1),
         (Intrin::Exp2, "exp2", 1),
         (Intrin::Exp10, "exp10", 1),
@@ -156,6 +159,9 @@ impl Intrin {
         (Intrin::Acos, "acos", 1),
         (Intrin::Atan, "atan", 1),
         (Intrin::Atan2, "atan2", 2),
+        (Intrin::Asinh, "asinh", 1),
+        (Intrin::Acosh, "acosh", 1),
+        (Intrin::Atanh, "atanh", 1),
         (Intrin::Erf, "erf", 1),
         (Intrin::Sigmoid, "sigmoid", 1),
         (Intrin::Pow, "pow", 2),

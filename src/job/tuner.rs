@@ -2,7 +2,7 @@
 
 use super::budget::{Claim, order, share};
 use super::work::Work;
-use super::{Device, Failure, Input, Report, Weights};
+use super::{Device, Failure, Input, Report, Weights, guarded};
 use crate::log::{self, Env, Record, Writer};
 use crate::machine::{Machine, Watch};
 use crate::measure::{self, AaSettings};
@@ -240,10 +240,14 @@ impl<'a> Tuner<'a> {
     }
 
     fn prepare(&self, input: &Input) -> Result<Work, Failure> {
-        Work::new(input, &self.target, &self.spaces, self.config.seed)
+        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed))
     }
 
     fn run(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
+        guarded(work.name(), || self.tuned(work, config, watcher))
+    }
+
+    fn tuned(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
         let policy = self.device.policy();
         let watch = self.watch;
         let mut progress = |p: &Progress| watcher(Event::Progress(p));

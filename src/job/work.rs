@@ -44,6 +44,11 @@ impl Work {
         Ok(Work { input: input.clone(), subject, arms, problem, floor_us, enough_us, _folder: folder })
     }
 
+    /// The function's name.
+    pub fn name(&self) -> &str {
+        &self.input.name
+    }
+
     /// Calls `run` with the task that the tuner takes.
     pub fn with_task<T>(&self, run: impl FnOnce(&Task<'_>) -> T) -> T {
         run(&Task {

@@ -80,6 +80,8 @@ pub const RULES: &[Rule] = &[
     matmul::cpu::CPU,
     moves::fallback::CUDA,
     moves::fallback::CPU,
+    reduction::any::CUDA,
+    reduction::any::CPU,
     pieces::CUDA,
     pieces::CPU,
 ];

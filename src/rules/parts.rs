@@ -11,7 +11,7 @@ pub use crate::target::{Kind, Target};
 use super::find::shape::{Axis, Chain, find_block};
 use crate::analysis::Combiner;
 use crate::ir::kernel::CacheHint;
-use crate::ir::{ForKind, Stmt};
+use crate::ir::{Expr, ForKind, Stmt};
 
 /// Steps that were taken.
 pub type Done = Result<(), ScheduleError>;
@@ -129,6 +129,11 @@ pub fn order_axes(s: &mut Schedule, axes: &[&[Axis]]) -> Done {
 pub fn stage_read(s: &mut Schedule, block: &Name, buffer: &Name, at: &Name, lanes: i64, hint: i64) -> Done {
     let copy = s.cache_read(block, buffer, Scope::Local)?;
     s.compute_at(&copy, at)?;
+    if s.func().buffer(buffer).shape.last().and_then(Expr::as_int).is_some_and(|n| n % lanes != 0) {
+        // A vector may begin in one row and end in the next: registers have no rows.
+        let registers = output(s, &copy);
+        s.flatten_buffer(&registers)?;
+    }
     match loops_below(s, &copy, at).last() {
         Some(inner) if lanes > 1 => {
             let inner = inner.clone();

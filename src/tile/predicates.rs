@@ -91,11 +91,10 @@ pub fn all_float32(call: &TileCall, cx: &Cx) -> Result<(), String> {
     other.map_or(Ok(()), |v| Err(format!("`{}` has type {}, expected float32", v.buffer, v.dtype)))
 }
 
-/// The one element type of all tiles, which is a number.
-pub fn one_numeric_dtype(call: &TileCall, cx: &Cx) -> Result<DType, String> {
+/// The one element type of all tiles.
+pub fn one_dtype(call: &TileCall, cx: &Cx) -> Result<DType, String> {
     let views = cx.views(call)?;
     let first = views[0].dtype;
-    is_arithmetic(first)?;
     let other = views.iter().find(|v| v.dtype != first);
     other.map_or(Ok(first), |v| Err(format!("`{}` has type {}, the destination {first}", v.buffer, v.dtype)))
 }

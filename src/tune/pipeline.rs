@@ -1,13 +1,12 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
 use super::{Arms, Point};
-use crate::assemble::{Assembly, Schedulable};
+use crate::assemble::{Assembly, Schedulable, caught};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
 use crate::ir::Reason;
 use crate::ir::kernel::ChosenVariant;
 use crate::log;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -157,12 +156,5 @@ impl<'a> Workshop<'a> {
 
 /// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
 fn made(build: &dyn Build, point: &Point) -> Result<Built, Reason> {
-    let built = catch_unwind(AssertUnwindSafe(|| build.build(point)));
-    built.unwrap_or_else(|panic| Err(bug(&*panic)))
-}
-
-fn bug(panic: &(dyn std::any::Any + Send)) -> Reason {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-    Reason::new("bug", text.unwrap_or_else(|| "a panic without a message".into()))
+    caught(|| build.build(point)).unwrap_or_else(|bug| Err(Reason::new("bug", bug)))
 }

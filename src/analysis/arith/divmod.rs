@@ -1,5 +1,6 @@
 //! Floor division and remainder of sums: terms that the divisor divides leave the division, and
-//! mixed-radix digits cancel. `(i*4 + j)//4 -> i` and `(i*4 + j)%4 -> j` for `0 <= j < 4`.
+//! mixed-radix digits cancel. `(i*4 + j)//4 -> i` and `(i*4 + j)%4 -> j` for `0 <= j < 4`, and so do those below a
+//! symbolic divisor: `(i*4 + j)//(n*8) -> i//(n*2)`.
 
 use super::poly::{Poly, gcd, without};
 use super::sign::nonnegative;
@@ -16,7 +17,11 @@ pub fn floor_div(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
         },
         None => {
             let (quotient, rest) = divide_terms(x, d)?;
-            let rest_quotient = if in_digit(&rest, d, r) { Poly::default() } else { div_atom(&rest, d, dtype)? };
+            let rest_quotient = match symbolic_digits(&rest, d, r) {
+                _ if in_digit(&rest, d, r) => Poly::default(),
+                Some(Digits { high, upper, .. }) => floor_div(&high, &upper, dtype, r)?,
+                None => div_atom(&rest, d, dtype)?,
+            };
             quotient.add(&rest_quotient)
         }
     }
@@ -32,7 +37,13 @@ pub fn floor_mod(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
         },
         None => {
             let (_, rest) = divide_terms(x, d)?;
-            if in_digit(&rest, d, r) { Some(rest) } else { mod_atom(&rest, d, dtype) }
+            match symbolic_digits(&rest, d, r) {
+                _ if in_digit(&rest, d, r) => Some(rest),
+                Some(Digits { radix, high, low, upper }) => {
+                    floor_mod(&high, &upper, dtype, r)?.scale(radix)?.add(&low)
+                }
+                None => mod_atom(&rest, d, dtype),
+            }
         }
     }
 }
@@ -62,6 +73,23 @@ fn divide_terms(x: &Poly, d: &Poly) -> Option<(Poly, Poly)> {
 fn in_digit(x: &Poly, d: &Poly, r: &Ranges) -> bool {
     let room = d.sub(x).and_then(|p| p.add_const(-1));
     nonnegative(x, r) && room.is_some_and(|p| nonnegative(&p, r))
+}
+
+/// A sum as `radix * high + low`, `0 <= low < radix`, and a divisor as `radix * upper`.
+struct Digits {
+    radix: i64,
+    high: Poly,
+    low: Poly,
+    upper: Poly,
+}
+
+/// The digit below a divisor of one term that is positive and has a constant factor.
+fn symbolic_digits(x: &Poly, d: &Poly, r: &Ranges) -> Option<Digits> {
+    let mut terms = d.terms.values();
+    let (Some(c), None) = (terms.next(), terms.next()) else { return None };
+    let (radix, high, low) = digits(x, *c, r)?;
+    let upper = d.exact_div(radix);
+    (upper.interval(r).lo >= 1).then_some(Digits { radix, high, low, upper })
 }
 
 fn binary_atom(op: BinOp, x: &Poly, d: &Poly, dtype: DType) -> Option<Poly> {

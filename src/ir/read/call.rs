@@ -5,6 +5,7 @@ use super::buffer::{dtype_named, dtype_of, str_of};
 use super::error::{Problem, Span, problem};
 use super::number;
 use super::scope::{Binding, Scope};
+use super::spelled_out;
 use super::value::{self, Value, convert, match_types, nearest};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, ops};
 
@@ -32,7 +33,7 @@ const OPAQUE: [&str; 30] = [
     "undef",
     "dp4a",
     "vector",
-    "q_multiply_shift",
+    "q_multiply_shift_per_axis",
     "TVMBackend",
     "start_profile",
     "end_profile",
@@ -46,7 +47,7 @@ const OPAQUE: [&str; 30] = [
 ];
 
 /// Calls that have a meaning of their own, for the hint after an unknown name.
-const OWN: [&str; 12] = [
+const OWN: [&str; 14] = [
     "Cast",
     "cast",
     "reinterpret",
@@ -59,6 +60,8 @@ const OWN: [&str; 12] = [
     "ceildiv",
     "abs",
     "likely",
+    "ldexp",
+    "q_multiply_shift",
 ];
 
 impl Scope<'_> {
@@ -220,6 +223,15 @@ impl Scope<'_> {
             }
             "ceildiv" => self.ceildiv(args, at),
             "abs" => self.abs(args, at),
+            "ldexp" => {
+                let [x, e] = exactly(args, name, at)?;
+                spelled_out::ldexp(self.expr(x)?, self.expr(e)?, at).map(Value::Expr)
+            }
+            "q_multiply_shift" => {
+                let [x, y, q, s] = exactly(args, name, at)?;
+                let all = [self.expr(x)?, self.expr(y)?, self.expr(q)?, self.expr(s)?];
+                spelled_out::q_multiply_shift(all, at).map(Value::Expr)
+            }
             "likely" => {
                 let [arg] = exactly(args, name, at)?;
                 self.value(arg)

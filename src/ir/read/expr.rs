@@ -63,6 +63,9 @@ impl Scope<'_> {
     }
 
     fn negated(&mut self, arg: &Node) -> Result<Value, Problem> {
+        if matches!(arg.kind, NodeKind::Int(Some(v)) if v == -i128::from(i64::MIN)) {
+            return Ok(Value::Int(i64::MIN));
+        }
         Ok(match self.value(arg)? {
             Value::Int(v) => match v.checked_neg() {
                 Some(v) => Value::Int(v),

@@ -18,6 +18,7 @@ mod module;
 mod number;
 mod region;
 mod scope;
+mod spelled_out;
 mod stmt;
 mod syntax;
 mod tile;

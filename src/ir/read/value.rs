@@ -158,7 +158,7 @@ fn check(op: BinOp, dtype: DType, at: Span) -> Result<(), Problem> {
         BinOp::FloorDiv | BinOp::FloorMod if dtype.is_float() => {
             problem(at, format!("`{symbol}` divides integers, not {dtype}; write `/` or T.fmod(a, b)"))
         }
-        BinOp::TruncDiv | BinOp::TruncMod | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor | BinOp::Shl | BinOp::Shr
+        BinOp::TruncDiv | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor | BinOp::Shl | BinOp::Shr
             if dtype.is_float() =>
         {
             problem(at, format!("this operator takes integers, not {dtype}"))

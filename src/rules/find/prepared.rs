@@ -1,13 +1,13 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
-use crate::analysis::{Decline, Facts, assign, normalize, refuse};
+use crate::analysis::{Decline, Facts, assign, extrema, normalize, refuse};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
 /// A function ready for rules: accepted, normalized, with its facts.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The normalized function, its reductions of one step as assignments; schedules and traces start from it.
+    /// The normalized function, its reductions of one step as assignments, those of truth values as extrema; schedules and traces start from it.
     pub func: PrimFunc,
     /// The facts of the normalized function.
     pub facts: Facts,
@@ -24,7 +24,7 @@ impl Prepared {
     /// The named predicate for which the function can't be scheduled.
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
         refuse(func)?;
-        let func = normalize(func)?;
+        let func = extrema(&normalize(func)?);
         let facts = Facts::of(&func);
         let func = assign(&func);
         let start = inline_all(&func);

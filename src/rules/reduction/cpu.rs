@@ -214,7 +214,7 @@ fn join_accumulators(s: &mut Schedule, block: &Name, row: &Name, unroll: i64, wi
 }
 
 /// The second pass: adds the parts of each row.
-fn add_parts(s: &mut Schedule, chain: &Chain) -> Done {
+pub fn add_parts(s: &mut Schedule, chain: &Chain) -> Done {
     let block = &chain.block;
     let row = fuse_kind(s, block, IterKind::Spatial)?;
     let k = fuse_kind(s, block, IterKind::Reduce)?;

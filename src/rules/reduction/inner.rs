@@ -119,7 +119,7 @@ pub fn parts_of_rows(
 }
 
 /// Schedules a reduction of loop `k` for every `row`, as one launch.
-fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads: &[Access], plan: &Plan) -> Done {
+pub fn reduce_rows(s: &mut Schedule, chain: &Chain, [row, k]: [&Name; 2], reads: &[Access], plan: &Plan) -> Done {
     let [grid, ny] = split(s, row, [None, Some(plan.rows)])?;
     let [ko, ku, kt, kv] = split(s, k, [None, Some(plan.unroll), Some(plan.threads), Some(plan.lanes)])?;
     let rf = s.rfactor(&kt, 0)?;

@@ -87,12 +87,19 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
+    /// The knobs are counts and sizes: none is below 1, or below 0 where 0 is among its values.
+    counts: bool,
 }
 
 impl Space {
     /// A space without conditions.
     pub fn new(form: &'static str, version: u32, knobs: Vec<Knob>) -> Space {
-        Space { form, version, knobs, constraints: vec![] }
+        Space { form, version, knobs, constraints: vec![], counts: false }
+    }
+
+    /// The space of a table, whose knobs are counts and sizes.
+    pub(super) fn of_counts(self) -> Space {
+        Space { counts: true, ..self }
     }
 
     /// Adds a named condition.
@@ -132,12 +139,27 @@ impl Space {
     /// The first condition that the point breaks, or `Ok`. A value outside the table is legal if the
     /// conditions hold: `--set` may go beyond the values that are searched.
     pub fn check(&self, knobs: &Knobs) -> Result<(), Reason> {
+        self.counted(knobs)?;
         self.constraints.iter().try_for_each(|c| c.holds(knobs))
+    }
+
+    /// Conditions divide by knobs, so this is asked before them.
+    fn counted(&self, knobs: &Knobs) -> Result<(), Reason> {
+        let least = |k: &Knob| match &k.choices[..] {
+            [] => k.values.iter().copied().min().unwrap_or(1).min(1),
+            _ => 0,
+        };
+        let low = |k: &&Knob| self.counts && knobs.get(&k.name) < least(k);
+        match self.knobs.iter().find(low) {
+            None => Ok(()),
+            Some(k) => Err(Reason::new("knob_range", format!("`{}` is at least {}", k.name, least(k)))),
+        }
     }
 
     /// The first condition that the point breaks, leaving out those that only keep slow candidates out of
     /// the search.
     pub fn possible(&self, knobs: &Knobs) -> Result<(), Reason> {
+        self.counted(knobs)?;
         self.constraints.iter().filter(|c| !c.soft).try_for_each(|c| c.holds(knobs))
     }
 

@@ -46,6 +46,15 @@ enum Value {
     Name(String),
 }
 
+impl Value {
+    fn number(&self) -> Option<i64> {
+        match self {
+            Value::Number(n) => Some(*n),
+            Value::Name(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,6 +121,10 @@ impl Spaces {
             let known = built_in.tables.get(rule).ok_or_else(|| unknown("rule", rule, &forms))?;
             let names: Vec<&str> = known.knob.iter().map(|k| k.name.as_str()).collect();
             for k in &table.knob {
+                let zero = |t: &Table| t.knob.iter().any(|o| o.name == k.name && o.has_zero());
+                if zero(table) && !zero(known) {
+                    return Err(format!("the knob `{}` of {rule} is at least 1", k.name));
+                }
                 if !names.contains(&k.name.as_str()) {
                     return Err(unknown(&format!("knob of {rule}"), &k.name, &names));
                 }
@@ -129,7 +142,7 @@ impl Spaces {
     /// If there is no such table: forms are named by rules only, and a test asks for each.
     pub fn space(&self, form: &'static str, target: &Target) -> Space {
         let table = self.tables.get(form).unwrap_or_else(|| panic!("no knob table for rule form `{form}`"));
-        Space::new(form, table.version, table.knob.iter().map(|k| k.resolve(target)).collect())
+        Space::new(form, table.version, table.knob.iter().map(|k| k.resolve(target)).collect()).of_counts()
     }
 }
 
@@ -138,6 +151,10 @@ impl Table {
         for k in &self.knob {
             if k.unit.is_some() != k.choices.is_empty() {
                 return Err(format!("knob `{}` has to have either a unit or choices", k.name));
+            }
+            let lists = k.at.values().filter_map(|a| a.values.as_ref()).chain([&k.values]);
+            if let Some(n) = lists.flatten().filter_map(Value::number).find(|n| *n < 0) {
+                return Err(format!("knob `{}` has the value {n}, which is below 0", k.name));
             }
             if self.knob.iter().filter(|o| o.name == k.name).count() > 1 {
                 return Err(format!("knob `{}` stands twice", k.name));
@@ -149,6 +166,12 @@ impl Table {
 }
 
 impl KnobDef {
+    /// True where 0 is among its values or its defaults.
+    fn has_zero(&self) -> bool {
+        let at = self.at.values().flat_map(|a| a.values.iter().flatten().chain(&a.default));
+        at.chain(&self.values).chain([&self.default]).any(|v| v.number() == Some(0))
+    }
+
     /// Most specific wins: the exact target, then `cuda` or `cpu`, then the knob itself.
     fn resolve(&self, target: &Target) -> Knob {
         let family = target.id.split(':').next().unwrap_or_default();

@@ -131,8 +131,18 @@ impl Search<'_> {
     }
 }
 
-/// A term as a part of another expression: `b // c`, `b % m`, `b // c % m`, `b % m // c`.
+/// A term as a part of another expression, of which it is no quotient: `b // c // d` is `b // (c * d)`.
 fn digit(term: &Expr, ranges: &Ranges) -> Option<Digit> {
+    let mut digit = nearest_digit(term, ranges)?;
+    while let Some((BinOp::FloorDiv, base, c)) = quotient(&digit.base) {
+        digit.lower = simplify(&(c.clone() * digit.lower), ranges);
+        digit.base = base.clone();
+    }
+    Some(digit)
+}
+
+/// A term as a part of its operand: `b // c`, `b % m`, `b // c % m`, `b % m // c`.
+fn nearest_digit(term: &Expr, ranges: &Ranges) -> Option<Digit> {
     let one = || Expr::int(1, term.dtype());
     let (op, a, by) = quotient(term)?;
     let inner = quotient(a);

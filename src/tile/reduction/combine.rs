@@ -2,6 +2,7 @@
 
 use crate::analysis::{Combiner, accumulator};
 use crate::ir::{DType, Expr, TileOp};
+use crate::tile::predicates::is_arithmetic;
 
 /// How two partial results become one.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ impl Combine {
     /// which no table lets happen.
     ///
     /// # Errors
-    /// Where the operator has no identity in that type.
+    /// Where the operator is not defined on that type or has no identity in it.
     pub fn of(op: TileOp, dtype: DType) -> Result<Combine, String> {
         let combiner = match op {
             TileOp::Prod => Combiner::Prod,
@@ -26,6 +27,11 @@ impl Combine {
             TileOp::Min => Combiner::Min,
             _ => Combiner::Sum,
         };
+        match (combiner, dtype) {
+            // The extrema of truth values are `and` and `or`.
+            (Combiner::Max | Combiner::Min, DType::Bool) => {}
+            _ => is_arithmetic(dtype)?,
+        }
         let acc = accumulator(dtype);
         let identity = combiner.identity(acc).ok_or_else(|| format!("`{}` has no identity in {acc}", op.name()))?;
         Ok(Combine { combiner, acc, identity })

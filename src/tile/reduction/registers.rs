@@ -9,7 +9,7 @@ use crate::ir::kernel::ShuffleMode;
 use crate::ir::layout::{Axis, Iter};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, TileCall};
 use crate::tile::loops::Loops;
-use crate::tile::predicates::{all_local, all_threads, one_numeric_dtype, scope_in};
+use crate::tile::predicates::{all_local, all_threads, one_dtype, scope_in};
 use crate::tile::{Cx, Emit, Part, Refusals, WARP};
 
 /// The registers of a reduction, and who holds them.
@@ -110,7 +110,7 @@ pub(super) fn ask(
     of_block: bool,
 ) -> (Result<Shares, String>, Option<Combine>) {
     let local = r.ask("storage_scope", all_local(call, cx));
-    let combine = r.ask("dtype", one_numeric_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
+    let combine = r.ask("dtype", one_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
     if of_block {
         scope_in(call, &[ExecScope::Cta], r);
     }

@@ -22,7 +22,7 @@ use super::combine::Combine;
 use super::registers::{Slot, declared, shuffles};
 use crate::ir::device::{DKind, DStmt, and, guarded};
 use crate::ir::{BinOp, ExecScope, Expr, ExprKind, TileCall};
-use crate::tile::predicates::{all_shared, all_threads, one_numeric_dtype};
+use crate::tile::predicates::{all_shared, all_threads, one_dtype};
 use crate::tile::sync::{can_meet, meet};
 use crate::tile::view::unravel;
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant, View, WARP};
@@ -34,7 +34,7 @@ pub(super) const VARIANT: Variant = Variant { name: "shared", ops: OPS, priority
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     r.ask("storage_scope", all_shared(call, cx));
-    let combine = r.ask("dtype", one_numeric_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
+    let combine = r.ask("dtype", one_dtype(call, cx).and_then(|t| Combine::of(call.op, t)));
     all_threads(call, cx, r);
     can_meet(call, cx, r);
     let rows = r.ask("shape", Rows::of(call, cx));
