@@ -5,6 +5,7 @@ mod analysis_corpus;
 mod analysis_facts;
 mod analysis_simplify;
 mod apply_family;
+mod apply_maps;
 mod backend_compile;
 mod backend_measure;
 mod blackwell;
