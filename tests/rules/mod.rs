@@ -8,6 +8,7 @@ mod matmul;
 mod matmul_cpu;
 mod matmul_mma;
 mod matmul_wgmma;
+mod matmul_wgmma_roles;
 mod matvec;
 mod moves;
 mod piece_texts;
