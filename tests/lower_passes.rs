@@ -43,6 +43,11 @@ fn batch_puts_loads_before_uses() {
 }
 
 #[test]
+fn roles_are_for_threads_of_their_own() {
+    golden("roles");
+}
+
+#[test]
 fn pipeline_runs_copies_ahead() {
     golden("pipeline");
 }

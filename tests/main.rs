@@ -6,6 +6,7 @@ mod analysis_facts;
 mod analysis_groups;
 mod analysis_simplify;
 mod apply_family;
+mod apply_maps;
 mod backend_compile;
 mod backend_measure;
 mod blackwell;

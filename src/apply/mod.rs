@@ -14,6 +14,7 @@ mod manifest;
 mod rust;
 mod rust_cpu;
 mod rust_cuda;
+mod rust_map;
 mod tvm;
 mod unit;
 

@@ -22,6 +22,10 @@ pub fn module(functions: &[Vec<&Unit>]) -> Result<String, String> {
     out.push_str(include_str!("runtime/extents.rs"));
     let holds_text = functions.iter().flatten().any(|u| u.content != Content::Cubin);
     out.push_str(if holds_text { include_str!("runtime/nvrtc.rs") } else { include_str!("runtime/no_nvrtc.rs") });
+    let launches = functions.iter().flatten().flat_map(|u| &u.plan.launches);
+    if launches.flat_map(|l| &l.args).any(|a| matches!(a, Arg::TensorMap { .. })) {
+        out.push_str(include_str!("runtime/tensor_map.rs"));
+    }
     for variants in functions {
         out.push('\n');
         out.push_str(&function(variants)?);
@@ -238,15 +242,10 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
     let mut out = String::from("        {\n");
     for (a, arg) in l.args.iter().enumerate() {
         let value = match arg {
-            Arg::Param { param } => {
-                let at = i.tensors.iter().position(|t| t.index == *param);
-                format!("tensors[{}]", at.ok_or_else(|| format!("parameter {param} is no tensor"))?)
-            }
+            Arg::Param { param } => tensor(i, *param)?,
             Arg::Workspace { workspace } => format!("workspace + ({}) as u64", offset(u, *workspace, i)?),
             Arg::Scalar { scalar, dtype } => scalar_value(u, i, scalar, *dtype),
-            Arg::TensorMap { tensor_map: map } => {
-                return Err(format!("parameter {} needs a tensor map, which Rust code cannot make yet", map.param));
-            }
+            Arg::TensorMap { tensor_map: map } => super::rust_map::map(map, &tensor(i, map.param)?)?,
         };
         out.push_str(&format!("            let mut arg_{a} = {value};\n"));
     }
@@ -270,6 +269,12 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
     .map_err(|e| e.to_string())?;
     out.push_str("        }\n");
     Ok(out)
+}
+
+/// The address of a tensor parameter.
+fn tensor(i: &Interface, param: usize) -> Result<String, String> {
+    let at = i.tensors.iter().position(|t| t.index == param);
+    Ok(format!("tensors[{}]", at.ok_or_else(|| format!("parameter {param} is no tensor"))?))
 }
 
 /// A scalar argument with the width that the kernel takes.

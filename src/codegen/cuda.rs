@@ -323,6 +323,7 @@ fn is_warpgroup(e: &Expr) -> bool {
         ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
             b.is_int(128) && a.as_var().is_some_and(|n| n.as_str() == "threadIdx.x")
         }
+        ExprKind::Cast { arg, .. } => is_warpgroup(arg),
         _ => false,
     }
 }

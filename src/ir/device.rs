@@ -92,6 +92,9 @@ pub struct DFor {
     /// Copies at the start of the body run ahead of its rest, in so many stages (`pipeline`); 1 where
     /// they do not.
     pub stages: i64,
+    /// Those copies are made by threads of their own, and the others work at so many tiles, each group at one
+    /// (`roles`); 0 where all threads copy.
+    pub roles: i64,
     /// The loop has the barriers that its accesses to shared memory need (`pipeline`).
     pub own_barriers: bool,
     /// Cache hint of the copies directly inside.
@@ -215,6 +218,7 @@ impl DFor {
             unroll_step: None,
             tile: None,
             stages: 1,
+            roles: 0,
             own_barriers: false,
             hint: CacheHint::Plain,
             prefetch: Ahead::Never,

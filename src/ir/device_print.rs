@@ -114,6 +114,7 @@ fn loop_text(l: &DFor) -> String {
         marks.extend(t.warps.map(|[m, n]| format!("warps {m}x{n}")));
     }
     marks.extend((l.stages > 1).then(|| format!("stages {}", l.stages)));
+    marks.extend((l.roles > 0).then(|| format!("roles {}", l.roles)));
     marks.extend(l.own_barriers.then(|| "own_barriers".to_string()));
     marks.extend((l.hint != CacheHint::Plain).then(|| hint_text(l.hint).trim_start_matches('.').to_string()));
     marks.extend(match l.prefetch {

@@ -28,6 +28,11 @@ pub enum Mark {
     BatchLoads(bool),
     /// Copies at the start of a loop's body run ahead of its rest, in so many stages.
     Stages(i64),
+    /// The copies at the start of a loop's body are made by threads of their own; the others work at so many
+    /// tiles, each group of them at one.
+    Roles(i64),
+    /// So many blocks take the steps of the loop over blocks, one after the other.
+    Persistent(i64),
     /// The second argument of `__launch_bounds__`, of the loop over blocks.
     MinBlocks(i64),
     /// On the CPU, what a loop reads is asked for so many blocks of the grid before.
@@ -61,6 +66,8 @@ impl Mark {
             }
             Mark::BatchLoads(yes) => ("batch_loads", AttrValue::Int(i64::from(*yes))),
             Mark::Stages(n) => ("stages", AttrValue::Int(*n)),
+            Mark::Roles(n) => ("roles", AttrValue::Int(*n)),
+            Mark::Persistent(n) => ("persistent", AttrValue::Int(*n)),
             Mark::MinBlocks(n) => ("min_blocks", AttrValue::Int(*n)),
             Mark::Prefetch(n) => ("prefetch", AttrValue::Int(*n)),
             Mark::PrefetchBytes(n) => ("prefetch_bytes", AttrValue::Int(*n)),
@@ -89,6 +96,8 @@ impl Mark {
             ),
             "batch_loads" => (int(value).map(|n| Mark::BatchLoads(n != 0)), "0 or 1"),
             "stages" => (count().map(Mark::Stages), "a number of stages"),
+            "roles" => (count().map(Mark::Roles), "a number of tiles"),
+            "persistent" => (count().map(Mark::Persistent), "a number of blocks"),
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
             "prefetch_bytes" => (count().map(Mark::PrefetchBytes), "a number of bytes"),
@@ -152,6 +161,8 @@ mod tests {
             Mark::CacheHint(CacheHint::NoAllocate),
             Mark::BatchLoads(true),
             Mark::Stages(3),
+            Mark::Roles(2),
+            Mark::Persistent(132),
             Mark::MinBlocks(4),
             Mark::Prefetch(1),
             Mark::PrefetchBytes(512),

@@ -24,6 +24,8 @@ pub(super) struct Nest<'a> {
     /// Blocks per cluster, each of which is one of `grid` until `finish`; 1 where there are none.
     pub cluster: u32,
     pub min_blocks: Option<u32>,
+    /// So many blocks take the steps of the loop over blocks (`roles`).
+    pub persistent: Option<i64>,
     /// All buffers by name; passes change dtypes and shapes, and add staging.
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
@@ -39,6 +41,8 @@ pub(super) struct Nest<'a> {
     pub held: BTreeMap<Name, Buffer>,
     /// How arrays in shared memory are permuted.
     pub permuted: BTreeMap<Name, Permutation>,
+    /// Shapes of tensors as fills see them, some dimensions joined.
+    pub joined: BTreeMap<Name, Vec<Expr>>,
 }
 
 /// The thread axes, fastest first.
@@ -78,6 +82,7 @@ impl<'a> Nest<'a> {
             block,
             cluster: 1,
             min_blocks: None,
+            persistent: None,
             buffers,
             ranges,
             way: Way::of(target),
@@ -86,6 +91,7 @@ impl<'a> Nest<'a> {
             maps: vec![],
             held: BTreeMap::new(),
             permuted: BTreeMap::new(),
+            joined: BTreeMap::new(),
         }
     }
 

@@ -187,7 +187,7 @@ impl Lower<'_, '_> {
             // its elements are shared out among all threads
             env.tags.extend(self.nest.live_axes());
         }
-        (out.tile, out.stages, out.prefetch) = (marks.tile, marks.stages, marks.prefetch);
+        (out.tile, out.stages, out.roles, out.prefetch) = (marks.tile, marks.stages, marks.roles, marks.prefetch);
         out
     }
 
@@ -328,6 +328,7 @@ struct Marks {
     hint: CacheHint,
     tile: Option<TileMark>,
     stages: i64,
+    roles: i64,
     prefetch: Ahead,
 }
 
@@ -338,6 +339,7 @@ fn marks(l: &For) -> Marks {
         hint: CacheHint::Plain,
         tile: None,
         stages: 1,
+        roles: 0,
         prefetch: Ahead::Never,
     };
     let (mut op, mut variant, mut warps) = (None, None, [None; 2]);
@@ -350,6 +352,7 @@ fn marks(l: &For) -> Marks {
             Mark::CacheHint(hint) => found.hint = hint,
             Mark::BatchLoads(yes) => found.batch = yes,
             Mark::Stages(n) => found.stages = n,
+            Mark::Roles(n) => found.roles = n,
             Mark::Prefetch(blocks @ 1..) => found.prefetch = Ahead::Blocks(blocks),
             Mark::PrefetchBytes(bytes @ 1..) if found.prefetch == Ahead::Never => found.prefetch = Ahead::Bytes(bytes),
             Mark::UnrollStep(n) => found.unroll_step = Some(n),
@@ -357,6 +360,7 @@ fn marks(l: &For) -> Marks {
             Mark::Prefetch(_)
             | Mark::PrefetchBytes(_)
             | Mark::MinBlocks(_)
+            | Mark::Persistent(_)
             | Mark::Combine(_)
             | Mark::Swizzle(_)
             | Mark::DimAlign(_) => {}

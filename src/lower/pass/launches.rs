@@ -59,6 +59,7 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
             block[axis] = block[axis].max(thread_extent(l)?);
         }
     }
+    block[0] = block[0].max(together(s) * target.warp);
     let threads: u64 = block.iter().map(|n| *n as u64).product();
     if threads > target.max_threads as u64 {
         let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
@@ -67,8 +68,26 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
     let mut nest = Nest::new(f, target, symbol, grid, block, names(s));
     nest.cluster = cluster(target, &loops)?;
     nest.ranges.set(ThreadTag::ClusterX.name(), 0, i64::from(nest.cluster) - 1);
-    nest.min_blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).and_then(|(_, l)| min_blocks(l));
+    let blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).map(|(_, l)| l);
+    nest.min_blocks = blocks.and_then(min_blocks);
+    nest.persistent = blocks.and_then(|l| marked(l, |m| if let Mark::Persistent(n) = m { Some(n) } else { None }));
     Ok(nest)
+}
+
+/// Warps that carry out a nest together, as it is marked: the block has as many where no loop is bound to threads.
+fn together(s: &Stmt) -> u32 {
+    let mut most = 0;
+    s.visit(&mut |s| {
+        if let Stmt::For(l) = s {
+            let along = [
+                marked(l, |m| if let Mark::WarpsM(n) = m { Some(n) } else { None }),
+                marked(l, |m| if let Mark::WarpsN(n) = m { Some(n) } else { None }),
+            ];
+            let warps = along[0].zip(along[1]).and_then(|(m, n)| u32::try_from(m * n).ok());
+            most = most.max(warps.unwrap_or(0));
+        }
+    });
+    most
 }
 
 fn merge_grid(grid: &mut Expr, l: &For, axis: usize) -> Result<(), LowerError> {
@@ -140,8 +159,13 @@ fn thread_loops(s: &Stmt) -> Vec<(ThreadTag, For)> {
 
 /// The second argument of `__launch_bounds__`, a mark of the `blockIdx.x` loop.
 fn min_blocks(l: &For) -> Option<u32> {
-    let blocks = Mark::all(&l.annotations).find_map(|m| if let Mark::MinBlocks(n) = m { Some(n) } else { None });
+    let blocks = marked(l, |m| if let Mark::MinBlocks(n) = m { Some(n) } else { None });
     blocks.and_then(|n| n.try_into().ok())
+}
+
+/// The number that a loop is marked with.
+fn marked(l: &For, number: impl Fn(Mark) -> Option<i64>) -> Option<i64> {
+    Mark::all(&l.annotations).find_map(number)
 }
 
 fn first_block(s: &Stmt) -> Name {

@@ -21,6 +21,7 @@ pub mod pipeline;
 pub mod plain_loops;
 pub mod promote;
 pub mod proxy;
+pub mod roles;
 pub mod swizzle;
 pub mod unroll;
 pub mod vectorize;
@@ -105,6 +106,12 @@ pub const PASSES: &[Pass] = &[
     row("leaves", CUDA, Fallible(leaves::run), "marked loops as tile calls, or as straight code on packed values"),
     row("single_steps", ALL, Plain(unroll::drop_single_steps), "loops of one step gone"),
     row("swizzle", CUDA, Plain(swizzle::run), "shared memory of matrix fragments without bank conflicts"),
+    row(
+        "roles",
+        CUDA,
+        Fallible(roles::run),
+        "copies of annotated loops by threads of their own, tiles one after the other",
+    ),
     row("pipeline", CUDA, Plain(pipeline::run), "copies of annotated loops run ahead, asynchronous where they can be"),
     row("barriers", CUDA, Plain(barriers::run), "barriers between conflicting accesses to shared memory"),
     row("proxy", CUDA, Plain(proxy::run), "what the asynchronous proxy reads is fenced before barriers"),

@@ -13,6 +13,7 @@
 //!
 //! The schedule is at fault where a nest has another form, and where anything else reads or writes the tile.
 
+use super::fills;
 use super::part_loops::{self, Held};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
@@ -40,7 +41,8 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
-    list(nest, &products, body)
+    let counted = fills::barrier(nest, &body);
+    list(nest, &products, counted.as_ref(), body)
 }
 
 /// A marked product.
@@ -117,7 +119,12 @@ fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], grouped: bool) -> Result<Tile
     Fragment::M16N8Acc.layout().tile(&grid, &[rows / of[0], columns / of[1]], &of)
 }
 
-fn list(nest: &mut Nest, products: &BTreeMap<Name, Product>, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+fn list(
+    nest: &mut Nest,
+    products: &BTreeMap<Name, Product>,
+    counted: Option<&Name>,
+    body: Vec<DStmt>,
+) -> Result<Vec<DStmt>, LowerError> {
     let mut out = vec![];
     for s in body {
         match s {
@@ -130,10 +137,14 @@ fn list(nest: &mut Nest, products: &BTreeMap<Name, Product>, body: Vec<DStmt>) -
                     let held: Vec<&Held> = products.values().map(|p| &p.held).collect();
                     out.extend(part_loops::of(nest, &l, &held)?);
                 }
-                Some(_) => return fault(&l.var, "a block carries out products and elementwise nests"),
-                None => out.push(DStmt::For(l).try_map_lists(|inner| list(nest, products, inner))?),
+                Some((TileMark { op: LeafOp::Tile(TileOp::CopyAsync), .. }, _)) => {
+                    let call = fills::call(nest, &l, counted)?;
+                    out.push(DStmt::Tile(Box::new(call)));
+                }
+                Some(_) => return fault(&l.var, "a block carries out products, fills and elementwise nests"),
+                None => out.push(DStmt::For(l).try_map_lists(|inner| list(nest, products, counted, inner))?),
             },
-            DStmt::If { .. } => out.push(s.try_map_lists(|inner| list(nest, products, inner))?),
+            DStmt::If { .. } => out.push(s.try_map_lists(|inner| list(nest, products, counted, inner))?),
             other => {
                 if let Some(name) = products.keys().find(|name| part_loops::touches(&other, name)) {
                     return fault(name, "the registers of a block's tile are used outside of its marked nests");
@@ -217,7 +228,7 @@ impl Gemm {
 }
 
 /// The part of a buffer that two loops walk over, and whether the second comes first in it.
-fn tile(nest: &Nest, name: &Name, indices: &[Expr], loops: [&(Name, i64); 2]) -> Option<(Tile, bool)> {
+pub fn tile(nest: &Nest, name: &Name, indices: &[Expr], loops: [&(Name, i64); 2]) -> Option<(Tile, bool)> {
     let mut extent = vec![1; indices.len()];
     let mut at = [0; 2];
     for ((var, n), at) in loops.into_iter().zip(&mut at) {
@@ -259,11 +270,33 @@ fn plain(e: &Expr) -> &Expr {
 
 /// Carries out the calls of a launch, whose shared buffers have shrunk to their tiles.
 pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    permute(nest, &body)?;
+    carry_out_all(nest, body)
+}
+
+/// Notes how what warpgroups multiply lies, for all who touch it.
+fn permute(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
+    for s in body {
+        if let DStmt::Tile(call) = s
+            && by_warpgroups(&call.forced)
+        {
+            for arg in &call.args {
+                let TileArg::Tile(t) = arg else { continue };
+                let b = matrix(nest, &mut t.clone())?;
+                nest.permuted.extend(Permutation::of_operand(&b).map(|p| (b.name, p)));
+            }
+        }
+        s.lists().into_iter().try_for_each(|inner| permute(nest, inner))?;
+    }
+    Ok(())
+}
+
+fn carry_out_all(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut out = vec![];
     for s in body {
         match s {
             DStmt::Tile(call) => out.extend(dispatched(nest, *call)?),
-            s => out.push(s.try_map_lists(|inner| carry_out(nest, inner))?),
+            s => out.push(s.try_map_lists(|inner| carry_out_all(nest, inner))?),
         }
     }
     Ok(out)
@@ -271,17 +304,14 @@ pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
 
 fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerError> {
     let mut shown: Vec<Buffer> = nest.held.get(&call.dst.buffer).cloned().into_iter().collect();
-    for arg in &mut call.args {
-        if let TileArg::Tile(t) = arg {
-            let mut b = matrix(nest, t)?;
-            if by_warpgroups(&call.forced)
-                && let Some(permutation) = Permutation::of_operand(&b)
-            {
-                b.layout = permutation.layout(&b);
-                nest.permuted.insert(b.name.clone(), permutation);
-            }
-            shown.push(b);
+    let filled = shown.is_empty().then_some(&mut call.dst);
+    let args = call.args.iter_mut().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
+    for t in filled.into_iter().chain(args) {
+        let mut b = matrix(nest, t)?;
+        if let Some(permutation) = nest.permuted.get(&b.name) {
+            b.layout = permutation.layout(&b);
         }
+        shown.push(b);
     }
     let body = nest.carry_out(&call, &shown);
     let body = body.map_err(|e| LowerError::new(PASS, &call.dst.buffer, e.to_string()))?;
@@ -294,8 +324,9 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
 /// Takes the dimensions of extent 1 from a tile, and gives its buffer without them.
 fn matrix(nest: &Nest, t: &mut Tile) -> Result<Buffer, LowerError> {
     let b = nest.buffer(PASS, &t.buffer)?;
-    let kept: Vec<usize> = (0..b.shape.len()).filter(|d| !b.shape[*d].is_int(1) || t.extent[*d] != 1).collect();
+    let shape = nest.joined.get(&t.buffer).unwrap_or(&b.shape);
+    let kept: Vec<usize> = (0..shape.len()).filter(|d| !shape[*d].is_int(1) || t.extent[*d] != 1).collect();
     let of = |all: &[Expr]| kept.iter().map(|d| all[*d].clone()).collect();
     (t.begin, t.extent) = (of(&t.begin), kept.iter().map(|d| t.extent[*d]).collect());
-    Ok(Buffer { shape: of(&b.shape), ..b.clone() })
+    Ok(Buffer { shape: of(shape), ..b.clone() })
 }

@@ -4,6 +4,7 @@
 pub mod cluster;
 pub mod cross_thread;
 pub mod elementwise;
+pub mod fills;
 pub mod fragments;
 pub mod leaves;
 pub mod part_loops;

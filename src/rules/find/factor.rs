@@ -24,7 +24,14 @@ pub struct Factor {
     pub source: Option<i64>,
     /// The reduced iterators that the load uses, outermost in memory first; empty where it is not known.
     pub order: Vec<Name>,
+    /// True where a tensor map describes it, in the order in which it lies in memory.
+    pub boxed: bool,
 }
+
+/// Bytes that rows of a tensor map are a multiple of.
+const BOXED: i64 = 16;
+/// Most dimensions of a tensor map.
+const MOST_DIMS: usize = 5;
 
 impl Factor {
     /// Reads a factor, whose own iterators are `free`, reduced along `depth`.
@@ -50,7 +57,9 @@ impl Factor {
             None => false,
         };
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
-        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run: k.max(ij).max(1), source, order }
+        let boxed = plain && access.as_ref().is_some_and(|a| is_boxed(func, a, [free, depth]));
+        let run = k.max(ij).max(1);
+        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run, source, order, boxed }
     }
 
     /// Elements that one aligned copy may take, a power of two, where the staged ones lie along the reduced axis or
@@ -58,6 +67,28 @@ impl Factor {
     pub fn adjacent(&self, along_depth: bool) -> i64 {
         if self.plain && self.along_depth == along_depth { 1 << self.run.max(1).trailing_zeros() } else { 1 }
     }
+}
+
+/// True where a parameter of constant shape is indexed by plain iterators, those of each class in adjacent
+/// dimensions in their order and over all of them, and its rows begin at multiples of 16 bytes.
+fn is_boxed(func: &PrimFunc, a: &Access, classes: [&[IterVar]; 2]) -> bool {
+    let Some(b) = func.find_buffer(&a.buffer).filter(|b| func.is_param(&b.name)) else { return false };
+    let plain = b.strides.is_empty() && b.elem_offset.is_none() && b.shape.len() <= MOST_DIMS;
+    let Some(sizes) = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>() else { return false };
+    let dims = |class: &[IterVar]| -> Option<usize> {
+        let outer = &class.first()?.var;
+        let first = a.indices.iter().position(|e| e.as_var() == Some(outer))?;
+        let own = a.indices[first..].iter().zip(&sizes[first..]);
+        let whole = |e: &Expr, n: i64, i: &IterVar| e.as_var() == Some(&i.var) && i.extent.is_int(n) && i.min.is_int(0);
+        let named = own.zip(class).filter(|((e, n), i)| whole(e, **n, i)).count();
+        (named == class.len()).then_some(first)
+    };
+    let last = classes.iter().filter_map(|c| dims(c)).max().unwrap_or(0);
+    let [Some(_), Some(_)] = classes.map(dims) else { return false };
+    let row: i64 = sizes[last..].iter().product();
+    let whole = classes.iter().any(|c| last + c.len() == sizes.len() && dims(c) == Some(last));
+    let simple = a.indices.iter().all(|e| e.as_var().is_some() || e.as_int().is_some());
+    plain && whole && simple && row * b.dtype.bytes() as i64 % BOXED == 0
 }
 
 /// The load that uses the most iterators; of equals the first.

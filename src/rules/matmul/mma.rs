@@ -140,7 +140,7 @@ impl Accepted for Mma {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        by_tiles(s, &self.p, &Warps::of(k, self.p.a.dtype), self.warp, k, None)
+        by_tiles(s, &self.p, &Warps::of(k, self.p.a.dtype), self.warp, k, &Means::default())
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -149,8 +149,19 @@ impl Accepted for Mma {
     }
 }
 
-/// A block computes a tile of the result together, by a variant of products where one is named.
-pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, variant: Option<&str>) -> Done {
+/// By which means a block computes its tile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Means<'a> {
+    /// The variant of products, where one is named.
+    pub variant: Option<&'a str>,
+    /// Where the hardware copies, started by threads of its own: tiles that are computed in turn.
+    pub roles: Option<i64>,
+    /// So many blocks compute all tiles.
+    pub persistent: Option<i64>,
+}
+
+/// A block computes a tile of the result together.
+pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, by: &Means) -> Done {
     let ([m, n, depth], parts) = (t.block, k.get("split_k"));
     let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
@@ -161,9 +172,14 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
             true => pack::pack(s, &e.block, stage, factor)?,
             false => (stage.clone(), factor.clone()),
         };
-        fill_tile(s, &stage, &factor, &fill, t.threads(warp))?;
+        match by.roles {
+            Some(_) => fill_by_boxes(s, &stage, &fill, t)?,
+            None => fill_tile(s, &stage, &factor, &fill, t.threads(warp))?,
+        }
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
+    by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;
+    by.persistent.map_or(Ok(()), |blocks| s.mark(&grid, Mark::Persistent(blocks)))?;
     for tail in &e.tails {
         s.reverse_compute_at(tail, &grid)?;
         together(s, tail, &grid, LeafOp::Elementwise, t)?;
@@ -171,7 +187,7 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let init = s.decompose_reduction(&e.block, &fill)?;
     together(s, &init, &grid, LeafOp::Elementwise, t)?;
     let first = together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), t)?;
-    variant.map_or(Ok(()), |name| s.mark(&first, Mark::TileVariant(name.to_string())))?;
+    by.variant.map_or(Ok(()), |name| s.mark(&first, Mark::TileVariant(name.to_string())))?;
     s.set_scope(&e.result, Scope::Local)?;
     left.map_or(Ok(()), |left| add_parts(s, &left, parts))
 }
@@ -251,6 +267,13 @@ fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i6
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
     vectorize_loop(s, &lane)
+}
+
+/// Has the hardware fill a tile of shared memory, as it lies in global memory.
+fn fill_by_boxes(s: &mut Schedule, stage: &Stage, at: &Name, t: &Warps) -> Done {
+    s.set_scope(&stage.buffer, Scope::Shared)?;
+    s.compute_at(&stage.block, at)?;
+    together(s, &stage.block, at, LeafOp::Tile(TileOp::CopyAsync), t).map(drop)
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first

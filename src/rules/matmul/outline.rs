@@ -120,8 +120,12 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let busy = shared.max(products) + shared.min(products) / 4;
     let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
     let ahead = (k.get("stages") - 1).max(1);
-    tiled(z, k, &Tiled { block: [m, n, row], threads: warps * warp, warps, state_regs, busy, ahead })
+    let (threads, overhead) = (warps * warp, OVERHEAD);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead })
 }
+
+/// Instructions of a step besides products, by who copies and who multiplies (`roles`).
+const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
 /// A product on tensor cores, by warpgroups.
 pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
@@ -130,9 +134,12 @@ pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     // Each instruction reads its rows and columns from shared memory, and the block fills it.
     let shared = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row / SHARED_RATE;
     let products = m * n * row / 2 / WGMMA_RATE;
-    let warps = groups * WgmmaShape::WARPS;
-    let (threads, busy, ahead) = (warps * warp, shared.max(products), (k.get("stages") - 2).max(1));
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs: m * n / threads + 50, busy, ahead })
+    let (roles, busy) = (k.get("roles").clamp(0, 3), shared.max(products));
+    let warps = WgmmaShape::WARPS * (groups * if roles == 3 { 2 } else { 1 } + roles.min(1));
+    let ahead = (k.get("stages") - 2 + roles.min(1)).max(1);
+    let state_regs = m * n / (groups * WgmmaShape::WARPS * warp) + 50;
+    let (threads, overhead) = (warps * warp, ROLES[roles as usize]);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead })
 }
 
 /// What products on tensor cores differ in.
@@ -144,6 +151,8 @@ struct Tiled {
     state_regs: i64,
     /// Cycles of a step in which a multiprocessor is busy.
     busy: i64,
+    /// Instructions of a step besides products.
+    overhead: i64,
     /// Steps that fills run ahead.
     ahead: i64,
 }
@@ -152,7 +161,7 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);
-    let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + OVERHEAD;
+    let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + t.overhead;
     let steps = over(fills, t.ahead);
     let main = LaunchOutline {
         blocks: z.blocks(t.block, split),

@@ -1,9 +1,12 @@
 //! `matmul.wgmma`: matrix products on tensor cores by whole warpgroups (`wgmma`), convolutions among them.
 //!
 //! When: the target has them; what `matmul.mma` takes, with more than 32 rows or an unknown number of them.
-//! How: as `matmul.mma`, but the products of a step read both tiles from shared memory, where `cp.async` has
-//! put them as matrix descriptors say, and go on while the next step begins. A warpgroup has `block_m /
-//! groups_m` rows and `block_n / groups_n` columns of the tile in its registers.
+//! How: as `matmul.mma`, but the products of a step read both tiles from shared memory, where they lie as matrix
+//! descriptors say, and go on while the next step begins. A warpgroup has `block_m / groups_m` rows and
+//! `block_n / groups_n` columns of the tile in its registers. Where tensor maps describe both factors, a warpgroup
+//! of its own starts all copies (`roles`): the others only multiply, together at a tile or each at one in turn, so that
+//! one stores while another multiplies, and a block may take one tile after the other. Elsewhere all threads copy,
+//! by `cp.async`.
 //! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`.
 //!
@@ -14,20 +17,21 @@
 //!         float16 O[i, j] = float16(C[i, j])
 //! after:  blockIdx.x 1024:
 //!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: b0_result.local = 0
-//!           loop 64 [stages=3]:
-//!             unroll 4, threadIdx.x 256, vector 8: b0_left.shared = A
-//!             unroll 4, threadIdx.x 256, vector 8: b0_right.shared = B
+//!           loop 64 [stages=4 roles=1]:
+//!             loop 128 [tile=copy_async warps_m=8 warps_n=1], loop 64: b0_left.shared = A
+//!             loop 64 [tile=copy_async warps_m=8 warps_n=1], loop 128: b0_right.shared = B
 //!             loop 128 [tile=gemm warps_m=8 warps_n=1 tile_variant=wgmma], loop 128, loop 64: b0_result.local += b0_left.shared, b0_right.shared
 //!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: O = b0_result.local
 //! ```
 
-use super::mma::{Warps, by_tiles, multiplied};
-use super::outline::{self, Sizes};
+use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::outline::{self, Sizes, over};
 use super::pack::{self, before, major};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
 use crate::ir::layout::Swizzle;
 use crate::rules::find::einsum::Major;
+use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -38,10 +42,15 @@ pub const WGMMA: Rule =
 /// Rows from which on half of an instruction's rows are of use.
 const FEW_ROWS: i64 = 32;
 
+/// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
+const REGISTERS: [i64; 4] = [255, 240, 160, 120];
+
 struct Wgmma {
     p: Product,
     /// Threads of a warp.
     warp: i64,
+    /// Multiprocessors.
+    sms: i64,
 }
 
 fn wgmma(ask: &Ask) -> Answer {
@@ -52,7 +61,7 @@ fn wgmma(ask: &Ask) -> Answer {
     if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
     }
-    Ok(Found::new(p.schedule.clone(), Wgmma { warp: i64::from(ask.target.warp), p }))
+    Ok(Found::new(p.schedule.clone(), Wgmma { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), p }))
 }
 
 /// How the warpgroups of a block share a tile.
@@ -71,11 +80,35 @@ impl Accepted for Wgmma {
             true => whole_lines(k, element),
             false => Ok(()),
         });
-        let threads = move |k: &Knobs| groups(k, element).threads(warp);
+        let boxed = [&p.a, &p.b].into_iter().all(is_boxed);
+        let depths = p.extents()[3];
+        let space = space.require("fills_by_boxes", move |k| match (copying(k), boxed) {
+            (1, false) => Err("no tensor maps describe the factors as they are multiplied".into()),
+            _ => Ok(()),
+        });
+        let space = space.require("steps_of_roles", move |k| {
+            let steps = depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1)));
+            match (copying(k), steps) {
+                (1, Some(..2) | None) => Err("the reduced axis is a single tile".into()),
+                _ => Ok(()),
+            }
+        });
+        let space = space.require("tile_of_a_group", |k| match k.get("groups_m") * k.get("groups_n") {
+            n if turns(k) > 1 && n > 1 => Err(format!("{n} warpgroups share a tile and cannot take it in turn")),
+            _ => Ok(()),
+        });
+        let threads = move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let space = tiles_in_shared(space, target, bytes);
-        let space = tile_in_registers(space, target, threads, move |k| sums(k, warp) + 50);
+        let regs = i64::from(target.regs_per_sm);
+        let space = space.require("tile_in_registers", move |k| {
+            let (wanted, most) = match copying(k) {
+                1 => (sums(k, warp) + 30, REGISTERS[(multiplying(k) - 1).clamp(0, 3) as usize]),
+                _ => (sums(k, warp) + 50, (regs / threads(k)).min(255)),
+            };
+            at_most(wanted, most, "registers", "a thread")
+        });
         let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
@@ -84,13 +117,43 @@ impl Accepted for Wgmma {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, Some("wgmma"))
+        let by = Means {
+            variant: Some("wgmma"),
+            roles: (copying(k) == 1).then(|| turns(k)),
+            persistent: persistent(k).then_some(self.sms),
+        };
+        by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let block = groups(k, self.p.a.dtype).block;
         Some(before(&self.p, k, block, outline::wgmma(&Sizes::of(&self.p)?, self.warp, k)))
     }
+}
+
+/// A factor of which boxes lie in shared memory as they do in global memory.
+fn is_boxed(f: &Factor) -> bool {
+    f.boxed && f.along_depth == (major(f) == Major::Free)
+}
+
+/// Warpgroups of a block that copy and nothing else.
+fn copying(k: &Knobs) -> i64 {
+    k.get("roles").clamp(0, 1)
+}
+
+/// True where a block takes one tile after the other.
+fn persistent(k: &Knobs) -> bool {
+    k.get("roles") >= 2
+}
+
+/// Tiles that warpgroups take in turn.
+fn turns(k: &Knobs) -> i64 {
+    if k.get("roles") == 3 { 2 } else { 1 }
+}
+
+/// Warpgroups of a block that multiply.
+fn multiplying(k: &Knobs) -> i64 {
+    k.get("groups_m") * k.get("groups_n") * turns(k)
 }
 
 /// Sums of one thread.
@@ -132,6 +195,12 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
             Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+        }
+        _ => Ok(()),
+    });
+    let space = space.prefer("several_tiles_each", move |k| match blocks(k) {
+        Some(n) if persistent(k) && n * k.get("split_k") <= sms => {
+            Err(format!("{n} tiles are no more than {sms} multiprocessors"))
         }
         _ => Ok(()),
     });

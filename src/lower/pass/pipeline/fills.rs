@@ -151,7 +151,8 @@ fn zeros(body: &[DStmt]) -> Option<At> {
     (buffer == src && is_zero(value)).then(|| At::new(dst, dst_index.clone()))
 }
 
-fn is_zero(e: &Expr) -> bool {
+/// True for a zero of any type.
+pub fn is_zero(e: &Expr) -> bool {
     match e.kind() {
         ExprKind::Float { bits, .. } => f64::from_bits(*bits).to_bits() == 0,
         _ => e.is_int(0),

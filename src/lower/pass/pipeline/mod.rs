@@ -30,6 +30,7 @@ use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
+pub use fills::is_zero;
 use fills::{Kind, Parts, async_copies, parts};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,157 @@
+//! What the warpgroups that multiply do, together at each tile or in turn.
+//!
+//! In turn, a warpgroup waits until the one before has issued the products of its own tile, which then has the tensor
+//! cores; it issues its own while that one stores its results. Each takes the slots of the ring that its tiles were
+//! copied to, and leaves out those of the others.
+
+use super::ring::{Ring, THREAD, assign, constant, index_of, op, sync, thread, variable, when};
+use super::{Roles, Tiles};
+use crate::analysis::simplify;
+use crate::ir::device::{DStmt, index_var};
+use crate::ir::instr::{At, Op, Sync};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
+use crate::lower::fact::warps::WARPGROUP;
+use crate::lower::nest::Nest;
+use crate::lower::pass::pipeline::is_zero;
+
+/// Warpgroups that multiply in turn.
+pub struct Turns {
+    /// Barriers that let each begin.
+    pub go: Name,
+    /// The phase of its barrier that a warpgroup waits for next.
+    phase: Name,
+    /// The number of the thread in its warpgroup.
+    thread: Name,
+}
+
+impl Turns {
+    /// Of so many warpgroups.
+    pub fn new(nest: &mut Nest, n: i64) -> Turns {
+        let go = nest.scratch("go", DType::U64, Expr::i64(n), Scope::Shared);
+        let turns = Turns { go, phase: nest.fresh("turn"), thread: nest.fresh("thread") };
+        nest.ranges.set(turns.phase.clone(), 0, 1);
+        nest.ranges.set(turns.thread.clone(), 0, i64::from(WARPGROUP) - 1);
+        turns
+    }
+}
+
+impl Roles {
+    /// What the warpgroups that multiply do with the statements around the loop.
+    pub(super) fn computing(
+        &self,
+        nest: &mut Nest,
+        tiles: Option<&Tiles>,
+        before: &[DStmt],
+        after: Vec<DStmt>,
+    ) -> Vec<DStmt> {
+        let (ring, prev) = (Ring::new(nest, self.l.stages), nest.fresh("prev"));
+        nest.ranges.set(prev.clone(), 0, self.l.stages - 1);
+        let mut out = ring.declare(0).to_vec();
+        out.push(variable(&prev, Expr::i32(0)));
+        if let Some(turns) = &self.turns {
+            // the first turn waits for no one
+            let first = op(BinOp::Eq, index_of(&self.group), 0);
+            out.push(variable(&turns.phase, Expr::cast(DType::I32, first)));
+            let second = op(BinOp::Eq, index_of(&self.group), 1);
+            out.push(when(second, ring.skip(self.steps).to_vec()));
+            let number = op(BinOp::FloorMod, thread(), i64::from(WARPGROUP));
+            out.push(constant(&turns.thread, number));
+        }
+        let (starts, compute) = self.from_zero(nest, before);
+        let mut body = starts;
+        body.extend(self.products(nest, &ring, &prev, &compute));
+        body.extend(after);
+        let body: Vec<DStmt> = body.into_iter().map(|s| self.with_group(nest, s)).collect();
+        out.extend(match (tiles, &self.turns) {
+            (Some(tiles), Some(_)) => tiles.each(nest, &index_of(&self.group), self.l.roles, body),
+            (Some(tiles), None) => tiles.each(nest, &Expr::i64(0), 1, body),
+            (None, _) => body,
+        });
+        out
+    }
+
+    /// The statements before the loop and the loop's products, of which the first do not add where the sums start
+    /// from zero.
+    fn from_zero(&self, nest: &Nest, before: &[DStmt]) -> (Vec<DStmt>, Vec<DStmt>) {
+        let mut seen: Vec<At> = vec![];
+        let mut compute = self.compute.clone();
+        let not_first = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
+        for s in &mut compute {
+            if let DStmt::Instr(i) = s
+                && matches!(i.op, Op::Wgmma { .. })
+                && !seen.contains(&i.places[0])
+            {
+                seen.push(i.places[0].clone());
+                i.values[0] = not_first.clone();
+            }
+        }
+        let zero = |s: &DStmt| seen.first().is_some_and(|d| zeroes(nest, s, &d.array));
+        let rest: Vec<DStmt> = before.iter().filter(|s| !zero(s)).cloned().collect();
+        if rest.len() < before.len() { (rest, compute) } else { (rest, self.compute.clone()) }
+    }
+
+    /// The marked loop, and what ends it.
+    fn products(&self, nest: &Nest, ring: &Ring, prev: &Name, compute: &[DStmt]) -> Vec<DStmt> {
+        let mut step = vec![ring.wait(&self.full)];
+        step.extend(self.placed(nest, compute, ring));
+        step.push(sync(Sync::WgmmaWait { left: 1 }, None, None));
+        let later = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
+        let give_back = || sync(Sync::MbarrierArrive, Some((&self.empty, index_of(prev))), None);
+        step.push(when(Expr::binary(BinOp::And, later, first()), vec![give_back()]));
+        step.push(assign(prev, ring.slot()));
+        step.extend(ring.next());
+        let mut out = vec![self.steps(step)];
+        if let Some(turns) = &self.turns {
+            let own = index_of(&self.group);
+            let phase = Expr::var(turns.phase.clone(), DType::I32);
+            let wait = sync(Sync::MbarrierWait, Some((&turns.go, own.clone())), Some(index_of(&turns.phase)));
+            out.splice(0..0, [wait, assign(&turns.phase, Expr::i32(1) - phase)]);
+            let other = Some((&turns.go, Expr::i64(1) - own));
+            out.push(when(first(), vec![sync(Sync::MbarrierArrive, other, None)]));
+        }
+        out.push(sync(Sync::WgmmaWait { left: 0 }, None, None));
+        out.push(when(first(), vec![give_back()]));
+        if self.turns.is_some() {
+            out.extend(ring.skip(self.steps));
+        }
+        out
+    }
+
+    /// A statement with the warpgroup's number in place of the quotient that it is, and the thread's number in the
+    /// warpgroup where these work apart.
+    fn with_group(&self, nest: &Nest, s: DStmt) -> DStmt {
+        s.map_exprs(&mut |e| {
+            let named = self.named(e);
+            if named == *e { named } else { simplify(&named, &nest.ranges) }
+        })
+    }
+
+    fn named(&self, e: &Expr) -> Expr {
+        let is_thread = |e: &Expr| e.as_var().is_some_and(|n| n.as_str() == THREAD);
+        match (e.kind(), &self.turns) {
+            (ExprKind::Binary { op: BinOp::FloorDiv, a, b }, None)
+                if b.is_int(i64::from(WARPGROUP)) && is_thread(a) =>
+            {
+                index_of(&self.group)
+            }
+            (ExprKind::Var { .. }, Some(turns)) if is_thread(e) => index_of(&turns.thread),
+            _ => e.map_children(|c| self.named(c)),
+        }
+    }
+}
+
+/// True for the first thread of each warpgroup.
+fn first() -> Expr {
+    op(BinOp::Eq, op(BinOp::FloorMod, thread(), i64::from(WARPGROUP)), 0)
+}
+
+/// True for a nest that sets all registers of an array to zero, and nothing else.
+fn zeroes(nest: &Nest, s: &DStmt, array: &Name) -> bool {
+    let (mut n, mut at) = (1, s);
+    while let DStmt::For(l) = at {
+        let ([inner], Some(steps)) = (l.body.as_slice(), l.extent.as_int()) else { return false };
+        (n, at) = (n * steps, inner);
+    }
+    let DStmt::Store { buffer, value, .. } = at else { return false };
+    buffer == array && is_zero(value) && nest.buffers.get(array).and_then(|b| b.len()) == Some(n)
+}

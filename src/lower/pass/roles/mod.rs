@@ -1,0 +1,279 @@
+//! Gives the copies and the products of a loop to threads of their own (warp specialisation).
+//!
+//! A serial loop marked `roles`, with `stages = S`, begins with tensor copies that fill shared memory and goes on
+//! with matrix instructions of warpgroups that read it. One more warpgroup joins the block: its first thread
+//! starts the copies, up to `S` steps ahead. What is filled gets `S` slots; each has a barrier that says that it
+//! is full (counted by the bytes that land in it), and one that says that it is empty (an arrival of each
+//! warpgroup that reads it). Warpgroups give a slot back one step late, when the products that read it are known
+//! to have finished while those of the next are under way. Sums that start from zero are not set: the first
+//! products of a tile do not add. Threads that copy give registers back, the others take them.
+//!
+//! Where the loop over blocks is marked `persistent`, so many blocks take its steps one after the other, and the
+//! ring goes on through all of them: copies for the next tile land while the sums of one are stored. With
+//! `roles = 2`, warpgroups take tiles in turn ([`consume`]).
+//!
+//! before: `c = 0; for k, stages 4, roles 1 { tensor_load a, bar; c += wgmma(a); commit; wait 0 }; store c`
+//! after:  `init; if group < 2 { for k { wait full[s]; c = wgmma(a[s]) + (k > 0 ? c : 0); commit; wait 1; arrive`
+//!         `empty[s - 1]; s, phase = next }; wait 0; arrive empty[s - 1]; store c }`
+//!         `else if first thread { for k { wait empty[s]; expect full[s]; tensor_load a[s], full[s]; s, phase = next } }`
+//!
+//! The schedule is at fault where a marked loop has another form.
+
+mod consume;
+mod ring;
+
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::instr::{Instr, Op, Sync};
+use crate::ir::kernel::Barrier;
+use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
+use crate::lower::LowerError;
+use crate::lower::fact::redirect;
+use crate::lower::fact::warps::WARPGROUP;
+use crate::lower::nest::Nest;
+use consume::Turns;
+use ring::{Ring, constant, index_of, op, sync, thread, when};
+use std::collections::BTreeMap;
+
+const PASS: &str = "roles";
+/// Warpgroups that compute, and the registers that a thread which copies keeps and one which computes gets: all of
+/// the 65,536 of a multiprocessor together, in steps of 8. A single group has enough without.
+const REGISTERS: [(i64, [u32; 2]); 3] = [(2, [24, 240]), (3, [32, 160]), (4, [24, 120])];
+
+/// Takes the marked loop of a launch apart.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let marked = |s: &DStmt| matches!(s, DStmt::For(l) if l.roles > 0);
+    let mut loops = 0;
+    body.iter().for_each(|s| s.visit(&mut |s| loops += usize::from(marked(s))));
+    let place = body.iter().position(marked);
+    let at = Name::new(&nest.symbol);
+    let fault = |why: &str| Err(LowerError::new(PASS, &at, why));
+    let place = match (loops, place) {
+        (0, _) if nest.persistent.is_none() => return Ok(body),
+        (0, _) => return fault("blocks take several tiles, but no loop has roles"),
+        (1, Some(place)) => place,
+        _ => return fault("a loop with roles is not the only one, or stands in another statement"),
+    };
+    let tiles = Tiles::of(nest);
+    let mut before = tiles.as_ref().map_or(body.clone(), |t| t.named(&body));
+    let after = before.split_off(place + 1);
+    match before.pop() {
+        Some(DStmt::For(l)) => Ok(Roles::of(nest, l)?.emit(nest, tiles.as_ref(), &before, after)),
+        _ => fault("no loop has roles"),
+    }
+}
+
+/// What becomes of a marked loop.
+struct Roles {
+    l: DFor,
+    steps: i64,
+    /// Warpgroups that compute, and those of them that share a tile.
+    groups: i64,
+    team: i64,
+    fills: Vec<DStmt>,
+    compute: Vec<DStmt>,
+    /// Bytes that land in a slot.
+    bytes: i64,
+    /// Elements of a slot of each buffer that is filled.
+    slots: BTreeMap<Name, i64>,
+    full: Name,
+    empty: Name,
+    turns: Option<Turns>,
+    /// The variable that is the number of the thread's warpgroup.
+    group: Name,
+}
+
+impl Roles {
+    fn of(nest: &mut Nest, l: DFor) -> Result<Roles, LowerError> {
+        let fault = |why: &str| LowerError::new(PASS, &l.var, why);
+        let copies = l.body.iter().take_while(|s| is_fill(s)).count();
+        let (fills, compute) = l.body.split_at(copies);
+        let (fills, mut compute) = (fills.iter().cloned().map(unrolled).collect::<Vec<_>>(), compute.to_vec());
+        let steps = l.extent.as_int().ok_or_else(|| fault("the loop has no constant extent"))?;
+        if compute.pop() != Some(sync(Sync::WgmmaWait { left: 0 }, None, None)) || fills.is_empty() {
+            return Err(fault("the loop is not copies and then products of warpgroups"));
+        }
+        let (mut bytes, mut slots, mut full) = (0, BTreeMap::new(), None);
+        for s in &fills {
+            bytes += fill_bytes(nest, s).ok_or_else(|| fault("a copy of the loop has no constant size"))?;
+            s.visit(&mut |s| {
+                if let DStmt::Instr(i) = s {
+                    slots.insert(i.places[0].array.clone(), 0);
+                    full = Some(i.places[1].array.clone());
+                }
+            });
+        }
+        for (name, len) in &mut slots {
+            let known = nest.buffers.get(name).and_then(|b| b.len());
+            *len = known.ok_or_else(|| fault("what the loop fills has no constant size"))?;
+        }
+        if l.roles > 1 && nest.persistent.is_none() {
+            return Err(fault("tiles are computed in turn, but no block takes several"));
+        }
+        let full = full.ok_or_else(|| fault("no copy of the loop counts on a barrier"))?;
+        let empty = nest.scratch("empty", DType::U64, Expr::i64(l.stages), Scope::Shared);
+        let team = nest.block.iter().map(|n| i64::from(*n)).product::<i64>() / i64::from(WARPGROUP);
+        let group = nest.fresh("group");
+        let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
+        Ok(Roles { steps, groups: team * l.roles, team, fills, compute, bytes, slots, full, empty, turns, group, l })
+    }
+
+    fn emit(self, nest: &mut Nest, tiles: Option<&Tiles>, before: &[DStmt], after: Vec<DStmt>) -> Vec<DStmt> {
+        for (name, len) in &self.slots {
+            resize(nest, name, len * self.l.stages);
+        }
+        resize(nest, &self.full, self.l.stages);
+        let threads = self.groups * i64::from(WARPGROUP);
+        let all = threads + i64::from(WARPGROUP);
+        nest.block = [all as u32, 1, 1];
+        nest.ranges.set(ring::THREAD, 0, all - 1);
+        nest.ranges.set(self.group.clone(), 0, self.groups);
+        let mut computing = self.computing(nest, tiles, before, after);
+        let mut copying = vec![when(is(thread(), threads), self.copying(nest, tiles, before))];
+        if let Some((_, [less, more])) = REGISTERS.iter().find(|(n, _)| *n == self.groups) {
+            nest.min_blocks = Some(1);
+            let set = |registers: u32, take| DStmt::Instr(Instr::new(Op::SetMaxReg { registers, take }, [], []));
+            computing.insert(0, set(*more, true));
+            copying.insert(0, set(*less, false));
+        }
+        let cond = op(BinOp::Lt, index_of(&self.group), self.groups);
+        let mut out = self.barriers();
+        let number = op(BinOp::FloorDiv, thread(), i64::from(WARPGROUP));
+        out.push(constant(&self.group, number));
+        out.push(DStmt::If { cond, then: computing, otherwise: copying });
+        out
+    }
+
+    /// Makes the barriers, before anyone uses them.
+    fn barriers(&self) -> Vec<DStmt> {
+        let init = |bar: &Name, n: i64, arrivals: i64| -> Vec<DStmt> {
+            let one = |i| sync(Sync::MbarrierInit { arrivals: arrivals as u32 }, Some((bar, Expr::i64(i))), None);
+            (0..n).map(one).collect()
+        };
+        let mut then = [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, self.team)].concat();
+        then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
+        then.push(sync(Sync::MbarrierFence, None, None));
+        vec![when(is(thread(), 0), then), DStmt::Barrier(Barrier::Block)]
+    }
+
+    /// What the thread that copies does.
+    fn copying(&self, nest: &mut Nest, tiles: Option<&Tiles>, before: &[DStmt]) -> Vec<DStmt> {
+        let ring = Ring::new(nest, self.l.stages);
+        let at = Some((&self.full, ring.at()));
+        let mut step = vec![ring.wait(&self.empty), sync(Sync::MbarrierExpect, at, Some(Expr::i64(self.bytes)))];
+        step.extend(self.placed(nest, &self.fills, &ring));
+        step.extend(ring.next());
+        let mut body: Vec<DStmt> = before.iter().filter(|s| matches!(s, DStmt::Let { .. })).cloned().collect();
+        body.push(self.steps(step));
+        if let Some(tiles) = tiles {
+            body = tiles.each(nest, &Expr::i64(0), 1, body);
+        }
+        // a fresh slot is empty: the phase before its first counts as completed
+        ring.declare(1).into_iter().chain(body).collect()
+    }
+
+    /// The loop around other statements.
+    fn steps(&self, body: Vec<DStmt>) -> DStmt {
+        DStmt::For(DFor { stages: 1, roles: 0, own_barriers: true, ..self.l.with_body(body) })
+    }
+
+    /// Statements with what is filled, and the barrier that counts it, at the ring's slot.
+    fn placed(&self, nest: &Nest, body: &[DStmt], ring: &Ring) -> Vec<DStmt> {
+        redirect::all(body, &|name, at| {
+            if *name == self.full {
+                return Some((name.clone(), ring.at()));
+            }
+            let index = at.clone() + ring.at() * Expr::i64(*self.slots.get(name)?);
+            Some((name.clone(), crate::analysis::simplify(&index, &nest.ranges)))
+        })
+    }
+}
+
+/// The tiles of a launch whose blocks take several, and the number of blocks.
+struct Tiles {
+    all: Expr,
+    blocks: i64,
+    /// The variable that is the number of the tile, in place of that of the block.
+    tile: Name,
+}
+
+impl Tiles {
+    /// Changes the grid of a launch that is marked so.
+    fn of(nest: &mut Nest) -> Option<Tiles> {
+        let wanted = nest.persistent?;
+        let all = nest.grid[0].clone();
+        let blocks = all.as_int().map_or(wanted, |n| n.min(wanted)).max(1);
+        let (tile, block) = (nest.fresh("tile"), Name::new(ThreadTag::BlockX.name()));
+        if let Some(range) = nest.ranges.get(&block) {
+            nest.ranges.set_interval(tile.clone(), range);
+        }
+        nest.grid[0] = Expr::i64(blocks);
+        nest.ranges.set(block, 0, blocks - 1);
+        Some(Tiles { all, blocks, tile })
+    }
+
+    /// Statements with the number of the tile in place of that of the block.
+    fn named(&self, body: &[DStmt]) -> Vec<DStmt> {
+        let tile = |n: &Name| (n.as_str() == ThreadTag::BlockX.name()).then(|| index_of(&self.tile));
+        body.iter().map(|s| s.subst(&tile)).collect()
+    }
+
+    /// The body for each tile of the block, of `turns` that follow each other number `turn`.
+    fn each(&self, nest: &mut Nest, turn: &Expr, turns: i64, body: Vec<DStmt>) -> Vec<DStmt> {
+        let block = Name::new(ThreadTag::BlockX.name());
+        let (first, stride) = (index_var(&block) + turn.clone() * Expr::i64(self.blocks), self.blocks * turns);
+        let left = self.all.clone() - first.clone() + Expr::i64(stride - 1);
+        let round = nest.fresh("round");
+        let rounds = crate::analysis::simplify(&op(BinOp::FloorDiv, left, stride), &nest.ranges);
+        nest.ranges.set_span(round.clone(), &Expr::i64(0), &rounds);
+        let value = crate::analysis::simplify(&(index_var(&round) * Expr::i64(stride) + first), &nest.ranges);
+        let mut inside = vec![constant(&self.tile, value)];
+        inside.extend(body);
+        vec![DStmt::For(DFor { own_barriers: true, ..DFor::new(round, rounds, DKind::Serial, inside) })]
+    }
+}
+
+/// Tensor copies into shared memory, alone or in loops.
+fn is_fill(s: &DStmt) -> bool {
+    match s {
+        DStmt::Instr(i) => matches!(i.op, Op::TensorLoad { .. }),
+        DStmt::For(l) => l.body.iter().all(is_fill),
+        DStmt::If { .. }
+        | DStmt::Store { .. }
+        | DStmt::Copy { .. }
+        | DStmt::Let { .. }
+        | DStmt::Var { .. }
+        | DStmt::Assign { .. }
+        | DStmt::Shuffle { .. }
+        | DStmt::Barrier(_)
+        | DStmt::Tile(_)
+        | DStmt::Reduce(_) => false,
+    }
+}
+
+/// A fill whose copies are started one right after the other.
+fn unrolled(s: DStmt) -> DStmt {
+    match s.map_lists(|inner| inner.into_iter().map(unrolled).collect()) {
+        DStmt::For(l) => DStmt::For(DFor { kind: DKind::Unrolled, ..l }),
+        s => s,
+    }
+}
+
+/// Bytes that a fill brings.
+fn fill_bytes(nest: &Nest, s: &DStmt) -> Option<i64> {
+    if let DStmt::For(l) = s {
+        let all: i64 = l.body.iter().map(|s| fill_bytes(nest, s)).sum::<Option<i64>>()?;
+        return Some(all * l.extent.as_int()?);
+    }
+    let DStmt::Instr(i) = s else { return None };
+    nest.maps.iter().find(|m| Some(&m.name) == i.op.map()).map(|m| m.box_bytes())
+}
+
+fn resize(nest: &mut Nest, name: &Name, len: i64) {
+    if let Some(b) = nest.buffers.get_mut(name) {
+        b.shape = vec![Expr::i64(len)];
+    }
+}
+
+fn is(e: Expr, n: i64) -> Expr {
+    op(BinOp::Eq, e, n)
+}
