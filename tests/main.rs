@@ -15,6 +15,7 @@ mod codegen_cuda;
 mod codegen_lowered;
 mod codegen_programs;
 mod common;
+mod conversions;
 mod corpus_rules;
 #[path = "faults.rs"]
 mod faults;
