@@ -62,6 +62,7 @@ mod seeds;
 mod sim_kernels;
 mod sim_races;
 mod sim_wgmma;
+mod sound;
 mod tidy;
 mod tile;
 mod tile_async;
