@@ -198,7 +198,7 @@ fn functions_that_no_rule_may_touch() {
          vj = T.axis.spatial(4, j)\n                    A[vi, vj] = T.float32(0)\n",
     );
     assert_eq!(refusal(&nested), Some("nested_block"));
-    assert_eq!(refusals().len(), 12);
+    assert_eq!(refusals().len(), 15);
 }
 
 #[test]

@@ -211,3 +211,13 @@ fn what_is_missing_ends_with_4() {
         place.fails(&["verify", "sum.py", "--target", "cuda:sm_80"], 4, "");
     }
 }
+
+#[test]
+fn a_refused_function_is_shown_where_it_stands() {
+    let place = Place::new();
+    place.file("bad.py", &SUM.replace("A[vi, vk]", "A[vi, vk + 1]").replace("def row_sum", "def bad"));
+    let (code, out, _) = place.run(&["check", "bad.py"]);
+    assert!(code == 3 && out.starts_with("refused  bad.py:7:9: bad: out_of_bounds"), "{code}: {out}");
+    let (_, out, _) = place.run(&["check", "bad.py", "--json"]);
+    assert!(out.contains("\"line\":7,\"column\":9"), "{out}");
+}

@@ -17,6 +17,7 @@ mod codegen_cuda;
 mod codegen_lowered;
 mod codegen_programs;
 mod common;
+mod conversions;
 mod corpus_rules;
 #[path = "faults.rs"]
 mod faults;
@@ -63,6 +64,7 @@ mod seeds;
 mod sim_kernels;
 mod sim_races;
 mod sim_wgmma;
+mod sound;
 mod tidy;
 mod tile;
 mod tile_async;

@@ -68,7 +68,7 @@ impl Device for Pretender {
 
     /// Everything looks like an untouched guard zone.
     fn download(&mut self, _: u64, bytes: &mut [u8]) -> Outcome<()> {
-        bytes.fill(0xa5);
+        bytes.fill(0xff);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod reducer;
 mod refuse;
 mod resize;
 mod roles;
+mod sound;
 mod traffic;
 mod walk;
 mod work;

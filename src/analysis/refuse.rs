@@ -2,13 +2,14 @@
 
 use super::Decline;
 use super::access::{Access, reads, writes};
+use super::sound;
 use super::walk::{Leaf, leaves, visit_exprs};
 use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// The predicates in the order they are asked. The first that holds names the refusal.
-const PREDICATES: [(&str, Check); 16] = [
+const PREDICATES: [(&str, Check); 19] = [
     ("already_scheduled", already_scheduled),
     ("extern_call", extern_call),
     ("while_loop", while_loop),
@@ -21,10 +22,13 @@ const PREDICATES: [(&str, Check); 16] = [
     ("match_buffer", match_buffer),
     ("strided_buffer", strided_buffer),
     ("data_dependent_write", data_dependent_write),
-    ("overlapping_writes", overlapping_writes),
+    ("overlapping_writes", sound::overlapping_writes),
     ("loop_carried_dependence", loop_carried_dependence),
     ("already_scheduled", chosen_loop_kind),
     ("already_scheduled", placed_buffer),
+    ("loop_outside_domain", sound::loop_outside_domain),
+    ("out_of_bounds", sound::out_of_bounds),
+    ("read_before_write", sound::read_before_write),
 ];
 
 /// Refuses a function that no rule may touch.
@@ -221,16 +225,6 @@ fn data_dependent_write(f: &PrimFunc) -> Option<String> {
         let buffer = f.display_name(&w.buffer);
         let scatter = w.indices.iter().any(Expr::has_load);
         scatter.then(|| format!("block `{name}` stores to `{buffer}` at an index that is read from a tensor"))
-    })
-}
-
-fn overlapping_writes(f: &PrimFunc) -> Option<String> {
-    leaf_writes(f, |leaf, w, name| {
-        let vars = w.vars();
-        let real = leaf.block.iters.iter().filter(|it| it.kind == IterKind::Spatial && !it.extent.is_int(1));
-        let lost = real.into_iter().find(|it| !vars.contains(&it.var))?;
-        let (buffer, iter) = (f.display_name(&w.buffer), f.display_name(&lost.var));
-        Some(format!("block `{name}` stores to one element of `{buffer}` for several values of `{iter}`"))
     })
 }
 

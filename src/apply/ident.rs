@@ -35,6 +35,66 @@ impl Idents {
     }
 }
 
+/// Names of functions in `kernels.rs`, from which names of other items are made.
+pub struct FunctionNames {
+    taken: BTreeSet<String>,
+    /// What is appended to a name for its variants.
+    suffixes: Vec<String>,
+}
+
+impl FunctionNames {
+    /// None taken but what the runtime of `kernels.rs` calls its own. `variants` are names of architectures.
+    pub fn new(variants: impl Iterator<Item = String>) -> FunctionNames {
+        let suffixes = ["_raw".to_string()].into_iter().chain(variants.map(|v| format!("_{v}"))).collect();
+        let runtime = RUNTIME.iter().map(|n| n.to_string());
+        FunctionNames { taken: runtime.clone().chain(runtime.map(|n| camel(&n))).collect(), suffixes }
+    }
+
+    /// A fresh word made of a name: neither it nor its variants nor its type are taken.
+    pub fn fresh(&mut self, name: &str) -> String {
+        let base = snake(name);
+        let numbered = (2..).map(|n| format!("{base}_{n}"));
+        let all = |word: &str| -> Vec<String> {
+            let variants = self.suffixes.iter().map(|s| format!("{word}{s}"));
+            [word.to_string(), camel(word)].into_iter().chain(variants).collect()
+        };
+        let free = |word: &String| all(word).iter().all(|n| !self.taken.contains(n));
+        let word = std::iter::once(base.clone()).chain(numbered).find(free).expect("numbers do not end");
+        self.taken.extend(all(&word));
+        word
+    }
+}
+
+/// Items of `runtime/*.rs`, and of Rust's prelude, that a function or its type would hide.
+const RUNTIME: [&str; 26] = [
+    "arc",
+    "c_string",
+    "check",
+    "compile",
+    "cuda_context",
+    "cuda_stream",
+    "driver_error",
+    "err",
+    "error",
+    "extent",
+    "image",
+    "kernel",
+    "module",
+    "none",
+    "ok",
+    "option",
+    "product",
+    "result",
+    "run_grid",
+    "runs_on",
+    "some",
+    "string",
+    "sys",
+    "vec",
+    "device_ptr",
+    "device_ptr_mut",
+];
+
 /// Lower case, words separated by underscores, no keyword.
 pub fn snake(name: &str) -> String {
     let mut out = String::new();
@@ -75,6 +135,15 @@ mod tests {
         let made: Vec<String> =
             ["A", "a", "rmsNorm", "type", "2d", "x-y", "stream", "_"].iter().map(|n| scope.fresh(n)).collect();
         assert_eq!(made, ["a", "a_2", "rms_norm", "type_", "f_2d", "x_y", "stream_2", "f__"]);
+    }
+
+    #[test]
+    fn functions_hide_neither_the_runtime_nor_each_other() {
+        let mut names = FunctionNames::new(["sm_90a".to_string()].into_iter());
+        let all = ["check", "extent", "product", "run_grid", "module", "f", "f_raw", "f_sm_90a", "F", "a_b", "a__b"];
+        let made: Vec<String> = all.iter().map(|n| names.fresh(n)).collect();
+        let want = "check_2 extent_2 product_2 run_grid_2 module_2 f f_raw_2 f_sm_90a_2 f_2 a_b a__b_2";
+        assert_eq!(made.join(" "), want);
     }
 
     #[test]

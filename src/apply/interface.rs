@@ -6,6 +6,29 @@ use crate::backend::{Arg, Dim, Plan, PlanParam, Role};
 use crate::ir::DType;
 use std::collections::BTreeMap;
 
+/// Variables and functions that the generated functions use themselves.
+const LOCALS: [&str; 19] = [
+    "args",
+    "buffers",
+    "bytes",
+    "check",
+    "device",
+    "extent",
+    "kernels",
+    "len",
+    "need",
+    "pointer",
+    "product",
+    "run_grid",
+    "scalars",
+    "self",
+    "std",
+    "stream",
+    "tensors",
+    "threads",
+    "workspace",
+];
+
 /// A tensor argument.
 pub struct Tensor {
     /// Position among the function's parameters.
@@ -48,8 +71,7 @@ impl Interface {
     /// A sentence, when an extent cannot be written in Rust.
     pub fn of(plans: &[&Plan]) -> Result<Interface, String> {
         let first = plans.first().ok_or("a function without variants has no arguments")?;
-        let taken = ["self", "stream", "threads", "workspace", "scalars", "buffers", "check", "extent", "product"];
-        let mut scope = Idents::without(&taken);
+        let mut scope = Idents::without(&LOCALS);
         let mut me = Interface { tensors: vec![], scalars: vec![], idents: BTreeMap::new() };
         for p in &first.params {
             me.idents.insert(p.name.clone(), scope.fresh(&p.name));

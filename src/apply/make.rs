@@ -1,7 +1,7 @@
 //! Units from functions, a log and targets.
 
 use super::family;
-use super::ident::Idents;
+use super::ident::FunctionNames;
 use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
@@ -37,7 +37,7 @@ pub struct Options<'a> {
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
-    let mut names = Idents::default();
+    let mut names = FunctionNames::new(options.targets.iter().map(|t| t.arch.replace('-', "_")));
     let mut out = vec![];
     for f in functions {
         let name = names.fresh(&f.name);

@@ -23,6 +23,7 @@ pub use make::{Options, units};
 pub use unit::{Content, Rung, Unit};
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 /// Which files to write besides kernels and manifest.
@@ -58,19 +59,64 @@ pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, St
     Ok(out)
 }
 
-/// Writes files to a folder, which is made when missing. A file that has the bytes already is left
-/// alone, so that builds which watch it do not start over.
+/// Writes files to a folder, which is made when missing. All are written aside first and then renamed, so
+/// that a full disk leaves the package as it was, and what a symlink points to is not touched. A file that has
+/// the bytes already is left alone, so that builds which watch it do not start over.
 ///
 /// # Errors
 /// A sentence that names the file.
 pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    let mut ready = vec![];
     for (name, bytes) in files {
         let path = folder.join(name);
-        if std::fs::read(&path).is_ok_and(|old| old == *bytes) {
+        if !path.is_symlink() && std::fs::read(&path).is_ok_and(|old| old == *bytes) {
             continue;
         }
-        std::fs::write(&path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+        let beside = path.parent().unwrap_or(folder);
+        let mut aside = tempfile::Builder::new().permissions(readable()).tempfile_in(beside).map_err(cannot)?;
+        aside.write_all(bytes).map_err(cannot)?;
+        ready.push((aside, path));
+    }
+    for (aside, path) in ready {
+        aside.persist(&path).map_err(|e| format!("cannot write {}: {}", path.display(), e.error))?;
     }
     Ok(())
+}
+
+/// What files have that everybody may read, less what the user's mask takes away.
+fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symlink_is_replaced_and_what_it_points_to_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (out, victim) = (folder.path().join("out"), folder.path().join("victim"));
+        std::fs::create_dir(&out).expect("made");
+        std::fs::write(&victim, "mine").expect("written");
+        std::os::unix::fs::symlink(&victim, out.join("a.c")).expect("linked");
+        let files = BTreeMap::from([("a.c".to_string(), b"text".to_vec())]);
+        write(&files, &out).expect("written");
+        assert_eq!(std::fs::read(&victim).expect("there"), b"mine");
+        assert_eq!(std::fs::read(out.join("a.c")).expect("there"), b"text");
+        assert!(!out.join("a.c").is_symlink());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_package_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = |text: &str| BTreeMap::from(["a.c", "b.c"].map(|n| (n.to_string(), text.as_bytes().to_vec())));
+        write(&files("old"), folder.path()).expect("written");
+        let mut bad = files("new");
+        bad.insert("none/c.c".into(), b"new".to_vec());
+        write(&bad, folder.path()).expect_err("there is no such folder");
+        assert_eq!(std::fs::read(folder.path().join("a.c")).expect("there"), b"old");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 2);
+    }
 }

@@ -197,7 +197,37 @@ fn slot(u: &Unit, i: &Interface, name: &str) -> String {
     }
 }
 
-/// The symbol in the linked library: unique across the functions of a program.
+/// The symbol in the linked library. Crates of one program may have kernels of one computation with other
+/// sizes or schedules: the name says which text is meant.
 pub fn link_name(u: &Unit, symbol: &str) -> String {
-    format!("dl_{}_{}_{symbol}", &u.key[..u.key.len().min(8)], u.arch_ident())
+    let text = xxhash_rust::xxh3::xxh3_64(u.text.as_bytes());
+    format!("dl_{}_{}_{text:016x}_{symbol}", &u.key[..u.key.len().min(8)], u.arch_ident())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::{Content, Rung};
+    use crate::target::{HostCpu, Target};
+
+    #[test]
+    fn kernels_of_other_texts_have_other_symbols() {
+        let unit = |text: &str| Unit {
+            name: "f".into(),
+            key: "0123456789abcdef".into(),
+            rung: Rung::Default,
+            measured_us: None,
+            target: Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a target"),
+            plan: Plan::default(),
+            file: String::new(),
+            content: Content::C,
+            bytes: vec![],
+            text: text.into(),
+            trace: vec![],
+            scheduled: String::new(),
+        };
+        let [a, b] = ["void k(void) {}", "void k(void) { }"].map(|t| link_name(&unit(t), "k"));
+        assert_ne!(a, b);
+        assert!(a.starts_with("dl_01234567_x86_64_v3_") && a.ends_with("_k"), "{a}");
+    }
 }

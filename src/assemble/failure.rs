@@ -60,7 +60,7 @@ impl From<CompileError> for Failure {
     fn from(e: CompileError) -> Failure {
         match e.failure {
             CompileFailure::ToolMissing => Failure::missing(e.message),
-            CompileFailure::Disk => Failure::usage(e.message),
+            CompileFailure::Disk | CompileFailure::Environment => Failure::usage(e.message),
             CompileFailure::Rejected | CompileFailure::TimedOut | CompileFailure::Crashed => {
                 Failure::new(Exit::Failed, e.message)
             }

@@ -1,7 +1,7 @@
 //! Artifacts on disk, by a hash of everything that decides their bytes: text, language, target and
 //! compiler. Files appear whole (written aside, then renamed), so processes share a folder freely.
 
-use super::{Artifact, Format, Resources, Source, Warning};
+use super::{Artifact, Format, Resources, Source, Warning, owner};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,9 @@ impl ArtifactCache {
 
     /// A stored artifact; `None` where there is none or its bytes are damaged.
     pub fn get(&self, key: &str) -> Option<Artifact> {
+        if !owner::is_mine(&self.folder) {
+            return None;
+        }
         let note: Note = serde_json::from_slice(&std::fs::read(self.file(key, "json")).ok()?).ok()?;
         let path = self.file(key, extension(note.format));
         let bytes = std::fs::read(&path).ok()?;
@@ -65,8 +68,9 @@ impl ArtifactCache {
     /// Stores an artifact; gives it back with the path where it lies.
     ///
     /// # Errors
-    /// When the folder can't be written.
+    /// When the folder can't be written, or somebody else may write to it.
     pub fn put(&self, key: &str, mut artifact: Artifact) -> io::Result<Artifact> {
+        owner::make(&self.folder)?;
         let note = Note {
             format: artifact.format,
             hash: artifact.hash(),
@@ -126,6 +130,26 @@ mod tests {
         assert_eq!(cache.get(&key), Some(stored.clone()));
         std::fs::write(&stored.path, b"obj").unwrap();
         assert_eq!(cache.get(&key), None);
+    }
+
+    #[test]
+    fn a_folder_that_others_write_to_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ArtifactCache::new(folder.path());
+        let key = ArtifactCache::key(&source("a", "cpu:x86-64-v3"), "gcc 12");
+        let artifact = Artifact {
+            format: Format::SharedObject,
+            bytes: b"object".as_slice().into(),
+            path: PathBuf::new(),
+            res: Resources::default(),
+            warnings: vec![],
+            compiler: "gcc 12".to_string(),
+        };
+        cache.put(&key, artifact.clone()).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(cache.get(&key), None);
+        assert!(cache.put(&key, artifact).is_err());
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub enum CompileFailure {
     ToolMissing,
     /// The cache or the temporary folder can't be written: exit code 2, and it is not the candidate's fault.
     Disk,
+    /// What it ran in failed: nothing could be started, or somebody else ended it. It is tried again.
+    Environment,
 }
 
 /// A compilation that failed, with a sentence or the compiler's log.
@@ -104,7 +106,10 @@ impl CompileError {
     /// The outcome written to the log.
     pub fn outcome(&self) -> Outcome {
         match self.failure {
-            CompileFailure::Rejected | CompileFailure::ToolMissing | CompileFailure::Disk => Outcome::CompileFailed,
+            CompileFailure::Rejected
+            | CompileFailure::ToolMissing
+            | CompileFailure::Disk
+            | CompileFailure::Environment => Outcome::CompileFailed,
             CompileFailure::TimedOut => Outcome::TimedOut,
             CompileFailure::Crashed => Outcome::Crashed,
         }

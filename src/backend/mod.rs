@@ -7,6 +7,7 @@ pub mod dim;
 mod dim_text;
 pub mod local;
 pub mod nvrtc;
+mod owner;
 pub mod places;
 pub mod plan;
 mod plan_map;

@@ -1,5 +1,6 @@
 //! Where tools may lie: values of the environment, read by the caller, and the folders that follow.
 
+use super::owner;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,18 +31,24 @@ impl Places {
     /// (by default `$XDG_CACHE_HOME/daylight` or `~/.cache/daylight`).
     pub fn of(var: impl Fn(&str) -> Option<OsString>, cache: Option<PathBuf>) -> Places {
         let path = |key: &str| var(key).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let list = |key: &str| var(key).map(|v| std::env::split_paths(&v).collect()).unwrap_or_default();
-        let home = path("HOME");
-        let base = path("XDG_CACHE_HOME").or_else(|| home.as_ref().map(|h| h.join(".cache")));
-        let default_cache = || base.unwrap_or_else(std::env::temp_dir).join("daylight");
+        // A relative entry means the current folder, whose files are somebody else's program.
+        let absolute = |p: &PathBuf| p.is_absolute();
+        let list = |key: &str| match var(key) {
+            Some(v) => std::env::split_paths(&v).filter(absolute).collect(),
+            None => vec![],
+        };
+        let home = path("HOME").filter(absolute);
+        let base = path("XDG_CACHE_HOME").filter(absolute).or_else(|| home.as_ref().map(|h| h.join(".cache")));
+        let unowned = || std::env::temp_dir().join(format!("daylight-{}", owner::me().unwrap_or_default()));
+        let default_cache = || base.map_or_else(unowned, |b| b.join("daylight"));
         Places {
             cache: cache.unwrap_or_else(default_cache),
             nvrtc: path("DAYLIGHT_NVRTC"),
             cc: path("CC"),
             path: list("PATH"),
             library_path: list("LD_LIBRARY_PATH"),
-            cuda: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path).collect(),
-            venvs: ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect(),
+            cuda: ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path).filter(absolute).collect(),
+            venvs: ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).filter(absolute).collect(),
             home,
         }
     }
@@ -65,11 +72,10 @@ impl Places {
     /// Folders that hold Python packages: Daylight's cache, then virtual environments.
     pub fn site_packages(&self) -> Vec<PathBuf> {
         let mut venvs = self.venvs.clone();
-        venvs.extend([".venv", "venv"].map(PathBuf::from));
         venvs.extend(self.home.iter().flat_map(|h| [h.join(".venv"), h.join(".local")]));
         venvs.push("/opt/venv".into());
         venvs.extend(children(Path::new("/opt"), |_| true).into_iter().map(|d| d.join(".venv")));
-        let mut all = children(&self.packages(), |_| true);
+        let mut all = if owner::is_mine(&self.packages()) { children(&self.packages(), |_| true) } else { vec![] };
         for venv in venvs {
             all.extend(children(&venv.join("lib"), |n| n.starts_with("python3")).into_iter().map(site));
         }
@@ -80,7 +86,8 @@ impl Places {
     pub fn python_packages(&self) -> Vec<PathBuf> {
         let Some(python) = self.program("python3") else { return vec![] };
         let ask = "import sys; print('\\n'.join(p for p in sys.path if p))";
-        let output = Command::new(python).args(["-c", ask]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        // Isolated: neither the current folder nor PYTHONPATH has a say.
+        let output = Command::new(python).args(["-I", "-c", ask]).stdin(Stdio::null()).stderr(Stdio::null()).output();
         let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
         text.lines().map(PathBuf::from).filter(|p| p.is_dir()).collect()
     }
@@ -102,4 +109,35 @@ pub(super) fn children(folder: &Path, keep: impl Fn(&str) -> bool) -> Vec<PathBu
     let mut paths: Vec<PathBuf> = named.map(|e| e.path()).collect();
     paths.sort();
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_current_folder_is_a_place() {
+        let var = |name: &str| {
+            let value = match name {
+                "PATH" | "LD_LIBRARY_PATH" => ".:bin::/usr/bin",
+                "HOME" | "XDG_CACHE_HOME" | "VIRTUAL_ENV" | "CUDA_HOME" => "here",
+                _ => return None,
+            };
+            Some(OsString::from(value))
+        };
+        let places = Places::of(var, None);
+        assert_eq!(
+            (places.path.as_slice(), places.library_path.as_slice()),
+            (&["/usr/bin".into()][..], &["/usr/bin".into()][..])
+        );
+        assert!(places.cache.is_absolute() && places.home.is_none());
+        assert!(places.site_packages().iter().chain(&places.toolkits()).all(|p| p.is_absolute()));
+    }
+
+    #[test]
+    fn without_a_home_the_cache_is_a_folder_of_mine() {
+        let places = Places::of(|_| None, None);
+        let me = owner::me().expect("files have an owner");
+        assert!(places.cache.ends_with(format!("daylight-{me}")), "{}", places.cache.display());
+    }
 }

@@ -109,10 +109,28 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
         }
         Err(decline) => {
             report.status = "refused";
+            (report.line, report.column) = place(input, &decline.reason.text).unzip();
             report.reason = Some(decline.reason);
             (report, Exit::Input)
         }
     }
+}
+
+/// Line and column, from 1, of the block that a reason names, or of the function.
+fn place(input: &Input, why: &str) -> Option<(usize, usize)> {
+    let text = std::fs::read_to_string(&input.file).ok()?;
+    let def = format!("def {}(", input.original.name);
+    let start = text.find(&def).unwrap_or(0);
+    let block = why.split_once("block `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
+    let named = block.and_then(|name| {
+        let quoted = [format!("block(\"{name}\""), format!("block('{name}'")];
+        quoted.iter().filter_map(|q| text[start..].find(q.as_str())).min()
+    });
+    let at = start + named.unwrap_or(0);
+    let line = text[..at].matches('\n').count() + 1;
+    let first = text[..at].rfind('\n').map_or(0, |n| n + 1);
+    let code = text[first..].find(|c: char| !c.is_whitespace()).unwrap_or(0);
+    Some((line, code + 1))
 }
 
 fn blocks(func: &PrimFunc, facts: &Facts) -> Vec<Block> {
@@ -194,7 +212,10 @@ fn print(cx: &Context, r: &Report) {
     let name = r.name.as_deref().unwrap_or("-");
     match &r.reason {
         Some(reason) if r.status == "error" => output::note(&format!("error: {}", reason.text)),
-        Some(reason) => output::line(&format!("refused  {}: {name}: {reason}", r.file)),
+        Some(reason) => {
+            let at = r.line.zip(r.column).map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
+            output::line(&format!("refused  {}{at}: {name}: {reason}", r.file));
+        }
         None => {
             let kinds: Vec<&str> = r.blocks.iter().map(|b| b.kind.as_str()).collect();
             let number = |n: Option<u64>, unit| n.map_or(format!("? {unit}"), |n| format!("{n} {unit}"));

@@ -4,18 +4,18 @@ use super::args;
 use super::context::Context;
 use super::output;
 use crate::job::{Exit, Failure};
-use crate::{log, report};
+use crate::{apply, log, report};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Runs the command: writes `report.csv`.
 pub fn run(cx: &Context, a: &args::Report) -> Result<Exit, Failure> {
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let text = report::csv(&log.records).map_err(Failure::usage)?;
+    let files = BTreeMap::from([("report.csv".to_string(), text.into_bytes())]);
+    apply::write(&files, &a.out).map_err(Failure::usage)?;
     let path = a.out.join("report.csv");
-    let cannot = |e: std::io::Error| Failure::usage(format!("cannot write {}: {e}", path.display()));
-    std::fs::create_dir_all(&a.out).map_err(cannot)?;
-    std::fs::write(&path, text).map_err(cannot)?;
     let rows = report::rows(&log.records);
     for row in &rows {
         if cx.json {

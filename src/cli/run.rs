@@ -4,8 +4,8 @@ use super::args;
 use super::context::Context;
 use super::npy::{self, Npy};
 use super::output;
-use crate::apply::Rung;
 use crate::apply::ladder::{self, Found, Wanted};
+use crate::apply::{self, Rung};
 use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
@@ -175,7 +175,7 @@ fn execute(device: &mut Device, input: &Input, candidate: &Candidate, a: &args::
 fn failure(e: RunError) -> Failure {
     match e.failure {
         RunFailure::DeviceMissing => Failure::missing(e.message),
-        RunFailure::BadRequest => Failure::usage(e.message),
+        RunFailure::BadRequest | RunFailure::Environment => Failure::usage(e.message),
         RunFailure::LaunchFailed
         | RunFailure::WrongResult
         | RunFailure::TimedOut
@@ -201,19 +201,16 @@ fn raw(folder: &tempfile::TempDir, p: &PlanParam, kind: &str, data: &[u8]) -> Re
 }
 
 fn save(plan: &Plan, outputs: &BTreeMap<usize, PathBuf>, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Failure::usage(format!("cannot make the folder {}: {e}", folder.display())))?;
-    let mut written = vec![];
+    let mut files = BTreeMap::new();
     for (index, from) in outputs {
         let p = &plan.params[*index];
-        let path = folder.join(format!("{index:02}_{}.npy", p.name));
-        let cannot = |e: std::io::Error| Failure::usage(format!("cannot write {}: {e}", path.display()));
-        let data = std::fs::read(from).map_err(cannot)?;
+        let data = std::fs::read(from)
+            .map_err(|e| Failure::usage(format!("cannot read the output {}: {e}", from.display())))?;
         let array = Npy { descr: npy::descr(p.dtype).into(), shape: shape(p)?, data };
-        std::fs::write(&path, array.to_bytes()).map_err(cannot)?;
-        written.push(path);
+        files.insert(format!("{index:02}_{}.npy", p.name), array.to_bytes());
     }
-    Ok(written)
+    apply::write(&files, folder).map_err(Failure::usage)?;
+    Ok(files.keys().map(|name| folder.join(name)).collect())
 }
 
 fn print(cx: &Context, input: &Input, device: &Device, source: &Source, written: &[PathBuf]) {

@@ -93,6 +93,8 @@ impl ExprWriter<'_> {
                 let exp = self.function_name("exp", t);
                 self.prelude.unary(&format!("dl_sigmoid_{t}"), t, &format!("return {one} / ({one} + {exp}(-x));"))
             }
+            // Half to even as in TVM; `round` of C is half away from zero.
+            Intrin::Round => self.function_name("nearbyint", t),
             other => self.function_name(other.name(), t),
         };
         self.apply(&name, &args.iter().collect::<Vec<_>>())

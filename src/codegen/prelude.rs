@@ -330,10 +330,17 @@ impl Prelude {
     pub fn round_to_odd(&mut self, from: DType) -> String {
         let (t, name) = (ctype(from), format!("dl_odd_f32_from_{}", short(from)));
         let (to_bits, from_bits) = (self.float_to_bits(), self.bits_to_float());
-        // The nearest float is exact, or one of the two neighbours; the odd one keeps the direction.
+        // A double holds 53 bits of an integer; one bit stands for those below.
+        let cut = match from {
+            DType::I64 => "if (((x >> 53) + 1) >> 1) x = (x & ~0xfffLL) | ((x & 0xfffLL) != 0) << 11; ",
+            DType::U64 => "if (x >> 53) x = (x & ~0xfffULL) | ((x & 0xfffULL) != 0) << 11; ",
+            _ => "",
+        };
+        // The nearest float is exact, or one of the two neighbours; the odd one keeps the direction. No
+        // difference is ordered where `x` is no number or infinite.
         let body = format!(
-            "float y = (float)x; unsigned u = {to_bits}(y); double d = (double)y - (double)x; \
-             if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return {from_bits}(u);"
+            "{cut}float y = (float)x; unsigned u = {to_bits}(y); double d = (double)y - (double)x; \
+             if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return {from_bits}(u);"
         );
         self.function(&name, "float", &format!("{t} x"), &body)
     }

@@ -168,6 +168,7 @@ pub enum Op {
         d: Reg,
         a: Reg,
         from: DType,
+        to: DType,
     },
     FloatToInt {
         d: Reg,

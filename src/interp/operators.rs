@@ -139,10 +139,7 @@ impl Compiler<'_> {
         match self.expr(arg)? {
             Val::I(a) if dtype.is_float() => {
                 let d = self.fresh(1)?;
-                self.emit(Op::IntToFloat { d, a, from });
-                if dtype != DType::F64 {
-                    self.emit(Op::Round { d, a: d, dtype });
-                }
+                self.emit(Op::IntToFloat { d, a, from, to: dtype });
                 Ok(Val::F(d))
             }
             Val::I(a) if dtype.bytes() > from.bytes() && (from.is_unsigned() || dtype.is_signed()) => Ok(Val::I(a)),

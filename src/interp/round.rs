@@ -68,7 +68,8 @@ pub fn round_to(v: f64, dtype: DType) -> f64 {
     }
 }
 
-/// The bits of `v` rounded to a floating type, in the low bits of the result.
+/// The bits of `v` rounded to a floating type, in the low bits of the result. An infinity keeps its code where
+/// the type has one: it was there before, as conversions give none to 8 bits.
 ///
 /// # Panics
 /// For other types.
@@ -80,6 +81,7 @@ pub fn float_bits(v: f64, dtype: DType) -> u64 {
         DType::F16 => half::f16::from_f32(r as f32).to_bits() as u64,
         DType::BF16 => (half::bf16::from_f32(r as f32).to_bits()) as u64,
         DType::E4M3 => small_bits(r, 3, 7, 0x7f),
+        DType::E5M2 if v.is_infinite() => 0x7c | u64::from(v < 0.0) << 7,
         DType::E5M2 => small_bits(r, 2, 15, 0x7e),
         DType::Bool
         | DType::I8
@@ -179,6 +181,18 @@ pub fn float_to_int(v: f64, dtype: DType) -> i64 {
     }
 }
 
+/// An integer of type `from` as the nearest value of a floating type, rounded once.
+pub fn int_to_float(v: i64, from: DType, to: DType) -> f64 {
+    if to == DType::F64 { int_to_f64(v, from) } else { round_to(int_to_f64(cut_to_53_bits(v, from), from), to) }
+}
+
+/// The integer if `f64` holds it, else with one bit in place of the twelve lowest: on the same side of
+/// every value of the narrower floating types, and between the same two.
+fn cut_to_53_bits(v: i64, from: DType) -> i64 {
+    let size = if from == DType::U64 { v as u64 } else { v.unsigned_abs() };
+    if size >> 53 == 0 { v } else { v & !0xfff | i64::from(v & 0xfff != 0) << 11 }
+}
+
 /// An integer of type `from` as the nearest `f64`.
 pub fn int_to_f64(v: i64, from: DType) -> f64 {
     if from == DType::U64 { v as u64 as f64 } else { v as f64 }
@@ -199,7 +213,7 @@ mod tests {
             let v = float_value(b, dtype);
             if v.is_nan() {
                 assert!(float_value(float_bits(v, dtype), dtype).is_nan());
-            } else if v.is_finite() {
+            } else {
                 assert_eq!(float_bits(v, dtype), b, "{dtype} {b:#x} = {v}");
             }
         }

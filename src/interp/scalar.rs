@@ -2,7 +2,7 @@
 //! `i64` for integers; results are rounded or wrapped to their type.
 
 use super::math::{binary, unary};
-use super::round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
+use super::round::{float_bits, float_to_int, float_value, int_to_f64, int_to_float, round_to, wrap_int};
 use crate::ir::{BinOp, DType, Intrin, UnOp};
 
 /// The float in a slot.
@@ -126,7 +126,7 @@ pub fn apply_cast(from: DType, to: DType, a: u64) -> u64 {
     match (from.is_float(), to.is_float()) {
         (true, true) => rounded(float(a), to),
         (true, false) => float_to_int(float(a), to) as u64,
-        (false, true) => rounded(int_to_f64(a as i64, from), to),
+        (false, true) => int_to_float(a as i64, from, to).to_bits(),
         (false, false) => wrap_int(a as i64, to) as u64,
     }
 }

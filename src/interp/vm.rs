@@ -3,7 +3,7 @@
 use super::compile::Val;
 use super::math;
 use super::op::{Access, Code, FloatCmp, FloatOp, IntOp, InterpError, Op, REGS, Reg};
-use super::round::{float_bits, float_to_int, float_value, floor_div, int_to_f64, round_to, wrap_int};
+use super::round::{float_bits, float_to_int, float_value, floor_div, int_to_float, round_to, wrap_int};
 use super::tensor::{chunk, read_bits};
 use crate::ir::{DType, PrimFunc};
 
@@ -244,7 +244,7 @@ impl<'a> Vm<'a> {
                 Op::IsNan { d, a } => self.ints[d as usize] = self.x(a).is_nan() as i64,
                 Op::IsInf { d, a } => self.ints[d as usize] = self.x(a).is_infinite() as i64,
                 Op::Round { d, a, dtype } => self.floats[d as usize] = round_to(self.x(a), dtype),
-                Op::IntToFloat { d, a, from } => self.floats[d as usize] = int_to_f64(self.i(a), from),
+                Op::IntToFloat { d, a, from, to } => self.floats[d as usize] = int_to_float(self.i(a), from, to),
                 Op::FloatToInt { d, a, dtype } => self.ints[d as usize] = float_to_int(self.x(a), dtype),
                 Op::Bits { d, a, from, to } => {
                     self.ints[d as usize] = wrap_int(float_bits(self.x(a), from) as i64, to);

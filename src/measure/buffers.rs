@@ -4,6 +4,7 @@ use super::inputs;
 use crate::backend::{PlanParam, Role};
 use crate::runner::device::{Device, Outcome, Region};
 use crate::runner::{Errors, Problem, RunError, RunFailure};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of each guard zone; also the alignment of every buffer.
 const GUARD: usize = 4096;
@@ -11,8 +12,8 @@ const GUARD: usize = 4096;
 const KEPT_FROM: usize = 1 << 20;
 /// Sets beyond two hold no more than this together.
 const MOST_BYTES: usize = 4 << 30;
-/// What guard zones hold.
-const GUARD_BYTE: u8 = 0xa5;
+/// What guard zones hold: no number in any type of floats, so that a result that one was read for is none either.
+const GUARD_BYTE: u8 = 0xff;
 /// What outputs and workspaces hold before a checked run: NaN as a float, -1 as an integer.
 const POISON: u8 = 0xff;
 
@@ -24,6 +25,8 @@ struct Slot {
     role: Role,
     /// Contents before a run, for buffers that runs change.
     initial: Option<Vec<u8>>,
+    /// Hash of an input's contents, where no other set has them to compare.
+    hash: Option<u64>,
     /// An output that was found right, and how right.
     right: Option<(Region, Errors)>,
 }
@@ -72,6 +75,7 @@ impl Buffers {
             let len = slot.bytes / p.dtype.bytes() as usize;
             let data = inputs::tensor(p.dtype, len, problem.seed, p.index, problem.ranges.get(&p.index).copied());
             device.upload(self.memory.at + slot.offset as u64, &data)?;
+            slot.hash = (p.role == Role::In && self.sets == 1).then(|| xxh3_64(&data));
             slot.initial = (p.role == Role::Inout).then_some(data);
         }
         for set in 1..self.sets {
@@ -176,6 +180,31 @@ impl Buffers {
         device.gather(at, size, points, bytes)
     }
 
+    /// Checks that the inputs of the first set are what they were.
+    ///
+    /// # Errors
+    /// [`RunFailure::WrongResult`] naming the input that a run wrote to.
+    pub fn check_inputs(&self, device: &mut dyn Device, params: &[PlanParam]) -> Outcome<()> {
+        for (p, slot) in params.iter().zip(&self.slots) {
+            let Some(slot) = slot.as_ref().filter(|s| s.role == Role::In) else { continue };
+            let at = self.memory.at + slot.offset as u64;
+            let changed = match slot.hash {
+                // To a whole word: guard zones are alike too.
+                None => device.differ(at, at + self.stride as u64, slot.bytes.next_multiple_of(16))?,
+                Some(hash) => {
+                    let mut bytes = vec![0; slot.bytes];
+                    device.download(at, &mut bytes)?;
+                    xxh3_64(&bytes) != hash
+                }
+            };
+            if changed {
+                let text = format!("the kernel wrote to `{}`, which it may only read", p.name);
+                return Err(RunError::new(RunFailure::WrongResult, text));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the guard zones of the first set.
     ///
     /// # Errors
@@ -216,7 +245,7 @@ fn slot(p: &PlanParam, problem: &Problem, stride: &mut usize) -> Outcome<Slot> {
     // Neighbours share no zone, so that a write outside names the buffer that it missed.
     let offset = *stride + GUARD;
     *stride = offset + bytes + after(bytes);
-    Ok(Slot { offset, bytes, role: p.role, initial: None, right: None })
+    Ok(Slot { offset, bytes, role: p.role, initial: None, hash: None, right: None })
 }
 
 /// Number of sets of `stride` bytes: enough to rotate over what runs touch of them, within half of the
@@ -331,6 +360,29 @@ mod tests {
         small.keep_right(&mut device, 0, errors).unwrap();
         assert_eq!(small.repeats_a_right_one(&mut device, 0).unwrap(), None);
         small.free(&mut device);
+    }
+
+    #[test]
+    fn a_write_to_an_input_is_found_and_named() {
+        for most in [1, 8] {
+            let mut device = cpu();
+            let params = [param(Role::In, 1001)];
+            let mut buffers = Buffers::new(&mut device, &params, &Problem::default()).unwrap();
+            if most == 1 {
+                buffers.sets = 1;
+                let mut bytes = vec![];
+                buffers.download(&mut device, 0, None, &mut bytes).unwrap();
+                buffers.slots[0].as_mut().unwrap().hash = Some(xxh3_64(&bytes));
+            }
+            buffers.check_inputs(&mut device, &params).unwrap();
+            let last = buffers.addresses(0)[0] + 4003;
+            let mut byte = [0];
+            device.download(last, &mut byte).unwrap();
+            device.upload(last, &[byte[0] ^ 1]).unwrap();
+            let e = buffers.check_inputs(&mut device, &params).unwrap_err();
+            assert!(e.failure == RunFailure::WrongResult && e.message.contains("wrote to `B`"), "{}", e.message);
+            buffers.free(&mut device);
+        }
     }
 
     #[test]

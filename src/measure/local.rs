@@ -97,6 +97,7 @@ impl LocalRunner {
         loaded.workspaces.reset(device, &zeroed(plan))?;
         device.run(loaded.module, &loaded.runs[0])?;
         buffers.check_guards(device, &plan.params)?;
+        buffers.check_inputs(device, &plan.params)?;
         let mut worst = Errors::default();
         for want in &self.wanted {
             let errors = check_output(device, buffers, plan, want, &mut self.scratch)?;

@@ -5,14 +5,11 @@ use super::{DeviceFacts, DeviceState, RunError, RunFailure, posix};
 use crate::machine::memory::{free, kib};
 use libloading::Library;
 use rayon::prelude::*;
-use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Alignment of every allocation.
-const ALIGN: usize = 4096;
 /// Pieces per thread that a grid is cut into, so that threads that fall behind lose little.
 const PIECES: u32 = 4;
 /// Buffers rotate over no more than this, however large the cache.
@@ -120,10 +117,6 @@ fn launch(kernel: Kernel, blocks: u32, args: &[Value]) {
     }
 }
 
-fn layout(bytes: usize) -> Option<Layout> {
-    Layout::from_size_align(bytes.max(1), ALIGN).ok()
-}
-
 impl Device for CpuDevice {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
@@ -141,17 +134,12 @@ impl Device for CpuDevice {
 
     fn allocate(&mut self, bytes: usize) -> Outcome<Region> {
         let failed = || RunError::new(RunFailure::LaunchFailed, format!("{bytes} bytes can't be allocated"));
-        let layout = layout(bytes).ok_or_else(failed)?;
-        // SAFETY: the size is not zero.
-        let at = unsafe { alloc(layout) };
-        if at.is_null() { Err(failed()) } else { Ok(Region { at: at as u64, bytes }) }
+        posix::fenced(bytes).map(|at| Region { at, bytes }).ok_or_else(failed)
     }
 
     fn free(&mut self, region: Region) {
-        if let Some(layout) = layout(region.bytes) {
-            // SAFETY: the region came from `allocate` with this layout and is given back once.
-            unsafe { dealloc(region.at as *mut u8, layout) }
-        }
+        // SAFETY: the region came from `allocate` and is given back once.
+        unsafe { posix::unfence(region.at, region.bytes) }
     }
 
     fn upload(&mut self, at: u64, bytes: &[u8]) -> Outcome<()> {
@@ -172,7 +160,7 @@ impl Device for CpuDevice {
     }
 
     fn differ(&mut self, a: u64, b: u64, bytes: usize) -> Outcome<bool> {
-        // SAFETY: the caller owns both areas, and nothing writes them now.
+        // SAFETY: the caller owns both areas, which were zeroed when they were allocated, and nothing writes them now.
         let (a, b) = unsafe {
             (std::slice::from_raw_parts(a as *const u8, bytes), std::slice::from_raw_parts(b as *const u8, bytes))
         };

@@ -1,6 +1,6 @@
 //! The few system calls that std does not offer.
 
-use std::ffi::{c_int, c_long, c_ulong};
+use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +16,9 @@ unsafe extern "C" {
     fn setrlimit(resource: c_int, limit: *const Rlimit) -> c_int;
     fn getrlimit(resource: c_int, limit: *mut Rlimit) -> c_int;
     fn waitid(kind: c_int, pid: c_int, info: *mut SigInfo, options: c_int) -> c_int;
+    fn mmap(at: *mut c_void, bytes: usize, access: c_int, flags: c_int, fd: c_int, offset: c_long) -> *mut c_void;
+    fn mprotect(at: *mut c_void, bytes: usize, access: c_int) -> c_int;
+    fn munmap(at: *mut c_void, bytes: usize) -> c_int;
     fn wait4(pid: c_int, status: *mut c_int, options: c_int, usage: *mut Rusage) -> c_int;
 }
 
@@ -27,6 +30,42 @@ const P_PID: c_int = 1;
 const WNOHANG: c_int = 1;
 const WEXITED: c_int = 4;
 const WNOWAIT: c_int = 0x0100_0000;
+
+/// Bytes before and behind fenced memory that nothing may touch: a whole number of pages of any size.
+const FENCE: usize = 1 << 16;
+const NO_ACCESS: c_int = 0;
+const READ_WRITE: c_int = 3;
+const PRIVATE_ANONYMOUS: c_int = if cfg!(target_os = "macos") { 0x1002 } else { 0x22 };
+
+/// Zeroed memory between pages that end the process when they are touched, at a multiple of a page. `None` where
+/// there is none.
+pub fn fenced(bytes: usize) -> Option<u64> {
+    let inner = bytes.checked_next_multiple_of(FENCE)?;
+    let all = inner.checked_add(2 * FENCE)?;
+    // SAFETY: a mapping of its own, wherever the system puts it.
+    let base = unsafe { mmap(std::ptr::null_mut(), all, NO_ACCESS, PRIVATE_ANONYMOUS, -1, 0) };
+    if base.addr() == usize::MAX {
+        return None;
+    }
+    let at = base.wrapping_byte_add(FENCE);
+    // SAFETY: a part of that mapping, which nobody uses yet.
+    if inner > 0 && unsafe { mprotect(at, inner, READ_WRITE) } != 0 {
+        // SAFETY: the whole mapping, as above.
+        unsafe { munmap(base, all) };
+        return None;
+    }
+    Some(at as u64)
+}
+
+/// Gives memory of [`fenced`] back.
+///
+/// # Safety
+/// `at` came from `fenced(bytes)`, is given back once, and nothing refers to it.
+pub unsafe fn unfence(at: u64, bytes: usize) {
+    let all = bytes.next_multiple_of(FENCE) + 2 * FENCE;
+    // SAFETY: the mapping that `fenced` made, as promised by the caller.
+    unsafe { munmap((at as *mut c_void).wrapping_byte_sub(FENCE), all) };
+}
 
 /// `struct rlimit`.
 #[repr(C)]

@@ -104,6 +104,8 @@ pub enum RunFailure {
     DeviceMissing,
     /// The request itself is wrong (unreadable file, missing extent).
     BadRequest,
+    /// What it ran in failed: nothing could be started, or somebody else ended it. It is tried again.
+    Environment,
 }
 
 /// A run that failed, with one sentence.
@@ -124,7 +126,9 @@ impl RunError {
     /// The outcome written to the log.
     pub fn outcome(&self) -> Outcome {
         match self.failure {
-            RunFailure::LaunchFailed | RunFailure::DeviceMissing | RunFailure::BadRequest => Outcome::LaunchFailed,
+            RunFailure::LaunchFailed | RunFailure::DeviceMissing | RunFailure::BadRequest | RunFailure::Environment => {
+                Outcome::LaunchFailed
+            }
             RunFailure::WrongResult | RunFailure::Impossible => Outcome::WrongResult,
             RunFailure::TimedOut => Outcome::TimedOut,
             RunFailure::Crashed => Outcome::Crashed,

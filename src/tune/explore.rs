@@ -136,9 +136,14 @@ impl Shared<'_> {
     }
 }
 
+/// Candidates that may be ended from outside before tuning gives up.
+const MOST_DISTURBED: usize = 8;
+
 /// Points that are under way.
 #[derive(Default)]
 struct Waiting {
+    /// Candidates that something else than they ended.
+    disturbed: usize,
     /// With the compile threads.
     building: usize,
     /// With the devices.
@@ -265,6 +270,7 @@ impl Loop<'_, '_, '_, '_, '_> {
                 return Err(TuneError::Missing(e.message));
             }
             Stage::Failed(_, e) if e.failure == CompileFailure::Disk => return Err(TuneError::Usage(e.message)),
+            Stage::Failed(_, e) if e.failure == CompileFailure::Environment => self.disturbed(&point, e.message)?,
             Stage::Failed(built, e) => {
                 self.ledger.not_compiled(self.session, &point, &built, &e)?;
                 self.settle(&point, None);
@@ -299,6 +305,7 @@ impl Loop<'_, '_, '_, '_, '_> {
                 self.ready.insert(point, (built, artifact));
             }
             Some(Err(e)) if e.failure == RunFailure::DeviceMissing => return Err(TuneError::Missing(e.message)),
+            Some(Err(e)) if e.failure == RunFailure::Environment => self.disturbed(&point, e.message)?,
             Some(Err(e)) => {
                 self.ledger.not_run(self.session, &point, (&built, &artifact), &e)?;
                 self.settle(&point, None);
@@ -310,6 +317,17 @@ impl Loop<'_, '_, '_, '_, '_> {
     fn rule_out(&mut self, point: &Point, why: &Reason) -> Result<(), TuneError> {
         self.ledger.rejected(self.session, point, why)?;
         self.settle(point, None);
+        Ok(())
+    }
+
+    /// What was none of the candidate's doing is not logged as its failure; the search may come back to it. Where
+    /// that happens again and again, the machine is to be put right first.
+    fn disturbed(&mut self, point: &Point, why: String) -> Result<(), TuneError> {
+        self.waiting.disturbed += 1;
+        if self.waiting.disturbed > MOST_DISTURBED {
+            return Err(TuneError::Usage(format!("{why}; that happened {MOST_DISTURBED} times, so tuning ends here")));
+        }
+        self.skip(point);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use super::pipeline::{Stage, Workshop};
 use super::session::{Ready, Session, Task, candidate, report};
 use super::{Point, TuneError};
 use crate::log::{self, Outcome, Record};
-use crate::runner::Candidate;
+use crate::runner::{Candidate, RunFailure};
 
 /// Seconds that the turns of all finalists may take together. Six short kernels get forty turns in it:
 /// samples that scatter by a percent then tell a difference to a third of one.
@@ -52,6 +52,8 @@ pub(super) fn measure(
         let (built, artifact) = &ready[point];
         match timing {
             Ok(timing) => ledger.timed(session, point, (built, artifact), (None, &timing, last + 1))?,
+            // Its earlier times stand.
+            Err(e) if e.failure == RunFailure::Environment => {}
             Err(e) => ledger.not_run(session, point, (built, artifact), &e)?,
         }
     }

@@ -120,7 +120,8 @@ pub(super) fn run_error(e: RunError) -> TuneError {
         | RunFailure::TimedOut
         | RunFailure::Crashed
         | RunFailure::Impossible
-        | RunFailure::BadRequest => TuneError::Usage(e.message),
+        | RunFailure::BadRequest
+        | RunFailure::Environment => TuneError::Usage(e.message),
     }
 }
 

@@ -1,13 +1,36 @@
 //! Finding NVRTC and `nvdisasm`, and fetching them from PyPI into Daylight's cache.
 
+use crate::backend::owner;
 use crate::backend::places::{Places, children};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The version of `nvidia-cuda-nvrtc` that [`fetch_nvrtc`] installs.
-pub const NVRTC_PACKAGE: &str = "nvidia-cuda-nvrtc==13.0.88";
-/// The version of `nvidia-cuda-nvdisasm` that [`fetch_nvdisasm`] installs.
-pub const NVDISASM_PACKAGE: &str = "nvidia-cuda-nvdisasm>=13.2,<14";
+/// A package of PyPI in one version, with the hashes of its wheels for Linux on x86-64 and on aarch64.
+struct Package {
+    folder: &'static str,
+    version: &'static str,
+    sha256: [&'static str; 2],
+}
+
+/// What [`fetch_nvrtc`] installs.
+const NVRTC: Package = Package {
+    folder: "nvrtc",
+    version: "nvidia-cuda-nvrtc==13.0.88",
+    sha256: [
+        "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575",
+        "d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b",
+    ],
+};
+
+/// What [`fetch_nvdisasm`] installs.
+const NVDISASM: Package = Package {
+    folder: "nvdisasm",
+    version: "nvidia-cuda-nvdisasm==13.5.37",
+    sha256: [
+        "d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca",
+        "a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605",
+    ],
+};
 
 /// What to do when NVRTC is missing.
 pub const NVRTC_ADVICE: &str = "libnvrtc was not found: run `daylight doctor --fetch-nvrtc`, or install CUDA 12.8 or newer \
@@ -96,11 +119,11 @@ pub fn find_nvdisasm(places: &Places) -> Option<PathBuf> {
 /// Installs NVRTC from PyPI into the cache with `python3 -m pip`; gives the library.
 ///
 /// # Errors
-/// A sentence, when Python or the network is missing.
+/// A sentence, when Python or the network is missing, or the wheel is not the one that is known.
 pub fn fetch_nvrtc(places: &Places) -> Result<PathBuf, String> {
-    let site = install(places, "nvrtc", NVRTC_PACKAGE)?;
+    let site = install(places, &NVRTC)?;
     let found = package_folders(&site).iter().find_map(|d| library_in(d));
-    found.ok_or_else(|| format!("{NVRTC_PACKAGE} was installed but holds no libnvrtc"))
+    found.ok_or_else(|| format!("{} was installed but holds no libnvrtc", NVRTC.version))
 }
 
 /// Installs the disassembler from PyPI into the cache; gives the program.
@@ -108,23 +131,47 @@ pub fn fetch_nvrtc(places: &Places) -> Result<PathBuf, String> {
 /// # Errors
 /// As [`fetch_nvrtc`].
 pub fn fetch_nvdisasm(places: &Places) -> Result<PathBuf, String> {
-    install(places, "nvdisasm", NVDISASM_PACKAGE)?;
-    find_nvdisasm(places).ok_or_else(|| format!("{NVDISASM_PACKAGE} was installed but holds no nvdisasm"))
+    install(places, &NVDISASM)?;
+    find_nvdisasm(places).ok_or_else(|| format!("{} was installed but holds no nvdisasm", NVDISASM.version))
 }
 
-fn install(places: &Places, folder: &str, package: &str) -> Result<PathBuf, String> {
-    let site = places.packages().join(folder);
+impl Package {
+    /// The line of a requirements file that takes no other wheel.
+    fn requirement(&self) -> String {
+        let hashes: Vec<String> = self.sha256.iter().map(|h| format!(" --hash=sha256:{h}")).collect();
+        format!("{}{}\n", self.version, hashes.concat())
+    }
+}
+
+/// Installs aside, then puts the folder in its place: whoever looks sees all of it or none.
+fn install(places: &Places, package: &Package) -> Result<PathBuf, String> {
+    let packages = places.packages();
+    let cannot = |e: std::io::Error| format!("cannot write to {}: {e}", packages.display());
+    owner::make(&packages).map_err(cannot)?;
+    let aside = tempfile::Builder::new().prefix(".").tempdir_in(&packages).map_err(cannot)?;
+    let (wanted, made) = (aside.path().join("requirements.txt"), aside.path().join("site"));
+    std::fs::write(&wanted, package.requirement()).map_err(cannot)?;
     let python = places.program("python3").ok_or("python3 is not on the path: install it to fetch packages")?;
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"]);
-    pip.args(["--only-binary=:all:", "--target"]).arg(&site).arg(package);
+    // Isolated: a `pip` folder or PYTHONPATH of wherever this runs has no say.
+    pip.args(["-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["--only-binary=:all:", "--require-hashes", "--target"]).arg(&made).arg("-r").arg(&wanted);
     let output = pip.stdin(Stdio::null()).output().map_err(|e| format!("python3 could not be started: {e}"))?;
-    if output.status.success() {
-        return Ok(site);
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr);
+        let last = log.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("no output");
+        return Err(format!("`pip install {}` failed: {last}", package.version));
     }
-    let log = String::from_utf8_lossy(&output.stderr);
-    let last = log.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("no output");
-    Err(format!("`pip install {package}` failed: {last}"))
+    put(&made, &packages.join(package.folder), &aside.path().join("old")).map_err(cannot)
+}
+
+/// Puts a folder in the place of another, which goes to `old`. Of two that do so at once one wins.
+fn put(made: &Path, place: &Path, old: &Path) -> std::io::Result<PathBuf> {
+    let _ = std::fs::rename(place, old);
+    match std::fs::rename(made, place) {
+        Err(e) if !place.is_dir() => Err(e),
+        Ok(()) | Err(_) => Ok(place.to_path_buf()),
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +195,35 @@ mod tests {
         assert_eq!(builtins_of(&library), Some(folder.path().join("libnvrtc-builtins.so.13.0")));
         places.nvrtc = Some(folder.path().join("nothing"));
         assert!(find_nvrtc(&places).unwrap_err().contains("holds no libnvrtc"));
+    }
+
+    /// By a `python3` that notes how it was called.
+    #[test]
+    fn pip_is_isolated_and_takes_known_wheels_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (program, called) = (folder.path().join("bin/python3"), folder.path().join("called"));
+        touch(&program);
+        let script = format!("#!/bin/sh\necho \"$@\" > {0}\ncat \"${{13}}\" >> {0}\nexit 1\n", called.display());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = vec![folder.path().join("bin")];
+        let places = Places { cache: folder.path().join("cache"), path, ..Places::default() };
+        assert!(fetch_nvrtc(&places).unwrap_err().contains("failed"));
+        let called = std::fs::read_to_string(called).unwrap();
+        assert!(called.starts_with("-I -m pip install"), "{called}");
+        assert!(called.contains("--require-hashes") && called.contains(NVRTC.sha256[0]), "{called}");
+        assert_eq!(std::fs::read_dir(places.packages()).unwrap().count(), 0, "nothing is left of a failed install");
+    }
+
+    #[test]
+    fn a_folder_replaces_another_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let [made, place, old] = ["made", "place", "old"].map(|n| folder.path().join(n));
+        touch(&made.join("new"));
+        touch(&place.join("gone"));
+        assert_eq!(put(&made, &place, &old).unwrap(), place);
+        assert!(place.join("new").exists() && !place.join("gone").exists());
     }
 
     #[test]

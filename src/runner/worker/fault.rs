@@ -1,4 +1,5 @@
-//! How a worker fails, and whose fault that is taken to be: the candidate's that it worked on.
+//! How a worker fails, and whose fault that is taken to be: the candidate's that it worked on, unless it did not
+//! start or was ended from outside.
 
 use crate::backend::{CompileError, CompileFailure};
 use crate::runner::{RunError, RunFailure};
@@ -15,6 +16,8 @@ pub enum WorkerFault {
     TimedOut(Duration),
     /// It died; how, and the end of what it wrote to standard error.
     Died(String),
+    /// Somebody else ended it, who said how by a signal that no kernel raises.
+    Ended(String),
     /// It wrote something that is not a reply.
     Garbage(String),
 }
@@ -24,7 +27,7 @@ impl std::fmt::Display for WorkerFault {
         match self {
             WorkerFault::Start(why) => write!(f, "the worker could not be started: {why}"),
             WorkerFault::TimedOut(limit) => write!(f, "no answer within {:.1} s", limit.as_secs_f64()),
-            WorkerFault::Died(how) => write!(f, "the worker process {how}"),
+            WorkerFault::Died(how) | WorkerFault::Ended(how) => write!(f, "the worker process {how}"),
             WorkerFault::Garbage(what) => write!(f, "the worker wrote something that is no reply: {what}"),
         }
     }
@@ -34,7 +37,8 @@ impl From<WorkerFault> for RunError {
     fn from(fault: WorkerFault) -> RunError {
         let kind = match fault {
             WorkerFault::TimedOut(_) => RunFailure::TimedOut,
-            WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => RunFailure::Crashed,
+            WorkerFault::Start(_) | WorkerFault::Ended(_) => RunFailure::Environment,
+            WorkerFault::Died(_) | WorkerFault::Garbage(_) => RunFailure::Crashed,
         };
         RunError::new(kind, fault.to_string())
     }
@@ -44,7 +48,8 @@ impl From<WorkerFault> for CompileError {
     fn from(fault: WorkerFault) -> CompileError {
         let kind = match fault {
             WorkerFault::TimedOut(_) => CompileFailure::TimedOut,
-            WorkerFault::Start(_) | WorkerFault::Died(_) | WorkerFault::Garbage(_) => CompileFailure::Crashed,
+            WorkerFault::Start(_) | WorkerFault::Ended(_) => CompileFailure::Environment,
+            WorkerFault::Died(_) | WorkerFault::Garbage(_) => CompileFailure::Crashed,
         };
         CompileError::new(kind, format!("compiling: {fault}"))
     }
@@ -84,6 +89,12 @@ pub(super) fn describe(status: ExitStatus, peak: u64, limit: Option<u64>) -> Str
     }
 }
 
+/// True for an end by a signal that people and systems send and kernels do not raise, where memory is no reason.
+pub(super) fn is_from_outside(status: ExitStatus, peak: u64, limit: Option<u64>) -> bool {
+    const SENT: [i32; 4] = [1, 2, 9, 15]; // SIGHUP, SIGINT, SIGKILL, SIGTERM
+    status.signal().is_some_and(|s| SENT.contains(&s)) && limit.is_none_or(|limit| peak < limit / 4 * 3)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +115,18 @@ mod tests {
         assert_eq!(outcome(WorkerFault::TimedOut(Duration::from_secs(1))), (Outcome::TimedOut, Outcome::TimedOut));
         assert_eq!(outcome(WorkerFault::Died("was killed by SIGILL".into())), (Outcome::Crashed, Outcome::Crashed));
         assert_eq!(outcome(WorkerFault::Garbage("x".into())), (Outcome::Crashed, Outcome::Crashed));
+    }
+
+    #[test]
+    fn what_others_do_is_not_the_candidates_fault() {
+        for fault in
+            [WorkerFault::Start("too many open files".into()), WorkerFault::Ended("was killed by SIGKILL".into())]
+        {
+            assert_eq!(RunError::from(fault.clone()).failure, RunFailure::Environment);
+            assert_eq!(CompileError::from(fault).failure, CompileFailure::Environment);
+        }
+        let outside = |raw, peak| is_from_outside(ExitStatus::from_raw(raw), peak, Some(512 << 20));
+        assert!(outside(9, 0) && outside(15, 0));
+        assert!(!outside(9, 500 << 20) && !outside(11, 0) && !outside(9 << 8, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The parent's side of one worker: start it, ask it, and kill it with all its children when it
 //! dies, hangs or talks nonsense.
 
-use super::fault::{WorkerFault, describe};
+use super::fault::{WorkerFault, describe, is_from_outside};
 use super::{PROTOCOL, Reply, Request};
 use crate::runner::posix;
 use serde::{Serialize, de::DeserializeOwned};
@@ -122,6 +122,9 @@ impl WorkerProcess {
     fn receive<R: DeserializeOwned>(&mut self, id: u64, limit: Duration) -> Result<R, WorkerFault> {
         let line = match self.lines.recv_timeout(limit) {
             Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Timeout) if is_stopped(self.id) => {
+                return Err(WorkerFault::Ended("was stopped by somebody".to_string()));
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => return Err(WorkerFault::TimedOut(limit)),
             Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.death()),
         };
@@ -133,16 +136,19 @@ impl WorkerProcess {
     /// How the process ended, once its output has.
     fn death(&mut self) -> WorkerFault {
         let ended = eventually(|| posix::has_ended(self.id));
-        let how = match self.kill() {
-            Some((status, peak)) if ended => describe(status, peak, self.memory),
-            Some(_) | None => "closed its output".to_string(),
+        let (how, from_outside) = match self.kill() {
+            Some((status, peak)) if ended => {
+                (describe(status, peak, self.memory), is_from_outside(status, peak, self.memory))
+            }
+            Some(_) | None => ("closed its output".to_string(), false),
         };
         // Its last words: whoever held its error output open is dead now too.
         eventually(|| self.error_reader.is_finished());
         let tail: Vec<u8> = self.errors.lock().map(|t| t.iter().copied().collect()).unwrap_or_default();
         let tail = String::from_utf8_lossy(&tail);
         let last = tail.trim();
-        WorkerFault::Died(if last.is_empty() { how } else { format!("{how}: {last}") })
+        let text = if last.is_empty() { how } else { format!("{how}: {last}") };
+        if from_outside { WorkerFault::Ended(text) } else { WorkerFault::Died(text) }
     }
 
     /// Kills the whole group; gives how the worker ended and its greatest size in bytes, the first time.
@@ -195,4 +201,11 @@ fn read_tail(mut stderr: impl Read, tail: &Mutex<VecDeque<u8>>) {
             return;
         }
     }
+}
+
+/// True for a process that got SIGSTOP, where the system tells.
+fn is_stopped(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before it is in parentheses and may hold anything.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }

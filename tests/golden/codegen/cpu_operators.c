@@ -64,7 +64,7 @@ static inline int dl_min_i32(int a, int b) { return a < b ? a : b; }
 static inline int dl_max_i32(int a, int b) { return a > b ? a : b; }
 static inline int dl_floordiv_i32(int a, int b) { int q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
 static inline int dl_floormod_i32(int a, int b) { int r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-static inline float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = dl_bits_from_f32(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return dl_f32_from_bits(u); }
+static inline float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = dl_bits_from_f32(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return dl_f32_from_bits(u); }
 #ifdef __FLT16_MAX__
 static inline float dl_f32_from_f16(unsigned short x) { _Float16 y; __builtin_memcpy(&y, &x, 2); return (float)y; }
 #else
@@ -120,7 +120,7 @@ void functions_float32(void *const *buffers, const long long *scalars,
       p1[blockIdx_x * 32 + i1 + 5632] = __builtin_fabsf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 5888] = __builtin_floorf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 6144] = __builtin_ceilf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 6400] = __builtin_roundf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 6400] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 6656] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 6912] = __builtin_truncf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 7168] = __builtin_fmaf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);

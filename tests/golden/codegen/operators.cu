@@ -45,12 +45,12 @@ static __device__ __forceinline__ int dl_clz_i32(int x) { return x == 0 ? 32 : _
   unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = __float_as_uint(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r);
 #endif
 }
-static __device__ __forceinline__ float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
-static __device__ __forceinline__ float dl_odd_f32_from_i64(long long x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_odd_f32_from_i64(long long x) { if (((x >> 53) + 1) >> 1) x = (x & ~0xfffLL) | ((x & 0xfffLL) != 0) << 11; float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_f32_from_u23(unsigned x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
-static __device__ __forceinline__ float dl_odd_f32_from_u32(unsigned x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
-static __device__ __forceinline__ float dl_odd_f32_from_u64(unsigned long long x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
-static __device__ __forceinline__ float dl_odd_f32_from_f64(double x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if (d != 0 && !(u & 1u)) u = (d > 0) == (y > 0) ? u - 1 : u + 1; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_odd_f32_from_u32(unsigned x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_odd_f32_from_u64(unsigned long long x) { if (x >> 53) x = (x & ~0xfffULL) | ((x & 0xfffULL) != 0) << 11; float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
+static __device__ __forceinline__ float dl_odd_f32_from_f64(double x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 [[maybe_unused]] static __device__ __forceinline__ float dl_f32_from_e5m2(unsigned char x) {
 #if __CUDA_ARCH__ >= 890
   unsigned h; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(h) : "h"((unsigned short)x)); return dl_f32_from_f16((unsigned short)h);
@@ -334,7 +334,7 @@ functions_float32(const float* __restrict__ p0, float* __restrict__ p1) {
   p1[i + 5632] = fabsf(p0[i]);
   p1[i + 5888] = floorf(p0[i]);
   p1[i + 6144] = ceilf(p0[i]);
-  p1[i + 6400] = roundf(p0[i]);
+  p1[i + 6400] = nearbyintf(p0[i]);
   p1[i + 6656] = nearbyintf(p0[i]);
   p1[i + 6912] = truncf(p0[i]);
   p1[i + 7168] = fmaf(p0[i], p0[i], p0[i]);
@@ -375,7 +375,7 @@ functions_float64(const double* __restrict__ p0, double* __restrict__ p1) {
   p1[i + 5632] = fabs(p0[i]);
   p1[i + 5888] = floor(p0[i]);
   p1[i + 6144] = ceil(p0[i]);
-  p1[i + 6400] = round(p0[i]);
+  p1[i + 6400] = nearbyint(p0[i]);
   p1[i + 6656] = nearbyint(p0[i]);
   p1[i + 6912] = trunc(p0[i]);
   p1[i + 7168] = fma(p0[i], p0[i], p0[i]);
@@ -416,7 +416,7 @@ functions_bfloat16(const unsigned short* __restrict__ p0, unsigned short* __rest
   p1[i + 5632] = dl_bf16_from_f32(fabsf(dl_f32_from_bf16(p0[i])));
   p1[i + 5888] = dl_bf16_from_f32(floorf(dl_f32_from_bf16(p0[i])));
   p1[i + 6144] = dl_bf16_from_f32(ceilf(dl_f32_from_bf16(p0[i])));
-  p1[i + 6400] = dl_bf16_from_f32(roundf(dl_f32_from_bf16(p0[i])));
+  p1[i + 6400] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
   p1[i + 6656] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
   p1[i + 6912] = dl_bf16_from_f32(truncf(dl_f32_from_bf16(p0[i])));
   p1[i + 7168] = dl_bf16_from_f32(fmaf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
@@ -457,7 +457,7 @@ functions_int32(const int* __restrict__ p0, int* __restrict__ p1) {
   p1[i + 5632] = dl_abs_i32(p0[i]);
   p1[i + 5888] = (int)floor((double)p0[i]);
   p1[i + 6144] = (int)ceil((double)p0[i]);
-  p1[i + 6400] = (int)round((double)p0[i]);
+  p1[i + 6400] = (int)nearbyint((double)p0[i]);
   p1[i + 6656] = (int)nearbyint((double)p0[i]);
   p1[i + 6912] = (int)trunc((double)p0[i]);
   p1[i + 7168] = (int)fma((double)p0[i], (double)p0[i], (double)p0[i]);

@@ -1,0 +1,137 @@
+//! Elements of intermediate buffers that are read before a block has stored to them.
+
+use super::bounds::ranges_of;
+use super::points::{self, Points};
+use super::sites::{Site, element, sites};
+use super::value::value;
+use crate::analysis::walk::{Leaf, leaves};
+use crate::analysis::{Interval, Ranges, bounds};
+use crate::ir::{Block, Buffer, Expr, Param, PrimFunc};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Elements of a buffer that are noted one by one.
+const MOST: i64 = 1 << 20;
+
+/// A read of an intermediate that nothing has stored to.
+pub fn read_before_write(f: &PrimFunc) -> Option<String> {
+    super::for_sizes(f, |f| {
+        let outer = Ranges::of_func(f);
+        let mut earlier: Vec<Store> = vec![];
+        leaves(f).iter().find_map(|leaf| {
+            let (mut own, ranges) = (vec![], ranges_of(leaf, &outer));
+            for site in sites(leaf.block) {
+                if site.is_store {
+                    own.push(site);
+                    continue;
+                }
+                let is_param = f.params.iter().any(|p| matches!(p, Param::Buffer(b) if *b == site.buffer));
+                let just_stored = own.iter().any(|s| s.buffer == site.buffer && s.indices == site.indices);
+                if !is_param && !just_stored {
+                    let why = unwritten(f, leaf, &site, &earlier);
+                    if why.is_some() {
+                        return why;
+                    }
+                }
+            }
+            earlier.extend(own.into_iter().map(|site| Store::of(leaf.block, site, &ranges)));
+            None
+        })
+    })
+}
+
+/// A store of an earlier block.
+struct Store<'a> {
+    block: &'a Block,
+    site: Site,
+    /// No element outside of it is stored to.
+    hull: Vec<Option<(i64, i64)>>,
+}
+
+impl<'a> Store<'a> {
+    fn of(block: &'a Block, site: Site, ranges: &Ranges) -> Store<'a> {
+        let inner = site.ranges(ranges);
+        Store { block, hull: site.indices.iter().map(|i| bounds(i, &inner)).collect(), site }
+    }
+
+    /// Every element of the buffer, as each dimension has an iterator of its own.
+    fn fills(&self, buffer: &Buffer) -> bool {
+        let own = |(k, (i, n)): (usize, (&Expr, &Expr))| match self.block.as_iter(i) {
+            Some(it) => {
+                let alone = self.site.indices.iter().enumerate().all(|(j, e)| j == k || e != i);
+                alone && it.min.is_int(0) && it.extent.as_int() == n.as_int()
+            }
+            None => i.is_int(0) && n.is_int(1),
+        };
+        self.site.guards.is_empty() && self.site.indices.iter().zip(&buffer.shape).enumerate().all(own)
+    }
+
+    fn may_reach(&self, at: &[i64]) -> bool {
+        let inside = |v: i64, hull: &Option<(i64, i64)>| {
+            hull.is_none_or(|(lo, hi)| Interval::point(v).within(Interval::new(lo, hi)))
+        };
+        at.iter().zip(&self.hull).all(|(v, hull)| inside(*v, hull))
+    }
+}
+
+fn unwritten(f: &PrimFunc, leaf: &Leaf, site: &Site, earlier: &[Store]) -> Option<String> {
+    let buffer = f.find_buffer(&site.buffer)?;
+    let stores: Vec<&Store> = earlier.iter().filter(|s| s.site.buffer == site.buffer).collect();
+    let name = f.display_name(&leaf.block.name);
+    if stores.is_empty() {
+        let text = site.text(f);
+        return Some(format!(
+            "block `{name}` {text}, and no block before it stores to that; move the block that does in front of it"
+        ));
+    }
+    if stores.iter().any(|s| s.fills(buffer) || s.site.depends_on_data()) || site.depends_on_data() {
+        return None;
+    }
+    let exact = elements(buffer, &stores);
+    let is_written = |at: &[i64]| match &exact {
+        Some(map) => map.contains_key(at),
+        None => stores.iter().any(|s| s.may_reach(at)),
+    };
+    let points = Points::of_used(leaf.block, site.exprs().collect::<Vec<_>>().into_iter())?;
+    let (at, env) = points.each(|env| {
+        if site.guards.iter().any(|g| value(g, env) != Some(1)) {
+            return ControlFlow::Continue(());
+        }
+        match site.indices.iter().map(|i| value(i, env)).collect::<Option<Vec<i64>>>() {
+            Some(at) if !is_written(&at) => ControlFlow::Break((at, points::text(f, env))),
+            _ => ControlFlow::Continue(()),
+        }
+    })?;
+    let element = element(f, buffer, &at);
+    Some(format!("block `{name}` reads {element} at {env}, which no block before it stores to; store it first"))
+}
+
+/// The elements that are stored to, where they can be listed.
+fn elements(buffer: &Buffer, stores: &[&Store]) -> Option<BTreeMap<Vec<i64>, ()>> {
+    if buffer.len().is_none_or(|n| n > MOST) {
+        return None;
+    }
+    let mut found = BTreeMap::new();
+    for s in stores {
+        let points = Points::of_used(s.block, s.site.exprs().collect::<Vec<_>>().into_iter())?;
+        if !points.is_all {
+            return None;
+        }
+        let unknown = points.each(|env| {
+            if s.site.guards.iter().any(|g| value(g, env) == Some(0)) {
+                return ControlFlow::Continue(());
+            }
+            match s.site.indices.iter().map(|i| value(i, env)).collect::<Option<Vec<i64>>>() {
+                Some(at) => {
+                    found.insert(at, ());
+                    ControlFlow::Continue(())
+                }
+                None => ControlFlow::Break(()),
+            }
+        });
+        if unknown.is_some() {
+            return None;
+        }
+    }
+    Some(found)
+}
