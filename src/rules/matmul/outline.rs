@@ -10,6 +10,8 @@ const SHARED_RATE: i64 = 128;
 const MMA_RATE: i64 = 2560;
 /// The same of `wgmma`.
 const WGMMA_RATE: i64 = 4096;
+/// Registers of a multiprocessor.
+const REGISTERS: i64 = 65_536;
 /// Rows of an instruction of warpgroups.
 const GROUP_ROWS: i64 = 64;
 /// Warp instructions that a multiprocessor issues in a cycle.
@@ -137,7 +139,9 @@ pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let (roles, busy) = (k.get("roles").clamp(0, 3), shared.max(products));
     let all = groups * if roles == 3 { 2 } else { 1 } + roles.min(1);
     let ahead = (k.get("stages") - 2 + roles.min(1)).max(1);
-    let state_regs = m * n / (groups * 4 * warp) + 50;
+    // those that copy give theirs to the others
+    let most = if roles > 0 { REGISTERS / (all * 4 * warp) } else { i64::MAX };
+    let state_regs = (m * n / (groups * 4 * warp) + 50).min(most);
     let overhead = ROLES[roles as usize];
     tiled(z, k, &Tiled { block: [m, n, row], threads: all * 4 * warp, state_regs, busy, overhead, ahead })
 }

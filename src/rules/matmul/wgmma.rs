@@ -45,7 +45,7 @@ const LINES: [i64; 3] = [128, 64, 32];
 const FEW_ROWS: i64 = 32;
 
 /// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
-const REGISTERS: [i64; 4] = [255, 240, 160, 120];
+const REGISTERS: [i64; 4] = [240, 240, 160, 120];
 
 struct Wgmma {
     p: Product,
@@ -118,7 +118,7 @@ impl Accepted for Wgmma {
             (n, Some(depth)) if n > 1 && over(depth, groups(k, element).block[2]) >= n => Ok(()),
             (n, _) => Err(format!("{n} parts of the reduced axis have less than a tile each")),
         });
-        preferred(space, p, target)
+        preferred(of_roles(space, p, boxed), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -190,6 +190,36 @@ fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
         0 => Ok(()),
         _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
     }
+}
+
+/// What of threads that copy is likely to be fast: they do wherever they can, by whole lines, and two warpgroups
+/// share the rows of a tile that has enough.
+fn of_roles(space: Space, p: &Product, boxed: bool) -> Space {
+    let (depth, element) = (p.extents()[3], p.a.dtype);
+    let several = move |k: &Knobs, bytes: i64| {
+        depth.is_some_and(|n| over(n, bytes / element.bytes() as i64 * k.get("split_k").max(1)) > 1)
+    };
+    let space = space.prefer("copies_apart", move |k| match copying(k) {
+        0 if boxed && several(k, k.get("block_k_bytes")) => Err("tensor maps describe both factors".into()),
+        _ => Ok(()),
+    });
+    let space = space.prefer("lines_of_roles", move |k| match k.get("block_k_bytes") {
+        n if copying(k) == 1 && n < LINES[0] && several(k, LINES[0]) => {
+            Err(format!("a step of {n} bytes waits as long as one of {}", LINES[0]))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("groups_of_roles", |k| {
+        let halves = k.get("block_m") % (2 * WgmmaShape::ROWS) == 0;
+        match (k.get("groups_m"), k.get("groups_n")) {
+            (2, 1) if halves => Ok(()),
+            (1, _) if !halves => Ok(()),
+            (m, n) if copying(k) == 1 && turns(k) == 1 => {
+                Err(format!("{m} by {n} warpgroups do not share {} rows in halves", k.get("block_m")))
+            }
+            _ => Ok(()),
+        }
+    })
 }
 
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
