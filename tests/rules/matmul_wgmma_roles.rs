@@ -133,3 +133,23 @@ fn warpgroups_take_tiles_in_turn() {
     let tall = [("block_m", 128), ("block_n", 96), ("groups_m", 1), ("stages", 3), ("roles", 3)];
     persistent(&case.case(), 1, &tall);
 }
+
+/// What a schedule may not ask for, each by a change of the function that the pass is shown with.
+#[test]
+fn schedules_at_fault() {
+    let text = include_str!("../golden/lower/passes/roles.py");
+    for (from, to, why) in [
+        (", \"roles\": 2", "", "take a loop with roles"),
+        (", annotations={\"persistent\": 3}", "", "tiles are computed in turn, but no block takes several"),
+        ("\"roles\": 2", "\"roles\": 3", "two warpgroups take tiles in turn"),
+        ("b[vk, vj]\n", "b[vk, vj] * T.float16(2.0)\n", "what it stores is computed"),
+        ("T.float16(0.0)", "T.float16(1.0)", "is no element of a tensor, or zero"),
+        ("vi < 250,", "vi < 200,", "is not that an index lies within the tensor"),
+        ("b: T.Buffer((256, 128)", "b: T.Buffer((256, 131)", "multiple of 16"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let func = ir::read(&text.replace(from, to), "fault").unwrap_or_else(|e| panic!("{to}: {e}")).remove(0);
+        let error = lower(&func, &harness::target(TARGET), &[]).expect_err(why).to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}

@@ -25,7 +25,10 @@ pub(super) fn q_multiply_shift([x, y, q, s]: [Expr; 4], at: Span) -> Result<Expr
     };
     let (left, right) = (s.max(0), q - s.min(0));
     if !(0..32).contains(&left) || !(1..63).contains(&right) {
-        return problem(at, format!("T.q_multiply_shift shifts left by 0 to 31 and right by 1 to 62, not {left}, {right}"));
+        return problem(
+            at,
+            format!("T.q_multiply_shift shifts left by 0 to 31 and right by 1 to 62, not {left}, {right}"),
+        );
     }
     let wide = |e: Expr| Expr::cast(DType::I64, e);
     let shifted = |op, e: Expr, n: i64| Expr::binary(op, e, Expr::i64(n));

@@ -9,6 +9,8 @@
 //! after:  `Tx.thread.copy_async(s[0:128, 0:64], a[m:m + 128, k0:k0 + 64], mbar=full[0])`, `a` of 300 rows
 //!
 //! The schedule is at fault where a nest has another form.
+//!
+//! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::{PASS, tile};
 use super::part_loops::perfect;

@@ -11,6 +11,8 @@ const SHARED_RATE: i64 = 128;
 const MMA_RATE: i64 = 2560;
 /// The same of `wgmma`.
 const WGMMA_RATE: i64 = 4096;
+/// Registers of a multiprocessor.
+const REGISTERS: i64 = 65_536;
 /// Warp instructions that a multiprocessor issues in a cycle.
 const ISSUE_RATE: i64 = 4;
 /// Instructions of a step besides loads of fragments and products.
@@ -137,8 +139,10 @@ pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let (roles, busy) = (k.get("roles").clamp(0, 3), shared.max(products));
     let warps = WgmmaShape::WARPS * (groups * if roles == 3 { 2 } else { 1 } + roles.min(1));
     let ahead = (k.get("stages") - 2 + roles.min(1)).max(1);
-    let state_regs = m * n / (groups * WgmmaShape::WARPS * warp) + 50;
     let (threads, overhead) = (warps * warp, ROLES[roles as usize]);
+    // those that copy give theirs to the others
+    let most = if roles > 0 { REGISTERS / threads } else { i64::MAX };
+    let state_regs = (m * n / (groups * WgmmaShape::WARPS * warp) + 50).min(most);
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead })
 }
 

@@ -39,11 +39,13 @@ use crate::rules::parts::*;
 pub const WGMMA: Rule =
     Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
 
+/// Bytes of the widest row of an operand, and of a line of memory.
+const LINE: i64 = 128;
 /// Rows from which on half of an instruction's rows are of use.
 const FEW_ROWS: i64 = 32;
 
 /// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
-const REGISTERS: [i64; 4] = [255, 240, 160, 120];
+const REGISTERS: [i64; 4] = [240, 240, 160, 120];
 
 struct Wgmma {
     p: Product,
@@ -97,7 +99,8 @@ impl Accepted for Wgmma {
             n if turns(k) > 1 && n > 1 => Err(format!("{n} warpgroups share a tile and cannot take it in turn")),
             _ => Ok(()),
         });
-        let threads = move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
+        let threads =
+            move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let space = tiles_in_shared(space, target, bytes);
@@ -113,7 +116,7 @@ impl Accepted for Wgmma {
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
         let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
-        preferred(space, p, target)
+        preferred(of_roles(space, p, boxed), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -186,6 +189,36 @@ fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
         0 => Ok(()),
         _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
     }
+}
+
+/// What of threads that copy is likely to be fast: they do wherever they can, by whole lines, and two warpgroups
+/// share the rows of a tile that has enough.
+fn of_roles(space: Space, p: &Product, boxed: bool) -> Space {
+    let (depth, element) = (p.extents()[3], p.a.dtype);
+    let several = move |k: &Knobs, bytes: i64| {
+        depth.is_some_and(|n| over(n, bytes / element.bytes() as i64 * k.get("split_k").max(1)) > 1)
+    };
+    let space = space.prefer("copies_apart", move |k| match copying(k) {
+        0 if boxed && several(k, k.get("block_k_bytes")) => Err("tensor maps describe both factors".into()),
+        _ => Ok(()),
+    });
+    let space = space.prefer("lines_of_roles", move |k| match k.get("block_k_bytes") {
+        n if copying(k) == 1 && n < LINE && several(k, LINE) => {
+            Err(format!("a step of {n} bytes waits as long as one of {}", LINE))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("groups_of_roles", |k| {
+        let halves = k.get("block_m") % (2 * WgmmaShape::ROWS) == 0;
+        match (k.get("groups_m"), k.get("groups_n")) {
+            (2, 1) if halves => Ok(()),
+            (1, _) if !halves => Ok(()),
+            (m, n) if copying(k) == 1 && turns(k) == 1 => {
+                Err(format!("{m} by {n} warpgroups do not share {} rows in halves", k.get("block_m")))
+            }
+            _ => Ok(()),
+        }
+    })
 }
 
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device.

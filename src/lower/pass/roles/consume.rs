@@ -57,7 +57,7 @@ impl Roles {
             let number = op(BinOp::FloorMod, thread(), i64::from(WARPGROUP));
             out.push(constant(&turns.thread, number));
         }
-        let (starts, compute) = self.from_zero(nest, before);
+        let (starts, compute) = self.without_zeros(nest, before);
         let mut body = starts;
         body.extend(self.products(nest, &ring, &prev, &compute));
         body.extend(after);
@@ -72,7 +72,7 @@ impl Roles {
 
     /// The statements before the loop and the loop's products, of which the first do not add where the sums start
     /// from zero.
-    fn from_zero(&self, nest: &Nest, before: &[DStmt]) -> (Vec<DStmt>, Vec<DStmt>) {
+    fn without_zeros(&self, nest: &Nest, before: &[DStmt]) -> (Vec<DStmt>, Vec<DStmt>) {
         let mut seen: Vec<At> = vec![];
         let mut compute = self.compute.clone();
         let not_first = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));

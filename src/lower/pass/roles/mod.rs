@@ -48,8 +48,8 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     let at = Name::new(&nest.symbol);
     let fault = |why: &str| Err(LowerError::new(PASS, &at, why));
     let place = match (loops, place) {
-        (0, _) if nest.persistent.is_none() => return Ok(body),
-        (0, _) => return fault("blocks take several tiles, but no loop has roles"),
+        (0, _) if nest.persistent.is_none() && nest.maps.is_empty() => return Ok(body),
+        (0, _) => return fault("copies through tensor maps and several tiles of a block take a loop with roles"),
         (1, Some(place)) => place,
         _ => return fault("a loop with roles is not the only one, or stands in another statement"),
     };
@@ -106,12 +106,15 @@ impl Roles {
             let known = nest.buffers.get(name).and_then(|b| b.len());
             *len = known.ok_or_else(|| fault("what the loop fills has no constant size"))?;
         }
+        let team = nest.block.iter().map(|n| i64::from(*n)).product::<i64>() / i64::from(WARPGROUP);
         if l.roles > 1 && nest.persistent.is_none() {
             return Err(fault("tiles are computed in turn, but no block takes several"));
         }
+        if l.roles > 2 || l.roles == 2 && team > 1 {
+            return Err(fault("two warpgroups take tiles in turn, each a whole one"));
+        }
         let full = full.ok_or_else(|| fault("no copy of the loop counts on a barrier"))?;
         let empty = nest.scratch("empty", DType::U64, Expr::i64(l.stages), Scope::Shared);
-        let team = nest.block.iter().map(|n| i64::from(*n)).product::<i64>() / i64::from(WARPGROUP);
         let group = nest.fresh("group");
         let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
         Ok(Roles { steps, groups: team * l.roles, team, fills, compute, bytes, slots, full, empty, turns, group, l })
