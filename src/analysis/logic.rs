@@ -10,7 +10,7 @@ use crate::ir::{BinOp, Block, DType, Expr, ExprKind, PrimFunc, Stmt};
 pub fn extrema(f: &PrimFunc) -> PrimFunc {
     let of = |b: &Block| {
         let body: Vec<Stmt> = b.body.iter().map(|s| update(s).unwrap_or_else(|| s.clone())).collect();
-        (!b.init.is_empty() && body != b.body).then(|| Block { body, ..b.clone() })
+        (!b.init.is_empty() && body != b.body).then(|| Stmt::Block(Block { body, ..b.clone() }))
     };
     PrimFunc { body: map_blocks(&f.body, &of), ..f.clone() }
 }
@@ -24,7 +24,8 @@ fn update(s: &Stmt) -> Option<Stmt> {
         BinOp::Or => BinOp::Max,
         _ => return None,
     };
-    let own = |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: x, indices: i, .. } if x == buffer && i == indices);
+    let own =
+        |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: x, indices: i, .. } if x == buffer && i == indices);
     let truths = a.dtype() == DType::Bool && b.dtype() == DType::Bool;
     let value = (truths && (own(a) || own(b))).then(|| Expr::binary(op, a.clone(), b.clone()))?;
     Some(Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value })

@@ -18,6 +18,7 @@ mod refuse;
 mod resize;
 mod roles;
 mod traffic;
+mod unnest;
 mod walk;
 mod work;
 
@@ -42,4 +43,5 @@ pub use refuse::{refusals, refuse};
 pub use resize::shrink::shrink;
 pub use resize::{Awkward, resize};
 pub use roles::roles;
+pub use unnest::unnest;
 pub use work::{Work, work};

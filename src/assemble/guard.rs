@@ -65,7 +65,10 @@ mod tests {
         let first = first.expect_err("it panics");
         assert_eq!(first.exit, Exit::Failed);
         let start = "first: this is a bug of Daylight (0 of 9 at src/assemble/guard.rs:";
-        assert!(first.message.starts_with(start) && first.message.ends_with("report it with the function"), "{first:?}");
+        assert!(
+            first.message.starts_with(start) && first.message.ends_with("report it with the function"),
+            "{first:?}"
+        );
         assert_eq!(guarded("second", || Ok(2)), Ok(2));
         let refused = Failure::usage("no");
         assert_eq!(guarded::<i32>("third", || Err(refused.clone())), Err(refused));

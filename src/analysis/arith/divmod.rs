@@ -39,9 +39,7 @@ pub fn floor_mod(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
             let (_, rest) = divide_terms(x, d)?;
             match symbolic_digits(&rest, d, r) {
                 _ if in_digit(&rest, d, r) => Some(rest),
-                Some(Digits { radix, high, low, upper }) => {
-                    floor_mod(&high, &upper, dtype, r)?.scale(radix)?.add(&low)
-                }
+                Some(Digits { radix, high, low, upper }) => floor_mod(&high, &upper, dtype, r)?.scale(radix)?.add(&low),
                 None => mod_atom(&rest, d, dtype),
             }
         }
