@@ -186,6 +186,10 @@ fn functions_that_no_rule_may_touch() {
         block(&["vi = T.axis.spatial(16, i)", "B[T.Cast(\"int32\", A[vi])] = T.float32(vi)"]),
         Some("data_dependent_write")
     );
+    assert_eq!(block(&["vi = T.axis.spatial(16, i)", "T.evaluate(0)"]), Some("no_store"));
+    let empty = "A: T.Buffer((16,), \"float32\"), B: T.Buffer((0,), \"float32\")";
+    let none = one_block(empty, "i in range(0)", &["vi = T.axis.spatial(16, i)", "B[vi] = A[vi]"]);
+    assert_eq!(refusal(&none), Some("zero_extent"));
     let bare = func(
         "@T.prim_func(private=True, s_tir=True)\ndef main(A: T.Buffer((4,), \"float32\")):\n    \
          for i in range(4):\n        A[i] = T.float32(0)\n",
@@ -198,7 +202,7 @@ fn functions_that_no_rule_may_touch() {
          vj = T.axis.spatial(4, j)\n                    A[vi, vj] = T.float32(0)\n",
     );
     assert_eq!(refusal(&nested), Some("nested_block"));
-    assert_eq!(refusals().len(), 15);
+    assert_eq!(refusals().len(), 17);
 }
 
 #[test]

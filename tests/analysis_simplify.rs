@@ -278,6 +278,9 @@ fn symbolic_divisors_cancel() {
     becomes(div(v("x") * v("n") + v("t"), v("n")), v("x"));
     becomes(rem(v("x") * v("n") + v("t"), v("n")), v("t"));
     becomes(div(v("x"), v("n")) * v("n") + rem(v("x"), v("n")), v("x"));
+    // A digit below the divisor's constant factor leaves both.
+    becomes(div(v("x") * c(4) + v("j"), v("n") * c(8)), div(v("x"), v("n") * c(2)));
+    becomes(rem(v("x") * c(4) + v("j"), v("n") * c(8)), rem(v("x"), v("n") * c(2)) * c(4) + v("j"));
     let fused = (v("x") * v("n") + v("t")) * c(4) + v("j");
     becomes(rem(div(fused.clone(), c(4)), v("n")), v("t"));
     becomes(div(fused, v("n") * c(4)), v("x"));

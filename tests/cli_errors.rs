@@ -98,6 +98,10 @@ fn unknown_names_suggest_the_nearest() {
     place.fails(&hint, 2, "did you mean `evict_first`?");
     place.fails(&["explain", "sum.py", "--target", "cpu", "--emit", "cuda"], 2, "needs another target than cpu:");
     place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "thread=8"], 2, "did you mean `threads`?");
+    for zero in ["threads=0", "rows=-1", "split=0", "min_blocks=0", "unroll=0"] {
+        place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", zero], 2, "` is at least 1");
+    }
+    place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "hint=-1"], 2, "`hint` is at least");
     let after = ["explain", "sum.py", "--target", "cpu", "--emit", "kernel", "--after"];
     place.fails(&[&after[..], &["pin"]].concat(), 2, "--after pin: no pass for cpu:");
     place.fails(&[&after[..], &["pin"]].concat(), 2, "has this name; they are promote, held, compact, flatten, ");

@@ -234,6 +234,17 @@ fn operators_keep_their_meaning() {
             "T.call_extern(\"int32\", \"f\", x.access_ptr(\"r\"))",
             "T.call_extern(\"int32\", \"f\", x.access_ptr(\"r\"))",
         ),
+        ("x[v] = T.truncmod(x[v], h[v])", "x[v] = T.truncmod(x[v], T.Cast(\"float32\", h[v]))"),
+        ("x[v] = T.acosh(T.asinh(T.atanh(x[v])))", "x[v] = T.acosh(T.asinh(T.atanh(x[v])))"),
+        ("w[v] = T.int64(-9223372036854775808)", "w[v] = T.int64(-9223372036854775808)"),
+        (
+            "x[v] = T.ldexp(x[v], j[v])",
+            "x[v] = x[v] * T.exp2(T.Cast(\"float32\", j[v] // 2)) * T.exp2(T.Cast(\"float32\", j[v] - j[v] // 2))",
+        ),
+        (
+            "j[v] = T.q_multiply_shift(j[v], 5, 31, -3)",
+            "j[v] = T.Cast(\"int32\", T.Cast(\"int64\", j[v]) * T.int64(5) + T.int64(8589934592) >> T.int64(34))",
+        ),
         ("y: T.let[T.float32] = x[v]; x[v] = y + y", "x[v] = y + y"),
     ] {
         assert_eq!(printed(text), want);

@@ -10,7 +10,7 @@ use crate::ir::{BinOp, Block, DType, Expr, ExprKind, PrimFunc, Stmt};
 pub fn extrema(f: &PrimFunc) -> PrimFunc {
     let of = |b: &Block| {
         let body: Vec<Stmt> = b.body.iter().map(|s| update(s).unwrap_or_else(|| s.clone())).collect();
-        (!b.init.is_empty() && body != b.body).then(|| Block { body, ..b.clone() })
+        (!b.init.is_empty() && body != b.body).then(|| Stmt::Block(Block { body, ..b.clone() }))
     };
     PrimFunc { body: map_blocks(&f.body, &of), ..f.clone() }
 }

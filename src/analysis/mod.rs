@@ -20,6 +20,7 @@ mod resize;
 mod roles;
 mod sound;
 mod traffic;
+mod unnest;
 mod walk;
 mod work;
 
@@ -44,4 +45,5 @@ pub use refuse::{refusals, refuse};
 pub use resize::shrink::shrink;
 pub use resize::{Awkward, resize};
 pub use roles::roles;
+pub use unnest::unnest;
 pub use work::{Work, work};

@@ -11,7 +11,7 @@ use crate::ir::{Block, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 
 /// The function in which blocks with a start but without a reduced axis have no start.
 pub fn assign(f: &PrimFunc) -> PrimFunc {
-    let assigned = |b: &Block| Some(Block { init: vec![], body: assigned(b)?, ..b.clone() });
+    let assigned = |b: &Block| Some(Stmt::Block(Block { init: vec![], body: assigned(b)?, ..b.clone() }));
     PrimFunc { body: map_blocks(&f.body, &assigned), ..f.clone() }
 }
 

@@ -114,16 +114,16 @@ pub(super) fn fresh(used: &mut BTreeSet<Name>, base: &str) -> Name {
     }
 }
 
-/// The statements with the blocks for which `f` has another one replaced; what is inside those is left alone.
-pub(super) fn map_blocks(body: &[Stmt], f: &dyn Fn(&Block) -> Option<Block>) -> Vec<Stmt> {
+/// The statements with the blocks for which `f` has something else replaced; what is inside those is left alone.
+pub(super) fn map_blocks(body: &[Stmt], f: &dyn Fn(&Block) -> Option<Stmt>) -> Vec<Stmt> {
     body.iter().map(|s| map_blocks_of(s, f)).collect()
 }
 
-fn map_blocks_of(s: &Stmt, f: &dyn Fn(&Block) -> Option<Block>) -> Stmt {
+fn map_blocks_of(s: &Stmt, f: &dyn Fn(&Block) -> Option<Stmt>) -> Stmt {
     let list = |body: &[Stmt]| map_blocks(body, f);
     match s {
         Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
-        Stmt::Block(b) => Stmt::Block(f(b).unwrap_or_else(|| Block { body: list(&b.body), ..b.clone() })),
+        Stmt::Block(b) => f(b).unwrap_or_else(|| Stmt::Block(Block { body: list(&b.body), ..b.clone() })),
         Stmt::If { cond, then, otherwise } => {
             Stmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) }
         }

@@ -7,7 +7,7 @@ use super::facts::Facts;
 use super::prelude::Prelude;
 use super::text::ident;
 use super::{is_narrow, value_type};
-use crate::ir::kernel::{CacheHint, KStmt, Kernel, LoopKind};
+use crate::ir::kernel::{Array, CacheHint, KStmt, Kernel, LoopKind};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, UnOp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +25,9 @@ impl VectorArrays {
         scan.list(&kernel.body);
         let Scan { mut lanes, bad, .. } = scan;
         lanes.retain(|name, n| {
-            let fits = kernel.array(name).is_some_and(|a| a.len % *n == 0 && a.len / *n <= MAX_REGISTER_VECTORS);
-            fits && !bad.contains(name)
+            // C has no vectors of `bool`.
+            let fits = |a: &Array| a.dtype != DType::Bool && a.len % *n == 0 && a.len / *n <= MAX_REGISTER_VECTORS;
+            kernel.array(name).is_some_and(fits) && !bad.contains(name)
         });
         VectorArrays(lanes)
     }

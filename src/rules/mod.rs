@@ -71,13 +71,13 @@ pub const RULES: &[Rule] = &[
     reduction::cpu::INNER,
     reduction::cpu::OUTER,
     norm::rows::ROWS,
-    norm::cpu::CPU,
     moves::transpose::CUDA,
     moves::transpose_cpu::CPU,
     window::rule::CUDA,
     window::rule::CPU,
     gemv::low_batch_cpu::CPU,
     matmul::cpu::CPU,
+    norm::cpu::CPU,
     moves::fallback::CUDA,
     moves::fallback::CPU,
     reduction::any::CUDA,
@@ -100,11 +100,11 @@ pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdi
     let mut asked = |rule: &'static Rule| {
         let ask = Ask { whole, ..Ask::of(rule, input, target, spaces) };
         let arm = Arm::of(&ask)?;
-        whole.get_or_insert(rule.name);
-        match arm.space.default() {
-            Some(_) => Ok(arm),
-            None => Err(ask.no("legal_point", "no combination of its knobs is legal for this function")),
+        if arm.space.default().is_none() {
+            return Err(ask.no("legal_point", "no combination of its knobs is legal for this function"));
         }
+        whole.get_or_insert(rule.name);
+        Ok(arm)
     };
     RULES.iter().map(|rule| Verdict { rule: rule.name, arm: asked(rule) }).collect()
 }

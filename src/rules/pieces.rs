@@ -6,7 +6,7 @@
 //! What a rule found in a piece stays true while the pieces before it are scheduled: they touch their own
 //! blocks only. The knobs are those of the pieces, `part0.threads` and so on; so that the space stays one that
 //! can be listed, each piece keeps all values of some knobs and the default of the others.
-//! Declines: `target_kind`, `several_pieces`, `piece_has_rule`, `piece_has_point`.
+//! Declines: `target_kind`, `several_pieces`; `pieces.cuda`: `piece_has_point`.
 //!
 //! ```text
 //! pieces.cuda on cuda:sm_90a
@@ -105,33 +105,36 @@ fn cut(ask: &Ask) -> Answer {
     if let Some(rule) = ask.whole {
         return Err(ask.no("several_pieces", format!("{rule} takes the function whole")));
     }
-    let (mut start, mut arms) = (ask.start.clone(), vec![]);
+    let (mut start, mut arms, mut defaults) = (ask.start.clone(), vec![], vec![]);
     let mut longest = left.len() - 1;
     while !left.is_empty() {
         let facts = Facts::of(start.func());
         let take = |n: usize| take(&Ask { start: &start, facts: &facts, own: Some(&left[..n]), ..*ask });
-        let Some((n, arm)) = (1..=longest).rev().find_map(|n| Some((n, take(n).ok()?))) else {
+        let Some((n, (arm, default))) = (1..=longest).rev().find_map(|n| Some((n, take(n).ok()?))) else {
             let why = take(1).err().unwrap_or_default();
-            return Err(ask.no("piece_has_rule", format!("no rule takes block `{}`: {why}", left[0])));
+            return Err(ask.no("piece_has_point", format!("no rule has one for block `{}`: {why}", left[0])));
         };
         start = arm.found.start.clone();
         left.drain(..n);
         longest = left.len();
         arms.push(arm);
+        defaults.push(default);
     }
-    let defaults = arms.iter().map(|arm| arm.space.default()).collect::<Option<Vec<_>>>();
-    let defaults = defaults.ok_or_else(|| ask.no("piece_has_point", "no combination of a piece's knobs is legal"))?;
     Ok(Found::new(start, Pieces { arms: arms.into(), defaults }))
 }
 
-/// The first rule that takes the blocks, or what each rule of the target says against them.
-fn take(ask: &Ask) -> Result<Arm, String> {
+/// The first rule that takes the blocks, with its default, or what each rule of the target says against them.
+fn take(ask: &Ask) -> Result<(Arm, Knobs), String> {
     let mut against = vec![];
     for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
-        match Arm::of(&Ask { rule, ..*ask }) {
-            Ok(arm) => return Ok(arm),
-            Err(d) => against.push(format!("{}: {}", rule.name, d.reason.predicate)),
-        }
+        let declined = match Arm::of(&Ask { rule, ..*ask }) {
+            Ok(arm) => match arm.space.default() {
+                Some(default) => return Ok((arm, default)),
+                None => "legal_point".into(),
+            },
+            Err(d) => d.reason.predicate,
+        };
+        against.push(format!("{}: {declined}", rule.name));
     }
     Err(against.join(", "))
 }

@@ -1,6 +1,7 @@
 //! Every rule on odd, prime, tiny and larger shapes: the default point and random ones are scheduled,
 //! compared with the unscheduled function in the interpreter, lowered and run in the simulator.
 
+mod any;
 mod clusters;
 mod corpus;
 mod harness;

@@ -30,7 +30,7 @@ pub(super) fn q_multiply_shift([x, y, q, s]: [Expr; 4], at: Span) -> Result<Expr
             format!("T.q_multiply_shift shifts left by 0 to 31 and right by 1 to 62, not {left}, {right}"),
         );
     }
-    let wide = |e: Expr| Expr::cast(DType::I64, e);
+    let wide = |e: Expr| e.as_int().map_or_else(|| Expr::cast(DType::I64, e.clone()), Expr::i64);
     let shifted = |op, e: Expr, n: i64| Expr::binary(op, e, Expr::i64(n));
     let x = if left == 0 { wide(x) } else { shifted(BinOp::Shl, wide(x), left) };
     let half = Expr::i64(1 << (right - 1));

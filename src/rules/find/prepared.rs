@@ -1,6 +1,6 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
-use crate::analysis::{Decline, Facts, assign, extrema, normalize, refuse};
+use crate::analysis::{Decline, Facts, assign, extrema, normalize, refuse, unnest};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
@@ -23,8 +23,9 @@ impl Prepared {
     /// # Errors
     /// The named predicate for which the function can't be scheduled.
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
-        refuse(func)?;
-        let func = extrema(&normalize(func)?);
+        let func = unnest(func);
+        refuse(&func)?;
+        let func = extrema(&normalize(&func)?);
         let facts = Facts::of(&func);
         let func = assign(&func);
         let start = inline_all(&func);

@@ -5,20 +5,28 @@
 //! How: on a GPU one thread per output, or a warp or block of threads where there are few outputs and the
 //! reducer is known, so that partial results can be put together; on the CPU outputs in parallel, or parts of
 //! each where there are few. What is read stays as it is written: nothing is staged.
-//! Declines: `target_kind`, `last_resort`, `one_block`, `reductions`.
+//! Declines: `target_kind`, `last_resort`, `one_block`.
 //!
 //! ```text
 //! reduction.any on cuda:sm_90a
 //! before: float32 W[8, 256, 512], float32 X[4, 512], int32 E[4]
 //!         float32 O[s, j] += W[E[s], j, k] * X[s, k]
-//! after:
+//! after:  blockIdx.x 256 [min_blocks=1]:
+//!           threadIdx.y 4, threadIdx.x 32:
+//!             O_rf.local = 0
+//!             loop 4, unroll 4 [batch_loads=1]: O_rf.local += W, E, X
+//!           threadIdx.y 4, threadIdx.x 32: O_local += O_rf.local
+//!           threadIdx.y 4: O = O_local
 //! ```
 //!
 //! ```text
 //! reduction.any_cpu on cpu
 //! before: float32 A[1000]
 //!         float32 O[i] += A[(i * 37 + k * k) % 1000] | i < 30, k < 300
-//! after:
+//! after:  parallel 2, loop 16:
+//!           O_local = 0
+//!           loop 300: O_local += A
+//!           O = O_local
 //! ```
 
 use super::cpu;
@@ -71,11 +79,10 @@ fn any(ask: &Ask) -> Result<Any, Decline> {
         return Err(ask.no("last_resort", format!("{rule} takes the function")));
     }
     let blocks = ask.blocks();
-    let [block] = &blocks[..] else {
-        return Err(ask.no("one_block", format!("{} blocks are left after inlining", blocks.len())));
-    };
-    let facts = ask.facts.block(block).filter(|b| b.has_reduce_iter());
-    let facts = facts.ok_or_else(|| ask.no("reductions", "nothing is reduced"))?;
+    let one = if let [block] = &blocks[..] { Some(block) } else { None };
+    let reduces = one.and_then(|b| Some((b, ask.facts.block(b).filter(|f| f.has_reduce_iter())?)));
+    let (block, facts) = reduces
+        .ok_or_else(|| ask.no("one_block", format!("{} blocks are left, not one that reduces", blocks.len())))?;
     let (chain, s) = (Chain::alone(block.clone()), ask.start);
     Ok(Any {
         spatial: axes_of_kind(s, block, IterKind::Spatial),
@@ -169,13 +176,13 @@ impl Accepted for Cpu {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (parts, outputs, length) = (self.0.parts, self.0.outputs(), self.0.length());
         let cores = i64::from(target.cores.max(1));
-        let long = outputs.is_some_and(|n| n < cores) && length.is_none_or(|n| n >= cores * PART);
+        let long = outputs.is_some_and(|n| n < cores) && length.is_some_and(|n| n >= cores * PART);
         let space = space.require("known_reducer", move |k| match k.get("split") {
             1 => Ok(()),
             _ if parts => Ok(()),
             _ => Err("partial results of this reducer cannot be put together".into()),
         });
-        let space = step_fits(space, length, |k| k.get("split"));
+        let space = parts_fit(space, length, outputs);
         let space = step_fits(space, outputs, |k| k.get("chunk"));
         space.with_default("split", if parts && long { 16 } else { 1 })
     }

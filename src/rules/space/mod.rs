@@ -67,6 +67,13 @@ pub struct Census {
     pub ruled_out: BTreeMap<&'static str, u64>,
 }
 
+impl Knob {
+    /// The least value that means something: 1 of counts and sizes, 0 of choices and where it is among the values.
+    fn least(&self) -> i64 {
+        if self.choices.is_empty() { self.values.iter().copied().min().unwrap_or(1).min(1) } else { 0 }
+    }
+}
+
 impl Census {
     /// Adds the points of another space.
     pub fn add(&mut self, other: &Census) {
@@ -87,7 +94,7 @@ pub struct Space {
     /// The knobs in table order.
     pub knobs: Vec<Knob>,
     constraints: Vec<Constraint>,
-    /// The knobs are counts and sizes: none is below 1, or below 0 where 0 is among its values.
+    /// The knobs are those of a table, of which none is below its least value.
     counts: bool,
 }
 
@@ -145,14 +152,10 @@ impl Space {
 
     /// Conditions divide by knobs, so this is asked before them.
     fn counted(&self, knobs: &Knobs) -> Result<(), Reason> {
-        let least = |k: &Knob| match &k.choices[..] {
-            [] => k.values.iter().copied().min().unwrap_or(1).min(1),
-            _ => 0,
-        };
-        let low = |k: &&Knob| self.counts && knobs.get(&k.name) < least(k);
+        let low = |k: &&Knob| self.counts && knobs.get(&k.name) < k.least();
         match self.knobs.iter().find(low) {
             None => Ok(()),
-            Some(k) => Err(Reason::new("knob_range", format!("`{}` is at least {}", k.name, least(k)))),
+            Some(k) => Err(Reason::new("knob_range", format!("`{}` is at least {}", k.name, k.least()))),
         }
     }
 

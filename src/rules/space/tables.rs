@@ -166,10 +166,11 @@ impl Table {
 }
 
 impl KnobDef {
-    /// True where 0 is among its values or its defaults.
+    /// True where 0 is among its values or defaults, or names a choice.
     fn has_zero(&self) -> bool {
         let at = self.at.values().flat_map(|a| a.values.iter().flatten().chain(&a.default));
-        at.chain(&self.values).chain([&self.default]).any(|v| v.number() == Some(0))
+        let named = !self.choices.is_empty();
+        named || at.chain(&self.values).chain([&self.default]).any(|v| v.number() == Some(0))
     }
 
     /// Most specific wins: the exact target, then `cuda` or `cpu`, then the knob itself.
@@ -271,6 +272,20 @@ mod tests {
             for k in table.knob.iter().map(|k| k.knob(&[]).unwrap()) {
                 assert!(k.values.contains(&k.default), "{form}: {} = {}", k.name, k.default);
             }
+        }
+    }
+
+    #[test]
+    fn a_folder_with_a_knob_of_zero_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = RULES.iter().find(|r| r.name.ends_with(".outer_cpu")).unwrap();
+        for (values, want) in [
+            ("values = [0, ", format!("the knob `vector` of {} is at least 1", rule.name)),
+            ("values = [-1, ", "x.toml: knob `vector` has the value -1, which is below 0".into()),
+        ] {
+            std::fs::write(dir.path().join("x.toml"), rule.table.replacen("values = [", values, 1)).unwrap();
+            let e = Spaces::with_folder(dir.path()).unwrap_err();
+            assert!(e.ends_with(&want), "{e}");
         }
     }
 

@@ -7,7 +7,8 @@
 //! neighbouring threads have neighbouring outputs; on the CPU tasks of several rows run in parallel and
 //! the outputs of a row are computed as vectors where every read moves along with them, or left to
 //! the compiler. Windows are unrolled up to `unroll` steps.
-//! Declines: `target_kind`, the predicates of [`OneReduction::of`], `short_window`, `plain_reduction`.
+//! Declines: `target_kind`, the predicates of [`OneReduction::of`], `short_window`, `plain_reduction`;
+//! `window.cuda`: `several_outputs`; `window.cpu`: `is_product`.
 //!
 //! ```text
 //! window.cuda on cuda:sm_90a
@@ -32,6 +33,7 @@
 use super::outline::{self as outlines, Window};
 use crate::analysis::{Access, BlockFacts, Decline, linear};
 use crate::ir::{ExprKind, Stmt};
+use crate::rules::find::product::Product;
 use crate::rules::find::shape::{Axis, OneReduction, Reduction, WINDOW, find_block, size};
 use crate::rules::parts::*;
 
@@ -88,10 +90,18 @@ fn short(ask: &Ask) -> Result<Short, Decline> {
 }
 
 fn cuda(ask: &Ask) -> Answer {
-    short(ask).map(|w| Found::new(w.one.schedule.clone(), Cuda(w)))
+    let w = short(ask)?;
+    if w.total() == Some(1) {
+        return Err(ask.no("several_outputs", "all of it is one output, for which one thread would work"));
+    }
+    Ok(Found::new(w.one.schedule.clone(), Cuda(w)))
 }
 
 fn cpu(ask: &Ask) -> Answer {
+    let long = |n: Option<i64>| n != Some(1);
+    if Product::of(ask).is_ok_and(|p| matches!(p.extents(), [_, rows, columns, _] if long(rows) && long(columns))) {
+        return Err(ask.no("is_product", "it is a product of two matrices"));
+    }
     short(ask).map(|w| Found::new(w.one.schedule.clone(), Cpu(w)))
 }
 

@@ -91,6 +91,8 @@ impl Search<'_> {
                 Some(factor) => self.terms(a, factor, found),
                 None => false,
             },
+            // Indices fit their types, whichever these are.
+            ExprKind::Cast { dtype, arg } if dtype.is_int() && arg.dtype().is_int() => self.terms(arg, factor, found),
             _ => {
                 found.push((factor, e.clone()));
                 true

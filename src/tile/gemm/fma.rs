@@ -43,8 +43,8 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
 
 fn dtype(p: &Product) -> Result<(), String> {
     let d = p.d.view.dtype;
-    if !matches!(d, DType::F32 | DType::F64 | DType::I32) {
-        return Err(format!("D is {d}, and sums are kept in float32, float64 or int32"));
+    if !(d.is_int() || matches!(d, DType::F32 | DType::F64)) {
+        return Err(format!("D is {d}, and sums are kept in float32, float64 or integers"));
     }
     match p.sources().iter().find(|(_, x)| !widens(x.view.dtype, d)) {
         Some((name, x)) => Err(format!("{name} is {}, which does not widen to {d}", x.view.dtype)),
@@ -87,7 +87,9 @@ fn widens(from: DType, to: DType) -> bool {
     match to {
         DType::F64 => from.is_float(),
         DType::F32 => from.is_float() && from != DType::F64,
-        DType::I32 => matches!(from, DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32),
+        _ if to.is_int() => {
+            from == to || from.is_int() && from.bytes() < to.bytes() && (to.is_signed() || !from.is_signed())
+        }
         _ => false,
     }
 }
