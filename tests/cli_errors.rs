@@ -217,6 +217,16 @@ fn what_is_missing_ends_with_4() {
 }
 
 #[test]
+fn kernels_of_a_log_are_simulated_before_they_are_written() {
+    let place = Place::new();
+    place.file("log.jsonl", "");
+    let args = ["apply-best", "sum.py", "--log", "log.jsonl", "--target", "cpu:x86-64-v3", "--out", "k", "--verify"];
+    let (code, _, error) = place.run(&args);
+    assert!(code == 0 && error.contains("is right in the simulator"), "{code}: {error}");
+    assert!(place.0.path().join("k/kernels.rs").exists());
+}
+
+#[test]
 fn a_refused_function_is_shown_where_it_stands() {
     let place = Place::new();
     place.file("bad.py", &SUM.replace("A[vi, vk]", "A[vi, vk + 1]").replace("def row_sum", "def bad"));

@@ -22,6 +22,18 @@ fn same(a: &str, b: &str) {
     assert_eq!(ir::workload_key(&a), ir::workload_key(&b), "{a}\n{b}");
 }
 
+/// A symbol that could not stand after `def` would be text of its own in what is printed.
+#[test]
+fn a_symbol_that_is_no_identifier_stays_an_attribute() {
+    for symbol in ["f():\n    import os\ndef g", "a.b", "class", ""] {
+        let text = OLD.replace("\"global_symbol\": \"row_sum\"", &format!("\"global_symbol\": {symbol:?}"));
+        let f = one(&text);
+        assert_eq!(f.name, "row_sum");
+        assert!(!f.to_string().contains("\ndef g"), "{f}");
+    }
+    assert_eq!(one(&OLD.replace("\": \"row_sum\"", "\": \"other\"")).name, "other");
+}
+
 /// A function with one block around `statement`; `x` is float32, `h` float16, `j` int32, `w` int64,
 /// `u` uint32, `k` bool.
 fn statement(statement: &str) -> PrimFunc {

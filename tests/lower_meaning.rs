@@ -176,3 +176,28 @@ fn blocks_around_blocks() {
     let (f, s) = product(&format!("{tiles}\nblockize(i0_1)\nparallel(i0_0)\nreorder(i2_1, i0_1)\nvectorize(i0_1)"));
     compare("tiles of vectors", &f, s.func(), &cpu(), &Scalars::default());
 }
+
+/// A trace of a log may have the threads of a block hand values to each other through global memory: here
+/// thread `t` stores elements `2 t` and `2 t + 1`, and reads `t` and `t + 32`.
+#[test]
+fn values_exchanged_through_global_memory() {
+    use crate::common::schedule::{read, step, take};
+    let f = read(
+        "@T.prim_func(private=True, s_tir=True)\ndef main(A: T.Buffer((64,), \"float32\"), B: T.Buffer((64,), \"float32\")):\n    \
+         X = T.sblock_alloc_buffer((64,))\n    for i in range(64):\n        with T.sblock(\"w\"):\n            \
+         v = T.axis.spatial(64, i)\n            X[v] = A[v]\n    for i in range(64):\n        with T.sblock(\"r\"):\n            \
+         v = T.axis.spatial(64, i)\n            B[v] = X[v]\n",
+    );
+    let mut s =
+        take(&f, "split(i0, [1, 64])\nreverse_compute_at(b1, i0_0)\nsplit(i0_1, [32, 2])\nbind(i0_0, blockIdx.x)");
+    let then = |s: &mut Schedule, text: String| {
+        s.apply(step(&text)).unwrap_or_else(|e| panic!("{e}\n{}", s.func()));
+    };
+    let inner = |s: &Schedule, block: &str, k: usize| s.loops(&block.into())[k].clone();
+    let reader = inner(&s, "b1", 1);
+    then(&mut s, format!("split({reader}, [2, 32])"));
+    let (writer, reader) = (inner(&s, "b0", 1), inner(&s, "b1", 2));
+    then(&mut s, format!("bind({writer}, threadIdx.x)"));
+    then(&mut s, format!("bind({reader}, threadIdx.x)"));
+    compare("through global memory", &f, s.func(), &gpu(), &Scalars::default());
+}

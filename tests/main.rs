@@ -38,6 +38,7 @@ mod layout_fragments;
 mod layout_notation;
 mod layout_threads;
 mod layouts;
+mod limits;
 mod log_cli;
 mod log_crash;
 mod log_merge;

@@ -100,8 +100,7 @@ fn python(path: &Path) -> Result<Vec<PathBuf>, String> {
 
 fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
     let file = path.display().to_string();
-    let functions =
-        std::fs::read(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
+    let functions = bytes_of(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
     let parsed = |bytes: Vec<u8>| {
         let bug = |f: Failure| Err(bad(path, f, None));
         guarded(&file, || Ok(parse(path, &bytes))).unwrap_or_else(bug)
@@ -111,6 +110,27 @@ fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
         Ok(list) => list.into_iter().map(|f| Ok(input(bind, path, f))).collect(),
         Err(e) => vec![Err(e)],
     }
+}
+
+/// Bytes that buffers may have together: 64 TiB.
+const MOST_MEMORY: i64 = 1 << 46;
+
+/// A little more than the reader takes, so that it says what is too much of a file without an end.
+const MOST_BYTES: u64 = 9 << 20;
+
+/// The file's bytes, as far as the reader may want them. A pipe by name, which nobody may ever write to, is no
+/// file; those under `/dev` and `/proc` (`/dev/stdin`) are somebody's who does.
+fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read};
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata(path)?.file_type();
+    let lent = ["/dev", "/proc"].iter().any(|root| path.starts_with(root));
+    if (kind.is_fifo() || kind.is_socket()) && !lent {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is a pipe, not a file; write its text to a file"));
+    }
+    let mut bytes = vec![];
+    std::fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Parsed>, BadFile> {
@@ -258,14 +278,29 @@ impl Input {
         self.func.extents.iter().map(|e| self.func.display_name(&e.name)).collect()
     }
 
-    /// Refuses a function with symbolic extents.
+    /// Bytes of all buffers; `None` where an extent has no value or the sum overflows.
+    pub fn bytes(&self) -> Option<i64> {
+        let size = |b: &ir::Buffer| b.len()?.checked_mul(i64::try_from(b.dtype.bytes()).ok()?);
+        self.func.buffers.iter().try_fold(0i64, |sum, b| sum.checked_add(size(b)?))
+    }
+
+    /// Refuses a function with symbolic extents, or of sizes that nothing holds.
     ///
     /// # Errors
-    /// Which `--bind` is missing.
+    /// Which `--bind` is missing, or too large.
     pub fn require_bound(&self) -> Result<(), Failure> {
         let names = self.unbound();
         if names.is_empty() {
-            return Ok(());
+            return match self.bytes() {
+                Some(bytes) if bytes < MOST_MEMORY => Ok(()),
+                Some(_) | None => {
+                    let text = format!(
+                        "{}: at these sizes its buffers have more bytes than any machine; bind smaller ones",
+                        self.name
+                    );
+                    Err(Failure::usage(text))
+                }
+            };
         }
         let example: Vec<String> = names.iter().map(|n| format!("{n}=512")).collect();
         let (list, example) = (names.join(", "), example.join(","));

@@ -16,7 +16,7 @@ pub use subject::{Scheduled, Subject, TileProgram};
 use crate::analysis::roles;
 use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
-use crate::ir::{PrimFunc, Reason, Role};
+use crate::ir::{Param, PrimFunc, Reason, Role};
 use crate::lower::LowerError;
 use crate::rules::{Arm, Knobs, Prepared, Spaces, verdicts};
 use crate::schedule::{Schedule, Step};
@@ -75,11 +75,31 @@ impl Schedulable {
     /// The schedule that a trace of the log makes.
     ///
     /// # Errors
-    /// The step that is not understood or cannot be taken any more.
+    /// The step that is not understood, cannot be taken any more, or that no rule would take.
     pub fn replay(&self, trace: &[String]) -> Result<Schedule, Reason> {
         let steps: Result<Vec<Step>, String> = trace.iter().map(|t| t.parse()).collect();
         let steps = steps.map_err(|e| Reason::new("trace", e))?;
+        self.rounds_as_rules_do(trace)?;
         Schedule::replay(self.prepared.func.clone(), &steps).map_err(|e| Reason::new("trace", e.to_string()))
+    }
+
+    /// A trace is somebody's: steps that change how results are rounded are for outputs of 16 bits.
+    fn rounds_as_rules_do(&self, trace: &[String]) -> Result<(), Reason> {
+        let relaxes = |t: &&String| ["relax_arithmetic(", "online_reductions("].iter().any(|s| t.starts_with(s));
+        let f = &self.prepared.func;
+        let wide = f.params.iter().zip(&self.roles).find_map(|(p, role)| match p {
+            Param::Buffer(b) if matches!(role, Role::Out | Role::Inout) && f.buffer(b).dtype.bytes() > 2 => Some(b),
+            Param::Buffer(_) | Param::Scalar { .. } => None,
+        });
+        match (trace.iter().find(relaxes), wide) {
+            (Some(step), Some(output)) => {
+                let output = f.display_name(output);
+                let why =
+                    format!("`{step}` rounds otherwise than the function says, and `{output}` is wider than 16 bits");
+                Err(Reason::new("relaxed_output", why))
+            }
+            (None, _) | (_, None) => Ok(()),
+        }
     }
 
     /// The schedule of a logged candidate; `None` where it can no longer be made. Without steps, which a

@@ -1,8 +1,11 @@
 //! C text to a shared object through the system's C compiler.
 
 use super::{CompileError, CompileFailure};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// What to do when the C compiler is missing.
 pub const CC_ADVICE: &str = "no C compiler was found: install gcc or clang so that `cc` is on the path, or set CC";
@@ -20,9 +23,8 @@ impl Cc {
     /// # Errors
     /// A sentence, when it does not start.
     pub fn new(program: &Path) -> Result<Cc, String> {
-        let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
-        let output = output.map_err(|e| format!("{} could not be started: {e}", program.display()))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let bytes = version(program, VERSION_LIMIT).map_err(|e| format!("{} {e}", program.display()))?;
+        let text = String::from_utf8_lossy(&bytes);
         let id = text.lines().next().unwrap_or("cc").trim().to_string();
         Ok(Cc { program: program.to_path_buf(), id })
     }
@@ -71,6 +73,30 @@ impl Cc {
     }
 }
 
+/// How long a compiler may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// The beginning of what `cc --version` says. A program that hangs or does not end is ended.
+fn version(program: &Path, limit: Duration) -> Result<Vec<u8>, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|e| format!("could not be started: {e}"))?;
+    let (out, (tell, said)) = (child.stdout.take(), mpsc::channel());
+    std::thread::spawn(move || {
+        let mut bytes = vec![];
+        let read = out.map_or(Ok(0), |out| out.take(1 << 14).read_to_end(&mut bytes));
+        // Nobody listens after the limit.
+        let _ = tell.send(read.map(|_| bytes));
+    });
+    let said = said.recv_timeout(limit);
+    let _ = child.kill();
+    let _ = child.wait();
+    match said {
+        Ok(bytes) => bytes.map_err(|e| format!("did not say its version: {e}")),
+        Err(_) => Err(format!("did not say its version within {} s", limit.as_secs())),
+    }
+}
+
 /// Options for a target id: IEEE arithmetic with contraction, optimised for the named level.
 ///
 /// # Errors
@@ -97,4 +123,25 @@ pub fn options(target: &str) -> Result<Vec<String>, CompileError> {
         "-fPIC",
     ];
     Ok(common.iter().chain(machine).map(|o| o.to_string()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_that_floods_or_hangs_is_ended() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let flood = version(&program("flood", "echo cc 1; exec yes"), VERSION_LIMIT).unwrap();
+        assert!(flood.starts_with(b"cc 1\n") && flood.len() <= 1 << 14);
+        let hang = version(&program("hang", "exec sleep 1000"), Duration::from_millis(300)).unwrap_err();
+        assert!(hang.contains("within"), "{hang}");
+    }
 }

@@ -116,19 +116,20 @@ impl Build {
         };
         if let Err(e) = result {
             eprintln!("daylight: {e}");
-            println!("cargo::error=daylight: {}", e.replace('\n', " "));
+            println!("cargo::error=daylight: {}", e.replace(['\n', '\r'], " "));
             std::process::exit(1);
         }
     }
 
     fn run_in(&self, folder: &Path) -> Result<(), String> {
-        let inputs = self.functions.iter().chain(&self.log).chain(&self.schedules);
-        inputs.for_each(|p| println!("cargo::rerun-if-changed={}", p.display()));
+        for path in self.functions.iter().chain(&self.log).chain(&self.schedules) {
+            println!("cargo::rerun-if-changed={}", one_line(&path.display().to_string())?);
+        }
         ["CC", "AR", "DAYLIGHT_NVRTC"].iter().for_each(|v| println!("cargo::rerun-if-env-changed={v}"));
         let output = self.write(folder)?;
-        output.warnings.iter().for_each(|w| println!("cargo::warning=daylight: {w}"));
+        output.warnings.iter().for_each(|w| println!("cargo::warning=daylight: {}", w.replace(['\n', '\r'], " ")));
         if let Some(library) = native::library(&output.units, folder, &places())? {
-            println!("cargo::rustc-link-search=native={}", folder.display());
+            println!("cargo::rustc-link-search=native={}", one_line(&folder.display().to_string())?);
             println!("cargo::rustc-link-lib=static={library}");
         }
         Ok(())
@@ -208,6 +209,25 @@ fn nvrtc<'a>(local: &'a LocalCompiler, warnings: &mut Vec<String>) -> Option<(&'
     }
 }
 
+/// The text, unless what follows a line break in it would be a directive of its own to cargo.
+fn one_line(text: &str) -> Result<&str, String> {
+    if text.contains(['\n', '\r']) {
+        return Err(format!("the path {text:?} has a line break in it; rename it"));
+    }
+    Ok(text)
+}
+
 fn places() -> Places {
     Places::of(|name| std::env::var_os(name), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_gives_cargo_one_directive() {
+        assert_eq!(one_line("logs/a.jsonl"), Ok("logs/a.jsonl"));
+        assert!(one_line("a\ncargo::rustc-link-lib=evil").expect_err("two lines").contains("line break"));
+    }
 }

@@ -5,9 +5,12 @@ use super::context::Context;
 use super::output;
 use crate::apply::{self, Content, Options, Unit};
 use crate::backend::{Compiler, Language, LocalCompiler, Tools};
+use crate::interp::scalar_ops;
 use crate::job::{Exit, Failure, Input, load};
 use crate::log;
 use crate::target::{Kind, Target};
+use crate::tune::reference::expected;
+use crate::tune::{problem, simulate};
 use serde_json::json;
 
 /// Runs the command. What fails for one function does not keep the others from being written.
@@ -32,7 +35,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let mut functions = vec![];
     for input in inputs {
         let tried = match input {
-            Ok(input) => tried(input, &options),
+            Ok(input) => tried(input, &options, a.verify),
             Err(bad) => Err(bad.failure),
         };
         match tried {
@@ -84,11 +87,40 @@ fn nvrtc(local: &LocalCompiler) -> Option<(&dyn Compiler, String)> {
     }
 }
 
-/// The function, if it can be applied on every target.
-fn tried(f: Input, options: &Options<'_>) -> Result<Input, Failure> {
+/// The function, if it can be applied on every target and its kernels are right, where that is asked.
+fn tried(f: Input, options: &Options<'_>, verify: bool) -> Result<Input, Failure> {
     f.require_tensor()?;
-    apply::units(std::slice::from_ref(&f), options)?;
+    let units = apply::units(std::slice::from_ref(&f), options)?;
+    if verify {
+        f.require_bound()?;
+        units.iter().try_for_each(|u| simulated(&f, u))?;
+    }
     Ok(f)
+}
+
+/// Operations of a function from which on some blocks of its kernel are simulated and not all.
+const WHOLE: u64 = 30_000_000;
+
+/// The kernel of a unit through the simulator, against the interpreter.
+fn simulated(f: &Input, u: &Unit) -> Result<(), Failure> {
+    let wrong =
+        |why: String| Failure::new(Exit::Failed, format!("{}: its kernel for {} is wrong: {why}", f.name, u.target.id));
+    let subject = f.schedulable(&u.target)?;
+    let made = subject.replay(&u.trace).and_then(|s| subject.assemble(&s)).map_err(|e| wrong(e.to_string()))?;
+    let given = problem::given(&f.func, &f.bind, 0);
+    let (func, facts) = (&subject.prepared.func, &subject.prepared.facts);
+    let part = simulate::Options { blocks: Some(4), ..simulate::Options::default() };
+    let whole = || {
+        let want = expected(func, facts, &given)?;
+        simulate::check(&subject, &made.program, &given, &want, simulate::Options::default())
+    };
+    let done = match scalar_ops(&f.func) > WHOLE {
+        true => simulate::check_part(&subject, &made.program, &given, part).map(|(errors, _)| errors),
+        false => whole(),
+    };
+    done.map_err(wrong)?;
+    output::note(&format!("{}: its kernel for {} is right in the simulator", f.name, u.target.id));
+    Ok(())
 }
 
 fn print(cx: &Context, u: &Unit) {

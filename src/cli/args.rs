@@ -291,6 +291,9 @@ pub struct ApplyBest {
     /// One cubin for the GPUs of a family (sm_100f for sm_100a and sm_103a) whose kernels are the same
     #[arg(long)]
     pub family: bool,
+    /// Simulate every kernel before it is written: for logs of others
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// Files that `apply-best` writes on request.

@@ -10,6 +10,7 @@ use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
 use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
 use crate::log::{Setting, pairs};
+use crate::machine::memory;
 use crate::measure::Expected;
 use crate::rules::Arm;
 use crate::runner::{Candidate, Errors, RunError, RunFailure, Runner};
@@ -75,6 +76,7 @@ fn one(
     let input = twin.as_ref().unwrap_or(input);
     let subject = input.schedulable(target)?;
     input.require_bound()?;
+    fits(input)?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
     let given = problem::given(&input.func, &input.bind, a.seed);
@@ -85,6 +87,23 @@ fn one(
     };
     let scope = Scope { twin: twin.is_some(), blocks: a.blocks.filter(|_| target.simulated) };
     Ok(report(cx, input, target, &scope, &results))
+}
+
+/// Copies of all buffers that a check has at a time: of inputs, in the reference and in a candidate per thread.
+const COPIES: i64 = 4;
+
+/// Refuses what this machine has no memory for.
+fn fits(input: &Input) -> Result<(), Failure> {
+    let wanted = input.bytes().map_or(i64::MAX, |bytes| bytes.saturating_mul(COPIES));
+    match memory::free() {
+        Some(free) if u64::try_from(wanted).is_ok_and(|w| w > free) => Err(Failure::usage(format!(
+            "{}: checking it takes {} MiB of memory, of which {} are free; bind smaller sizes",
+            input.name,
+            wanted >> 20,
+            free >> 20
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Operations of a function from which on a twin with smaller sizes is simulated in its place: seconds for

@@ -25,7 +25,9 @@ pub struct Timing<'a> {
 
 impl<'a> Timing<'a> {
     fn of(record: &'a Record) -> Option<Timing<'a>> {
-        let median_ns = median(&record.samples_ns)?;
+        // No run takes no time: such samples are broken, or somebody wrote them.
+        let is_time = |ns: &f64| ns.is_finite() && *ns > 0.0;
+        let median_ns = median(&record.samples_ns).filter(|_| record.samples_ns.iter().all(is_time))?;
         let deviations: Vec<f64> = record.samples_ns.iter().map(|s| (s - median_ns).abs()).collect();
         // 1.4826 turns the median deviation into a standard deviation, 1.2533 that of a mean into
         // that of a median.
@@ -129,6 +131,8 @@ mod tests {
 
     #[test]
     fn a_wrong_result_never_wins() {
+        let broken = [0.0, -1.0, f64::NAN].map(|ns| record(1, &[ns, 5.0, 5.0]));
+        assert!(broken.iter().all(|r| Timing::of(r).is_none()), "no time at all");
         let wrong = Record { outcome: Outcome::WrongResult, samples_ns: vec![], ..record(1, &[]) };
         assert_eq!(winner(&[record(1, &[1.0]), wrong.clone(), record(2, &[9.0])]), 2);
         assert!(choose(&[&wrong]).is_none());

@@ -21,6 +21,9 @@ pub(super) fn is_compressed(path: &Path) -> bool {
 /// # Errors
 /// A sentence when the file cannot be read.
 pub(super) fn scan(file: &Path) -> Result<Vec<Line>, String> {
+    if is_pipe(file) {
+        return Err(format!("the log {} is a pipe, not a file; name a file or a folder", file.display()));
+    }
     if is_device(file) {
         return Ok(vec![]); // such as /dev/null: nothing comes back, or no end of it
     }
@@ -58,17 +61,39 @@ fn records(line: &str) -> Vec<Result<Record, LineError>> {
     cuts.windows(2).map(|c| Record::from_line(&line[c[0]..c[1]])).collect()
 }
 
+/// The most that a compressed file may unpack to.
+const MOST_BYTES: usize = 1 << 30;
+
 /// The text of a compressed file as far as it is intact, and what is wrong after that.
 fn unpack(raw: &[u8]) -> (Vec<u8>, Option<String>) {
+    unpack_at_most(raw, MOST_BYTES)
+}
+
+fn unpack_at_most(raw: &[u8], most: usize) -> (Vec<u8>, Option<String>) {
     let mut decoder = MultiGzDecoder::new(raw);
     let mut out = vec![];
     let mut chunk = [0; 4096];
     loop {
         match decoder.read(&mut chunk) {
             Ok(0) => return (out, None),
+            Ok(_) if out.len() >= most => return (out, Some(format!("it unpacks to more than {most} bytes"))),
             Ok(n) => out.extend_from_slice(&chunk[..n]),
             Err(e) => return (out, Some(format!("the compressed file is damaged from here on: {e}"))),
         }
+    }
+}
+
+/// True for a pipe, which would be waited for.
+fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo() || m.file_type().is_socket())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
     }
 }
 
@@ -155,5 +180,13 @@ mod tests {
         }
         std::fs::write(&file, "no gzip at all").unwrap();
         assert_eq!(found(&file), (vec![], 1));
+    }
+
+    #[test]
+    fn a_small_file_that_unpacks_to_no_end_is_cut() {
+        let mut packer = GzEncoder::new(vec![], Compression::best());
+        packer.write_all(&vec![b'x'; 1 << 20]).unwrap();
+        let (text, why) = unpack_at_most(&packer.finish().unwrap(), 1 << 16);
+        assert!(text.len() <= (1 << 16) + 4096 && why.unwrap().contains("more than 65536 bytes"));
     }
 }

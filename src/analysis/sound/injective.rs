@@ -60,11 +60,12 @@ fn covers(it: &IterVar, digits: &[Term], ranges: &Ranges) -> bool {
         if range.hi < reach {
             return true;
         }
-        let next = digits.iter().filter(|t| t.var == it.var && reach % t.lower == 0).map(|t| match t.modulo {
-            None => i64::MAX,
-            Some(m) => t.lower.saturating_mul(m),
-        });
         // The remainder by `reach` is known, and so is that by every divisor of it.
+        let own = || digits.iter().filter(|t| t.var == it.var && reach % t.lower == 0);
+        if own().any(|t| t.modulo.is_none()) {
+            return true;
+        }
+        let next = own().filter_map(|t| t.lower.checked_mul(t.modulo?));
         let Some(top) = next.max().filter(|top| *top > reach) else { return false };
         reach = top;
     }

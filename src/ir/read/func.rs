@@ -215,12 +215,29 @@ fn is_plain(b: &Block) -> bool {
     b.iters.is_empty() && b.guard.is_none() && b.attrs.is_empty() && b.matches.is_empty() && b.init.is_empty()
 }
 
-/// The attribute `global_symbol` is the name of a function that is not private.
+/// The attribute `global_symbol` is the name of a function that is not private. One that could not stand
+/// after `def` stays an attribute.
 pub(super) fn take_symbol(f: &mut PrimFunc) {
-    if let Some(k) = f.attrs.iter().position(|a| a.0 == "global_symbol")
-        && let (_, AttrValue::Str(name)) = f.attrs.remove(k)
-    {
-        f.name = name;
-        f.private = false;
+    let Some(k) = f.attrs.iter().position(|a| a.0 == "global_symbol") else { return };
+    match &f.attrs[k].1 {
+        AttrValue::Str(name) if !is_identifier(name) => return,
+        AttrValue::Str(name) => {
+            f.name = name.clone();
+            f.private = false;
+        }
+        _ => {}
     }
+    f.attrs.remove(k);
+}
+
+/// Words of Python that cannot be names.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+fn is_identifier(name: &str) -> bool {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    plain && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && !KEYWORDS.contains(&name)
 }

@@ -1,4 +1,5 @@
-//! Places barriers between conflicting accesses to shared memory.
+//! Places barriers between conflicting accesses to shared memory, and to global memory that threads of a block
+//! exchange values through: a buffer that one index of a launch stores to and another one reads.
 //!
 //! Statements are walked in order, loops twice for what one iteration does to the next. Where an
 //! access may touch what another thread wrote, or overwrite what another thread still reads, and
@@ -18,11 +19,42 @@ use crate::ir::kernel::Barrier;
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::fact::digits::{digits, is_unique};
 use crate::lower::nest::Nest;
+use std::collections::BTreeSet;
 
 /// Places the barriers of a launch.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut open = Open::default();
-    list(nest, body, &mut open)
+    let exchanged = exchanged(nest, &body);
+    list(&Walk { nest, exchanged }, body, &mut open)
+}
+
+/// A launch, with the global buffers that need barriers.
+struct Walk<'a> {
+    nest: &'a Nest<'a>,
+    exchanged: BTreeSet<Name>,
+}
+
+impl Walk<'_> {
+    fn is_watched(&self, buffer: &Name) -> bool {
+        self.nest.is_shared(buffer) || self.exchanged.contains(buffer)
+    }
+}
+
+/// Global buffers that are stored to at one index and read at another.
+fn exchanged(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
+    let mut stores: Vec<(Name, Expr)> = vec![];
+    let mut loads: Vec<(Name, Expr)> = vec![];
+    let mut note = |s: &DStmt| {
+        s.for_each_access(|buffer, indices, a| {
+            if nest.is_global(buffer) && nest.buffers.contains_key(buffer) {
+                let list = if a == instr::Access::Read { &mut loads } else { &mut stores };
+                list.extend(indices.iter().map(|i| (buffer.clone(), i.clone())));
+            }
+        });
+    };
+    body.iter().for_each(|s| s.visit(&mut note));
+    let elsewhere = |s: &(Name, Expr)| loads.iter().any(|l| l.0 == s.0 && l.1 != s.1);
+    stores.iter().filter(|s| elsewhere(s)).map(|s| s.0.clone()).collect()
 }
 
 /// What is open at a statement.
@@ -49,7 +81,7 @@ impl Open {
     }
 }
 
-/// An access to shared memory since the last barrier.
+/// A watched access since the last barrier.
 #[derive(Clone, PartialEq)]
 struct Access {
     buffer: Name,
@@ -59,7 +91,7 @@ struct Access {
     wide: bool,
 }
 
-fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
+fn list(walk: &Walk, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
     let mut out = vec![];
     for s in body {
         if let DStmt::Barrier(Barrier::Block) = s {
@@ -67,33 +99,33 @@ fn list(nest: &Nest, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
             out.push(s);
             continue;
         }
-        let own = accesses(nest, &s);
-        if !own.is_empty() && conflict(nest, &open.accesses, &own) {
+        let own = accesses(walk, &s);
+        if !own.is_empty() && conflict(walk.nest, &open.accesses, &own) {
             open.accesses.clear();
             out.push(DStmt::Barrier(Barrier::Block));
         }
-        out.push(inside(nest, s, own, open));
+        out.push(inside(walk, s, own, open));
     }
     out
 }
 
-fn inside(nest: &Nest, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
+fn inside(walk: &Walk, s: DStmt, own: Vec<Access>, open: &mut Open) -> DStmt {
     match s {
-        DStmt::For(mut l) if !l.own_barriers && is_shared_by_all(&l.extent) && has_hazard(nest, &own) => {
-            l.body = list(nest, l.body, open);
-            l.body = list(nest, l.body, open);
+        DStmt::For(mut l) if !l.own_barriers && is_shared_by_all(&l.extent) && has_hazard(walk.nest, &own) => {
+            l.body = list(walk, l.body, open);
+            l.body = list(walk, l.body, open);
             DStmt::For(l)
         }
-        DStmt::If { cond, then, otherwise } if is_shared_by_all(&cond) && has_hazard(nest, &own) => {
+        DStmt::If { cond, then, otherwise } if is_shared_by_all(&cond) && has_hazard(walk.nest, &own) => {
             let mut other = open.clone();
-            let then = list(nest, then, open);
-            let otherwise = list(nest, otherwise, &mut other);
+            let then = list(walk, then, open);
+            let otherwise = list(walk, otherwise, &mut other);
             open.add(other);
             DStmt::If { cond, then, otherwise }
         }
         s => {
             add(&mut open.accesses, own);
-            s.visit(&mut |s| asynchronous(nest, s, open));
+            s.visit(&mut |s| asynchronous(walk.nest, s, open));
             s
         }
     }
@@ -175,8 +207,8 @@ fn is_shared_by_all(e: &Expr) -> bool {
     same
 }
 
-/// All accesses to shared memory in a statement and inside it.
-fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
+/// All watched accesses in a statement and inside it.
+fn accesses(walk: &Walk, s: &DStmt) -> Vec<Access> {
     let mut out = vec![];
     s.visit(&mut |s| {
         let mut own = vec![];
@@ -190,7 +222,7 @@ fn accesses(nest: &Nest, s: &DStmt) -> Vec<Access> {
             }
             s => s.for_each_access(|buffer, indices, a| push(buffer, indices, a != instr::Access::Read)),
         }
-        own.retain(|a| nest.is_shared(&a.buffer));
+        own.retain(|a| walk.is_watched(&a.buffer));
         add(&mut out, own);
     });
     out

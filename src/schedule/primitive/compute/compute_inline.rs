@@ -8,13 +8,14 @@
 //! Preconditions: `spatial`, `one_store`, `no_guard`, `iterators_only`; `distinct_iterators`: the
 //! store's indices are the iterators, each once; `not_output`; `sole_writer`; `has_consumer`;
 //! `consumers_follow`: it is read only by blocks that come later, not through an alias;
-//! `inputs_unchanged`: no later block writes what the block reads.
+//! `inputs_unchanged`: no later block writes what the block reads; `small_enough`: what the consumers grow to
+//! is bounded, since each of a chain of blocks that reads the one before twice doubles it.
 //!
 //! Effect: every load is replaced by the value; a value needed several times in one expression is
 //! bound with a let. The block, its loops and the buffer go.
 
 use crate::analysis::simplify;
-use crate::ir::{Block, Expr, Name, PrimFunc, Stmt};
+use crate::ir::{Block, Expr, ExprKind, Name, PrimFunc, Stmt};
 use crate::schedule::help::inline::{Point, iterator_indices, paste, point, values_at};
 use crate::schedule::help::{checks, query, scope, tree};
 use crate::schedule::{Draft, Failure};
@@ -30,6 +31,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
     sole_writer(&d.func, &b, &point.buffer)?;
     consumers_follow(&d.func, &b, &point.buffer)?;
     inputs_unchanged(&d.func, &b)?;
+    small_enough(&d.func, &b, &point)?;
     tree::remove(&mut d.func, block);
     substitute(d, &b, &point, &iterators);
     d.drop_buffer(&point.buffer);
@@ -50,6 +52,30 @@ fn substitute(d: &mut Draft, b: &Block, point: &Point, iterators: &[Option<Name>
     };
     body.iter_mut().for_each(|s| tree::edit_blocks_in(s, &mut forget));
     d.func.body = body.iter().map(|s| s.map_exprs(&mut |e| paste(d, e, &point.buffer, &value))).collect();
+}
+
+/// Nodes that the expressions of a function may have after a block is inlined.
+const MOST_NODES: usize = 1 << 15;
+
+fn small_enough(func: &PrimFunc, b: &Block, point: &Point) -> Result<(), Failure> {
+    let (mut nodes, mut loads) = (0usize, 0usize);
+    func.visit(&mut |s| {
+        s.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                nodes += 1;
+                loads += usize::from(matches!(e.kind(), ExprKind::Load { buffer, .. } if *buffer == point.buffer));
+            });
+        });
+    });
+    let mut value = 0usize;
+    point.value.visit(&mut |_| value += 1);
+    let after = nodes.saturating_add(value.saturating_mul(loads));
+    Failure::unless(loads < 2 || after <= MOST_NODES, "small_enough", &b.name, || {
+        format!(
+            "inlining block `{}` in {loads} places makes expressions of {after} nodes; {MOST_NODES} are the most",
+            b.name
+        )
+    })
 }
 
 fn sole_writer(func: &PrimFunc, b: &Block, buffer: &Name) -> Result<(), Failure> {

@@ -68,7 +68,7 @@ fn sizes(l: &For, factors: &[Option<i64>], ranges: &Ranges) -> Result<Vec<Expr>,
         return fail("factors_cover", format!("the factors make {given} iterations, {extent} needs more; use None"));
     }
     let rest = match l.extent.as_int() {
-        Some(n) => int((n + given - 1) / given),
+        Some(n) => int(n / given + i64::from(n % given > 0)),
         None => {
             let up = l.extent.clone() + int(given - 1);
             simplify(&Expr::binary(BinOp::FloorDiv, up, int(given)), ranges)
