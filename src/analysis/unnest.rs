@@ -23,9 +23,9 @@ fn one(outer: &Block) -> Option<Stmt> {
     let plain = outer.init.is_empty() && outer.matches.is_empty() && outer.allocs.is_empty() && outer.guard.is_none();
     let spatial = outer.iters.iter().all(|i| i.kind == IterKind::Spatial && i.min.is_int(0));
     let (loops, inner) = nest(&outer.body).filter(|_| plain && spatial)?;
-    let drives = |l: &&For, it: &IterVar| it.binding.uses_var(&l.var);
+    let drives = |l: &For, it: &IterVar| it.binding.uses_var(&l.var);
     let (reduced, fixed): (Vec<&IterVar>, Vec<&IterVar>) =
-        inner.iters.iter().partition(|it| loops.iter().any(|l| drives(&l, it)));
+        inner.iters.iter().partition(|it| loops.iter().any(|l| drives(l, it)));
     let (mut iters, mut steps, mut inside) = (outer.iters.clone(), vec![], vec![]);
     for it in &reduced {
         let own = loops.iter().find(|l| it.binding.as_var() == Some(&l.var));

@@ -26,7 +26,8 @@ impl VectorArrays {
         let Scan { mut lanes, bad, .. } = scan;
         lanes.retain(|name, n| {
             // C has no vectors of `bool`.
-            let fits = |a: &Array| a.dtype != DType::Bool && a.len % *n == 0 && a.len / *n <= MAX_REGISTER_VECTORS;
+            let fits =
+                |a: &Array| a.dtype != DType::Bool && a.len.is_multiple_of(*n) && a.len / *n <= MAX_REGISTER_VECTORS;
             kernel.array(name).is_some_and(fits) && !bad.contains(name)
         });
         VectorArrays(lanes)

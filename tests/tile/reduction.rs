@@ -62,7 +62,10 @@ fn shared_cases() -> Vec<Case> {
     let mut local = case("registers", declines("storage_scope"));
     local.buffers[1].scope = Scope::Local;
     let mut mixed = case("bool", declines("dtype"));
+    mixed.call.op = TileOp::Sum;
     mixed.buffers.iter_mut().for_each(|b| b.dtype = DType::Bool);
+    let mut truth = case("truth values", Says::Takes("shared"));
+    truth.buffers.iter_mut().for_each(|b| b.dtype = DType::Bool);
     let mut some = case("some threads", declines("all_threads"));
     some.active = Active::Some;
     let mut warpgroups = case("one of two warpgroups", declines("barrier"));
@@ -73,7 +76,7 @@ fn shared_cases() -> Vec<Case> {
     axis.call.axes = vec![0];
     let mut tall = case("threads along y", Says::Takes("shared"));
     tall.block = [8, 3, 1];
-    vec![case("rows of 8", Says::Takes("shared")), local, mixed, some, warpgroups, axis, tall]
+    vec![case("rows of 8", Says::Takes("shared")), local, mixed, truth, some, warpgroups, axis, tall]
 }
 
 fn packed_cases() -> Vec<Case> {

@@ -91,8 +91,8 @@ fn short(ask: &Ask) -> Result<Short, Decline> {
 
 fn cuda(ask: &Ask) -> Answer {
     let w = short(ask)?;
-    if w.total() == Some(1) {
-        return Err(ask.no("several_outputs", "all of it is one output, for which one thread would work"));
+    if w.total() == Some(1) && !w.one.chain.epilogues.is_empty() {
+        return Err(ask.no("several_outputs", "there is one output, and what follows it would be done by every thread"));
     }
     Ok(Found::new(w.one.schedule.clone(), Cuda(w)))
 }

@@ -143,7 +143,7 @@ fn digit(term: &Expr, ranges: &Ranges) -> Option<Digit> {
     Some(digit)
 }
 
-/// A term as a part of its operand: `b // c`, `b % m`, `b // c % m`, `b % m // c`.
+/// A term as a part of its operand: `b // c`, `b % m`, `b // c % m`, `b % m // c`, `b % m % c`.
 fn nearest_digit(term: &Expr, ranges: &Ranges) -> Option<Digit> {
     let one = || Expr::int(1, term.dtype());
     let (op, a, by) = quotient(term)?;
@@ -153,13 +153,19 @@ fn nearest_digit(term: &Expr, ranges: &Ranges) -> Option<Digit> {
             Digit { base: base.clone(), lower: c.clone(), modulo: Some(by.clone()) }
         }
         (BinOp::FloorDiv, Some((BinOp::FloorMod, base, m))) => {
-            let rest = simplify(&Expr::binary(BinOp::FloorMod, m.clone(), by.clone()), ranges);
             let modulo = simplify(&Expr::binary(BinOp::FloorDiv, m.clone(), by.clone()), ranges);
-            rest.is_int(0).then(|| Digit { base: base.clone(), lower: by.clone(), modulo: Some(modulo) })?
+            divides(by, m, ranges).then(|| Digit { base: base.clone(), lower: by.clone(), modulo: Some(modulo) })?
+        }
+        (BinOp::FloorMod, Some((BinOp::FloorMod, base, m))) if divides(by, m, ranges) => {
+            Digit { base: base.clone(), lower: one(), modulo: Some(by.clone()) }
         }
         (BinOp::FloorMod, _) => Digit { base: a.clone(), lower: one(), modulo: Some(by.clone()) },
         _ => Digit { base: a.clone(), lower: by.clone(), modulo: None },
     })
+}
+
+fn divides(by: &Expr, m: &Expr, ranges: &Ranges) -> bool {
+    simplify(&Expr::binary(BinOp::FloorMod, m.clone(), by.clone()), ranges).is_int(0)
 }
 
 fn quotient(e: &Expr) -> Option<(BinOp, &Expr, &Expr)> {
