@@ -14,6 +14,8 @@ const KEPT_FROM: usize = 1 << 20;
 const MOST_BYTES: usize = 4 << 30;
 /// What guard zones hold: no number in any type of floats, so that a result that one was read for is none either.
 const GUARD_BYTE: u8 = 0xff;
+/// Every second byte of the zones beside inputs: what is read there and written beside an output, NaN as well, is seen.
+const INPUT_GUARD_BYTE: u8 = 0x7f;
 /// What outputs and workspaces hold before a checked run: NaN as a float, -1 as an integer.
 const POISON: u8 = 0xff;
 
@@ -71,6 +73,11 @@ impl Buffers {
             let Some(slot) = slot else { continue };
             if p.role == Role::Out {
                 continue;
+            }
+            if p.role == Role::In {
+                let base = self.memory.at + slot.offset as u64;
+                device.upload(base - GUARD as u64, &zone(p.role, GUARD))?;
+                device.upload(base + slot.bytes as u64, &zone(p.role, after(slot.bytes)))?;
             }
             let len = slot.bytes / p.dtype.bytes() as usize;
             let data = inputs::tensor(p.dtype, len, problem.seed, p.index, problem.ranges.get(&p.index).copied());
@@ -213,21 +220,27 @@ impl Buffers {
         for (p, slot) in params.iter().zip(&self.slots) {
             let Some(slot) = slot else { continue };
             let base = self.memory.at + slot.offset as u64;
-            check(device, base - GUARD as u64, GUARD, "before", &p.name)?;
-            check(device, base + slot.bytes as u64, after(slot.bytes), "after", &p.name)?;
+            check(device, base - GUARD as u64, GUARD, "before", p)?;
+            check(device, base + slot.bytes as u64, after(slot.bytes), "after", p)?;
         }
         Ok(())
     }
 }
 
-fn check(device: &mut dyn Device, at: u64, bytes: usize, side: &str, name: &str) -> Outcome<()> {
-    let mut zone = vec![0; bytes];
-    device.download(at, &mut zone)?;
-    match zone.iter().position(|b| *b != GUARD_BYTE) {
+/// The bytes of a guard zone.
+fn zone(role: Role, bytes: usize) -> Vec<u8> {
+    let odd = if role == Role::In { INPUT_GUARD_BYTE } else { GUARD_BYTE };
+    (0..bytes).map(|i| if i % 2 == 1 { odd } else { GUARD_BYTE }).collect()
+}
+
+fn check(device: &mut dyn Device, at: u64, bytes: usize, side: &str, p: &PlanParam) -> Outcome<()> {
+    let mut found = vec![0; bytes];
+    device.download(at, &mut found)?;
+    match found.iter().zip(zone(p.role, bytes)).position(|(b, want)| *b != want) {
         None => Ok(()),
         Some(i) => {
             let distance = if side == "before" { bytes - i } else { i + 1 };
-            let text = format!("the kernel wrote {side} the buffer of `{name}`, {distance} bytes outside of it");
+            let text = format!("the kernel wrote {side} the buffer of `{}`, {distance} bytes outside of it", p.name);
             Err(RunError::new(RunFailure::WrongResult, text))
         }
     }

@@ -122,15 +122,15 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let busy = shared.max(products) + shared.min(products) / 4;
     let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
     let ahead = (k.get("stages") - 1).max(1);
-    let (threads, overhead) = (warps * warp, OVERHEAD);
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead })
+    let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks })
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
 const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
 /// A product on tensor cores, by warpgroups.
-pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
     let (across, groups) = (k.get("groups_n"), k.get("groups_m") * k.get("groups_n"));
     // Each instruction reads its rows and columns from shared memory, and the block fills it.
@@ -143,7 +143,8 @@ pub fn wgmma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     // those that copy give theirs to the others
     let most = if roles > 0 { REGISTERS / threads } else { i64::MAX };
     let state_regs = (m * n / (groups * WgmmaShape::WARPS * warp) + 50).min(most);
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead })
+    let most_blocks = if roles > 1 { sms } else { i64::MAX };
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks })
 }
 
 /// What products on tensor cores differ in.
@@ -159,6 +160,8 @@ struct Tiled {
     overhead: i64,
     /// Steps that fills run ahead.
     ahead: i64,
+    /// Blocks that compute all tiles, one after the other.
+    most_blocks: i64,
 }
 
 fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
@@ -166,9 +169,11 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);
     let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + t.overhead;
-    let steps = over(fills, t.ahead);
+    let tiles = z.blocks(t.block, split);
+    let blocks = tiles.min(t.most_blocks);
+    let (fills, steps) = (fills * over(tiles, blocks), over(fills, t.ahead) * over(tiles, blocks));
     let main = LaunchOutline {
-        blocks: z.blocks(t.block, split),
+        blocks,
         threads: t.threads,
         state_regs: t.state_regs,
         smem: k.get("stages") * row * (m + n),

@@ -130,7 +130,7 @@ impl Accepted for Wgmma {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let block = groups(k, self.p.a.dtype).block;
-        Some(before(&self.p, k, block, outline::wgmma(&Sizes::of(&self.p)?, self.warp, k)))
+        Some(before(&self.p, k, block, outline::wgmma(&Sizes::of(&self.p)?, (self.warp, self.sms), k)))
     }
 }
 

@@ -183,14 +183,14 @@ impl Accepted for Cpu {
             _ => Err("partial results of this reducer cannot be put together".into()),
         });
         let space = parts_fit(space, length, outputs);
-        let space = step_fits(space, outputs, |k| k.get("chunk"));
+        let space = step_fits(space, outputs, |k| k.get("rows"));
         space.with_default("split", if parts && long { 16 } else { 1 })
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let row = self.0.row(s)?;
         if k.get("split") == 1 {
-            return self.in_parallel(s, &self.0.chain.block, &row, k.get("chunk"));
+            return self.in_parallel(s, &self.0.chain.block, &row, k.get("rows"));
         }
         let all = fuse_all(s, &self.0.reduce)?;
         let (first, row, _) = inner::parts_of_rows(s, &self.0.chain.block, row, &all, k.get("split"))?;

@@ -152,7 +152,7 @@ impl Space {
 
     /// Conditions divide by knobs, so this is asked before them.
     fn counted(&self, knobs: &Knobs) -> Result<(), Reason> {
-        let low = |k: &&Knob| self.counts && knobs.get(&k.name) < k.least();
+        let low = |k: &&Knob| self.counts && knobs.find(&k.name).is_some_and(|n| n < k.least());
         match self.knobs.iter().find(low) {
             None => Ok(()),
             Some(k) => Err(Reason::new("knob_range", format!("`{}` is at least {}", k.name, k.least()))),
