@@ -114,21 +114,24 @@ void functions_float32(void *const *buffers, const long long *scalars,
       p1[blockIdx_x * 32 + i1 + 4096] = __builtin_acosf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 4352] = __builtin_atanf(p0[blockIdx_x * 32 + i1]);
       p1[blockIdx_x * 32 + i1 + 4608] = __builtin_atan2f(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 4864] = __builtin_erff(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 5120] = dl_sigmoid_float(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 5376] = __builtin_powf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 5632] = __builtin_fabsf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 5888] = __builtin_floorf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 6144] = __builtin_ceilf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 6400] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 6656] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 6912] = __builtin_truncf(p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 7168] = __builtin_fmaf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 7424] = __builtin_fmodf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 7680] = __builtin_hypotf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 7936] = __builtin_copysignf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
-      p1[blockIdx_x * 32 + i1 + 8192] = (float)(__builtin_isnan(p0[blockIdx_x * 32 + i1]) != 0);
-      p1[blockIdx_x * 32 + i1 + 8448] = (float)(__builtin_isinf(p0[blockIdx_x * 32 + i1]) != 0);
+      p1[blockIdx_x * 32 + i1 + 4864] = __builtin_asinhf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 5120] = __builtin_acoshf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 5376] = __builtin_atanhf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 5632] = __builtin_erff(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 5888] = dl_sigmoid_float(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 6144] = __builtin_powf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 6400] = __builtin_fabsf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 6656] = __builtin_floorf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 6912] = __builtin_ceilf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 7168] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 7424] = __builtin_nearbyintf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 7680] = __builtin_truncf(p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 7936] = __builtin_fmaf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 8192] = __builtin_fmodf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 8448] = __builtin_hypotf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 8704] = __builtin_copysignf(p0[blockIdx_x * 32 + i1], p0[blockIdx_x * 32 + i1]);
+      p1[blockIdx_x * 32 + i1 + 8960] = (float)(__builtin_isnan(p0[blockIdx_x * 32 + i1]) != 0);
+      p1[blockIdx_x * 32 + i1 + 9216] = (float)(__builtin_isinf(p0[blockIdx_x * 32 + i1]) != 0);
     }
   }
 }

@@ -328,21 +328,24 @@ functions_float32(const float* __restrict__ p0, float* __restrict__ p1) {
   p1[i + 4096] = acosf(p0[i]);
   p1[i + 4352] = atanf(p0[i]);
   p1[i + 4608] = atan2f(p0[i], p0[i]);
-  p1[i + 4864] = erff(p0[i]);
-  p1[i + 5120] = dl_sigmoid_float(p0[i]);
-  p1[i + 5376] = powf(p0[i], p0[i]);
-  p1[i + 5632] = fabsf(p0[i]);
-  p1[i + 5888] = floorf(p0[i]);
-  p1[i + 6144] = ceilf(p0[i]);
-  p1[i + 6400] = nearbyintf(p0[i]);
-  p1[i + 6656] = nearbyintf(p0[i]);
-  p1[i + 6912] = truncf(p0[i]);
-  p1[i + 7168] = fmaf(p0[i], p0[i], p0[i]);
-  p1[i + 7424] = fmodf(p0[i], p0[i]);
-  p1[i + 7680] = hypotf(p0[i], p0[i]);
-  p1[i + 7936] = copysignf(p0[i], p0[i]);
-  p1[i + 8192] = (float)isnan(p0[i]);
-  p1[i + 8448] = (float)isinf(p0[i]);
+  p1[i + 4864] = asinhf(p0[i]);
+  p1[i + 5120] = acoshf(p0[i]);
+  p1[i + 5376] = atanhf(p0[i]);
+  p1[i + 5632] = erff(p0[i]);
+  p1[i + 5888] = dl_sigmoid_float(p0[i]);
+  p1[i + 6144] = powf(p0[i], p0[i]);
+  p1[i + 6400] = fabsf(p0[i]);
+  p1[i + 6656] = floorf(p0[i]);
+  p1[i + 6912] = ceilf(p0[i]);
+  p1[i + 7168] = nearbyintf(p0[i]);
+  p1[i + 7424] = nearbyintf(p0[i]);
+  p1[i + 7680] = truncf(p0[i]);
+  p1[i + 7936] = fmaf(p0[i], p0[i], p0[i]);
+  p1[i + 8192] = fmodf(p0[i], p0[i]);
+  p1[i + 8448] = hypotf(p0[i], p0[i]);
+  p1[i + 8704] = copysignf(p0[i], p0[i]);
+  p1[i + 8960] = (float)isnan(p0[i]);
+  p1[i + 9216] = (float)isinf(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -369,21 +372,24 @@ functions_float64(const double* __restrict__ p0, double* __restrict__ p1) {
   p1[i + 4096] = acos(p0[i]);
   p1[i + 4352] = atan(p0[i]);
   p1[i + 4608] = atan2(p0[i], p0[i]);
-  p1[i + 4864] = erf(p0[i]);
-  p1[i + 5120] = dl_sigmoid_double(p0[i]);
-  p1[i + 5376] = pow(p0[i], p0[i]);
-  p1[i + 5632] = fabs(p0[i]);
-  p1[i + 5888] = floor(p0[i]);
-  p1[i + 6144] = ceil(p0[i]);
-  p1[i + 6400] = nearbyint(p0[i]);
-  p1[i + 6656] = nearbyint(p0[i]);
-  p1[i + 6912] = trunc(p0[i]);
-  p1[i + 7168] = fma(p0[i], p0[i], p0[i]);
-  p1[i + 7424] = fmod(p0[i], p0[i]);
-  p1[i + 7680] = hypot(p0[i], p0[i]);
-  p1[i + 7936] = copysign(p0[i], p0[i]);
-  p1[i + 8192] = (double)isnan(p0[i]);
-  p1[i + 8448] = (double)isinf(p0[i]);
+  p1[i + 4864] = asinh(p0[i]);
+  p1[i + 5120] = acosh(p0[i]);
+  p1[i + 5376] = atanh(p0[i]);
+  p1[i + 5632] = erf(p0[i]);
+  p1[i + 5888] = dl_sigmoid_double(p0[i]);
+  p1[i + 6144] = pow(p0[i], p0[i]);
+  p1[i + 6400] = fabs(p0[i]);
+  p1[i + 6656] = floor(p0[i]);
+  p1[i + 6912] = ceil(p0[i]);
+  p1[i + 7168] = nearbyint(p0[i]);
+  p1[i + 7424] = nearbyint(p0[i]);
+  p1[i + 7680] = trunc(p0[i]);
+  p1[i + 7936] = fma(p0[i], p0[i], p0[i]);
+  p1[i + 8192] = fmod(p0[i], p0[i]);
+  p1[i + 8448] = hypot(p0[i], p0[i]);
+  p1[i + 8704] = copysign(p0[i], p0[i]);
+  p1[i + 8960] = (double)isnan(p0[i]);
+  p1[i + 9216] = (double)isinf(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -410,21 +416,24 @@ functions_bfloat16(const unsigned short* __restrict__ p0, unsigned short* __rest
   p1[i + 4096] = dl_bf16_from_f32(acosf(dl_f32_from_bf16(p0[i])));
   p1[i + 4352] = dl_bf16_from_f32(atanf(dl_f32_from_bf16(p0[i])));
   p1[i + 4608] = dl_bf16_from_f32(atan2f(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 4864] = dl_bf16_from_f32(erff(dl_f32_from_bf16(p0[i])));
-  p1[i + 5120] = dl_bf16_from_f32(dl_sigmoid_float(dl_f32_from_bf16(p0[i])));
-  p1[i + 5376] = dl_bf16_from_f32(powf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 5632] = dl_bf16_from_f32(fabsf(dl_f32_from_bf16(p0[i])));
-  p1[i + 5888] = dl_bf16_from_f32(floorf(dl_f32_from_bf16(p0[i])));
-  p1[i + 6144] = dl_bf16_from_f32(ceilf(dl_f32_from_bf16(p0[i])));
-  p1[i + 6400] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
-  p1[i + 6656] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
-  p1[i + 6912] = dl_bf16_from_f32(truncf(dl_f32_from_bf16(p0[i])));
-  p1[i + 7168] = dl_bf16_from_f32(fmaf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 7424] = dl_bf16_from_f32(fmodf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 7680] = dl_bf16_from_f32(hypotf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 7936] = dl_bf16_from_f32(copysignf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
-  p1[i + 8192] = dl_bf16_from_f32((float)isnan(dl_f32_from_bf16(p0[i])));
-  p1[i + 8448] = dl_bf16_from_f32((float)isinf(dl_f32_from_bf16(p0[i])));
+  p1[i + 4864] = dl_bf16_from_f32(asinhf(dl_f32_from_bf16(p0[i])));
+  p1[i + 5120] = dl_bf16_from_f32(acoshf(dl_f32_from_bf16(p0[i])));
+  p1[i + 5376] = dl_bf16_from_f32(atanhf(dl_f32_from_bf16(p0[i])));
+  p1[i + 5632] = dl_bf16_from_f32(erff(dl_f32_from_bf16(p0[i])));
+  p1[i + 5888] = dl_bf16_from_f32(dl_sigmoid_float(dl_f32_from_bf16(p0[i])));
+  p1[i + 6144] = dl_bf16_from_f32(powf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
+  p1[i + 6400] = dl_bf16_from_f32(fabsf(dl_f32_from_bf16(p0[i])));
+  p1[i + 6656] = dl_bf16_from_f32(floorf(dl_f32_from_bf16(p0[i])));
+  p1[i + 6912] = dl_bf16_from_f32(ceilf(dl_f32_from_bf16(p0[i])));
+  p1[i + 7168] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
+  p1[i + 7424] = dl_bf16_from_f32(nearbyintf(dl_f32_from_bf16(p0[i])));
+  p1[i + 7680] = dl_bf16_from_f32(truncf(dl_f32_from_bf16(p0[i])));
+  p1[i + 7936] = dl_bf16_from_f32(fmaf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
+  p1[i + 8192] = dl_bf16_from_f32(fmodf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
+  p1[i + 8448] = dl_bf16_from_f32(hypotf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
+  p1[i + 8704] = dl_bf16_from_f32(copysignf(dl_f32_from_bf16(p0[i]), dl_f32_from_bf16(p0[i])));
+  p1[i + 8960] = dl_bf16_from_f32((float)isnan(dl_f32_from_bf16(p0[i])));
+  p1[i + 9216] = dl_bf16_from_f32((float)isinf(dl_f32_from_bf16(p0[i])));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
@@ -451,23 +460,26 @@ functions_int32(const int* __restrict__ p0, int* __restrict__ p1) {
   p1[i + 4096] = (int)acos((double)p0[i]);
   p1[i + 4352] = (int)atan((double)p0[i]);
   p1[i + 4608] = (int)atan2((double)p0[i], (double)p0[i]);
-  p1[i + 4864] = (int)erf((double)p0[i]);
-  p1[i + 5120] = (int)dl_sigmoid_double((double)p0[i]);
-  p1[i + 5376] = (int)pow((double)p0[i], (double)p0[i]);
-  p1[i + 5632] = dl_abs_i32(p0[i]);
-  p1[i + 5888] = (int)floor((double)p0[i]);
-  p1[i + 6144] = (int)ceil((double)p0[i]);
-  p1[i + 6400] = (int)nearbyint((double)p0[i]);
-  p1[i + 6656] = (int)nearbyint((double)p0[i]);
-  p1[i + 6912] = (int)trunc((double)p0[i]);
-  p1[i + 7168] = (int)fma((double)p0[i], (double)p0[i], (double)p0[i]);
-  p1[i + 7424] = (int)fmod((double)p0[i], (double)p0[i]);
-  p1[i + 7680] = (int)hypot((double)p0[i], (double)p0[i]);
-  p1[i + 7936] = (int)copysign((double)p0[i], (double)p0[i]);
-  p1[i + 8192] = (int)0;
-  p1[i + 8448] = (int)0;
-  p1[i + 8704] = (int)__popc(p0[i]);
-  p1[i + 8960] = dl_clz_i32(p0[i]);
+  p1[i + 4864] = (int)asinh((double)p0[i]);
+  p1[i + 5120] = (int)acosh((double)p0[i]);
+  p1[i + 5376] = (int)atanh((double)p0[i]);
+  p1[i + 5632] = (int)erf((double)p0[i]);
+  p1[i + 5888] = (int)dl_sigmoid_double((double)p0[i]);
+  p1[i + 6144] = (int)pow((double)p0[i], (double)p0[i]);
+  p1[i + 6400] = dl_abs_i32(p0[i]);
+  p1[i + 6656] = (int)floor((double)p0[i]);
+  p1[i + 6912] = (int)ceil((double)p0[i]);
+  p1[i + 7168] = (int)nearbyint((double)p0[i]);
+  p1[i + 7424] = (int)nearbyint((double)p0[i]);
+  p1[i + 7680] = (int)trunc((double)p0[i]);
+  p1[i + 7936] = (int)fma((double)p0[i], (double)p0[i], (double)p0[i]);
+  p1[i + 8192] = (int)fmod((double)p0[i], (double)p0[i]);
+  p1[i + 8448] = (int)hypot((double)p0[i], (double)p0[i]);
+  p1[i + 8704] = (int)copysign((double)p0[i], (double)p0[i]);
+  p1[i + 8960] = (int)0;
+  p1[i + 9216] = (int)0;
+  p1[i + 9472] = (int)__popc(p0[i]);
+  p1[i + 9728] = dl_clz_i32(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
