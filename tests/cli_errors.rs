@@ -101,7 +101,7 @@ fn unknown_names_suggest_the_nearest() {
     for zero in ["threads=0", "rows=-1", "split=0", "min_blocks=0", "unroll=0"] {
         place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", zero], 2, "` is at least 1");
     }
-    place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "hint=-1"], 2, "`hint` is at least");
+    place.fails(&["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "hint=-1"], 2, "of knob `hint`: `-1`");
     let after = ["explain", "sum.py", "--target", "cpu", "--emit", "kernel", "--after"];
     place.fails(&[&after[..], &["pin"]].concat(), 2, "--after pin: no pass for cpu:");
     place.fails(&[&after[..], &["pin"]].concat(), 2, "has this name; they are promote, held, compact, flatten, ");
