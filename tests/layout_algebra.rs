@@ -240,9 +240,9 @@ proptest! {
         let runs = |v: i64| l.size() % v == 0 && (0..l.size()).all(|x| adjacent(v, x));
         let starts = |v: i64| (0..l.size()).step_by(v as usize).all(|x| l.positions(x).iter().all(|p| p.get(Axis::M) % v == 0));
         let last = s.shape.last().copied().unwrap_or(1);
-        let powers = [1, 2, 4, 8, 16, 32, 64, 128];
-        let best = powers.into_iter().filter(|v| runs(*v)).max().expect("1");
-        let vector = powers.into_iter().filter(|v| last % v == 0 && runs(*v) && starts(*v)).max().expect("1");
+        let powers = (0..12).map(|n| 1 << n);
+        let best = powers.clone().filter(|v| runs(*v)).max().expect("1");
+        let vector = powers.filter(|v| last % v == 0 && runs(*v) && starts(*v)).max().expect("1");
         if l.swizzle().is_none() {
             prop_assert_eq!(l.contiguous_run(), best);
             prop_assert_eq!(l.vector_len(&s.shape), vector);
