@@ -109,32 +109,42 @@ pub(super) fn fold(op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
 }
 
 fn fold_ints(op: BinOp, x: i64, y: i64, dtype: DType) -> Option<Expr> {
-    let value = match op {
-        BinOp::Add => x.checked_add(y)?,
-        BinOp::Sub => x.checked_sub(y)?,
-        BinOp::Mul => x.checked_mul(y)?,
-        BinOp::FloorDiv => floor_div(x, y)?,
-        BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
-        BinOp::TruncDiv => x.checked_div(y)?,
-        BinOp::TruncMod => x.checked_rem(y)?,
-        BinOp::Min => x.min(y),
-        BinOp::Max => x.max(y),
-        BinOp::Eq => return Some(Expr::bool(x == y)),
-        BinOp::Ne => return Some(Expr::bool(x != y)),
-        BinOp::Lt => return Some(Expr::bool(x < y)),
-        BinOp::Le => return Some(Expr::bool(x <= y)),
-        BinOp::Gt => return Some(Expr::bool(x > y)),
-        BinOp::Ge => return Some(Expr::bool(x >= y)),
-        BinOp::And => return Some(Expr::bool(x != 0 && y != 0)),
-        BinOp::Or => return Some(Expr::bool(x != 0 || y != 0)),
-        BinOp::BitAnd => x & y,
-        BinOp::BitOr => x | y,
-        BinOp::BitXor => x ^ y,
-        BinOp::Shl => x.checked_mul(1i64.checked_shl(u32::try_from(y).ok().filter(|s| *s < 63)?)?)?,
-        BinOp::Shr => x >> u32::try_from(y).ok().filter(|s| *s < 64)?,
-        BinOp::Div => return None,
-    };
+    let value = op.of_ints(x, y)?;
+    if op.is_compare() || matches!(op, BinOp::And | BinOp::Or) {
+        return Some(Expr::bool(value != 0));
+    }
     fits(value, dtype).then(|| Expr::int(value, dtype))
+}
+
+impl BinOp {
+    /// The value for two integers, 0 and 1 of comparisons; `None` where it does not fit or there is none.
+    pub(crate) fn of_ints(self, x: i64, y: i64) -> Option<i64> {
+        Some(match self {
+            BinOp::Add => x.checked_add(y)?,
+            BinOp::Sub => x.checked_sub(y)?,
+            BinOp::Mul => x.checked_mul(y)?,
+            BinOp::FloorDiv => floor_div(x, y)?,
+            BinOp::FloorMod => x.checked_sub(floor_div(x, y)?.checked_mul(y)?)?,
+            BinOp::TruncDiv => x.checked_div(y)?,
+            BinOp::TruncMod => x.checked_rem(y)?,
+            BinOp::Min => x.min(y),
+            BinOp::Max => x.max(y),
+            BinOp::Eq => i64::from(x == y),
+            BinOp::Ne => i64::from(x != y),
+            BinOp::Lt => i64::from(x < y),
+            BinOp::Le => i64::from(x <= y),
+            BinOp::Gt => i64::from(x > y),
+            BinOp::Ge => i64::from(x >= y),
+            BinOp::And => i64::from(x != 0 && y != 0),
+            BinOp::Or => i64::from(x != 0 || y != 0),
+            BinOp::BitAnd => x & y,
+            BinOp::BitOr => x | y,
+            BinOp::BitXor => x ^ y,
+            BinOp::Shl => x.checked_mul(1i64.checked_shl(u32::try_from(y).ok().filter(|s| *s < 63)?)?)?,
+            BinOp::Shr => x >> u32::try_from(y).ok().filter(|s| *s < 64)?,
+            BinOp::Div => return None,
+        })
+    }
 }
 
 fn floor_div(x: i64, y: i64) -> Option<i64> {

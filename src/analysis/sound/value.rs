@@ -19,7 +19,7 @@ pub fn value(e: &Expr, env: &Env) -> Option<i64> {
             }
         }
         ExprKind::Binary { op: op @ (BinOp::And | BinOp::Or), a, b } => logic(*op, value(a, env), value(b, env)),
-        ExprKind::Binary { op, a, b } if !a.dtype().is_float() => binary(*op, value(a, env)?, value(b, env)?),
+        ExprKind::Binary { op, a, b } if !a.dtype().is_float() => op.of_ints(value(a, env)?, value(b, env)?),
         ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
             value(if value(cond, env)? != 0 { then } else { otherwise }, env)
         }
@@ -47,35 +47,4 @@ fn logic(op: BinOp, a: Option<i64>, b: Option<i64>) -> Option<i64> {
         (Some(_), Some(_)) => Some(1 - decides),
         _ => None,
     }
-}
-
-fn binary(op: BinOp, a: i64, b: i64) -> Option<i64> {
-    let shift = || u32::try_from(b).ok().filter(|s| *s < 63);
-    let floor = |a: i64, b: i64| {
-        let q = a.checked_div(b)?;
-        Some(if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q })
-    };
-    Some(match op {
-        BinOp::Add => a.checked_add(b)?,
-        BinOp::Sub => a.checked_sub(b)?,
-        BinOp::Mul => a.checked_mul(b)?,
-        BinOp::FloorDiv => floor(a, b)?,
-        BinOp::FloorMod => a.checked_sub(floor(a, b)?.checked_mul(b)?)?,
-        BinOp::TruncDiv => a.checked_div(b)?,
-        BinOp::TruncMod => a.checked_rem(b)?,
-        BinOp::Min => a.min(b),
-        BinOp::Max => a.max(b),
-        BinOp::Eq => i64::from(a == b),
-        BinOp::Ne => i64::from(a != b),
-        BinOp::Lt => i64::from(a < b),
-        BinOp::Le => i64::from(a <= b),
-        BinOp::Gt => i64::from(a > b),
-        BinOp::Ge => i64::from(a >= b),
-        BinOp::BitAnd => a & b,
-        BinOp::BitOr => a | b,
-        BinOp::BitXor => a ^ b,
-        BinOp::Shl => a.checked_mul(1 << shift()?)?,
-        BinOp::Shr => a >> shift()?,
-        BinOp::Div | BinOp::And | BinOp::Or => return None,
-    })
 }
