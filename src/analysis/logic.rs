@@ -24,8 +24,7 @@ fn update(s: &Stmt) -> Option<Stmt> {
         BinOp::Or => BinOp::Max,
         _ => return None,
     };
-    let own =
-        |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: x, indices: i, .. } if x == buffer && i == indices);
+    let own = |e: &Expr| e.is_element(buffer, indices);
     let truths = a.dtype() == DType::Bool && b.dtype() == DType::Bool;
     let value = (truths && (own(a) || own(b))).then(|| Expr::binary(op, a.clone(), b.clone()))?;
     Some(Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value })

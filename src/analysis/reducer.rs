@@ -2,7 +2,7 @@
 
 use super::ArgReducer;
 use super::combiner::{Combiner, Reducer};
-use crate::ir::{Block, Expr, ExprKind, Stmt};
+use crate::ir::{Block, ExprKind, Stmt};
 
 /// How each of a block's accumulators is updated, in the order of its stores: one store each, in either
 /// order of operands, or an index and a value that are kept together, of which the value counts. Empty
@@ -37,11 +37,9 @@ fn plain(b: &Block, store: &Stmt) -> Option<Reducer> {
     }
     let ExprKind::Binary { op, a, b: right } = value.kind() else { return None };
     let combiner = Combiner::of(*op)?;
-    let is_self =
-        |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: x, indices: i, .. } if x == buffer && i == indices);
-    let term = if is_self(a) {
+    let term = if a.is_element(buffer, indices) {
         right
-    } else if is_self(right) {
+    } else if right.is_element(buffer, indices) {
         a
     } else {
         return None;

@@ -86,8 +86,7 @@ fn guarded(b: &Block, conditions: Vec<Expr>) -> Option<Stmt> {
     };
     let Stmt::Store { buffer, indices, value } = update else { return None };
     let ExprKind::Binary { op, a, b } = value.kind() else { return None };
-    let is_own =
-        |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: x, indices: i, .. } if x == buffer && i == indices);
+    let is_own = |e: &Expr| e.is_element(buffer, indices);
     let (own, term) = if is_own(a) { (a, b) } else { (b, a) };
     let neutral = is_own(own) && Combiner::of(*op)?.neutral(start);
     let (then, otherwise) = (term.clone(), start.clone());

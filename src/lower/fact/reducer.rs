@@ -16,11 +16,9 @@ pub struct Update {
 pub fn update(buffer: &Name, indices: &[Expr], value: &Expr) -> Option<Update> {
     let ExprKind::Binary { op, a, b } = value.kind() else { return None };
     Combiner::of(*op)?;
-    let own =
-        |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer: n, indices: i, .. } if n == buffer && i == indices);
-    let term = if own(a) {
+    let term = if a.is_element(buffer, indices) {
         b
-    } else if own(b) {
+    } else if b.is_element(buffer, indices) {
         a
     } else {
         return None;

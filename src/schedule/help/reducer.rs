@@ -119,10 +119,7 @@ fn plain(store: &Stmt) -> Option<Part> {
     let ExprKind::Binary { op: op @ (BinOp::Add | BinOp::Mul | BinOp::Max | BinOp::Min), a, b } = value.kind() else {
         return None;
     };
-    let is_own = |e: &Expr| match e.kind() {
-        ExprKind::Load { buffer: from, indices: at, .. } => from == buffer && at == indices,
-        _ => false,
-    };
+    let is_own = |e: &Expr| e.is_element(buffer, indices);
     let (term, accumulator_first) = if is_own(a) { (b, true) } else { (a, false) };
     let slot = Slot {
         buffer: buffer.clone(),
