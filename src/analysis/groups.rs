@@ -8,7 +8,8 @@
 //! before: `C[h, j] += Q[h, k] * K[h // 4, j, k]` over `h < 32`, then `O[h, j] = f(C[h, j])`
 //! after:  `C[g, m, j] += Q[g * 4 + m, k] * K[g, j, k]` over `g < 8, m < 4`, then `O[g * 4 + m, j] = f(C[g, m, j])`
 
-use super::walk::{Leaf, chain_end, fresh, leaves, names, visit_exprs};
+use super::access::{reads, writes};
+use super::walk::{Leaf, chain_end, fresh, leaves, names};
 use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, For, IterKind, IterVar, Name, PrimFunc, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +31,6 @@ struct Groups {
     /// Names that are taken.
     used: BTreeSet<Name>,
     display: BTreeMap<Name, String>,
-}
-
-/// One element that a block reads or writes.
-struct Element {
-    buffer: Name,
-    indices: Vec<Expr>,
-    stored: bool,
 }
 
 impl Groups {
@@ -63,9 +57,10 @@ impl Groups {
     fn follow(&mut self, f: &PrimFunc, found: &[Leaf]) -> Option<bool> {
         let before = (self.iters.len(), self.axes.len());
         for leaf in found {
-            for e in elements(leaf.block) {
+            let stored = writes(leaf.block).into_iter().map(|e| (e, true));
+            for (e, stored) in stored.chain(reads(leaf.block).into_iter().map(|e| (e, false))) {
                 for (d, index) in e.indices.iter().enumerate() {
-                    self.meet(f, leaf, &e, (d, index))?;
+                    self.meet(f, leaf, (&e.buffer, stored), (d, index))?;
                 }
             }
         }
@@ -73,8 +68,14 @@ impl Groups {
     }
 
     /// One index of one element of a block.
-    fn meet(&mut self, f: &PrimFunc, leaf: &Leaf, e: &Element, (d, index): (usize, &Expr)) -> Option<()> {
-        let place = (e.buffer.clone(), d);
+    fn meet(
+        &mut self,
+        f: &PrimFunc,
+        leaf: &Leaf,
+        (buffer, stored): (&Name, bool),
+        (d, index): (usize, &Expr),
+    ) -> Option<()> {
+        let place = (buffer.clone(), d);
         let own = index.as_var().map(|v| (leaf.block.name.clone(), v.clone()));
         let size = own.as_ref().and_then(|own| self.iters.get(own)).copied();
         match (self.axes.get(&place).copied(), size) {
@@ -87,12 +88,12 @@ impl Groups {
                 Some(())
             }
             (Some(_), Some(_)) => None,
-            (None, Some(n)) if e.stored && f.allocs.contains(&e.buffer) => {
+            (None, Some(n)) if stored && f.allocs.contains(buffer) => {
                 self.axes.insert(place, n);
                 Some(())
             }
             // the rules want plain axes of what a reduction writes
-            (None, Some(_)) if e.stored && !leaf.block.init.is_empty() => None,
+            (None, Some(_)) if stored && !leaf.block.init.is_empty() => None,
             (None, _) => Some(()),
         }
     }
@@ -206,7 +207,7 @@ impl Groups {
 fn with_own_results(f: &PrimFunc) -> Option<PrimFunc> {
     let found = leaves(f);
     let grouped = found.iter().filter(|l| simple(l) && l.block.iters.iter().any(|it| members(l.block, it).is_some()));
-    let written = grouped.flat_map(|l| elements(l.block)).filter(|e| e.stored && !f.allocs.contains(&e.buffer));
+    let written = grouped.flat_map(|l| writes(l.block)).filter(|e| !f.allocs.contains(&e.buffer));
     let results: BTreeSet<Name> = written.map(|e| e.buffer).collect();
     let mut g = (!results.is_empty()).then(|| f.clone())?;
     let mut used = names(f);
@@ -346,23 +347,4 @@ impl Uses {
             _ => self.other |= e.uses_var(v),
         }
     }
-}
-
-/// What a block reads and writes.
-fn elements(b: &Block) -> Vec<Element> {
-    let mut out = vec![];
-    for s in b.init.iter().chain(&b.body) {
-        s.visit(&mut |s| {
-            if let Stmt::Store { buffer, indices, .. } = s {
-                out.push(Element { buffer: buffer.clone(), indices: indices.clone(), stored: true });
-            }
-        });
-    }
-    let list: Vec<Stmt> = b.init.iter().chain(&b.body).cloned().collect();
-    visit_exprs(&list, &mut |e| {
-        if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-            out.push(Element { buffer: buffer.clone(), indices: indices.clone(), stored: false });
-        }
-    });
-    out
 }

@@ -1,6 +1,6 @@
 //! Walks over functions that several analyses share.
 
-use crate::ir::{Block, Expr, ExprKind, For, Name, PrimFunc, Stmt};
+use crate::ir::{Block, Expr, For, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 
 /// A block without blocks in it, with the loops between it and the block (or root) around it.
@@ -83,21 +83,8 @@ pub(super) fn visit_exprs(list: &[Stmt], f: &mut impl FnMut(&Expr)) {
 pub(super) fn names(f: &PrimFunc) -> BTreeSet<Name> {
     let mut used: BTreeSet<Name> = f.buffers.iter().map(|b| b.name.clone()).collect();
     used.extend(f.extents.iter().map(|e| e.name.clone()));
-    visit_exprs(&f.body, &mut |e| {
-        used.extend(e.as_var().cloned());
-        if let ExprKind::Let { var, .. } = e.kind() {
-            used.insert(var.clone());
-        }
-    });
-    f.visit(&mut |s| match s {
-        Stmt::For(l) => used.extend([l.var.clone()]),
-        Stmt::Block(b) => {
-            used.insert(b.name.clone());
-            used.extend(b.iters.iter().map(|it| it.var.clone()));
-        }
-        Stmt::Let { var, .. } => used.extend([var.clone()]),
-        _ => {}
-    });
+    visit_exprs(&f.body, &mut |e| used.extend(e.as_var().cloned()));
+    used.extend(f.body.iter().flat_map(Stmt::declared));
     used
 }
 

@@ -79,19 +79,19 @@ impl Schedulable {
     pub fn replay(&self, trace: &[String]) -> Result<Schedule, Reason> {
         let steps: Result<Vec<Step>, String> = trace.iter().map(|t| t.parse()).collect();
         let steps = steps.map_err(|e| Reason::new("trace", e))?;
-        self.rounds_as_rules_do(trace)?;
+        self.rounds_as_rules_do(&steps)?;
         Schedule::replay(self.prepared.func.clone(), &steps).map_err(|e| Reason::new("trace", e.to_string()))
     }
 
     /// A trace is somebody's: steps that change how results are rounded are for outputs of 16 bits.
-    fn rounds_as_rules_do(&self, trace: &[String]) -> Result<(), Reason> {
-        let relaxes = |t: &&String| ["relax_arithmetic(", "online_reductions("].iter().any(|s| t.starts_with(s));
+    fn rounds_as_rules_do(&self, steps: &[Step]) -> Result<(), Reason> {
+        let relaxes = |s: &&Step| matches!(s, Step::RelaxArithmetic { .. } | Step::OnlineReductions { .. });
         let f = &self.prepared.func;
         let wide = f.params.iter().zip(&self.roles).find_map(|(p, role)| match p {
             Param::Buffer(b) if matches!(role, Role::Out | Role::Inout) && f.buffer(b).dtype.bytes() > 2 => Some(b),
             Param::Buffer(_) | Param::Scalar { .. } => None,
         });
-        match (trace.iter().find(relaxes), wide) {
+        match (steps.iter().find(relaxes), wide) {
             (Some(step), Some(output)) => {
                 let output = f.display_name(output);
                 let why =

@@ -412,6 +412,22 @@ impl Expr {
         self.any(&|e| e.as_var() == Some(name))
     }
 
+    /// True for the element of `buffer` at `indices`, as it stands in the update of a reduction.
+    pub fn is_element(&self, buffer: &Name, indices: &[Expr]) -> bool {
+        matches!(self.kind(), ExprKind::Load { buffer: b, indices: at, .. } if b == buffer && at == indices)
+    }
+
+    /// Names that lets inside this expression give.
+    pub fn lets(&self) -> Vec<Name> {
+        let mut names = vec![];
+        self.visit(&mut |e| {
+            if let ExprKind::Let { var, .. } = e.kind() {
+                names.push(var.clone());
+            }
+        });
+        names
+    }
+
     /// True when `buffer` is loaded from.
     pub fn loads(&self, buffer: &Name) -> bool {
         self.any(&|e| matches!(e.kind(), ExprKind::Load { buffer: b, .. } if b == buffer))

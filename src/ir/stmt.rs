@@ -299,6 +299,30 @@ impl Stmt {
         self.for_each_child(|s| s.visit(f));
     }
 
+    /// Names that this statement and those inside it declare: loops, blocks, iterators, aliases, lets.
+    pub fn declared(&self) -> Vec<Name> {
+        let mut names = vec![];
+        self.visit(&mut |s| {
+            match s {
+                Stmt::For(l) => names.push(l.var.clone()),
+                Stmt::Block(b) => {
+                    names.push(b.name.clone());
+                    names.extend(b.iters.iter().map(|i| i.var.clone()));
+                    names.extend(b.matches.iter().map(|(alias, _)| alias.clone()));
+                }
+                Stmt::Let { var, .. } => names.push(var.clone()),
+                Stmt::If { .. }
+                | Stmt::While { .. }
+                | Stmt::Store { .. }
+                | Stmt::Evaluate(_)
+                | Stmt::Attr { .. }
+                | Stmt::Alloc { .. } => {}
+            }
+            s.for_each_expr(|e| names.extend(e.lets()));
+        });
+        names
+    }
+
     /// Calls `f` on each expression that stands directly in this statement (not in statements
     /// inside it): extents, bindings, guards, indices, values. Declared regions are left out.
     pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {

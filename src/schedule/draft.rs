@@ -49,7 +49,7 @@ impl Draft {
 
     /// A copy of an expression in which every let has a fresh name.
     pub fn copy_expr(&mut self, expr: &Expr) -> Expr {
-        let map: BTreeMap<Name, Name> = lets(expr).into_iter().map(|n| (n, self.fresh("x"))).collect();
+        let map: BTreeMap<Name, Name> = expr.lets().into_iter().map(|n| (n, self.fresh("x"))).collect();
         if map.is_empty() { expr.clone() } else { rename_expr(expr, &map) }
     }
 
@@ -138,41 +138,7 @@ fn all_names(func: &PrimFunc) -> BTreeSet<Name> {
     names.extend(func.params.iter().map(|p| match p {
         Param::Buffer(name) | Param::Scalar { name, .. } => name.clone(),
     }));
-    names.extend(func.body.iter().flat_map(declared));
-    names
-}
-
-/// Names that a statement and those inside it declare: loops, blocks, iterators, aliases, lets.
-fn declared(stmt: &Stmt) -> Vec<Name> {
-    let mut names = vec![];
-    stmt.visit(&mut |s| {
-        match s {
-            Stmt::For(l) => names.push(l.var.clone()),
-            Stmt::Block(b) => {
-                names.push(b.name.clone());
-                names.extend(b.iters.iter().map(|i| i.var.clone()));
-                names.extend(b.matches.iter().map(|(alias, _)| alias.clone()));
-            }
-            Stmt::Let { var, .. } => names.push(var.clone()),
-            Stmt::If { .. }
-            | Stmt::While { .. }
-            | Stmt::Store { .. }
-            | Stmt::Evaluate(_)
-            | Stmt::Attr { .. }
-            | Stmt::Alloc { .. } => {}
-        }
-        s.for_each_expr(|e| names.extend(lets(e)));
-    });
-    names
-}
-
-fn lets(expr: &Expr) -> Vec<Name> {
-    let mut names = vec![];
-    expr.visit(&mut |e| {
-        if let ExprKind::Let { var, .. } = e.kind() {
-            names.push(var.clone());
-        }
-    });
+    names.extend(func.body.iter().flat_map(Stmt::declared));
     names
 }
 

@@ -10,11 +10,10 @@
 
 use super::widen;
 use crate::analysis::simplify;
-use crate::ir::{Expr, ExprKind, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
+use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use crate::target::{Kind, Target};
-use std::collections::BTreeSet;
 
 const PASS: &str = "launches";
 /// Blocks on the y and z axes of a grid.
@@ -65,7 +64,7 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
         let why = format!("{threads} threads per block, {} allows {}", target.id, target.max_threads);
         return Err(LowerError::new(PASS, &first_block(s), why));
     }
-    let mut nest = Nest::new(f, target, symbol, grid, block, names(s));
+    let mut nest = Nest::new(f, target, symbol, grid, block, s.declared().into_iter().collect());
     nest.cluster = cluster(target, &loops)?;
     nest.ranges.set(ThreadTag::ClusterX.name(), 0, i64::from(nest.cluster) - 1);
     let blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).map(|(_, l)| l);
@@ -131,7 +130,7 @@ fn cpu<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Res
         return Err(LowerError::new(PASS, &l.var, "a loop is bound to GPU threads, but the target is a CPU"));
     }
     let blocks = parallel_loop(s).map_or(Expr::i64(1), |l| simplify(&l.extent, &Default::default()));
-    Ok(Nest::new(f, target, symbol, [blocks, Expr::i64(1), Expr::i64(1)], [1; 3], names(s)))
+    Ok(Nest::new(f, target, symbol, [blocks, Expr::i64(1), Expr::i64(1)], [1; 3], s.declared().into_iter().collect()))
 }
 
 /// The loop that a CPU launch runs in parallel: the outermost one, if it is marked so.
@@ -178,30 +177,4 @@ fn first_block(s: &Stmt) -> Name {
         }
     });
     name.unwrap_or_else(|| Name::new("body"))
-}
-
-/// Every name that the statement gives, those within its expressions too.
-fn names(s: &Stmt) -> BTreeSet<Name> {
-    let mut out = BTreeSet::new();
-    s.visit(&mut |s| {
-        match s {
-            Stmt::For(l) => out.extend([l.var.clone()]),
-            Stmt::Block(b) => out.extend(b.iters.iter().map(|it| it.var.clone()).chain([b.name.clone()])),
-            Stmt::Let { var, .. } => out.extend([var.clone()]),
-            Stmt::If { .. }
-            | Stmt::While { .. }
-            | Stmt::Store { .. }
-            | Stmt::Evaluate(_)
-            | Stmt::Attr { .. }
-            | Stmt::Alloc { .. } => {}
-        }
-        s.for_each_expr(|e| {
-            e.visit(&mut |e| {
-                if let ExprKind::Let { var, .. } = e.kind() {
-                    out.insert(var.clone());
-                }
-            })
-        })
-    });
-    out
 }
