@@ -53,6 +53,7 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,
+        log: None,
         require_exact: false,
         family,
         cuda: Some((compiler, "nvrtc 13.0".into())),
@@ -197,6 +198,7 @@ fn the_same_bytes_wherever_they_are_made() {
         .family(true)
         .write(&place.path().join("built"))
         .expect("a build");
-    assert_eq!(built.warnings, Vec::<String>::new());
+    let untuned = |w: &String| w.starts_with("mean is not tuned for cuda:sm_10");
+    assert!(built.warnings.len() == 2 && built.warnings.iter().all(untuned), "{:?}", built.warnings);
     assert_eq!(bytes("built"), bytes("one"), "not from the same cache");
 }

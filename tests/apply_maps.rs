@@ -45,6 +45,7 @@ fn units() -> Vec<Unit> {
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,
+        log: None,
         require_exact: false,
         family: false,
         cuda: Some((&Nothing, "none".into())),

@@ -6,11 +6,13 @@ use super::ladder::{self, Wanted, machine};
 use super::rust_cpu::link_name;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
+use super::untuned;
 use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable, guarded};
 use crate::backend::{CompileFailure, Compiler, Source};
 use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
+use std::path::Path;
 
 /// What units are made with.
 pub struct Options<'a> {
@@ -22,6 +24,8 @@ pub struct Options<'a> {
     pub spaces: &'a Spaces,
     /// The machine whose records count.
     pub gpu: Option<&'a str>,
+    /// Where the records come from, for the command that tunes what they have not.
+    pub log: Option<&'a Path>,
     /// Fail where a kernel is not exactly the one that was measured.
     pub require_exact: bool,
     /// One cubin for the GPUs of a family (sm_100a and sm_103a) whose kernels have the same text.
@@ -96,6 +100,7 @@ fn draft(f: &Input, name: &str, subject: &Schedulable, options: &Options<'_>) ->
         text: found.assembly.source.text.clone(),
         trace: found.assembly.trace,
         scheduled: found.scheduled,
+        untuned: untuned::note(f, found.rung, &subject.target, options),
     };
     Ok(Draft { unit, source: found.assembly.source })
 }

@@ -1,7 +1,7 @@
 //! Best records into files that a program is built with: compiled kernels or text, `manifest.json`
 //! for loaders in any language, `kernels.rs` with typed launch functions.
 //!
-//! `ladder` finds the record, `make` replays it into a unit, `family` lets GPUs share a cubin, `manifest`
+//! `ladder` finds the record, `make` replays it into a unit, `untuned` says which are not tuned, `family` lets GPUs share a cubin, `manifest`
 //! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 
@@ -17,6 +17,7 @@ mod rust_cuda;
 mod rust_map;
 mod tvm;
 mod unit;
+mod untuned;
 
 pub use family::apart;
 pub use make::{Options, units};

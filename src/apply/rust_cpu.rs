@@ -225,6 +225,7 @@ mod tests {
             text: text.into(),
             trace: vec![],
             scheduled: String::new(),
+            untuned: None,
         };
         let [a, b] = ["void k(void) {}", "void k(void) { }"].map(|t| link_name(&unit(t), "k"));
         assert_ne!(a, b);

@@ -71,6 +71,8 @@ pub struct Unit {
     pub trace: Vec<String>,
     /// The scheduled function as TVMScript.
     pub scheduled: String,
+    /// Where it is not tuned for its target and size: what the log has instead, and how to tune it.
+    pub untuned: Option<String>,
 }
 
 impl Unit {

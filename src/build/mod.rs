@@ -158,11 +158,13 @@ impl Build {
             targets: &targets,
             spaces: &spaces,
             gpu: self.gpu.as_deref(),
+            log: self.log.as_deref(),
             require_exact: self.require_exact,
             family: self.family,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|f| f.message)?;
+        warnings.extend(units.iter().filter_map(|u| u.untuned.clone()));
         let files = apply::files(&units, apply::Emit { rust: true, text: false, tvm: false })?;
         apply::write(&files, folder)?;
         if self.family {

@@ -27,6 +27,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
         targets: &targets,
         spaces: &cx.spaces,
         gpu: a.gpu.as_deref(),
+        log: Some(&a.log),
         require_exact: a.require_exact,
         family: a.family,
         cuda,
@@ -55,6 +56,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
     apply::write(&files, &a.out).map_err(Failure::usage)?;
     units.iter().for_each(|u| print(cx, u));
+    units.iter().filter_map(|u| u.untuned.as_ref()).for_each(|why| output::note(&format!("daylight: {why}")));
     if a.family {
         apply::apart(&units).iter().for_each(|why| output::note(why));
     }

@@ -170,12 +170,12 @@ pub struct Tune {
     /// auto, cpu, cuda, cuda:N, or cuda:all for all GPUs of one model together
     #[arg(long, value_name = "D", default_value = "auto")]
     pub device: String,
-    /// Rank for this target without a device: compile the best candidates, log scores and no times
-    #[arg(long, value_name = "T", requires = "no_measure", conflicts_with = "device")]
+    /// Tune for this target, which the device named can run, such as cpu:x86-64-v3 on a machine of level 4
+    #[arg(long, value_name = "T")]
     pub target: Option<String>,
-    /// Measure nothing; needs --target
+    /// Measure nothing: rank for --target, compile the best candidates, log scores and no times
     #[arg(long, requires = "target",
-        conflicts_with_all = ["time_limit", "weights", "retry_failed", "search", "patience"])]
+        conflicts_with_all = ["device", "time_limit", "weights", "retry_failed", "search", "patience"])]
     pub no_measure: bool,
     /// Log file, or folder with one file per target
     #[arg(long, value_name = "L", default_value = LOG)]

@@ -17,6 +17,10 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if let Some(target) = a.target.as_deref().filter(|_| a.no_measure) {
         return super::predict::run(cx, a, target, &config);
     }
+    if let (Some(target), "auto") = (&a.target, a.device.as_str()) {
+        let text = "name the device that runs its candidates, such as --device cpu, or rank them with --no-measure";
+        return Err(Failure::usage(format!("--target {target}: {text}")));
+    }
     let inputs = load(&cx.bind, &a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
@@ -79,6 +83,7 @@ fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
     let weights = a.weights.as_deref().map(Weights::read).transpose()?.unwrap_or_default();
     Ok(TuneConfig {
         device: a.device.clone(),
+        target: a.target.clone(),
         log: a.log.clone(),
         worker: Some(cx.program.clone()),
         schedules: cx.schedules.clone(),

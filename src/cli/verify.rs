@@ -52,12 +52,12 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
 /// The device whose target that is.
 fn device(cx: &Context, target: &Target) -> Result<Device, Failure> {
     let device = cx.device(target.family())?;
-    if device.target.id != target.id {
+    if !device.target.runs(target) {
         let text =
             format!("this machine has {}, not {}; sim:sm_{} needs no GPU", device.describe(), target.id, target.sm);
         return Err(Failure::missing(text));
     }
-    Ok(device)
+    device.built_for(target.clone())
 }
 
 fn one(
