@@ -50,6 +50,7 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
     let targets: Vec<Target> = targets.iter().map(|t| target(t)).collect();
     let options = Options {
         records,
+        sizes: &Default::default(),
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,

@@ -42,6 +42,7 @@ fn units() -> Vec<Unit> {
     let targets = [Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target")];
     let options = Options {
         records: &[],
+        sizes: &Default::default(),
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,

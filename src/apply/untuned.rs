@@ -1,12 +1,17 @@
 //! What is said of a kernel that is not tuned for its target and size: which it is, what the log has of the function
 //! instead, and the command that tunes it.
 
-use super::make::Options;
+use super::options::Options;
 use super::unit::Rung;
 use crate::assemble::{Bindings, Input};
 use crate::log::{Outcome, pairs};
 use crate::target::Target;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Sizes of the log that are listed.
+const MOST_SHOWN: usize = 8;
 
 /// The sentence for a function at the sizes that it is bound to; `None` where its kernel is tuned.
 pub(super) fn note(f: &Input, rung: Rung, target: &Target, options: &Options<'_>) -> Option<String> {
@@ -17,6 +22,11 @@ pub(super) fn note(f: &Input, rung: Rung, target: &Target, options: &Options<'_>
         Rung::Default => "the default",
     };
     Some(format!("{}: its kernel is {kernel}; {}", untuned(f, &[], target), rest(f, &[], target, options)))
+}
+
+/// The sentence for sizes of a function that nothing is tuned for.
+pub(super) fn sizes(f: &Input, missing: &[Bindings], target: &Target, options: &Options<'_>) -> String {
+    format!("{}; {}", untuned(f, missing, target), rest(f, missing, target, options))
 }
 
 fn untuned(f: &Input, sizes: &[Bindings], target: &Target) -> String {
@@ -37,7 +47,9 @@ fn rest(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>) -
     }
     let here: Vec<&Bindings> = here.into_iter().filter(|b| **b != f.bind).collect();
     if !here.is_empty() {
-        has.push(format!("it at {}", listed(&here)));
+        let shown = here.len().min(MOST_SHOWN);
+        let more = if here.len() > shown { format!(" and {} more", here.len() - shown) } else { String::new() };
+        has.push(format!("it at {}{more}", listed(&here[..shown])));
     }
     if !others.is_empty() {
         has.push(format!("it for {}", others.into_iter().collect::<Vec<_>>().join(", ")));
@@ -47,7 +59,7 @@ fn rest(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>) -
 }
 
 /// `n=1, n=8`; `m=4 n=8` for several extents.
-fn listed(sizes: &[impl std::borrow::Borrow<Bindings>]) -> String {
+pub(super) fn listed(sizes: &[impl std::borrow::Borrow<Bindings>]) -> String {
     let texts = sizes.iter().map(|s| pairs(s.borrow())).filter(|s| !s.is_empty());
     texts.collect::<Vec<_>>().join(", ")
 }
@@ -66,6 +78,9 @@ fn command(f: &Input, sizes: &[Bindings], target: &str, options: &Options<'_>) -
     });
     let bind = values.collect::<Vec<_>>().join(",");
     let mut words = vec!["daylight".to_string(), "tune".into(), quoted(&f.file)];
+    if Path::new(&f.file).file_stem() != Some(OsStr::new(&f.name)) {
+        words.extend(["--function".into(), quoted(&f.name)]);
+    }
     if !bind.is_empty() {
         words.extend(["--bind".into(), quoted(&bind)]);
     }

@@ -4,7 +4,7 @@ use super::args;
 use super::context::Context;
 use super::output;
 use super::progress::Bar;
-use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights, load};
+use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights};
 use crate::log::pairs;
 use crate::tune::TuneConfig;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
         let text = "name the device that runs its candidates, such as --device cpu, or rank them with --no-measure";
         return Err(Failure::usage(format!("--target {target}: {text}")));
     }
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load_sizes(&a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(&bad.failure, &mut worst);

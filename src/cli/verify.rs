@@ -8,7 +8,7 @@ use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
-use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, select};
 use crate::log::{Setting, pairs};
 use crate::machine::memory;
 use crate::measure::Expected;
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load(&a.files)?;
     let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
     let mut worst = Exit::Done;
     for input in inputs {

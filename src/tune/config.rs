@@ -126,6 +126,7 @@ pub struct Summary {
 
 /// Why a run ended without a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TuneError {
     /// A device or tool is missing: exit code 4.
     Missing(String),
