@@ -7,6 +7,8 @@ mod analysis_groups;
 mod analysis_simplify;
 mod apply_family;
 mod apply_maps;
+mod apply_sizes;
+mod apply_untuned;
 mod backend_compile;
 mod backend_measure;
 mod blackwell;

@@ -1,6 +1,7 @@
 //! Exit codes and the sentences that go with them.
 
 use crate::backend::{CompileError, CompileFailure};
+use std::fmt;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,6 +56,14 @@ impl Failure {
         Failure::new(Exit::Missing, message)
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<CompileError> for Failure {
     fn from(e: CompileError) -> Failure {

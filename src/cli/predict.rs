@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded, load};
+use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded};
 use crate::log::{self, Writer};
 use crate::tune::TuneConfig;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> Result<Exit, Failure> {
     let target = cx.target(target)?;
     let path = log::path_for(&a.log, &target.id);
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load_sizes(&a.files)?;
     let predictor = Predictor::open(&cx.machine, target, cx.spaces.clone(), config)?;
     let mut writer = Writer::open(&path).map_err(Failure::usage)?;
     let past = log::past(&path).map_err(Failure::usage)?;
