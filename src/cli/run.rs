@@ -67,8 +67,7 @@ fn infer(input: &mut Input, folder: &Path) -> Result<(), Failure> {
         let Param::Buffer(b) = p else { continue };
         let name = input.original.display_name(b);
         let Ok(path) = find(folder, i, name) else { continue };
-        let bytes = std::fs::read(&path).map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
-        let array = npy::parse(&bytes).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        let array = npy::read(&path)?;
         for (dim, size) in input.original.buffer(b).shape.iter().zip(array.shape) {
             if let Some(extent) = dim.as_var() {
                 found.entry(input.original.display_name(extent).to_string()).or_insert(size);
@@ -195,7 +194,7 @@ fn shape(p: &PlanParam) -> Result<Vec<i64>, Failure> {
 
 fn read(p: &PlanParam, folder: &Path, shape: &[i64]) -> Result<Npy, Failure> {
     let path = find(folder, p.index, &p.name).map_err(Failure::usage)?;
-    npy::read_as(&path, p.dtype, shape).map_err(Failure::usage)
+    npy::read_as(&path, p.dtype, shape)
 }
 
 fn raw(folder: &tempfile::TempDir, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {

@@ -14,6 +14,7 @@ mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;
 mod moves;
+mod not_numbers;
 mod outlines;
 mod piece_texts;
 mod pieces;
