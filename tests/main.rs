@@ -14,6 +14,7 @@ mod backend_compile;
 mod backend_measure;
 mod blackwell;
 mod cli_errors;
+mod cli_interrupt;
 mod cli_tune;
 mod codegen_c;
 mod codegen_cuda;

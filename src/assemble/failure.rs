@@ -16,6 +16,8 @@ pub enum Exit {
     Input,
     /// A device or tool is missing.
     Missing,
+    /// Ended by Ctrl-C; what was done until then is kept.
+    Interrupted,
 }
 
 impl Exit {
@@ -27,6 +29,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Input => 3,
             Exit::Missing => 4,
+            Exit::Interrupted => 130,
         }
     }
 }

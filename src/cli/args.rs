@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(name = "daylight", version, about, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 usage, 3 input not understood or refused, \
-4 device or tool missing.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
+4 device or tool missing, 130 ended by Ctrl-C.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,

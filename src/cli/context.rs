@@ -2,13 +2,13 @@
 
 use super::args::Common;
 use crate::assemble::{Bindings, Reading, Sizes};
-use crate::job::{BadFile, Device, Failure, Input};
+use crate::job::{BadFile, Device, Exit, Failure, Input};
 use crate::machine::Machine;
 use crate::rules::Spaces;
 use crate::runner::Limits;
 use crate::target::Target;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The machine and the options that all commands share.
 pub struct Context {
@@ -24,8 +24,8 @@ pub struct Context {
     pub reading: Reading,
     /// One JSON object per function on standard output.
     pub json: bool,
-    /// Set by Ctrl-C.
-    pub stop: &'static AtomicBool,
+    /// Has Ctrl-C set a flag, and gives it.
+    stop: fn() -> &'static AtomicBool,
 }
 
 impl Context {
@@ -33,7 +33,7 @@ impl Context {
     ///
     /// # Errors
     /// A bad `--bind` or `--schedules`.
-    pub fn new(common: &Common, stop: &'static AtomicBool) -> Result<Context, Failure> {
+    pub fn new(common: &Common, stop: fn() -> &'static AtomicBool) -> Result<Context, Failure> {
         let spaces = match &common.schedules {
             Some(folder) => Spaces::with_folder(folder).map_err(Failure::usage)?,
             None => Spaces::built_in(),
@@ -49,6 +49,16 @@ impl Context {
             json: common.json,
             stop,
         })
+    }
+
+    /// The flag that Ctrl-C sets from now on, instead of ending the process: for work that keeps what it has.
+    pub fn stop(&self) -> &'static AtomicBool {
+        (self.stop)()
+    }
+
+    /// The exit of work that may have been ended by Ctrl-C.
+    pub fn ended(&self, exit: Exit) -> Exit {
+        if self.stop().load(Ordering::Relaxed) { Exit::Interrupted } else { exit }
     }
 
     /// The functions of files, each at one size.

@@ -54,7 +54,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
             complain(failure, &mut worst);
         }
     };
-    let mut tuner = Tuner::open(&cx.machine, config, cx.stop, &mut watcher)?;
+    let mut tuner = Tuner::open(&cx.machine, config, cx.stop(), &mut watcher)?;
     let reports = tuner.tune(&inputs, &mut watcher);
     if reports.len() > 1 {
         Totals::of(&reports).table().iter().for_each(|l| if cx.json { output::note(l) } else { output::line(l) });
@@ -62,7 +62,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if !cx.json && !reports.is_empty() {
         output::note(&format!("logged to {}", tuner.log().display()));
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 fn complain(f: &Failure, worst: &mut Exit) {

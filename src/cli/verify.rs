@@ -31,7 +31,7 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
     let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
     let mut worst = Exit::Done;
     for input in inputs {
-        if cx.stop.load(Ordering::Relaxed) {
+        if cx.stop().load(Ordering::Relaxed) {
             break;
         }
         let done = match input {
@@ -46,7 +46,7 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 /// The device whose target that is.
