@@ -2,7 +2,7 @@
 
 use super::search::Stop;
 use super::{Counts, Overlap};
-use crate::log::Record;
+use crate::log::{Median, Record};
 use crate::runner::Limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -108,6 +108,10 @@ pub struct Summary {
     pub default_us: Option<f64>,
     /// Median of the winner in microseconds.
     pub best_us: Option<f64>,
+    /// How many times as fast as the default the winner is, where the two were timed turn by turn.
+    pub speedup: Option<Median>,
+    /// Spread of the default's samples in that round, as a share of their median.
+    pub spread: Option<f64>,
     /// What became of the candidates of this run.
     pub counts: Counts,
     /// One example of each reason that made candidates fail, by reason.
