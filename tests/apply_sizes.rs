@@ -1,7 +1,7 @@
 //! Sizes known at run time: which kernel takes which, that every size is right, on the CPU end to end, with nothing of
 //! Daylight in the program.
 
-use crate::apply_untuned::{place, record};
+use crate::apply_untuned::{place, record, record_at};
 use crate::common;
 use daylight::apply::{Rung, Unit, When};
 use daylight::build::{Build, Output};
@@ -187,6 +187,44 @@ fn every_size_is_right_in_a_program() {
     }";
     let ran = program(place.path(), main);
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "there are kernels for n = 8; n = 64 alone\n", "{:?}", ran);
+}
+
+/// Of two extents, the next larger size is one that is smaller in neither.
+#[test]
+fn two_extents_may_be_open() {
+    if !cfg!(target_arch = "x86_64") || !std::is_x86_feature_detected!("avx2") {
+        return common::skip("this processor runs no kernels for x86-64-v3");
+    }
+    let (place, file) = place(&[]);
+    let text =
+        crate::apply_untuned::SUMS.replace("n = T.int64()", "n = T.int64()\n    m = T.int64()").replace("64)", "m)");
+    std::fs::write(&file, text).expect("written");
+    let size = |n: i64, m: i64| BTreeMap::from([("n".to_string(), n), ("m".to_string(), m)]);
+    let tuned = [(4, 8, "unroll=1"), (4, 100, "unroll=2"), (64, 8, "unroll=4"), (64, 100, "unroll=8")];
+    let records = tuned.map(|(n, m, set)| record_at(&file, size(n, m), V3, &[set]));
+    daylight::log::write(&place.path().join("log.jsonl"), &records).expect("a log");
+    let asked = |b: Build| b.bind("n", [4, 64]).bind("m", [8, 100]).vendored("kernels");
+    let built = build(place.path(), asked).expect("a build");
+    assert_eq!(built.warnings, Vec::<String>::new());
+    let exact: Vec<When> = tuned[..].iter().map(|(n, m, _)| When::Exactly(size(*n, *m))).collect();
+    let whens: Vec<When> = built.units.iter().map(|u| u.when.clone()).collect();
+    assert_eq!(whens.iter().filter(|w| exact.contains(w)).count(), 4, "{whens:?}");
+    assert!(whens.contains(&When::UpTo(size(64, 8))) && whens.last() == Some(&When::Always), "{whens:?}");
+    let main = "fn main() {
+        for n in [1usize, 4, 5, 64, 65] {
+            for m in [1usize, 7, 8, 9, 99, 100, 101, 1000] {
+                let a: Vec<f32> = (0..n * m).map(|i| (i % 7) as f32).collect();
+                let mut b = vec![f32::NAN; n];
+                kernels::cpu::sums(&a, &mut b, n, m, 2).unwrap();
+                for (row, got) in b.iter().enumerate() {
+                    assert_eq!(*got, a[row * m..][..m].iter().sum::<f32>(), \"{n} {m}\");
+                }
+            }
+        }
+        println!(\"right\");
+    }";
+    let ran = program(place.path(), main);
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "right\n", "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 /// The same bytes in whatever folder, and whichever way round the log is.

@@ -29,9 +29,13 @@ def sums(a: T.handle, b: T.handle):
             B[vi] = B[vi] + A[vi, vk]
 "#;
 
-/// The record of a measured kernel of a file's function.
+/// The record of a measured kernel of a file's function at a size.
 pub fn record(file: &Path, n: i64, name: &str, set: &[&str]) -> Record {
-    let bind = BTreeMap::from([("n".to_string(), n)]);
+    record_at(file, BTreeMap::from([("n".to_string(), n)]), name, set)
+}
+
+/// The same at several extents.
+pub fn record_at(file: &Path, bind: BTreeMap<String, i64>, name: &str, set: &[&str]) -> Record {
     let input = job::load(&bind, &[file.to_path_buf()]).expect("the file").remove(0).expect("the function");
     let target = Target::parse(name, &HostCpu::default()).expect("a target");
     let subject = Schedulable::new(&input.func, &input.original, target).expect("it is accepted");
@@ -100,4 +104,16 @@ fn apply_best_says_it_too_and_refuses_it_where_only_what_is_tuned_will_do() {
     assert!(said.contains("tune it: daylight tune sums.py --bind n=32 --device cpu --target cpu:x86-64-v3"), "{said}");
     let (code, said) = apply(&["--bind", "n=32", "--require-exact"]);
     assert!(code == Some(1) && said.contains("is \"default\", not \"exact\""), "{code:?}: {said}");
+}
+
+/// The crate in `examples/consumer` has kernels that were measured for what it is built for.
+#[test]
+fn the_example_ships_tuned_kernels() {
+    let place = tempfile::tempdir().expect("a folder");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let build = Build::new().function(examples.join("mean.py")).function(examples.join("consumer/kernels"));
+    let build = build.bind("n", 64).bind("rows", [1, 16, 128, 1024]).log(examples.join("consumer/tuning-logs"));
+    let built = build.target("cpu:x86-64-v3").write(place.path()).expect("a build");
+    assert_eq!(built.warnings, Vec::<String>::new());
+    assert!(built.units.len() >= 7, "one for each of two functions, and those of the third for each size and between");
 }

@@ -144,13 +144,15 @@ fn at_knobs(open: &Schedulable, found: &Found<'_>, options: &Options<'_>) -> Opt
     Some(kernel::kernel(&schedule, open.assemble(&schedule).ok()?, rung, found.measured_us))
 }
 
-/// Drops kernels whose sizes the next one takes with the same text; the last will take every size.
+/// Drops kernels that nothing is left for: below size 1 there is none, and the next one may take the same sizes with
+/// the same text. The last will take every size.
 fn thin(general: &mut Vec<Draft>) {
     let mut i = 0;
     while i + 1 < general.len() {
         let (a, b) = (&general[i], &general[i + 1]);
         let covered = i + 2 == general.len() || b.unit.when.covers(&a.unit.when);
-        if covered && a.source.text == b.source.text {
+        let least = matches!(&a.unit.when, When::UpTo(size) if size.values().all(|v| *v == 1));
+        if least || covered && a.source.text == b.source.text {
             general.remove(i);
         } else {
             i += 1;

@@ -27,13 +27,17 @@ pub fn offset(u: &Unit, n: usize, i: &Interface) -> Result<String, String> {
 /// # Errors
 /// As of [`offset`].
 pub fn bytes(units: &[&Unit], i: &Interface) -> Result<String, String> {
+    let all: Result<Vec<String>, String> = units.iter().map(|u| offset(u, u.plan.workspaces.len(), i)).collect();
+    let all = all?;
+    match all.first() {
+        Some(first) if all.iter().all(|bytes| bytes == first) => return Ok(first.clone()),
+        Some(_) | None => {}
+    }
     let mut out = String::new();
-    for u in units {
-        let all = offset(u, u.plan.workspaces.len(), i)?;
+    for (u, bytes) in units.iter().zip(&all) {
         match i.condition(&u.when) {
-            Some(condition) => out.push_str(&format!("if {condition} {{ {all} }} else ")),
-            None if out.is_empty() => return Ok(all),
-            None => return Ok(format!("{out}{{ {all} }}")),
+            Some(condition) => out.push_str(&format!("if {condition} {{ {bytes} }} else ")),
+            None => return Ok(format!("{out}{{ {bytes} }}")),
         }
     }
     Ok(out + "{ 0 }")
