@@ -10,7 +10,7 @@ use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
-use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, select};
 use crate::log::{self, Record, Setting};
 use crate::rules::Spaces;
 use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
@@ -21,11 +21,15 @@ use std::path::{Path, PathBuf};
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     let mut inputs = vec![];
-    for input in load(&cx.bind, std::slice::from_ref(&a.file))? {
+    for input in cx.load(std::slice::from_ref(&a.file))? {
         inputs.push(input.map_err(|e| e.failure)?);
     }
     let [input] = inputs.as_mut_slice() else {
-        return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
+        return Err(Failure::usage(format!(
+            "{} holds {} functions; run takes one, which --function names",
+            a.file.display(),
+            inputs.len()
+        )));
     };
     let name = input.name.clone();
     guarded(&name, || one(cx, a, input))

@@ -4,7 +4,7 @@ use super::args;
 use super::context::Context;
 use super::output;
 use super::progress::Bar;
-use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights, load};
+use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights};
 use crate::log::pairs;
 use crate::tune::TuneConfig;
 use std::ffi::OsStr;
@@ -17,7 +17,11 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if let Some(target) = a.target.as_deref().filter(|_| a.no_measure) {
         return super::predict::run(cx, a, target, &config);
     }
-    let inputs = load(&cx.bind, &a.files)?;
+    if let (Some(target), "auto") = (&a.target, a.device.as_str()) {
+        let text = "name the device that runs its candidates, such as --device cpu, or rank them with --no-measure";
+        return Err(Failure::usage(format!("--target {target}: {text}")));
+    }
+    let inputs = cx.load_sizes(&a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(&bad.failure, &mut worst);
@@ -50,7 +54,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
             complain(failure, &mut worst);
         }
     };
-    let mut tuner = Tuner::open(&cx.machine, config, cx.stop, &mut watcher)?;
+    let mut tuner = Tuner::open(&cx.machine, config, cx.stop(), &mut watcher)?;
     let reports = tuner.tune(&inputs, &mut watcher);
     if reports.len() > 1 {
         Totals::of(&reports).table().iter().for_each(|l| if cx.json { output::note(l) } else { output::line(l) });
@@ -58,7 +62,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if !cx.json && !reports.is_empty() {
         output::note(&format!("logged to {}", tuner.log().display()));
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 fn complain(f: &Failure, worst: &mut Exit) {
@@ -79,6 +83,7 @@ fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
     let weights = a.weights.as_deref().map(Weights::read).transpose()?.unwrap_or_default();
     Ok(TuneConfig {
         device: a.device.clone(),
+        target: a.target.clone(),
         log: a.log.clone(),
         worker: Some(cx.program.clone()),
         schedules: cx.schedules.clone(),

@@ -8,7 +8,7 @@ use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
-use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, select};
 use crate::log::{Setting, pairs};
 use crate::machine::memory;
 use crate::measure::Expected;
@@ -27,11 +27,11 @@ use std::sync::atomic::Ordering;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load(&a.files)?;
     let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
     let mut worst = Exit::Done;
     for input in inputs {
-        if cx.stop.load(Ordering::Relaxed) {
+        if cx.stop().load(Ordering::Relaxed) {
             break;
         }
         let done = match input {
@@ -46,18 +46,18 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 /// The device whose target that is.
 fn device(cx: &Context, target: &Target) -> Result<Device, Failure> {
     let device = cx.device(target.family())?;
-    if device.target.id != target.id {
+    if !device.target.runs(target) {
         let text =
             format!("this machine has {}, not {}; sim:sm_{} needs no GPU", device.describe(), target.id, target.sm);
         return Err(Failure::missing(text));
     }
-    Ok(device)
+    device.built_for(target.clone())
 }
 
 fn one(

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// The result for one function; the order of the fields is the order in the JSON.
 #[derive(Serialize, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// Layout of this object.
     pub schema: u32,

@@ -22,6 +22,9 @@ pub struct TuneConfig {
     pub schedules: Option<PathBuf>,
     /// What a candidate may cost.
     pub limits: Limits,
+    /// What to tune for, where the device can run it and it is not the device's own: `cpu:x86-64-v3` on a machine of
+    /// level 4.
+    pub target: Option<String>,
     /// This run's share `(k, n)` of the functions, `1 <= k <= n`.
     pub shard: (u64, u64),
     /// Calls per step by function or file name, by which a time limit is shared; 1 for others.
@@ -50,6 +53,7 @@ impl Default for TuneConfig {
     fn default() -> TuneConfig {
         TuneConfig {
             device: "auto".to_string(),
+            target: None,
             log: "tuning-logs".into(),
             worker: None,
             schedules: None,
@@ -122,6 +126,7 @@ pub struct Summary {
 
 /// Why a run ended without a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TuneError {
     /// A device or tool is missing: exit code 4.
     Missing(String),

@@ -9,6 +9,7 @@ mod matmul;
 mod matmul_cpu;
 mod matmul_mma;
 mod matmul_pack;
+mod matmul_quads;
 mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;

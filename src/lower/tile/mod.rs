@@ -8,6 +8,7 @@ pub mod fills;
 pub mod fragments;
 pub mod leaves;
 pub mod part_loops;
+pub mod quads;
 pub mod thread_arg;
 pub mod thread_reduce;
 pub mod tiles;
