@@ -79,7 +79,9 @@ fn one(
     fits(input)?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
-    let given = problem::given(&input.func, &input.bind, a.seed);
+    // A device draws its inputs itself, plainly: what is special may be slow there.
+    let special = target.simulated;
+    let given = Given { special, ..problem::given(&input.func, &input.bind, a.seed) };
     let candidates = candidates(arms, target, a);
     let results = match device {
         None => simulated(a, &subject, &given, &candidates)?,

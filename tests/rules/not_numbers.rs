@@ -77,7 +77,8 @@ impl Checked<'_> {
         sim::run(&program, &mut got, &Scalars::new(), &options).unwrap_or_else(|e| panic!("{at}: {e}"));
         self.compare(&format!("{at} simulated"), &got);
         let mut got = self.args.clone();
-        let flags = ["-O2", "-march=native"];
+        // GCC does not see that the first step of a reduction stores what the others read.
+        let flags = ["-O2", "-march=native", "-Wno-maybe-uninitialized"];
         if compiled && native::run(&program, &mut got, &Scalars::new(), native::vector_bytes(), &flags) {
             self.compare(&format!("{at} compiled"), &got);
         }
