@@ -107,7 +107,7 @@ fn packages_compile_whatever_functions_are_called() {
         ["apply-best", "names.py", "--log", "log.jsonl", "--target", target, "--out", "k", "--cache", "cache"];
     run(env!("CARGO_BIN_EXE_daylight"), &command);
     let rust = std::fs::read_to_string(dir.path().join("k/kernels.rs")).expect("the package");
-    assert_eq!(rust.matches("_raw(tensors: ").count(), NAMES.len() + ATTRIBUTES.len());
+    assert_eq!(rust.matches("_raw(tensors: &[").count(), NAMES.len() + ATTRIBUTES.len());
     if Command::new("rustc").arg("--version").output().is_err() {
         return common::skip("no rustc on the path");
     }
