@@ -202,7 +202,10 @@ fn functions_that_no_rule_may_touch() {
          vj = T.axis.spatial(4, j)\n                    A[vi, vj] = T.float32(0)\n",
     );
     assert_eq!(refusal(&nested), Some("nested_block"));
-    assert_eq!(refusals().len(), 17);
+    let huge = "A: T.Buffer((4611686018427387904,), \"int8\"), B: T.Buffer((4611686018427387904,), \"int8\")";
+    let huge = one_block(huge, "i in range(T.int64(16))", &["vi = T.axis.spatial(T.int64(16), i)", "B[vi] = A[vi]"]);
+    assert_eq!(refusal(&huge), Some("huge_extent"));
+    assert_eq!(refusals().len(), 18);
 }
 
 #[test]

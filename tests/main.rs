@@ -25,6 +25,7 @@ mod conversions;
 mod corpus_rules;
 #[path = "faults.rs"]
 mod faults;
+mod fuzz;
 mod interp_corpus;
 mod interp_run;
 mod intrinsic_programs;

@@ -33,6 +33,7 @@ pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
 pub use when::When;
 
+use crate::backend::scratch::{self, Aside};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -85,6 +86,7 @@ pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, St
 /// A sentence that names the file.
 pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    scratch::sweep(folder);
     let mut ready = vec![];
     for (name, bytes) in files {
         let path = folder.join(name);
@@ -93,12 +95,12 @@ pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), Str
         }
         let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         let beside = path.parent().unwrap_or(folder);
-        let mut aside = tempfile::Builder::new().permissions(readable()).tempfile_in(beside).map_err(cannot)?;
-        aside.write_all(bytes).map_err(cannot)?;
+        let mut aside = Aside::new(tempfile::Builder::new().permissions(readable()), beside).map_err(cannot)?;
+        aside.file.write_all(bytes).map_err(cannot)?;
         ready.push((aside, path));
     }
     for (aside, path) in ready {
-        aside.persist(&path).map_err(|e| format!("cannot write {}: {}", path.display(), e.error))?;
+        aside.persist(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     Ok(())
 }

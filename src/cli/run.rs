@@ -7,6 +7,7 @@ use super::output;
 use crate::apply::ladder::{self, Found, Wanted};
 use crate::apply::{self, Rung};
 use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
+use crate::backend::scratch::Scratch;
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
@@ -151,7 +152,7 @@ fn find(folder: &Path, index: usize, name: &str) -> Result<PathBuf, String> {
 
 /// Reads the inputs, runs, writes the outputs; gives their paths.
 fn execute(device: &mut Device, input: &Input, candidate: &Candidate, a: &args::Run) -> Result<Vec<PathBuf>, Failure> {
-    let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+    let folder = Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let plan = &candidate.plan;
     let (mut inputs, mut outputs, mut scalars) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for p in &plan.params {
@@ -197,7 +198,7 @@ fn read(p: &PlanParam, folder: &Path, shape: &[i64]) -> Result<Npy, Failure> {
     npy::read_as(&path, p.dtype, shape)
 }
 
-fn raw(folder: &tempfile::TempDir, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {
+fn raw(folder: &Scratch, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {
     let path = folder.path().join(format!("{}.{kind}", p.index));
     std::fs::write(&path, data).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))?;
     Ok(path)

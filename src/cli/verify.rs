@@ -6,6 +6,7 @@ use super::output;
 use crate::analysis::Awkward;
 use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
+use crate::backend::scratch::Scratch;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
 use crate::job::{Device, Exit, Failure, Input, guarded, select};
@@ -74,8 +75,8 @@ fn one(
     let input = resized.as_ref().unwrap_or(input);
     let twin = twin(a, input, target);
     let input = twin.as_ref().unwrap_or(input);
-    let subject = input.schedulable(target)?;
     input.require_bound()?;
+    let subject = input.schedulable(target)?;
     fits(input)?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
@@ -239,8 +240,8 @@ fn on_device(
     c.points.iter().map(tried).collect()
 }
 
-fn temporary() -> Result<tempfile::TempDir, Failure> {
-    tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))
+fn temporary() -> Result<Scratch, Failure> {
+    Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))
 }
 
 fn missing(e: RunError) -> Failure {
