@@ -20,11 +20,11 @@ mod rust;
 mod rust_cpu;
 mod rust_cuda;
 mod rust_map;
-mod scratch;
 mod tvm;
 mod unit;
 mod untuned;
 mod when;
+mod workspace;
 
 pub use family::apart;
 pub use make::units;

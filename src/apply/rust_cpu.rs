@@ -2,8 +2,8 @@
 //! the user's build compiles and links.
 
 use super::interface::{Function, Interface, Tensor, interface};
-use super::scratch;
 use super::unit::Unit;
+use super::workspace;
 use crate::backend::plan::Init;
 use crate::backend::{Arg, Role};
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn workspace_bytes(f: &Function<'_>, i: &Interface) -> Result<String, String> {
         i.scalar_params().trim_start_matches(", ")
     ));
     out.extend(i.extent_lines(false).map(|line| format!("    {line}\n")));
-    let sizes: Result<Vec<String>, String> = f.iter().map(|units| scratch::bytes(units, i)).collect();
+    let sizes: Result<Vec<String>, String> = f.iter().map(|units| workspace::bytes(units, i)).collect();
     out.push_str(&format!("    let bytes: [i64; {}] = [{}];\n", f.len(), sizes?.join(", ")));
     Ok(out + "    bytes.into_iter().max().and_then(|n| usize::try_from(n).ok()).unwrap_or(0)\n}\n")
 }
@@ -152,7 +152,7 @@ fn variant(units: &[&Unit], i: &Interface) -> Result<String, String> {
 fn launches(u: &Unit, i: &Interface) -> Result<String, String> {
     let mut out = String::new();
     for (k, w) in u.plan.workspaces.iter().enumerate().filter(|(_, w)| w.init != Init::None) {
-        let (at, bytes) = (scratch::offset(u, k, i)?, i.extent(&w.bytes)?);
+        let (at, bytes) = (workspace::offset(u, k, i)?, i.extent(&w.bytes)?);
         out.push_str("        // SAFETY: as the caller promised.\n");
         out.push_str(&format!(
             "        unsafe {{ workspace.byte_add(({at}) as usize).write_bytes(0, ({bytes}) as usize) }};\n"
@@ -164,7 +164,7 @@ fn launches(u: &Unit, i: &Interface) -> Result<String, String> {
             match arg {
                 Arg::Param { param } => buffers.push(format!("tensors[{}] as usize", position(i, *param)?)),
                 Arg::Workspace { workspace } => {
-                    buffers.push(format!("workspace as usize + ({}) as usize", scratch::offset(u, *workspace, i)?));
+                    buffers.push(format!("workspace as usize + ({}) as usize", workspace::offset(u, *workspace, i)?));
                 }
                 Arg::Scalar { scalar, .. } => scalars.push(slot(u, i, scalar)),
                 Arg::TensorMap { .. } => return Err("a kernel of a CPU takes no tensor maps".into()),

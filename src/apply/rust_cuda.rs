@@ -3,8 +3,8 @@
 
 use super::ident::camel;
 use super::interface::{Function, Interface, interface};
-use super::scratch;
 use super::unit::{Content, Unit};
+use super::workspace;
 use crate::backend::plan::Init;
 use crate::backend::{Arg, PlanLaunch, Role};
 use crate::ir::DType;
@@ -131,7 +131,7 @@ fn workspace(f: &Function<'_>, i: &Interface) -> Result<String, String> {
     let mut out = String::from("    /// Bytes of scratch memory that a launch needs; 0 for none.\n");
     out.push_str(&format!("    pub fn workspace_bytes(&self{}) -> usize {{\n", i.scalar_params()));
     out.extend(i.extent_lines(false).map(|line| format!("        {line}\n")));
-    let sizes = arms(f, |units| scratch::bytes(units, i))?;
+    let sizes = arms(f, |units| workspace::bytes(units, i))?;
     out.push_str(&format!("        let bytes: i64 = match self.variant {{\n{sizes}        }};\n"));
     out.push_str("        usize::try_from(bytes).unwrap_or(0)\n    }\n");
     Ok(out)
@@ -234,7 +234,7 @@ fn launches(u: &Unit, first: usize, i: &Interface) -> Result<String, String> {
     let mut out = String::new();
     for (k, w) in u.plan.workspaces.iter().enumerate() {
         if w.init == Init::ZeroEach {
-            let (at, bytes) = (scratch::offset(u, k, i)?, i.extent(&w.bytes)?);
+            let (at, bytes) = (workspace::offset(u, k, i)?, i.extent(&w.bytes)?);
             out.push_str("        // SAFETY: as the caller promised.\n");
             out.push_str(&format!("        unsafe {{ result::memset_d8_async(workspace + ({at}) as u64, 0, ({bytes}) as usize, stream) }}?;\n"));
         }
@@ -250,7 +250,7 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
     for (a, arg) in l.args.iter().enumerate() {
         let value = match arg {
             Arg::Param { param } => tensor(i, *param)?,
-            Arg::Workspace { workspace } => format!("workspace + ({}) as u64", scratch::offset(u, *workspace, i)?),
+            Arg::Workspace { workspace } => format!("workspace + ({}) as u64", workspace::offset(u, *workspace, i)?),
             Arg::Scalar { scalar, dtype } => scalar_value(u, i, scalar, *dtype),
             Arg::TensorMap { tensor_map: map } => super::rust_map::map(map, &tensor(i, map.param)?)?,
         };

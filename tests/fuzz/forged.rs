@@ -9,7 +9,7 @@ use crate::common::schedule::SplitMix;
 use crate::schedule_random::random_step;
 use daylight::analysis::shrink;
 use daylight::apply::{self, Emit, Options, Rung, Unit};
-use daylight::assemble::{Schedulable, caught};
+use daylight::assemble::{Schedulable, Sizes, caught};
 use daylight::interp::scalar_ops;
 use daylight::job::{Bindings, Input, load};
 use daylight::log::{self, Outcome, Record, Setting};
@@ -232,15 +232,17 @@ fn tried(n: usize, said: &mut String) -> Result<End, String> {
 fn applied(h: &Honest, records: &[Record]) -> Result<Unit, String> {
     let options = Options {
         records,
+        sizes: &Sizes::new(),
         targets: std::slice::from_ref(&h.subject.target),
         spaces: &SPACES,
         gpu: None,
+        log: None,
         require_exact: false,
         family: false,
         cuda: None,
     };
     let units = apply::units(std::slice::from_ref(&h.input), &options).map_err(|f| f.message)?;
-    for (name, bytes) in apply::files(&units, Emit { rust: true, text: true, tvm: true })? {
+    for (name, bytes) in apply::files(&units, Emit { rust: true, text: true, tvm: true, rayon: false, link: true })? {
         let odd = |c: char| c.is_control() && c != '\n';
         if String::from_utf8_lossy(&bytes).contains(odd) || name.contains(odd) {
             return Err(format!("{name} holds control characters"));

@@ -186,7 +186,7 @@ fn array(rng: &mut StdRng) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.npy");
     std::fs::write(&path, &bytes).expect("written");
-    drop(npy::read_as(&path, DType::F32, &shape).map_err(|why| sentence(&why)));
+    drop(npy::read_as(&path, DType::F32, &shape).map_err(|why| sentence(&why.message)));
     match npy::parse(&bytes) {
         Ok(a) => a.shape.iter().all(|n| *n >= 0),
         Err(why) => sentence(&why),
