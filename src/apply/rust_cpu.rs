@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 /// # Errors
 /// A sentence, when an extent cannot be written in Rust.
 pub fn module(functions: &[Function<'_>], rayon: bool) -> Result<String, String> {
-    let mut out =
-        String::from("/// Kernels for the CPU.\n#[allow(dead_code, unused_variables, clippy::all)]\npub mod cpu {\n");
+    let mut out = String::from(
+        "/// Kernels for the CPU.\n#[allow(dead_code, non_snake_case, unused_variables, clippy::all)]\npub mod cpu {\n",
+    );
     out.push_str(include_str!("runtime/cpu.rs"));
     out.push_str(if rayon { include_str!("runtime/rayon.rs") } else { "" });
     out.push_str(include_str!("runtime/extents.rs"));

@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// A sentence, when an extent cannot be written in Rust.
 pub fn module(functions: &[Function<'_>]) -> Result<String, String> {
     let mut out = String::from(
-        "/// Kernels for NVIDIA GPUs.\n#[allow(dead_code, unused_variables, clippy::all)]\npub mod cuda {\n",
+        "/// Kernels for NVIDIA GPUs.\n#[allow(dead_code, non_snake_case, unused_variables, clippy::all)]\npub mod cuda {\n",
     );
     out.push_str(include_str!("runtime/cuda.rs"));
     out.push_str(include_str!("runtime/extents.rs"));

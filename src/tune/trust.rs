@@ -100,29 +100,47 @@ fn ties(reference: &Tensor, others: &[&Tensor]) -> Vec<u64> {
 /// What all others differ by together widens the limit of the norm.
 fn doubtful(reference: &Tensor, others: &[&Tensor], limit: &mut Tolerance) -> Vec<u64> {
     let n = reference.len();
-    let finite = |v: &f64| v.is_finite();
-    let squares: f64 = (0..n).map(|i| reference.get_f64(i)).filter(finite).map(|v| v * v).sum();
-    let rms = (squares / n.max(1) as f64).sqrt().max(limit.scale);
-    let error = |i: usize| {
-        let r = reference.get_f64(i);
-        let apart = |t: &&Tensor| (t.get_f64(i) - r).abs() / r.abs().max(rms);
-        let lost = |t: &&Tensor| r.is_finite() && !t.get_f64(i).is_finite();
-        if others.iter().any(lost) {
-            f64::INFINITY
-        } else {
-            others.iter().map(apart).filter(finite).fold(0.0, f64::max)
+    let values = reference.to_f64();
+    let apart: Vec<f64> = (0..n).map(|i| spread(values[i], others.iter().map(|t| t.get_f64(i)))).collect();
+    let mut kept = vec![true; n];
+    let mut size = typical(&values, &kept, limit);
+    // Of what is left out the size of the others must not be taken.
+    loop {
+        let before = size;
+        let near = |i: usize| apart[i] <= PART * limit.max * values[i].abs().max(size);
+        kept = (0..n).map(near).collect();
+        size = typical(&values, &kept, limit);
+        if size >= before {
+            break;
         }
-    };
-    let errors: Vec<f64> = (0..n).map(error).collect();
-    let found: Vec<u64> = (0..n as u64).filter(|i| errors[*i as usize] > PART * limit.max).collect();
+    }
+    let found: Vec<u64> = (0..n).filter(|i| !kept[*i]).map(|i| i as u64).collect();
     let much = found.len() * 4 > n;
-    let kept = |i: &usize| errors[*i].is_finite() && (much || errors[*i] <= PART * limit.max);
-    let worst = (0..n).filter(kept).map(|i| errors[i]).fold(0.0, f64::max);
-    let apart = |i: usize| (errors[i] * reference.get_f64(i).abs().max(rms)).powi(2);
-    let total = (0..n).filter(kept).map(apart).sum::<f64>().sqrt() / (rms * (n as f64).sqrt());
+    if much {
+        kept = apart.iter().map(|d| d.is_finite()).collect();
+        size = typical(&values, &kept, limit);
+    }
+    let of_kept = |f: &dyn Fn(usize) -> f64| (0..n).filter(|i| kept[*i]).map(f).collect::<Vec<f64>>();
+    let worst =
+        of_kept(&|i| apart[i] / values[i].abs().max(size)).into_iter().filter(|e| e.is_finite()).fold(0.0, f64::max);
+    let squares: f64 = of_kept(&|i| apart[i] * apart[i]).iter().sum();
+    let total = (squares / of_kept(&|_| 1.0).len().max(1) as f64).sqrt() / size;
     let wider = |limit: f64, found: f64| if found.is_finite() { limit.max(found / PART) } else { limit };
-    *limit = Tolerance { l2: wider(limit.l2, total), max: limit.max.max(worst / PART), ..*limit };
+    *limit = Tolerance { l2: wider(limit.l2, total), max: wider(limit.max, worst), ..*limit };
     if much { vec![] } else { found }
+}
+
+/// How far values are from a reference; infinite where one is lost that the reference has.
+fn spread(reference: f64, others: impl Iterator<Item = f64>) -> f64 {
+    let apart = |v: f64| if reference.is_finite() && !v.is_finite() { f64::INFINITY } else { (v - reference).abs() };
+    others.map(apart).filter(|d| !d.is_nan()).fold(0.0, f64::max)
+}
+
+/// The root of the mean square of what is kept, or the size that the limit knows.
+fn typical(values: &[f64], kept: &[bool], limit: &Tolerance) -> f64 {
+    let squares = values.iter().zip(kept).filter(|(v, k)| **k && v.is_finite()).map(|(v, _)| v * v);
+    let (n, sum) = squares.fold((0, 0.0), |(n, sum), v| (n + 1, sum + v));
+    (sum / f64::from(n.max(1))).sqrt().max(limit.scale)
 }
 
 /// True where a small error may become a large one: a quotient by what was computed, a function, a comparison of
