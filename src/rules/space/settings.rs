@@ -18,7 +18,7 @@ impl Knob {
     /// The value that is written so: a choice by its name or by its number.
     ///
     /// # Errors
-    /// No choice of the knob, with the nearest; no number, or one beyond [`MOST`].
+    /// No choice of the knob, with the nearest; no number, or one beyond 2^14.
     pub fn value(&self, text: &str) -> Result<i64, String> {
         if let Some(place) = self.choices.iter().position(|c| c == text) {
             return Ok(place as i64);
