@@ -6,7 +6,8 @@
 //! elementwise block after it.
 //! How: a block computes a tile of the result, whose fragments its warps hold in registers. Tiles of both
 //! factors come into shared memory `stages - 1` steps ahead (`lower/pipeline.rs`), by `cp.async` where
-//! their elements lie side by side, and zeros where the tile leaves the matrix. Fragments are loaded by
+//! their elements lie side by side, and zeros where the tile leaves the matrix. Weights packed in words become
+//! float16 two at a time (`lower/tile/decode_pairs.rs`). Fragments are loaded by
 //! `ldmatrix` from swizzled rows (`lower/swizzle.rs`). What follows the product is computed from the
 //! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`): a
 //! second launch adds their sums.
@@ -266,7 +267,13 @@ fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i6
     let [step, thread, lane] = split(s, &all, [None, Some(threads), Some(run)])?;
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
-    vectorize_loop(s, &lane)
+    vectorize_loop(s, &lane)?;
+    if in_words(f) && f.dtype == DType::F16 { tile_leaf(s, &lane, LeafOp::UnpackPairs) } else { Ok(()) }
+}
+
+/// True for values that are computed of words, several of which may lie in one.
+fn in_words(f: &Factor) -> bool {
+    !f.plain && f.element == DType::U32
 }
 
 /// Has the hardware fill a tile of shared memory, as it lies in global memory.

@@ -233,8 +233,14 @@ impl Split<'_, '_> {
                 Some((vec![load], vec![store]))
             }
             DStmt::Store { .. } | DStmt::Copy { .. } => Some((vec![s.clone()], vec![])),
+            DStmt::Instr(_) => self.is_private(s).then(|| (vec![s.clone()], vec![])),
             _ => None,
         }
+    }
+
+    /// True where a statement writes to registers only.
+    fn is_private(&self, s: &DStmt) -> bool {
+        touched(std::slice::from_ref(s), Access::Write).iter().all(|b| self.nest.is_local(b))
     }
 
     /// Registers for what goes to `buffer`, `lanes` elements for each step of the loops around, and the
