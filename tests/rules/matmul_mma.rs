@@ -123,3 +123,19 @@ fn weights_are_decoded_in_pairs() {
         );
     }
 }
+
+/// Rows of words that whole copies take come into shared memory as they are, stages ahead; the values of a step
+/// are made of them one step earlier.
+#[test]
+fn words_are_copied_ahead() {
+    let kernel = |k, stages| {
+        let case = packed(4, 32, Shape { m: 16, n: 53, k }, Layout::Nk, "float16", false);
+        let knobs = [("block_m", 16), ("block_n", 64), ("block_k_bytes", 128), ("warps_m", 1), ("stages", stages)];
+        kernel_at(&case, RULE, &knobs)
+    };
+    let ahead = kernel(256, 3);
+    assert!(ahead.contains("cp_async16 p0_shared[") && ahead.contains("cp_async_wait 0\n    barrier"), "{ahead}");
+    for other in [kernel(264, 3), kernel(256, 2)] {
+        assert!(!other.contains("p0_shared"), "{other}");
+    }
+}
