@@ -1,6 +1,6 @@
 //! Matrix products on tensor cores: the rule at its default and random points, interpreted and simulated.
 
-use super::harness::kernel_at;
+use super::harness::{Case, kernel_at};
 use super::matvec::{Layout, Shape, packed};
 use super::products::{Matmul, check_all, check_points, convolution};
 use rand::prelude::*;
@@ -93,6 +93,7 @@ fn several_blocks_share_the_reduced_axis() {
     }
 }
 
+/// Words in float16 and, made one by one, in bfloat16, whose tiles leave the matrix.
 #[test]
 fn weights_packed_in_words() {
     let mut cases = vec![];
@@ -103,6 +104,14 @@ fn weights_packed_in_words() {
         cases.push(packed(4, 32, shape, Layout::Nk, if i % 2 == 0 { "float16" } else { "float32" }, i % 2 == 1));
         cases.push(packed([8, 3][i % 2], 40, shape, Layout::Nk, "float16", false));
         cases.push(packed(4, 4, shape, Layout::Kn, "float16", false));
+    }
+    for n in [53, 64] {
+        let case = packed(4, 32, Shape { m: 20, n, k: 256 }, Layout::Nk, "float16", false);
+        cases.push(Case {
+            name: format!("{}-bf16", case.name),
+            text: case.text.replace("float16", "bfloat16"),
+            ..case
+        });
     }
     check_all(cases, RULE, TARGET);
 }

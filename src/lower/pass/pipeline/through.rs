@@ -135,6 +135,8 @@ impl Split<'_, '_> {
                 self.known.push((e.clone(), held.clone()));
                 Some(held)
             }
+            // what a value reads under a condition may lie nowhere else
+            ExprKind::IfThenElse { .. } | ExprKind::Select { .. } => Some(e.clone()),
             _ => {
                 let mut fits = true;
                 let e = e.map_children(|c| match self.held(c, load) {
