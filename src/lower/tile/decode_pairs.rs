@@ -13,11 +13,11 @@
 //! that is no small integer. The loop stays a loop.
 
 use super::unpack::{self, Field};
-use super::unpack_pairs::{bits, both, coefficients, half, is_small, packed, pairs};
+use super::unpack_pairs::{Pair, bits, both, coefficients, half, is_small, packed, pairs};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::instr::PackedOp;
-use crate::ir::{BinOp, DType, Expr, ExprKind, Scope};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 
 /// A packed value: `(float16(field) - zero) * scale`.
@@ -36,36 +36,43 @@ pub fn run(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
         return None;
     }
     let values: Vec<Value> = (0..n).map(|v| Value::of(&unpack::at(nest, value, &l.var, v))).collect::<Option<_>>()?;
-    let (width, zero) = values.first().map(|v| (v.field.width, v.zero))?;
+    let zero = values.first()?.zero;
     if values.iter().any(|v| v.zero != zero) {
         return None;
     }
     let pairs = pairs(&values.iter().map(|v| &v.field).collect::<Vec<_>>())?;
+    let to: Vec<Expr> = (0..n).map(|v| simplify(&unpack::at(nest, to, &l.var, v), &nest.ranges)).collect();
+    Some(emit(nest, buffer, &to, &values, &pairs))
+}
+
+/// The values pair by pair, each to its place in the buffer.
+fn emit(nest: &mut Nest, buffer: &Name, to: &[Expr], values: &[Value], pairs: &[Pair]) -> Vec<DStmt> {
     let mut made = |what: &str| nest.scratch(&format!("{buffer}_{what}"), DType::F16, Expr::i64(2), Scope::Local);
     let (two, units, zeros, scales) = (made("two"), made("units"), made("zeros"), made("scales"));
     let (mut out, mut place, mut scaled) = (vec![], None, None);
     for p in pairs {
+        let Value { field, zero, .. } = &values[p.fields[0]];
         if place.replace(p.place) != Some(p.place) {
-            let (unit, taken) = coefficients(p.place, 0, zero);
+            let (unit, taken) = coefficients(p.place, 0, *zero);
             out.extend(both(&units, [unit, unit].map(half)));
             out.extend(both(&zeros, [taken, taken].map(half)));
         }
-        out.push(bits(&two, &p, width));
+        out.push(bits(&two, p, field.width));
         out.push(packed(PackedOp::Fma, &two, &two, &units, Some(&zeros)));
         if let [Some(a), Some(b)] = p.fields.map(|i| values[i].scale.clone()) {
-            if scaled.as_ref() != Some(&[a.clone(), b.clone()]) {
-                out.extend(both(&scales, [a.clone(), b.clone()]));
-                scaled = Some([a, b]);
+            let own = Some([a.clone(), b.clone()]);
+            if scaled != own {
+                out.extend(both(&scales, [a, b]));
+                scaled = own;
             }
             out.push(packed(PackedOp::Mul, &two, &two, &scales, None));
         }
-        for (half, field) in p.fields.into_iter().enumerate() {
-            let at = unpack::at(nest, to, &l.var, field as i64);
-            let value = Expr::load(two.clone(), vec![Expr::i64(half as i64)], DType::F16);
-            out.push(DStmt::store(buffer.clone(), vec![simplify(&at, &nest.ranges)], value));
+        for (i, field) in p.fields.into_iter().enumerate() {
+            let value = Expr::load(two.clone(), vec![Expr::i64(i as i64)], DType::F16);
+            out.push(DStmt::store(buffer.clone(), vec![to[field].clone()], value));
         }
     }
-    Some(out)
+    out
 }
 
 impl Value {
