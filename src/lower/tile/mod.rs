@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod cross_thread;
+mod decode_pairs;
 pub mod elementwise;
 pub mod fills;
 pub mod fragments;
