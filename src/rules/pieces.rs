@@ -128,7 +128,7 @@ fn take(ask: &Ask) -> Result<(Arm, Knobs), String> {
     let mut against = vec![];
     for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
         let declined = match Arm::of(&Ask { rule, ..*ask }) {
-            Ok(arm) => match arm.space.default() {
+            Ok(arm) => match arm.default() {
                 Some(default) => return Ok((arm, default)),
                 None => "legal_point".into(),
             },

@@ -13,7 +13,6 @@ mod ledger;
 mod overlap;
 mod pipeline;
 pub mod predict;
-pub mod prior;
 pub mod problem;
 pub mod program;
 pub mod reference;

@@ -185,6 +185,19 @@ pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Spa
     })
 }
 
+/// Parts of a reduction of `length` elements are none of them empty; the last may be shorter, where a condition on
+/// its rows says so.
+pub fn parts_filled(space: Space, length: Option<i64>) -> Space {
+    space.require("parts_filled", move |k| match (k.get("split"), length) {
+        (1, _) => Ok(()),
+        (split, Some(n)) if n >= 2 * split && n > (split - 1) * ((n + split - 1) / split) => Ok(()),
+        (split, Some(n)) => {
+            Err(format!("{split} parts of {} leave some with less than two of {n}", (n + split - 1) / split))
+        }
+        (_, None) => Err("the length is not constant".into()),
+    })
+}
+
 /// Enough blocks for the device, where there is enough work for that, and no more parts than work.
 pub fn fills_device(space: Space, target: &Target, elements: Option<i64>, blocks: impl At<Option<i64>>) -> Space {
     let sms = target.sms as i64;
