@@ -5,5 +5,5 @@ mod interrupt;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(daylight::cli::main(interrupt::flag()))
+    ExitCode::from(daylight::cli::main(interrupt::flag))
 }

@@ -202,7 +202,10 @@ fn functions_that_no_rule_may_touch() {
          vj = T.axis.spatial(4, j)\n                    A[vi, vj] = T.float32(0)\n",
     );
     assert_eq!(refusal(&nested), Some("nested_block"));
-    assert_eq!(refusals().len(), 17);
+    let huge = "A: T.Buffer((4611686018427387904,), \"int8\"), B: T.Buffer((4611686018427387904,), \"int8\")";
+    let huge = one_block(huge, "i in range(T.int64(16))", &["vi = T.axis.spatial(T.int64(16), i)", "B[vi] = A[vi]"]);
+    assert_eq!(refusal(&huge), Some("huge_extent"));
+    assert_eq!(refusals().len(), 18);
 }
 
 #[test]
@@ -220,4 +223,26 @@ fn roles_and_parts() {
     let w = work(&f);
     // Rows 8 to 19 of A in four columns, all of B, C read and written.
     assert_eq!((w.flops, w.bytes), (Some(32 + 4), Some(12 * 4 * 2 + 32 * 2 + 2 * 16)));
+}
+
+/// Rows and columns between those that are read cost nothing; two slices that meet cost what both do.
+#[test]
+fn steps_between_elements_are_not_read() {
+    let bytes = |value: &str| {
+        let f = func(&format!(
+            "@T.prim_func(private=True, s_tir=True)\ndef main(A: T.Buffer((64, 48), \"float32\"), \
+             B: T.Buffer((16, 8), \"float32\")):\n    for i, j in T.grid(16, 8):\n        with T.sblock(\"a\"):\n            \
+             v0, v1 = T.axis.remap(\"SS\", [i, j])\n            B[v0, v1] = {value}\n"
+        ));
+        work(&f).bytes.map(|b| b / 4 - 16 * 8)
+    };
+    assert_eq!(bytes("A[v0 * 2, v1]"), Some(16 * 8), "every other row");
+    assert_eq!(bytes("A[v0 * 4 + 3, v1 * 6]"), Some(16 * 8), "of rows and columns");
+    assert_eq!(bytes("A[v0 * 2, v1] + A[v0 * 2 + 1, v1]"), Some(32 * 8), "the even and the odd rows");
+    assert_eq!(bytes("A[v0 * 2, v1] + A[v0 * 2 + 2, v1]"), Some(17 * 8), "slices that share rows");
+    assert_eq!(bytes("A[v0 * 2, v1] + A[v0 * 3, v1]"), Some(46 * 8), "of several steps what lies between counts");
+    assert_eq!(bytes("A[v0 * 2 + v1, v1]"), Some(38 * 8), "a step of one among them");
+    assert_eq!(bytes("T.if_then_else(v0 > 0, A[v0 * 2 - 1, v1], T.float32(0))"), Some(15 * 8), "odd rows from 1 on");
+    let many: Vec<String> = (0..14).map(|k| format!("A[v0 * 2 + {}, v1]", 2 * k)).collect();
+    assert_eq!(bytes(&many.join(" + ")), Some(29 * 8), "the hull of many slices");
 }

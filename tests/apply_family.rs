@@ -50,9 +50,11 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
     let targets: Vec<Target> = targets.iter().map(|t| target(t)).collect();
     let options = Options {
         records,
+        sizes: &Default::default(),
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,
+        log: None,
         require_exact: false,
         family,
         cuda: Some((compiler, "nvrtc 13.0".into())),
@@ -197,6 +199,7 @@ fn the_same_bytes_wherever_they_are_made() {
         .family(true)
         .write(&place.path().join("built"))
         .expect("a build");
-    assert_eq!(built.warnings, Vec::<String>::new());
+    let untuned = |w: &String| w.starts_with("mean is not tuned for cuda:sm_10");
+    assert!(built.warnings.len() == 2 && built.warnings.iter().all(untuned), "{:?}", built.warnings);
     assert_eq!(bytes("built"), bytes("one"), "not from the same cache");
 }

@@ -42,9 +42,11 @@ fn units() -> Vec<Unit> {
     let targets = [Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a target")];
     let options = Options {
         records: &[],
+        sizes: &Default::default(),
         targets: &targets,
         spaces: &Spaces::built_in(),
         gpu: None,
+        log: None,
         require_exact: false,
         family: false,
         cuda: Some((&Nothing, "none".into())),

@@ -118,9 +118,9 @@ fn runs(place: &Place, report: &Value) {
 
     std::fs::write(place.path("in/00_A.npy"), npy("(512, 96)", &a)).expect("write the input");
     let (code, _, error) = place.json(&args);
-    assert!(code == 2 && error.contains("00_A.npy: shape [512, 96], expected [96, 512]"), "{code}: {error}");
+    assert!(code == 3 && error.contains("00_A.npy: shape [512, 96], expected [96, 512]"), "{code}: {error}");
     std::fs::write(place.path("in/00_A.npy"), b"nonsense").expect("write the input");
-    assert_eq!(place.json(&args).0, 2);
+    assert_eq!(place.json(&args).0, 3);
     std::fs::remove_file(place.path("in/00_A.npy")).expect("remove the input");
     let (code, _, error) = place.json(&args);
     assert!(code == 2 && error.contains("there is no in/00_A.npy for the parameter `A`"), "{code}: {error}");

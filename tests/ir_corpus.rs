@@ -1,7 +1,7 @@
 //! Every file of the corpus is read, printed as TVM printed it, and read again.
 
 use crate::common;
-use daylight::ir;
+use daylight::ir::{self, PrimFunc};
 use std::path::Path;
 
 /// Name and text of every tensor function that is kept in the repository; tile programs have tests of
@@ -56,6 +56,8 @@ fn canonical_text_reads_back_equal() {
         let again = &ir::read(&canonical, &name).unwrap_or_else(|e| panic!("{e}"))[0];
         assert_eq!(again.canonical_text(), canonical, "{name}");
         assert_eq!((&again.body, &again.buffers), (&f.body, &f.buffers), "{name}");
-        assert_eq!(ir::workload_key(again), ir::workload_key(f), "{name}");
+        // the order of the user's names for extents is part of the key, and canonical text has others
+        let named = PrimFunc { display: f.display.clone(), ..again.clone() };
+        assert_eq!(ir::workload_key(&named), ir::workload_key(f), "{name}");
     }
 }

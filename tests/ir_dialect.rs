@@ -115,6 +115,24 @@ impl ParamName for ir::Param {
     }
 }
 
+/// A log names extents: `m=8, n=64` means another size of one than of the other.
+#[test]
+fn extents_in_another_order_are_another_function() {
+    let text = |a: &str, b: &str| {
+        format!(
+            "from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef f(x: T.handle, y: T.handle):\n    \
+             {a} = T.int32()\n    {b} = T.int32()\n    A = T.match_buffer(x, ({a}, {b}), \"float32\")\n    \
+             B = T.match_buffer(y, ({a}, {b}), \"float32\")\n    for i, j in T.grid({a}, {b}):\n        \
+             with T.sblock(\"s\"):\n            v, w = T.axis.remap(\"SS\", [i, j])\n            \
+             B[v, w] = A[v, w] * T.float32(2)\n"
+        )
+    };
+    let key = |a: &str, b: &str| ir::workload_key(&one(&text(a, b)));
+    assert_eq!(key("m", "n"), key("batch", "width"));
+    assert_eq!(key("n", "m"), key("width", "batch"));
+    assert_ne!(key("m", "n"), key("n", "m"));
+}
+
 #[test]
 fn canonical_names_follow_program_order() {
     let f = one(NEW);

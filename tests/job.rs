@@ -1,5 +1,6 @@
 //! The library's way to tune: many functions, shards, a shared time limit, on the CPU with worker processes.
 
+use crate::common;
 use daylight::job::{Event, Input, Report, Totals, Tuner, load};
 use daylight::log::{self, Record};
 use daylight::machine::Machine;
@@ -139,4 +140,27 @@ fn what_is_wrong_is_a_sentence() {
     let no_worker = open(TuneConfig { worker: None, ..place.config("log") });
     assert!(no_worker.contains("set TuneConfig.worker to the path of the daylight program"), "{no_worker}");
     assert!(open(TuneConfig { search: "gided".into(), ..place.config("log") }).contains("unknown search"));
+}
+
+/// What runs on nearly every machine is tuned on those that could do more.
+#[test]
+fn an_older_level_of_the_processor_is_tuned_for() {
+    let place = Place::new();
+    let mut machine = Machine::here(Some(place.0.path().join("cache")));
+    if !machine.host.arch.starts_with("x86-64-v") {
+        return common::skip("this processor has no older level");
+    }
+    machine.host.arch = "x86-64-v4".into();
+    let stop = AtomicBool::new(false);
+    let open = |target: &str| {
+        let config = TuneConfig { target: Some(target.into()), trials: 1, ..place.config("log") };
+        Tuner::open(&machine, config, &stop, &mut |_| {})
+    };
+    let mut tuner = open("cpu:x86-64-v3").expect("level 4 runs level 3");
+    assert_eq!(tuner.tune(&place.inputs()[..1], &mut |_| {})[0].target, "cpu:x86-64-v3");
+    let log = log::read(&place.0.path().join("log/cpu-x86-64-v3.jsonl")).expect("a log of that target");
+    assert!(log.records.iter().all(|r| r.target == "cpu:x86-64-v3" && r.env.cc == "x86-64-v4"));
+    let refused = open("cpu:aarch64").err().expect("another processor");
+    assert!(refused.message.ends_with("which cannot run cpu:aarch64"), "{}", refused.message);
+    assert_eq!(refused.exit, daylight::job::Exit::Missing);
 }

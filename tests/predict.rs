@@ -102,6 +102,7 @@ fn a_gpu_that_is_not_here_is_ranked_for() {
 fn a_target_alone_is_a_mistake() {
     let (code, _, error) = daylight(&root(""), &["tune", MEAN, "--target", "cuda:sm_100a"]);
     assert!(code == 2 && error.contains("--no-measure"), "{code} {error}");
+    assert!(error.contains("name the device that runs its candidates"), "{error}");
     let ranking = ["tune", MEAN, "--no-measure", "--target"];
     let (code, _, error) = daylight(&root(""), &[&ranking[..], &["cuda:sm_100a", "--time-limit", "3"]].concat());
     assert!(code == 2 && error.contains("--time-limit"), "{code} {error}");

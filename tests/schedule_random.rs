@@ -99,7 +99,7 @@ fn random_steps(func: &PrimFunc, rng: &mut SplitMix) -> VecDeque<Step> {
     }
 }
 
-fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
+pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
     let n = names(func);
     let one = |rng: &mut SplitMix, list: &[Name]| match list.len() {
         0 => Name::new("none"),

@@ -83,6 +83,13 @@ fn several_iterators_and_stores() {
     assert_eq!(two("B[v] = A[v]", "B[v + 1] = A[v]"), Some("overlapping_writes"));
 }
 
+/// What a guard leaves out nothing has stored: rules stage, vectorize and copy whole blocks.
+#[test]
+fn a_guarded_block_is_a_scheduled_one() {
+    let lines = ["v = T.axis.spatial(64, i)", "T.where(i < 32)", "B[v] = A[v]"];
+    assert_eq!(refusal(&one(AB, "i in range(64)", &lines)).map(|r| r.0), Some("already_scheduled"));
+}
+
 #[test]
 fn large_domains_and_guards() {
     let params = "A: T.Buffer((1048576,), \"float32\"), B: T.Buffer((1048576,), \"float32\")";

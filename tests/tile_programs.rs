@@ -4,8 +4,6 @@ use daylight::interp::{Mode, Scalar, Scalars, Tensor, run_device};
 use daylight::ir::{DeviceFunc, Expr, Function, Param, program_key, read_any, verify_device};
 use daylight::lower::lower_device;
 use daylight::target::{HostCpu, Target};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 
 /// The one tile program of a file of `tests/tile_programs`.
 fn program(name: &str) -> DeviceFunc {
@@ -256,23 +254,9 @@ fn threads_that_a_variable_keeps_away_are_missed() {
     }
 }
 
-/// Words, numbers and single marks.
-fn tokens(text: &str) -> Vec<String> {
-    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-    let mut out: Vec<String> = vec![];
-    let mut last = ' ';
-    for c in text.chars() {
-        match out.last_mut() {
-            Some(t) if (word(c) && word(last)) || (c == ' ' && last == ' ') => t.push(c),
-            _ => out.push(c.to_string()),
-        }
-        last = c;
-    }
-    out
-}
-
-/// A program that was read holds whatever its text says, and nothing that is done with it panics.
-fn survives(text: &str, target: &Target) -> bool {
+/// A program that was read holds whatever its text says, and nothing that is done with it panics; true for what was
+/// read. Mutants of texts are in `fuzz`.
+pub fn survives(text: &str, target: &Target) -> bool {
     let Ok(p) = parse(text) else { return false };
     verify_device(&p).unwrap_or_else(|e| panic!("{text}\n{e:?}"));
     let again = parse(&p.to_string()).unwrap_or_else(|e| panic!("{text}\n{e}\n{p}"));
@@ -294,32 +278,13 @@ fn survives(text: &str, target: &Target) -> bool {
 }
 
 #[test]
-fn mutated_and_truncated_programs_never_panic() {
+fn truncated_programs_never_panic() {
     let target = Target::parse("cuda:sm_100a", &HostCpu::default()).unwrap_or_else(|e| panic!("{e}"));
-    let mut rng = StdRng::seed_from_u64(5);
-    let mut read = 0;
     for name in ALL {
         let path = format!("{}/tests/tile_programs/{name}.py", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
         for end in (0..text.len()).step_by(29) {
             survives(&text[..end], &target);
         }
-        let all = tokens(&text);
-        for _ in 0..150 {
-            let mut tokens = all.clone();
-            for _ in 0..rng.random_range(1..3) {
-                let k = rng.random_range(0..tokens.len());
-                let other = all[rng.random_range(0..all.len())].clone();
-                match rng.random_range(0..5) {
-                    0 => tokens[k] = String::new(),
-                    1 => tokens[k] = other,
-                    2 => tokens.insert(k, other),
-                    3 => tokens[k] = "99999999999999999999".to_string(),
-                    _ => tokens[k] = "-1".to_string(),
-                }
-            }
-            read += usize::from(survives(&tokens.concat(), &target));
-        }
     }
-    assert!(read > 100, "{read} mutated programs were read");
 }

@@ -59,3 +59,53 @@ fn large_functions_are_simulated_in_part_or_as_twins() {
         object["candidates"].as_array().expect("candidates").iter().map(|c| c["compared"].as_u64()).collect();
     assert!(code == 0 && compared.iter().all(|n| n.is_some_and(|n| n > 0 && n < 512)), "{out}");
 }
+
+/// Boxes as floats, as in roi_align: what becomes an index stays inside.
+#[test]
+fn floats_that_become_indices_stay_inside() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("boxes.py");
+    let text = "@T.prim_func(s_tir=True)
+def boxes(A: T.Buffer((3, 20, 24), \"float32\"), R: T.Buffer((50, 4), \"float32\"), S: T.Buffer((50,), \"float16\"), \
+         O: T.Buffer((50,), \"float32\")):
+    for i in range(50):
+        with T.sblock(\"b\"):
+            v = T.axis.spatial(50, i)
+            O[v] = A[T.Cast(\"int32\", R[v, 0]), T.Cast(\"int32\", T.floor(R[v, 1])), T.Cast(\"int32\", T.round(S[v]))] * R[v, 3]
+";
+    std::fs::write(&file, text).expect("a file");
+    let (code, out) = verify(&file, &["--candidates", "2"]);
+    assert!(code == 0 && out.trim_end().ends_with("candidates right"), "{out}");
+}
+
+/// A requantisation with many ties, and a quotient of numbers that nearly cancel.
+#[test]
+fn right_kernels_of_ill_conditioned_functions_are_right() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("f.py");
+    let text = "@T.prim_func(s_tir=True)
+def requantise(A: T.Buffer((64, 96), \"int8\"), W: T.Buffer((32, 96), \"int8\"), Q: T.Buffer((64, 32), \"int8\")):
+    C = T.sblock_alloc_buffer((64, 32), \"int32\")
+    for i, j, k in T.grid(64, 32, 96):
+        with T.sblock(\"C\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + T.Cast(\"int32\", A[vi, vk]) * T.Cast(\"int32\", W[vj, vk])
+    for i, j in T.grid(64, 32):
+        with T.sblock(\"Q\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            Q[vi, vj] = T.Cast(\"int8\", T.max(T.min(T.round(T.Cast(\"float32\", C[vi, vj]) * T.float32(0.02)), \
+         T.float32(127)), T.float32(-128)))
+
+@T.prim_func(s_tir=True)
+def decay(K: T.Buffer((2000,), \"float32\"), V: T.Buffer((2000,), \"float32\"), O: T.Buffer((2000,), \"float32\")):
+    for i in range(2000):
+        with T.sblock(\"O\"):
+            v = T.axis.spatial(2000, i)
+            O[v] = (T.exp(K[v]) * V[v] + T.float32(0.5)) / (T.exp(K[v]) - T.float32(1))
+";
+    std::fs::write(&file, text).expect("a file");
+    let (code, out) = verify(&file, &["--candidates", "6"]);
+    assert!(code == 0 && out.matches("candidates right").count() == 2, "{out}");
+}

@@ -5,13 +5,18 @@ use daylight::build::Build;
 fn main() {
     let mut build = Build::new()
         .function("../mean.py")
-        .function("kernels/scale_rows.py")
-        .function("kernels/add_rows.py")
+        .function("kernels")
+        // Known now: the kernel is made for it.
         .bind("n", 64)
-        .log("../../tuning-logs")
+        // Known at run time: each of these is tuned, others take the kernel of the next larger one.
+        .bind("rows", [1, 16, 128, 1024])
+        .rayon(true)
+        .log("tuning-logs")
         // Level 3 runs on nearly every x86-64 machine; on others, this machine's own target.
         .target(if cfg!(target_arch = "x86_64") { "cpu:x86-64-v3" } else { "cpu" });
     if std::env::var_os("CARGO_FEATURE_CUDA").is_some() {
+        // Of these functions the log has `mean` for one of these GPUs; warnings name the rest.
+        build = build.log("../../tuning-logs");
         for arch in ["sm_80", "sm_90a", "sm_100a", "sm_120a"] {
             build = build.target(format!("cuda:{arch}"));
         }

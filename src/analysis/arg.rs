@@ -7,7 +7,8 @@
 //!
 //! `I = select(V > x, I, select(V == x, min(I, k), k))`, then `V = select(V > x, V, x)`
 //!
-//! NaNs have no order; among them, the function as written depends on the order of its steps.
+//! NaNs have no order, and an update as written would depend on the order of the steps. They are passed over, as
+//! the maximum and minimum do: of floats `not (V <= x)` stands for `V > x`, and what starts as a number stays one.
 
 use super::combiner::{Combiner, Reducer};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, Name, Stmt, UnOp};
@@ -87,8 +88,15 @@ impl ArgReducer {
 
     /// Index and value of two candidates, each given as index and value.
     pub fn combined(&self, [i, v]: [&Expr; 2], [k, x]: [&Expr; 2]) -> [Expr; 2] {
-        let better = if self.combiner == Combiner::Max { BinOp::Gt } else { BinOp::Lt };
-        let ahead = Expr::binary(better, v.clone(), x.clone());
+        let float = v.dtype().is_float();
+        let compare = match (self.combiner == Combiner::Max, float) {
+            (true, false) => BinOp::Gt,
+            (false, false) => BinOp::Lt,
+            (true, true) => BinOp::Le,
+            (false, true) => BinOp::Ge,
+        };
+        let ahead = Expr::binary(compare, v.clone(), x.clone());
+        let ahead = if float { Expr::unary(UnOp::Not, ahead) } else { ahead };
         let equal = Expr::binary(BinOp::Eq, v.clone(), x.clone());
         let tie = Expr::binary(self.tie.op(), i.clone(), k.clone());
         [select(&ahead, i, &select(&equal, &tie, k)), select(&ahead, v, x)]

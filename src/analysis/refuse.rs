@@ -9,7 +9,7 @@ use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Re
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// The predicates in the order they are asked. The first that holds names the refusal.
-const PREDICATES: [(&str, Check); 19] = [
+const PREDICATES: [(&str, Check); 20] = [
     ("already_scheduled", already_scheduled),
     ("extern_call", extern_call),
     ("while_loop", while_loop),
@@ -19,6 +19,7 @@ const PREDICATES: [(&str, Check); 19] = [
     ("opaque_block", opaque_block),
     ("no_store", no_store),
     ("zero_extent", zero_extent),
+    ("huge_extent", huge_extent),
     ("match_buffer", match_buffer),
     ("strided_buffer", strided_buffer),
     ("data_dependent_write", data_dependent_write),
@@ -82,6 +83,10 @@ fn already_scheduled(f: &PrimFunc) -> Option<String> {
             ForKind::Serial | ForKind::Parallel | ForKind::Vectorized | ForKind::Unrolled => None,
         },
         Stmt::Attr { key, .. } => Some(format!("a statement carries the attribute `{key}`")),
+        // What a split that does not divide leaves behind; a function says so by T.if_then_else.
+        Stmt::Block(b) if b.guard.is_some() => {
+            Some(format!("block `{}` runs only where T.where says", f.display_name(&b.name)))
+        }
         _ => None,
     })
 }
@@ -151,6 +156,28 @@ fn zero_extent(f: &PrimFunc) -> Option<String> {
     });
     let empty = || f.buffers.iter().find(|b| b.shape.iter().any(|n| n.is_int(0)));
     looped.or_else(|| empty().map(|b| format!("buffer `{}` has no element", f.display_name(&b.name))))
+}
+
+/// Elements of a buffer, and iterations of a block, at most: rules multiply them with numbers of threads and bytes.
+const MOST_ELEMENTS: i64 = 1 << 48;
+const MOST_STEPS: i64 = 1 << 56;
+
+fn huge_extent(f: &PrimFunc) -> Option<String> {
+    let beyond = |extents: &mut dyn Iterator<Item = &Expr>, most: i64| {
+        let known = extents.filter_map(Expr::as_int);
+        known.map(|n| n.max(1)).try_fold(1i64, |all, n| all.checked_mul(n)).is_none_or(|all| all > most)
+    };
+    let buffer = f.buffers.iter().find(|b| beyond(&mut b.shape.iter(), MOST_ELEMENTS));
+    let looped = || {
+        find_leaf(f, |leaf| {
+            let name = f.display_name(&leaf.block.name);
+            let huge = beyond(&mut leaf.block.iters.iter().map(|it| &it.extent), MOST_STEPS);
+            huge.then(|| format!("block `{name}` has more than {MOST_STEPS} iterations"))
+        })
+    };
+    buffer
+        .map(|b| format!("buffer `{}` has more than {MOST_ELEMENTS} elements", f.display_name(&b.name)))
+        .or_else(looped)
 }
 
 fn match_buffer(f: &PrimFunc) -> Option<String> {

@@ -2,10 +2,18 @@
 
 use super::walk::leaves;
 use super::{Interval, Ranges, interval, roles};
-use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
-/// A rectangular part of a tensor: inclusive bounds per dimension.
-type Region = Vec<(i64, i64)>;
+/// Indices of a dimension: `lo`, `lo + step`, ... up to `hi`. A single one has step 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Span {
+    lo: i64,
+    hi: i64,
+    step: i64,
+}
+
+/// A rectangular part of a tensor, a span per dimension.
+type Region = Vec<Span>;
 
 /// More distinct parts than this are taken as their hull.
 const MAX_PARTS: usize = 12;
@@ -100,13 +108,36 @@ impl Reader<'_> {
 
 /// The indices that an expression takes in a dimension of `n` elements. Rows picked by an index
 /// that is read from a tensor count once per lookup, wherever they lie.
-fn dimension(e: &Expr, n: i64, r: &Ranges) -> (i64, i64) {
-    let reach = interval(e, r);
+fn dimension(e: &Expr, n: i64, r: &Ranges) -> Span {
     if e.has_load() {
-        return (0, lookups(e, r).min(n) - 1);
+        return Span { lo: 0, hi: lookups(e, r).min(n) - 1, step: 1 };
     }
-    let clamped = Interval::new(reach.lo.max(0), reach.hi.min(n - 1));
-    (clamped.lo, clamped.hi)
+    let Interval { lo, hi } = interval(e, r);
+    let step = step(e, r).max(1);
+    let first = if lo < 0 && lo > i64::MIN { lo.rem_euclid(step) } else { lo.max(0) };
+    let last = hi.min(n - 1);
+    let last = last - (last - first).max(0) % step;
+    Span { lo: first, hi: last, step: if first == last { 0 } else { step } }
+}
+
+/// What the values of an index are apart, at least; 0 for a constant.
+fn step(e: &Expr, r: &Ranges) -> i64 {
+    let both = |a: &Expr, b: &Expr| gcd(step(a, r), step(b, r));
+    match e.kind() {
+        ExprKind::Int { .. } => 0,
+        ExprKind::Var { name, .. } => {
+            let single = r.get(name).and_then(Interval::finite).is_some_and(|(lo, hi)| lo == hi);
+            i64::from(!single)
+        }
+        ExprKind::Cast { dtype, arg } if dtype.is_int() && arg.dtype().is_int() => step(arg, r),
+        ExprKind::Binary { op: BinOp::Add | BinOp::Sub, a, b } => both(a, b),
+        ExprKind::Binary { op: BinOp::Mul, a, b } => match (a.as_int(), b.as_int()) {
+            (Some(c), _) => step(b, r).saturating_mul(c.saturating_abs()),
+            (_, Some(c)) => step(a, r).saturating_mul(c.saturating_abs()),
+            (None, None) => 1,
+        },
+        _ => 1,
+    }
 }
 
 /// How many values the variables in an expression can take together.
@@ -124,24 +155,43 @@ fn lookups(e: &Expr, r: &Ranges) -> i64 {
 
 /// Number of elements in at least one of the parts.
 fn union_size(parts: &[Region]) -> u64 {
-    let parts: Vec<&Region> = parts.iter().filter(|p| p.iter().all(|(lo, hi)| lo <= hi)).collect();
+    let parts: Vec<&Region> = parts.iter().filter(|p| p.iter().all(|s| s.lo <= s.hi)).collect();
     let Some(first) = parts.first() else { return 0 };
+    let dims = 0..first.len();
     if parts.len() > MAX_PARTS {
-        let hull = |k: usize| {
-            let lo = parts.iter().map(|p| p[k].0).min().unwrap_or(0);
-            (lo, parts.iter().map(|p| p[k].1).max().unwrap_or(lo))
-        };
-        return volume(&(0..first.len()).map(hull).collect());
+        return dims.map(|k| hull(parts.iter().map(|p| p[k]))).product();
     }
-    cut(&parts, 0)
+    let steps: Vec<i64> = dims.map(|k| common_step(parts.iter().map(|p| p[k].step))).collect();
+    let dense: Vec<Bounds> =
+        parts.iter().map(|p| p.iter().zip(&steps).map(|(s, step)| compact(*s, *step)).collect()).collect();
+    cut(&dense.iter().collect::<Vec<_>>(), 0)
 }
 
-fn volume(p: &Region) -> u64 {
-    p.iter().map(|(lo, hi)| (hi - lo + 1) as u64).product()
+/// Number of indices from the first to the last of some spans, as far apart as all of them are.
+fn hull(spans: impl Iterator<Item = Span> + Clone) -> u64 {
+    let lo = spans.clone().map(|s| s.lo).min().unwrap_or(0);
+    let hi = spans.clone().map(|s| s.hi).max().unwrap_or(lo);
+    let step = spans.fold(0, |g, s| gcd(gcd(g, s.step), s.lo - lo));
+    ((hi - lo) / step.max(1) + 1) as u64
+}
+
+/// The step of all spans, 1 where they have several.
+fn common_step(steps: impl Iterator<Item = i64> + Clone) -> i64 {
+    let step = steps.clone().max().unwrap_or(1).max(1);
+    if step < 1 << 31 && steps.into_iter().all(|s| s == 0 || s == step) { step } else { 1 }
+}
+
+/// Inclusive bounds per dimension.
+type Bounds = Vec<(i64, i64)>;
+
+/// A span of that step as an interval: the indices of each remainder by the step one after another.
+fn compact(s: Span, step: i64) -> (i64, i64) {
+    let start = (s.lo % step) << 31;
+    (start + s.lo / step, start + s.hi / step)
 }
 
 /// Cuts dimension `k` at the parts' ends and counts slab by slab.
-fn cut(parts: &[&Region], k: usize) -> u64 {
+fn cut(parts: &[&Bounds], k: usize) -> u64 {
     if parts.is_empty() {
         return 0;
     }
@@ -152,8 +202,12 @@ fn cut(parts: &[&Region], k: usize) -> u64 {
     ends.sort_unstable();
     ends.dedup();
     let slab = |w: &[i64]| {
-        let inside: Vec<&Region> = parts.iter().copied().filter(|p| p[k].0 <= w[0] && w[1] - 1 <= p[k].1).collect();
+        let inside: Vec<&Bounds> = parts.iter().copied().filter(|p| p[k].0 <= w[0] && w[1] - 1 <= p[k].1).collect();
         (w[1] - w[0]) as u64 * cut(&inside, k + 1)
     };
     ends.windows(2).map(slab).sum()
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }

@@ -3,11 +3,11 @@
 //! A family's instructions run on all of its members, so that one file serves them where their kernels
 //! have the same text. What only one member has (int8 in tensor memory, which is sm_100a's alone) the
 //! compiler refuses for the family; such kernels, and those whose texts differ, keep a file for each.
-//!
-//! Stands in a circle with `make`, which asks here what its drafts share.
 
-use super::make::{Draft, Options};
+use super::kernel::Draft;
+use super::options::Options;
 use super::unit::{Content, Rung, Unit};
+use super::when::When;
 use crate::assemble::Failure;
 use crate::backend::{Compiler, Source};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl Shared {
     pub fn put_into(&self, mut unit: Unit) -> Unit {
         unit.content = Content::Cubin;
         unit.bytes = self.bytes.to_vec();
-        unit.file = format!("{}.{}.cubin", unit.name, self.arch);
+        unit.file = format!("{}.cubin", unit.stem(self.arch));
         unit.rung = if unit.rung == Rung::Exact { Rung::SameArch } else { unit.rung };
         unit
     }
@@ -52,20 +52,22 @@ pub(super) fn check(options: &Options<'_>) -> Result<(), Failure> {
     Err(Failure::usage(format!("{text}; the targets are {}", names.join(", "))))
 }
 
-/// The files of families for the kernels of one function, by the member's architecture.
-pub(super) fn shared(drafts: &[Draft], options: &Options<'_>) -> BTreeMap<String, Arc<Shared>> {
+/// The files of families for the kernels of one function, by the member's architecture and the sizes they take.
+pub(super) fn shared(drafts: &[Draft], options: &Options<'_>) -> BTreeMap<(String, When), Arc<Shared>> {
     let mut out = BTreeMap::new();
     let (true, Some((compiler, _))) = (options.family, &options.cuda) else { return out };
     for (family, arch) in members(options) {
-        let mut own = drafts.iter().filter(|d| d.unit.target.family_arch == Some(family));
-        let Some(first) = own.next().filter(|d| d.unit.target.arch == arch) else { continue };
-        if !own.all(|d| d.source.text == first.source.text) {
-            continue;
+        for first in drafts.iter().filter(|d| d.unit.target.arch == arch) {
+            let alike = |d: &&Draft| d.unit.target.family_arch == Some(family) && d.unit.when == first.unit.when;
+            let all: Vec<&Draft> = drafts.iter().filter(alike).collect();
+            let is_first = all.first().is_some_and(|d| d.unit.target.arch == arch) && all.len() > 1;
+            if !is_first || all.iter().any(|d| d.source.text != first.source.text) {
+                continue;
+            }
+            let Some(bytes) = compiled(*compiler, &first.source, family) else { continue };
+            let file = Arc::new(Shared { arch: family, bytes });
+            out.extend(all.iter().map(|d| ((d.unit.target.arch.clone(), d.unit.when.clone()), file.clone())));
         }
-        let Some(bytes) = compiled(*compiler, &first.source, family) else { continue };
-        let file = Arc::new(Shared { arch: family, bytes });
-        let of_family = drafts.iter().filter(|d| d.unit.target.family_arch == Some(family));
-        out.extend(of_family.map(|d| (d.unit.target.arch.clone(), file.clone())));
     }
     out
 }
@@ -78,14 +80,14 @@ fn compiled(compiler: &dyn Compiler, source: &Source, family: &str) -> Option<Ar
 
 /// For each function whose GPUs of one family need a file each, a sentence.
 pub fn apart(units: &[Unit]) -> Vec<String> {
-    let mut files: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    let mut files: BTreeMap<(&str, &When, &str), Vec<&str>> = BTreeMap::new();
     for u in units {
         if let (Some(family), Content::Cubin) = (u.target.family_arch, u.content) {
-            files.entry((&u.name, family)).or_default().push(&u.file);
+            files.entry((&u.name, &u.when, family)).or_default().push(&u.file);
         }
     }
     let mut out = vec![];
-    for ((name, family), own) in files {
+    for ((name, _, family), own) in files {
         if own.windows(2).any(|w| w[0] != w[1]) {
             out.push(format!("{name}: its kernels cannot share a file for {family}; there are {}", own.join(" and ")));
         }

@@ -45,7 +45,11 @@ pub struct FunctionNames {
 impl FunctionNames {
     /// None taken but what the runtime of `kernels.rs` calls its own. `variants` are names of architectures.
     pub fn new(variants: impl Iterator<Item = String>) -> FunctionNames {
-        let suffixes = ["_raw".to_string()].into_iter().chain(variants.map(|v| format!("_{v}"))).collect();
+        let suffixes = ["_raw", "_workspace_bytes"]
+            .map(String::from)
+            .into_iter()
+            .chain(variants.map(|v| format!("_{v}")))
+            .collect();
         let runtime = RUNTIME.iter().map(|n| n.to_string());
         FunctionNames { taken: runtime.clone().chain(runtime.map(|n| camel(&n))).collect(), suffixes }
     }
@@ -66,8 +70,9 @@ impl FunctionNames {
 }
 
 /// Items of `runtime/*.rs`, and of Rust's prelude, that a function or its type would hide.
-const RUNTIME: [&str; 26] = [
+const RUNTIME: [&str; 32] = [
     "arc",
+    "atomic_i64",
     "c_string",
     "check",
     "compile",
@@ -83,10 +88,15 @@ const RUNTIME: [&str; 26] = [
     "none",
     "ok",
     "option",
+    "ordering",
+    "pieces",
+    "pool",
     "product",
+    "rayon",
     "result",
     "run_grid",
     "runs_on",
+    "scratch",
     "some",
     "string",
     "sys",

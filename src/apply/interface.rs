@@ -2,12 +2,14 @@
 //! order of the function's parameters; extents that are no parameters come last.
 
 use super::ident::Idents;
+use super::unit::Unit;
+use super::when::When;
 use crate::backend::{Arg, Dim, Plan, PlanParam, Role};
 use crate::ir::DType;
 use std::collections::BTreeMap;
 
 /// Variables and functions that the generated functions use themselves.
-const LOCALS: [&str; 19] = [
+const LOCALS: [&str; 21] = [
     "args",
     "buffers",
     "bytes",
@@ -18,9 +20,11 @@ const LOCALS: [&str; 19] = [
     "len",
     "need",
     "pointer",
+    "pool",
     "product",
     "run_grid",
     "scalars",
+    "scratch",
     "self",
     "std",
     "stream",
@@ -28,6 +32,12 @@ const LOCALS: [&str; 19] = [
     "threads",
     "workspace",
 ];
+
+/// Rust type of an extent where callers see it; inside it is an `i64`.
+const EXTENT: &str = "usize";
+
+/// The kernels of a function: for each architecture those that are asked, in order, whether they take a size.
+pub type Function<'a> = Vec<&'a [&'a Unit]>;
 
 /// A tensor argument.
 pub struct Tensor {
@@ -65,26 +75,26 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The arguments that the variants of a function take together.
+    /// The arguments that the kernels of a function take together, of which each has `params`.
     ///
     /// # Errors
     /// A sentence, when an extent cannot be written in Rust.
-    pub fn of(plans: &[&Plan]) -> Result<Interface, String> {
-        let first = plans.first().ok_or("a function without variants has no arguments")?;
+    pub fn of(params: &[PlanParam], plans: &[&Plan]) -> Result<Interface, String> {
         let mut scope = Idents::without(&LOCALS);
         let mut me = Interface { tensors: vec![], scalars: vec![], idents: BTreeMap::new() };
-        for p in &first.params {
+        for p in params {
             me.idents.insert(p.name.clone(), scope.fresh(&p.name));
         }
-        for name in plans.iter().flat_map(|p| extent_names(p)) {
+        let shapes = params.iter().flat_map(|p| &p.shape).flat_map(Dim::names);
+        for name in shapes.chain(plans.iter().flat_map(|p| extent_names(p))) {
             if !me.idents.contains_key(&name) {
                 let ident = scope.fresh(&name);
-                me.scalars.push(Scalar { ident: ident.clone(), rust: "i64", doc: "extent".into() });
+                me.scalars.push(Scalar { ident: ident.clone(), rust: EXTENT, doc: "extent".into() });
                 me.idents.insert(name, ident);
             }
         }
         let free = std::mem::take(&mut me.scalars);
-        for p in &first.params {
+        for p in params {
             me.add(p)?;
         }
         me.scalars.extend(free);
@@ -105,7 +115,7 @@ impl Interface {
                 let len = self.product(&p.shape)?;
                 self.tensors.push(Tensor { index: p.index, ident, element: element(p.dtype), written, len, doc });
             }
-            Role::Extent => self.scalars.push(Scalar { ident, rust: "i64", doc: "extent".into() }),
+            Role::Extent => self.scalars.push(Scalar { ident, rust: EXTENT, doc: "extent".into() }),
             Role::Scalar => self.scalars.push(Scalar { ident, rust: scalar(p.dtype), doc: p.dtype.to_string() }),
         }
         Ok(())
@@ -134,14 +144,20 @@ impl Interface {
         }
     }
 
-    /// Variables of the extents, which a safe function checks first.
-    pub fn extents(&self) -> impl Iterator<Item = &str> {
+    /// Variables of the extents.
+    fn extents(&self) -> impl Iterator<Item = &str> {
         self.scalars.iter().filter(|s| s.doc == "extent").map(|s| s.ident.as_str())
     }
 
-    /// `n: i64, alpha: f32`, each with a leading comma.
+    /// `n: usize, alpha: f32`, each with a leading comma: what callers see.
     pub fn scalar_params(&self) -> String {
         self.scalars.iter().map(|s| format!(", {}: {}", s.ident, s.rust)).collect()
+    }
+
+    /// `n: i64, alpha: f32`, each with a leading comma: what is passed on inside.
+    pub fn inner_params(&self) -> String {
+        let rust = |s: &Scalar| if s.rust == EXTENT { "i64" } else { s.rust };
+        self.scalars.iter().map(|s| format!(", {}: {}", s.ident, rust(s))).collect()
     }
 
     /// `n, alpha`, each with a leading comma.
@@ -149,11 +165,62 @@ impl Interface {
         self.scalars.iter().map(|s| format!(", {}", s.ident)).collect()
     }
 
+    /// `n as usize, alpha`, each with a leading comma: inner values for what callers see.
+    pub fn outer_values(&self) -> String {
+        let value =
+            |s: &Scalar| if s.rust == EXTENT { format!(", {} as usize", s.ident) } else { format!(", {}", s.ident) };
+        self.scalars.iter().map(value).collect()
+    }
+
+    /// Lines that make inner values of the extents that a caller passes; `checked` where they may be anything.
+    pub fn extent_lines(&self, checked: bool) -> impl Iterator<Item = String> + '_ {
+        self.extents().map(move |e| match checked {
+            true => format!("let {e} = extent(\"{e}\", {e})?;"),
+            false => format!("let {e} = {e} as i64;"),
+        })
+    }
+
+    /// The condition on the extents under which a kernel is launched; `None` where it always is.
+    pub fn condition(&self, when: &When) -> Option<String> {
+        when.rust(&|name| self.ident(name))
+    }
+
+    /// The bodies of the kernels of one architecture, each under the condition of the sizes that it takes.
+    ///
+    /// # Errors
+    /// What a body says.
+    pub fn by_size(
+        &self,
+        units: &[&Unit],
+        mut body: impl FnMut(&Unit) -> Result<String, String>,
+    ) -> Result<String, String> {
+        let mut out = String::new();
+        for u in units {
+            let text = body(u)?;
+            let Some(condition) = self.condition(&u.when) else { return Ok(out + &text + "        Ok(())\n") };
+            let indented: String = text.lines().map(|l| format!("    {l}\n")).collect();
+            out.push_str(&format!("        if {condition} {{\n{indented}            return Ok(());\n        }}\n"));
+        }
+        let sizes: Vec<String> = units.iter().map(|u| u.when.words().replacen(" for ", "", 1)).collect();
+        let text = format!("there are kernels for {} alone", sizes.join("; "));
+        Ok(out + &format!("        Err(Error::Argument(\"{text}\".into()))\n"))
+    }
+
     /// Lines of a doc comment, one per argument.
     pub fn docs(&self) -> impl Iterator<Item = String> + '_ {
         let tensors = self.tensors.iter().map(|t| format!("`{}`: {}", t.ident, t.doc));
         tensors.chain(self.scalars.iter().map(|s| format!("`{}`: {}", s.ident, s.doc)))
     }
+}
+
+/// The arguments of a function's kernels.
+///
+/// # Errors
+/// A sentence, when an extent cannot be written in Rust.
+pub fn interface(f: &Function<'_>) -> Result<Interface, String> {
+    let units = || f.iter().copied().flatten();
+    let plans: Vec<&Plan> = units().map(|u| &u.plan).collect();
+    Interface::of(units().next().map_or(&[], |u| &u.params), &plans)
 }
 
 /// Names of extents and scalars that a plan needs, in order of first use.
@@ -211,11 +278,11 @@ mod tests {
             param(2, "B", &["n + m"], Role::Out),
         ];
         let plan = Plan { params, ..Plan::default() };
-        let i = Interface::of(&[&plan]).unwrap();
+        let i = Interface::of(&plan.params, &[&plan]).unwrap();
         let tensors: Vec<(&str, &str, bool)> =
             i.tensors.iter().map(|t| (t.ident.as_str(), t.len.as_str(), t.written)).collect();
         assert_eq!(tensors, [("a", "product(&[n, 4])", false), ("b", "product(&[n + m])", true)]);
-        assert_eq!(i.scalar_params(), ", alpha: f32, n: i64, m: i64");
+        assert_eq!(i.scalar_params(), ", alpha: f32, n: usize, m: usize");
         assert_eq!(i.docs().next().as_deref(), Some("`a`: in, float32[n, 4]"));
     }
 }

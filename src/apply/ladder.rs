@@ -37,19 +37,50 @@ pub fn find<'a>(
     records: &'a [Record],
     wanted: &Wanted<'_>,
     gpu: Option<&str>,
+    with: (&Schedulable, &Spaces),
+) -> Option<Found<'a>> {
+    let other = || other_size(records, wanted, gpu?).and_then(|t| timed(Rung::Neighbour, t, with));
+    same(records, wanted, gpu, with).or_else(other).or_else(|| guess(records, wanted, with))
+}
+
+/// The same, of this size alone.
+pub fn of_size<'a>(
+    records: &'a [Record],
+    wanted: &Wanted<'_>,
+    gpu: Option<&str>,
+    with: (&Schedulable, &Spaces),
+) -> Option<Found<'a>> {
+    same(records, wanted, gpu, with).or_else(|| guess(records, wanted, with))
+}
+
+fn same<'a>(
+    records: &'a [Record],
+    wanted: &Wanted<'_>,
+    gpu: Option<&str>,
+    with: (&Schedulable, &Spaces),
+) -> Option<Found<'a>> {
+    same_size(records, wanted, gpu?).and_then(|t| timed(Rung::SameArch, t, with))
+}
+
+fn guess<'a>(records: &'a [Record], wanted: &Wanted<'_>, with: (&Schedulable, &Spaces)) -> Option<Found<'a>> {
+    predicted(records, wanted).and_then(|r| made(Rung::Predicted, r, None, with))
+}
+
+fn timed<'a>(rung: Rung, t: Timing<'a>, with: (&Schedulable, &Spaces)) -> Option<Found<'a>> {
+    made(rung, t.record, Some(t.median_ns / 1e3), with)
+}
+
+/// The kernel of a record, if it can still be made.
+fn made<'a>(
+    rung: Rung,
+    record: &'a Record,
+    measured_us: Option<f64>,
     (subject, spaces): (&Schedulable, &Spaces),
 ) -> Option<Found<'a>> {
-    let made = |rung: Rung, record: &'a Record, measured_us: Option<f64>| {
-        let rule = (record.rule.as_str(), record.rule_version);
-        let schedule = subject.logged(&record.trace, rule, &record.knobs, spaces)?;
-        let assembly = subject.assemble(&schedule).ok()?;
-        Some(Found { rung, record, measured_us, schedule, assembly })
-    };
-    let timed = |rung, t: Timing<'a>| made(rung, t.record, Some(t.median_ns / 1e3));
-    let same = || same_size(records, wanted, gpu?).and_then(|t| timed(Rung::SameArch, t));
-    let other = || other_size(records, wanted, gpu?).and_then(|t| timed(Rung::Neighbour, t));
-    let guess = || predicted(records, wanted).and_then(|r| made(Rung::Predicted, r, None));
-    same().or_else(other).or_else(guess)
+    let rule = (record.rule.as_str(), record.rule_version);
+    let schedule = subject.logged(&record.trace, rule, &record.knobs, spaces)?;
+    let assembly = subject.assemble(&schedule).ok()?;
+    Some(Found { rung, record, measured_us, schedule, assembly })
 }
 
 /// The machine whose measurements count for a target. What was only predicted belongs to none.

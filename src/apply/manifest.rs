@@ -1,8 +1,10 @@
-//! `manifest.json`: enough for a loader in any language. One entry per function and target; targets that
+//! `manifest.json`: enough for a loader in any language. One entry per function and target, or several with the sizes
+//! that each takes; targets that
 //! share a file and all else share the entry.
 
 use super::rust_cpu::link_name;
 use super::unit::{Rung, Unit};
+use super::when::When;
 use crate::backend::{Arg, Dim, PlanParam, PlanWorkspace};
 use crate::target::Kind;
 use serde::Serialize;
@@ -20,6 +22,9 @@ struct Function<'a> {
     name: &'a str,
     key: &'a str,
     rung: Rung,
+    /// Of the entries of a function on an architecture, in order, the first whose sizes hold is launched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    when: Option<&'a When>,
     measured_us: Option<f64>,
     params: &'a [PlanParam],
     workspaces: &'a [PlanWorkspace],
@@ -64,13 +69,15 @@ fn symbol<'a>(u: &Unit, name: &'a str) -> Cow<'a, str> {
 /// True where two targets of a function differ in name alone.
 fn is_same(a: &Unit, b: &Unit) -> bool {
     let of = |u: &Unit| (u.name.clone(), u.file.clone(), u.rung, u.measured_us.map(f64::to_bits));
-    of(a) == of(b) && a.plan == b.plan
+    of(a) == of(b) && a.plan == b.plan && a.when == b.when
 }
 
 /// Names the file for one more target in the entry of a unit.
 fn add_target<'a>(functions: &mut [Function<'a>], first: &Unit, u: &'a Unit) {
     let arch = first.target.arch.as_str();
-    let own = |f: &&mut Function| f.name == first.name && f.launches.iter().all(|l| l.file.contains_key(arch));
+    let own = |f: &&mut Function| {
+        f.name == first.name && f.launches.iter().all(|l| l.file.get(arch) == Some(&first.file.as_str()))
+    };
     for launch in functions.iter_mut().find(own).into_iter().flat_map(|f| &mut f.launches) {
         launch.file.insert(&u.target.arch, &u.file);
     }
@@ -91,6 +98,7 @@ fn function(u: &Unit) -> Function<'_> {
         name: &u.name,
         key: &u.key,
         rung: u.rung,
+        when: u.when.asked(),
         // Three digits: more would be noise, and differ between ways of printing floats.
         measured_us: u.measured_us.map(|us| (us * 1e3).round() / 1e3),
         params: &u.plan.params,

@@ -1,27 +1,39 @@
 //! Best records into files that a program is built with: compiled kernels or text, `manifest.json`
 //! for loaders in any language, `kernels.rs` with typed launch functions.
 //!
-//! `ladder` finds the record, `make` replays it into a unit, `family` lets GPUs share a cubin, `manifest`
+//! `ladder` finds the record, `make` replays it into a unit, `open` does where sizes are known at run
+//! time (`when` says which kernel takes which), `untuned` says which are not tuned, `family` lets GPUs share a cubin, `manifest`
 //! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 
 mod family;
 mod ident;
 mod interface;
+mod kernel;
 pub mod ladder;
+mod link;
 mod make;
 mod manifest;
+mod open;
+mod options;
 mod rust;
 mod rust_cpu;
 mod rust_cuda;
 mod rust_map;
 mod tvm;
 mod unit;
+mod untuned;
+mod when;
+mod workspace;
 
 pub use family::apart;
-pub use make::{Options, units};
+pub use make::units;
+pub use options::Options;
+pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
+pub use when::When;
 
+use crate::backend::scratch::{self, Aside};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -35,6 +47,10 @@ pub struct Emit {
     pub text: bool,
     /// The scheduled functions as TVMScript.
     pub tvm: bool,
+    /// With `kernels.rs`: that the crate `rayon` lends its threads to kernels of the CPU.
+    pub rayon: bool,
+    /// `link.rs`, for programs whose kernels are checked in and built without Daylight.
+    pub link: bool,
 }
 
 /// The files of a package by name.
@@ -46,15 +62,18 @@ pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, St
     for u in units {
         out.insert(u.file.clone(), u.bytes.clone());
         if emit.text && u.content == Content::Cubin {
-            out.insert(format!("{}.{}.cu", u.name, u.target.arch), u.text.clone().into_bytes());
+            out.insert(format!("{}.cu", u.stem(&u.target.arch)), u.text.clone().into_bytes());
         }
         if emit.tvm {
-            out.insert(format!("{}.{}.py", u.name, u.target.arch), u.scheduled.clone().into_bytes());
+            out.insert(format!("{}.py", u.stem(&u.target.arch)), u.scheduled.clone().into_bytes());
         }
     }
     out.insert("manifest.json".into(), manifest::text(units).into_bytes());
+    if emit.link {
+        out.insert("link.rs".into(), link::text(units)?.into_bytes());
+    }
     if emit.rust {
-        out.insert("kernels.rs".into(), rust::kernels_rs(units)?.into_bytes());
+        out.insert("kernels.rs".into(), rust::kernels_rs(units, emit.rayon)?.into_bytes());
     }
     Ok(out)
 }
@@ -67,6 +86,7 @@ pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, St
 /// A sentence that names the file.
 pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|e| format!("cannot make the folder {}: {e}", folder.display()))?;
+    scratch::sweep(folder);
     let mut ready = vec![];
     for (name, bytes) in files {
         let path = folder.join(name);
@@ -75,12 +95,12 @@ pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), Str
         }
         let cannot = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
         let beside = path.parent().unwrap_or(folder);
-        let mut aside = tempfile::Builder::new().permissions(readable()).tempfile_in(beside).map_err(cannot)?;
-        aside.write_all(bytes).map_err(cannot)?;
+        let mut aside = Aside::new(tempfile::Builder::new().permissions(readable()), beside).map_err(cannot)?;
+        aside.file.write_all(bytes).map_err(cannot)?;
         ready.push((aside, path));
     }
     for (aside, path) in ready {
-        aside.persist(&path).map_err(|e| format!("cannot write {}: {}", path.display(), e.error))?;
+        aside.persist(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     Ok(())
 }

@@ -1,121 +1,119 @@
 //! The `cpu` module of `kernels.rs`: safe functions on slices, raw ones on pointers, over C code that
 //! the user's build compiles and links.
 
-use super::interface::Interface;
+use super::interface::{Function, Interface, Tensor, interface};
 use super::unit::Unit;
-use crate::backend::{Arg, Plan, Role};
-use std::fmt::Write;
+use super::workspace;
+use crate::backend::plan::Init;
+use crate::backend::{Arg, Role};
+use std::collections::BTreeSet;
 
-/// The module's text.
+/// The module's text; `rayon` where the crate of that name lends its threads.
 ///
 /// # Errors
 /// A sentence, when an extent cannot be written in Rust.
-pub fn module(functions: &[Vec<&Unit>]) -> Result<String, String> {
-    let mut out = String::from("/// Kernels for the CPU.\npub mod cpu {\n");
+pub fn module(functions: &[Function<'_>], rayon: bool) -> Result<String, String> {
+    let mut out = String::from(
+        "/// Kernels for the CPU.\n#[allow(dead_code, non_snake_case, unused_variables, clippy::all)]\npub mod cpu {\n",
+    );
     out.push_str(include_str!("runtime/cpu.rs"));
+    out.push_str(if rayon { include_str!("runtime/rayon.rs") } else { "" });
     out.push_str(include_str!("runtime/extents.rs"));
-    for variants in functions {
-        out.push('\n');
-        function(&mut out, variants)?;
+    for f in functions {
+        let i = interface(f)?;
+        for text in [safe(f, &i), workspace_bytes(f, &i)?, raw(f, &i)] {
+            out.push('\n');
+            out.extend(text.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }));
+        }
+        for units in f {
+            out.push('\n');
+            out.push_str(&variant(units, &i)?);
+        }
     }
     out.push_str("}\n");
     Ok(out)
 }
 
-fn function(out: &mut String, variants: &[&Unit]) -> Result<(), String> {
-    let plans: Vec<&Plan> = variants.iter().map(|u| &u.plan).collect();
-    let i = Interface::of(&plans)?;
-    let name = &variants[0].name;
-    let put = |out: &mut String, line: &str| {
-        out.push_str(if line.is_empty() { "" } else { "    " });
-        out.push_str(line);
-        out.push('\n');
+/// The safe form, on slices.
+fn safe(f: &Function<'_>, i: &Interface) -> String {
+    let name = &f[0][0].name;
+    let mut out = format!("/// `{name}` on the threads of `pool`: `4` for four that are started for the call.\n///\n");
+    out.extend(i.docs().map(|line| format!("/// - {line}\n")));
+    out.push_str("///\n");
+    out.extend(f.iter().copied().flatten().map(|u| format!("/// {}.\n///\n", u.provenance())));
+    out.push_str("/// # Errors\n/// When a slice is too short, an extent is none that there are kernels for, or they were built for other\n");
+    out.push_str("/// processors.\n");
+    let tensor = |t: &Tensor| format!("{}: &{}[{}], ", t.ident, if t.written { "mut " } else { "" }, t.element);
+    let tensors: String = i.tensors.iter().map(tensor).collect();
+    let scalars: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.rust)).collect();
+    out.push_str(&format!("pub fn {name}({tensors}{scalars}pool: impl Pool) -> Result<(), Error> {{\n"));
+    out.extend(i.extent_lines(true).map(|line| format!("    {line}\n")));
+    out.extend(i.tensors.iter().map(|t| format!("    check(\"{0}\", {0}.len(), {1})?;\n", t.ident, t.len)));
+    let pointer = |t: &Tensor| match t.written {
+        true => format!("{}.as_mut_ptr().cast()", t.ident),
+        false => format!("{}.as_ptr().cast_mut().cast()", t.ident),
     };
-    // The safe form.
-    put(out, &format!("/// `{name}` on up to `threads` threads."));
-    put(out, "///");
-    for line in i.docs() {
-        put(out, &format!("/// - {line}"));
-    }
-    put(out, "///");
-    for u in variants {
-        put(out, &format!("/// {}.", u.provenance()));
-    }
-    put(out, "///");
-    put(out, "/// # Errors");
-    put(out, "/// When a slice is too short, or the kernels were built for other processors.");
-    let tensors: Vec<String> = i
-        .tensors
-        .iter()
-        .map(|t| format!("{}: &{}[{}], ", t.ident, if t.written { "mut " } else { "" }, t.element))
-        .collect();
-    let extents: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.rust)).collect();
-    put(out, "#[allow(clippy::too_many_arguments)]");
-    put(out, &format!("pub fn {name}({}{extents}threads: usize) -> Result<(), Error> {{", tensors.concat()));
-    for e in i.extents() {
-        put(out, &format!("    extent(\"{e}\", {e})?;"));
-    }
-    for t in &i.tensors {
-        put(out, &format!("    check(\"{0}\", {0}.len(), {1})?;", t.ident, t.len));
-    }
-    let pointers: Vec<String> = i
-        .tensors
-        .iter()
-        .map(|t| {
-            if t.written {
-                format!("{}.as_mut_ptr().cast()", t.ident)
-            } else {
-                format!("{}.as_ptr().cast_mut().cast()", t.ident)
-            }
-        })
-        .collect();
-    put(out, &format!("    let tensors: [*mut c_void; {}] = [{}];", pointers.len(), pointers.join(", ")));
-    put(out, "    // SAFETY: the slices were checked against the extents.");
-    put(out, &format!("    unsafe {{ {name}_raw(&tensors{}, threads) }}", i.scalar_values()));
-    put(out, "}");
-    out.push('\n');
-    raw(out, variants, &i, &put)?;
-    for u in variants {
-        out.push('\n');
-        variant(out, u, &i)?;
-    }
-    Ok(())
+    let pointers: Vec<String> = i.tensors.iter().map(pointer).collect();
+    let values = i.outer_values();
+    out.push_str(&format!("    let tensors: [*mut c_void; {}] = [{}];\n", pointers.len(), pointers.join(", ")));
+    let bytes = format!("{name}_workspace_bytes({})", values.trim_start_matches(", "));
+    out.push_str(&format!("    let mut workspace = scratch({bytes});\n"));
+    out.push_str("    // SAFETY: the slices were checked against the extents.\n");
+    let call = format!("{name}_raw(&tensors{values}, workspace.as_mut_ptr().cast(), &pool)");
+    out + &format!("    unsafe {{ {call} }}\n}}\n")
 }
 
-/// Chooses the variant for this processor.
-fn raw(out: &mut String, variants: &[&Unit], i: &Interface, put: &dyn Fn(&mut String, &str)) -> Result<(), String> {
-    let name = &variants[0].name;
-    put(out, &format!("/// `{name}` on bare pointers, one per tensor, in order."));
-    put(out, "///");
-    put(out, "/// # Errors");
-    put(out, "/// When the kernels were built for other processors.");
-    put(out, "///");
-    put(out, "/// # Safety");
-    put(out, "/// Each pointer must be valid for the tensor's elements; written ones overlap nothing.");
-    put(out, "#[allow(clippy::too_many_arguments, unreachable_code)]");
-    let n = i.tensors.len();
-    put(
-        out,
-        &format!(
-            "pub unsafe fn {name}_raw(tensors: &[*mut c_void; {n}]{}, threads: usize) -> Result<(), Error> {{",
-            i.scalar_params()
-        ),
+/// How much memory the caller of the raw form brings.
+fn workspace_bytes(f: &Function<'_>, i: &Interface) -> Result<String, String> {
+    let name = &f[0][0].name;
+    let mut out = format!("/// Bytes of scratch memory that [`{name}_raw`] needs; 0 for none.\n");
+    out.push_str(&format!(
+        "pub fn {name}_workspace_bytes({}) -> usize {{\n",
+        i.scalar_params().trim_start_matches(", ")
+    ));
+    out.extend(i.extent_lines(false).map(|line| format!("    {line}\n")));
+    let sizes: Result<Vec<String>, String> = f.iter().map(|units| workspace::bytes(units, i)).collect();
+    out.push_str(&format!("    let bytes: [i64; {}] = [{}];\n", f.len(), sizes?.join(", ")));
+    Ok(out + "    bytes.into_iter().max().and_then(|n| usize::try_from(n).ok()).unwrap_or(0)\n}\n")
+}
+
+/// The raw form, which chooses the variant for this processor.
+fn raw(f: &Function<'_>, i: &Interface) -> String {
+    let name = &f[0][0].name;
+    let mut out =
+        format!("/// `{name}` on bare pointers, one per tensor, in order. Nothing is allocated but the arguments of\n");
+    out.push_str(&format!(
+        "/// kernels; `workspace` holds [`{name}_workspace_bytes`] bytes, and may be null where that is 0.\n///\n"
+    ));
+    out.push_str("/// # Errors\n/// When there is no kernel for these extents or this processor.\n///\n/// # Safety\n");
+    out.push_str(
+        "/// Each pointer must be valid for the tensor's elements and aligned for them (to 8 bytes the workspace's);\n",
     );
-    let mut ordered: Vec<&&Unit> = variants.iter().collect();
-    ordered.sort_by_key(|u| std::cmp::Reverse(u.target.vector_bytes));
-    for u in ordered {
-        let (cfg, detect) = requirement(&u.target.arch);
-        put(out, &format!("    #[cfg(target_arch = \"{cfg}\")]"));
-        put(out, &format!("    if {detect} {{"));
-        put(out, "        // SAFETY: as the caller promised.");
-        put(out, &format!("        unsafe {{ {name}_{}(tensors{}, threads) }};", u.arch_ident(), i.scalar_values()));
-        put(out, "        return Ok(());");
-        put(out, "    }");
+    out.push_str("/// written ones overlap nothing. Extents are 1 to 2147483647.\n");
+    out.push_str("#[allow(unreachable_code)]\n");
+    out.push_str(&format!(
+        "pub unsafe fn {name}_raw(tensors: &[*mut c_void; {}]{}, workspace: *mut c_void, pool: &dyn Pool) -> Result<(), Error> {{\n",
+        i.tensors.len(),
+        i.scalar_params()
+    ));
+    out.extend(i.extent_lines(false).map(|line| format!("    {line}\n")));
+    let mut ordered: Vec<&[&Unit]> = f.clone();
+    ordered.sort_by_key(|units| std::cmp::Reverse(units[0].target.vector_bytes));
+    for units in ordered {
+        let (cfg, detect) = requirement(&units[0].target.arch);
+        let call = format!("{name}_{}(tensors{}, workspace, pool)", units[0].arch_ident(), i.scalar_values());
+        out.push_str(&format!("    #[cfg(target_arch = \"{cfg}\")]\n    if {detect} {{\n"));
+        out.push_str(&format!(
+            "        // SAFETY: as the caller promised.\n        return unsafe {{ {call} }};\n    }}\n"
+        ));
     }
-    let archs: Vec<&str> = variants.iter().map(|u| u.target.arch.as_str()).collect();
-    put(out, &format!("    Err(Error::Processor(\"{}\"))", archs.join(", ")));
-    put(out, "}");
-    Ok(())
+    let archs: Vec<&str> = f.iter().map(|units| units[0].target.arch.as_str()).collect();
+    out + &format!("    Err(Error::Processor(\"{}\"))\n}}\n", archs.join(", "))
+}
+
+/// Rust's name of an architecture.
+pub fn processor(arch: &str) -> &'static str {
+    requirement(arch).0
 }
 
 /// Rust's name of the architecture and the run-time test for its level.
@@ -131,53 +129,54 @@ fn requirement(arch: &str) -> (&'static str, String) {
 }
 
 /// The launches for one architecture.
-fn variant(out: &mut String, u: &Unit, i: &Interface) -> Result<(), String> {
-    let cannot = |e: std::fmt::Error| e.to_string();
-    let (cfg, _) = requirement(&u.target.arch);
-    let n = i.tensors.len();
-    writeln!(out, "    #[cfg(target_arch = \"{cfg}\")]").map_err(cannot)?;
-    writeln!(out, "    #[allow(unused_variables, clippy::too_many_arguments)]").map_err(cannot)?;
-    writeln!(
-        out,
-        "    unsafe fn {}_{}(tensors: &[*mut c_void; {n}]{}, threads: usize) {{",
-        u.name,
-        u.arch_ident(),
-        i.scalar_params()
-    )
-    .map_err(cannot)?;
-    writeln!(out, "        unsafe extern \"C\" {{").map_err(cannot)?;
-    for l in &u.plan.launches {
-        let symbol = link_name(u, &l.symbol);
-        writeln!(
-            out,
-            "            fn {symbol}(buffers: *const *mut c_void, scalars: *const i64, begin: i64, end: i64);"
-        )
-        .map_err(cannot)?;
+fn variant(units: &[&Unit], i: &Interface) -> Result<String, String> {
+    let (cfg, _) = requirement(&units[0].target.arch);
+    let (name, arch, n) = (&units[0].name, units[0].arch_ident(), i.tensors.len());
+    let mut out = format!("    #[cfg(target_arch = \"{cfg}\")]\n    unsafe fn {name}_{arch}(");
+    out.push_str(&format!(
+        "tensors: &[*mut c_void; {n}]{}, workspace: *mut c_void, pool: &dyn Pool) -> Result<(), Error> {{\n",
+        i.inner_params()
+    ));
+    out.push_str("        unsafe extern \"C\" {\n");
+    for symbol in
+        units.iter().flat_map(|u| u.plan.launches.iter().map(|l| link_name(u, &l.symbol))).collect::<BTreeSet<_>>()
+    {
+        let arguments = "buffers: *const *mut c_void, scalars: *const i64, begin: i64, end: i64";
+        out.push_str(&format!("            fn {symbol}({arguments});\n"));
     }
-    writeln!(out, "        }}").map_err(cannot)?;
-    for (k, w) in u.plan.workspaces.iter().enumerate() {
-        let words = format!("vec![0u64; ({}) as usize / 8 + 1]", i.extent(&w.bytes)?);
-        writeln!(out, "        let mut workspace_{k} = {words};").map_err(cannot)?;
+    out.push_str("        }\n");
+    out.push_str(&i.by_size(units, |u| launches(u, i))?);
+    Ok(out + "    }\n")
+}
+
+/// The launches of one kernel.
+fn launches(u: &Unit, i: &Interface) -> Result<String, String> {
+    let mut out = String::new();
+    for (k, w) in u.plan.workspaces.iter().enumerate().filter(|(_, w)| w.init != Init::None) {
+        let (at, bytes) = (workspace::offset(u, k, i)?, i.extent(&w.bytes)?);
+        out.push_str("        // SAFETY: as the caller promised.\n");
+        out.push_str(&format!(
+            "        unsafe {{ workspace.byte_add(({at}) as usize).write_bytes(0, ({bytes}) as usize) }};\n"
+        ));
     }
     for l in &u.plan.launches {
-        let mut buffers = vec![];
-        let mut scalars = vec![];
+        let (mut buffers, mut scalars) = (vec![], vec![]);
         for arg in &l.args {
             match arg {
                 Arg::Param { param } => buffers.push(format!("tensors[{}] as usize", position(i, *param)?)),
-                Arg::Workspace { workspace } => buffers.push(format!("workspace_{workspace}.as_mut_ptr() as usize")),
+                Arg::Workspace { workspace } => {
+                    buffers.push(format!("workspace as usize + ({}) as usize", workspace::offset(u, *workspace, i)?));
+                }
                 Arg::Scalar { scalar, .. } => scalars.push(slot(u, i, scalar)),
                 Arg::TensorMap { .. } => return Err("a kernel of a CPU takes no tensor maps".into()),
             }
         }
         let (buffers, scalars) = (buffers.join(", "), scalars.join(", "));
-        let grid = i.extent(&l.grid[0])?;
-        let symbol = link_name(u, &l.symbol);
-        writeln!(out, "        // SAFETY: as the caller promised.").map_err(cannot)?;
-        writeln!(out, "        unsafe {{ run_grid({symbol}, &[{buffers}], &[{scalars}], {grid}, threads) }};")
-            .map_err(cannot)?;
+        let (symbol, grid) = (link_name(u, &l.symbol), i.extent(&l.grid[0])?);
+        out.push_str("        // SAFETY: as the caller promised.\n");
+        out.push_str(&format!("        unsafe {{ run_grid({symbol}, &[{buffers}], &[{scalars}], {grid}, pool) }};\n"));
     }
-    writeln!(out, "    }}").map_err(cannot)
+    Ok(out)
 }
 
 fn position(i: &Interface, param: usize) -> Result<usize, String> {
@@ -207,7 +206,8 @@ pub fn link_name(u: &Unit, symbol: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::{Content, Rung};
+    use crate::apply::{Content, Rung, When};
+    use crate::backend::Plan;
     use crate::target::{HostCpu, Target};
 
     #[test]
@@ -216,8 +216,10 @@ mod tests {
             name: "f".into(),
             key: "0123456789abcdef".into(),
             rung: Rung::Default,
+            when: When::Always,
             measured_us: None,
             target: Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a target"),
+            params: vec![],
             plan: Plan::default(),
             file: String::new(),
             content: Content::C,
@@ -225,9 +227,18 @@ mod tests {
             text: text.into(),
             trace: vec![],
             scheduled: String::new(),
+            untuned: None,
         };
         let [a, b] = ["void k(void) {}", "void k(void) { }"].map(|t| link_name(&unit(t), "k"));
         assert_ne!(a, b);
         assert!(a.starts_with("dl_01234567_x86_64_v3_") && a.ends_with("_k"), "{a}");
+    }
+
+    #[test]
+    fn kernels_for_other_processors_are_left_out() {
+        assert_eq!(
+            (processor("x86-64-v3"), processor("x86-64-v4"), processor("aarch64")),
+            ("x86_64", "x86_64", "aarch64")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! One function on one target, ready to be written.
 
-use crate::backend::Plan;
+use super::when::When;
+use crate::backend::{Plan, PlanParam};
 use crate::target::Target;
 use serde::Serialize;
 
@@ -53,10 +54,14 @@ pub struct Unit {
     pub key: String,
     /// How the kernel was found.
     pub rung: Rung,
+    /// The sizes that it takes, where those are known at run time.
+    pub when: When,
     /// Median of the record, in microseconds.
     pub measured_us: Option<f64>,
     /// The target.
     pub target: Target,
+    /// The parameters as callers see them, with the names of extents that this kernel may have as numbers.
+    pub params: Vec<PlanParam>,
     /// How to launch it.
     pub plan: Plan,
     /// Name of the file.
@@ -71,6 +76,8 @@ pub struct Unit {
     pub trace: Vec<String>,
     /// The scheduled function as TVMScript.
     pub scheduled: String,
+    /// Where it is not tuned for its target and size: what the log has instead, and how to tune it.
+    pub untuned: Option<String>,
 }
 
 impl Unit {
@@ -79,9 +86,14 @@ impl Unit {
         self.target.arch.replace('-', "_")
     }
 
+    /// The name of its files on an architecture, without what they hold.
+    pub(super) fn stem(&self, arch: &str) -> String {
+        format!("{}{}.{arch}", self.name, self.when.tag())
+    }
+
     /// One line for doc comments: how it was found and how fast it was.
     pub fn provenance(&self) -> String {
         let time = self.measured_us.map(|us| format!(", {us:.2} us when tuned")).unwrap_or_default();
-        format!("{}: {}{time}", self.target.arch, self.rung.name())
+        format!("{}{}: {}{time}", self.target.arch, self.when.words(), self.rung.name())
     }
 }

@@ -1,6 +1,7 @@
 //! Exit codes and the sentences that go with them.
 
 use crate::backend::{CompileError, CompileFailure};
+use std::fmt;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,6 +16,8 @@ pub enum Exit {
     Input,
     /// A device or tool is missing.
     Missing,
+    /// Ended by Ctrl-C; what was done until then is kept.
+    Interrupted,
 }
 
 impl Exit {
@@ -26,6 +29,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Input => 3,
             Exit::Missing => 4,
+            Exit::Interrupted => 130,
         }
     }
 }
@@ -55,6 +59,14 @@ impl Failure {
         Failure::new(Exit::Missing, message)
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl From<CompileError> for Failure {
     fn from(e: CompileError) -> Failure {

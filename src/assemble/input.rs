@@ -14,6 +14,9 @@ pub const SCHEDULED: &str =
 /// Values of extents, by the user's or the canonical name.
 pub type Bindings = BTreeMap<String, i64>;
 
+/// Values of extents that stay open, by the user's or the canonical name.
+pub type Sizes = BTreeMap<String, Vec<i64>>;
+
 /// A function as read, and as bound by `--bind`.
 #[derive(Clone, Debug)]
 pub struct Input {
@@ -44,23 +47,58 @@ pub struct BadFile {
     pub at: Option<(usize, usize)>,
 }
 
-/// Reads every file; folders stand for the `*.py` files in them. What cannot be read does not keep
-/// the rest from being read.
+/// What is wanted of the functions in some files.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Values of extents.
+    pub bind: Bindings,
+    /// Sizes of extents that stay open: the functions are read without them, and have them on request
+    /// ([`Input::sizes`]).
+    pub sizes: Sizes,
+    /// Names of functions, where not all are wanted.
+    pub functions: Vec<String>,
+}
+
+/// Reads every function of some files with values for extents.
 ///
 /// # Errors
-/// A `--bind` that names no extent of any function, while all files were read.
+/// As of [`Reading::load`].
 pub fn load(bind: &Bindings, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
-    let mut all = vec![];
-    for path in paths {
-        match files(path) {
-            Ok(found) => found.iter().for_each(|f| all.extend(read(bind, f))),
-            Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
+    Reading { bind: bind.clone(), ..Reading::default() }.load(paths)
+}
+
+impl Reading {
+    /// Reads every file; folders stand for the `*.py` files in them. What cannot be read does not keep
+    /// the rest from being read.
+    ///
+    /// # Errors
+    /// A name that is no extent of any function, or of no function, while all files were read.
+    pub fn load(&self, paths: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
+        let mut all = vec![];
+        for path in paths {
+            match files(path) {
+                Ok(found) => found.iter().for_each(|f| all.extend(read(&self.bind, f))),
+                Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
+            }
         }
+        if all.iter().all(Result::is_ok) {
+            check_bind(self.bind.keys().chain(self.sizes.keys()), all.iter().flatten())?;
+            check_functions(&self.functions, all.iter().flatten())?;
+        }
+        let is_wanted = |i: &Input| self.functions.is_empty() || self.functions.iter().any(|n| i.is_called(n));
+        all.retain(|i| i.as_ref().map_or(true, is_wanted));
+        Ok(all)
     }
-    if all.iter().all(Result::is_ok) {
-        check_bind(bind, all.iter().flatten())?;
-    }
-    Ok(all)
+}
+
+/// Refuses a name that no function has.
+fn check_functions<'a>(names: &[String], inputs: impl Iterator<Item = &'a Input> + Clone) -> Result<(), Failure> {
+    let Some(name) = names.iter().find(|n| !inputs.clone().any(|i| i.is_called(n))) else { return Ok(()) };
+    let known: Vec<&str> = inputs.map(|i| i.name.as_str()).collect();
+    Err(Failure::usage(match crate::target::nearest(name, known.iter().copied()) {
+        Some(near) => format!("--function {name}: there is no function of that name; did you mean `{near}`?"),
+        None => format!("--function {name}: there is no function of that name; there are {}", known.join(", ")),
+    }))
 }
 
 fn bad(path: &Path, failure: Failure, at: Option<(usize, usize)>) -> BadFile {
@@ -179,7 +217,10 @@ fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
 }
 
 /// Refuses a name that no function knows.
-fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> Result<(), Failure> {
+fn check_bind<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+    inputs: impl Iterator<Item = &'a Input>,
+) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for i in inputs {
         for e in &i.original.extents {
@@ -187,7 +228,7 @@ fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> R
             known.insert(e.name.to_string());
         }
     }
-    match bind.keys().find(|k| !known.contains(*k)) {
+    match names.find(|k| !known.contains(*k)) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(match crate::target::nearest(name, known.iter().map(String::as_str)) {
             Some(near) => format!("--bind {name}: no function has this extent; did you mean `{near}`?"),
@@ -198,6 +239,11 @@ fn check_bind<'a>(bind: &Bindings, inputs: impl Iterator<Item = &'a Input>) -> R
 }
 
 impl Input {
+    /// True for the name by which it goes, and for the one in its file.
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.original.name == name
+    }
+
     /// The function made ready to be scheduled for a target.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Artifacts on disk, by a hash of everything that decides their bytes: text, language, target and
 //! compiler. Files appear whole (written aside, then renamed), so processes share a folder freely.
 
+use super::scratch::{self, Aside};
 use super::{Artifact, Format, Resources, Source, Warning, owner};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -97,10 +98,10 @@ fn extension(format: Format) -> &'static str {
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.persist(path).map_err(|e| e.error)?;
-    Ok(())
+    scratch::sweep(folder);
+    let mut aside = Aside::new(&mut tempfile::Builder::new(), folder)?;
+    aside.file.write_all(bytes)?;
+    aside.persist(path)
 }
 
 #[cfg(test)]

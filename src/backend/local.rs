@@ -5,6 +5,7 @@ use super::cache::ArtifactCache;
 use super::cc::{CC_ADVICE, Cc};
 use super::nvrtc::{Nvrtc, find_nvrtc};
 use super::places::Places;
+use super::scratch::Scratch;
 use super::warning;
 use super::{Artifact, CompileError, CompileFailure, Compiler, Format, Language, Resources, Source};
 use serde::{Deserialize, Serialize};
@@ -109,7 +110,7 @@ impl LocalCompiler {
 
     fn c(&self, source: &Source) -> Result<Artifact, CompileError> {
         let cc = self.cc()?;
-        let folder = tempfile::tempdir().map_err(disk)?;
+        let folder = Scratch::new().map_err(disk)?;
         let (text, object) = (folder.path().join("kernel.c"), folder.path().join("kernel.so"));
         std::fs::write(&text, &source.text).map_err(disk)?;
         let warnings = warning::parse(&cc.shared_object(&text, &object, &source.target)?);

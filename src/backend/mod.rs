@@ -11,6 +11,7 @@ mod owner;
 pub mod places;
 pub mod plan;
 mod plan_map;
+pub mod scratch;
 pub mod warning;
 
 pub use crate::ir::Role;

@@ -158,6 +158,12 @@ impl Plan {
         params.map(|(i, (p, role))| param(func, i, p, *role, &|n| names.get(n))).collect()
     }
 
+    /// The names that a plan has for a function's extents, by the user's.
+    pub fn extents(func: &PrimFunc) -> BTreeMap<String, String> {
+        let names = Names::of(func);
+        func.extents.iter().map(|e| (func.display_name(&e.name).to_string(), names.get(&e.name))).collect()
+    }
+
     /// Extents that follow from the shapes of the tensor parameters (one list per parameter, empty
     /// for scalars), by matching dimensions that are a bare extent.
     ///

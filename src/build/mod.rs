@@ -18,34 +18,63 @@
 mod native;
 
 use crate::apply::{self, Options, Unit};
-use crate::assemble;
+use crate::assemble::{self, Reading};
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
 use crate::log;
 use crate::machine::Machine;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What to build into a program.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
     functions: Vec<PathBuf>,
-    log: Option<PathBuf>,
+    logs: Vec<PathBuf>,
     targets: Vec<String>,
-    bind: BTreeMap<String, i64>,
+    reading: Reading,
     gpu: Option<String>,
     schedules: Option<PathBuf>,
     require_exact: bool,
     family: bool,
+    rayon: bool,
+    vendored: Option<PathBuf>,
+}
+
+/// Values of an extent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Values {
+    /// Known when the program is built.
+    One(i64),
+    /// Known at run time, when these are the usual ones.
+    Several(Vec<i64>),
+}
+
+impl From<i64> for Values {
+    fn from(value: i64) -> Values {
+        Values::One(value)
+    }
+}
+
+impl<const N: usize> From<[i64; N]> for Values {
+    fn from(values: [i64; N]) -> Values {
+        Values::Several(values.into())
+    }
+}
+
+impl From<Vec<i64>> for Values {
+    fn from(values: Vec<i64>) -> Values {
+        Values::Several(values)
+    }
 }
 
 /// What was built.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Output {
     /// `kernels.rs`.
     pub rust: PathBuf,
-    /// One per function and target.
+    /// One per function and target, or several where sizes are known at run time.
     pub units: Vec<Unit>,
     /// What went differently than asked for.
     pub warnings: Vec<String>,
@@ -63,10 +92,10 @@ impl Build {
         self
     }
 
-    /// The tuning log, a file or a folder. Without it, and for functions that it does not know,
+    /// Adds a tuning log, a file or a folder. Without one, and for functions that none knows,
     /// defaults are built.
     pub fn log(mut self, path: impl Into<PathBuf>) -> Build {
-        self.log = Some(path.into());
+        self.logs.push(path.into());
         self
     }
 
@@ -76,9 +105,21 @@ impl Build {
         self
     }
 
-    /// Gives a symbolic extent its value.
-    pub fn bind(mut self, extent: impl Into<String>, value: i64) -> Build {
-        self.bind.insert(extent.into(), value);
+    /// Takes only the functions of these names, of files that hold several; may be called again.
+    pub fn only(mut self, name: impl Into<String>) -> Build {
+        self.reading.functions.push(name.into());
+        self
+    }
+
+    /// Gives a symbolic extent its value (`.bind("n", 64)`), or says for which of its values kernels are tuned
+    /// (`.bind("n", [1, 8, 64])`): the extent then is an argument, each of these sizes has its kernel, and others
+    /// have the one of the next larger size.
+    pub fn bind(mut self, extent: impl Into<String>, values: impl Into<Values>) -> Build {
+        let (name, values) = (extent.into(), values.into());
+        match values {
+            Values::One(value) => self.reading.bind.insert(name, value).map(|_| ()),
+            Values::Several(values) => self.reading.sizes.insert(name, values).map(|_| ()),
+        };
         self
     }
 
@@ -94,9 +135,23 @@ impl Build {
         self
     }
 
-    /// Fails where a kernel is not exactly the one that was measured.
+    /// Fails where a kernel is not exactly the one that was measured. Of a function whose sizes are known at run time there
+    /// then are the tuned sizes alone.
     pub fn require_exact(mut self, yes: bool) -> Build {
         self.require_exact = yes;
+        self
+    }
+
+    /// Writes to this folder of the package instead of `OUT_DIR`, to be checked in: `kernels.rs` there is a module as
+    /// any other, and `link.rs` is all that a build script needs where Daylight is no build dependency any more.
+    pub fn vendored(mut self, folder: impl Into<PathBuf>) -> Build {
+        self.vendored = Some(folder.into());
+        self
+    }
+
+    /// Lets kernels of the CPU run on the threads of the crate `rayon`, which the program then needs.
+    pub fn rayon(mut self, yes: bool) -> Build {
+        self.rayon = yes;
         self
     }
 
@@ -122,13 +177,13 @@ impl Build {
     }
 
     fn run_in(&self, folder: &Path) -> Result<(), String> {
-        for path in self.functions.iter().chain(&self.log).chain(&self.schedules) {
+        for path in self.functions.iter().chain(&self.logs).chain(&self.schedules) {
             println!("cargo::rerun-if-changed={}", one_line(&path.display().to_string())?);
         }
         ["CC", "AR", "DAYLIGHT_NVRTC"].iter().for_each(|v| println!("cargo::rerun-if-env-changed={v}"));
-        let output = self.write(folder)?;
+        let output = self.write_to(self.vendored.as_deref().unwrap_or(folder), folder)?;
         output.warnings.iter().for_each(|w| println!("cargo::warning=daylight: {}", w.replace(['\n', '\r'], " ")));
-        if let Some(library) = native::library(&output.units, folder, &places())? {
+        if let Some(library) = native::library(&output, folder, &places())? {
             println!("cargo::rustc-link-search=native={}", one_line(&folder.display().to_string())?);
             println!("cargo::rustc-link-lib=static={library}");
         }
@@ -141,6 +196,11 @@ impl Build {
     /// A sentence: an unreadable file, a function that is refused, an unknown target, a `gpu` that
     /// is missing from the log, a kernel that is not exact where that is required.
     pub fn write(&self, folder: &Path) -> Result<Output, String> {
+        self.write_to(folder, folder)
+    }
+
+    /// Writes to `folder`; what was compiled before is kept in `scratch`.
+    fn write_to(&self, folder: &Path, scratch: &Path) -> Result<Output, String> {
         let mut warnings = vec![];
         let functions = self.read()?;
         let records = self.records(&mut warnings)?;
@@ -149,21 +209,27 @@ impl Build {
             Some(folder) => Spaces::with_folder(folder)?,
             None => Spaces::built_in(),
         };
-        let tools = Tools { artifacts: folder.join("artifacts"), ..Tools::find(&places(), Language::Cuda) };
+        let tools = Tools { artifacts: scratch.join("artifacts"), ..Tools::find(&places(), Language::Cuda) };
         let local = LocalCompiler::new(tools);
         let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
         let cuda = if wants_cuda { nvrtc(&local, &mut warnings) } else { None };
         let options = Options {
             records: &records,
+            sizes: &self.reading.sizes,
             targets: &targets,
             spaces: &spaces,
             gpu: self.gpu.as_deref(),
+            log: self.logs.first().map(PathBuf::as_path),
             require_exact: self.require_exact,
             family: self.family,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|f| f.message)?;
-        let files = apply::files(&units, apply::Emit { rust: true, text: false, tvm: false })?;
+        warnings.extend(units.iter().filter_map(|u| u.untuned.clone()));
+        let files = apply::files(
+            &units,
+            apply::Emit { rust: true, rayon: self.rayon, link: self.vendored.is_some(), ..apply::Emit::default() },
+        )?;
         apply::write(&files, folder)?;
         if self.family {
             warnings.extend(apply::apart(&units));
@@ -175,19 +241,22 @@ impl Build {
         if self.functions.is_empty() {
             return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
         }
-        let inputs = assemble::load(&self.bind, &self.functions).map_err(|f| f.message)?;
+        let inputs = self.reading.load(&self.functions).map_err(|f| f.message)?;
         inputs.into_iter().map(|i| i.map_err(|e| e.failure.message)).collect()
     }
 
     fn records(&self, warnings: &mut Vec<String>) -> Result<Vec<log::Record>, String> {
-        let Some(path) = &self.log else { return Ok(vec![]) };
-        if !path.exists() {
-            warnings.push(format!("there is no log at {}; building defaults", path.display()));
-            return Ok(vec![]);
+        let mut records = vec![];
+        for path in &self.logs {
+            if !path.exists() {
+                warnings.push(format!("there is no log at {}; building without it", path.display()));
+                continue;
+            }
+            let log = log::read(path)?;
+            warnings.extend(log.skipped.iter().map(|s| s.to_string()));
+            records.extend(log.records);
         }
-        let log = log::read(path)?;
-        warnings.extend(log.skipped.iter().map(|s| s.to_string()));
-        Ok(log.records)
+        Ok(records)
     }
 
     fn targets(&self) -> Result<Vec<Target>, String> {

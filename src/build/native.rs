@@ -1,22 +1,24 @@
 //! The C kernels of a build as one static library.
 
-use crate::apply::{Content, Unit};
+use super::Output;
+use crate::apply::{Content, Unit, processor};
 use crate::backend::Places;
 use crate::backend::cc::Cc;
 use crate::backend::local::find_cc;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles the C files that were written to `folder` for the architecture that cargo builds for, and
-/// gives the library's name; `None` where there are none.
+/// Compiles the C files of a build for the architecture that cargo builds for to a library in `folder`, and gives its
+/// name; `None` where there are none.
 ///
 /// # Errors
 /// A sentence: no C compiler or archiver, or what the compiler said.
-pub fn library(units: &[Unit], folder: &Path, places: &Places) -> Result<Option<String>, String> {
+pub fn library(output: &Output, folder: &Path, places: &Places) -> Result<Option<String>, String> {
     let var = |name: &str| std::env::var(name).unwrap_or_default();
     let arch = var("CARGO_CFG_TARGET_ARCH");
-    let ours = |u: &&Unit| u.content == Content::C && (arch.is_empty() || runs_on(&u.target.arch, &arch));
-    let units: Vec<&Unit> = units.iter().filter(ours).collect();
+    let ours = |u: &&Unit| u.content == Content::C && (arch.is_empty() || processor(&u.target.arch) == arch);
+    let units: Vec<&Unit> = output.units.iter().filter(ours).collect();
+    let written = output.rust.parent().unwrap_or(folder);
     if units.is_empty() {
         return Ok(None);
     }
@@ -24,20 +26,12 @@ pub fn library(units: &[Unit], folder: &Path, places: &Places) -> Result<Option<
     let mut objects = vec![];
     for u in units {
         let object = folder.join(format!("{}.o", u.file));
-        cc.object(&folder.join(&u.file), &object, &u.target.id).map_err(|e| e.message)?;
+        cc.object(&written.join(&u.file), &object, &u.target.id).map_err(|e| e.message)?;
         objects.push(object);
     }
     let name = format!("daylight_{}", var("CARGO_PKG_NAME").replace('-', "_"));
     archive(&folder.join(format!("lib{name}.a")), &objects, places)?;
     Ok(Some(name))
-}
-
-/// True when kernels for a CPU target belong into a program for Rust's `arch`.
-fn runs_on(target: &str, arch: &str) -> bool {
-    match arch {
-        "x86_64" => target.starts_with("x86-64"),
-        other => target == other,
-    }
 }
 
 /// Writes an archive of object files.
@@ -53,15 +47,4 @@ fn archive(library: &Path, objects: &[PathBuf], places: &Places) -> Result<(), S
         return Ok(());
     }
     Err(format!("{} failed: {}", ar.display(), String::from_utf8_lossy(&output.stderr).trim()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_for_other_processors_are_left_out() {
-        assert!(runs_on("x86-64-v3", "x86_64") && runs_on("aarch64", "aarch64"));
-        assert!(!runs_on("aarch64", "x86_64") && !runs_on("x86-64-v4", "aarch64"));
-    }
 }

@@ -3,10 +3,10 @@
 use super::args::{self, EmitFiles};
 use super::context::Context;
 use super::output;
-use crate::apply::{self, Content, Options, Unit};
+use crate::apply::{self, Content, Options, Unit, When};
 use crate::backend::{Compiler, Language, LocalCompiler, Tools};
 use crate::interp::scalar_ops;
-use crate::job::{Exit, Failure, Input, load};
+use crate::job::{Exit, Failure, Input};
 use crate::log;
 use crate::target::{Kind, Target};
 use crate::tune::reference::expected;
@@ -16,7 +16,7 @@ use serde_json::json;
 /// Runs the command. What fails for one function does not keep the others from being written.
 pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let targets = targets(cx, &a.target)?;
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.reading.load(&a.files)?;
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let local = LocalCompiler::new(Tools::find(&cx.machine.places, Language::Cuda));
@@ -24,9 +24,11 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let cuda = if wants_cuda { nvrtc(&local) } else { None };
     let options = Options {
         records: &log.records,
+        sizes: &cx.reading.sizes,
         targets: &targets,
         spaces: &cx.spaces,
         gpu: a.gpu.as_deref(),
+        log: Some(&a.log),
         require_exact: a.require_exact,
         family: a.family,
         cuda,
@@ -51,10 +53,12 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     }
     let units = apply::units(&functions, &options)?;
     let has = |e| a.emit.contains(&e);
-    let emit = apply::Emit { rust: has(EmitFiles::Rust), text: has(EmitFiles::C), tvm: has(EmitFiles::Tvm) };
+    let (rust, text, tvm, link) = (EmitFiles::Rust, EmitFiles::C, EmitFiles::Tvm, EmitFiles::Link);
+    let emit = apply::Emit { rust: has(rust), text: has(text), tvm: has(tvm), rayon: a.rayon, link: has(link) };
     let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
     apply::write(&files, &a.out).map_err(Failure::usage)?;
     units.iter().for_each(|u| print(cx, u));
+    units.iter().filter_map(|u| u.untuned.as_ref()).for_each(|why| output::note(&format!("daylight: {why}")));
     if a.family {
         apply::apart(&units).iter().for_each(|why| output::note(why));
     }
@@ -92,10 +96,23 @@ fn tried(f: Input, options: &Options<'_>, verify: bool) -> Result<Input, Failure
     f.require_tensor()?;
     let units = apply::units(std::slice::from_ref(&f), options)?;
     if verify {
-        f.require_bound()?;
-        units.iter().try_for_each(|u| simulated(&f, u))?;
+        verified(&f, &units)?;
     }
     Ok(f)
+}
+
+/// The kernels of records through the simulator. Those for every size are a rule's own, as defaults are: the log has
+/// named a point of its space.
+fn verified(f: &Input, units: &[Unit]) -> Result<(), Failure> {
+    let of_size = |u: &&Unit| matches!(u.when, When::Exactly(_));
+    if !units.iter().any(|u| of_size(&u)) {
+        f.require_bound()?;
+        return units.iter().try_for_each(|u| simulated(f, u));
+    }
+    units.iter().try_for_each(|u| match &u.when {
+        When::Exactly(size) => simulated(&f.at(size), u),
+        When::UpTo(_) | When::Always => Ok(()),
+    })
 }
 
 /// Operations of a function from which on some blocks of its kernel are simulated and not all.
@@ -132,7 +149,7 @@ fn print(cx: &Context, u: &Unit) {
     if cx.json {
         let object = json!({
             "schema": 1, "name": u.name, "workload": u.key, "target": u.target.id, "rung": u.rung.name(),
-            "measured_us": u.measured_us, "file": u.file, "content": content,
+            "when": u.when, "measured_us": u.measured_us, "file": u.file, "content": content,
         });
         output::line(&object.to_string());
     } else {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(name = "daylight", version, about, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 usage, 3 input not understood or refused, \
-4 device or tool missing.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
+4 device or tool missing, 130 ended by Ctrl-C.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
@@ -27,9 +27,12 @@ pub struct Common {
     /// One JSON object per function on standard output; everything else goes to standard error
     #[arg(long, global = true)]
     pub json: bool,
-    /// Values of symbolic extents, such as n=512,m=8
+    /// Values of symbolic extents, such as n=512,m=8; for tune and apply-best several, as in n=1,8,64
     #[arg(long, global = true, value_name = "N=V,...")]
     pub bind: Vec<String>,
+    /// Only the function of this name, of files that hold several; may be repeated
+    #[arg(long, global = true, value_name = "NAME")]
+    pub function: Vec<String>,
     /// Folder of knob tables that replace the built-in ones of the same rule
     #[arg(long, global = true, value_name = "DIR")]
     pub schedules: Option<PathBuf>,
@@ -170,12 +173,12 @@ pub struct Tune {
     /// auto, cpu, cuda, cuda:N, or cuda:all for all GPUs of one model together
     #[arg(long, value_name = "D", default_value = "auto")]
     pub device: String,
-    /// Rank for this target without a device: compile the best candidates, log scores and no times
-    #[arg(long, value_name = "T", requires = "no_measure", conflicts_with = "device")]
+    /// Tune for this target, which the device named can run, such as cpu:x86-64-v3 on a machine of level 4
+    #[arg(long, value_name = "T")]
     pub target: Option<String>,
-    /// Measure nothing; needs --target
+    /// Measure nothing: rank for --target, compile the best candidates, log scores and no times
     #[arg(long, requires = "target",
-        conflicts_with_all = ["time_limit", "weights", "retry_failed", "search", "patience"])]
+        conflicts_with_all = ["device", "time_limit", "weights", "retry_failed", "search", "patience"])]
     pub no_measure: bool,
     /// Log file, or folder with one file per target
     #[arg(long, value_name = "L", default_value = LOG)]
@@ -288,6 +291,9 @@ pub struct ApplyBest {
     /// Fail where a kernel is not exactly the one that was measured
     #[arg(long)]
     pub require_exact: bool,
+    /// kernels.rs also has the threads of the crate rayon for kernels of the CPU
+    #[arg(long)]
+    pub rayon: bool,
     /// One cubin for the GPUs of a family (sm_100f for sm_100a and sm_103a) whose kernels are the same
     #[arg(long)]
     pub family: bool,
@@ -305,6 +311,8 @@ pub enum EmitFiles {
     C,
     /// The scheduled functions as TVMScript
     Tvm,
+    /// link.rs, by which the build script of a program compiles and links the C kernels without Daylight
+    Link,
 }
 
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use crate::analysis::{Facts, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
-use crate::job::{BadFile, Exit, Failure, Input, guarded, load};
+use crate::job::{BadFile, Exit, Failure, Input, guarded};
 use crate::rules::{Prepared, verdicts};
 use crate::target::Target;
 use serde::Serialize;
@@ -52,7 +52,7 @@ struct ParamReport {
 pub fn run(cx: &Context, a: &args::Check) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
     let mut worst = Exit::Done;
-    for input in load(&cx.bind, &a.files)? {
+    for input in cx.load(&a.files)? {
         let (report, exit) = match &input {
             Ok(input) => guarded(&input.name, || Ok(judge(cx, input, &target))).unwrap_or_else(|f| broken(input, &f)),
             Err(e) => (unread(e), e.failure.exit),

@@ -7,7 +7,7 @@ use crate::assemble::{Assembly, Scheduled, Subject};
 use crate::backend::{Artifact, Compiler, Language, LocalCompiler, Tools, nvrtc};
 use crate::ir::DeviceLaunch;
 use crate::job::select::{self, Chosen};
-use crate::job::{Exit, Failure, Input, guarded, load};
+use crate::job::{Exit, Failure, Input, guarded};
 use crate::log::Setting;
 use crate::lower::{Pass, Way, passes};
 use crate::rules::{Knob, Verdict, is_form_of, verdicts};
@@ -23,7 +23,7 @@ pub fn run(cx: &Context, a: &args::Explain) -> Result<Exit, Failure> {
         return Err(Failure::usage("--after shows a kernel on its way down and needs --emit kernel"));
     }
     let mut worst = Exit::Done;
-    for input in load(&cx.bind, &a.files)? {
+    for input in cx.load(&a.files)? {
         let done = match input {
             Ok(input) => guarded(&input.name, || one(cx, a, &input, &target)),
             Err(e) => Err(e.failure),

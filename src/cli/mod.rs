@@ -26,8 +26,9 @@ use context::Context;
 
 use std::sync::atomic::AtomicBool;
 
-/// Runs the command of this process and gives its exit code. `stop` is set by Ctrl-C.
-pub fn main(stop: &'static AtomicBool) -> u8 {
+/// Runs the command of this process and gives its exit code. The first Ctrl-C after a call of `stop` sets the flag
+/// that it gives, and does no more.
+pub fn main(stop: fn() -> &'static AtomicBool) -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
@@ -58,7 +59,11 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Doctor(a) => doctor::run(cx, &a),
         Command::Log(a) => log::run(cx, &a),
         Command::Simulate(a) => simulate::run(cx, &a),
-        Command::Worker { kind } => worker(kind),
+        Command::Worker { kind } => {
+            // A terminal's Ctrl-C reaches workers too; who started them ends them.
+            cx.stop();
+            worker(kind)
+        }
     }
 }
 

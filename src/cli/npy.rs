@@ -3,6 +3,7 @@
 //! bfloat16 travels as its bits in `uint16`, float8 as its bits in `uint8`.
 
 use crate::ir::DType;
+use crate::job::{Exit, Failure};
 use std::path::Path;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -36,13 +37,22 @@ pub fn descr(dtype: DType) -> &'static str {
     }
 }
 
+/// Reads a file.
+///
+/// # Errors
+/// Unreadable (usage); not such a file (input).
+pub fn read(path: &Path) -> Result<Npy, Failure> {
+    let bytes = std::fs::read(path).map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
+    parse(&bytes).map_err(|why| Failure::new(Exit::Input, format!("{}: {why}", path.display())))
+}
+
 /// Reads a file and checks it against a parameter.
 ///
 /// # Errors
-/// A sentence: unreadable, not such a file, another element type or shape than expected.
-pub fn read_as(path: &Path, dtype: DType, shape: &[i64]) -> Result<Npy, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-    let array = parse(&bytes).map_err(|why| format!("{}: {why}", path.display()))?;
+/// As [`read`]; another element type or shape than expected (input).
+pub fn read_as(path: &Path, dtype: DType, shape: &[i64]) -> Result<Npy, Failure> {
+    let array = read(path)?;
+    let refused = |why: String| Err(Failure::new(Exit::Input, format!("{}: {why}", path.display())));
     if array.descr != descr(dtype) {
         let note = match dtype {
             DType::BF16 => " (bfloat16 as its bits in uint16)",
@@ -50,10 +60,10 @@ pub fn read_as(path: &Path, dtype: DType, shape: &[i64]) -> Result<Npy, String> 
             _ => "",
         };
         let want = descr(dtype);
-        return Err(format!("{}: elements of type {}, expected {want}{note}", path.display(), array.descr));
+        return refused(format!("elements of type {}, expected {want}{note}", array.descr));
     }
     if array.shape != shape {
-        return Err(format!("{}: shape {:?}, expected {:?}", path.display(), array.shape, shape));
+        return refused(format!("shape {:?}, expected {:?}", array.shape, shape));
     }
     Ok(array)
 }
@@ -208,9 +218,18 @@ mod tests {
         let path = dir.path().join("00_A.npy");
         std::fs::write(&path, array("f4", &[2], &[0; 8]).to_bytes()).unwrap();
         assert!(read_as(&path, DType::F32, &[2]).is_ok());
-        let e = read_as(&path, DType::BF16, &[2]).unwrap_err();
-        assert!(e.ends_with("elements of type f4, expected u2 (bfloat16 as its bits in uint16)"), "{e}");
-        assert!(read_as(&path, DType::F32, &[3]).unwrap_err().ends_with("shape [2], expected [3]"));
-        assert!(read_as(&dir.path().join("no"), DType::F32, &[]).unwrap_err().starts_with("cannot read"));
+        let refused = |path: &Path, dtype, shape: &[i64]| {
+            let failure = read_as(path, dtype, shape).unwrap_err();
+            (failure.exit, failure.message)
+        };
+        let (exit, e) = refused(&path, DType::BF16, &[2]);
+        assert!(
+            exit == Exit::Input && e.ends_with("elements of type f4, expected u2 (bfloat16 as its bits in uint16)"),
+            "{e}"
+        );
+        let (exit, e) = refused(&path, DType::F32, &[3]);
+        assert!(exit == Exit::Input && e.ends_with("shape [2], expected [3]"), "{e}");
+        let (exit, e) = refused(&dir.path().join("no"), DType::F32, &[]);
+        assert!(exit == Exit::Usage && e.starts_with("cannot read"), "{e}");
     }
 }

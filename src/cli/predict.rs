@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded, load};
+use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded};
 use crate::log::{self, Writer};
 use crate::tune::TuneConfig;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> Result<Exit, Failure> {
     let target = cx.target(target)?;
     let path = log::path_for(&a.log, &target.id);
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load_sizes(&a.files)?;
     let predictor = Predictor::open(&cx.machine, target, cx.spaces.clone(), config)?;
     let mut writer = Writer::open(&path).map_err(Failure::usage)?;
     let past = log::past(&path).map_err(Failure::usage)?;
@@ -28,7 +28,7 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
     inputs.iter().filter_map(|i| i.as_ref().err()).for_each(|bad| complain(&bad.failure));
     let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
     for group in deal(&inputs, config.shard) {
-        if cx.stop.load(Ordering::Relaxed) {
+        if cx.stop().load(Ordering::Relaxed) {
             output::note("stopped; the functions that are left were not ranked");
             break;
         }
@@ -47,7 +47,7 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
         }
     }
     output::note(&format!("nothing was measured; ranking logged to {}", path.display()));
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 fn show(cx: &Context, p: &Prediction) {

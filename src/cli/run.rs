@@ -7,10 +7,11 @@ use super::output;
 use crate::apply::ladder::{self, Found, Wanted};
 use crate::apply::{self, Rung};
 use crate::assemble::{Assembly, Schedulable, Scheduled, Subject};
+use crate::backend::scratch::Scratch;
 use crate::backend::{Compiler, Plan, PlanParam, Role};
 use crate::interp::Tensor;
 use crate::ir::Param;
-use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, select};
 use crate::log::{self, Record, Setting};
 use crate::rules::Spaces;
 use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
@@ -21,11 +22,15 @@ use std::path::{Path, PathBuf};
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Run) -> Result<Exit, Failure> {
     let mut inputs = vec![];
-    for input in load(&cx.bind, std::slice::from_ref(&a.file))? {
+    for input in cx.load(std::slice::from_ref(&a.file))? {
         inputs.push(input.map_err(|e| e.failure)?);
     }
     let [input] = inputs.as_mut_slice() else {
-        return Err(Failure::usage(format!("{} holds {} functions; run takes one", a.file.display(), inputs.len())));
+        return Err(Failure::usage(format!(
+            "{} holds {} functions; run takes one, which --function names",
+            a.file.display(),
+            inputs.len()
+        )));
     };
     let name = input.name.clone();
     guarded(&name, || one(cx, a, input))
@@ -63,8 +68,7 @@ fn infer(input: &mut Input, folder: &Path) -> Result<(), Failure> {
         let Param::Buffer(b) = p else { continue };
         let name = input.original.display_name(b);
         let Ok(path) = find(folder, i, name) else { continue };
-        let bytes = std::fs::read(&path).map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))?;
-        let array = npy::parse(&bytes).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))?;
+        let array = npy::read(&path)?;
         for (dim, size) in input.original.buffer(b).shape.iter().zip(array.shape) {
             if let Some(extent) = dim.as_var() {
                 found.entry(input.original.display_name(extent).to_string()).or_insert(size);
@@ -148,7 +152,7 @@ fn find(folder: &Path, index: usize, name: &str) -> Result<PathBuf, String> {
 
 /// Reads the inputs, runs, writes the outputs; gives their paths.
 fn execute(device: &mut Device, input: &Input, candidate: &Candidate, a: &args::Run) -> Result<Vec<PathBuf>, Failure> {
-    let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+    let folder = Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let plan = &candidate.plan;
     let (mut inputs, mut outputs, mut scalars) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for p in &plan.params {
@@ -191,10 +195,10 @@ fn shape(p: &PlanParam) -> Result<Vec<i64>, Failure> {
 
 fn read(p: &PlanParam, folder: &Path, shape: &[i64]) -> Result<Npy, Failure> {
     let path = find(folder, p.index, &p.name).map_err(Failure::usage)?;
-    npy::read_as(&path, p.dtype, shape).map_err(Failure::usage)
+    npy::read_as(&path, p.dtype, shape)
 }
 
-fn raw(folder: &tempfile::TempDir, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {
+fn raw(folder: &Scratch, p: &PlanParam, kind: &str, data: &[u8]) -> Result<PathBuf, Failure> {
     let path = folder.path().join(format!("{}.{kind}", p.index));
     std::fs::write(&path, data).map_err(|e| Failure::usage(format!("cannot write {}: {e}", path.display())))?;
     Ok(path)

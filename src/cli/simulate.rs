@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::output;
 use crate::job::select::{self, Choice};
-use crate::job::{Exit, Failure, Input, guarded, load};
+use crate::job::{Exit, Failure, Input, guarded};
 use crate::log::{self, Record};
 use crate::target::Target;
 use crate::tune::Arms;
@@ -62,7 +62,7 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
         output::text(&head(a.trials));
     }
     let (mut worst, mut known, mut unknown) = (Exit::Done, 0, 0);
-    for input in load(&cx.bind, &a.files)? {
+    for input in cx.load(&a.files)? {
         let done = match input {
             Ok(input) => guarded(&input.name, || one(cx, a, &input, &past.records, &searches)),
             Err(e) => Err(e.failure),

@@ -4,7 +4,7 @@ use super::args;
 use super::context::Context;
 use super::output;
 use super::progress::Bar;
-use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights, load};
+use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights};
 use crate::log::pairs;
 use crate::tune::TuneConfig;
 use std::ffi::OsStr;
@@ -17,7 +17,11 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if let Some(target) = a.target.as_deref().filter(|_| a.no_measure) {
         return super::predict::run(cx, a, target, &config);
     }
-    let inputs = load(&cx.bind, &a.files)?;
+    if let (Some(target), "auto") = (&a.target, a.device.as_str()) {
+        let text = "name the device that runs its candidates, such as --device cpu, or rank them with --no-measure";
+        return Err(Failure::usage(format!("--target {target}: {text}")));
+    }
+    let inputs = cx.load_sizes(&a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(&bad.failure, &mut worst);
@@ -30,13 +34,18 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
         return Ok(worst);
     }
     let mut bar: Option<(String, Bar)> = None;
+    let mut begun: Vec<String> = vec![];
     let mut watcher = |event: Event<'_>| match event {
         Event::Note(text) => output::note(text),
         Event::Progress(p) => {
             if bar.as_ref().is_none_or(|(name, _)| *name != p.name) {
-                bar = Some((p.name.clone(), Bar::new(&p.name)));
+                // Some come again, with what time others left.
+                let known = begun.iter().position(|name| *name == p.name);
+                let k = known.unwrap_or(begun.len());
+                begun.extend(known.is_none().then(|| p.name.clone()));
+                bar = Some((p.name.clone(), Bar::new(&p.name, k + 1, inputs.len())));
             }
-            bar.iter().for_each(|(_, b)| b.show(p));
+            bar.iter_mut().for_each(|(_, b)| b.show(p));
         }
         Event::Tuned(report) => {
             bar.take().iter().for_each(|(_, b)| b.end());
@@ -50,7 +59,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
             complain(failure, &mut worst);
         }
     };
-    let mut tuner = Tuner::open(&cx.machine, config, cx.stop, &mut watcher)?;
+    let mut tuner = Tuner::open(&cx.machine, config, cx.stop(), &mut watcher)?;
     let reports = tuner.tune(&inputs, &mut watcher);
     if reports.len() > 1 {
         Totals::of(&reports).table().iter().for_each(|l| if cx.json { output::note(l) } else { output::line(l) });
@@ -58,7 +67,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if !cx.json && !reports.is_empty() {
         output::note(&format!("logged to {}", tuner.log().display()));
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 fn complain(f: &Failure, worst: &mut Exit) {
@@ -79,6 +88,7 @@ fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
     let weights = a.weights.as_deref().map(Weights::read).transpose()?.unwrap_or_default();
     Ok(TuneConfig {
         device: a.device.clone(),
+        target: a.target.clone(),
         log: a.log.clone(),
         worker: Some(cx.program.clone()),
         schedules: cx.schedules.clone(),
@@ -104,6 +114,13 @@ fn show(cx: &Context, r: &Report) {
     if r.best_us.is_none() && !r.interrupted {
         output::note(&format!("daylight: {}: no candidate survived", r.name));
     }
+    if let Some(share) = r.spread.filter(|share| *share > NOISY) {
+        let (noise, device) = (100.0 * share, r.target.split(':').next().unwrap_or(&r.target));
+        output::note(&format!(
+            "readings of one kernel scatter by {noise:.0} % on this machine: end what else runs on it, and see \
+             `daylight doctor --device {device}`"
+        ));
+    }
     if r.interrupted {
         let kept = if r.best_us.is_some() { "what was measured is in the log" } else { "nothing was measured yet" };
         output::note(&format!("stopped early; {kept}"));
@@ -115,10 +132,22 @@ fn show(cx: &Context, r: &Report) {
     }
 }
 
+/// Samples of one kernel that scatter by more than this say little about a few percent.
+const NOISY: f64 = 0.05;
+
+/// What was found turn by turn, with what it may be by chance.
+fn speedup(times: f64, [low, high]: [f64; 2]) -> String {
+    let told = if low <= 1.0 && 1.0 <= high { ", which may be chance" } else { "" };
+    format!("  speedup {times:10.2} x   {low:.2} to {high:.2} in 95 of 100 cases{told}")
+}
+
 fn text(r: &Report) -> Vec<String> {
     let us = |x: Option<f64>| x.map_or("         -".to_string(), |x| format!("{x:10.2} us"));
     let bind: Vec<String> = r.bind.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let share = r.floor_us.zip(r.best_us).map(|(f, b)| format!("  best reaches {:.0} % of it", 100.0 * f / b));
+    let share = r.floor_us.zip(r.best_us).map(|(f, b)| match f > b {
+        true => "  cache-resident: faster than from memory".to_string(),
+        false => format!("  best reaches {:.0} % of it", 100.0 * f / b),
+    });
     let rule = r.rule.as_deref().unwrap_or("none");
     let mut out = vec![
         format!("{}{} ({}) on {}", r.name, bind.concat(), r.file, r.target),
@@ -126,8 +155,12 @@ fn text(r: &Report) -> Vec<String> {
         format!("  best    {}  {rule}: {}", us(r.best_us), pairs(&r.knobs)),
         format!("  floor   {}{}", us(r.floor_us), share.unwrap_or_default()),
     ];
-    if let (Some(d), Some(b)) = (r.default_us, r.best_us) {
-        out.push(format!("  speedup {:10.2} x", d / b));
+    let winner = r.rule.as_ref().map(|rule| format!("{rule}: {}", pairs(&r.knobs)));
+    match r.speedup.zip(r.speedup_interval) {
+        _ if winner.is_some() && winner == r.default => {
+            out.push("  speedup       none   the default is the best".into())
+        }
+        found => out.extend(found.map(|(times, ends)| speedup(times, ends))),
     }
     let failed: usize = r.failed.values().sum();
     let (tried, measured, pruned, known) = (r.candidates, r.measured, r.pruned, r.resumed);

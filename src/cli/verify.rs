@@ -6,9 +6,10 @@ use super::output;
 use crate::analysis::Awkward;
 use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
+use crate::backend::scratch::Scratch;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
-use crate::job::{Device, Exit, Failure, Input, guarded, load, select};
+use crate::job::{Device, Exit, Failure, Input, guarded, select};
 use crate::log::{Setting, pairs};
 use crate::machine::memory;
 use crate::measure::Expected;
@@ -27,11 +28,11 @@ use std::sync::atomic::Ordering;
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
     let target = cx.target(&a.target)?;
-    let inputs = load(&cx.bind, &a.files)?;
+    let inputs = cx.load(&a.files)?;
     let mut device = if target.simulated { None } else { Some(device(cx, &target)?) };
     let mut worst = Exit::Done;
     for input in inputs {
-        if cx.stop.load(Ordering::Relaxed) {
+        if cx.stop().load(Ordering::Relaxed) {
             break;
         }
         let done = match input {
@@ -46,18 +47,18 @@ pub fn run(cx: &Context, a: &args::Verify) -> Result<Exit, Failure> {
             }
         }
     }
-    Ok(worst)
+    Ok(cx.ended(worst))
 }
 
 /// The device whose target that is.
 fn device(cx: &Context, target: &Target) -> Result<Device, Failure> {
     let device = cx.device(target.family())?;
-    if device.target.id != target.id {
+    if !device.target.runs(target) {
         let text =
             format!("this machine has {}, not {}; sim:sm_{} needs no GPU", device.describe(), target.id, target.sm);
         return Err(Failure::missing(text));
     }
-    Ok(device)
+    device.built_for(target.clone())
 }
 
 fn one(
@@ -74,12 +75,14 @@ fn one(
     let input = resized.as_ref().unwrap_or(input);
     let twin = twin(a, input, target);
     let input = twin.as_ref().unwrap_or(input);
-    let subject = input.schedulable(target)?;
     input.require_bound()?;
+    let subject = input.schedulable(target)?;
     fits(input)?;
     let free = select::Choice::default();
     let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
-    let given = problem::given(&input.func, &input.bind, a.seed);
+    // A device draws its inputs itself, plainly: what is special may be slow there.
+    let special = target.simulated;
+    let given = Given { special, ..problem::given(&input.func, &input.bind, a.seed) };
     let candidates = candidates(arms, target, a);
     let results = match device {
         None => simulated(a, &subject, &given, &candidates)?,
@@ -237,8 +240,8 @@ fn on_device(
     c.points.iter().map(tried).collect()
 }
 
-fn temporary() -> Result<tempfile::TempDir, Failure> {
-    tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))
+fn temporary() -> Result<Scratch, Failure> {
+    Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))
 }
 
 fn missing(e: RunError) -> Failure {

@@ -51,7 +51,7 @@ fn function(program: &Program, launch: &Launch, vector_bytes: u32, prelude: &mut
     let exprs = ExprWriter::new(Lang::C, prelude, &arrays);
     let mut w = CWriter { kernel, vector_bytes, lines: Lines::default(), exprs, arrays: &arrays };
     for (name, _) in &program.extents {
-        w.exprs.facts.add_non_negative(name);
+        w.exprs.facts.add_extent(name);
     }
     w.lines.line(format!("void {}(void *const *buffers, const long long *scalars,", ident(&kernel.symbol)));
     w.lines.open("    long long begin, long long end)");
@@ -151,7 +151,7 @@ impl CWriter<'_> {
 
     /// One vector operation per statement, or a scalar loop where there is no such form.
     fn vector_loop(&mut self, var: &Name, extent: &Expr, body: &[KStmt]) {
-        self.exprs.facts.add_non_negative(var);
+        self.exprs.facts.add_counter(var, extent);
         let Some(plan) = plan(var, extent, body, self.vector_bytes) else {
             return self.for_loop(var, extent, LoopKind::Unrolled, body);
         };

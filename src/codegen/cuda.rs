@@ -107,10 +107,10 @@ pub(super) struct CudaWriter<'a> {
 }
 
 impl CudaWriter<'_> {
-    /// Extents are sizes, hence not negative.
+    /// Extents are sizes, hence at least 1.
     fn assume_extents(&mut self, program: &Program) {
         for (name, _) in &program.extents {
-            self.exprs.facts.add_non_negative(name);
+            self.exprs.facts.add_extent(name);
         }
     }
 

@@ -232,10 +232,9 @@ impl<'a> ExprWriter<'a> {
             BinOp::FloorDiv | BinOp::FloorMod if float => self.float_floor(op, a, b),
             BinOp::FloorDiv => self.floor_div(a, b),
             BinOp::FloorMod => self.floor_mod(a, b),
-            BinOp::TruncDiv if float => self.float_trunc(a, b),
-            BinOp::TruncDiv => self.infix(a, "/", b, PRODUCT),
-            BinOp::TruncMod if float => return self.call(crate::ir::Intrin::Fmod, &[a.clone(), b.clone()], dtype),
-            BinOp::TruncMod => self.infix(a, "%", b, PRODUCT),
+            BinOp::TruncDiv | BinOp::TruncMod if !float => self.quotient(op, a, b),
+            BinOp::TruncDiv => self.float_trunc(a, b),
+            BinOp::TruncMod => return self.call(crate::ir::Intrin::Fmod, &[a.clone(), b.clone()], dtype),
             BinOp::Min | BinOp::Max => {
                 let f = self.prelude.min_max(op == BinOp::Max, dtype);
                 return (self.apply(&f, &[a, b]), true);
@@ -251,15 +250,14 @@ impl<'a> ExprWriter<'a> {
             BinOp::BitAnd => self.infix(a, "&", b, BITS),
             BinOp::BitOr => self.merged(a, b).unwrap_or_else(|| self.infix(a, "|", b, BITS)),
             BinOp::BitXor => self.infix(a, "^", b, BITS),
-            BinOp::Shl => self.infix(a, "<<", b, SHIFT),
-            BinOp::Shr => self.infix(a, ">>", b, SHIFT),
+            BinOp::Shl | BinOp::Shr => self.shift(op, a, b),
         };
         let is_bool = op.is_compare() || matches!(op, BinOp::And | BinOp::Or);
         if is_bool { (text, true) } else { (self.wrapped(text, dtype), false) }
     }
 
     /// `a op b`. Both operands of shifts and bit operators are parenthesised for the reader's sake.
-    fn infix(&mut self, a: &Expr, op: &str, b: &Expr, level: u8) -> Text {
+    pub(super) fn infix(&mut self, a: &Expr, op: &str, b: &Expr, level: u8) -> Text {
         let (x, y) = (self.value(a), self.value(b));
         let (left, right) = match level {
             BITS | SHIFT => (UNARY, UNARY),
@@ -294,11 +292,7 @@ impl<'a> ExprWriter<'a> {
         match power_of_two(b) {
             Some(0) => self.value(a),
             Some(shift) => Text::new(format!("{} >> {shift}", self.value(a).at(UNARY)), SHIFT),
-            None if self.facts.non_negative(a) && self.facts.non_negative(b) => self.infix(a, "/", b, PRODUCT),
-            None => {
-                let f = self.prelude.floor_div(a.dtype());
-                self.apply(&f, &[a, b])
-            }
+            None => self.quotient(BinOp::FloorDiv, a, b),
         }
     }
 
@@ -308,11 +302,7 @@ impl<'a> ExprWriter<'a> {
                 let mask = number::int((1i64 << shift) - 1, a.dtype());
                 Text::new(format!("{} & {mask}", self.value(a).at(UNARY)), BITS)
             }
-            None if self.facts.non_negative(a) && self.facts.non_negative(b) => self.infix(a, "%", b, PRODUCT),
-            None => {
-                let f = self.prelude.floor_mod(a.dtype());
-                self.apply(&f, &[a, b])
-            }
+            None => self.quotient(BinOp::FloorMod, a, b),
         }
     }
 
@@ -364,6 +354,9 @@ impl<'a> ExprWriter<'a> {
         }
         if dtype == DType::F32 && !from.is_float() {
             return (self.integer_to_float(arg), true);
+        }
+        if from.is_float() && !dtype.is_float() {
+            return (self.float_to_int(dtype, arg), true);
         }
         let inner = self.value(arg);
         if value_type(from) == value_type(dtype) {

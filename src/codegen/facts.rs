@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default, Clone)]
 pub(super) struct Facts {
     non_negative: BTreeSet<Name>,
+    positive: BTreeSet<Name>,
+    most: BTreeMap<Name, u64>,
     multiple: BTreeMap<Name, u64>,
 }
 
@@ -16,8 +18,28 @@ impl Facts {
         self.non_negative.insert(name.clone());
     }
 
+    /// Records that a variable is a size: at least 1.
+    pub fn add_extent(&mut self, name: &Name) {
+        self.add_non_negative(name);
+        self.positive.insert(name.clone());
+    }
+
+    /// Records that a variable counts from 0 to below `extent`.
+    pub fn add_counter(&mut self, name: &Name, extent: &Expr) {
+        self.add_non_negative(name);
+        if let Some(most) = self.most(extent) {
+            self.most.insert(name.clone(), most.saturating_sub(1));
+        }
+    }
+
     /// Records what is known of a variable that equals `value`.
     pub fn add_equal(&mut self, name: &Name, value: &Expr) {
+        if self.positive(value) {
+            self.positive.insert(name.clone());
+        }
+        if let Some(most) = self.most(value) {
+            self.most.insert(name.clone(), most);
+        }
         if self.non_negative(value) {
             self.add_non_negative(name);
         }
@@ -48,6 +70,50 @@ impl Facts {
             | ExprKind::Call { .. }
             | ExprKind::Extern { .. } => false,
         }
+    }
+
+    /// True when the value can be shown to be at least 1, likewise.
+    pub fn positive(&self, e: &Expr) -> bool {
+        match e.kind() {
+            ExprKind::Int { value, .. } => *value > 0,
+            ExprKind::Var { name, .. } => self.positive.contains(name),
+            ExprKind::Binary { op: BinOp::Add, a, b } => {
+                self.positive(a) && self.non_negative(b) || self.non_negative(a) && self.positive(b)
+            }
+            ExprKind::Binary { op: BinOp::Mul | BinOp::Min, a, b } => self.positive(a) && self.positive(b),
+            ExprKind::Binary { op: BinOp::Max, a, b } => self.positive(a) || self.positive(b),
+            ExprKind::Binary { op: BinOp::FloorDiv | BinOp::TruncDiv, a, b } => self.rounds_up(a, b),
+            ExprKind::Cast { dtype, arg } => {
+                dtype.bytes() >= arg.dtype().bytes() && !arg.dtype().is_float() && self.positive(arg)
+            }
+            ExprKind::Binary { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Str(_)
+            | ExprKind::Load { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Select { .. }
+            | ExprKind::IfThenElse { .. }
+            | ExprKind::Reinterpret { .. }
+            | ExprKind::Call { .. }
+            | ExprKind::Extern { .. }
+            | ExprKind::Let { .. } => false,
+        }
+    }
+
+    /// `(x + c) / d` of a positive `x` with `c` at least `d - 1`: a quotient that is rounded up.
+    fn rounds_up(&self, a: &Expr, b: &Expr) -> bool {
+        let ExprKind::Binary { op: BinOp::Add, a: x, b: c } = a.kind() else { return false };
+        self.positive(x) && c.as_int().zip(b.as_int()).is_some_and(|(c, d)| d > 0 && c >= d - 1)
+    }
+
+    /// True when a division by the value has a quotient of the type, whatever is divided.
+    pub fn divides(&self, e: &Expr) -> bool {
+        self.positive(e) || e.as_int().is_some_and(|v| v != 0 && v != -1)
+    }
+
+    /// The greatest value of an integer expression that is never negative.
+    pub fn most(&self, e: &Expr) -> Option<u64> {
+        bound_with(e, &|name| self.most.get(name).copied())
     }
 
     fn non_negative_binary(&self, op: BinOp, a: &Expr, b: &Expr) -> bool {
@@ -91,6 +157,12 @@ impl Facts {
 
 /// The greatest value of an integer expression that is never negative, from its operators alone.
 pub(super) fn bound(e: &Expr) -> Option<u64> {
+    bound_with(e, &|_| None)
+}
+
+/// The same where variables have greatest values.
+fn bound_with(e: &Expr, known: &dyn Fn(&Name) -> Option<u64>) -> Option<u64> {
+    let bound = |e: &Expr| bound_with(e, known);
     let own = match e.dtype() {
         DType::Bool => Some(1),
         DType::U8 => Some(0xff),
@@ -100,7 +172,8 @@ pub(super) fn bound(e: &Expr) -> Option<u64> {
     };
     let tighter = match e.kind() {
         ExprKind::Int { value, .. } => u64::try_from(*value).ok(),
-        ExprKind::Binary { op, a, b } => binary_bound(*op, a, b),
+        ExprKind::Var { name, .. } => known(name),
+        ExprKind::Binary { op, a, b } => binary_bound(*op, (a, b), &bound),
         ExprKind::Cast { dtype, arg } if dtype.is_int() => bound(arg).filter(|b| fits(*b, *dtype)),
         ExprKind::Select { then, otherwise, .. } | ExprKind::IfThenElse { then, otherwise, .. } => {
             Some(bound(then)?.max(bound(otherwise)?))
@@ -108,7 +181,6 @@ pub(super) fn bound(e: &Expr) -> Option<u64> {
         ExprKind::Cast { .. }
         | ExprKind::Float { .. }
         | ExprKind::Str(_)
-        | ExprKind::Var { .. }
         | ExprKind::Load { .. }
         | ExprKind::Unary { .. }
         | ExprKind::Reinterpret { .. }
@@ -122,7 +194,7 @@ pub(super) fn bound(e: &Expr) -> Option<u64> {
     }
 }
 
-fn binary_bound(op: BinOp, a: &Expr, b: &Expr) -> Option<u64> {
+fn binary_bound(op: BinOp, (a, b): (&Expr, &Expr), bound: &dyn Fn(&Expr) -> Option<u64>) -> Option<u64> {
     let fit = |v: u64| fits(v, a.dtype()).then_some(v);
     match op {
         // A mask that is not negative bounds the result whatever the other side is.

@@ -16,6 +16,7 @@ mod prelude;
 mod stmt;
 mod stream;
 mod text;
+mod total;
 mod vector;
 mod vector_float;
 mod vector_math;

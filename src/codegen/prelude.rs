@@ -289,8 +289,7 @@ impl Prelude {
         self.function(&name, t, &format!("{t} a, {t} b"), &body)
     }
 
-    /// Name of the minimum or maximum of two values of one type. A NaN on one side is ignored in
-    /// CUDA; in C the second value is taken then.
+    /// Name of the minimum or maximum of two values of one type: the number where one is NaN, as `fmax` of C.
     pub fn min_max(&mut self, max: bool, dtype: DType) -> String {
         match (self.lang, dtype) {
             (Lang::Cuda, DType::F64) => return if max { "fmax" } else { "fmin" }.into(),
@@ -303,7 +302,8 @@ impl Prelude {
         let wide = if dtype.is_float() && dtype != DType::F64 { DType::F32 } else { dtype };
         let (t, op) = (ctype(wide), if max { ">" } else { "<" });
         let name = format!("dl_{}_{}", if max { "max" } else { "min" }, short(wide));
-        self.function(&name, t, &format!("{t} a, {t} b"), &format!("return a {op} b ? a : b;"))
+        let first = if dtype.is_float() { format!("a {op} b || b != b") } else { format!("a {op} b") };
+        self.function(&name, t, &format!("{t} a, {t} b"), &format!("return {first} ? a : b;"))
     }
 
     /// Name of a helper of one argument and one type, for instance the sigmoid.

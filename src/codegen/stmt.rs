@@ -77,7 +77,7 @@ pub(super) trait Statements<'a> {
         let (t, v) = (ctype(extent.dtype()), ident(var));
         let exprs = self.parts().1;
         let limit = exprs.value(extent).at(level::SUM);
-        exprs.facts.add_non_negative(var);
+        exprs.facts.add_counter(var, extent);
         let directive = self.directive(extent, kind);
         self.emit(directive);
         self.parts().0.open(&format!("for ({t} {v} = 0; {v} < {limit}; ++{v})"));

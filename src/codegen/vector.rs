@@ -8,6 +8,7 @@ use super::expr::{ExprWriter, Text, is_exact};
 use super::lanes::{VectorArrays, at_lane, divided, varies};
 use super::prelude::short;
 use super::text::ident;
+use super::total::holds;
 use super::{ctype, is_narrow, stored_as, value_type};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, UnOp};
@@ -288,6 +289,9 @@ impl VectorWriter<'_, '_> {
             BinOp::BitAnd => value(infix(self, "&", BITS)),
             BinOp::BitOr => value(infix(self, "|", BITS)),
             BinOp::BitXor => value(infix(self, "^", BITS)),
+            BinOp::Shl | BinOp::Shr if self.exprs.facts.most(b).is_none_or(|most| most >= 8 * bytes) => {
+                value(self.shift(op, a, b))
+            }
             BinOp::Shl => value(infix(self, "<<", SHIFT)),
             BinOp::Shr => value(infix(self, ">>", SHIFT)),
             BinOp::Eq => compare(self, "=="),
@@ -324,7 +328,16 @@ impl VectorWriter<'_, '_> {
     fn min_max(&mut self, max: bool, a: &Expr, b: &Expr) -> Text {
         let dtype = if is_narrow(a.dtype()) { DType::F32 } else { a.dtype() };
         let (t, mask) = (self.vector_type(dtype), self.mask_type(dtype.bytes()));
-        let f = super::vector_order::function(self.exprs.prelude, max, dtype, self.lanes, &t, &mask);
+        let f = super::vector_order::number(self.exprs.prelude, max, dtype, self.lanes, &t, &mask);
+        let (x, y) = (self.value(a).text, self.value(b).text);
+        Text::primary(format!("{f}({x}, {y})"))
+    }
+
+    /// A shift by amounts that may be any.
+    fn shift(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Text {
+        let dtype = a.dtype();
+        let (t, word) = (self.vector_type(dtype), self.vector_type(unsigned(dtype)));
+        let f = self.exprs.prelude.vector_shift(op, dtype, [&t, &word]);
         let (x, y) = (self.value(a).text, self.value(b).text);
         Text::primary(format!("{f}({x}, {y})"))
     }
@@ -378,6 +391,11 @@ impl VectorWriter<'_, '_> {
         if value_type(from) == value_type(dtype) {
             return Vector::value(v.text, exact);
         }
+        if from.is_float() && !dtype.is_float() && !holds(dtype, arg) {
+            let (source, mask) = (self.value_vector(from), self.mask_type(dtype.bytes()));
+            let f = self.exprs.prelude.vector_to_int(dtype, [&source, &t, &mask], from == DType::F64);
+            return Vector::value(Text::primary(format!("{f}({})", v.text.text)), true);
+        }
         Vector::value(Text::primary(format!("__builtin_convertvector({}, {t})", v.text.text)), exact)
     }
 
@@ -405,6 +423,16 @@ impl VectorWriter<'_, '_> {
     fn narrow(&mut self, dtype: DType) -> String {
         let (from, to) = (self.vector_type(DType::F32), self.vector_type(dtype));
         super::vector_float::narrow(self.exprs.prelude, dtype, self.lanes, &from, &to)
+    }
+}
+
+/// The unsigned integers of a type's size.
+fn unsigned(dtype: DType) -> DType {
+    match dtype.bytes() {
+        1 => DType::U8,
+        2 => DType::U16,
+        4 => DType::U32,
+        _ => DType::U64,
     }
 }
 

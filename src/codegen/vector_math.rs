@@ -30,7 +30,7 @@ fn add(prelude: &mut Prelude, name: &str, t: &str, lanes: u32, body: &[&str]) ->
 /// (the coefficients of Moshier's Cephes library). The power is applied by the instruction for that, else
 /// in halves, so that results below the normal numbers are right too.
 fn exp(prelude: &mut Prelude, lanes: u32, t: &str, i: &str) -> String {
-    let mut order = |max| super::vector_order::function(prelude, max, DType::F32, lanes, t, i);
+    let mut order = |max| super::vector_order::ordered(prelude, max, DType::F32, lanes, t, i);
     let (max, min) = (order(true), order(false));
     // An operand that is no number comes out of both.
     let body = [

@@ -198,6 +198,21 @@ pub fn int_to_f64(v: i64, from: DType) -> f64 {
     if from == DType::U64 { v as u64 as f64 } else { v as f64 }
 }
 
+/// `a << b` of a type of up to 64 bits, before wrapping: 0 for an amount outside of 0 to 63.
+pub(super) fn shift_left(a: i64, b: i64) -> i64 {
+    u32::try_from(b).ok().and_then(|b| a.checked_shl(b)).unwrap_or(0)
+}
+
+/// `a >> b`: copies of the sign for an amount outside of 0 to 63.
+pub(super) fn shift_right(a: i64, b: i64) -> i64 {
+    a >> u32::try_from(b).map_or(63, |b| b.min(63))
+}
+
+/// `a >> b` of `uint64`: 0 for an amount from 64 on.
+pub(super) fn shift_right_u64(a: u64, b: u64) -> u64 {
+    u32::try_from(b).ok().and_then(|b| a.checked_shr(b)).unwrap_or(0)
+}
+
 /// Floor of a quotient; the divisor is not 0.
 pub(super) fn floor_div(a: i64, b: i64) -> i64 {
     let q = a.wrapping_div(b);

@@ -20,9 +20,8 @@ const POISON: i64 = 0x5a5a_5a5a_5a5a_5a5a;
 /// inputs are taken unrounded and results are given unrounded.
 ///
 /// # Errors
-/// When arguments do not fit, an index leaves its buffer, an integer is divided by zero, the function
-/// holds something that is not interpreted, or in [`Mode::Checked`] reads what nothing has written.
-/// Arguments are then unchanged.
+/// When arguments do not fit, an index leaves its buffer, the function holds something that is not
+/// interpreted, or in [`Mode::Checked`] reads what nothing has written. Arguments are then unchanged.
 pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
     run_defined(f, args, scalars, mode, &[]).map(drop)
 }

@@ -2,7 +2,10 @@
 //! `i64` for integers; results are rounded or wrapped to their type.
 
 use super::math::{binary, unary};
-use super::round::{float_bits, float_to_int, float_value, int_to_f64, int_to_float, round_to, wrap_int};
+use super::round::{
+    float_bits, float_to_int, float_value, floor_div, int_to_f64, int_to_float, round_to, shift_left, shift_right,
+    shift_right_u64, wrap_int,
+};
 use crate::ir::{BinOp, DType, Intrin, UnOp};
 
 /// The float in a slot.
@@ -34,15 +37,15 @@ pub fn apply_unary(op: UnOp, dtype: DType, a: u64) -> u64 {
     }
 }
 
-/// A binary operator of integers; `None` when it divides by zero.
-pub fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
+/// A binary operator of integers; a quotient or remainder by 0 is 0.
+pub fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
     let (x, y) = (a as i64, b as i64);
     // 64-bit unsigned values are compared and divided as such; narrower ones are non-negative.
     let unsigned = dtype == DType::U64;
     let less = if unsigned { a < b } else { x < y };
     let divides = matches!(op, BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod);
     if divides && y == 0 {
-        return None;
+        return 0;
     }
     let value = match op {
         BinOp::Add => x.wrapping_add(y),
@@ -68,27 +71,22 @@ pub fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
                 x
             }
         }
-        BinOp::Eq => return Some((x == y) as u64),
-        BinOp::Ne => return Some((x != y) as u64),
-        BinOp::Lt => return Some(less as u64),
-        BinOp::Ge => return Some(!less as u64),
-        BinOp::Gt => return Some((!less && x != y) as u64),
-        BinOp::Le => return Some((less || x == y) as u64),
-        BinOp::And => return Some((x != 0 && y != 0) as u64),
-        BinOp::Or => return Some((x != 0 || y != 0) as u64),
+        BinOp::Eq => return (x == y) as u64,
+        BinOp::Ne => return (x != y) as u64,
+        BinOp::Lt => return less as u64,
+        BinOp::Ge => return !less as u64,
+        BinOp::Gt => return (!less && x != y) as u64,
+        BinOp::Le => return (less || x == y) as u64,
+        BinOp::And => return (x != 0 && y != 0) as u64,
+        BinOp::Or => return (x != 0 || y != 0) as u64,
         BinOp::BitAnd => x & y,
         BinOp::BitOr => x | y,
         BinOp::BitXor => x ^ y,
-        BinOp::Shl => x.wrapping_shl(y as u32),
-        BinOp::Shr if unsigned => a.wrapping_shr(y as u32) as i64,
-        BinOp::Shr => x.wrapping_shr(y as u32),
+        BinOp::Shl => shift_left(x, y),
+        BinOp::Shr if unsigned => shift_right_u64(a, b) as i64,
+        BinOp::Shr => shift_right(x, y),
     };
-    Some(wrap_int(value, dtype) as u64)
-}
-
-fn floor_div(a: i64, b: i64) -> i64 {
-    let q = a.wrapping_div(b);
-    if (a ^ b) < 0 && q.wrapping_mul(b) != a { q - 1 } else { q }
+    wrap_int(value, dtype) as u64
 }
 
 /// A binary operator of floats.

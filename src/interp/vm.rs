@@ -3,7 +3,10 @@
 use super::compile::Val;
 use super::math;
 use super::op::{Access, Code, FloatCmp, FloatOp, IntOp, InterpError, Op, REGS, Reg};
-use super::round::{float_bits, float_to_int, float_value, floor_div, int_to_float, round_to, wrap_int};
+use super::round::{
+    float_bits, float_to_int, float_value, floor_div, int_to_float, round_to, shift_left, shift_right, shift_right_u64,
+    wrap_int,
+};
 use super::tensor::{chunk, read_bits};
 use crate::ir::{DType, PrimFunc};
 
@@ -220,7 +223,7 @@ impl<'a> Vm<'a> {
             match op {
                 Op::AddI { d, a, b } => self.ints[d as usize] = self.i(a).wrapping_add(self.i(b)),
                 Op::MulI { d, a, b } => self.ints[d as usize] = self.i(a).wrapping_mul(self.i(b)),
-                Op::Int { op, d, a, b } => self.ints[d as usize] = int_op(op, self.i(a), self.i(b))?,
+                Op::Int { op, d, a, b } => self.ints[d as usize] = int_op(op, self.i(a), self.i(b)),
                 Op::NegI { d, a } => self.ints[d as usize] = self.i(a).wrapping_neg(),
                 Op::InvertI { d, a } => self.ints[d as usize] = !self.i(a),
                 Op::NotI { d, a } => self.ints[d as usize] = (self.i(a) == 0) as i64,
@@ -330,14 +333,15 @@ fn field(v: i64, dtype: DType) -> u64 {
     (v as u64) & (u64::MAX >> (64 - 8 * dtype.bytes()))
 }
 
-fn int_op(op: IntOp, a: i64, b: i64) -> Result<i64, InterpError> {
+/// An integer operation; a quotient or remainder by 0 is 0.
+fn int_op(op: IntOp, a: i64, b: i64) -> i64 {
     let divides =
         matches!(op, IntOp::FloorDiv | IntOp::FloorMod | IntOp::TruncDiv | IntOp::TruncMod | IntOp::DivU | IntOp::ModU);
     if divides && b == 0 {
-        return Err(InterpError::DivisionByZero);
+        return 0;
     }
     let (ua, ub) = (a as u64, b as u64);
-    Ok(match op {
+    match op {
         IntOp::Sub => a.wrapping_sub(b),
         IntOp::FloorDiv => floor_div(a, b),
         IntOp::FloorMod => a.wrapping_sub(floor_div(a, b).wrapping_mul(b)),
@@ -348,8 +352,8 @@ fn int_op(op: IntOp, a: i64, b: i64) -> Result<i64, InterpError> {
         IntOp::And => a & b,
         IntOp::Or => a | b,
         IntOp::Xor => a ^ b,
-        IntOp::Shl => a.wrapping_shl(b as u32),
-        IntOp::Shr => a.wrapping_shr(b as u32),
+        IntOp::Shl => shift_left(a, b),
+        IntOp::Shr => shift_right(a, b),
         IntOp::Eq => (a == b) as i64,
         IntOp::Ne => (a != b) as i64,
         IntOp::Lt => (a < b) as i64,
@@ -358,10 +362,10 @@ fn int_op(op: IntOp, a: i64, b: i64) -> Result<i64, InterpError> {
         IntOp::ModU => (ua % ub) as i64,
         IntOp::MinU => ua.min(ub) as i64,
         IntOp::MaxU => ua.max(ub) as i64,
-        IntOp::ShrU => ua.wrapping_shr(b as u32) as i64,
+        IntOp::ShrU => shift_right_u64(ua, ub) as i64,
         IntOp::LtU => (ua < ub) as i64,
         IntOp::LeU => (ua <= ub) as i64,
-    })
+    }
 }
 
 /// Minimum and maximum give the other operand where one is NaN, as `fmin` and `fmax` of C do.

@@ -3,25 +3,38 @@
 use super::{Block, DeviceFunc, Function, PrimFunc, Stmt, canonicalize, canonicalize_device};
 
 /// 32 hexadecimal digits that two functions share when they differ only in names, attributes of the
-/// function and its blocks, declared regions, or the dialect that they were written in.
+/// function and its blocks, declared regions, or the dialect that they were written in. A log tells extents
+/// apart by their names: where those of one function come in another order, the keys differ.
 pub fn workload_key(func: &PrimFunc) -> String {
     let mut f = canonicalize(func.clone());
+    let order = order(&f);
     f.name = "main".to_string();
     f.private = true;
     f.attrs.clear();
     f.display.clear();
     f.body.iter_mut().for_each(strip);
-    hash(&f.canonical_text())
+    hash(&(f.canonical_text() + &order))
+}
+
+/// The places of the extents among their names in order of the alphabet; nothing where they are in that order.
+fn order(f: &PrimFunc) -> String {
+    let names: Vec<&str> = f.extents.iter().map(|e| f.display_name(&e.name)).collect();
+    if names.is_sorted() {
+        return String::new();
+    }
+    let place = |n: &&str| names.iter().filter(|other| *other < n).count().to_string();
+    format!("# extents {}\n", names.iter().map(place).collect::<Vec<_>>().join(" "))
 }
 
 /// The key of a tile program, likewise.
 pub fn program_key(program: &DeviceFunc) -> String {
     let mut p = canonicalize_device(program.clone());
+    let order = order(&p.func);
     p.func.name = "main".to_string();
     p.func.private = true;
     p.func.attrs.clear();
     p.func.display.clear();
-    hash(&p.canonical_text())
+    hash(&(p.canonical_text() + &order))
 }
 
 impl Function {

@@ -51,6 +51,9 @@ const HINTS: [(CacheHint, &str); 3] =
     [(CacheHint::Plain, "plain"), (CacheHint::Streaming, "streaming"), (CacheHint::NoAllocate, "no_allocate")];
 
 impl Mark {
+    /// The greatest number in a mark: lowering multiplies several.
+    pub const MOST: i64 = 1 << 20;
+
     /// The annotation that the mark is written as.
     pub fn to_attr(&self) -> (&'static str, AttrValue) {
         let text = |s: &str| AttrValue::Str(s.to_string());
@@ -80,7 +83,7 @@ impl Mark {
     /// The mark that an annotation is, `None` for a key that marks nothing; or what the key wants for a value.
     pub fn from_attr(key: &str, value: &AttrValue) -> Result<Option<Mark>, &'static str> {
         let text = || value.as_str();
-        let count = || int(value).filter(|n| *n >= 0);
+        let count = || int(value).filter(|n| (0..=Mark::MOST).contains(n));
         let (mark, wanted) = match key {
             "tile" => (
                 text().and_then(LeafOp::by_name).map(Mark::Tile),
@@ -101,7 +104,9 @@ impl Mark {
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
             "prefetch_bytes" => (count().map(Mark::PrefetchBytes), "a number of bytes"),
-            "pragma_auto_unroll_max_step" => (int(value).map(Mark::UnrollStep), "a number of steps"),
+            "pragma_auto_unroll_max_step" => {
+                (int(value).filter(|n| *n <= Mark::MOST).map(Mark::UnrollStep), "a number of steps")
+            }
             "swizzle" => (swizzle(value).map(Mark::Swizzle), "the bits of a swizzle: unit, length, distance"),
             "buffer_dim_align" => (
                 list(value).and_then(|all| all.iter().map(aligned).collect::<Option<_>>()).map(Mark::DimAlign),
@@ -141,7 +146,9 @@ fn swizzle(value: &AttrValue) -> Option<Swizzle> {
 
 /// `[buffer, dimension, factor, offset]`
 fn aligned(value: &AttrValue) -> Option<[i64; 4]> {
-    numbers(value).filter(|[_, dim, factor, _]| *dim >= 0 && *factor > 0)
+    numbers(value).filter(|all @ [_, dim, factor, _]| {
+        *dim >= 0 && *factor > 0 && all.iter().all(|n| n.unsigned_abs() <= Mark::MOST as u64)
+    })
 }
 
 #[cfg(test)]
@@ -177,6 +184,7 @@ mod tests {
         }
         assert_eq!(Mark::from_attr("tile", &AttrValue::Str("gem".into())).ok(), None);
         assert_eq!(Mark::from_attr("stages", &AttrValue::Int(-1)), Err("a number of stages"));
+        assert_eq!(Mark::from_attr("warps_n", &AttrValue::Int(i64::MAX)), Err("a number of warps"));
         assert_eq!(Mark::from_attr("pragma_unroll", &AttrValue::Int(1)), Ok(None));
     }
 }

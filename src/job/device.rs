@@ -17,6 +17,8 @@ set TuneConfig.worker to the path of the daylight program";
 pub struct Device {
     /// What kernels are built for, with the figures of this very device.
     pub target: Target,
+    /// Architecture of the processor, whatever kernels are built for.
+    arch: String,
     /// What the driver says of it, of the first one where there are several.
     pub facts: DeviceFacts,
     setup: Setup,
@@ -71,7 +73,8 @@ impl Device {
         let setup = Setup::cpu(facts.clone());
         let runners = vec![runner(worker, &setup, limits)];
         let tools = Tools::find(&machine.places, Language::C);
-        Ok(Device { target, facts, setup, runners, tools, worker: worker.into(), limits: *limits })
+        let arch = target.arch.clone();
+        Ok(Device { target, arch, facts, setup, runners, tools, worker: worker.into(), limits: *limits })
     }
 
     fn cuda(machine: &Machine, worker: &Path, ordinal: u32, limits: &Limits) -> Result<Device, RunError> {
@@ -87,7 +90,8 @@ impl Device {
         })?;
         let target = target.measured_as(facts.sms, facts.l2_bytes, facts.dram_gbps);
         let tools = Tools::find(&machine.places, Language::Cuda);
-        Ok(Device { target, facts, setup, runners: vec![runner], tools, worker: worker.into(), limits: *limits })
+        let (arch, runners) = (target.arch.clone(), vec![runner]);
+        Ok(Device { target, arch, facts, setup, runners, tools, worker: worker.into(), limits: *limits })
     }
 
     /// The first GPU and every other one of the same model.
@@ -101,6 +105,22 @@ impl Device {
             }
         }
         Ok(all)
+    }
+
+    /// The device with kernels built for another target than its own.
+    ///
+    /// # Errors
+    /// A target whose kernels it cannot run.
+    pub fn built_for(mut self, target: Target) -> Result<Device, Failure> {
+        if !self.target.runs(&target) {
+            return Err(Failure::missing(format!(
+                "this machine has {}, which cannot run {}",
+                self.describe(),
+                target.id
+            )));
+        }
+        self.target = target.measured_as(self.facts.sms, self.facts.l2_bytes, self.facts.dram_gbps);
+        Ok(self)
     }
 
     /// The runner that checks and times on the device, on the first where there are several.
@@ -142,7 +162,7 @@ impl Device {
         let compiler = compiler.map_err(|e| Failure::missing(e.message))?;
         let cc = match self.target.kind {
             Kind::Cuda => format!("{}.{}", self.facts.cc.0, self.facts.cc.1),
-            Kind::Cpu => self.target.arch.clone(),
+            Kind::Cpu => self.arch.clone(),
         };
         Ok(Env {
             gpu: self.facts.name.clone(),

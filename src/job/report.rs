@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// The result for one function; the order of the fields is the order in the JSON.
 #[derive(Serialize, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// Layout of this object.
     pub schema: u32,
@@ -33,6 +34,12 @@ pub struct Report {
     pub default_us: Option<f64>,
     /// Time of the winner in microseconds.
     pub best_us: Option<f64>,
+    /// How many times as fast as the default the winner is, from samples of both taken turn by turn.
+    pub speedup: Option<f64>,
+    /// Ends of the 95 % interval of that.
+    pub speedup_interval: Option<[f64; 2]>,
+    /// Spread of the default's samples then, as a share: what this machine's readings scatter by.
+    pub spread: Option<f64>,
     /// Time that a good kernel needs in microseconds.
     pub floor_us: Option<f64>,
     /// Points tried by this run.

@@ -102,6 +102,9 @@ impl<'a> Tuner<'a> {
         };
         let limits = config.limits.for_machine(machine.memory_bytes, config.jobs);
         let mut device = Device::open(machine, config.worker.as_deref(), &config.device, &limits)?;
+        if let Some(name) = &config.target {
+            device = device.built_for(Target::parse(name, &machine.host).map_err(Failure::usage)?)?;
+        }
         calibrate(&mut device, watcher)?;
         let env = device.env()?;
         let compiler = device.compiler(config.jobs);

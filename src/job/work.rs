@@ -5,6 +5,7 @@ use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
 use crate::assemble::Schedulable;
 use crate::backend::Plan;
+use crate::backend::scratch::Scratch;
 use crate::log::{Env, Workload};
 use crate::rules::Spaces;
 use crate::runner::Problem;
@@ -23,7 +24,7 @@ pub struct Work {
     floor_us: Option<f64>,
     enough_us: Option<f64>,
     /// Holds the expected outputs.
-    _folder: tempfile::TempDir,
+    _folder: Scratch,
 }
 
 impl Work {
@@ -36,7 +37,7 @@ impl Work {
         let subject = input.schedulable(target)?;
         input.require_bound()?;
         let arms = arms(&subject, spaces, &input.name, &Choice::default())?;
-        let folder = tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
+        let folder = Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
         let given = problem::given(&input.func, &input.bind, seed);
         let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
         let enough_us = problem::enough_us(&problem, target);
@@ -84,6 +85,9 @@ impl Work {
             calls: 1.0,
             default_us: s.default_us,
             best_us: s.best_us,
+            speedup: s.speedup.map(|m| m.value),
+            speedup_interval: s.speedup.map(|m| [m.low, m.high]),
+            spread: s.spread,
             floor_us: self.floor_us,
             candidates: s.counts.candidates,
             pruned: s.counts.pruned,

@@ -59,6 +59,14 @@ pub fn paired(a: &[f64], b: &[f64]) -> Option<Paired> {
     Some(Paired { difference: value, low, high })
 }
 
+/// How many times as fast as `a` series `b` is, whose samples were taken turn by turn. `None` as for [`paired`].
+pub fn speedup(a: &[f64], b: &[f64]) -> Option<Median> {
+    if a.len() != b.len() {
+        return None;
+    }
+    Median::of(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>())
+}
+
 /// The median; `None` without samples.
 pub fn median(samples: &[f64]) -> Option<f64> {
     middle(&sorted(samples))
@@ -133,6 +141,9 @@ mod tests {
         let back = paired(&drift, &slower).unwrap();
         assert!(back.difference < -0.029 && back.ties(0.02));
         assert_eq!((paired(&drift, &drift[1..]), paired(&[], &[])), (None, None));
+        let times = speedup(&slower, &drift).unwrap();
+        assert!((times.value - 1.03).abs() < 1e-9 && times.high - times.low < 1e-9, "{times:?}");
+        assert_eq!((speedup(&drift, &drift[1..]), speedup(&[], &[])), (None, None));
     }
 
     #[test]

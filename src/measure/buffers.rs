@@ -80,7 +80,11 @@ impl Buffers {
                 device.upload(base + slot.bytes as u64, &zone(p.role, after(slot.bytes)))?;
             }
             let len = slot.bytes / p.dtype.bytes() as usize;
-            let data = inputs::tensor(p.dtype, len, problem.seed, p.index, problem.ranges.get(&p.index).copied());
+            let range = problem.ranges.get(&p.index).copied();
+            let mut data = inputs::tensor(p.dtype, len, problem.seed, p.index, range);
+            if range.is_none() {
+                inputs::halve(p.dtype, &mut data, problem.halvings);
+            }
             device.upload(self.memory.at + slot.offset as u64, &data)?;
             slot.hash = (p.role == Role::In && self.sets == 1).then(|| xxh3_64(&data));
             slot.initial = (p.role == Role::Inout).then_some(data);

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 /// Elements made by one task.
 const CHUNK: usize = 1 << 16;
 
-/// The packed elements of a tensor parameter. `range`: lowest and highest value for integers; by
-/// default -8 to 7 for signed types, all bits for unsigned types.
+/// The packed elements of a tensor parameter. `range`: lowest and highest value, of floats as integers; by
+/// default -8 to 7 for signed types, all bits for unsigned types, standard normal for floats.
 pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<(i64, i64)>) -> Vec<u8> {
     let size = dtype.bytes() as usize;
     let mut bytes = vec![0u8; len * size];
@@ -22,6 +22,19 @@ pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<(
         out.copy_from_slice(&packed);
     });
     bytes
+}
+
+/// Halves floats so often, each rounded to its type.
+pub fn halve(dtype: DType, bytes: &mut [u8], halvings: u32) {
+    if halvings == 0 || !dtype.is_float() {
+        return;
+    }
+    let (size, factor) = (dtype.bytes() as usize, 0.5f64.powi(halvings as i32));
+    bytes.par_chunks_mut(CHUNK * size).for_each(|part| {
+        let mut packed = Vec::with_capacity(part.len());
+        (0..part.len() / size).for_each(|i| element::push(dtype, element::get(dtype, part, i) * factor, &mut packed));
+        part.copy_from_slice(&packed);
+    });
 }
 
 /// The value of a scalar parameter for which the caller gave none: rounded to the dtype, never 0.
@@ -37,11 +50,17 @@ pub fn scalar(dtype: DType, seed: u64, param: usize) -> f64 {
 fn push(dtype: DType, bits: u64, range: Option<(i64, i64)>, out: &mut Vec<u8>) {
     match (dtype, range) {
         (DType::Bool, _) => out.push((bits >> 63) as u8),
-        (d, _) if d.is_float() => element::push(d, normal(bits), out),
+        (d, Some((low, high))) if d.is_float() => element::push(d, real(bits, low, high), out),
+        (d, None) if d.is_float() => element::push(d, normal(bits), out),
         (d, Some((low, high))) => element::push(d, between(bits, low, high) as f64, out),
         (d, None) if d.is_signed() => element::push(d, between(bits, -8, 7) as f64, out),
         (d, None) => out.extend(&bits.to_le_bytes()[..d.bytes() as usize]),
     }
+}
+
+/// A number that becomes an integer from `low` to `high`, cut or rounded.
+fn real(bits: u64, low: i64, high: i64) -> f64 {
+    low as f64 + uniform(bits) * ((high - low) as f64 + 0.49)
 }
 
 /// A whole number from `low` to `high`.
@@ -141,6 +160,10 @@ mod tests {
         let indices = values(DType::I64, Some((0, 4)));
         assert!(indices.iter().all(|v| (0.0..5.0).contains(v)));
         assert!((0..5).all(|k| indices.contains(&f64::from(k))));
+        let cut = values(DType::F32, Some((0, 4)));
+        assert!(
+            cut.iter().all(|v| (0.0..4.5).contains(v)) && (0..5).all(|k| cut.iter().any(|v| v.trunc() == f64::from(k)))
+        );
         assert!(values(DType::U32, None).iter().any(|v| *v > 2f64.powi(31)));
         assert!(values(DType::Bool, None).iter().all(|v| *v == 0.0 || *v == 1.0));
     }

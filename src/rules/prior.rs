@@ -30,6 +30,8 @@ const LATENCY_NS: f64 = 600.0;
 const INSTRUCTION_NS: f64 = 1.2;
 /// Issue slots of a spilled register, which is stored and loaded again.
 const SPILL: i64 = 8;
+/// Registers that a compiler spills for each one that lacks: it has moved loads up and widened values by then.
+const SPREAD: i64 = 4;
 /// Registers of loads that a thread cannot do without.
 const LOADS: i64 = 8;
 /// Issue slots of an instruction that waits for the one before.
@@ -180,7 +182,9 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let cache = if l.from_cache { CACHE } else { 1.0 };
     let share = cache * bandwidth(t) / sms;
     let turn = 1.0 + TURN_BYTES / (l.threads * l.in_flight).max(1) as f64;
-    let bytes = (l.read + l.written) as f64 / blocks * turn;
+    // Every thread stores and loads what is spilled, by way of the caches.
+    let spilled = (SPREAD * 8 * room.spilled * l.threads) as f64 / CACHE;
+    let bytes = (l.read + l.written) as f64 / blocks * turn + spilled;
     let step = latency_ns(t) / cache;
     let first = if l.staged { step } else { 0.0 };
     let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();

@@ -27,9 +27,12 @@ pub struct Problem {
     pub scalars: BTreeMap<String, f64>,
     /// Seed of the generated inputs.
     pub seed: u64,
-    /// Lowest and highest value of integer inputs, by parameter position, where the default of
+    /// Lowest and highest value of inputs, of floats as integers, by parameter position, where the default of
     /// `measure::inputs` does not fit (indices into another tensor).
     pub ranges: BTreeMap<usize, (i64, i64)>,
+    /// How often generated floats that have no range are halved.
+    #[serde(default)]
+    pub halvings: u32,
     /// File written by `measure::Expected::write`; without one nothing is verified.
     pub expected: Option<PathBuf>,
     /// Least bytes that a run must move to and from memory; bounds impossible times.

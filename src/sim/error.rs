@@ -60,8 +60,6 @@ pub enum Fault {
     DivergentWarpBarrier(String),
     /// A shuffle that not all lanes of the warp reach; what another lane does.
     DivergentShuffle(String),
-    /// An integer division or remainder by zero.
-    DivisionByZero,
     /// Two accesses of one element, a write among them, that nothing orders.
     Race(Box<Race>),
     /// A read of an element while an asynchronous copy to it is on its way: `name[index]`.
@@ -162,7 +160,6 @@ impl Display for Fault {
             Fault::DivergentBarrier(other) => write!(f, "divergent barrier: {other}"),
             Fault::DivergentWarpBarrier(other) => write!(f, "divergent warp barrier: {other}"),
             Fault::DivergentShuffle(other) => write!(f, "divergent shuffle: {other}"),
-            Fault::DivisionByZero => f.write_str("an integer was divided by zero"),
             Fault::Race(race) => write!(f, "{race}"),
             Fault::Pending(what) => {
                 write!(f, "read of `{what}` while an asynchronous copy to it is on its way: wait for the copy first")

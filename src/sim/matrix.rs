@@ -85,6 +85,23 @@ impl Block<'_> {
         Ok(())
     }
 
+    pub(super) fn quad_transpose(&mut self, first: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
+        let ([x], []) = i.operands();
+        let x = *x;
+        let pair = |t: usize, p: usize, block: &Self, memory: &mut [Memory]| -> Result<[u64; 2], At> {
+            Ok([block.get(t, x, 2 * p, memory)?, block.get(t, x, 2 * p + 1, memory)?])
+        };
+        for (quad, q, p) in (0..WARP / 4).flat_map(|quad| (0..4).flat_map(move |q| (0..q).map(move |p| (quad, q, p)))) {
+            let (high, low) = (first + 4 * quad + q, first + 4 * quad + p);
+            let (of_high, of_low) = (pair(high, p, self, memory)?, pair(low, q, self, memory)?);
+            for v in 0..2 {
+                self.put(high, x, 2 * p + v, of_low[v], memory)?;
+                self.put(low, x, 2 * q + v, of_high[v], memory)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Elements of one matrix that a lane holds: 32 bits.
     fn lane_elements(&self, site: Site) -> usize {
         4 / self.code.arrays[site.array as usize].dtype.bytes() as usize

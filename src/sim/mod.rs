@@ -5,8 +5,8 @@
 //! seed fixes. Found and named, with the statement, block and thread: accesses outside an array,
 //! vector accesses at the wrong multiple, reads of registers, shared memory, outputs and workspaces
 //! that nothing has written, barriers and shuffles that some participant does not reach, races (two
-//! accesses of an element in shared or global memory that nothing orders, one of them a write), division
-//! by zero. Arithmetic is that of the interpreter: every operation rounds to its type; products
+//! accesses of an element in shared or global memory that nothing orders, one of them a write).
+//! Arithmetic is that of the interpreter: every operation rounds to its type; products
 //! and sums are not fused.
 //!
 //! Asynchronous copies have landed, for the simulator, when something waits for them and not before:

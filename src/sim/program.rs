@@ -202,7 +202,7 @@ impl<'a> State<'a> {
             ExprKind::Cast { dtype, arg } => Ok(wrap_int(self.extent(arg)?, *dtype)),
             ExprKind::Binary { op, a, b } => {
                 let (a, b) = (self.extent(a)?, self.extent(b)?);
-                scalar::apply_int(*op, e.dtype(), a as u64, b as u64).map(|v| v as i64).ok_or_else(bad)
+                Ok(scalar::apply_int(*op, e.dtype(), a as u64, b as u64) as i64)
             }
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
                 self.extent(if self.extent(cond)? != 0 { then } else { otherwise })

@@ -97,8 +97,7 @@ impl Thread {
                 Op::Mov { d, a } => self.set(d, self.get(a)),
                 Op::Unary { op, dtype, d, a } => self.set(d, scalar::apply_unary(op, dtype, self.get(a))),
                 Op::Int { op, dtype, d, a, b } => {
-                    let v = scalar::apply_int(op, dtype, self.get(a), self.get(b)).ok_or(Fault::DivisionByZero)?;
-                    self.set(d, v);
+                    self.set(d, scalar::apply_int(op, dtype, self.get(a), self.get(b)));
                 }
                 Op::Float { op, dtype, d, a, b } => {
                     self.set(d, scalar::apply_float(op, dtype, self.get(a), self.get(b)));

@@ -276,6 +276,21 @@ impl Target {
         dtypes.into_iter().filter_map(|d| rate_of(&self.peak_tflops, d)).max_by(f64::total_cmp)
     }
 
+    /// True where this target's device runs what is built for the other: an older level of the processor, an
+    /// earlier GPU of the generation without instructions of its own.
+    pub fn runs(&self, other: &Target) -> bool {
+        let level = |t: &Target| t.arch.rsplit_once("-v").map(|(arch, level)| (arch.to_string(), level.to_string()));
+        let older = match (self.kind, level(self), level(other)) {
+            (Kind::Cpu, Some((arch, own)), Some((same, level))) => arch == same && level <= own,
+            (Kind::Cpu, _, _) => false,
+            (Kind::Cuda, _, _) => {
+                let bare = other.arch.ends_with(|c: char| c.is_ascii_digit());
+                bare && self.sm / 10 == other.sm / 10 && other.sm <= self.sm
+            }
+        };
+        self.id == other.id || (self.kind == other.kind && !self.simulated && !other.simulated && older)
+    }
+
     /// `cuda` or `cpu`, the middle step of "exact target, then kind, then anything".
     pub fn family(&self) -> &'static str {
         match self.kind {
@@ -348,6 +363,15 @@ mod tests {
 
     fn target(text: &str) -> Target {
         Target::parse(text, &HostCpu::default()).unwrap()
+    }
+
+    #[test]
+    fn devices_run_what_is_built_for_older_ones() {
+        let runs = |a: &str, b: &str| target(a).runs(&target(b));
+        assert!(runs("cpu:x86-64-v4", "cpu:x86-64-v3") && !runs("cpu:x86-64-v3", "cpu:x86-64-v4"));
+        assert!(runs("cpu:aarch64", "cpu:aarch64") && !runs("cpu:aarch64", "cpu:x86-64-v3"));
+        assert!(runs("cuda:sm_89", "cuda:sm_80") && !runs("cuda:sm_90a", "cuda:sm_80"));
+        assert!(!runs("cuda:sm_103a", "cuda:sm_100a") && !runs("cuda:sm_90a", "sim:sm_90"));
     }
 
     #[test]

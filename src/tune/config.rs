@@ -2,7 +2,7 @@
 
 use super::search::Stop;
 use super::{Counts, Overlap};
-use crate::log::Record;
+use crate::log::{Median, Record};
 use crate::runner::Limits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,6 +22,9 @@ pub struct TuneConfig {
     pub schedules: Option<PathBuf>,
     /// What a candidate may cost.
     pub limits: Limits,
+    /// What to tune for, where the device can run it and it is not the device's own: `cpu:x86-64-v3` on a machine of
+    /// level 4.
+    pub target: Option<String>,
     /// This run's share `(k, n)` of the functions, `1 <= k <= n`.
     pub shard: (u64, u64),
     /// Calls per step by function or file name, by which a time limit is shared; 1 for others.
@@ -50,6 +53,7 @@ impl Default for TuneConfig {
     fn default() -> TuneConfig {
         TuneConfig {
             device: "auto".to_string(),
+            target: None,
             log: "tuning-logs".into(),
             worker: None,
             schedules: None,
@@ -104,6 +108,10 @@ pub struct Summary {
     pub default_us: Option<f64>,
     /// Median of the winner in microseconds.
     pub best_us: Option<f64>,
+    /// How many times as fast as the default the winner is, where the two were timed turn by turn.
+    pub speedup: Option<Median>,
+    /// Spread of the default's samples in that round, as a share of their median.
+    pub spread: Option<f64>,
     /// What became of the candidates of this run.
     pub counts: Counts,
     /// One example of each reason that made candidates fail, by reason.
@@ -122,6 +130,7 @@ pub struct Summary {
 
 /// Why a run ended without a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TuneError {
     /// A device or tool is missing: exit code 4.
     Missing(String),

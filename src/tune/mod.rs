@@ -7,9 +7,12 @@
 //! outcomes, `finalists` measures the best again, `session` is one function from start to end.
 
 mod config;
+mod draw;
 mod explore;
 mod finalists;
+mod finite;
 mod ledger;
+mod output;
 mod overlap;
 mod pipeline;
 pub mod predict;
@@ -17,11 +20,14 @@ pub mod problem;
 pub mod program;
 pub mod reference;
 pub mod replay;
+mod rounding;
 mod scale;
 pub mod search;
 mod session;
 pub mod simulate;
 mod space;
+mod special;
+mod trust;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
 pub use ledger::{Counts, with_candidate};

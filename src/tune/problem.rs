@@ -1,5 +1,6 @@
 //! One function at one size as the runner needs it: inputs, expected outputs, bounds.
 
+use super::finite::settle;
 use super::reference::{Given, expected, index_ranges};
 use crate::analysis::work;
 use crate::assemble::Schedulable;
@@ -10,7 +11,7 @@ use crate::target::Target;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Seed, extents among the parameters and ranges of index tensors of a bound function.
+/// Seed, extents among the parameters, ranges of index tensors and size of the floats of a bound function.
 pub fn given(func: &PrimFunc, bind: &BTreeMap<String, i64>, seed: u64) -> Given {
     let scalars = func.params.iter().filter_map(|p| match p {
         Param::Buffer(_) => None,
@@ -19,7 +20,8 @@ pub fn given(func: &PrimFunc, bind: &BTreeMap<String, i64>, seed: u64) -> Given 
             Some((name.clone(), *value as f64))
         }
     });
-    Given { seed, scalars: scalars.collect(), ranges: index_ranges(func) }
+    let given = Given { seed, scalars: scalars.collect(), ranges: index_ranges(func), ..Given::default() };
+    settle(func, given)
 }
 
 /// The problem, with the expected outputs written to a file in `folder`, and the time in
@@ -52,6 +54,7 @@ pub fn stated(func: &PrimFunc, given: &Given, reference: &Expected, folder: &Pat
         scalars: names.collect(),
         seed: given.seed,
         ranges: given.ranges.clone(),
+        halvings: given.halvings,
         expected: Some(path),
         ..Problem::default()
     })

@@ -1,6 +1,7 @@
 //! What the outputs of a tile program must be, and whether its kernel gives them.
 
-use super::reference::{Given, Inputs, inputs_as, is_rounding};
+use super::reference::{Given, Inputs, inputs_as};
+use super::rounding::is_rounding;
 use super::simulate::{Options, check_on};
 use crate::analysis::program_roles;
 use crate::interp::{Mode, run_device};

@@ -1,12 +1,16 @@
 //! What the outputs must be: the interpreter in `float64`, on every element where that is quick, on
 //! a sample of them plus all borders where it is not.
 
+pub use super::draw::{Given, Inputs, index_ranges, inputs, inputs_as};
+use super::output::{Output, outputs, place};
+use super::rounding::rounds;
 use super::scale::{Sizes, typical};
-use crate::analysis::{Facts, roles};
-use crate::interp::{self, Mode, Scalar, Scalars, Tensor};
-use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Role, Stmt};
+use super::trust::Unsure;
+use crate::analysis::Facts;
+use crate::interp::{self, Mode, Scalars, Tensor};
+use crate::ir::{DType, Name, PrimFunc, Stmt};
 use crate::measure::expected::ExpectedOutput;
-use crate::measure::{Expected, Tolerance, inputs};
+use crate::measure::{Expected, Tolerance};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Scalar operations up to which every element is computed.
@@ -18,48 +22,6 @@ const SAMPLE: usize = 4096;
 /// Of fewer outputs the norm does not tell how large results are that do not cancel.
 const FEW: usize = 64;
 
-/// Values of a function's inputs that are not drawn at random over their whole type.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Given {
-    /// Seed of everything that is drawn.
-    pub seed: u64,
-    /// Scalar parameters and extents, by canonical name; the others are drawn.
-    pub scalars: BTreeMap<Name, f64>,
-    /// Lowest and highest value of integer tensors, by position.
-    pub ranges: BTreeMap<usize, (i64, i64)>,
-}
-
-/// Arguments of a run.
-pub struct Inputs {
-    /// One tensor per buffer parameter: seeded inputs, zeroed outputs.
-    pub tensors: Vec<Tensor>,
-    /// Values of the scalar parameters.
-    pub scalars: Scalars,
-    /// Parameters that are read and written.
-    pub inout: Vec<Name>,
-}
-
-/// The arguments that a bound function is checked with; `wide`: float outputs in `float64`.
-///
-/// # Errors
-/// A sentence, when an extent has no value.
-pub fn inputs(func: &PrimFunc, given: &Given, wide: bool) -> Result<Inputs, String> {
-    inputs_as(func, &roles(func), given, wide)
-}
-
-/// The same for parameters whose roles are known.
-///
-/// # Errors
-/// As [`inputs()`].
-pub fn inputs_as(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Result<Inputs, String> {
-    let inout = func.params.iter().zip(roles).filter_map(|(p, r)| match p {
-        Param::Buffer(b) if *r == Role::Inout => Some(b.clone()),
-        Param::Buffer(_) | Param::Scalar { .. } => None,
-    });
-    let inout = inout.collect();
-    Ok(Inputs { tensors: arguments(func, roles, given, wide)?, scalars: scalars(func, given), inout })
-}
-
 /// The expected outputs of a bound and normalized function for seeded inputs.
 ///
 /// # Errors
@@ -67,46 +29,24 @@ pub fn inputs_as(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> 
 pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expected, String> {
     let Inputs { mut tensors, scalars, .. } = inputs(func, given, true)?;
     let outputs = outputs(func);
-    let limits = tolerances(func, facts, (&tensors, &scalars), &outputs);
+    let mut limits = tolerances(func, facts, (&tensors, &scalars), &outputs);
     if interp::scalar_ops(func) > EVERY_ELEMENT
         && let Some(sampled) = sampled(func, given.seed, (&tensors, &scalars), &outputs, &limits)
     {
         return Ok(sampled);
     }
     let missing = run_whole(func, &mut tensors, &scalars, &outputs)?;
-    let ties = ties(func, given, (&tensors, &scalars), &outputs)?;
+    let unsure = Unsure::of(func, given, &outputs).find((&tensors, &scalars), &mut limits)?;
     let all = outputs.iter().zip(missing).zip(&limits).map(|((o, missing), tolerance)| {
         let t = &tensors[o.tensor];
         let missing: BTreeSet<u64> =
-            missing.into_iter().chain(ties.get(&o.param).into_iter().flatten().copied()).collect();
+            missing.into_iter().chain(unsure.get(&o.param).into_iter().flatten().copied()).collect();
         let stored = || (0..t.len() as u64).filter(|i| !missing.contains(i));
         let values = stored().map(|i| t.get_f64(i as usize)).collect();
         let points = (!missing.is_empty()).then(|| stored().collect());
         ExpectedOutput { param: o.param, points, values, tolerance: *tolerance }
     });
     Ok(Expected { outputs: all.collect() })
-}
-
-/// Elements of integer outputs that are one unit more or less where every operation is rounded to its type, by
-/// parameter: a float lies so near to where its rounding changes that either unit is right.
-fn ties(
-    func: &PrimFunc,
-    given: &Given,
-    (reference, scalars): (&[Tensor], &Scalars),
-    outputs: &[Output],
-) -> Result<BTreeMap<usize, Vec<u64>>, String> {
-    let whole: Vec<&Output> = outputs.iter().filter(|o| !o.dtype.is_float()).collect();
-    if whole.is_empty() || !rounds(func) {
-        return Ok(BTreeMap::new());
-    }
-    let mut rounded = inputs(func, given, false)?.tensors;
-    interp::run(func, &mut rounded, scalars, Mode::Exact).map_err(|e| e.to_string())?;
-    let either = |o: &&Output| {
-        let (a, b) = (&reference[o.tensor], &rounded[o.tensor]);
-        let near = |i: &u64| a.get_i64(*i as usize).abs_diff(b.get_i64(*i as usize)) == 1;
-        (o.param, (0..a.len() as u64).filter(near).collect())
-    };
-    Ok(whole.iter().map(either).collect())
 }
 
 /// The tolerance of each output, with the size of results where there are [`FEW`].
@@ -211,19 +151,6 @@ fn known(
     Some(stored.unzip())
 }
 
-/// The indices of a flat element.
-fn place(flat: u64, shape: &[i64]) -> Vec<i64> {
-    let mut left = flat as i64;
-    let digit = |n: &i64| {
-        let digit = left % n;
-        left /= n;
-        digit
-    };
-    let mut out: Vec<i64> = shape.iter().rev().map(digit).collect();
-    out.reverse();
-    out
-}
-
 /// A sample of each output; `None` for a function that can only be run whole.
 fn sampled(
     func: &PrimFunc,
@@ -238,66 +165,6 @@ fn sampled(
         Some(ExpectedOutput { param: o.param, points: Some(points), values, tolerance: *tolerance })
     });
     Some(Expected { outputs: sampled.collect::<Option<_>>()? })
-}
-
-struct Output {
-    param: usize,
-    tensor: usize,
-    name: Name,
-    dtype: DType,
-    /// It is read before it is written, so that what is not stored to is what it was.
-    kept: bool,
-}
-
-/// The tensors that the function writes.
-fn outputs(func: &PrimFunc) -> Vec<Output> {
-    let roles = roles(func);
-    let tensors = func.params.iter().enumerate().filter_map(|(i, p)| match p {
-        Param::Buffer(b) => Some((i, b)),
-        Param::Scalar { .. } => None,
-    });
-    let written = tensors.enumerate().filter(|(_, (i, _))| matches!(roles[*i], Role::Out | Role::Inout));
-    let output = |(tensor, (param, b)): (usize, (usize, &Name))| Output {
-        param,
-        tensor,
-        name: b.clone(),
-        dtype: func.buffer(b).dtype,
-        kept: roles[param] == Role::Inout,
-    };
-    written.map(output).collect()
-}
-
-/// Seeded inputs and zeroed outputs.
-fn arguments(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Result<Vec<Tensor>, String> {
-    let mut out = vec![];
-    for (i, p) in func.params.iter().enumerate() {
-        let Param::Buffer(b) = p else { continue };
-        let buffer = func.buffer(b);
-        let shape: Option<Vec<i64>> = buffer.shape.iter().map(Expr::as_int).collect();
-        let shape = shape.ok_or_else(|| format!("`{}` has an extent without a value", func.display_name(b)))?;
-        let len = shape.iter().product::<i64>().max(0) as usize;
-        out.push(if roles[i] == Role::Out {
-            let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
-            Tensor::zeros(dtype, &shape)
-        } else {
-            let range = given.ranges.get(&i).copied();
-            Tensor { dtype: buffer.dtype, shape, data: inputs::tensor(buffer.dtype, len, given.seed, i, range) }
-        });
-    }
-    Ok(out)
-}
-
-/// Every scalar parameter's value, drawn as the runner draws it where it is not given.
-fn scalars(func: &PrimFunc, given: &Given) -> Scalars {
-    let drawn = func.params.iter().enumerate().filter_map(|(i, p)| match p {
-        Param::Buffer(_) => None,
-        Param::Scalar { name, dtype } => {
-            let value = given.scalars.get(name).copied();
-            let value = value.unwrap_or_else(|| inputs::scalar(*dtype, given.seed, i));
-            Some((name.clone(), if dtype.is_float() { Scalar::Float(value) } else { Scalar::Int(value as i64) }))
-        }
-    });
-    drawn.collect()
 }
 
 /// All corners, the middles of all edges between them, and seeded points in between.
@@ -348,73 +215,23 @@ fn written(func: &PrimFunc, buffer: &Name) -> bool {
     found
 }
 
-/// True when the function does arithmetic on floats that rounds.
-fn rounds(func: &PrimFunc) -> bool {
-    let mut found = false;
-    let mut look = |e: &Expr| e.visit(&mut |e| found |= is_rounding(e));
-    func.visit(&mut |s| s.for_each_expr(&mut look));
-    found
-}
-
-pub(super) fn is_rounding(e: &Expr) -> bool {
-    match e.kind() {
-        ExprKind::Binary { op: BinOp::Min | BinOp::Max, .. } => false,
-        ExprKind::Binary { .. } => e.dtype().is_float(),
-        ExprKind::Call {
-            op: Intrin::Fabs | Intrin::CopySign | Intrin::Floor | Intrin::Ceil | Intrin::Trunc, ..
-        } => false,
-        ExprKind::Call { .. } => e.dtype().is_float(),
-        ExprKind::Cast { dtype, arg } => dtype.is_float() && dtype.roundoff() > arg.dtype().roundoff(),
-        ExprKind::Int { .. }
-        | ExprKind::Float { .. }
-        | ExprKind::Str(_)
-        | ExprKind::Var { .. }
-        | ExprKind::Load { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::IfThenElse { .. }
-        | ExprKind::Reinterpret { .. }
-        | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => false,
-    }
-}
-
-/// Ranges of the integer tensors that are used as indices, by position: what they index bounds them.
-pub fn index_ranges(func: &PrimFunc) -> BTreeMap<usize, (i64, i64)> {
-    let mut ranges: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
-    let mut look = |e: &Expr| {
-        e.visit(&mut |e| {
-            let ExprKind::Load { buffer, indices, .. } = e.kind() else { return };
-            let Some(table) = func.find_buffer(buffer) else { return };
-            for (index, extent) in indices.iter().zip(&table.shape) {
-                let Some(extent) = extent.as_int() else { continue };
-                index.visit(&mut |inner| {
-                    if let ExprKind::Load { buffer: b, .. } = inner.kind()
-                        && let Some(at) = func.params.iter().position(|p| matches!(p, Param::Buffer(p) if p == b))
-                    {
-                        let range = ranges.entry(at).or_insert((0, extent - 1));
-                        range.1 = range.1.min(extent - 1);
-                    }
-                });
-            }
-        });
-    };
-    func.visit(&mut |s| s.for_each_expr(&mut look));
-    ranges
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(body: &str) -> PrimFunc {
+        let text = format!("from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n{body}");
+        crate::ir::read(&text, "t.py").expect("reads").remove(0)
+    }
+
     /// 75 times a float32 that is a little less than 0.02 is 1.5 in float32 and less in float64.
     #[test]
     fn a_tie_may_go_either_way() {
-        let text = "from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\ndef f(A: T.Buffer((256,), \"int32\"), \
+        let text = "def f(A: T.Buffer((256,), \"int32\"), \
                     B: T.Buffer((256,), \"int8\")):\n    for i in range(256):\n        with T.sblock(\"b\"):\n            \
                     v = T.axis.spatial(256, i)\n            \
                     B[v] = T.Cast(\"int8\", T.round(T.Cast(\"float32\", A[v] * 25) * T.float32(0.02)))\n";
-        let func = crate::ir::read(text, "t.py").expect("reads").remove(0);
+        let func = read(text);
         let given = Given { seed: 1, ..Given::default() };
         let inputs = inputs(&func, &given, false).expect("inputs");
         let found = expected(&func, &Facts::of(&func), &given).expect("a reference");
@@ -423,5 +240,30 @@ mod tests {
         let odd: Vec<i64> = left_out.map(|i| inputs.tensors[0].get_i64(i as usize)).collect();
         assert!(!odd.is_empty() && odd.len() < 128, "{odd:?}");
         assert!(odd.iter().all(|a| a % 2 != 0), "only ties: {odd:?}");
+    }
+
+    /// The difference of two numbers of which one is the other rounded: nothing but rounding.
+    #[test]
+    fn a_quotient_of_differences_is_compared_where_it_can_be() {
+        let function = |divisor: &str| {
+            read(&format!(
+                "def f(A: T.Buffer((400,), \"float32\"), B: T.Buffer((400,), \"float32\"), C: T.Buffer((400,), \"float32\")):\n    \
+                 for i in range(400):\n        with T.sblock(\"b\"):\n            v = T.axis.spatial(400, i)\n            \
+                 C[v] = A[v] / ({divisor})\n"
+            ))
+        };
+        let given = Given { seed: 1, ..Given::default() };
+        let of = |divisor: &str| {
+            let func = function(divisor);
+            expected(&func, &Facts::of(&func), &given).expect("a reference").outputs.remove(0)
+        };
+        let plain = of("B[v] * B[v] + T.float32(1)");
+        assert_eq!(plain.points, None);
+        let some = of("T.exp(B[v]) - T.float32(1)");
+        let compared = some.points.expect("some are left out").len();
+        assert!((300..400).contains(&compared) && some.tolerance.max == plain.tolerance.max, "{compared}");
+        let all = of("(B[v] + T.float32(1000000)) - T.float32(999999.9375)");
+        assert_eq!(all.points, None);
+        assert!(all.tolerance.max > 100.0 * plain.tolerance.max && all.tolerance.max < 100.0, "{:?}", all.tolerance);
     }
 }

@@ -142,7 +142,10 @@ fn summary(session: &Session<'_>, ledger: Ledger<'_>, explored: Explored, starte
     let default = log::best_timings(&records)
         .into_iter()
         .find(|t| t.record.default && best.as_ref().is_some_and(|b| b.record.round == t.record.round));
+    let round = default.as_ref().zip(best.as_ref()).filter(|(_, b)| b.record.round > 0);
     Summary {
+        speedup: round.as_ref().and_then(|(d, b)| log::speedup(&d.record.samples_ns, &b.record.samples_ns)),
+        spread: round.as_ref().and_then(|(d, _)| log::spread(&d.record.samples_ns)),
         default_us: default.map(|t| t.median_ns / 1e3),
         best_us: best.as_ref().map(|b| b.median_ns / 1e3),
         best: best.map(|b| b.record.clone()),

@@ -84,3 +84,19 @@ pub fn full() -> Record {
         ..record(256, &[18_400.25, 18_399.5, 1e6 / 3.0])
     }
 }
+
+/// A line with the checksum that it would have to have.
+pub fn repaired(line: &str) -> String {
+    const FIELD: &str = "\"crc32c\":\"";
+    let Some(at) = line.find(FIELD).map(|at| at + FIELD.len()).filter(|at| line.is_char_boundary(at + 8)) else {
+        return line.to_string();
+    };
+    let (end, mut out) = (line.trim_end_matches(['\n', '\r']).len(), line.to_string());
+    if at + 8 > end {
+        return out;
+    }
+    out.replace_range(at..at + 8, "00000000");
+    let sum = format!("{:08x}", crc32c::crc32c(&out.as_bytes()[..end]));
+    out.replace_range(at..at + 8, &sum);
+    out
+}

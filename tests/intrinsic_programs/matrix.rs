@@ -12,6 +12,7 @@ pub fn matrix_cases() -> Vec<Case> {
     all.extend([DType::I8, DType::F32].map(load_rows));
     let shapes = [MmaShape::M16N8K16F16, MmaShape::M16N8K16BF16, MmaShape::M16N8K8TF32, MmaShape::M16N8K32I8];
     all.extend(shapes.map(mma));
+    all.extend([DType::F16, DType::BF16].map(quad_transpose));
     all.push(matmul());
     all
 }
@@ -94,6 +95,24 @@ pub fn stmatrix(count: u32, transpose: bool) -> Case {
         want[row * 8 + column] = x.get_f64(i);
     }
     Case::new(one_block(&name, params, arrays, body, 32), 90, vec![x], want)
+}
+
+/// Pair `p` of lane `q` comes to pair `q` of lane `p`, within each four lanes.
+pub fn quad_transpose(dtype: DType) -> Case {
+    let body = vec![
+        unrolled("i0", 8, vec![store("r", v("i0"), ldt("p0", t() * c(8) + v("i0"), dtype))]),
+        does(Instr::new(Op::QuadTranspose, [at("r", c(0))], [])),
+        unrolled("i1", 8, vec![store("p1", t() * c(8) + v("i1"), ldt("r", v("i1"), dtype))]),
+    ];
+    let params = vec![input("p0", dtype, 256), output("p1", dtype, 256)];
+    let x = random(dtype, 256, 6);
+    let element = |i: usize| {
+        let (lane, pair, v) = (i / 8, i % 8 / 2, i % 2);
+        x.get_f64((lane / 4 * 4 + pair) * 8 + lane % 4 * 2 + v)
+    };
+    let want = (0..256).map(element).collect();
+    let name = format!("quad_transpose_{dtype}");
+    Case::new(one_block(&name, params, vec![registers("r", dtype, 8, 4)], body, 32), 80, vec![x], want)
 }
 
 /// `d = a b + c`: `a` row-major, `b` column-major, fragments loaded element by element.

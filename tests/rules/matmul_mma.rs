@@ -1,5 +1,7 @@
 //! Matrix products on tensor cores: the rule at its default and random points, interpreted and simulated.
 
+use super::harness::{Case, kernel_at};
+use super::matvec::{Layout, Shape, packed};
 use super::products::{Matmul, check_all, check_points, convolution};
 use rand::prelude::*;
 
@@ -88,5 +90,61 @@ fn several_blocks_share_the_reduced_axis() {
             let points: Vec<_> = space.points().into_iter().filter(|k| k.get("split_k") > 1).collect();
             points.sample(rng, 2).cloned().collect()
         });
+    }
+}
+
+/// Words in float16 and, made one by one, in bfloat16, whose tiles leave the matrix.
+#[test]
+fn weights_packed_in_words() {
+    let mut cases = vec![];
+    for (i, [m, n, k]) in
+        [[16, 64, 256], [37, 53, 264], [33, 130, 72], [-20, 24, 128], [65, 40, 41]].into_iter().enumerate()
+    {
+        let shape = Shape { m, n, k };
+        cases.push(packed(4, 32, shape, Layout::Nk, if i % 2 == 0 { "float16" } else { "float32" }, i % 2 == 1));
+        cases.push(packed([8, 3][i % 2], 40, shape, Layout::Nk, "float16", false));
+        cases.push(packed(4, 4, shape, Layout::Kn, "float16", false));
+    }
+    for n in [53, 64] {
+        let case = packed(4, 32, Shape { m: 20, n, k: 256 }, Layout::Nk, "float16", false);
+        cases.push(Case {
+            name: format!("{}-bf16", case.name),
+            text: case.text.replace("float16", "bfloat16"),
+            ..case
+        });
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+/// Every word gives four pairs, under the condition that the tile lies in the matrix, and no integer is converted.
+#[test]
+fn weights_are_decoded_in_pairs() {
+    for n in [64, 53] {
+        let case = packed(4, 32, Shape { m: 16, n, k: 256 }, Layout::Nk, "float16", false);
+        let kernel =
+            kernel_at(&case, RULE, &[("block_m", 16), ("block_n", 64), ("block_k_bytes", 128), ("warps_m", 1)]);
+        let count = |what: &str| kernel.matches(what).count();
+        // once ahead of the loop and once in it
+        assert_eq!(
+            (count("halves "), count("= fma.rn.x2"), count("= mul.rn.x2"), count(" >> uint32")),
+            (8, 8, 8, 0),
+            "{kernel}"
+        );
+    }
+}
+
+/// Rows of words that whole copies take come into shared memory as they are, stages ahead; the values of a step
+/// are made of them one step earlier.
+#[test]
+fn words_are_copied_ahead() {
+    let kernel = |k, stages| {
+        let case = packed(4, 32, Shape { m: 16, n: 53, k }, Layout::Nk, "float16", false);
+        let knobs = [("block_m", 16), ("block_n", 64), ("block_k_bytes", 128), ("warps_m", 1), ("stages", stages)];
+        kernel_at(&case, RULE, &knobs)
+    };
+    let ahead = kernel(256, 3);
+    assert!(ahead.contains("cp_async16 p0_shared[") && ahead.contains("cp_async_wait 0\n    barrier"), "{ahead}");
+    for other in [kernel(264, 3), kernel(256, 2)] {
+        assert!(!other.contains("p0_shared"), "{other}");
     }
 }

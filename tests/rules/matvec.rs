@@ -5,15 +5,15 @@ use super::harness::{Case, check_all, kernel_at, refusal};
 
 /// A product of `m` vectors (one where it is 1, symbolic where negative) with a matrix.
 #[derive(Clone, Copy)]
-struct Shape {
-    m: i64,
-    n: i64,
-    k: i64,
+pub struct Shape {
+    pub m: i64,
+    pub n: i64,
+    pub k: i64,
 }
 
 /// How a matrix is stored.
 #[derive(Clone, Copy, PartialEq)]
-enum Layout {
+pub enum Layout {
     /// Rows are contiguous along the reduction.
     Nk,
     /// Rows lie side by side.
@@ -38,7 +38,7 @@ fn shapes(s: Shape) -> (String, String, Vec<(&'static str, i64)>) {
 }
 
 /// `y = x (w - zero) scale` with `bits` per value, packed in uint32; `epilogue` adds a bias.
-fn packed(bits: i64, group: i64, s: Shape, layout: Layout, acc: &str, epilogue: bool) -> Case {
+pub fn packed(bits: i64, group: i64, s: Shape, layout: Layout, acc: &str, epilogue: bool) -> Case {
     let pack = 32 / bits;
     let (words, groups) = ((s.k + pack - 1) / pack, (s.k + group - 1) / group);
     let (head, m, extents) = shapes(s);

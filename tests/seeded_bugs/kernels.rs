@@ -141,7 +141,7 @@ impl Right {
         };
         match name {
             "row_sums" => Right::rule(ROW_SUMS),
-            "column_sums" => Right::rule(COLUMN_SUMS),
+            "column_sums" => Right::at(COLUMN_SUMS, &[("threads", 8), ("rows", 8), ("vector", 4), ("split", 1)]),
             "full_sum" => Right::rule(FULL_SUM),
             "transposed" => Right::rule(TRANSPOSED),
             "normalized" => {

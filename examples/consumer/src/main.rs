@@ -6,8 +6,7 @@ fn main() -> Result<(), cpu::Error> {
     let (rows, columns) = (2048, 8192);
     let a: Vec<f32> = (0..rows * columns).map(|i| (i % columns) as f32).collect();
     let mut b = vec![0.0; rows];
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    cpu::mean(&a, &mut b, threads)?;
+    cpu::mean(&a, &mut b, cpu::Rayon)?;
     println!("mean of row 0: {}, of row {}: {}", b[0], rows - 1, b[rows - 1]);
     Ok(())
 }

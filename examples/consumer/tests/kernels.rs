@@ -31,15 +31,40 @@ fn rows_are_scaled_and_clipped() {
 
 #[test]
 fn sizes_may_be_given_at_run_time() {
-    for rows in [1, 3, 200] {
+    // Below, at, between and above those that are tuned.
+    for rows in (1..20).chain([127, 128, 129, 200, 1023, 1024, 1025, 5000]) {
         let x: Vec<f32> = (0..rows * 96).map(|i| i as f32).collect();
         let mut z = vec![f32::NAN; rows * 96];
-        cpu::add_rows(&x, &x, &mut z, rows as i64, 3).expect("the kernel runs");
+        cpu::add_rows(&x, &x, &mut z, rows, 3).expect("the kernel runs");
         assert!(z.iter().zip(&x).all(|(z, x)| *z == 2.0 * x), "{rows} rows");
     }
     let (x, mut z) = ([0.0; 96], [0.0; 96]);
-    for rows in [0, 2, -1, i64::MAX / 48] {
+    for rows in [0, 2, usize::MAX, usize::MAX / 96] {
         assert!(cpu::add_rows(&x, &x, &mut z, rows, 1).is_err(), "{rows} rows");
+    }
+}
+
+#[test]
+fn kernels_run_on_the_threads_of_rayon() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("a pool");
+    let x: Vec<f32> = (0..2000 * 96).map(|i| i as f32).collect();
+    let mut z = vec![f32::NAN; x.len()];
+    cpu::add_rows(&x, &x, &mut z, 2000, &pool).expect("the kernel runs");
+    assert!(z.iter().zip(&x).all(|(z, x)| *z == 2.0 * x));
+    z.fill(f32::NAN);
+    // From within a pool, as another one's task.
+    pool.install(|| cpu::add_rows(&x, &x, &mut z, 2000, cpu::Rayon)).expect("the kernel runs");
+    assert!(z.iter().zip(&x).all(|(z, x)| *z == 2.0 * x));
+}
+
+/// What the log has is what is built in; the build would say so otherwise.
+#[test]
+fn the_kernels_are_tuned() {
+    let manifest = include_str!(concat!(env!("OUT_DIR"), "/manifest.json"));
+    let of_cpu = |rung: &str| manifest.matches(&format!("\"rung\": \"{rung}\"")).count();
+    if cfg!(all(target_arch = "x86_64", not(feature = "cuda"))) {
+        assert_eq!(of_cpu("default"), 0, "{manifest}");
+        assert!(of_cpu("exact") + of_cpu("same_arch") >= 6, "{manifest}");
     }
 }
 

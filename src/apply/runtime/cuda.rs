@@ -4,6 +4,7 @@
 
     /// Why a kernel was not loaded or launched.
     #[derive(Debug)]
+    #[non_exhaustive]
     pub enum Error {
         /// The driver refused.
         Driver(DriverError),
@@ -41,7 +42,6 @@
     }
 
     /// A compiled file, or text to compile on first use.
-    #[allow(dead_code)]
     enum Image {
         Cubin(&'static [u8]),
         Source { text: &'static str, architecture: &'static str },

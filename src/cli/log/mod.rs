@@ -51,7 +51,7 @@ fn is_about(r: &Record, f: &Filter, cx: &Context) -> bool {
     f.workload.as_ref().is_none_or(starts)
         && f.target.as_ref().is_none_or(of_kind)
         && f.rule.as_ref().is_none_or(|rule| is_form_of(&r.rule, rule))
-        && cx.bind.iter().all(|(name, value)| r.bind.get(name) == Some(value))
+        && cx.reading.bind.iter().all(|(name, value)| r.bind.get(name) == Some(value))
 }
 
 /// True when the record has the outcome that was asked for.

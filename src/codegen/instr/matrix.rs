@@ -26,6 +26,23 @@ pub(super) fn stmatrix(p: &mut Prelude, count: u32, transpose: bool) -> String {
     helper(p, &name, "void* d, const void* s", &format!("const unsigned* w = (const unsigned*)s; {store}"))
 }
 
+/// Pairs change places with those of the lane beside, then pairs of pairs with those of the lane after it.
+pub(super) fn quad_transpose(p: &mut Prelude) -> String {
+    let swap = |bit: &str, mask: u32, i: usize| {
+        let j = i + mask as usize;
+        format!(
+            " t = __shfl_xor_sync(0xffffffffu, {bit} ? w[{i}] : w[{j}], {mask}); \
+             w[{i}] = {bit} ? t : w[{i}]; w[{j}] = {bit} ? w[{j}] : t;"
+        )
+    };
+    let swaps: String = [("odd", 1, 0), ("odd", 1, 2), ("high", 2, 0), ("high", 2, 1)]
+        .map(|(bit, mask, i)| swap(bit, mask, i))
+        .concat();
+    let lane = "unsigned *w = (unsigned*)x, lane, t; asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(lane));";
+    let body = format!("{lane} const bool odd = lane & 1, high = lane & 2;{swaps}");
+    helper(p, "dl_quad_transpose", "void* x", &body)
+}
+
 pub(super) fn mma(p: &mut Prelude, shape: MmaShape) -> String {
     let (input, sum, t, letter) = match shape {
         MmaShape::M16N8K16F16 => ("f16", "f32", "float", "f"),

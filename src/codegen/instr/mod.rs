@@ -38,6 +38,7 @@ impl CudaWriter<'_> {
             Op::CpAsync { bytes, prefetch } => copy::cp_async(p, *bytes, !i.values.is_empty(), *prefetch),
             Op::LdMatrix { count, transpose } => matrix::ldmatrix(p, *count, *transpose),
             Op::StMatrix { count, transpose } => matrix::stmatrix(p, *count, *transpose),
+            Op::QuadTranspose => matrix::quad_transpose(p),
             Op::Mma(shape) => matrix::mma(p, *shape),
             Op::Wgmma { shape, a, b } => {
                 let f = wgmma::wgmma(p, *shape, *a, *b);

@@ -247,7 +247,7 @@ impl Machine<'_> {
         if dtype.is_float() {
             return Ok(apply_float(op, self.float(dtype), a, b));
         }
-        apply_int(op, dtype, a, b).ok_or(InterpError::DivisionByZero)
+        Ok(apply_int(op, dtype, a, b))
     }
 
     fn product(

@@ -84,6 +84,9 @@ pub enum Op {
     LdMatrix { count: u32, transpose: bool },
     /// `dst, src`: the reverse of [`Op::LdMatrix`], from registers to shared memory.
     StMatrix { count: u32, transpose: bool },
+    /// `x`: of `x[0..8]` in registers, four pairs of 16-bit elements, pair `p` of lane `q` and pair `q` of lane `p`
+    /// of each four adjacent lanes change places (`shfl.sync.bfly` and selections). All lanes of the warp take part.
+    QuadTranspose,
     /// `d, a, b, c`: `d = a b + c` over the lanes of a warp, each operand the lane's fragment in registers
     /// (`mma.sync.aligned`, row-major `a`, column-major `b`). `c` and `d` may be the same place. With
     /// `w` elements in 32 bits, element `e` of lane `l` is row `l / 4 + 8 (e / w % 2)` and column

@@ -192,6 +192,7 @@ impl<P, V> Instr<P, V> {
             Op::StMatrix { count, transpose } => {
                 matrices("stmatrix", *count, *transpose, [rows(), registers(2 * i64::from(*count))])
             }
+            Op::QuadTranspose => row(53, "quad_transpose %0", [registers(8).of(&HALF).updated()], []).warp(),
             Op::Mma(shape) => {
                 let ([a, b, c], (input, sum)) = (shape.lane_elements(), shape.dtypes());
                 let (operand, sums) = (|n| registers(n).of(&[input]), registers(c).of(&[sum]));

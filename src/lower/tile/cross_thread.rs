@@ -146,13 +146,14 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         let at = number_of(self.nest, &self.r.elements);
         let term = Expr::cast(self.acc, self.r.term.clone());
         let store = |value: Expr| DStmt::store(own.clone(), vec![at.clone()], value);
-        if self.r.serial.is_empty() && self.r.guard.is_none() {
-            return each_element(self.nest, &self.r.elements, vec![store(term)]);
-        }
         let value = match self.r.serial.is_empty() {
-            true => term,
+            true if self.starts_neutral() => term,
+            true => Expr::binary(self.r.op, self.identity(), term),
             false => Expr::binary(self.r.op, Expr::load(own.clone(), vec![at.clone()], self.acc), term),
         };
+        if self.r.serial.is_empty() && self.r.guard.is_none() {
+            return each_element(self.nest, &self.r.elements, vec![store(value)]);
+        }
         let mut body = guarded(self.r.guard.clone(), vec![store(value)]);
         for (var, extent) in self.r.serial.iter().rev() {
             body = vec![DStmt::For(DFor::new(var.clone(), extent.clone(), DKind::Serial, body))];
@@ -170,6 +171,12 @@ impl<'n, 'a, 'r> Expand<'n, 'a, 'r> {
         let store = DStmt::store(self.r.dst.clone(), self.r.indices.clone(), Expr::cast(self.dst, value));
         let body = guarded(self.r.write_guard.clone(), vec![store]);
         each_element(self.nest, &self.r.elements, body)
+    }
+
+    /// True where the reduction starts from a value that no term is beyond; an init may be another one.
+    fn starts_neutral(&self) -> bool {
+        let neutral = Combiner::of(self.r.op).and_then(|c| c.identity(self.acc));
+        neutral.is_some_and(|n| n == self.identity())
     }
 
     fn identity(&self) -> Expr {

@@ -3,11 +3,13 @@
 
 pub mod cluster;
 pub mod cross_thread;
+mod decode_pairs;
 pub mod elementwise;
 pub mod fills;
 pub mod fragments;
 pub mod leaves;
 pub mod part_loops;
+pub mod quads;
 pub mod thread_arg;
 pub mod thread_reduce;
 pub mod tiles;

@@ -7,6 +7,7 @@
 //! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::PASS;
+use super::quads::{self, Pairs};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
@@ -94,9 +95,13 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let register = simplify(&part.at(&own), &nest.ranges);
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
-    let body = pairwise(nest, &v, guarded(exists, body));
-    let around = |var: Name, n: i64, body| vec![DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body))];
-    Ok(around(x, part.shape[0], around(y, pairs, body)))
+    let body = guarded(exists, body);
+    let around = |var: Name, n: i64, body| DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body));
+    let row = match quads::of(nest, &Pairs { y: &y, v: &v, n: pairs }, &body) {
+        Some(row) => row,
+        None => around(y, pairs, pairwise(nest, &v, body)),
+    };
+    Ok(vec![around(x, part.shape[0], vec![row])])
 }
 
 /// The indices of all accesses to a buffer, which are the same.

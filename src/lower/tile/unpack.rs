@@ -48,7 +48,7 @@ pub fn run(nest: &mut Nest, l: &DFor, pairs: bool) -> Option<Vec<DStmt>> {
 }
 
 /// An expression at one value of the loop variable, its indices and shifts simplified.
-fn at(nest: &Nest, e: &Expr, var: &Name, v: i64) -> Expr {
+pub fn at(nest: &Nest, e: &Expr, var: &Name, v: i64) -> Expr {
     let value = |name: &Name| (name == var).then(|| Expr::i64(v));
     settled(nest, &e.subst(&value))
 }
@@ -177,14 +177,21 @@ impl Field {
     /// `float32(word >> shift & mask)`, by way of float16 or not.
     pub fn of(e: &Expr) -> Option<Field> {
         let ExprKind::Cast { dtype: DType::F32, arg } = e.kind() else { return None };
-        let inner = match arg.kind() {
-            ExprKind::Cast { dtype: DType::F16, arg } => arg,
-            _ => arg,
-        };
-        let (word, mask) = match inner.kind() {
-            ExprKind::Binary { op: BinOp::BitAnd, a, b } => (a, b.as_int()?),
-            _ => return None,
-        };
+        Field::half(arg).or_else(|| Field::bits(arg))
+    }
+
+    /// `float16(word >> shift & mask)`.
+    pub fn half(e: &Expr) -> Option<Field> {
+        match e.kind() {
+            ExprKind::Cast { dtype: DType::F16, arg } => Field::bits(arg),
+            _ => None,
+        }
+    }
+
+    /// `word >> shift & mask`.
+    fn bits(e: &Expr) -> Option<Field> {
+        let ExprKind::Binary { op: BinOp::BitAnd, a: word, b: mask } = e.kind() else { return None };
+        let mask = mask.as_int()?;
         let (word, shift) = match word.kind() {
             ExprKind::Binary { op: BinOp::Shr, a, b } => (a, u32::try_from(b.as_int()?).ok()?),
             _ => (word, 0),

@@ -40,22 +40,23 @@ struct Term {
     zero: f64,
 }
 
-/// Two terms whose fields are 16 bits apart.
-struct Pair {
+/// Two fields that are 16 bits apart.
+pub struct Pair {
     word: Expr,
     /// The lower field's place in its half of the word, once this is shifted.
-    place: u32,
-    x: [Expr; 2],
+    pub place: u32,
+    /// Which of the fields they are.
+    pub fields: [usize; 2],
 }
 
 /// The sum of some products as float32: statements, and the value after them.
 pub fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(Vec<DStmt>, Expr)> {
     let terms: Vec<Term> = terms.iter().map(|t| Term::of(t)).collect::<Option<_>>()?;
     let (width, zero) = terms.first().map(|t| (t.field.width, t.zero))?;
-    if terms.iter().any(|t| t.field.width != width || t.zero != zero) || 2 * width > 16 {
+    if terms.iter().any(|t| t.zero != zero) {
         return None;
     }
-    let pairs = pairs(&terms, width)?;
+    let pairs = pairs(&terms.iter().map(|t| &t.field).collect::<Vec<_>>())?;
     let mut made = |what: &str| nest.scratch(&format!("{stem}_{what}"), DType::F16, Expr::i64(2), Scope::Local);
     let (sum, values, xs, scale, zeros) = (made("pair"), made("values"), made("xs"), made("scale"), made("zeros"));
     let mut out = vec![];
@@ -69,7 +70,7 @@ pub fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(Vec<DSt
         }
         out.push(bits(&values, &p, width));
         out.push(packed(PackedOp::Fma, &values, &values, &scale, Some(&zeros)));
-        out.extend(both(&xs, p.x));
+        out.extend(both(&xs, p.fields.map(|i| terms[i].x.clone())));
         out.push(match n {
             0 => packed(PackedOp::Mul, &sum, &values, &xs, None),
             _ => packed(PackedOp::Fma, &sum, &values, &xs, Some(&sum)),
@@ -81,10 +82,10 @@ pub fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(Vec<DSt
 }
 
 /// What a field in the mantissa of a power is multiplied with, and what is added: the field less its zero
-/// point, over two to its width, is left. Exact for zero points up to the power.
-fn coefficients(place: u32, width: u32, zero: f64) -> (f64, f64) {
-    let unit = 0.5f64.powi((place + width) as i32);
-    (unit, -(POWER * unit) - zero * 0.5f64.powi(width as i32))
+/// point, over two to `halvings`, is left. Exact for zero points up to the power.
+pub fn coefficients(place: u32, halvings: u32, zero: f64) -> (f64, f64) {
+    let unit = 0.5f64.powi((place + halvings) as i32);
+    (unit, -(POWER * unit) - zero * 0.5f64.powi(halvings as i32))
 }
 
 impl Term {
@@ -97,9 +98,13 @@ impl Term {
             _ => return None,
         };
         let ExprKind::Cast { dtype: DType::F32, arg } = x.kind() else { return None };
-        let small = zero.fract() == 0.0 && zero.abs() <= POWER;
-        (small && arg.dtype() == DType::F16).then(|| Term { x: arg.clone(), field, zero })
+        (is_small(zero) && arg.dtype() == DType::F16).then(|| Term { x: arg.clone(), field, zero })
     }
+}
+
+/// True for a zero point that can be taken away together with the power.
+pub fn is_small(zero: f64) -> bool {
+    zero.fract() == 0.0 && zero.abs() <= POWER
 }
 
 /// A field of bits less its zero point.
@@ -110,42 +115,44 @@ fn value(e: &Expr) -> Option<(Field, f64)> {
     }
 }
 
-/// Every term with the one 16 bits above, those of one place side by side.
-fn pairs(terms: &[Term], width: u32) -> Option<Vec<Pair>> {
+/// Every field with the one 16 bits above, those of one place side by side.
+pub fn pairs(fields: &[&Field]) -> Option<Vec<Pair>> {
+    let width = fields.first()?.width;
+    if fields.iter().any(|f| f.width != width) || 2 * width > 16 {
+        return None;
+    }
     let mut out = vec![];
-    for low in terms.iter().filter(|t| t.field.shift < 16) {
-        let mut above =
-            terms.iter().filter(|t| t.field.word == low.field.word && t.field.shift == low.field.shift + 16);
-        let high = above.next()?;
-        let shift = low.field.shift;
-        let (word, place) = match shift + width <= MANTISSA {
-            true => (low.field.word.clone(), shift),
+    for (i, low) in fields.iter().enumerate().filter(|(_, f)| f.shift < 16) {
+        let high = fields.iter().position(|f| f.word == low.word && f.shift == low.shift + 16)?;
+        let (word, place) = match low.shift + width <= MANTISSA {
+            true => (low.word.clone(), low.shift),
             false => (
-                Expr::binary(BinOp::Shr, low.field.word.clone(), Expr::int(i64::from(BYTE), DType::U32)),
-                shift.checked_sub(BYTE)?,
+                Expr::binary(BinOp::Shr, low.word.clone(), Expr::int(i64::from(BYTE), DType::U32)),
+                low.shift.checked_sub(BYTE)?,
             ),
         };
         if place + width > MANTISSA {
             return None;
         }
-        out.push(Pair { word, place, x: [low.x.clone(), high.x.clone()] });
+        out.push(Pair { word, place, fields: [i, high] });
     }
     out.sort_by_key(|p| p.place);
-    (2 * out.len() == terms.len()).then_some(out)
+    (2 * out.len() == fields.len()).then_some(out)
 }
 
 /// Stores two values.
-fn both(to: &Name, values: [Expr; 2]) -> [DStmt; 2] {
+pub fn both(to: &Name, values: [Expr; 2]) -> [DStmt; 2] {
     let [a, b] = values;
     [DStmt::store(to.clone(), vec![Expr::i64(0)], a), DStmt::store(to.clone(), vec![Expr::i64(1)], b)]
 }
 
-fn half(v: f64) -> Expr {
+/// A number of float16.
+pub fn half(v: f64) -> Expr {
     Expr::float(v, DType::F16)
 }
 
 /// Two fields in the mantissas of two powers.
-fn bits(to: &Name, p: &Pair, width: u32) -> DStmt {
+pub fn bits(to: &Name, p: &Pair, width: u32) -> DStmt {
     let field = ((1i64 << width) - 1) << p.place;
     let u32s = |v: i64| Expr::int(v, DType::U32);
     let word = Expr::binary(BinOp::BitAnd, p.word.clone(), u32s(field << 16 | field));
@@ -153,7 +160,8 @@ fn bits(to: &Name, p: &Pair, width: u32) -> DStmt {
     DStmt::Instr(Instr::new(Op::Halves, [At::new(to, Expr::i64(0))], [word]))
 }
 
-fn packed(op: PackedOp, dst: &Name, a: &Name, b: &Name, c: Option<&Name>) -> DStmt {
+/// An operation on two float16 at once.
+pub fn packed(op: PackedOp, dst: &Name, a: &Name, b: &Name, c: Option<&Name>) -> DStmt {
     let all = [dst, a, b].into_iter().chain(c).map(|name| At::new(name, Expr::i64(0)));
     DStmt::Instr(Instr::new(Op::PackedF16(op), all.collect::<Vec<_>>(), []))
 }
@@ -168,19 +176,20 @@ mod tests {
     fn values_are_exact() {
         for (width, place) in [(4u32, 0u32), (4, 4), (8, 0), (2, 0), (2, 2), (2, 4), (2, 6), (2, 8)] {
             for zero in [-1024.0, -7.0, 0.0, 1.0, 7.0, 8.0, 127.0, 128.0, 1023.0, 1024.0] {
-                let (unit, taken) = coefficients(place, width, zero);
-                let exact = |v: f64| f16::from_f64(v).to_f64() == v;
-                assert!(exact(unit) && exact(taken), "{width} bits at {place}, zero {zero}: {unit}, {taken}");
-                for n in 0..1u32 << width {
-                    let bits = POWER + f64::from(n << place);
-                    let value = bits * unit + taken;
-                    let want = (f64::from(n) - zero) * 0.5f64.powi(width as i32);
-                    assert!(
-                        exact(bits) && exact(value) && value == want,
-                        "{n} of {width} bits at {place}, zero {zero}"
-                    );
-                }
+                [0, width].into_iter().for_each(|halvings| check(width, place, halvings, zero));
             }
+        }
+    }
+
+    fn check(width: u32, place: u32, halvings: u32, zero: f64) {
+        let (unit, taken) = coefficients(place, halvings, zero);
+        let exact = |v: f64| f16::from_f64(v).to_f64() == v;
+        assert!(exact(unit) && exact(taken), "{width} bits at {place}, zero {zero}: {unit}, {taken}");
+        for n in 0..1u32 << width {
+            let bits = POWER + f64::from(n << place);
+            let value = bits * unit + taken;
+            let want = (f64::from(n) - zero) * 0.5f64.powi(halvings as i32);
+            assert!(exact(bits) && exact(value) && value == want, "{n} of {width} bits at {place}, zero {zero}");
         }
     }
 }

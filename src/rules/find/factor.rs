@@ -15,6 +15,8 @@ pub struct Factor {
     pub plain: bool,
     /// Type of the elements of the load that decides how it is read: the one whose indices use the most iterators.
     pub element: DType,
+    /// The buffer of that load.
+    pub buffer: Option<Name>,
     /// True where the contiguous axis in memory is reduced; false where it is one of rows or columns.
     pub along_depth: bool,
     /// Adjacent elements of the load along the fused iterators of its contiguous axis that one aligned access
@@ -59,7 +61,8 @@ impl Factor {
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
         let boxed = plain && access.as_ref().is_some_and(|a| is_boxed(func, a, [free, depth]));
         let run = k.max(ij).max(1);
-        Factor { operand, dtype: narrow.dtype(), plain, element, along_depth, run, source, order, boxed }
+        let buffer = buffer.map(|b| b.name.clone());
+        Factor { operand, dtype: narrow.dtype(), plain, element, buffer, along_depth, run, source, order, boxed }
     }
 
     /// Elements that one aligned copy may take, a power of two, where the staged ones lie along the reduced axis or

@@ -124,6 +124,7 @@ impl Accepted for Fma {
         let [_, rows, _, depth] = p.extents();
         let (results, wide) = (p.results(), p.dtype.bytes() >= 4);
         let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
+            _ if k.get("block_k") < 2 => Err("a tile of one step has no loop over its depth".into()),
             (1, _) => Ok(()),
             (_, None) => Err("the length of the reduced axis is not constant".into()),
             _ if results > 1 => Err("several results follow the product".into()),

@@ -6,7 +6,9 @@
 //! elementwise block after it.
 //! How: a block computes a tile of the result, whose fragments its warps hold in registers. Tiles of both
 //! factors come into shared memory `stages - 1` steps ahead (`lower/pipeline.rs`), by `cp.async` where
-//! their elements lie side by side, and zeros where the tile leaves the matrix. Fragments are loaded by
+//! their elements lie side by side, and zeros where the tile leaves the matrix. Weights packed in words become
+//! float16 two at a time (`lower/tile/decode_pairs.rs`); rows of words that whole copies take come into shared
+//! memory as they are, and values are made of them one step ahead. Fragments are loaded by
 //! `ldmatrix` from swizzled rows (`lower/swizzle.rs`). What follows the product is computed from the
 //! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`): a
 //! second launch adds their sums.
@@ -31,6 +33,7 @@ use super::outline::{self, Sizes};
 use super::pack::{self, WIDEST, before, major, packed};
 use super::split_k::{Parts, cut};
 use super::tiling::*;
+use super::words::{Words, in_words};
 use crate::analysis::Decline;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
@@ -174,7 +177,14 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
         };
         match by.roles {
             Some(_) => fill_by_boxes(s, &stage, &fill, t)?,
-            None => fill_tile(s, &stage, &factor, &fill, t.threads(warp))?,
+            None => {
+                s.set_scope(&stage.buffer, Scope::Shared)?;
+                s.compute_at(&stage.block, &fill)?;
+                if let Some(words) = Words::of(s, &factor, p.extents()[3], depth, k.get("stages")) {
+                    words.stage(s, &stage, &fill, t.threads(warp))?;
+                }
+                fill_tile(s, &stage, &factor, &fill, t.threads(warp))?;
+            }
         }
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
@@ -246,8 +256,6 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
 /// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side
 /// by side in global memory.
 fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i64) -> Done {
-    s.set_scope(&stage.buffer, Scope::Shared)?;
-    s.compute_at(&stage.block, at)?;
     let most = WIDEST / f.dtype.bytes() as i64;
     let adjacent = f.adjacent(major(f) == Major::Free);
     // single elements meet in registers on their way
@@ -266,7 +274,8 @@ fn fill_tile(s: &mut Schedule, stage: &Stage, f: &Factor, at: &Name, threads: i6
     let [step, thread, lane] = split(s, &all, [None, Some(threads), Some(run)])?;
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
-    vectorize_loop(s, &lane)
+    vectorize_loop(s, &lane)?;
+    if in_words(f) && f.dtype == DType::F16 { tile_leaf(s, &lane, LeafOp::UnpackPairs) } else { Ok(()) }
 }
 
 /// Has the hardware fill a tile of shared memory, as it lies in global memory.

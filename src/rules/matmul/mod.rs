@@ -9,3 +9,4 @@ pub mod pack;
 pub mod split_k;
 pub mod tiling;
 pub mod wgmma;
+pub mod words;

@@ -10,7 +10,7 @@ use crate::rules::space::outlines::{load_regs, meeting};
 use crate::rules::{Combine, LaunchOutline};
 
 /// Registers besides the row: addresses, indices, results of reductions.
-const STATE: i64 = 20;
+const STATE: i64 = 12;
 /// Instructions of an access to memory: its address, its condition, itself.
 const ACCESS: i64 = 3;
 /// Instructions of an elementary function and of a quotient, and of both where arithmetic is relaxed.
@@ -165,8 +165,10 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
                 Place::Functions => each.max(row),
                 Place::Registers => row,
                 Place::Shared | Place::Nowhere => 0,
-            },
-        load_regs: weights + if in_memory { load_regs(each * bytes) } else { 0 },
+            }
+            // The last pass needs them all, and no loop keeps the compiler from loading them early.
+            + if again { 0 } else { weights },
+        load_regs: if in_memory { load_regs(each * bytes) } else { 0 } + if again { weights } else { 0 },
         smem: if place == Place::Shared { each * threads * s.kept * rows } else { meeting(combine.parts, rows, 4) },
         load_bytes: k.get("vector"),
         in_flight: each * bytes,

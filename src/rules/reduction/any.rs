@@ -84,12 +84,14 @@ fn any(ask: &Ask) -> Result<Any, Decline> {
     let (block, facts) = reduces
         .ok_or_else(|| ask.no("one_block", format!("{} blocks are left, not one that reduces", blocks.len())))?;
     let (chain, s) = (Chain::alone(block.clone()), ask.start);
+    let starts = !find_block(s.func(), block).init.is_empty();
     Ok(Any {
         spatial: axes_of_kind(s, block, IterKind::Spatial),
         reduce: axes_of_kind(s, block, IterKind::Reduce),
         parts: !facts.reducers.is_empty(),
-        registers: tails(&mut s.clone(), &chain).is_ok(),
-        starts: !find_block(s.func(), block).init.is_empty(),
+        // Without an init the sum goes on from what the output holds.
+        registers: starts && tails(&mut s.clone(), &chain).is_ok(),
+        starts,
         chain,
     })
 }

@@ -58,7 +58,11 @@ impl Accepted for Outer {
         let space = registers_fit(space, target, THREADS, 32, in_flight);
         let space = keeps_busy(space, target, THREADS, r.bytes(), in_flight);
         let space = step_fits(space, length, |k| k.get("rows") * k.get("unroll") * k.get("split"));
-        let space = parts_filled(space, length);
+        // the guard of a shorter last part is on the loop over parts, which must not be fused with others
+        let space = match r.spatial.len() {
+            1 => parts_hold_some(space, length),
+            _ => parts_fit(space, length, r.outputs()),
+        };
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
         fold_rivals(fills_blocks(space, target, r.total(), r.outputs(), element), element)
     }

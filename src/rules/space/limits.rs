@@ -171,31 +171,28 @@ pub fn stream_fits(space: Space, target: &Target, written: Option<i64>) -> Space
 /// Parts of a reduction of `length` elements are none of them empty, and all alike where several
 /// `outputs` share a launch (the tail of a part is then not a condition on its block alone).
 pub fn parts_fit(space: Space, length: Option<i64>, outputs: Option<i64>) -> Space {
-    let part = |n: i64, split: i64| (n + split - 1) / split;
     space.require("parts_alike", move |k| match (k.get("split"), length) {
-        (1, _) => Ok(()),
-        (split, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
-        (split, Some(n)) if n % split == 0 => Ok(()),
-        (split, Some(n)) if outputs == Some(1) && n > (split - 1) * part(n, split) => Ok(()),
-        (split, Some(n)) if outputs == Some(1) && n > 0 => {
-            Err(format!("{split} parts of {} leave some without any of {n}", part(n, split)))
+        (split, Some(n)) if split > 1 && outputs != Some(1) && n % split != 0 => {
+            Err(format!("{split} parts do not divide {n}"))
         }
-        (split, Some(n)) => Err(format!("{split} parts do not divide {n}")),
-        (_, None) => Err("the length is not constant".into()),
+        (split, _) => no_part_empty(split, length),
     })
 }
 
-/// Parts of a reduction of `length` elements are none of them empty; the last may be shorter, where a condition on
-/// its rows says so.
-pub fn parts_filled(space: Space, length: Option<i64>) -> Space {
-    space.require("parts_filled", move |k| match (k.get("split"), length) {
+/// Parts of a reduction of `length` elements are none of them empty; the last may be shorter.
+pub fn parts_hold_some(space: Space, length: Option<i64>) -> Space {
+    space.require("parts_hold_some", move |k| no_part_empty(k.get("split"), length))
+}
+
+fn no_part_empty(split: i64, length: Option<i64>) -> Result<(), String> {
+    let part = |n: i64| (n + split - 1) / split;
+    match (split, length) {
         (1, _) => Ok(()),
-        (split, Some(n)) if n >= 2 * split && n > (split - 1) * ((n + split - 1) / split) => Ok(()),
-        (split, Some(n)) => {
-            Err(format!("{split} parts of {} leave some with less than two of {n}", (n + split - 1) / split))
-        }
+        (_, Some(n)) if n < 2 * split => Err(format!("{split} parts of {n} have less than two elements each")),
+        (_, Some(n)) if n > (split - 1) * part(n) => Ok(()),
+        (_, Some(n)) => Err(format!("{split} parts of {} leave some without any of {n}", part(n))),
         (_, None) => Err("the length is not constant".into()),
-    })
+    }
 }
 
 /// Enough blocks for the device, where there is enough work for that, and no more parts than work.

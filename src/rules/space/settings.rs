@@ -6,6 +6,9 @@ use crate::rules::space::knobs::unknown;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+/// The greatest value of a knob: conditions multiply four of them with the size of an element.
+const MOST: u64 = 1 << 14;
+
 impl Knob {
     /// The name of a choice, or the number.
     pub fn show(&self, value: i64) -> String {
@@ -15,12 +18,15 @@ impl Knob {
     /// The value that is written so: a choice by its name or by its number.
     ///
     /// # Errors
-    /// No choice of the knob, with the nearest; no number.
+    /// No choice of the knob, with the nearest; no number, or one beyond 2^14.
     pub fn value(&self, text: &str) -> Result<i64, String> {
         if let Some(place) = self.choices.iter().position(|c| c == text) {
             return Ok(place as i64);
         }
-        let number = text.parse().ok();
+        let number = text.parse::<i64>().ok();
+        if let Some(n) = number.filter(|n| n.unsigned_abs() > MOST) {
+            return Err(format!("the value {n} of knob `{}` is beyond {MOST}, the most that a knob may be", self.name));
+        }
         let choices: Vec<&str> = self.choices.iter().map(String::as_str).collect();
         match number.filter(|n| choices.is_empty() || self.choice(*n).is_some()) {
             Some(number) => Ok(number),
@@ -93,6 +99,14 @@ mod tests {
         let space = space();
         let point = space.default().unwrap();
         space.set(&point, &[(name.to_string(), value)]).map(|k| space.show(&k))
+    }
+
+    #[test]
+    fn products_of_knobs_do_not_overflow() {
+        assert_eq!(set("rows", "16384").unwrap(), "hint=evict_first rows=16384");
+        for huge in ["16385", "-9223372036854775808", "4611686018427387904"] {
+            assert!(set("rows", huge).unwrap_err().ends_with("is beyond 16384, the most that a knob may be"));
+        }
     }
 
     #[test]

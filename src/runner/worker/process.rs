@@ -3,6 +3,7 @@
 
 use super::fault::{WorkerFault, describe, is_from_outside};
 use super::{PROTOCOL, Reply, Request};
+use crate::backend::scratch::Scratch;
 use crate::runner::posix;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
@@ -15,7 +16,6 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// Longest line accepted from a worker.
 const LINE_LIMIT: u64 = 64 << 20;
@@ -58,7 +58,7 @@ pub struct WorkerProcess {
     /// It has been killed and reaped: its id may be another process's by now.
     gone: bool,
     /// For its temporary files: what a killed compiler leaves behind goes with it.
-    _scratch: TempDir,
+    _scratch: Scratch,
 }
 
 impl WorkerProcess {
@@ -69,7 +69,7 @@ impl WorkerProcess {
     /// [`WorkerFault::Start`].
     pub fn start(command: &WorkerCommand, memory: Option<u64>) -> Result<WorkerProcess, WorkerFault> {
         let start = |e| WorkerFault::Start(format!("{}: {e}", command.program.display()));
-        let scratch = tempfile::Builder::new().prefix("daylight-").tempdir().map_err(start)?;
+        let scratch = Scratch::new().map_err(start)?;
         let mut child = Command::new(&command.program);
         child.args(&command.args).env("TMPDIR", scratch.path()).env(SCRATCH, scratch.path());
         child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

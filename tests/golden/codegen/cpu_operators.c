@@ -9,8 +9,8 @@
 #endif
 static inline float dl_rsqrt_float(float x) { return 1.0f / __builtin_sqrtf(x); }
 static inline float dl_sigmoid_float(float x) { return 1.0f / (1.0f + __builtin_expf(-x)); }
-static inline float dl_min_f32(float a, float b) { return a < b ? a : b; }
-static inline float dl_max_f32(float a, float b) { return a > b ? a : b; }
+static inline float dl_min_f32(float a, float b) { return a < b || b != b ? a : b; }
+static inline float dl_max_f32(float a, float b) { return a > b || b != b ? a : b; }
 static inline float dl_floordiv_float(float a, float b) { return __builtin_floorf(a / b); }
 static inline float dl_floormod_float(float a, float b) { return a - __builtin_floorf(a / b) * b; }
 typedef float dl_f32x8 __attribute__((vector_size(32)));
@@ -18,18 +18,26 @@ typedef dl_f32x8 dl_f32x8_u __attribute__((aligned(4), may_alias));
 typedef signed char dl_i8x8 __attribute__((vector_size(8)));
 typedef unsigned char dl_u8x8 __attribute__((vector_size(8)));
 typedef dl_u8x8 dl_u8x8_u __attribute__((aligned(1), may_alias));
+static inline __attribute__((always_inline)) dl_i8x8 dl_i8x8_from_f32x8(dl_f32x8 x) { dl_i8x8 r = __builtin_convertvector(x, dl_i8x8), h = (dl_i8x8)__builtin_convertvector(x >= 0x1p7f, dl_i8x8), l = (dl_i8x8)__builtin_convertvector(x <= -0x1p7f, dl_i8x8), n = (dl_i8x8)__builtin_convertvector(x == x, dl_i8x8); return ((r & ~h & ~l) | (h & 127) | (l & (-127 - 1))) & n; }
 typedef dl_i8x8 dl_i8x8_u __attribute__((aligned(1), may_alias));
 typedef short dl_i16x8 __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) dl_i16x8 dl_i16x8_from_f32x8(dl_f32x8 x) { dl_i16x8 r = __builtin_convertvector(x, dl_i16x8), h = (dl_i16x8)__builtin_convertvector(x >= 0x1p15f, dl_i16x8), l = (dl_i16x8)__builtin_convertvector(x <= -0x1p15f, dl_i16x8), n = (dl_i16x8)__builtin_convertvector(x == x, dl_i16x8); return ((r & ~h & ~l) | (h & 32767) | (l & (-32767 - 1))) & n; }
 typedef dl_i16x8 dl_i16x8_u __attribute__((aligned(2), may_alias));
 typedef int dl_i32x8 __attribute__((vector_size(32)));
+static inline __attribute__((always_inline)) dl_i32x8 dl_i32x8_from_f32x8(dl_f32x8 x) { dl_i32x8 r = __builtin_convertvector(x, dl_i32x8), h = (dl_i32x8)__builtin_convertvector(x >= 0x1p31f, dl_i32x8), l = (dl_i32x8)__builtin_convertvector(x <= -0x1p31f, dl_i32x8), n = (dl_i32x8)__builtin_convertvector(x == x, dl_i32x8); return ((r & ~h & ~l) | (h & 2147483647) | (l & (-2147483647 - 1))) & n; }
 typedef dl_i32x8 dl_i32x8_u __attribute__((aligned(4), may_alias));
 typedef long long dl_i64x8 __attribute__((vector_size(64)));
+static inline __attribute__((always_inline)) dl_i64x8 dl_i64x8_from_f32x8(dl_f32x8 x) { dl_i64x8 r = __builtin_convertvector(x, dl_i64x8), h = (dl_i64x8)__builtin_convertvector(x >= 0x1p63f, dl_i64x8), l = (dl_i64x8)__builtin_convertvector(x <= -0x1p63f, dl_i64x8), n = (dl_i64x8)__builtin_convertvector(x == x, dl_i64x8); return ((r & ~h & ~l) | (h & 9223372036854775807LL) | (l & (-9223372036854775807LL - 1))) & n; }
 typedef dl_i64x8 dl_i64x8_u __attribute__((aligned(8), may_alias));
+static inline __attribute__((always_inline)) dl_u8x8 dl_u8x8_from_f32x8(dl_f32x8 x) { dl_u8x8 r = __builtin_convertvector(x, dl_u8x8), h = (dl_u8x8)__builtin_convertvector(x >= 0x1p8f, dl_i8x8), p = (dl_u8x8)__builtin_convertvector(x > 0, dl_i8x8); return (r & p & ~h) | (h & 255); }
 typedef unsigned short dl_u16x8 __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) dl_u16x8 dl_u16x8_from_f32x8(dl_f32x8 x) { dl_u16x8 r = __builtin_convertvector(x, dl_u16x8), h = (dl_u16x8)__builtin_convertvector(x >= 0x1p16f, dl_i16x8), p = (dl_u16x8)__builtin_convertvector(x > 0, dl_i16x8); return (r & p & ~h) | (h & 65535); }
 typedef dl_u16x8 dl_u16x8_u __attribute__((aligned(2), may_alias));
 typedef unsigned dl_u32x8 __attribute__((vector_size(32)));
+static inline __attribute__((always_inline)) dl_u32x8 dl_u32x8_from_f32x8(dl_f32x8 x) { dl_u32x8 r = __builtin_convertvector(x, dl_u32x8), h = (dl_u32x8)__builtin_convertvector(x >= 0x1p32f, dl_i32x8), p = (dl_u32x8)__builtin_convertvector(x > 0, dl_i32x8); return (r & p & ~h) | (h & 4294967295u); }
 typedef dl_u32x8 dl_u32x8_u __attribute__((aligned(4), may_alias));
 typedef unsigned long long dl_u64x8 __attribute__((vector_size(64)));
+static inline __attribute__((always_inline)) dl_u64x8 dl_u64x8_from_f32x8(dl_f32x8 x) { dl_u64x8 r = __builtin_convertvector(x, dl_u64x8), h = (dl_u64x8)__builtin_convertvector(x >= 0x1p64f, dl_i64x8), p = (dl_u64x8)__builtin_convertvector(x > 0, dl_i64x8); return (r & p & ~h) | (h & 18446744073709551615ull); }
 typedef dl_u64x8 dl_u64x8_u __attribute__((aligned(8), may_alias));
 static inline float dl_f32_from_bits(unsigned x) { float y; __builtin_memcpy(&y, &x, sizeof y); return y; }
 static inline unsigned dl_bits_from_f32(float x) { unsigned y; __builtin_memcpy(&y, &x, sizeof y); return y; }
@@ -63,7 +71,11 @@ static inline __attribute__((always_inline)) dl_u8x8 dl_e5m2x8_from_f32(dl_f32x8
 static inline int dl_min_i32(int a, int b) { return a < b ? a : b; }
 static inline int dl_max_i32(int a, int b) { return a > b ? a : b; }
 static inline int dl_floordiv_i32(int a, int b) { int q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
+static inline int dl_any_floordiv_i32(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : dl_floordiv_i32(a, b); }
 static inline int dl_floormod_i32(int a, int b) { int r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static inline int dl_any_floormod_i32(int a, int b) { return (unsigned)b + 1u <= 1u ? 0 : dl_floormod_i32(a, b); }
+static inline int dl_any_truncdiv_i32(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : a / b; }
+static inline int dl_any_truncmod_i32(int a, int b) { return (unsigned)b + 1u <= 1u ? 0 : a % b; }
 static inline float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = dl_bits_from_f32(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return dl_f32_from_bits(u); }
 #ifdef __FLT16_MAX__
 static inline float dl_f32_from_f16(unsigned short x) { _Float16 y; __builtin_memcpy(&y, &x, 2); return (float)y; }
@@ -192,14 +204,14 @@ void casts_float32(void *const *buffers, const long long *scalars,
     {
       // i1 = 0 to 7
       *(dl_u8x8_u *)&p1[blockIdx_x * 32] = (dl_u8x8)__builtin_convertvector((*(const dl_f32x8_u *)&p0[blockIdx_x * 32]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32] = dl_i8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32] = dl_i16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32] = dl_i32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32] = dl_i64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32] = dl_u8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32] = dl_u16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32] = dl_u32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32] = dl_u64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
       *(dl_u16x8_u *)&p10[blockIdx_x * 32] = dl_f16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
       *(dl_u16x8_u *)&p11[blockIdx_x * 32] = dl_bf16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
       *(dl_f32x8_u *)&p12[blockIdx_x * 32] = *(const dl_f32x8_u *)&p0[blockIdx_x * 32];
@@ -210,14 +222,14 @@ void casts_float32(void *const *buffers, const long long *scalars,
     {
       // i1 = 8 to 15
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 8] = (dl_u8x8)__builtin_convertvector((*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 8] = dl_i8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 8] = dl_i16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 8] = dl_i32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 8] = dl_i64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 8] = dl_u8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 8] = dl_u16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 8] = dl_u32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 8] = dl_u64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 8] = dl_f16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 8] = dl_bf16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 8] = *(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8];
@@ -228,14 +240,14 @@ void casts_float32(void *const *buffers, const long long *scalars,
     {
       // i1 = 16 to 23
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 16] = (dl_u8x8)__builtin_convertvector((*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 16] = dl_i8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 16] = dl_i16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 16] = dl_i32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 16] = dl_i64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 16] = dl_u8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 16] = dl_u16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 16] = dl_u32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 16] = dl_u64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 16] = dl_f16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 16] = dl_bf16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 16] = *(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16];
@@ -246,14 +258,14 @@ void casts_float32(void *const *buffers, const long long *scalars,
     {
       // i1 = 24 to 31
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 24] = (dl_u8x8)__builtin_convertvector((*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 24] = dl_i8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 24] = dl_i16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 24] = dl_i32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 24] = dl_i64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 24] = dl_u8x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 24] = dl_u16x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 24] = dl_u32x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 24] = dl_u64x8_from_f32x8(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 24] = dl_f16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 24] = dl_bf16x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 24] = *(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24];
@@ -278,10 +290,10 @@ void operators_int32(void *const *buffers, const long long *scalars,
       p2[blockIdx_x * 32 + i1 + 512] = p0[blockIdx_x * 32 + i1] * p1[blockIdx_x * 32 + i1];
       p2[blockIdx_x * 32 + i1 + 768] = dl_min_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
       p2[blockIdx_x * 32 + i1 + 1024] = dl_max_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
-      p2[blockIdx_x * 32 + i1 + 1280] = dl_floordiv_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
-      p2[blockIdx_x * 32 + i1 + 1536] = dl_floormod_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
-      p2[blockIdx_x * 32 + i1 + 1792] = p0[blockIdx_x * 32 + i1] / p1[blockIdx_x * 32 + i1];
-      p2[blockIdx_x * 32 + i1 + 2048] = p0[blockIdx_x * 32 + i1] % p1[blockIdx_x * 32 + i1];
+      p2[blockIdx_x * 32 + i1 + 1280] = dl_any_floordiv_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
+      p2[blockIdx_x * 32 + i1 + 1536] = dl_any_floormod_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
+      p2[blockIdx_x * 32 + i1 + 1792] = dl_any_truncdiv_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
+      p2[blockIdx_x * 32 + i1 + 2048] = dl_any_truncmod_i32(p0[blockIdx_x * 32 + i1], p1[blockIdx_x * 32 + i1]);
       p2[blockIdx_x * 32 + i1 + 2304] = p0[blockIdx_x * 32 + i1] & p1[blockIdx_x * 32 + i1];
       p2[blockIdx_x * 32 + i1 + 2560] = p0[blockIdx_x * 32 + i1] | p1[blockIdx_x * 32 + i1];
       p2[blockIdx_x * 32 + i1 + 2816] = p0[blockIdx_x * 32 + i1] ^ p1[blockIdx_x * 32 + i1];
@@ -401,14 +413,14 @@ void casts_float16(void *const *buffers, const long long *scalars,
     {
       // i1 = 0 to 7
       *(dl_u8x8_u *)&p1[blockIdx_x * 32] = (dl_u8x8)__builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32] = dl_i8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32] = dl_i16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32] = dl_i32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32] = dl_i64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32] = dl_u8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32] = dl_u16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32] = dl_u32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32] = dl_u64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
       *(dl_u16x8_u *)&p10[blockIdx_x * 32] = *(const dl_u16x8_u *)&p0[blockIdx_x * 32];
       *(dl_u16x8_u *)&p11[blockIdx_x * 32] = dl_bf16x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
       *(dl_f32x8_u *)&p12[blockIdx_x * 32] = dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]);
@@ -419,14 +431,14 @@ void casts_float16(void *const *buffers, const long long *scalars,
     {
       // i1 = 8 to 15
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 8] = (dl_u8x8)__builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 8] = dl_i8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 8] = dl_i16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 8] = dl_i32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 8] = dl_i64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 8] = dl_u8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 8] = dl_u16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 8] = dl_u32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 8] = dl_u64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 8] = *(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8];
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 8] = dl_bf16x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 8] = dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]);
@@ -437,14 +449,14 @@ void casts_float16(void *const *buffers, const long long *scalars,
     {
       // i1 = 16 to 23
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 16] = (dl_u8x8)__builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 16] = dl_i8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 16] = dl_i16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 16] = dl_i32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 16] = dl_i64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 16] = dl_u8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 16] = dl_u16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 16] = dl_u32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 16] = dl_u64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 16] = *(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16];
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 16] = dl_bf16x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 16] = dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]);
@@ -455,14 +467,14 @@ void casts_float16(void *const *buffers, const long long *scalars,
     {
       // i1 = 24 to 31
       *(dl_u8x8_u *)&p1[blockIdx_x * 32 + 24] = (dl_u8x8)__builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]) != 0, dl_i8x8) & 1;
-      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_i8x8);
-      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_i16x8);
-      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_i32x8);
-      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_i64x8);
-      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_u8x8);
-      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_u16x8);
-      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_u32x8);
-      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_u64x8);
+      *(dl_i8x8_u *)&p2[blockIdx_x * 32 + 24] = dl_i8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_i16x8_u *)&p3[blockIdx_x * 32 + 24] = dl_i16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_i32x8_u *)&p4[blockIdx_x * 32 + 24] = dl_i32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_i64x8_u *)&p5[blockIdx_x * 32 + 24] = dl_i64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_u8x8_u *)&p6[blockIdx_x * 32 + 24] = dl_u8x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_u16x8_u *)&p7[blockIdx_x * 32 + 24] = dl_u16x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_u32x8_u *)&p8[blockIdx_x * 32 + 24] = dl_u32x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_u64x8_u *)&p9[blockIdx_x * 32 + 24] = dl_u64x8_from_f32x8(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
       *(dl_u16x8_u *)&p10[blockIdx_x * 32 + 24] = *(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24];
       *(dl_u16x8_u *)&p11[blockIdx_x * 32 + 24] = dl_bf16x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
       *(dl_f32x8_u *)&p12[blockIdx_x * 32 + 24] = dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]);

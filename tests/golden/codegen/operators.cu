@@ -25,11 +25,27 @@ static __device__ __forceinline__ float dl_round_e4m3(float x) { return dl_f32_f
 static __device__ __forceinline__ signed char dl_min_i8(signed char a, signed char b) { return a < b ? a : b; }
 static __device__ __forceinline__ signed char dl_max_i8(signed char a, signed char b) { return a > b ? a : b; }
 static __device__ __forceinline__ signed char dl_floordiv_i8(signed char a, signed char b) { signed char q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
+static __device__ __forceinline__ signed char dl_any_floordiv_i8(signed char a, signed char b) { return b == 0 ? 0 : b == -1 ? (signed char)(0u - (unsigned)a) : dl_floordiv_i8(a, b); }
 static __device__ __forceinline__ signed char dl_floormod_i8(signed char a, signed char b) { signed char r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static __device__ __forceinline__ signed char dl_any_floormod_i8(signed char a, signed char b) { return (unsigned)b + 1u <= 1u ? 0 : dl_floormod_i8(a, b); }
+static __device__ __forceinline__ signed char dl_any_truncdiv_i8(signed char a, signed char b) { return b == 0 ? 0 : b == -1 ? (signed char)(0u - (unsigned)a) : a / b; }
+static __device__ __forceinline__ signed char dl_any_truncmod_i8(signed char a, signed char b) { return (unsigned)b + 1u <= 1u ? 0 : a % b; }
 static __device__ __forceinline__ int dl_floordiv_i32(int a, int b) { int q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
+static __device__ __forceinline__ int dl_any_floordiv_i32(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : dl_floordiv_i32(a, b); }
 static __device__ __forceinline__ int dl_floormod_i32(int a, int b) { int r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static __device__ __forceinline__ int dl_any_floormod_i32(int a, int b) { return (unsigned)b + 1u <= 1u ? 0 : dl_floormod_i32(a, b); }
+static __device__ __forceinline__ int dl_any_truncdiv_i32(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : a / b; }
+static __device__ __forceinline__ int dl_any_truncmod_i32(int a, int b) { return (unsigned)b + 1u <= 1u ? 0 : a % b; }
+static __device__ __forceinline__ unsigned dl_any_floordiv_u32(unsigned a, unsigned b) { return b == 0 ? 0 : a / b; }
+static __device__ __forceinline__ unsigned dl_any_floormod_u32(unsigned a, unsigned b) { return b == 0 ? 0 : a % b; }
+static __device__ __forceinline__ unsigned dl_any_truncdiv_u32(unsigned a, unsigned b) { return b == 0 ? 0 : a / b; }
+static __device__ __forceinline__ unsigned dl_any_truncmod_u32(unsigned a, unsigned b) { return b == 0 ? 0 : a % b; }
 static __device__ __forceinline__ long long dl_floordiv_i64(long long a, long long b) { long long q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
+static __device__ __forceinline__ long long dl_any_floordiv_i64(long long a, long long b) { return b == 0 ? 0 : b == -1 ? (long long)(0u - (unsigned long long)a) : dl_floordiv_i64(a, b); }
 static __device__ __forceinline__ long long dl_floormod_i64(long long a, long long b) { long long r = a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+static __device__ __forceinline__ long long dl_any_floormod_i64(long long a, long long b) { return (unsigned long long)b + 1u <= 1u ? 0 : dl_floormod_i64(a, b); }
+static __device__ __forceinline__ long long dl_any_truncdiv_i64(long long a, long long b) { return b == 0 ? 0 : b == -1 ? (long long)(0u - (unsigned long long)a) : a / b; }
+static __device__ __forceinline__ long long dl_any_truncmod_i64(long long a, long long b) { return (unsigned long long)b + 1u <= 1u ? 0 : a % b; }
 static __device__ __forceinline__ float dl_rsqrt_float(float x) { return 1.0f / sqrtf(x); }
 static __device__ __forceinline__ float dl_sigmoid_float(float x) { return 1.0f / (1.0f + expf(-x)); }
 static __device__ __forceinline__ double dl_rsqrt_double(double x) { return 1.0 / sqrt(x); }
@@ -50,6 +66,20 @@ static __device__ __forceinline__ float dl_odd_f32_from_i64(long long x) { if ((
 static __device__ __forceinline__ float dl_f32_from_u23(unsigned x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
 static __device__ __forceinline__ float dl_odd_f32_from_u32(unsigned x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_odd_f32_from_u64(unsigned long long x) { if (x >> 53) x = (x & ~0xfffULL) | ((x & 0xfffULL) != 0) << 11; float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
+static __device__ __forceinline__ signed char dl_i8_from_float(float x) { return x >= 0x1p7f ? 127 : x > -0x1p7f ? (signed char)x : x <= -0x1p7f ? -127 - 1 : 0; }
+static __device__ __forceinline__ short dl_i16_from_float(float x) { return x >= 0x1p15f ? 32767 : x > -0x1p15f ? (short)x : x <= -0x1p15f ? -32767 - 1 : 0; }
+static __device__ __forceinline__ long long dl_i64_from_float(float x) { return x >= 0x1p63f ? 9223372036854775807LL : x > -0x1p63f ? (long long)x : x <= -0x1p63f ? -9223372036854775807LL - 1 : 0; }
+static __device__ __forceinline__ unsigned char dl_u8_from_float(float x) { return x >= 0x1p8f ? 255 : x > 0 ? (unsigned char)x : 0; }
+static __device__ __forceinline__ unsigned short dl_u16_from_float(float x) { return x >= 0x1p16f ? 65535 : x > 0 ? (unsigned short)x : 0; }
+static __device__ __forceinline__ unsigned long long dl_u64_from_float(float x) { return x >= 0x1p64f ? 18446744073709551615ull : x > 0 ? (unsigned long long)x : 0; }
+static __device__ __forceinline__ signed char dl_i8_from_double(double x) { return x >= 0x1p7 ? 127 : x > -0x1p7 ? (signed char)x : x <= -0x1p7 ? -127 - 1 : 0; }
+static __device__ __forceinline__ short dl_i16_from_double(double x) { return x >= 0x1p15 ? 32767 : x > -0x1p15 ? (short)x : x <= -0x1p15 ? -32767 - 1 : 0; }
+static __device__ __forceinline__ int dl_i32_from_double(double x) { return x >= 0x1p31 ? 2147483647 : x > -0x1p31 ? (int)x : x <= -0x1p31 ? -2147483647 - 1 : 0; }
+static __device__ __forceinline__ long long dl_i64_from_double(double x) { return x >= 0x1p63 ? 9223372036854775807LL : x > -0x1p63 ? (long long)x : x <= -0x1p63 ? -9223372036854775807LL - 1 : 0; }
+static __device__ __forceinline__ unsigned char dl_u8_from_double(double x) { return x >= 0x1p8 ? 255 : x > 0 ? (unsigned char)x : 0; }
+static __device__ __forceinline__ unsigned short dl_u16_from_double(double x) { return x >= 0x1p16 ? 65535 : x > 0 ? (unsigned short)x : 0; }
+static __device__ __forceinline__ unsigned dl_u32_from_double(double x) { return x >= 0x1p32 ? 4294967295u : x > 0 ? (unsigned)x : 0; }
+static __device__ __forceinline__ unsigned long long dl_u64_from_double(double x) { return x >= 0x1p64 ? 18446744073709551615ull : x > 0 ? (unsigned long long)x : 0; }
 static __device__ __forceinline__ float dl_odd_f32_from_f64(double x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 [[maybe_unused]] static __device__ __forceinline__ float dl_f32_from_e5m2(unsigned char x) {
 #if __CUDA_ARCH__ >= 890
@@ -178,10 +208,10 @@ operators_int8(const signed char* __restrict__ p0, const signed char* __restrict
   p2[i + 512] = (signed char)(p0[i] * p1[i]);
   p2[i + 768] = dl_min_i8(p0[i], p1[i]);
   p2[i + 1024] = dl_max_i8(p0[i], p1[i]);
-  p2[i + 1280] = (signed char)dl_floordiv_i8(p0[i], p1[i]);
-  p2[i + 1536] = (signed char)dl_floormod_i8(p0[i], p1[i]);
-  p2[i + 1792] = (signed char)(p0[i] / p1[i]);
-  p2[i + 2048] = (signed char)(p0[i] % p1[i]);
+  p2[i + 1280] = (signed char)dl_any_floordiv_i8(p0[i], p1[i]);
+  p2[i + 1536] = (signed char)dl_any_floormod_i8(p0[i], p1[i]);
+  p2[i + 1792] = (signed char)dl_any_truncdiv_i8(p0[i], p1[i]);
+  p2[i + 2048] = (signed char)dl_any_truncmod_i8(p0[i], p1[i]);
   p2[i + 2304] = (signed char)(p0[i] & p1[i]);
   p2[i + 2560] = (signed char)(p0[i] | p1[i]);
   p2[i + 2816] = (signed char)(p0[i] ^ p1[i]);
@@ -212,10 +242,10 @@ operators_int32(const int* __restrict__ p0, const int* __restrict__ p1, int* __r
   p2[i + 512] = p0[i] * p1[i];
   p2[i + 768] = min(p0[i], p1[i]);
   p2[i + 1024] = max(p0[i], p1[i]);
-  p2[i + 1280] = dl_floordiv_i32(p0[i], p1[i]);
-  p2[i + 1536] = dl_floormod_i32(p0[i], p1[i]);
-  p2[i + 1792] = p0[i] / p1[i];
-  p2[i + 2048] = p0[i] % p1[i];
+  p2[i + 1280] = dl_any_floordiv_i32(p0[i], p1[i]);
+  p2[i + 1536] = dl_any_floormod_i32(p0[i], p1[i]);
+  p2[i + 1792] = dl_any_truncdiv_i32(p0[i], p1[i]);
+  p2[i + 2048] = dl_any_truncmod_i32(p0[i], p1[i]);
   p2[i + 2304] = p0[i] & p1[i];
   p2[i + 2560] = p0[i] | p1[i];
   p2[i + 2816] = p0[i] ^ p1[i];
@@ -246,10 +276,10 @@ operators_uint32(const unsigned* __restrict__ p0, const unsigned* __restrict__ p
   p2[i + 512] = p0[i] * p1[i];
   p2[i + 768] = min(p0[i], p1[i]);
   p2[i + 1024] = max(p0[i], p1[i]);
-  p2[i + 1280] = p0[i] / p1[i];
-  p2[i + 1536] = p0[i] % p1[i];
-  p2[i + 1792] = p0[i] / p1[i];
-  p2[i + 2048] = p0[i] % p1[i];
+  p2[i + 1280] = dl_any_floordiv_u32(p0[i], p1[i]);
+  p2[i + 1536] = dl_any_floormod_u32(p0[i], p1[i]);
+  p2[i + 1792] = dl_any_truncdiv_u32(p0[i], p1[i]);
+  p2[i + 2048] = dl_any_truncmod_u32(p0[i], p1[i]);
   p2[i + 2304] = p0[i] & p1[i];
   p2[i + 2560] = p0[i] | p1[i];
   p2[i + 2816] = p0[i] ^ p1[i];
@@ -280,10 +310,10 @@ operators_int64(const long long* __restrict__ p0, const long long* __restrict__ 
   p2[i + 512] = p0[i] * p1[i];
   p2[i + 768] = min(p0[i], p1[i]);
   p2[i + 1024] = max(p0[i], p1[i]);
-  p2[i + 1280] = dl_floordiv_i64(p0[i], p1[i]);
-  p2[i + 1536] = dl_floormod_i64(p0[i], p1[i]);
-  p2[i + 1792] = p0[i] / p1[i];
-  p2[i + 2048] = p0[i] % p1[i];
+  p2[i + 1280] = dl_any_floordiv_i64(p0[i], p1[i]);
+  p2[i + 1536] = dl_any_floormod_i64(p0[i], p1[i]);
+  p2[i + 1792] = dl_any_truncdiv_i64(p0[i], p1[i]);
+  p2[i + 2048] = dl_any_truncmod_i64(p0[i], p1[i]);
   p2[i + 2304] = p0[i] & p1[i];
   p2[i + 2560] = p0[i] | p1[i];
   p2[i + 2816] = p0[i] ^ p1[i];
@@ -686,14 +716,14 @@ casts_float16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, sign
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = dl_f32_from_f16(p0[i]) != 0.0f;
-  p2[i] = (signed char)dl_f32_from_f16(p0[i]);
-  p3[i] = (short)dl_f32_from_f16(p0[i]);
+  p2[i] = dl_i8_from_float(dl_f32_from_f16(p0[i]));
+  p3[i] = dl_i16_from_float(dl_f32_from_f16(p0[i]));
   p4[i] = (int)dl_f32_from_f16(p0[i]);
-  p5[i] = (long long)dl_f32_from_f16(p0[i]);
-  p6[i] = (unsigned char)dl_f32_from_f16(p0[i]);
-  p7[i] = (unsigned short)dl_f32_from_f16(p0[i]);
+  p5[i] = dl_i64_from_float(dl_f32_from_f16(p0[i]));
+  p6[i] = dl_u8_from_float(dl_f32_from_f16(p0[i]));
+  p7[i] = dl_u16_from_float(dl_f32_from_f16(p0[i]));
   p8[i] = (unsigned)dl_f32_from_f16(p0[i]);
-  p9[i] = (unsigned long long)dl_f32_from_f16(p0[i]);
+  p9[i] = dl_u64_from_float(dl_f32_from_f16(p0[i]));
   p10[i] = p0[i];
   p11[i] = dl_bf16_from_f32(dl_f32_from_f16(p0[i]));
   p12[i] = dl_f32_from_f16(p0[i]);
@@ -708,14 +738,14 @@ casts_bfloat16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, sig
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = dl_f32_from_bf16(p0[i]) != 0.0f;
-  p2[i] = (signed char)dl_f32_from_bf16(p0[i]);
-  p3[i] = (short)dl_f32_from_bf16(p0[i]);
+  p2[i] = dl_i8_from_float(dl_f32_from_bf16(p0[i]));
+  p3[i] = dl_i16_from_float(dl_f32_from_bf16(p0[i]));
   p4[i] = (int)dl_f32_from_bf16(p0[i]);
-  p5[i] = (long long)dl_f32_from_bf16(p0[i]);
-  p6[i] = (unsigned char)dl_f32_from_bf16(p0[i]);
-  p7[i] = (unsigned short)dl_f32_from_bf16(p0[i]);
+  p5[i] = dl_i64_from_float(dl_f32_from_bf16(p0[i]));
+  p6[i] = dl_u8_from_float(dl_f32_from_bf16(p0[i]));
+  p7[i] = dl_u16_from_float(dl_f32_from_bf16(p0[i]));
   p8[i] = (unsigned)dl_f32_from_bf16(p0[i]);
-  p9[i] = (unsigned long long)dl_f32_from_bf16(p0[i]);
+  p9[i] = dl_u64_from_float(dl_f32_from_bf16(p0[i]));
   p10[i] = dl_f16_from_f32(dl_f32_from_bf16(p0[i]));
   p11[i] = p0[i];
   p12[i] = dl_f32_from_bf16(p0[i]);
@@ -730,14 +760,14 @@ casts_float32(const float* __restrict__ p0, bool* __restrict__ p1, signed char* 
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = p0[i] != 0.0f;
-  p2[i] = (signed char)p0[i];
-  p3[i] = (short)p0[i];
+  p2[i] = dl_i8_from_float(p0[i]);
+  p3[i] = dl_i16_from_float(p0[i]);
   p4[i] = (int)p0[i];
-  p5[i] = (long long)p0[i];
-  p6[i] = (unsigned char)p0[i];
-  p7[i] = (unsigned short)p0[i];
+  p5[i] = dl_i64_from_float(p0[i]);
+  p6[i] = dl_u8_from_float(p0[i]);
+  p7[i] = dl_u16_from_float(p0[i]);
   p8[i] = (unsigned)p0[i];
-  p9[i] = (unsigned long long)p0[i];
+  p9[i] = dl_u64_from_float(p0[i]);
   p10[i] = dl_f16_from_f32(p0[i]);
   p11[i] = dl_bf16_from_f32(p0[i]);
   p12[i] = p0[i];
@@ -752,14 +782,14 @@ casts_float64(const double* __restrict__ p0, bool* __restrict__ p1, signed char*
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = p0[i] != 0.0;
-  p2[i] = (signed char)p0[i];
-  p3[i] = (short)p0[i];
-  p4[i] = (int)p0[i];
-  p5[i] = (long long)p0[i];
-  p6[i] = (unsigned char)p0[i];
-  p7[i] = (unsigned short)p0[i];
-  p8[i] = (unsigned)p0[i];
-  p9[i] = (unsigned long long)p0[i];
+  p2[i] = dl_i8_from_double(p0[i]);
+  p3[i] = dl_i16_from_double(p0[i]);
+  p4[i] = dl_i32_from_double(p0[i]);
+  p5[i] = dl_i64_from_double(p0[i]);
+  p6[i] = dl_u8_from_double(p0[i]);
+  p7[i] = dl_u16_from_double(p0[i]);
+  p8[i] = dl_u32_from_double(p0[i]);
+  p9[i] = dl_u64_from_double(p0[i]);
   p10[i] = dl_f16_from_f32(dl_odd_f32_from_f64(p0[i]));
   p11[i] = dl_bf16_from_f32(dl_odd_f32_from_f64(p0[i]));
   p12[i] = (float)p0[i];
@@ -774,14 +804,14 @@ casts_float8_e4m3fn(const unsigned char* __restrict__ p0, bool* __restrict__ p1,
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = dl_f32_from_e4m3(p0[i]) != dl_round_e4m3(0.0f);
-  p2[i] = (signed char)dl_f32_from_e4m3(p0[i]);
-  p3[i] = (short)dl_f32_from_e4m3(p0[i]);
+  p2[i] = dl_i8_from_float(dl_f32_from_e4m3(p0[i]));
+  p3[i] = dl_i16_from_float(dl_f32_from_e4m3(p0[i]));
   p4[i] = (int)dl_f32_from_e4m3(p0[i]);
-  p5[i] = (long long)dl_f32_from_e4m3(p0[i]);
-  p6[i] = (unsigned char)dl_f32_from_e4m3(p0[i]);
-  p7[i] = (unsigned short)dl_f32_from_e4m3(p0[i]);
+  p5[i] = dl_i64_from_float(dl_f32_from_e4m3(p0[i]));
+  p6[i] = dl_u8_from_float(dl_f32_from_e4m3(p0[i]));
+  p7[i] = dl_u16_from_float(dl_f32_from_e4m3(p0[i]));
   p8[i] = (unsigned)dl_f32_from_e4m3(p0[i]);
-  p9[i] = (unsigned long long)dl_f32_from_e4m3(p0[i]);
+  p9[i] = dl_u64_from_float(dl_f32_from_e4m3(p0[i]));
   p10[i] = dl_f16_from_f32(dl_f32_from_e4m3(p0[i]));
   p11[i] = dl_bf16_from_f32(dl_f32_from_e4m3(p0[i]));
   p12[i] = dl_f32_from_e4m3(p0[i]);
@@ -796,14 +826,14 @@ casts_float8_e5m2(const unsigned char* __restrict__ p0, bool* __restrict__ p1, s
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
   p1[i] = dl_f32_from_e5m2(p0[i]) != dl_round_e5m2(0.0f);
-  p2[i] = (signed char)dl_f32_from_e5m2(p0[i]);
-  p3[i] = (short)dl_f32_from_e5m2(p0[i]);
+  p2[i] = dl_i8_from_float(dl_f32_from_e5m2(p0[i]));
+  p3[i] = dl_i16_from_float(dl_f32_from_e5m2(p0[i]));
   p4[i] = (int)dl_f32_from_e5m2(p0[i]);
-  p5[i] = (long long)dl_f32_from_e5m2(p0[i]);
-  p6[i] = (unsigned char)dl_f32_from_e5m2(p0[i]);
-  p7[i] = (unsigned short)dl_f32_from_e5m2(p0[i]);
+  p5[i] = dl_i64_from_float(dl_f32_from_e5m2(p0[i]));
+  p6[i] = dl_u8_from_float(dl_f32_from_e5m2(p0[i]));
+  p7[i] = dl_u16_from_float(dl_f32_from_e5m2(p0[i]));
   p8[i] = (unsigned)dl_f32_from_e5m2(p0[i]);
-  p9[i] = (unsigned long long)dl_f32_from_e5m2(p0[i]);
+  p9[i] = dl_u64_from_float(dl_f32_from_e5m2(p0[i]));
   p10[i] = dl_f16_from_f32(dl_f32_from_e5m2(p0[i]));
   p11[i] = dl_bf16_from_f32(dl_f32_from_e5m2(p0[i]));
   p12[i] = dl_f32_from_e5m2(p0[i]);

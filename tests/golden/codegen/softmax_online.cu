@@ -128,7 +128,7 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
     t3_rf[0] = t3_rf[0] * exp2f((t1_rf[0] - top) * 1.442695f) + t3_rf_rf[0] * exp2f((t1_rf_rf[0] - top) * 1.442695f);
     t1_rf[0] = top;
   }
-  t1_acc[0] = t1_rf[0];
+  t1_acc[0] = fmaxf(-3.4028235e38f, t1_rf[0]);
   float t1_sum_acc = t1_acc[0];
   float t1_sum_other;
   t1_sum_other = __shfl_xor_sync(0xffffffffu, t1_sum_acc, 16);

@@ -20,6 +20,7 @@ static __device__ __forceinline__ void dl_mma_m16n8k16_f16(float* d, const void*
 static __device__ __forceinline__ void dl_mma_m16n8k16_bf16(float* d, const void* a, const void* b, const float* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); }
 static __device__ __forceinline__ void dl_mma_m16n8k8_tf32(float* d, const void* a, const void* b, const float* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3])); }
 static __device__ __forceinline__ void dl_mma_m16n8k32_s8(int* d, const void* a, const void* b, const int* c) { const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])); }
+static __device__ __forceinline__ void dl_quad_transpose(void* x) { unsigned *w = (unsigned*)x, lane, t; asm("mov.u32 %0, %%laneid;" : "=r"(lane)); const bool odd = lane & 1, high = lane & 2; t = __shfl_xor_sync(0xffffffffu, odd ? w[0] : w[1], 1); w[0] = odd ? t : w[0]; w[1] = odd ? w[1] : t; t = __shfl_xor_sync(0xffffffffu, odd ? w[2] : w[3], 1); w[2] = odd ? t : w[2]; w[3] = odd ? w[3] : t; t = __shfl_xor_sync(0xffffffffu, high ? w[0] : w[2], 2); w[0] = high ? t : w[0]; w[2] = high ? w[2] : t; t = __shfl_xor_sync(0xffffffffu, high ? w[1] : w[3], 2); w[1] = high ? t : w[1]; w[3] = high ? w[3] : t; }
 static __device__ __forceinline__ void dl_cp_async16_l2_128(void* d, const void* s) { asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)) : "memory"); }
 static __device__ __forceinline__ void dl_cp_async4_if(void* d, const void* s, bool valid) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)), "r"(valid ? 4 : 0) : "memory"); }
 static __device__ __forceinline__ void dl_cp_async8_if(void* d, const void* s, bool valid) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" :: "r"(dl_shared(d)), "l"(__cvta_generic_to_global(s)), "r"(valid ? 8 : 0) : "memory"); }
@@ -339,6 +340,36 @@ mma_m16n8k32_int8(const signed char* __restrict__ p0, const signed char* __restr
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
     p3[((threadIdx_x >> 2) + ((i >> 1) & 1) * 8) * 8 + (threadIdx_x & 3) * 2 + (i & 1)] = x[i];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+quad_transpose_float16(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(4) unsigned short r[8];
+  #pragma unroll
+  for (int i0 = 0; i0 < 8; ++i0) {
+    r[i0] = p0[threadIdx_x * 8 + i0];
+  }
+  dl_quad_transpose(&r[0]);
+  #pragma unroll
+  for (int i1 = 0; i1 < 8; ++i1) {
+    p1[threadIdx_x * 8 + i1] = r[i1];
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+quad_transpose_bfloat16(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(4) unsigned short r[8];
+  #pragma unroll
+  for (int i0 = 0; i0 < 8; ++i0) {
+    r[i0] = p0[threadIdx_x * 8 + i0];
+  }
+  dl_quad_transpose(&r[0]);
+  #pragma unroll
+  for (int i1 = 0; i1 < 8; ++i1) {
+    p1[threadIdx_x * 8 + i1] = r[i1];
   }
 }
 

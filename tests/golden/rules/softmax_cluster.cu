@@ -42,7 +42,7 @@ main_k0(const float* __restrict__ p0, float* __restrict__ p1) {
   for (int red = 0; red < 8; ++red) {
     t0_rf[0] = fmaxf(t0_rf[0], p0_local[red]);
   }
-  t0_acc[0] = t0_rf[0];
+  t0_acc[0] = fmaxf(-3.4028235e38f, t0_rf[0]);
   t0_sum[0] = t0_acc[0];
   float t0_sum_other;
   t0_sum_other = __shfl_xor_sync(0xffffffffu, t0_sum[0], 16);

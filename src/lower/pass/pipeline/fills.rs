@@ -1,18 +1,14 @@
 //! What of a pipelined loop may run ahead: the statements at its start that fill shared memory, as
-//! asynchronous copies or by way of registers.
+//! asynchronous copies or by way of registers (`through`).
 
 use crate::analysis::simplify;
-use crate::ir::device::{DFor, DKind, DStmt, index_var, map_list, map_stmts};
+use crate::ir::device::{DFor, DStmt, map_list, map_stmts};
 use crate::ir::instr::{Access, At, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
-use crate::ir::{Expr, ExprKind, Name, Scope};
-use crate::lower::fact::replicated::loads;
+use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::nest::{Nest, fresh_name};
 use crate::lower::pass::batch::touched;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bytes of registers that a thread may hold on the way into shared memory.
-const MAX_HELD: i64 = 256;
 
 /// How a fill gets into shared memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,6 +24,8 @@ pub struct Fill {
     pub body: Vec<DStmt>,
     pub buffers: BTreeSet<Name>,
     pub kind: Kind,
+    /// It computes from what asynchronous copies of the same step brought into shared memory.
+    pub chained: bool,
 }
 
 /// The body of a loop.
@@ -51,10 +49,9 @@ pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
     let end = body.iter().rposition(writes)? + 1;
     let (first, compute) = body.split_at(end);
     let ([read, written], [used, changed]) = (both(first), both(compute));
-    let independent = !read.iter().any(|b| nest.is_shared(b)) && !synchronises(body);
     let private = written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.contains(b));
     let fresh = read.iter().all(|b| !changed.contains(b));
-    if compute.is_empty() || !independent || !private || !fresh {
+    if compute.is_empty() || synchronises(body) || !private || !fresh {
         return None;
     }
     let mut fills: Vec<Fill> = vec![];
@@ -65,10 +62,30 @@ pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
             let body = std::mem::take(&mut open);
             let buffers = touched(&body, Access::Write).into_iter().filter(|b| nest.is_shared(b)).collect();
             let kind = if convert(nest, &body).is_some() { Kind::Async } else { Kind::Registers };
-            fills.push(Fill { body, buffers, kind });
+            fills.push(Fill { body, buffers, kind, chained: false });
         }
     }
+    chain(nest, &mut fills)?;
     Some(Parts { fills, compute: compute.to_vec() })
+}
+
+/// Finds the fills that compute from earlier ones; `None` where one reads shared memory that no asynchronous
+/// copies alone have filled.
+fn chain(nest: &Nest, fills: &mut [Fill]) -> Option<()> {
+    let by_threads: BTreeSet<Name> =
+        fills.iter().filter(|f| f.kind == Kind::Registers).flat_map(|f| f.buffers.clone()).collect();
+    let mut landed = BTreeSet::new();
+    for f in fills {
+        let mut read = touched(&f.body, Access::Read).into_iter().filter(|b| nest.is_shared(b)).peekable();
+        f.chained = read.peek().is_some();
+        if f.chained && (f.kind == Kind::Async || !read.all(|b| landed.contains(&b))) {
+            return None;
+        }
+        if f.kind == Kind::Async {
+            landed.extend(f.buffers.difference(&by_threads).cloned());
+        }
+    }
+    Some(())
 }
 
 /// True where threads wait for each other or for copies.
@@ -156,112 +173,6 @@ pub fn is_zero(e: &Expr) -> bool {
     match e.kind() {
         ExprKind::Float { bits, .. } => f64::from_bits(*bits).to_bits() == 0,
         _ => e.is_int(0),
-    }
-}
-
-/// A fill in two: everything up to registers of its own, and from there to shared memory.
-pub fn through_registers(nest: &mut Nest, fill: &Fill) -> Option<(Vec<DStmt>, Vec<DStmt>)> {
-    let mut split = Split { nest, loops: vec![], bytes: 0 };
-    split.list(&fill.body)
-}
-
-struct Split<'n, 'a> {
-    nest: &'n mut Nest<'a>,
-    /// The loops around, outermost first.
-    loops: Vec<(Name, i64)>,
-    /// Bytes held so far.
-    bytes: i64,
-}
-
-impl Split<'_, '_> {
-    fn list(&mut self, body: &[DStmt]) -> Option<(Vec<DStmt>, Vec<DStmt>)> {
-        let (mut load, mut store) = (vec![], vec![]);
-        for s in body {
-            let (a, b) = self.one(s)?;
-            load.extend(a);
-            store.extend(b);
-        }
-        Some((load, store))
-    }
-
-    fn one(&mut self, s: &DStmt) -> Option<(Vec<DStmt>, Vec<DStmt>)> {
-        match s {
-            DStmt::For(l) => {
-                self.loops.push((l.var.clone(), l.extent.as_int()?));
-                let (load, store) = self.list(&l.body)?;
-                self.loops.pop();
-                let around = |body: Vec<DStmt>| match body.is_empty() {
-                    true => vec![],
-                    false => vec![DStmt::For(DFor { kind: DKind::Unrolled, batch: false, ..l.with_body(body) })],
-                };
-                Some((around(load), around(store)))
-            }
-            DStmt::If { cond, then, otherwise } => {
-                let mut read = BTreeSet::new();
-                loads(cond, &mut read);
-                let ((a, b), (c, d)) = (self.list(then)?, self.list(otherwise)?);
-                let stores = !b.is_empty() || !d.is_empty();
-                if stores && !read.is_empty() {
-                    return None;
-                }
-                let under = |then: Vec<DStmt>, otherwise: Vec<DStmt>| match then.is_empty() && otherwise.is_empty() {
-                    true => vec![],
-                    false => vec![DStmt::If { cond: cond.clone(), then, otherwise }],
-                };
-                Some((under(a, c), under(b, d)))
-            }
-            DStmt::Store { buffer, indices, value, hint } if self.nest.is_shared(buffer) => {
-                let (held, at) = self.hold(buffer, 1)?;
-                let dtype = self.nest.buffers.get(buffer)?.dtype;
-                let load = DStmt::store(held.clone(), vec![at.clone()], value.clone());
-                let value = Expr::load(held, vec![at], dtype);
-                let store = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
-                Some((vec![load], vec![store]))
-            }
-            DStmt::Copy { dst, dst_index, src, src_index, lanes, hint } if self.nest.is_shared(dst) => {
-                let n = i64::from(*lanes);
-                let (held, at) = self.hold(dst, n)?;
-                let load = self.moves(&held, &at, src, src_index, n)?;
-                let store = DStmt::Copy {
-                    dst: dst.clone(),
-                    dst_index: dst_index.clone(),
-                    src: held,
-                    src_index: at,
-                    lanes: *lanes,
-                    hint: *hint,
-                };
-                Some((vec![load], vec![store]))
-            }
-            DStmt::Store { .. } | DStmt::Copy { .. } => Some((vec![s.clone()], vec![])),
-            _ => None,
-        }
-    }
-
-    /// Registers for what goes to `buffer`, `lanes` elements for each step of the loops around, and the
-    /// index of the current step's first.
-    fn hold(&mut self, buffer: &Name, lanes: i64) -> Option<(Name, Expr)> {
-        let dtype = self.nest.buffers.get(buffer)?.dtype;
-        let steps: i64 = self.loops.iter().map(|(_, n)| n).product();
-        self.bytes += steps * lanes * dtype.bytes() as i64;
-        if self.bytes > MAX_HELD {
-            return None;
-        }
-        let name = self.nest.scratch(&format!("{buffer}_next"), dtype, Expr::i64(steps * lanes), Scope::Local);
-        let step = self.loops.iter().fold(Expr::i64(0), |at, (var, n)| at * Expr::i64(*n) + index_var(var));
-        Some((name, simplify(&(step * Expr::i64(lanes)), &self.nest.ranges)))
-    }
-
-    /// Moves registers, one by one.
-    fn moves(&mut self, dst: &Name, to: &Expr, src: &Name, from: &Expr, n: i64) -> Option<DStmt> {
-        if !self.nest.is_local(src) {
-            return None;
-        }
-        let dtype = self.nest.buffers.get(src)?.dtype;
-        let var = self.nest.fresh("v");
-        self.nest.ranges.set(var.clone(), 0, n - 1);
-        let value = Expr::load(src.clone(), vec![from.clone() + index_var(&var)], dtype);
-        let store = DStmt::store(dst.clone(), vec![to.clone() + index_var(&var)], value);
-        Some(DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, vec![store])))
     }
 }
 

@@ -6,7 +6,9 @@
 //! - copies of 4, 8 or 16 adjacent bytes from global memory, zeros where a condition fails, become
 //!   `cp.async` and run `S - 1` steps ahead, in `S` slots;
 //! - anything else (converted values, odd alignment) is loaded into registers one step ahead, before
-//!   the computation, and stored after it, in two slots.
+//!   the computation, and stored after it, in two slots;
+//! - what is computed from such copies of the same step (values of packed words) is stored after the computation
+//!   one step ahead too, in two slots: then a step's copies have landed one step earlier.
 //!
 //! One barrier per step suffices: it stands before the step's own data is read, and after the slot
 //! that is filled next was read last.
@@ -18,10 +20,11 @@
 //! Products by warpgroups go on while the next step begins: a step waits for those of the one before, and
 //! copies run one step less ahead, because the slot that those still read is not filled.
 //!
-//! The loop stays as it is where its body has another form, where what it fills is used elsewhere, or
-//! where registers would be picked by a loop that is not unrolled.
+//! The loop stays as it is where its body has another form, where what it fills is used elsewhere, where copies
+//! would have to land a step earlier and run one step ahead only, or where registers would be picked by a loop that is not unrolled.
 
 mod fills;
+mod through;
 
 use crate::analysis::{prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
@@ -93,6 +96,8 @@ struct Pipeline<'l> {
     /// Stores of these into shared memory.
     store: Vec<DStmt>,
     compute: Vec<DStmt>,
+    /// Fills compute from what asynchronous copies brought, a step before it is used.
+    chained: bool,
     /// The computation ends with products that the next step waits for.
     lags: bool,
     /// Elements and number of slots of each buffer that is filled.
@@ -108,6 +113,7 @@ impl<'l> Pipeline<'l> {
             asynchronous: vec![],
             load: vec![],
             store: vec![],
+            chained: fills.iter().any(|f| f.chained),
             lags: false,
             compute,
             slots: BTreeMap::new(),
@@ -124,10 +130,13 @@ impl<'l> Pipeline<'l> {
             if direct {
                 out.asynchronous.extend(async_copies(nest, &f.body));
             } else {
-                let (load, store) = fills::through_registers(nest, &f)?;
+                let (load, store) = through::through_registers(nest, &f)?;
                 out.load.extend(load);
                 out.store.extend(store);
             }
+        }
+        if out.chained && out.ahead < 2 {
+            return None;
         }
         let waits = DStmt::Instr(Instr::from(Sync::WgmmaWait { left: 0 }));
         if out.compute.last() == Some(&waits) && out.store.is_empty() && l.stages > 2 {
@@ -153,10 +162,13 @@ impl<'l> Pipeline<'l> {
             out.push(commit());
         }
         out.extend(self.at(nest, &self.load, &zero));
+        if self.chained {
+            out.extend([wait((self.ahead - 1) as u32), DStmt::Barrier(Barrier::Block)]);
+        }
         out.extend(self.at(nest, &self.store, &zero));
         let mut body = vec![];
         if is_async {
-            body.push(wait((self.ahead - 1) as u32));
+            body.push(wait((self.ahead - 1 - i64::from(self.chained)) as u32));
         }
         body.push(DStmt::Barrier(Barrier::Block));
         if is_async {

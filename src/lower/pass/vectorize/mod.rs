@@ -92,19 +92,8 @@ fn up_to_limit(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
 /// them: vector copies under the condition, and of the constant where it fails.
 fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let [DStmt::Store { buffer, indices, value, hint }] = l.body.as_slice() else { return None };
-    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
-    else {
-        return None;
-    };
-    let n = l.extent.as_int()?;
-    let one = [(l.var.clone(), n)];
-    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &one));
-    let cond = parts.filter(|c| !prove(c, &nest.ranges)).fold(None, |all, c| and(all, Some(c)));
-    let constant = matches!(otherwise.kind(), ExprKind::Int { .. } | ExprKind::Float { .. });
-    if cond.as_ref().is_some_and(|c| c.uses_var(&l.var)) || !constant || nest.is_local(buffer) {
-        return None;
-    }
-    let (decisions, dtype) = (nest.decisions.len(), nest.buffers.get(buffer)?.dtype);
+    let (cond, then, otherwise) = one_condition(nest, l, value).filter(|_| !nest.is_local(buffer))?;
+    let (n, decisions, dtype) = (l.extent.as_int()?, nest.decisions.len(), nest.buffers.get(buffer)?.dtype);
     let load = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: then.clone(), hint: *hint };
     let then = as_copy(nest, &l.with_body(vec![load]))?;
     let Some(cond) = cond else { return Some(then) };
@@ -122,6 +111,21 @@ fn padded(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     Some(vec![DStmt::If { cond, then, otherwise }])
 }
 
+/// A value that is a constant where a condition fails, which is the same for all elements of a loop: the
+/// condition, where one is left, and both values.
+fn one_condition(nest: &Nest, l: &DFor, value: &Expr) -> Option<(Option<Expr>, Expr, Expr)> {
+    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
+    else {
+        return None;
+    };
+    let one = [(l.var.clone(), l.extent.as_int()?)];
+    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &one));
+    let cond = parts.filter(|c| !prove(c, &nest.ranges)).fold(None, |all, c| and(all, Some(c)));
+    let constant = matches!(otherwise.kind(), ExprKind::Int { .. } | ExprKind::Float { .. });
+    let free = constant && !cond.as_ref().is_some_and(|c| c.uses_var(&l.var));
+    free.then(|| (cond, then.clone(), otherwise.clone()))
+}
+
 /// Values on their way into adjacent elements of shared memory that are computed, or do not lie side by side:
 /// one by one into registers, from there in vector copies.
 fn computed(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
@@ -132,12 +136,19 @@ fn computed(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
     let dtype = nest.buffers.get(buffer)?.dtype;
     let via = nest.scratch(&format!("{buffer}_via"), dtype, l.extent.clone(), Scope::Local);
     let at = vec![index_var(&l.var)];
-    let first = DStmt::store(via.clone(), at.clone(), value.clone());
+    let fill = |value: Expr| {
+        let store = DStmt::store(via.clone(), at.clone(), value);
+        vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![store]) })]
+    };
+    // what makes several elements at once (`leaves`) has no condition inside
+    let mut out = match one_condition(nest, l, value).filter(|_| l.tile.is_some()) {
+        Some((Some(cond), then, otherwise)) => vec![DStmt::If { cond, then: fill(then), otherwise: fill(otherwise) }],
+        Some((None, then, _)) => fill(then),
+        None => fill(value.clone()),
+    };
     let value = Expr::load(via, at, dtype);
     let then = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
-    let then = as_copy(nest, &l.with_body(vec![then]))?;
-    let mut out = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.with_body(vec![first]) })];
-    out.extend(then);
+    out.extend(as_copy(nest, &l.with_body(vec![then]))?);
     Some(out)
 }
 

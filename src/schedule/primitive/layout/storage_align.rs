@@ -24,7 +24,11 @@ pub fn apply(d: &mut Draft, buffer: &Name, &axis: &usize, &factor: &i64, &offset
         "the strides of a parameter are the caller's; stage it with cache_read or cache_write".to_string()
     })?;
     Failure::unless(axis < rank, "axis_exists", buffer, || format!("it has {rank} dimensions, but not number {axis}"))?;
-    Failure::unless(factor > 0, "positive_factor", buffer, || format!("a stride is no multiple of {factor}"))?;
+    let fits = (1..=Mark::MOST).contains(&factor) && offset.unsigned_abs() <= Mark::MOST as u64;
+    Failure::unless(fits, "positive_factor", buffer, || match factor {
+        ..1 => format!("a stride is no multiple of {factor}"),
+        _ => format!("factor and offset are at most {}, here {factor} and {offset}", Mark::MOST),
+    })?;
     let writers: Vec<Name> = query::writers(&d.func, buffer).iter().map(|b| b.name.clone()).collect();
     Failure::unless(!writers.is_empty(), "has_writer", buffer, || "no block writes it".to_string())?;
     for block in &writers {

@@ -1,0 +1,165 @@
+//! Which elements of the reference can be trusted. Rounding decides an integer that a float becomes where the
+//! float lies near a tie, a quotient of two numbers that nearly cancel, a comparison of two that are nearly equal. The function is
+//! evaluated again, with every operation rounded to its type and with inputs that differ a little: what then differs by much
+//! is not compared. Where that would be much of an output, the function is like that, and its tolerance is wider instead.
+
+use super::draw::{Given, inputs};
+use super::output::Output;
+use super::rounding::rounds;
+use crate::interp::{self, Mode, Scalars, Tensor, scalar_ops};
+use crate::ir::{BinOp, Expr, ExprKind, PrimFunc};
+use crate::measure::Tolerance;
+use std::collections::BTreeMap;
+
+/// Scalar operations up to which floats are looked at.
+const MOST: u64 = 20_000_000;
+
+/// Part of the tolerance that an evaluation may differ by.
+const PART: f64 = 0.125;
+
+/// Relative change of inputs that shows ties.
+const NUDGE: f64 = 1.0 / 65536.0;
+
+/// Relative change of inputs that shows cancellation: what rounding to float32 does.
+const NOISE: f64 = 1.0 / 8388608.0;
+
+/// What has to be evaluated again.
+pub(super) struct Unsure<'a> {
+    func: &'a PrimFunc,
+    given: &'a Given,
+    outputs: &'a [Output],
+    /// Integers that floats become.
+    whole: bool,
+    /// Floats that may be ill-conditioned.
+    floats: bool,
+}
+
+/// How an input is changed: a factor for element `i`.
+type Change = fn(usize) -> f64;
+
+impl<'a> Unsure<'a> {
+    pub fn of(func: &'a PrimFunc, given: &'a Given, outputs: &'a [Output]) -> Unsure<'a> {
+        let has = |float: bool| outputs.iter().any(|o| o.dtype.is_float() == float);
+        let rounds = rounds(func);
+        let floats = rounds && has(true) && sensitive(func) && scalar_ops(func) <= MOST;
+        Unsure { func, given, outputs, whole: rounds && has(false), floats }
+    }
+
+    /// The elements of each output, by parameter, that cannot be trusted; widens the limits of those of which
+    /// that is much.
+    ///
+    /// # Errors
+    /// A sentence, when the function cannot be evaluated.
+    pub fn find(
+        &self,
+        (reference, scalars): (&[Tensor], &Scalars),
+        limits: &mut [Tolerance],
+    ) -> Result<BTreeMap<usize, Vec<u64>>, String> {
+        let mut runs = vec![];
+        if self.whole || self.floats {
+            runs.push(self.run(scalars, Mode::Exact, |_| 1.0)?);
+        }
+        if self.whole {
+            runs.push(self.run(scalars, Mode::F64, |_| 1.0 + NUDGE)?);
+            runs.push(self.run(scalars, Mode::F64, |_| 1.0 - NUDGE)?);
+        }
+        if self.floats {
+            runs.push(self.run(scalars, Mode::F64, |i| if i * 7 % 11 < 5 { 1.0 + NOISE } else { 1.0 - NOISE })?);
+        }
+        let each = self.outputs.iter().zip(limits).map(|(o, limit)| {
+            let others: Vec<&Tensor> = runs.iter().map(|r| &r[o.tensor]).collect();
+            let found = match o.dtype.is_float() {
+                true if self.floats => doubtful(&reference[o.tensor], &others, limit),
+                true => vec![],
+                false => ties(&reference[o.tensor], &others),
+            };
+            (o.param, found)
+        });
+        Ok(each.collect())
+    }
+
+    /// The function's values in a mode, with its floating inputs changed.
+    fn run(&self, scalars: &Scalars, mode: Mode, change: Change) -> Result<Vec<Tensor>, String> {
+        let mut tensors = inputs(self.func, self.given, mode == Mode::F64)?.tensors;
+        for t in tensors.iter_mut().filter(|t| mode == Mode::F64 && t.dtype.is_float() && !t.is_empty()) {
+            let values: Vec<f64> = (0..t.len()).map(|i| t.get_f64(i) * change(i)).collect();
+            *t = Tensor::from_f64(crate::ir::DType::F64, &t.shape, &values);
+        }
+        interp::run(self.func, &mut tensors, scalars, mode).map_err(|e| e.to_string())?;
+        Ok(tensors)
+    }
+}
+
+/// Integers that are one unit apart.
+fn ties(reference: &Tensor, others: &[&Tensor]) -> Vec<u64> {
+    let near = |i: usize, t: &Tensor| reference.get_i64(i).abs_diff(t.get_i64(i)) == 1;
+    (0..reference.len()).filter(|i| others.iter().any(|t| near(*i, t))).map(|i| i as u64).collect()
+}
+
+/// Floats that differ by more than a part of the limit; none, and a wider limit, where they are a quarter of all.
+/// What all others differ by together widens the limit of the norm.
+fn doubtful(reference: &Tensor, others: &[&Tensor], limit: &mut Tolerance) -> Vec<u64> {
+    let n = reference.len();
+    let values = reference.to_f64();
+    let apart: Vec<f64> = (0..n).map(|i| spread(values[i], others.iter().map(|t| t.get_f64(i)))).collect();
+    let mut kept = vec![true; n];
+    let mut size = typical(&values, &kept, limit);
+    // Of what is left out the size of the others must not be taken.
+    loop {
+        let before = size;
+        let near = |i: usize| apart[i] <= PART * limit.max * values[i].abs().max(size);
+        kept = (0..n).map(near).collect();
+        size = typical(&values, &kept, limit);
+        if size >= before {
+            break;
+        }
+    }
+    let found: Vec<u64> = (0..n).filter(|i| !kept[*i]).map(|i| i as u64).collect();
+    let much = found.len() * 4 > n;
+    if much {
+        kept = apart.iter().map(|d| d.is_finite()).collect();
+        size = typical(&values, &kept, limit);
+    }
+    let of_kept = |f: &dyn Fn(usize) -> f64| (0..n).filter(|i| kept[*i]).map(f).collect::<Vec<f64>>();
+    let worst =
+        of_kept(&|i| apart[i] / values[i].abs().max(size)).into_iter().filter(|e| e.is_finite()).fold(0.0, f64::max);
+    let squares: f64 = of_kept(&|i| apart[i] * apart[i]).iter().sum();
+    let total = (squares / of_kept(&|_| 1.0).len().max(1) as f64).sqrt() / size;
+    let wider = |limit: f64, found: f64| if found.is_finite() { limit.max(found / PART) } else { limit };
+    *limit = Tolerance { l2: wider(limit.l2, total), max: wider(limit.max, worst), ..*limit };
+    if much { vec![] } else { found }
+}
+
+/// How far values are from a reference; infinite where one is lost that the reference has.
+fn spread(reference: f64, others: impl Iterator<Item = f64>) -> f64 {
+    let apart = |v: f64| if reference.is_finite() && !v.is_finite() { f64::INFINITY } else { (v - reference).abs() };
+    others.map(apart).filter(|d| !d.is_nan()).fold(0.0, f64::max)
+}
+
+/// The root of the mean square of what is kept, or the size that the limit knows.
+fn typical(values: &[f64], kept: &[bool], limit: &Tolerance) -> f64 {
+    let squares = values.iter().zip(kept).filter(|(v, k)| **k && v.is_finite()).map(|(v, _)| v * v);
+    let (n, sum) = squares.fold((0, 0.0), |(n, sum), v| (n + 1, sum + v));
+    (sum / f64::from(n.max(1))).sqrt().max(limit.scale)
+}
+
+/// True where a small error may become a large one: a quotient by what was computed, a function, a comparison of
+/// floats, a float as an integer.
+fn sensitive(func: &PrimFunc) -> bool {
+    let mut found = false;
+    let mut look = |e: &Expr| {
+        e.visit(&mut |e| {
+            found |= match e.kind() {
+                ExprKind::Binary {
+                    op: BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncMod, b, ..
+                } => b.dtype().is_float() && b.as_float().is_none(),
+                ExprKind::Binary { op, a, .. } => op.is_compare() && a.dtype().is_float(),
+                ExprKind::Call { dtype, .. } => dtype.is_float(),
+                ExprKind::Cast { dtype, arg } => !dtype.is_float() && arg.dtype().is_float(),
+                _ => false,
+            };
+        });
+    };
+    func.visit(&mut |s| s.for_each_expr(&mut look));
+    found
+}

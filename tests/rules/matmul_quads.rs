@@ -1,0 +1,54 @@
+//! Results of 16 bits that leave fragments as rows of 16 bytes, and residuals that come in so.
+
+use super::harness::{Case, kernel_at};
+use super::products::check_all;
+
+const RULES: [&str; 2] = ["matmul.mma", "matmul.wgmma"];
+const TARGET: &str = "cuda:sm_90a";
+
+/// `O = A B^T + R`, added in float32, of `dtype`; `half` takes the residual in every other row alone.
+fn with_residual(dtype: &str, [m, n, k]: [i64; 3], half: bool) -> Case {
+    let rows = if half { 2 * m } else { m };
+    let at = if half { "vi * 2" } else { "vi" };
+    let text = format!(
+        "@T.prim_func(s_tir=True)
+def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}\"), R: T.Buffer(({rows}, {n}), \"{dtype}\"), O: T.Buffer(({m}, {n}), \"{dtype}\")):
+    C = T.sblock_alloc_buffer(({m}, {n}), \"float32\")
+    for i, j, k in T.grid({m}, {n}, {k}):
+        with T.sblock(\"product\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0.0)
+            C[vi, vj] = C[vi, vj] + T.Cast(\"float32\", A[vi, vk]) * T.Cast(\"float32\", B[vj, vk])
+    for i, j in T.grid({m}, {n}):
+        with T.sblock(\"added\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            O[vi, vj] = T.Cast(\"{dtype}\", C[vi, vj] + T.Cast(\"float32\", R[{at}, vj]))
+"
+    );
+    Case { name: format!("residual-{m}x{n}x{k}-{dtype}"), text, extents: vec![], length: k }
+}
+
+/// Whole tiles, tiles that rows or columns leave in the middle, rows that are not aligned.
+#[test]
+fn residuals_and_results_in_rows() {
+    let sizes = [[64, 128, 64], [130, 72, 40], [70, 200, 64], [65, 36, 32], [100, 77, 48]];
+    for rule in RULES {
+        let cases = sizes.iter().zip(["float16", "bfloat16"].into_iter().cycle());
+        check_all(cases.map(|(s, dtype)| with_residual(dtype, *s, s[0] == 70)).collect(), rule, TARGET);
+    }
+}
+
+/// Both ways in rows of 16 bytes, unless these begin elsewhere.
+#[test]
+fn rows_are_exchanged_where_they_are_aligned() {
+    let exchanges = |rule, size| {
+        let text = kernel_at(&with_residual("bfloat16", size, false), rule, &[("split_k", 1)]);
+        text.matches("quad_transpose").count()
+    };
+    for rule in RULES {
+        assert_eq!(exchanges(rule, [128, 1024, 128]), 2, "{rule}");
+        assert_eq!(exchanges(rule, [130, 1096, 128]), 2, "{rule}");
+        assert_eq!(exchanges(rule, [128, 1028, 128]), 0, "{rule}");
+    }
+}
