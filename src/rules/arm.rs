@@ -60,7 +60,7 @@ impl Arm {
     }
 
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
-    /// more of a point near it; it is believed of GPUs, where a kernel waits for memory.
+    /// more of another point; it is believed of GPUs, where a kernel waits for memory.
     pub fn default(&self) -> Option<Knobs> {
         let start = self.space.default()?;
         let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::waits_for_memory(o, &self.target);

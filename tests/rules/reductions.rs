@@ -71,10 +71,6 @@ fn parts_of_columns_need_not_be_alike() {
             check_at(&case, "reduction.outer", "cuda:sm_90a", Knobs(knobs.collect()));
         }
     }
-    let three = reduction("sum", "float32", &[3, 331, 20], "SRS", true);
-    let knobs = [("threads", 8), ("rows", 8), ("unroll", 2), ("split", 16), ("min_blocks", 1), ("hint", 1)];
-    let knobs = knobs.into_iter().chain([("fold", 0), ("vector", 16)]).map(|(k, v)| (k.to_string(), v));
-    check_at(&three, "reduction.outer", "cuda:sm_90a", Knobs(knobs.collect()));
 }
 
 #[test]

@@ -39,9 +39,6 @@ pub const CUDA: Rule =
 /// The CPU form.
 pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../../schedules/fallback.cpu.toml"), cpu);
 
-/// Bytes of the widest access.
-const WIDEST: i64 = 16;
-
 struct Cuda {
     outputs: Vec<Output>,
     /// Multiprocessors.
@@ -80,10 +77,10 @@ impl Accepted for Cuda {
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("unroll") * k.get("vector").max(widest) * operands
         });
-        let runs: Vec<(Option<i64>, DType)> = outputs.iter().map(|o| (o.run, o.dtype)).collect();
+        let last: Vec<(Option<i64>, DType)> = outputs.iter().map(|o| (o.last, o.dtype)).collect();
         let space = space.require("vector_alignment", move |k| {
             let bytes = |(run, dtype): &(Option<i64>, DType)| width(k, *dtype, *run) * dtype.bytes() as i64;
-            match runs.iter().map(bytes).max() {
+            match last.iter().map(bytes).max() {
                 Some(most) if most != k.get("vector") => {
                     Err(format!("accesses of {} bytes where types and the last axis make them {most}", k.get("vector")))
                 }
@@ -111,7 +108,7 @@ impl Accepted for Cuda {
 impl Cuda {
     fn launch(&self, s: &mut Schedule, out: &Output, k: &Knobs) -> Done {
         let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
-        let width = width(k, out.dtype, out.run);
+        let width = width(k, out.dtype, out.last);
         let rest = [k.get("unroll"), k.get("threads"), width].map(Some);
         let ([eb, eu, et, ev], stride) = match k.get("waves") {
             0 => (split(s, &all, [None, rest[0], rest[1], rest[2]])?, None),
@@ -183,19 +180,9 @@ fn all_moves(outputs: &[Output]) -> Option<Vec<Moves>> {
     outputs.iter().map(|o| o.moves).collect()
 }
 
-/// Elements of one access: as many as the knob says, or what divides the run that starts with a vector.
-fn width(k: &Knobs, dtype: DType, run: Option<i64>) -> i64 {
-    dividing(lanes(k.get("vector"), dtype), run)
-}
-
-/// How far the vectors of a GPU go before they start anew: to the end of the last axis; where that is no place for
-/// vectors and the block writes the whole buffer in its order, on and on, whatever row an element is in.
-fn run(last: Option<i64>, dtype: DType, whole: bool) -> Option<i64> {
-    let odd = |n: i64| dividing(WIDEST, Some(n * dtype.bytes() as i64)) < WIDEST / 2;
-    match last {
-        Some(n) if whole && n > WIDEST && odd(n) => Some(WIDEST),
-        _ => last,
-    }
+/// Elements of one access: as many as the knob says, or what divides the last axis.
+fn width(k: &Knobs, dtype: DType, last: Option<i64>) -> i64 {
+    dividing(lanes(k.get("vector"), dtype), last)
 }
 
 /// What a block writes, and which of its operands move as vectors along with it.
@@ -206,8 +193,6 @@ struct Output {
     elements: Option<i64>,
     /// Length of the innermost axis of the loops.
     last: Option<i64>,
-    /// Elements that vectors of a GPU divide.
-    run: Option<i64>,
     /// Buffers read at plain indices whose last one is the innermost axis, and whether each element is
     /// read once.
     staged: Vec<(Name, bool)>,
@@ -231,15 +216,13 @@ impl Output {
         let staged = staged.into_iter().map(|b| (b.clone(), once(&b))).collect();
         let decl = s.func().buffer(&buffer);
         let whole = whole_write(s, &block).is_some();
-        let last = inner.and_then(|i| i.extent.as_int());
         Output {
             block: name.clone(),
             whole,
             moves: moves(s, &reads, decl),
             dtype: decl.dtype,
             elements: decl.len(),
-            run: run(last, decl.dtype, whole),
-            last,
+            last: inner.and_then(|i| i.extent.as_int()),
             staged,
             buffer,
         }

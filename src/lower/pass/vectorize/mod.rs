@@ -2,8 +2,7 @@
 //!
 //! CUDA: a loop that only copies adjacent elements between two buffers becomes copies of the widest
 //! access that alignment and target allow (through registers where neither side is one); anything
-//! else is unrolled. A condition around the copy that does not depend on the loop stays around it; one
-//! that may end within a vector is asked of its last element, and where it fails the elements go one by one.
+//! else is unrolled. A condition around the copy that does not depend on the loop stays around it.
 //! CPU: see `lanewise`.
 //!
 //! before: `vector v < 8 { r[v] = p0[threadIdx.x * 8 + v] }` of float32
@@ -11,7 +10,7 @@
 
 mod lanewise;
 
-use super::guards::{free_of, strict_difference};
+use super::guards::free_of;
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
@@ -39,14 +38,10 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
         let inner = l.with_body(then.clone());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
-    as_copy(nest, &l)
-        .or_else(|| up_to_limit(nest, &l))
-        .or_else(|| padded(nest, &l))
-        .or_else(|| computed(nest, &l))
-        .unwrap_or_else(|| {
-            l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
-            vec![DStmt::For(l)]
-        })
+    as_copy(nest, &l).or_else(|| padded(nest, &l)).or_else(|| computed(nest, &l)).unwrap_or_else(|| {
+        l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
+        vec![DStmt::For(l)]
+    })
 }
 
 /// The vector copies that a loop amounts to, if it only copies adjacent elements and they are aligned:
@@ -68,24 +63,6 @@ pub fn as_copy(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
         nest.decisions.truncate(decisions);
     }
     both
-}
-
-/// A copy whose condition may hold for the first elements alone: vector copies where it holds for the last one, and
-/// one element after the other where not.
-fn up_to_limit(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
-    let [DStmt::If { cond, then, otherwise }] = l.body.as_slice() else { return None };
-    let rises = |c: &Expr| {
-        let step = strict_difference(c).and_then(|e| linear(&e, &l.var, &nest.ranges)).and_then(|(c, _)| c.as_int());
-        !c.uses_var(&l.var) || step.is_some_and(|c| c > 0)
-    };
-    if !otherwise.is_empty() || !conjuncts(cond).iter().all(rises) {
-        return None;
-    }
-    let last = Expr::i64(l.extent.as_int()? - 1);
-    let whole = simplify(&cond.subst(&|name| (*name == l.var).then(|| last.clone())), &nest.ranges);
-    let then = as_copy(nest, &l.with_body(then.clone()))?;
-    let otherwise = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.clone() })];
-    Some(vec![DStmt::If { cond: whole, then, otherwise }])
 }
 
 /// A copy of adjacent elements that takes a constant where a condition fails, which is the same for all of
