@@ -112,3 +112,24 @@ fn the_prior_orders_points_as_measuring_does() {
     }
     assert!(sum / replays.len() as f64 > 0.6, "{sum}");
 }
+
+/// What stands without a log, over the best of all.
+#[test]
+fn the_default_is_near_the_best() {
+    let (mut known, mut near) = (0, 0);
+    for (name, arms, replay) in &replays() {
+        let default = arms.defaults().remove(0);
+        let Some(ns) = replay.ns(&default) else {
+            println!("{name}: the log lacks {default}");
+            continue;
+        };
+        let best = arms.points().iter().filter_map(|p| replay.ns(p)).fold(f64::INFINITY, f64::min);
+        let ratio = ns / best;
+        known += 1;
+        println!("{name}: {ratio:.3} {default}");
+        assert!(ratio <= 1.3, "{name}: the default takes {ratio:.3} of the best: {default}");
+        near += usize::from(ratio <= 1.1);
+    }
+    assert!(known >= 14, "the logs know {known} of the defaults");
+    assert!(near * 10 >= known * 8, "{near} of {known} defaults are within a tenth of the best");
+}

@@ -10,7 +10,7 @@ use crate::job::select::{self, Chosen};
 use crate::job::{Exit, Failure, Input, guarded};
 use crate::log::Setting;
 use crate::lower::{Pass, Way, passes};
-use crate::rules::{Arm, Knob, Verdict, is_form_of, verdicts};
+use crate::rules::{Knob, Verdict, is_form_of, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -219,8 +219,9 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
     let mut first = true;
     for v in verdicts.unwrap_or_default() {
         match &v.arm {
-            Ok(Arm { space: s, .. }) => {
-                let default = s.default().map_or("no legal point".to_string(), |k| s.show(&k));
+            Ok(arm) => {
+                let s = &arm.space;
+                let default = arm.default().map_or("no legal point".to_string(), |k| s.show(&k));
                 let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
                 let census = s.census().1;
                 let (points, legal) = (census.points, census.legal);
@@ -245,10 +246,10 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
 /// What a rule says, as JSON.
 fn rule(v: &Verdict) -> Value {
     match &v.arm {
-        Ok(Arm { space: s, .. }) => {
-            let census = s.census().1;
+        Ok(arm) => {
+            let (s, census) = (&arm.space, arm.space.census().1);
             json!({
-                "rule": v.rule, "accepted": true, "default": s.default().map(|k| s.settings::<Setting>(&k)),
+                "rule": v.rule, "accepted": true, "default": arm.default().map(|k| s.settings::<Setting>(&k)),
                 "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
             })
         }

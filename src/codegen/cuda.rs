@@ -14,7 +14,7 @@ use super::{Lang, ctype, is_narrow};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, ThreadTag};
 use std::collections::BTreeSet;
 
 /// Static shared memory that every GPU allows, in bytes.
@@ -53,7 +53,7 @@ fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
     w.assume_extents(program);
     w.signature(launch);
     w.narrow_scalars();
-    w.thread_indices();
+    w.thread_indices(launch);
     w.arrays();
     w.body(&k.body);
     w.lines.close();
@@ -143,11 +143,16 @@ impl CudaWriter<'_> {
         }
     }
 
-    /// Declares the thread indices that the body uses.
-    fn thread_indices(&mut self) {
-        let used = thread_indices(&self.kernel.body);
+    /// Declares the thread indices that the body uses, those of guards with how many there are of them: launch
+    /// bounds tell the compiler of all axes together only.
+    fn thread_indices(&mut self, launch: &Launch) {
+        let (used, guards) = (thread_indices(&self.kernel.body), loop_guards(&self.kernel.body));
         for name in used {
             self.lines.line(format!("const int {} = (int){name};", ident(&name)));
+            let axis = ThreadTag::by_name(name.as_str()).and_then(ThreadTag::thread_axis);
+            if let Some(axis) = axis.filter(|_| guards.iter().any(|g| g.uses_var(&name))) {
+                self.lines.line(format!("__builtin_assume({} < {});", ident(&name), launch.block[axis]));
+            }
         }
     }
 
@@ -364,6 +369,22 @@ fn param(p: &KernelParam) -> String {
         KernelParam::Scalar { name, dtype } => format!("{} {}", ctype(*dtype), ident(name)),
         KernelParam::TensorMap(map) => format!("const __grid_constant__ dl_tensor_map {}", ident(&map.name)),
     }
+}
+
+/// The conditions in which a loop is the step that a thread takes: they hold in all unrolled steps but the last
+/// for a compiler that knows how many threads there are.
+fn loop_guards(stmts: &[KStmt]) -> Vec<Expr> {
+    let (mut loops, mut conditions) = (BTreeSet::new(), vec![]);
+    let mut note = |s: &KStmt| {
+        if let KStmt::For { var, kind: LoopKind::Unrolled, .. } = s {
+            loops.insert(var.clone());
+        } else if let KStmt::If { cond, .. } = s {
+            conditions.push(cond.clone());
+        }
+    };
+    stmts.iter().for_each(|s| s.visit(&mut note));
+    conditions.retain(|c| loops.iter().any(|l| c.uses_var(l)));
+    conditions
 }
 
 /// The thread indices that statements use, in a fixed order.

@@ -121,7 +121,12 @@ impl ThreadTag {
 
     /// True for `threadIdx.*`.
     pub fn is_thread(self) -> bool {
-        matches!(self, ThreadTag::ThreadX | ThreadTag::ThreadY | ThreadTag::ThreadZ)
+        self.thread_axis().is_some()
+    }
+
+    /// Which axis of the threads of a block `threadIdx.*` is, from 0.
+    pub fn thread_axis(self) -> Option<usize> {
+        [ThreadTag::ThreadX, ThreadTag::ThreadY, ThreadTag::ThreadZ].iter().position(|t| *t == self)
     }
 }
 

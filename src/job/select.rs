@@ -58,7 +58,7 @@ pub fn point<'a>(arms: &'a [Arm], choose: &Choice) -> Result<(&'a Arm, Knobs), F
     let first = arms.first().ok_or_else(|| Failure::new(Exit::Failed, "no rule takes this function"))?;
     let has = |a: &&Arm| pairs.iter().all(|(n, _)| a.space.knobs.iter().any(|k| k.name == *n));
     let arm = arms.iter().find(has).unwrap_or(first);
-    let default = arm.space.default().ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
+    let default = arm.default().ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
     let knobs = arm.space.set(&default, &pairs).map_err(Failure::usage)?;
     arm.space.check(&knobs).map_err(|why| {
         let form = arm.space.form;

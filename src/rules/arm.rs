@@ -1,9 +1,9 @@
 //! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
 
-use super::{Ask, Knobs, Outline, Space};
+use super::{Ask, Knobs, Outline, Space, choice, prior};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::target::Target;
+use crate::target::{Kind, Target};
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -40,13 +40,14 @@ pub struct Arm {
     /// The knob space.
     pub space: Space,
     pub(super) found: Found,
+    target: Target,
 }
 
 impl Arm {
     /// Puts the conditions on the knobs of `space`, of which those that are only preferred are dropped
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
-        Arm { space: found.accepted.constrain(space, target).settle(), found }
+        Arm { space: found.accepted.constrain(space, target).settle(), found, target: target.clone() }
     }
 
     /// Asks a rule.
@@ -56,6 +57,15 @@ impl Arm {
         }
         let found = (ask.rule.accept)(ask)?;
         Ok(Arm::new(ask.space(), found, ask.target))
+    }
+
+    /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
+    /// more of another point; it is believed of GPUs, where a kernel waits for memory.
+    pub fn default(&self) -> Option<Knobs> {
+        let start = self.space.default()?;
+        let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::waits_for_memory(o, &self.target);
+        let time = |k: &Knobs| self.outline(k).filter(known).map(|o| prior::ns(&o, &self.target));
+        Some(choice::improve(&self.space, start, time))
     }
 
     /// The schedule at one legal point.

@@ -7,6 +7,7 @@
 
 mod arm;
 mod ask;
+mod choice;
 mod find;
 mod gemv;
 mod matmul;
@@ -14,6 +15,7 @@ mod moves;
 mod norm;
 mod parts;
 mod pieces;
+pub mod prior;
 mod reduction;
 mod space;
 mod window;

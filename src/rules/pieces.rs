@@ -21,14 +21,14 @@
 //!               unroll 2: O0_rf.local += A_local
 //!           threadIdx.x 128: O0_local += O0_rf.local
 //!           O0 = O0_local
-//!         blockIdx.x 2 [min_blocks=4]:
-//!           threadIdx.x 32, threadIdx.y 8:
-//!             unroll 4: O1_rf.local = 0
-//!             loop 2, unroll 4 [batch_loads=1]:
-//!               vector 4 [cache_hint=streaming]: A_local = A
-//!               unroll 4 [tile=add]: O1_rf.local += A_local
-//!           threadIdx.x 32, unroll 4, threadIdx.y 8: O1_local += O1_rf.local
-//!           threadIdx.x 32, unroll 4: O1 = O1_local
+//!         blockIdx.x 16 [min_blocks=8]:
+//!           threadIdx.x 8, threadIdx.y 8:
+//!             unroll 2: O1_rf.local = 0
+//!             unroll 8 [batch_loads=1]:
+//!               vector 2 [cache_hint=streaming]: A_local = A
+//!               unroll 2 [tile=add]: O1_rf.local += A_local
+//!           threadIdx.x 8, unroll 2, threadIdx.y 8: O1_local += O1_rf.local
+//!           threadIdx.x 8, unroll 2: O1 = O1_local
 //! ```
 //!
 //! ```text
@@ -128,7 +128,7 @@ fn take(ask: &Ask) -> Result<(Arm, Knobs), String> {
     let mut against = vec![];
     for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
         let declined = match Arm::of(&Ask { rule, ..*ask }) {
-            Ok(arm) => match arm.space.default() {
+            Ok(arm) => match arm.default() {
                 Some(default) => return Ok((arm, default)),
                 None => "legal_point".into(),
             },

@@ -16,7 +16,6 @@ mod output;
 mod overlap;
 mod pipeline;
 pub mod predict;
-pub mod prior;
 pub mod problem;
 pub mod program;
 pub mod reference;

@@ -2,9 +2,10 @@
 //! compiler then says (registers, spills, shared memory, machine code) takes the place of guesses.
 
 use super::pipeline::{Build, Built};
-use super::{Arms, Point, prior};
+use super::{Arms, Point};
 use crate::backend::{Artifact, Compiler, Warning};
 use crate::ir::Reason;
+use crate::rules::prior;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 

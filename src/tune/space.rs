@@ -47,7 +47,7 @@ impl Arms {
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
         let arms = self.list.iter().enumerate();
-        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.space.default()? })).collect()
+        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect()
     }
 
     /// Points of all arms together, legal or not.

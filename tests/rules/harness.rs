@@ -181,7 +181,7 @@ pub fn check(case: &Case, targets: &[&str]) -> Vec<String> {
         for v in verdicts(&input, &target, &Spaces::built_in()) {
             let Ok(arm) = v.arm else { continue };
             taken.push(v.rule.to_string());
-            for knobs in points(&arm.space, &mut rng) {
+            for knobs in points(&arm.space, &mut rng).into_iter().chain(arm.default()) {
                 check_point(&arm, case, &input, &target, &knobs, &args, &want);
             }
         }

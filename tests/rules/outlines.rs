@@ -19,7 +19,7 @@ const POINTS: usize = 6;
 fn points(arm: &Arm, seed: u64) -> Vec<Knobs> {
     let legal = arm.space.points();
     let random = legal.sample(&mut StdRng::seed_from_u64(seed), POINTS).cloned();
-    arm.space.default().into_iter().chain(random).collect()
+    arm.space.default().into_iter().chain(arm.default()).chain(random).collect()
 }
 
 fn of_launch(l: &Launch) -> [i64; 2] {

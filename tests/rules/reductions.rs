@@ -55,6 +55,24 @@ fn column_reductions() {
     check_all(cases, &["reduction.outer", "reduction.outer_cpu"]);
 }
 
+/// Columns of a prime length used to have one block each.
+#[test]
+fn parts_of_columns_need_not_be_alike() {
+    for (shape, knobs) in [
+        ([1031, 16], [("threads", 4), ("rows", 64), ("unroll", 1), ("split", 8)]),
+        ([1031, 5], [("threads", 8), ("rows", 8), ("unroll", 4), ("split", 32)]),
+        ([331, 96], [("threads", 32), ("rows", 1), ("unroll", 2), ("split", 16)]),
+    ] {
+        for (op, dtype) in [("sum", "float32"), ("max", "bfloat16"), ("prod", "float32")] {
+            let case = reduction(op, dtype, &shape, "RS", op == "max");
+            let more = [("min_blocks", 1), ("hint", 1), ("fold", 0), ("vector", if shape[1] == 5 { 4 } else { 8 })];
+            let knobs = knobs.iter().chain(&more).map(|(k, v)| (k.to_string(), *v));
+            let knobs = knobs.map(|(k, v)| if k == "vector" && dtype == "bfloat16" { (k, v / 2) } else { (k, v) });
+            check_at(&case, "reduction.outer", "cuda:sm_90a", Knobs(knobs.collect()));
+        }
+    }
+}
+
 #[test]
 fn matrix_vector_products() {
     let mut cases = vec![];

@@ -2,4 +2,5 @@
 
 pub mod cpu;
 pub mod online;
+mod outline;
 pub mod rows;

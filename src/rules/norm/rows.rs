@@ -28,6 +28,7 @@
 //! ```
 
 use super::online;
+use super::outline::{Place, Sizes, launch};
 use crate::analysis::Decline;
 use crate::ir::TileOp;
 use crate::rules::find::rows::{Role, RowInput, Rows};
@@ -66,12 +67,14 @@ struct General {
     r: Rows,
     /// Two reductions that one pass can do.
     pair: Option<online::Pair>,
+    /// What outlines need to know, where all sizes are constant.
+    sizes: Option<Sizes>,
 }
 
 fn general(ask: &Ask) -> Answer {
     let r = rows(ask)?;
     stage_result(&mut r.schedule.clone(), &r).map_err(|e| ask.no("staged_result", e.reason.text))?;
-    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), r }))
+    Ok(Found::new(r.schedule.clone(), General { pair: online::pair(&r), sizes: Sizes::of(&r, ask.target), r }))
 }
 
 /// The block that writes the elements that all others are brought to, by way of registers.
@@ -150,9 +153,14 @@ impl Accepted for General {
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 
-    /// What a pass over a row costs that caches may keep is not known without measuring.
-    fn outline(&self, _: &Knobs) -> Option<Outline> {
-        None
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        let place = match k.get("row") {
+            KEPT => Place::Functions,
+            REGISTERS => Place::Registers,
+            SHARED => Place::Shared,
+            _ => Place::Nowhere,
+        };
+        Some(Outline::one(launch(self.sizes.as_ref()?, place, cluster(k), k)))
     }
 }
 

@@ -38,6 +38,10 @@ pub const OUTER: Rule =
 
 const THREADS: &[&str] = &["threads", "rows"];
 
+/// Threads side by side below which blocks are narrow, and rows above which they are deep.
+const NARROW: i64 = 8;
+const DEEP: i64 = 32;
+
 struct Outer(Reduction);
 
 fn outer(ask: &Ask) -> Answer {
@@ -48,7 +52,7 @@ impl Accepted for Outer {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let r = &self.0;
         let (length, element, columns) = (r.length(), r.element, r.last());
-        let space = block_fits(space, target, THREADS);
+        let space = narrow_blocks(block_fits(space, target, THREADS), element, columns);
         let space = vector_fits(space, "vector", element, columns);
         let in_flight = |k: &Knobs| k.get("unroll") * k.get("vector");
         let space = registers_fit(space, target, THREADS, 32, in_flight);
@@ -135,6 +139,17 @@ pub fn loops_of_parts(s: &mut Schedule, block: &Name) -> Result<(Option<Name>, N
     let k = fuse_kind(s, block, IterKind::Reduce)?;
     let (outer, column) = fuse_but_last(s, &spatial)?;
     Ok((outer, column, k))
+}
+
+/// Blocks that are narrow and deep are searched where a row has no more columns than they are wide.
+fn narrow_blocks(space: Space, element: DType, columns: Option<i64>) -> Space {
+    space.prefer("narrow_blocks", move |k| match (k.get("threads"), k.get("rows")) {
+        (NARROW.., ..=DEEP) => Ok(()),
+        (threads, _) if threads < NARROW && columns.is_some_and(|n| n <= threads * lanes(k.get("vector"), element)) => {
+            Ok(())
+        }
+        (threads, rows) => Err(format!("{rows} rows of {threads} threads, of which a row of the tensor has more")),
+    })
 }
 
 /// No more parts than keep the device busy, and no fewer.

@@ -45,8 +45,12 @@ pub struct LaunchOutline {
     pub read: i64,
     /// Bytes written.
     pub written: i64,
+    /// Steps of later passes over what caches or shared memory keep, in latencies of DRAM.
+    pub again: f64,
     /// Elements stepped over for each element there is, 1 where the steps fit.
     pub padding: f64,
+    /// Bytes of the sectors that accesses touch for each byte that they want.
+    pub sectors: f64,
     /// Instructions of one thread in one step.
     pub instructions: i64,
     /// Scalar operations of the launch.
@@ -55,6 +59,8 @@ pub struct LaunchOutline {
     pub tensor_core: bool,
     /// How threads combine what they have.
     pub combine: Combine,
+    /// How often they do, one time after the other.
+    pub rounds: i64,
     /// True where a block first fills shared memory and waits for that.
     pub staged: bool,
     /// True where it reads what the launch before has just written, from the cache.
@@ -76,11 +82,14 @@ impl Default for LaunchOutline {
             steps: 0,
             read: 0,
             written: 0,
+            again: 0.0,
             padding: 1.0,
+            sectors: 1.0,
             instructions: 0,
             flops: 0,
             tensor_core: false,
             combine: Combine::default(),
+            rounds: 1,
             staged: false,
             from_cache: false,
         }

@@ -9,6 +9,8 @@ use crate::target::Target;
 
 /// Most threads per row of a second launch, which adds parts.
 const PARTS: i64 = 1024;
+/// Bytes that a GPU's caches move at least.
+const SECTOR: i64 = 32;
 
 /// The sizes of a reduction, all constant.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +83,15 @@ pub fn adders(threads: i64, split: i64) -> [i64; 2] {
 }
 
 /// Registers of `bytes` in flight, with those of their addresses.
-fn load_regs(bytes: i64) -> i64 {
+pub fn load_regs(bytes: i64) -> i64 {
     bytes / 4 + bytes / 16
+}
+
+/// Bytes of the sectors in which pieces of `piece` bytes lie, for each of theirs: one sector more where rows of
+/// `row` bytes do not start with one.
+fn sectors(piece: i64, row: i64) -> f64 {
+    let more = if row % SECTOR == 0 { 0 } else { SECTOR };
+    padding((piece + SECTOR - 1) / SECTOR * SECTOR + more, piece)
 }
 
 fn padding(stepped: i64, length: i64) -> f64 {
@@ -141,6 +150,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.outputs * split * w.acc,
         padding: padding(steps * rows * unroll, part) * padding(across * threads * width, w.columns),
+        sectors: sectors(threads * k.get("vector"), w.columns * w.element.bytes() as i64),
         instructions: unroll * ((w.fold(k, width) + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
         flops: w.flops(),
         combine: Combine { lanes: 1, parts: rows, values: 1 },

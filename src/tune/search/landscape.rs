@@ -1,8 +1,9 @@
 //! What searches know of the legal points before anything is measured: where each lies among the
 //! others, and its prior. Made once for a function, however many searches look at it.
 
-use super::super::{Arms, Point, prior};
+use super::super::{Arms, Point};
 use crate::log::stats::median;
+use crate::rules::prior;
 use std::collections::BTreeMap;
 
 /// Points that are considered, best prior first: more would only take longer.

@@ -68,6 +68,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
+  __builtin_assume(threadIdx_x < 512);
   float t1[1];
   float t3[1];
   __align__(16) unsigned short p1_local[8];

@@ -109,6 +109,7 @@ k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p
 extern "C" __global__ void __launch_bounds__(24)
 k_k0(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* __restrict__ p3) {
   const int threadIdx_x = (int)threadIdx.x;
+  __builtin_assume(threadIdx_x < 24);
   __shared__ __align__(16) float t0[35];
   __shared__ __align__(16) float t1[35];
   __shared__ __align__(16) float t2[35];

@@ -252,6 +252,7 @@ k_k0(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p
 extern "C" __global__ void __launch_bounds__(32)
 k_k0(const float* __restrict__ p0, const float* __restrict__ p1, float* __restrict__ p2) {
   const int threadIdx_x = (int)threadIdx.x;
+  __builtin_assume(threadIdx_x < 32);
   __shared__ __align__(16) float t0[1400];
   __shared__ __align__(16) float t1[2];
   #pragma unroll 1

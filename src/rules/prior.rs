@@ -5,8 +5,8 @@
 //! guess orders candidates (docs/search.md says how well); its absolute value is within a factor of
 //! two and is never shown as a time.
 
+use super::{LaunchOutline, Outline};
 use crate::ir::DType;
-use crate::rules::{LaunchOutline, Outline};
 use crate::target::{Kind, Target};
 
 /// From the start of a launch to its first full stream of data, in nanoseconds.
@@ -26,8 +26,14 @@ const BARRIER_NS: f64 = 30.0;
 const LATENCY_SHARE: f64 = 0.43;
 /// Latency where nothing is known of the DRAM.
 const LATENCY_NS: f64 = 600.0;
+/// An instruction of a thread that waits for the one before it, which other warps do not hide from its own block.
+const INSTRUCTION_NS: f64 = 1.2;
 /// Issue slots of a spilled register, which is stored and loaded again.
 const SPILL: i64 = 8;
+/// Registers that a compiler spills for each one that lacks: it has moved loads up and widened values by then.
+const SPREAD: i64 = 4;
+/// Registers of loads that a thread cannot do without.
+const LOADS: i64 = 8;
 /// Issue slots of an instruction that waits for the one before.
 const SERIALISED: i64 = 2;
 /// How much faster than DRAM the cache answers, in latency and in bandwidth.
@@ -52,6 +58,14 @@ const CORE_RATE: f64 = 4.0;
 /// The time in nanoseconds that the outline suggests, for comparing points of one function.
 pub fn ns(outline: &Outline, target: &Target) -> f64 {
     total(outline, target, None)
+}
+
+/// True where more time goes to memory than to arithmetic, which is where the constants come from.
+pub fn waits_for_memory(outline: &Outline, target: &Target) -> bool {
+    let bytes: i64 = outline.launches.iter().map(|l| l.read + l.written).sum();
+    let rate = |l: &LaunchOutline| flop_rate(l, target) * target.sms.max(1) as f64;
+    let flops: f64 = outline.launches.iter().map(|l| l.flops as f64 / rate(l)).sum();
+    bytes as f64 / bandwidth(target) > flops
 }
 
 /// What a compiler says of a candidate.
@@ -117,8 +131,8 @@ struct Block {
 }
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
-    let (resident, batches) = residency(l, t, regs);
-    let block = block(l, t, batches);
+    let room = residency(l, t, regs);
+    let (block, resident) = (block(l, t, &room), room.blocks);
     let share = l.blocks as f64 / t.sms.max(1) as f64;
     let waves = share / resident as f64;
     let at_once = (resident as f64).min(share.ceil());
@@ -141,33 +155,48 @@ fn last_wave(b: &Block, blocks: f64) -> f64 {
     either(&[b.latency, blocks * b.dram, (blocks - 1e-9).ceil() * (b.intake + b.issue)])
 }
 
-/// Blocks resident on a multiprocessor, and in how many batches the loads of a step are issued: more
-/// than one where registers for all of them are lacking. `regs` are a thread's registers, once known.
-fn residency(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> (i64, f64) {
+/// What the launch bounds leave.
+struct Room {
+    /// Blocks resident on a multiprocessor.
+    blocks: i64,
+    /// In how many batches the loads of a step are issued: more than one where registers for all of them are lacking.
+    batches: f64,
+    /// Registers that lack even so.
+    spilled: i64,
+}
+
+/// `regs` are a thread's registers, once known.
+fn residency(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> Room {
     let limit = t.regs_per_sm as i64 / (l.threads * l.min_blocks).max(1) / 8 * 8;
     let (wanted, have) = (l.state_regs + l.load_regs, limit.min(255));
     let free = (have - l.state_regs).max(1) as f64;
     let batches = (l.load_regs as f64 / free).clamp(1.0, 4.0);
+    let spilled = if regs.is_some() { 0 } else { (l.state_regs + l.load_regs.min(LOADS) - have).max(0) };
     let regs = regs.unwrap_or(wanted.min(have).max(1) as u32);
     let resident = t.resident_blocks(l.threads.max(1) as u32, regs, l.smem.max(0) as u32);
-    (resident.max(1) as i64, batches)
+    Room { blocks: resident.max(1) as i64, batches, spilled }
 }
 
-fn block(l: &LaunchOutline, t: &Target, batches: f64) -> Block {
+fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let (sms, blocks) = (t.sms.max(1) as f64, l.blocks.max(1) as f64);
     let cache = if l.from_cache { CACHE } else { 1.0 };
     let share = cache * bandwidth(t) / sms;
     let turn = 1.0 + TURN_BYTES / (l.threads * l.in_flight).max(1) as f64;
-    let bytes = (l.read + l.written) as f64 / blocks * turn;
+    // Every thread stores and loads what is spilled, by way of the caches.
+    let spilled = (SPREAD * 8 * room.spilled * l.threads) as f64 / CACHE;
+    let bytes = (l.read + l.written) as f64 / blocks * turn + spilled;
     let step = latency_ns(t) / cache;
     let first = if l.staged { step } else { 0.0 };
     let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();
-    let instructions = warps * (l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS);
+    let own = l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS + (SPILL * room.spilled) as f64;
+    // Tensor cores and copies go on while a thread waits.
+    let serial = if l.tensor_core { 0.0 } else { INSTRUCTION_NS * own };
+    let waits = (l.steps as f64 * room.batches + l.again) * step;
     Block {
-        latency: BLOCK_NS + first + combine_ns(l) + l.steps as f64 * batches * step,
+        latency: BLOCK_NS + first + l.rounds as f64 * combine_ns(l) + waits + serial,
         dram: bytes / share,
-        intake: bytes * l.padding.sqrt() / (DRAW * share),
-        issue: (instructions / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
+        intake: bytes * l.padding.sqrt() * l.sectors / (DRAW * share),
+        issue: (warps * own / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
     }
 }
 
@@ -314,7 +343,7 @@ mod tests {
         for t in gpus() {
             let room = LaunchOutline { load_regs: 40, min_blocks: 2, in_flight: 32, steps: 32, ..launch(&t, 4.0) };
             let tight = LaunchOutline { min_blocks: 16, ..room.clone() };
-            assert!(residency(&tight, &t, None).1 > residency(&room, &t, None).1, "{}", t.id);
+            assert!(residency(&tight, &t, None).batches > residency(&room, &t, None).batches, "{}", t.id);
         }
     }
 

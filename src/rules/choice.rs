@@ -1,0 +1,51 @@
+//! The point that stands without a measurement: the default of the table, or the one of which the prior promises much more.
+
+use super::{Knobs, Space};
+
+/// A default is left for one that promises to take less than this part of its time: the prior is not surer.
+const WORTH: f64 = 0.9;
+
+/// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
+/// the fewest knobs. A start that has no time is left alone.
+pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>) -> Knobs {
+    let Some(before) = time(&start) else { return start };
+    let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
+    let points = space.points();
+    let timed = points.iter().filter_map(|k| Some((time(k)?, changed(k), k)));
+    let best = timed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    match best {
+        Some((ns, _, point)) if ns < WORTH * before => point.clone(),
+        Some(_) | None => start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Knob;
+
+    fn space() -> Space {
+        let knob = |name: &str| Knob { name: name.into(), default: 0, values: (0..8).collect(), ..Knob::default() };
+        // Only together do the knobs reach points that are legal.
+        let knobs = vec![knob("x"), knob("y"), knob("z")];
+        Space::new("test", 1, knobs)
+            .require("alike", |k| if k.get("x") == k.get("y") { Ok(()) } else { Err("they differ".into()) })
+    }
+
+    fn from(x: i64, z: i64) -> Knobs {
+        Knobs::from([("x", x), ("y", x), ("z", z)])
+    }
+
+    #[test]
+    fn the_shortest_time_wins_and_knobs_that_do_not_matter_stay() {
+        let far = |k: &Knobs| Some(100.0 + ((k.get("x") - 5).abs() * 10) as f64);
+        assert_eq!(improve(&space(), from(0, 3), far), from(5, 3));
+    }
+
+    #[test]
+    fn a_default_stays_where_little_is_promised_or_nothing_known() {
+        let little = |k: &Knobs| Some(100.0 - k.get("z") as f64);
+        assert_eq!(improve(&space(), from(0, 0), little), from(0, 0));
+        assert_eq!(improve(&space(), from(0, 0), |_| None), from(0, 0));
+    }
+}
