@@ -1,6 +1,7 @@
 //! Functions and parameters called like keywords of Rust and C++, and like what generated Rust calls its own.
 
 use crate::common;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Names that Python, and so TVMScript, has no other use for.
@@ -89,27 +90,88 @@ fn function(k: usize, symbol: Option<&str>) -> String {
     )
 }
 
-#[test]
-fn packages_compile_whatever_functions_are_called() {
-    let dir = tempfile::tempdir().expect("a folder");
+/// A folder with functions, and commands that succeed in it.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(text: &str) -> Folder {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("names.py"), text).expect("write the functions");
+        std::fs::write(dir.path().join("log.jsonl"), "").expect("write the log");
+        Folder(dir)
+    }
+
+    fn run(&self, program: &str, args: &[&str]) {
+        let out = Command::new(program).args(args).current_dir(self.0.path()).output();
+        let out = out.unwrap_or_else(|e| panic!("{program}: {e}"));
+        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+
+    /// The Rust that a package for a target has.
+    fn package(&self, target: &str) -> String {
+        let daylight = env!("CARGO_BIN_EXE_daylight");
+        self.run(daylight, &["apply-best", "names.py", "--log", "log.jsonl", "--target", target, "--out", "k"]);
+        std::fs::read_to_string(self.0.path().join("k/kernels.rs")).expect("the package")
+    }
+
+    /// Checks the types of the package; any warning is an error.
+    fn compiles(&self, more: &[&str]) {
+        let rustc =
+            ["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "-D", "warnings", "k/kernels.rs"];
+        self.run("rustc", &[&rustc[..], more].concat());
+    }
+}
+
+fn no_rustc() -> bool {
+    Command::new("rustc").arg("--version").output().is_err()
+}
+
+/// Functions of all names.
+fn hostile() -> String {
     let mut text = "from tvm.script import tirx as T\n\n".to_string();
     (0..NAMES.len()).for_each(|k| text += &function(k, None));
     ATTRIBUTES.iter().enumerate().for_each(|(k, symbol)| text += &function(k, Some(symbol)));
-    std::fs::write(dir.path().join("names.py"), text).expect("write the functions");
-    let run = |program: &str, args: &[&str]| {
-        let out = Command::new(program).args(args).current_dir(dir.path()).output();
-        let out = out.unwrap_or_else(|e| panic!("{program}: {e}"));
-        assert!(out.status.success(), "{program}: {}", String::from_utf8_lossy(&out.stderr));
-    };
-    let target = if cfg!(target_arch = "aarch64") { "cpu:aarch64" } else { "cpu:x86-64-v3" };
-    std::fs::write(dir.path().join("log.jsonl"), "").expect("write the log");
-    let command =
-        ["apply-best", "names.py", "--log", "log.jsonl", "--target", target, "--out", "k", "--cache", "cache"];
-    run(env!("CARGO_BIN_EXE_daylight"), &command);
-    let rust = std::fs::read_to_string(dir.path().join("k/kernels.rs")).expect("the package");
+    text
+}
+
+#[test]
+fn packages_compile_whatever_functions_are_called() {
+    let folder = Folder::new(&hostile());
+    let rust = folder.package(if cfg!(target_arch = "aarch64") { "cpu:aarch64" } else { "cpu:x86-64-v3" });
     assert_eq!(rust.matches("_raw(tensors: &[").count(), NAMES.len() + ATTRIBUTES.len());
-    if Command::new("rustc").arg("--version").output().is_err() {
+    if no_rustc() {
         return common::skip("no rustc on the path");
     }
-    run("rustc", &["--edition", "2024", "--crate-type", "lib", "--emit", "metadata", "-D", "warnings", "k/kernels.rs"]);
+    folder.compiles(&[]);
+}
+
+/// A crate that these tests are linked with, as `rustc` is told of it.
+fn linked(name: &str) -> String {
+    let built = |p: &PathBuf| {
+        let file = p.file_name().unwrap_or_default().to_string_lossy();
+        file.starts_with(&format!("lib{name}-")) && file.ends_with(".rlib")
+    };
+    let found = std::fs::read_dir(deps()).expect("a folder").flatten().map(|e| e.path());
+    let newest = found.filter(built).max_by_key(|p| p.metadata().and_then(|m| m.modified()).expect("a time"));
+    format!("{name}={}", newest.expect("it is built before these tests").display())
+}
+
+/// Where the crates are that these tests are linked with.
+fn deps() -> PathBuf {
+    std::env::current_exe().expect("this program").parent().expect("a folder").to_path_buf()
+}
+
+#[test]
+fn packages_for_gpus_compile_whatever_functions_are_called() {
+    if no_rustc() || common::nvidia::compiler().is_none() {
+        return common::skip("no rustc on the path, or no NVRTC");
+    }
+    let product = "tests/workloads/matmul/llama3_70b_tp8-gate_up-m8192n7168k8192-f16_f32acc.py";
+    let product = std::fs::read_to_string(product).expect("a product");
+    let folder = Folder::new(&(hostile() + &product));
+    let rust = folder.package("cuda:sm_90a");
+    assert_eq!(rust.matches("unsafe fn launch_raw(").count(), NAMES.len() + ATTRIBUTES.len() + 1);
+    assert!(rust.contains("CUtensorMap"), "a product is there for its tensor maps");
+    let needed = format!("dependency={}", deps().display());
+    folder.compiles(&["--extern", &linked("cudarc"), "--extern", &linked("half"), "-L", &needed]);
 }

@@ -69,8 +69,9 @@ impl FunctionNames {
     }
 }
 
-/// Items of `runtime/*.rs`, and of Rust's prelude, that a function or its type would hide.
-const RUNTIME: [&str; 32] = [
+/// Items of `runtime/*.rs`, and of Rust's prelude, that a function or its type would hide, and `self_`, whose type would
+/// be the keyword `Self`.
+const RUNTIME: [&str; 33] = [
     "arc",
     "atomic_i64",
     "c_string",
@@ -97,6 +98,7 @@ const RUNTIME: [&str; 32] = [
     "run_grid",
     "runs_on",
     "scratch",
+    "self_",
     "some",
     "string",
     "sys",
@@ -150,9 +152,10 @@ mod tests {
     #[test]
     fn functions_hide_neither_the_runtime_nor_each_other() {
         let mut names = FunctionNames::new(["sm_90a".to_string()].into_iter());
-        let all = ["check", "extent", "product", "run_grid", "module", "f", "f_raw", "f_sm_90a", "F", "a_b", "a__b"];
+        let all =
+            ["check", "extent", "product", "run_grid", "module", "f", "f_raw", "f_sm_90a", "F", "a_b", "a__b", "self"];
         let made: Vec<String> = all.iter().map(|n| names.fresh(n)).collect();
-        let want = "check_2 extent_2 product_2 run_grid_2 module_2 f f_raw_2 f_sm_90a_2 f_2 a_b a__b_2";
+        let want = "check_2 extent_2 product_2 run_grid_2 module_2 f f_raw_2 f_sm_90a_2 f_2 a_b a__b_2 self__2";
         assert_eq!(made.join(" "), want);
     }
 

@@ -33,7 +33,7 @@ pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
 pub use when::When;
 
-use crate::backend::scratch::{self, Aside};
+use crate::backend::scratch::{self, Aside, readable};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -103,11 +103,6 @@ pub fn write(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<(), Str
         aside.persist(&path).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     Ok(())
-}
-
-/// What files have that everybody may read, less what the user's mask takes away.
-fn readable() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
 #[cfg(test)]

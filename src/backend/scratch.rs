@@ -28,7 +28,20 @@ impl Scratch {
         static SWEPT: Once = Once::new();
         let all = std::env::temp_dir();
         SWEPT.call_once(|| sweep(&all));
-        let (folder, lock) = held(|| Builder::new().prefix(PREFIX).tempdir_in(&all), TempDir::path)?;
+        Scratch::made(&all)
+    }
+
+    /// A folder inside another, from where what it holds can be renamed to a place beside it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn within(folder: &Path) -> io::Result<Scratch> {
+        sweep(folder);
+        Scratch::made(folder)
+    }
+
+    fn made(within: &Path) -> io::Result<Scratch> {
+        let (folder, lock) = held(|| Builder::new().prefix(PREFIX).tempdir_in(within), TempDir::path)?;
         Ok(Scratch { folder, _lock: lock })
     }
 
@@ -64,6 +77,11 @@ impl Aside {
     pub fn persist(self, path: &Path) -> io::Result<()> {
         self.file.persist(path).map(drop).map_err(|e| e.error)
     }
+}
+
+/// What files have that everybody may read, less what the user's mask takes away.
+pub fn readable() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
 /// Something that was made and locked. Before it is locked another process may take it for left over.
@@ -115,6 +133,10 @@ mod tests {
         sweep(folder.path());
         assert!(held.file.path().exists() && at("a.c").exists() && at(".daylight-held-link").is_symlink());
         assert!(!at(".daylight-held-dead").exists() && !at(".daylight-held-file").exists());
+        std::fs::create_dir(at(".daylight-held-dead")).unwrap();
+        let within = Scratch::within(folder.path()).unwrap();
+        assert!(within.path().parent() == Some(folder.path()) && !at(".daylight-held-dead").exists());
+        drop(within);
         held.persist(&at("b.c")).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
     }

@@ -110,10 +110,11 @@ fn launch(kernel: Kernel, blocks: u32, args: &[Value]) {
     let pieces = (rayon::current_num_threads() as u32 * PIECES).min(blocks);
     let cut = |i: u32| (u64::from(blocks) * u64::from(i) / u64::from(pieces)) as u32;
     // SAFETY: the plan belongs to this kernel.
+    let part = |i: u32| unsafe { args.call(kernel, cut(i), cut(i + 1)) };
     match pieces {
         0 => {}
-        1 => unsafe { args.call(kernel, 0, blocks) },
-        _ => (0..pieces).into_par_iter().for_each(|i| unsafe { args.call(kernel, cut(i), cut(i + 1)) }),
+        1 => part(0),
+        _ => (0..pieces).into_par_iter().for_each(part),
     }
 }
 
@@ -123,7 +124,7 @@ impl Device for CpuDevice {
     }
 
     fn rotation(&self) -> (u64, usize) {
-        ((3 * self.facts.l2_bytes).min(MOST_ROTATED), MOST_SETS)
+        (self.facts.l2_bytes.saturating_mul(3).min(MOST_ROTATED), MOST_SETS)
     }
 
     fn free_bytes(&mut self) -> Outcome<u64> {

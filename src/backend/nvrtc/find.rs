@@ -2,6 +2,7 @@
 
 use crate::backend::owner;
 use crate::backend::places::{Places, children};
+use crate::backend::scratch::Scratch;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -148,7 +149,7 @@ fn install(places: &Places, package: &Package) -> Result<PathBuf, String> {
     let packages = places.packages();
     let cannot = |e: std::io::Error| format!("cannot write to {}: {e}", packages.display());
     owner::make(&packages).map_err(cannot)?;
-    let aside = tempfile::Builder::new().prefix(".").tempdir_in(&packages).map_err(cannot)?;
+    let aside = Scratch::within(&packages).map_err(cannot)?;
     let (wanted, made) = (aside.path().join("requirements.txt"), aside.path().join("site"));
     std::fs::write(&wanted, package.requirement()).map_err(cannot)?;
     let python = places.program("python3").ok_or("python3 is not on the path: install it to fetch packages")?;

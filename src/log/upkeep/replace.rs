@@ -1,5 +1,6 @@
 //! Whole log files, written so that readers see the old one or the new one, never a part.
 
+use crate::backend::scratch::{self, Aside, readable};
 use crate::log::Record;
 use crate::log::scan::is_compressed;
 use flate2::Compression;
@@ -36,23 +37,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), String> {
     let target = if path.exists() { path.canonicalize().map_err(cannot)? } else { path.to_path_buf() };
     let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(cannot)?;
-    let mut file = temporary(folder).map_err(cannot)?;
-    file.write_all(bytes).map_err(cannot)?;
-    file.as_file().sync_all().map_err(cannot)?;
-    file.persist(&target).map_err(|e| cannot(e.error))?;
-    Ok(())
-}
-
-/// A temporary file with the permissions that a new file would have.
-fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".daylight-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666)); // less the umask
-    }
-    builder.tempfile_in(folder)
+    scratch::sweep(folder);
+    let mut aside = Aside::new(tempfile::Builder::new().permissions(readable()), folder).map_err(cannot)?;
+    aside.file.write_all(bytes).map_err(cannot)?;
+    aside.file.as_file().sync_all().map_err(cannot)?;
+    aside.persist(&target).map_err(cannot)
 }
 
 #[cfg(test)]
@@ -75,6 +64,8 @@ mod tests {
         let first = std::fs::read(&packed).unwrap();
         write(&packed, &records).unwrap();
         assert_eq!(std::fs::read(&packed).unwrap(), first);
+        std::fs::write(dir.path().join("new/.daylight-held-dead"), "of a process that was killed").unwrap();
+        write(&packed, &records).unwrap();
         assert_eq!(std::fs::read_dir(dir.path().join("new")).unwrap().count(), 2, "no temporary file stays");
     }
 
