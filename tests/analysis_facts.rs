@@ -56,22 +56,39 @@ fn declined(f: &PrimFunc) -> &'static str {
 
 const VECTORS: &str = "A: T.Buffer((16,), \"float32\"), B: T.Buffer((16,), \"float32\")";
 
-#[test]
-fn tiled_input_is_not_normal() {
-    let f = one_block(
-        VECTORS,
-        "i, j in T.grid(4, 4)",
-        &["vi = T.axis.spatial(16, i * 4 + j)", "B[vi] = A[vi] + T.float32(1)"],
-    );
-    assert_eq!(declined(&f), "loops_match_iterators");
+/// The loops and iterators of the only block of the normal form, and what it stores.
+fn normal(f: &PrimFunc) -> String {
+    let text = normalize(f).expect("has a normal form").to_string();
+    let lines: Vec<&str> = text.lines().map(|l| l.trim().trim_end_matches(':')).collect();
+    let from = lines.iter().position(|l| l.starts_with("for ")).expect("a loop");
+    lines[from..].iter().filter(|l| !l.starts_with("with ")).copied().collect::<Vec<_>>().join("; ")
 }
 
 #[test]
-fn permuted_or_computed_bindings_are_not_normal() {
-    let square = "A: T.Buffer((4, 4), \"float32\"), B: T.Buffer((4, 4), \"float32\")";
+fn tiled_loops_become_the_iterators_own() {
+    let tiled = |loops: &str, index: &str| {
+        one_block(VECTORS, loops, &[&format!("vi = T.axis.spatial(16, {index})"), "B[vi] = A[vi] + T.float32(1)"])
+    };
+    let want = "for l0 in range(16); vi = T.axis.spatial(16, l0); B[vi] = A[vi] + T.float32(1.0)";
+    assert_eq!(normal(&tiled("i, j in T.grid(4, 4)", "i * 4 + j")), want);
+    assert_eq!(normal(&tiled("i, j in T.grid(8, 2)", "j * 8 + i")), want);
+    assert_eq!(declined(&tiled("i, j in T.grid(4, 4)", "i * 4 + j // 2")), "loops_match_iterators");
+    assert_eq!(declined(&tiled("i, j in T.grid(4, 5)", "i * 4 + j")), "loops_match_iterators");
+    assert_eq!(declined(&tiled("i, j in T.grid(4, 16)", "j")), "loops_match_iterators");
+}
+
+#[test]
+fn permuted_and_shifted_loops_become_the_iterators_own() {
+    let square = "A: T.Buffer((4, 5), \"float32\"), B: T.Buffer((5, 4), \"float32\")";
     let f =
-        one_block(square, "i, j in T.grid(4, 4)", &["vi, vj = T.axis.remap(\"SS\", [j, i])", "B[vi, vj] = A[vi, vj]"]);
-    assert_eq!(declined(&f), "bindings_are_loops");
+        one_block(square, "i, j in T.grid(4, 5)", &["vi, vj = T.axis.remap(\"SS\", [j, i])", "B[vi, vj] = A[vj, vi]"]);
+    let want = "for l0, l1 in T.grid(5, 4); vi, vj = T.axis.remap(\"SS\", [l0, l1]); B[vi, vj] = A[vj, vi]";
+    assert_eq!(normal(&f), want);
+    let f = one_block(VECTORS, "i in range(15)", &["vi = T.axis.spatial((1, 16), i + 1)", "B[vi] = A[vi - 1]"]);
+    let want = "for l0 in range(15); vi = T.axis.spatial(15, l0); B[vi + 1] = A[vi]";
+    assert_eq!(normal(&f), want);
+    let f = one_block(VECTORS, "i in T.serial(1, 16)", &["vi = T.axis.spatial((1, 16), i)", "B[vi] = A[vi - 1]"]);
+    assert_eq!(normal(&f), want);
     let f = one_block(VECTORS, "i in range(15)", &["vi = T.axis.spatial(16, i + 1)", "B[vi] = A[vi]"]);
     assert_eq!(declined(&f), "bindings_are_loops");
 }

@@ -129,6 +129,36 @@ fn what_lies_outside_is_named() {
     }
     assert_eq!(at("128", 64, "B[v] = A[v]").map(|r| r.0), Some("loop_outside_domain"));
     assert_eq!(at("32", 64, "B[v] = A[v]").map(|r| r.0), Some("loop_outside_domain"));
+    let from = |loops: &str, domain: &str| {
+        refusal(&one(AB, &format!("i in {loops}"), &[&format!("v = T.axis.spatial({domain}, i)"), "B[v] = A[v]"]))
+    };
+    let (predicate, text) = from("range(63)", "(1, 64)").expect("refused");
+    assert!(predicate == "loop_outside_domain" && text.contains("from 0") && text.contains("from 1"), "{text}");
+    assert_eq!(from("range(64)", "(0, 64)"), None);
+    assert_eq!(from("range(64)", "(-1, 63)").map(|r| r.0), Some("loop_outside_domain"));
+}
+
+/// Axes of one iteration beside those that matter, as models have them.
+#[test]
+fn axes_of_one_iteration_hide_no_overlap() {
+    let params = "A: T.Buffer((8, 1, 6), \"float32\"), B: T.Buffer((8, 1, 6), \"float32\")";
+    let at = |store: &str| {
+        let axes = "v, u, w = T.axis.remap(\"SSS\", [i, j, k])";
+        refusal(&one(params, "i, j, k in T.grid(8, 1, 6)", &[axes, store])).map(|r| r.0)
+    };
+    assert_eq!(at("B[v, u, w] = A[v, u, w]"), None);
+    assert_eq!(at("B[7 - v, u, (w + 1) % 6] = A[v, u, w]"), None);
+    for store in ["B[v // 2, u, w]", "B[v, u, T.max(w - 1, 0)]", "B[T.min(v, 2), 0, w]", "B[0, u, w]"] {
+        assert_eq!(at(&format!("{store} = A[v, u, w]")), Some("overlapping_writes"), "{store}");
+    }
+}
+
+/// What of an index cannot be told from the iterators alone proves nothing.
+#[test]
+fn an_index_that_is_not_known_is_not_taken_for_another_element() {
+    let params = format!("{AB}, s: T.int32");
+    let at = |store: &str| refusal(&one(&params, "i in range(64)", &["v = T.axis.spatial(64, i)", store])).map(|r| r.0);
+    assert_eq!(at("B[T.max(v, s) % 64] = A[v]"), Some("overlapping_writes"));
 }
 
 /// Two blocks over an intermediate `X` of 64 elements, with the loops and lines of each.
@@ -155,6 +185,23 @@ fn what_nothing_stored_is_not_read() {
     read_before(chained((32, "X[v * 2] = A[v]"), (64, "B[v] = X[v]")), "`X[1]` at v = 1");
     assert_eq!(chained((32, "X[v * 2] = A[v]"), (32, "B[v] = X[v * 2]")), None);
     read_before(chained((64, "X[v] = X[v] + A[v]"), (64, "B[v] = X[v]")), "no block before it");
+}
+
+/// `T.init()` runs where all reductions are at their first values.
+#[test]
+fn an_init_is_not_indexed_by_a_reduction() {
+    let params = "A: T.Buffer((8, 8), \"float32\"), B: T.Buffer((8,), \"float32\"), C: T.Buffer((1,), \"float32\")";
+    let sum = |kinds: &str, extent: i64, out: &str| {
+        let axes = format!("v, w = T.axis.remap(\"{kinds}\", [i, k])");
+        let (init, add) = (format!("    {out} = T.float32(0)"), format!("{out} = {out} + A[v, w]"));
+        let lines = [axes.as_str(), "with T.init():", &init, &add];
+        refusal(&one(params, &format!("i, k in T.grid({extent}, 8)"), &lines))
+    };
+    assert_eq!(sum("SR", 8, "B[v]"), None);
+    assert_eq!(sum("RR", 8, "C[0]"), None);
+    assert_eq!(sum("RR", 1, "B[v]"), None, "a reduction of one value");
+    let (predicate, text) = sum("RR", 8, "B[v]").expect("refused");
+    assert!(predicate == "read_before_write" && text.contains("`v` in T.init()"), "{predicate}: {text}");
 }
 
 /// Of sizes that are known at run time, what is wrong whatever they are.

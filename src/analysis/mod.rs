@@ -13,6 +13,7 @@ mod logic;
 mod normalize;
 mod one_step;
 mod order;
+mod own_loops;
 mod program;
 mod reducer;
 mod refuse;

@@ -1,13 +1,15 @@
 //! The normal form that rules start from.
 //!
 //! Accepted is what TVM's `NormalizePrimFunc` accepts: every leaf block that has loops has exactly
-//! one per iterator, in the same order, bound as it is, from 0. Then every leaf loses its iterators
+//! one per iterator, in the same order, bound as it is, from 0; loops that run the same iterations in another way are
+//! replaced (`own_loops`). Then every leaf loses its iterators
 //! of extent 1 together with their loops; where no spatial iterator is left, a fresh one of extent
 //! 1 is put in front. So scalars become `S`, whole reductions `SR`. Before that, reductions into several
 //! independent buffers are taken apart (`apart`), and iterators whose neighbours share a factor (`groups`).
 
 use super::apart::take_apart;
 use super::groups::split_groups;
+use super::own_loops::own_loops;
 use super::walk::{Leaf, chain_end, fresh, leaves, names};
 use super::{Decline, Ranges, simplify};
 use crate::ir::{Block, DType, Expr, For, IterKind, IterVar, Name, PrimFunc, Reason, Stmt};
@@ -21,6 +23,7 @@ const BY: &str = "normalize";
 /// # Errors
 /// `loops_match_iterators`, `bindings_are_loops` or `zero_based_loops`.
 pub fn normalize(f: &PrimFunc) -> Result<PrimFunc, Decline> {
+    let f = &own_loops(f);
     let found = leaves(f);
     found.iter().try_for_each(|leaf| accept(f, leaf))?;
     let f = &split_groups(&take_apart(f));

@@ -54,6 +54,9 @@ impl Mark {
     /// The greatest number in a mark: lowering multiplies several.
     pub const MOST: i64 = 1 << 20;
 
+    /// Stages or tiles that are on their way at a time: each is code of its own.
+    pub const MOST_IN_FLIGHT: i64 = 64;
+
     /// The annotation that the mark is written as.
     pub fn to_attr(&self) -> (&'static str, AttrValue) {
         let text = |s: &str| AttrValue::Str(s.to_string());
@@ -84,6 +87,7 @@ impl Mark {
     pub fn from_attr(key: &str, value: &AttrValue) -> Result<Option<Mark>, &'static str> {
         let text = || value.as_str();
         let count = || int(value).filter(|n| (0..=Mark::MOST).contains(n));
+        let in_flight = || count().filter(|n| *n <= Mark::MOST_IN_FLIGHT);
         let (mark, wanted) = match key {
             "tile" => (
                 text().and_then(LeafOp::by_name).map(Mark::Tile),
@@ -98,8 +102,8 @@ impl Mark {
                 "\"plain\", \"streaming\" or \"no_allocate\"",
             ),
             "batch_loads" => (int(value).map(|n| Mark::BatchLoads(n != 0)), "0 or 1"),
-            "stages" => (count().map(Mark::Stages), "a number of stages"),
-            "roles" => (count().map(Mark::Roles), "a number of tiles"),
+            "stages" => (in_flight().map(Mark::Stages), "a number of stages, 64 at most"),
+            "roles" => (in_flight().map(Mark::Roles), "a number of tiles, 64 at most"),
             "persistent" => (count().map(Mark::Persistent), "a number of blocks"),
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
@@ -183,7 +187,11 @@ mod tests {
             assert!(Mark::from_attr(key, &AttrValue::Float(0)).is_err(), "{key} takes any value");
         }
         assert_eq!(Mark::from_attr("tile", &AttrValue::Str("gem".into())).ok(), None);
-        assert_eq!(Mark::from_attr("stages", &AttrValue::Int(-1)), Err("a number of stages"));
+        assert_eq!(Mark::from_attr("stages", &AttrValue::Int(-1)), Err("a number of stages, 64 at most"));
+        assert!(
+            Mark::from_attr("stages", &AttrValue::Int(65)).is_err()
+                && Mark::from_attr("roles", &AttrValue::Int(65)).is_err()
+        );
         assert_eq!(Mark::from_attr("warps_n", &AttrValue::Int(i64::MAX)), Err("a number of warps"));
         assert_eq!(Mark::from_attr("pragma_unroll", &AttrValue::Int(1)), Ok(None));
     }

@@ -38,10 +38,12 @@ pub(super) struct Unsure<'a> {
 type Change = fn(usize) -> f64;
 
 impl<'a> Unsure<'a> {
-    pub fn of(func: &'a PrimFunc, given: &'a Given, outputs: &'a [Output]) -> Unsure<'a> {
+    /// Of a function; `unsized_few` where it has few results of which nothing says how large they are when they do not
+    /// cancel.
+    pub fn of(func: &'a PrimFunc, given: &'a Given, outputs: &'a [Output], unsized_few: bool) -> Unsure<'a> {
         let has = |float: bool| outputs.iter().any(|o| o.dtype.is_float() == float);
         let rounds = rounds(func);
-        let floats = rounds && has(true) && sensitive(func) && scalar_ops(func) <= MOST;
+        let floats = rounds && has(true) && (unsized_few || sensitive(func)) && scalar_ops(func) <= MOST;
         Unsure { func, given, outputs, whole: rounds && has(false), floats }
     }
 

@@ -35,8 +35,7 @@ pub fn overlapping_writes(f: &PrimFunc) -> Option<String> {
 /// The iterators that tell iterations apart: spatial ones, and reductions that an index uses.
 fn iterators<'a>(leaf: &Leaf<'a>, stores: &[&Site]) -> Vec<&'a IterVar> {
     let used = |it: &IterVar| stores.iter().any(|s| s.indices.iter().any(|e| e.uses_var(&it.var)));
-    let real = leaf.block.iters.iter().filter(|it| !it.extent.is_int(1));
-    real.filter(|it| it.kind == IterKind::Spatial || used(it)).collect()
+    leaf.block.iters.iter().filter(|it| it.kind == IterKind::Spatial || used(it)).collect()
 }
 
 fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], ranges: &Ranges) -> Option<String> {
@@ -47,7 +46,8 @@ fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], range
     }
     let (name, target) = (f.display_name(&leaf.block.name), f.display_name(&buffer.name));
     let write = "index it by every spatial iterator, or make the axis a reduction with T.axis.reduce";
-    if let Some(it) = iters.iter().find(|it| !stores.iter().any(|s| s.exprs().any(|e| e.uses_var(&it.var)))) {
+    let used = |it: &IterVar| stores.iter().any(|s| s.exprs().any(|e| e.uses_var(&it.var)));
+    if let Some(it) = iters.iter().find(|it| !it.extent.is_int(1) && !used(it)) {
         let iter = f.display_name(&it.var);
         return Some(format!(
             "block `{name}` stores to one element of `{target}` for several values of `{iter}`; {write}"
@@ -58,10 +58,14 @@ fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], range
     }
     let points = Points::of(iters.into_iter(), stores.iter().flat_map(|s| s.exprs()))?;
     let mut seen: HashMap<Vec<i64>, Vec<i64>> = HashMap::new();
+    let mut is_known = points.is_all;
     let found = points.each(|env| {
         let here: Vec<i64> = env.iter().map(|(_, v)| *v).collect();
-        for s in stores.iter().filter(|s| s.guards.iter().all(|g| value(g, env) == Some(1))) {
-            let Some(at) = s.indices.iter().map(|i| value(i, env)).collect::<Option<Vec<i64>>>() else { continue };
+        for s in stores.iter().filter(|s| s.guards.iter().all(|g| value(g, env) != Some(0))) {
+            let Some(at) = s.indices.iter().map(|i| value(i, env)).collect::<Option<Vec<i64>>>() else {
+                is_known = false;
+                continue;
+            };
             let first = seen.entry(at.clone()).or_insert_with(|| here.clone());
             if *first != here {
                 let other: Vec<(&Name, i64)> = env.iter().map(|(n, _)| *n).zip(first.iter().copied()).collect();
@@ -75,7 +79,7 @@ fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], range
             let of = stores[0].text(f);
             format!("block `{name}` {of}, and that no two iterations store to one element cannot be proved; {write}")
         };
-        return (!points.is_all).then(unproved);
+        return (!is_known).then(unproved);
     };
     let element = element(f, buffer, &at);
     Some(format!("block `{name}` stores to {element} at {one} and at {other}; {write}"))

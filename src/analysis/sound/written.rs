@@ -6,7 +6,7 @@ use super::sites::{Site, element, sites};
 use super::value::value;
 use crate::analysis::walk::{Leaf, leaves};
 use crate::analysis::{Interval, Ranges, bounds};
-use crate::ir::{Block, Buffer, Expr, Param, PrimFunc};
+use crate::ir::{Block, Buffer, Expr, IterKind, IterVar, Param, PrimFunc, Stmt};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -19,6 +19,9 @@ pub fn read_before_write(f: &PrimFunc) -> Option<String> {
         let outer = Ranges::of_func(f);
         let mut earlier: Vec<Store> = vec![];
         leaves(f).iter().find_map(|leaf| {
+            if let Some(why) = set_in_part(f, leaf) {
+                return Some(why);
+            }
             let (mut own, ranges) = (vec![], ranges_of(leaf, &outer));
             for site in sites(leaf.block) {
                 if site.is_store {
@@ -38,6 +41,21 @@ pub fn read_before_write(f: &PrimFunc) -> Option<String> {
             None
         })
     })
+}
+
+/// An init that is indexed by a reduction, of which it sees the first value alone.
+fn set_in_part(f: &PrimFunc, leaf: &Leaf) -> Option<String> {
+    let reduced = leaf.block.iters.iter().filter(|it| it.kind == IterKind::Reduce && !it.extent.is_int(1));
+    let uses = |s: &Stmt, it: &IterVar| match s {
+        Stmt::Store { indices, .. } => indices.iter().any(|e| e.uses_var(&it.var)),
+        _ => false,
+    };
+    let it = reduced.into_iter().find(|it| leaf.block.init.iter().any(|s| uses(s, it)))?;
+    let (iter, name) = (f.display_name(&it.var), f.display_name(&leaf.block.name));
+    Some(format!(
+        "block `{name}` sets elements by `{iter}` in T.init(), which runs for the first value of that reduction alone; make \
+         it T.axis.spatial"
+    ))
 }
 
 /// A store of an earlier block.

@@ -199,6 +199,9 @@ fn registers(layout: &TileLayout, threads: usize) -> Result<Registers> {
     }
     let of = |t: usize| groups.get(&axes.iter().map(|a| coordinate(t, *a)).collect::<Vec<_>>()).copied();
     let span = layout.span(Axis::M) as usize;
+    if span.saturating_mul(threads) > MAX_ELEMENTS {
+        return Err(InterpError::Unsupported(format!("{span} registers per thread")));
+    }
     Ok(Registers { cells: vec![vec![None; span]; threads], places, group: (0..threads).map(of).collect() })
 }
 

@@ -191,13 +191,15 @@ impl Field {
     /// `word >> shift & mask`.
     fn bits(e: &Expr) -> Option<Field> {
         let ExprKind::Binary { op: BinOp::BitAnd, a: word, b: mask } = e.kind() else { return None };
-        let mask = mask.as_int()?;
+        let past = mask.as_int().filter(|m| *m > 0)?.checked_add(1)?;
         let (word, shift) = match word.kind() {
-            ExprKind::Binary { op: BinOp::Shr, a, b } => (a, u32::try_from(b.as_int()?).ok()?),
+            ExprKind::Binary { op: BinOp::Shr, a, b } => {
+                (a, u32::try_from(b.as_int()?).ok().filter(|shift| *shift < 32)?)
+            }
             _ => (word, 0),
         };
-        let width = (mask + 1).trailing_zeros();
-        let fits = mask > 0 && (mask + 1).count_ones() == 1 && width <= 11 && shift + width <= 32;
+        let width = past.trailing_zeros();
+        let fits = past.count_ones() == 1 && width <= 11 && shift + width <= 32;
         (fits && word.dtype() == DType::U32).then(|| Field { word: word.clone(), shift, width })
     }
 

@@ -14,12 +14,12 @@
 //! A factor is any expression: a load, a dequantised weight, the padded window of a convolution.
 //!
 //! Declines: `Product::of`: `one_reduction`, `known_reducer`, `sum_reducer`, `reduction_axis`, `product_term`,
-//! `elementwise_epilogue`, `two_factors`.
+//! `elementwise_epilogue`.
 
 use super::factor::Factor;
-use super::shape::find_block;
+use super::shape::{find_block, whole};
 use crate::analysis::{BlockFacts, Combiner, Decline, Ranges, factors, linear};
-use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name};
+use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
 use crate::schedule::{Operand, Schedule};
 
@@ -92,9 +92,6 @@ impl Product {
         let ((a_side, a, rows), (b_side, b, columns)) =
             if classes.inner_is_first { (second, first) } else { (first, second) };
         let depth: Vec<IterVar> = block.iters.iter().filter(|i| i.kind == IterKind::Reduce).cloned().collect();
-        if let Some(i) = rows.iter().chain(&columns).find(|i| !i.min.is_int(0)) {
-            return Err(ask.no("two_factors", format!("iterator `{}` does not start at 0", i.var)));
-        }
         let read = |side: Operand, value: &Expr, free: &[IterVar], depth: &[IterVar]| {
             Factor::of(schedule.func(), (side, value), free, depth, &red.ranges)
         };
@@ -190,7 +187,7 @@ fn check_chain(s: &Schedule, red: &BlockFacts, others: &[&BlockFacts]) -> Result
         if block.iters.iter().any(|i| i.kind != IterKind::Spatial) {
             return Err(format!("block `{}` is not injective", e.name));
         }
-        let back = followed(e, &block, &made)?;
+        let back = followed(s.func(), e, &block, &made)?;
         let stored: Vec<_> = e.writes.iter().map(|w| (w.buffer.clone(), renamed(&w.indices, &back))).collect();
         let Some((buffer, indices)) = stored.first() else { return Err(format!("block `{}` writes nothing", e.name)) };
         last.buffer = buffer.clone();
@@ -204,12 +201,18 @@ fn check_chain(s: &Schedule, red: &BlockFacts, others: &[&BlockFacts]) -> Result
 }
 
 /// The iterators of a block after the reduction, as iterators of the reduction.
-fn followed(e: &BlockFacts, block: &Block, made: &[(Name, Vec<Expr>)]) -> Result<Vec<(Name, Expr)>, String> {
+fn followed(
+    f: &PrimFunc,
+    e: &BlockFacts,
+    block: &Block,
+    made: &[(Name, Vec<Expr>)],
+) -> Result<Vec<(Name, Expr)>, String> {
     let mut back: Vec<(Name, Expr)> = vec![];
     let mut found = false;
     for read in &e.reads {
         let Some((_, written)) = made.iter().find(|(b, _)| *b == read.buffer) else { continue };
         found = true;
+        whole(f, block, read)?;
         for (index, to) in read.indices.iter().zip(written) {
             match (index.as_var(), index.as_int()) {
                 (Some(v), _) => back.push((v.clone(), to.clone())),

@@ -351,5 +351,18 @@ fn check_epilogue(func: &PrimFunc, made: &[&Name], epilogue: &BlockFacts) -> Res
             return Err(format!("block `{}` repeats the result along an axis of its own", epilogue.name));
         }
     }
-    Ok(())
+    whole(func, &block, read)
+}
+
+/// Whether a block after a reduction reads every element of what it reads.
+pub(super) fn whole(func: &PrimFunc, epilogue: &Block, read: &Access) -> Result<(), String> {
+    let same = |a: &Expr, b: &Expr| a == b || a.as_int().is_some_and(|n| b.is_int(n));
+    let all = |(index, extent): (&Expr, &Expr)| {
+        extent.is_int(1) || epilogue.as_iter(index).is_some_and(|it| same(&it.extent, extent))
+    };
+    let shape = &func.buffer(&read.buffer).shape;
+    match read.indices.iter().zip(shape).all(all) {
+        true => Ok(()),
+        false => Err(format!("block `{}` reads only a part of the result", epilogue.name)),
+    }
 }
