@@ -6,7 +6,7 @@
 
 use super::mutate::generator;
 use super::readers::{READERS, Reader};
-use super::{SEED, count};
+use super::{count, seed};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -45,7 +45,7 @@ fn child() {
     let mut answered = 0;
     for n in from..upto {
         println!("at {n}");
-        let mut rng = generator(SEED, reader.name, n);
+        let mut rng = generator(seed(), reader.name, n);
         match catch_unwind(AssertUnwindSafe(|| (reader.read)(&mut rng))) {
             Ok(answer) => answered += usize::from(answer),
             Err(_) => CURRENT.with_borrow(|c| println!("panicked {n}\n{}", c.chars().take(3000).collect::<String>())),
@@ -74,7 +74,7 @@ pub fn tried(reader: &Reader) {
         }
         from = at + 1;
     }
-    eprintln!("{}: {all} mutants, {answered} of them answered, seed {SEED}", reader.name);
+    eprintln!("{}: {all} mutants, {answered} of them answered, seed {}", reader.name, seed());
     let text: Vec<String> = found.iter().map(|(place, said)| format!("{place}\n{said}")).collect();
     assert!(found.is_empty(), "{}: {} findings\n{}", reader.name, found.len(), text.join("\n----\n"));
     assert!(answered > 0 && answered < all, "{}: {answered} of {all} mutants were answered", reader.name);

@@ -3,7 +3,7 @@
 
 use super::corpora::{SMALL, target};
 use super::mutate::{generator, one, text_mutant};
-use super::{SEED, count};
+use super::{count, seed};
 use crate::common::record::{record, repaired};
 use crate::common::schedule::SplitMix;
 use crate::schedule_random::random_step;
@@ -63,7 +63,7 @@ fn honest(input: &Input, target: &Target) -> Vec<Honest> {
     let Ok(subject) = input.schedulable(target) else { return vec![] };
     let made = subject.arms(&SPACES).into_iter().take(2).filter_map(|arm| {
         let subject = input.schedulable(target).ok()?;
-        let mut rng = generator(SEED, arm.space.form, 0);
+        let mut rng = generator(seed(), arm.space.form, 0);
         let drawn = (0..30).map(|_| arm.space.point(rng.random::<u64>() % arm.space.size()));
         let legal = arm.space.default().into_iter().chain(drawn.filter(|k| arm.space.check(k).is_ok()));
         let traced = legal.take(4).filter_map(|k| {
@@ -192,7 +192,7 @@ fn forged_records_give_right_kernels_or_none() {
     let ends: Vec<Result<End, String>> = (0..all).into_par_iter().map(outcome).collect();
     let mut counts: BTreeMap<End, usize> = BTreeMap::new();
     ends.iter().flatten().for_each(|e| *counts.entry(*e).or_default() += 1);
-    eprintln!("{all} forged records of {} rules and functions, seed {SEED}: {counts:?}", HONEST.len());
+    eprintln!("{all} forged records of {} rules and functions, seed {}: {counts:?}", HONEST.len(), seed());
     let wrong: Vec<String> = ends.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{} findings\n{}", wrong.len(), wrong.join("\n----\n"));
     assert!(counts.get(&End::Right).is_some_and(|n| *n * 20 > all), "{counts:?}");
@@ -200,7 +200,7 @@ fn forged_records_give_right_kernels_or_none() {
 
 /// Forged record number `n` in a log of its own, applied and simulated.
 fn tried(n: usize, said: &mut String) -> Result<End, String> {
-    let mut rng = generator(SEED, "forged", n);
+    let mut rng = generator(seed(), "forged", n);
     let h = &HONEST[rng.random_range(0..HONEST.len())];
     let mut forged = h.record(rng.random_range(0..h.points.len()), 1.0);
     let broken = forge(h, &mut forged, &mut rng);

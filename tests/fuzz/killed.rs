@@ -3,7 +3,7 @@
 //! by the dead is gone after the next run.
 
 use super::mutate::generator;
-use super::{SEED, count};
+use super::{count, seed};
 use daylight::log;
 use rand::RngExt;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ fn killed_runs_leave_a_log_that_reads_and_whole_packages() {
     let tuning = whole(at, &tune(3));
     let apply = "apply-best f.py --log log --target cpu --out out";
     let (other, applying) = ("apply-best f.py --log tmp --target cpu,cuda:sm_90a --out out", whole(at, apply));
-    let mut rng = generator(SEED, "killed", 0);
+    let mut rng = generator(seed(), "killed", 0);
     let mut read = 0;
     for kill in 0..kills {
         let part = |of: Duration, rng: &mut rand::rngs::StdRng| of.mul_f64(rng.random_range(0.0..1.3));
@@ -83,7 +83,7 @@ fn killed_runs_leave_a_log_that_reads_and_whole_packages() {
         read = log.records.len();
     }
     settled(at, apply);
-    eprintln!("{kills} kills, seed {SEED}: {read} records, none torn");
+    eprintln!("{kills} kills, seed {}: {read} records, none torn", seed());
 }
 
 /// Nothing of the dead is left once everything has run to its end again, and the package is what a run in a fresh

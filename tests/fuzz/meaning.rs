@@ -5,7 +5,7 @@ use super::corpora::{TARGETS, target};
 use super::evaluate::{Stop, Stored, evaluate};
 use super::mutate::generator;
 use super::structure::mutant;
-use super::{SEED, corpora, count};
+use super::{corpora, count, seed};
 use crate::common::random::function;
 use crate::common::schedule::SplitMix;
 use daylight::analysis::{refuse, shrink};
@@ -67,7 +67,7 @@ fn mutants_of_functions_mean_what_plain_evaluation_says() {
     let ends: Vec<Result<End, String>> = (0..all).into_par_iter().map(outcome).collect();
     let mut counts: BTreeMap<End, usize> = BTreeMap::new();
     ends.iter().flatten().for_each(|e| *counts.entry(*e).or_default() += 1);
-    eprintln!("{all} structural mutants, seed {SEED}: {counts:?}");
+    eprintln!("{all} structural mutants, seed {}: {counts:?}", seed());
     let wrong: Vec<&String> = ends.iter().filter_map(|e| e.as_ref().err()).collect();
     let text: Vec<String> = wrong.iter().map(|s| s.to_string()).collect();
     assert!(wrong.is_empty(), "{} findings\n{}", wrong.len(), text.join("\n----\n"));
@@ -77,7 +77,7 @@ fn mutants_of_functions_mean_what_plain_evaluation_says() {
 
 /// Mutant number `n`: its text, and what became of it or what is wrong.
 fn tried(n: usize) -> (String, Result<End, String>) {
-    let mut rng = generator(SEED, "structure", n);
+    let mut rng = generator(seed(), "structure", n);
     let original = &ORIGINALS[rng.random_range(0..ORIGINALS.len())];
     let Some(f) = mutant(original, &mut rng) else { return (String::new(), Ok(End::NotMade)) };
     let start = std::time::Instant::now();
