@@ -1,5 +1,6 @@
 //! What each parameter is for.
 
+use super::sound::reads_as_given;
 use super::walk::visit_exprs;
 use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
@@ -19,6 +20,7 @@ fn role(f: &PrimFunc, p: &Param) -> Role {
             match (seen.read_first, seen.written) {
                 (_, false) => Role::In,
                 (true, true) => Role::Inout,
+                (false, true) if seen.read && reads_as_given(f, b) => Role::Inout,
                 (false, true) => Role::Out,
             }
         }
@@ -41,10 +43,12 @@ fn is_extent(f: &PrimFunc, name: &Name) -> bool {
 struct Seen {
     written: bool,
     read_first: bool,
+    read: bool,
 }
 
 impl Seen {
     fn exprs(&mut self, s: &Stmt, buffer: &Name) {
+        s.for_each_expr(|e| self.read |= e.loads(buffer));
         s.for_each_expr(|e| self.read_first |= !self.written && e.loads(buffer));
     }
 

@@ -20,7 +20,7 @@ use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
 use crate::ir::{Param, PrimFunc, Reason, Role};
 use crate::lower::LowerError;
-use crate::rules::{Arm, Knobs, Prepared, Spaces, verdicts};
+use crate::rules::{Arm, Knobs, Prepared, Spaces, last_resorts, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::{codegen, lower};
@@ -61,9 +61,19 @@ impl Schedulable {
         Ok(Schedulable { prepared, target, roles: roles(original) })
     }
 
-    /// The rules that take the function, in order, with their spaces.
+    /// The rules that take the function, in order, with their spaces. Where none of them makes a kernel by default, rules of
+    /// last resort come before them.
     pub fn arms(&self, spaces: &Spaces) -> Vec<Arm> {
-        verdicts(&self.prepared, &self.target, spaces).into_iter().filter_map(|v| v.arm.ok()).collect()
+        let asked = verdicts(&self.prepared, &self.target, spaces);
+        let arms: Vec<Arm> = asked.into_iter().filter_map(|v| v.arm.ok()).collect();
+        let makes = |arm: &Arm| arm.default().is_some_and(|knobs| self.candidate(arm, &knobs).is_ok());
+        if arms.iter().any(makes) {
+            return arms;
+        }
+        let mut out = last_resorts(&self.prepared, &self.target, spaces);
+        out.retain(makes);
+        let others: Vec<Arm> = arms.into_iter().filter(|a| out.iter().all(|o| o.space.form != a.space.form)).collect();
+        out.into_iter().chain(others).collect()
     }
 
     /// The kernel of a rule that takes the function, at one legal point of its space.

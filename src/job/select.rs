@@ -22,6 +22,10 @@ pub struct Choice {
 pub fn arms(subject: &Schedulable, spaces: &Spaces, name: &str, choose: &Choice) -> Result<Vec<Arm>, Failure> {
     let wanted = choose.rule.as_deref();
     check_rule(wanted)?;
+    let all = if wanted.is_none() { subject.arms(spaces) } else { vec![] };
+    if !all.is_empty() {
+        return Ok(all);
+    }
     let mut declined = vec![];
     let mut out = vec![];
     for v in verdicts(&subject.prepared, &subject.target, spaces) {

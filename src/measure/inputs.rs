@@ -60,7 +60,7 @@ fn push(dtype: DType, bits: u64, range: Option<(i64, i64)>, out: &mut Vec<u8>) {
 
 /// A number that becomes an integer from `low` to `high`, cut or rounded.
 fn real(bits: u64, low: i64, high: i64) -> f64 {
-    low as f64 + uniform(bits) * ((high - low) as f64 + 0.49)
+    low as f64 + uniform(bits) * (high as f64 - low as f64 + 0.49)
 }
 
 /// A whole number from `low` to `high`.

@@ -21,6 +21,8 @@ pub struct Ask<'a> {
     pub(super) own: Option<&'a [Name]>,
     /// The first rule that takes all of the function.
     pub(super) whole: Option<&'static str>,
+    /// Only rules of last resort are asked: no other makes a kernel.
+    pub(super) resort: bool,
     /// All knob tables.
     pub(super) spaces: &'a Spaces,
 }
@@ -28,7 +30,16 @@ pub struct Ask<'a> {
 impl<'a> Ask<'a> {
     /// Asks about all of a function.
     pub fn of(rule: &'static Rule, input: &'a Prepared, target: &'a Target, spaces: &'a Spaces) -> Ask<'a> {
-        Ask { rule, start: &input.start, facts: &input.start_facts, target, own: None, whole: None, spaces }
+        Ask {
+            rule,
+            start: &input.start,
+            facts: &input.start_facts,
+            target,
+            own: None,
+            whole: None,
+            resort: false,
+            spaces,
+        }
     }
 
     /// The rule's word against the function.

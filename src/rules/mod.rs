@@ -54,6 +54,11 @@ impl Rule {
     const fn new(kind: Kind, name: &'static str, table: &'static str, accept: fn(&Ask) -> Answer) -> Rule {
         Rule { kind, name, table, accept }
     }
+
+    /// True for the rules that ask least of a function.
+    fn is_last_resort(&self) -> bool {
+        ["fallback", "reduction.any", "reduction.any_cpu", "pieces"].iter().any(|r| is_form_of(self.name, r))
+    }
 }
 
 /// All rules; untuned use takes the first that does not decline.
@@ -98,9 +103,19 @@ pub struct Verdict {
 
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
+    asked(input, target, spaces, false)
+}
+
+/// What takes a function of which no kernel can be made by the rules that take it: the rules of last resort, for all of it
+/// or piece by piece.
+pub fn last_resorts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Arm> {
+    asked(input, target, spaces, true).into_iter().filter_map(|v| v.arm.ok()).collect()
+}
+
+fn asked(input: &Prepared, target: &Target, spaces: &Spaces, resort: bool) -> Vec<Verdict> {
     let mut whole = None;
     let mut asked = |rule: &'static Rule| {
-        let ask = Ask { whole, ..Ask::of(rule, input, target, spaces) };
+        let ask = Ask { whole, resort, ..Ask::of(rule, input, target, spaces) };
         let arm = Arm::of(&ask)?;
         if arm.space.default().is_none() {
             return Err(ask.no("legal_point", "no combination of its knobs is legal for this function"));
@@ -108,7 +123,8 @@ pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdi
         whole.get_or_insert(rule.name);
         Ok(arm)
     };
-    RULES.iter().map(|rule| Verdict { rule: rule.name, arm: asked(rule) }).collect()
+    let rules = RULES.iter().filter(|rule| !resort || rule.is_last_resort());
+    rules.map(|rule| Verdict { rule: rule.name, arm: asked(rule) }).collect()
 }
 
 /// True when the rule form `name` is `wanted` or one of its forms (`reduction` covers

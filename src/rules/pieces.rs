@@ -126,7 +126,9 @@ fn cut(ask: &Ask) -> Answer {
 /// The first rule that takes the blocks, with its default, or what each rule of the target says against them.
 fn take(ask: &Ask) -> Result<(Arm, Knobs), String> {
     let mut against = vec![];
-    for rule in RULES.iter().filter(|r| r.kind == ask.target.kind && !is_form_of(r.name, "pieces")) {
+    let may =
+        |r: &&Rule| r.kind == ask.target.kind && !is_form_of(r.name, "pieces") && (!ask.resort || r.is_last_resort());
+    for rule in RULES.iter().filter(may) {
         let declined = match Arm::of(&Ask { rule, ..*ask }) {
             Ok(arm) => match arm.default() {
                 Some(default) => return Ok((arm, default)),

@@ -8,7 +8,7 @@ use super::scale::{Sizes, typical};
 use super::trust::Unsure;
 use crate::analysis::Facts;
 use crate::interp::{self, Mode, Scalars, Tensor};
-use crate::ir::{DType, Name, PrimFunc, Stmt};
+use crate::ir::{DType, Expr, ExprKind, Name, PrimFunc, Stmt};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,6 +203,14 @@ pub fn tolerance(func: &PrimFunc, facts: &Facts, output: DType) -> Tolerance {
     }
     let coarser = |a: DType, b: DType| if b.roundoff() > a.roundoff() { b } else { a };
     let stored = func.buffers.iter().filter(|b| written(func, &b.name)).map(|b| b.dtype).fold(output, coarser);
+    let mut stored = stored;
+    let mut note = |e: &Expr| {
+        e.visit(&mut |e| match e.kind() {
+            ExprKind::Cast { dtype, .. } if dtype.is_float() => stored = coarser(stored, *dtype),
+            _ => {}
+        });
+    };
+    func.visit(&mut |s| s.for_each_expr(&mut note));
     let (mut length, mut accumulator) = (1u64, DType::F64);
     for b in facts.blocks.iter().filter(|b| b.is_reduction) {
         let of = |i: &&crate::ir::IterVar| i.kind == crate::ir::IterKind::Reduce;

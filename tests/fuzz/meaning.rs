@@ -52,7 +52,7 @@ enum End {
     Undefined(&'static str),
     /// Its results are not within tolerance of each other even when each operation is rounded as the function says.
     Coarse,
-    /// No rule takes it, or none whose kernel can be made: the step or the pass that cannot is named.
+    /// No rule takes it for one of the targets, or none whose kernel can be made: the step or the pass that cannot is named.
     NoKernel,
     Agrees,
 }
@@ -110,15 +110,22 @@ fn judge(f: &PrimFunc, seed: u64) -> Result<End, String> {
     interpreted(f, &want, &given).map_err(|e| format!("interpreted: {e}"))?;
     interpreted(func, &want, &given).map_err(|e| format!("interpreted when normalized: {e}"))?;
     let reference = expected(func, &first.prepared.facts, &given)?;
-    let mut end = End::NoKernel;
+    let mut end = End::Agrees;
     for subject in &subjects {
-        for arm in subject.arms(&Spaces::built_in()).into_iter().take(2) {
-            let Some(knobs) = arm.space.default() else { continue };
+        let arms = subject.arms(&Spaces::built_in());
+        let made = arms.iter().filter_map(|arm| {
+            let knobs = arm.space.default()?;
+            Some((arm, subject.candidate(arm, &knobs).ok()?, knobs))
+        });
+        let made: Vec<_> = made.take(2).collect();
+        if made.is_empty() {
+            end = End::NoKernel;
+        }
+        for (arm, made, knobs) in made {
             let at = |why: String| format!("{} on {} at {knobs}: {why}", arm.space.form, subject.target.id);
-            let Ok(made) = subject.candidate(&arm, &knobs) else { continue };
             let options = simulate::Options { seed, ..simulate::Options::default() };
             match simulate::check(subject, &made.program, &given, &reference, options) {
-                Ok(_) => end = end.max(End::Agrees),
+                Ok(_) => {}
                 Err(why) if why.starts_with("wrong result") && coarse(func, &want, &given) => return Ok(End::Coarse),
                 Err(why) => return Err(at(why)),
             }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub(super) use bounds::out_of_bounds;
 pub(super) use domain::loop_outside_domain;
 pub(super) use overlap::overlapping_writes;
-pub(super) use written::read_before_write;
+pub(super) use written::{read_before_write, reads_as_given};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 

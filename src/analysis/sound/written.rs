@@ -6,7 +6,7 @@ use super::sites::{Site, element, sites};
 use super::value::value;
 use crate::analysis::walk::{Leaf, leaves};
 use crate::analysis::{Interval, Ranges, bounds};
-use crate::ir::{Block, Buffer, Expr, IterKind, IterVar, Param, PrimFunc, Stmt};
+use crate::ir::{Block, Buffer, Expr, IterKind, IterVar, Name, Param, PrimFunc, Stmt};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -15,31 +15,44 @@ const MOST: i64 = 1 << 20;
 
 /// A read of an intermediate that nothing has stored to.
 pub fn read_before_write(f: &PrimFunc) -> Option<String> {
-    super::for_sizes(f, |f| {
-        let outer = Ranges::of_func(f);
-        let mut earlier: Vec<Store> = vec![];
-        leaves(f).iter().find_map(|leaf| {
-            if let Some(why) = set_in_part(f, leaf) {
-                return Some(why);
+    super::for_sizes(f, |f| read_unwritten(f, None))
+}
+
+/// True where a parameter is read at elements that no block before stores to: what the caller left there is read.
+pub fn reads_as_given(f: &PrimFunc, param: &Name) -> bool {
+    // Of sizes that are not known one choice shows it.
+    let values = f.extents.iter().enumerate().map(|(i, e)| (e.name.as_str().to_string(), 64 * (i as i64 + 1)));
+    read_unwritten(&f.bind(&values.collect()), Some(param)).is_some()
+}
+
+/// A read that comes before any store to its element, of intermediates, or of one parameter.
+fn read_unwritten(f: &PrimFunc, only: Option<&Name>) -> Option<String> {
+    let outer = Ranges::of_func(f);
+    let mut earlier: Vec<Store> = vec![];
+    leaves(f).iter().find_map(|leaf| {
+        if only.is_none()
+            && let Some(why) = set_in_part(f, leaf)
+        {
+            return Some(why);
+        }
+        let (mut own, ranges) = (vec![], ranges_of(leaf, &outer));
+        for site in sites(leaf.block) {
+            if site.is_store {
+                own.push(site);
+                continue;
             }
-            let (mut own, ranges) = (vec![], ranges_of(leaf, &outer));
-            for site in sites(leaf.block) {
-                if site.is_store {
-                    own.push(site);
-                    continue;
-                }
-                let is_param = f.params.iter().any(|p| matches!(p, Param::Buffer(b) if *b == site.buffer));
-                let just_stored = own.iter().any(|s| s.buffer == site.buffer && s.indices == site.indices);
-                if !is_param && !just_stored {
-                    let why = unwritten(f, leaf, &site, &earlier);
-                    if why.is_some() {
-                        return why;
-                    }
+            let is_param = || f.params.iter().any(|p| matches!(p, Param::Buffer(b) if *b == site.buffer));
+            let just_stored = own.iter().any(|s| s.buffer == site.buffer && s.indices == site.indices);
+            let asked = only.map_or_else(|| !is_param(), |b| *b == site.buffer);
+            if asked && !just_stored {
+                let why = unwritten(f, leaf, &site, &earlier);
+                if why.is_some() {
+                    return why;
                 }
             }
-            earlier.extend(own.into_iter().map(|site| Store::of(leaf.block, site, &ranges)));
-            None
-        })
+        }
+        earlier.extend(own.into_iter().map(|site| Store::of(leaf.block, site, &ranges)));
+        None
     })
 }
 

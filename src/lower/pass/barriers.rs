@@ -40,7 +40,8 @@ impl Walk<'_> {
     }
 }
 
-/// Global buffers that are stored to at one index and read at another.
+/// Global buffers that are stored to at one index and read at another; intermediates also where an element is not of one
+/// thread, as when the first of a row stores what all of it read.
 fn exchanged(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
     let mut stores: Vec<(Name, Expr)> = vec![];
     let mut loads: Vec<(Name, Expr)> = vec![];
@@ -53,7 +54,8 @@ fn exchanged(nest: &Nest, body: &[DStmt]) -> BTreeSet<Name> {
         });
     };
     body.iter().for_each(|s| s.visit(&mut note));
-    let elsewhere = |s: &(Name, Expr)| loads.iter().any(|l| l.0 == s.0 && l.1 != s.1);
+    let of_one = |s: &(Name, Expr)| nest.func.is_param(&s.0) || own_slot(nest, &s.1);
+    let elsewhere = |s: &(Name, Expr)| loads.iter().any(|l| l.0 == s.0 && (l.1 != s.1 || !of_one(s)));
     stores.iter().filter(|s| elsewhere(s)).map(|s| s.0.clone()).collect()
 }
 
