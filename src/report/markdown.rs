@@ -42,7 +42,12 @@ fn losers(records: &[Record]) -> String {
         let lost = group.iter().filter(|r| r.outcome != Outcome::Ok);
         let distinct: BTreeSet<_> = lost.map(|r| (r.outcome, r.reason.clone(), r.candidate())).collect();
         for (outcome, reason, _) in distinct {
-            *counts.entry((outcome.name(), reason.unwrap_or_default())).or_default() += 1;
+            let mut reason = reason.unwrap_or_default();
+            // What pruned a candidate has a name, then its values, which differ from one to the next.
+            if outcome == Outcome::Pruned {
+                reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+            }
+            *counts.entry((outcome.name(), reason)).or_default() += 1;
         }
     }
     let mut out = String::from("\n## Candidates without a time\n\n| outcome | reason | candidates |\n|---|---|---:|\n");
