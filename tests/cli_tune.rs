@@ -84,6 +84,7 @@ fn the_whole_line() {
 
     let row = place.one(&["report", "--log", "log", "--out", "report"]);
     assert_eq!(row["best_us"], report["best_us"]);
+    assert!(place.path("report/report.md").is_file());
     let csv = std::fs::read_to_string(place.path("report/report.csv")).expect("the report is there");
     assert_eq!(csv.lines().count(), 2);
 

@@ -3,6 +3,10 @@
 //! One row for each workload on each target, machine and way of measuring. The text depends on the
 //! records alone, so the same log gives the same bytes.
 
+mod markdown;
+
+pub use markdown::markdown;
+
 use crate::log::{self, Outcome, Record, Warning, pairs};
 use std::collections::{BTreeMap, BTreeSet};
 
