@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod files;
 mod parallel;
 
 pub mod ir;

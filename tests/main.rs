@@ -23,6 +23,7 @@ mod codegen_programs;
 mod common;
 mod conversions;
 mod corpus_rules;
+mod environment;
 #[path = "faults.rs"]
 mod faults;
 mod fuzz;

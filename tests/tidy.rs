@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// Modules that each module may name in `use crate::...`. What is not listed may use nothing.
 const LAYERS: &[(&str, &[&str])] = &[
     ("ir", &[]),
-    ("log", &[]),
+    ("files", &[]),
+    ("log", &["files"]),
     ("analysis", &["ir"]),
     ("interp", &["ir"]),
     ("target", &["ir"]),
@@ -18,20 +19,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("codegen", &["ir", "target"]),
     ("sim", &["ir", "interp"]),
     ("parallel", &[]),
-    ("backend", &["ir", "codegen", "parallel", "log"]),
-    ("runner", &["ir", "backend", "interp", "machine", "parallel", "log"]),
+    ("backend", &["ir", "codegen", "parallel", "log", "files"]),
+    ("runner", &["ir", "backend", "interp", "machine", "parallel", "log", "files"]),
     ("measure", &["ir", "backend", "runner", "interp", "log"]),
     ("assemble", &["ir", "analysis", "schedule", "rules", "lower", "codegen", "target", "tile", "backend"]),
     ("machine", &["backend", "target"]),
     (
         "job",
-        &["ir", "analysis", "assemble", "backend", "runner", "log", "machine", "measure", "rules", "target", "tune"],
+        &[
+            "ir", "analysis", "assemble", "backend", "runner", "log", "machine", "measure", "rules", "target", "tune",
+            "files",
+        ],
     ),
     (
         "tune",
         &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "runner", "measure", "log", "assemble"],
     ),
-    ("apply", &["ir", "target", "rules", "schedule", "backend", "log", "assemble"]),
+    ("apply", &["ir", "target", "rules", "schedule", "backend", "log", "assemble", "files"]),
     ("report", &["log", "target"]),
 ];
 

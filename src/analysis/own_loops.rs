@@ -25,10 +25,10 @@ pub(super) fn own_loops(f: &PrimFunc) -> PrimFunc {
 
 /// True where the loops are not one for each iterator yet, and run every iteration of the block's domain once.
 fn is_driven(leaf: &Leaf, ranges: &Ranges) -> bool {
-    let plain = |l: &&For| l.kind == ForKind::Serial && l.annotations.is_empty() && l.extent.as_int() != Some(0);
-    let square = |l: &&For| !leaf.loops.iter().any(|o| l.min.uses_var(&o.var) || l.extent.uses_var(&o.var));
+    let plain = |l: &For| l.kind == ForKind::Serial && l.annotations.is_empty() && l.extent.as_int() != Some(0);
+    let square = |l: &For| !leaf.loops.iter().any(|o| l.min.uses_var(&o.var) || l.extent.uses_var(&o.var));
     let free = leaf.chain && !leaf.nested && leaf.block.guard.is_none() && leaf.block.matches.is_empty();
-    if !free || leaf.loops.is_empty() || is_own(leaf) || !leaf.loops.iter().all(|l| plain(&l) && square(&l)) {
+    if !free || leaf.loops.is_empty() || is_own(leaf) || !leaf.loops.iter().all(|l| plain(l) && square(l)) {
         return false;
     }
     let mut left: Vec<&For> = leaf.loops.clone();

@@ -33,7 +33,7 @@ pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
 pub use when::When;
 
-use crate::backend::scratch::{self, Aside, readable};
+use crate::files::scratch::{self, Aside, readable};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

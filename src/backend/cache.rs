@@ -1,8 +1,9 @@
 //! Artifacts on disk, by a hash of everything that decides their bytes: text, language, target and
 //! compiler. Files appear whole (written aside, then renamed), so processes share a folder freely.
 
-use super::scratch::{self, Aside};
-use super::{Artifact, Format, Resources, Source, Warning, owner};
+use super::{Artifact, Format, Resources, Source, Warning};
+use crate::files::owner;
+use crate::files::scratch::{self, Aside};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -7,11 +7,9 @@ pub mod dim;
 mod dim_text;
 pub mod local;
 pub mod nvrtc;
-mod owner;
 pub mod places;
 pub mod plan;
 mod plan_map;
-pub mod scratch;
 pub mod warning;
 
 pub use crate::ir::Role;

@@ -1,6 +1,6 @@
 //! Where tools may lie: values of the environment, read by the caller, and the folders that follow.
 
-use super::owner;
+use crate::files::owner;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

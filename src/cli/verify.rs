@@ -6,7 +6,7 @@ use super::output;
 use crate::analysis::Awkward;
 use crate::assemble::{Assembly, Schedulable};
 use crate::backend::Compiler;
-use crate::backend::scratch::Scratch;
+use crate::files::scratch::Scratch;
 use crate::interp::scalar_ops;
 use crate::ir::{DeviceFunc, Expr};
 use crate::job::{Device, Exit, Failure, Input, guarded, select};

@@ -5,7 +5,7 @@ use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
 use crate::assemble::Schedulable;
 use crate::backend::Plan;
-use crate::backend::scratch::Scratch;
+use crate::files::scratch::Scratch;
 use crate::log::{Env, Workload};
 use crate::rules::Spaces;
 use crate::runner::Problem;

@@ -51,12 +51,17 @@ pub fn skip_without_gpu(reason: &str) {
 
 /// The TVMScript files below a folder, sorted.
 pub fn scripts(folder: &Path) -> Vec<PathBuf> {
+    files(folder, "py")
+}
+
+/// The files of a folder, and of those in it, whose name has that ending, sorted.
+pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut out = vec![];
     for entry in std::fs::read_dir(folder).expect("list the folder") {
         let path = entry.expect("list the folder").path();
         if path.is_dir() {
-            out.extend(scripts(&path));
-        } else if path.extension().is_some_and(|e| e == "py") {
+            out.extend(files(&path, ending));
+        } else if path.extension().is_some_and(|e| e == ending) {
             out.push(path);
         }
     }

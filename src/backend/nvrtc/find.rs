@@ -1,8 +1,8 @@
 //! Finding NVRTC and `nvdisasm`, and fetching them from PyPI into Daylight's cache.
 
-use crate::backend::owner;
 use crate::backend::places::{Places, children};
-use crate::backend::scratch::Scratch;
+use crate::files::owner;
+use crate::files::scratch::Scratch;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,6 +1,6 @@
 //! Whole log files, written so that readers see the old one or the new one, never a part.
 
-use crate::backend::scratch::{self, Aside, readable};
+use crate::files::scratch::{self, Aside, readable};
 use crate::log::Record;
 use crate::log::scan::is_compressed;
 use flate2::Compression;

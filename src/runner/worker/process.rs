@@ -3,7 +3,7 @@
 
 use super::fault::{WorkerFault, describe, is_from_outside};
 use super::{PROTOCOL, Reply, Request};
-use crate::backend::scratch::Scratch;
+use crate::files::scratch::Scratch;
 use crate::runner::posix;
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
