@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const ABOVE_ALL: [&str; 3] = ["build", "cli", "lib"];
 
 /// Modules that may read environment and clock: those that meet the outside, and the workers.
-const OUTSIDE: [&str; 7] = ["build", "cli", "main", "machine", "backend", "runner", "measure"];
+const OUTSIDE: [&str; 8] = ["build", "cli", "main", "machine", "backend", "files", "runner", "measure"];
 
 const LONGEST_FILE: usize = 500;
 
