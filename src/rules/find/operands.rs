@@ -59,7 +59,7 @@ pub fn read_once(s: &Schedule, reads: &[Access], most: i64) -> Option<(i64, i64)
 }
 
 /// The one element that a block writes, where it is that of the iterators, in a buffer of exactly
-/// their extents.
+/// their extents that no other block writes.
 pub fn whole_write(s: &Schedule, block: &Block) -> Option<Access> {
     let facts = Facts::of(s.func());
     let [write] = &facts.block(&block.name)?.writes[..] else { return None };
@@ -68,7 +68,8 @@ pub fn whole_write(s: &Schedule, block: &Block) -> Option<Access> {
         let iter = block.iters.iter().find(|i| index.as_var() == Some(&i.var));
         iter.is_some_and(|i| i.extent == *extent) || (index.is_int(0) && extent.is_int(1))
     });
-    whole.then(|| write.clone())
+    let writers = facts.blocks.iter().filter(|b| b.writes.iter().any(|w| w.buffer == write.buffer));
+    (whole && writers.count() == 1).then(|| write.clone())
 }
 
 /// Buffers read under a condition, where reading more than is asked for may be out of bounds.
