@@ -45,6 +45,18 @@ impl MatrixDesc {
         self.swizzle.span().max(CHUNK)
     }
 
+    /// True where each piece starts with the permutation: the hardware takes the lines of a piece by their numbers,
+    /// not by their addresses. Measured on an H200: a tile of three pieces 43 lines apart is read wrongly.
+    pub fn in_period(&self) -> bool {
+        let period = LINES * self.span();
+        let whole = |n: u32| i64::from(n) % period == 0;
+        match (self.swizzle, self.contiguous) {
+            (MapSwizzle::None, _) => true,
+            (_, Contiguous::Depth) => whole(self.stride),
+            (_, Contiguous::Free) => whole(self.stride) && whole(self.leading),
+        }
+    }
+
     /// The byte, counted from an address that the permutation's period divides, of an element of an operand
     /// that starts at byte `start`: what the hardware reads.
     pub fn byte(&self, dtype: DType, start: i64, free: i64, depth: i64) -> i64 {

@@ -41,6 +41,8 @@ pub(super) struct Nest<'a> {
     pub held: BTreeMap<Name, Buffer>,
     /// How arrays in shared memory are permuted.
     pub permuted: BTreeMap<Name, Permutation>,
+    /// Shared arrays of which each warp has its own part, with barriers of the warp.
+    pub of_warps: BTreeSet<Name>,
     /// Shapes of tensors as fills see them, some dimensions joined.
     pub joined: BTreeMap<Name, Vec<Expr>>,
 }
@@ -91,6 +93,7 @@ impl<'a> Nest<'a> {
             maps: vec![],
             held: BTreeMap::new(),
             permuted: BTreeMap::new(),
+            of_warps: BTreeSet::new(),
             joined: BTreeMap::new(),
         }
     }

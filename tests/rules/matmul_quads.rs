@@ -1,4 +1,5 @@
-//! Results of 16 bits that leave fragments as rows of 16 bytes, and residuals that come in so.
+//! Results of 16 bits that leave fragments as rows of 16 bytes, residuals that come in so, and rows that are not
+//! aligned and pass through shared memory.
 
 use super::harness::{Case, kernel_at};
 use super::products::check_all;
@@ -32,7 +33,8 @@ def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}
 /// Whole tiles, tiles that rows or columns leave in the middle, rows that are not aligned.
 #[test]
 fn residuals_and_results_in_rows() {
-    let sizes = [[64, 128, 64], [130, 72, 40], [70, 200, 64], [65, 36, 32], [100, 77, 48]];
+    let sizes =
+        [[64, 128, 64], [130, 72, 40], [70, 200, 64], [65, 36, 32], [100, 77, 48], [67, 201, 64], [33, 110, 16]];
     for rule in RULES {
         let cases = sizes.iter().zip(["float16", "bfloat16"].into_iter().cycle());
         check_all(cases.map(|(s, dtype)| with_residual(dtype, *s, s[0] == 70)).collect(), rule, TARGET);
@@ -50,5 +52,20 @@ fn rows_are_exchanged_where_they_are_aligned() {
         assert_eq!(exchanges(rule, [128, 1024, 128]), 2, "{rule}");
         assert_eq!(exchanges(rule, [130, 1096, 128]), 2, "{rule}");
         assert_eq!(exchanges(rule, [128, 1028, 128]), 0, "{rule}");
+    }
+}
+
+/// Rows that begin anywhere leave in stores of a row's neighbours: one element, two or four at a time.
+#[test]
+fn rows_that_are_not_aligned_pass_through_shared_memory() {
+    let text = |rule, size| kernel_at(&with_residual("bfloat16", size, false), rule, &[("split_k", 1)]);
+    for rule in RULES {
+        for (columns, store) in [(1027, "p3["), (1026, "copy2 p3["), (1028, "copy4 p3[")] {
+            let text = text(rule, [130, columns, 128]);
+            let stored: Vec<&str> = text.lines().map(str::trim).filter(|l| l.starts_with(store)).collect();
+            assert_eq!(stored.len(), 1, "{rule} {columns}: {text}");
+            assert!(text.contains("p3_rows["), "{rule} {columns}: {text}");
+        }
+        assert!(!text(rule, [130, 1096, 128]).contains("p3_rows"), "{rule}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::harness::{self, Case};
 use super::products::{Matmul, check_all, check_points, convolution};
-use crate::common::arm::ask;
+use crate::common::arm::{arm, ask};
 use daylight::rules::Prepared;
 use rand::prelude::*;
 
@@ -117,4 +117,21 @@ fn what_it_declines() {
     }
     assert_eq!(declined(wide(32).case(), TARGET), "few_rows");
     assert_eq!(declined(Matmul::new("float32", 64, 64, 64).case(), TARGET), "operand_dtype");
+}
+
+/// A tile that the threads of a block do not fill in whole steps is no longer than its operand: pieces of columns lie
+/// at whole periods of their permutation, without which an H200 multiplies something else.
+#[test]
+fn tiles_that_threads_fill_in_part() {
+    let case = || Matmul::new("float16", 130, 100, 77).accumulated("float32").batched(2).case();
+    let knobs =
+        [("block_m", 128), ("block_n", 96), ("groups_m", 2), ("block_k_bytes", 64), ("roles", 0), ("stages", 2)];
+    let text = harness::kernel_at(&case(), RULE, &[&knobs[..], &[("split_k", 1)]].concat());
+    assert!(text.contains("as mn64(2048, 512)"), "{text}");
+    let target = harness::target(TARGET);
+    let func = harness::read(&case());
+    let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}", d.reason.text));
+    let arm = arm(RULE, &input, &target);
+    let point = knobs.iter().fold(arm.space.default().expect("a legal point"), |p, (k, v)| p.with(k, *v));
+    harness::check_at(&case(), RULE, TARGET, point);
 }

@@ -134,6 +134,14 @@ fn warpgroups_take_tiles_in_turn() {
     persistent(&case.case(), 1, &tall);
 }
 
+/// Rows of odd length pass through shared memory, of which each of the warpgroups has its own.
+#[test]
+fn warpgroups_in_turn_pass_rows_of_their_own() {
+    let case = Matmul::new("bfloat16", 130, 137, 328).accumulated("float32").transposed(false, true);
+    let tile = [("block_m", 64), ("block_n", 64), ("groups_m", 1), ("stages", 3), ("roles", 3)];
+    persistent(&case.case(), 2, &tile);
+}
+
 /// What a schedule may not ask for, each by a change of the function that the pass is shown with.
 #[test]
 fn schedules_at_fault() {

@@ -68,6 +68,9 @@ fn wgmma(shape: WgmmaShape, descs: [&MatrixDesc; 2], values: &[DType]) -> Result
         if [d.leading, d.stride].iter().any(|n| n % 16 != 0 || *n >= 1 << 18) {
             return Err(format!("the descriptor {} has a distance that is no multiple of 16 below 2^18", d.text()));
         }
+        if !d.in_period() {
+            return Err(format!("the descriptor {} has a distance within the period of its permutation", d.text()));
+        }
     }
     Ok(())
 }

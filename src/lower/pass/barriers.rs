@@ -36,7 +36,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn is_watched(&self, buffer: &Name) -> bool {
-        self.nest.is_shared(buffer) || self.exchanged.contains(buffer)
+        let of_warp = self.nest.of_warps.contains(buffer);
+        self.nest.is_shared(buffer) && !of_warp || self.exchanged.contains(buffer)
     }
 }
 

@@ -8,6 +8,7 @@
 
 use super::fragments::PASS;
 use super::quads::{self, Pairs};
+use super::warp_rows;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
@@ -97,7 +98,8 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     let body = guarded(exists, body);
     let around = |var: Name, n: i64, body| DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body));
-    let row = match quads::of(nest, &Pairs { y: &y, v: &v, n: pairs }, &body) {
+    let own = Pairs { y: &y, v: &v, n: pairs };
+    let row = match quads::of(nest, &own, &body).or_else(|| warp_rows::of(nest, &own, &body)) {
         Some(row) => row,
         None => around(y, pairs, pairwise(nest, &v, body)),
     };

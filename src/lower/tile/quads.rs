@@ -8,6 +8,7 @@
 //! after:  `for z < 4 { s[0..8] = in[i, 32 z + 8 q ..]; quad_transpose s;`
 //!         `for y < 4, v < 2 { t[2 y + v] = f(c[4 z + y, v], s[2 y + v]) }; quad_transpose t; out[i, 32 z + 8 q ..] = t[0..8] }`
 
+use super::global_store::GlobalStore;
 use crate::analysis::{linear, multiple_of, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::instr::{At, Instr, Op};
@@ -49,34 +50,6 @@ pub fn of(nest: &mut Nest, pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
     let fragment = parts.iter().filter(|_| reads).fold(None, |all, c| and(all, Some(quads.own(c))));
     let body = quads.body(&store.buffer, to, (valid, fragment), value, store.hint);
     Some(DStmt::For(DFor::new(quads.z, Expr::i64(pairs.n / QUAD), DKind::Unrolled, body)))
-}
-
-/// A store to global memory, and the condition that it is under.
-struct GlobalStore {
-    cond: Option<Expr>,
-    buffer: Name,
-    indices: Vec<Expr>,
-    value: Expr,
-    hint: CacheHint,
-}
-
-impl GlobalStore {
-    fn of(nest: &Nest, around: Option<Expr>, s: &DStmt) -> Option<GlobalStore> {
-        match s {
-            DStmt::If { cond, then, otherwise } if otherwise.is_empty() => {
-                let [s] = then.as_slice() else { return None };
-                GlobalStore::of(nest, and(around, Some(cond.clone())), s)
-            }
-            DStmt::Store { buffer, indices, value, hint } if nest.is_global(buffer) => Some(GlobalStore {
-                cond: around,
-                buffer: buffer.clone(),
-                indices: indices.clone(),
-                value: value.clone(),
-                hint: *hint,
-            }),
-            _ => None,
-        }
-    }
 }
 
 struct Quads<'n, 'a, 'p> {

@@ -1,6 +1,5 @@
 //! A grid of tiles of a product, a block for each: what the rules for GPUs have in common.
 
-use super::outline::over;
 use crate::rules::find::einsum::Einsum;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -53,12 +52,33 @@ pub fn whole_groups(space: Space, name: &'static str, knob: &'static str, rows: 
     })
 }
 
-/// The tiles of all stages, of `bytes`, fit into shared memory.
-pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>) -> Space {
+/// The tiles of all stages, of `bytes`, fit into shared memory, with `more` bytes beside them.
+pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>, more: impl At<i64>) -> Space {
     let smem = target.smem_per_block as i64;
     space.require("tiles_in_shared", move |k| {
-        at_most(k.get("stages").max(1) * bytes(k), smem, "bytes of tiles", "shared memory")
+        at_most(k.get("stages").max(1) * bytes(k) + more(k), smem, "bytes of tiles", "shared memory")
     })
+}
+
+/// Elements of shared memory that a warp passes eight rows of a result through (`lower/tile/warp_rows.rs`).
+const PASSED: i64 = 8 * 72;
+
+/// Bytes of shared memory that the warps of a block pass rows of the result through, which they do where the rows
+/// are not aligned.
+pub fn passed_rows(p: &Product, warps: impl At<i64>) -> impl At<i64> {
+    let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
+    let result = p.schedule.func().buffer(&output(&p.schedule, last)).dtype;
+    let [_, _, columns, _] = p.extents();
+    let sum = p.dtype;
+    move |k| {
+        let bytes = if k.get("split_k") > 1 { sum } else { result }.bytes() as i64;
+        // a pair of each lane of a quad fills a sector, or eight neighbours a store
+        let whole = if bytes >= 4 { 8 / bytes } else { 16 / bytes };
+        match columns {
+            Some(n) if n % whole.max(1) == 0 && bytes > 1 => 0,
+            _ => warps(k) * PASSED * bytes,
+        }
+    }
 }
 
 /// The registers that a thread wants, of `threads` that share a multiprocessor, are there.

@@ -60,6 +60,10 @@ impl Described {
         if !lines_fit || !steps_fit {
             return Err(format!("elements of `{name}` do not lie as the descriptor {} says", desc.text()));
         }
+        if !desc.in_period() {
+            let period = LINES * desc.span();
+            return Err(format!("pieces of `{name}` do not lie at multiples of {period} bytes from each other"));
+        }
         let next = rows.get(lines as usize).map_or(0, |at| at - rows[0]);
         if rows.iter().step_by(lines as usize).enumerate().any(|(i, at)| at - rows[0] != i as i64 * next) {
             return Err(format!("tiles of {lines} lines of `{name}` do not lie at equal distances"));
@@ -91,7 +95,7 @@ fn descriptor(rows: &[i64], depth: &[i64], size: i64, swizzle: MapSwizzle) -> Op
     let far = |all: &[i64], n: i64, or: i64| all.get(n as usize).map_or(or, |at| (at - all[0]) * size);
     // what an axis too short for a second piece does not say is never used
     let pieces = far(line, LINES, LINES * unset.span());
-    let next = far(along, unset.span() / size, 16);
+    let next = far(along, unset.span() / size, LINES * unset.span());
     let (leading, stride) = match (contiguous, swizzle) {
         (Contiguous::Free, MapSwizzle::None) => (pieces, next),
         (Contiguous::Depth, MapSwizzle::B32 | MapSwizzle::B64 | MapSwizzle::B128) => (16, pieces),

@@ -3,7 +3,7 @@
 //! Variables of loops around all accesses are fixed, and so are block indices and, for registers,
 //! thread indices; what is left of an index ranges over the part that is touched. Gaps between
 //! strides close where all accesses have the same strides. A buffer that an instruction touches stays as
-//! it is. What the schedule asks of the strides of what is left is done here too ([`placement`]).
+//! it is, and so does one of which warps have parts. What the schedule asks of the strides of what is left is done here too ([`placement`]).
 //!
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
 //! after:  registers `rf[1, 1]`, accessed as `rf[0, 0]`
@@ -12,8 +12,8 @@ mod placement;
 
 use super::batch::held_by_instructions;
 use crate::analysis::{Ranges, bounds, simplify};
-use crate::ir::device::{DStmt, map_list, map_stmts};
-use crate::ir::{Expr, ExprKind, Name, ThreadTag, Tile};
+use crate::ir::device::{DStmt, conjuncts, map_list, map_stmts};
+use crate::ir::{BinOp, Expr, ExprKind, Name, ThreadTag, Tile};
 use crate::lower::LowerError;
 use crate::lower::fact::digits::{Digit, digits, is_unique};
 use crate::lower::nest::{Nest, THREADS};
@@ -28,10 +28,10 @@ const MAX_STACK: i64 = 1 << 16;
 /// Shrinks every register and shared buffer of the launch.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut accesses = BTreeMap::new();
-    collect(&body, &mut vec![], &mut accesses);
+    collect(&body, &mut Around::default(), &mut accesses);
     let mut plans = BTreeMap::new();
     let mut whole = held_by_instructions(&body);
-    whole.extend(nest.held.keys().cloned());
+    whole.extend(nest.held.keys().chain(&nest.of_warps).cloned());
     let placements = placement::of_func(nest.func);
     for (name, list) in &accesses {
         if nest.is_global(name) || whole.contains(name) {
@@ -51,40 +51,53 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     Ok(rewrite(&plans, &nest.ranges, &body))
 }
 
-/// An access: the loops around it, outer to inner, and its indices.
-struct Access {
+/// The loops around a statement, outer to inner, and what is true there.
+#[derive(Clone, Default)]
+struct Around {
     loops: Vec<Name>,
+    conds: Vec<Expr>,
+}
+
+/// An access: what is around it, and its indices.
+struct Access {
+    around: Around,
     indices: Vec<Expr>,
 }
 
-fn collect(body: &[DStmt], loops: &mut Vec<Name>, out: &mut BTreeMap<Name, Vec<Access>>) {
+fn collect(body: &[DStmt], around: &mut Around, out: &mut BTreeMap<Name, Vec<Access>>) {
     for s in body {
         if let DStmt::Tile(call) = s {
-            call.for_each_tile(|t| corners(out, t, loops));
+            call.for_each_tile(|t| corners(out, t, around));
         }
-        s.for_each_access(|buffer, indices, _| add(out, buffer, indices, loops));
-        if let DStmt::For(l) = s {
-            loops.push(l.var.clone());
-        }
-        for list in s.lists() {
-            collect(list, loops, out);
-        }
-        if let DStmt::For(_) = s {
-            loops.pop();
+        s.for_each_access(|buffer, indices, _| add(out, buffer, indices, around));
+        match s {
+            DStmt::For(l) => {
+                around.loops.push(l.var.clone());
+                collect(&l.body, around, out);
+                around.loops.pop();
+            }
+            DStmt::If { cond, then, otherwise } => {
+                let known = around.conds.len();
+                around.conds.extend(conjuncts(cond));
+                collect(then, around, out);
+                around.conds.truncate(known);
+                collect(otherwise, around, out);
+            }
+            s => s.lists().into_iter().for_each(|list| collect(list, around, out)),
         }
     }
 }
 
-fn add(out: &mut BTreeMap<Name, Vec<Access>>, buffer: &Name, indices: &[Expr], loops: &[Name]) {
-    let access = Access { loops: loops.to_vec(), indices: indices.to_vec() };
+fn add(out: &mut BTreeMap<Name, Vec<Access>>, buffer: &Name, indices: &[Expr], around: &Around) {
+    let access = Access { around: around.clone(), indices: indices.to_vec() };
     out.entry(buffer.clone()).or_default().push(access);
 }
 
 /// First and last element of a tile.
-fn corners(out: &mut BTreeMap<Name, Vec<Access>>, t: &Tile, loops: &[Name]) {
+fn corners(out: &mut BTreeMap<Name, Vec<Access>>, t: &Tile, around: &Around) {
     let last = t.begin.iter().zip(&t.extent).map(|(b, n)| b.clone() + Expr::i64(n - 1)).collect::<Vec<_>>();
-    add(out, &t.buffer, &t.begin, loops);
-    add(out, &t.buffer, &last, loops);
+    add(out, &t.buffer, &t.begin, around);
+    add(out, &t.buffer, &last, around);
 }
 
 /// How the indices of one buffer change.
@@ -144,16 +157,17 @@ fn is_extent(name: &Name, ranges: &Ranges) -> bool {
 impl Plan {
     fn of(nest: &Nest, name: &Name, list: &[Access]) -> Result<Plan, LowerError> {
         let local = nest.is_local(name);
-        let mut common = list[0].loops.clone();
+        let mut common = list[0].around.loops.clone();
         for a in list {
-            let same = common.iter().zip(&a.loops).take_while(|(a, b)| a == b).count();
+            let same = common.iter().zip(&a.around.loops).take_while(|(a, b)| a == b).count();
             common.truncate(same);
         }
         let fixed = Fixed { loops: common.into_iter().collect(), threads: local };
         let buffer = nest.buffer(PASS, name)?;
         let mut dims = vec![];
         for (d, extent) in buffer.shape.iter().enumerate() {
-            let indices: Vec<&Expr> = list.iter().map(|a| &a.indices[d]).collect();
+            let indices: Vec<(&Expr, &[Expr])> =
+                list.iter().map(|a| (&a.indices[d], a.around.conds.as_slice())).collect();
             // Where conditions keep the indices inside, their bounds alone may be wider than the buffer.
             let narrower = |d: &Dim| local || extent.as_int().is_none_or(|n| d.shape().iter().product::<i64>() <= n);
             let part = dim(&indices, &fixed, nest).filter(narrower);
@@ -175,15 +189,34 @@ impl Plan {
     }
 }
 
-/// The plan of one dimension over all its indices.
-fn dim(indices: &[&Expr], fixed: &Fixed, nest: &Nest) -> Option<Dim> {
+/// The bounds of an expression where conditions hold, as far as it is made of what they bound: `(a + 1) / 12` where
+/// `a < 384`.
+fn bounds_where(e: &Expr, conds: &[Expr], ranges: &Ranges) -> Option<(i64, i64)> {
+    let (mut lo, mut hi) = bounds(e, ranges)?;
+    for cond in conds {
+        let cond = simplify(cond, ranges);
+        let ExprKind::Binary { op: BinOp::Lt, a, b } = cond.kind() else { continue };
+        let (Some((least, _)), Some(n)) = (bounds(a, ranges), b.as_int()) else { continue };
+        let (bounded, mut ranges) = (Name::new("what a condition bounds"), ranges.clone());
+        let named = e.replaced(a, &Expr::var(bounded.clone(), a.dtype()));
+        if least < n && named.uses_var(&bounded) {
+            ranges.set(bounded, least, n - 1);
+            let (a, b) = bounds(&named, &ranges)?;
+            (lo, hi) = (lo.max(a), hi.min(b));
+        }
+    }
+    (lo <= hi).then_some((lo, hi))
+}
+
+/// The plan of one dimension over all its indices, each under its conditions.
+fn dim(indices: &[(&Expr, &[Expr])], fixed: &Fixed, nest: &Nest) -> Option<Dim> {
     let ranges = &nest.ranges;
-    let parts: Vec<(Expr, Expr)> = indices.iter().map(|e| fixed.parts(e, ranges)).collect();
+    let parts: Vec<(Expr, Expr)> = indices.iter().map(|(e, _)| fixed.parts(e, ranges)).collect();
     let base = &parts[0].0;
     let (mut lo, mut hi, mut same) = (i64::MAX, i64::MIN, true);
-    for (own, rest) in &parts {
+    for ((own, rest), (_, conds)) in parts.iter().zip(indices) {
         let shift = simplify(&(own.clone() - base.clone()), ranges).as_int()?;
-        let (a, b) = bounds(rest, ranges)?;
+        let (a, b) = bounds_where(rest, conds, ranges)?;
         (lo, hi, same) = (lo.min(a + shift), hi.max(b + shift), same && shift == 0);
     }
     let size = hi - lo + 1;
@@ -259,6 +292,7 @@ impl Plan {
     fn one(&self, dim: &Dim, e: &Expr, ranges: &Ranges) -> Vec<Expr> {
         match dim {
             Dim::Whole(_) => vec![e.clone()],
+            Dim::Box { size: 1, .. } => vec![Expr::i64(0)],
             Dim::Box { base, .. } => vec![simplify(&(e.clone() - base.clone()), ranges)],
             Dim::Digits(all) => {
                 let rest = self.fixed.parts(e, ranges).1;

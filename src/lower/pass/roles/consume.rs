@@ -5,14 +5,16 @@
 //! copied to, and leaves out those of the others.
 
 use super::ring::{Ring, THREAD, assign, constant, index_of, op, sync, thread, variable, when};
-use super::{Roles, Tiles};
+use super::{Roles, Tiles, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Op, Sync};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
+use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
 use crate::lower::nest::Nest;
 use crate::lower::pass::pipeline::is_zero;
+use std::collections::BTreeMap;
 
 /// Warpgroups that multiply in turn.
 pub struct Turns {
@@ -62,6 +64,7 @@ impl Roles {
         body.extend(self.products(nest, &ring, &prev, &compute));
         body.extend(after);
         let body: Vec<DStmt> = body.into_iter().map(|s| self.with_group(nest, s)).collect();
+        let body = self.with_own_rows(nest, body);
         out.extend(match (tiles, &self.turns) {
             (Some(tiles), Some(_)) => tiles.each(nest, &index_of(&self.group), self.l.roles, body),
             (Some(tiles), None) => tiles.each(nest, &Expr::i64(0), 1, body),
@@ -115,6 +118,23 @@ impl Roles {
             out.extend(ring.skip(self.steps));
         }
         out
+    }
+
+    /// Statements in which each of the warpgroups that take turns has arrays for its own warps.
+    fn with_own_rows(&self, nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+        if self.turns.is_none() {
+            return body;
+        }
+        let mut lengths = BTreeMap::new();
+        for name in nest.of_warps.clone() {
+            let Some(len) = nest.buffers.get(&name).and_then(|b| b.len()) else { continue };
+            resize(nest, &name, len * self.l.roles);
+            lengths.insert(name, len);
+        }
+        redirect::all(&body, &|name, at| {
+            let own = index_of(&self.group) * Expr::i64(*lengths.get(name)?);
+            Some((name.clone(), simplify(&(at.clone() + own), &nest.ranges)))
+        })
     }
 
     /// A statement with the warpgroup's number in place of the quotient that it is, and the thread's number in the
