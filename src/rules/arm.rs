@@ -60,10 +60,10 @@ impl Arm {
     }
 
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
-    /// more of another point; it is believed of GPUs, where a kernel waits for memory.
+    /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
     pub fn default(&self) -> Option<Knobs> {
         let start = self.space.default()?;
-        let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::waits_for_memory(o, &self.target);
+        let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::is_known(o, &self.target);
         let time = |k: &Knobs| self.outline(k).filter(known).map(|o| prior::ns(&o, &self.target));
         Some(choice::improve(&self.space, start, time))
     }

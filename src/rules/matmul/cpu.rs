@@ -29,7 +29,7 @@
 //!           loop 114, loop 32, vector 8: O = b0_result.local
 //! ```
 
-use super::outline::{Sizes, over};
+use super::outline::Sizes;
 use super::outline_cpu::{self, Blocks};
 use crate::analysis::accumulator;
 use crate::rules::find::einsum::{Einsum, Major, Stage};

@@ -25,7 +25,7 @@
 //!           threadIdx.x 256, unroll 2, unroll 4, unroll 2, vector 4: O = b0_result.local
 //! ```
 
-use super::outline::{Shares, Sizes, fma, over};
+use super::outline::{Shares, Sizes, fma};
 use super::split_k::{Parts, cut};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
 use crate::ir::{ExprKind, Stmt};
@@ -112,10 +112,15 @@ impl Accepted for Fma {
             _ => Ok(()),
         });
         let element = [&p.a, &p.b].map(stage_bytes);
-        let space = tiles_in_shared(space, target, move |k| {
-            let [m, n, depth] = threads(k).block;
-            k.get("min_blocks") * depth * (m * element[0] + n * element[1] + 2 * WIDEST)
-        });
+        let space = tiles_in_shared(
+            space,
+            target,
+            move |k| {
+                let [m, n, depth] = threads(k).block;
+                k.get("min_blocks") * depth * (m * element[0] + n * element[1] + 2 * WIDEST)
+            },
+            |_| 0,
+        );
         let resident = move |k: &Knobs| threads(k).count() * k.get("min_blocks");
         let space = tile_in_registers(space, target, resident, move |k| {
             let [m, n] = threads(k).thread;

@@ -51,6 +51,8 @@ const DEPTH_BYTES: i64 = 32;
 const MOST_UNROLLED: i64 = 16;
 
 struct Mma {
+    /// The sizes, where all are known.
+    sizes: Option<Sizes>,
     p: Product,
     /// Threads of a warp.
     warp: i64,
@@ -61,7 +63,7 @@ fn mma(ask: &Ask) -> Answer {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
     let p = multiplied(ask)?;
-    Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), p }))
+    Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
 }
 
 /// A product that tensor cores compute.
@@ -130,7 +132,7 @@ impl Accepted for Mma {
         let threads = move |k: &Knobs| warps(k).threads(warp);
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let space = tiles_in_shared(space, target, bytes);
+        let space = tiles_in_shared(space, target, bytes, passed_rows(p, move |k| threads(k) / warp));
         let space = tile_in_registers(space, target, threads, move |k| {
             let [m, n] = warps(k).tile();
             m * n / warp + (m + n) / 4 + 40
@@ -148,7 +150,7 @@ impl Accepted for Mma {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let block = Warps::of(k, self.p.a.dtype).block;
-        Some(before(&self.p, k, block, outline::mma(&Sizes::of(&self.p)?, self.warp, k)))
+        Some(before(&self.p, k, block, outline::mma(self.sizes.as_ref()?, self.warp, k)))
     }
 }
 

@@ -1,7 +1,15 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
+use super::pack::{WIDEST, helped};
 use crate::ir::instr::WgmmaShape;
+use crate::ir::{ExprKind, Name};
+use crate::rules::find::factor::Factor;
+use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
+use crate::rules::find::shape::find_block;
+use crate::rules::parts::output;
+use crate::rules::space::limits::over;
+use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Knobs, LaunchOutline, Outline};
 
 /// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
@@ -29,6 +37,42 @@ pub struct Sizes {
     pub bytes: [i64; 3],
     /// Bytes that both factors take in memory.
     read: i64,
+    /// Bytes of an aligned copy of each factor, and whether packing helps it.
+    copies: [(i64, bool); 2],
+    /// How an element of the result comes to be.
+    end: End,
+}
+
+/// What follows a product, for each element of its result.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    /// Bytes written, and bytes read besides the product where each element has its own.
+    written: i64,
+    read: i64,
+    /// Functions of it.
+    functions: i64,
+}
+
+impl End {
+    fn of(p: &Product) -> End {
+        let (s, func) = (&p.schedule, p.schedule.func());
+        let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
+        let result = func.buffer(&output(s, last));
+        let (mut read, mut functions) = (0, 0);
+        for tail in &p.epilogue {
+            let whole = |name: &Name| func.is_param(name) && func.buffer(name).len() == result.len();
+            let own = reads_of(s, &tail.block).into_iter().filter(|a| whole(&a.buffer));
+            read += own.map(|a| func.buffer(&a.buffer).dtype.bytes() as i64).sum::<i64>();
+            for stmt in &find_block(func, &tail.block).body {
+                stmt.visit(&mut |s| {
+                    s.for_each_expr(|e| {
+                        e.visit(&mut |e| functions += i64::from(matches!(e.kind(), ExprKind::Call { .. })))
+                    })
+                });
+            }
+        }
+        End { written: result.dtype.bytes() as i64, read, functions }
+    }
 }
 
 /// How a point shares a product out.
@@ -53,7 +97,10 @@ impl Sizes {
         let bytes = [p.a.dtype, p.b.dtype, p.dtype].map(|d| d.bytes() as i64);
         let factor = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(k)?.checked_mul(bytes as i64);
         let read = factor(m, p.a.element.bytes())?.checked_add(factor(n, p.b.element.bytes())?)?;
-        Some(Sizes { batch, extent: [m, n, k], bytes, read })
+        let helped = helped(p);
+        let copy = |f: &Factor| (f.adjacent(f.along_depth) * f.dtype.bytes() as i64).min(WIDEST);
+        let copies = [(copy(&p.a), helped[0]), (copy(&p.b), helped[1])];
+        Some(Sizes { batch, extent: [m, n, k], bytes, read, copies, end: End::of(p) })
     }
 
     /// Tiles along rows and columns.
@@ -76,11 +123,6 @@ impl Sizes {
         let [rows, columns] = self.tiles(block);
         (rows * block[0] * columns * block[1]) as f64 / (self.extent[0] * self.extent[1]).max(1) as f64
     }
-}
-
-/// How often `b` fits into `a`, rounded up.
-pub fn over(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b.max(1)
 }
 
 /// The launch of a product on CUDA cores, and that of the sums of its parts.
@@ -123,7 +165,9 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
     let ahead = (k.get("stages") - 1).max(1);
     let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks })
+    let moved = (warps * (wm + wn) + m + n) * row;
+    let by = Tiles { shared: moved, ahead: (k.get("stages") - 2).max(1), ..Tiles::default() };
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
@@ -144,7 +188,10 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let most = if roles > 0 { REGISTERS / threads } else { i64::MAX };
     let state_regs = (m * n / (groups * WgmmaShape::WARPS * warp) + 50).min(most);
     let most_blocks = if roles > 1 { sms } else { i64::MAX };
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks })
+    let role = [Role::All, Role::Copy, Role::Persistent, Role::Turns][roles as usize];
+    let moved = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row;
+    let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
 
 /// What products on tensor cores differ in.
@@ -162,6 +209,8 @@ struct Tiled {
     ahead: i64,
     /// Blocks that compute all tiles, one after the other.
     most_blocks: i64,
+    /// What is known of its tiles already.
+    by: Tiles,
 }
 
 fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
@@ -171,6 +220,7 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + t.overhead;
     let tiles = z.blocks(t.block, split);
     let blocks = tiles.min(t.most_blocks);
+    let cut = cut(z, k, t, (tiles, fills));
     let (fills, steps) = (fills * over(tiles, blocks), over(fills, t.ahead) * over(tiles, blocks));
     let main = LaunchOutline {
         blocks,
@@ -187,9 +237,34 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
         flops: 2 * z.outputs() * depth,
         tensor_core: true,
         staged: true,
+        tiles: Some(cut),
         ..LaunchOutline::default()
     };
     Outline::in_parts(main, split, || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) })
+}
+
+/// The tiles of a launch, each of so many fills.
+fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
+    let ([m, n, row], element, whole) = (t.block, z.bytes[0].max(1), k.get("split_k") == 1);
+    let copy = |side: usize, lines: i64| {
+        let (bytes, helped) = z.copies[side];
+        let bytes = if helped && k.get("pack") == 1 { WIDEST } else { bytes.max(element) };
+        [lines * row / bytes, bytes]
+    };
+    let of_result = if whole { z.end.written + z.end.read } else { z.bytes[2] };
+    Tiles {
+        tiles,
+        fills,
+        products: m * n * row / element,
+        filled: (m + n) * row,
+        row,
+        copies: [copy(0, m), copy(1, n)],
+        outputs: m * n,
+        moved: m * n * of_result,
+        unaligned: whole && z.end.written * z.extent[1] % WIDEST != 0,
+        functions: if whole { z.end.functions } else { 0 },
+        ..t.by.clone()
+    }
 }
 
 /// A launch that adds parts of `bytes` each, so many loads at a time.

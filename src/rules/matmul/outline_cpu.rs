@@ -1,6 +1,7 @@
 //! The outline of a matrix product on the CPU, from sizes and knobs.
 
-use super::outline::{Sizes, over};
+use super::outline::Sizes;
+use crate::rules::space::limits::over;
 use crate::rules::{LaunchOutline, Outline};
 
 /// How a point shares a product out.

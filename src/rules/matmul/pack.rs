@@ -4,7 +4,6 @@
 //! Rows of odd length are then filled in like any others, for one more pass over the factor. Weights in few bits
 //! are decoded once instead of once for each tile.
 
-use super::outline::over;
 use crate::rules::find::einsum::{Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;

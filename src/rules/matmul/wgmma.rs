@@ -25,7 +25,7 @@
 //! ```
 
 use super::mma::{Means, Warps, by_tiles, multiplied};
-use super::outline::{self, Sizes, over};
+use super::outline::{self, Sizes};
 use super::pack::{self, before, major};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
@@ -48,6 +48,8 @@ const FEW_ROWS: i64 = 32;
 const REGISTERS: [i64; 4] = [240, 240, 160, 120];
 
 struct Wgmma {
+    /// The sizes, where all are known.
+    sizes: Option<Sizes>,
     p: Product,
     /// Threads of a warp.
     warp: i64,
@@ -63,7 +65,10 @@ fn wgmma(ask: &Ask) -> Answer {
     if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
     }
-    Ok(Found::new(p.schedule.clone(), Wgmma { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), p }))
+    Ok(Found::new(
+        p.schedule.clone(),
+        Wgmma { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), sizes: Sizes::of(&p), p },
+    ))
 }
 
 /// How the warpgroups of a block share a tile.
@@ -103,7 +108,7 @@ impl Accepted for Wgmma {
             move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let space = tiles_in_shared(space, target, bytes);
+        let space = tiles_in_shared(space, target, bytes, passed_rows(p, move |k| multiplying(k) * WgmmaShape::WARPS));
         let regs = i64::from(target.regs_per_sm);
         let space = space.require("tile_in_registers", move |k| {
             let (wanted, most) = match copying(k) {
@@ -130,7 +135,7 @@ impl Accepted for Wgmma {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let block = groups(k, self.p.a.dtype).block;
-        Some(before(&self.p, k, block, outline::wgmma(&Sizes::of(&self.p)?, (self.warp, self.sms), k)))
+        Some(before(&self.p, k, block, outline::wgmma(self.sizes.as_ref()?, (self.warp, self.sms), k)))
     }
 }
 

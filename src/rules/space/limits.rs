@@ -5,6 +5,11 @@ use crate::ir::DType;
 use crate::rules::{Knob, Knobs, Space};
 use crate::target::Target;
 
+/// How often `b` fits into `a`, rounded up.
+pub fn over(a: i64, b: i64) -> i64 {
+    (a + b - 1) / b.max(1)
+}
+
 /// Elements of `dtype` in one access of `bytes`; at least one.
 pub fn lanes(bytes: i64, dtype: DType) -> i64 {
     (bytes / dtype.bytes() as i64).max(1)

@@ -7,6 +7,7 @@ pub mod outline;
 pub mod outlines;
 mod settings;
 pub mod tables;
+pub mod tiles;
 
 use super::Knobs;
 use crate::ir::Reason;

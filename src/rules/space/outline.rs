@@ -1,6 +1,8 @@
 //! What a point's kernels look like from afar: enough to guess how long they take, known without
 //! scheduling anything. Rules attach outlines to their spaces; the tuner's prior reads them.
 
+use super::tiles::Tiles;
+
 /// The launches of one candidate, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outline {
@@ -65,6 +67,8 @@ pub struct LaunchOutline {
     pub staged: bool,
     /// True where it reads what the launch before has just written, from the cache.
     pub from_cache: bool,
+    /// Of a product on tensor cores, how it is cut into tiles.
+    pub tiles: Option<Tiles>,
 }
 
 impl Default for LaunchOutline {
@@ -92,6 +96,7 @@ impl Default for LaunchOutline {
             rounds: 1,
             staged: false,
             from_cache: false,
+            tiles: None,
         }
     }
 }

@@ -5,6 +5,8 @@
 //! guess orders candidates (docs/search.md says how well); its absolute value is within a factor of
 //! two and is never shown as a time.
 
+mod tiles;
+
 use super::{LaunchOutline, Outline};
 use crate::ir::DType;
 use crate::target::{Kind, Target};
@@ -60,8 +62,12 @@ pub fn ns(outline: &Outline, target: &Target) -> f64 {
     total(outline, target, None)
 }
 
-/// True where more time goes to memory than to arithmetic, which is where the constants come from.
-pub fn waits_for_memory(outline: &Outline, target: &Target) -> bool {
+/// True where the constants come from: where more time goes to memory than to arithmetic, and for products in tiles.
+pub fn is_known(outline: &Outline, target: &Target) -> bool {
+    outline.launches.iter().any(|l| l.tiles.is_some()) || waits_for_memory(outline, target)
+}
+
+fn waits_for_memory(outline: &Outline, target: &Target) -> bool {
     let bytes: i64 = outline.launches.iter().map(|l| l.read + l.written).sum();
     let rate = |l: &LaunchOutline| flop_rate(l, target) * target.sms.max(1) as f64;
     let flops: f64 = outline.launches.iter().map(|l| l.flops as f64 / rate(l)).sum();
@@ -132,6 +138,9 @@ struct Block {
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
     let room = residency(l, t, regs);
+    if let Some(p) = &l.tiles {
+        return tiles::ns(l, p, t, room.blocks as f64);
+    }
     let (block, resident) = (block(l, t, &room), room.blocks);
     let share = l.blocks as f64 / t.sms.max(1) as f64;
     let waves = share / resident as f64;

@@ -1,0 +1,139 @@
+//! How long a product that is cut into tiles should take on tensor cores.
+//!
+//! A block computes a tile in steps: it fills shared memory, mostly some steps ahead, and multiplies. What a step waits
+//! for is the longest of products, of what the cache gives and of what threads do to copy; then the results leave.
+//! Blocks that share a multiprocessor overlap, and so do, in blocks that take one tile after the other, the results of
+//! one with the copies of the next. The constants are fitted on an H200 (docs/search.md says on what, and how well the
+//! result orders others); rates are shares of the target's.
+
+use super::{bandwidth, flop_rate};
+use crate::rules::LaunchOutline;
+use crate::rules::space::tiles::{Role, Tiles};
+use crate::target::Target;
+
+/// Of the rate of tensor cores, what products by warpgroups reach; what `mma.sync` does where there are such, and
+/// elsewhere (not fitted: there is no other way there).
+const WARPGROUPS: f64 = 0.92;
+const BESIDE_WARPGROUPS: f64 = 0.4;
+const ALONE: f64 = 0.85;
+/// How much faster than its share of DRAM the cache gives to one multiprocessor, rows of 128 bytes.
+const FROM_CACHE: f64 = 2.3;
+/// How this falls with shorter rows: a power of their share of 128 bytes.
+const SHORT_ROWS: f64 = 0.38;
+/// Bytes of shared memory in a nanosecond, of one multiprocessor.
+const SHARED: f64 = 280.0;
+/// Part of the DRAM's rate that a product reaches.
+const DRAM: f64 = 0.87;
+/// Before the first step of a block.
+const PROLOGUE_NS: f64 = 870.0;
+/// From a copy's start to its end.
+const LATENCY_NS: f64 = 590.0;
+/// Besides what it waits for, a step costs this where threads of their own copy, and where all do.
+const STEP_NS: [f64; 2] = [17.0, 137.0];
+/// Issue slots of a copy, by a multiprocessor.
+const COPY_NS: f64 = 0.025;
+/// How much dearer it is through registers, which is how fewer than 4 bytes are copied; the wait of a step for
+/// that; and of the next ones.
+const THROUGH_REGISTERS: f64 = 4.1;
+const REGISTERS_NS: f64 = 778.0;
+const REGISTERS_BUSY_NS: f64 = 49.0;
+/// Copies of a thread, one after the other: asynchronous ones, and those through registers.
+const COPIES_NS: [f64; 2] = [2.5, 9.2];
+/// To leave, for a tile, and for each element of a thread; a function of an element in the time of that.
+const LEAVE_NS: f64 = 246.0;
+const ELEMENT_NS: f64 = 4.6;
+const FUNCTION: f64 = 3.0;
+/// Bytes of results in a nanosecond, of one multiprocessor, and how much longer they take in unaligned rows.
+const STORED: f64 = 31.0;
+const UNALIGNED: f64 = 1.8;
+/// Part of leaving in which a multiprocessor does nothing else; threads that are busy with elements then.
+const LEAVING: f64 = 0.57;
+const LEAVING_THREADS: f64 = 128.0 / 0.3;
+/// Part of the time that a partly filled last wave lasts too long, which shows.
+const TAIL: f64 = 0.68;
+/// How strongly bounds shut each other out.
+const EXCLUSION: f64 = 7.0;
+
+/// Nanoseconds of a launch, `resident` blocks of which share a multiprocessor.
+pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
+    let sms = t.sms.max(1) as f64;
+    let step = Step::of(l, p, t);
+    let leave = Leave::of(l, p);
+    let (tiles, fills) = (p.tiles as f64, p.fills as f64);
+    let waits = (p.fills as f64 / p.ahead.max(1) as f64).ceil() * LATENCY_NS;
+    let main = (fills * step.alone).max(waits);
+    let (one, busy) = (PROLOGUE_NS + main + leave.alone, fills * step.busy + LEAVING * leave.busy);
+    let of_each = tiles / tiles.min(sms);
+    let each = of_each + TAIL * (of_each.ceil() - of_each);
+    let computed = match p.role {
+        Role::Persistent => PROLOGUE_NS + each * (main + leave.alone),
+        Role::Turns => {
+            let turns = (each / 2.0).ceil() * (main + leave.alone);
+            PROLOGUE_NS + (each * fills * step.busy).max(turns) + leave.alone / 2.0
+        }
+        Role::All | Role::Copy => {
+            let waves = tiles / (sms * resident);
+            let wave = |blocks: f64| longest(&[one, blocks * busy]);
+            if waves <= 1.0 {
+                wave((tiles / sms).ceil().min(resident))
+            } else {
+                let rest = waves.fract();
+                let last = if rest > 1e-9 { wave((rest * resident).ceil()) } else { 0.0 };
+                let whole = wave(resident);
+                waves * whole + TAIL * (last - rest * whole).max(0.0)
+            }
+        }
+    };
+    let dram = (l.read + l.written) as f64 / (DRAM * bandwidth(t));
+    longest(&[computed, dram])
+}
+
+/// The longest of times that overlap, and a little more where they are alike.
+fn longest(times: &[f64]) -> f64 {
+    times.iter().map(|t| t.powf(EXCLUSION)).sum::<f64>().powf(1.0 / EXCLUSION)
+}
+
+/// A step of a block: alone, and what of it no other block can have at the same time.
+struct Step {
+    alone: f64,
+    busy: f64,
+}
+
+impl Step {
+    fn of(l: &LaunchOutline, p: &Tiles, t: &Target) -> Step {
+        let share = match (p.warpgroups, t.has.wgmma) {
+            (true, _) => WARPGROUPS,
+            (false, true) => BESIDE_WARPGROUPS,
+            (false, false) => ALONE,
+        };
+        let products = p.products as f64 / (share * flop_rate(l, t) / 2.0);
+        let from_cache = FROM_CACHE * bandwidth(t) / t.sms.max(1) as f64 * (p.row as f64 / 128.0).powf(SHORT_ROWS);
+        let through = |[_, bytes]: &[i64; 2]| *bytes < 4;
+        let by_threads = p.role == Role::All;
+        let (mut issue, mut own) = (0.0, 0.0);
+        for c in p.copies.iter().filter(|_| by_threads) {
+            let [n, _] = c.map(|n| n as f64);
+            issue += n * COPY_NS * if through(c) { THROUGH_REGISTERS } else { 1.0 };
+            own += n / l.threads.max(1) as f64 * COPIES_NS[usize::from(through(c))];
+        }
+        let registers = by_threads && p.copies.iter().any(through);
+        let busy = longest(&[products, p.shared as f64 / SHARED, p.filled as f64 / from_cache, issue]);
+        let (wait, more) = if registers { (REGISTERS_NS, REGISTERS_BUSY_NS) } else { (0.0, 0.0) };
+        Step { alone: busy + STEP_NS[usize::from(by_threads)] + wait + own, busy: busy + more }
+    }
+}
+
+/// How the results of a tile leave.
+struct Leave {
+    alone: f64,
+    busy: f64,
+}
+
+impl Leave {
+    fn of(l: &LaunchOutline, p: &Tiles) -> Leave {
+        let stored = p.moved as f64 / STORED * if p.unaligned { UNALIGNED } else { 1.0 };
+        let element = ELEMENT_NS * (1.0 + FUNCTION * p.functions.min(1) as f64) * p.outputs as f64;
+        let alone = LEAVE_NS + element / l.threads.max(1) as f64 + stored;
+        Leave { alone, busy: stored + element / LEAVING_THREADS }
+    }
+}
