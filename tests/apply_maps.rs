@@ -62,7 +62,10 @@ fn rust_makes_the_maps_of_a_launch() {
     let map = |dims: &str, strides: &str, tensor: usize| {
         let line = rust.lines().find(|l| l.contains(dims) && l.contains(strides)).unwrap_or_else(|| panic!("{rust}"));
         assert!(line.contains(&format!("}}.at(tensors[{tensor}])?;")), "{line}");
-        assert!(line.contains("CU_TENSOR_MAP_DATA_TYPE_UINT16") && line.contains("SWIZZLE_128B"), "{line}");
+        // A row of a box is one period of the swizzle.
+        let row = line.split("box_dims: &[").nth(1).and_then(|l| l.split(',').next()).and_then(|n| n.parse::<u32>().ok());
+        let swizzle = format!("SWIZZLE_{}B", 2 * row.unwrap_or_else(|| panic!("{line}")));
+        assert!(line.contains("CU_TENSOR_MAP_DATA_TYPE_UINT16") && line.contains(&swizzle), "{line}");
     };
     map("dims: &[2048, 1024]", "strides_bytes: &[4096]", 0);
     map("dims: &[1536, 2048]", "strides_bytes: &[3072]", 1);
