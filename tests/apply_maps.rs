@@ -63,7 +63,8 @@ fn rust_makes_the_maps_of_a_launch() {
         let line = rust.lines().find(|l| l.contains(dims) && l.contains(strides)).unwrap_or_else(|| panic!("{rust}"));
         assert!(line.contains(&format!("}}.at(tensors[{tensor}])?;")), "{line}");
         // A row of a box is one period of the swizzle.
-        let row = line.split("box_dims: &[").nth(1).and_then(|l| l.split(',').next()).and_then(|n| n.parse::<u32>().ok());
+        let row =
+            line.split("box_dims: &[").nth(1).and_then(|l| l.split(',').next()).and_then(|n| n.parse::<u32>().ok());
         let swizzle = format!("SWIZZLE_{}B", 2 * row.unwrap_or_else(|| panic!("{line}")));
         assert!(line.contains("CU_TENSOR_MAP_DATA_TYPE_UINT16") && line.contains(&swizzle), "{line}");
     };

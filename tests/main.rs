@@ -61,6 +61,7 @@ mod predict;
 mod prune;
 mod rule_cases;
 mod rules;
+mod scatter;
 mod schedule_cases;
 mod schedule_random;
 mod schedule_regions;

@@ -28,7 +28,7 @@ pub struct BlockFacts {
     /// One letter per iterator, such as `SSR`.
     pub kind: String,
     /// Has an init, affine bindings, only spatial and reduction iterators, is the only writer of
-    /// what it writes, and no reduction iterator occurs in an output index. True as well for a
+    /// what it writes, and neither a reduction iterator nor a tensor occurs in an output index. True as well for a
     /// reduction whose only reduction iterator had extent 1 and is gone.
     pub is_reduction: bool,
     /// Elements read, in order of first occurrence, accumulators left out.
@@ -178,5 +178,6 @@ fn reduces(b: &Block, writes: &[Access], all: &[Leaf]) -> bool {
     let absent = clean.into_iter().all(|it| writes.iter().all(|w| !w.vars().contains(&it.var)));
     let stores_to = |leaf: &Leaf, name: &Name| super::access::writes(leaf.block).iter().any(|x| x.buffer == *name);
     let sole = writes.iter().all(|w| all.iter().filter(|leaf| stores_to(leaf, &w.buffer)).count() == 1);
-    !b.init.is_empty() && kinds && absent && sole && !writes.is_empty()
+    let placed = writes.iter().all(|w| !w.indices.iter().any(Expr::has_load));
+    !b.init.is_empty() && kinds && absent && sole && placed && !writes.is_empty()
 }

@@ -9,7 +9,7 @@ use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Re
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// The predicates in the order they are asked. The first that holds names the refusal.
-const PREDICATES: [(&str, Check); 20] = [
+const PREDICATES: [(&str, Check); 19] = [
     ("already_scheduled", already_scheduled),
     ("extern_call", extern_call),
     ("while_loop", while_loop),
@@ -22,7 +22,6 @@ const PREDICATES: [(&str, Check); 20] = [
     ("huge_extent", huge_extent),
     ("match_buffer", match_buffer),
     ("strided_buffer", strided_buffer),
-    ("data_dependent_write", data_dependent_write),
     ("overlapping_writes", sound::overlapping_writes),
     ("loop_carried_dependence", loop_carried_dependence),
     ("already_scheduled", chosen_loop_kind),
@@ -244,14 +243,6 @@ fn leaf_writes(f: &PrimFunc, say: impl Fn(&Leaf, &Access, &str) -> Option<String
     find_leaf(f, |leaf| {
         let name = f.display_name(&leaf.block.name);
         writes(leaf.block).iter().find_map(|w| say(leaf, w, name))
-    })
-}
-
-fn data_dependent_write(f: &PrimFunc) -> Option<String> {
-    leaf_writes(f, |_, w, name| {
-        let buffer = f.display_name(&w.buffer);
-        let scatter = w.indices.iter().any(Expr::has_load);
-        scatter.then(|| format!("block `{name}` stores to `{buffer}` at an index that is read from a tensor"))
     })
 }
 

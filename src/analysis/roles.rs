@@ -1,6 +1,6 @@
 //! What each parameter is for.
 
-use super::sound::reads_as_given;
+use super::sound::{is_scattered, reads_as_given};
 use super::walk::visit_exprs;
 use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
@@ -21,6 +21,8 @@ fn role(f: &PrimFunc, p: &Param) -> Role {
                 (_, false) => Role::In,
                 (true, true) => Role::Inout,
                 (false, true) if seen.read && reads_as_given(f, b) => Role::Inout,
+                // The elements that are passed over keep what the caller left there.
+                (false, true) if is_scattered(f, b) => Role::Inout,
                 (false, true) => Role::Out,
             }
         }

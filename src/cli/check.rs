@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::analysis::{Facts, program_roles, roles, work};
+use crate::analysis::{Facts, answered_for, program_roles, roles, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
@@ -27,6 +27,8 @@ struct Report {
     params: Vec<ParamReport>,
     flops: Option<u64>,
     bytes: Option<u64>,
+    /// What the author of the function answers for.
+    notes: Vec<String>,
     #[serde(skip)]
     is_program: bool,
 }
@@ -105,6 +107,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
             report.blocks = blocks(&prepared.func, &prepared.facts);
             let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.arm.is_ok());
             report.rule = first.map(|v| v.rule);
+            report.notes = answered_for(&prepared.func);
             (report, Exit::Done)
         }
         Err(decline) => {
@@ -222,6 +225,7 @@ fn print(cx: &Context, r: &Report) {
             let (flops, bytes) = (number(r.flops, "flops"), number(r.bytes, "bytes"));
             let rule = r.rule.unwrap_or(if r.is_program { "tile program" } else { "no rule" });
             output::line(&format!("ok       {}: {name}: blocks {}, {rule}, {flops}, {bytes}", r.file, kinds.join(" ")));
+            r.notes.iter().for_each(|n| output::line(&format!("         note: {n}")));
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Compiler<'f> {
     pub demand: Option<Demand>,
     /// Buffers of which is noted what has been written.
     pub noted: BTreeSet<Name>,
+    /// Loops that no reduction runs over start at their end.
+    pub backwards: bool,
     ints: HashMap<i64, Reg>,
     floats: HashMap<u64, Reg>,
     /// Temporaries grow from 0, registers that last from the top.
@@ -61,6 +63,7 @@ impl<'f> Compiler<'f> {
             vars: HashMap::new(),
             demand: None,
             noted: BTreeSet::new(),
+            backwards: false,
             ints: HashMap::new(),
             floats: HashMap::new(),
             temp: [0; 2],

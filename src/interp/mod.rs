@@ -25,7 +25,7 @@ pub use layout::{Scalar, Scalars};
 pub use math::{binary, erf, unary};
 pub use op::InterpError;
 pub use round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
-pub use run::{run, run_defined};
+pub use run::{run, run_backwards, run_defined};
 pub use sample::sample;
 pub use tensor::Tensor;
 

@@ -23,7 +23,16 @@ const POISON: i64 = 0x5a5a_5a5a_5a5a_5a5a;
 /// When arguments do not fit, an index leaves its buffer, the function holds something that is not
 /// interpreted, or in [`Mode::Checked`] reads what nothing has written. Arguments are then unchanged.
 pub fn run(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
-    run_defined(f, args, scalars, mode, &[]).map(drop)
+    run_in_order(f, args, scalars, mode, (&[], false)).map(drop)
+}
+
+/// As [`run`], with the iterations of all loops in the opposite order, but for those that a reduction runs over: what
+/// then differs depends on which of several iterations stores last.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_backwards(f: &PrimFunc, args: &mut [Tensor], scalars: &Scalars, mode: Mode) -> Result<(), InterpError> {
+    run_in_order(f, args, scalars, mode, (&[], true)).map(drop)
 }
 
 /// As [`run`], where the parameters in `fresh` hold nothing at the start: returns, in the same order, the flat
@@ -38,10 +47,21 @@ pub fn run_defined(
     mode: Mode,
     fresh: &[Name],
 ) -> Result<Vec<Vec<u64>>, InterpError> {
+    run_in_order(f, args, scalars, mode, (fresh, false))
+}
+
+fn run_in_order(
+    f: &PrimFunc,
+    args: &mut [Tensor],
+    scalars: &Scalars,
+    mode: Mode,
+    (fresh, backwards): (&[Name], bool),
+) -> Result<Vec<Vec<u64>>, InterpError> {
     check_dtypes(f, args, mode)?;
     let layout = Layout::of(f, args, scalars, |_| false)?;
     let mut compiler = Compiler::new(f, &layout, mode)?;
     compiler.noted = noted(f, mode, fresh);
+    compiler.backwards = backwards;
     compiler.stmts(&f.body)?;
     compiler.emit(Op::Halt);
     let Compiler { code, noted, .. } = compiler;

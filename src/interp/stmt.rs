@@ -72,7 +72,16 @@ impl Compiler<'_> {
     }
 
     fn for_loop(&mut self, l: &For) -> Result<()> {
-        self.counted(&l.var, &l.min, &l.extent, |c| c.stmts(&l.body))
+        if !self.backwards || reduces(&l.body, &l.var) {
+            return self.counted(&l.var, &l.min, &l.extent, |c| c.stmts(&l.body));
+        }
+        let step = Name::new(format!("{}.step", l.var));
+        let last = l.min.clone() + l.min.clone() + l.extent.clone() - Expr::int(1, l.dtype);
+        let mirrored = last - Expr::var(step.clone(), l.dtype);
+        self.counted(&step, &l.min, &l.extent, |c| {
+            c.bind(&l.var, &mirrored)?;
+            c.stmts(&l.body)
+        })
     }
 
     /// A loop over `[min, min + extent)` around what `body` emits.
@@ -180,4 +189,12 @@ impl Compiler<'_> {
         }
         Ok(())
     }
+}
+
+/// True where a reduction iterator depends on a variable: its steps have an order.
+fn reduces(body: &[Stmt], var: &Name) -> bool {
+    let mut found = false;
+    let of = |b: &Block| b.iters.iter().any(|it| it.kind == IterKind::Reduce && it.binding.uses_var(var));
+    body.iter().for_each(|s| s.visit(&mut |s| found |= matches!(s, Stmt::Block(b) if of(b))));
+    found
 }

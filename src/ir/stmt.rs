@@ -207,6 +207,18 @@ impl Block {
         self.iters.iter().find(|it| it.var == *var)
     }
 
+    /// True where every iteration of the domain stores to the buffer, whatever conditions in the body say.
+    pub fn always_stores(&self, buffer: &Name) -> bool {
+        fn any(list: &[Stmt], buffer: &Name) -> bool {
+            list.iter().any(|s| match s {
+                Stmt::Store { buffer: b, .. } => b == buffer,
+                Stmt::If { then, otherwise, .. } => any(then, buffer) && any(otherwise, buffer),
+                _ => false,
+            })
+        }
+        any(&self.body, buffer)
+    }
+
     /// The iterator that an expression is.
     pub fn as_iter(&self, e: &Expr) -> Option<&IterVar> {
         e.as_var().and_then(|v| self.iter(v))

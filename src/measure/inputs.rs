@@ -2,22 +2,55 @@
 //! uniform. Element `i` depends on seed, parameter and `i` alone, so parts can be made in parallel.
 
 use crate::ir::DType;
-use crate::runner::element;
+use crate::runner::{Range, element};
 use rayon::prelude::*;
 
 /// Elements made by one task.
 const CHUNK: usize = 1 << 16;
 
-/// The packed elements of a tensor parameter. `range`: lowest and highest value, of floats as integers; by
-/// default -8 to 7 for signed types, all bits for unsigned types, standard normal for floats.
-pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<(i64, i64)>) -> Vec<u8> {
+/// One element in so many is what a condition passes over, where there is such a value.
+pub const PASSED_OVER: u64 = 8;
+
+/// The value of element `i` of `len` of a tensor that indexes another.
+fn index(range: &Range, stream: u64, i: u64, len: usize) -> i64 {
+    let bits = hash(stream, i);
+    match (range.passed_over, range.distinct) {
+        (Some(value), _) if hash(bits, 1).is_multiple_of(PASSED_OVER) => value,
+        (_, None) => between(bits, range.low, range.high),
+        (_, Some(row)) => range.low + permuted(range, stream, (i, len as u64), row as u64),
+    }
+}
+
+/// A number below the count of values, another one for each `i` where there are enough, else for each of a row and
+/// of a column.
+fn permuted(range: &Range, stream: u64, (i, len): (u64, u64), row: u64) -> i64 {
+    let count = (i128::from(range.high) - i128::from(range.low) + 1).clamp(1, 1 << 62) as u64;
+    let at = if len <= count { i } else { i / row.max(1) + i % row.max(1) };
+    let step = (hash(stream, 0) % count..).find(|n| gcd(*n, count) == 1).unwrap_or(1);
+    let moved = u128::from(at % count) * u128::from(step) + u128::from(hash(stream, 1));
+    (moved % u128::from(count)) as i64
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The packed elements of a tensor parameter: by default -8 to 7 for signed types, all bits for unsigned types,
+/// standard normal for floats.
+pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<Range>) -> Vec<u8> {
     let size = dtype.bytes() as usize;
     let mut bytes = vec![0u8; len * size];
     let stream = stream(seed, param);
     bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
         let mut packed = Vec::with_capacity(out.len());
         for i in 0..out.len() / size {
-            push(dtype, hash(stream, (chunk * CHUNK + i) as u64), range, &mut packed);
+            let i = (chunk * CHUNK + i) as u64;
+            match range {
+                Some(r) if r.distinct.is_some() || r.passed_over.is_some() => {
+                    element::push(dtype, index(&r, stream, i, len) as f64, &mut packed);
+                }
+                _ => push(dtype, hash(stream, i), range.map(|r| (r.low, r.high)), &mut packed),
+            }
         }
         out.copy_from_slice(&packed);
     });
@@ -157,14 +190,36 @@ mod tests {
             (0..1000).map(|i| element::get(dtype, &bytes, i)).collect::<Vec<_>>()
         };
         assert!(values(DType::I32, None).iter().all(|v| (-8.0..8.0).contains(v)));
-        let indices = values(DType::I64, Some((0, 4)));
+        let indices = values(DType::I64, Some(Range::new(0, 4)));
         assert!(indices.iter().all(|v| (0.0..5.0).contains(v)));
         assert!((0..5).all(|k| indices.contains(&f64::from(k))));
-        let cut = values(DType::F32, Some((0, 4)));
+        let cut = values(DType::F32, Some(Range::new(0, 4)));
         assert!(
             cut.iter().all(|v| (0.0..4.5).contains(v)) && (0..5).all(|k| cut.iter().any(|v| v.trunc() == f64::from(k)))
         );
         assert!(values(DType::U32, None).iter().any(|v| *v > 2f64.powi(31)));
         assert!(values(DType::Bool, None).iter().all(|v| *v == 0.0 || *v == 1.0));
+    }
+
+    #[test]
+    fn where_stores_go_by_them_indices_differ() {
+        let values = |len, range| {
+            let bytes = tensor(DType::I32, len, 3, 0, Some(range));
+            (0..len).map(|i| element::get(DType::I32, &bytes, i) as i64).collect::<Vec<_>>()
+        };
+        let differ = |mut v: Vec<i64>| {
+            let n = v.len();
+            v.sort_unstable();
+            v.dedup();
+            v.len() == n && v.iter().all(|x| (2..2 + 97).contains(x))
+        };
+        let range = Range { distinct: Some(7), ..Range::new(2, 98) };
+        assert!(differ(values(97, range)) && differ(values(35, range)));
+        let grid = values(700, range);
+        assert!((0..7).all(|c| differ((0..97).map(|r| grid[r * 7 + c]).collect())), "columns");
+        assert!(grid.chunks(7).all(|r| differ(r.to_vec())), "rows");
+        let some = values(97, Range { passed_over: Some(-1), ..range });
+        let kept: Vec<i64> = some.iter().copied().filter(|v| *v != -1).collect();
+        assert!(kept.len() < 97 && kept.len() > 60 && differ(kept));
     }
 }

@@ -14,5 +14,5 @@ pub mod worker;
 pub use crate::log::DeviceState;
 pub use limits::Limits;
 pub use pool::CompilePool;
-pub use traits::{Candidate, DeviceFacts, Errors, Problem, RunError, RunFailure, Runner, Timing};
+pub use traits::{Candidate, DeviceFacts, Errors, Problem, Range, RunError, RunFailure, Runner, Timing};
 pub use worker::WorkerCommand;

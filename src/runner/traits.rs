@@ -18,6 +18,29 @@ pub struct Candidate {
     pub plan: Plan,
 }
 
+/// Which values a tensor has that indexes another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Range {
+    /// The lowest, of floats as an integer.
+    pub low: i64,
+    /// The highest, of floats as an integer.
+    pub high: i64,
+    /// Elements of a row, where elements must differ since stores go where they say: all of them differ, or, if there
+    /// are more than values, those of each row and of each column.
+    #[serde(default)]
+    pub distinct: Option<usize>,
+    /// Some elements are this value, which a condition passes over.
+    #[serde(default)]
+    pub passed_over: Option<i64>,
+}
+
+impl Range {
+    /// Values from `low` to `high`, alike or not.
+    pub fn new(low: i64, high: i64) -> Range {
+        Range { low, high, distinct: None, passed_over: None }
+    }
+}
+
 /// One workload at one size: what all its candidates are given and must give.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Problem {
@@ -27,9 +50,9 @@ pub struct Problem {
     pub scalars: BTreeMap<String, f64>,
     /// Seed of the generated inputs.
     pub seed: u64,
-    /// Lowest and highest value of inputs, of floats as integers, by parameter position, where the default of
-    /// `measure::inputs` does not fit (indices into another tensor).
-    pub ranges: BTreeMap<usize, (i64, i64)>,
+    /// Values of inputs by parameter position, where the default of `measure::inputs` does not fit (indices into
+    /// another tensor).
+    pub ranges: BTreeMap<usize, Range>,
     /// How often generated floats that have no range are halved.
     #[serde(default)]
     pub halvings: u32,

@@ -1,10 +1,11 @@
 //! What a function is run on: inputs drawn by seed, as the runner draws them, scalars, zeroed outputs.
 
 use super::special::Special;
-use crate::analysis::roles;
+use crate::analysis::{indexed_by, roles};
 use crate::interp::{Scalar, Scalars, Tensor};
-use crate::ir::{DType, Expr, ExprKind, Name, Param, PrimFunc, Role};
+use crate::ir::{DType, Expr, Name, Param, PrimFunc, Role};
 use crate::measure::inputs;
+use crate::runner::Range;
 use std::collections::BTreeMap;
 
 /// Values of a function's inputs that are not drawn at random over their whole type.
@@ -14,8 +15,8 @@ pub struct Given {
     pub seed: u64,
     /// Scalar parameters and extents, by canonical name; the others are drawn.
     pub scalars: BTreeMap<Name, f64>,
-    /// Lowest and highest value of tensors that index others, by position.
-    pub ranges: BTreeMap<usize, (i64, i64)>,
+    /// Values of tensors that index others, by position.
+    pub ranges: BTreeMap<usize, Range>,
     /// How often floats that index nothing are halved, so that results are finite.
     pub halvings: u32,
     /// Some elements are NaNs, infinities, ties and the ends of integers, where these have a meaning.
@@ -96,25 +97,22 @@ fn scalars(func: &PrimFunc, given: &Given) -> Scalars {
 }
 
 /// Ranges of the tensors that are used as indices, floats by way of a cast, by position: what they index bounds them.
-pub fn index_ranges(func: &PrimFunc) -> BTreeMap<usize, (i64, i64)> {
-    let mut ranges: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
-    let mut look = |e: &Expr| {
-        e.visit(&mut |e| {
-            let ExprKind::Load { buffer, indices, .. } = e.kind() else { return };
-            let Some(table) = func.find_buffer(buffer) else { return };
-            for (index, extent) in indices.iter().zip(&table.shape) {
-                let Some(extent) = extent.as_int() else { continue };
-                index.visit(&mut |inner| {
-                    if let ExprKind::Load { buffer: b, .. } = inner.kind()
-                        && let Some(at) = func.params.iter().position(|p| matches!(p, Param::Buffer(p) if p == b))
-                    {
-                        let range = ranges.entry(at).or_insert((0, extent - 1));
-                        range.1 = range.1.min(extent - 1);
-                    }
-                });
-            }
-        });
-    };
-    func.visit(&mut |s| s.for_each_expr(&mut look));
+pub fn index_ranges(func: &PrimFunc) -> BTreeMap<usize, Range> {
+    let mut ranges: BTreeMap<usize, Range> = BTreeMap::new();
+    let all = indexed_by(func);
+    for index in &all {
+        let param = func.params.iter().position(|p| matches!(p, Param::Buffer(p) if *p == index.tensor));
+        let Some((at, extent)) = param.zip(index.extent) else { continue };
+        let range = ranges.entry(at).or_insert_with(|| Range::new(0, extent - 1));
+        range.high = range.high.min(extent - 1);
+        if index.is_store {
+            let row = func.buffer(&index.tensor).shape.last().and_then(Expr::as_int);
+            range.distinct = Some(row.map_or(1, |n| n.max(1) as usize));
+        }
+        // No access that reads it without a condition may meet it.
+        let of_same = || all.iter().filter(|o| o.tensor == index.tensor);
+        let outside = index.passed_over.filter(|v| *v < 0 && of_same().all(|o| o.passed_over == index.passed_over));
+        range.passed_over = outside;
+    }
     ranges
 }

@@ -6,6 +6,7 @@
 use super::draw::{Given, inputs};
 use super::output::Output;
 use super::rounding::rounds;
+use crate::analysis::indexed_by;
 use crate::interp::{self, Mode, Scalars, Tensor, scalar_ops};
 use crate::ir::{BinOp, Expr, ExprKind, PrimFunc};
 use crate::measure::Tolerance;
@@ -32,6 +33,8 @@ pub(super) struct Unsure<'a> {
     whole: bool,
     /// Floats that may be ill-conditioned.
     floats: bool,
+    /// Elements that several iterations may store to, if indices that were drawn meet.
+    scattered: bool,
 }
 
 /// How an input is changed: a factor for element `i`.
@@ -44,7 +47,8 @@ impl<'a> Unsure<'a> {
         let has = |float: bool| outputs.iter().any(|o| o.dtype.is_float() == float);
         let rounds = rounds(func);
         let floats = rounds && has(true) && (unsized_few || sensitive(func)) && scalar_ops(func) <= MOST;
-        Unsure { func, given, outputs, whole: rounds && has(false), floats }
+        let scattered = indexed_by(func).iter().any(|i| i.is_store);
+        Unsure { func, given, outputs, whole: rounds && has(false), floats, scattered }
     }
 
     /// The elements of each output, by parameter, that cannot be trusted; widens the limits of those of which
@@ -77,7 +81,21 @@ impl<'a> Unsure<'a> {
             };
             (o.param, found)
         });
-        Ok(each.collect())
+        let mut found: BTreeMap<usize, Vec<u64>> = each.collect();
+        if self.scattered {
+            let backwards = self.backwards(scalars)?;
+            for o in self.outputs {
+                found.entry(o.param).or_default().extend(unlike(&reference[o.tensor], &backwards[o.tensor]));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The function's values when its iterations run in the opposite order.
+    fn backwards(&self, scalars: &Scalars) -> Result<Vec<Tensor>, String> {
+        let mut tensors = inputs(self.func, self.given, true)?.tensors;
+        interp::run_backwards(self.func, &mut tensors, scalars, Mode::F64).map_err(|e| e.to_string())?;
+        Ok(tensors)
     }
 
     /// The function's values in a mode, with its floating inputs changed.
@@ -90,6 +108,11 @@ impl<'a> Unsure<'a> {
         interp::run(self.func, &mut tensors, scalars, mode).map_err(|e| e.to_string())?;
         Ok(tensors)
     }
+}
+
+/// Elements that differ.
+fn unlike<'t>(a: &'t Tensor, b: &'t Tensor) -> impl Iterator<Item = u64> + 't {
+    (0..a.len()).filter(|i| a.get_f64(*i).to_bits() != b.get_f64(*i).to_bits()).map(|i| i as u64)
 }
 
 /// Integers that are one unit apart.

@@ -24,6 +24,8 @@ struct Array {
     shape: Vec<i64>,
     values: Vec<Value>,
     written: Vec<bool>,
+    /// Which block stored last, and at which values of its spatial iterators.
+    by: Vec<Option<(Name, Vec<i128>)>>,
     /// It holds something before the function runs.
     given: bool,
 }
@@ -33,12 +35,18 @@ pub type Stored = (Vec<f64>, Vec<bool>);
 
 /// The parameters after the function has run, in order, and which of their elements it stored.
 pub fn evaluate(f: &PrimFunc, inputs: &[Tensor], scalars: &Scalars) -> Result<Vec<Stored>, Stop> {
-    let mut machine = Machine { arrays: BTreeMap::new(), scope: vec![] };
+    let mut machine = Machine { arrays: BTreeMap::new(), scope: vec![], here: (Name::new(""), vec![]) };
     for b in &f.buffers {
         let shape: Vec<i64> = b.shape.iter().map(|e| e.as_int().expect("sizes are known")).collect();
         let len = shape.iter().product::<i64>() as usize;
         let zero = if b.dtype.is_float() { Value::Float(0.0) } else { Value::Int(0) };
-        let array = Array { shape, values: vec![zero; len], written: vec![false; len], given: f.is_param(&b.name) };
+        let array = Array {
+            shape,
+            values: vec![zero; len],
+            written: vec![false; len],
+            by: vec![None; len],
+            given: f.is_param(&b.name),
+        };
         machine.arrays.insert(b.name.clone(), array);
     }
     for (b, t) in f.buffer_params().zip(inputs) {
@@ -71,6 +79,8 @@ struct Machine {
     arrays: BTreeMap<Name, Array>,
     /// Variables, the innermost last.
     scope: Vec<(Name, Value)>,
+    /// The block that runs, and its spatial iterators.
+    here: (Name, Vec<i128>),
 }
 
 impl Machine {
@@ -101,8 +111,12 @@ impl Machine {
                 let value = self.value(value)?;
                 let at = self.place(buffer, indices)?;
                 let array = self.arrays.get_mut(buffer).expect("a buffer");
+                if array.by[at].as_ref().is_some_and(|b| b.0 == self.here.0 && b.1 != self.here.1) {
+                    return Err(Stop::Wrong(format!("two iterations store to element {at} of {buffer}")));
+                }
                 array.values[at] = value;
                 array.written[at] = true;
+                array.by[at] = Some(self.here.clone());
                 Ok(())
             }
             Stmt::Let { var, value } => {
@@ -120,13 +134,16 @@ impl Machine {
     fn block(&mut self, b: &Block) -> Result<(), Stop> {
         let depth = self.scope.len();
         let mut first = true;
+        let mut spatial = vec![];
         for it in &b.iters {
             let (value, min) = (self.int(&it.binding)?, self.int(&it.min)?);
+            spatial.extend((it.kind == IterKind::Spatial).then_some(value));
             first &= it.kind != IterKind::Reduce || value == min;
             self.scope.push((it.var.clone(), Value::Int(value)));
         }
         let runs = b.guard.as_ref().map_or(Ok(1), |g| self.int(g))?;
         if runs != 0 {
+            self.here = (b.name.clone(), spatial);
             if first {
                 self.list(&b.init)?;
             }

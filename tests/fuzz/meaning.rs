@@ -8,10 +8,10 @@ use super::structure::mutant;
 use super::{corpora, count, seed};
 use crate::common::random::function;
 use crate::common::schedule::SplitMix;
-use daylight::analysis::{refuse, shrink};
+use daylight::analysis::{fission, refuse, shrink};
 use daylight::assemble::{Schedulable, caught};
 use daylight::interp::{self, Mode};
-use daylight::ir::{self, BinOp, DType, Expr, ExprKind, PrimFunc};
+use daylight::ir::{self, BinOp, DType, Expr, ExprKind, PrimFunc, Stmt};
 use daylight::job::Bindings;
 use daylight::rules::Spaces;
 use daylight::tune::reference::{Given, expected, inputs};
@@ -35,9 +35,10 @@ static ORIGINALS: LazyLock<Vec<PrimFunc>> = LazyLock::new(|| {
     };
     let files = crate::common::scripts(&corpora::root("tests/workloads"));
     let texts = files.iter().map(|p| std::fs::read_to_string(p).expect("a text"));
+    let texts = texts.chain(crate::scatter::FUNCTIONS.map(|(_, text)| text.to_string()));
     let read = texts.flat_map(|t| ir::read(&t, "t.py").unwrap_or_default());
     let drawn = (0..40).map(|n| crate::common::schedule::read(&function(&mut SplitMix(n))));
-    let fine = |f: &PrimFunc| refuse(f).is_ok() && interp::scalar_ops(f) < MOST;
+    let fine = |f: &PrimFunc| refuse(&fission(f)).is_ok() && interp::scalar_ops(f) < MOST;
     read.chain(drawn).map(sized).filter(fine).collect()
 });
 
@@ -89,7 +90,7 @@ fn tried(n: usize) -> (String, Result<End, String>) {
 }
 
 fn judge(f: &PrimFunc, seed: u64) -> Result<End, String> {
-    if refuse(f).is_err() {
+    if refuse(&fission(f)).is_err() {
         return Ok(End::Refused);
     }
     if interp::scalar_ops(f) > MOST {
@@ -143,7 +144,15 @@ fn chosen_by_data(f: &PrimFunc) -> bool {
         _ => false,
     };
     let mut found = false;
-    f.visit(&mut |s| s.for_each_expr(|e| found |= e.any(&reads)));
+    f.visit(&mut |s| {
+        s.for_each_expr(|e| found |= e.any(&reads));
+        found |= match s {
+            Stmt::Store { indices, .. } => indices.iter().any(Expr::has_load),
+            Stmt::If { cond, .. } => cond.has_load(),
+            Stmt::Let { value, .. } => value.has_load() && !value.dtype().is_float(),
+            _ => false,
+        };
+    });
     found
 }
 

@@ -283,7 +283,7 @@ fn request(rng: &mut StdRng) -> bool {
     let tools = r#"{"nvrtc":{"Err":"none"},"cc":{"Err":"none"},"artifacts":"artifacts"}"#;
     let source = r#"{"text":"int x;","language":"c","target":"cpu:x86-64-v3","symbols":["f"]}"#;
     let inputs = r#"[{"index":0,"name":"A","dtype":"float32","shape":[8,16],"role":"in"}]"#;
-    let problem = r#"{"extents":{"n":8},"scalars":{},"seed":1,"ranges":{"0":[0,7]},"expected":null,"bytes":64,"flops":64,"peak_flops":null}"#;
+    let problem = r#"{"extents":{"n":8},"scalars":{},"seed":1,"ranges":{"0":{"low":0,"high":7}},"expected":null,"bytes":64,"flops":64,"peak_flops":null}"#;
     let measures = [("setup", device.as_str()), ("prepare", problem), ("inputs", inputs)];
     let compiles = [("setup", tools), ("compile", source)];
     let (kind, asked) = if rng.random() { ("compile", &compiles[..]) } else { ("measure", &measures[..]) };

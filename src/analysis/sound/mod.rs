@@ -8,6 +8,7 @@
 //! refused.
 
 mod bounds;
+mod by_data;
 mod domain;
 mod injective;
 mod overlap;
@@ -20,6 +21,8 @@ use crate::ir::PrimFunc;
 use std::collections::BTreeMap;
 
 pub(super) use bounds::out_of_bounds;
+pub(super) use by_data::is_scattered;
+pub use by_data::{IndexedBy, answered_for, indexed_by};
 pub(super) use domain::loop_outside_domain;
 pub(super) use overlap::overlapping_writes;
 pub(super) use written::{read_before_write, reads_as_given};

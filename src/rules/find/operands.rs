@@ -69,7 +69,7 @@ pub fn whole_write(s: &Schedule, block: &Block) -> Option<Access> {
         iter.is_some_and(|i| i.extent == *extent) || (index.is_int(0) && extent.is_int(1))
     });
     let writers = facts.blocks.iter().filter(|b| b.writes.iter().any(|w| w.buffer == write.buffer));
-    (whole && writers.count() == 1).then(|| write.clone())
+    (whole && block.always_stores(&write.buffer) && writers.count() == 1).then(|| write.clone())
 }
 
 /// Buffers read under a condition, where reading more than is asked for may be out of bounds.

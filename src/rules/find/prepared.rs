@@ -1,6 +1,6 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
-use crate::analysis::{Decline, Facts, assign, extrema, normalize, refuse, unnest};
+use crate::analysis::{Decline, Facts, assign, extrema, fission, normalize, refuse, unnest};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
@@ -23,7 +23,7 @@ impl Prepared {
     /// # Errors
     /// The named predicate for which the function can't be scheduled.
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
-        let func = unnest(func);
+        let func = fission(&unnest(func));
         refuse(&func)?;
         let func = extrema(&normalize(&func)?);
         let facts = Facts::of(&func);

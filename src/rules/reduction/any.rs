@@ -85,12 +85,13 @@ fn any(ask: &Ask) -> Result<Any, Decline> {
         .ok_or_else(|| ask.no("one_block", format!("{} blocks are left, not one that reduces", blocks.len())))?;
     let (chain, s) = (Chain::alone(block.clone()), ask.start);
     let starts = !find_block(s.func(), block).init.is_empty();
+    let staged = tails(&mut s.clone(), &chain).is_ok();
     Ok(Any {
         spatial: axes_of_kind(s, block, IterKind::Spatial),
         reduce: axes_of_kind(s, block, IterKind::Reduce),
-        parts: !facts.reducers.is_empty(),
+        parts: staged && !facts.reducers.is_empty(),
         // Without an init the sum goes on from what the output holds.
-        registers: starts && tails(&mut s.clone(), &chain).is_ok(),
+        registers: starts && staged,
         starts,
         chain,
     })

@@ -119,10 +119,20 @@ impl Search<'_> {
         self.digits.iter().find(new).map(|d| d.base.clone())
     }
 
+    /// True for a digit of `base`: `(25 * a + b) % 33` is one of `256 * a + b`.
+    fn is_of(&self, d: &Digit, base: &Expr) -> bool {
+        let same_remainder = |m: &Expr| {
+            let period = d.lower.clone() * m.clone();
+            let apart = Expr::binary(BinOp::FloorMod, base.clone() - d.base.clone(), period);
+            simplify(&apart, self.ranges).is_int(0)
+        };
+        d.base == *base || d.base.dtype() == base.dtype() && d.modulo.as_ref().is_some_and(same_remainder)
+    }
+
     fn complete(&self, base: &Expr) -> bool {
         let mut at = Expr::int(1, base.dtype());
         for _ in 0..self.digits.len() {
-            let found = self.digits.iter().find(|d| d.base == *base && d.lower == at);
+            let found = self.digits.iter().find(|d| d.lower == at && self.is_of(d, base));
             match found.map(|d| &d.modulo) {
                 None => return false,
                 Some(None) => return true,

@@ -86,7 +86,7 @@ pub fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
     let mut used: Vec<&Name> = vec![];
     let all = regions::store_indices(block, &buffer.name);
     let [indices] = all.as_slice() else { return false };
-    indices.iter().zip(&buffer.shape).all(|(index, size)| {
+    let by_iterators = |(index, size): (&Expr, &Expr)| {
         if size.is_int(1) && index.is_int(0) {
             return true;
         }
@@ -95,5 +95,6 @@ pub fn writes_whole(d: &Draft, block: &Block, buffer: &Buffer) -> bool {
         let fresh = !used.contains(&&it.var);
         used.push(&it.var);
         fresh && same(&it.extent, &cast(it.dtype, size))
-    })
+    };
+    block.always_stores(&buffer.name) && indices.iter().zip(&buffer.shape).all(by_iterators)
 }
