@@ -3,10 +3,11 @@
 
 use crate::common::arm::predicate;
 use daylight::analysis::{Facts, answered_for, fission, refuse, roles};
+use daylight::apply::{self, Emit, Options};
 use daylight::assemble::Schedulable;
 use daylight::interp::{self, Mode};
 use daylight::ir::{self, PrimFunc, Role};
-use daylight::job::Bindings;
+use daylight::job::{self, Bindings};
 use daylight::measure::inputs::tensor;
 use daylight::rules::{Prepared, Spaces};
 use daylight::runner::Range;
@@ -148,4 +149,35 @@ fn elements_that_two_iterations_store_to_are_not_compared() {
     let (first, last) = (run(false), run(true));
     assert!(points.iter().all(|p| first[*p as usize] == last[*p as usize]));
     assert!(first != last);
+}
+
+/// Safe Rust cannot make a kernel leave its tensors.
+#[test]
+fn where_indices_are_data_the_call_is_unsafe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rust = |name: &str| {
+        let file = folder.path().join(format!("{name}.py"));
+        std::fs::write(&file, FUNCTIONS.iter().find(|(n, _)| *n == name).expect("a function").1).expect("a file");
+        let input = job::load(&Default::default(), &[file]).expect("the file").remove(0).expect("the function");
+        let options = Options {
+            records: &[],
+            sizes: &Default::default(),
+            targets: &[target("cpu:x86-64-v3")],
+            spaces: &Spaces::built_in(),
+            gpu: None,
+            log: None,
+            require_exact: false,
+            family: false,
+            cuda: None,
+        };
+        let units = apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message));
+        let files = apply::files(&units, Emit { rust: true, ..Emit::default() }).expect("files");
+        String::from_utf8_lossy(&files["kernels.rs"]).into_owned()
+    };
+    let append = rust("append");
+    assert!(
+        append.contains("pub unsafe fn append(") && append.contains("/// # Safety\n    /// - block `k_append` stores"),
+        "{append}"
+    );
+    assert!(rust("masked").contains("pub fn masked("));
 }

@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "tune",
         &["ir", "analysis", "interp", "target", "rules", "sim", "backend", "runner", "measure", "log", "assemble"],
     ),
-    ("apply", &["ir", "target", "rules", "schedule", "backend", "log", "assemble", "files"]),
+    ("apply", &["ir", "analysis", "target", "rules", "schedule", "backend", "log", "assemble", "files"]),
     ("report", &["log", "target"]),
 ];
 

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::tvm;
 use super::unit::{Content, Rung, Unit};
 use super::when::When;
+use crate::analysis::answered_for;
 use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
 use crate::backend::Source;
 use crate::schedule::Schedule;
@@ -46,6 +47,7 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
         trace: kernel.assembly.trace,
         scheduled: kernel.scheduled,
         untuned: None,
+        answered: answered_for(&subject.prepared.func),
     };
     Draft { unit, source: kernel.assembly.source }
 }

@@ -137,7 +137,7 @@ fn workspace(f: &Function<'_>, i: &Interface) -> Result<String, String> {
     Ok(out)
 }
 
-/// The safe launch.
+/// The launch on buffers, safe where all that a kernel accesses follows from sizes.
 fn launch(f: &Function<'_>, i: &Interface) -> String {
     let align = f.iter().map(|units| units[0].target.max_load_bytes).max().unwrap_or(16);
     let mut out =
@@ -147,6 +147,8 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
     );
     out.push_str("    /// launches that may overlap need one each.\n    ///\n    /// # Errors\n");
     out.push_str("    /// When a buffer is too short or misaligned, an extent is none that there are kernels for, or the driver\n    /// refuses.\n");
+    let (safety, keyword) = f[0][0].safety();
+    out.extend(safety.lines().map(|l| format!("    {l}\n")));
     let tensors: String = i
         .tensors
         .iter()
@@ -160,7 +162,7 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
         })
         .collect();
     out.push_str(&format!(
-        "    pub fn launch(&self, stream: &CudaStream{tensors}{}, workspace: Option<&mut cudarc::driver::CudaSlice<u8>>) -> Result<(), Error> {{\n",
+        "    pub {keyword}fn launch(&self, stream: &CudaStream{tensors}{}, workspace: Option<&mut cudarc::driver::CudaSlice<u8>>) -> Result<(), Error> {{\n",
         i.scalar_params()
     ));
     out.extend(i.extent_lines(true).map(|line| format!("        {line}\n")));
@@ -178,7 +180,8 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
     out.push_str("            _ => return Err(Error::Argument(format!(\"the launch needs {need} bytes of workspace\"))),\n        };\n");
     let pointers: Vec<&str> = i.tensors.iter().map(|t| t.ident.as_str()).collect();
     out.push_str("        self.context.bind_to_thread()?;\n");
-    out.push_str("        // SAFETY: the buffers were checked against the extents.\n");
+    let known = if keyword.is_empty() { "" } else { ", and the caller knows where indices lie" };
+    out.push_str(&format!("        // SAFETY: the buffers were checked against the extents{known}.\n"));
     let call = format!("self.launch_raw(stream.cu_stream().cast(), &[{}]{values}, workspace)", pointers.join(", "));
     out.push_str(&format!("        unsafe {{ {call} }}\n    }}\n"));
     out

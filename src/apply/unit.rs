@@ -78,9 +78,21 @@ pub struct Unit {
     pub scheduled: String,
     /// Where it is not tuned for its target and size: what the log has instead, and how to tune it.
     pub untuned: Option<String>,
+    /// What the caller answers for, a sentence each: values of tensors that decide where others are accessed.
+    pub answered: Vec<String>,
 }
 
 impl Unit {
+    /// What the documentation of a launch says of its safety, and the keyword: where the function accesses tensors at
+    /// indices that others hold, only the caller knows that they lie inside.
+    pub fn safety(&self) -> (String, &'static str) {
+        if self.answered.is_empty() {
+            return (String::new(), "");
+        }
+        let list: String = self.answered.iter().map(|a| format!("/// - {a}\n")).collect();
+        (format!("///\n/// # Safety\n{list}"), "unsafe ")
+    }
+
     /// The target's architecture as part of an identifier: `sm_90a`, `x86_64_v4`.
     pub fn arch_ident(&self) -> String {
         self.target.arch.replace('-', "_")
