@@ -273,6 +273,17 @@ mod tests {
         }
     }
 
+    /// What overflows in float32 and not in float64 ends as an infinity in one and as no number in the other.
+    #[test]
+    fn what_overflows_is_not_compared() {
+        let text = "def f(A: T.Buffer((8,), \"float32\"), B: T.Buffer((8,), \"float32\")):\n    for i in range(8):\n        \
+                    with T.sblock(\"b\"):\n            v = T.axis.spatial(8, i)\n            \
+                    B[v] = T.exp(A[v] * T.float32(1e38) * T.float32(1e3)) - T.float32(3e38) * T.fabs(A[v]) * T.float32(1e38)\n";
+        let found = expected(&read(text), &Facts::of(&read(text)), &Given { seed: 1, ..Given::default() });
+        let found = found.expect("a reference").outputs.remove(0);
+        assert!(found.points.is_some_and(|p| p.len() < 8), "{:?}", found.values);
+    }
+
     /// The difference of two numbers of which one is the other rounded: nothing but rounding.
     #[test]
     fn a_quotient_of_differences_is_compared_where_it_can_be() {
@@ -294,7 +305,8 @@ mod tests {
         let compared = some.points.expect("some are left out").len();
         assert!((300..400).contains(&compared) && some.tolerance.max == plain.tolerance.max, "{compared}");
         let all = of("(B[v] + T.float32(1000000)) - T.float32(999999.9375)");
-        assert_eq!(all.points, None);
+        let compared = all.points.as_ref().map_or(400, Vec::len);
+        assert!(compared > 350, "all but quotients by what rounds to 0: {compared}");
         assert!(all.tolerance.max > 100.0 * plain.tolerance.max && all.tolerance.max < 100.0, "{:?}", all.tolerance);
     }
 }

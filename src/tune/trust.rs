@@ -121,7 +121,7 @@ fn ties(reference: &Tensor, others: &[&Tensor]) -> Vec<u64> {
     (0..reference.len()).filter(|i| others.iter().any(|t| near(*i, t))).map(|i| i as u64).collect()
 }
 
-/// Floats that differ by more than a part of the limit; none, and a wider limit, where they are a quarter of all.
+/// Floats that differ by more than a part of the limit; of numbers none, and a wider limit, where they are a quarter of all.
 /// What all others differ by together widens the limit of the norm.
 fn doubtful(reference: &Tensor, others: &[&Tensor], limit: &mut Tolerance) -> Vec<u64> {
     let n = reference.len();
@@ -152,13 +152,18 @@ fn doubtful(reference: &Tensor, others: &[&Tensor], limit: &mut Tolerance) -> Ve
     let total = (squares / of_kept(&|_| 1.0).len().max(1) as f64).sqrt() / size;
     let wider = |limit: f64, found: f64| if found.is_finite() { limit.max(found / PART) } else { limit };
     *limit = Tolerance { l2: wider(limit.l2, total), max: wider(limit.max, worst), ..*limit };
-    if much { vec![] } else { found }
+    // What overflows in one evaluation and not in the other is no result, however many elements do.
+    found.into_iter().filter(|i| !much || apart[*i as usize].is_infinite()).collect()
 }
 
-/// How far values are from a reference; infinite where one is lost that the reference has.
+/// How far values are from a reference; infinite where one of them is no number, or another one than the reference.
 fn spread(reference: f64, others: impl Iterator<Item = f64>) -> f64 {
-    let apart = |v: f64| if reference.is_finite() && !v.is_finite() { f64::INFINITY } else { (v - reference).abs() };
-    others.map(apart).filter(|d| !d.is_nan()).fold(0.0, f64::max)
+    let apart = |v: f64| match v == reference || v.is_nan() && reference.is_nan() {
+        true => 0.0,
+        false if v.is_finite() && reference.is_finite() => (v - reference).abs(),
+        false => f64::INFINITY,
+    };
+    others.map(apart).fold(0.0, f64::max)
 }
 
 /// The root of the mean square of what is kept, or the size that the limit knows.
