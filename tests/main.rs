@@ -47,6 +47,7 @@ mod layouts;
 mod limits;
 mod log_cli;
 mod log_crash;
+mod log_diff;
 mod log_merge;
 mod log_schema;
 mod lower_cases;

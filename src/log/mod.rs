@@ -24,6 +24,6 @@ pub use record::{
 };
 pub use select::{CandidateId, Query, Selection, select, selections};
 pub use setting::{Setting, pairs};
-pub use stats::{Median, median, speedup, spread};
+pub use stats::{Median, drift, median, speedup, spread};
 #[cfg(feature = "tune")]
 pub use upkeep::{Checked, Writer, compact, csv, merge, replace, t4, verify, write};

@@ -80,6 +80,21 @@ pub fn spread(samples: &[f64]) -> Option<f64> {
     Some(1.4826 * median(&distances)? / m)
 }
 
+/// Parts of a series whose medians show drift.
+const PARTS: usize = 5;
+
+/// How much a series wanders: the standard deviation of the medians of five parts, taken one after the other, over the
+/// median. Clocks that follow power and temperature move neighbouring samples alike, so that the interval of the median,
+/// which takes them for independent, is too narrow for another run. 0 for fewer than ten samples.
+pub fn drift(samples: &[f64]) -> f64 {
+    let n = samples.len();
+    let Some(all) = median(samples).filter(|_| n >= 2 * PARTS) else { return 0.0 };
+    let of = |i: usize| median(&samples[i * n / PARTS..(i + 1) * n / PARTS]).map_or(0.0, |m| m / all - 1.0);
+    let parts: Vec<f64> = (0..PARTS).map(of).collect();
+    let mean = parts.iter().sum::<f64>() / PARTS as f64;
+    (parts.iter().map(|p| (p - mean).powi(2)).sum::<f64>() / (PARTS - 1) as f64).sqrt()
+}
+
 /// The sample that a share of them (0 to 1) does not exceed; `None` without samples.
 pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
     let sorted = sorted(samples);
@@ -129,6 +144,15 @@ mod tests {
             assert_eq!(ranks(n), Some((low, f64::from(n) - 1.0 - low)), "{n} samples");
         }
         assert_eq!(Median::of(&upto(100)).map(|m| m.value), Some(49.5));
+    }
+
+    #[test]
+    fn a_series_that_wanders_drifts() {
+        let noise = |i: i32| 100.0 + f64::from(i * 7 % 5) / 10.0;
+        let steady: Vec<f64> = (0..45).map(noise).collect();
+        let wandering: Vec<f64> = (0..45).map(|i| noise(i) * (1.0 + 0.05 * (f64::from(i) / 10.0).sin())).collect();
+        assert!(drift(&steady) < 0.001 && (0.02..0.08).contains(&drift(&wandering)), "{}", drift(&wandering));
+        assert_eq!(drift(&wandering[..9]), 0.0);
     }
 
     #[test]

@@ -69,7 +69,8 @@ fn measured(records: &[Record]) -> String {
     out
 }
 
-fn line(cells: &[&str]) -> String {
+/// A row of a table, its cells as text.
+pub(super) fn line(cells: &[&str]) -> String {
     let mut out = String::from("|");
     for cell in cells {
         write!(out, " {} |", escape(cell)).expect("a String takes all");

@@ -3,8 +3,12 @@
 //! One row for each workload on each target, machine and way of measuring. The text depends on the
 //! records alone, so the same log gives the same bytes.
 
+mod diff;
+mod diff_markdown;
 mod markdown;
 
+pub use diff::{Change, Diff, Verdict, diff};
+pub use diff_markdown::diff_markdown;
 pub use markdown::markdown;
 
 use crate::log::{self, Outcome, Record, Warning, pairs};

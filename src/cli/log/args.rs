@@ -17,6 +17,12 @@ pub enum Action {
     /// List records, winners, or what failed and why
     #[command(after_help = "Example:\n  daylight log show tuning-logs/cuda-sm_90a.jsonl --workload mean --best")]
     Show(Show),
+    /// Compare two logs: which functions became slower or faster, beyond chance
+    #[command(after_help = "Example:\n  daylight log diff main.jsonl branch.jsonl --fail-above 5%
+
+Compared are the winners of each function on the same target, device and policy. A change is beyond the 95 % interval of
+the samples, 2 %, and 3.5 times what functions differ by from run to run.")]
+    Diff(Diff),
     /// Join logs into one file that holds every record once, whatever their order
     #[command(after_help = "Example:\n  daylight log merge parts/1.jsonl parts/2.jsonl --out all.jsonl
 
@@ -73,6 +79,31 @@ pub struct Show {
     /// At most so many lines
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub struct Diff {
+    /// Log file or folder of before
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Log file or folder of after
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// End with exit code 1 where a function became slower by more than this, or has no kernel any more
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_above: Option<f64>,
+    /// Write Markdown
+    #[arg(long)]
+    pub markdown: bool,
+    /// List functions that did not change as well
+    #[arg(long, conflicts_with = "markdown")]
+    pub all: bool,
+}
+
+/// `5%` or `5`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim_end().parse::<f64>().ok().filter(|p| p.is_finite() && *p >= 0.0);
+    number.ok_or_else(|| "expected percent, such as 5%".to_string())
 }
 
 #[derive(Args, Debug)]

@@ -1,7 +1,8 @@
-//! `daylight log`: reads, joins, shrinks, checks and exports tuning logs. One file for each action.
+//! `daylight log`: reads, compares, joins, shrinks, checks and exports tuning logs. One file for each action.
 
 pub mod args;
 mod compact;
+mod diff;
 mod export;
 mod losers;
 mod merge;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 pub fn run(cx: &Context, a: &args::Log) -> Result<Exit, Failure> {
     match &a.action {
         Action::Show(a) => show::run(cx, a),
+        Action::Diff(a) => diff::run(cx, a),
         Action::Merge(a) => merge::run(cx, a),
         Action::Compact(a) => compact::run(cx, a),
         Action::Verify(a) => verify::run(cx, a),
