@@ -290,6 +290,8 @@ fn the_page_about_the_log_is_true() {
     let place = Place::new();
     place
         .log("tuning-logs/cuda.jsonl", &mixed())
+        .log("main.jsonl", &mixed())
+        .log("branch.jsonl", &mixed())
         .log("parts/1.jsonl", &mixed()[..4])
         .log("parts/2.jsonl", &mixed()[3..]);
     let commands: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("daylight log ")).collect();
