@@ -240,8 +240,10 @@ impl Lower<'_, '_> {
 
     /// A nest of reduction loops directly around a block with an init: the init goes before it.
     fn hoisted_init(&mut self, loops: &[&For], b: &Block, env: &Env) -> Result<Option<Vec<DStmt>>, LowerError> {
-        let reduce = reduce_vars(b, env);
-        let hoistable = !b.init.is_empty() && loops.iter().all(|l| reduce.contains(&l.var) || is_bound(l));
+        let (reduce, spatial) = (vars_of(b, env, IterKind::Reduce), vars_of(b, env, IterKind::Spatial));
+        // A loop that passes from one element to the next starts several of them.
+        let only_reduces = |l: &&For| reduce.contains(&l.var) && !spatial.contains(&l.var);
+        let hoistable = !b.init.is_empty() && loops.iter().all(|l| only_reduces(l) || is_bound(l));
         if !hoistable || loops.first().is_none_or(|l| is_bound(l)) {
             return Ok(None);
         }
@@ -297,10 +299,10 @@ fn chain(l: &For) -> Option<(Vec<&For>, &Block)> {
     }
 }
 
-/// The variables (loops, thread indices) that a block's reduction iterators run over.
-pub fn reduce_vars(b: &Block, env: &Env) -> BTreeSet<Name> {
+/// The variables (loops, thread indices) that a block's iterators of a kind run over.
+pub fn vars_of(b: &Block, env: &Env, kind: IterKind) -> BTreeSet<Name> {
     let mut vars = BTreeSet::new();
-    for it in b.iters.iter().filter(|it| it.kind == IterKind::Reduce) {
+    for it in b.iters.iter().filter(|it| it.kind == kind) {
         env.plain(&it.binding).visit(&mut |e| vars.extend(e.as_var().cloned()));
     }
     vars

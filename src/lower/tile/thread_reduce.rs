@@ -11,7 +11,7 @@ use crate::ir::{BinOp, Block, DType, Expr, ExprKind, For, IterKind, Mark, Name, 
 use crate::lower::LowerError;
 use crate::lower::fact::reducer::{Update, idempotent, update};
 use crate::lower::nest::Nest;
-use crate::lower::pass::blocks::{Env, Lower, reduce_vars};
+use crate::lower::pass::blocks::{Env, Lower, vars_of};
 
 const PASS: &str = "cross-thread reduction";
 /// Values per thread that one exchange may hold.
@@ -24,7 +24,7 @@ pub fn build(lower: &mut Lower, loops: &[&For], b: &Block, env: &Env) -> Result<
     }
     let mut inside = env.clone();
     let kept: Vec<&For> = loops.iter().filter(|l| !lower.enter(l, &mut inside)).copied().collect();
-    let reduce = reduce_vars(b, &inside);
+    let reduce = vars_of(b, &inside, IterKind::Reduce);
     let tags: Vec<ThreadTag> =
         lower.nest.cluster_axes().into_iter().filter(|t| reduce.contains(&Name::new(t.name()))).collect();
     if tags.is_empty() {
@@ -50,8 +50,20 @@ pub fn build(lower: &mut Lower, loops: &[&For], b: &Block, env: &Env) -> Result<
         }
     }
     let inside = lower.bind_block(b, &inside);
+    one_result(b, &inside, serial.iter().map(|l| l.var.clone()).chain(tags.iter().map(|t| Name::new(t.name()))))?;
     let reduce = Found { b, tags, elements, serial: serial_loops };
     finish(lower, reduce, &inside).map(Some)
+}
+
+/// Fails where something that a reduction runs over passes on to another result as well.
+fn one_result(b: &Block, env: &Env, vars: impl Iterator<Item = Name>) -> Result<(), LowerError> {
+    let spatial = || b.iters.iter().filter(|it| it.kind == IterKind::Spatial).filter_map(|it| env.map.get(&it.var));
+    match vars.into_iter().find(|n| spatial().any(|e| e.uses_var(n))) {
+        None => Ok(()),
+        Some(n) => {
+            Err(LowerError::new(PASS, &b.name, format!("`{n}` runs over steps of the reduction of several results")))
+        }
+    }
 }
 
 /// A block that reduces over threads.

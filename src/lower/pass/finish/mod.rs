@@ -219,7 +219,7 @@ fn widest(b: &Buffer, body: &[DStmt]) -> u32 {
                 && l.kind == DKind::Vectorized
                 && used_buffers(&l.body).contains(&b.name)
             {
-                let lanes = l.extent.as_int().unwrap_or(1) as u32;
+                let lanes = l.extent.as_int().unwrap_or(1).clamp(1, MAX_ALIGN.into()) as u32;
                 most = most.max((lanes * own).min(MAX_ALIGN));
             }
         });
