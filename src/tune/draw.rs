@@ -64,6 +64,11 @@ fn arguments(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Resu
         let shape: Option<Vec<i64>> = buffer.shape.iter().map(Expr::as_int).collect();
         let shape = shape.ok_or_else(|| format!("`{}` has an extent without a value", func.display_name(b)))?;
         let len = shape.iter().product::<i64>().max(0) as usize;
+        // As float64 where that is the reference's type.
+        room_for(len, if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype }).map_err(|bytes| {
+            let (name, gib) = (func.display_name(b), bytes >> 30);
+            format!("`{name}` needs {gib} GiB, more than this machine has left; give smaller sizes, with --bind where they are symbolic")
+        })?;
         out.push(if roles[i] == Role::Out {
             let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
             Tensor::zeros(dtype, &shape)
@@ -81,6 +86,13 @@ fn arguments(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Resu
         });
     }
     Ok(out)
+}
+
+/// Fails, with the number of bytes, where there is no memory for a tensor.
+fn room_for(len: usize, dtype: DType) -> Result<(), u64> {
+    let bytes = len as u64 * dtype.bytes();
+    let len = usize::try_from(bytes).map_err(|_| bytes)?;
+    Vec::<u8>::new().try_reserve_exact(len).map_err(|_| bytes)
 }
 
 /// Every scalar parameter's value, drawn as the runner draws it where it is not given.

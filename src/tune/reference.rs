@@ -278,10 +278,12 @@ mod tests {
     fn what_overflows_is_not_compared() {
         let text = "def f(A: T.Buffer((8,), \"float32\"), B: T.Buffer((8,), \"float32\")):\n    for i in range(8):\n        \
                     with T.sblock(\"b\"):\n            v = T.axis.spatial(8, i)\n            \
-                    B[v] = T.exp(A[v] * T.float32(1e38) * T.float32(1e3)) - T.float32(3e38) * T.fabs(A[v]) * T.float32(1e38)\n";
+                    B[v] = A[v] * T.float32(3e38) * T.float32(1e3) - T.exp(T.fabs(A[v]) * T.float32(1e30))\n";
         let found = expected(&read(text), &Facts::of(&read(text)), &Given { seed: 1, ..Given::default() });
         let found = found.expect("a reference").outputs.remove(0);
-        assert!(found.points.is_some_and(|p| p.len() < 8), "{:?}", found.values);
+        // Infinity less infinity where A is positive, minus infinity in both where it is negative.
+        let points = found.points.expect("some are left out");
+        assert!(!points.is_empty() && points.len() < 8, "{points:?} {:?}", found.values);
     }
 
     /// The difference of two numbers of which one is the other rounded: nothing but rounding.

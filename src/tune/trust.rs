@@ -132,7 +132,7 @@ fn doubtful(reference: &Tensor, others: &[&Tensor], limit: &mut Tolerance) -> Ve
     // Of what is left out the size of the others must not be taken.
     loop {
         let before = size;
-        let near = |i: usize| apart[i] <= PART * limit.max * values[i].abs().max(size);
+        let near = |i: usize| apart[i].is_finite() && apart[i] <= PART * limit.max * values[i].abs().max(size);
         kept = (0..n).map(near).collect();
         size = typical(&values, &kept, limit);
         if size >= before {
