@@ -167,7 +167,7 @@ fn bindings_that_fit_nothing() {
     place.fails(&["check", "sym.py", "--bind", "n=x"], 2, "the value is not an integer");
     place.fails(&["check", "sym.py", "--bind", "nn=4"], 2, "did you mean `n`?");
     place.fails(&["check", "sum.py", "--bind", "n=4"], 2, "the functions have no symbolic extents");
-    place.fails(&["tune", "sym.py", "--device", "cpu"], 2, "the extents n have no value; give them with --bind n=512");
+    place.fails(&["tune", "sym.py", "--device", "cpu"], 2, "the extent n has no value; give it with --bind n=512");
     let (code, out, _) = place.run(&["check", "sym.py", "--bind", "n=8", "--json"]);
     let report: serde_json::Value = serde_json::from_str(out.trim()).expect("one JSON object");
     assert_eq!(

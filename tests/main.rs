@@ -15,6 +15,7 @@ mod backend_measure;
 mod blackwell;
 mod cli_errors;
 mod cli_interrupt;
+mod cli_messages;
 mod cli_tune;
 mod codegen_c;
 mod codegen_cuda;

@@ -108,7 +108,7 @@ fn what_lies_outside_is_named() {
         refusal(&one(AB, &format!("i in range({loops})"), &[&format!("v = T.axis.spatial({domain}, i)"), store]))
     };
     for (store, place) in [
-        ("B[v] = A[v + 1]", "reads `A[v + 1]`: at v = 63 that is `A[64]`, outside of the shape (64)"),
+        ("B[v] = A[v + 1]", "reads `A[v + 1]`: at v = 63 that is `A[64]`, outside of the shape (64,)"),
         ("B[v] = A[v - 1]", "`A[-1]`"),
         ("B[v * 2] = A[v]", "stores to `B[v*2]`: at v = 32 that is `B[64]`"),
         ("B[v] = T.if_then_else(v < 63, A[v + 2], T.float32(0))", "at v = 62 that is `A[64]`"),

@@ -90,7 +90,7 @@ fn every_mistake_is_one_sentence_with_its_place() {
         ("Tx.cta.gemm(A, A, A)", "gemm of 4x8 and 4x8 matrices does not give 4x8"),
         ("Tx.cta.gemm(A, A, A, alpha=2)", "this factor of gemm can be 1 only"),
         ("Tx.warpgroup.copy(B, B)", "scope `warpgroup` needs a multiple of 128 threads, but a block has 64"),
-        ("B[4, 0] = 1.0", "`B` has 1 dimensions, not 2"),
+        ("B[4, 0] = 1.0", "`B` has 1 dimension, and there are 2 indices here"),
         ("C = T.alloc_buffer((4,), \"float32\")", "`C` needs scope=\"shared\" or scope=\"local\""),
         (
             "C = T.alloc_buffer((4,), scope=\"tmem\")",

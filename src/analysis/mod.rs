@@ -48,6 +48,6 @@ pub use refuse::{refusals, refuse};
 pub use resize::shrink::shrink;
 pub use resize::{Awkward, resize};
 pub use roles::roles;
-pub use sound::{IndexedBy, answered_for, indexed_by};
+pub use sound::{IndexedBy, answered_for, indexed_by, unstarted};
 pub use unnest::unnest;
 pub use work::{Work, work};

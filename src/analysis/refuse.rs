@@ -74,11 +74,14 @@ fn already_scheduled(f: &PrimFunc) -> Option<String> {
     let marks = ["tirx.is_scheduled", "tir.is_scheduled"];
     let set = |v: &AttrValue| !matches!(v, AttrValue::Bool(false) | AttrValue::Int(0) | AttrValue::Typed(0, _));
     if let Some((key, _)) = f.attrs.iter().find(|(k, v)| marks.contains(&k.as_str()) && set(v)) {
-        return Some(format!("the function carries the attribute `{key}`"));
+        return Some(format!("the function carries the attribute `{key}`; give it as it was before it was scheduled"));
     }
     find(f, |s| match s {
         Stmt::For(l) => match l.kind {
-            ForKind::Thread(tag) => Some(format!("loop `{}` is bound to `{}`", f.display_name(&l.var), tag.name())),
+            ForKind::Thread(tag) => {
+                let (var, tag) = (f.display_name(&l.var), tag.name());
+                Some(format!("loop `{var}` is bound to `{tag}`; give the function as it was before it was scheduled"))
+            }
             ForKind::Serial | ForKind::Parallel | ForKind::Vectorized | ForKind::Unrolled => None,
         },
         Stmt::Attr { key, .. } => Some(format!("a statement carries the attribute `{key}`")),
@@ -118,20 +121,28 @@ fn extern_call(f: &PrimFunc) -> Option<String> {
                 ExprKind::Str(s) => Some(format!(" of `{s}`")),
                 _ => None,
             });
-            found = Some(format!("it calls `{callee}`{}", target.unwrap_or_default()));
+            let write = "write out what it computes, or leave it to who calls it";
+            found = Some(format!("it calls `{callee}`{}, which only TVM can; {write}", target.unwrap_or_default()));
         }
     });
     found
 }
 
 fn while_loop(f: &PrimFunc) -> Option<String> {
-    find(f, |s| matches!(s, Stmt::While { .. }).then(|| "it has a loop without a trip count".to_string()))
+    find(f, |s| {
+        matches!(s, Stmt::While { .. }).then(|| {
+            "it has a loop without a trip count; write `for` over a range with T.if_then_else for what is left out"
+                .to_string()
+        })
+    })
 }
 
 fn data_dependent_extent(f: &PrimFunc) -> Option<String> {
     let depends = |name: &Name| {
         let name = f.display_name(name);
-        Some(format!("the bounds of loop `{name}` are read from a tensor"))
+        Some(format!(
+            "the bounds of loop `{name}` are read from a tensor; loop to the largest and guard with T.if_then_else"
+        ))
     };
     find(f, |s| match s {
         Stmt::For(l) if l.min.has_load() || l.extent.has_load() => depends(&l.var),
@@ -198,25 +209,31 @@ fn strided_buffer(f: &PrimFunc) -> Option<String> {
 fn nested_block(f: &PrimFunc) -> Option<String> {
     find_leaf(f, |leaf| {
         let name = f.display_name(&leaf.block.name);
-        leaf.nested.then(|| format!("block `{name}` lies inside another block"))
+        leaf.nested.then(|| format!("block `{name}` lies inside another block; give each block loops of its own"))
     })
 }
 
 fn statement_outside_block(f: &PrimFunc) -> Option<String> {
-    fn loose(s: &Stmt) -> bool {
+    fn loose(s: &Stmt) -> Option<&Stmt> {
         match s {
-            Stmt::For(l) => l.body.iter().any(loose),
-            Stmt::Block(_) => false,
+            Stmt::For(l) => l.body.iter().find_map(loose),
+            Stmt::Block(_) => None,
             Stmt::If { .. }
             | Stmt::While { .. }
             | Stmt::Attr { .. }
             | Stmt::Store { .. }
             | Stmt::Let { .. }
             | Stmt::Evaluate(_)
-            | Stmt::Alloc { .. } => true,
+            | Stmt::Alloc { .. } => Some(s),
         }
     }
-    f.body.iter().any(loose).then(|| "a statement that is no loop stands outside of every block".to_string())
+    let what = match f.body.iter().find_map(loose)? {
+        Stmt::Store { buffer, .. } => format!("the store to `{}`", f.display_name(buffer)),
+        Stmt::If { .. } => "an `if` that is not around one block of its own iterators".to_string(),
+        _ => "a statement that is no loop".to_string(),
+    };
+    let write = "put it under `with T.sblock(\"name\"):` and bind its iterators with T.axis.spatial and T.axis.reduce";
+    Some(format!("{what} stands outside of every block; {write}"))
 }
 
 fn opaque_block(f: &PrimFunc) -> Option<String> {

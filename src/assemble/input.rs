@@ -1,7 +1,7 @@
 //! Functions from files and folders of TVMScript.
 
 use super::{Assembly, Exit, Failure, Schedulable, Scheduled, Subject, TileProgram, guarded};
-use crate::analysis::{Awkward, resize, shrink};
+use crate::analysis::{Awkward, resize, roles, shrink};
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError, Reason};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,13 +207,26 @@ fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
     let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
     let name = if original.name == "main" { stem() } else { original.name.clone() };
     let mut bind = Bindings::new();
-    for e in &original.extents {
-        let user = original.display_name(&e.name);
-        if let Some(v) = given.get(user).or_else(|| given.get(e.name.as_str())) {
+    for name in extents(&original) {
+        let user = original.display_name(&name);
+        if let Some(v) = given.get(user).or_else(|| given.get(name.as_str())) {
             bind.insert(user.to_string(), *v);
         }
     }
     Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key, program }
+}
+
+/// The extents that have no value: symbolic ones, and parameters that are extents.
+fn extents(f: &PrimFunc) -> Vec<ir::Name> {
+    let mut all: Vec<ir::Name> = f.extents.iter().map(|e| e.name.clone()).collect();
+    for (p, role) in f.params.iter().zip(roles(f)) {
+        if let (ir::Param::Scalar { name, .. }, ir::Role::Extent) = (p, role)
+            && !all.contains(name)
+        {
+            all.push(name.clone());
+        }
+    }
+    all
 }
 
 /// Refuses a name that no function knows.
@@ -223,9 +236,9 @@ fn check_bind<'a>(
 ) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for i in inputs {
-        for e in &i.original.extents {
-            known.insert(i.original.display_name(&e.name).to_string());
-            known.insert(e.name.to_string());
+        for name in extents(&i.original) {
+            known.insert(i.original.display_name(&name).to_string());
+            known.insert(name.to_string());
         }
     }
     match names.find(|k| !known.contains(*k)) {
@@ -335,7 +348,7 @@ impl Input {
     /// # Errors
     /// Which `--bind` is missing, or too large.
     pub fn require_bound(&self) -> Result<(), Failure> {
-        let names = self.unbound();
+        let names: Vec<String> = extents(&self.func).iter().map(|n| self.func.display_name(n).to_string()).collect();
         if names.is_empty() {
             return match self.bytes() {
                 Some(bytes) if bytes < MOST_MEMORY => Ok(()),
@@ -350,6 +363,8 @@ impl Input {
         }
         let example: Vec<String> = names.iter().map(|n| format!("{n}=512")).collect();
         let (list, example) = (names.join(", "), example.join(","));
-        Err(Failure::usage(format!("{}: the extents {list} have no value; give them with --bind {example}", self.name)))
+        let what = if names.len() == 1 { "the extent" } else { "the extents" };
+        let have = if names.len() == 1 { "has no value; give it" } else { "have no value; give them" };
+        Err(Failure::usage(format!("{}: {what} {list} {have} with --bind {example}", self.name)))
     }
 }

@@ -3,7 +3,7 @@
 use super::args;
 use super::context::Context;
 use super::output;
-use crate::analysis::{Facts, answered_for, program_roles, roles, work};
+use crate::analysis::{Facts, answered_for, program_roles, roles, unstarted, work};
 use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
@@ -27,7 +27,7 @@ struct Report {
     params: Vec<ParamReport>,
     flops: Option<u64>,
     bytes: Option<u64>,
-    /// What the author of the function answers for.
+    /// What the author of the function answers for, or may not mean.
     notes: Vec<String>,
     #[serde(skip)]
     is_program: bool,
@@ -107,7 +107,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
             report.blocks = blocks(&prepared.func, &prepared.facts);
             let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.arm.is_ok());
             report.rule = first.map(|v| v.rule);
-            report.notes = answered_for(&prepared.func);
+            report.notes = [unstarted(&prepared.func), answered_for(&prepared.func)].concat();
             (report, Exit::Done)
         }
         Err(decline) => {
@@ -119,7 +119,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
     }
 }
 
-/// Line and column, from 1, of the block that a reason names, or of the function.
+/// Line and column, from 1, of the block or store that a reason names, or of the function.
 fn place(input: &Input, why: &str) -> Option<(usize, usize)> {
     let text = std::fs::read_to_string(&input.file).ok()?;
     let def = format!("def {}(", input.original.name);
@@ -129,7 +129,9 @@ fn place(input: &Input, why: &str) -> Option<(usize, usize)> {
         let quoted = [format!("block(\"{name}\""), format!("block('{name}'")];
         quoted.iter().filter_map(|q| text[start..].find(q.as_str())).min()
     });
-    let at = start + named.unwrap_or(0);
+    let stored = why.split_once("the store to `").and_then(|(_, rest)| rest.split_once('`'));
+    let store = stored.and_then(|(name, _)| text[start..].find(&format!(" {name}[")).map(|at| at + 1));
+    let at = start + named.or(store).unwrap_or(0);
     let line = text[..at].matches('\n').count() + 1;
     let first = text[..at].rfind('\n').map_or(0, |n| n + 1);
     let code = text[first..].find(|c: char| !c.is_whitespace()).unwrap_or(0);

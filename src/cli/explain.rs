@@ -217,7 +217,8 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
     }
     output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, target.id, input.key));
     let mut first = true;
-    for v in verdicts.unwrap_or_default() {
+    let of_target = |v: &&Verdict| v.arm.as_ref().err().is_none_or(|d| d.reason.predicate != "target_kind");
+    for v in verdicts.unwrap_or_default().iter().filter(of_target) {
         match &v.arm {
             Ok(arm) => {
                 let s = &arm.space;

@@ -137,7 +137,9 @@ fn find(folder: &Path, index: usize, name: &str) -> Result<PathBuf, String> {
         return Ok(exact);
     }
     let prefix = format!("{index:02}_");
-    let entries = std::fs::read_dir(folder).map_err(|e| format!("cannot read the folder {}: {e}", folder.display()))?;
+    let entries = std::fs::read_dir(folder).map_err(|e| {
+        format!("cannot read the folder {}: {e}; it holds a file such as 00_A.npy for each input", folder.display())
+    })?;
     let named = entries.flatten().filter(|e| {
         let name = e.file_name().to_string_lossy().into_owned();
         name.starts_with(&prefix) && name.ends_with(".npy")

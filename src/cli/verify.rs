@@ -73,9 +73,9 @@ fn one(
     }
     let resized = a.sizes.map(|sizes| input.resized(awkward(sizes)));
     let input = resized.as_ref().unwrap_or(input);
+    input.require_bound()?;
     let twin = twin(a, input, target);
     let input = twin.as_ref().unwrap_or(input);
-    input.require_bound()?;
     let subject = input.schedulable(target)?;
     fits(input)?;
     let free = select::Choice::default();

@@ -176,12 +176,19 @@ impl PrimFunc {
     }
 
     /// Replaces symbolic extents by constants (`--bind n=512`, by display or canonical name) in
-    /// shapes and body; extents that are bound leave the list.
+    /// shapes and body; extents that are bound leave the list. Of parameters those count that are named; they stay.
     pub fn bind(&self, values: &BTreeMap<String, i64>) -> PrimFunc {
         let value = |name: &Name| {
-            let e = self.extents.iter().find(|e| e.name == *name)?;
+            let extent = self.extents.iter().find(|e| e.name == *name).map(|e| e.dtype);
+            let param = || {
+                self.params.iter().find_map(|p| match p {
+                    Param::Scalar { name: n, dtype } if n == name => Some(*dtype),
+                    Param::Scalar { .. } | Param::Buffer(_) => None,
+                })
+            };
+            let dtype = extent.or_else(param).filter(|d| d.is_int())?;
             let v = values.get(self.display_name(name)).or_else(|| values.get(name.as_str()))?;
-            Some(Expr::int(*v, e.dtype))
+            Some(Expr::int(*v, dtype))
         };
         let mut f = self.clone();
         for b in &mut f.buffers {

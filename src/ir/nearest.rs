@@ -1,9 +1,14 @@
 //! The nearest of a list of names, for "did you mean".
 
+/// Letters of a word that is compared.
+const MOST: usize = 64;
+
 /// The option closest to `word` by edit distance, if one is close enough to be a slip: at most a
 /// third of the letters wrong. The first of equals wins.
 pub fn nearest<'a>(word: &str, options: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let (letters, limit) = (word.chars().count(), (word.chars().count() / 3).clamp(1, 3));
+    // Long words, which come from outside, are no slips.
+    let options = options.into_iter().filter(|o| letters <= MOST && o.len() <= MOST && *o != word);
     let mut best: Option<(usize, &str)> = None;
     for option in options {
         let d = distance(word, option);

@@ -210,6 +210,9 @@ fn wanted(name: &str) -> Result<Wanted, Failure> {
         ("cuda", _) => Ok(Wanted::Cuda(0)),
         ("cuda:all", _) => Ok(Wanted::AllCuda),
         (_, Some(Ok(n))) => Ok(Wanted::Cuda(n)),
+        ("gpu" | "GPU" | "nvidia", _) => {
+            Err(Failure::usage(format!("unknown device \"{name}\"; GPUs are called cuda, cuda:1, ...")))
+        }
         _ => Err(Failure::usage(match nearest(name, NAMES) {
             Some(near) => format!("unknown device \"{name}\"; did you mean \"{near}\"?"),
             None => format!("unknown device \"{name}\"; the devices are auto, cpu, cuda, cuda:1, ..., cuda:all"),

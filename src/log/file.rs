@@ -37,7 +37,11 @@ impl std::fmt::Display for Skipped {
 /// A sentence when the path does not exist or the folder cannot be listed.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
-        return if path.exists() { Ok(vec![path.into()]) } else { Err(format!("no log at {}", path.display())) };
+        return if path.exists() {
+            Ok(vec![path.into()])
+        } else {
+            Err(format!("no log at {}; `daylight tune` writes one", path.display()))
+        };
     }
     let cannot = |e: std::io::Error| format!("cannot list the log folder {}: {e}", path.display());
     let mut found = vec![];

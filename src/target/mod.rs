@@ -4,10 +4,9 @@
 //! each; a CPU target takes its caches and cores from the machine, which the caller reads and
 //! passes in as [`HostCpu`]. `sim:sm_NN` is the row of that GPU, run by the simulator.
 
-mod nearest;
 mod table;
 
-pub use nearest::nearest;
+pub use crate::ir::nearest;
 pub use table::CudaArch;
 
 use crate::ir::DType;
@@ -351,7 +350,9 @@ fn cpu_ids() -> String {
 
 fn unknown(text: &str) -> String {
     let names = Target::names();
-    match nearest(text, names.iter().map(String::as_str)) {
+    // `sm_90a` is one of CUDA, `x86-64-v3` one of the CPU.
+    let named = names.iter().map(String::as_str).find(|n| n.split_once(':').is_some_and(|(_, arch)| arch == text));
+    match named.or_else(|| nearest(text, names.iter().map(String::as_str))) {
         Some(near) => format!("unknown target \"{text}\"; did you mean \"{near}\"?"),
         None => format!("unknown target \"{text}\"; the targets are cpu, {}", names.join(", ")),
     }

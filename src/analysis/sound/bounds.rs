@@ -67,5 +67,5 @@ fn leaves_at(buffer: &Buffer, site: &Site, env: &Env) -> Option<Vec<i64>> {
 
 fn shape(buffer: &Buffer) -> String {
     let list: Vec<String> = buffer.shape.iter().map(|e| e.as_int().map_or("?".into(), |v| v.to_string())).collect();
-    format!("({})", list.join(", "))
+    if let [one] = &list[..] { format!("({one},)") } else { format!("({})", list.join(", ")) }
 }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 pub(super) use bounds::out_of_bounds;
 pub(super) use by_data::is_scattered;
-pub use by_data::{IndexedBy, answered_for, indexed_by};
+pub use by_data::{IndexedBy, answered_for, indexed_by, unstarted};
 pub(super) use domain::loop_outside_domain;
 pub(super) use overlap::overlapping_writes;
 pub(super) use written::{read_before_write, reads_as_given};

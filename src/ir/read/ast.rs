@@ -101,8 +101,10 @@ pub(super) enum PyStmtKind {
         value: Node,
     },
     Expr(Node),
-    /// `pass`, `import`: nothing to do.
+    /// `pass`, `import`, and what a Python program has around functions: nothing to do.
     Nothing,
+    /// A function of Python, with its name.
+    Plain(String),
 }
 
 /// A function definition.

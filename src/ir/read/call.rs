@@ -6,7 +6,8 @@ use super::error::{Problem, Span, problem};
 use super::number;
 use super::scope::{Binding, Scope};
 use super::spelled_out;
-use super::value::{self, Value, convert, match_types, nearest};
+use super::value::{self, Value, convert, match_types};
+use crate::ir::nearest;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Intrin, ops};
 
 type Keywords = [(String, Node)];

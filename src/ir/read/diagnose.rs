@@ -23,7 +23,23 @@ pub(super) fn first_error(root: Cst, text: &str) -> Option<Problem> {
     Some(describe(node, text))
 }
 
+/// The end of the line above, where that opens a block and its colon is missing.
+fn colon_is_missing(at: usize, text: &str) -> Option<Problem> {
+    let above = text.get(..at)?.trim_end();
+    let line = above.rsplit('\n').next()?.trim_start();
+    let opens = ["for ", "with ", "def ", "if ", "while ", "class "].iter().any(|word| line.starts_with(word));
+    let closed = line.matches(['(', '[']).count() == line.matches([')', ']']).count();
+    let end = above.len();
+    (opens && closed && !line.ends_with([':', ','])).then(|| Problem {
+        at: Span { start: end, end: end + 1 },
+        message: "syntax error: `:` is missing at the end of this line".into(),
+    })
+}
+
 fn describe(n: Cst, text: &str) -> Problem {
+    if let Some(found) = colon_is_missing(offending(n).start, text) {
+        return found;
+    }
     if n.is_missing() {
         let at = Span { start: n.start_byte(), end: n.start_byte() + 1 };
         return Problem { at, message: format!("syntax error: expected {}", what(n.kind())) };

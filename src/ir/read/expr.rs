@@ -3,7 +3,7 @@
 use super::ast::{Node, NodeKind};
 use super::error::{Problem, problem};
 use super::scope::{Binding, Scope};
-use super::value::{self, Value};
+use super::value::{self, Value, counted};
 use crate::ir::{BinOp, DType, Expr, ExprKind, UnOp};
 
 impl Scope<'_> {
@@ -135,7 +135,14 @@ impl Scope<'_> {
         let b = self.buffer(&user, base.at)?;
         let (name, rank) = (b.name.clone(), b.shape.len());
         if items.len() != rank {
-            return problem(node.at, format!("`{user}` has {rank} dimensions, not {}", items.len()));
+            return problem(
+                node.at,
+                format!(
+                    "`{user}` has {}, and there are {} here",
+                    counted(rank, "dimension", "dimensions"),
+                    counted(items.len(), "index", "indices")
+                ),
+            );
         }
         let indices = items.iter().map(|n| self.index(n)).collect::<Result<Vec<_>, _>>()?;
         let indices = if self.tile { indices.iter().map(wide).collect() } else { indices };

@@ -12,12 +12,9 @@ pub(super) fn read_module(text: &str) -> Result<Vec<Function>, Problem> {
     let heads = guard::check(text)?;
     let stmts = syntax::parse(text, &heads)?;
     let old = !text.contains("T.sblock") && !text.contains("s_tir=True");
-    let mut module = Module { text, old, globals: vec![], functions: vec![] };
+    let mut module = Module { text, old, globals: vec![], functions: vec![], plain: None };
     module.statements(&stmts, false)?;
-    if module.functions.is_empty() {
-        return problem(Span::default(), "the text holds no function; one starts with @T.prim_func");
-    }
-    Ok(module.functions)
+    if module.functions.is_empty() { module.without_functions() } else { Ok(module.functions) }
 }
 
 struct Module<'a> {
@@ -26,6 +23,8 @@ struct Module<'a> {
     /// What the text gives names to outside of functions.
     globals: Vec<(String, Binding)>,
     functions: Vec<Function>,
+    /// The first function that is none of TVMScript.
+    plain: Option<(String, Span)>,
 }
 
 impl Module<'_> {
@@ -35,24 +34,42 @@ impl Module<'_> {
                 PyStmtKind::Def(def) => self.function(def, s.at)?,
                 PyStmtKind::Class { body, .. } if !in_class => self.statements(body, true)?,
                 PyStmtKind::Assign { target, value } => self.global(target, value)?,
-                PyStmtKind::Nothing => {}
-                PyStmtKind::Expr(Node { kind: NodeKind::Str(_), .. }) => {}
-                PyStmtKind::Expr(n) if self.is_module_call(n) => {}
-                _ => return problem(s.at, "only functions, I.ir_module classes and TypeVar declarations stand here"),
+                PyStmtKind::Plain(name) => {
+                    self.plain.get_or_insert_with(|| (name.clone(), s.at));
+                }
+                // A Python program around functions, which is not executed.
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// `I.module_attrs({...})` and the like say nothing about a function.
-    fn is_module_call(&self, n: &Node) -> bool {
-        match &n.kind {
-            NodeKind::Call { func, .. } => func.dotted().is_some_and(|d| d.starts_with("I.")),
-            _ => false,
+    /// Why there is nothing to read.
+    fn without_functions(self) -> Result<Vec<Function>, Problem> {
+        if let Some(start) = self.text.find("@R.function") {
+            let at = Span { start, end: start + 1 };
+            return problem(
+                at,
+                "all functions here are of relax; `relax.transform.LegalizeOps()(mod)` makes tensor functions of them, and \
+                 `mod.script()` prints these",
+            );
+        }
+        match self.plain {
+            Some((name, at)) => problem(
+                at,
+                format!(
+                    "`{name}` is a function of Python; one of TVMScript stands under @T.prim_func, as `mod.script()` prints those \
+                     of a TVM module"
+                ),
+            ),
+            None => problem(
+                Span::default(),
+                "the text holds no function; one starts with @T.prim_func, as `mod.script()` of a TVM module prints it",
+            ),
         }
     }
 
-    /// `n = TypeVar("n")`, or a constant that functions use.
+    /// `n = TypeVar("n")`, or a constant that functions use; other names are the Python program's.
     fn global(&mut self, target: &Node, value: &Node) -> Result<(), Problem> {
         if let (NodeKind::Tuple(targets), NodeKind::Tuple(values)) = (&target.kind, &value.kind)
             && targets.len() == values.len()
@@ -60,7 +77,7 @@ impl Module<'_> {
             return targets.iter().zip(values).try_for_each(|(t, v)| self.global(t, v));
         }
         let NodeKind::Name(user) = &target.kind else {
-            return problem(target.at, "a TypeVar declaration is written `n = TypeVar(\"n\")`");
+            return Ok(());
         };
         if let NodeKind::Call { func, args, .. } = &value.kind {
             match func.dotted() {
@@ -74,9 +91,8 @@ impl Module<'_> {
                 _ => {}
             }
         }
-        match self.scope().named_constant(value)? {
-            Some(binding) => self.globals.push((user.clone(), binding)),
-            None => return problem(value.at, "only `n = TypeVar(\"n\")` and constants stand outside of functions"),
+        if let Ok(Some(binding)) = self.scope().named_constant(value) {
+            self.globals.push((user.clone(), binding));
         }
         Ok(())
     }

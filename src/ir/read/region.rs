@@ -3,7 +3,7 @@
 use super::ast::{Node, NodeKind};
 use super::error::{Problem, problem};
 use super::scope::Scope;
-use super::value::Value;
+use super::value::{Value, counted};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Range, Region, ops};
 
 impl Scope<'_> {
@@ -21,7 +21,11 @@ impl Scope<'_> {
             return Ok(Region { buffer: name, dims });
         };
         if items.len() != shape.len() {
-            let message = format!("`{user}` has {} dimensions, not {}", shape.len(), items.len());
+            let message = format!(
+                "`{user}` has {}, and there are {} here",
+                counted(shape.len(), "dimension", "dimensions"),
+                counted(items.len(), "index", "indices")
+            );
             return problem(node.at, message);
         }
         let dims = items.iter().zip(&shape).map(|(n, e)| self.range(n, e)).collect::<Result<_, _>>()?;

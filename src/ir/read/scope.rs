@@ -118,7 +118,7 @@ impl<'a> Scope<'a> {
             Some(Binding::Handle(_)) => {
                 problem(at, format!("`{user}` is a handle; give it a shape with `A = T.match_buffer({user}, ...)`"))
             }
-            None => problem(at, format!("the name `{user}` is not known here{}", self.nearest(user))),
+            None => problem(at, format!("the name `{user}` is not known here{}", self.hint(user))),
         }
     }
 
@@ -157,9 +157,14 @@ impl<'a> Scope<'a> {
     }
 
     /// `; did you mean ...?` where a known name is close.
+    fn hint(&self, user: &str) -> String {
+        let near = self.nearest(user);
+        if near.is_empty() { "; make it a parameter, or a constant in front of the function".to_string() } else { near }
+    }
+
     fn nearest(&self, user: &str) -> String {
         let known = self.frames.iter().flat_map(|f| f.keys()).map(String::as_str);
-        super::value::nearest(user, known).map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
+        crate::ir::nearest(user, known).map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
     }
 
     /// The source text of a place, on one line.

@@ -77,7 +77,7 @@ impl Scope<'_> {
                 out.push(self.store(target, value, s.at)?);
             }
             PyStmtKind::Expr(node) => out.extend(self.evaluate(node)?),
-            PyStmtKind::Nothing => {}
+            PyStmtKind::Nothing | PyStmtKind::Plain(_) => {}
             PyStmtKind::Def(_) | PyStmtKind::Class { .. } => {
                 return problem(s.at, "a definition has no place inside a tensor function");
             }

@@ -10,7 +10,7 @@ use tree_sitter::Node as Cst;
 /// Parses a whole file. `heads` come from `guard`.
 pub(super) fn parse(text: &str, heads: &[usize]) -> Result<Vec<PyStmt>, Problem> {
     let tree = tree_of(text, heads)?;
-    Convert { text }.block(tree.root_node())
+    Convert { text }.module(tree.root_node())
 }
 
 /// Parses one expression that stands in a string at `at` (a quoted extent).
@@ -69,6 +69,28 @@ impl Convert<'_> {
         Ok(out)
     }
 
+    /// What stands outside of functions. Of a Python program around them only names with values matter.
+    fn module(&self, n: Cst) -> Result<Vec<PyStmt>, Problem> {
+        let mut out = vec![];
+        for c in children(n) {
+            let is_name = || children(c).first().is_some_and(|s| s.kind() == "assignment");
+            out.push(match c.kind() {
+                "decorated_definition" => self.stmt(c)?,
+                "class_definition" => {
+                    PyStmt { at: span(c), kind: PyStmtKind::Class { body: self.module(self.field(c, "body")?)? } }
+                }
+                "expression_statement" if is_name() => {
+                    self.stmt(c).unwrap_or(PyStmt { at: span(c), kind: PyStmtKind::Nothing })
+                }
+                "function_definition" => {
+                    PyStmt { at: span(c), kind: PyStmtKind::Plain(self.source(self.field(c, "name")?)) }
+                }
+                _ => PyStmt { at: span(c), kind: PyStmtKind::Nothing },
+            });
+        }
+        Ok(out)
+    }
+
     fn body(&self, n: Cst) -> Result<Vec<PyStmt>, Problem> {
         self.block(self.field(n, "body")?)
     }
@@ -77,7 +99,6 @@ impl Convert<'_> {
         let kind = match n.kind() {
             "decorated_definition" => self.decorated(n)?,
             "function_definition" => PyStmtKind::Def(self.def(n, vec![])?),
-            "class_definition" => PyStmtKind::Class { body: self.body(n)? },
             "for_statement" => PyStmtKind::For {
                 target: self.expr(self.field(n, "left")?)?,
                 iter: self.expr(self.field(n, "right")?)?,
@@ -112,7 +133,7 @@ impl Convert<'_> {
         match inner.kind() {
             // Functions of other languages in a module (`@R.function`) are none of our business.
             "function_definition" if !decorators.iter().any(tensor) => Ok(PyStmtKind::Nothing),
-            "class_definition" => Ok(PyStmtKind::Class { body: self.body(inner)? }),
+            "class_definition" => Ok(PyStmtKind::Class { body: self.module(self.field(inner, "body")?)? }),
             _ => Ok(PyStmtKind::Def(self.def(inner, decorators)?)),
         }
     }

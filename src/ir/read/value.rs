@@ -168,28 +168,7 @@ fn check(op: BinOp, dtype: DType, at: Span) -> Result<(), Problem> {
     }
 }
 
-/// The known word closest to `word`, if any is close.
-pub(super) fn nearest<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let limit = (word.len() / 3).clamp(1, 3);
-    let scored = known.filter(|k| *k != word && k.len() < 64).map(|k| (distance(word, k), k));
-    scored.filter(|(d, _)| *d <= limit).min().map(|(_, k)| k)
-}
-
-/// Edit distance; long words are never close.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len().abs_diff(b.len()) > 3 || a.len() > 64 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// `1 dimension`, `2 dimensions`.
+pub(super) fn counted(n: usize, what: &str, several: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {several}") }
 }

@@ -6,9 +6,9 @@ use super::super::buffer::str_of;
 use super::super::call::fitted;
 use super::super::error::{Problem, Span, problem};
 use super::super::scope::{Binding, Scope};
-use super::super::value::nearest;
 use super::ids::Ids;
 use super::ptx::is_pointer;
+use crate::ir::nearest;
 use crate::ir::{ExecScope, Tile, TileArg, TileCall, TileOp};
 
 type Keywords = [(String, Node)];

@@ -5,8 +5,8 @@ use super::super::ast::{Node, NodeKind};
 use super::super::error::{Problem, Span, problem};
 use super::super::expr::wide;
 use super::super::scope::Scope;
-use super::super::value::nearest;
 use crate::ir::instr::{At, Instr, Sync};
+use crate::ir::nearest;
 use crate::ir::{DType, Expr, ExprKind, Scope as Memory, Tile};
 use std::ops::RangeInclusive;
 

@@ -48,7 +48,7 @@ impl Scope<'_> {
                 out.push(self.device_store(target, value, s.at)?);
             }
             PyStmtKind::Expr(node) => out.extend(self.device_call(node, ids)?),
-            PyStmtKind::Nothing => {}
+            PyStmtKind::Nothing | PyStmtKind::Plain(_) => {}
             PyStmtKind::While { .. } => return problem(s.at, "a tile program has no while loops; write T.serial(n)"),
             PyStmtKind::With { .. } => return problem(s.at, "a tile program has no `with` statements"),
             PyStmtKind::Def(_) | PyStmtKind::Class { .. } => {
