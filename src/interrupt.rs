@@ -1,10 +1,16 @@
-//! Ctrl-C: the first one asks the work to end and keep what it has, the second one kills.
+//! Ctrl-C and SIGTERM: the first one asks the work to end and keep what it has, the second one kills.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static TERMINATED: AtomicBool = AtomicBool::new(false);
 
-/// The flag that the first Ctrl-C sets; installs the handler.
+/// True where it was SIGTERM that asked.
+pub fn by_sigterm() -> bool {
+    TERMINATED.load(Ordering::Relaxed)
+}
+
+/// The flag that the first Ctrl-C or SIGTERM sets; installs the handler.
 pub fn flag() -> &'static AtomicBool {
     #[cfg(unix)]
     unix::install();
@@ -13,10 +19,11 @@ pub fn flag() -> &'static AtomicBool {
 
 #[cfg(unix)]
 mod unix {
-    use super::{ASKED, Ordering};
+    use super::{ASKED, Ordering, TERMINATED};
     use std::ffi::c_int;
 
     const SIGINT: c_int = 2;
+    const SIGTERM: c_int = 15;
     const DEFAULT: usize = 0;
 
     unsafe extern "C" {
@@ -25,15 +32,18 @@ mod unix {
     }
 
     /// Only touches an atomic and `signal`, both of which a handler may do.
-    extern "C" fn on_interrupt(_: c_int) {
+    extern "C" fn on_interrupt(number: c_int) {
         ASKED.store(true, Ordering::Relaxed);
+        TERMINATED.store(number == SIGTERM, Ordering::Relaxed);
         // SAFETY: `signal` may be called from a handler.
-        unsafe { signal(SIGINT, DEFAULT) };
+        unsafe { signal(number, DEFAULT) };
     }
 
     pub fn install() {
         let handler: extern "C" fn(c_int) = on_interrupt;
-        // SAFETY: the handler has C's calling convention and lives as long as the program.
-        unsafe { signal(SIGINT, handler as usize) };
+        for number in [SIGINT, SIGTERM] {
+            // SAFETY: the handler has C's calling convention and lives as long as the program.
+            unsafe { signal(number, handler as usize) };
+        }
     }
 }

@@ -5,5 +5,7 @@ mod interrupt;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(daylight::cli::main(interrupt::flag))
+    let code = daylight::cli::main(interrupt::flag);
+    // What ended because it was told to, says so as shells do: 128 and the number of the signal.
+    ExitCode::from(if code == 130 && interrupt::by_sigterm() { 143 } else { code })
 }

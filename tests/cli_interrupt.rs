@@ -25,8 +25,8 @@ fn start(folder: &Path, args: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("daylight starts")
 }
 
-fn interrupt(child: &Child) {
-    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+fn signal(child: &Child, name: &str) {
+    let done = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill runs");
     assert!(done.success());
 }
 
@@ -43,7 +43,12 @@ fn ends(child: &mut Child) -> ExitStatus {
 }
 
 #[test]
-fn tuning_ends_with_130_and_keeps_what_it_has() {
+fn tuning_ends_and_keeps_what_it_has() {
+    ends_with("-INT", 130);
+    ends_with("-TERM", 143);
+}
+
+fn ends_with(name: &str, code: i32) {
     let place = tempfile::tempdir().expect("a temporary folder");
     let args = ["tune", "total.py", "--device", "cpu", "--trials", "100000", "--log", "log"];
     let mut child = start(place.path(), &args);
@@ -55,8 +60,8 @@ fn tuning_ends_with_130_and_keeps_what_it_has() {
     while measured() < 2 && start.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(50));
     }
-    interrupt(&child);
+    signal(&child, name);
     let status = ends(&mut child);
-    assert_eq!(status.code(), Some(130), "{status:?}");
+    assert_eq!(status.code(), Some(code), "{status:?}");
     assert!(measured() >= 2);
 }

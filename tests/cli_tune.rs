@@ -172,7 +172,8 @@ fn duplicates_are_tuned_once() {
     std::fs::write(place.path("bad.py"), "def (").expect("write the file");
     std::fs::write(place.path("calls.csv"), "bad,3\nsum,2\n").expect("write the file");
     let (code, lines, error) = place.json(&[&args[..], &["bad.py", "--weights", "calls.csv"]].concat());
-    assert_eq!((code, lines.len(), &lines[0]["calls"]), (3, 2, &2.0.into()), "a bad file costs itself: {error}");
+    assert_eq!((code, lines.len(), &lines[1]["calls"]), (3, 3, &2.0.into()), "a bad file costs itself: {error}");
+    assert_eq!((&lines[0]["file"], &lines[0]["status"]), (&"bad.py".into(), &"failed".into()));
 }
 
 #[test]

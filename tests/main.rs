@@ -16,6 +16,7 @@ mod blackwell;
 mod cli_errors;
 mod cli_interrupt;
 mod cli_messages;
+mod cli_shell;
 mod cli_tune;
 mod codegen_c;
 mod codegen_cuda;

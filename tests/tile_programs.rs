@@ -224,7 +224,7 @@ fn launches_are_whole_and_small_enough() {
         (with("tx = T.thread_id([64])", "pass"), "the program does not say how many threads a block has"),
         (with("T.cta_id([1]); ", ""), "the program does not say how many blocks it has; write T.cta_id([1])"),
         (with("T.device_entry(); ", "B[0] = 1.0; T.device_entry(); "), "this statement stands before T.device_entry()"),
-        (with("(4, 8)", "(n, 8)").replace("@T.prim", "n = 3.5\n@T.prim"), "constants stand outside of functions"),
+        (with("(4, 8)", "(n, 8)").replace("@T.prim", "n = 3.5\n@T.prim"), "the name `n` is not known here"),
         (
             around("pass").replace("    A = T.match", "    n = T.int64()\n    A = T.match").replace("(4, 8)", "(n, 8)"),
             "constant",

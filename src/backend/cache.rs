@@ -7,6 +7,7 @@ use crate::files::scratch::{self, Aside};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 /// Raised when options or this layout change, so that old entries are not found.
@@ -86,6 +87,68 @@ impl ArtifactCache {
         write_whole(&self.file(key, "json"), &serde_json::to_vec(&note)?)?;
         Ok(artifact)
     }
+}
+
+/// One entry of the cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stored {
+    /// The note, then the artifact: without its note an artifact is not found.
+    files: Vec<PathBuf>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Since it was written.
+    pub age: Duration,
+}
+
+impl Stored {
+    /// Removes it.
+    ///
+    /// # Errors
+    /// When a file can't be removed; that it is gone already is none.
+    pub fn remove(&self) -> io::Result<()> {
+        self.files.iter().try_for_each(|f| match std::fs::remove_file(f) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            Ok(()) | Err(_) => Ok(()),
+        })
+    }
+}
+
+/// What is stored in a folder, by key; what is not of the cache is left out.
+///
+/// # Errors
+/// When the folder can't be read, or is somebody else's.
+pub fn stored(folder: &Path) -> Result<Vec<Stored>, String> {
+    if !folder.exists() {
+        return Ok(vec![]);
+    }
+    if !owner::is_mine(folder) {
+        return Err(format!("{} belongs to somebody else, or everybody may write to it", folder.display()));
+    }
+    let cannot = |e: io::Error| format!("cannot read {}: {e}", folder.display());
+    let mut out = vec![];
+    for shelf in sorted(folder).map_err(cannot)?.into_iter().filter(|p| p.is_dir() && !p.is_symlink()) {
+        let files = sorted(&shelf).map_err(cannot)?;
+        for note in files.iter().filter(|p| is_note(p)) {
+            let of_key = |p: &&PathBuf| p.file_stem() == note.file_stem() && *p != note && !p.is_symlink();
+            let own: Vec<PathBuf> = [note].into_iter().chain(files.iter().filter(of_key)).cloned().collect();
+            let sizes = own.iter().filter_map(|p| p.metadata().ok());
+            let age = note.metadata().and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
+            out.push(Stored { bytes: sizes.map(|m| m.len()).sum(), age: age.unwrap_or_default(), files: own });
+        }
+    }
+    Ok(out)
+}
+
+fn sorted(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<io::Result<_>>()?;
+    all.sort();
+    Ok(all)
+}
+
+/// `<32 hexadecimal digits>.json`.
+fn is_note(path: &Path) -> bool {
+    let is_key = |s: &str| s.len() == 32 && s.bytes().all(|b| b.is_ascii_hexdigit());
+    path.extension().is_some_and(|e| e == "json") && path.file_stem().and_then(|s| s.to_str()).is_some_and(is_key)
 }
 
 fn extension(format: Format) -> &'static str {

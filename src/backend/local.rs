@@ -33,7 +33,7 @@ impl Tools {
         Tools {
             nvrtc: if language == Language::Cuda { find_nvrtc(places) } else { unused() },
             cc: if language == Language::C { find_cc(places) } else { unused() },
-            artifacts: places.cache.join("artifacts"),
+            artifacts: places.artifacts(),
         }
     }
 }

@@ -14,7 +14,7 @@ pub mod warning;
 
 pub use crate::ir::Role;
 pub use crate::log::{Resources, Warning};
-pub use cache::ArtifactCache;
+pub use cache::{ArtifactCache, Stored, stored};
 pub use compiler::{Artifact, CompileError, CompileFailure, Compiler, Format, Language, Source};
 pub use dim::{Dim, eval};
 pub use local::{LocalCompiler, Tools};

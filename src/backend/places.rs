@@ -53,6 +53,11 @@ impl Places {
         }
     }
 
+    /// The folder of compiled artifacts.
+    pub fn artifacts(&self) -> PathBuf {
+        self.cache.join("artifacts")
+    }
+
     /// A program of that name on the path.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         self.path.iter().map(|d| d.join(name)).find(|p| p.is_file())

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(name = "daylight", version, about, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 usage, 3 input not understood or refused, \
-4 device or tool missing, 130 ended by Ctrl-C.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
+4 device or tool missing, 130 ended by Ctrl-C, 143 by SIGTERM.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
@@ -77,6 +77,17 @@ pub enum Command {
     /// Replay searches against the log of an exhaustive run: how soon would they have found the best
     #[command(after_help = "Example:\n  daylight simulate tests/workloads --log tests/data --search guided --markdown")]
     Simulate(Simulate),
+    /// Show or empty the folder of compiled artifacts
+    #[command(after_help = "Example:\n  daylight cache clean --older-than 30")]
+    Cache(Cache),
+    /// Write what a shell needs to complete commands and options
+    #[command(
+        after_help = "Example:\n  daylight completions bash > ~/.local/share/bash-completion/completions/daylight"
+    )]
+    Completions(Completions),
+    /// Write manual pages
+    #[command(after_help = "Example:\n  daylight man --out ~/.local/share/man/man1")]
+    Man(Man),
     /// Serve as a worker process of another daylight
     #[command(hide = true, after_help = "Example:\n  daylight worker compile")]
     Worker {
@@ -321,6 +332,40 @@ pub struct Report {
     #[arg(long, value_name = "L", default_value = LOG)]
     pub log: PathBuf,
     /// Folder for the report
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct Cache {
+    #[command(subcommand)]
+    pub action: CacheAction,
+}
+
+/// What to do with the cache.
+#[derive(Subcommand, Debug)]
+pub enum CacheAction {
+    /// Say where it is and how large
+    #[command(after_help = "Example:\n  daylight cache show")]
+    Show,
+    /// Remove compiled artifacts; what was fetched stays
+    #[command(after_help = "Example:\n  daylight cache clean --older-than 30")]
+    Clean {
+        /// Only those written so many days ago or earlier
+        #[arg(long, value_name = "DAYS", default_value_t = 0)]
+        older_than: u32,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Completions {
+    /// bash, elvish, fish, powershell or zsh
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub struct Man {
+    /// Folder for the pages
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

@@ -4,6 +4,7 @@
 
 mod apply_best;
 mod args;
+mod cache;
 mod check;
 mod context;
 mod doctor;
@@ -15,6 +16,7 @@ mod predict;
 mod progress;
 mod report;
 mod run;
+mod shell;
 mod simulate;
 mod tune;
 mod verify;
@@ -59,6 +61,9 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Doctor(a) => doctor::run(cx, &a),
         Command::Log(a) => log::run(cx, &a),
         Command::Simulate(a) => simulate::run(cx, &a),
+        Command::Cache(a) => cache::run(cx, &a),
+        Command::Completions(a) => shell::completions(&a),
+        Command::Man(a) => shell::man(&a),
         Command::Worker { kind } => {
             // A terminal's Ctrl-C reaches workers too; who started them ends them.
             cx.stop();

@@ -7,6 +7,7 @@ use super::progress::Bar;
 use crate::job::{Event, Exit, Failure, Input, Report, Totals, Tuner, Weights};
 use crate::log::pairs;
 use crate::tune::TuneConfig;
+use serde_json::json;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let inputs = cx.load_sizes(&a.files)?;
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
-        complain(&bad.failure, &mut worst);
+        complain(cx, Some(&bad.file), &bad.failure, &mut worst);
         // Its weight is no mistake, and the others are tuned all the same.
         let stem = Path::new(&bad.file).file_stem();
         config.weights.retain(|name, _| stem != Some(OsStr::new(name)));
@@ -56,7 +57,7 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
         }
         Event::Failed(failure) => {
             bar.take().iter().for_each(|(_, b)| b.end());
-            complain(failure, &mut worst);
+            complain(cx, None, failure, &mut worst);
         }
     };
     let mut tuner = Tuner::open(&cx.machine, config, cx.stop(), &mut watcher)?;
@@ -70,7 +71,13 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     Ok(cx.ended(worst))
 }
 
-fn complain(f: &Failure, worst: &mut Exit) {
+/// Says why something could not be tuned; as JSON in place of its result.
+fn complain(cx: &Context, file: Option<&str>, f: &Failure, worst: &mut Exit) {
+    if cx.json {
+        let object =
+            json!({ "schema": 1, "file": file, "status": "failed", "exit": f.exit.code(), "message": f.message });
+        output::line(&object.to_string());
+    }
     output::note(&format!("daylight: {}", f.message));
     *worst = (*worst).max(f.exit);
 }

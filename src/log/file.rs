@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_not_there() {
-        assert_eq!(read(Path::new("/no/such")).unwrap_err(), "no log at /no/such");
+        assert_eq!(read(Path::new("/no/such")).unwrap_err(), "no log at /no/such; `daylight tune` writes one");
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Scope<'_> {
             _ => match name.strip_prefix("axis.").map(iter_kind) {
                 Some(Some(kind)) => self.axis(target, kind, args, at, parts)?,
                 Some(None) => {
-                    let hint = crate::ir::nearest(&name, ["axis.spatial", "axis.reduce", "axis.remap"]);
+                    let hint = crate::ir::nearest(name, ["axis.spatial", "axis.reduce", "axis.remap"]);
                     let hint = hint.map_or_else(String::new, |n| format!("; did you mean `T.{n}`?"));
                     return problem(at, format!("`T.{name}` is not a kind of block iterator{hint}"));
                 }

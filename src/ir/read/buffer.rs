@@ -167,8 +167,7 @@ pub(super) fn dtype_named(text: &str, at: Span) -> Result<DType, Problem> {
     if vector {
         return problem(at, format!("the vector type \"{text}\" is not supported; write scalar operations"));
     }
-    let hint =
-        crate::ir::nearest(text, names.into_iter()).map_or_else(String::new, |n| format!("; did you mean \"{n}\"?"));
+    let hint = crate::ir::nearest(text, names).map_or_else(String::new, |n| format!("; did you mean \"{n}\"?"));
     problem(at, format!("unknown dtype \"{text}\"{hint}"))
 }
 

@@ -136,7 +136,7 @@ impl Scope<'_> {
 
     /// An argument that variants know: a constant, a part of a buffer, or an expression.
     fn option(&mut self, call: &mut TileCall, key: &str, value: &Node) -> Result<(), Problem> {
-        if let Some(near) = nearest(key, NAMED.into_iter()) {
+        if let Some(near) = nearest(key, NAMED) {
             let name = call.op.name();
             return problem(value.at, format!("Tx.{name} has no argument `{key}`; did you mean `{near}`?"));
         }
@@ -195,8 +195,7 @@ fn names(head: &[String], at: Span) -> Result<(ExecScope, TileOp), Problem> {
             Some(s) => (s, op),
             None => {
                 let known = ExecScope::ALL.map(|s| s.1);
-                let hint =
-                    nearest(scope, known.into_iter()).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+                let hint = nearest(scope, known).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
                 let list = known.join(", ");
                 return problem(at, format!("`{scope}` is not a scope of tile primitives, which are {list}{hint}"));
             }
@@ -207,7 +206,7 @@ fn names(head: &[String], at: Span) -> Result<(ExecScope, TileOp), Problem> {
         Some(op) => Ok((scope, op)),
         None => {
             let known = TileOp::ALL.map(|o| o.1);
-            let hint = nearest(op, known.into_iter())
+            let hint = nearest(op, known)
                 .map_or_else(|| format!("; there are {}", known.join(", ")), |n| format!("; did you mean `{n}`?"));
             problem(at, format!("`{op}` is not a tile primitive{hint}"))
         }
