@@ -4,7 +4,7 @@ use super::Decline;
 use super::access::{Access, reads, writes};
 use super::sound;
 use super::walk::{Leaf, leaves, visit_exprs};
-use crate::ir::{AttrValue, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
+use crate::ir::{AttrValue, Block, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 
@@ -155,8 +155,12 @@ fn data_dependent_extent(f: &PrimFunc) -> Option<String> {
 }
 
 fn no_store(f: &PrimFunc) -> Option<String> {
-    let empty = |leaf: &Leaf| writes(leaf.block).is_empty();
-    find_leaf(f, |leaf| empty(leaf).then(|| format!("block `{}` stores nothing", f.display_name(&leaf.block.name))))
+    // What T.init() stores alone is no result.
+    let empty = |leaf: &Leaf| writes(&Block { init: vec![], ..leaf.block.clone() }).is_empty();
+    find_leaf(f, |leaf| {
+        let name = f.display_name(&leaf.block.name);
+        empty(leaf).then(|| format!("block `{name}` stores nothing; store its result, or leave it out"))
+    })
 }
 
 fn zero_extent(f: &PrimFunc) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `daylight report`: a log as tables, CSV and Markdown.
+//! `daylight report`: a log as a page, and as tables in CSV and Markdown.
 
 use super::args;
 use super::context::Context;
@@ -8,16 +8,19 @@ use crate::{apply, log, report};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Runs the command: writes `report.csv` and `report.md`.
+/// Runs the command: writes `report.html`, `report.csv` and `report.md`.
 pub fn run(cx: &Context, a: &args::Report) -> Result<Exit, Failure> {
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
     let text = report::csv(&log.records).map_err(Failure::usage)?;
     let page = report::markdown(&log.records);
-    let files =
-        BTreeMap::from([("report.csv".to_string(), text.into_bytes()), ("report.md".to_string(), page.into_bytes())]);
+    let files = BTreeMap::from([
+        ("report.csv".to_string(), text.into_bytes()),
+        ("report.html".to_string(), report::html(&log.records).into_bytes()),
+        ("report.md".to_string(), page.into_bytes()),
+    ]);
     apply::write(&files, &a.out).map_err(Failure::usage)?;
-    let path = a.out.join("report.csv");
+    let path = a.out.join("report.html");
     let rows = report::rows(&log.records);
     for row in &rows {
         if cx.json {

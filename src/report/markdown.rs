@@ -43,19 +43,23 @@ fn losers(records: &[Record]) -> String {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for group in selections(records).values() {
         let lost = group.iter().filter(|r| r.outcome != Outcome::Ok);
-        let distinct: BTreeSet<_> = lost.map(|r| (r.outcome, r.reason.clone(), r.candidate())).collect();
+        let distinct: BTreeSet<_> = lost.map(|r| (r.outcome, cause(r), r.candidate())).collect();
         for (outcome, reason, _) in distinct {
-            let mut reason = reason.unwrap_or_default();
-            // What pruned a candidate has a name, then its values, which differ from one to the next.
-            if outcome == Outcome::Pruned {
-                reason.truncate(reason.find(": ").unwrap_or(reason.len()));
-            }
             *counts.entry((outcome.name(), reason)).or_default() += 1;
         }
     }
     let mut out = String::from("\n## Candidates without a time\n\n| outcome | reason | candidates |\n|---|---|---:|\n");
     counts.iter().for_each(|((outcome, reason), n)| out += &line(&[outcome, reason, &n.to_string()]));
     out
+}
+
+/// Why a candidate has no time. What pruned it has a name, then its values, which differ from one to the next.
+pub(super) fn cause(r: &Record) -> String {
+    let mut reason = r.reason.clone().unwrap_or_default();
+    if r.outcome == Outcome::Pruned {
+        reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+    }
+    reason
 }
 
 fn measured(records: &[Record]) -> String {

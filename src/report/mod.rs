@@ -5,10 +5,12 @@
 
 mod diff;
 mod diff_markdown;
+mod html;
 mod markdown;
 
 pub use diff::{Change, Diff, Verdict, diff};
 pub use diff_markdown::diff_markdown;
+pub use html::html;
 pub use markdown::markdown;
 
 use crate::log::{self, Outcome, Record, Warning, pairs};
