@@ -12,16 +12,15 @@ use std::collections::BTreeMap;
 pub fn run(cx: &Context, a: &args::Report) -> Result<Exit, Failure> {
     let log = log::read(&a.log).map_err(Failure::usage)?;
     log.skipped.iter().for_each(|s| output::note(&s.to_string()));
-    let text = report::csv(&log.records).map_err(Failure::usage)?;
-    let page = report::markdown(&log.records);
+    let rows = report::rows(&log.records);
+    let table = report::csv(&rows).map_err(Failure::usage)?;
     let files = BTreeMap::from([
-        ("report.csv".to_string(), text.into_bytes()),
-        ("report.html".to_string(), report::html(&log.records).into_bytes()),
-        ("report.md".to_string(), page.into_bytes()),
+        ("report.csv".to_string(), table.into_bytes()),
+        ("report.html".to_string(), report::html(&rows).into_bytes()),
+        ("report.md".to_string(), report::markdown(&rows).into_bytes()),
     ]);
     apply::write(&files, &a.out).map_err(Failure::usage)?;
     let path = a.out.join("report.html");
-    let rows = report::rows(&log.records);
     for row in &rows {
         if cx.json {
             output::line(&line(row).to_string());

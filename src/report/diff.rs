@@ -49,6 +49,13 @@ pub struct Change<'a> {
     pub verdict: Verdict,
 }
 
+impl Change<'_> {
+    /// Half the interval.
+    pub fn margin(&self) -> f64 {
+        (self.change.high - self.change.low) / 2.0
+    }
+}
+
 /// What two logs differ in.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Diff<'a> {
@@ -65,9 +72,16 @@ pub struct Diff<'a> {
 }
 
 impl Diff<'_> {
+    /// The functions that became slower or faster.
+    pub fn changed(&self) -> impl Iterator<Item = &Change<'_>> {
+        self.changes.iter().filter(|c| c.verdict != Verdict::Same)
+    }
+
     /// How many functions became slower or faster, or did not.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.changes.iter().filter(|c| c.verdict == verdict).count()
+    pub fn verdicts(&self) -> String {
+        let [slower, faster, same] = [Verdict::Slower, Verdict::Faster, Verdict::Same]
+            .map(|v| self.changes.iter().filter(|c| c.verdict == v).count());
+        format!("{slower} slower, {faster} faster, {same} the same within chance")
     }
 
     /// Geometric mean of times after over times before; 1 without functions.

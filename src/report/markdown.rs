@@ -2,19 +2,19 @@
 //!
 //! Names and reasons in a log are untrusted: nothing of them is read as markup.
 
-use super::{Row, rows};
-use crate::log::{Outcome, Record, pairs, selections};
-use std::collections::{BTreeMap, BTreeSet};
+use super::{Row, losers, places};
+use crate::log::pairs;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The report as Markdown. The same records give the same bytes, in any order.
-pub fn markdown(records: &[Record]) -> String {
+pub fn markdown(rows: &[Row<'_>]) -> String {
     let mut out = String::from("# Daylight report\n\n## Functions\n\n");
     out += "Times are medians of the log's samples, in microseconds; the floor's share is floor over best.\n\n";
     out += "| function | sizes | target | default (µs) | best (µs) | speedup | floor (µs) | floor's share | rule | knobs |\n";
     out += "|---|---|---|---:|---:|---:|---:|---:|---|---|\n";
-    rows(records).iter().for_each(|row| out += &function(row));
-    out + &losers(records) + &measured(records)
+    rows.iter().for_each(|row| out += &function(row));
+    out + &lost(rows) + &measured(rows)
 }
 
 fn function(row: &Row<'_>) -> String {
@@ -38,38 +38,21 @@ fn function(row: &Row<'_>) -> String {
     ])
 }
 
-/// Candidates that have no time, each once, by what became of them and why.
-fn losers(records: &[Record]) -> String {
+/// Candidates of all functions that have no time, by what became of them and why.
+fn lost(rows: &[Row<'_>]) -> String {
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
-    for group in selections(records).values() {
-        let lost = group.iter().filter(|r| r.outcome != Outcome::Ok);
-        let distinct: BTreeSet<_> = lost.map(|r| (r.outcome, cause(r), r.candidate())).collect();
-        for (outcome, reason, _) in distinct {
-            *counts.entry((outcome.name(), reason)).or_default() += 1;
-        }
+    for (why, n) in rows.iter().flat_map(|row| losers(&row.group)) {
+        *counts.entry(why).or_default() += n;
     }
     let mut out = String::from("\n## Candidates without a time\n\n| outcome | reason | candidates |\n|---|---|---:|\n");
     counts.iter().for_each(|((outcome, reason), n)| out += &line(&[outcome, reason, &n.to_string()]));
     out
 }
 
-/// Why a candidate has no time. What pruned it has a name, then its values, which differ from one to the next.
-pub(super) fn cause(r: &Record) -> String {
-    let mut reason = r.reason.clone().unwrap_or_default();
-    if r.outcome == Outcome::Pruned {
-        reason.truncate(reason.find(": ").unwrap_or(reason.len()));
-    }
-    reason
-}
-
-fn measured(records: &[Record]) -> String {
-    let places: BTreeSet<_> = records
-        .iter()
-        .map(|r| [&r.target, &r.env.gpu, &r.env.driver, &r.env.nvrtc, &r.env.daylight, &r.policy.id])
-        .collect();
+fn measured(rows: &[Row<'_>]) -> String {
     let mut out = String::from("\n## Measured on\n\n| target | GPU | driver | NVRTC | Daylight | policy |\n");
     out += "|---|---|---|---|---|---|\n";
-    places.iter().for_each(|p| out += &line(&p.map(String::as_str)));
+    places(rows).iter().for_each(|p| out += &line(p));
     out
 }
 
@@ -103,7 +86,8 @@ fn number(x: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Workload;
+    use crate::log::{Outcome, Record, Workload};
+    use crate::report::rows;
 
     fn record(name: &str, x: i64, us: f64, outcome: Outcome) -> Record {
         let workload = Workload { key: "k".repeat(32), name: name.into() };
@@ -122,17 +106,17 @@ mod tests {
     fn functions_and_losers_in_any_order_of_records() {
         let mut log = vec![record("f", 1, 40.0, Outcome::Ok), record("f", 2, 20.0, Outcome::Ok)];
         log.push(record("f", 3, 0.0, Outcome::WrongResult));
-        let text = markdown(&log);
+        let text = markdown(&rows(&log));
         let want = "| f |  | cuda:sm\\_90a | 40.000 | 20.000 | 2.000 | 15.000 | 75.0 % | gemv | threads=2 |";
         assert!(text.contains(want), "{text}");
         assert!(text.contains("| a &#124; b | 1 |"), "{text}");
         log.reverse();
-        assert_eq!(markdown(&log), text);
+        assert_eq!(markdown(&rows(&log)), text);
     }
 
     #[test]
     fn a_hostile_name_stays_text() {
-        let text = markdown(&[record("</script><img onerror=x>\n| [a](b)", 1, 1.0, Outcome::Ok)]);
+        let text = markdown(&rows(&[record("</script><img onerror=x>\n| [a](b)", 1, 1.0, Outcome::Ok)]));
         assert!(!text.contains('<') && !text.contains(" [a]") && !text.contains("\n| ["), "{text}");
     }
 }

@@ -21,10 +21,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Row<'a> {
     /// A record of the group, for what all of them share.
     pub any: &'a Record,
+    /// All records.
+    pub group: Vec<&'a Record>,
     /// The winner.
     pub best: Option<&'a Record>,
     /// Median of the winner in microseconds.
     pub best_us: Option<f64>,
+    /// The untuned choice, as measured with the winner.
+    pub default: Option<&'a Record>,
     /// Median of the untuned choice in microseconds.
     pub default_us: Option<f64>,
     /// Candidates by outcome.
@@ -54,11 +58,42 @@ fn row<'a>(group: &[&'a Record]) -> Row<'a> {
     let any = group.iter().min_by_key(|r| &r.workload.name).expect("a group has a record");
     Row {
         any,
+        group: group.to_vec(),
         best: best.as_ref().map(|b| b.record),
         best_us: best.as_ref().map(|b| b.median_ns / 1e3),
-        default_us: default.map(|d| d.median_ns / 1e3),
+        default: default.as_ref().map(|d| d.record),
+        default_us: default.as_ref().map(|d| d.median_ns / 1e3),
         outcomes,
     }
+}
+
+/// Candidates that have no time, each once, by what became of them and why.
+fn losers(group: &[&Record]) -> BTreeMap<(&'static str, String), usize> {
+    let lost = group.iter().filter(|r| r.outcome != Outcome::Ok);
+    let distinct: BTreeSet<_> = lost.map(|r| (r.outcome, cause(r), r.candidate())).collect();
+    let mut counts = BTreeMap::new();
+    for (outcome, reason, _) in distinct {
+        *counts.entry((outcome.name(), reason)).or_default() += 1;
+    }
+    counts
+}
+
+/// Why a candidate has no time. What pruned it has a name, then its values, which differ from one to the next.
+fn cause(r: &Record) -> String {
+    let mut reason = r.reason.clone().unwrap_or_default();
+    if r.outcome == Outcome::Pruned {
+        reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+    }
+    reason
+}
+
+/// Target, device, driver, compiler, version of Daylight and policy of all records.
+fn places<'a>(rows: &[Row<'a>]) -> BTreeSet<[&'a str; 6]> {
+    let place = |r: &&'a Record| {
+        [&r.target, &r.env.gpu, &r.env.driver, &r.env.nvrtc, &r.env.daylight, &r.policy.id].map(String::as_str)
+    };
+    // A row is of one target, environment and policy.
+    rows.iter().map(|row| place(&row.any)).collect()
 }
 
 /// The columns before those of the outcomes.
@@ -87,12 +122,12 @@ const COLUMNS: [&str; 18] = [
 ///
 /// # Errors
 /// A sentence, when the writer fails.
-pub fn csv(records: &[Record]) -> Result<String, String> {
+pub fn csv(rows: &[Row<'_>]) -> Result<String, String> {
     let cannot = |e: csv::Error| format!("cannot write the report: {e}");
     let mut out = csv::Writer::from_writer(vec![]);
     out.write_record(COLUMNS.into_iter().chain(Outcome::ALL.map(Outcome::name))).map_err(cannot)?;
-    for row in rows(records) {
-        out.write_record(fields(&row)).map_err(cannot)?;
+    for row in rows {
+        out.write_record(fields(row)).map_err(cannot)?;
     }
     let bytes = out.into_inner().map_err(|e| format!("cannot write the report: {e}"))?;
     String::from_utf8(bytes).map_err(|e| format!("cannot write the report: {e}"))
@@ -159,7 +194,7 @@ mod tests {
     fn a_row_says_what_was_gained() {
         let records =
             [record(1, 40.0, Outcome::Ok), record(2, 20.0, Outcome::Ok), record(3, 0.0, Outcome::WrongResult)];
-        let text = csv(&records).unwrap();
+        let text = csv(&rows(&records)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("workload,key,bind,target,") && lines[0].ends_with(",crashed,predicted"));
@@ -174,15 +209,15 @@ mod tests {
             workload: Workload { key: "j".into(), name: "gemv".into() },
             ..record(5, 9.0, Outcome::Ok)
         });
-        let forward = csv(&records).unwrap();
+        let forward = csv(&rows(&records)).unwrap();
         records.reverse();
-        assert_eq!(csv(&records).unwrap(), forward);
+        assert_eq!(csv(&rows(&records)).unwrap(), forward);
         assert!(forward.find("gemv") < forward.find("mean"));
     }
 
     #[test]
     fn a_workload_without_survivors_has_a_row() {
-        let text = csv(&[record(1, 0.0, Outcome::CompileFailed)]).unwrap();
+        let text = csv(&rows(&[record(1, 0.0, Outcome::CompileFailed)])).unwrap();
         assert!(text.lines().nth(1).unwrap().ends_with(",p,,,,,,,,,,,,,0,0,1,0,0,0,0,0"), "{text}");
     }
 }

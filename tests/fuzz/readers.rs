@@ -171,7 +171,7 @@ fn log_file(rng: &mut StdRng) -> bool {
     let all: Vec<&log::Record> = log.records.iter().collect();
     assert!(log::best_timings(&all).len() >= usize::from(log::choose(&all).is_some()));
     assert!(log::selections(all.clone()).len() <= all.len());
-    drop(report::csv(&log.records).map_err(|why| sentence(&why)));
+    drop(report::csv(&report::rows(&log.records)).map_err(|why| sentence(&why)));
     all.iter().for_each(|r| drop(log::Record::from_line(&r.to_line()).expect("what was read can be written")));
     !all.is_empty()
 }

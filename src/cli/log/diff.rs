@@ -5,7 +5,7 @@ use super::super::output;
 use super::{args, records};
 use crate::job::{Exit, Failure};
 use crate::log::{Record, Timing, pairs};
-use crate::report::{self, Change, Diff, Verdict};
+use crate::report::{self, Change, Diff};
 use serde_json::{Value, json};
 
 pub fn run(cx: &Context, a: &args::Diff) -> Result<Exit, Failure> {
@@ -37,20 +37,20 @@ pub fn run(cx: &Context, a: &args::Diff) -> Result<Exit, Failure> {
 
 /// The changes, a line each: those beyond chance, or all.
 fn table(diff: &Diff, all: bool) {
-    let shown: Vec<&Change> = diff.changes.iter().filter(|c| all || c.verdict != Verdict::Same).collect();
+    let shown: Vec<&Change> = if all { diff.changes.iter().collect() } else { diff.changed().collect() };
     if shown.is_empty() {
         return;
     }
     output::line(&format!("{:>10} {:>10} {:>8} {:>7}  {:<7} function", "before us", "after us", "change", "+-", ""));
     for c in shown {
-        let (r, half) = (c.after.record, (c.change.high - c.change.low) / 2.0);
+        let r = c.after.record;
         let sizes = if r.bind.is_empty() { String::new() } else { format!(" {}", pairs(&r.bind)) };
         output::line(&format!(
             "{:>10.3} {:>10.3} {:>+6.1} % {:>5.1} %  {:<7} {}{sizes} on {}{}",
             c.before.median_ns / 1e3,
             c.after.median_ns / 1e3,
             c.change.value * 100.0,
-            half * 100.0,
+            c.margin() * 100.0,
             c.verdict.name(),
             r.workload.name,
             r.target,
@@ -70,19 +70,12 @@ fn kernels(c: &Change) -> String {
 }
 
 fn summary(diff: &Diff) -> String {
-    let count = |v: Verdict| diff.count(v);
     let spread = match diff.spread > 0.0 {
         true => format!("; times differ by {:.1} % from run to run", diff.spread * 100.0),
         false => String::new(),
     };
-    format!(
-        "{} functions: {} slower, {} faster, {} the same within chance; {:+.1} % in the geometric mean{spread}",
-        diff.changes.len(),
-        count(Verdict::Slower),
-        count(Verdict::Faster),
-        count(Verdict::Same),
-        (diff.mean() - 1.0) * 100.0,
-    )
+    let (functions, mean) = (diff.changes.len(), (diff.mean() - 1.0) * 100.0);
+    format!("{functions} functions: {}; {mean:+.1} % in the geometric mean{spread}", diff.verdicts())
 }
 
 fn list(what: &str, records: &[&Record]) {

@@ -1,8 +1,8 @@
 //! The report as one page: no network, no file beside it. What the log says lies in the page as JSON, which its script
 //! shows; names and reasons are other people's and only ever text.
 
-use super::{Row, rows};
-use crate::log::{self, DeviceState, Median, Outcome, Record, Warning, pairs, selections};
+use super::{Row, losers, places};
+use crate::log::{self, DeviceState, Median, Outcome, Record, Warning, pairs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,13 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
 /// The report as HTML. The same records give the same bytes, in any order.
-pub fn html(records: &[Record]) -> String {
-    let groups = selections(records);
-    let functions: Vec<Value> = rows(records)
-        .iter()
-        .filter_map(|row| groups.get(&row.any.selection()).map(|group| function(row, group)))
-        .collect();
-    let rules: BTreeSet<&str> = records.iter().map(|r| r.rule.as_str()).filter(|r| !r.is_empty()).collect();
-    let data = json!({ "records": records.len(), "functions": functions, "rules": rules, "places": places(records) });
+pub fn html(rows: &[Row<'_>]) -> String {
+    let functions: Vec<Value> = rows.iter().map(function).collect();
+    let records = || rows.iter().flat_map(|row| &row.group);
+    let rules: BTreeSet<&str> = records().map(|r| r.rule.as_str()).filter(|r| !r.is_empty()).collect();
+    let places =
+        json!({ "head": ["target", "device", "driver", "compiler", "Daylight", "policy"], "rows": places(rows) });
+    let data = json!({ "records": records().count(), "functions": functions, "rules": rules, "places": places });
     let page = PAGE.replace("/*style*/", STYLE).replace("/*script*/", SCRIPT);
     page.replace("/*data*/", &in_script(&data))
 }
@@ -28,40 +27,39 @@ fn in_script(data: &Value) -> String {
     data.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-fn function(row: &Row<'_>, group: &[&Record]) -> Value {
+fn function(row: &Row<'_>) -> Value {
     let (any, best) = (row.any, row.best);
     let median = best.and_then(|b| Median::of(&b.samples_ns));
-    let paired = best.and_then(|b| speedup(b, group));
     let machine = [any.env.gpu.as_str(), &any.env.driver, &any.env.nvrtc].join(", ");
     let us = |ns: Option<f64>| ns.map(|ns| rounded(ns / 1e3));
     json!({
         "name": any.workload.name, "key": any.workload.key, "sizes": pairs(&any.bind), "target": any.target, "gpu": any.env.gpu,
         "default_us": row.default_us.map(rounded), "best_us": row.best_us.map(rounded),
         "low_us": us(median.map(|m| m.low)), "high_us": us(median.map(|m| m.high)), "samples": best.map_or(0, |b| b.samples_ns.len()),
-        "speedup": paired.map(rounded), "floor_us": best.and_then(|b| b.floor_us).map(rounded),
+        "speedup": speedup(row).map(rounded), "floor_us": best.and_then(|b| b.floor_us).map(rounded),
         "rule": best.map_or("", |b| &b.rule), "knobs": best.map(|b| pairs(&b.knobs)).unwrap_or_default(),
         "res": best.and_then(|b| b.res).map(|r| format!("{} registers, {} bytes spilled, {} bytes of shared memory", r.regs, r.spill, r.smem)),
         "error": best.and_then(|b| b.err?.max).map(|e| format!("{e:.1e}")),
         "warnings": best.map(|b| b.warnings.iter().map(Warning::name).collect::<Vec<_>>().join("; ")),
         "machine": machine,
         "state": best.and_then(|b| b.state.as_ref()).map(state), "policy": any.policy.id,
-        "steps": best.map_or(&[][..], |b| &b.trace), "losers": losers(group), "candidates": candidates(row, group),
+        "steps": best.map_or(&[][..], |b| &b.trace), "losers": lost(row), "candidates": candidates(row),
     })
 }
 
 /// Default over best, where both were measured turn by turn, or one is the other.
-fn speedup(best: &Record, group: &[&Record]) -> Option<f64> {
+fn speedup(row: &Row<'_>) -> Option<f64> {
+    let best = row.best?;
     if best.default {
         return Some(1.0);
     }
-    let same_turns = |r: &&&Record| r.default && r.round == best.round && r.round > 0 && r.outcome == Outcome::Ok;
-    let default = group.iter().find(same_turns)?;
+    let default = row.default.filter(|_| best.round > 0)?;
     log::speedup(&default.samples_ns, &best.samples_ns).map(|m| m.value)
 }
 
 /// Each candidate that has a time once, by its last, in the order of the first.
-fn candidates(row: &Row<'_>, group: &[&Record]) -> Vec<Value> {
-    let mut ok: Vec<&&Record> = group.iter().filter(|r| r.outcome == Outcome::Ok).collect();
+fn candidates(row: &Row<'_>) -> Vec<Value> {
+    let mut ok: Vec<&&Record> = row.group.iter().filter(|r| r.outcome == Outcome::Ok).collect();
     ok.sort_by_key(|r| (r.unix_s, r.round, r.candidate(), &r.crc32c));
     let (mut order, mut last) = (vec![], BTreeMap::new());
     for r in ok {
@@ -81,17 +79,9 @@ fn candidates(row: &Row<'_>, group: &[&Record]) -> Vec<Value> {
 }
 
 /// Candidates without a time, by what became of them and why.
-fn losers(group: &[&Record]) -> Vec<Value> {
-    let mut counts: BTreeMap<(&str, String), usize> = BTreeMap::new();
-    let lost = group.iter().filter(|r| r.outcome != Outcome::Ok);
-    let each: BTreeSet<_> = lost.map(|r| (r.outcome, super::markdown::cause(r), r.candidate())).collect();
-    for (outcome, reason, _) in each {
-        *counts.entry((outcome.name(), reason)).or_default() += 1;
-    }
-    counts
-        .into_iter()
-        .map(|((outcome, reason), count)| json!({ "outcome": outcome, "reason": reason, "count": count }))
-        .collect()
+fn lost(row: &Row<'_>) -> Vec<Value> {
+    let each = losers(&row.group).into_iter();
+    each.map(|((outcome, reason), count)| json!({ "outcome": outcome, "reason": reason, "count": count })).collect()
 }
 
 fn state(s: &DeviceState) -> String {
@@ -103,16 +93,6 @@ fn state(s: &DeviceState) -> String {
     said.join(", ")
 }
 
-fn places(records: &[Record]) -> Value {
-    let all: BTreeSet<[&str; 6]> = records
-        .iter()
-        .map(|r| {
-            [&r.target, &r.env.gpu, &r.env.driver, &r.env.nvrtc, &r.env.daylight, &r.policy.id].map(String::as_str)
-        })
-        .collect();
-    json!({ "head": ["target", "device", "driver", "compiler", "Daylight", "policy"], "rows": all })
-}
-
 /// Six digits, which is more than any time has.
 fn rounded(x: f64) -> f64 {
     format!("{x:.5e}").parse().unwrap_or(x)
@@ -122,6 +102,7 @@ fn rounded(x: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::log::Workload;
+    use crate::report::rows;
 
     fn record(name: &str, x: i64, us: f64) -> Record {
         let workload = Workload { key: "k".repeat(32), name: name.into() };
@@ -144,12 +125,12 @@ mod tests {
     #[test]
     fn the_page_has_what_the_log_has_in_any_order() {
         let mut log = vec![record("f", 1, 40.0), record("f", 2, 20.0)];
-        let page = html(&log);
+        let page = html(&rows(&log));
         let f = &data(&page)["functions"][0];
         assert_eq!((&f["best_us"], &f["speedup"], &f["knobs"]), (&20.0.into(), &2.0.into(), &"threads=2".into()));
         assert_eq!(f["candidates"].as_array().map(Vec::len), Some(2));
         log.reverse();
-        assert!(html(&log) == page, "another page");
+        assert!(html(&rows(&log)) == page, "another page");
         assert!(
             !page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org").count()
         );
@@ -159,7 +140,7 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_text() {
         let name = "</script><img src=x onerror=alert(1)>";
-        let page = html(&[record(name, 1, 1.0)]);
+        let page = html(&rows(&[record(name, 1, 1.0)]));
         assert!(!page.contains("<img") && data(&page)["functions"][0]["name"] == name);
     }
 }
