@@ -152,7 +152,7 @@ impl CWriter<'_> {
     /// One vector operation per statement, or a scalar loop where there is no such form.
     fn vector_loop(&mut self, var: &Name, extent: &Expr, body: &[KStmt]) {
         self.exprs.facts.add_counter(var, extent);
-        let Some(plan) = plan(var, extent, body, self.vector_bytes).filter(|p| p.parts <= MOST_PARTS) else {
+        let Some(plan) = plan(var, extent, body, self.vector_bytes) else {
             return self.for_loop(var, extent, LoopKind::Unrolled, body);
         };
         let scoped = plan.parts > 1 || body.iter().any(|s| matches!(s, KStmt::Let { .. }));
@@ -185,9 +185,6 @@ impl CWriter<'_> {
         }
     }
 }
-
-/// Vectors that a loop is written out as at most; one of more lanes stays a loop.
-const MOST_PARTS: u32 = 1024;
 
 impl<'a> Statements<'a> for CWriter<'a> {
     fn parts(&mut self) -> (&mut Lines, &mut ExprWriter<'a>) {

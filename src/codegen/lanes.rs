@@ -148,6 +148,9 @@ pub(super) struct Plan {
     pub parts: u32,
 }
 
+/// Vectors that a loop is written out as at most; one of more lanes stays a loop.
+const MOST_PARTS: u32 = 1024;
+
 /// The plan of a loop, or `None` when its body has no vector form and must run as a scalar loop.
 pub(super) fn plan(var: &Name, extent: &Expr, body: &[KStmt], vector_bytes: u32) -> Option<Plan> {
     let extent = u32::try_from(extent.as_int()?).ok().filter(|e| *e > 1 && e.is_power_of_two())?;
@@ -157,7 +160,8 @@ pub(super) fn plan(var: &Name, extent: &Expr, body: &[KStmt], vector_bytes: u32)
     }
     let widest = body.iter().map(widest_value).max().unwrap_or(4).max(1);
     let lanes = extent.min((vector_bytes / widest).max(1));
-    (lanes > 1 && lanes.is_power_of_two()).then(|| Plan { lanes, parts: extent / lanes })
+    let parts = extent / lanes;
+    (lanes > 1 && lanes.is_power_of_two() && parts <= MOST_PARTS).then_some(Plan { lanes, parts })
 }
 
 fn statement_fits(s: &KStmt, lane: &Name, lets: &mut BTreeSet<Name>) -> bool {
