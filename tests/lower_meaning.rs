@@ -205,27 +205,21 @@ fn values_exchanged_through_global_memory() {
 /// A fused loop over rows and columns, cut anywhere: one step of it may start several sums.
 #[test]
 fn sums_that_start_inside_of_a_loop() {
+    let schedule = |f: &PrimFunc, steps: i64, factor: i64| {
+        let mut s = Schedule::new(f.clone());
+        let loops = s.loops(&s.blocks()[0].clone());
+        let all = s.fuse(&loops)?;
+        let parts = s.split(&all, &[None, Some(steps), Some(factor)])?;
+        s.parallel(&parts[0]).map(|()| s)
+    };
     for (m, k, factor) in [(2, 2, 4), (3, 5, 4), (7, 6, 9), (5, 1, 3), (4, 8, 8)] {
         let f = row_sum(m, k, "float32");
-        let schedule = || {
-            let mut s = Schedule::new(f.clone());
-            let block = s.blocks()[0].clone();
-            let loops = s.loops(&block);
-            let all = s.fuse(&loops)?;
-            let parts = s.split(&all, &[None, Some(4), Some(factor)])?;
-            s.parallel(&parts[0]).map(|()| s)
-        };
         // Where parts of one row would be summed side by side, the primitive refuses.
-        if let Ok(s) = schedule() {
+        if let Ok(s) = schedule(&f, 4, factor) {
             compare(&format!("{m}x{k} by {factor}"), &f, s.func(), &cpu(), &Scalars::default());
         }
     }
     let f = row_sum(2, 2, "float32");
-    let mut s = Schedule::new(f.clone());
-    let block = s.blocks()[0].clone();
-    let loops = s.loops(&block);
-    let all = s.fuse(&loops).expect("they fuse");
-    let parts = s.split(&all, &[None, Some(64), Some(4)]).expect("it splits");
-    s.parallel(&parts[0]).expect("one task");
+    let s = schedule(&f, 64, 4).expect("one task");
     compare("one task", &f, s.func(), &cpu(), &Scalars::default());
 }

@@ -2,7 +2,7 @@
 //! the user's build compiles and links.
 
 use super::interface::{Function, Interface, Tensor, interface};
-use super::unit::Unit;
+use super::unit::{Safety, Unit};
 use super::workspace;
 use crate::backend::plan::Init;
 use crate::backend::{Arg, Role};
@@ -43,8 +43,8 @@ fn safe(f: &Function<'_>, i: &Interface) -> String {
     out.extend(f.iter().copied().flatten().map(|u| format!("/// {}.\n///\n", u.provenance())));
     out.push_str("/// # Errors\n/// When a slice is too short, an extent is none that there are kernels for, or they were built for other\n");
     out.push_str("/// processors.\n");
-    let (safety, keyword) = f[0][0].safety();
-    out.push_str(&safety);
+    let Safety { docs, keyword, known } = f[0][0].safety();
+    out.push_str(&docs);
     let tensor = |t: &Tensor| format!("{}: &{}[{}], ", t.ident, if t.written { "mut " } else { "" }, t.element);
     let tensors: String = i.tensors.iter().map(tensor).collect();
     let scalars: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.rust)).collect();
@@ -60,7 +60,6 @@ fn safe(f: &Function<'_>, i: &Interface) -> String {
     out.push_str(&format!("    let tensors: [*mut c_void; {}] = [{}];\n", pointers.len(), pointers.join(", ")));
     let bytes = format!("{name}_workspace_bytes({})", values.trim_start_matches(", "));
     out.push_str(&format!("    let mut workspace = scratch({bytes});\n"));
-    let known = if keyword.is_empty() { "" } else { ", and the caller knows where indices lie" };
     out.push_str(&format!("    // SAFETY: the slices were checked against the extents{known}.\n"));
     let call = format!("{name}_raw(&tensors{values}, workspace.as_mut_ptr().cast(), &pool)");
     out + &format!("    unsafe {{ {call} }}\n}}\n")

@@ -3,7 +3,7 @@
 
 use super::ident::camel;
 use super::interface::{Function, Interface, interface};
-use super::unit::{Content, Unit};
+use super::unit::{Content, Safety, Unit};
 use super::workspace;
 use crate::backend::plan::Init;
 use crate::backend::{Arg, PlanLaunch, Role};
@@ -147,8 +147,8 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
     );
     out.push_str("    /// launches that may overlap need one each.\n    ///\n    /// # Errors\n");
     out.push_str("    /// When a buffer is too short or misaligned, an extent is none that there are kernels for, or the driver\n    /// refuses.\n");
-    let (safety, keyword) = f[0][0].safety();
-    out.extend(safety.lines().map(|l| format!("    {l}\n")));
+    let Safety { docs, keyword, known } = f[0][0].safety();
+    out.extend(docs.lines().map(|l| format!("    {l}\n")));
     let tensors: String = i
         .tensors
         .iter()
@@ -180,7 +180,6 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
     out.push_str("            _ => return Err(Error::Argument(format!(\"the launch needs {need} bytes of workspace\"))),\n        };\n");
     let pointers: Vec<&str> = i.tensors.iter().map(|t| t.ident.as_str()).collect();
     out.push_str("        self.context.bind_to_thread()?;\n");
-    let known = if keyword.is_empty() { "" } else { ", and the caller knows where indices lie" };
     out.push_str(&format!("        // SAFETY: the buffers were checked against the extents{known}.\n"));
     let call = format!("self.launch_raw(stream.cu_stream().cast(), &[{}]{values}, workspace)", pointers.join(", "));
     out.push_str(&format!("        unsafe {{ {call} }}\n    }}\n"));

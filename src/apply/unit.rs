@@ -45,6 +45,17 @@ pub enum Content {
     C,
 }
 
+/// What is written of the safety of a launch.
+#[derive(Default)]
+pub struct Safety {
+    /// Lines of its documentation.
+    pub docs: String,
+    /// Before `fn`.
+    pub keyword: &'static str,
+    /// Why what it calls is safe, besides the checks.
+    pub known: &'static str,
+}
+
 /// One function on one target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unit {
@@ -83,14 +94,18 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// What the documentation of a launch says of its safety, and the keyword: where the function accesses tensors at
-    /// indices that others hold, only the caller knows that they lie inside.
-    pub fn safety(&self) -> (String, &'static str) {
+    /// How safe its launches are: where the function accesses tensors at indices that others hold, only the caller
+    /// knows that they lie inside.
+    pub fn safety(&self) -> Safety {
         if self.answered.is_empty() {
-            return (String::new(), "");
+            return Safety::default();
         }
         let list: String = self.answered.iter().map(|a| format!("/// - {a}\n")).collect();
-        (format!("///\n/// # Safety\n{list}"), "unsafe ")
+        Safety {
+            docs: format!("///\n/// # Safety\n{list}"),
+            keyword: "unsafe ",
+            known: ", and the caller knows where indices lie",
+        }
     }
 
     /// The target's architecture as part of an identifier: `sm_90a`, `x86_64_v4`.

@@ -265,6 +265,11 @@ pub fn guarded(cond: Option<Expr>, then: Vec<DStmt>) -> Vec<DStmt> {
 }
 
 impl DStmt {
+    /// A loop of so many steps that is written out.
+    pub fn unrolled(var: &Name, n: i64, body: Vec<DStmt>) -> DStmt {
+        DStmt::For(DFor::new(var.clone(), Expr::i64(n), DKind::Unrolled, body))
+    }
+
     /// A store without a hint.
     pub fn store(buffer: Name, indices: Vec<Expr>, value: Expr) -> DStmt {
         DStmt::Store { buffer, indices, value, hint: CacheHint::Plain }

@@ -11,24 +11,45 @@ const CHUNK: usize = 1 << 16;
 /// One element in so many is what a condition passes over, where there is such a value.
 pub const PASSED_OVER: u64 = 8;
 
-/// The value of element `i` of `len` of a tensor that indexes another.
-fn index(range: &Range, stream: u64, i: u64, len: usize) -> i64 {
-    let bits = hash(stream, i);
-    match (range.passed_over, range.distinct) {
-        (Some(value), _) if hash(bits, 1).is_multiple_of(PASSED_OVER) => value,
-        (_, None) => between(bits, range.low, range.high),
-        (_, Some(row)) => range.low + permuted(range, stream, (i, len as u64), row as u64),
-    }
+/// Values of a tensor that indexes another, which differ or are passed over.
+struct Indices {
+    range: Range,
+    stream: u64,
+    /// How many values there are, and a permutation of them: multiples of `step`, from `first`.
+    count: u64,
+    step: u64,
+    first: u64,
+    /// There are enough for all elements to differ.
+    enough: bool,
 }
 
-/// A number below the count of values, another one for each `i` where there are enough, else for each of a row and
-/// of a column.
-fn permuted(range: &Range, stream: u64, (i, len): (u64, u64), row: u64) -> i64 {
-    let count = (i128::from(range.high) - i128::from(range.low) + 1).clamp(1, 1 << 62) as u64;
-    let at = if len <= count { i } else { i / row.max(1) + i % row.max(1) };
-    let step = (hash(stream, 0) % count..).find(|n| gcd(*n, count) == 1).unwrap_or(1);
-    let moved = u128::from(at % count) * u128::from(step) + u128::from(hash(stream, 1));
-    (moved % u128::from(count)) as i64
+impl Indices {
+    /// Of a tensor of `len` elements; `None` where values are drawn one by one.
+    fn of(range: Range, stream: u64, len: usize) -> Option<Indices> {
+        (range.distinct.is_some() || range.passed_over.is_some()).then(|| {
+            let count = (i128::from(range.high) - i128::from(range.low) + 1).clamp(1, 1 << 62) as u64;
+            let step = (hash(stream, 0) % count..).find(|n| gcd(*n, count) == 1).unwrap_or(1);
+            Indices { range, stream, count, step, first: hash(stream, 1), enough: len as u64 <= count }
+        })
+    }
+
+    /// The value of an element.
+    fn value(&self, i: u64) -> i64 {
+        let bits = hash(self.stream, i);
+        match (self.range.passed_over, self.range.distinct) {
+            (Some(value), _) if hash(bits, 1).is_multiple_of(PASSED_OVER) => value,
+            (_, None) => between(bits, self.range.low, self.range.high),
+            (_, Some(row)) => self.range.low + self.permuted(i, row.max(1) as u64),
+        }
+    }
+
+    /// A number below the count of values, another one for each `i` where there are enough, else for each of a row
+    /// and of a column.
+    fn permuted(&self, i: u64, row: u64) -> i64 {
+        let at = if self.enough { i } else { i / row + i % row };
+        let moved = u128::from(at % self.count) * u128::from(self.step) + u128::from(self.first);
+        (moved % u128::from(self.count)) as i64
+    }
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -41,15 +62,15 @@ pub fn tensor(dtype: DType, len: usize, seed: u64, param: usize, range: Option<R
     let size = dtype.bytes() as usize;
     let mut bytes = vec![0u8; len * size];
     let stream = stream(seed, param);
+    let indices = range.and_then(|r| Indices::of(r, stream, len));
+    let plain = range.map(|r| (r.low, r.high));
     bytes.par_chunks_mut(CHUNK * size).enumerate().for_each(|(chunk, out)| {
         let mut packed = Vec::with_capacity(out.len());
         for i in 0..out.len() / size {
             let i = (chunk * CHUNK + i) as u64;
-            match range {
-                Some(r) if r.distinct.is_some() || r.passed_over.is_some() => {
-                    element::push(dtype, index(&r, stream, i, len) as f64, &mut packed);
-                }
-                _ => push(dtype, hash(stream, i), range.map(|r| (r.low, r.high)), &mut packed),
+            match &indices {
+                Some(indices) => element::push(dtype, indices.value(i) as f64, &mut packed),
+                None => push(dtype, hash(stream, i), plain, &mut packed),
             }
         }
         out.copy_from_slice(&packed);

@@ -64,13 +64,12 @@ fn arguments(func: &PrimFunc, roles: &[Role], given: &Given, wide: bool) -> Resu
         let shape: Option<Vec<i64>> = buffer.shape.iter().map(Expr::as_int).collect();
         let shape = shape.ok_or_else(|| format!("`{}` has an extent without a value", func.display_name(b)))?;
         let len = shape.iter().product::<i64>().max(0) as usize;
-        // As float64 where that is the reference's type.
-        room_for(len, if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype }).map_err(|bytes| {
+        let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
+        room_for(len, dtype).map_err(|bytes| {
             let (name, gib) = (func.display_name(b), bytes >> 30);
             format!("`{name}` needs {gib} GiB, more than this machine has left; give smaller sizes, with --bind where they are symbolic")
         })?;
         out.push(if roles[i] == Role::Out {
-            let dtype = if wide && buffer.dtype.is_float() { DType::F64 } else { buffer.dtype };
             Tensor::zeros(dtype, &shape)
         } else {
             let range = given.ranges.get(&i).copied();

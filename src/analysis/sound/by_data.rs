@@ -3,7 +3,7 @@
 
 use super::sites::{Site, sites};
 use crate::analysis::walk::leaves;
-use crate::ir::{BinOp, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
+use crate::ir::{BinOp, Expr, ExprKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 
 /// A tensor whose elements decide where another is accessed.
@@ -88,29 +88,6 @@ fn under_data(body: &[Stmt], buffer: &Name) -> bool {
     found
 }
 
-/// Blocks that reduce and start nothing, a sentence each: they go on from what the caller left in an output, which
-/// most authors do not mean.
-pub fn unstarted(f: &PrimFunc) -> Vec<String> {
-    let mut out = vec![];
-    for leaf in leaves(f) {
-        let b = leaf.block;
-        let reduces = b.init.is_empty() && b.iters.iter().any(|it| it.kind == IterKind::Reduce);
-        let all = sites(b);
-        let own = all.iter().find(|s| {
-            let stored = |o: &Site| o.is_store && o.buffer == s.buffer && o.indices == s.indices;
-            !s.is_store && f.is_param(&s.buffer) && all.iter().any(stored)
-        });
-        if let Some(site) = own.filter(|_| reduces) {
-            let (block, target) = (f.display_name(&b.name), f.display_name(&site.buffer));
-            out.push(format!(
-                "block `{block}` has no T.init(), so that it goes on from what the caller left in `{target}`; write `with \
-                 T.init():` where it starts"
-            ));
-        }
-    }
-    out
-}
-
 /// What the author answers for, a sentence each.
 pub fn answered_for(f: &PrimFunc) -> Vec<String> {
     let mut said = BTreeSet::new();
@@ -118,9 +95,7 @@ pub fn answered_for(f: &PrimFunc) -> Vec<String> {
     for leaf in leaves(f) {
         let all = sites(leaf.block);
         // What is read of the element that is stored to is said of the store.
-        let own =
-            |s: &Site| !s.is_store && all.iter().any(|o| o.is_store && o.buffer == s.buffer && o.indices == s.indices);
-        for site in all.iter().filter(|s| s.indices.iter().any(Expr::has_load) && !own(s)) {
+        for site in all.iter().filter(|s| s.indices.iter().any(Expr::has_load) && !s.updates(&all)) {
             if said.insert((leaf.block.name.clone(), site.buffer.clone(), site.is_store)) {
                 out.push(sentence(f, f.display_name(&leaf.block.name), site));
             }

@@ -14,6 +14,7 @@ mod injective;
 mod overlap;
 mod points;
 mod sites;
+mod unstarted;
 mod value;
 mod written;
 
@@ -22,9 +23,10 @@ use std::collections::BTreeMap;
 
 pub(super) use bounds::out_of_bounds;
 pub(super) use by_data::is_scattered;
-pub use by_data::{IndexedBy, answered_for, indexed_by, unstarted};
+pub use by_data::{IndexedBy, answered_for, indexed_by};
 pub(super) use domain::loop_outside_domain;
 pub(super) use overlap::overlapping_writes;
+pub use unstarted::unstarted;
 pub(super) use written::{read_before_write, reads_as_given};
 
 type Check = fn(&PrimFunc) -> Option<String>;

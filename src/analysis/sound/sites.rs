@@ -20,6 +20,16 @@ impl Site {
         self.indices.iter().chain(&self.guards).any(Expr::has_load)
     }
 
+    /// True where both go to the same element of the same buffer in every iteration.
+    pub fn is_where(&self, other: &Site) -> bool {
+        self.buffer == other.buffer && self.indices == other.indices
+    }
+
+    /// True for a load of an element that the block stores.
+    pub fn updates(&self, all: &[Site]) -> bool {
+        !self.is_store && all.iter().any(|o| o.is_store && self.is_where(o))
+    }
+
     /// The ranges under its conditions.
     pub fn ranges(&self, of_block: &Ranges) -> Ranges {
         self.guards.iter().fold(of_block.clone(), |r, g| r.assuming(g))

@@ -42,7 +42,7 @@ fn read_unwritten(f: &PrimFunc, only: Option<&Name>) -> Option<String> {
                 continue;
             }
             let is_param = || f.params.iter().any(|p| matches!(p, Param::Buffer(b) if *b == site.buffer));
-            let just_stored = own.iter().any(|s| s.buffer == site.buffer && s.indices == site.indices);
+            let just_stored = own.iter().any(|s| site.is_where(s));
             let asked = only.map_or_else(|| !is_param(), |b| *b == site.buffer);
             if asked && !just_stored {
                 let why = unwritten(f, leaf, &site, &earlier);

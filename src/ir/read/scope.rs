@@ -156,12 +156,13 @@ impl<'a> Scope<'a> {
         self.buffers.iter().find(|b| b.name == *name).expect("a bound buffer is in the table")
     }
 
-    /// `; did you mean ...?` where a known name is close.
+    /// What to do about a name that is not known.
     fn hint(&self, user: &str) -> String {
         let near = self.nearest(user);
         if near.is_empty() { "; make it a parameter, or a constant in front of the function".to_string() } else { near }
     }
 
+    /// `; did you mean ...?` where a known name is close.
     fn nearest(&self, user: &str) -> String {
         let known = self.frames.iter().flat_map(|f| f.keys()).map(String::as_str);
         crate::ir::nearest(user, known).map_or_else(String::new, |n| format!("; did you mean `{n}`?"))

@@ -95,6 +95,6 @@ impl Exchange<'_> {
         }
         let v = nest.loop_var("v", self.values);
         let body = body(nest, &index_var(&v));
-        vec![DStmt::For(DFor::new(v, Expr::i64(self.values), DKind::Unrolled, body))]
+        vec![DStmt::unrolled(&v, self.values, body)]
     }
 }

@@ -192,7 +192,7 @@ pub fn each_element(nest: &mut Nest, elements: &[(Name, i64)], mut body: Vec<DSt
     for (var, n) in elements.iter().rev() {
         let own = nest.loop_var(var.as_str(), *n);
         let inner = body.iter().map(|s| s.subst(&|name| (name == var).then(|| index_var(&own)))).collect();
-        body = vec![DStmt::For(DFor::new(own, Expr::i64(*n), DKind::Unrolled, inner))];
+        body = vec![DStmt::unrolled(&own, *n, inner)];
     }
     body
 }

@@ -97,13 +97,12 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     let body = guarded(exists, body);
-    let around = |var: Name, n: i64, body| DStmt::For(DFor::new(var, Expr::i64(n), DKind::Unrolled, body));
     let own = Pairs { y: &y, v: &v, n: pairs };
     let row = match quads::of(nest, &own, &body).or_else(|| warp_rows::of(nest, &own, &body)) {
         Some(row) => row,
-        None => around(y, pairs, pairwise(nest, &v, body)),
+        None => DStmt::unrolled(&y, pairs, pairwise(nest, &v, body)),
     };
-    Ok(vec![around(x, part.shape[0], vec![row])])
+    Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])])
 }
 
 /// The indices of all accesses to a buffer, which are the same.

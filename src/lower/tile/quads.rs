@@ -49,7 +49,7 @@ pub fn of(nest: &mut Nest, pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
     let reads = value.any(&|e| matches!(e.kind(), ExprKind::Load { buffer, .. } if quads.nest.is_global(buffer)));
     let fragment = parts.iter().filter(|_| reads).fold(None, |all, c| and(all, Some(quads.own(c))));
     let body = quads.body(&store.buffer, to, (valid, fragment), value, store.hint);
-    Some(DStmt::For(DFor::new(quads.z, Expr::i64(pairs.n / QUAD), DKind::Unrolled, body)))
+    Some(DStmt::unrolled(&quads.z, pairs.n / QUAD, body))
 }
 
 struct Quads<'n, 'a, 'p> {
@@ -189,8 +189,8 @@ impl Quads<'_, '_, '_> {
         let name = self.nest.scratch(&format!("{to}_row"), dtype, Expr::i64(ROW), Scope::Local);
         out.extend(fragment.is_some().then(|| self.each(DKind::Unrolled, &name, Expr::float(0.0, dtype))));
         let compute = guarded(fragment, vec![DStmt::store(name.clone(), vec![self.in_registers()], value)]);
-        let inner = DFor::new(self.v.clone(), Expr::i64(PAIR), DKind::Unrolled, compute);
-        out.push(DStmt::For(DFor::new(self.y.clone(), Expr::i64(QUAD), DKind::Unrolled, vec![DStmt::For(inner)])));
+        let inner = DStmt::unrolled(&self.v, PAIR, compute);
+        out.push(DStmt::unrolled(&self.y, QUAD, vec![inner]));
         out.push(exchange(&name));
         let value = Expr::load(name, vec![index_var(&self.w)], dtype);
         let store = vec![DStmt::Store { buffer: to.clone(), indices, value, hint }];

@@ -214,11 +214,11 @@ fn emit(nest: &mut Nest, pairs: &Pairs, store: &GlobalStore, rows: &Rows, patch:
     let value = Expr::load(name, vec![to], dtype);
     let stored = vec![DStmt::Store { buffer: store.buffer.clone(), indices, value, hint: store.hint }];
     let stored = vec![DStmt::For(DFor::new(w, Expr::i64(strip.width), DKind::Vectorized, stored))];
-    let stored = unrolled(&g, parts, guarded(valid, stored));
-    body.push(unrolled(&r, ROWS / down, vec![stored]));
+    let stored = DStmt::unrolled(&g, parts, guarded(valid, stored));
+    body.push(DStmt::unrolled(&r, ROWS / down, vec![stored]));
     // this barrier is for who writes the rows again
     body.push(DStmt::Barrier(Barrier::Warp));
-    unrolled(&z, pairs.n * GROUP / strip.columns, body)
+    DStmt::unrolled(&z, pairs.n * GROUP / strip.columns, body)
 }
 
 /// The values of a strip, from where they are held to shared memory.
@@ -241,17 +241,13 @@ fn into_shared(
     if cond.is_some() {
         // what lies outside goes through shared memory too
         let zero = DStmt::store(held.clone(), vec![index_var(&v)], Expr::constant(0.0, dtype));
-        body.push(unrolled(&v, PAIR, vec![zero]));
+        body.push(DStmt::unrolled(&v, PAIR, vec![zero]));
     }
     let value = own(nest, &store.value);
     let computed = vec![DStmt::store(held.clone(), vec![index_var(&v)], value)];
-    body.push(unrolled(&v, PAIR, guarded(cond, computed)));
+    body.push(DStmt::unrolled(&v, PAIR, guarded(cond, computed)));
     let at = from + index_var(&y) * Expr::i64(GROUP) + index_var(&w);
     let both = DStmt::store(name.clone(), vec![at], Expr::load(held, vec![index_var(&w)], dtype));
     body.push(DStmt::For(DFor::new(w, Expr::i64(PAIR), DKind::Vectorized, vec![both])));
-    unrolled(&y, each, body)
-}
-
-fn unrolled(var: &Name, n: i64, body: Vec<DStmt>) -> DStmt {
-    DStmt::For(DFor::new(var.clone(), Expr::i64(n), DKind::Unrolled, body))
+    DStmt::unrolled(&y, each, body)
 }
