@@ -1,7 +1,8 @@
 //! `PrimFunc`: a tensor function with its table of buffers.
 
 use super::layout::TileLayout;
-use super::{AttrValue, DType, Expr, Name, Stmt};
+use super::ops::fold;
+use super::{AttrValue, DType, Expr, ExprKind, Name, Stmt};
 use std::collections::BTreeMap;
 
 /// A tensor function. Every buffer is declared once in `buffers`; parameters, allocations, loads
@@ -176,7 +177,8 @@ impl PrimFunc {
     }
 
     /// Replaces symbolic extents by constants (`--bind n=512`, by display or canonical name) in
-    /// shapes and body; extents that are bound leave the list. Of parameters those count that are named; they stay.
+    /// shapes and body, folded as where the text had said the numbers; extents that are bound leave the list. Of
+    /// parameters those count that are named; they stay.
     pub fn bind(&self, values: &BTreeMap<String, i64>) -> PrimFunc {
         let value = |name: &Name| {
             let extent = self.extents.iter().find(|e| e.name == *name).map(|e| e.dtype);
@@ -193,11 +195,23 @@ impl PrimFunc {
         let mut f = self.clone();
         for b in &mut f.buffers {
             for e in b.shape.iter_mut().chain(&mut b.strides).chain(b.elem_offset.as_mut()) {
-                *e = e.subst(&value);
+                *e = bound(e, &value);
             }
         }
-        f.body = f.body.iter().map(|s| s.subst(&value)).collect();
+        f.body = f.body.iter().map(|s| s.map_exprs(&mut |e| bound(e, &value))).collect();
         f.extents.retain(|e| value(&e.name).is_none());
         f
+    }
+}
+
+/// The expression with variables replaced, and what that makes constant folded.
+fn bound(e: &Expr, value: &dyn Fn(&Name) -> Option<Expr>) -> Expr {
+    if let Some(name) = e.as_var() {
+        return value(name).unwrap_or_else(|| e.clone());
+    }
+    let new = e.map_children(|c| bound(c, value));
+    match new.kind() {
+        ExprKind::Binary { op, a, b } if !new.same(e) => fold(*op, a, b).unwrap_or(new),
+        _ => new,
     }
 }
