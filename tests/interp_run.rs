@@ -389,3 +389,35 @@ fn zz_time() {
         println!("{round} plain {a:?} fresh {:?}", t.elapsed());
     }
 }
+
+/// Grouped heads, taken apart: one index is the sum of two iterators, each the digit of its weight; gaps have no value.
+#[test]
+fn samples_are_found_by_the_digits_of_an_index() {
+    let at = |weight: i64| v("g") * c(weight) + v("m");
+    let iters = vec![iter("g", c(3), IterKind::Spatial, v("i")), iter("m", c(2), IterKind::Spatial, v("j"))];
+    let function = |weight: i64| {
+        let value = load("p0", &[at(2)], DType::F32) * f32c(10.0);
+        let inner = block("b", iters.clone(), vec![], vec![store("p1", &[at(weight)], value)]);
+        let body = vec![for_loop("i", c(3), for_loop("j", c(2), inner))];
+        let buffers = vec![buffer("p0", DType::F32, &[c(6)]), buffer("p1", DType::F32, &[c(12)])];
+        func(&["p0", "p1"], buffers, &[], body)
+    };
+    let tensors = || {
+        vec![
+            Tensor::from_f64(DType::F32, &[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+            Tensor::from_f64(DType::F32, &[12], &[0.0; 12]),
+        ]
+    };
+    let points: Vec<Vec<i64>> = (0..12).map(|i| vec![i]).collect();
+    for (weight, want) in [(2, vec![1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0]), (4, vec![1, 2, 0, 0, 3, 4, 0, 0, 5, 6, 0, 0])]
+    {
+        let (f, mut args) = (function(weight), tensors());
+        let got = sample(&f, &args, &Scalars::new(), &"p1".into(), &points).expect("samples");
+        let want: Vec<Option<f64>> = want.iter().map(|x| (*x > 0).then_some(f64::from(*x) * 10.0)).collect();
+        assert_eq!(got, want);
+        run(&f, &mut args, &Scalars::new(), Mode::F64).expect("runs");
+        assert_eq!(args[1].to_f64(), got.iter().map(|x| x.unwrap_or(0.0)).collect::<Vec<_>>());
+    }
+    // Two iterations would be one element's digits: only a run tells.
+    assert!(sample(&function(1), &tensors(), &Scalars::new(), &"p1".into(), &points).is_err());
+}

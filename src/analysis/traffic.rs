@@ -18,8 +18,8 @@ type Region = Vec<Span>;
 /// More distinct parts than this are taken as their hull.
 const MAX_PARTS: usize = 12;
 
-/// Bytes of every input element that is read, once, and of every output, once. `None` where an
-/// extent is symbolic.
+/// Bytes of every input element that is read, once, and of every output, once; of tensors that are written in place those
+/// that are stored. `None` where an extent is symbolic.
 pub(super) fn bytes(f: &PrimFunc) -> Option<u64> {
     let mut sum = 0u64;
     for (p, role) in f.params.iter().zip(roles(f)) {
@@ -27,18 +27,29 @@ pub(super) fn bytes(f: &PrimFunc) -> Option<u64> {
         let b = f.buffer(name);
         let size = b.dtype.bytes();
         if matches!(role, Role::In | Role::Inout) {
-            sum = sum.checked_add(read_elements(f, b)?.checked_mul(size)?)?;
+            sum = sum.checked_add(elements(f, b, Access::Read)?.checked_mul(size)?)?;
         }
-        if matches!(role, Role::Out | Role::Inout) {
-            sum = sum.checked_add(u64::try_from(b.len()?).ok()?.checked_mul(size)?)?;
-        }
+        let written = match role {
+            Role::Out => u64::try_from(b.len()?).ok()?,
+            Role::Inout => elements(f, b, Access::Write)?,
+            _ => 0,
+        };
+        sum = sum.checked_add(written.checked_mul(size)?)?;
     }
     Some(sum)
 }
 
-fn read_elements(f: &PrimFunc, b: &Buffer) -> Option<u64> {
+/// What is done to an element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+/// Elements of a buffer that are read, or stored.
+fn elements(f: &PrimFunc, b: &Buffer, access: Access) -> Option<u64> {
     let shape = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<_>>>()?;
-    let mut reader = Reader { buffer: &b.name, shape: &shape, parts: vec![] };
+    let mut reader = Reader { buffer: &b.name, access, shape: &shape, parts: vec![] };
     for leaf in leaves(f) {
         let mut ranges = Ranges::of_func(f);
         leaf.loops.iter().for_each(|l| ranges.enter_loop(l));
@@ -48,9 +59,10 @@ fn read_elements(f: &PrimFunc, b: &Buffer) -> Option<u64> {
     Some(union_size(&reader.parts).min(whole))
 }
 
-/// Collects the parts of one buffer that are read.
+/// Collects the parts of one buffer that are read, or stored.
 struct Reader<'a> {
     buffer: &'a Name,
+    access: Access,
     shape: &'a [i64],
     parts: Vec<Region>,
 }
@@ -60,6 +72,10 @@ impl Reader<'_> {
         let mut ranges = outer.clone();
         ranges.enter_block(b);
         b.init.iter().chain(&b.body).for_each(|s| self.stmt(s, &ranges));
+    }
+
+    fn is(&self, buffer: &Name, access: Access) -> bool {
+        buffer == self.buffer && access == self.access
     }
 
     fn stmt(&mut self, s: &Stmt, r: &Ranges) {
@@ -77,6 +93,7 @@ impl Reader<'_> {
             }
             Stmt::Block(b) => self.block(b, r),
             Stmt::While { body, .. } | Stmt::Attr { body, .. } => body.iter().for_each(|s| self.stmt(s, r)),
+            Stmt::Store { buffer, indices, .. } if self.is(buffer, Access::Write) => self.part(indices, r),
             Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => {}
         }
     }
@@ -84,7 +101,7 @@ impl Reader<'_> {
     fn expr(&mut self, e: &Expr, r: &Ranges) {
         match e.kind() {
             ExprKind::Load { buffer, indices, .. } => {
-                if buffer == self.buffer {
+                if self.is(buffer, Access::Read) {
                     self.part(indices, r);
                 }
                 indices.iter().for_each(|i| self.expr(i, r));
@@ -99,7 +116,14 @@ impl Reader<'_> {
     }
 
     fn part(&mut self, indices: &[Expr], r: &Ranges) {
-        let part: Region = indices.iter().zip(self.shape).map(|(e, n)| dimension(e, *n, r)).collect();
+        // Of indices that are data the longest dimension counts; another one that follows from the same variables adds none.
+        let mut order: Vec<usize> = (0..indices.len()).collect();
+        order.sort_by_key(|d| std::cmp::Reverse(self.shape[*d]));
+        let mut seen = vec![];
+        let mut part = vec![Span { lo: 0, hi: 0, step: 0 }; indices.len()];
+        for d in order {
+            part[d] = dimension(&indices[d], self.shape[d], r, &mut seen);
+        }
         if !self.parts.contains(&part) {
             self.parts.push(part);
         }
@@ -107,10 +131,11 @@ impl Reader<'_> {
 }
 
 /// The indices that an expression takes in a dimension of `n` elements. Rows picked by an index
-/// that is read from a tensor count once per lookup, wherever they lie.
-fn dimension(e: &Expr, n: i64, r: &Ranges) -> Span {
+/// that is read from a tensor count once per lookup, wherever they lie; `seen` are the variables of those that were counted.
+fn dimension(e: &Expr, n: i64, r: &Ranges, seen: &mut Vec<Name>) -> Span {
     if e.has_load() {
-        return Span { lo: 0, hi: lookups(e, r).min(n) - 1, step: 1 };
+        let hi = lookups(e, r, seen).min(n) - 1;
+        return Span { lo: 0, hi, step: i64::from(hi > 0) };
     }
     let Interval { lo, hi } = interval(e, r);
     let step = step(e, r).max(1);
@@ -140,9 +165,8 @@ fn step(e: &Expr, r: &Ranges) -> i64 {
     }
 }
 
-/// How many values the variables in an expression can take together.
-fn lookups(e: &Expr, r: &Ranges) -> i64 {
-    let mut seen: Vec<Name> = vec![];
+/// How many values the variables in an expression can take together, those aside that were `seen`.
+fn lookups(e: &Expr, r: &Ranges, seen: &mut Vec<Name>) -> i64 {
     let mut product = 1i64;
     e.visit(&mut |e| {
         let Some(name) = e.as_var().filter(|n| !seen.contains(n)) else { return };

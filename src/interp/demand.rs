@@ -17,6 +17,19 @@ pub(super) enum Dim {
     Constant(i64),
     /// An iterator plus an offset.
     Iter { number: usize, shift: i64, first: bool },
+    /// Iterators and their weights, the largest first: each is the digit of the index at its weight.
+    Digits(Vec<(usize, i64)>),
+}
+
+impl Dim {
+    /// True where the index gives the value of an iterator.
+    fn gives(&self, iter: usize) -> bool {
+        match self {
+            Dim::Constant(_) => false,
+            Dim::Iter { number, .. } => *number == iter,
+            Dim::Digits(digits) => digits.iter().any(|(number, _)| *number == iter),
+        }
+    }
 }
 
 /// A block as the source of one buffer's elements.
@@ -99,7 +112,7 @@ impl Plan {
         }
         let cell = cells[buffer].clone();
         let dims = dims(c.f, b, &cell.indices)?;
-        let fixed = |i: usize| dims.iter().any(|d| matches!(d, Dim::Iter { number, .. } if *number == i));
+        let fixed = |i: usize| dims.iter().any(|d| d.gives(i));
         let mut iters = vec![];
         for (i, it) in b.iters.iter().enumerate() {
             iters.push(if fixed(i) { Some(solved(c, it)?) } else { None });
@@ -238,14 +251,12 @@ fn reads_own(b: &Block, buffer: &Name) -> bool {
 fn dims(f: &PrimFunc, b: &Block, indices: &[Expr]) -> Result<Vec<Dim>> {
     let mut found: Vec<Dim> = vec![];
     for e in indices.iter().rev() {
-        let dim = match (e.as_int(), shifted(b, e)) {
-            (Some(v), _) => Dim::Constant(v),
-            (None, Some((number, shift))) => {
-                let seen = |d: &Dim| matches!(d, Dim::Iter { number: n, .. } if *n == number);
-                let first = !found.iter().any(seen);
-                Dim::Iter { number, shift, first }
-            }
-            (None, None) => {
+        let seen = |iter: usize| found.iter().any(|d| d.gives(iter));
+        let dim = match (e.as_int(), shifted(b, e), digits(b, e)) {
+            (Some(v), ..) => Dim::Constant(v),
+            (None, Some((number, shift)), _) => Dim::Iter { number, shift, first: !seen(number) },
+            (None, None, Some(digits)) if !digits.iter().any(|(number, _)| seen(*number)) => Dim::Digits(digits),
+            (None, None, _) => {
                 let name = f.display_name(&b.name);
                 return Err(unsupported(&format!("block `{name}`, which stores at computed indices,")));
             }
@@ -254,6 +265,38 @@ fn dims(f: &PrimFunc, b: &Block, indices: &[Expr]) -> Result<Vec<Dim>> {
     }
     found.reverse();
     Ok(found)
+}
+
+/// The iterators of `a * 12 + b * 4 + c` with their weights, the largest first, where each stays below the weight of the
+/// one before.
+fn digits(b: &Block, e: &Expr) -> Option<Vec<(usize, i64)>> {
+    let mut found = vec![];
+    terms(b, e, &mut found)?;
+    found.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let mut above = i64::MAX;
+    for (number, weight) in &found {
+        let it = &b.iters[*number];
+        let size = it.extent.as_int().filter(|_| it.min.is_int(0))?.checked_mul(*weight)?;
+        (*weight > 0 && size <= above).then_some(())?;
+        above = *weight;
+    }
+    Some(found)
+}
+
+fn terms(b: &Block, e: &Expr, found: &mut Vec<(usize, i64)>) -> Option<()> {
+    let number = |e: &Expr| b.iters.iter().position(|it| e.as_var() == Some(&it.var));
+    let one = match e.kind() {
+        ExprKind::Binary { op: BinOp::Add, a, b: rest } => {
+            terms(b, a, found)?;
+            return terms(b, rest, found);
+        }
+        ExprKind::Binary { op: BinOp::Mul, a, b: c } => {
+            number(a).zip(c.as_int()).or_else(|| number(c).zip(a.as_int()))?
+        }
+        _ => (number(e)?, 1),
+    };
+    let fresh = found.iter().all(|(n, _)| *n != one.0);
+    fresh.then(|| found.push(one))
 }
 
 /// The iterator and the constant of `v`, `v + c` or `v - c`.

@@ -172,9 +172,25 @@ fn solve(vm: &mut Vm, p: &Producer, shape: &[i64], flat: usize) -> bool {
                 }
                 vm.ints[reg as usize] = v;
             }
+            Dim::Digits(digits) if !put_digits(vm, p, digits, at) => return false,
+            Dim::Digits(_) => {}
         }
     }
     true
+}
+
+/// Gives iterators the digits of an index; false where it is none that they make.
+fn put_digits(vm: &mut Vm, p: &Producer, digits: &[(usize, i64)], mut rest: i64) -> bool {
+    for (number, weight) in digits {
+        let Some((lo, hi, reg)) = p.iters[*number] else { return false };
+        let v = rest / weight;
+        if !(lo..hi).contains(&v) {
+            return false;
+        }
+        vm.ints[reg as usize] = v;
+        rest -= v * weight;
+    }
+    rest == 0
 }
 
 impl Source for Sampler<'_> {
