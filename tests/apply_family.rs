@@ -57,6 +57,8 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
         log: None,
         require_exact: false,
         family,
+        overlap: false,
+        constants: &[],
         cuda: Some((compiler, "nvrtc 13.0".into())),
     };
     apply::units(&[input], &options).map_err(|f| f.message)

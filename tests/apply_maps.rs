@@ -49,6 +49,8 @@ fn units() -> Vec<Unit> {
         log: None,
         require_exact: false,
         family: false,
+        overlap: false,
+        constants: &[],
         cuda: Some((&Nothing, "none".into())),
     };
     apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message))

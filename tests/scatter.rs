@@ -168,6 +168,8 @@ fn where_indices_are_data_the_call_is_unsafe() {
             log: None,
             require_exact: false,
             family: false,
+            overlap: false,
+            constants: &[],
             cuda: None,
         };
         let units = apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message));

@@ -8,12 +8,14 @@ use super::when::When;
 use crate::analysis::answered_for;
 use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
 use crate::backend::Source;
+use crate::ir::kernel::Program;
 use crate::schedule::Schedule;
 
 /// A unit without its file, and the text for it.
 pub(super) struct Draft {
     pub unit: Unit,
     pub source: Source,
+    pub program: Program,
 }
 
 /// A kernel with where it came from.
@@ -49,7 +51,7 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
         untuned: None,
         answered: answered_for(&subject.prepared.func),
     };
-    Draft { unit, source: kernel.assembly.source }
+    Draft { unit, source: kernel.assembly.source, program: kernel.assembly.program }
 }
 
 /// The kernel of a record, which may be exactly the one that was measured.

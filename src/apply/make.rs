@@ -6,7 +6,7 @@ use super::ladder::{self, Wanted, machine};
 use super::options::Options;
 use super::rust_cpu::link_name;
 use super::unit::{Content, Rung, Unit};
-use super::{family, open, untuned};
+use super::{family, open, overlap, untuned};
 use crate::assemble::{Exit, Failure, Input, Schedulable, guarded};
 use crate::backend::CompileFailure;
 use crate::target::{Kind, Target};
@@ -18,6 +18,7 @@ use crate::target::{Kind, Target};
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
+    functions.iter().try_for_each(|f| overlap::check(f, options))?;
     let mut names = FunctionNames::new(options.targets.iter().map(|t| t.arch.replace('-', "_")));
     let mut out = vec![];
     for f in functions {
@@ -26,6 +27,7 @@ pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Fa
         for target in options.targets {
             drafts.extend(guarded(&f.name, || of_target(f, &name, target, options))?);
         }
+        drafts.iter_mut().for_each(|d| overlap::apply(d, f, options));
         let shared = family::shared(&drafts, options);
         for d in drafts {
             out.push(match shared.get(&(d.unit.target.arch.clone(), d.unit.when.clone())) {
@@ -62,7 +64,7 @@ fn exact(f: &Input, unit: Unit, options: &Options<'_>) -> Result<Unit, Failure> 
 
 /// The unit with its own file.
 fn compiled(f: &Input, draft: Draft, options: &Options<'_>) -> Result<Unit, Failure> {
-    let Draft { mut unit, source } = draft;
+    let Draft { mut unit, source, .. } = draft;
     let extension = match (unit.target.kind, &options.cuda) {
         (Kind::Cpu, _) => {
             unit.bytes = linkable(&unit, &source.symbols).into_bytes();

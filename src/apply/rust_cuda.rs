@@ -26,6 +26,9 @@ pub fn module(functions: &[Function<'_>]) -> Result<String, String> {
     if units().flat_map(|u| &u.plan.launches).flat_map(|l| &l.args).any(|a| matches!(a, Arg::TensorMap { .. })) {
         out.push_str(include_str!("runtime/tensor_map.rs"));
     }
+    if units().flat_map(|u| &u.plan.launches).any(|l| l.pdl) {
+        out.push_str(include_str!("runtime/overlap.rs"));
+    }
     for f in functions {
         out.push('\n');
         out.push_str(&function(f)?);
@@ -268,10 +271,11 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
         Ok(format!("({})", parts?.join(", ")))
     };
     let smem = i.extent(&l.dynamic_smem)?;
+    let launch = if l.pdl { "launch_overlapping" } else { "result::launch_kernel" };
     out.push_str("            // SAFETY: as the caller promised.\n");
     writeln!(
         out,
-        "            unsafe {{ result::launch_kernel(self.kernels[{k}].0, {}, {}, {smem}, stream, &mut args) }}?;",
+        "            unsafe {{ {launch}(self.kernels[{k}].0, {}, {}, {smem}, stream, &mut args) }}?;",
         triple(&l.grid)?,
         triple(&l.block)?
     )

@@ -38,6 +38,8 @@ pub struct Build {
     require_exact: bool,
     family: bool,
     rayon: bool,
+    overlap: bool,
+    constants: Vec<String>,
     vendored: Option<PathBuf>,
 }
 
@@ -155,6 +157,20 @@ impl Build {
         self
     }
 
+    /// Lets kernels of GPUs start while what was launched before them in the stream ends (programmatic dependent launch, from
+    /// sm_90 on). Results are the same: each kernel waits before it touches memory.
+    pub fn overlap(mut self, yes: bool) -> Build {
+        self.overlap = yes;
+        self
+    }
+
+    /// Says that nobody writes the parameter of this name while kernels run, in any of the functions: weights. Kernels that
+    /// [`Build::overlap`] fetch the start of them before it is their turn. May be called again.
+    pub fn constant(mut self, parameter: impl Into<String>) -> Build {
+        self.constants.push(parameter.into());
+        self
+    }
+
     /// Builds one cubin for the GPUs of a family (`sm_100f` for sm_100a and sm_103a) where their kernels
     /// have the same text.
     pub fn family(mut self, yes: bool) -> Build {
@@ -203,6 +219,7 @@ impl Build {
     fn write_to(&self, folder: &Path, scratch: &Path) -> Result<Output, String> {
         let mut warnings = vec![];
         let functions = self.read()?;
+        apply::check_constants(functions.iter(), &self.constants).map_err(|f| f.message)?;
         let records = self.records(&mut warnings)?;
         let targets = self.targets()?;
         let spaces = match &self.schedules {
@@ -222,6 +239,8 @@ impl Build {
             log: self.logs.first().map(PathBuf::as_path),
             require_exact: self.require_exact,
             family: self.family,
+            overlap: self.overlap,
+            constants: &self.constants,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|f| f.message)?;

@@ -308,6 +308,12 @@ pub struct ApplyBest {
     /// One cubin for the GPUs of a family (sm_100f for sm_100a and sm_103a) whose kernels are the same
     #[arg(long)]
     pub family: bool,
+    /// Kernels of GPUs start while what was launched before them in the stream ends, from sm_90 on
+    #[arg(long)]
+    pub overlap: bool,
+    /// With --overlap: parameters that nobody writes while kernels run (weights), whose start is fetched early
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "overlap")]
+    pub constant: Vec<String>,
     /// Simulate every kernel before it is written: for logs of others
     #[arg(long)]
     pub verify: bool,

@@ -7,6 +7,7 @@
 use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
 use super::instr::order;
+use super::overlap::Overlap;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::{Lines, header, ident};
@@ -23,8 +24,18 @@ const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
 /// The CUDA C++ text of a program: one kernel per launch, named by its symbol, without any
 /// `#include`. Launch with the block size of [`Launch::block`] and [`dynamic_shared_bytes`].
 pub fn cuda(program: &Program) -> String {
+    text(program, None)
+}
+
+/// The text of [`cuda`] with kernels that may start while what was launched before them ends: see
+/// [`overlap`](super::overlap).
+pub fn cuda_overlapping(program: &Program, overlap: &Overlap) -> String {
+    text(program, Some(overlap))
+}
+
+fn text(program: &Program, overlap: Option<&Overlap>) -> String {
     let mut prelude = Prelude::new(Lang::Cuda);
-    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, &mut prelude)).collect();
+    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, overlap, &mut prelude)).collect();
     let mut out = header(program);
     let helpers = prelude.text();
     if !helpers.is_empty() {
@@ -45,13 +56,15 @@ pub fn dynamic_shared_bytes(kernel: &Kernel) -> u64 {
     if bytes > STATIC_SHARED_LIMIT { bytes } else { 0 }
 }
 
-fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
+fn kernel(program: &Program, launch: &Launch, overlap: Option<&Overlap>, prelude: &mut Prelude) -> String {
     let k = &launch.kernel;
     let elements = PackedArrays::of(k);
     let mut w =
         CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &elements) };
     w.assume_extents(program);
     w.signature(launch);
+    let start = overlap.map(|o| o.start(k, w.exprs.prelude)).unwrap_or_default();
+    start.iter().for_each(|line| w.lines.line(line));
     w.narrow_scalars();
     w.thread_indices(launch);
     w.arrays();

@@ -12,6 +12,7 @@ mod instr;
 mod lanes;
 mod math;
 mod number;
+mod overlap;
 mod prelude;
 mod stmt;
 mod stream;
@@ -23,7 +24,8 @@ mod vector_math;
 mod vector_order;
 
 pub use c::c;
-pub use cuda::{cuda, dynamic_shared_bytes};
+pub use cuda::{cuda, cuda_overlapping, dynamic_shared_bytes};
+pub use overlap::Overlap;
 
 use crate::ir::DType;
 

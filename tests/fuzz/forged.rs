@@ -239,6 +239,8 @@ fn applied(h: &Honest, records: &[Record]) -> Result<Unit, String> {
         log: None,
         require_exact: false,
         family: false,
+        overlap: false,
+        constants: &[],
         cuda: None,
     };
     let units = apply::units(std::slice::from_ref(&h.input), &options).map_err(|f| f.message)?;
