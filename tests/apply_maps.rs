@@ -50,7 +50,6 @@ fn units() -> Vec<Unit> {
         require_exact: false,
         family: false,
         overlap: false,
-        constants: &[],
         cuda: Some((&Nothing, "none".into())),
     };
     apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message))

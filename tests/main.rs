@@ -8,6 +8,7 @@ mod analysis_simplify;
 mod apply_family;
 mod apply_maps;
 mod apply_names;
+mod apply_overlap;
 mod apply_sizes;
 mod apply_untuned;
 mod backend_compile;

@@ -18,7 +18,6 @@ use crate::target::{Kind, Target};
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
-    functions.iter().try_for_each(|f| overlap::check(f, options))?;
     let mut names = FunctionNames::new(options.targets.iter().map(|t| t.arch.replace('-', "_")));
     let mut out = vec![];
     for f in functions {
@@ -27,7 +26,7 @@ pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Fa
         for target in options.targets {
             drafts.extend(guarded(&f.name, || of_target(f, &name, target, options))?);
         }
-        drafts.iter_mut().for_each(|d| overlap::apply(d, f, options));
+        drafts.iter_mut().for_each(|d| overlap::apply(d, options));
         let shared = family::shared(&drafts, options);
         for d in drafts {
             out.push(match shared.get(&(d.unit.target.arch.clone(), d.unit.when.clone())) {

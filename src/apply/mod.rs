@@ -30,7 +30,6 @@ mod workspace;
 pub use family::apart;
 pub use make::units;
 pub use options::Options;
-pub use overlap::check_constants;
 pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
 pub use when::When;

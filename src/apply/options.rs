@@ -27,8 +27,6 @@ pub struct Options<'a> {
     pub family: bool,
     /// Kernels of GPUs that have it start while what was launched before them ends.
     pub overlap: bool,
-    /// Parameters, by the user's names, that nobody writes while kernels run: weights. Kernels that overlap fetch them early.
-    pub constants: &'a [String],
     /// Compiles CUDA, with its name and version; without it text is written.
     pub cuda: Option<(&'a dyn Compiler, String)>,
 }

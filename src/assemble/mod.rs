@@ -40,6 +40,11 @@ pub struct Assembly {
     pub trace: Vec<String>,
 }
 
+/// The text of kernels for a GPU that may start while what was launched before them ends.
+pub fn overlapping(program: &Program) -> String {
+    codegen::cuda_overlapping(program)
+}
+
 /// A function ready to be scheduled for a target.
 pub struct Schedulable {
     /// The normalized function and its facts.

@@ -39,7 +39,6 @@ pub struct Build {
     family: bool,
     rayon: bool,
     overlap: bool,
-    constants: Vec<String>,
     vendored: Option<PathBuf>,
 }
 
@@ -164,13 +163,6 @@ impl Build {
         self
     }
 
-    /// Says that nobody writes the parameter of this name while kernels run, in any of the functions: weights. Kernels that
-    /// [`Build::overlap`] fetch the start of them before it is their turn. May be called again.
-    pub fn constant(mut self, parameter: impl Into<String>) -> Build {
-        self.constants.push(parameter.into());
-        self
-    }
-
     /// Builds one cubin for the GPUs of a family (`sm_100f` for sm_100a and sm_103a) where their kernels
     /// have the same text.
     pub fn family(mut self, yes: bool) -> Build {
@@ -219,7 +211,6 @@ impl Build {
     fn write_to(&self, folder: &Path, scratch: &Path) -> Result<Output, String> {
         let mut warnings = vec![];
         let functions = self.read()?;
-        apply::check_constants(functions.iter(), &self.constants).map_err(|f| f.message)?;
         let records = self.records(&mut warnings)?;
         let targets = self.targets()?;
         let spaces = match &self.schedules {
@@ -240,7 +231,6 @@ impl Build {
             require_exact: self.require_exact,
             family: self.family,
             overlap: self.overlap,
-            constants: &self.constants,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|f| f.message)?;

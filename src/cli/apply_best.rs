@@ -22,7 +22,6 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let local = LocalCompiler::new(Tools::find(&cx.machine.places, Language::Cuda));
     let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
     let cuda = if wants_cuda { nvrtc(&local) } else { None };
-    apply::check_constants(inputs.iter().flatten(), &a.constant)?;
     let options = Options {
         records: &log.records,
         sizes: &cx.reading.sizes,
@@ -33,7 +32,6 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
         require_exact: a.require_exact,
         family: a.family,
         overlap: a.overlap,
-        constants: &a.constant,
         cuda,
     };
     let mut worst = Exit::Done;

@@ -311,9 +311,6 @@ pub struct ApplyBest {
     /// Kernels of GPUs start while what was launched before them in the stream ends, from sm_90 on
     #[arg(long)]
     pub overlap: bool,
-    /// With --overlap: parameters that nobody writes while kernels run (weights), whose start is fetched early
-    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "overlap")]
-    pub constant: Vec<String>,
     /// Simulate every kernel before it is written: for logs of others
     #[arg(long)]
     pub verify: bool,

@@ -7,11 +7,10 @@
 use super::expr::{Elements, ExprWriter, Text};
 use super::facts::is_thread_index;
 use super::instr::order;
-use super::overlap::Overlap;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::{Lines, header, ident};
-use super::{Lang, ctype, is_narrow};
+use super::{Lang, ctype, is_narrow, overlap};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
@@ -24,18 +23,17 @@ const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
 /// The CUDA C++ text of a program: one kernel per launch, named by its symbol, without any
 /// `#include`. Launch with the block size of [`Launch::block`] and [`dynamic_shared_bytes`].
 pub fn cuda(program: &Program) -> String {
-    text(program, None)
+    text(program, false)
 }
 
-/// The text of [`cuda`] with kernels that may start while what was launched before them ends: see
-/// [`overlap`](super::overlap).
-pub fn cuda_overlapping(program: &Program, overlap: &Overlap) -> String {
-    text(program, Some(overlap))
+/// The text of [`cuda`] with kernels that may start while what was launched before them ends.
+pub fn cuda_overlapping(program: &Program) -> String {
+    text(program, true)
 }
 
-fn text(program: &Program, overlap: Option<&Overlap>) -> String {
+fn text(program: &Program, overlaps: bool) -> String {
     let mut prelude = Prelude::new(Lang::Cuda);
-    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, overlap, &mut prelude)).collect();
+    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, overlaps, &mut prelude)).collect();
     let mut out = header(program);
     let helpers = prelude.text();
     if !helpers.is_empty() {
@@ -56,15 +54,16 @@ pub fn dynamic_shared_bytes(kernel: &Kernel) -> u64 {
     if bytes > STATIC_SHARED_LIMIT { bytes } else { 0 }
 }
 
-fn kernel(program: &Program, launch: &Launch, overlap: Option<&Overlap>, prelude: &mut Prelude) -> String {
+fn kernel(program: &Program, launch: &Launch, overlaps: bool, prelude: &mut Prelude) -> String {
     let k = &launch.kernel;
     let elements = PackedArrays::of(k);
     let mut w =
         CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &elements) };
     w.assume_extents(program);
     w.signature(launch);
-    let start = overlap.map(|o| o.start(k, w.exprs.prelude)).unwrap_or_default();
-    start.iter().for_each(|line| w.lines.line(line));
+    if overlaps {
+        overlap::start(launch).iter().for_each(|line| w.lines.line(line));
+    }
     w.narrow_scalars();
     w.thread_indices(launch);
     w.arrays();

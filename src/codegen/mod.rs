@@ -25,7 +25,6 @@ mod vector_order;
 
 pub use c::c;
 pub use cuda::{cuda, cuda_overlapping, dynamic_shared_bytes};
-pub use overlap::Overlap;
 
 use crate::ir::DType;
 
