@@ -1,0 +1,43 @@
+//! Compiles every kernel of the model into the program, for the shape that `LLAMA_CONFIG` names.
+
+// The program reads the rest of it.
+#[allow(dead_code)]
+#[path = "src/config.rs"]
+mod config;
+
+use daylight::build::Build;
+
+fn main() {
+    println!("cargo::rerun-if-env-changed=LLAMA_CONFIG");
+    let path = std::env::var("LLAMA_CONFIG").unwrap_or_else(|_| "configs/tiny.toml".into());
+    println!("cargo::rerun-if-changed={path}");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let c = config::Config::parse(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    std::fs::write(format!("{out}/config.toml"), &text).expect("OUT_DIR can be written");
+
+    let fixed = [
+        ("hidden", c.hidden),
+        ("inner", c.inner),
+        ("heads", c.heads),
+        ("kv_heads", c.kv_heads),
+        ("head_dim", c.head_dim),
+        ("vocab", c.vocab),
+        ("capacity", c.capacity),
+        ("slots", c.slots),
+    ];
+    let mut build = Build::new().function("kernels").log("tuning-logs").rayon(true);
+    for (extent, value) in fixed {
+        build = build.bind(extent, value as i64);
+    }
+    let rows: Vec<i64> = c.batch.iter().chain(&c.prompt).copied().collect();
+    build = build.bind("rows", rows).bind("length", c.prompt).bind("batch", c.batch).bind("span", c.span);
+    build = build.bind("size", [1 << 24]);
+    let target = match (std::env::var_os("CARGO_FEATURE_CUDA"), cfg!(target_arch = "x86_64")) {
+        (Some(_), _) => "cuda:sm_90a",
+        (None, true) => "cpu:x86-64-v3",
+        (None, false) => "cpu",
+    };
+    // One kernel follows the other in one stream: each starts while the one before it ends.
+    build.overlap(true).target(target).run();
+}

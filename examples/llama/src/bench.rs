@@ -1,0 +1,237 @@
+//! Times whole steps and prompts as graphs, and each function of a step alone, beside the bytes that it has to move.
+//!
+//! Clock: events around several replays in a row, median of seven; the weights do not fit the second-level cache. A function
+//! alone runs once for each layer, so that its weights are as cold as in a step; what it shares with its neighbours
+//! (launches that overlap, weights that are fetched early) it there has with itself.
+
+use crate::device::{Error, Memory};
+use crate::model::{Layer, Model};
+
+/// Bytes a second that an H200 reads at best, and multiply-adds (as two operations) that it does at best by cuBLAS.
+const READS: f64 = 4.62e12;
+const OPERATIONS: f64 = 780e12;
+
+/// A function of a step: how often it is called, what that reads and writes at least, and all calls.
+struct Part<'a> {
+    name: &'static str,
+    calls: usize,
+    bytes: usize,
+    run: Box<dyn Fn() -> Result<(), Error> + 'a>,
+}
+
+pub fn bench(model: &mut Model) -> Result<(), Error> {
+    println!("{}, {} layers", model.device.name()?, model.config.layers);
+    let (batches, prompts) = (model.config.batch.clone(), model.config.prompt.clone());
+    let span = model.config.span.iter().copied().max().unwrap_or(1) as usize;
+    for batch in batches.iter().map(|b| *b as usize) {
+        model.place(&vec![1; batch], &vec![span as i32 - 1; batch])?;
+        let ms = clock(model, 10, || model.run_step(batch, span))?;
+        let floor = weights(model) as f64 / READS * 1e3;
+        println!(
+            "\ndecode, batch {batch}, {span} positions: {ms:.3} ms, {:.0} tokens/s; weights alone take {floor:.3} ms",
+            batch as f64 * 1e3 / ms
+        );
+        table(model, &parts(model, batch, span), ms)?;
+    }
+    for rows in prompts.iter().map(|r| *r as usize) {
+        let tokens: Vec<i32> = (0..rows as i32).collect();
+        model.prompt(0, &tokens)?;
+        let ms = clock(model, 3, || model.run_prompt(0, rows))?;
+        let rate = weights(model) as f64 * rows as f64 / (ms * 1e-3);
+        println!(
+            "\nprompt of {rows}: {ms:.3} ms, {:.0} TFLOP/s, {:.2} of cuBLAS's best",
+            rate / 1e12,
+            rate / OPERATIONS
+        );
+        table(model, &prompt_parts(model, rows), ms)?;
+    }
+    Ok(())
+}
+
+/// Milliseconds of `work`, which is recorded once and run `times` times in a row.
+fn clock(model: &Model, times: usize, work: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
+    let device = &model.device;
+    work()?;
+    let graph = device.record(&work)?;
+    let replays = || (0..times).try_for_each(|_| device.replay(&graph));
+    replays()?;
+    let mut found = vec![];
+    for _ in 0..7 {
+        found.push(device.clock(replays)? / times as f64);
+    }
+    found.sort_by(f64::total_cmp);
+    Ok(found[3])
+}
+
+fn table(model: &Model, parts: &[Part<'_>], step: f64) -> Result<(), Error> {
+    println!("| function | calls | us each | floor us | of the floor | ms | share |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut sum = 0.0;
+    for p in parts {
+        let ms = clock(model, 3, &p.run)?;
+        let (each, floor) = (ms * 1e3 / p.calls as f64, p.bytes as f64 / READS * 1e6);
+        let (share, of) = (ms / step, floor / each);
+        println!("| {} | {} | {each:.2} | {floor:.2} | {of:.2} | {ms:.3} | {share:.2} |", p.name, p.calls);
+        sum += ms;
+    }
+    println!("| all, one by one | | | | | {sum:.3} | {:.2} |", sum / step);
+    Ok(())
+}
+
+/// Bytes of the weights that a step reads.
+fn weights(model: &Model) -> usize {
+    let c = &model.config;
+    let layer =
+        (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden + c.hidden * c.heads * c.head_dim + 3 * c.hidden * c.inner;
+    2 * (c.layers * layer + c.vocab * c.hidden)
+}
+
+/// All calls of a function, one for each layer.
+fn each<'a>(
+    model: &'a Model,
+    run: impl Fn(&Layer) -> Result<(), Error> + 'a,
+) -> Box<dyn Fn() -> Result<(), Error> + 'a> {
+    Box::new(move || model.layers.iter().try_for_each(&run))
+}
+
+/// The functions that both a step and a prompt have.
+fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
+    let (c, k, s) = (&model.config, &model.kernels, &model.state);
+    let at = Memory::address;
+    let (e, q, y, f) = (c.hidden, c.heads * c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim, c.inner);
+    let part = |name, calls, elements: usize, run| Part { name, calls, bytes: 2 * elements, run };
+    let n = c.layers;
+    // SAFETY of all: as in `Model`.
+    vec![
+        part(
+            "rms_norm",
+            n,
+            2 * rows * e,
+            each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
+        ),
+        part(
+            "qkv",
+            n,
+            y * e + rows * (e + y),
+            each(model, move |l| unsafe { k.qkv([at(&s.h), at(&l.qkv), at(&s.y)], rows) }),
+        ),
+        part(
+            "append",
+            n,
+            4 * rows * c.kv_heads * c.head_dim,
+            each(model, move |l| unsafe {
+                k.append([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache)], rows)
+            }),
+        ),
+        part(
+            "turn",
+            n,
+            2 * rows * q,
+            each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
+        ),
+        part(
+            "out",
+            n,
+            e * q + rows * (q + 2 * e),
+            each(model, move |l| unsafe { k.out([at(&s.o), at(&l.out), at(&s.x[0]), at(&s.x[1])], rows) }),
+        ),
+        part(
+            "rms_norm",
+            n,
+            2 * rows * e,
+            each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
+        ),
+        part(
+            "gate_up",
+            n,
+            2 * f * e + rows * (e + 2 * f),
+            each(model, move |l| unsafe { k.gate_up([at(&s.h), at(&l.gate_up), at(&s.gate_up)], rows) }),
+        ),
+        part("gated", n, 3 * rows * f, each(model, move |_| unsafe { k.gated([at(&s.gate_up), at(&s.units)], rows) })),
+        part(
+            "down",
+            n,
+            e * f + rows * (f + 2 * e),
+            each(model, move |l| unsafe { k.down([at(&s.units), at(&l.down), at(&s.x[1]), at(&s.x[0])], rows) }),
+        ),
+    ]
+}
+
+fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {
+    let (c, k, s) = (&model.config, &model.kernels, &model.state);
+    let at = Memory::address;
+    let (cache, scores) = (2 * batch * c.kv_heads * span * c.head_dim, batch * c.heads * span);
+    let [q, p, w, position] = [&s.q, &s.scores, &s.weights, &s.position].map(at);
+    let (n, v) = (c.layers, batch * c.vocab);
+    let mut parts = common(model, batch);
+    // SAFETY of all: as in `Model`.
+    parts.extend([
+        Part {
+            name: "scores",
+            calls: n,
+            bytes: cache + 4 * scores,
+            run: each(model, move |l| unsafe { k.scores([q, at(&l.cache), position, p], batch, span) }),
+        },
+        Part {
+            name: "weights",
+            calls: n,
+            bytes: 6 * scores,
+            run: each(model, move |_| unsafe { k.weights([p, w], batch, span) }),
+        },
+        Part {
+            name: "values",
+            calls: n,
+            bytes: cache + 2 * scores,
+            run: each(model, move |l| unsafe { k.values([w, at(&l.cache), at(&s.o)], batch, span) }),
+        },
+        Part {
+            name: "head",
+            calls: 1,
+            bytes: 2 * c.vocab * c.hidden + 4 * v,
+            run: Box::new(move || unsafe { k.head([at(&s.h), at(&model.head), at(&s.logits)], batch) }),
+        },
+        Part {
+            name: "softmax",
+            calls: 1,
+            bytes: 8 * v,
+            run: Box::new(move || unsafe { k.softmax([at(&s.logits), at(&s.probabilities)], batch) }),
+        },
+        Part {
+            name: "pick",
+            calls: 1,
+            bytes: 4 * v,
+            run: Box::new(move || unsafe { k.pick([at(&s.probabilities), at(&s.token)], batch) }),
+        },
+    ]);
+    parts
+}
+
+fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
+    let (c, k, s) = (&model.config, &model.kernels, &model.state);
+    let at = Memory::address;
+    let (n, all) = (c.layers, c.heads * rows * rows);
+    let [q, p, w, o] = [&s.q, &s.scores, &s.weights, &s.o].map(at);
+    let mut parts = common(model, rows);
+    // SAFETY of all: as in `Model`.
+    parts.extend([
+        Part {
+            name: "prompt_scores",
+            calls: n,
+            bytes: 4 * all,
+            run: each(model, move |l| unsafe { k.prompt_scores([q, at(&l.cache), p], rows) }),
+        },
+        Part {
+            name: "prompt_weights",
+            calls: n,
+            bytes: 6 * all,
+            run: each(model, move |_| unsafe { k.prompt_weights([p, w], rows) }),
+        },
+        Part {
+            name: "prompt_values",
+            calls: n,
+            bytes: 2 * all,
+            run: each(model, move |l| unsafe { k.prompt_values([w, at(&l.cache), o], rows) }),
+        },
+    ]);
+    parts
+}

@@ -1,0 +1,43 @@
+//! Memory and kernels of the device that the program was built for: this processor, or with the feature `cuda` a GPU.
+//! Both have the same functions, so that the model is written once.
+
+#[cfg(not(feature = "cuda"))]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
+
+#[cfg(not(feature = "cuda"))]
+pub use cpu::{Device, Kernels, Memory};
+#[cfg(feature = "cuda")]
+pub use cuda::{Device, Kernels, Memory};
+
+/// What went wrong, in a sentence.
+pub type Error = Box<dyn std::error::Error>;
+
+/// Calls a macro with the functions of `kernels/`: name, what was generated for each device, tensors, extents.
+macro_rules! functions {
+    ($with:ident) => {
+        $with! {
+            append(append_raw, append_workspace_bytes, Append) 5 [rows];
+            down(down_raw, down_workspace_bytes, Down) 4 [rows];
+            embed(embed_raw, embed_workspace_bytes, Embed) 3 [rows];
+            fill(fill_raw, fill_workspace_bytes, Fill) 3 [size];
+            gate_up(gate_up_raw, gate_up_workspace_bytes, GateUp) 3 [rows];
+            gated(gated_raw, gated_workspace_bytes, Gated) 2 [rows];
+            head(head_raw, head_workspace_bytes, Head) 3 [batch];
+            out(out_raw, out_workspace_bytes, Out) 4 [rows];
+            pick(pick_raw, pick_workspace_bytes, Pick) 2 [batch];
+            prompt_scores(prompt_scores_raw, prompt_scores_workspace_bytes, PromptScores) 3 [length];
+            prompt_values(prompt_values_raw, prompt_values_workspace_bytes, PromptValues) 3 [length];
+            prompt_weights(prompt_weights_raw, prompt_weights_workspace_bytes, PromptWeights) 2 [length];
+            qkv(qkv_raw, qkv_workspace_bytes, Qkv) 3 [rows];
+            rms_norm(rms_norm_raw, rms_norm_workspace_bytes, RmsNorm) 3 [rows];
+            scores(scores_raw, scores_workspace_bytes, Scores) 4 [batch, span];
+            softmax(softmax_raw, softmax_workspace_bytes, Softmax) 2 [batch];
+            turn(turn_raw, turn_workspace_bytes, Turn) 4 [rows];
+            values(values_raw, values_workspace_bytes, Values) 3 [batch, span];
+            weights(weights_raw, weights_workspace_bytes, Weights) 2 [batch, span];
+        }
+    };
+}
+pub(crate) use functions;
