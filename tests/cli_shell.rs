@@ -78,3 +78,29 @@ fn what_cannot_be_tuned_has_a_line_of_json() {
     assert!(line["status"] == "failed" && line["file"] == "torch.py" && line["exit"] == 3, "{line}");
     assert!(line["message"].as_str().is_some_and(|m| m.contains("is a function of Python")), "{line}");
 }
+
+/// What `--help` of a command says, and the commands that it lists.
+fn help(folder: &Path, words: &[&str]) -> (String, Vec<String>) {
+    let said = text(&run(folder, &[words, &["--help"]].concat()).stdout);
+    let listed = said.split("Commands:\n").nth(1).unwrap_or_default();
+    let name = |l: &str| l.strip_prefix("  ")?.split(' ').next().filter(|w| !w.is_empty()).map(str::to_string);
+    let names = listed.lines().take_while(|l| !l.is_empty()).filter_map(name).filter(|n| n != "help").collect();
+    (said, names)
+}
+
+#[test]
+fn help_fits_eighty_columns() {
+    let place = tempfile::tempdir().expect("a folder");
+    let mut waiting: Vec<Vec<String>> = vec![vec![]];
+    let mut seen = 0;
+    while let Some(words) = waiting.pop() {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (said, names) = help(place.path(), &words);
+        assert!(said.contains("Usage:"), "{words:?}: {said}");
+        let wide: Vec<&str> = said.lines().filter(|l| l.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{words:?}: {wide:?}");
+        waiting.extend(names.iter().map(|n| words.iter().map(|w| w.to_string()).chain([n.clone()]).collect()));
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen} commands were asked");
+}

@@ -63,7 +63,7 @@ impl Place {
         let mut watcher = |event: Event<'_>| match event {
             Event::Note(text) => told.push(text.to_string()),
             Event::Failed(f) => told.push(f.message.clone()),
-            Event::Progress(_) | Event::Tuned(_) => {}
+            _ => {}
         };
         let mut tuner = Tuner::open(&machine, config, &stop, &mut watcher).expect("the CPU is there");
         let reports = tuner.tune(&self.inputs(), &mut watcher);

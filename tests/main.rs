@@ -86,6 +86,7 @@ mod tile_interp;
 #[path = "tile_programs.rs"]
 mod tile_programs;
 mod tile_random;
+mod troubleshooting;
 mod tune_choice;
 mod tune_loop;
 mod verify_cli;

@@ -5,6 +5,19 @@
 //! time (`when` says which kernel takes which), `untuned` says which are not tuned, `family` lets GPUs share a cubin, `manifest`
 //! and `rust` write. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
+//!
+//! Programs call [`crate::build::Build`]; what it wrote says of each kernel how it was found:
+//!
+//! ```
+//! use daylight::{apply::Rung, build::Build};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let output = Build::new().function("examples/mean.py").target("cpu:x86-64-v3").write(folder.path())?;
+//! // Without a log it is what the rule does untuned, and a warning says so.
+//! assert_eq!(output.units[0].rung, Rung::Default);
+//! assert!(output.warnings[0].contains("mean is not tuned for cpu:x86-64-v3"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod family;
 mod ident;

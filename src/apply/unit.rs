@@ -8,6 +8,7 @@ use serde::Serialize;
 /// How a kernel was found.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Rung {
     /// Measured on this function, size and architecture; text and compiler are the same as then.
     Exact,
@@ -36,6 +37,7 @@ impl Rung {
 
 /// What a file holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Content {
     /// A compiled CUDA binary.
     Cubin,
@@ -58,6 +60,7 @@ pub struct Safety {
 
 /// One function on one target.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Unit {
     /// Name of the launch function, unique among the functions.
     pub name: String,

@@ -9,6 +9,7 @@ use serde::Serialize;
 /// The sizes that a kernel takes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum When {
     /// Every one.
     #[default]

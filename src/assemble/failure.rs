@@ -5,6 +5,7 @@ use std::fmt;
 
 /// How a command ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum Exit {
     /// Done.
     Done,
@@ -36,6 +37,7 @@ impl Exit {
 
 /// Why a command, or its part for one function, ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Failure {
     /// The exit code that follows.
     pub exit: Exit,

@@ -38,6 +38,7 @@ pub struct Input {
 
 /// A file that gave no functions.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BadFile {
     /// The file, as it was named.
     pub file: String,
@@ -46,6 +47,14 @@ pub struct BadFile {
     /// Where, for text that was not understood.
     pub at: Option<(usize, usize)>,
 }
+
+impl std::fmt::Display for BadFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.failure.fmt(f)
+    }
+}
+
+impl std::error::Error for BadFile {}
 
 /// What is wanted of the functions in some files.
 #[derive(Clone, Debug, Default)]

@@ -73,6 +73,7 @@ impl fmt::Debug for Artifact {
 /// Why there is no artifact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CompileFailure {
     /// The compiler refused the text.
     Rejected,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Finds the fastest correct kernel for a tensor function and remembers it.
 #[derive(Parser, Debug)]
-#[command(name = "daylight", version, about, max_term_width = 100)]
+#[command(name = "daylight", version, about, max_term_width = 80)]
 #[command(after_help = "Exit codes: 0 done, 1 the work failed, 2 usage, 3 input not understood or refused, \
 4 device or tool missing, 130 ended by Ctrl-C, 143 by SIGTERM.\n\nExample:\n  daylight tune examples/mean.py --trials 64")]
 pub struct Cli {
@@ -55,14 +55,15 @@ pub enum Command {
     Tune(Tune),
     /// Run a function once on .npy files
     #[command(after_help = "Example:\n  daylight run examples/mean.py --inputs in --outputs out
-  (in/00_A.npy is the first parameter's value, out/01_B.npy becomes the second's)")]
+  (in/00_A.npy is the first parameter's value, out/01_B.npy the second's)")]
     Run(Run),
     /// Check candidates against the reference, on the device or in the simulator, without timing
     #[command(after_help = "Example:\n  daylight verify examples/mean.py --target sim:sm_90 --candidates 5")]
     Verify(Verify),
     /// Write the best kernels as files that a program is built with
     #[command(
-        after_help = "Example:\n  daylight apply-best examples/mean.py --log tuning-logs --target cuda:sm_90a,cpu --out kernels"
+        after_help = "Example:\n  daylight apply-best examples/mean.py --log tuning-logs --target cpu --out lib",
+        override_usage = "daylight apply-best [OPTIONS] --log <L> --target <T,...> --out <DIR> <FILE>..."
     )]
     ApplyBest(ApplyBest),
     /// Write a log's report
@@ -75,14 +76,14 @@ pub enum Command {
     #[command(after_help = "Example:\n  daylight log show tuning-logs --best")]
     Log(Log),
     /// Replay searches against the log of an exhaustive run: how soon would they have found the best
-    #[command(after_help = "Example:\n  daylight simulate tests/workloads --log tests/data --search guided --markdown")]
+    #[command(after_help = "Example:\n  daylight simulate tests/workloads --log tests/data --markdown")]
     Simulate(Simulate),
     /// Show or empty the folder of compiled artifacts
     #[command(after_help = "Example:\n  daylight cache clean --older-than 30")]
     Cache(Cache),
     /// Write what a shell needs to complete commands and options
     #[command(
-        after_help = "Example:\n  daylight completions bash > ~/.local/share/bash-completion/completions/daylight"
+        after_help = "Example:\n  daylight completions zsh > ~/.zfunc/_daylight"
     )]
     Completions(Completions),
     /// Write manual pages

@@ -20,6 +20,8 @@ impl fmt::Display for VerifyError {
     }
 }
 
+impl std::error::Error for VerifyError {}
+
 /// Checks that every name is unique and declared before its use, that ranks and dtypes agree, and
 /// that every buffer of the table comes into being exactly once.
 ///

@@ -33,6 +33,7 @@ pub struct Predictor {
 
 /// The ranking of one function.
 #[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Prediction {
     /// Schema of this object.
     pub schema: u32,

@@ -103,6 +103,7 @@ fn sum(a: &BTreeMap<String, usize>, b: &BTreeMap<String, usize>) -> BTreeMap<Str
 
 /// How large a knob space is and what keeps points out of it.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct SpaceReport {
     /// All combinations of the tables' values.
     pub points: u64,
@@ -114,6 +115,7 @@ pub struct SpaceReport {
 
 /// One function's part in the time of a step.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Part {
     /// The function.
     pub name: String,

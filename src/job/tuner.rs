@@ -22,6 +22,7 @@ const CALIBRATION: AaSettings = AaSettings { bytes: 256 << 20, trials: 3, turns:
 
 /// What happens while functions are tuned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event<'e> {
     /// A sentence for people.
     Note(&'e str),

@@ -15,6 +15,7 @@ pub struct LogFile {
 
 /// A line that was left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Skipped {
     /// The file.
     pub file: PathBuf,

@@ -12,6 +12,7 @@ const FIELD: &str = "\"crc32c\":\"";
 
 /// Why a line is not a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum LineError {
     /// Torn or changed: skipped, the rest of the log stands.
     Damaged(String),
@@ -29,6 +30,8 @@ impl fmt::Display for LineError {
         }
     }
 }
+
+impl std::error::Error for LineError {}
 
 /// The part of a record that every schema shares.
 #[derive(Deserialize)]

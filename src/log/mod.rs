@@ -3,6 +3,21 @@
 //! `record` is what a line holds, `line` its checksum, `older` what earlier layouts said otherwise; `file` and `scan` read. `select` says which records
 //! answer a question, `choose` which of them wins by the `stats` of their samples. `upkeep` writes.
 //! Depends on nothing else in the crate, so that any tool can read a log.
+//!
+//! ```
+//! use daylight::log;
+//!
+//! let log = log::read("examples/consumer/tuning-logs".as_ref())?;
+//! log.skipped.iter().for_each(|line| eprintln!("{line}"));
+//! // Times are comparable within a selection: one function, size, target, machine and policy.
+//! for (selection, records) in log::selections(&log.records) {
+//!     let best = log::choose(&records).expect("one of them has a time");
+//!     let name = &best.record.workload.name;
+//!     println!("{name} on {}: {:.1} us by {}", selection.target, best.median_ns / 1e3, best.record.rule);
+//! }
+//! # assert!(log.records.len() > 100);
+//! # Ok::<(), String>(())
+//! ```
 
 mod choose;
 mod file;

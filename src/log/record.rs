@@ -238,6 +238,7 @@ pub struct ErrorNorms {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
+#[non_exhaustive]
 pub enum Outcome {
     /// Right, and timed.
     Ok,

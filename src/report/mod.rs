@@ -2,6 +2,17 @@
 //!
 //! One row for each workload on each target, machine and way of measuring. The text depends on the
 //! records alone, so the same log gives the same bytes.
+//!
+//! ```
+//! use daylight::{log, report};
+//!
+//! let log = log::read("examples/consumer/tuning-logs".as_ref())?;
+//! let rows = report::rows(&log.records);
+//! let gained = rows.iter().filter(|row| row.best_us < row.default_us).count();
+//! println!("{gained} of {} functions gained\n{}", rows.len(), report::markdown(&rows));
+//! # assert!(!rows.is_empty());
+//! # Ok::<(), String>(())
+//! ```
 
 mod diff;
 mod diff_markdown;

@@ -115,6 +115,7 @@ pub struct DeviceFacts {
 /// Why a candidate has no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RunFailure {
     /// It could not be loaded or launched, or the launch reported an error.
     LaunchFailed,

@@ -84,6 +84,7 @@ pub struct Clock<'a> {
 
 /// How far a function is.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Progress {
     /// The function.
     pub name: String,
@@ -101,6 +102,7 @@ pub struct Progress {
 
 /// The result for one function.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Summary {
     /// The winner's record; `None` when no candidate survived.
     pub best: Option<Record>,

@@ -20,17 +20,17 @@ pub enum Action {
     /// Compare two logs: which functions became slower or faster, beyond chance
     #[command(after_help = "Example:\n  daylight log diff main.jsonl branch.jsonl --fail-above 5%
 
-Compared are the winners of each function on the same target, device and policy. A change is beyond the 95 % interval of
-the samples, 2 %, and 3.5 times what functions differ by from run to run.")]
+Compared are the winners of each function on the same target, device and policy. A change is beyond the 95 % \
+interval of the samples, 2 %, and 3.5 times what functions differ by from run to run.")]
     Diff(Diff),
     /// Join logs into one file that holds every record once, whatever their order
     #[command(after_help = "Example:\n  daylight log merge parts/1.jsonl parts/2.jsonl --out all.jsonl
 
-An input is never overwritten: a run may be appending to it. Another file is replaced only when the result
-holds every record in it.")]
+An input is never overwritten: a run may be appending to it. Another file is replaced only when \
+the result holds every record in it.")]
     Merge(Merge),
     /// Write a smaller log that gives the same choices
-    #[command(after_help = "Example:\n  daylight log compact tuning-logs/cpu.jsonl --drop-traces --out cpu.jsonl.gz")]
+    #[command(after_help = "Example:\n  daylight log compact cpu.jsonl --drop-traces --out cpu.jsonl.gz")]
     Compact(Compact),
     /// Check checksums, layout, and that outcomes agree with fields; exit code 1 where anything is wrong
     #[command(after_help = "Example:\n  daylight log verify tuning-logs")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why a text could not be read, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ReadError {
     /// Name of the input, as the caller gave it.
     pub file: String,
