@@ -1,7 +1,7 @@
 """Holds the README and the book to what is there: links, options, and every command.
 
-    book.py links BOOK             links and anchors of the built book and of the Markdown around it
-    book.py run DAYLIGHT PYTHON    every command of README and book, in a fresh copy for each page
+    book.py links BOOK                       links and anchors of the built book and of the Markdown around it
+    book.py run DAYLIGHT PYTHON [PAGE...]    every command of README and book, in a fresh copy for each page
 
 A fenced block of `sh` is run; comments right above a block say what else is to know:
 
@@ -265,10 +265,10 @@ class Runner:
         return output
 
 
-def run(daylight, python):
+def run(daylight, python, *only):
     daylight, python = str(pathlib.Path(daylight).resolve()), str(pathlib.Path(python).absolute())
     runner = Runner(daylight, python)
-    for page in pages():
+    for page in [p for p in pages() if not only or name(p) in only]:
         runner.wrong += options(daylight, page)
         if any(language == "sh" for _, language, _, _ in blocks(page)):
             with tempfile.TemporaryDirectory() as scratch:

@@ -21,3 +21,7 @@ book=${CARGO_TARGET_DIR:-$PWD/target}/book
 "$python" .ci/book.py links "$book"
 "$python" .ci/schema_check.py "$daylight"
 "$python" .ci/book.py run "$daylight" "$python"
+# What the README's line has installed.
+installed=${CARGO_TARGET_DIR:-$PWD/target}/ci-install/bin/daylight
+"$installed" --version
+"$installed" completions bash | bash -n

@@ -15,7 +15,7 @@ fn main() {
         // Level 3 runs on nearly every x86-64 machine; on others, this machine's own target.
         .target(if cfg!(target_arch = "x86_64") { "cpu:x86-64-v3" } else { "cpu" });
     if std::env::var_os("CARGO_FEATURE_CUDA").is_some() {
-        // Of these functions the log has `mean` for one of these GPUs; warnings name the rest.
+        // This log has other functions: these get defaults, and warnings name them with the command that tunes them.
         build = build.log("../../tuning-logs");
         for arch in ["sm_80", "sm_90a", "sm_100a", "sm_120a"] {
             build = build.target(format!("cuda:{arch}"));

@@ -63,7 +63,7 @@ pub enum Command {
     /// Write the best kernels as files that a program is built with
     #[command(
         after_help = "Example:\n  daylight apply-best examples/mean.py --log tuning-logs --target cpu --out lib",
-        override_usage = "daylight apply-best [OPTIONS] --log <L> --target <T,...> --out <DIR> <FILE>..."
+        override_usage = "daylight apply-best --log <L> --target <T,...> --out <DIR> <FILE>..."
     )]
     ApplyBest(ApplyBest),
     /// Write a log's report
@@ -82,9 +82,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  daylight cache clean --older-than 30")]
     Cache(Cache),
     /// Write what a shell needs to complete commands and options
-    #[command(
-        after_help = "Example:\n  daylight completions zsh > ~/.zfunc/_daylight"
-    )]
+    #[command(after_help = "Example:\n  daylight completions zsh > ~/.zfunc/_daylight")]
     Completions(Completions),
     /// Write manual pages
     #[command(after_help = "Example:\n  daylight man --out ~/.local/share/man/man1")]
