@@ -5,6 +5,7 @@ mod analysis_corpus;
 mod analysis_facts;
 mod analysis_groups;
 mod analysis_simplify;
+mod apply_c;
 mod apply_family;
 mod apply_maps;
 mod apply_names;

@@ -45,7 +45,7 @@ pub struct FunctionNames {
 impl FunctionNames {
     /// None taken but what the runtime of `kernels.rs` calls its own. `variants` are names of architectures.
     pub fn new(variants: impl Iterator<Item = String>) -> FunctionNames {
-        let suffixes = ["_raw", "_workspace_bytes"]
+        let suffixes = ["_raw", "_workspace_bytes", "_cpu", "_cpu_grid", "_cpu_part", "_cpu_workspace_bytes"]
             .map(String::from)
             .into_iter()
             .chain(variants.map(|v| format!("_{v}")))

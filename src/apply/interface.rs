@@ -2,39 +2,11 @@
 //! order of the function's parameters; extents that are no parameters come last.
 
 use super::ident::Idents;
+use super::lang::Lang;
 use super::unit::Unit;
 use super::when::When;
 use crate::backend::{Arg, Dim, Plan, PlanParam, Role};
-use crate::ir::DType;
 use std::collections::BTreeMap;
-
-/// Variables and functions that the generated functions use themselves.
-const LOCALS: [&str; 21] = [
-    "args",
-    "buffers",
-    "bytes",
-    "check",
-    "device",
-    "extent",
-    "kernels",
-    "len",
-    "need",
-    "pointer",
-    "pool",
-    "product",
-    "run_grid",
-    "scalars",
-    "scratch",
-    "self",
-    "std",
-    "stream",
-    "tensors",
-    "threads",
-    "workspace",
-];
-
-/// Rust type of an extent where callers see it; inside it is an `i64`.
-const EXTENT: &str = "usize";
 
 /// The kernels of a function: for each architecture those that are asked, in order, whether they take a size.
 pub type Function<'a> = Vec<&'a [&'a Unit]>;
@@ -45,12 +17,12 @@ pub struct Tensor {
     pub index: usize,
     /// Its variable.
     pub ident: String,
-    /// Rust type of an element.
+    /// Type of an element.
     pub element: &'static str,
     /// The kernel writes it.
     pub written: bool,
-    /// Number of elements, a Rust expression of type `i64`.
-    pub len: String,
+    /// Extents, outermost first.
+    pub shape: Vec<Dim>,
     /// For the doc comment: `in, float32[2048, 8192]`.
     pub doc: String,
 }
@@ -60,13 +32,17 @@ pub struct Scalar {
     /// Its variable.
     pub ident: String,
     /// Rust type.
-    pub rust: &'static str,
+    pub ty: &'static str,
     /// For the doc comment.
     pub doc: String,
+    /// It is an extent.
+    pub is_extent: bool,
 }
 
 /// The arguments of a function, the same for all its variants.
 pub struct Interface {
+    /// What they are written in.
+    pub lang: Lang,
     /// Tensors in order.
     pub tensors: Vec<Tensor>,
     /// Scalars and extents in order.
@@ -76,33 +52,35 @@ pub struct Interface {
 
 impl Interface {
     /// The arguments that the kernels of a function take together, of which each has `params`.
-    ///
-    /// # Errors
-    /// A sentence, when an extent cannot be written in Rust.
-    pub fn of(params: &[PlanParam], plans: &[&Plan]) -> Result<Interface, String> {
-        let mut scope = Idents::without(&LOCALS);
-        let mut me = Interface { tensors: vec![], scalars: vec![], idents: BTreeMap::new() };
+    pub fn of(params: &[PlanParam], plans: &[&Plan], lang: Lang) -> Interface {
+        let mut scope = Idents::without(lang.taken());
+        let mut me = Interface { lang, tensors: vec![], scalars: vec![], idents: BTreeMap::new() };
         for p in params {
-            me.idents.insert(p.name.clone(), scope.fresh(&p.name));
+            me.idents.insert(p.name.clone(), scope.fresh(&lang.own(&p.name)));
         }
         let shapes = params.iter().flat_map(|p| &p.shape).flat_map(Dim::names);
         for name in shapes.chain(plans.iter().flat_map(|p| extent_names(p))) {
             if !me.idents.contains_key(&name) {
-                let ident = scope.fresh(&name);
-                me.scalars.push(Scalar { ident: ident.clone(), rust: EXTENT, doc: "extent".into() });
+                let ident = scope.fresh(&lang.own(&name));
+                me.scalars.push(Scalar {
+                    ident: ident.clone(),
+                    ty: lang.extent(),
+                    doc: "extent".into(),
+                    is_extent: true,
+                });
                 me.idents.insert(name, ident);
             }
         }
         let free = std::mem::take(&mut me.scalars);
         for p in params {
-            me.add(p)?;
+            me.add(p);
         }
         me.scalars.extend(free);
-        Ok(me)
+        me
     }
 
-    fn add(&mut self, p: &PlanParam) -> Result<(), String> {
-        let ident = self.ident(&p.name);
+    fn add(&mut self, p: &PlanParam) {
+        let (lang, ident) = (self.lang, self.ident(&p.name));
         match p.role {
             Role::In | Role::Out | Role::Inout => {
                 let (role, written) = match p.role {
@@ -112,13 +90,25 @@ impl Interface {
                 };
                 let shape: Vec<String> = p.shape.iter().map(Dim::to_string).collect();
                 let doc = format!("{role}, {}[{}]", p.dtype, shape.join(", "));
-                let len = self.product(&p.shape)?;
-                self.tensors.push(Tensor { index: p.index, ident, element: element(p.dtype), written, len, doc });
+                self.tensors.push(Tensor {
+                    index: p.index,
+                    ident,
+                    element: lang.element(p.dtype),
+                    written,
+                    shape: p.shape.clone(),
+                    doc,
+                });
             }
-            Role::Extent => self.scalars.push(Scalar { ident, rust: EXTENT, doc: "extent".into() }),
-            Role::Scalar => self.scalars.push(Scalar { ident, rust: scalar(p.dtype), doc: p.dtype.to_string() }),
+            Role::Extent => {
+                self.scalars.push(Scalar { ident, ty: lang.extent(), doc: "extent".into(), is_extent: true })
+            }
+            Role::Scalar => self.scalars.push(Scalar {
+                ident,
+                ty: lang.scalar(p.dtype),
+                doc: p.dtype.to_string(),
+                is_extent: false,
+            }),
         }
-        Ok(())
     }
 
     /// The variable of a parameter or extent.
@@ -126,15 +116,28 @@ impl Interface {
         self.idents.get(name).cloned().unwrap_or_else(|| super::ident::snake(name))
     }
 
-    /// An extent as a Rust expression.
+    /// The argument that is the tensor at a position among the parameters.
     ///
     /// # Errors
-    /// A sentence, when it cannot be written in Rust.
-    pub fn extent(&self, dim: &Dim) -> Result<String, String> {
-        dim.rust(&|n| self.ident(n))
+    /// A sentence, when that is no tensor.
+    pub fn position(&self, param: usize) -> Result<usize, String> {
+        self.tensors.iter().position(|t| t.index == param).ok_or_else(|| format!("parameter {param} is no tensor"))
     }
 
-    fn product(&self, shape: &[Dim]) -> Result<String, String> {
+    /// An extent as an expression.
+    ///
+    /// # Errors
+    /// A sentence, when it cannot be written.
+    pub fn extent(&self, dim: &Dim) -> Result<String, String> {
+        self.lang.dim(dim, &|n| self.ident(n))
+    }
+
+    /// The number of elements of a tensor, a Rust expression of type `i64`.
+    ///
+    /// # Errors
+    /// As of [`Interface::extent`].
+    pub fn len(&self, tensor: &Tensor) -> Result<String, String> {
+        let shape = &tensor.shape;
         match shape.iter().map(Dim::as_const).product::<Option<i64>>() {
             Some(n) => Ok(n.to_string()),
             None => {
@@ -146,18 +149,18 @@ impl Interface {
 
     /// Variables of the extents.
     fn extents(&self) -> impl Iterator<Item = &str> {
-        self.scalars.iter().filter(|s| s.doc == "extent").map(|s| s.ident.as_str())
+        self.scalars.iter().filter(|s| s.is_extent).map(|s| s.ident.as_str())
     }
 
     /// `n: usize, alpha: f32`, each with a leading comma: what callers see.
     pub fn scalar_params(&self) -> String {
-        self.scalars.iter().map(|s| format!(", {}: {}", s.ident, s.rust)).collect()
+        self.scalars.iter().map(|s| format!(", {}: {}", s.ident, s.ty)).collect()
     }
 
     /// `n: i64, alpha: f32`, each with a leading comma: what is passed on inside.
     pub fn inner_params(&self) -> String {
-        let rust = |s: &Scalar| if s.rust == EXTENT { "i64" } else { s.rust };
-        self.scalars.iter().map(|s| format!(", {}: {}", s.ident, rust(s))).collect()
+        let ty = |s: &Scalar| if s.is_extent { "i64" } else { s.ty };
+        self.scalars.iter().map(|s| format!(", {}: {}", s.ident, ty(s))).collect()
     }
 
     /// `n, alpha`, each with a leading comma.
@@ -167,8 +170,7 @@ impl Interface {
 
     /// `n as usize, alpha`, each with a leading comma: inner values for what callers see.
     pub fn outer_values(&self) -> String {
-        let value =
-            |s: &Scalar| if s.rust == EXTENT { format!(", {} as usize", s.ident) } else { format!(", {}", s.ident) };
+        let value = |s: &Scalar| if s.is_extent { format!(", {} as usize", s.ident) } else { format!(", {}", s.ident) };
         self.scalars.iter().map(value).collect()
     }
 
@@ -182,7 +184,7 @@ impl Interface {
 
     /// The condition on the extents under which a kernel is launched; `None` where it always is.
     pub fn condition(&self, when: &When) -> Option<String> {
-        when.rust(&|name| self.ident(name))
+        when.condition(&|name| self.ident(name))
     }
 
     /// The bodies of the kernels of one architecture, each under the condition of the sizes that it takes.
@@ -213,14 +215,27 @@ impl Interface {
     }
 }
 
+/// The kernels of one function by target.
+pub fn by_target<'a>(all: &'a [&'a Unit]) -> Function<'a> {
+    all.chunk_by(|a, b| a.target.id == b.target.id).collect()
+}
+
+/// The kernels of each function, functions in order of name.
+pub fn by_name<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Vec<&'a Unit>> {
+    let mut groups: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
+    for u in units {
+        groups.entry(&u.name).or_default().push(u);
+    }
+    // The newest GPU comes first, so that a device takes the nearest of those that it can run.
+    groups.values_mut().for_each(|g| g.sort_by_key(|u| std::cmp::Reverse(u.target.sm)));
+    groups.into_values().collect()
+}
+
 /// The arguments of a function's kernels.
-///
-/// # Errors
-/// A sentence, when an extent cannot be written in Rust.
-pub fn interface(f: &Function<'_>) -> Result<Interface, String> {
+pub fn interface(f: &Function<'_>, lang: Lang) -> Interface {
     let units = || f.iter().copied().flatten();
     let plans: Vec<&Plan> = units().map(|u| &u.plan).collect();
-    Interface::of(units().next().map_or(&[], |u| &u.params), &plans)
+    Interface::of(units().next().map_or(&[], |u| &u.params), &plans, lang)
 }
 
 /// Names of extents and scalars that a plan needs, in order of first use.
@@ -238,32 +253,10 @@ fn extent_names(plan: &Plan) -> Vec<String> {
     names
 }
 
-/// Rust type of a tensor's elements.
-fn element(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool | DType::U8 | DType::E4M3 | DType::E5M2 => "u8",
-        DType::I8 => "i8",
-        DType::I16 => "i16",
-        DType::I32 => "i32",
-        DType::I64 => "i64",
-        DType::U16 => "u16",
-        DType::U32 => "u32",
-        DType::U64 | DType::Handle => "u64",
-        DType::F16 => "half::f16",
-        DType::BF16 => "half::bf16",
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-    }
-}
-
-/// Rust type of a scalar parameter.
-fn scalar(dtype: DType) -> &'static str {
-    if dtype == DType::Bool { "bool" } else { element(dtype) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::DType;
 
     fn param(index: usize, name: &str, shape: &[&str], role: Role) -> PlanParam {
         let shape = shape.iter().map(|s| s.parse().map_or_else(|_| s.parse().unwrap(), Dim::Const)).collect();
@@ -278,11 +271,25 @@ mod tests {
             param(2, "B", &["n + m"], Role::Out),
         ];
         let plan = Plan { params, ..Plan::default() };
-        let i = Interface::of(&plan.params, &[&plan]).unwrap();
-        let tensors: Vec<(&str, &str, bool)> =
-            i.tensors.iter().map(|t| (t.ident.as_str(), t.len.as_str(), t.written)).collect();
-        assert_eq!(tensors, [("a", "product(&[n, 4])", false), ("b", "product(&[n + m])", true)]);
+        let i = Interface::of(&plan.params, &[&plan], Lang::Rust);
+        let tensor = |t: &Tensor| (t.ident.clone(), i.len(t).unwrap(), t.written);
+        let tensors: Vec<(String, String, bool)> = i.tensors.iter().map(tensor).collect();
+        let want = [("a", "product(&[n, 4])", false), ("b", "product(&[n + m])", true)];
+        assert_eq!(tensors, want.map(|(name, len, written)| (name.to_string(), len.to_string(), written)));
         assert_eq!(i.scalar_params(), ", alpha: f32, n: usize, m: usize");
         assert_eq!(i.docs().next().as_deref(), Some("`a`: in, float32[n, 4]"));
+    }
+
+    #[test]
+    fn arguments_are_no_words_of_the_language() {
+        let names = ["class", "match", "kernels", "dl_launch", "size_t", "n"];
+        let params: Vec<PlanParam> =
+            names.iter().enumerate().map(|(k, name)| param(k, name, &["4"], Role::In)).collect();
+        let idents = |lang| -> Vec<String> {
+            let i = Interface::of(&params, &[], lang);
+            i.tensors.iter().map(|t| t.ident.clone()).collect()
+        };
+        assert_eq!(idents(Lang::Rust), ["class", "match_", "kernels_2", "dl_launch", "size_t", "n"]);
+        assert_eq!(idents(Lang::C), ["class_2", "match_", "kernels_2", "x_dl_launch", "size_t_2", "n"]);
     }
 }

@@ -9,6 +9,7 @@ use crate::analysis::answered_for;
 use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
 use crate::backend::Source;
 use crate::ir::kernel::Program;
+use crate::log;
 use crate::schedule::Schedule;
 
 /// A unit without its file, and the text for it.
@@ -23,12 +24,25 @@ pub(super) struct Kernel {
     assembly: Assembly,
     pub rung: Rung,
     measured_us: Option<f64>,
+    knobs: String,
     scheduled: String,
 }
 
-/// The kernel of a schedule.
-pub(super) fn kernel(schedule: &Schedule, assembly: Assembly, rung: Rung, measured_us: Option<f64>) -> Kernel {
-    Kernel { assembly, rung, measured_us, scheduled: tvm::text(schedule.func()) }
+/// The kernel of a record's schedule.
+pub(super) fn kernel(
+    schedule: &Schedule,
+    assembly: Assembly,
+    rung: Rung,
+    (record, measured_us): (&log::Record, Option<f64>),
+) -> Kernel {
+    let knobs = point(&record.rule, &log::pairs(&record.knobs));
+    Kernel { assembly, rung, measured_us, knobs, scheduled: tvm::text(schedule.func()) }
+}
+
+/// A rule and a point of its space for comments. Logs may be other people's: what would end the line or comment goes.
+fn point(rule: &str, knobs: &str) -> String {
+    let plain = |c: char| if c.is_ascii_graphic() && c != '\\' || c == ' ' { c } else { '?' };
+    format!("{rule} {knobs}").trim_end().chars().map(plain).collect()
 }
 
 /// The unit of a kernel that takes every size of the function.
@@ -39,6 +53,7 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
         rung: kernel.rung,
         when: When::Always,
         measured_us: kernel.measured_us,
+        knobs: kernel.knobs,
         target: subject.target.clone(),
         params: kernel.assembly.plan.params.clone(),
         plan: kernel.assembly.plan,
@@ -58,7 +73,7 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
 pub(super) fn replayed(found: ladder::Found<'_>, options: &Options<'_>) -> Kernel {
     let is_exact = found.rung == Rung::SameArch && is_same(&found, options);
     let rung = if is_exact { Rung::Exact } else { found.rung };
-    kernel(&found.schedule, found.assembly, rung, found.measured_us)
+    kernel(&found.schedule, found.assembly, rung, (found.record, found.measured_us))
 }
 
 /// True when the text is the measured one and, on a GPU, so is the compiler's version. C is compiled
@@ -86,7 +101,8 @@ pub(super) fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -
         let schedule = arm.schedule(&knobs).map_err(|e| e.to_string());
         let made = schedule.and_then(|s| {
             let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
-            Ok(kernel(&s, assembly, Rung::Default, None))
+            let (rung, knobs) = (Rung::Default, point(arm.space.form, &arm.space.show(&knobs)));
+            Ok(Kernel { assembly, rung, measured_us: None, knobs, scheduled: tvm::text(s.func()) })
         });
         match made {
             Ok(found) => return Ok(found),
@@ -101,6 +117,13 @@ pub(super) fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_point_of_a_log_stays_in_its_comment() {
+        assert_eq!(point("gemv.cpu", "unroll=2 vector=8"), "gemv.cpu unroll=2 vector=8");
+        assert_eq!(point("fallback", ""), "fallback");
+        assert_eq!(point("x\\", "a=1\n#include \u{2028}"), "x? a=1?#include ?");
+    }
 
     #[test]
     fn versions_are_compared_by_major_and_minor() {

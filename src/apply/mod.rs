@@ -1,9 +1,9 @@
 //! Best records into files that a program is built with: compiled kernels or text, `manifest.json`
-//! for loaders in any language, `kernels.rs` with typed launch functions.
+//! for loaders in any language, `kernels.rs` with typed launch functions, `kernels.h` and `kernels.c` with the same in C.
 //!
 //! `ladder` finds the record, `make` replays it into a unit, `open` does where sizes are known at run
-//! time (`when` says which kernel takes which), `untuned` says which are not tuned, `family` lets GPUs share a cubin, `manifest`
-//! and `rust` write. The files
+//! time (`when` says which kernel takes which), `untuned` says which are not tuned, `family` lets GPUs share a cubin, `manifest`,
+//! `rust` and `c` write what `interface` and the plan say. The files
 //! depend on functions, log, targets and compiler alone, not on the host or the order of records.
 //!
 //! Programs call [`crate::build::Build`]; what it wrote says of each kernel how it was found:
@@ -19,11 +19,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod c;
 mod family;
 mod ident;
 mod interface;
 mod kernel;
 pub mod ladder;
+mod lang;
 mod link;
 mod make;
 mod manifest;
@@ -33,13 +35,14 @@ mod overlap;
 mod rust;
 mod rust_cpu;
 mod rust_cuda;
-mod rust_map;
+mod tensor_map;
 mod tvm;
 mod unit;
 mod untuned;
 mod when;
 mod workspace;
 
+pub use c::checked_name as checked_c_name;
 pub use family::apart;
 pub use make::units;
 pub use options::Options;
@@ -53,10 +56,12 @@ use std::io::Write;
 use std::path::Path;
 
 /// Which files to write besides kernels and manifest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Emit {
     /// `kernels.rs`.
     pub rust: bool,
+    /// A header and a source in C of this name, `kernels` for `kernels.h` and `kernels.c`.
+    pub c: Option<String>,
     /// The generated text of kernels that were compiled.
     pub text: bool,
     /// The scheduled functions as TVMScript.
@@ -70,7 +75,7 @@ pub struct Emit {
 /// The files of a package by name.
 ///
 /// # Errors
-/// A sentence, when an extent cannot be written in Rust.
+/// A sentence, when an extent cannot be written in Rust or C, or kernels in C are not compiled.
 pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut out = BTreeMap::new();
     for u in units {
@@ -88,6 +93,11 @@ pub fn files(units: &[Unit], emit: Emit) -> Result<BTreeMap<String, Vec<u8>>, St
     }
     if emit.rust {
         out.insert("kernels.rs".into(), rust::kernels_rs(units, emit.rayon)?.into_bytes());
+    }
+    if let Some(name) = &emit.c {
+        let [header, source] = c::package(units, name)?;
+        out.insert(format!("{name}.h"), header.into_bytes());
+        out.insert(format!("{name}.c"), source.into_bytes());
     }
     Ok(out)
 }

@@ -141,7 +141,7 @@ fn at_knobs(open: &Schedulable, found: &Found<'_>, options: &Options<'_>) -> Opt
     let r = found.record;
     let schedule = open.logged(&[], (&r.rule, r.rule_version), &r.knobs, options.spaces)?;
     let rung = if found.rung == Rung::SameArch { Rung::Neighbour } else { found.rung };
-    Some(kernel::kernel(&schedule, open.assemble(&schedule).ok()?, rung, found.measured_us))
+    Some(kernel::kernel(&schedule, open.assemble(&schedule).ok()?, rung, (r, found.measured_us)))
 }
 
 /// Drops kernels that nothing is left for: below size 1 there is none, and the next one may take the same sizes with

@@ -1,10 +1,9 @@
 //! `kernels.rs`: typed launch functions for every function and target of a package.
 
-use super::interface::Function;
+use super::interface::{Function, by_name, by_target};
 use super::unit::Unit;
 use super::{rust_cpu, rust_cuda};
 use crate::target::Kind;
-use std::collections::BTreeMap;
 
 /// The text of `kernels.rs`. It lies in the folder of the other files, and is used through `include!`
 /// or as a module. `rayon` says that the user has the crate of that name.
@@ -31,19 +30,4 @@ pub fn kernels_rs(units: &[Unit], rayon: bool) -> Result<String, String> {
         });
     }
     Ok(out)
-}
-
-fn by_target<'a>(all: &'a [&'a Unit]) -> Function<'a> {
-    all.chunk_by(|a, b| a.target.id == b.target.id).collect()
-}
-
-/// The kernels of each function, functions in order of name.
-fn by_name<'a>(units: impl Iterator<Item = &'a Unit>) -> Vec<Vec<&'a Unit>> {
-    let mut groups: BTreeMap<&str, Vec<&Unit>> = BTreeMap::new();
-    for u in units {
-        groups.entry(&u.name).or_default().push(u);
-    }
-    // The newest GPU comes first, so that a device takes the nearest of those that it can run.
-    groups.values_mut().for_each(|g| g.sort_by_key(|u| std::cmp::Reverse(u.target.sm)));
-    groups.into_values().collect()
 }

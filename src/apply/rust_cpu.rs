@@ -2,6 +2,7 @@
 //! the user's build compiles and links.
 
 use super::interface::{Function, Interface, Tensor, interface};
+use super::lang::Lang;
 use super::unit::{Safety, Unit};
 use super::workspace;
 use crate::backend::plan::Init;
@@ -20,8 +21,8 @@ pub fn module(functions: &[Function<'_>], rayon: bool) -> Result<String, String>
     out.push_str(if rayon { include_str!("runtime/rayon.rs") } else { "" });
     out.push_str(include_str!("runtime/extents.rs"));
     for f in functions {
-        let i = interface(f)?;
-        for text in [safe(f, &i), workspace_bytes(f, &i)?, raw(f, &i)] {
+        let i = interface(f, Lang::Rust);
+        for text in [safe(f, &i)?, workspace_bytes(f, &i)?, raw(f, &i)] {
             out.push('\n');
             out.extend(text.lines().map(|l| if l.is_empty() { "\n".into() } else { format!("    {l}\n") }));
         }
@@ -35,7 +36,7 @@ pub fn module(functions: &[Function<'_>], rayon: bool) -> Result<String, String>
 }
 
 /// The form on slices, safe where all that a kernel accesses follows from sizes.
-fn safe(f: &Function<'_>, i: &Interface) -> String {
+fn safe(f: &Function<'_>, i: &Interface) -> Result<String, String> {
     let name = &f[0][0].name;
     let mut out = format!("/// `{name}` on the threads of `pool`: `4` for four that are started for the call.\n///\n");
     out.extend(i.docs().map(|line| format!("/// - {line}\n")));
@@ -47,10 +48,12 @@ fn safe(f: &Function<'_>, i: &Interface) -> String {
     out.push_str(&docs);
     let tensor = |t: &Tensor| format!("{}: &{}[{}], ", t.ident, if t.written { "mut " } else { "" }, t.element);
     let tensors: String = i.tensors.iter().map(tensor).collect();
-    let scalars: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.rust)).collect();
+    let scalars: String = i.scalars.iter().map(|s| format!("{}: {}, ", s.ident, s.ty)).collect();
     out.push_str(&format!("pub {keyword}fn {name}({tensors}{scalars}pool: impl Pool) -> Result<(), Error> {{\n"));
     out.extend(i.extent_lines(true).map(|line| format!("    {line}\n")));
-    out.extend(i.tensors.iter().map(|t| format!("    check(\"{0}\", {0}.len(), {1})?;\n", t.ident, t.len)));
+    for t in &i.tensors {
+        out.push_str(&format!("    check(\"{0}\", {0}.len(), {1})?;\n", t.ident, i.len(t)?));
+    }
     let pointer = |t: &Tensor| match t.written {
         true => format!("{}.as_mut_ptr().cast()", t.ident),
         false => format!("{}.as_ptr().cast_mut().cast()", t.ident),
@@ -62,7 +65,7 @@ fn safe(f: &Function<'_>, i: &Interface) -> String {
     out.push_str(&format!("    let mut workspace = scratch({bytes});\n"));
     out.push_str(&format!("    // SAFETY: the slices were checked against the extents{known}.\n"));
     let call = format!("{name}_raw(&tensors{values}, workspace.as_mut_ptr().cast(), &pool)");
-    out + &format!("    unsafe {{ {call} }}\n}}\n")
+    Ok(out + &format!("    unsafe {{ {call} }}\n}}\n"))
 }
 
 /// How much memory the caller of the raw form brings.
@@ -165,7 +168,7 @@ fn launches(u: &Unit, i: &Interface) -> Result<String, String> {
         let (mut buffers, mut scalars) = (vec![], vec![]);
         for arg in &l.args {
             match arg {
-                Arg::Param { param } => buffers.push(format!("tensors[{}] as usize", position(i, *param)?)),
+                Arg::Param { param } => buffers.push(format!("tensors[{}] as usize", i.position(*param)?)),
                 Arg::Workspace { workspace } => {
                     buffers.push(format!("workspace as usize + ({}) as usize", workspace::offset(u, *workspace, i)?));
                 }
@@ -179,10 +182,6 @@ fn launches(u: &Unit, i: &Interface) -> Result<String, String> {
         out.push_str(&format!("        unsafe {{ run_grid({symbol}, &[{buffers}], &[{scalars}], {grid}, pool) }};\n"));
     }
     Ok(out)
-}
-
-fn position(i: &Interface, param: usize) -> Result<usize, String> {
-    i.tensors.iter().position(|t| t.index == param).ok_or_else(|| format!("parameter {param} is no tensor"))
 }
 
 /// A scalar in its slot of eight bytes: floats by their bits, in the low bytes.
@@ -220,6 +219,7 @@ mod tests {
             rung: Rung::Default,
             when: When::Always,
             measured_us: None,
+            knobs: String::new(),
             target: Target::parse("cpu:x86-64-v3", &HostCpu::default()).expect("a target"),
             params: vec![],
             plan: Plan::default(),

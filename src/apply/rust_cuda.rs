@@ -3,6 +3,7 @@
 
 use super::ident::camel;
 use super::interface::{Function, Interface, interface};
+use super::lang::Lang;
 use super::unit::{Content, Safety, Unit};
 use super::workspace;
 use crate::backend::plan::Init;
@@ -38,9 +39,9 @@ pub fn module(functions: &[Function<'_>]) -> Result<String, String> {
 }
 
 fn function(f: &Function<'_>) -> Result<String, String> {
-    let i = interface(f)?;
+    let i = interface(f, Lang::Rust);
     let mut text = String::new();
-    for part in [kind(f, &i), load(f), workspace(f, &i)?, launch(f, &i), raw(f, &i)] {
+    for part in [kind(f, &i), load(f), workspace(f, &i)?, launch(f, &i)?, raw(f, &i)] {
         text.push_str(&part);
         text.push('\n');
     }
@@ -141,7 +142,7 @@ fn workspace(f: &Function<'_>, i: &Interface) -> Result<String, String> {
 }
 
 /// The launch on buffers, safe where all that a kernel accesses follows from sizes.
-fn launch(f: &Function<'_>, i: &Interface) -> String {
+fn launch(f: &Function<'_>, i: &Interface) -> Result<String, String> {
     let align = f.iter().map(|units| units[0].target.max_load_bytes).max().unwrap_or(16);
     let mut out =
         String::from("    /// Launches on `stream`, which belongs to the context of `load`. Nothing is allocated or\n");
@@ -173,7 +174,7 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
         let get = if t.written { "device_ptr_mut" } else { "device_ptr" };
         out.push_str(&format!("        let len = {}.len();\n", t.ident));
         out.push_str(&format!("        let ({0}, _guard_{0}) = {0}.{get}(stream);\n", t.ident));
-        out.push_str(&format!("        check(\"{0}\", len, {1}, {0}, {align})?;\n", t.ident, t.len));
+        out.push_str(&format!("        check(\"{0}\", len, {1}, {0}, {align})?;\n", t.ident, i.len(t)?));
     }
     let values = i.outer_values();
     out.push_str(&format!("        let need = self.workspace_bytes({});\n", values.trim_start_matches(", ")));
@@ -186,7 +187,7 @@ fn launch(f: &Function<'_>, i: &Interface) -> String {
     out.push_str(&format!("        // SAFETY: the buffers were checked against the extents{known}.\n"));
     let call = format!("self.launch_raw(stream.cu_stream().cast(), &[{}]{values}, workspace)", pointers.join(", "));
     out.push_str(&format!("        unsafe {{ {call} }}\n    }}\n"));
-    out
+    Ok(out)
 }
 
 /// The raw launch.
@@ -254,10 +255,12 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
     let mut out = String::from("        {\n");
     for (a, arg) in l.args.iter().enumerate() {
         let value = match arg {
-            Arg::Param { param } => tensor(i, *param)?,
+            Arg::Param { param } => format!("tensors[{}]", i.position(*param)?),
             Arg::Workspace { workspace } => format!("workspace + ({}) as u64", workspace::offset(u, *workspace, i)?),
             Arg::Scalar { scalar, dtype } => scalar_value(u, i, scalar, *dtype),
-            Arg::TensorMap { tensor_map: map } => super::rust_map::map(map, &tensor(i, map.param)?)?,
+            Arg::TensorMap { tensor_map: map } => {
+                super::tensor_map::rust(map, &format!("tensors[{}]", i.position(map.param)?))?
+            }
         };
         out.push_str(&format!("            let mut arg_{a} = {value};\n"));
     }
@@ -282,12 +285,6 @@ fn one_launch(u: &Unit, k: usize, l: &PlanLaunch, i: &Interface) -> Result<Strin
     .map_err(|e| e.to_string())?;
     out.push_str("        }\n");
     Ok(out)
-}
-
-/// The address of a tensor parameter.
-fn tensor(i: &Interface, param: usize) -> Result<String, String> {
-    let at = i.tensors.iter().position(|t| t.index == param);
-    Ok(format!("tensors[{}]", at.ok_or_else(|| format!("parameter {param} is no tensor"))?))
 }
 
 /// A scalar argument with the width that the kernel takes.

@@ -72,6 +72,8 @@ pub struct Unit {
     pub when: When,
     /// Median of the record, in microseconds.
     pub measured_us: Option<f64>,
+    /// The rule and the point of its space, for people: `gemv.cuda threads=128 vector=8`.
+    pub knobs: String,
     /// The target.
     pub target: Target,
     /// The parameters as callers see them, with the names of extents that this kernel may have as numbers.

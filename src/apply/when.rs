@@ -49,8 +49,8 @@ impl When {
         }
     }
 
-    /// The condition in Rust on variables that are the extents, named by `ident`; `None` where it always holds.
-    pub(super) fn rust(&self, ident: &dyn Fn(&str) -> String) -> Option<String> {
+    /// The condition in Rust or C on variables that are the extents, named by `ident`; `None` where it always holds.
+    pub(super) fn condition(&self, ident: &dyn Fn(&str) -> String) -> Option<String> {
         let all = |size: &Bindings, op: &str| {
             size.iter().map(|(k, v)| format!("{} {op} {v}", ident(k))).collect::<Vec<_>>().join(" && ")
         };

@@ -1,4 +1,4 @@
-//! Memory between launches in generated Rust: one area that the caller brings, in which each workspace has its place.
+//! Memory between launches: one area that the caller brings, in which each workspace has its place.
 
 use super::interface::Interface;
 use super::unit::Unit;
@@ -6,23 +6,23 @@ use super::unit::Unit;
 /// Workspaces start at multiples of this many bytes.
 const ALIGN: i64 = 256;
 
-/// Where the `n`th workspace of a kernel starts, as an expression in Rust; after the last one, the bytes of all.
+/// Where the `n`th workspace of a kernel starts, as an expression; after the last one, the bytes of all.
 ///
 /// # Errors
-/// A sentence, when an extent cannot be written in Rust.
+/// A sentence, when an extent cannot be written.
 pub fn offset(u: &Unit, n: usize, i: &Interface) -> Result<String, String> {
     let sizes: Result<Vec<String>, String> = u.plan.workspaces[..n]
         .iter()
         .map(|w| match w.bytes.as_const() {
             Some(b) => Ok((b.max(0) as u64).next_multiple_of(ALIGN as u64).to_string()),
-            None => Ok(format!("i64::div_euclid({} + {}, {ALIGN}) * {ALIGN}", i.extent(&w.bytes)?, ALIGN - 1)),
+            None => Ok(i.lang.rounded_up(&i.extent(&w.bytes)?, ALIGN)),
         })
         .collect();
     let sizes = sizes?;
     Ok(if sizes.is_empty() { "0".into() } else { sizes.join(" + ") })
 }
 
-/// The bytes that the kernel of a size needs, as an expression in Rust: those of the first that takes it.
+/// The bytes that the kernel of a size needs, as an expression: those of the first that takes it.
 ///
 /// # Errors
 /// As of [`offset`].
@@ -33,12 +33,9 @@ pub fn bytes(units: &[&Unit], i: &Interface) -> Result<String, String> {
         Some(first) if all.iter().all(|bytes| bytes == first) => return Ok(first.clone()),
         Some(_) | None => {}
     }
-    let mut out = String::new();
-    for (u, bytes) in units.iter().zip(&all) {
-        match i.condition(&u.when) {
-            Some(condition) => out.push_str(&format!("if {condition} {{ {bytes} }} else ")),
-            None => return Ok(format!("{out}{{ {bytes} }}")),
-        }
-    }
-    Ok(out + "{ 0 }")
+    let choice = |rest: String, (u, bytes): (&&Unit, &String)| match i.condition(&u.when) {
+        Some(condition) => i.lang.choice(&condition, bytes, &rest),
+        None => i.lang.value(bytes),
+    };
+    Ok(units.iter().zip(&all).rev().fold(i.lang.value("0"), choice))
 }

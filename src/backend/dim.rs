@@ -61,10 +61,23 @@ impl Dim {
     /// # Errors
     /// A sentence, for what is no expression over extents.
     pub fn rust(&self, ident: &dyn Fn(&str) -> String) -> Result<String, String> {
+        self.code(&Notation::Rust(ident), "Rust")
+    }
+
+    /// A C expression of type `int64_t`, with functions `dl_div`, `dl_mod`, `dl_min` and `dl_max`; `ident` gives the
+    /// variable of each name.
+    ///
+    /// # Errors
+    /// A sentence, for what is no expression over extents.
+    pub fn c(&self, ident: &dyn Fn(&str) -> String) -> Result<String, String> {
+        self.code(&Notation::C(ident), "C")
+    }
+
+    fn code(&self, notation: &Notation<'_>, language: &str) -> Result<String, String> {
         match self {
             Dim::Const(v) => Ok(v.to_string()),
             Dim::Expr(e) => {
-                write(e, &Notation::Rust(ident)).ok_or(format!("the extent `{e}` cannot be written in Rust"))
+                write(e, notation).ok_or_else(|| format!("the extent `{e}` cannot be written in {language}"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The text of an extent: written for manifests and for Rust, read back from manifests.
+//! The text of an extent: written for manifests, for Rust and for C, read back from manifests.
 
 use crate::ir::text::{Arg, arg};
 use crate::ir::{BinOp, DType, Expr, ExprKind};
@@ -9,6 +9,37 @@ pub(super) enum Notation<'a> {
     Text,
     /// Rust over `i64` variables, which the function gives for each name.
     Rust(&'a dyn Fn(&str) -> String),
+    /// C over `int64_t` variables, with functions `dl_div`, `dl_mod`, `dl_min` and `dl_max`.
+    C(&'a dyn Fn(&str) -> String),
+}
+
+impl Notation<'_> {
+    /// The functions that floor division, its remainder, the lesser and the greater are; `None` where the first two are
+    /// operators.
+    fn functions(&self) -> Option<[&'static str; 4]> {
+        match self {
+            Notation::Text => None,
+            Notation::Rust(_) => Some(["i64::div_euclid", "i64::rem_euclid", "i64::min", "i64::max"]),
+            Notation::C(_) => Some(["dl_div", "dl_mod", "dl_min", "dl_max"]),
+        }
+    }
+
+    /// An integer. What stands beside other literals has to be as wide as they all together in C.
+    fn int(&self, value: i64) -> (String, Level) {
+        match self {
+            Notation::Text if value < 0 => (format!("({value})"), Level::Atom),
+            Notation::Text => (value.to_string(), Level::Atom),
+            Notation::Rust(_) => (value.to_string(), if value < 0 { Level::Sum } else { Level::Atom }),
+            Notation::C(_) => (format!("{value}LL"), if value < 0 { Level::Sum } else { Level::Atom }),
+        }
+    }
+
+    fn variable(&self, name: &str) -> String {
+        match self {
+            Notation::Text => name.to_string(),
+            Notation::Rust(ident) | Notation::C(ident) => ident(name),
+        }
+    }
 }
 
 /// Binding strength of what was written: a sum, a product, or something atomic.
@@ -25,37 +56,27 @@ pub(super) fn write(e: &Expr, notation: &Notation<'_>) -> Option<String> {
 }
 
 fn leveled(e: &Expr, notation: &Notation<'_>) -> Option<(String, Level)> {
-    let (op, a, b) = match (e.kind(), notation) {
-        (ExprKind::Int { value, .. }, Notation::Text) if *value < 0 => {
-            return Some((format!("({value})"), Level::Atom));
-        }
-        (ExprKind::Int { value, .. }, Notation::Rust(_)) if *value < 0 => return Some((value.to_string(), Level::Sum)),
-        (ExprKind::Int { value, .. }, _) => return Some((value.to_string(), Level::Atom)),
-        (ExprKind::Var { name, .. }, Notation::Text) => return Some((name.to_string(), Level::Atom)),
-        (ExprKind::Var { name, .. }, Notation::Rust(ident)) => return Some((ident(name.as_str()), Level::Atom)),
-        (ExprKind::Binary { op, a, b }, _) => (*op, leveled(a, notation)?, leveled(b, notation)?),
+    let (op, a, b) = match e.kind() {
+        ExprKind::Int { value, .. } => return Some(notation.int(*value)),
+        ExprKind::Var { name, .. } => return Some((notation.variable(name.as_str()), Level::Atom)),
+        ExprKind::Binary { op, a, b } => (*op, leveled(a, notation)?, leveled(b, notation)?),
         _ => return None,
     };
-    let is_rust = matches!(notation, Notation::Rust(_));
+    let functions = notation.functions();
     let infix = |symbol: &str, level: Level| {
         let wrapped = |text: &str, wrap: bool| if wrap { format!("({text})") } else { text.to_string() };
-        let strict = if is_rust { Level::Sum } else { level };
+        let strict = if functions.is_some() { Level::Sum } else { level };
         (format!("{} {symbol} {}", wrapped(&a.0, a.1 < level), wrapped(&b.0, b.1 <= strict)), level)
     };
-    let call = |name: &str| {
-        let path = if is_rust { "i64::" } else { "" };
-        (format!("{path}{name}({}, {})", a.0, b.0), Level::Atom)
-    };
+    let call = |name: &str| (format!("{name}({}, {})", a.0, b.0), Level::Atom);
     Some(match op {
         BinOp::Add => infix("+", Level::Sum),
         BinOp::Sub => infix("-", Level::Sum),
         BinOp::Mul => infix("*", Level::Product),
-        BinOp::FloorDiv if is_rust => call("div_euclid"),
-        BinOp::FloorMod if is_rust => call("rem_euclid"),
-        BinOp::FloorDiv => infix("//", Level::Product),
-        BinOp::FloorMod => infix("%", Level::Product),
-        BinOp::Min => call("min"),
-        BinOp::Max => call("max"),
+        BinOp::FloorDiv => functions.map_or_else(|| infix("//", Level::Product), |[div, ..]| call(div)),
+        BinOp::FloorMod => functions.map_or_else(|| infix("%", Level::Product), |[_, rem, ..]| call(rem)),
+        BinOp::Min => call(functions.map_or("min", |[.., min, _]| min)),
+        BinOp::Max => call(functions.map_or("max", |[.., max]| max)),
         _ => return None,
     })
 }
@@ -102,6 +123,19 @@ mod tests {
             ("max(n, (-3))", "i64::max(n, -3)"),
         ] {
             assert_eq!(rust(text).as_deref(), Some(want));
+        }
+    }
+
+    #[test]
+    fn operators_become_c() {
+        let c = |text: &str| write(&read(text).ok()?, &Notation::C(&|n| n.to_string()));
+        for (text, want) in [
+            ("(n + 255) // 256", "dl_div(n + 255LL, 256LL)"),
+            ("100000 * 100000 * n", "100000LL * 100000LL * n"),
+            ("min(n % 8, 3) - (m - 1)", "dl_min(dl_mod(n, 8LL), 3LL) - (m - 1LL)"),
+            ("max(n, (-3))", "dl_max(n, -3LL)"),
+        ] {
+            assert_eq!(c(text).as_deref(), Some(want));
         }
     }
 

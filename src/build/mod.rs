@@ -40,6 +40,7 @@ pub struct Build {
     rayon: bool,
     overlap: bool,
     vendored: Option<PathBuf>,
+    c: Option<String>,
 }
 
 /// Values of an extent.
@@ -150,6 +151,12 @@ impl Build {
         self
     }
 
+    /// Writes `NAME.h` and `NAME.c` as well, launch functions for programs in C, all of whose names begin with `name`.
+    pub fn c(mut self, name: impl Into<String>) -> Build {
+        self.c = Some(name.into());
+        self
+    }
+
     /// Lets kernels of the CPU run on the threads of the crate `rayon`, which the program then needs.
     pub fn rayon(mut self, yes: bool) -> Build {
         self.rayon = yes;
@@ -237,7 +244,13 @@ impl Build {
         warnings.extend(units.iter().filter_map(|u| u.untuned.clone()));
         let files = apply::files(
             &units,
-            apply::Emit { rust: true, rayon: self.rayon, link: self.vendored.is_some(), ..apply::Emit::default() },
+            apply::Emit {
+                rust: true,
+                c: self.c.clone(),
+                rayon: self.rayon,
+                link: self.vendored.is_some(),
+                ..apply::Emit::default()
+            },
         )?;
         apply::write(&files, folder)?;
         if self.family {

@@ -22,6 +22,15 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     let local = LocalCompiler::new(Tools::find(&cx.machine.places, Language::Cuda));
     let wants_cuda = targets.iter().any(|t| t.kind == Kind::Cuda);
     let cuda = if wants_cuda { nvrtc(&local) } else { None };
+    if a.emit.contains(&EmitFiles::C) {
+        apply::checked_c_name(&a.c_name).map_err(Failure::usage)?;
+        if wants_cuda && cuda.is_none() {
+            return Err(Failure::new(
+                Exit::Missing,
+                "--emit c: kernels in C are compiled when they are written; get NVRTC first",
+            ));
+        }
+    }
     let options = Options {
         records: &log.records,
         sizes: &cx.reading.sizes,
@@ -54,8 +63,14 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
     }
     let units = apply::units(&functions, &options)?;
     let has = |e| a.emit.contains(&e);
-    let (rust, text, tvm, link) = (EmitFiles::Rust, EmitFiles::C, EmitFiles::Tvm, EmitFiles::Link);
-    let emit = apply::Emit { rust: has(rust), text: has(text), tvm: has(tvm), rayon: a.rayon, link: has(link) };
+    let emit = apply::Emit {
+        rust: has(EmitFiles::Rust),
+        c: has(EmitFiles::C).then(|| a.c_name.clone()),
+        text: has(EmitFiles::Text),
+        tvm: has(EmitFiles::Tvm),
+        rayon: a.rayon,
+        link: has(EmitFiles::Link),
+    };
     let files = apply::files(&units, emit).map_err(|e| Failure::new(Exit::Failed, e))?;
     apply::write(&files, &a.out).map_err(Failure::usage)?;
     units.iter().for_each(|u| print(cx, u));

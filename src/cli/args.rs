@@ -298,6 +298,9 @@ pub struct ApplyBest {
     /// What to write besides kernels and manifest
     #[arg(long, value_enum, value_delimiter = ',', default_value = "rust")]
     pub emit: Vec<EmitFiles>,
+    /// With --emit c: name of the header and the source, with which all that they declare begins
+    #[arg(long, value_name = "NAME", default_value = "kernels")]
+    pub c_name: String,
     /// Fail where a kernel is not exactly the one that was measured
     #[arg(long)]
     pub require_exact: bool,
@@ -320,8 +323,10 @@ pub struct ApplyBest {
 pub enum EmitFiles {
     /// kernels.rs, typed launch functions
     Rust,
-    /// The generated C or CUDA text
+    /// kernels.h and kernels.c, launch functions in C11
     C,
+    /// The generated CUDA text of kernels that were compiled
+    Text,
     /// The scheduled functions as TVMScript
     Tvm,
     /// link.rs, by which the build script of a program compiles and links the C kernels without Daylight

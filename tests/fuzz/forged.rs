@@ -16,7 +16,7 @@ use daylight::log::{self, Outcome, Record, Setting};
 use daylight::measure::Expected;
 use daylight::rules::{Knobs, Spaces};
 use daylight::schedule::{Schedule, Step};
-use daylight::target::Target;
+use daylight::target::{Kind, Target};
 use daylight::tune::reference::{Given, expected};
 use daylight::tune::{problem, simulate};
 use rand::RngExt;
@@ -243,7 +243,10 @@ fn applied(h: &Honest, records: &[Record]) -> Result<Unit, String> {
         cuda: None,
     };
     let units = apply::units(std::slice::from_ref(&h.input), &options).map_err(|f| f.message)?;
-    for (name, bytes) in apply::files(&units, Emit { rust: true, text: true, tvm: true, rayon: false, link: true })? {
+    // Kernels for GPUs are not compiled here, and C has none of those.
+    let c = (h.subject.target.kind == Kind::Cpu).then(|| "kernels".to_string());
+    for (name, bytes) in apply::files(&units, Emit { rust: true, c, text: true, tvm: true, rayon: false, link: true })?
+    {
         let odd = |c: char| c.is_control() && c != '\n';
         if String::from_utf8_lossy(&bytes).contains(odd) || name.contains(odd) {
             return Err(format!("{name} holds control characters"));
