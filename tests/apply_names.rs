@@ -1,11 +1,11 @@
-//! Functions and parameters called like keywords of Rust and C++, and like what generated Rust calls its own.
+//! Functions and parameters called like keywords of Rust and C++, and like what generated Rust and C call their own.
 
 use crate::common;
 use std::path::PathBuf;
 use std::process::Command;
 
 /// Names that Python, and so TVMScript, has no other use for.
-const NAMES: [&str; 66] = [
+const NAMES: [&str; 74] = [
     "check",
     "extent",
     "product",
@@ -72,6 +72,14 @@ const NAMES: [&str; 66] = [
     "i64",
     "self",
     "c_void",
+    "size_t",
+    "class",
+    "this",
+    "errno",
+    "dl_launch",
+    "args",
+    "memcpy",
+    "cpu",
 ];
 
 /// Names that only an attribute can give.
@@ -110,8 +118,20 @@ impl Folder {
     /// The Rust that a package for a target has.
     fn package(&self, target: &str) -> String {
         let daylight = env!("CARGO_BIN_EXE_daylight");
-        self.run(daylight, &["apply-best", "names.py", "--log", "log.jsonl", "--target", target, "--out", "k"]);
+        let emit = ["--emit", "rust,c"];
+        let apply = ["apply-best", "names.py", "--log", "log.jsonl", "--target", target, "--out", "k"];
+        self.run(daylight, &[&apply[..], &emit].concat());
         std::fs::read_to_string(self.0.path().join("k/kernels.rs")).expect("the package")
+    }
+
+    /// Checks the types of what is C and of the header in C++.
+    fn compiles_in_c(&self) {
+        let strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"];
+        self.run("cc", &[&["-std=c11"], &strict[..], &["k/kernels.c"]].concat());
+        match Command::new("c++").arg("--version").output() {
+            Ok(_) => self.run("c++", &[&strict[..], &["-x", "c++", "k/kernels.h"]].concat()),
+            Err(_) => common::skip("no C++ compiler"),
+        }
     }
 
     /// Checks the types of the package; any warning is an error.
@@ -122,7 +142,7 @@ impl Folder {
     }
 }
 
-fn no_rustc() -> bool {
+pub fn no_rustc() -> bool {
     Command::new("rustc").arg("--version").output().is_err()
 }
 
@@ -139,6 +159,7 @@ fn packages_compile_whatever_functions_are_called() {
     let folder = Folder::new(&hostile());
     let rust = folder.package(if cfg!(target_arch = "aarch64") { "cpu:aarch64" } else { "cpu:x86-64-v3" });
     assert_eq!(rust.matches("_raw(tensors: &[").count(), NAMES.len() + ATTRIBUTES.len());
+    folder.compiles_in_c();
     if no_rustc() {
         return common::skip("no rustc on the path");
     }
@@ -146,7 +167,7 @@ fn packages_compile_whatever_functions_are_called() {
 }
 
 /// A crate that these tests are linked with, as `rustc` is told of it.
-fn linked(name: &str) -> String {
+pub fn linked(name: &str) -> String {
     let built = |p: &PathBuf| {
         let file = p.file_name().unwrap_or_default().to_string_lossy();
         file.starts_with(&format!("lib{name}-")) && file.ends_with(".rlib")
@@ -157,7 +178,7 @@ fn linked(name: &str) -> String {
 }
 
 /// Where the crates are that these tests are linked with.
-fn deps() -> PathBuf {
+pub fn deps() -> PathBuf {
     std::env::current_exe().expect("this program").parent().expect("a folder").to_path_buf()
 }
 
@@ -172,6 +193,7 @@ fn packages_for_gpus_compile_whatever_functions_are_called() {
     let rust = folder.package("cuda:sm_90a");
     assert_eq!(rust.matches("unsafe fn launch_raw(").count(), NAMES.len() + ATTRIBUTES.len() + 1);
     assert!(rust.contains("CUtensorMap"), "a product is there for its tensor maps");
+    folder.compiles_in_c();
     let needed = format!("dependency={}", deps().display());
     folder.compiles(&["--extern", &linked("cudarc"), "--extern", &linked("half"), "-L", &needed]);
 }

@@ -7,7 +7,7 @@ use super::lang::Lang;
 use super::unit::{Content, Safety, Unit};
 use super::workspace;
 use crate::backend::plan::Init;
-use crate::backend::{Arg, PlanLaunch, Role};
+use crate::backend::{Arg, PlanLaunch, Role, nvrtc};
 use crate::ir::DType;
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub fn module(functions: &[Function<'_>]) -> Result<String, String> {
     out.push_str(include_str!("runtime/extents.rs"));
     let units = || functions.iter().flatten().copied().flatten();
     let holds_text = units().any(|u| u.content != Content::Cubin);
-    out.push_str(if holds_text { include_str!("runtime/nvrtc.rs") } else { include_str!("runtime/no_nvrtc.rs") });
+    out.push_str(&if holds_text { nvrtc() } else { include_str!("runtime/no_nvrtc.rs").to_string() });
     if units().flat_map(|u| &u.plan.launches).flat_map(|l| &l.args).any(|a| matches!(a, Arg::TensorMap { .. })) {
         out.push_str(include_str!("runtime/tensor_map.rs"));
     }
@@ -36,6 +36,13 @@ pub fn module(functions: &[Function<'_>]) -> Result<String, String> {
     }
     out.push_str("}\n");
     Ok(out)
+}
+
+/// What compiles text where it is loaded, with the options of kernels that were measured.
+fn nvrtc() -> String {
+    let options = nvrtc::OPTIONS;
+    let text = include_str!("runtime/nvrtc.rs").replace("@COUNT@", &options.len().to_string());
+    text.replace("@OPTIONS@", &format!("{options:?}"))
 }
 
 fn function(f: &Function<'_>) -> Result<String, String> {
@@ -114,8 +121,7 @@ fn image(u: &Unit) -> String {
     match u.content {
         Content::Cubin => format!("Image::Cubin(include_bytes!(\"{}\"))", u.file),
         Content::Cuda | Content::C => {
-            let arch = u.target.arch.replace("sm_", "compute_");
-            format!("Image::Source {{ text: include_str!(\"{}\"), architecture: \"{arch}\" }}", u.file)
+            format!("Image::Source {{ text: include_str!(\"{}\"), architecture: \"{}\" }}", u.file, u.target.arch)
         }
     }
 }

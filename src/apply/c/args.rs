@@ -25,14 +25,14 @@ pub fn outer_extents(i: &Interface) -> String {
     extents(i).map(|s| format!(", {} {}", s.ty, s.ident)).collect()
 }
 
-/// The list of parameters of a function of the extents alone.
-pub fn list(params: &str) -> &str {
-    if params.is_empty() { "void" } else { params.trim_start_matches(", ") }
-}
-
-/// The same inside.
+/// Extents alone inside, each with a leading comma.
 pub fn inner_extents(i: &Interface) -> String {
     extents(i).map(|s| format!(", {INNER} {}", s.ident)).collect()
+}
+
+/// The list of parameters of a function that takes these alone.
+pub fn list(params: &str) -> &str {
+    if params.is_empty() { "void" } else { params.trim_start_matches(", ") }
 }
 
 /// The extents among the arguments.

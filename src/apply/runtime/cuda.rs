@@ -67,10 +67,10 @@
                 Image::Cubin(bytes) => bytes.as_ptr(),
                 Image::Source { text, architecture } => {
                     owned = compile(text, architecture)?;
-                    owned.as_ptr().cast()
+                    owned.as_ptr()
                 }
             };
-            // SAFETY: `data` is a whole cubin or a string with its end.
+            // SAFETY: `data` is a whole cubin.
             let handle = unsafe { result::module::load_data(data.cast()) }?;
             Ok(Module { context: context.clone(), handle })
         }

@@ -81,19 +81,20 @@ fn architecture(target: &str) -> Result<&str, CompileError> {
     if known { Ok(arch) } else { Err(CompileError::new(CompileFailure::Rejected, message())) }
 }
 
-/// FMA contraction is on, nothing is flushed to zero, division and square root are exact: these are
-/// NVRTC's defaults, written out.
+/// Options besides the architecture. FMA contraction is on, nothing is flushed to zero, division and square root are
+/// exact: these are NVRTC's defaults, written out.
+pub const OPTIONS: [&str; 7] = [
+    "-default-device",
+    "--std=c++17",
+    "--fmad=true",
+    "--ftz=false",
+    "--prec-div=true",
+    "--prec-sqrt=true",
+    "--minimal",
+];
+
 fn options(arch: &str) -> Vec<String> {
-    let fixed = [
-        "-default-device",
-        "--std=c++17",
-        "--fmad=true",
-        "--ftz=false",
-        "--prec-div=true",
-        "--prec-sqrt=true",
-        "--minimal",
-    ];
-    std::iter::once(format!("--gpu-architecture={arch}")).chain(fixed.map(str::to_string)).collect()
+    std::iter::once(format!("--gpu-architecture={arch}")).chain(OPTIONS.map(str::to_string)).collect()
 }
 
 fn rejected(why: &str, log: &str) -> CompileError {
