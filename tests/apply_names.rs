@@ -73,7 +73,7 @@ const NAMES: [&str; 74] = [
     "self",
     "c_void",
     "size_t",
-    "class",
+    "new",
     "this",
     "errno",
     "dl_launch",

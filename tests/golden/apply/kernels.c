@@ -45,7 +45,7 @@ struct dl_config {
 
 // CUtensorMap.
 struct dl_tensor_map {
-    _Alignas(64) uint64_t opaque[16];
+    _Alignas(128) uint64_t opaque[16];
 };
 
 struct dl_driver {
