@@ -210,6 +210,12 @@ fn what_is_missing_ends_with_4() {
     let (code, _, error) = without_cc(&["tune", "sum.py", "--device", "cpu"]);
     assert!(code == 4 && error.contains("install gcc or clang"), "{code}: {error}");
     assert_eq!(without_cc(&["doctor"]).0, 4);
+    place.file("log.jsonl", "");
+    let apply = ["apply-best", "sum.py", "--log", "log.jsonl", "--emit", "c", "--out", "k", "--target"];
+    let mut command = place.command(&[&apply[..], &["cuda:sm_90a"]].concat());
+    let (code, _, error) = read(command.env("DAYLIGHT_NVRTC", "/nowhere").output().expect("daylight starts"));
+    assert!(code == 4 && error.contains("kernels in C are compiled when they are written"), "{code}: {error}");
+    place.fails(&[&apply[..], &["cpu:x86-64-v3", "--c-name", "A-b"]].concat(), 2, "cannot name C files and functions");
     if place.run(&["verify", "sum.py", "--target", "cuda:sm_90a"]).0 != 0 {
         place.fails(&["tune", "sum.py", "--device", "cuda:77"], 4, "");
         place.fails(&["verify", "sum.py", "--target", "cuda:sm_80"], 4, "");

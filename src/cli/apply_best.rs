@@ -27,7 +27,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
         if wants_cuda && cuda.is_none() {
             return Err(Failure::new(
                 Exit::Missing,
-                "--emit c: kernels in C are compiled when they are written; get NVRTC first",
+                "--emit c: kernels in C are compiled when they are written; get NVRTC with `daylight doctor --fetch-nvrtc`",
             ));
         }
     }
