@@ -41,7 +41,7 @@ fn chosen() -> Record {
 
 /// The fields that layout 0 did not have, as they are read from it.
 fn without_new_fields(r: Record) -> Record {
-    Record { round: 0, default: false, floor_us: None, state: None, score: None, warnings: vec![], ..r }
+    Record { round: 0, default: false, floor_us: None, work: None, state: None, score: None, warnings: vec![], ..r }
 }
 
 /// Everything but the checksum, which depends on the layout.
@@ -103,4 +103,14 @@ fn a_layout_of_the_future_is_refused_with_a_sentence() {
     let want =
         format!("{}:2: the record has schema 3 and this daylight reads up to 2; update daylight", path.display());
     assert_eq!(log::read(&path).expect_err("the log is refused"), want);
+}
+
+/// Work came to layout 2 after it was made: records without it are what they were, and one with it reads back.
+#[test]
+fn work_is_written_where_it_is_known() {
+    let known = Record { work: Some(log::Work { flops: 1 << 40, bytes: 3 }), ..full() };
+    let line = known.to_line();
+    assert!(line.contains("\"work\":{\"flops\":1099511627776,\"bytes\":3}"), "{line}");
+    assert_eq!(Record::from_line(&line).map(|r| r.work), Ok(known.work));
+    assert!(!full().to_line().contains("\"work\""));
 }

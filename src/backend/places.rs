@@ -87,6 +87,17 @@ impl Places {
         all
     }
 
+    /// The library cuBLASLt of a toolkit or of a Python package, the newest of the first place that has one; the system's own
+    /// is found without.
+    pub fn cublas_lt(&self) -> Option<PathBuf> {
+        let toolkits = self.toolkits().into_iter().flat_map(|t| ["lib64", "lib"].map(|d| t.join(d)));
+        let packages =
+            self.site_packages().into_iter().flat_map(|s| ["nvidia/cu13/lib", "nvidia/cublas/lib"].map(|d| s.join(d)));
+        let folders = self.library_path.iter().cloned().chain(packages).chain(toolkits);
+        let named = |n: &str| n.strip_prefix("libcublasLt.so.").is_some_and(|v| v.parse::<u32>().is_ok());
+        folders.into_iter().find_map(|d| children(&d, named).pop())
+    }
+
     /// Folders of packages of the `python3` on the path, asked from it: slow, a last resort.
     pub fn python_packages(&self) -> Vec<PathBuf> {
         let Some(python) = self.program("python3") else { return vec![] };

@@ -60,6 +60,12 @@ pub enum Command {
     /// Check candidates against the reference, on the device or in the simulator, without timing
     #[command(after_help = "Example:\n  daylight verify examples/mean.py --target sim:sm_90 --candidates 5")]
     Verify(Verify),
+    /// Time the log's best kernel, the default, a point chosen by hand and others' kernels turn by turn in one run
+    #[command(
+        after_help = "Example:\n  daylight bench examples/mean.py --baseline default,mine.cu:mean --out bench.jsonl
+  (mine.cu has a first line such as // daylight: grid=(2048,1,1) block=(256,1,1))"
+    )]
+    Bench(Bench),
     /// Write the best kernels as files that a program is built with
     #[command(
         after_help = "Example:\n  daylight apply-best examples/mean.py --log tuning-logs --target cpu --out lib",
@@ -105,7 +111,7 @@ pub enum WorkerKind {
 }
 
 /// Folder of the log where none is named.
-const LOG: &str = "tuning-logs";
+pub const LOG: &str = "tuning-logs";
 
 #[derive(Args, Debug)]
 pub struct Check {
@@ -243,6 +249,31 @@ pub struct Run {
 }
 
 #[derive(Args, Debug)]
+pub struct Bench {
+    /// Files or folders of TVMScript
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// auto, cpu, cuda or cuda:N
+    #[arg(long, value_name = "D", default_value = "auto")]
+    pub device: String,
+    /// Log file or folder to take the best kernel of this device from
+    #[arg(long, value_name = "L", default_value = LOG)]
+    pub log: PathBuf,
+    /// A point chosen by hand, also timed
+    #[command(flatten)]
+    pub choose: Choose,
+    /// Also timed: default, cublas, a kernel FILE.cu:SYMBOL (FILE.c:SYMBOL on the CPU), or the best of another log
+    #[arg(long, value_name = "B,...", value_delimiter = ',', default_value = "default")]
+    pub baseline: Vec<String>,
+    /// Seed of inputs
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub seed: u64,
+    /// File to append a line of JSON for each function to, which `daylight report --bench` reads
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub struct Verify {
     /// Files or folders of TVMScript
     #[arg(required = true, value_name = "FILE")]
@@ -341,6 +372,12 @@ pub struct Report {
     /// Folder for the report
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// What `daylight bench --out` wrote: adds who else was timed; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub bench: Vec<PathBuf>,
+    /// Files or folders of the log's functions, for the roofline of records that do not say what there is to do
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub functions: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@
 
 mod apply_best;
 mod args;
+mod bench;
 mod cache;
 mod check;
 mod context;
@@ -56,6 +57,7 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Tune(a) => tune::run(cx, &a),
         Command::Run(a) => run::run(cx, &a),
         Command::Verify(a) => verify::run(cx, &a),
+        Command::Bench(a) => bench::run(cx, &a),
         Command::ApplyBest(a) => apply_best::run(cx, &a),
         Command::Report(a) => report::run(cx, &a),
         Command::Doctor(a) => doctor::run(cx, &a),

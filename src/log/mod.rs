@@ -35,7 +35,7 @@ pub use choose::{TIE, Timing, best_timings, choose};
 pub use file::{LogFile, Skipped, files, past, path_for, read};
 pub use line::LineError;
 pub use record::{
-    DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Workload,
+    DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Work, Workload,
 };
 pub use select::{CandidateId, Query, Selection, select, selections};
 pub use setting::{Setting, pairs};

@@ -67,6 +67,9 @@ pub struct Record {
     /// Time that a good kernel needs for that work on this target, for reports.
     #[serde(default)]
     pub floor_us: Option<f64>,
+    /// What there is to do, whoever does it; records of before it was written down lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
     /// What the device was doing while it was measured, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DeviceState>,
@@ -106,11 +109,21 @@ impl Record {
             round: 0,
             default: false,
             floor_us: None,
+            work: None,
             state: None,
             score: None,
             warnings: vec![],
         }
     }
+}
+
+/// What a function has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Work {
+    /// Arithmetic operations; a multiply and an add are two.
+    pub flops: u64,
+    /// Every input read once plus every output written once.
+    pub bytes: u64,
 }
 
 /// A message of a compiler that succeeded.

@@ -8,6 +8,7 @@ mod bound;
 mod buffers;
 mod check;
 pub mod compare;
+mod contest;
 pub mod expected;
 pub mod inputs;
 mod local;
@@ -19,6 +20,7 @@ mod worker;
 
 pub use crate::log::stats;
 pub use bound::least_ns;
+pub use contest::{Entry, contest, fastest, turn_ns, turns_within};
 pub use expected::{Expected, Tolerance};
 pub use local::LocalRunner;
 pub use noise::{AaReport, AaSettings, aa_test};

@@ -14,7 +14,7 @@ pub fn markdown(rows: &[Row<'_>]) -> String {
     out += "| function | sizes | target | default (µs) | best (µs) | speedup | floor (µs) | floor's share | rule | knobs |\n";
     out += "|---|---|---|---:|---:|---:|---:|---:|---|---|\n";
     rows.iter().for_each(|row| out += &function(row));
-    out + &lost(rows) + &measured(rows)
+    out + &against(rows) + &lost(rows) + &measured(rows)
 }
 
 fn function(row: &Row<'_>) -> String {
@@ -36,6 +36,23 @@ fn function(row: &Row<'_>) -> String {
         row.best.map(|b| b.rule.as_str()).unwrap_or_default(),
         &row.best.map(|b| pairs(&b.knobs)).unwrap_or_default(),
     ])
+}
+
+/// The contenders of the benches that were joined; nothing without them.
+fn against(rows: &[Row<'_>]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        for peer in row.peers() {
+            let (any, us, over) = (row.any, number(Some(peer.us)), number(peer.over_tuned));
+            out += &line(&[&any.workload.name, &pairs(&any.bind), &any.target, peer.name, &us, &over]);
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    let head = "\n## Against others\n\nContenders of `daylight bench`, timed turn by turn in one run; the last column is its time over that of the \
+                tuned kernel, turn by turn.\n\n| function | sizes | target | contender | time (µs) | over tuned |\n|---|---|---|---|---:|---:|\n";
+    head.to_string() + &out
 }
 
 /// Candidates of all functions that have no time, by what became of them and why.

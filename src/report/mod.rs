@@ -14,17 +14,22 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod bench;
 mod diff;
 mod diff_markdown;
 mod html;
+mod labels;
 mod markdown;
+mod roofline;
 
+pub use bench::{Bench, Contender, Peer, join, read_bench};
 pub use diff::{Change, Diff, Verdict, diff};
 pub use diff_markdown::diff_markdown;
 pub use html::html;
 pub use markdown::markdown;
+pub use roofline::roofline;
 
-use crate::log::{self, Outcome, Record, Warning, pairs};
+use crate::log::{self, Outcome, Record, Warning, Work, pairs};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One workload on one target, machine and way of measuring.
@@ -44,6 +49,10 @@ pub struct Row<'a> {
     pub default_us: Option<f64>,
     /// Candidates by outcome.
     pub outcomes: BTreeMap<Outcome, usize>,
+    /// What there is to do, where that is known.
+    pub work: Option<Work>,
+    /// Its bench, after [`join`].
+    pub bench: Option<&'a Bench>,
 }
 
 /// The rows of a log, by name, then target.
@@ -75,6 +84,8 @@ fn row<'a>(group: &[&'a Record]) -> Row<'a> {
         default: default.as_ref().map(|d| d.record),
         default_us: default.as_ref().map(|d| d.median_ns / 1e3),
         outcomes,
+        work: group.iter().find_map(|r| r.work),
+        bench: None,
     }
 }
 
@@ -129,16 +140,22 @@ const COLUMNS: [&str; 18] = [
     "warnings",
 ];
 
-/// The report as CSV, with a header line.
+/// The report as CSV, with a header line; two columns for each contender of the benches that were joined.
 ///
 /// # Errors
 /// A sentence, when the writer fails.
 pub fn csv(rows: &[Row<'_>]) -> Result<String, String> {
     let cannot = |e: csv::Error| format!("cannot write the report: {e}");
     let mut out = csv::Writer::from_writer(vec![]);
-    out.write_record(COLUMNS.into_iter().chain(Outcome::ALL.map(Outcome::name))).map_err(cannot)?;
+    let peers = bench::names(rows);
+    let mut head: Vec<String> = COLUMNS.into_iter().chain(Outcome::ALL.map(Outcome::name)).map(String::from).collect();
+    head.extend(peers.iter().flat_map(|p| [format!("bench.{p}_us"), format!("bench.{p}_over_tuned")]));
+    out.write_record(head).map_err(cannot)?;
     for row in rows {
-        out.write_record(fields(row)).map_err(cannot)?;
+        let found = row.peers();
+        let own = peers.iter().map(|name| found.iter().find(|p| p.name == *name));
+        let own = own.flat_map(|p| [number(p.map(|p| p.us)), number(p.and_then(|p| p.over_tuned))]);
+        out.write_record(fields(row).into_iter().chain(own)).map_err(cannot)?;
     }
     let bytes = out.into_inner().map_err(|e| format!("cannot write the report: {e}"))?;
     String::from_utf8(bytes).map_err(|e| format!("cannot write the report: {e}"))

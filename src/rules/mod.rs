@@ -25,6 +25,7 @@ pub use arm::tests::{made_up, outlined};
 pub use arm::{Accepted, Arm, Found};
 pub use ask::Ask;
 pub use find::factor::Factor;
+pub use find::gemm::{Gemm, Matrix};
 pub use find::prepared::Prepared;
 pub use find::product::{Product, Tail};
 pub use space::knobs::{Knobs, unknown};

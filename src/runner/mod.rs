@@ -5,6 +5,7 @@ pub mod cuda;
 pub mod device;
 pub mod element;
 pub mod fake;
+pub mod gemm;
 mod limits;
 pub mod pool;
 mod posix;

@@ -8,15 +8,12 @@ use super::pipeline::{Stage, Workshop};
 use super::session::{Ready, Session, Task, candidate, report};
 use super::{Point, TuneError};
 use crate::log::{self, Outcome, Record};
+use crate::measure::{turn_ns, turns_within};
 use crate::runner::{Candidate, RunFailure};
 
 /// Seconds that the turns of all finalists may take together. Six short kernels get forty turns in it:
 /// samples that scatter by a percent then tell a difference to a third of one.
 const SECONDS: f64 = 0.6;
-/// Fewest and most turns.
-const TURNS: (usize, usize) = (5, 60);
-/// A sample lasts about this long, however short the kernel.
-const SAMPLE_NS: f64 = 2.2e6;
 
 /// Measures the finalists, unless they went through this together.
 pub(super) fn measure(
@@ -69,16 +66,16 @@ fn pick(task: &Task<'_>, ledger: &Ledger<'_>, n: usize) -> (Vec<Point>, f64) {
     let counts = |r: &&Record| r.round == 0 || r.outcome == Outcome::WrongResult;
     let first: Vec<&Record> = all.into_iter().filter(counts).collect();
     let mut points = vec![];
-    let mut turn_ns = 0.0;
+    let mut medians = vec![];
     for timing in log::best_timings(&first) {
         let Some(point) = point_of(task.arms, timing.record) else { continue };
         let is_set = task.default.as_ref() == Some(&point) || winner.as_ref() == Some(&timing.record.candidate());
         if n > 0 && (points.len() < n || is_set) && !has_failed_since(ledger, timing.record) {
             points.push(point);
-            turn_ns += timing.median_ns.max(SAMPLE_NS);
+            medians.push(timing.median_ns);
         }
     }
-    (points, turn_ns)
+    (points, turn_ns(medians))
 }
 
 /// True when the candidate failed after it was last right; the log's order says what came first.
@@ -104,5 +101,5 @@ fn was_in(task: &Task<'_>, ledger: &Ledger<'_>, point: &Point, round: u32) -> bo
 fn turns(session: &Session<'_>, started: f64, turn_ns: f64) -> usize {
     let left = session.config.time_limit.map(|l| l - ((session.clock.seconds)() - started));
     let seconds = left.map_or(SECONDS, |l| l.clamp(0.0, SECONDS));
-    ((seconds * 1e9 / turn_ns.max(1.0)) as usize).clamp(TURNS.0, TURNS.1)
+    turns_within(seconds, turn_ns)
 }

@@ -7,7 +7,7 @@ use super::session::Task;
 use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
 use crate::backend::{Artifact, CompileError};
 use crate::ir::Reason;
-use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record};
+use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record, Work};
 use crate::rules::Arm;
 use crate::runner::{Errors, RunError, Timing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,6 +206,7 @@ impl<'t> Ledger<'t> {
             unix_s: (s.clock.unix_s)(),
             default: task.default.as_ref() == Some(point),
             floor_us: task.floor_us,
+            work: task.problem.flops.zip(task.problem.bytes).map(|(flops, bytes)| Work { flops, bytes }),
             ..Record::new(task.workload.clone(), task.bind.clone(), &task.target, outcome)
         };
         with_candidate(about, task.arms, point, built, artifact)

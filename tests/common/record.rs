@@ -38,6 +38,7 @@ pub fn record(x: i64, samples_ns: &[f64]) -> Record {
         round: 0,
         default: false,
         floor_us: Some(10.0),
+        work: None,
         state: None,
         score: None,
         warnings: vec![],

@@ -1,7 +1,7 @@
 //! The report as one page: no network, no file beside it. What the log says lies in the page as JSON, which its script
 //! shows; names and reasons are other people's and only ever text.
 
-use super::{Row, losers, places};
+use super::{Row, losers, places, roofline};
 use crate::log::{self, DeviceState, Median, Outcome, Record, Warning, pairs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,8 @@ pub fn html(rows: &[Row<'_>]) -> String {
         json!({ "head": ["target", "device", "driver", "compiler", "Daylight", "policy"], "rows": places(rows) });
     let data = json!({ "records": records().count(), "functions": functions, "rules": rules, "places": places });
     let page = PAGE.replace("/*style*/", STYLE).replace("/*script*/", SCRIPT);
-    page.replace("/*data*/", &in_script(&data))
+    // Last: nothing is looked for in what it says.
+    page.replace("/*data*/", &in_script(&data)).replace("<!--roofline-->", &roofline(rows))
 }
 
 /// JSON that cannot end the element it stands in.
@@ -43,7 +44,7 @@ fn function(row: &Row<'_>) -> Value {
         "warnings": best.map(|b| b.warnings.iter().map(Warning::name).collect::<Vec<_>>().join("; ")),
         "machine": machine,
         "state": best.and_then(|b| b.state.as_ref()).map(state), "policy": any.policy.id,
-        "steps": best.map_or(&[][..], |b| &b.trace), "losers": lost(row), "candidates": candidates(row),
+        "steps": best.map_or(&[][..], |b| &b.trace), "losers": lost(row), "candidates": candidates(row), "peers": peers(row),
     })
 }
 
@@ -76,6 +77,20 @@ fn candidates(row: &Row<'_>) -> Vec<Value> {
         )
     };
     order.iter().filter_map(one).collect()
+}
+
+/// Who took part in the bench of the function.
+fn peers(row: &Row<'_>) -> Vec<Value> {
+    let timed = row.peers();
+    let each = row.bench.iter().flat_map(|b| &b.contenders);
+    each.map(|c| {
+        let peer = timed.iter().find(|p| p.name == c.contender);
+        json!({
+            "name": c.contender, "us": peer.map(|p| rounded(p.us)), "over": peer.and_then(|p| p.over_tuned).map(rounded),
+            "status": c.status, "reason": c.reason, "detail": c.detail,
+        })
+    })
+    .collect()
 }
 
 /// Candidates without a time, by what became of them and why.

@@ -103,6 +103,9 @@ const COLUMNS = [
   ["of floor", (f) => f.floor_us && f.best_us ? f.floor_us / f.best_us : null, "share"], ["rule", (f) => f.rule, "text"],
   ["tried", (f) => f.candidates.length, "count"],
 ];
+/* The fastest of others over the tuned kernel, where there was a bench. */
+const others = (f) => f.peers.filter((p) => p.over && !["tuned", "default", "picked"].includes(p.name)).map((p) => p.over);
+if (data.functions.some((f) => others(f).length)) COLUMNS.splice(7, 0, ["best other", (f) => others(f).length ? Math.min(...others(f)) : null, "x"]);
 let order = { column: 0, down: false };
 let selected = null;
 
@@ -224,6 +227,12 @@ function detail(f) {
       parts.push(make("h3", {}, "What each knob is worth"), make("p", { class: "hint" }, "Best time of all candidates with a value, over the best of all."),
         simpleTable([["knob"], ["worst value", true], ["by value"]], worth(f), "What each knob is worth"));
     }
+  }
+  if (f.peers.length) {
+    parts.push(make("h3", {}, "Against others"), make("p", { class: "hint" }, "Timed turn by turn in one run of daylight bench."),
+      simpleTable([["contender"], ["time (us)", true], ["over tuned", true], [""]], f.peers.map((p) => make("tr", {}, make("td", {}, p.name),
+        make("td", { class: "number" }, us(p.us)), make("td", { class: "number" }, p.over ? `${p.over.toFixed(3)} x` : ""),
+        make("td", { class: "wide" }, p.status === "ok" ? p.detail || "" : `${p.status}: ${p.reason || ""}`))), "Against others"));
   }
   if (f.losers.length) {
     parts.push(make("h3", {}, "Candidates without a time"), simpleTable([["outcome"], ["reason"], ["candidates", true]],

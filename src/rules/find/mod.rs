@@ -2,6 +2,7 @@
 
 pub mod einsum;
 pub mod factor;
+pub mod gemm;
 pub mod matvec;
 pub mod operands;
 pub mod prepared;

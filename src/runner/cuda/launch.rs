@@ -1,12 +1,14 @@
 //! A run in the form that the driver takes: functions, sizes and argument words at fixed addresses.
 
 use super::Stream;
+use super::cublas::Product;
 use super::driver::Health;
 use super::tensor_map::encode;
 use crate::runner::device::{Outcome, Region, Run, Step, Value};
 use crate::runner::{RunError, RunFailure};
 use cudarc::driver::{result, sys};
 use std::ffi::c_void;
+use std::rc::Rc;
 
 /// Shared memory that needs no leave.
 const PLAIN_SHARED_LIMIT: u32 = 48 << 10;
@@ -18,7 +20,18 @@ pub struct Bound {
 
 enum BoundStep {
     Zero(Region),
-    Launch { function: sys::CUfunction, grid: [u32; 3], block: [u32; 3], smem: u32, words: Vec<Word> },
+    Launch {
+        function: sys::CUfunction,
+        grid: [u32; 3],
+        block: [u32; 3],
+        smem: u32,
+        words: Vec<Word>,
+    },
+    /// Addresses of the factors and of the result.
+    Product {
+        product: Rc<Product>,
+        at: [u64; 3],
+    },
 }
 
 /// An argument as the kernel takes it.
@@ -45,6 +58,20 @@ impl Bound {
         Ok(Bound { steps: steps.collect::<Outcome<_>>()? })
     }
 
+    /// Binds a run whose one launch is a library's product of its three arguments.
+    pub fn of_product(product: &Rc<Product>, run: &Run) -> Outcome<Bound> {
+        let steps = run.iter().map(|step| match step {
+            Step::Launch { args, .. } => match args.as_slice() {
+                [Value::Pointer(a), Value::Pointer(b), Value::Pointer(c)] => {
+                    Ok(BoundStep::Product { product: product.clone(), at: [*a, *b, *c] })
+                }
+                _ => Err(RunError::new(RunFailure::BadRequest, "a product takes two factors and its result")),
+            },
+            Step::Zero(region) => Ok(BoundStep::Zero(*region)),
+        });
+        Ok(Bound { steps: steps.collect::<Outcome<_>>()? })
+    }
+
     /// Puts all steps on the stream.
     pub fn enqueue(&mut self, stream: &Stream) -> Outcome<()> {
         for step in &mut self.steps {
@@ -57,6 +84,7 @@ impl Bound {
                 BoundStep::Launch { function, grid, block, smem, words } => {
                     launch_words(stream, *function, *grid, *block, *smem, words)?;
                 }
+                BoundStep::Product { product, at } => product.enqueue(stream, *at)?,
             }
         }
         Ok(())

@@ -2,17 +2,20 @@
 //! context, everything on the thread that opened it.
 
 mod check;
+mod cublas;
 mod driver;
 mod launch;
 pub mod nvml;
 mod tensor_map;
 mod timer;
 
+pub use cublas::MOST_ALGORITHMS;
 pub use driver::{LIBCUDA_ADVICE, initialise};
 
 use super::device::{Device, ModuleId, Outcome, Protocol, Region, Run, Timer};
-use super::{DeviceFacts, DeviceState, RunError, RunFailure};
+use super::{DeviceFacts, DeviceState, RunError, RunFailure, gemm};
 use check::Checker;
+use cublas::{Cublas, Product};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use driver::Health;
@@ -33,6 +36,7 @@ pub struct CudaDevice {
     modules: Vec<Option<Module>>,
     cooler: Option<Rc<timer::Cooler>>,
     checker: Option<Checker>,
+    cublas: Option<Rc<Cublas>>,
     /// Room for what the checker takes and gives; grows.
     scratch: Option<Region>,
     watch: Watch,
@@ -51,9 +55,12 @@ pub(super) struct Stream {
     health: Health,
 }
 
-struct Module {
-    handle: sys::CUmodule,
-    functions: Vec<sys::CUfunction>,
+/// What runs are made of.
+enum Module {
+    /// Kernels.
+    Cubin { handle: sys::CUmodule, functions: Vec<sys::CUfunction> },
+    /// A product of a library.
+    Product(Rc<Product>),
 }
 
 /// Names and facts of the devices; empty where there are none.
@@ -154,6 +161,7 @@ impl CudaDevice {
             modules: vec![],
             cooler: None,
             checker: None,
+            cublas: None,
             scratch: None,
             watch: Watch::Unasked(device),
         })
@@ -171,7 +179,10 @@ impl CudaDevice {
     fn bound(&self, module: ModuleId, run: &Run) -> Outcome<Bound> {
         let module = self.modules.get(module.0).and_then(Option::as_ref);
         let module = module.ok_or_else(|| RunError::new(RunFailure::BadRequest, "the module is not loaded"))?;
-        Bound::new(&module.functions, run, self.health())
+        match module {
+            Module::Cubin { functions, .. } => Bound::new(functions, run, self.health()),
+            Module::Product(product) => Bound::of_product(product, run),
+        }
     }
 
     fn checker(&mut self) -> Outcome<Checker> {
@@ -192,6 +203,18 @@ impl CudaDevice {
         let region = self.allocate(bytes.next_power_of_two())?;
         self.scratch = Some(region);
         Ok(region)
+    }
+
+    /// The product that a file describes.
+    fn product(&mut self, file: &Path) -> Outcome<Rc<Product>> {
+        let wanted = gemm::Call::read(file).map_err(|e| RunError::new(RunFailure::BadRequest, e))?;
+        if self.cublas.is_none() {
+            let workspace = self.allocate(cublas::WORKSPACE_BYTES)?;
+            self.cublas = Some(Rc::new(Cublas::open(wanted.library.as_deref(), workspace)?));
+        }
+        let library = self.cublas.clone();
+        let library = library.ok_or_else(|| RunError::new(RunFailure::DeviceMissing, cublas::ADVICE))?;
+        Product::new(library, &wanted).map(Rc::new)
     }
 
     fn cooler(&mut self) -> Outcome<Rc<timer::Cooler>> {
@@ -285,27 +308,33 @@ impl Device for CudaDevice {
     }
 
     fn load(&mut self, file: &Path, symbols: &[String]) -> Outcome<ModuleId> {
+        if gemm::is_call(file) {
+            let product = self.product(file)?;
+            self.modules.push(Some(Module::Product(product)));
+            return Ok(ModuleId(self.modules.len() - 1));
+        }
         let bytes = std::fs::read(file)
             .map_err(|e| RunError::new(RunFailure::BadRequest, format!("{}: {e}", file.display())))?;
         let health = self.health();
         // SAFETY: the driver checks the image; PTX would need the terminating zero that cubins ignore.
         let handle = unsafe { result::module::load_data(bytes.as_ptr().cast()) };
-        let mut module = Module { handle: health.check(handle, "loading the cubin")?, functions: vec![] };
+        let handle = health.check(handle, "loading the cubin")?;
+        let mut functions = vec![];
         for symbol in symbols {
             let name = CString::new(symbol.as_str()).unwrap_or_default();
             // SAFETY: the module is loaded.
-            let function = unsafe { result::module::get_function(module.handle, name) };
-            module.functions.push(health.check(function, &format!("looking up `{symbol}`"))?);
+            let function = unsafe { result::module::get_function(handle, name) };
+            functions.push(health.check(function, &format!("looking up `{symbol}`"))?);
         }
-        self.modules.push(Some(module));
+        self.modules.push(Some(Module::Cubin { handle, functions }));
         Ok(ModuleId(self.modules.len() - 1))
     }
 
     fn unload(&mut self, module: ModuleId) {
-        if let Some(module) = self.modules.get_mut(module.0).and_then(Option::take) {
+        if let Some(Module::Cubin { handle, .. }) = self.modules.get_mut(module.0).and_then(Option::take) {
             // SAFETY: loaded, and unloaded once. An error means that the context is lost, which the
             // next call reports.
-            let _ = unsafe { result::module::unload(module.handle) };
+            let _ = unsafe { result::module::unload(handle) };
         }
     }
 

@@ -1,0 +1,152 @@
+//! Who takes part in a bench: kernels found, made and compiled.
+
+use super::{kernel_file, library};
+use crate::apply::Rung;
+use crate::apply::ladder::{self, Wanted};
+use crate::assemble::{Assembly, Schedulable};
+use crate::backend::{CompileError, CompileFailure, Compiler, Plan};
+use crate::cli::args;
+use crate::cli::context::Context;
+use crate::cli::output;
+use crate::job::select::{self, Choice};
+use crate::job::{Device, Exit, Failure, Input};
+use crate::log::{self, Record};
+use crate::report::Contender;
+use crate::rules::{Arm, Knobs};
+use crate::runner::{Candidate, RunError, RunFailure};
+use crate::tune::Arms;
+use std::path::Path;
+
+/// Why a contender has no time, and the exit code that follows.
+pub struct Missed {
+    pub status: &'static str,
+    pub reason: String,
+    pub exit: Exit,
+}
+
+impl Missed {
+    pub fn new(status: &'static str, exit: Exit, reason: impl Into<String>) -> Missed {
+        Missed { status, reason: reason.into(), exit }
+    }
+}
+
+impl From<RunError> for Missed {
+    fn from(e: RunError) -> Missed {
+        match e.failure {
+            RunFailure::DeviceMissing => Missed::new("missing", Exit::Missing, e.message),
+            _ => Missed::new(e.outcome().name(), Exit::Failed, e.message),
+        }
+    }
+}
+
+impl From<CompileError> for Missed {
+    fn from(e: CompileError) -> Missed {
+        match e.failure {
+            CompileFailure::ToolMissing => Missed::new("missing", Exit::Missing, e.message),
+            _ => Missed::new(e.outcome().name(), Exit::Failed, e.message),
+        }
+    }
+}
+
+/// A contender, and what runs of it.
+pub type Entrant = (Contender, Result<Candidate, Missed>);
+
+/// One function for which contenders are found.
+pub struct Booth<'a> {
+    pub cx: &'a Context,
+    pub input: &'a Input,
+    pub subject: &'a Schedulable,
+    pub records: &'a [Record],
+    /// For files that contenders need.
+    pub folder: &'a Path,
+}
+
+impl Booth<'_> {
+    /// All contenders: the tuned kernel, the point chosen by hand, the baselines, each once.
+    ///
+    /// # Errors
+    /// A baseline that is no name and no file; a choice that is wrong.
+    pub fn contenders(&self, a: &args::Bench, device: &mut Device) -> Result<Vec<Entrant>, Failure> {
+        let mut all = vec![self.logged("tuned", self.records, device)];
+        let choice = a.choose.choice();
+        if choice != Choice::default() {
+            let arms = select::arms(self.subject, &self.cx.spaces, &self.input.name, &choice)?;
+            let (arm, knobs) = select::point(&arms, &choice)?;
+            all.push(self.point("picked", arm, &knobs, device));
+        }
+        for (_, name) in a.baseline.iter().enumerate().filter(|(i, name)| !a.baseline[..*i].contains(name)) {
+            all.push(self.baseline(name, device)?);
+        }
+        for (i, (_, candidate)) in all.iter_mut().enumerate() {
+            candidate.iter_mut().for_each(|c| c.id = i as u64);
+        }
+        Ok(all)
+    }
+
+    fn baseline(&self, name: &str, device: &mut Device) -> Result<Entrant, Failure> {
+        if name == "default" {
+            let arms = select::arms(self.subject, &self.cx.spaces, &self.input.name, &Choice::default())?;
+            let arms = Arms::new(arms, device.target.clone());
+            let first = arms.defaults().into_iter().next();
+            let first = first.ok_or_else(|| Failure::new(Exit::Failed, "no point of the space is legal"))?;
+            return Ok(self.point(name, arms.of(&first), &first.knobs, device));
+        }
+        if name == "cublas" {
+            return Ok(library::cublas(self, device));
+        }
+        if let Some((file, symbol)) = kernel_file::named(name) {
+            let kernel = kernel_file::read(file, symbol, self.subject, &self.input.bind)?;
+            let candidate = device.compiler(1).compile(&kernel.source).map_err(Missed::from);
+            let candidate =
+                candidate.map(|artifact| Candidate { id: 0, file: artifact.path.clone(), plan: kernel.plan });
+            return Ok((contender(name), candidate));
+        }
+        if Path::new(name).is_dir() || name.ends_with(".jsonl") || name.ends_with(".jsonl.gz") {
+            let other = log::read(Path::new(name)).map_err(Failure::usage)?;
+            other.skipped.iter().for_each(|s| output::note(&s.to_string()));
+            return Ok(self.logged(name, &other.records, device));
+        }
+        Err(Failure::usage(format!(
+            "--baseline {name}: expected default, cublas, FILE.cu:SYMBOL, FILE.c:SYMBOL, or a log (FILE.jsonl or a folder)"
+        )))
+    }
+
+    /// What a log measured as best on this device, of this size.
+    fn logged(&self, name: &str, records: &[Record], device: &Device) -> Entrant {
+        let wanted = Wanted { key: &self.input.key, bind: &self.input.bind, target: &device.target.id };
+        let gpu = Some(device.facts.name.as_str());
+        let found = ladder::of_size(records, &wanted, gpu, (self.subject, &self.cx.spaces));
+        let Some(found) = found.filter(|f| matches!(f.rung, Rung::Exact | Rung::SameArch)) else {
+            let reason =
+                format!("the log has no kernel for {} at this size; `daylight tune` finds one", device.describe());
+            return (contender(name), Err(Missed::new("absent", Exit::Done, reason)));
+        };
+        let (rule, knobs) = (Some(found.record.rule.clone()), found.record.knobs.clone());
+        (Contender { rule, knobs, ..contender(name) }, compiled(found.assembly, device))
+    }
+
+    fn point(&self, name: &str, arm: &Arm, knobs: &Knobs, device: &Device) -> Entrant {
+        let contender =
+            Contender { rule: Some(arm.space.form.into()), knobs: arm.space.settings(knobs), ..contender(name) };
+        let made = self.subject.candidate(arm, knobs);
+        let made = made.map_err(|why| Missed::new("compile_failed", Exit::Failed, why.to_string()));
+        (contender, made.and_then(|assembly| compiled(assembly, device)))
+    }
+
+    /// The parameters of every plan of the function.
+    pub fn plan(&self) -> Result<Plan, Missed> {
+        let params = Plan::params(&self.subject.prepared.func, &self.subject.roles);
+        let params = params.map_err(|e| Missed::new("declined", Exit::Done, e))?;
+        Ok(Plan { params, ..Plan::default() })
+    }
+}
+
+/// A contender of that name, of which nothing is known yet.
+pub fn contender(name: &str) -> Contender {
+    Contender { contender: name.into(), ..Contender::default() }
+}
+
+fn compiled(assembly: Assembly, device: &Device) -> Result<Candidate, Missed> {
+    let artifact = device.compiler(1).compile(&assembly.source)?;
+    Ok(Candidate { id: 0, file: artifact.path.clone(), plan: assembly.plan })
+}
