@@ -3,7 +3,7 @@
     report_check.py CHROMIUM report.html [FOLDER FOR SCREENSHOTS]
 
 Fails where the page asks the network for something, an error reaches the console, text overlaps, an axis has no unit, or
-sorting, filtering, choosing a function or a knob does not do what it says."""
+sorting, filtering, choosing a function or a knob does not do what it says; checks the roofline in the page and beside it."""
 
 import json
 import pathlib
@@ -59,6 +59,7 @@ def walk(page, where, data):
     check(took < 1.0, f"{where}: it took {took:.2f} s to open")
     total = len(data["functions"])
     check(page.text_content("#count") == f"{total} of {total}", "the count of functions")
+    paper = roofline(page, where)
     tidy(page, f"{where}-top")
     # Sorting by the best time, down and up.
     page.click("#functions th:nth-child(4) button")
@@ -101,6 +102,33 @@ def walk(page, where, data):
     page.fill("#find", "")
     page.locator("#overview circle").nth(3).dispatch_event("click")
     check(page.locator("tr[aria-selected=true]").count() == 1, "a point chooses no function")
+    # The roofline by itself.
+    page.goto(report.with_name("roofline.svg").as_uri())
+    check(roofline(page, f"{where}-roofline") == paper, "the file of the roofline has other colours than the page")
+    found = page.evaluate(OVERLAPS.replace("document.documentElement.scrollWidth >", "false &&"))
+    check(not found, f"{where}-roofline: {found[:5]}")
+    return paper
+
+
+ROOFLINE = """() => {
+  const svg = document.querySelector("svg.roofline");
+  return {
+    label: svg.getAttribute("aria-label"), points: svg.querySelectorAll("circle").length, roofs: svg.querySelectorAll(".roof").length,
+    titles: [...svg.querySelectorAll("circle title")].map((t) => t.textContent), paper: getComputedStyle(svg.querySelector(".paper")).fill,
+    ink: getComputedStyle(svg.querySelector(".title")).fill, texts: [...svg.querySelectorAll("text")].map((t) => t.textContent),
+  };
+}"""
+
+
+def roofline(page, where):
+    """The roofline of the page, or of its own file: points with names, ceilings, units; the colours that were asked for."""
+    found = page.evaluate(ROOFLINE)
+    check(found["points"] > 40 and found["roofs"] >= 3, f"{where}: {found['points']} points below {found['roofs']} ceilings")
+    check("flop/byte" in found["label"] and "GFLOP/s" in found["label"], f"{where}: the axes have no units: {found['label']}")
+    check(all("flop/byte" in t and "GFLOP/s" in t for t in found["titles"]), f"{where}: a point does not say where it is")
+    check(any("TFLOP/s" in t for t in found["texts"]) and any("GB/s" in t for t in found["texts"]), f"{where}: ceilings have no names")
+    check(found["paper"] != found["ink"], f"{where}: ink and paper are alike")
+    return found["paper"]
 
 
 def main():
@@ -110,6 +138,7 @@ def main():
     candidates = sum(len(f["candidates"]) for f in data["functions"])
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        papers = {}
         for scheme in ["light", "dark"]:
             for size, (width, height) in SIZES.items():
                 context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height})
@@ -118,10 +147,11 @@ def main():
                 page.on("request", lambda r: asked.append(r.url) if not r.url.startswith("file:") else None)
                 page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
                 page.on("pageerror", lambda e: said.append(str(e)))
-                walk(page, f"{scheme}-{size}", data)
+                papers[scheme] = walk(page, f"{scheme}-{size}", data)
                 check(not asked, f"it asks for {asked}")
                 check(not said, f"it says {said}")
                 context.close()
+        check(papers["light"] != papers["dark"], "the roofline does not follow light and dark")
         page = browser.new_page()
         page.goto(report.as_uri())
         page.emulate_media(media="print")

@@ -124,6 +124,21 @@ fn all_contenders_under_one_clock_and_in_the_report() {
     assert!(page.contains("\"name\":\"k.c:right\"") && page.contains("class=\"roofline\""));
     // The records say what there is to do.
     assert!(roof.matches("<circle").count() == 1 && roof.contains("row_sum n=512"), "{roof}");
+    older_records(&place);
+}
+
+/// Records that do not say what there is to do have a point where their function is at hand.
+fn older_records(place: &Place) {
+    let mut records = daylight::log::read(&place.path("log")).expect("the log").records;
+    records.iter_mut().for_each(|r| r.work = None);
+    daylight::log::write(&place.path("old.jsonl"), &records).expect("written");
+    let points = |more: &[&str]| {
+        let report = ["report", "--log", "old.jsonl", "--out", "old"];
+        assert_eq!(place.run(&[&report[..], more].concat()).0, 0);
+        let roof = std::fs::read_to_string(place.path("old/roofline.svg")).expect("it is there");
+        (roof.matches("<circle").count(), roof.contains("0.250 flop/byte"))
+    };
+    assert_eq!((points(&[]), points(&["--functions", "sum.py"])), ((0, false), (1, true)));
 }
 
 /// What holds of every bench, whatever the times.

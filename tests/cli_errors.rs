@@ -59,12 +59,13 @@ fn read(o: Output) -> (i32, String, String) {
 #[test]
 fn every_help_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 12] = [
         &["check"],
         &["explain"],
         &["tune"],
         &["run"],
         &["verify"],
+        &["bench"],
         &["apply-best"],
         &["report"],
         &["doctor"],

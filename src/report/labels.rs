@@ -46,9 +46,25 @@ impl Room {
         self.taken.push(area);
     }
 
+    /// The middle of a text that ends where a level line does, above it or below, and takes it; `None` where there is no room.
+    pub fn along(&mut self, (x, y): (f64, f64), text: &str) -> Option<(f64, f64)> {
+        let (width, height) = size(text);
+        [y - height / 2.0 - 1.0, y + height / 2.0 + 1.0]
+            .into_iter()
+            .find_map(|y| self.place((x - width / 2.0, y), text))
+    }
+
+    /// Takes the place of a text around a middle, if it is free.
+    fn place(&mut self, at: (f64, f64), text: &str) -> Option<(f64, f64)> {
+        let (width, height) = size(text);
+        let area = Area::around(at, width, height);
+        let free = self.within.holds(&area) && !self.taken.iter().any(|t| t.meets(&area));
+        free.then(|| self.take(area)).map(|()| at)
+    }
+
     /// The middle of a text beside a point, as near as there is room, and takes it; `None` where there is none.
     pub fn beside(&mut self, (x, y): (f64, f64), text: &str) -> Option<(f64, f64)> {
-        let (width, height) = (CHARACTER.0 * text.chars().count() as f64 + 2.0, CHARACTER.1);
+        let (width, height) = size(text);
         // To the right and left first, then above and below, then between them.
         let sides =
             [(1.0, 0.0), (-1.0, 0.0), (0.0, -1.0), (0.0, 1.0), (0.7, -0.7), (0.7, 0.7), (-0.7, -0.7), (-0.7, 0.7)];
@@ -57,14 +73,13 @@ impl Room {
             let aside = if right == 0.0 { 0.0 } else { width / 2.0 * f64::signum(right) };
             (x + aside + right * d, y + down * (d + height / 4.0))
         };
-        let free = |at: &(f64, f64)| {
-            let area = Area::around(*at, width, height);
-            self.within.holds(&area) && !self.taken.iter().any(|t| t.meets(&area))
-        };
-        let found = places.map(middle).find(free)?;
-        self.take(Area::around(found, width, height));
-        Some(found)
+        places.map(middle).find_map(|at| self.place(at, text))
     }
+}
+
+/// Width and height of a text.
+fn size(text: &str) -> (f64, f64) {
+    (CHARACTER.0 * text.chars().count() as f64 + 2.0, CHARACTER.1)
 }
 
 #[cfg(test)]

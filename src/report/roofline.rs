@@ -138,7 +138,7 @@ impl Panel {
             }
             let ((x, y), end) = (axes.at(ridge.max(axes.x.0), peak.rate), axes.at(axes.x.1, peak.rate));
             out += &line("roof", (x, y), end);
-            if let Some(at) = room.beside(end, &peak.name) {
+            if let Some(at) = room.along(end, &peak.name) {
                 out += &text((at.0, at.1 + 3.5), "middle", "", &peak.name);
             }
         }
@@ -220,7 +220,7 @@ impl Axes {
         let x = (left / 2.5, right * 2.5);
         let most = peaks.iter().map(|p| p.rate).fold(0.0, f64::max);
         let roof = if most > 0.0 { (copy * x.1).min(most) } else { copy * x.1 };
-        Axes { x, y: (bottom.min(if copy > 0.0 { copy * x.0 } else { bottom }) / 2.0, top.max(roof) * 1.7) }
+        Axes { x, y: (bottom.min(if copy > 0.0 { copy * x.0 } else { bottom }) / 2.0, top.max(roof) * 2.2) }
     }
 
     fn at(&self, x: f64, y: f64) -> (f64, f64) {

@@ -164,6 +164,35 @@ mod tests {
         assert_eq!(sizes("// daylight:"), Ok(Sizes { grid: [1; 3], block: [1; 3], smem: 0 }));
     }
 
+    /// A function with a scalar between its tensors, on a GPU.
+    fn scaled() -> Schedulable {
+        use crate::target::{HostCpu, Target};
+        let text = "from tvm.script import tirx as T\n\n@T.prim_func(s_tir=True)\ndef f(A: T.Buffer((512,), \"float32\"), \
+                    s: T.float32, B: T.Buffer((512,), \"float32\")):\n    for i in range(512):\n        with T.sblock(\"B\"):\n            \
+                    v = T.axis.spatial(512, i)\n            B[v] = A[v] * s\n";
+        let func = crate::ir::read(text, "f.py").expect("it reads").remove(0);
+        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target");
+        Schedulable::new(&func, &func, target).expect("it is accepted")
+    }
+
+    #[test]
+    fn a_kernel_takes_the_parameters_of_the_function() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("k.cu");
+        std::fs::write(&file, "// daylight: grid=(n/256) block=(256)\n").expect("written");
+        let subject = scaled();
+        let bind = BTreeMap::from([("n".to_string(), 512)]);
+        let kernel =
+            read(&file.display().to_string(), "scale", &subject, &bind).map_err(|f| f.message).expect("a kernel");
+        let launch = &kernel.plan.launches[0];
+        assert_eq!((launch.grid[0].as_const(), launch.block[0].as_const()), (Some(2), Some(256)));
+        let scalar = Arg::Scalar { scalar: "s".into(), dtype: crate::ir::DType::F32 };
+        assert_eq!(launch.args, [Arg::Param { param: 0 }, scalar, Arg::Param { param: 2 }]);
+        assert_eq!((kernel.source.target.as_str(), kernel.source.symbols[0].as_str()), ("cuda:sm_90a", "scale"));
+        let e = read("k.c", "scale", &subject, &bind).err().expect("another kind").message;
+        assert_eq!(e, "--baseline k.c: cuda:sm_90a takes a kernel in CUDA, FILE.cu");
+    }
+
     #[test]
     fn what_is_wrong_is_said() {
         for (text, why) in [

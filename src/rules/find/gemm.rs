@@ -66,7 +66,7 @@ impl Gemm {
 
     /// Libraries want lines of neighbouring elements that do not overlap: along rows or along columns in a factor, along rows
     /// in the result.
-    fn is_stored_by_lines(self) -> Result<Gemm, Reason> {
+    fn in_lines(self) -> Result<Gemm, Reason> {
         let lines = |x: &Matrix, (rows, columns): (i64, i64)| {
             (x.column == 1 || columns == 1) && (x.row >= columns || rows == 1)
                 || (x.row == 1 || rows == 1) && (x.column >= rows || columns == 1)
@@ -103,7 +103,7 @@ fn gemm(p: &Product, red: &BlockFacts) -> Result<Gemm, Reason> {
     }
     let (a, b, c) = (matrix(0, &m, &k), matrix(1, &k, &n), matrix(2, &m, &n));
     let gemm = Gemm { a, b, c, batch: batch.extent, m: m.extent, n: n.extent, k: k.extent };
-    gemm.is_stored_by_lines()
+    gemm.in_lines()
 }
 
 /// The elements that the factors of rows and of columns are.

@@ -48,8 +48,8 @@ impl Cublas {
             return Err(RunError::new(RunFailure::DeviceMissing, ADVICE));
         }
         let handle = result::create_handle();
-        let handle =
-            handle.map_err(|e| RunError::new(RunFailure::DeviceMissing, format!("cuBLASLt does not start: {e}")))?;
+        let handle = handle
+            .map_err(|e| RunError::new(RunFailure::DeviceMissing, format!("cuBLASLt does not start: {:?}", e.0)))?;
         Ok(Cublas { handle, workspace })
     }
 }
@@ -253,5 +253,5 @@ fn data_type(element: Element) -> DataType {
 }
 
 fn checked<T>(result: Result<T, CublasError>, doing: &str) -> Outcome<T> {
-    result.map_err(|e| RunError::new(RunFailure::LaunchFailed, format!("{e} of cuBLASLt while {doing}")))
+    result.map_err(|e| RunError::new(RunFailure::LaunchFailed, format!("{:?} while {doing}", e.0)))
 }

@@ -210,7 +210,8 @@ impl CudaDevice {
         let wanted = gemm::Call::read(file).map_err(|e| RunError::new(RunFailure::BadRequest, e))?;
         if self.cublas.is_none() {
             let workspace = self.allocate(cublas::WORKSPACE_BYTES)?;
-            self.cublas = Some(Rc::new(Cublas::open(wanted.library.as_deref(), workspace)?));
+            let opened = Cublas::open(wanted.library.as_deref(), workspace).inspect_err(|_| self.free(workspace))?;
+            self.cublas = Some(Rc::new(opened));
         }
         let library = self.cublas.clone();
         let library = library.ok_or_else(|| RunError::new(RunFailure::DeviceMissing, cublas::ADVICE))?;
