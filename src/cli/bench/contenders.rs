@@ -1,65 +1,21 @@
 //! Who takes part in a bench: kernels found, made and compiled.
 
+use super::booth::{Booth, Entrant, Missed, contender};
 use super::{kernel_file, library};
 use crate::apply::Rung;
 use crate::apply::ladder::{self, Wanted};
-use crate::assemble::{Assembly, Schedulable};
-use crate::backend::{CompileError, CompileFailure, Compiler, Plan};
+use crate::assemble::Assembly;
+use crate::backend::Compiler;
 use crate::cli::args;
-use crate::cli::context::Context;
 use crate::cli::output;
 use crate::job::select::{self, Choice};
-use crate::job::{Device, Exit, Failure, Input};
+use crate::job::{Device, Exit, Failure};
 use crate::log::{self, Record};
 use crate::report::Contender;
 use crate::rules::{Arm, Knobs};
-use crate::runner::{Candidate, RunError, RunFailure};
+use crate::runner::Candidate;
 use crate::tune::Arms;
 use std::path::Path;
-
-/// Why a contender has no time, and the exit code that follows.
-pub struct Missed {
-    pub status: &'static str,
-    pub reason: String,
-    pub exit: Exit,
-}
-
-impl Missed {
-    pub fn new(status: &'static str, exit: Exit, reason: impl Into<String>) -> Missed {
-        Missed { status, reason: reason.into(), exit }
-    }
-}
-
-impl From<RunError> for Missed {
-    fn from(e: RunError) -> Missed {
-        match e.failure {
-            RunFailure::DeviceMissing => Missed::new("missing", Exit::Missing, e.message),
-            _ => Missed::new(e.outcome().name(), Exit::Failed, e.message),
-        }
-    }
-}
-
-impl From<CompileError> for Missed {
-    fn from(e: CompileError) -> Missed {
-        match e.failure {
-            CompileFailure::ToolMissing => Missed::new("missing", Exit::Missing, e.message),
-            _ => Missed::new(e.outcome().name(), Exit::Failed, e.message),
-        }
-    }
-}
-
-/// A contender, and what runs of it.
-pub type Entrant = (Contender, Result<Candidate, Missed>);
-
-/// One function for which contenders are found.
-pub struct Booth<'a> {
-    pub cx: &'a Context,
-    pub input: &'a Input,
-    pub subject: &'a Schedulable,
-    pub records: &'a [Record],
-    /// For files that contenders need.
-    pub folder: &'a Path,
-}
 
 impl Booth<'_> {
     /// All contenders: the tuned kernel, the point chosen by hand, the baselines, each once.
@@ -132,18 +88,6 @@ impl Booth<'_> {
         let made = made.map_err(|why| Missed::new("compile_failed", Exit::Failed, why.to_string()));
         (contender, made.and_then(|assembly| compiled(assembly, device)))
     }
-
-    /// The parameters of every plan of the function.
-    pub fn plan(&self) -> Result<Plan, Missed> {
-        let params = Plan::params(&self.subject.prepared.func, &self.subject.roles);
-        let params = params.map_err(|e| Missed::new("declined", Exit::Done, e))?;
-        Ok(Plan { params, ..Plan::default() })
-    }
-}
-
-/// A contender of that name, of which nothing is known yet.
-pub fn contender(name: &str) -> Contender {
-    Contender { contender: name.into(), ..Contender::default() }
 }
 
 fn compiled(assembly: Assembly, device: &Device) -> Result<Candidate, Missed> {

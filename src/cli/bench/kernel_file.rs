@@ -22,7 +22,9 @@ const MARK: &str = "daylight:";
 
 /// A kernel that can be compiled and launched.
 pub struct KernelFile {
+    /// Its text.
     pub source: Source,
+    /// Its one launch, with the function's parameters.
     pub plan: Plan,
 }
 

@@ -1,6 +1,6 @@
 //! cuBLASLt as a contender: the fastest of the algorithms that it proposes.
 
-use super::contenders::{Booth, Entrant, Missed, contender};
+use super::booth::{Booth, Entrant, Missed, contender};
 use crate::backend::{Arg, Dim, Plan, PlanLaunch};
 use crate::ir::{DType, Name, Param};
 use crate::job::{Device, Exit};

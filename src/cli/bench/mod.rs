@@ -1,8 +1,9 @@
 //! `daylight bench`: the log's best kernel, the default, a point chosen by hand and others' kernels under one clock.
 //!
-//! `contenders` finds and compiles who takes part, `kernel_file` reads kernels of the user's own, `library` those of cuBLASLt,
-//! `show` says what came out. What is timed, and how, is `measure::contest`.
+//! `contenders` finds and compiles who takes part, each made of what `booth` holds; `kernel_file` reads kernels of the user's own, `library`
+//! asks cuBLASLt, `show` says what came out. What is timed, and how, is `measure::contest`.
 
+mod booth;
 mod contenders;
 mod kernel_file;
 mod library;
@@ -21,7 +22,8 @@ use crate::report::{Bench, Contender};
 use crate::runner::{Candidate, Runner};
 use crate::target::Kind;
 use crate::tune::problem;
-use contenders::{Booth, Missed};
+use booth::{Booth, Missed};
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
