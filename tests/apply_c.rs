@@ -57,6 +57,7 @@ fn units(targets: &[&str]) -> Vec<Unit> {
         log: None,
         require_exact: false,
         family: false,
+        overlap: false,
         cuda: Some((&Nothing, "nvrtc 13.0".into())),
     };
     let mut units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));

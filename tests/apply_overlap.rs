@@ -54,7 +54,7 @@ fn kernels_wait_before_they_touch_memory() {
 fn launches_and_manifest_say_so() {
     let emit = Emit { rust: true, ..Emit::default() };
     for overlap in [false, true] {
-        let files = apply::files(&units("cuda:sm_90a", PLAIN, overlap), emit).expect("files");
+        let files = apply::files(&units("cuda:sm_90a", PLAIN, overlap), emit.clone()).expect("files");
         let text = |name: &str| String::from_utf8_lossy(&files[name]).into_owned();
         let (rust, manifest) = (text("kernels.rs"), text("manifest.json"));
         assert_eq!(rust.contains("unsafe { launch_overlapping(self.kernels[0].0"), overlap);

@@ -26,6 +26,7 @@ fn package(place: &Path) -> String {
         log: None,
         require_exact: false,
         family: false,
+        overlap: false,
         cuda: None,
     };
     let units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));
