@@ -11,12 +11,21 @@ use crate::model::{Layer, Model};
 const READS: f64 = 4.62e12;
 const OPERATIONS: f64 = 780e12;
 
-/// A function of a step: how often it is called, what that reads and writes at least, and all calls.
+/// A function of a step: how often it is called, the bytes that a call reads and writes at least, the operations of its
+/// products, and all calls.
 struct Part<'a> {
     name: &'static str,
     calls: usize,
     bytes: usize,
+    operations: usize,
     run: Box<dyn Fn() -> Result<(), Error> + 'a>,
+}
+
+impl Part<'_> {
+    /// What the bytes take, or the operations where that is longer.
+    fn floor_us(&self) -> f64 {
+        (self.bytes as f64 / READS).max(self.operations as f64 / OPERATIONS) * 1e6
+    }
 }
 
 pub fn bench(model: &mut Model) -> Result<(), Error> {
@@ -69,7 +78,7 @@ fn table(model: &Model, parts: &[Part<'_>], step: f64) -> Result<(), Error> {
     let mut sum = 0.0;
     for p in parts {
         let ms = clock(model, 3, &p.run)?;
-        let (each, floor) = (ms * 1e3 / p.calls as f64, p.bytes as f64 / READS * 1e6);
+        let (each, floor) = (ms * 1e3 / p.calls as f64, p.floor_us());
         let (share, of) = (ms / step, floor / each);
         println!("| {} | {} | {each:.2} | {floor:.2} | {of:.2} | {ms:.3} | {share:.2} |", p.name, p.calls);
         sum += ms;
@@ -99,23 +108,31 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     let (c, k, s) = (&model.config, &model.kernels, &model.state);
     let at = Memory::address;
     let (e, q, y, f) = (c.hidden, c.heads * c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim, c.inner);
-    let part = |name, calls, elements: usize, run| Part { name, calls, bytes: 2 * elements, run };
+    let moves = |name, calls, elements: usize, run| Part { name, calls, bytes: 2 * elements, operations: 0, run };
+    let product = |name, calls, (n, k): (usize, usize), others: usize, run| Part {
+        name,
+        calls,
+        bytes: 2 * (n * k + others),
+        operations: 2 * rows * n * k,
+        run,
+    };
     let n = c.layers;
     // SAFETY of all: as in `Model`.
     vec![
-        part(
+        moves(
             "rms_norm",
             n,
             2 * rows * e,
             each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
         ),
-        part(
+        product(
             "qkv",
             n,
-            y * e + rows * (e + y),
+            (y, e),
+            rows * (e + y),
             each(model, move |l| unsafe { k.qkv([at(&s.h), at(&l.qkv), at(&s.y)], rows) }),
         ),
-        part(
+        moves(
             "append",
             n,
             4 * rows * c.kv_heads * c.head_dim,
@@ -123,35 +140,38 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
                 k.append([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache)], rows)
             }),
         ),
-        part(
+        moves(
             "turn",
             n,
             2 * rows * q,
             each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
         ),
-        part(
+        product(
             "out",
             n,
-            e * q + rows * (q + 2 * e),
+            (e, q),
+            rows * (q + 2 * e),
             each(model, move |l| unsafe { k.out([at(&s.o), at(&l.out), at(&s.x[0]), at(&s.x[1])], rows) }),
         ),
-        part(
+        moves(
             "rms_norm",
             n,
             2 * rows * e,
             each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
         ),
-        part(
+        product(
             "gate_up",
             n,
-            2 * f * e + rows * (e + 2 * f),
+            (2 * f, e),
+            rows * (e + 2 * f),
             each(model, move |l| unsafe { k.gate_up([at(&s.h), at(&l.gate_up), at(&s.gate_up)], rows) }),
         ),
-        part("gated", n, 3 * rows * f, each(model, move |_| unsafe { k.gated([at(&s.gate_up), at(&s.units)], rows) })),
-        part(
+        moves("gated", n, 3 * rows * f, each(model, move |_| unsafe { k.gated([at(&s.gate_up), at(&s.units)], rows) })),
+        product(
             "down",
             n,
-            e * f + rows * (f + 2 * e),
+            (e, f),
+            rows * (f + 2 * e),
             each(model, move |l| unsafe { k.down([at(&s.units), at(&l.down), at(&s.x[1]), at(&s.x[0])], rows) }),
         ),
     ]
@@ -170,36 +190,42 @@ fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {
             name: "scores",
             calls: n,
             bytes: cache + 4 * scores,
+            operations: 0,
             run: each(model, move |l| unsafe { k.scores([q, at(&l.cache), position, p], batch, span) }),
         },
         Part {
             name: "weights",
             calls: n,
             bytes: 6 * scores,
+            operations: 0,
             run: each(model, move |_| unsafe { k.weights([p, w], batch, span) }),
         },
         Part {
             name: "values",
             calls: n,
             bytes: cache + 2 * scores,
+            operations: 0,
             run: each(model, move |l| unsafe { k.values([w, at(&l.cache), at(&s.o)], batch, span) }),
         },
         Part {
             name: "head",
             calls: 1,
             bytes: 2 * c.vocab * c.hidden + 4 * v,
+            operations: 0,
             run: Box::new(move || unsafe { k.head([at(&s.h), at(&model.head), at(&s.logits)], batch) }),
         },
         Part {
             name: "softmax",
             calls: 1,
             bytes: 8 * v,
+            operations: 0,
             run: Box::new(move || unsafe { k.softmax([at(&s.logits), at(&s.probabilities)], batch) }),
         },
         Part {
             name: "pick",
             calls: 1,
             bytes: 4 * v,
+            operations: 0,
             run: Box::new(move || unsafe { k.pick([at(&s.probabilities), at(&s.token)], batch) }),
         },
     ]);
@@ -218,18 +244,21 @@ fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
             name: "prompt_scores",
             calls: n,
             bytes: 4 * all,
+            operations: 2 * all * c.head_dim,
             run: each(model, move |l| unsafe { k.prompt_scores([q, at(&l.cache), p], rows) }),
         },
         Part {
             name: "prompt_weights",
             calls: n,
             bytes: 6 * all,
+            operations: 0,
             run: each(model, move |_| unsafe { k.prompt_weights([p, w], rows) }),
         },
         Part {
             name: "prompt_values",
             calls: n,
             bytes: 2 * all,
+            operations: 2 * all * c.head_dim,
             run: each(model, move |l| unsafe { k.prompt_values([w, at(&l.cache), o], rows) }),
         },
     ]);
