@@ -62,6 +62,15 @@ fn deep_nesting_is_refused() {
     }
 }
 
+/// What no number of 64 bits counts would print as another text than it was read from.
+#[test]
+fn slices_of_more_elements_than_there_are_numbers_are_refused() {
+    let reads = |slice: &str| ir::read(&function(&format!("T.reads(A[{slice}])\n            A[v] = 1.0")), "t.py");
+    let e = reads("-9223372036854775808:2708").expect_err("too many");
+    assert!(e.message.contains("64 bits"), "{e}");
+    assert!(survives(&function("T.reads(A[-9223372036854775807:0])\n            A[v] = 1.0")));
+}
+
 #[test]
 fn long_chains_are_refused_or_read() {
     for n in [500, 5_000, 50_000] {

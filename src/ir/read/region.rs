@@ -54,6 +54,11 @@ impl Scope<'_> {
         if !min.dtype().is_int() {
             return problem(node.at, format!("the ends of a slice are integers, not {}", min.dtype()));
         }
+        if let (Some(first), Some(end)) = (min.as_int(), stop.as_int())
+            && end.checked_sub(first).is_none()
+        {
+            return problem(node.at, format!("the slice from {first} to {end} has more elements than 64 bits count"));
+        }
         let extent = difference(&stop, &min);
         Ok(Range { min, extent })
     }
