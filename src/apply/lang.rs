@@ -53,6 +53,11 @@ const C: &[&str] = &[
     "using", "void", "volatile", "wchar_t", "xor", "xor_eq",
 ];
 
+/// The C initialiser of an array, which holds an element at least.
+pub fn braced(all: &[String]) -> String {
+    if all.is_empty() { "{0}".to_string() } else { format!("{{{}}}", all.join(", ")) }
+}
+
 impl Lang {
     /// Words that no argument may be called.
     pub fn taken(self) -> &'static [&'static str] {

@@ -1,6 +1,7 @@
 //! Tensor maps in generated launches: made for the address of the tensor at each launch, which costs the processor less
 //! than a microsecond and holds no state.
 
+use super::lang::braced;
 use crate::backend::PlanTensorMap;
 use crate::ir::{DType, MapSwizzle};
 
@@ -61,9 +62,8 @@ pub fn rust(m: &PlanTensorMap, address: &str) -> Result<String, String> {
 /// A sentence, where no swizzle has the map's span.
 pub fn c(m: &PlanTensorMap) -> Result<String, String> {
     let [data_type, swizzle, l2] = values(m)?;
-    let list = |all: Vec<String>| if all.is_empty() { "{0}".to_string() } else { format!("{{{}}}", all.join(", ")) };
-    let words = |all: &[u64]| list(all.iter().map(|n| format!("{n}ULL")).collect());
-    let short = |all: &[u32]| list(all.iter().map(|n| format!("{n}U")).collect());
+    let words = |all: &[u64]| braced(&all.iter().map(|n| format!("{n}ULL")).collect::<Vec<_>>());
+    let short = |all: &[u32]| braced(&all.iter().map(|n| format!("{n}U")).collect::<Vec<_>>());
     let named = |(name, number): Value, of: &str| format!("{number} /* {of}_{name} */");
     let fields = [
         named(data_type, "DATA_TYPE"),

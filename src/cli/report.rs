@@ -55,7 +55,7 @@ fn add_work(cx: &Context, files: &[PathBuf], rows: &mut [report::Row<'_>]) -> Re
     for row in rows.iter_mut().filter(|row| row.work.is_none()) {
         let Some(input) = known.get(&row.any.workload.key) else { continue };
         let found = work(&input.original.bind(&row.any.bind));
-        row.work = found.flops.zip(found.bytes).map(|(flops, bytes)| log::Work { flops, bytes });
+        row.work = log::Work::of(found.flops, found.bytes);
     }
     Ok(worst)
 }

@@ -11,24 +11,27 @@ use std::collections::HashMap;
 
 type Result<T> = std::result::Result<T, InterpError>;
 
-/// How one dimension of a store follows from the iterators.
-pub(super) enum Dim {
-    /// Always this index.
-    Constant(i64),
-    /// An iterator plus an offset.
-    Iter { number: usize, shift: i64, first: bool },
-    /// Iterators and their weights, the largest first: each is the digit of the index at its weight.
-    Digits(Vec<(usize, i64)>),
+/// How one dimension of a store follows from the iterators: the index is `shift` and the sum of the digits' iterators, each
+/// times its weight.
+#[derive(Default)]
+pub(super) struct Dim {
+    pub shift: i64,
+    /// The largest weight first; what the others add stays below the weight before them.
+    pub digits: Vec<Digit>,
+}
+
+/// An iterator that an index gives the value of.
+pub(super) struct Digit {
+    pub number: usize,
+    pub weight: i64,
+    /// No dimension that is solved before gives it.
+    pub first: bool,
 }
 
 impl Dim {
     /// True where the index gives the value of an iterator.
     fn gives(&self, iter: usize) -> bool {
-        match self {
-            Dim::Constant(_) => false,
-            Dim::Iter { number, .. } => *number == iter,
-            Dim::Digits(digits) => digits.iter().any(|(number, _)| *number == iter),
-        }
+        self.digits.iter().any(|d| d.number == iter)
     }
 }
 
@@ -247,68 +250,53 @@ fn reads_own(b: &Block, buffer: &Name) -> bool {
     found.contains(buffer)
 }
 
-/// Solves a store's indices for the iterators.
+/// Solves a store's indices for the iterators, the last dimension first.
 fn dims(f: &PrimFunc, b: &Block, indices: &[Expr]) -> Result<Vec<Dim>> {
     let mut found: Vec<Dim> = vec![];
     for e in indices.iter().rev() {
-        let seen = |iter: usize| found.iter().any(|d| d.gives(iter));
-        let dim = match (e.as_int(), shifted(b, e), digits(b, e)) {
-            (Some(v), ..) => Dim::Constant(v),
-            (None, Some((number, shift)), _) => Dim::Iter { number, shift, first: !seen(number) },
-            (None, None, Some(digits)) if !digits.iter().any(|(number, _)| seen(*number)) => Dim::Digits(digits),
-            (None, None, _) => {
-                let name = f.display_name(&b.name);
-                return Err(unsupported(&format!("block `{name}`, which stores at computed indices,")));
-            }
+        let Some(mut dim) = dim(b, e) else {
+            let name = f.display_name(&b.name);
+            return Err(unsupported(&format!("block `{name}`, which stores at computed indices,")));
         };
+        dim.digits.iter_mut().for_each(|d| d.first = found.iter().all(|before| !before.gives(d.number)));
         found.push(dim);
     }
     found.reverse();
     Ok(found)
 }
 
-/// The iterators of `a * 12 + b * 4 + c` with their weights, the largest first, where each stays below the weight of the
-/// one before.
-fn digits(b: &Block, e: &Expr) -> Option<Vec<(usize, i64)>> {
-    let mut found = vec![];
-    terms(b, e, &mut found)?;
-    found.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-    let mut above = i64::MAX;
-    for (number, weight) in &found {
-        let it = &b.iters[*number];
-        let size = it.extent.as_int().filter(|_| it.min.is_int(0))?.checked_mul(*weight)?;
-        (*weight > 0 && size <= above).then_some(())?;
-        above = *weight;
+/// What `a * 12 + b * 4 + c - 3` gives of its iterators; `None` where they do not follow from it.
+fn dim(b: &Block, e: &Expr) -> Option<Dim> {
+    let mut dim = Dim::default();
+    terms(b, e, &mut dim)?;
+    dim.digits.sort_by_key(|d| std::cmp::Reverse(d.weight));
+    for pair in dim.digits.windows(2) {
+        let it = &b.iters[pair[1].number];
+        let size = it.extent.as_int().filter(|_| it.min.is_int(0))?.checked_mul(pair[1].weight)?;
+        (size <= pair[0].weight).then_some(())?;
     }
-    Some(found)
+    dim.digits.iter().all(|d| d.weight > 0).then_some(dim)
 }
 
-fn terms(b: &Block, e: &Expr, found: &mut Vec<(usize, i64)>) -> Option<()> {
+fn terms(b: &Block, e: &Expr, dim: &mut Dim) -> Option<()> {
     let number = |e: &Expr| b.iters.iter().position(|it| e.as_var() == Some(&it.var));
-    let one = match e.kind() {
+    let (number, weight) = match e.kind() {
+        ExprKind::Int { value, .. } => {
+            dim.shift = dim.shift.checked_add(*value)?;
+            return Some(());
+        }
         ExprKind::Binary { op: BinOp::Add, a, b: rest } => {
-            terms(b, a, found)?;
-            return terms(b, rest, found);
+            terms(b, a, dim)?;
+            return terms(b, rest, dim);
+        }
+        ExprKind::Binary { op: BinOp::Sub, a, b: c } => {
+            dim.shift = dim.shift.checked_sub(c.as_int()?)?;
+            return terms(b, a, dim);
         }
         ExprKind::Binary { op: BinOp::Mul, a, b: c } => {
             number(a).zip(c.as_int()).or_else(|| number(c).zip(a.as_int()))?
         }
         _ => (number(e)?, 1),
     };
-    let fresh = found.iter().all(|(n, _)| *n != one.0);
-    fresh.then(|| found.push(one))
-}
-
-/// The iterator and the constant of `v`, `v + c` or `v - c`.
-fn shifted(b: &Block, e: &Expr) -> Option<(usize, i64)> {
-    let number = |e: &Expr| b.iters.iter().position(|it| e.as_var() == Some(&it.var));
-    if let Some(i) = number(e) {
-        return Some((i, 0));
-    }
-    let ExprKind::Binary { op, a, b } = e.kind() else { return None };
-    match op {
-        BinOp::Add => Some((number(a)?, b.as_int()?)),
-        BinOp::Sub => Some((number(a)?, -b.as_int()?)),
-        _ => None,
-    }
+    (!dim.gives(number)).then(|| dim.digits.push(Digit { number, weight, first: true }))
 }

@@ -160,35 +160,25 @@ fn solve(vm: &mut Vm, p: &Producer, shape: &[i64], flat: usize) -> bool {
     for (dim, n) in p.dims.iter().zip(shape).rev() {
         let at = rest % n;
         rest /= n;
-        match dim {
-            Dim::Constant(c) if *c == at => {}
-            Dim::Constant(_) => return false,
-            Dim::Iter { number, shift, first } => {
-                let Some((lo, hi, reg)) = p.iters[*number] else { return false };
-                let v = at - shift;
-                let fits = (lo..hi).contains(&v) && (*first || vm.ints[reg as usize] == v);
-                if !fits {
-                    return false;
-                }
-                vm.ints[reg as usize] = v;
-            }
-            Dim::Digits(digits) if !put_digits(vm, p, digits, at) => return false,
-            Dim::Digits(_) => {}
+        if !put(vm, p, dim, at) {
+            return false;
         }
     }
     true
 }
 
 /// Gives iterators the digits of an index; false where it is none that they make.
-fn put_digits(vm: &mut Vm, p: &Producer, digits: &[(usize, i64)], mut rest: i64) -> bool {
-    for (number, weight) in digits {
-        let Some((lo, hi, reg)) = p.iters[*number] else { return false };
-        let v = rest / weight;
-        if !(lo..hi).contains(&v) {
+fn put(vm: &mut Vm, p: &Producer, dim: &Dim, at: i64) -> bool {
+    let mut rest = at - dim.shift;
+    for d in &dim.digits {
+        let Some((lo, hi, reg)) = p.iters[d.number] else { return false };
+        let v = rest.div_euclid(d.weight);
+        let fits = (lo..hi).contains(&v) && (d.first || vm.ints[reg as usize] == v);
+        if !fits {
             return false;
         }
         vm.ints[reg as usize] = v;
-        rest -= v * weight;
+        rest -= v * d.weight;
     }
     rest == 0
 }

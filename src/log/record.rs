@@ -126,6 +126,13 @@ pub struct Work {
     pub bytes: u64,
 }
 
+impl Work {
+    /// Of what is known; `None` where one of both is not.
+    pub fn of(flops: Option<u64>, bytes: Option<u64>) -> Option<Work> {
+        flops.zip(bytes).map(|(flops, bytes)| Work { flops, bytes })
+    }
+}
+
 /// A message of a compiler that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Warning {
@@ -245,6 +252,14 @@ pub struct ErrorNorms {
     pub l2: Option<f64>,
     /// Largest absolute difference.
     pub max: Option<f64>,
+}
+
+impl ErrorNorms {
+    /// Of two numbers that may be none.
+    pub fn of(l2: f64, max: f64) -> ErrorNorms {
+        let finite = |x: f64| x.is_finite().then_some(x);
+        ErrorNorms { l2: finite(l2), max: finite(max) }
+    }
 }
 
 /// What became of a candidate.

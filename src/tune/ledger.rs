@@ -168,8 +168,7 @@ impl<'t> Ledger<'t> {
             self.counts.measured += 1;
         }
         self.history.insert(point.clone(), log::median(&timing.samples_ns));
-        let finite = |x: f64| x.is_finite().then_some(x);
-        let err = err.map(|e| ErrorNorms { l2: finite(e.l2), max: finite(e.max) });
+        let err = err.map(|e| ErrorNorms::of(e.l2, e.max));
         let (samples_ns, state) = (timing.samples_ns.clone(), timing.state.clone());
         let base = self.record(s, point, Outcome::Ok, Some(built), Some(artifact));
         self.add(s, Record { samples_ns, err, round, state, ..base })
@@ -206,7 +205,7 @@ impl<'t> Ledger<'t> {
             unix_s: (s.clock.unix_s)(),
             default: task.default.as_ref() == Some(point),
             floor_us: task.floor_us,
-            work: task.problem.flops.zip(task.problem.bytes).map(|(flops, bytes)| Work { flops, bytes }),
+            work: Work::of(task.problem.flops, task.problem.bytes),
             ..Record::new(task.workload.clone(), task.bind.clone(), &task.target, outcome)
         };
         with_candidate(about, task.arms, point, built, artifact)

@@ -1,9 +1,9 @@
 //! Kernels for the CPU in C: a function that runs all of a tensor function, and one that runs some blocks of one of its
 //! grids, for callers with threads of their own.
 
-use super::{Part, args, comment};
+use super::{Part, args, bytes_of, comment, inner_name};
 use crate::apply::interface::{Function, Interface, Tensor, interface};
-use crate::apply::lang::Lang;
+use crate::apply::lang::{Lang, braced};
 use crate::apply::rust_cpu::link_name;
 use crate::apply::unit::Unit;
 use crate::apply::workspace;
@@ -130,20 +130,13 @@ fn tests_of_levels(units: &[&Unit]) -> String {
     archs.iter().map(test).collect()
 }
 
-fn inner_name(u: &Unit) -> String {
-    format!("dl_{}_{}", u.name, u.arch_ident())
-}
-
 /// The kernels of one architecture: what they are called, their bytes, and the steps of a call.
 fn variant(units: &[&Unit], i: &Interface) -> Result<String, String> {
     let mut out = format!("\n#if defined({})\n", requirement(&units[0].target.arch).0);
     let symbols = units.iter().flat_map(|u| u.plan.launches.iter().map(|l| link_name(u, &l.symbol)));
     out.extend(symbols.collect::<BTreeSet<_>>().iter().map(|s| format!("dl_kernel {s};\n")));
-    let value = workspace::bytes(units, i)?;
-    let (extents, name) = (args::inner_extents(i), inner_name(units[0]));
-    let (extents, unused) = (args::list(&extents), args::unused(&value, args::extents(i).map(|s| s.ident.as_str())));
-    out.push_str(&format!("\nstatic int64_t {name}_bytes({extents})\n{{\n{unused}    return {value};\n}}\n"));
-    out.push_str(&steps(units, i, &name)?);
+    out.push_str(&bytes_of(units, i)?);
+    out.push_str(&steps(units, i, &inner_name(units[0]))?);
     Ok(out + "#endif\n")
 }
 
@@ -189,13 +182,11 @@ fn cases(u: &Unit, i: &Interface) -> Result<String, String> {
                 Arg::TensorMap { .. } => return Err("a kernel of a CPU takes no tensor maps".into()),
             }
         }
-        let list =
-            |all: Vec<String>| if all.is_empty() { "{0}".to_string() } else { format!("{{{}}}", all.join(", ")) };
         let (symbol, grid) = (link_name(u, &l.symbol), i.extent(&l.grid[0])?);
         out.push_str(&format!(
             "    case {k}:\n        *step = (struct dl_step){{{symbol}, {}, {}, {grid}}};\n        return 0;\n",
-            list(buffers),
-            list(scalars)
+            braced(&buffers),
+            braced(&scalars)
         ));
     }
     Ok(out + "    default:\n        return DL_NO_LAUNCH;\n    }\n")

@@ -1,6 +1,6 @@
 //! Kernels for GPUs in C: tables of what is loaded, and a launch function for each function of the package.
 
-use super::{Part, args, comment};
+use super::{Part, args, bytes_of, comment, inner_name};
 use crate::apply::interface::{Function, Interface, Tensor, interface};
 use crate::apply::lang::Lang;
 use crate::apply::unit::{Content, Unit};
@@ -168,18 +168,6 @@ fn definitions(
     out.push_str(&workspace_bytes(f, i, package, tables));
     out.push_str(&launch(f, i, package, tables));
     Ok(out)
-}
-
-/// The name of a function for one architecture.
-fn inner_name(u: &Unit) -> String {
-    format!("dl_{}_{}", u.name, u.arch_ident())
-}
-
-/// Bytes of the workspace on one architecture.
-fn bytes_of(units: &[&Unit], i: &Interface) -> Result<String, String> {
-    let (params, value) = (args::inner_extents(i), workspace::bytes(units, i)?);
-    let (params, unused) = (args::list(&params), args::unused(&value, args::extents(i).map(|s| s.ident.as_str())));
-    Ok(format!("\nstatic int64_t {}_bytes({params})\n{{\n{unused}    return {value};\n}}\n", inner_name(units[0])))
 }
 
 /// The launches on one architecture.

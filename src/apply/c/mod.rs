@@ -8,8 +8,9 @@ mod cpu;
 mod cuda;
 mod helpers;
 
-use super::interface::{Function, by_name, by_target};
+use super::interface::{Function, Interface, by_name, by_target};
 use super::unit::Unit;
+use super::workspace;
 use crate::target::Kind;
 
 /// What the functions for one kind of target put into the header and into the source.
@@ -72,6 +73,18 @@ fn comment(f: &Function<'_>, docs: impl Iterator<Item = String>) -> String {
     out.push_str("// Kernels:\n");
     out.extend(units().map(|u| format!("// - {}; {}\n", u.provenance(), u.knobs)));
     out
+}
+
+/// The name of a function for one architecture.
+fn inner_name(u: &Unit) -> String {
+    format!("dl_{}_{}", u.name, u.arch_ident())
+}
+
+/// Bytes of the workspace on one architecture.
+fn bytes_of(units: &[&Unit], i: &Interface) -> Result<String, String> {
+    let (params, value) = (args::inner_extents(i), workspace::bytes(units, i)?);
+    let (params, unused) = (args::list(&params), args::unused(&value, args::extents(i).map(|s| s.ident.as_str())));
+    Ok(format!("\nstatic int64_t {}_bytes({params})\n{{\n{unused}    return {value};\n}}\n", inner_name(units[0])))
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use crate::runner::{Candidate, Runner};
 use crate::target::Kind;
 use crate::tune::problem;
 use booth::{Booth, Missed};
-
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -90,7 +89,7 @@ fn one(cx: &Context, a: &args::Bench, input: &Input, records: &[Record], device:
         seed: a.seed,
         unix_s: Watch::unix_s(),
         floor_us,
-        work: found.flops.zip(found.bytes).map(|(flops, bytes)| Work { flops, bytes }),
+        work: Work::of(found.flops, found.bytes),
         contenders: vec![],
     };
     let booth = Booth { cx, input, subject: &subject, records, folder: folder.path() };
@@ -117,8 +116,7 @@ fn one(cx: &Context, a: &args::Bench, input: &Input, records: &[Record], device:
 fn enter(contender: &mut Contender, entry: Entry) -> Exit {
     match entry {
         Ok((errors, timing)) => {
-            let finite = |x: f64| x.is_finite().then_some(x);
-            contender.err = Some(ErrorNorms { l2: finite(errors.l2), max: finite(errors.max) });
+            contender.err = Some(ErrorNorms::of(errors.l2, errors.max));
             contender.samples_ns = timing.samples_ns;
             contender.status = "ok".into();
             Exit::Done
