@@ -1,4 +1,4 @@
-"""llama_check.py LLAMA CONFIG: the program against NumPy, in float64 with values rounded to bfloat16 where the program stores them.
+"""llama_check.py LLAMA CONFIG: the program against NumPy, in float64 with values rounded to bfloat16, or the type that CONFIG names, where the program stores them.
 
 Writes random weights as safetensors, lets LLAMA go on with three prompts and compares every probability that it writes."""
 import json
@@ -21,6 +21,21 @@ def bf16(x):
     bits = np.asarray(x, np.float32).view(np.uint32)
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
     return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def half(x):
+    """To the nearest value of the type that the program computes in."""
+    return bf16(x) if c.get("dtype", "bfloat16") == "bfloat16" else np.asarray(x).astype(np.float16).astype(np.float64)
+
+
+def packed(w):
+    """What is left of weights that are packed in 4 bits."""
+    if not c.get("int4"):
+        return w
+    groups = w.astype(np.float32).reshape(-1, c["group"])
+    scale = half(np.maximum(abs(groups).max(1, keepdims=True), np.float32(1e-4)) / np.float32(7)).astype(np.float32)
+    steps = np.clip(np.floor(groups / scale + np.float32(8.5)), 0, 15) - 8
+    return half(steps * scale).astype(np.float64).reshape(w.shape)
 
 
 def random(*shape, mean=0.0, deviation=1.0):
@@ -57,15 +72,15 @@ def save(path):
 
 
 def norm(x, w):
-    return bf16(x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w)
+    return half(x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w)
 
 
 def turn(x, position):
-    half = dim // 2
-    angle = position[:, None] / c["rope_base"] ** (np.arange(half) / half)
+    pairs = dim // 2
+    angle = position[:, None] / c["rope_base"] ** (np.arange(pairs) / pairs)
     cos, sin = (f(angle).astype(np.float32).astype(np.float64)[:, None] for f in (np.cos, np.sin))
-    a, b = x[..., :half], x[..., half:]
-    return bf16(np.concatenate((a * cos - b * sin, b * cos + a * sin), -1))
+    a, b = x[..., :pairs], x[..., pairs:]
+    return half(np.concatenate((a * cos - b * sin, b * cos + a * sin), -1))
 
 
 def softmax(x):
@@ -81,22 +96,27 @@ def probabilities(tokens):
     for i in range(layers):
         w = {k.split(f"layers.{i}.")[-1].split(".")[-1]: v for k, v in weights.items() if f"layers.{i}." in k}
         h = norm(x, w["input_layernorm"])
-        q, k, v = (bf16(h @ w[s + "_proj"].T).reshape(n, -1, dim) for s in "qkv")
+        q, k, v = (half(h @ w[s + "_proj"].T).reshape(n, -1, dim) for s in "qkv")
         q, k = turn(q, position), turn(k, position)
         k, v = (np.repeat(t, heads // kv, 1) for t in (k, v))
         s = np.einsum("ihd,jhd->hij", q, k) / dim**0.5
-        p = bf16(softmax(np.where(causal, s, -1e30)))
-        o = bf16(np.einsum("hij,jhd->ihd", p, v)).reshape(n, -1)
-        x = bf16(x + bf16(o @ w["o_proj"].T))
+        p = half(softmax(np.where(causal, s, -1e30)))
+        o = half(np.einsum("hij,jhd->ihd", p, v)).reshape(n, -1)
+        x = half(x + half(o @ w["o_proj"].T))
         h = norm(x, w["post_attention_layernorm"])
-        gate, up = bf16(h @ w["gate_proj"].T), bf16(h @ w["up_proj"].T)
-        u = bf16(gate / (1 + np.exp(-gate)) * up)
-        x = bf16(x + bf16(u @ w["down_proj"].T))
-    return softmax(bf16(norm(x[-1], weights["model.norm"]) @ weights["lm_head"].T))
+        gate, up = half(h @ w["gate_proj"].T), half(h @ w["up_proj"].T)
+        u = half(gate / (1 + np.exp(-gate)) * up)
+        x = half(x + half(u @ w["down_proj"].T))
+    return softmax(half(norm(x[-1], weights["model.norm"]) @ weights["lm_head"].T))
 
 
 with tempfile.TemporaryDirectory() as folder:
     save(f"{folder}/w.safetensors")
+    for name in weights:
+        if name.endswith("_proj") or name == "lm_head":
+            weights[name] = packed(weights[name])
+        else:
+            weights[name] = half(weights[name])
     steps = 8
     prompts = [rng.integers(0, vocab, n).tolist() for n in (1, 5, 12)]
     given = [a for p in prompts for a in ("--prompt", ",".join(map(str, p)))]

@@ -2,6 +2,7 @@
 
 mod analysis_apart;
 mod analysis_corpus;
+mod analysis_decided;
 mod analysis_facts;
 mod analysis_groups;
 mod analysis_simplify;

@@ -6,6 +6,8 @@
 mod config;
 
 use daylight::build::Build;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 
 fn main() {
     println!("cargo::rerun-if-env-changed=LLAMA_CONFIG");
@@ -25,14 +27,15 @@ fn main() {
         ("vocab", c.vocab),
         ("capacity", c.capacity),
         ("slots", c.slots),
+        ("group", c.group),
     ];
-    let mut build = Build::new().function("kernels").log("tuning-logs").rayon(true);
+    let mut build = Build::new().function(functions(&c, &out)).log("tuning-logs").rayon(true);
     for (extent, value) in fixed {
         build = build.bind(extent, value as i64);
     }
     let rows: Vec<i64> = c.batch.iter().chain(&c.prompt).copied().collect();
-    build = build.bind("rows", rows).bind("length", c.prompt).bind("batch", c.batch).bind("span", c.span);
-    build = build.bind("size", [1 << 24]);
+    build = build.bind("rows", rows).bind("batch", c.batch.clone()).bind("span", c.span.clone());
+    build = build.bind("length", [c.chunk as i64]).bind("reach", c.reach()).bind("size", [1 << 24]);
     let target = match (std::env::var_os("CARGO_FEATURE_CUDA"), cfg!(target_arch = "x86_64")) {
         (Some(_), _) => "cuda:sm_90a",
         (None, true) => "cpu:x86-64-v3",
@@ -40,4 +43,21 @@ fn main() {
     };
     // One kernel follows the other in one stream: each starts while the one before it ends.
     build.overlap(true).target(target).run();
+}
+
+/// The folder of functions: `kernels/`, which is written in bfloat16, or the same in the type that the configuration names.
+fn functions(c: &config::Config, out: &str) -> PathBuf {
+    println!("cargo::rerun-if-changed=kernels");
+    if c.dtype == config::Dtype::Bfloat16 {
+        return "kernels".into();
+    }
+    let folder = Path::new(out).join("kernels");
+    let copy = |entry: DirEntry| {
+        let text = std::fs::read_to_string(entry.path())?;
+        std::fs::write(folder.join(entry.file_name()), text.replace("bfloat16", "float16"))
+    };
+    let all =
+        || std::fs::create_dir_all(&folder).and_then(|()| std::fs::read_dir("kernels")?.try_for_each(|e| copy(e?)));
+    all().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    folder
 }

@@ -68,7 +68,7 @@ impl<'a> Place<'a> {
     }
 }
 
-fn has_block(list: &[Stmt]) -> bool {
+pub(super) fn has_block(list: &[Stmt]) -> bool {
     let mut found = false;
     list.iter().for_each(|s| s.visit(&mut |s| found |= matches!(s, Stmt::Block(_))));
     found

@@ -52,6 +52,43 @@ fn types_batches_and_what_follows() {
     );
 }
 
+/// Scores and values of a prompt whose heads share keys, over the first `reach` of a cache of more positions, in a function
+/// that was written for any `reach`: the bounds on its reads are decided, and both factors come by tensor maps.
+#[test]
+fn attention_over_part_of_a_cache() {
+    let text = |result: &str, loops: &str, kinds: &str, product: &str, p: &str| {
+        format!(
+            "@T.prim_func\n\
+             def f(p: T.Buffer({p}, \"float16\"), cache: T.Buffer((2, 96, 64), \"float16\"), o: T.Buffer({result}, \"float32\")):\n\
+             \x20   for h, i, j, k in T.grid({loops}):\n\
+             \x20       with T.block(\"product\"):\n\
+             \x20           vh, vi, vj, vk = T.axis.remap(\"{kinds}\", [h, i, j, k])\n\
+             \x20           with T.init():\n\
+             \x20               o[vh, vi, vj] = T.float32(0)\n\
+             \x20           o[vh, vi, vj] = o[vh, vi, vj] + {product}\n"
+        )
+    };
+    let read = |at: &str, bound: &str| {
+        format!("T.Cast(\"float32\", T.if_then_else({bound} < 96, cache[{at}], T.float16(0)))")
+    };
+    let scores = text(
+        "(4, 64, 64)",
+        "4, 64, 64, 64",
+        "SSSR",
+        &format!("T.Cast(\"float32\", p[vi, vh, vk]) * {}", read("vh // 2, vj, vk", "vj")),
+        "(64, 4, 64)",
+    );
+    let values = text(
+        "(4, 64, 64)",
+        "4, 64, 64, 64",
+        "SSSR",
+        &format!("T.Cast(\"float32\", p[vh, vi, vk]) * {}", read("vh // 2, vk, vj", "vk")),
+        "(4, 64, 64)",
+    );
+    let case = |name: &str, text: String| Case { name: name.into(), text, extents: vec![], length: 64 };
+    check(vec![case("scores", scores), case("values", values)], 1);
+}
+
 #[test]
 fn several_blocks_share_the_reduced_axis() {
     let case =

@@ -1,8 +1,9 @@
-# Values of a whole prompt, weighted: p v.
+# Values that a run of a prompt's queries reaches, weighted: p v.
 from tvm.script import tirx as T
 from tvm.script.tirx import TypeVar
 
 length = TypeVar("length")
+reach = TypeVar("reach")
 slots = TypeVar("slots")
 capacity = TypeVar("capacity")
 heads = TypeVar("heads")
@@ -12,12 +13,12 @@ head_dim = TypeVar("head_dim")
 
 @T.prim_func(s_tir=True)
 def prompt_values(
-    p: T.Buffer((heads, length, length), "bfloat16"),
+    p: T.Buffer((heads, length, reach), "bfloat16"),
     cache: T.Buffer((slots, 2, kv_heads, capacity, head_dim), "bfloat16"),
     o: T.Buffer((length, heads, head_dim), "bfloat16"),
 ):
     total = T.sblock_alloc_buffer((heads, length, head_dim), "float32")
-    for h, i, d, j in T.grid(heads, length, head_dim, length):
+    for h, i, d, j in T.grid(heads, length, head_dim, reach):
         with T.sblock("product"):
             vh, vi, vd, vj = T.axis.remap("SSSR", [h, i, d, j])
             with T.init():

@@ -4,6 +4,7 @@
 //! alone runs once for each layer, so that its weights are as cold as in a step; what it shares with its neighbours
 //! (launches that overlap, weights that are fetched early) it there has with itself.
 
+use crate::config::Config;
 use crate::device::{Error, Memory};
 use crate::model::{Layer, Model};
 
@@ -46,7 +47,7 @@ pub fn bench(model: &mut Model) -> Result<(), Error> {
         let tokens: Vec<i32> = (0..rows as i32).collect();
         model.prompt(0, &tokens)?;
         let ms = clock(model, 3, || model.run_prompt(0, rows))?;
-        let rate = weights(model) as f64 * rows as f64 / (ms * 1e-3);
+        let rate = elements(model) as f64 * 2.0 * rows as f64 / (ms * 1e-3);
         println!(
             "\nprompt of {rows}: {ms:.3} ms, {:.0} TFLOP/s, {:.2} of cuBLAS's best",
             rate / 1e12,
@@ -89,10 +90,20 @@ fn table(model: &Model, parts: &[Part<'_>], step: f64) -> Result<(), Error> {
 
 /// Bytes of the weights that a step reads.
 fn weights(model: &Model) -> usize {
+    weight_bytes(&model.config, elements(model))
+}
+
+/// Weights of the products of a step.
+fn elements(model: &Model) -> usize {
     let c = &model.config;
     let layer =
         (c.heads + 2 * c.kv_heads) * c.head_dim * c.hidden + c.hidden * c.heads * c.head_dim + 3 * c.hidden * c.inner;
-    2 * (c.layers * layer + c.vocab * c.hidden)
+    c.layers * layer + c.vocab * c.hidden
+}
+
+/// Bytes of so many weights of products.
+fn weight_bytes(c: &Config, n: usize) -> usize {
+    if c.int4 { n / 2 + 2 * n / c.group } else { 2 * n }
 }
 
 /// All calls of a function, one for each layer.
@@ -112,7 +123,7 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     let product = |name, calls, (n, k): (usize, usize), others: usize, run| Part {
         name,
         calls,
-        bytes: 2 * (n * k + others),
+        bytes: weight_bytes(c, n * k) + 2 * others,
         operations: 2 * rows * n * k,
         run,
     };
@@ -125,13 +136,7 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
             2 * rows * e,
             each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
         ),
-        product(
-            "qkv",
-            n,
-            (y, e),
-            rows * (e + y),
-            each(model, move |l| unsafe { k.qkv([at(&s.h), at(&l.qkv), at(&s.y)], rows) }),
-        ),
+        product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
         moves(
             "append",
             n,
@@ -146,34 +151,15 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
             2 * rows * q,
             each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
         ),
-        product(
-            "out",
-            n,
-            (e, q),
-            rows * (q + 2 * e),
-            each(model, move |l| unsafe { k.out([at(&s.o), at(&l.out), at(&s.x[0]), at(&s.x[1])], rows) }),
-        ),
+        product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows))),
         moves(
             "rms_norm",
             n,
             2 * rows * e,
             each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
         ),
-        product(
-            "gate_up",
-            n,
-            (2 * f, e),
-            rows * (e + 2 * f),
-            each(model, move |l| unsafe { k.gate_up([at(&s.h), at(&l.gate_up), at(&s.gate_up)], rows) }),
-        ),
-        moves("gated", n, 3 * rows * f, each(model, move |_| unsafe { k.gated([at(&s.gate_up), at(&s.units)], rows) })),
-        product(
-            "down",
-            n,
-            (e, f),
-            rows * (f + 2 * e),
-            each(model, move |l| unsafe { k.down([at(&s.units), at(&l.down), at(&s.x[1]), at(&s.x[0])], rows) }),
-        ),
+        product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
+        product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows))),
     ]
 }
 
@@ -210,9 +196,9 @@ fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {
         Part {
             name: "head",
             calls: 1,
-            bytes: 2 * c.vocab * c.hidden + 4 * v,
+            bytes: weight_bytes(c, c.vocab * c.hidden) + 4 * v,
             operations: 0,
-            run: Box::new(move || unsafe { k.head([at(&s.h), at(&model.head), at(&s.logits)], batch) }),
+            run: Box::new(move || model.words(batch)),
         },
         Part {
             name: "softmax",
@@ -234,10 +220,14 @@ fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {
 
 fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
     let (c, k, s) = (&model.config, &model.kernels, &model.state);
-    let at = Memory::address;
-    let (n, all) = (c.layers, c.heads * rows * rows);
-    let [q, p, w, o] = [&s.q, &s.scores, &s.weights, &s.o].map(at);
+    let n = c.layers;
+    // Scores that are looked at: those of each chunk as far as it reaches.
+    let all: usize = model.chunks(rows).map(|(first, length)| c.heads * length * (first + length)).sum();
+    let [q, p, w, o] = [&s.q, &s.scores, &s.weights, &s.o].map(Memory::address);
     let mut parts = common(model, rows);
+    let every = move |run: &dyn Fn(usize, usize) -> Result<(), Error>| {
+        model.chunks(rows).try_for_each(|(first, length)| run(length, first + length))
+    };
     // SAFETY of all: as in `Model`.
     parts.extend([
         Part {
@@ -245,21 +235,25 @@ fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
             calls: n,
             bytes: 4 * all,
             operations: 2 * all * c.head_dim,
-            run: each(model, move |l| unsafe { k.prompt_scores([q, at(&l.cache), p], rows) }),
+            run: each(model, move |l| {
+                every(&|length, reach| unsafe { k.prompt_scores([q, l.cache.address(), p], length, reach) })
+            }),
         },
         Part {
             name: "prompt_weights",
             calls: n,
             bytes: 6 * all,
             operations: 0,
-            run: each(model, move |_| unsafe { k.prompt_weights([p, w], rows) }),
+            run: each(model, move |_| every(&|length, reach| unsafe { k.prompt_weights([p, w], length, reach) })),
         },
         Part {
             name: "prompt_values",
             calls: n,
             bytes: 2 * all,
             operations: 2 * all * c.head_dim,
-            run: each(model, move |l| unsafe { k.prompt_values([w, at(&l.cache), o], rows) }),
+            run: each(model, move |l| {
+                every(&|length, reach| unsafe { k.prompt_values([w, l.cache.address(), o], length, reach) })
+            }),
         },
     ]);
     parts

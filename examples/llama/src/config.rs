@@ -26,12 +26,42 @@ pub struct Config {
     pub batch: Vec<i64>,
     /// Positions looked at that kernels are tuned for.
     pub span: Vec<i64>,
+    /// Queries of a prompt that are looked at together: their scores are a matrix of so many rows.
+    pub chunk: usize,
+    /// The type of what is computed, and of weights that are not packed.
+    #[serde(default)]
+    pub dtype: Dtype,
+    /// True where the weights of products are packed, 4 bits each.
+    #[serde(default)]
+    pub int4: bool,
+    /// Neighbouring weights of 4 bits that share a scale.
+    pub group: usize,
+}
+
+/// A type of 16 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    #[default]
+    Bfloat16,
+    Float16,
 }
 
 impl Config {
     /// # Errors
     /// What is wrong with the text.
     pub fn parse(text: &str) -> Result<Config, String> {
-        toml::from_str(text).map_err(|e| e.to_string())
+        let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
+        if config.group == 0 || config.group % 8 != 0 || config.chunk == 0 {
+            return Err("group has to be a multiple of 8, and chunk at least 1".into());
+        }
+        Ok(config)
+    }
+
+    /// Positions that the chunks of the longest prompt reach.
+    #[allow(dead_code)] // only the build reads it
+    pub fn reach(&self) -> Vec<i64> {
+        let most = self.prompt.iter().copied().max().unwrap_or(1);
+        (1..).map(|n| n * self.chunk as i64).take_while(|n| n - (self.chunk as i64) < most).collect()
     }
 }

@@ -10,6 +10,7 @@ mod kernels {
 }
 mod model;
 mod source;
+mod weights;
 
 use clap::{Parser, Subcommand};
 use device::{Device, Error};
@@ -22,7 +23,7 @@ const CONFIG: &str = include_str!(concat!(env!("OUT_DIR"), "/config.toml"));
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
-    /// Weights in safetensors, bfloat16.
+    /// Weights in safetensors, bfloat16; packed or converted as the configuration says.
     #[arg(long, global = true)]
     weights: Option<PathBuf>,
     /// Weights made up from this number, where there is no file.

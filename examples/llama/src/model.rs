@@ -3,18 +3,20 @@
 use crate::config::Config;
 use crate::device::{Device, Error, Kernels, Memory};
 use crate::source::Source;
+use crate::weights::Weights;
 
-const BF16: usize = 2;
+/// Bytes of bfloat16 and float16.
+const HALF: usize = 2;
 const F32: usize = 4;
 
 /// What one layer has learned.
 pub struct Layer {
     pub norm: Memory,
-    pub qkv: Memory,
-    pub out: Memory,
+    pub qkv: Weights,
+    pub out: Weights,
     pub second_norm: Memory,
-    pub gate_up: Memory,
-    pub down: Memory,
+    pub gate_up: Weights,
+    pub down: Weights,
     /// Keys and values of all sequences.
     pub cache: Memory,
 }
@@ -36,6 +38,8 @@ pub struct State {
     pub units: Memory,
     pub logits: Memory,
     pub probabilities: Memory,
+    /// Packed weights as numbers again.
+    pub dense: Memory,
 }
 
 /// A model on a device.
@@ -46,7 +50,7 @@ pub struct Model {
     pub embedding: Memory,
     pub layers: Vec<Layer>,
     pub norm: Memory,
-    pub head: Memory,
+    pub head: Weights,
     pub angle: Memory,
     pub state: State,
 }
@@ -60,10 +64,11 @@ impl Model {
         for i in 0..c.layers {
             layers.push(Layer::load(i, c, &device, &kernels, source)?);
         }
-        let mut take = |name: &str, size: usize| source.tensor(&device, &kernels, &[name], size);
+        let mut take = |name: &str, size: usize| source.tensor((&device, &kernels, c.dtype), &[name], size);
         let embedding = take("model.embed_tokens.weight", c.vocab * c.hidden)?;
         let norm = take("model.norm.weight", c.hidden)?;
         let head = take("lm_head.weight", c.vocab * c.hidden)?;
+        let head = Weights::of(head, c.vocab * c.hidden, c, &device, &kernels)?;
         let angle = angles(c, &device)?;
         let state = State::new(c, &device)?;
         Ok(Model { embedding, layers, norm, head, angle, state, kernels, device, config })
@@ -80,22 +85,36 @@ impl Model {
 
     /// Starts the kernels of [`Model::prompt`] for tokens that are in place.
     pub fn run_prompt(&self, slot: usize, rows: usize) -> Result<(), Error> {
-        let (c, k, s) = (&self.config, &self.kernels, &self.state);
-        let cache = |l: &Layer| l.cache.address() + (slot * 2 * c.kv_heads * c.capacity * c.head_dim * BF16) as u64;
-        let [q, p, w] = [&s.q, &s.scores, &s.weights].map(Memory::address);
+        let c = &self.config;
+        let cache = |l: &Layer| l.cache.address() + (slot * 2 * c.kv_heads * c.capacity * c.head_dim * HALF) as u64;
         self.embed(rows)?;
         for l in &self.layers {
-            self.attend(l, cache(l), rows, |o| {
-                // SAFETY: `State::new` made room for the rows of the longest prompt.
-                unsafe {
-                    k.prompt_scores([q, cache(l), p], rows)?;
-                    k.prompt_weights([p, w], rows)?;
-                    k.prompt_values([w, cache(l), o], rows)
-                }
+            self.attend(l, cache(l), rows, || {
+                self.chunks(rows).try_for_each(|(first, length)| self.look_back(cache(l), first, length))
             })?;
         }
-        let last = ((rows - 1) * c.hidden * BF16) as u64;
-        self.finish(s.x[0].address() + last, 1)
+        let last = ((rows - 1) * c.hidden * HALF) as u64;
+        self.finish(self.state.x[0].address() + last, 1)
+    }
+
+    /// The queries of a prompt that are looked at together: the first and how many. No query sees what comes after it, so
+    /// that the scores of a chunk reach as far as its own end.
+    pub fn chunks(&self, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+        let chunk = self.config.chunk;
+        (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
+    }
+
+    /// Attention of `length` queries of a prompt, from `first` on.
+    fn look_back(&self, cache: u64, first: usize, length: usize) -> Result<(), Error> {
+        let (c, k, s) = (&self.config, &self.kernels, &self.state);
+        let [q, p, w, o] = [&s.q, &s.scores, &s.weights, &s.o].map(Memory::address);
+        let (at, reach) = ((first * c.heads * c.head_dim * HALF) as u64, first + length);
+        // SAFETY: `State::new` made room for the rows of the longest prompt.
+        unsafe {
+            k.prompt_scores([q + at, cache, p], length, reach)?;
+            k.prompt_weights([p, w], length, reach)?;
+            k.prompt_values([w, cache, o + at], length, reach)
+        }
     }
 
     /// Puts the last token and its position in place for each sequence that goes on.
@@ -110,11 +129,11 @@ impl Model {
     /// the longest has.
     pub fn run_step(&self, batch: usize, span: usize) -> Result<(), Error> {
         let (k, s) = (&self.kernels, &self.state);
-        let [q, p, w, position] = [&s.q, &s.scores, &s.weights, &s.position].map(Memory::address);
+        let [q, p, w, position, o] = [&s.q, &s.scores, &s.weights, &s.position, &s.o].map(Memory::address);
         self.embed(batch)?;
         for l in &self.layers {
             let cache = l.cache.address();
-            self.attend(l, cache, batch, |o| {
+            self.attend(l, cache, batch, || {
                 // SAFETY: `State::new` made room for all sequences.
                 unsafe {
                     k.scores([q, cache, position, p], batch, span)?;
@@ -132,33 +151,93 @@ impl Model {
         unsafe { self.kernels.embed([&s.token, &self.embedding, &s.x[0]].map(Memory::address), rows) }
     }
 
-    /// One layer around the kernels of its attention, which are given where their result goes.
+    /// One layer around the kernels of its attention.
     fn attend(
         &self,
         l: &Layer,
         cache: u64,
         rows: usize,
-        attention: impl Fn(u64) -> Result<(), Error>,
+        attention: impl Fn() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (k, s) = (&self.kernels, &self.state);
         let at = Memory::address;
-        let [x, x2, h, y, o] = [&s.x[0], &s.x[1], &s.h, &s.y, &s.o].map(at);
+        let [x, x2, h, y] = [&s.x[0], &s.x[1], &s.h, &s.y].map(at);
         // SAFETY: `State::new` made room for the rows, `Layer::load` for the weights; positions were checked.
         unsafe {
             k.rms_norm([x, at(&l.norm), h], rows)?;
-            k.qkv([h, at(&l.qkv), y], rows)?;
+            self.qkv(l, rows)?;
             k.append([y, at(&s.slot), at(&s.position), at(&self.angle), cache], rows)?;
             k.turn([y, at(&s.position), at(&self.angle), at(&s.q)], rows)?;
-        }
-        attention(o)?;
-        // SAFETY: as above.
-        unsafe {
-            k.out([o, at(&l.out), x, x2], rows)?;
+            attention()?;
+            self.out(l, rows)?;
             k.rms_norm([x2, at(&l.second_norm), h], rows)?;
-            k.gate_up([h, at(&l.gate_up), at(&s.gate_up)], rows)?;
-            k.gated([at(&s.gate_up), at(&s.units)], rows)?;
-            k.down([at(&s.units), at(&l.down), x2, x], rows)
+            self.units(l, rows)?;
+            self.down(l, rows)
         }
+    }
+
+    /// Queries, keys and values of hidden states.
+    pub fn qkv(&self, l: &Layer, rows: usize) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [h, y] = [&s.h, &s.y].map(Memory::address);
+        // SAFETY of this and the following: as in `attend`.
+        unsafe { self.multiply(&l.qkv, rows, |w| k.qkv([h, w, y], rows), |[w, scale]| k.qkv4([h, w, scale, y], rows)) }
+    }
+
+    /// What attention found, added to hidden states.
+    pub fn out(&self, l: &Layer, rows: usize) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [o, x, y] = [&s.o, &s.x[0], &s.x[1]].map(Memory::address);
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.out4([o, w, scale, x, y], rows) };
+        unsafe { self.multiply(&l.out, rows, |w| k.out([o, w, x, y], rows), packed) }
+    }
+
+    /// Gated units of hidden states.
+    pub fn units(&self, l: &Layer, rows: usize) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [h, y, u] = [&s.h, &s.gate_up, &s.units].map(Memory::address);
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.gate_up4([h, w, scale, y], rows) };
+        unsafe {
+            self.multiply(&l.gate_up, rows, |w| k.gate_up([h, w, y], rows), packed)?;
+            k.gated([y, u], rows)
+        }
+    }
+
+    /// Gated units, added to hidden states.
+    pub fn down(&self, l: &Layer, rows: usize) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [u, x, y] = [&s.units, &s.x[1], &s.x[0]].map(Memory::address);
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.down4([u, w, scale, x, y], rows) };
+        unsafe { self.multiply(&l.down, rows, |w| k.down([u, w, x, y], rows), packed) }
+    }
+
+    /// What hidden states say of each word.
+    pub fn words(&self, batch: usize) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [h, y] = [&s.h, &s.logits].map(Memory::address);
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.head4([h, w, scale, y], batch) };
+        unsafe { self.multiply(&self.head, batch, |w| k.head([h, w, y], batch), packed) }
+    }
+
+    /// A product with weights: packed ones are read as they are by few rows, and made numbers again for many.
+    fn multiply(
+        &self,
+        weights: &Weights,
+        rows: usize,
+        plain: impl Fn(u64) -> Result<(), Error>,
+        packed: impl Fn([u64; 2]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (words, scales, size) = match weights {
+            Weights::Plain(w) => return plain(w.address()),
+            Weights::Packed { words, scales, size } => (words.address(), scales.address(), *size),
+        };
+        if rows <= self.config.slots {
+            return packed([words, scales]);
+        }
+        let dense = self.state.dense.address();
+        // SAFETY: `State::new` made room for the largest matrix.
+        unsafe { self.kernels.unpack([words, scales, dense], size) }?;
+        plain(dense)
     }
 
     /// Probabilities and the likeliest token of `batch` hidden states from `x` on.
@@ -168,7 +247,7 @@ impl Model {
         // SAFETY: `State::new` made room for all sequences.
         unsafe {
             k.rms_norm([x, at(&self.norm), at(&s.h)], batch)?;
-            k.head([at(&s.h), at(&self.head), at(&s.logits)], batch)?;
+            self.words(batch)?;
             k.softmax([at(&s.logits), at(&s.probabilities)], batch)?;
             k.pick([at(&s.probabilities), at(&s.token)], batch)
         }
@@ -193,18 +272,22 @@ impl Layer {
     fn load(i: usize, c: &Config, device: &Device, kernels: &Kernels, source: &mut Source) -> Result<Layer, Error> {
         let mut take = |names: &[&str], size: usize| {
             let names: Vec<String> = names.iter().map(|n| format!("model.layers.{i}.{n}.weight")).collect();
-            source.tensor(device, kernels, &names.iter().map(String::as_str).collect::<Vec<_>>(), size)
+            source.tensor((device, kernels, c.dtype), &names.iter().map(String::as_str).collect::<Vec<_>>(), size)
         };
+        let weights = |plain: Memory, size: usize| Weights::of(plain, size, c, device, kernels);
         let q = c.heads * c.head_dim;
         let kv = 2 * c.kv_heads * c.head_dim;
         Ok(Layer {
             norm: take(&["input_layernorm"], c.hidden)?,
-            qkv: take(&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], (q + kv) * c.hidden)?,
-            out: take(&["self_attn.o_proj"], c.hidden * q)?,
+            qkv: weights(
+                take(&["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], (q + kv) * c.hidden)?,
+                (q + kv) * c.hidden,
+            )?,
+            out: weights(take(&["self_attn.o_proj"], c.hidden * q)?, c.hidden * q)?,
             second_norm: take(&["post_attention_layernorm"], c.hidden)?,
-            gate_up: take(&["mlp.gate_proj", "mlp.up_proj"], 2 * c.inner * c.hidden)?,
-            down: take(&["mlp.down_proj"], c.hidden * c.inner)?,
-            cache: device.zeros(c.slots * kv * c.capacity * BF16)?,
+            gate_up: weights(take(&["mlp.gate_proj", "mlp.up_proj"], 2 * c.inner * c.hidden)?, 2 * c.inner * c.hidden)?,
+            down: weights(take(&["mlp.down_proj"], c.hidden * c.inner)?, c.hidden * c.inner)?,
+            cache: device.zeros(c.slots * kv * c.capacity * HALF)?,
         })
     }
 }
@@ -214,23 +297,25 @@ impl State {
         // The longest prompt and the most sequences that go on.
         let rows = c.prompt.iter().copied().max().unwrap_or(1) as usize;
         let rows = rows.max(c.slots);
-        let scores = c.heads * (rows * rows).max(c.slots * c.capacity);
+        let scores = c.heads * (c.chunk * rows).max(c.slots * c.capacity);
+        let largest = [c.vocab, 2 * c.inner, (c.heads + 2 * c.kv_heads) * c.head_dim].into_iter().max().unwrap_or(0);
         let of = |elements: usize, size: usize| device.zeros(elements * size);
         Ok(State {
             token: of(rows, F32)?,
             position: of(rows, F32)?,
             slot: of(rows, F32)?,
-            x: [of(rows * c.hidden, BF16)?, of(rows * c.hidden, BF16)?],
-            h: of(rows * c.hidden, BF16)?,
-            y: of(rows * (c.heads + 2 * c.kv_heads) * c.head_dim, BF16)?,
-            q: of(rows * c.heads * c.head_dim, BF16)?,
+            x: [of(rows * c.hidden, HALF)?, of(rows * c.hidden, HALF)?],
+            h: of(rows * c.hidden, HALF)?,
+            y: of(rows * (c.heads + 2 * c.kv_heads) * c.head_dim, HALF)?,
+            q: of(rows * c.heads * c.head_dim, HALF)?,
             scores: of(scores, F32)?,
-            weights: of(scores, BF16)?,
-            o: of(rows * c.heads * c.head_dim, BF16)?,
-            gate_up: of(rows * 2 * c.inner, BF16)?,
-            units: of(rows * c.inner, BF16)?,
+            weights: of(scores, HALF)?,
+            o: of(rows * c.heads * c.head_dim, HALF)?,
+            gate_up: of(rows * 2 * c.inner, HALF)?,
+            units: of(rows * c.inner, HALF)?,
             logits: of(c.slots * c.vocab, F32)?,
             probabilities: of(c.slots * c.vocab, F32)?,
+            dense: of(if c.int4 { largest * c.hidden } else { 0 }, HALF)?,
         })
     }
 }

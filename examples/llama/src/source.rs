@@ -1,9 +1,12 @@
 //! Where weights come from: a file of safetensors with the names that Llama's have there, or a seed.
 
+use crate::config::Dtype;
 use crate::device::{Device, Error, Kernels, Memory};
 use crate::model::bytes;
+use half::{bf16, f16};
 use memmap2::Mmap;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Weights of a model.
@@ -23,11 +26,16 @@ impl Source {
         Ok(Source::File(unsafe { Mmap::map(&file) }?))
     }
 
-    /// The tensors of these names one after the other, `size` elements of bfloat16 in all.
-    pub fn tensor(&mut self, device: &Device, kernels: &Kernels, names: &[&str], size: usize) -> Result<Memory, Error> {
+    /// The tensors of these names one after the other, `size` elements in all, as the type that the kernels were built for.
+    pub fn tensor(
+        &mut self,
+        (device, kernels, dtype): (&Device, &Kernels, Dtype),
+        names: &[&str],
+        size: usize,
+    ) -> Result<Memory, Error> {
         let mut memory = device.zeros(size * 2)?;
         match self {
-            Source::File(map) => fill_from(map, device, names, size, &mut memory)?,
+            Source::File(map) => fill_from(map, (device, dtype), names, size, &mut memory)?,
             Source::Seed(next) => {
                 *next = next.wrapping_add(1);
                 let (mut seed, mut spread) = (device.zeros(4)?, device.zeros(4)?);
@@ -42,22 +50,40 @@ impl Source {
     }
 }
 
-fn fill_from(map: &Mmap, device: &Device, names: &[&str], size: usize, memory: &mut Memory) -> Result<(), Error> {
+fn fill_from(
+    map: &Mmap,
+    (device, dtype): (&Device, Dtype),
+    names: &[&str],
+    size: usize,
+    memory: &mut Memory,
+) -> Result<(), Error> {
     let file = SafeTensors::deserialize(map)?;
     let mut offset = 0;
     for name in names {
         let tensor = file.tensor(name)?;
-        if tensor.dtype() != Dtype::BF16 {
+        if tensor.dtype() != safetensors::Dtype::BF16 {
             return Err(format!("{name} is {:?}, expected BF16", tensor.dtype()).into());
         }
         if offset + tensor.data().len() > size * 2 {
             return Err(format!("{name} has the shape {:?}, more than this model has room for", tensor.shape()).into());
         }
-        device.write(memory, offset, tensor.data())?;
+        device.write(memory, offset, &converted(tensor.data(), dtype))?;
         offset += tensor.data().len();
     }
     if offset != size * 2 {
         return Err(format!("{} hold {} elements, expected {size}", names.join(", "), offset / 2).into());
     }
     Ok(())
+}
+
+/// Bytes of bfloat16 as those of another type.
+fn converted(data: &[u8], dtype: Dtype) -> Cow<'_, [u8]> {
+    match dtype {
+        Dtype::Bfloat16 => data.into(),
+        Dtype::Float16 => data
+            .chunks_exact(2)
+            .flat_map(|b| f16::from_f32(bf16::from_le_bytes([b[0], b[1]]).to_f32()).to_le_bytes())
+            .collect::<Vec<_>>()
+            .into(),
+    }
 }

@@ -32,6 +32,8 @@ pub struct Factor {
 
 /// Bytes that rows of a tensor map are a multiple of.
 const BOXED: i64 = 16;
+/// Bytes along the reduced axis that a whole number of any rule's fills by tensor maps takes.
+const FILL: i64 = 128;
 /// Most dimensions of a tensor map.
 const MOST_DIMS: usize = 5;
 
@@ -73,24 +75,32 @@ impl Factor {
 }
 
 /// True where a parameter of constant shape is indexed by plain iterators, those of each class in adjacent
-/// dimensions in their order and over all of them, and its rows begin at multiples of 16 bytes.
-fn is_boxed(func: &PrimFunc, a: &Access, classes: [&[IterVar]; 2]) -> bool {
+/// dimensions in their order and over all of them, and its rows begin at multiples of 16 bytes. The outermost of a
+/// class may end before its dimension does: rows and columns behind the end are not stored, and along the reduced
+/// axis no fill reaches there. Where other iterators stand, of the batch, they are the same for a whole tile.
+fn is_boxed(func: &PrimFunc, a: &Access, [free, depth]: [&[IterVar]; 2]) -> bool {
     let Some(b) = func.find_buffer(&a.buffer).filter(|b| func.is_param(&b.name)) else { return false };
     let plain = b.strides.is_empty() && b.elem_offset.is_none() && b.shape.len() <= MOST_DIMS;
     let Some(sizes) = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>() else { return false };
-    let dims = |class: &[IterVar]| -> Option<usize> {
+    let fill = FILL / b.dtype.bytes() as i64;
+    let dims = |class: &[IterVar], may_end: &dyn Fn(i64) -> bool| -> Option<usize> {
         let outer = &class.first()?.var;
         let first = a.indices.iter().position(|e| e.as_var() == Some(outer))?;
         let own = a.indices[first..].iter().zip(&sizes[first..]);
-        let whole = |e: &Expr, n: i64, i: &IterVar| e.as_var() == Some(&i.var) && i.extent.is_int(n) && i.min.is_int(0);
+        let whole = |e: &Expr, n: i64, i: &IterVar| {
+            let ends = i.var == *outer && i.extent.as_int().is_some_and(|m| m <= n && may_end(m));
+            e.as_var() == Some(&i.var) && i.min.is_int(0) && (ends || i.extent.is_int(n))
+        };
         let named = own.zip(class).filter(|((e, n), i)| whole(e, **n, i)).count();
         (named == class.len()).then_some(first)
     };
-    let last = classes.iter().filter_map(|c| dims(c)).max().unwrap_or(0);
-    let [Some(_), Some(_)] = classes.map(dims) else { return false };
+    let found = [dims(free, &|_| true), dims(depth, &|n| depth.len() == 1 && n % fill == 0)];
+    let [Some(_), Some(_)] = found else { return false };
+    let last = found.into_iter().flatten().max().unwrap_or(0);
     let row: i64 = sizes[last..].iter().product();
-    let whole = classes.iter().any(|c| last + c.len() == sizes.len() && dims(c) == Some(last));
-    let simple = a.indices.iter().all(|e| e.as_var().is_some() || e.as_int().is_some());
+    let whole = [free, depth].iter().zip(found).any(|(c, d)| last + c.len() == sizes.len() && d == Some(last));
+    let own = |e: &Expr| free.iter().chain(depth).any(|i| e.uses_var(&i.var));
+    let simple = a.indices.iter().all(|e| e.as_var().is_some() || !own(e));
     plain && whole && simple && row * b.dtype.bytes() as i64 % BOXED == 0
 }
 

@@ -1,6 +1,6 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
-use crate::analysis::{Decline, Facts, assign, extrema, fission, normalize, refuse, unnest};
+use crate::analysis::{Decline, Facts, assign, decide, extrema, fission, normalize, refuse, unnest};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
@@ -25,7 +25,7 @@ impl Prepared {
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
         let func = fission(&unnest(func));
         refuse(&func)?;
-        let func = extrema(&normalize(&func)?);
+        let func = extrema(&normalize(&decide(&func))?);
         let facts = Facts::of(&func);
         let func = assign(&func);
         let start = inline_all(&func);

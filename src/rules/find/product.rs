@@ -117,6 +117,27 @@ impl Product {
         })
     }
 
+    /// The product with one iterator of at least `least` rows, the others as batches, where a tensor map then describes
+    /// their factor and did not before: heads that share keys, whose queries lie one after the other, head by head.
+    pub fn with_boxed_rows(&self, ask: &Ask, least: i64) -> Option<Product> {
+        if self.a.boxed || self.rows.len() < 2 {
+            return None;
+        }
+        let red = ask.facts.blocks.iter().find(|b| b.name == self.block)?;
+        let [left, right] = factors(&red.reducer.as_ref()?.term)?;
+        let value = if self.a.operand == Operand::Left { left } else { right };
+        let of = |rows: &[IterVar]| {
+            Factor::of(self.schedule.func(), (self.a.operand, &value), rows, &self.depth, &red.ranges)
+        };
+        let enough = |i: &&IterVar| i.extent.as_int().is_some_and(|n| n >= least);
+        let (row, a) = self.rows.iter().rev().filter(enough).find_map(|i| {
+            let a = of(std::slice::from_ref(i));
+            a.boxed.then(|| (i.clone(), a))
+        })?;
+        let others = self.rows.iter().filter(|i| i.var != row.var);
+        Some(Product { a, batch: self.batch.iter().chain(others).cloned().collect(), rows: vec![row], ..self.clone() })
+    }
+
     /// The number of iterations of the classes S, I, J, K, each if constant; 1 for an empty one.
     pub fn extents(&self) -> [Option<i64>; 4] {
         let extent = |class: &[IterVar]| class.iter().try_fold(1i64, |n, i| n.checked_mul(i.extent.as_int()?));

@@ -62,6 +62,7 @@ fn wgmma(ask: &Ask) -> Answer {
         return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
     }
     let p = multiplied(ask)?;
+    let p = p.with_boxed_rows(ask, WgmmaShape::ROWS).unwrap_or(p);
     if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
     }

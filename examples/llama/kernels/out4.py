@@ -1,0 +1,30 @@
+# As out, with weights of 4 bits.
+from tvm.script import tirx as T
+from tvm.script.tirx import TypeVar
+
+batch = TypeVar("batch")
+hidden = TypeVar("hidden")
+group = TypeVar("group")
+heads = TypeVar("heads")
+head_dim = TypeVar("head_dim")
+
+
+@T.prim_func(s_tir=True)
+def out4(
+    o: T.Buffer((batch, heads * head_dim), "bfloat16"),
+    w: T.Buffer((hidden, heads * head_dim // 8), "uint32"),
+    scale: T.Buffer((hidden, heads * head_dim // group), "bfloat16"),
+    x: T.Buffer((batch, hidden), "bfloat16"),
+    y: T.Buffer((batch, hidden), "bfloat16"),
+):
+    total = T.sblock_alloc_buffer((batch, hidden), "bfloat16")
+    for i, j, k in T.grid(batch, hidden, heads * head_dim):
+        with T.sblock("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                total[vi, vj] = T.bfloat16(0)
+            total[vi, vj] = total[vi, vj] + o[vi, vk] * ((T.Cast("bfloat16", w[vj, vk // 8] >> T.Cast("uint32", vk % 8 * 4) & T.uint32(15)) - T.bfloat16(8)) * scale[vj, vk // group])
+    for i, j in T.grid(batch, hidden):
+        with T.sblock("finish"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj] = x[vi, vj] + total[vi, vj]
