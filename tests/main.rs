@@ -53,6 +53,7 @@ mod layout_notation;
 mod layout_threads;
 mod layouts;
 mod limits;
+mod log_brief;
 mod log_cli;
 mod log_crash;
 mod log_diff;
