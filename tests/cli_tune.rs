@@ -49,7 +49,7 @@ impl Place {
 }
 
 /// A version 1 `.npy` file of floats.
-fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
+pub fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
     header.push_str(&" ".repeat(127 - 10 - header.len()));
     header.push('\n');

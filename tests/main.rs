@@ -72,6 +72,7 @@ mod predict;
 mod prune;
 mod rule_cases;
 mod rules;
+mod run_simulated;
 mod scatter;
 mod schedule_cases;
 mod schedule_random;
