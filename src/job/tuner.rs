@@ -186,7 +186,7 @@ impl<'a> Tuner<'a> {
             if self.is_stopped(watcher) {
                 return;
             }
-            let report = self.prepare(input).and_then(|work| {
+            let report = self.prepare(input, watcher).and_then(|work| {
                 let time_limit = self.config.time_limit.map(|limit| self.since + limit - self.watch.seconds());
                 let config = TuneConfig { time_limit, ..self.config.clone() };
                 self.run(&work, &config, watcher)
@@ -206,7 +206,7 @@ impl<'a> Tuner<'a> {
             if self.is_stopped(watcher) {
                 return;
             }
-            let measured = self.prepare(input).and_then(|work| {
+            let measured = self.prepare(input, watcher).and_then(|work| {
                 let report = self.run(&work, &first, watcher)?;
                 Ok((work, report))
             });
@@ -246,8 +246,9 @@ impl<'a> Tuner<'a> {
         stopped
     }
 
-    fn prepare(&self, input: &Input) -> Result<Work, Failure> {
-        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed))
+    fn prepare(&self, input: &Input, watcher: Watcher<'_>) -> Result<Work, Failure> {
+        let mut say = |text: &str| watcher(Event::Note(text));
+        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed, &mut say))
     }
 
     fn run(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
