@@ -19,8 +19,11 @@ WORKLOADS = ROOT / "tests/workloads"
 CONSUMER = ROOT / "examples/consumer"
 # Kernels with tensor maps and with workspaces.
 WINNERS = [ROOT / f"benches/workloads/{name}.py" for name in ("matmul-4096x4096x4096-bf16", "sum_all-67108864-f32")]
-# What is not seen without a GPU: tile variants of a function that was tuned.
+# What is not seen: without a GPU tile variants of a function that was tuned; samples that are no short numbers.
 NEVER = {"tune": {"call", "op", "variant"}}
+# What a document may be without; of a short record, everything that has a usual value.
+OPTIONAL = {"when", "state", "score", "warnings", "work", "run"}
+SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace"}
 
 
 def command(daylight, folder, *words):
@@ -59,17 +62,18 @@ def documents(daylight, folder):
     manifests = [json.loads((folder / out / "manifest.json").read_text()) for out in "abc"]
     written = [p for name in ("log", "more") for p in (folder / name).glob("*.jsonl")]
     records = [json.loads(line) for p in written for line in p.read_text().splitlines()]
-    return {"check": check, "tune": tune, "manifest": manifests, "record": records + committed()}
+    shown = daylight_json("log", "show", "log")
+    return {"check": check, "tune": tune, "manifest": manifests, "record": committed() + shown + records}
 
 
 def committed():
-    """Records of the committed logs: every twentieth, and all that the compiler warned of."""
-    out = []
+    """Lines of the golden logs and of the committed ones: of these every twentieth, and all that the compiler warned of."""
+    golden = [line for n in (2, 3) for line in (ROOT / f"tests/golden/log/schema-{n}.jsonl").read_text().splitlines()]
+    out = [json.loads(line) for line in golden]
     for path in [*(ROOT / "tuning-logs").glob("*.gz"), *(ROOT / "examples").glob("*/tuning-logs/*.gz")]:
         with gzip.open(path, "rt") as f:
             out += [json.loads(line) for i, line in enumerate(f) if i % 20 == 0 or '"warnings"' in line]
-    golden = (ROOT / "tests/golden/log/schema-2.jsonl").read_text().splitlines()
-    return out + [json.loads(line) for line in golden]
+    return out
 
 
 def fields(schema):
@@ -91,9 +95,10 @@ def names(document):
 
 def refuses(validator, document):
     """What a schema takes that it should not: the document with a field less, or one more."""
+    optional = SHORT if "of" in document else OPTIONAL
     for field in list(document):
         less = {k: v for k, v in document.items() if k != field}
-        if validator.is_valid(less) and field not in ("when", "state", "score", "warnings", "work"):
+        if validator.is_valid(less) and field not in optional:
             yield f"a document without `{field}`"
     if validator.is_valid({**document, "unknown": 1}):
         yield "a document with a field `unknown`"
@@ -110,7 +115,8 @@ def judge(name, found):
             wrong.append(f"{name}: {error.json_path}: {error.message[:300]}")
     unseen = fields(schema) - set().union(*map(names, found)) - NEVER.get(name, set())
     wrong += [f"{name}: nothing has the field `{field}`" for field in sorted(unseen)]
-    wrong += [f"{name}: the schema takes {what}" for what in refuses(validator, found[0])]
+    kinds = {tuple(k for k in document if k not in OPTIONAL | SHORT): document for document in reversed(found)}
+    wrong += [f"{name}: the schema takes {what}" for document in kinds.values() for what in refuses(validator, document)]
     print(f"{len(found)} documents are as docs/schemas/{name}.schema.json says")
     return wrong
 

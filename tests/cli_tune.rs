@@ -49,7 +49,7 @@ impl Place {
 }
 
 /// A version 1 `.npy` file of floats.
-fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
+pub fn npy(shape: &str, values: &[f32]) -> Vec<u8> {
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
     header.push_str(&" ".repeat(127 - 10 - header.len()));
     header.push('\n');
@@ -188,9 +188,9 @@ fn a_killed_run_loses_nothing_that_was_logged() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("daylight starts");
-    let lines = || std::fs::read_to_string(place.path("log.jsonl")).unwrap_or_default().lines().count();
+    let records = || daylight::log::read(&place.path("log.jsonl")).map_or(0, |log| log.records.len());
     for _ in 0..600 {
-        if lines() >= 3 {
+        if records() >= 3 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -202,6 +202,23 @@ fn a_killed_run_loses_nothing_that_was_logged() {
     let report = place.one(&args[..args.len() - 2]);
     assert_eq!(report["resumed"], before.records.iter().filter(|r| r.round == 0).count());
     assert!(report["best_us"].is_number());
+    let bytes = std::fs::metadata(place.path("log.jsonl")).expect("the log").len() as usize;
+    let tried = before.records.len() + report["candidates"].as_u64().expect("a count") as usize;
+    assert!(tried >= 48 && bytes <= 20_000 * tried / 64, "{bytes} bytes of {tried} candidates in two runs");
+}
+
+#[test]
+fn sixty_four_candidates_take_at_most_20_kb() {
+    let place = Place::new();
+    let mean = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mean.py")).expect("the example");
+    std::fs::write(place.path("mean.py"), mean.replace("2048", "64")).expect("write the file");
+    let report = place.one(&["tune", "mean.py", "--device", "cpu", "--trials", "64", "--log", "log.jsonl"]);
+    let log = daylight::log::read(&place.path("log.jsonl")).expect("the log reads");
+    let first = log.records.iter().filter(|r| r.round == 0).count();
+    assert_eq!((&report["candidates"], first), (&64.into(), 64));
+    assert!(log.records.len() > first, "finalists too");
+    let bytes = std::fs::metadata(place.path("log.jsonl")).expect("the log").len();
+    assert!(bytes <= 20_000, "{bytes} bytes");
 }
 
 #[test]

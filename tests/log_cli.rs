@@ -204,7 +204,7 @@ fn verify_names_file_and_line() {
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!((code, lines.len()), (1, 3), "{out}");
     assert_eq!(lines[0], "bad.jsonl:2: the line is torn");
-    assert!(lines[1].starts_with("bad.jsonl:3: the record has schema 3") && lines[1].ends_with("update daylight"));
+    assert!(lines[1].starts_with("bad.jsonl:3: the record has schema 4") && lines[1].ends_with("update daylight"));
     assert_eq!(lines[2], "bad.jsonl:4: the outcome is ok, but there are no samples");
     assert!(error.contains("10 records, 3 problems"), "{error}");
     let (code, out, _) = place.run("verify bad.jsonl --json");
@@ -285,6 +285,13 @@ fn the_page_about_the_log_is_true() {
     let inner = inner.filter_map(|(_, value)| value.as_object()).flatten();
     for (name, _) in fields.chain(inner) {
         assert!(text.contains(&format!("`{name}`")), "docs/log.md does not explain `{name}`");
+    }
+    let golden = format!("{}/tests/golden/log/schema-{SCHEMA}.jsonl", env!("CARGO_MANIFEST_DIR"));
+    for line in std::fs::read_to_string(golden).expect("the golden log").lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        for name in line.as_object().expect("an object").keys() {
+            assert!(text.contains(&format!("`{name}`")), "docs/log.md does not explain `{name}` of short lines");
+        }
     }
     assert!(Outcome::ALL.iter().all(|o| text.contains(&format!("`{}`", o.name()))));
     let place = Place::new();

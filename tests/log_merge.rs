@@ -134,7 +134,7 @@ proptest! {
         let (before, after) = (log::selections(&records), log::selections(&small));
         prop_assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
         for (selection, group) in &before {
-            let bare = |r: &Record| Record { trace: vec![], ..r.clone() }.to_line();
+            let bare = |r: &Record| Record { trace: vec![], variants: vec![], ..r.clone() }.to_line();
             let winner = |g: &[&Record]| choose(g).map(|t| t.record.to_line());
             let order = |g: &[&Record]| best_timings(g).iter().map(|t| bare(t.record)).collect::<Vec<_>>();
             let kept = &after[selection];

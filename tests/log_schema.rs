@@ -2,7 +2,7 @@
 
 use crate::common::golden;
 use crate::common::record::{failure, full, predicted, record};
-use daylight::log::{self, OLDEST, Outcome, Record, SCHEMA};
+use daylight::log::{self, Encoder, OLDEST, Outcome, Record, SCHEMA};
 use std::path::{Path, PathBuf};
 
 fn file(schema: u32) -> PathBuf {
@@ -28,6 +28,7 @@ fn present() -> Vec<Record> {
         failure(448, Outcome::Crashed, "the worker died of signal 11"),
         predicted(512, 0.125),
         chosen(),
+        worked(),
     ]
 }
 
@@ -39,9 +40,24 @@ fn chosen() -> Record {
     }
 }
 
+/// A record that says what there is to do, which came to layout 2 after it was made.
+fn worked() -> Record {
+    Record { work: Some(log::Work { flops: 1 << 40, bytes: 3 }), ..record(96, &[7.5]) }
+}
+
 /// The fields that layout 0 did not have, as they are read from it.
 fn without_new_fields(r: Record) -> Record {
-    Record { round: 0, default: false, floor_us: None, work: None, state: None, score: None, warnings: vec![], ..r }
+    Record {
+        round: 0,
+        default: false,
+        floor_us: None,
+        work: None,
+        state: None,
+        score: None,
+        warnings: vec![],
+        run: String::new(),
+        ..r
+    }
 }
 
 /// Everything but the checksum, which depends on the layout.
@@ -51,7 +67,8 @@ fn plain(r: &Record) -> Record {
 
 #[test]
 fn the_present_layout_reads_and_writes_back_to_the_same_bytes() {
-    let lines: String = present().iter().map(Record::to_line).collect();
+    let mut encoder = Encoder::default();
+    let lines: String = present().iter().map(|r| encoder.lines(r)).collect();
     golden(&format!("golden/log/schema-{SCHEMA}.jsonl"), &lines);
     let records = read(SCHEMA);
     assert_eq!(records.iter().map(plain).collect::<Vec<_>>().len(), present().len());
@@ -62,13 +79,27 @@ fn the_present_layout_reads_and_writes_back_to_the_same_bytes() {
             assert!((a - b).abs() <= 1e-8 * b, "nine digits are kept: {a}, {b}");
         }
     }
-    let again: String = records.iter().map(Record::to_line).collect();
+    let mut encoder = Encoder::default();
+    let again: String = records.iter().map(|r| encoder.lines(r)).collect();
     assert_eq!(again, std::fs::read_to_string(file(SCHEMA)).expect("the golden log is text"));
 }
 
 #[test]
-fn the_layout_before_is_the_present_one_without_names() {
-    let (old, new) = (read(1), read(SCHEMA));
+fn the_layout_before_has_the_same_records_in_lines_of_their_own() {
+    let (old, new) = (read(2), read(SCHEMA));
+    let without_run = |r: &Record| Record { run: String::new(), ..r.clone() };
+    let whole = |r| Record::from_line(&without_run(r).to_line()).expect("a line");
+    assert_eq!(old, new[..old.len()].iter().map(whole).collect::<Vec<_>>());
+    assert_eq!((old.len() + 1, plain(&new[old.len()])), (new.len(), plain(&worked())));
+    let mut encoder = Encoder::default();
+    let short: usize = new[..old.len()].iter().map(|r| encoder.lines(r).len()).sum();
+    let long: usize = old.iter().map(|r| r.to_line().len()).sum();
+    assert!(short * 3 < long * 2, "{short} bytes of {long}");
+}
+
+#[test]
+fn layout_1_is_layout_2_without_names() {
+    let (old, new) = (read(1), read(2));
     assert_eq!(old.iter().map(plain).collect::<Vec<_>>(), new[..old.len()].iter().map(plain).collect::<Vec<_>>());
     assert_eq!((old.len() + 1, plain(&new[old.len()])), (new.len(), chosen()));
     let line = chosen().to_line();
@@ -77,7 +108,7 @@ fn the_layout_before_is_the_present_one_without_names() {
 
 #[test]
 fn the_oldest_layout_reads_and_is_written_as_the_present_one() {
-    assert_eq!((OLDEST, SCHEMA), (0, 2));
+    assert_eq!((OLDEST, SCHEMA), (0, 3));
     let records = read(OLDEST);
     assert_eq!(records.len(), 2);
     assert_eq!(plain(&records[0]), plain(&without_new_fields(read(SCHEMA)[0].clone())));
@@ -101,16 +132,20 @@ fn a_layout_of_the_future_is_refused_with_a_sentence() {
     let next = Record { schema: SCHEMA + 1, ..full() };
     std::fs::write(&path, record(1, &[5.0]).to_line() + &next.to_line()).expect("write the log");
     let want =
-        format!("{}:2: the record has schema 3 and this daylight reads up to 2; update daylight", path.display());
+        format!("{}:2: the record has schema 4 and this daylight reads up to 3; update daylight", path.display());
     assert_eq!(log::read(&path).expect_err("the log is refused"), want);
 }
 
-/// Work came to layout 2 after it was made: records without it are what they were, and one with it reads back.
+/// Records without work are what they were, and those with it have it once for all of them.
 #[test]
 fn work_is_written_where_it_is_known() {
-    let known = Record { work: Some(log::Work { flops: 1 << 40, bytes: 3 }), ..full() };
-    let line = known.to_line();
-    assert!(line.contains("\"work\":{\"flops\":1099511627776,\"bytes\":3}"), "{line}");
-    assert_eq!(Record::from_line(&line).map(|r| r.work), Ok(known.work));
+    let (line, work) = (worked().to_line(), "\"work\":{\"flops\":1099511627776,\"bytes\":3}");
+    assert!(line.contains(work), "{line}");
+    assert_eq!(Record::from_line(&line).map(|r| r.work), Ok(worked().work));
     assert!(!full().to_line().contains("\"work\""));
+    let mut encoder = Encoder::default();
+    let lines: Vec<String> =
+        (0..9).map(|i| encoder.lines(&Record { knobs: record(i, &[]).knobs, ..worked() })).collect();
+    assert_eq!(lines.concat().matches(work).count(), 2, "in task lines alone");
+    assert_eq!(read(SCHEMA).last().map(|r| r.work), Some(worked().work));
 }

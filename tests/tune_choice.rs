@@ -87,6 +87,7 @@ impl Tuner {
             env: Env::default(),
             policy: Policy { id: "fake-v1".into(), flags: vec![] },
             config: &self.config,
+            run: "test".into(),
             clock: Clock { seconds: &|| 0.0, unix_s: &|| 1_700_000_000 },
             stop: &AtomicBool::new(false),
             progress: &mut |_| {},

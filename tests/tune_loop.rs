@@ -110,6 +110,7 @@ impl Bench {
             env: Env::default(),
             policy: Policy { id: "fake-v1".into(), flags: vec![] },
             config: &self.config,
+            run: "test".into(),
             clock: Clock { seconds: &|| ticks.fetch_add(1, Ordering::Relaxed) as f64, unix_s: &|| 1_700_000_000 },
             stop: &self.stop,
             progress: &mut |_| {},
@@ -148,7 +149,42 @@ fn everything_is_tried_logged_and_the_best_kept() {
     // It is handed out first; which of the first ones is compiled first is up to the threads.
     let default: Vec<&Record> = records.iter().filter(|r| r.default && r.round == 0).collect();
     assert_eq!((default.len(), &default[0].knobs["x"]), (1, &3.into()));
-    assert_eq!(default[0].trace, ["arm 0 x=3"]);
+    // The winner alone has steps: those of others follow from rule and knobs.
+    let with_steps: Vec<&Record> = records.iter().filter(|r| !r.trace.is_empty()).collect();
+    assert_eq!((with_steps.len(), &with_steps[0].trace), (1, &vec!["arm 0 x=6".to_string()]));
+    assert_eq!(Some(with_steps[0]), best_of(&records).as_ref());
+}
+
+/// What the log chooses.
+fn best_of(records: &[Record]) -> Option<Record> {
+    log::choose(&records.iter().collect::<Vec<_>>()).map(|t| t.record.clone())
+}
+
+#[test]
+fn a_winner_without_finalists_has_steps_too() {
+    let mut bench = Bench::new();
+    bench.config.finalists = 0;
+    let best = bench.run(hill).expect("the run ends").best.expect("a winner");
+    assert_eq!((best.round, &best.trace), (0, &vec!["arm 0 x=6".to_string()]));
+    assert_eq!(best_of(&bench.records()), Some(best), "a later reader finds the same");
+    let lines = bench.records().len();
+    bench.run(hill).expect("the run ends");
+    assert_eq!(bench.records().len(), lines, "once is enough");
+}
+
+#[test]
+fn finalists_of_two_runs_take_turns_again() {
+    let bench = Bench::new();
+    bench.run(hill).expect("the run ends");
+    let rounds = || bench.records().iter().map(|r| r.round).max();
+    let mut records = bench.records();
+    let one = records.iter_mut().find(|r| r.round == 1).expect("a finalist");
+    one.run = "another".into();
+    log::write(&bench.log(), &records).expect("the log is written");
+    bench.run(hill).expect("the run ends");
+    assert_eq!(rounds(), Some(2));
+    bench.run(hill).expect("the run ends");
+    assert_eq!(rounds(), Some(2), "these went through it together");
 }
 
 #[test]

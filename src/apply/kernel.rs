@@ -80,10 +80,9 @@ pub(super) fn replayed(found: ladder::Found<'_>, options: &Options<'_>) -> Kerne
 /// in the user's build, by a compiler that is not known here.
 fn is_same(found: &ladder::Found<'_>, options: &Options<'_>) -> bool {
     let (source, record) = (&found.assembly.source, found.record);
-    let hash = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(source.text.as_bytes()));
     let is_c = source.language == crate::backend::Language::C;
     let same_compiler = || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&record.env.nvrtc));
-    record.source_hash.as_ref() == Some(&hash) && (is_c || same_compiler())
+    record.source_digits() == Some(&source.hash()) && (is_c || same_compiler())
 }
 
 /// `13.0` of `nvrtc 13.0.88`.

@@ -39,7 +39,8 @@ pub fn find<'a>(
     gpu: Option<&str>,
     with: (&Schedulable, &Spaces),
 ) -> Option<Found<'a>> {
-    let other = || other_size(records, wanted, gpu?).and_then(|t| timed(Rung::Neighbour, t, with));
+    let one = |steps| other_size(records, wanted, gpu?, steps).and_then(|t| timed(Rung::Neighbour, t, with));
+    let other = || one(Steps::Any).or_else(|| one(Steps::Logged));
     same(records, wanted, gpu, with).or_else(other).or_else(|| guess(records, wanted, with))
 }
 
@@ -59,7 +60,24 @@ fn same<'a>(
     gpu: Option<&str>,
     with: (&Schedulable, &Spaces),
 ) -> Option<Found<'a>> {
-    same_size(records, wanted, gpu?).and_then(|t| timed(Rung::SameArch, t, with))
+    let one = |steps| same_size(records, wanted, gpu?, steps).and_then(|t| timed(Rung::SameArch, t, with));
+    one(Steps::Any).or_else(|| one(Steps::Logged))
+}
+
+/// Among which candidates the fastest is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    /// All.
+    Any,
+    /// Those whose steps the log has, where the rule of the fastest is no longer the one that made it.
+    Logged,
+}
+
+impl Steps {
+    /// True unless the record is the time of a candidate that is not looked at.
+    fn take(self, r: &Record) -> bool {
+        self == Steps::Any || r.outcome != Outcome::Ok || !r.trace.is_empty()
+    }
 }
 
 fn guess<'a>(records: &'a [Record], wanted: &Wanted<'_>, with: (&Schedulable, &Spaces)) -> Option<Found<'a>> {
@@ -107,19 +125,19 @@ pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Re
 
 /// The winner for exactly this size on that machine. Of several drivers, compilers or ways of
 /// measuring, the one measured last counts.
-fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str, steps: Steps) -> Option<Timing<'a>> {
     let of_size = |r: &&Record| {
         r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && r.env.gpu == gpu
     };
-    newest(records.iter().filter(of_size))
+    newest(records.iter().filter(of_size).filter(|r| steps.take(r)))
 }
 
 /// The winner for the nearest other size of the same function.
-fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str) -> Option<Timing<'a>> {
+fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str, steps: Steps) -> Option<Timing<'a>> {
     let mut sizes: BTreeMap<&BTreeMap<String, i64>, Vec<&Record>> = BTreeMap::new();
     for r in records {
         let same = r.workload.key == wanted.key && r.target == wanted.target && r.env.gpu == gpu;
-        if same && r.bind != *wanted.bind && r.bind.keys().eq(wanted.bind.keys()) {
+        if same && steps.take(r) && r.bind != *wanted.bind && r.bind.keys().eq(wanted.bind.keys()) {
             sizes.entry(&r.bind).or_default().push(r);
         }
     }
@@ -183,8 +201,19 @@ mod tests {
         let records = [record(512, "H200", 5.0, 1), record(512, "H200", 7.0, 2), record(64, "H200", 1.0, 3)];
         let bind = [("n".to_string(), 512)].into();
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
-        assert_eq!(same_size(&records, &wanted, "H200").unwrap().median_ns, 7e3);
-        assert!(same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, "H200").is_none());
+        assert_eq!(same_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 7e3);
+        assert!(same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, "H200", Steps::Any).is_none());
+    }
+
+    #[test]
+    fn a_candidate_that_was_wrong_is_out_whether_or_not_it_has_steps() {
+        let timed = |us: f64, steps: usize| Record { trace: vec!["s".into(); steps], ..record(512, "H200", us, 1) };
+        let wrong = Record { outcome: Outcome::WrongResult, samples_ns: vec![], ..timed(3.0, 0) };
+        let records = [timed(2.0, 0), timed(3.0, 1), timed(4.0, 1), wrong];
+        let bind = [("n".to_string(), 512)].into();
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        let fastest = |steps| same_size(&records, &wanted, "H200", steps).map(|t| t.median_ns);
+        assert_eq!((fastest(Steps::Any), fastest(Steps::Logged)), (Some(2e3), Some(4e3)));
     }
 
     #[test]
@@ -192,10 +221,10 @@ mod tests {
         let records = [record(8, "H200", 1.0, 1), record(1024, "H200", 3.0, 1), record(4096, "H200", 9.0, 1)];
         let bind = [("n".to_string(), 512)].into();
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
-        assert!(same_size(&records, &wanted, "H200").is_none());
-        assert_eq!(other_size(&records, &wanted, "H200").unwrap().median_ns, 3e3);
+        assert!(same_size(&records, &wanted, "H200", Steps::Any).is_none());
+        assert_eq!(other_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 3e3);
         let other = [("m".to_string(), 512)].into();
-        assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200").is_none());
+        assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200", Steps::Any).is_none());
     }
 
     #[test]
@@ -211,8 +240,8 @@ mod tests {
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
         assert_eq!(predicted(&records, &wanted).unwrap().score, Some(5.0));
         assert_eq!(machine(&records, "cuda:sm_90a", None), Ok(Some("H200")));
-        assert_eq!(same_size(&records, &wanted, "H200").unwrap().median_ns, 9e3);
-        assert!(same_size(&records, &wanted, "").is_none());
+        assert_eq!(same_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 9e3);
+        assert!(same_size(&records, &wanted, "", Steps::Any).is_none());
         assert_eq!(machine(&records[..2], "cuda:sm_90a", None), Ok(None));
         assert!(predicted(&records[2..3], &wanted).is_none());
     }

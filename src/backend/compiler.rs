@@ -30,6 +30,13 @@ pub struct Source {
     pub symbols: Vec<String>,
 }
 
+impl Source {
+    /// Sixteen hexadecimal digits over the text, as the log has them.
+    pub fn hash(&self) -> String {
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(self.text.as_bytes()))[..16].to_string()
+    }
+}
+
 /// Format of an artifact.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

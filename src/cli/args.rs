@@ -55,7 +55,8 @@ pub enum Command {
     Tune(Tune),
     /// Run a function once on .npy files
     #[command(after_help = "Example:\n  daylight run examples/mean.py --inputs in --outputs out
-  (in/00_A.npy is the first parameter's value, out/01_B.npy the second's)")]
+  daylight run examples/row_sums.py --device sim:sm_90 --inputs in --outputs out
+  (in/00_A.npy is the first parameter's value, out/01_B.npy becomes the second's)")]
     Run(Run),
     /// Check candidates against the reference, on the device or in the simulator, without timing
     #[command(after_help = "Example:\n  daylight verify examples/mean.py --target sim:sm_90 --candidates 5")]
@@ -232,7 +233,7 @@ pub struct Tune {
 pub struct Run {
     /// File with one function
     pub file: PathBuf,
-    /// auto, cpu, cuda or cuda:N
+    /// auto, cpu, cuda or cuda:N; sim:sm_90 for the simulator, which needs no GPU
     #[arg(long, value_name = "D", default_value = "auto")]
     pub device: String,
     /// Log to take the best kernel from; without it the default is run

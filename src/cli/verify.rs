@@ -17,7 +17,7 @@ use crate::rules::Arm;
 use crate::runner::{Candidate, Errors, RunError, RunFailure, Runner};
 use crate::target::Target;
 use crate::tile::stores_replicas;
-use crate::tune::reference::{Given, expected};
+use crate::tune::reference::{Given, expected, takes_long};
 use crate::tune::{Arms, Point, search};
 use crate::tune::{problem, program, simulate};
 use rayon::prelude::*;
@@ -83,6 +83,9 @@ fn one(
     // A device draws its inputs itself, plainly: what is special may be slow there.
     let special = target.simulated;
     let given = Given { special, ..problem::given(&input.func, &input.bind, a.seed) };
+    if let Some(why) = takes_long(&subject.prepared.func, &given) {
+        output::note(&format!("{}: {why}", input.name));
+    }
     let candidates = candidates(arms, target, a);
     let results = match device {
         None => simulated(a, &subject, &given, &candidates)?,

@@ -26,7 +26,7 @@ pub use math::{binary, erf, unary};
 pub use op::InterpError;
 pub use round::{float_bits, float_to_int, float_value, int_to_f64, round_to, wrap_int};
 pub use run::{run, run_backwards, run_defined};
-pub use sample::sample;
+pub use sample::{can_sample, sample};
 pub use tensor::Tensor;
 
 /// How floats are computed.

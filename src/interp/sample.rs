@@ -7,7 +7,7 @@ use super::op::InterpError;
 use super::run::{check_dtypes, written_buffers};
 use super::vm::{Slot, Source, Vm};
 use super::{Mode, Tensor};
-use crate::ir::{Name, PrimFunc};
+use crate::ir::{Buffer, Expr, Name, PrimFunc};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -50,6 +50,15 @@ pub fn sample(
         part.into_iter().for_each(|(i, v)| results[i] = v);
     }
     Ok(results)
+}
+
+/// True where the function has the form that [`sample`] asks for, whatever its inputs hold.
+pub fn can_sample(f: &PrimFunc, scalars: &Scalars, output: &Name) -> bool {
+    let shape = |b: &Buffer| b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>();
+    let tensor = |b: &Buffer| Some(Tensor { dtype: b.dtype, shape: shape(b)?, data: vec![] });
+    let Some(inputs) = f.buffer_params().map(tensor).collect::<Option<Vec<_>>>() else { return false };
+    let layout = Layout::of(f, &inputs, scalars, |_| true);
+    layout.and_then(|layout| Plan::of(f, &layout, output)).is_ok()
 }
 
 /// Parameters keep their bytes; nothing else is stored.

@@ -9,7 +9,7 @@ use crate::rules::Spaces;
 use crate::runner::{CompilePool, WorkerCommand};
 use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
-use crate::tune::{Arms, RuleBuild, TuneConfig, with_candidate};
+use crate::tune::{Arms, RuleBuild, TuneConfig, with_candidate, with_steps};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -110,8 +110,9 @@ impl Predictor {
         let build = RuleBuild { subject: &subject, arms: &arms };
         let sass = |a: &Artifact| nvrtc::sass(self.nvdisasm.as_ref()?, &a.path).ok();
         let (ranked, unranked) = predict(&arms, &build, self.compiler.as_ref(), &sass, self.trials);
-        for one in &ranked {
+        for (rank, one) in ranked.iter().enumerate() {
             let record = self.record(input, &arms, one);
+            let record = if rank == 0 { with_steps(record, &one.built) } else { record };
             if !past.iter().any(|old| says_the_same(old, &record)) {
                 log.append(&record).map_err(Failure::usage)?;
             }
@@ -161,7 +162,7 @@ impl Predictor {
 
 /// True when a ranking of an earlier run says the same of the same candidate.
 fn says_the_same(old: &Record, new: &Record) -> bool {
-    let parts = |r: &Record| (r.outcome, r.source_hash.clone(), r.candidate());
+    let parts = |r: &Record| (r.outcome, r.source_digits().map(str::to_string), r.candidate());
     // The log keeps nine digits.
     let alike = |a: f64, b: f64| (a - b).abs() <= 1e-8 * b.abs();
     (&old.workload.key, &old.bind, &old.target) == (&new.workload.key, &new.bind, &new.target)

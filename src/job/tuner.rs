@@ -74,6 +74,8 @@ pub struct Tuner<'a> {
     compiler: CompilePool,
     target: Target,
     env: Env,
+    /// Name of this run in the log.
+    run: String,
     log: PathBuf,
     writer: Writer,
     past: Vec<Record>,
@@ -126,6 +128,7 @@ impl<'a> Tuner<'a> {
             compiler,
             target,
             env,
+            run: Watch::name(),
             log,
             writer,
             past: past.records,
@@ -183,7 +186,7 @@ impl<'a> Tuner<'a> {
             if self.is_stopped(watcher) {
                 return;
             }
-            let report = self.prepare(input).and_then(|work| {
+            let report = self.prepare(input, watcher).and_then(|work| {
                 let time_limit = self.config.time_limit.map(|limit| self.since + limit - self.watch.seconds());
                 let config = TuneConfig { time_limit, ..self.config.clone() };
                 self.run(&work, &config, watcher)
@@ -203,7 +206,7 @@ impl<'a> Tuner<'a> {
             if self.is_stopped(watcher) {
                 return;
             }
-            let measured = self.prepare(input).and_then(|work| {
+            let measured = self.prepare(input, watcher).and_then(|work| {
                 let report = self.run(&work, &first, watcher)?;
                 Ok((work, report))
             });
@@ -243,8 +246,9 @@ impl<'a> Tuner<'a> {
         stopped
     }
 
-    fn prepare(&self, input: &Input) -> Result<Work, Failure> {
-        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed))
+    fn prepare(&self, input: &Input, watcher: Watcher<'_>) -> Result<Work, Failure> {
+        let mut say = |text: &str| watcher(Event::Note(text));
+        guarded(&input.name, || Work::new(input, &self.target, &self.spaces, self.config.seed, &mut say))
     }
 
     fn run(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
@@ -262,6 +266,7 @@ impl<'a> Tuner<'a> {
                 log: &mut self.writer,
                 past: &self.past,
                 env: self.env.clone(),
+                run: self.run.clone(),
                 policy,
                 config,
                 clock: Clock { seconds: &|| watch.seconds(), unix_s: &Watch::unix_s },

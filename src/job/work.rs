@@ -10,6 +10,7 @@ use crate::log::{Env, Workload};
 use crate::rules::Spaces;
 use crate::runner::Problem;
 use crate::target::Target;
+use crate::tune::reference::takes_long;
 use crate::tune::{Arms, RuleBuild, Summary, Task, problem};
 
 /// Why a search ended that neither stopped by itself nor was interrupted.
@@ -28,17 +29,26 @@ pub struct Work {
 }
 
 impl Work {
-    /// Prepares a function: evaluates it on seeded inputs.
+    /// Prepares a function: evaluates it on seeded inputs. `say` is told before that takes long.
     ///
     /// # Errors
     /// A function that is refused, that no rule takes, that has extents without a value, or that cannot
     /// be evaluated.
-    pub fn new(input: &Input, target: &Target, spaces: &Spaces, seed: u64) -> Result<Work, Failure> {
+    pub fn new(
+        input: &Input,
+        target: &Target,
+        spaces: &Spaces,
+        seed: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Work, Failure> {
         let subject = input.schedulable(target)?;
         input.require_bound()?;
         let arms = arms(&subject, spaces, &input.name, &Choice::default())?;
         let folder = Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
         let given = problem::given(&input.func, &input.bind, seed);
+        if let Some(why) = takes_long(&subject.prepared.func, &given) {
+            say(&format!("{}: {why}", input.name));
+        }
         let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
         let enough_us = problem::enough_us(&problem, target);
         let arms = Arms::new(arms, target.clone());

@@ -1,7 +1,7 @@
 //! Which candidate wins. Same records, same choice, whatever their order.
 //!
 //! The fastest median sets a tie band: 2 %, or the 95 % interval of the difference where that is
-//! wider. Finalists of one round were measured turn by turn, so that their differences are taken turn
+//! wider. Finalists of one round of one run were measured turn by turn, so that their differences are taken turn
 //! by turn too, and what disturbed both cancels. Inside the band the default wins, then fewer registers, then less shared memory,
 //! then the hash.
 
@@ -47,7 +47,7 @@ impl<'a> Timing<'a> {
     /// The difference turn by turn, where the two were measured so.
     fn turns_with(&self, best: &Timing<'_>) -> Option<Paired> {
         let (a, b) = (self.record, best.record);
-        if a.round == 0 || a.round != b.round { None } else { paired(&a.samples_ns, &b.samples_ns) }
+        if a.took_turns_with(b) { paired(&a.samples_ns, &b.samples_ns) } else { None }
     }
 
     fn order(&self) -> (bool, u32, u32, &str, CandidateId) {
@@ -64,9 +64,8 @@ pub fn best_timings<'a>(records: &[&'a Record]) -> Vec<Timing<'a>> {
         records.iter().filter(|r| r.outcome == Outcome::WrongResult).map(|r| r.candidate()).collect();
     let mut latest: BTreeMap<CandidateId, &Record> = BTreeMap::new();
     for &r in records.iter().filter(|r| r.outcome == Outcome::Ok) {
-        let age = |r: &Record| (r.round, r.unix_s, r.crc32c.clone());
         let slot = latest.entry(r.candidate()).or_insert(r);
-        if age(r) > age(slot) {
+        if (r.round, r.age()) > (slot.round, slot.age()) {
             *slot = r;
         }
     }
@@ -156,6 +155,10 @@ mod tests {
         // The same samples that were not taken by turns don't show it.
         let alone = |r: &Record| Record { round: 0, ..r.clone() };
         assert_eq!(winner(&[alone(&turns(1, 1.0)), alone(&default)]), 2);
+        // Nor do the turns of two runs, which a merge brings together: neither waited for the other.
+        let of = |run: &str, r: &Record| Record { run: run.into(), ..r.clone() };
+        assert_eq!(winner(&[of("a", &turns(1, 1.0)), of("a", &default)]), 1);
+        assert_eq!(winner(&[of("a", &turns(1, 1.0)), of("b", &default)]), 2);
         // Nor do turns that differ by luck.
         let (fast, slow) = ([100.0, 100.0, 100.0, 100.0, 100.0], [99.0, 104.0, 105.0, 98.0, 106.0]);
         let luck = Record { round: 1, default: true, ..record(2, &slow) };

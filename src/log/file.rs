@@ -120,7 +120,7 @@ mod tests {
         std::fs::write(&path, Record { schema: SCHEMA + 1, ..record(1, &[]) }.to_line()).unwrap();
         let e = read(&path).unwrap_err();
         assert!(
-            e.ends_with("a.jsonl:1: the record has schema 3 and this daylight reads up to 2; update daylight"),
+            e.ends_with("a.jsonl:1: the record has schema 4 and this daylight reads up to 3; update daylight"),
             "{e}"
         );
     }

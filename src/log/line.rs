@@ -1,59 +1,66 @@
-//! A record as one line of text with a checksum.
-//!
-//! The checksum is crc32c over the line's bytes, without the newline, with the eight digits of the
-//! `crc32c` field set to zero.
+//! What a line may hold: a record that is complete in itself, or (`brief`) one that refers to other lines, or what is
+//! referred to.
 
+use super::brief::{Brief, Shared};
+use super::seal::{LineError, ZEROS, check_sum, digits, not_a_record, sealed};
+use super::stats::rounded;
 use super::{ErrorNorms, OLDEST, Record, SCHEMA, older};
 use serde::Deserialize;
-use std::fmt;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
-const ZEROS: &str = "00000000";
-const FIELD: &str = "\"crc32c\":\"";
-
-/// Why a line is not a record.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum LineError {
-    /// Torn or changed: skipped, the rest of the log stands.
-    Damaged(String),
-    /// Written by a newer version: the log is refused.
-    Newer(u32),
+/// What a line holds.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Line {
+    /// A record that is complete in itself.
+    Whole(Box<Record>),
+    /// A record that refers to what it shares with others.
+    Brief(Brief),
+    /// What records refer to.
+    Shared(Shared),
 }
 
-impl fmt::Display for LineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LineError::Damaged(why) => write!(f, "{why}"),
-            LineError::Newer(n) => {
-                write!(f, "the record has schema {n} and this daylight reads up to {SCHEMA}; update daylight")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LineError {}
-
-/// The part of a record that every schema shares.
+/// The part of a line that every schema shares, and what tells one kind from another.
 #[derive(Deserialize)]
 struct Head {
-    schema: u32,
+    schema: Option<u32>,
+    of: Option<IgnoredAny>,
+    id: Option<IgnoredAny>,
+}
+
+/// Reads a line, with or without its newline.
+///
+/// # Errors
+/// As [`Record::from_line`].
+pub(super) fn parse(line: &str) -> Result<Line, LineError> {
+    let line = line.trim_end_matches(['\n', '\r']);
+    check_sum(line)?;
+    let head: Head = json(line)?;
+    Ok(match (head.schema, head.of, head.id) {
+        // Its layout is that of the line that it refers to.
+        (None, Some(_), _) => Line::Brief(json(line)?),
+        (Some(SCHEMA), _, Some(_)) => Line::Shared(json(line)?),
+        (Some(SCHEMA), ..) => Line::Whole(Box::new(json(line)?)),
+        (Some(OLDEST..SCHEMA), ..) => Line::Whole(Box::new(json::<Record>(line)?.upgraded())),
+        (Some(newer), ..) => return Err(LineError::Newer(newer)),
+        (None, None, _) => return Err(not_a_record("it has no `schema`")),
+    })
+}
+
+fn json<T: DeserializeOwned>(line: &str) -> Result<T, LineError> {
+    serde_json::from_str(line).map_err(|e| not_a_record(&e.to_string()))
 }
 
 impl Record {
-    /// The line, newline included, with the checksum filled in.
+    /// The record as a line that is complete in itself, newline included, with the checksum filled in. Log files hold
+    /// shorter ones.
     pub fn to_line(&self) -> String {
-        let zeroed = self.rounded();
-        let mut line = serde_json::to_string(&zeroed).expect("a record holds only what JSON can say");
-        let sum = format!("{:08x}", crc32c::crc32c(line.as_bytes()));
-        let at = digits(&line).expect("the line holds the checksum field").start;
-        line.replace_range(at..at + ZEROS.len(), &sum);
-        line.push('\n');
-        line
+        let record = self.rounded();
+        sealed(|crc32c| Record { crc32c, ..record.clone() })
     }
 
     /// The record with a zeroed checksum and floats of nine digits, which print and parse to the same
     /// bits in every JSON library.
-    fn rounded(&self) -> Record {
+    pub(super) fn rounded(&self) -> Record {
         let mut r = Record { crc32c: ZEROS.into(), ..self.clone() };
         r.samples_ns.iter_mut().for_each(|s| *s = nine_digits(*s).unwrap_or(0.0));
         r.err = r.err.map(|e| ErrorNorms { l2: e.l2.and_then(nine_digits), max: e.max.and_then(nine_digits) });
@@ -62,28 +69,28 @@ impl Record {
         r
     }
 
-    /// Reads a line, with or without its newline. A line of an older layout gives the record that
-    /// this version would have written.
+    /// Reads a line that is complete in itself, with or without its newline. A line of an older layout gives the record
+    /// that this version would have written.
     ///
     /// # Errors
-    /// [`LineError::Damaged`] for a line that is torn, changed or no record,
+    /// [`LineError::Damaged`] for a line that is torn, changed or no complete record,
     /// [`LineError::Newer`] for an intact line of a later schema.
     pub fn from_line(line: &str) -> Result<Record, LineError> {
-        let line = line.trim_end_matches(['\n', '\r']);
-        check_sum(line)?;
-        let damaged = |e: serde_json::Error| LineError::Damaged(format!("not a record: {e}"));
-        let head: Head = serde_json::from_str(line).map_err(damaged)?;
-        let record: Record = match head.schema {
-            OLDEST..=SCHEMA => serde_json::from_str(line).map_err(damaged)?,
-            newer => return Err(LineError::Newer(newer)),
-        };
-        Ok(if record.schema == SCHEMA { record } else { record.upgraded() })
+        match parse(line)? {
+            Line::Whole(record) => Ok(*record),
+            Line::Brief(_) | Line::Shared(_) => Err(not_a_record("it is a part of one")),
+        }
     }
 
     /// The record of an older layout as this version would have written it.
     fn upgraded(mut self) -> Record {
         self.schema = SCHEMA;
         self.knobs = older::present(&self.knobs);
+        self.with_checksum()
+    }
+
+    /// The record with the checksum of its line.
+    pub(super) fn with_checksum(mut self) -> Record {
         let line = self.to_line();
         self.crc32c = digits(&line).map(|at| line[at].to_string()).unwrap_or_default();
         self
@@ -92,30 +99,7 @@ impl Record {
 
 /// The number with the digits that the log keeps; `None` for what is not finite, which JSON cannot say.
 pub(super) fn nine_digits(x: f64) -> Option<f64> {
-    x.is_finite().then(|| format!("{x:.8e}").parse().expect("a printed float parses"))
-}
-
-fn check_sum(line: &str) -> Result<(), LineError> {
-    let Some(range) = digits(line) else {
-        let what = if line.ends_with('}') { "it has no checksum" } else { "the line is torn" };
-        return Err(LineError::Damaged(what.into()));
-    };
-    let mut zeroed = line.to_string();
-    zeroed.replace_range(range.clone(), ZEROS);
-    let sum = format!("{:08x}", crc32c::crc32c(zeroed.as_bytes()));
-    if sum == line[range] {
-        return Ok(());
-    }
-    let what = if line.ends_with('}') { "its checksum does not match" } else { "the line is torn" };
-    Err(LineError::Damaged(what.into()))
-}
-
-/// Where the eight digits of the checksum stand.
-fn digits(line: &str) -> Option<std::ops::Range<usize>> {
-    let start = line.find(FIELD)? + FIELD.len();
-    let range = start..start + ZEROS.len();
-    let text = line.get(range.clone())?;
-    text.bytes().all(|b| b.is_ascii_hexdigit()).then_some(range)
+    rounded(x, 9)
 }
 
 #[cfg(test)]

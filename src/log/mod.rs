@@ -1,6 +1,7 @@
 //! The tuning log: JSON Lines, append-only, one record for each candidate that was tried.
 //!
-//! `record` is what a line holds, `line` its checksum, `older` what earlier layouts said otherwise; `file` and `scan` read. `select` says which records
+//! `record` is what there is to say of a candidate, `line` its line with a checksum, `brief` how it shares other lines (`packed`: its
+//! samples), `older` what earlier layouts said otherwise; `file` and `scan` read. `select` says which records
 //! answer a question, `choose` which of them wins by the `stats` of their samples. `upkeep` writes.
 //! Depends on nothing else in the crate, so that any tool can read a log.
 //!
@@ -19,24 +20,28 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod brief;
 mod choose;
 mod file;
 mod line;
 mod older;
+mod packed;
 mod record;
 mod scan;
+mod seal;
 mod select;
 mod setting;
 pub mod stats;
 #[cfg(feature = "tune")]
 mod upkeep;
 
+pub use brief::Encoder;
 pub use choose::{TIE, Timing, best_timings, choose};
 pub use file::{LogFile, Skipped, files, past, path_for, read};
-pub use line::LineError;
 pub use record::{
     DeviceState, Env, ErrorNorms, OLDEST, Outcome, Policy, Record, Resources, SCHEMA, Variant, Warning, Work, Workload,
 };
+pub use seal::LineError;
 pub use select::{CandidateId, Query, Selection, select, selections};
 pub use setting::{Setting, pairs};
 pub use stats::{Median, drift, median, speedup, spread};

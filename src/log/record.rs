@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of the layout that this version writes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The oldest layout that this version reads: without `round`, `default`, `floor_us`, `state` and `score`,
-/// which are then 0, false and absent. Up to layout 1 choices among the knobs are numbers. A record of an older
-/// layout is taken for one of [`SCHEMA`] when it is read, and is written as such.
+/// which are then 0, false and absent. Up to layout 1 choices among the knobs are numbers; up to layout 2 every line
+/// is complete in itself, and has no `run`. A record of an older layout is taken for one of [`SCHEMA`] when it is read,
+/// and is written as such.
 pub const OLDEST: u32 = 0;
 
 /// One candidate and what became of it.
@@ -35,13 +36,14 @@ pub struct Record {
     pub rule_version: u32,
     /// The point of the knob space.
     pub knobs: BTreeMap<String, Setting>,
-    /// Tile variants that dispatch chose.
+    /// Tile variants that dispatch chose; as `trace`, of winners alone.
     pub variants: Vec<Variant>,
-    /// The schedule's steps; replayed on the same function they give the same kernel.
+    /// The schedule's steps; replayed on the same function they give the same kernel. Candidates that lost have none:
+    /// their rule takes the same steps again at the same point.
     pub trace: Vec<String>,
-    /// Hash of the generated text; `None` before there was any.
+    /// Hash of the generated text, sixteen digits (in older records 32); `None` before there was any.
     pub source_hash: Option<String>,
-    /// Hash of the compiled artifact.
+    /// Hash of the compiled artifact; of finalists alone.
     pub cubin_hash: Option<String>,
     /// What the compiler said the kernel needs (the largest of its launches).
     pub res: Option<Resources>,
@@ -58,7 +60,7 @@ pub struct Record {
     /// When, in seconds since 1970.
     pub unix_s: u64,
     /// 0: measured on its own; k: re-measured in the k-th batch of finalists, turn by turn, so that
-    /// samples of equal number in two records of one round are paired.
+    /// samples of equal number in two records of one round of one run are paired.
     #[serde(default)]
     pub round: u32,
     /// True for the untuned choice, the default point of the first rule that takes the function.
@@ -79,6 +81,9 @@ pub struct Record {
     /// What the compiler said although it succeeded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    /// The run that measured it, a name that no other run has; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
 }
 
 impl Record {
@@ -113,7 +118,24 @@ impl Record {
             state: None,
             score: None,
             warnings: vec![],
+            run: String::new(),
         }
+    }
+
+    /// True when the two were measured turn by turn, so that their samples are paired: in one round of one run.
+    pub fn took_turns_with(&self, other: &Record) -> bool {
+        self.round > 0 && (&self.run, self.round) == (&other.run, other.round)
+    }
+
+    /// What of two records that say the same is the later one: by time, then the one with steps, then by checksum.
+    pub(super) fn age(&self) -> (u64, bool, &str) {
+        (self.unix_s, !self.trace.is_empty(), &self.crc32c)
+    }
+
+    /// The digits of the text's hash that every layout has, sixteen.
+    pub fn source_digits(&self) -> Option<&str> {
+        let hash = self.source_hash.as_deref()?;
+        Some(hash.get(..16).unwrap_or(hash))
     }
 }
 
@@ -263,12 +285,13 @@ impl ErrorNorms {
 }
 
 /// What became of a candidate.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // the names say it
 #[non_exhaustive]
 pub enum Outcome {
     /// Right, and timed.
+    #[default]
     Ok,
     /// A predicate ruled it out before compiling.
     Pruned,

@@ -1,12 +1,15 @@
 //! One file of a log, line by line, plain or compressed, with what is damaged left out.
 
+use super::brief::{Brief, Shared};
+use super::line::{Line as Parsed, parse};
 use super::{LineError, Record};
 use flate2::read::MultiGzDecoder;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-/// How every record starts. It cannot stand inside one: quotes in strings are escaped.
-const START: &str = "{\"schema\":";
+/// How lines start. It cannot stand inside one: quotes in strings are escaped.
+const STARTS: [&str; 2] = ["{\"schema\":", "{\"crc32c\":"];
 
 /// What a line of a file holds, with its number from 1.
 pub(super) type Line = (usize, Result<Record, LineError>);
@@ -16,7 +19,7 @@ pub(super) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "gz")
 }
 
-/// The lines of a file; blank ones are left out.
+/// The records of a file, and what is wrong with its lines; blank ones are left out.
 ///
 /// # Errors
 /// A sentence when the file cannot be read.
@@ -33,32 +36,79 @@ pub(super) fn scan(file: &Path) -> Result<Vec<Line>, String> {
     let mut last = 0;
     for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
         last = i + 1;
-        out.extend(records(&String::from_utf8_lossy(line)).into_iter().map(|r| (last, r)));
+        out.extend(parts(&String::from_utf8_lossy(line)).into_iter().map(|r| (last, r)));
     }
     if let Some(why) = damage {
         // The end of the last line is missing because of the same damage.
         out.retain(|(line, r)| *line != last || r.is_ok());
         out.push((last, Err(LineError::Damaged(why))));
     }
-    Ok(out)
+    Ok(complete(out))
 }
 
-/// The records of one line: one, unless a writer that died left a torn line and another writer, which
+/// The records among the lines, each with what it refers to, wherever in the file that stands.
+fn complete(lines: Vec<(usize, Result<Parsed, LineError>)>) -> Vec<Line> {
+    let mut shared = References::default();
+    for (_, line) in &lines {
+        if let Ok(Parsed::Shared(s)) = line {
+            shared.take(s);
+        }
+    }
+    let record = |line| match line {
+        Ok(Parsed::Whole(record)) => Some(Ok(*record)),
+        Ok(Parsed::Brief(brief)) => Some(shared.record(brief)),
+        Ok(Parsed::Shared(_)) => None,
+        Err(e) => Some(Err(e)),
+    };
+    lines.into_iter().filter_map(|(at, line)| Some((at, record(line)?))).collect()
+}
+
+/// What the records of a file refer to, by its name; `None` where the file says two things by one name.
+#[derive(Default)]
+struct References(BTreeMap<String, Option<Shared>>);
+
+impl References {
+    fn take(&mut self, s: &Shared) {
+        let slot = self.0.entry(s.id.clone()).or_insert_with(|| Some(s.clone()));
+        if slot.as_ref().is_some_and(|known| !known.agrees(s)) {
+            *slot = None;
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<&Shared, LineError> {
+        let missing =
+            || LineError::Damaged(format!("the line \"{id}\" that it refers to is not in the file, or damaged"));
+        self.0.get(id).and_then(Option::as_ref).ok_or_else(missing)
+    }
+
+    fn record(&self, brief: Brief) -> Result<Record, LineError> {
+        let other = |id: &str| LineError::Damaged(format!("the line \"{id}\" that it refers to is of another kind"));
+        let space = self.find(&brief.of)?.space.as_ref().ok_or_else(|| other(&brief.of))?;
+        let task = self.find(&space.of)?.task.as_ref().ok_or_else(|| other(&space.of))?;
+        let said =
+            |(id, count): &(String, u32)| Ok(self.find(id)?.warning.as_ref().ok_or_else(|| other(id))?.warning(*count));
+        let warnings = brief.warned.iter().map(said).collect::<Result<_, _>>()?;
+        brief.record(task, space, warnings)
+    }
+}
+
+/// What one line holds: one thing, unless a writer that died left a torn line and another writer, which
 /// had the file open already, went on behind it.
-fn records(line: &str) -> Vec<Result<Record, LineError>> {
+fn parts(line: &str) -> Vec<Result<Parsed, LineError>> {
     if line.trim().is_empty() {
         return vec![];
     }
-    let whole = Record::from_line(line);
+    let whole = parse(line);
     if !matches!(whole, Err(LineError::Damaged(_))) {
         return vec![whole];
     }
-    let starts = line.match_indices(START).map(|(at, _)| at).filter(|at| *at > 0);
-    let cuts: Vec<usize> = [0].into_iter().chain(starts).chain([line.len()]).collect();
+    let starts = STARTS.iter().flat_map(|start| line.match_indices(start)).map(|(at, _)| at).filter(|at| *at > 0);
+    let mut cuts: Vec<usize> = [0].into_iter().chain(starts).chain([line.len()]).collect();
+    cuts.sort_unstable();
     if cuts.len() == 2 {
         return vec![whole];
     }
-    cuts.windows(2).map(|c| Record::from_line(&line[c[0]..c[1]])).collect()
+    cuts.windows(2).map(|c| parse(&line[c[0]..c[1]])).collect()
 }
 
 /// The most that a compressed file may unpack to.

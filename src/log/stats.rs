@@ -102,6 +102,41 @@ pub fn quantile(samples: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
+/// Digits of a median that steps of samples are of.
+const DIGITS: usize = 5;
+
+/// Samples in steps of what the fifth digit of their median counts, less than a ten-thousandth of it: far below any
+/// noise, and short as text.
+pub fn steps(samples: &[f64]) -> Vec<f64> {
+    let Some(middle) = median(samples).filter(|m| m.is_finite() && *m > 0.0) else { return samples.to_vec() };
+    let places = DIGITS as i32 - 1 - middle.log10().floor() as i32;
+    // A power of ten with a negative exponent is not exact; dividing by one with a positive exponent is.
+    let step = |s: &f64| match places {
+        0.. => (s * 10f64.powi(places)).round() / 10f64.powi(places),
+        _ => (s / 10f64.powi(-places)).round() * 10f64.powi(-places),
+    };
+    samples.iter().map(step).collect()
+}
+
+/// At most so many of the samples, of evenly spread ranks with the median among them, in the order taken: their median
+/// and spread are those of all, and they claim to be no surer than so many are.
+pub fn evenly(samples: &[f64], most: usize) -> Vec<f64> {
+    let n = samples.len();
+    if n <= most {
+        return samples.to_vec();
+    }
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|a, b| samples[*a].total_cmp(&samples[*b]));
+    let mut kept: Vec<usize> = (0..most).map(|i| order[(2 * i + 1) * n / (2 * most)]).collect();
+    kept.sort_unstable();
+    kept.into_iter().map(|i| samples[i]).collect()
+}
+
+/// The number with so many digits; `None` for what is not finite.
+pub fn rounded(x: f64, digits: usize) -> Option<f64> {
+    x.is_finite().then(|| format!("{x:.0$e}", digits.saturating_sub(1)).parse().expect("a printed float parses"))
+}
+
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -261,8 +261,8 @@ impl Loop<'_, '_, '_, '_, '_> {
         match finished.result {
             Stage::Skipped => self.skip(&point),
             Stage::Rejected(why) => self.rule_out(&point, &why)?,
-            Stage::Twin(first) => {
-                let why = Reason::new("same_kernel", format!("the same text as {first}"));
+            Stage::Twin(first, hash) => {
+                let why = Reason::new("same_kernel", format!("another point gave the text {hash} before"));
                 self.ledger.rejected(self.session, &point, &why)?;
                 self.twin(first, point);
             }
@@ -300,8 +300,8 @@ impl Loop<'_, '_, '_, '_, '_> {
         match result {
             None => self.skip(&point),
             Some(Ok((err, timing))) => {
-                self.ledger.timed(self.session, &point, (&built, &artifact), (Some(err), &timing, 0))?;
-                self.settle(&point, crate::log::median(&timing.samples_ns));
+                self.ledger.timed(self.session, &point, (&built, &artifact), (Some(err), &timing))?;
+                self.settle(&point, self.ledger.history.get(&point).copied().flatten());
                 self.ready.insert(point, (built, artifact));
             }
             Some(Err(e)) if e.failure == RunFailure::DeviceMissing => return Err(TuneError::Missing(e.message)),

@@ -3,13 +3,14 @@
 //!
 //! Stands in a circle with `session`, which it is a part of and which runs it.
 
-use super::ledger::{Ledger, point_of};
+use super::ledger::{Finalist, Ledger, point_of};
 use super::pipeline::{Stage, Workshop};
 use super::session::{Ready, Session, Task, candidate, report};
 use super::{Point, TuneError};
 use crate::log::{self, Outcome, Record};
 use crate::measure::{turn_ns, turns_within};
 use crate::runner::{Candidate, RunFailure};
+use std::collections::BTreeMap;
 
 /// Seconds that the turns of all finalists may take together. Six short kernels get forty turns in it:
 /// samples that scatter by a percent then tell a difference to a third of one.
@@ -26,7 +27,7 @@ pub(super) fn measure(
 ) -> Result<(), TuneError> {
     let (mut points, turn_ns) = pick(task, ledger, session.config.finalists);
     let last = ledger.records.iter().map(|r| r.round).max().unwrap_or(0);
-    if points.len() < 2 || (last > 0 && points.iter().all(|p| was_in(task, ledger, p, last))) {
+    if points.len() < 2 || took_turns(task, ledger, &points, last) {
         return Ok(());
     }
     for point in &points {
@@ -45,16 +46,17 @@ pub(super) fn measure(
     report(session, ledger, "finalists");
     let turns = turns(session, started, turn_ns);
     let timings = session.runners[0].time_interleaved(&candidates, turns);
+    let mut timed = vec![];
     for (point, timing) in points.iter().zip(timings) {
         let (built, artifact) = &ready[point];
         match timing {
-            Ok(timing) => ledger.timed(session, point, (built, artifact), (None, &timing, last + 1))?,
+            Ok(timing) => timed.push(Finalist { point, built, artifact, timing }),
             // Its earlier times stand.
             Err(e) if e.failure == RunFailure::Environment => {}
             Err(e) => ledger.not_run(session, point, (built, artifact), &e)?,
         }
     }
-    Ok(())
+    ledger.took_turns(session, timed, last + 1)
 }
 
 /// The points with the fastest first readings, the default and the winner so far, with the nanoseconds
@@ -90,11 +92,13 @@ fn has_failed_since(ledger: &Ledger<'_>, timed: &Record) -> bool {
     last.is_some_and(|r| r.outcome != Outcome::Ok)
 }
 
-fn was_in(task: &Task<'_>, ledger: &Ledger<'_>, point: &Point, round: u32) -> bool {
-    ledger
-        .records
-        .iter()
-        .any(|r| r.round == round && r.outcome == Outcome::Ok && point_of(task.arms, r).as_ref() == Some(point))
+/// True when one run measured all the points turn by turn in that round.
+fn took_turns(task: &Task<'_>, ledger: &Ledger<'_>, points: &[Point], round: u32) -> bool {
+    let mut runs: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+    for r in ledger.records.iter().filter(|r| round > 0 && r.round == round && r.outcome == Outcome::Ok) {
+        runs.entry(&r.run).or_default().extend(point_of(task.arms, r));
+    }
+    runs.values().any(|run| points.iter().all(|p| run.contains(p)))
 }
 
 /// Turns that fit the time.

@@ -2,6 +2,7 @@
 //!
 //! Stands in a circle with `session`, whose task it keeps the book of, and `config`, which counts in its words.
 
+use super::pipeline::made;
 use super::search::History;
 use super::session::Task;
 use super::{Arms, Built, Point, Session, TuneConfig, TuneError};
@@ -34,6 +35,14 @@ impl Counts {
     pub fn done(&self) -> usize {
         self.pruned + self.measured + self.failed.values().sum::<usize>()
     }
+}
+
+/// One of those that were measured turn by turn.
+pub(super) struct Finalist<'a> {
+    pub point: &'a Point,
+    pub built: &'a Built,
+    pub artifact: &'a Artifact,
+    pub timing: Timing,
 }
 
 /// The state of one function's tuning.
@@ -120,7 +129,7 @@ impl<'t> Ledger<'t> {
     /// The points that the log has a text of, by its hash.
     pub fn sources(&self) -> BTreeMap<String, Point> {
         let tried = self.records.iter().filter(|r| r.outcome != Outcome::Pruned);
-        tried.filter_map(|r| Some((r.source_hash.clone()?, point_of(self.task.arms, r)?))).collect()
+        tried.filter_map(|r| Some((r.source_digits()?.to_string(), point_of(self.task.arms, r)?))).collect()
     }
 
     /// Logs a point that was ruled out.
@@ -129,7 +138,7 @@ impl<'t> Ledger<'t> {
         *self.counts.pruned_by.entry(why.predicate.to_string()).or_default() += 1;
         self.examples.entry(why.predicate.to_string()).or_insert_with(|| why.text.clone());
         let base = self.record(s, point, Outcome::Pruned, None, None);
-        self.add(s, Record { reason: Some(why.to_string()), ..base })
+        self.add(s, Record { reason: Some(shortened(&why.to_string())), ..base })
     }
 
     /// Logs a point that did not compile.
@@ -156,29 +165,65 @@ impl<'t> Ledger<'t> {
         self.failed(s, &e.message, record)
     }
 
-    /// Logs a point that is right, with its time.
+    /// Logs a point that is right, with its first time.
     pub fn timed(
         &mut self,
         s: &mut Session<'_>,
         point: &Point,
         (built, artifact): (&Built, &Artifact),
-        (err, timing, round): (Option<Errors>, &Timing, u32),
+        (err, timing): (Option<Errors>, &Timing),
     ) -> Result<(), TuneError> {
-        if round == 0 {
-            self.counts.measured += 1;
-        }
-        self.history.insert(point.clone(), log::median(&timing.samples_ns));
-        let err = err.map(|e| ErrorNorms::of(e.l2, e.max));
-        let (samples_ns, state) = (timing.samples_ns.clone(), timing.state.clone());
+        self.counts.measured += 1;
+        let digits = |x: f64| log::stats::rounded(x, ERROR_DIGITS).filter(|x| x.is_finite());
+        let err = err.map(|e| ErrorNorms { l2: digits(e.l2), max: digits(e.max) });
+        let samples_ns = log::stats::evenly(&log::stats::steps(&timing.samples_ns), FIRST_SAMPLES);
+        self.history.insert(point.clone(), log::median(&samples_ns));
         let base = self.record(s, point, Outcome::Ok, Some(built), Some(artifact));
-        self.add(s, Record { samples_ns, err, round, state, ..base })
+        self.add(s, Record { samples_ns, err, state: timing.state.clone(), cubin_hash: None, ..base })
+    }
+
+    /// Logs the times of finalists that took turns, with the steps of the one that they choose.
+    pub fn took_turns(
+        &mut self,
+        s: &mut Session<'_>,
+        finalists: Vec<Finalist<'_>>,
+        round: u32,
+    ) -> Result<(), TuneError> {
+        let record = |f: &Finalist| Record {
+            samples_ns: log::stats::steps(&f.timing.samples_ns),
+            state: f.timing.state.clone(),
+            round,
+            ..self.record(s, f.point, Outcome::Ok, Some(f.built), Some(f.artifact))
+        };
+        let records: Vec<Record> = finalists.iter().map(record).collect();
+        let winner = log::choose(&records.iter().collect::<Vec<_>>()).map(|t| t.record.candidate());
+        for (f, record) in finalists.iter().zip(records) {
+            self.history.insert(f.point.clone(), log::median(&record.samples_ns));
+            let won = winner.as_ref() == Some(&record.candidate());
+            self.add(s, if won { with_steps(record, f.built) } else { record })?;
+        }
+        Ok(())
+    }
+
+    /// Logs the winner with its steps, where its record has none: when the run ended without finalists.
+    pub fn crown(&mut self, s: &mut Session<'_>) -> Result<(), TuneError> {
+        let all: Vec<&Record> = self.records.iter().collect();
+        let Some(winner) = log::choose(&all).map(|t| t.record).filter(|r| r.trace.is_empty()) else { return Ok(()) };
+        let point = point_of(self.task.arms, winner);
+        let built = point.and_then(|p| made(self.task.build, &p).ok());
+        let same = |b: &Built| Some(b.source_hash().as_str()) == winner.source_digits();
+        // A kernel that needs no step has none to be logged.
+        match built.filter(|b| same(b) && !b.trace.is_empty()) {
+            Some(built) => self.add(s, with_steps(winner.clone(), &built)),
+            None => Ok(()),
+        }
     }
 
     /// Counts and logs a failure.
     fn failed(&mut self, s: &mut Session<'_>, message: &str, record: Record) -> Result<(), TuneError> {
         *self.counts.failed.entry(record.outcome).or_default() += 1;
         self.examples.entry(record.outcome.name().into()).or_insert_with(|| message.into());
-        self.add(s, Record { reason: Some(message.into()), ..record })
+        self.add(s, Record { reason: Some(shortened(message)), cubin_hash: None, ..record })
     }
 
     fn add(&mut self, s: &mut Session<'_>, record: Record) -> Result<(), TuneError> {
@@ -202,6 +247,7 @@ impl<'t> Ledger<'t> {
             env: s.env.clone(),
             policy: Policy::clone(&s.policy),
             seed: s.config.seed,
+            run: s.run.clone(),
             unix_s: (s.clock.unix_s)(),
             default: task.default.as_ref() == Some(point),
             floor_us: task.floor_us,
@@ -212,7 +258,27 @@ impl<'t> Ledger<'t> {
     }
 }
 
-/// A record of a point, as far as it was built and compiled.
+/// Digits of an error that the log keeps.
+const ERROR_DIGITS: usize = 3;
+/// Samples of a first measurement that the log keeps; finalists keep all.
+const FIRST_SAMPLES: usize = 9;
+/// Bytes of a reason that the log keeps.
+const REASON: usize = 200;
+
+fn shortened(reason: &str) -> String {
+    if reason.len() <= REASON {
+        return reason.to_string();
+    }
+    let end = (0..=REASON).rev().find(|i| reason.is_char_boundary(*i)).unwrap_or(0);
+    format!("{} ...", &reason[..end])
+}
+
+/// The record with what makes its kernel again whatever becomes of the rule.
+pub fn with_steps(record: Record, built: &Built) -> Record {
+    Record { variants: built.log_variants(), trace: built.trace.clone(), ..record }
+}
+
+/// A record of a point, as far as it was built and compiled, without its steps.
 pub fn with_candidate(
     about: Record,
     arms: &Arms,
@@ -225,8 +291,6 @@ pub fn with_candidate(
         rule: space.form.to_string(),
         rule_version: space.version,
         knobs: space.settings(&point.knobs),
-        variants: built.map(Built::log_variants).unwrap_or_default(),
-        trace: built.map(|b| b.trace.clone()).unwrap_or_default(),
         source_hash: built.map(Built::source_hash),
         cubin_hash: artifact.map(Artifact::hash),
         res: artifact.map(|a| a.res),

@@ -30,7 +30,7 @@ mod special;
 mod trust;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
-pub use ledger::{Counts, with_candidate};
+pub use ledger::{Counts, with_candidate, with_steps};
 pub use overlap::Overlap;
 pub use pipeline::{Build, Built, RuleBuild};
 pub use session::{Session, Task, tune};

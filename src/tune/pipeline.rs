@@ -55,9 +55,9 @@ impl Built {
         self.variants.iter().map(named).collect()
     }
 
-    /// 32 hexadecimal digits over the text.
+    /// Sixteen hexadecimal digits over the text.
     pub fn source_hash(&self) -> String {
-        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(self.source.text.as_bytes()))
+        self.source.hash()
     }
 }
 
@@ -75,8 +75,8 @@ pub(super) struct Finished {
 pub(super) enum Stage {
     /// Ruled out before compiling.
     Rejected(Reason),
-    /// Has the same text as that point, which came first.
-    Twin(Point),
+    /// Has the same text as that point, which came first; the text's hash.
+    Twin(Point, String),
     /// Did not compile.
     Failed(Built, CompileError),
     /// Ready to run.
@@ -138,7 +138,7 @@ impl<'a> Workshop<'a> {
             Ok(built) => built,
         };
         if let Some(twin) = self.twin(point, &built) {
-            return Stage::Twin(twin);
+            return Stage::Twin(twin, built.source_hash());
         }
         match self.compiler.compile(&built.source) {
             Ok(artifact) => Stage::Compiled(built, artifact),
@@ -155,6 +155,6 @@ impl<'a> Workshop<'a> {
 }
 
 /// The kernel of a point. A panic (a bug in a rule or pass) costs this point only.
-fn made(build: &dyn Build, point: &Point) -> Result<Built, Reason> {
+pub(super) fn made(build: &dyn Build, point: &Point) -> Result<Built, Reason> {
     caught(|| build.build(point)).unwrap_or_else(|bug| Err(Reason::new("bug", bug)))
 }

@@ -7,14 +7,17 @@ use super::rounding::rounds;
 use super::scale::{Sizes, typical};
 use super::trust::Unsure;
 use crate::analysis::Facts;
-use crate::interp::{self, Mode, Scalars, Tensor};
-use crate::ir::{DType, Expr, ExprKind, Name, PrimFunc, Stmt};
+use crate::interp::{self, Mode, Scalar, Scalars, Tensor};
+use crate::ir::{DType, Expr, ExprKind, Name, Param, PrimFunc, Stmt};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Scalar operations up to which every element is computed.
 const EVERY_ELEMENT: u64 = 100_000_000;
+
+/// Scalar operations from which on it is said that the reference takes long: ten seconds and more.
+const LONG: u64 = 1_000_000_000;
 
 /// Elements that are sampled beyond that, the borders not counted.
 const SAMPLE: usize = 4096;
@@ -48,6 +51,23 @@ pub fn expected(func: &PrimFunc, facts: &Facts, given: &Given) -> Result<Expecte
         ExpectedOutput { param: o.param, points, values, tolerance: *tolerance }
     });
     Ok(Expected { outputs: all.collect() })
+}
+
+/// A sentence for people where the reference of a function takes long: its outputs cannot be sampled, so that all of it is
+/// interpreted. `None` where it is quick.
+pub fn takes_long(func: &PrimFunc, given: &Given) -> Option<String> {
+    let steps = interp::scalar_ops(func);
+    let value = |name: &Name| given.scalars.get(name).copied().unwrap_or(1.0);
+    let scalars = func.params.iter().filter_map(|p| match p {
+        Param::Buffer(_) => None,
+        Param::Scalar { name, .. } => Some((name.clone(), Scalar::Float(value(name)))),
+    });
+    let scalars: Scalars = scalars.collect();
+    let is_sampled = || outputs(func).iter().all(|o| interp::can_sample(func, &scalars, &o.name));
+    (steps >= LONG && !is_sampled()).then(|| {
+        let steps = steps as f64 / 1e9;
+        format!("single elements of the reference cannot be computed, so all of it is: {steps:.1} billion steps, maybe minutes")
+    })
 }
 
 /// True for an output that is rounded and has less than [`FEW`] elements.
@@ -235,6 +255,23 @@ mod tests {
     fn read(body: &str) -> PrimFunc {
         let text = format!("from tvm.script import tirx as T\n@T.prim_func(s_tir=True)\n{body}");
         crate::ir::read(&text, "t.py").expect("reads").remove(0)
+    }
+
+    /// Rows that are stored at places of another tensor, and the same at their own.
+    #[test]
+    fn what_takes_long_is_said() {
+        let rows = |count: i64, at: &str| {
+            read(&format!(
+                "def f(A: T.Buffer(({count}, 1024), \"float32\"), P: T.Buffer(({count},), \"int32\"), \
+                 s: T.float32, B: T.Buffer(({count}, 1024), \"float32\")):\n    \
+                 for i, j in T.grid({count}, 1024):\n        with T.sblock(\"b\"):\n            \
+                 v, w = T.axis.remap(\"SS\", [i, j])\n            B[{at}, w] = A[v, w] * s\n"
+            ))
+        };
+        let said = |count, at| takes_long(&rows(count, at), &Given::default());
+        let sentence = said(1 << 20, "P[v]").expect("a sentence");
+        assert!(sentence.contains(" billion steps"), "{sentence}");
+        assert_eq!((said(1 << 20, "v"), said(1 << 10, "P[v]")), (None, None));
     }
 
     /// 75 times a float32 that is a little less than 0.02 is 1.5 in float32 and less in float64.

@@ -29,6 +29,8 @@ pub struct Session<'a> {
     pub policy: Policy,
     /// Settings.
     pub config: &'a TuneConfig,
+    /// Name of this run, which no other has: turns of one run are never compared with those of another.
+    pub run: String,
     /// The clock.
     pub clock: Clock<'a>,
     /// Set from outside to end early; everything measured so far stands.
@@ -99,6 +101,7 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     if !session.stop.load(Ordering::Relaxed) {
         finalists::measure(task, session, &mut ledger, &shop, &mut ready, started)?;
     }
+    ledger.crown(session)?;
     Ok(summary(session, ledger, explored, started))
 }
 
@@ -142,10 +145,10 @@ fn summary(session: &Session<'_>, ledger: Ledger<'_>, explored: Explored, starte
     let default = log::best_timings(&records)
         .into_iter()
         .find(|t| t.record.default && best.as_ref().is_some_and(|b| b.record.round == t.record.round));
-    let round = default.as_ref().zip(best.as_ref()).filter(|(_, b)| b.record.round > 0);
+    let turns = default.as_ref().zip(best.as_ref()).filter(|(d, b)| d.record.took_turns_with(b.record));
     Summary {
-        speedup: round.as_ref().and_then(|(d, b)| log::speedup(&d.record.samples_ns, &b.record.samples_ns)),
-        spread: round.as_ref().and_then(|(d, _)| log::spread(&d.record.samples_ns)),
+        speedup: turns.as_ref().and_then(|(d, b)| log::speedup(&d.record.samples_ns, &b.record.samples_ns)),
+        spread: turns.as_ref().and_then(|(d, _)| log::spread(&d.record.samples_ns)),
         default_us: default.map(|t| t.median_ns / 1e3),
         best_us: best.as_ref().map(|b| b.median_ns / 1e3),
         best: best.map(|b| b.record.clone()),

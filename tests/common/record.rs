@@ -42,6 +42,7 @@ pub fn record(x: i64, samples_ns: &[f64]) -> Record {
         state: None,
         score: None,
         warnings: vec![],
+        run: String::new(),
     }
 }
 
@@ -82,6 +83,7 @@ pub fn full() -> Record {
             repeats: 2,
         }),
         warnings: vec![warning()],
+        run: "9f86d081884c".into(),
         ..record(256, &[18_400.25, 18_399.5, 1e6 / 3.0])
     }
 }

@@ -257,6 +257,7 @@ impl Work<'_> {
             env: Env::default(),
             policy: Policy { id: self.policy.into(), flags: vec![] },
             config: &config,
+            run: "test".into(),
             clock: Clock { seconds: &|| start.elapsed().as_secs_f64(), unix_s: &|| 1_700_000_000 },
             stop: &AtomicBool::new(false),
             progress: &mut |_| {},

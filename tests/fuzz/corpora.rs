@@ -91,9 +91,9 @@ pub static TRACES: LazyLock<Vec<Traced>> = LazyLock::new(|| {
     SMALL.iter().filter_map(traced).collect()
 });
 
-/// Lines of logs: records of tests, and of a log that was measured.
+/// Lines of logs: records of tests, and of a log that was measured, complete in themselves and with what they refer to.
 pub static LINES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let measured = log::read(&root("tests/data/mean_last-2048x8192-f32.jsonl.gz")).expect("the log reads");
     let records = measured.records.into_iter().step_by(40).take(8).chain([full(), record(64, &[1.5, 2.5])]);
-    records.map(|r| r.to_line()).collect()
+    records.flat_map(|r| [r.to_line(), log::Encoder::default().lines(&r)]).collect()
 });

@@ -22,6 +22,7 @@ use crate::report::{Bench, Contender};
 use crate::runner::{Candidate, Runner};
 use crate::target::Kind;
 use crate::tune::problem;
+use crate::tune::reference::takes_long;
 use booth::{Booth, Missed};
 use std::io::Write;
 use std::path::Path;
@@ -74,6 +75,9 @@ fn one(cx: &Context, a: &args::Bench, input: &Input, records: &[Record], device:
     input.require_bound()?;
     let folder = Scratch::new().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?;
     let given = problem::given(&input.func, &input.bind, a.seed);
+    if let Some(why) = takes_long(&subject.prepared.func, &given) {
+        output::note(&format!("{}: {why}", input.name));
+    }
     let (stated, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
     device.runner().prepare(&stated).map_err(|e| Failure::missing(e.message))?;
     let found = work(&subject.prepared.func);

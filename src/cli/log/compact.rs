@@ -35,7 +35,7 @@ pub fn run(cx: &Context, a: &args::Compact) -> Result<Exit, Failure> {
 
 /// What an earlier compaction may have changed does not count.
 fn without_trace(r: &Record) -> String {
-    Record { trace: vec![], ..r.clone() }.to_line()
+    Record { trace: vec![], variants: vec![], ..r.clone() }.to_line()
 }
 
 fn size(file: &Path) -> u64 {

@@ -8,8 +8,8 @@
 use crate::log::{CandidateId, Outcome, Record, choose, selections};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records that decide anything, in the order given. With `drop_traces`, the steps of candidates
-/// that lost go too: the winner, the default and ranked candidates keep theirs.
+/// The records that decide anything, in the order given. With `drop_traces`, steps and variants of
+/// candidates that lost go too: the winner, the default and ranked candidates keep theirs.
 pub fn compact(records: &[Record], drop_traces: bool) -> Vec<Record> {
     let mut kept: BTreeSet<*const Record> = BTreeSet::new();
     let mut bare: BTreeSet<*const Record> = BTreeSet::new();
@@ -22,10 +22,10 @@ pub fn compact(records: &[Record], drop_traces: bool) -> Vec<Record> {
             let losers = deciding.into_iter().filter(|r| lost && r.outcome != Outcome::Predicted);
             bare.extend(losers.map(std::ptr::from_ref));
         }
-        kept.extend(group.iter().copied().max_by_key(age).map(std::ptr::from_ref));
+        kept.extend(group.iter().copied().max_by_key(|r| r.age()).map(std::ptr::from_ref));
     }
     let chosen = records.iter().filter(|r| kept.contains(&std::ptr::from_ref(*r)));
-    let without_trace = |r: &Record| Record { trace: vec![], ..r.clone() };
+    let without_trace = |r: &Record| Record { trace: vec![], variants: vec![], ..r.clone() };
     let stripped = |r: &Record| drop_traces && bare.contains(&std::ptr::from_ref(r));
     chosen.map(|r| if stripped(r) { without_trace(r) } else { r.clone() }).collect()
 }
@@ -38,14 +38,9 @@ fn by_candidate<'a>(group: &[&'a Record]) -> BTreeMap<CandidateId, Vec<&'a Recor
     out
 }
 
-/// The order of age that choice goes by within a round.
-fn age(r: &&Record) -> (u64, String) {
-    (r.unix_s, r.crc32c.clone())
-}
-
 /// The records of one candidate that decide what is thought of it.
 fn deciding<'a>(records: &[&'a Record]) -> Vec<&'a Record> {
-    let last = |wanted: &dyn Fn(&Record) -> bool| records.iter().copied().filter(|r| wanted(r)).max_by_key(age);
+    let last = |wanted: &dyn Fn(&Record) -> bool| records.iter().copied().filter(|r| wanted(r)).max_by_key(|r| r.age());
     if let Some(wrong) = last(&|r| r.outcome == Outcome::WrongResult) {
         return vec![wrong];
     }

@@ -1,8 +1,8 @@
 //! Whole log files, written so that readers see the old one or the new one, never a part.
 
 use crate::files::scratch::{self, Aside, readable};
-use crate::log::Record;
 use crate::log::scan::is_compressed;
+use crate::log::{Encoder, Record};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
@@ -14,7 +14,8 @@ use std::path::Path;
 /// # Errors
 /// A sentence when the file cannot be written; what was there stays.
 pub fn write(path: &Path, records: &[Record]) -> Result<(), String> {
-    let text: String = records.iter().map(Record::to_line).collect();
+    let mut encoder = Encoder::default();
+    let text: String = records.iter().map(|r| encoder.lines(r)).collect();
     if !is_compressed(path) {
         return replace(path, text.as_bytes());
     }

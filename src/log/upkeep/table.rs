@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 type Column = (&'static str, fn(&Record) -> String);
 
 /// The columns before those of the knobs, which are `knob.<name>`.
-const COLUMNS: [Column; 44] = [
+const COLUMNS: [Column; 45] = [
     ("workload", |r| r.workload.name.clone()),
     ("key", |r| r.workload.key.clone()),
     ("bind", |r| pairs(&r.bind)),
@@ -24,6 +24,7 @@ const COLUMNS: [Column; 44] = [
     ("rule", |r| r.rule.clone()),
     ("rule_version", |r| r.rule_version.to_string()),
     ("default", |r| r.default.to_string()),
+    ("run", |r| r.run.clone()),
     ("round", |r| r.round.to_string()),
     ("outcome", |r| r.outcome.name().to_string()),
     ("reason", |r| r.reason.clone().unwrap_or_default()),

@@ -120,6 +120,6 @@ mod tests {
         assert_eq!(checked.records, 2);
         let found: Vec<usize> = checked.problems.iter().map(|p| p.line).collect();
         assert_eq!(found, [2, 3, 4]);
-        assert!(checked.problems[1].why.contains("schema 3") && checked.problems[2].why.contains("no samples"));
+        assert!(checked.problems[1].why.contains("schema 4") && checked.problems[2].why.contains("no samples"));
     }
 }

@@ -1,7 +1,7 @@
 //! Appending to a log.
 
-use crate::log::Record;
 use crate::log::scan::is_compressed;
+use crate::log::{Encoder, Record};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ pub struct Writer {
     file: File,
     /// The file ends in a torn line, so the next record starts on a line of its own.
     torn: bool,
+    /// Knows what this writer has written for records to refer to. What others wrote is not relied on.
+    encoder: Encoder,
 }
 
 impl Writer {
@@ -37,7 +39,7 @@ impl Writer {
         }
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(cannot)?;
         let torn = ends_torn(path).map_err(cannot)?;
-        Ok(Writer { path: path.into(), file, torn })
+        Ok(Writer { path: path.into(), file, torn, encoder: Encoder::default() })
     }
 
     /// The file.
@@ -45,17 +47,20 @@ impl Writer {
         &self.path
     }
 
-    /// Appends one record.
+    /// Appends one record, with what it refers to where that is due, in a single write.
     ///
     /// # Errors
     /// A sentence when the line could not be written whole. What was logged before stays.
     pub fn append(&mut self, record: &Record) -> Result<(), String> {
-        let mut line = record.to_line();
+        let mut line = self.encoder.lines(record);
         if self.torn {
             line.insert(0, '\n');
         }
         let written = self.file.write(line.as_bytes());
         self.torn = !matches!(written, Ok(n) if n == line.len());
+        if self.torn {
+            self.encoder = Encoder::default(); // what is to be referred to may not be there
+        }
         match written {
             Ok(n) if n == line.len() => Ok(()),
             Ok(_) => Err(self.sentence("the disk is full")),

@@ -54,7 +54,7 @@ fn speedup(row: &Row<'_>) -> Option<f64> {
     if best.default {
         return Some(1.0);
     }
-    let default = row.default.filter(|_| best.round > 0)?;
+    let default = row.default.filter(|d| d.took_turns_with(best))?;
     log::speedup(&default.samples_ns, &best.samples_ns).map(|m| m.value)
 }
 
