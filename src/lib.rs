@@ -57,6 +57,8 @@ mod parallel;
 
 pub mod ir;
 
+pub mod operation;
+
 pub mod analysis;
 #[cfg(feature = "tune")]
 pub mod interp;

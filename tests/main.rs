@@ -66,6 +66,7 @@ mod lower_passes;
 mod lower_rules;
 mod meaning;
 mod measure_local;
+mod operations;
 mod plain_products;
 mod predict;
 mod prune;

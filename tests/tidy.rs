@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("ir", &[]),
     ("files", &[]),
+    ("operation", &["ir"]),
     ("log", &["files"]),
     ("analysis", &["ir"]),
     ("interp", &["ir"]),

@@ -11,6 +11,7 @@ mod context;
 mod doctor;
 mod explain;
 mod log;
+mod new;
 pub mod npy;
 mod output;
 mod predict;
@@ -54,6 +55,7 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(a) => check::run(cx, &a),
         Command::Explain(a) => explain::run(cx, &a),
+        Command::New(a) => new::run(cx, &a),
         Command::Tune(a) => tune::run(cx, &a),
         Command::Run(a) => run::run(cx, &a),
         Command::Verify(a) => verify::run(cx, &a),

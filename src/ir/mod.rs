@@ -1,6 +1,7 @@
 //! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
 //! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
 
+mod builder;
 mod canon;
 mod canon_device;
 pub mod device;
@@ -30,6 +31,7 @@ mod tile_check;
 mod verify;
 mod verify_device;
 
+pub use builder::{BlockBuilder, PrimFuncBuilder, Reducer, TensorVar};
 pub use canon::canonicalize;
 pub use canon_device::canonicalize_device;
 pub use device::{DeviceFunc, Function};
