@@ -2,6 +2,7 @@
 //!
 //! Stands in a circle with `simulate`, which has arguments of its own and takes the common ones.
 
+use super::import::args::Import;
 use super::log::args::Log;
 use super::new::args::New;
 use super::simulate::Simulate;
@@ -58,6 +59,11 @@ pub enum Command {
     /// Find the fastest kernel of each function by measuring, and log every outcome
     #[command(after_help = "Example:\n  daylight tune examples/mean.py --device cpu --trials 64")]
     Tune(Tune),
+    /// Count the calls of a module's functions in a step of the model, and tune all of them as one job
+    #[command(after_help = "Example:
+  daylight import model.py --entry decode --bind n=16            # lists the calls
+  daylight import model.py --entry decode --bind n=16 --trials 500")]
+    Import(Import),
     /// Run a function once on .npy files
     #[command(after_help = "Example:\n  daylight run examples/mean.py --inputs in --outputs out
   (in/00_A.npy is the first parameter's value, out/01_B.npy the second's)")]

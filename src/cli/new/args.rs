@@ -65,6 +65,7 @@ impl Subcommand for Wanted {
 fn command_of(operation: &'static Operation) -> Command {
     Command::new(operation.name)
         .about(operation.about)
+        .override_usage(usage(operation))
         .long_about(format!("{}\n\n{}", operation.about, operation.detail))
         .after_help(format!("Example:\n  daylight new {}", wrapped(operation.example)))
         .args(operation.options.iter().map(arg))
@@ -76,6 +77,13 @@ fn command_of(operation: &'static Operation) -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("File to write it to [default: standard output]"),
         )
+}
+
+/// What has to be given, and that there is more.
+fn usage(operation: &Operation) -> String {
+    let required = operation.options.iter().filter(|o| o.need == Need::Required);
+    let words = required.fold(operation.name.to_string(), |text, o| format!("{text} --{} <{}>", o.name, o.value));
+    format!("daylight new {}", wrapped(&format!("{words} [OPTIONS]")))
 }
 
 /// An example in lines of 80 columns, broken before an option.
