@@ -35,6 +35,7 @@ mod environment;
 #[path = "faults.rs"]
 mod faults;
 mod fuzz;
+mod import;
 mod interp_corpus;
 mod interp_run;
 mod intrinsic_programs;

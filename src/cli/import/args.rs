@@ -12,6 +12,9 @@ pub struct Import {
     /// The relax function that is a step [default: the only one, or main]
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
+    /// Leave out this function, such as one that prepares weights when a model is loaded; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub skip: Vec<String>,
     /// Only list the functions and their calls, as without --trials and --time-limit
     #[arg(long)]
     pub list: bool,

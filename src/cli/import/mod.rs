@@ -16,7 +16,7 @@ use show::{Shown, Tuned};
 /// Runs the command.
 pub fn run(cx: &Context, a: &Import) -> Result<Exit, Failure> {
     let mut step = Step::read(&a.module, a.entry.as_deref(), cx.one_size()?)?;
-    only(&mut step, &cx.reading.functions)?;
+    only(&mut step, &cx.reading.functions, &a.skip)?;
     if a.time_limit.is_some_and(|s| !(s.is_finite() && s > 0.0)) {
         return Err(Failure::usage("--time-limit: expected a positive number of seconds"));
     }
@@ -56,18 +56,22 @@ pub fn run(cx: &Context, a: &Import) -> Result<Exit, Failure> {
     Ok(cx.ended(worst))
 }
 
-/// Leaves the functions of these names.
-fn only(step: &mut Step, names: &[String]) -> Result<(), Failure> {
-    let known = |name: &&String| step.called.iter().any(|c| c.input.name == **name);
-    if let Some(name) = names.iter().find(|n| !known(n)) {
+/// Leaves the functions of these names, all where there are none, but for those that are skipped.
+fn only(step: &mut Step, names: &[String], skipped: &[String]) -> Result<(), Failure> {
+    let known = |name: &String| step.called.iter().any(|c| c.input.name == *name);
+    let mut words = names.iter().map(|n| ("function", n)).chain(skipped.iter().map(|n| ("skip", n)));
+    if let Some((option, name)) = words.find(|(_, n)| !known(n)) {
         let near = nearest(name, step.called.iter().map(|c| c.input.name.as_str()));
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         return Err(Failure::usage(format!(
-            "--function {name}: `{}` calls no function of that name{near}",
+            "--{option} {name}: `{}` calls no function of that name{near}",
             step.entry
         )));
     }
-    step.called.retain(|c| names.is_empty() || names.contains(&c.input.name));
+    step.called.retain(|c| (names.is_empty() || names.contains(&c.input.name)) && !skipped.contains(&c.input.name));
+    if step.called.is_empty() {
+        return Err(Failure::usage(format!("`{}` calls no tensor function", step.entry)));
+    }
     Ok(())
 }
 

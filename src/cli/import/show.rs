@@ -97,11 +97,13 @@ impl Shown {
                 _ => format!("{name:<width$} {calls:>7} {:>12} {:>12}  not in the sum", "-", "-"),
             });
         }
-        out.push(format!(
-            "a step of {}: {default:.2} us before, {best:.2} us after, {:.2} times as fast",
-            self.step.entry,
-            default / best
-        ));
+        out.push(match best > 0.0 {
+            true => {
+                let (entry, times) = (&self.step.entry, default / best);
+                format!("a step of {entry}: {default:.2} us before, {best:.2} us after, {times:.2} times as fast")
+            }
+            false => format!("a step of {}: nothing could be timed", self.step.entry),
+        });
         out.extend(self.left_out());
         out
     }
