@@ -21,6 +21,31 @@ CONSUMER = ROOT / "examples/consumer"
 WINNERS = [ROOT / f"benches/workloads/{name}.py" for name in ("matmul-4096x4096x4096-bf16", "sum_all-67108864-f32")]
 # What is not seen without a GPU: tile variants of a function that was tuned.
 NEVER = {"tune": {"call", "op", "variant"}}
+# A step: two calls at known sizes, one that is refused, an operator, a function that nothing calls.
+FUNCTION = """
+    @T.prim_func(s_tir=True)
+    def {name}(x: T.Buffer((n, 8), "float32"), y: T.Buffer((n, 8), "float32")):
+        for i, j in T.grid(n, T.int64(8)):
+            with T.sblock("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = {value}
+"""
+MODULE = (
+    'n = TypeVar("n")\n@I.ir_module\nclass Module:'
+    + FUNCTION.format(name="double", value="x[vi, vj] * T.float32(2)")
+    + FUNCTION.format(name="refused", value='T.call_extern("float32", "f", x[vi, vj])')
+    + FUNCTION.format(name="idle", value="x[vi, vj]")
+    + """
+    @R.function
+    def main(x: R.Tensor((n, 8), dtype="float32"), z: R.Tensor((4, 8), dtype="float32")):
+        cls = Module
+        a = R.call_tir(cls.double, (x,), out_ty=R.Tensor((n, 8), dtype="float32"))
+        b = R.call_tir(cls.double, (z,), out_ty=R.Tensor((4, 8), dtype="float32"))
+        c = R.call_tir(cls.refused, (x,), out_ty=R.Tensor((n, 8), dtype="float32"))
+        d: R.Tensor((n, 8), dtype="float32") = R.add(a, c)
+        return d
+"""
+)
 
 
 def command(daylight, folder, *words):
@@ -51,6 +76,11 @@ def documents(daylight, folder):
     # Some of its candidates are pruned, each by a predicate.
     tune += daylight_json("tune", WORKLOADS / "transpose", *cpu[:2], "--trials", 40, "--time-limit", 2, "--log", "more")
     tune += daylight_json("tune", mean, "--target", "cuda:sm_100a", "--no-measure", "--trials", 2, "--log", "log")
+    (folder / "module.py").write_text(MODULE)
+    steps = daylight_json("import", "module.py", "--bind", "n=2")
+    steps += daylight_json("import", "module.py", "--bind", "n=2", *cpu)
+    steps += daylight_json("import", "module.py")
+    new = daylight_json("new", "sum", "--shape", "n,8") + daylight_json("new", "mean", "--shape", "8", "--out", "mean.py")
     gpus = ["--log", ROOT / "tuning-logs", "--target", "cuda:sm_90a"]
     command(daylight, folder, "apply-best", *WINNERS, *gpus, "--out", "a")
     command(daylight, folder, "apply-best", WORKLOADS / "dynamic", "--log", "log", "--target", "cpu,cuda:sm_100a", "--out", "b")
@@ -59,7 +89,7 @@ def documents(daylight, folder):
     manifests = [json.loads((folder / out / "manifest.json").read_text()) for out in "abc"]
     written = [p for name in ("log", "more") for p in (folder / name).glob("*.jsonl")]
     records = [json.loads(line) for p in written for line in p.read_text().splitlines()]
-    return {"check": check, "tune": tune, "manifest": manifests, "record": records + committed()}
+    return {"check": check, "tune": tune, "import": steps, "new": new, "manifest": manifests, "record": records + committed()}
 
 
 def committed():

@@ -12,7 +12,7 @@ pub(super) const MATMUL_INT4: Operation = Operation {
     name: "matmul_int4",
     about: "A product with a matrix of 4-bit weights that has a scale per group",
     detail: "C[m, n] = A[m, k] B[n, k]^T with B[j, l] = (4 bits of `weights`[j, l / 8] - zero) * `scales`[j, l / group]; the first \
-             weight of a word is in its lowest bits.",
+             weight of a word is in its lowest bits. B has the type of the scales, as in MLC's `q4f16`.",
     options: &[
         required("m", SIZE, "Rows of A and C: a number, or a name for a size known at run time"),
         required("n", SIZE, "Columns of C: rows of the weights"),
