@@ -120,6 +120,14 @@ fn nested_calls_multiply() {
     assert!(calls(&step).contains(&("double n=4".to_string(), 1 << 40)), "{:?}", calls(&step));
 }
 
+/// What TVM lifts out of a step is none.
+#[test]
+fn what_prepares_weights_is_no_step() {
+    let prepares = "\n    @R.function\n    def decode_transform_params(w: R.Object):\n        return w\n";
+    let text = MODULE.replace("def main", "def decode") + prepares;
+    assert_eq!(step(&text, None, &[]).expect("a step").entry, "decode");
+}
+
 #[test]
 fn scalar_sizes_are_read() {
     let text = r#"

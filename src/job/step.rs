@@ -82,7 +82,12 @@ impl Module<'_> {
             return found
                 .ok_or_else(|| Failure::usage(format!("--entry {name}: {shown} has no such relax function{near}")));
         }
-        let public: Vec<&RelaxFunc> = all.iter().filter(|f| !f.private).collect();
+        // What TVM makes of the weights once (`LiftTransformParams`) is no step.
+        let prepares = |f: &RelaxFunc| {
+            let whose = f.name.strip_suffix("_transform_params");
+            whose.is_some_and(|name| all.iter().any(|f| f.name == name))
+        };
+        let public: Vec<&RelaxFunc> = all.iter().filter(|f| !f.private && !prepares(f)).collect();
         match (public.as_slice(), public.iter().find(|f| f.name == "main")) {
             ([one], _) | (_, Some(one)) => Ok(one),
             ([], _) => Err(Failure::new(
