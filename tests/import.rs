@@ -175,6 +175,38 @@ fn what_is_wrong_with_a_module_is_said() {
     assert!(odd.starts_with(&format!("m.py:{place}:13: ")), "{odd}");
 }
 
+#[test]
+fn calls_without_end_in_sight_are_refused() {
+    let mut text = MODULE.replace("def main", "def last");
+    for k in 0..3000 {
+        let inner = if k == 0 { "last".to_string() } else { format!("f{}", k - 1) };
+        text.push_str(&format!(
+            "\n    @R.function\n    def f{k}(x: R.Object):\n        cls = Module\n        y = cls.{inner}(x)\n"
+        ));
+    }
+    let error = step(&text, Some("f2999"), &[]).expect_err("too deep");
+    assert!(error.contains("relax functions call each other more than 100 deep"), "{error}");
+}
+
+/// Whatever is cut off or put elsewhere, there is a step or a sentence.
+#[test]
+fn nothing_in_a_module_makes_it_panic() {
+    let bytes = MODULE.len();
+    for k in 0..300 {
+        let (from, to) = (k * 7919 % bytes, k * 104729 % bytes);
+        let (from, to) = (from.min(to), from.max(to));
+        for text in [
+            &MODULE[..to],
+            &MODULE.replace(&MODULE[from..to.min(from + 9)], ""),
+            &MODULE.replace(", ", &MODULE[from..to.min(from + 3)]),
+        ] {
+            if let Err(e) = step(text, Some("main"), &[("n", 3)]) {
+                assert!(!e.contains("this is a bug"), "{e}\n{text}");
+            }
+        }
+    }
+}
+
 fn import(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_daylight"));
     command.current_dir(folder).arg("import").args(words).output().expect("the binary runs")

@@ -92,6 +92,12 @@ const CASES: &[Case] = &[
     Case("mean --shape 4,n,6 --axes 1 --keepdims", &[("n", 5)], |i| {
         reference::reduced(&i[0], &[1], 0.0, |a, b| a + b).iter().map(|x| x / 5.0).collect()
     }),
+    Case("mean --shape 2,5,6 --axes 1,2", &[], |i| {
+        reference::reduced(&i[0], &[1, 2], 0.0, |a, b| a + b).iter().map(|x| x / 30.0).collect()
+    }),
+    Case("mean --shape 2,n,m --axes 2,0,1 --dtype float16", &[("n", 3), ("m", 7)], |i| {
+        reference::reduced(&i[0], &[0, 1, 2], 0.0, |a, b| a + b).iter().map(|x| x / 42.0).collect()
+    }),
     Case("mean --shape 1", &[], |i| i[0].data.clone()),
     Case("max --shape 6,n --dtype float16", &[("n", 9)], |i| reference::reduced(&i[0], &[1], f64::MIN, f64::max)),
     Case("min --shape 5,4,3 --axes -1,0 --dtype int32", &[], |i| {

@@ -62,6 +62,9 @@ struct Module<'m> {
     functions: &'m [RelaxFunc],
 }
 
+/// Deepest calls of relax functions by each other; counting takes stack for each.
+const DEEPEST: usize = 100;
+
 /// A tensor function at a size.
 type Key = (String, Bindings);
 
@@ -167,6 +170,12 @@ impl<'m> Counter<'m> {
                     return Err(self
                         .module
                         .bad(call, &format!("`{name}` calls itself; calls of such a step cannot be counted")));
+                }
+                if self.within.len() > DEEPEST {
+                    let why = format!(
+                        "relax functions call each other more than {DEEPEST} deep; inline them before the module is printed"
+                    );
+                    return Err(self.module.bad(call, &why));
                 }
                 let inner = self.of(f, &f.symbols_of(&call.args, symbols))?;
                 for (key, (calls, first)) in &inner.tensor {

@@ -1,6 +1,6 @@
 //! Layer norm.
 
-use super::values::{DTYPE, OUT_DTYPE, SHAPE, accumulator, default};
+use super::values::{DTYPE, OUT_DTYPE, SHAPE, accumulator, count_of, default};
 use super::{Operation, Values};
 use crate::ir::{Expr, Intrin, PrimFuncBuilder, Reducer};
 
@@ -24,7 +24,7 @@ fn make(values: &Values, f: &mut PrimFuncBuilder) -> Result<(), String> {
     let [weight, bias] = ["weight", "bias"].map(|name| f.param(name, dtype, along.clone()));
     let y = f.param("y", out, shape);
     let [total, mean, squares] = ["total", "mean", "squares"].map(|name| f.intermediate(name, sum, rows.clone()));
-    let length = Expr::cast(sum, along[0].clone());
+    let length = count_of(&along, sum);
     let wide = |at: &[Expr]| Expr::cast(sum, x.at(at));
     f.reduce("sum", &total, &along, Reducer::Sum, |at, k| wide(&[at, k].concat()));
     f.compute("mean", &mean, |at| total.at(at) / length.clone());

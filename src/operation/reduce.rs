@@ -1,7 +1,7 @@
 //! Sums, means and extremes over dimensions.
 
 use super::steps::Steps;
-use super::values::{OUT_DTYPE, Opt, SHAPE, accumulator, default, flag};
+use super::values::{OUT_DTYPE, Opt, SHAPE, accumulator, count_of, default, flag};
 use super::{Operation, Values};
 use crate::ir::{DType, Expr, PrimFuncBuilder, Reducer};
 
@@ -101,8 +101,8 @@ fn sums(values: &Values, f: &mut PrimFuncBuilder, mean: bool) -> Result<(), Stri
     let sum = accumulator(dtype);
     let mut steps = Steps::default();
     if mean {
-        let count = over.extents().into_iter().reduce(|a, b| a * b).unwrap_or_else(|| Expr::i64(1));
-        steps.then("mean", move |x, _| x / Expr::cast(sum, count));
+        let count = count_of(&over.extents(), sum);
+        steps.then("mean", move |x, _| x / count);
     }
     let out = values.out_dtype(if dtype.is_float() { dtype } else { sum })?;
     reduced(f, &over, (dtype, sum, out), Reducer::Sum, steps);

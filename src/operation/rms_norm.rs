@@ -1,6 +1,6 @@
 //! Root mean square norm.
 
-use super::values::{DTYPE, OUT_DTYPE, SHAPE, accumulator, default};
+use super::values::{DTYPE, OUT_DTYPE, SHAPE, accumulator, count_of, default};
 use super::{Operation, Values};
 use crate::ir::{Expr, Intrin, PrimFuncBuilder, Reducer};
 
@@ -28,7 +28,7 @@ fn make(values: &Values, f: &mut PrimFuncBuilder) -> Result<(), String> {
         let value = Expr::cast(sum, x.at([at, k].concat()));
         value.clone() * value
     });
-    let length = Expr::cast(sum, along[0].clone());
+    let length = count_of(&along, sum);
     f.compute("rms_norm", &y, |at| {
         let (row, column) = (&at[..at.len() - 1], at.last());
         let factor = (squares.at(row) / length + eps).math(Intrin::Rsqrt);

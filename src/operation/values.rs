@@ -168,6 +168,16 @@ pub(super) fn accumulator(dtype: DType) -> DType {
     }
 }
 
+/// The number of elements along some dimensions as a value of a type.
+pub(super) fn count_of(extents: &[Expr], dtype: DType) -> Expr {
+    let known = extents.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    match (known, extents) {
+        (Some(n), _) => Expr::constant(n as f64, dtype),
+        (None, [first, rest @ ..]) => Expr::cast(dtype, rest.iter().fold(first.clone(), |n, e| n * e.clone())),
+        (None, []) => Expr::constant(1.0, dtype),
+    }
+}
+
 const LARGEST: i64 = 1 << 40;
 
 /// The number that a text is; `None` for a name.
