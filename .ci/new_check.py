@@ -1,4 +1,5 @@
 """Writes functions with `daylight new`, runs them with `daylight run` on the CPU and compares with NumPy, as numpy_check.py does.
+TVM has to read each text, too.
 
 new_check.py DAYLIGHT [--only REGEX]
 """
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 import numpy as np
+import tvm
 from numpy_check import check, dequantize, erf, gelu_tanh, silu
 
 
@@ -92,6 +94,7 @@ def main():
         for words, bind, fn, length in cases:
             file = pathlib.Path(folder, "f.py")
             subprocess.run([args.daylight, "new", *words.split(), "--out", str(file)], check=True, capture_output=True)
+            tvm.script.from_source(file.read_text())
             if not check(args.daylight, words[:64], fn, length, rng, file, bind):
                 wrong.append(words)
     print(f"{len(cases) - len(wrong)} of {len(cases)} agree with NumPy")
