@@ -302,9 +302,10 @@ def save(path, array):
     np.save(path, array.view(bits[array.dtype.name]) if array.dtype.name in bits else array)
 
 
-def check(daylight, stem, fn, length, rng):
-    file = ROOT / "tests" / "workloads" / f"{stem}.py"
-    bind = ["--bind", BIND[stem]] if stem in BIND else []
+def check(daylight, stem, fn, length, rng, file=None, bind=None):
+    file = file or ROOT / "tests" / "workloads" / f"{stem}.py"
+    bind = bind or BIND.get(stem)
+    bind = ["--bind", bind] if bind else []
     judge = [daylight, "check", str(file), "--json", *bind]
     facts = json.loads(subprocess.run(judge, check=True, capture_output=True).stdout)
     params = facts["params"]

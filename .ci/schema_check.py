@@ -24,6 +24,31 @@ NEVER = {"tune": {"call", "op", "variant"}}
 # What a document may be without; of a short record, everything that has a usual value.
 OPTIONAL = {"when", "state", "score", "warnings", "work", "run"}
 SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace"}
+# A step: two calls at known sizes, one that is refused, an operator, a function that nothing calls.
+FUNCTION = """
+    @T.prim_func(s_tir=True)
+    def {name}(x: T.Buffer((n, 8), "float32"), y: T.Buffer((n, 8), "float32")):
+        for i, j in T.grid(n, T.int64(8)):
+            with T.sblock("b"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = {value}
+"""
+MODULE = (
+    'n = TypeVar("n")\n@I.ir_module\nclass Module:'
+    + FUNCTION.format(name="double", value="x[vi, vj] * T.float32(2)")
+    + FUNCTION.format(name="refused", value='T.call_extern("float32", "f", x[vi, vj])')
+    + FUNCTION.format(name="idle", value="x[vi, vj]")
+    + """
+    @R.function
+    def main(x: R.Tensor((n, 8), dtype="float32"), z: R.Tensor((4, 8), dtype="float32")):
+        cls = Module
+        a = R.call_tir(cls.double, (x,), out_ty=R.Tensor((n, 8), dtype="float32"))
+        b = R.call_tir(cls.double, (z,), out_ty=R.Tensor((4, 8), dtype="float32"))
+        c = R.call_tir(cls.refused, (x,), out_ty=R.Tensor((n, 8), dtype="float32"))
+        d: R.Tensor((n, 8), dtype="float32") = R.add(a, c)
+        return d
+"""
+)
 
 
 def command(daylight, folder, *words):
@@ -54,6 +79,11 @@ def documents(daylight, folder):
     # Some of its candidates are pruned, each by a predicate.
     tune += daylight_json("tune", WORKLOADS / "transpose", *cpu[:2], "--trials", 40, "--time-limit", 2, "--log", "more")
     tune += daylight_json("tune", mean, "--target", "cuda:sm_100a", "--no-measure", "--trials", 2, "--log", "log")
+    (folder / "module.py").write_text(MODULE)
+    steps = daylight_json("import", "module.py", "--bind", "n=2")
+    steps += daylight_json("import", "module.py", "--bind", "n=2", *cpu)
+    steps += daylight_json("import", "module.py")
+    new = daylight_json("new", "sum", "--shape", "n,8") + daylight_json("new", "mean", "--shape", "8", "--out", "mean.py")
     gpus = ["--log", ROOT / "tuning-logs", "--target", "cuda:sm_90a"]
     command(daylight, folder, "apply-best", *WINNERS, *gpus, "--out", "a")
     command(daylight, folder, "apply-best", WORKLOADS / "dynamic", "--log", "log", "--target", "cpu,cuda:sm_100a", "--out", "b")
@@ -63,7 +93,8 @@ def documents(daylight, folder):
     written = [p for name in ("log", "more") for p in (folder / name).glob("*.jsonl")]
     records = [json.loads(line) for p in written for line in p.read_text().splitlines()]
     shown = daylight_json("log", "show", "log")
-    return {"check": check, "tune": tune, "manifest": manifests, "record": committed() + shown + records}
+    records = committed() + shown + records
+    return {"check": check, "tune": tune, "import": steps, "new": new, "manifest": manifests, "record": records}
 
 
 def committed():

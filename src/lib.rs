@@ -14,6 +14,8 @@
 //! | [`apply`] | what [`build`] and `apply-best` write: kernels, `manifest.json`, bindings |
 //! | [`report`] | a log as rows, CSV, Markdown and one HTML page; the difference of two logs |
 //! | [`ir::read`] | TVMScript as a [`ir::PrimFunc`], which prints as TVMScript |
+//! | [`ir::PrimFuncBuilder`] | a [`ir::PrimFunc`] without text |
+//! | [`operation`] | functions for common operations, as `daylight new` writes them |
 //!
 //! Errors are sentences that may be shown to a user as they are. Types that will grow are `#[non_exhaustive]`, and
 //! settings have a `Default`.
@@ -56,6 +58,8 @@ mod files;
 mod parallel;
 
 pub mod ir;
+
+pub mod operation;
 
 pub mod analysis;
 #[cfg(feature = "tune")]

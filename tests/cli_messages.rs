@@ -54,6 +54,30 @@ class Module:
         return y
 "#;
 
+const STEP: &str = r#"n = TypeVar("n")
+
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def f(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+        for i in range(n):
+            with T.sblock("b"):
+                v = T.axis.spatial(n, i)
+                B[v] = A[v] + T.float32(1)
+
+    @R.function
+    def main(x: R.Tensor((n,), dtype="float32")) -> R.Tensor((n,), dtype="float32"):
+        cls = Module
+        y = R.call_tir(cls.f, (x,), out_ty=R.Tensor((n,), dtype="float32"))
+        return y
+"#;
+
+const OTHER: &str = r#"
+    @R.function
+    def other(x: R.Tensor((n,), dtype="float32")) -> R.Tensor((n,), dtype="float32"):
+        return x
+"#;
+
 /// What is wrong, the text of `f.py`, and the words after `daylight`.
 fn mistakes() -> Vec<(&'static str, String, &'static str)> {
     let file = |from: &str, to: &str| {
@@ -98,6 +122,14 @@ fn mistakes() -> Vec<(&'static str, String, &'static str)> {
             "explain f.py --target cuda:sm_90a --emit cuda --set threads=77",
         ),
         ("a rule that there is not", FILE.into(), "explain f.py --target cuda:sm_90a --emit cuda --rule reducton"),
+        ("a module without relax functions", FILE.into(), "import f.py"),
+        ("a relax function that there is not", STEP.into(), "import f.py --entry mian"),
+        ("several relax functions", format!("{STEP}{OTHER}").replace("main", "first"), "import f.py"),
+        ("a call of what there is not", STEP.replace("cls.f", "cls.g"), "import f.py"),
+        ("a step at a size that only runs tell", STEP.into(), "import f.py --device cpu --trials 4"),
+        ("a size that a step has not", STEP.into(), "import f.py --bind m=4"),
+        ("a size of nothing", FILE.into(), "new softmax --shape n,0"),
+        ("a function that there is not", FILE.into(), "new elementwise --shape n --ops gleu"),
         ("no inputs", FILE.into(), "run f.py --device cpu --inputs in --outputs out"),
     ]
 }

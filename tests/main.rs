@@ -36,6 +36,7 @@ mod environment;
 #[path = "faults.rs"]
 mod faults;
 mod fuzz;
+mod import;
 mod interp_corpus;
 mod interp_run;
 mod intrinsic_programs;
@@ -68,6 +69,7 @@ mod lower_passes;
 mod lower_rules;
 mod meaning;
 mod measure_local;
+mod operations;
 mod plain_products;
 mod predict;
 mod prune;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("ir", &[]),
     ("files", &[]),
+    ("operation", &["ir"]),
     ("log", &["files"]),
     ("analysis", &["ir"]),
     ("interp", &["ir"]),
@@ -329,12 +330,18 @@ struct Added {
 }
 
 /// What `CONTRIBUTING.md` says of adding one: a file, and a row in a table.
-const ADDED: [Added; 6] = [
+const ADDED: [Added; 7] = [
     Added {
         kind: "schedule primitive",
         names: &["pad_einsum", "PadEinsum"],
         own: &["schedule/primitive/reduction/pad_einsum.rs", "rules/find/einsum.rs"],
         rows: &[("schedule/steps.rs", 1)],
+    },
+    Added {
+        kind: "operation of `new`",
+        names: &["transpose::TRANSPOSE", "TRANSPOSE"],
+        own: &["operation/transpose.rs"],
+        rows: &[("operation/mod.rs", 1)],
     },
     Added { kind: "rule, of two forms", names: &["window"], own: &["rules/window"], rows: &[("rules/mod.rs", 2)] },
     Added {

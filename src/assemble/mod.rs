@@ -12,7 +12,7 @@ mod subject;
 pub use failure::{Exit, Failure};
 pub use guard::{caught, guarded};
 pub use input::{BadFile, Bindings, Input, Reading, Sizes, load};
-pub use sizes::smaller_first;
+pub use sizes::{label, smaller_first};
 pub use subject::{Scheduled, Subject, TileProgram};
 
 use crate::analysis::roles;

@@ -34,6 +34,11 @@ impl Input {
     }
 }
 
+/// A function's name with the values of its extents: `rms_norm n=16`.
+pub fn label(name: &str, bind: &Bindings) -> String {
+    bind.iter().fold(name.to_string(), |text, (extent, value)| format!("{text} {extent}={value}"))
+}
+
 /// Puts sizes in order, each once: of two the one with fewer elements comes first.
 pub fn smaller_first(sizes: &mut Vec<Bindings>) {
     let elements = |s: &Bindings| s.values().fold(1i64, |n, v| n.saturating_mul(*v));

@@ -20,16 +20,19 @@ mod native;
 use crate::apply::{self, Options, Unit};
 use crate::assemble::{self, Reading};
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
+use crate::ir::PrimFunc;
 use crate::log;
 use crate::machine::Machine;
 use crate::rules::Spaces;
 use crate::target::{Kind, Target};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What to build into a program.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
     functions: Vec<PathBuf>,
+    prim_funcs: Vec<PrimFunc>,
     logs: Vec<PathBuf>,
     targets: Vec<String>,
     reading: Reading,
@@ -91,6 +94,38 @@ impl Build {
     /// Adds a file of TVMScript, or a folder of them.
     pub fn function(mut self, path: impl Into<PathBuf>) -> Build {
         self.functions.push(path.into());
+        self
+    }
+
+    /// Adds a function without text, as [`PrimFuncBuilder`](crate::ir::PrimFuncBuilder) and
+    /// [`operation`](crate::operation) make them. Its text is written beside what is built, as `functions/NAME.py`, for `daylight tune`.
+    ///
+    /// ```
+    /// use daylight::build::Build;
+    /// use daylight::ir::{DType, PrimFuncBuilder};
+    ///
+    /// let mut f = PrimFuncBuilder::new("scaled");
+    /// let n = f.extent("n");
+    /// let x = f.param("x", DType::F32, [n.clone(), 64.into()]);
+    /// let s = f.scalar("s", DType::F32);
+    /// let y = f.param("y", DType::F32, [n, 64.into()]);
+    /// f.compute("scale", &y, |i| x.at(i) * s);
+    ///
+    /// let sum = daylight::operation::by_name("sum")?.function("row_sums", &[("shape", "n,64")])?;
+    /// let folder = tempfile::tempdir()?;
+    /// let output = Build::new()
+    ///     .prim_func(f.finish()?)
+    ///     .prim_func(sum)
+    ///     .bind("n", 1024)
+    ///     .target("cpu:x86-64-v3")
+    ///     .write(folder.path())?;
+    /// let names: Vec<&str> = output.units.iter().map(|u| u.name.as_str()).collect();
+    /// assert_eq!(names, ["scaled", "row_sums"]);
+    /// assert!(folder.path().join("functions/row_sums.py").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prim_func(mut self, func: PrimFunc) -> Build {
+        self.prim_funcs.push(func);
         self
     }
 
@@ -217,7 +252,7 @@ impl Build {
     /// Writes to `folder`; what was compiled before is kept in `scratch`.
     fn write_to(&self, folder: &Path, scratch: &Path) -> Result<Output, String> {
         let mut warnings = vec![];
-        let functions = self.read()?;
+        let functions = self.read(scratch)?;
         let records = self.records(&mut warnings)?;
         let targets = self.targets()?;
         let spaces = match &self.schedules {
@@ -259,12 +294,28 @@ impl Build {
         Ok(Output { rust: folder.join("kernels.rs"), units, warnings })
     }
 
-    fn read(&self) -> Result<Vec<assemble::Input>, String> {
-        if self.functions.is_empty() {
+    fn read(&self, scratch: &Path) -> Result<Vec<assemble::Input>, String> {
+        let mut paths = self.functions.clone();
+        paths.extend(self.written(&scratch.join("functions"))?);
+        if paths.is_empty() {
             return Err("no function was given; add one with .function(\"kernels/mean.py\")".into());
         }
-        let inputs = self.reading.load(&self.functions).map_err(|f| f.message)?;
+        let inputs = self.reading.load(&paths).map_err(|f| f.message)?;
         inputs.into_iter().map(|i| i.map_err(|e| e.failure.message)).collect()
+    }
+
+    /// Writes the functions that came without text, and says where.
+    fn written(&self, folder: &Path) -> Result<Vec<PathBuf>, String> {
+        let mut texts = BTreeMap::new();
+        for f in &self.prim_funcs {
+            if texts.insert(format!("{}.py", f.name), f.to_string().into_bytes()).is_some() {
+                return Err(format!("two functions are called `{}`; give each its own name", f.name));
+            }
+        }
+        if !texts.is_empty() {
+            apply::write(&texts, folder)?;
+        }
+        Ok(self.prim_funcs.iter().map(|f| folder.join(format!("{}.py", f.name))).collect())
     }
 
     fn records(&self, warnings: &mut Vec<String>) -> Result<Vec<log::Record>, String> {

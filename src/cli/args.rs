@@ -2,7 +2,9 @@
 //!
 //! Stands in a circle with `simulate`, which has arguments of its own and takes the common ones.
 
+use super::import::args::Import;
 use super::log::args::Log;
+use super::new::args::New;
 use super::simulate::Simulate;
 use crate::job::select::Choice;
 use crate::tune::search;
@@ -25,19 +27,19 @@ pub struct Cli {
 #[derive(Args, Debug, Default)]
 pub struct Common {
     /// One JSON object per function on standard output; everything else goes to standard error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub json: bool,
     /// Values of symbolic extents, such as n=512,m=8; for tune and apply-best several, as in n=1,8,64
-    #[arg(long, global = true, value_name = "N=V,...")]
+    #[arg(long, global = true, display_order = 901, value_name = "N=V,...")]
     pub bind: Vec<String>,
     /// Only the function of this name, of files that hold several; may be repeated
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, display_order = 902, value_name = "NAME")]
     pub function: Vec<String>,
     /// Folder of knob tables that replace the built-in ones of the same rule
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 903, value_name = "DIR")]
     pub schedules: Option<PathBuf>,
     /// Folder for compiled artifacts and fetched tools [default: ~/.cache/daylight]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 904, value_name = "DIR")]
     pub cache: Option<PathBuf>,
 }
 
@@ -50,9 +52,18 @@ pub enum Command {
     /// Show why rules accept or decline a function, or its text at any stage
     #[command(after_help = "Example:\n  daylight explain examples/mean.py --target cuda:sm_90a --emit cuda")]
     Explain(Explain),
+    /// Write a function for a common operation, with sizes, types and what follows it
+    #[command(after_help = "Example:
+  daylight new matmul --m n --n 4096 --k 4096 --dtype bfloat16 --out mul.py")]
+    New(New),
     /// Find the fastest kernel of each function by measuring, and log every outcome
     #[command(after_help = "Example:\n  daylight tune examples/mean.py --device cpu --trials 64")]
     Tune(Tune),
+    /// Count the calls of a module's functions in a step of the model, and tune all of them as one job
+    #[command(after_help = "Example:
+  daylight import model.py --entry decode --bind n=16            # lists the calls
+  daylight import model.py --entry decode --bind n=16 --trials 500")]
+    Import(Import),
     /// Run a function once on .npy files
     #[command(after_help = "Example:\n  daylight run examples/mean.py --inputs in --outputs out
   daylight run examples/row_sums.py --device sim:sm_90 --inputs in --outputs out

@@ -66,8 +66,17 @@ impl Context {
     /// # Errors
     /// A name that no function knows, or several sizes.
     pub fn load(&self, files: &[PathBuf]) -> Result<Vec<Result<Input, BadFile>>, Failure> {
+        self.one_size()?;
+        self.reading.load(files)
+    }
+
+    /// The values of extents, one each.
+    ///
+    /// # Errors
+    /// An extent that was given several.
+    pub fn one_size(&self) -> Result<&Bindings, Failure> {
         match self.reading.sizes.keys().next() {
-            None => self.reading.load(files),
+            None => Ok(&self.reading.bind),
             Some(name) => {
                 let text = format!("--bind {name}=...: several sizes are for tune and apply-best; give one");
                 Err(Failure::usage(text))

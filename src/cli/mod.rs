@@ -10,7 +10,9 @@ mod check;
 mod context;
 mod doctor;
 mod explain;
+mod import;
 mod log;
+mod new;
 pub mod npy;
 mod output;
 mod predict;
@@ -54,7 +56,9 @@ fn dispatch(cx: &Context, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Check(a) => check::run(cx, &a),
         Command::Explain(a) => explain::run(cx, &a),
+        Command::New(a) => new::run(cx, &a),
         Command::Tune(a) => tune::run(cx, &a),
+        Command::Import(a) => import::run(cx, &a),
         Command::Run(a) => run::run(cx, &a),
         Command::Verify(a) => verify::run(cx, &a),
         Command::Bench(a) => bench::run(cx, &a),

@@ -9,7 +9,7 @@ use crate::log::pairs;
 use crate::tune::TuneConfig;
 use serde_json::json;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Runs the command.
 pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
@@ -34,6 +34,35 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     if inputs.is_empty() {
         return Ok(worst);
     }
+    let mut watch = |outcome: Result<&Report, &Failure>| match outcome {
+        Ok(report) => {
+            show(cx, report);
+            if report.best_us.is_none() {
+                worst = worst.max(Exit::Failed);
+            }
+        }
+        Err(failure) => complain(cx, None, failure, &mut worst),
+    };
+    let (reports, log) = tuned(cx, config, &inputs, &mut watch)?;
+    if reports.len() > 1 {
+        Totals::of(&reports).table().iter().for_each(|l| if cx.json { output::note(l) } else { output::line(l) });
+    }
+    if !cx.json && !reports.is_empty() {
+        output::note(&format!("logged to {}", log.display()));
+    }
+    Ok(cx.ended(worst))
+}
+
+/// Tunes functions, with a bar that moves; `watch` is told of each that is done. Gives the reports and the log.
+///
+/// # Errors
+/// As of [`Tuner::open`].
+pub fn tuned(
+    cx: &Context,
+    config: TuneConfig,
+    inputs: &[Input],
+    watch: &mut dyn FnMut(Result<&Report, &Failure>),
+) -> Result<(Vec<Report>, PathBuf), Failure> {
     let mut bar: Option<(String, Bar)> = None;
     let mut begun: Vec<String> = vec![];
     let mut watcher = |event: Event<'_>| match event {
@@ -50,25 +79,16 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
         }
         Event::Tuned(report) => {
             bar.take().iter().for_each(|(_, b)| b.end());
-            show(cx, report);
-            if report.best_us.is_none() {
-                worst = worst.max(Exit::Failed);
-            }
+            watch(Ok(report));
         }
         Event::Failed(failure) => {
             bar.take().iter().for_each(|(_, b)| b.end());
-            complain(cx, None, failure, &mut worst);
+            watch(Err(failure));
         }
     };
     let mut tuner = Tuner::open(&cx.machine, config, cx.stop(), &mut watcher)?;
-    let reports = tuner.tune(&inputs, &mut watcher);
-    if reports.len() > 1 {
-        Totals::of(&reports).table().iter().for_each(|l| if cx.json { output::note(l) } else { output::line(l) });
-    }
-    if !cx.json && !reports.is_empty() {
-        output::note(&format!("logged to {}", tuner.log().display()));
-    }
-    Ok(cx.ended(worst))
+    let reports = tuner.tune(inputs, &mut watcher);
+    Ok((reports, tuner.log().to_path_buf()))
 }
 
 /// Says why something could not be tuned; as JSON in place of its result.

@@ -1,6 +1,7 @@
 //! The intermediate representation: tensor functions (`PrimFunc`) as read from TVMScript, and the
 //! `Program` they are lowered to. Depends on nothing else in the crate and knows no target.
 
+mod builder;
 mod canon;
 mod canon_device;
 pub mod device;
@@ -21,6 +22,7 @@ mod ops;
 mod print;
 mod read;
 mod reason;
+pub mod relax;
 mod role;
 mod stmt;
 mod tensor_map;
@@ -30,6 +32,7 @@ mod tile_check;
 mod verify;
 mod verify_device;
 
+pub use builder::{BlockBuilder, PrimFuncBuilder, Reducer, TensorVar};
 pub use canon::canonicalize;
 pub use canon_device::canonicalize_device;
 pub use device::{DeviceFunc, Function};
@@ -43,7 +46,7 @@ pub use mark::Mark;
 pub use matrix_desc::{Contiguous, MatrixDesc};
 pub use name::Name;
 pub use nearest::nearest;
-pub use read::{ReadError, read, read_any};
+pub use read::{ReadError, read, read_any, read_relax};
 pub use reason::Reason;
 pub use role::Role;
 pub use stmt::{AttrValue, Block, For, ForKind, IterKind, IterVar, Range, Region, Regions, Stmt, ThreadTag};

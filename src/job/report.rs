@@ -1,5 +1,6 @@
 //! What tuning one function gave, and what all of them mean for the user's program.
 
+use crate::assemble::label;
 use crate::log::{self, Setting};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ pub struct SpaceReport {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Part {
-    /// The function.
+    /// The function, with its sizes.
     pub name: String,
     /// Calls per step.
     pub calls: f64,
@@ -139,7 +140,12 @@ impl Totals {
     pub fn of(reports: &[Report]) -> Totals {
         let part = |r: &Report| {
             let (default, best) = (r.default_us?, r.best_us?);
-            Some(Part { name: r.name.clone(), calls: r.calls, default_us: r.calls * default, best_us: r.calls * best })
+            Some(Part {
+                name: label(&r.name, &r.bind),
+                calls: r.calls,
+                default_us: r.calls * default,
+                best_us: r.calls * best,
+            })
         };
         let mut parts: Vec<Part> = reports.iter().filter_map(part).collect();
         parts.sort_by(|a, b| b.best_us.total_cmp(&a.best_us).then_with(|| a.name.cmp(&b.name)));

@@ -173,9 +173,10 @@ impl<'a> Tuner<'a> {
                 reports.insert(*i, own);
             }
         };
-        match self.config.time_limit {
-            Some(limit) if firsts.len() > 1 => self.within(limit, &firsts, &calls, &mut done, watcher),
-            _ => self.one_by_one(&firsts, &mut done, watcher),
+        let shared = self.config.time_limit.is_some() && firsts.len() > 1 || self.config.all_trials.is_some();
+        match shared {
+            true => self.within(&firsts, &calls, &mut done, watcher),
+            false => self.one_by_one(&firsts, &mut done, watcher),
         }
         self.since = self.watch.seconds();
         reports.into_values().collect()
@@ -197,9 +198,10 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Measures every default first, then gives each function its share of what is left.
-    fn within(&mut self, limit: f64, inputs: &[&Input], calls: &[f64], done: Done<'_>, watcher: Watcher<'_>) {
-        let end = self.since + limit;
+    /// Measures every default first, then gives each function its share of the time and of the candidates that are left.
+    fn within(&mut self, inputs: &[&Input], calls: &[f64], done: Done<'_>, watcher: Watcher<'_>) {
+        let end = self.config.time_limit.map(|limit| self.since + limit);
+        let mut left = self.config.all_trials.map(|all| all.saturating_sub(inputs.len()));
         let first = TuneConfig { trials: 1, finalists: 0, time_limit: None, ..self.config.clone() };
         let mut waiting = vec![];
         for (i, input) in inputs.iter().enumerate() {
@@ -228,10 +230,16 @@ impl<'a> Tuner<'a> {
                 return;
             }
             let to_come: Vec<Claim> = turns[nth..].iter().map(|t| claims[*t]).collect();
-            let seconds = share(end - self.watch.seconds(), &to_come);
+            let time_limit = end.map(|end| share(end - self.watch.seconds(), &to_come));
+            let more = left.map(|left| share(left as f64, &to_come).round() as usize);
             let (i, work, before) = &waiting[*turn];
-            let config = TuneConfig { time_limit: Some(seconds), ..self.config.clone() };
+            // The default is one of them.
+            let trials = more.map_or(self.config.trials, |more| 1 + more);
+            let config = TuneConfig { time_limit, trials, ..self.config.clone() };
             let report = self.run(work, &config, watcher).map(|r| r.after(before));
+            if let (Some(left), Ok(report)) = (&mut left, &report) {
+                *left -= (report.candidates + report.resumed).saturating_sub(1).min(trials - 1).min(*left);
+            }
             if !hand_over(report, *i, done, watcher) {
                 return;
             }

@@ -1,11 +1,12 @@
 //! How often each function is called in one step of the user's program.
 
 use super::{Failure, Input};
+use crate::assemble::label;
 use crate::target::nearest;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Calls per step, by the name of a function or of its file. What is not named is called once.
+/// Calls per step, by the name of a function, with its sizes (`rms_norm n=16`) or for all of them, or of its file. What is not named is called once.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Weights(BTreeMap<String, f64>);
 
@@ -78,10 +79,11 @@ impl Weights {
     }
 }
 
-/// A function's name and its file's.
+/// A function's name with its sizes, without them, and its file's.
 fn names(input: &Input) -> Vec<String> {
     let stem = Path::new(&input.file).file_stem().map(|s| s.to_string_lossy().into_owned());
-    [Some(input.name.clone()), stem].into_iter().flatten().collect()
+    let names = [Some(label(&input.name, &input.bind)), Some(input.name.clone()), stem];
+    names.into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ pub struct TuneConfig {
     pub weights: BTreeMap<String, f64>,
     /// Candidates that are compiled for one function at most, those of earlier runs included.
     pub trials: usize,
+    /// Candidates of all functions of a job together, in place of `trials`: each function has its default, and what is left is shared
+    /// as a time limit is.
+    pub all_trials: Option<usize>,
     /// Seconds at most: for all functions of a job together, here for one.
     pub time_limit: Option<f64>,
     /// Seed of sampling and inputs.
@@ -61,6 +64,7 @@ impl Default for TuneConfig {
             shard: (1, 1),
             weights: BTreeMap::new(),
             trials: 64,
+            all_trials: None,
             time_limit: None,
             seed: 0,
             search: super::search::NAMES[0].to_string(),

@@ -10,6 +10,8 @@ mod names;
 mod stmt;
 mod tile;
 
+pub(super) use names::is_reserved;
+
 use super::{DeviceFunc, Expr, PrimFunc};
 use std::fmt;
 

@@ -108,7 +108,7 @@ fn identifier(text: &str) -> String {
 }
 
 /// Python's keywords and the names that the header imports.
-fn is_reserved(text: &str) -> bool {
+pub fn is_reserved(text: &str) -> bool {
     const RESERVED: [&str; 43] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
         "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",

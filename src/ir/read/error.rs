@@ -37,6 +37,18 @@ pub(super) struct Span {
     pub end: usize,
 }
 
+impl Span {
+    /// Line and column of its beginning, from 1; columns in characters.
+    pub fn place(self, text: &str) -> (usize, usize) {
+        let mut at = self.start.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let line_start = text[..at].rfind('\n').map_or(0, |k| k + 1);
+        (text[..line_start].matches('\n').count() + 1, text[line_start..at].chars().count() + 1)
+    }
+}
+
 /// A problem at a place of the source; it becomes a [`ReadError`] where the file is known.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -58,16 +70,10 @@ impl Problem {
         }
         let line_start = text[..at].rfind('\n').map_or(0, |k| k + 1);
         let line_end = text[at..].find('\n').map_or(text.len(), |k| at + k);
-        let before = text[line_start..at].chars().count();
+        let (line, column) = self.at.place(text);
+        let before = column - 1;
         let (source_line, caret) = excerpt(text[line_start..line_end].trim_end(), before);
-        ReadError {
-            file: file.to_string(),
-            line: text[..line_start].matches('\n').count() + 1,
-            column: before + 1,
-            message: self.message,
-            source_line,
-            caret,
-        }
+        ReadError { file: file.to_string(), line, column, message: self.message, source_line, caret }
     }
 }
 

@@ -17,6 +17,7 @@ mod limit;
 mod module;
 mod number;
 mod region;
+mod relax;
 mod scope;
 mod spelled_out;
 mod stmt;
@@ -25,6 +26,7 @@ mod tile;
 mod tree;
 mod value;
 
+use super::relax::RelaxFunc;
 use super::{Function, PrimFunc};
 pub use error::ReadError;
 
@@ -54,7 +56,24 @@ pub fn read(text: &str, file: &str) -> Result<Vec<PrimFunc>, ReadError> {
 /// As [`read`], and what is wrong with a tile program: unknown operations, regions outside their
 /// buffer, layouts of another size, threads that are declared in contradiction.
 pub fn read_any(text: &str, file: &str) -> Result<Vec<Function>, ReadError> {
-    let read = || module::read_module(text).map_err(|p| p.locate(text, file));
+    with_room(text, file, module::read_module)
+}
+
+/// Reads every relax function of a text: which functions they call, how often, with tensors of which sizes.
+///
+/// # Errors
+/// A syntax error; a call of a tensor function that is not written as TVM prints it.
+pub fn read_relax(text: &str, file: &str) -> Result<Vec<RelaxFunc>, ReadError> {
+    with_room(text, file, relax::read_relax)
+}
+
+/// Reads on a thread with a large stack.
+fn with_room<T: Send>(
+    text: &str,
+    file: &str,
+    read: impl FnOnce(&str) -> Result<T, error::Problem> + Send,
+) -> Result<T, ReadError> {
+    let read = || read(text).map_err(|p| p.locate(text, file));
     std::thread::scope(|s| {
         let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(s, read);
         match worker.map(|w| w.join()) {

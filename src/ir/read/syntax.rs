@@ -34,27 +34,28 @@ fn relocated(mut node: Node, at: Span) -> Node {
     node
 }
 
-fn span(n: Cst) -> Span {
+pub(super) fn span(n: Cst) -> Span {
     Span { start: n.start_byte(), end: n.end_byte() }
 }
 
 /// Named children without comments.
-fn children(n: Cst<'_>) -> Vec<Cst<'_>> {
+pub(super) fn children(n: Cst<'_>) -> Vec<Cst<'_>> {
     let mut cursor = n.walk();
     n.named_children(&mut cursor).filter(|c| !c.is_extra()).collect()
 }
 
-struct Convert<'a> {
-    text: &'a str,
+/// Trees of a text.
+pub(super) struct Convert<'a> {
+    pub text: &'a str,
 }
 
 impl Convert<'_> {
-    fn source(&self, n: Cst) -> String {
+    pub fn source(&self, n: Cst) -> String {
         self.text[n.start_byte()..n.end_byte()].to_string()
     }
 
     /// A child that the grammar promises.
-    fn field<'t>(&self, n: Cst<'t>, name: &str) -> Result<Cst<'t>, Problem> {
+    pub fn field<'t>(&self, n: Cst<'t>, name: &str) -> Result<Cst<'t>, Problem> {
         match n.child_by_field_name(name) {
             Some(c) => Ok(c),
             None => problem(span(n), format!("this `{}` has no {name}", n.kind())),
@@ -245,7 +246,7 @@ impl Convert<'_> {
         children(n).into_iter().map(|c| self.expr(c)).collect()
     }
 
-    fn expr(&self, n: Cst) -> Result<Node, Problem> {
+    pub fn expr(&self, n: Cst) -> Result<Node, Problem> {
         Expression { convert: self, depth: 0 }.node(n)
     }
 }
