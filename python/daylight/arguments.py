@@ -30,7 +30,7 @@ class Signature:
         placed = [MISSING] * len(self.params)
         order = range(len(args)) if named else self._orders.get(len(args))
         if order is None or len(args) > len(self.params):
-            raise ArgumentError(f"{self.usage()}; {len(args)} arguments were passed")
+            raise ArgumentError(f"{self.usage()}; {len(args)} by position were passed")
         for index, value in zip(order, args):
             placed[index] = value
         extents: dict[str, int] = {}

@@ -54,9 +54,11 @@ def run(words: Sequence[str], quiet: bool = True) -> list[dict[str, Any]]:
 
 
 def _why(name: str, done: subprocess.CompletedProcess[bytes], lines: list[dict[str, Any]]) -> str:
-    """The sentence of a failure: that of the results, or the last one of standard error."""
-    said = [line.get("message") or line.get("reason") for line in lines]
-    said = [text for text in said if text] or (done.stderr or b"").decode(errors="replace").strip().splitlines()[-1:]
+    """The sentence of a failure: those of the results, or the first one of standard error that begins as they do."""
+    said = [text for line in lines if (text := line.get("message") or line.get("reason"))]
+    if not said:
+        told = (done.stderr or b"").decode(errors="replace").splitlines()
+        said = [line for line in told if line.startswith(("error: ", "daylight: "))][:1] or told[-1:]
     return f"daylight {name} ended with {done.returncode}: " + "; ".join(said or ["see standard error"])
 
 
@@ -154,5 +156,6 @@ def build(functions: Functions, *, out: PathLike | None = None, **options: Any) 
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(kernels, shutil.rmtree, folder, ignore_errors=True)
+    # Its functions may live longer than it does.
+    weakref.finalize(kernels.backends, shutil.rmtree, folder, ignore_errors=True)
     return kernels

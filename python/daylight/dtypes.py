@@ -37,7 +37,7 @@ def scalar_bits(name: str, dtype: str, value: Any) -> int:
         if "float" in dtype:
             return _float_bits(dtype, float(value))
         return _integer_bits(dtype, value)
-    except (TypeError, ValueError, OverflowError, struct.error):
+    except (AttributeError, TypeError, ValueError, OverflowError, struct.error):
         raise ArgumentError(f"`{name}` is {value!r}, expected a number that {dtype} holds") from None
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from .arguments import MISSING, Signature
 from .arrays import Framework, Place, framework_of, place_of
 from .dtypes import SIZES, scalar_bits
 from .errors import ArgumentError, DeviceError
 from .extents import evaluate
-from .launch import Backend, Checks, Launches, Memory
+from .launch import Backends, Checks, Launches, Memory
 from .manifest import Entry, Param
 from .sizes import choose, interface
 
@@ -54,7 +54,7 @@ class Function:
     A call on a GPU puts kernels on the stream and returns. It waits for nothing and may be captured in a graph.
     """
 
-    def __init__(self, name: str, entries: Sequence[Entry], backend: Callable[[Place], Backend]) -> None:
+    def __init__(self, name: str, entries: Sequence[Entry], backends: Backends) -> None:
         self.name = self.__name__ = name
         self.entries = tuple(entries)
         general = interface(self.entries)
@@ -63,7 +63,7 @@ class Function:
         self.signature = Signature(name, self.params, extents)
         self._tensors = [p for p in self.params if p.is_tensor]
         self._written = [p.index for p in self.params if p.is_written]
-        self._backend = backend
+        self._backends = backends
         self._calls: dict[Any, Call] = {}
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class Function:
         for param in entry.params:
             if param.is_tensor and param.index not in shapes:
                 shapes[param.index] = tuple(evaluate(dim, values) for dim in param.shape)
-        call = Call(self._tensors, shapes, self._backend(seen.place).launches(entry, arch, values))
+        call = Call(self._tensors, shapes, self._backends.at(seen.place).launches(entry, arch, values))
         if len(self._calls) >= _MOST_CALLS:
             self._calls.clear()
         self._calls[key] = call
@@ -140,7 +140,7 @@ class Function:
     def _on(self, place: Place) -> tuple[str, list[Entry]]:
         """The architecture for a place, and its entries in the order in which they are asked."""
         try:
-            arch = self._backend(place).arch({arch for e in self.entries for arch in e.archs})
+            arch = self._backends.at(place).arch({arch for e in self.entries for arch in e.archs})
         except DeviceError as e:
             raise DeviceError(f"{self.name}: {e}") from None
         return arch, [e for e in self.entries if arch in e.archs]
@@ -184,7 +184,7 @@ class Function:
         where = place_of(place)
         arch, entries = self._on(where)
         for entry in entries:
-            self._backend(where).load(entry, arch)
+            self._backends.at(where).load(entry, arch)
 
     def as_torch_op(self, name: str) -> Any:
         """Registers the function as an operator of `torch.library`, such as `"mylib::mean"`; see `daylight.torch_op`."""

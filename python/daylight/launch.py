@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Mapping, Protocol, Sequence
 
 from .arrays import Place
 from .dtypes import SIZES
 from .errors import ArgumentError
 from .extents import evaluate
-from .manifest import Entry, Param, Pointer, Scalar
+from .manifest import Entry, Manifest, Param, Pointer, Scalar
 
 # Workspaces of one call lie in one area, each at a multiple of this.
 _ALIGN = 256
@@ -63,28 +64,28 @@ class Launches(Protocol):
 
 
 class Checks:
-    """What is asked of addresses at each call: alignment, and that nothing that is written overlaps anything."""
+    """What is asked of the addresses of tensors at each call: alignment, and that nothing that is written overlaps anything."""
 
     def __init__(self, params: Sequence[Param], sizes: Mapping[int, int], align: Sequence[int]) -> None:
-        self.tensors = [(p.index, sizes[p.index] * SIZES[p.dtype], align[p.index] - 1) for p in params if p.is_tensor]
-        self.params = params
-        written = [(p.index, sizes[p.index] * SIZES[p.dtype]) for p in params if p.is_written]
-        self.pairs = [
-            (w, w_bytes, other, o_bytes)
-            for w, w_bytes in written
-            for other, o_bytes, _ in self.tensors
-            if other != w and not (params[other].is_written and other < w)
+        self._names = {p.index: p.name for p in params}
+        self._masks = [(p.index, align[p.index] - 1) for p in params]
+        size = {p.index: sizes[p.index] * SIZES[p.dtype] for p in params}
+        self._pairs = [
+            (p.index, size[p.index], other.index, size[other.index])
+            for p in params
+            for other in params
+            if p.is_written and other is not p and not (other.is_written and other.index < p.index)
         ]
 
     def check(self, values: Sequence[int]) -> None:
         """Raises ArgumentError with the parameter that does not fit."""
-        for index, _, mask in self.tensors:
+        for index, mask in self._masks:
             if values[index] & mask:
-                raise ArgumentError(f"`{self.params[index].name}` is not aligned to {mask + 1} bytes")
-        for written, w_bytes, other, o_bytes in self.pairs:
+                raise ArgumentError(f"`{self._names[index]}` is not aligned to {mask + 1} bytes")
+        for written, w_bytes, other, o_bytes in self._pairs:
             w, o = values[written], values[other]
             if w < o + o_bytes and o < w + w_bytes:
-                names = f"`{self.params[written].name}` and `{self.params[other].name}`"
+                names = f"`{self._names[written]}` and `{self._names[other]}`"
                 raise ArgumentError(f"{names} overlap, and kernels read what they have not written yet; pass memory apart")
 
 
@@ -101,12 +102,27 @@ class Backend(Protocol):
         """Compiles and loads what an entry needs."""
 
 
-def backend_of(place: Place, package: object) -> Backend:
-    """The backend of a place, for a package."""
-    if place.kind == "cpu":
-        from .cpu import Cpu
+class Backends:
+    """Those of a package by place, made when they are first asked for. All functions of the package share them."""
 
-        return Cpu(package)  # type: ignore[arg-type]
-    from .cuda import Cuda
+    def __init__(self, package: Manifest) -> None:
+        self.package = package
+        self._made: dict[Place, Backend] = {}
+        self._lock = threading.Lock()
 
-    return Cuda(package, place.index)  # type: ignore[arg-type]
+    def at(self, place: Place) -> Backend:
+        """The backend of a place."""
+        found = self._made.get(place)
+        if found is None:
+            with self._lock:
+                found = self._made[place] = self._made.get(place) or self._make(place)
+        return found
+
+    def _make(self, place: Place) -> Backend:
+        if place.kind == "cpu":
+            from .cpu import Cpu
+
+            return Cpu(self.package)
+        from .cuda import Cuda
+
+        return Cuda(self.package, place.index)

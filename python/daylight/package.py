@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import Iterator, Mapping, Union
 
-from .arrays import Place, place_of
+from .arrays import place_of
 from .function import Function
-from .launch import Backend, backend_of
+from .launch import Backends
 from .manifest import Manifest, read
 
 
@@ -18,17 +17,8 @@ class Kernels(Mapping[str, Function]):
 
     def __init__(self, manifest: Manifest) -> None:
         self.folder = manifest.folder
-        self._manifest = manifest
-        self._backends: dict[Place, Backend] = {}
-        self._lock = threading.Lock()
-        self._functions = {name: Function(name, entries, self._backend) for name, entries in manifest.functions.items()}
-
-    def _backend(self, place: Place) -> Backend:
-        found = self._backends.get(place)
-        if found is None:
-            with self._lock:
-                found = self._backends.setdefault(place, backend_of(place, self._manifest))
-        return found
+        self.backends = Backends(manifest)
+        self._functions = {name: Function(name, entries, self.backends) for name, entries in manifest.functions.items()}
 
     def __getattr__(self, name: str) -> Function:
         functions = self.__dict__.get("_functions", {})

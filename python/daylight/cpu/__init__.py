@@ -59,7 +59,7 @@ class Cpu:
         """The highest level that this processor has."""
         ours = [level for level in LEVELS if level in archs]
         if not ours:
-            raise DeviceError(f"there are no kernels for the CPU, those there are are for {', '.join(sorted(archs))}")
+            raise DeviceError(f"there are no kernels for the CPU, but for {', '.join(sorted(archs))}")
         for level in ours:
             if self._libraries.has_level(level):
                 return level

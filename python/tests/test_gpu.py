@@ -1,0 +1,78 @@
+"""What is asked of the driver of a GPU, as golden text: the driver is one that says so and does nothing."""
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import common
+
+import daylight
+
+TARGETS = ["cuda:sm_80", "cuda:sm_90a"]
+
+
+@functools.cache
+def driver():
+    """The folder of the driver."""
+    folder = pathlib.Path(common.SCRATCH.name, "fake")
+    folder.mkdir()
+    out = folder / "libcuda.so.1"
+    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", out, common.HERE / "libcuda.c"], check=True)
+    return folder
+
+
+@functools.cache
+def package():
+    """Functions for two architectures, `sums` with kernels for two sizes; cubins are texts that say which they are."""
+    log, out = (pathlib.Path(common.SCRATCH.name, name) for name in ("gpu-log", "gpu"))
+    sums = common.DATA / "sums.py"
+    daylight.tune(sums, target="cuda:sm_90a", no_measure=True, bind={"n": [8, 64]}, trials=2, log=log)
+    files = [common.DATA / f"{name}.py" for name in ("scaled", "total", "sums", "product")]
+    daylight.apply_best(files, out, log=log, target=TARGETS, bind={"n": [8, 64]}, overlap=True)
+    for cubin in out.glob("*.cubin"):
+        cubin.write_bytes(cubin.name.encode() + b"\0")
+    return out
+
+
+def said(script, *args, **environment):
+    """What a script prints beside the driver."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_LIBRARY_PATH": str(driver()), **environment}
+    done = subprocess.run([sys.executable, *script, *args], env=env, stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout
+
+
+class Gpu(unittest.TestCase):
+    def test_a_hopper(self):
+        common.golden("sm_90.txt", said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="90"))
+
+    def test_an_ampere_of_a_later_minor(self):
+        common.golden("sm_86.txt", said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="86"))
+
+    def test_others(self):
+        text = said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="120")
+        wanted = "DeviceError scaled: the device has compute capability 12.0, the kernels were built for sm_80, sm_90a"
+        self.assertIn(wanted, text)
+
+    def test_failures_of_the_driver_are_named(self):
+        functions = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction"]
+        functions += ["cuLaunchKernel", "cuTensorMapEncodeTiled"]
+        for function in functions:
+            text = said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="90", FAKE_FAILS=function)
+            last = text.strip().splitlines()[-1]
+            self.assertIn("failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)", last, function)
+            self.assertTrue(last.startswith("DeviceError"), last)
+
+    def test_without_a_driver(self):
+        # An empty file is no library, and stands before what the machine has.
+        folder = pathlib.Path(common.SCRATCH.name, "none")
+        folder.mkdir(exist_ok=True)
+        (folder / "libcuda.so.1").write_text("")
+        text = said([common.HERE / "on_gpu.py"], package(), LD_LIBRARY_PATH=str(folder))
+        self.assertIn("DeviceError scaled: there is no CUDA driver on this machine", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
