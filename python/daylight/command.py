@@ -27,8 +27,9 @@ Bind = Mapping[str, Union[int, Sequence[int]]]
 def find() -> str:
     """The command that was installed with this package, or else the one on the path."""
     here = Path(__file__).resolve().parent
-    # Of this interpreter; beside it; and of a folder that `pip install --target` filled.
-    folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent, here.parent / "bin"]
+    # Of a folder that `pip install --target` filled, of this interpreter, of this user.
+    user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    folders = [here.parent / "bin", Path(sysconfig.get_path("scripts")), Path(sys.executable).parent, Path(user)]
     for folder in folders:
         if os.access(folder / "daylight", os.X_OK):
             return str(folder / "daylight")

@@ -31,7 +31,7 @@ class Seen(NamedTuple):
 class Call:
     """What runs for one set of shapes on one place."""
 
-    def __init__(self, tensors: Sequence[Param], shapes: Mapping[int, Sequence[int]], launches: Launches) -> None:
+    def __init__(self, tensors: Sequence[Param], shapes: Mapping[int, tuple[int, ...]], launches: Launches) -> None:
         self.shapes = shapes
         self.launches = launches
         self.workspace = Param(-1, "workspace", "uint8", (launches.memory.bytes,), "inout")
@@ -75,7 +75,14 @@ class Function:
         """Runs the function; see the class."""
         return self.run(args, named, stream, workspace, threads)
 
-    def run(self, args: Sequence[Any], named: Mapping[str, Any], stream: Any = None, workspace: Any = None, threads: int | None = None) -> Any:
+    def run(
+        self,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        stream: Any = None,
+        workspace: Any = None,
+        threads: int | None = None,
+    ) -> Any:
         """The call with parameters apart from what else there is, so that they may have the same names."""
         arrays, extents = self.signature.place(args, named)
         handle = None if stream is None else _handle(stream)
@@ -101,7 +108,8 @@ class Function:
     def _seen(self, arrays: Sequence[Any], stream: int | None) -> Seen:
         """Looks at all arguments, which have to be of the right types and at one place."""
         framework, place = None, None
-        values, shapes = [0] * len(self.params), []
+        values = [0] * len(self.params)
+        shapes: list[tuple[int, ...] | None] = []
         for param in self.params:
             array = arrays[param.index]
             if array is MISSING:
@@ -125,7 +133,7 @@ class Function:
 
     def _prepared(self, key: Any, seen: Seen, extents: Mapping[str, int]) -> Call:
         """Chooses, loads and remembers the kernel for these shapes."""
-        shapes = {p.index: shape for p, shape in zip(self._tensors, seen.shapes) if shape is not None}
+        shapes: dict[int, tuple[int, ...]] = {p.index: shape for p, shape in zip(self._tensors, seen.shapes) if shape is not None}
         arch, entries = self._on(seen.place)
         entry, values = choose(entries, shapes, extents)
         for param in entry.params:

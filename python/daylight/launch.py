@@ -125,4 +125,4 @@ class Backends:
             return Cpu(self.package)
         from .cuda import Cuda
 
-        return Cuda(self.package, place.index)
+        return Cuda(self.package, place.ordinal)

@@ -1,4 +1,4 @@
-"""What `test_gpu` runs beside a driver that says what it is asked for: on_gpu.py PACKAGE."""
+"""What `test_gpu` runs beside a driver that says what it is asked for: on_gpu.py PACKAGE WITH_ZEROS."""
 
 import ctypes
 import sys
@@ -62,6 +62,9 @@ def main():
     for address in (0x1000000, 0x2000000, 0x1000000):
         x, y, z = at(address, 1024, 2048, dtype="float16"), at(0x3000000, 2048, 1536, dtype="float16"), at(0x4000000, 1024, 1536)
         kernels.product_2(x, y, z)
+    print("== total, with a workspace that holds zeros before each launch")
+    zeros = daylight.load(sys.argv[2])
+    zeros.total(at(0x100000, 2**20), at(0x2000, 1), workspace=at(0x9000, 4096, dtype="uint8"), stream=0x77)
     print("== mistakes")
     print(said(kernels.scaled, at(0x1004, 100), 2.5, b))
     print(said(kernels.scaled, at(0x1f80, 100), 2.5, b))

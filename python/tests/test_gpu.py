@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -37,22 +38,32 @@ def package():
     return out
 
 
-def said(script, *args, **environment):
-    """What a script prints beside the driver."""
+@functools.cache
+def with_zeros():
+    """The same, but workspaces are to hold zeros before each launch."""
+    out = pathlib.Path(common.SCRATCH.name, "gpu-zeros")
+    shutil.copytree(package(), out)
+    manifest = out / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"init": "none"', '"init": "zero_each"'))
+    return out
+
+
+def said(**environment):
+    """What the script prints beside the driver."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_LIBRARY_PATH": str(driver()), **environment}
-    done = subprocess.run([sys.executable, *script, *args], env=env, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, common.HERE / "on_gpu.py", package(), with_zeros()], env=env, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
 
 class Gpu(unittest.TestCase):
     def test_a_hopper(self):
-        common.golden("sm_90.txt", said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="90"))
+        common.golden("sm_90.txt", said(FAKE_DEVICE="90"))
 
     def test_an_ampere_of_a_later_minor(self):
-        common.golden("sm_86.txt", said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="86"))
+        common.golden("sm_86.txt", said(FAKE_DEVICE="86"))
 
     def test_others(self):
-        text = said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="120")
+        text = said(FAKE_DEVICE="120")
         wanted = "DeviceError scaled: the device has compute capability 12.0, the kernels were built for sm_80, sm_90a"
         self.assertIn(wanted, text)
 
@@ -60,7 +71,7 @@ class Gpu(unittest.TestCase):
         functions = ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction"]
         functions += ["cuLaunchKernel", "cuTensorMapEncodeTiled"]
         for function in functions:
-            text = said([common.HERE / "on_gpu.py"], package(), FAKE_DEVICE="90", FAKE_FAILS=function)
+            text = said(FAKE_DEVICE="90", FAKE_FAILS=function)
             last = text.strip().splitlines()[-1]
             self.assertIn("failed: CUDA_ERROR_ILLEGAL_ADDRESS (700)", last, function)
             self.assertTrue(last.startswith("DeviceError"), last)
@@ -70,7 +81,7 @@ class Gpu(unittest.TestCase):
         folder = pathlib.Path(common.SCRATCH.name, "none")
         folder.mkdir(exist_ok=True)
         (folder / "libcuda.so.1").write_text("")
-        text = said([common.HERE / "on_gpu.py"], package(), LD_LIBRARY_PATH=str(folder))
+        text = said(LD_LIBRARY_PATH=str(folder))
         self.assertIn("DeviceError scaled: there is no CUDA driver on this machine", text)
 
 

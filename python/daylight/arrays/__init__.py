@@ -19,10 +19,10 @@ class Place(NamedTuple):
     """Where memory is: `cpu` or `cuda`, and which of these."""
 
     kind: str
-    index: int
+    ordinal: int
 
     def __str__(self) -> str:
-        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.index}"
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.ordinal}"
 
 
 CPU = Place("cpu", 0)

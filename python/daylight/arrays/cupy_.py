@@ -23,17 +23,17 @@ class CuPy:
 
     def empty(self, shape: tuple[int, ...], dtype: str, place: Place) -> Any:
         """A new array, of the memory pool of the current stream."""
-        with cupy.cuda.Device(place.index):
+        with cupy.cuda.Device(place.ordinal):
             return cupy.empty(shape, numpy_dtype(dtype))
 
     def stream(self, place: Place) -> int:
         """The current stream."""
-        return cupy.cuda.get_current_stream(place.index).ptr
+        return cupy.cuda.get_current_stream(place.ordinal).ptr
 
     @contextmanager
     def on_stream(self, stream: int, place: Place) -> Iterator[None]:
         """Makes a stream current."""
-        with cupy.cuda.Device(place.index), cupy.cuda.ExternalStream(stream, place.index):
+        with cupy.cuda.Device(place.ordinal), cupy.cuda.ExternalStream(stream, place.ordinal):
             yield
 
     def threads(self, place: Place) -> int:

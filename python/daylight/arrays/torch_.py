@@ -56,7 +56,7 @@ class Torch:
         """The current stream."""
         if place.kind == "cpu":
             return 0
-        return _raw_stream(place.index) if _raw_stream else torch.cuda.current_stream(place.index).cuda_stream
+        return _raw_stream(place.ordinal) if _raw_stream else torch.cuda.current_stream(place.ordinal).cuda_stream
 
     @contextmanager
     def on_stream(self, stream: int, place: Place) -> Iterator[None]:
@@ -64,7 +64,7 @@ class Torch:
         if place.kind == "cpu":
             yield
             return
-        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=place.index)):
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=place.ordinal)):
             yield
 
     def threads(self, place: Place) -> int:
