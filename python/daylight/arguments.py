@@ -22,15 +22,17 @@ class Signature:
         outs = {p.index for p in params if p.role == "out"}
         sizes = {p.index for p in params if p.role == "extent"}
         # What arguments by position may stand for. Of two lists of one length the first counts.
-        lists = [[i for i in everything if i not in left] for left in (set(), sizes, outs, {*sizes, *outs})]
-        self._orders = {len(order): order for order in reversed(lists)}
+        left_out: list[set[int]] = [set(), sizes, outs, sizes | outs]
+        self._lists = [[i for i in everything if i not in left] for left in left_out]
+        self._orders = {len(order): order for order in reversed(self._lists)}
 
     def place(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
         """The arguments by position of their parameter, `MISSING` where there is none, and the extents that were passed."""
         placed = [MISSING] * len(self.params)
-        order = range(len(args)) if named else self._orders.get(len(args))
-        if order is None or len(args) > len(self.params):
-            raise ArgumentError(f"{self.usage()}; {len(args)} by position were passed")
+        order = self._order(len(args), named) if named else self._orders.get(len(args))
+        if order is None:
+            beside = f" beside {', '.join(named)}" if named else ""
+            raise ArgumentError(f"{self.usage()}; {len(args)} by position were passed{beside}")
         for index, value in zip(order, args):
             placed[index] = value
         extents: dict[str, int] = {}
@@ -43,6 +45,13 @@ class Signature:
             elif value is MISSING and param.role not in ("out", "extent"):
                 raise ArgumentError(f"{self.usage()}; `{param.name}` is missing")
         return placed, extents
+
+    def _order(self, count: int, named: Mapping[str, Any]) -> list[int] | None:
+        """What so many arguments by position stand for beside those by name: the first parameters, none of them named."""
+        for order in (list_[:count] for list_ in self._lists):
+            if len(order) == count and not any(self.params[i].name in named for i in order):
+                return order
+        return None
 
     def _put(self, name: str, value: Any, placed: list[Any], extents: dict[str, int]) -> None:
         index = self._by_name.get(name, -1)

@@ -13,7 +13,10 @@ from .manifest import Manifest, read
 
 
 class Kernels(Mapping[str, Function]):
-    """The functions of a package: `kernels.mean`, or `kernels["mean"]`. Nothing is loaded before it is called."""
+    """The functions of a package: `kernels.mean`, or `kernels["mean"]`. Nothing is loaded before it is called.
+
+    The second form is for functions that have the name of something here, such as `get`.
+    """
 
     def __init__(self, manifest: Manifest) -> None:
         self.folder = manifest.folder

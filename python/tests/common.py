@@ -56,3 +56,38 @@ def said(call, *args, **named):
     except daylight.Error as e:
         return f"{type(e).__name__}: {e}"
     raise AssertionError("nothing was raised")
+
+
+# Adds to what is there; a size that no shape says, and one that is a parameter.
+MORE = '''
+from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def add_to(a: T.handle, b: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    for i in range(n):
+        with T.sblock("B"):
+            vi = T.axis.spatial(n, i)
+            B[vi] = B[vi] + A[vi]
+
+@T.prim_func(s_tir=True)
+def halves(a: T.handle, b: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n * 2,))
+    B = T.match_buffer(b, (n * 2,))
+    for i in range(n * 2):
+        with T.sblock("B"):
+            vi = T.axis.spatial(n * 2, i)
+            B[vi] = A[vi] * T.float32(0.5)
+
+@T.prim_func(s_tir=True)
+def doubled(a: T.handle, n: T.int64, b: T.handle):
+    A = T.match_buffer(a, (n,))
+    B = T.match_buffer(b, (n,))
+    for i in range(n):
+        with T.sblock("B"):
+            vi = T.axis.spatial(n, i)
+            B[vi] = A[vi] * T.float32(2)
+'''

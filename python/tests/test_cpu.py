@@ -143,6 +143,26 @@ class Texts(unittest.TestCase):
         numpy.testing.assert_array_equal(right, a[:, 6:])
         self.assertIn("expected [n, 2 * n]", common.said(kernels.parts, random(6, 13), left, right).replace("n * 2", "2 * n"))
 
+    def test_what_is_read_and_written_is_passed(self):
+        add_to = common.written(common.MORE).add_to
+        a, b = random(10), numpy.ones(10, "float32")
+        self.assertIs(add_to(a, b), b)
+        numpy.testing.assert_array_equal(b, a + 1)
+        self.assertIn("1 by position were passed", common.said(add_to, a))
+
+    def test_extents_that_are_passed(self):
+        kernels = common.written(common.MORE)
+        a = random(10)
+        numpy.testing.assert_array_equal(kernels.halves(a, n=5), a / 2)
+        self.assertIn("follows from no shape: pass it as `n=`", common.said(kernels.halves, a))
+        self.assertIn("expected [n * 2], with 8 where it has 10", common.said(kernels.halves, a, n=4))
+        self.assertIn("expected an integer", common.said(kernels.halves, a, n=2.5))
+        out = numpy.empty(10, "float32")
+        calls = [((a, 10, out), {}), ((a, out), {}), ((a,), {}), ((a,), {"n": 10}), ((a, out), {"n": 10}), ((a, 10), {"B": out})]
+        for arguments, named in calls:
+            numpy.testing.assert_array_equal(kernels.doubled(*arguments, **named), a * 2)
+        self.assertIn("expected [n], with 9 where it has 10", common.said(kernels.doubled, a, 9, out))
+
     def test_a_package_of_build_goes_with_its_kernels(self):
         kernels = common.written(TEXT)
         folder = kernels.folder

@@ -43,6 +43,20 @@ class Torch(unittest.TestCase):
             a = torch.randn(rows, 64)
             torch.testing.assert_close(compiled(a), 2 * a.sum(1), rtol=1e-4, atol=1e-4)
 
+    def test_operators_that_change_what_they_are_given(self):
+        import torch
+
+        kernels = common.written(common.MORE)
+        a, b = torch.randn(10), torch.ones(10)
+        add_to, halves = kernels.add_to.as_torch_op("daylight_tests::add_to"), kernels.halves.as_torch_op("daylight_tests::halves")
+        self.assertIsNone(torch.ops.daylight_tests.add_to(a, b))
+        torch.testing.assert_close(b, a + 1)
+        torch.library.opcheck(add_to, (a, b))
+        torch.library.opcheck(halves, (a, 5))
+        torch.testing.assert_close(torch.ops.daylight_tests.halves(a, 5), a / 2)
+        doubled = kernels.doubled.as_torch_op("daylight_tests::doubled")
+        torch.library.opcheck(doubled, (a,))
+
 
 if __name__ == "__main__":
     unittest.main()
