@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import common
 
 import daylight
+from daylight import manifest
+from daylight.cuda import nvrtc
 
 TARGETS = ["cuda:sm_80", "cuda:sm_90a"]
 
@@ -83,6 +86,20 @@ class Gpu(unittest.TestCase):
         (folder / "libcuda.so.1").write_text("")
         text = said(LD_LIBRARY_PATH=str(folder))
         self.assertIn("DeviceError scaled: there is no CUDA driver on this machine", text)
+
+    def test_text_is_compiled_once(self):
+        out = pathlib.Path(common.SCRATCH.name, "text")
+        with unittest.mock.patch.dict(os.environ, DAYLIGHT_NVRTC="/none"):
+            daylight.apply_best(common.DATA / "scaled.py", out, log=common.sums_log(), target=TARGETS)
+        self.assertEqual(list(out.glob("*.cubin")), [])
+        options = manifest.read(out).compile["sm_90a"]
+        text = out / "scaled.sm_90a.cu"
+        cubin = nvrtc.cubin(text, options)
+        self.assertEqual(cubin[:4], b"\x7fELF")
+        with unittest.mock.patch.object(nvrtc, "_compile", None):
+            self.assertEqual(nvrtc.cubin(text, options), cubin)
+        text.write_text("extern int;;\nnothing\n")
+        self.assertIn("NVRTC cannot compile scaled.sm_90a.cu: NVRTC_ERROR_COMPILATION", common.said(nvrtc.cubin, text, options))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,18 @@ def _candidates() -> Iterator[str]:
     if "DAYLIGHT_NVRTC" in os.environ:
         yield os.environ["DAYLIGHT_NVRTC"]
         return
-    # Those of PyTorch's wheels, then what the system finds.
-    for folder in map(Path, filter(os.path.isabs, sys.path)):
+    # What `daylight doctor --fetch-nvrtc` has fetched, that of PyTorch's wheels, then what the system finds.
+    for folder in [cache.folder().parent / "packages" / "nvrtc", *map(Path, filter(os.path.isabs, sys.path))]:
         for pattern in ("nvidia/cu1*/lib", "nvidia/cuda_nvrtc/lib"):
             yield from map(str, sorted(folder.glob(f"{pattern}/libnvrtc.so.*"), reverse=True))
     yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+
+
+def _load_beside(name: str) -> None:
+    """NVRTC opens its library of built-in functions by its bare name: loaded before, it is found."""
+    if os.path.isabs(name):
+        for path in Path(name).parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
 @lru_cache(maxsize=None)
@@ -29,6 +36,7 @@ def _nvrtc() -> tuple[Any, str]:
     """The library and its version."""
     for name in _candidates():
         try:
+            _load_beside(name)
             library = ctypes.CDLL(name)
             major, minor = ctypes.c_int(), ctypes.c_int()
             library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
@@ -36,7 +44,7 @@ def _nvrtc() -> tuple[Any, str]:
             return library, f"nvrtc {major.value}.{minor.value}"
         except (OSError, AttributeError):
             continue
-    raise DeviceError("the package holds CUDA text and there is no NVRTC to compile it; pip install nvidia-cuda-nvrtc")
+    raise DeviceError("the package holds CUDA text and there is no NVRTC to compile it; get it: daylight doctor --fetch-nvrtc")
 
 
 def cubin(source: Path, options: Sequence[str]) -> bytes:
