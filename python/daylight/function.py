@@ -90,18 +90,19 @@ class Function:
         framework, place, shapes, values = seen
         key = (place, shapes, *extents.items())
         call = self._calls.get(key) or self._prepared(key, seen, extents)
-        if handle is None:
-            handle = framework.stream(place)
-            current: Any = nullcontext()
-        else:
-            current = framework.on_stream(handle, place)
-        with current:
+        allocates = None in shapes or (workspace is None and call.launches.memory.bytes > 0)
+        # What is allocated belongs to the stream: a given one is made current for that.
+        is_current = handle is None or not allocates
+        handle = framework.stream(place) if handle is None else handle
+        with nullcontext() if is_current else framework.on_stream(handle, place):
             if None in shapes:
                 self._make_outputs(call, arrays, seen, handle)
             call.check(values)
             # Kept until the launches are on the stream: from there on its allocator goes by the stream.
             area = self._area(call, workspace, seen, handle)
-            call.launches.run(values, area[0], workspace is None, handle, threads or framework.threads(place))
+            if place.kind == "cpu":
+                threads = threads or framework.threads(place)
+            call.launches.run(values, area[0], workspace is None, handle, threads or 1)
         outputs = [arrays[i] for i in self._written]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

@@ -51,7 +51,9 @@ class _Operator:
 
     def run(self, *args: Any) -> Any:
         """The function on the arguments of the operator."""
-        named = dict(zip([*(p.name for p in self.taken), *self.free], args))
+        # Compilers of PyTorch may choose other strides than those that eager tensors have.
+        inputs = [a.contiguous() if p.role == "in" else a for p, a in zip(self.taken, args)]
+        named = dict(zip([*(p.name for p in self.taken), *self.free], [*inputs, *args[len(inputs) :]]))
         # Derivatives are the operator's: those of its arguments are no matter here.
         with torch.no_grad():
             written = self.function.run((), named)

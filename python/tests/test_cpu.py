@@ -74,7 +74,8 @@ class Functions(unittest.TestCase):
         self.assertEqual(list(self.kernels), ["sums", "total", "scaled", "product_2"])
         self.assertIs(self.kernels.sums, self.kernels["sums"])
         self.assertIn("total", dir(self.kernels))
-        self.assertEqual(repr(self.kernels.scaled), "<daylight function scaled(A: float32[100], s: float32) -> (B: float32[100])>")
+        said = "<daylight function scaled(A: float32[100], s: float32) -> (B: float32[100])>"
+        self.assertEqual(repr(self.kernels.scaled), said)
         self.assertEqual(list(daylight.load(common.cpu_package() / "manifest.json")), list(self.kernels))
 
     def test_sizes_have_the_kernels_that_the_manifest_names(self):
@@ -123,7 +124,8 @@ class Functions(unittest.TestCase):
 
     def test_what_is_compiled_is_kept(self):
         self.kernels.prepare("cpu")
-        script = f"import daylight, daylight.cpu.compiler as c; c._compile = None; daylight.load({str(common.cpu_package())!r}).prepare('cpu')"
+        load = f"daylight.load({str(common.cpu_package())!r}).prepare('cpu')"
+        script = f"import daylight, daylight.cpu.compiler as c; c._compile = None; {load}"
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         subprocess.run([sys.executable, "-c", script], check=True, env=env)
 

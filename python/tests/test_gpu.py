@@ -54,7 +54,8 @@ def with_zeros():
 def said(**environment):
     """What the script prints beside the driver."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_LIBRARY_PATH": str(driver()), **environment}
-    done = subprocess.run([sys.executable, common.HERE / "on_gpu.py", package(), with_zeros()], env=env, stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, common.HERE / "on_gpu.py", package(), with_zeros()]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
 

@@ -37,6 +37,7 @@ class Torch(unittest.TestCase):
         )
         a, x = torch.randn(9, 64), torch.randn(100, requires_grad=True)
         torch.library.opcheck(sums, (a,))
+        torch.testing.assert_close(sums(torch.randn(64, 9).t()).shape, torch.Size([9]))
         torch.library.opcheck(scaled, (x, 2.5))
         compiled = torch.compile(lambda t: torch.ops.daylight_tests.sums(t) * 2, dynamic=True, backend="aot_eager")
         for rows in (9, 8, 100):
