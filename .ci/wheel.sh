@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1 out=$2
-if ! "$python" -m pip show -q maturin mypy numpy ml_dtypes 2> /dev/null; then
+if ! "$python" -c "import maturin, mypy, ml_dtypes, numpy" 2> /dev/null; then
     "$python" -m pip install -q "maturin==1.16.0" "mypy==2.4.1" numpy ml_dtypes
 fi
 bin=$(dirname "$(command -v "$python")")
