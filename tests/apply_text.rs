@@ -47,6 +47,24 @@ fn the_text_is_in_the_program_with_the_options_of_measured_kernels() {
     assert!(!rust.contains('@'), "nothing is left to be filled in");
 }
 
+/// What a loader in another language compiles such text with.
+#[test]
+fn the_manifest_has_the_options_too() {
+    let place = tempfile::tempdir().expect("a folder");
+    package(place.path());
+    let text = std::fs::read_to_string(place.path().join("manifest.json")).expect("a manifest");
+    let manifest: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let options = |arch: &str| -> Vec<String> {
+        let all = manifest["compile"][arch].as_array().expect("options");
+        all.iter().map(|o| o.as_str().expect("text").to_string()).collect()
+    };
+    for arch in ["sm_80", "sm_90a"] {
+        let mut wanted = vec![format!("--gpu-architecture={arch}")];
+        wanted.extend(OPTIONS.map(String::from));
+        assert_eq!(options(arch), wanted);
+    }
+}
+
 const MAIN: &str = r#"
 #[path = "kernels.rs"]
 mod kernels;

@@ -3,9 +3,9 @@
 //! share a file and all else share the entry.
 
 use super::rust_cpu::link_name;
-use super::unit::{Rung, Unit};
+use super::unit::{Content, Rung, Unit};
 use super::when::When;
-use crate::backend::{Arg, Dim, PlanParam, PlanWorkspace};
+use crate::backend::{Arg, Dim, PlanParam, PlanWorkspace, cc, nvrtc};
 use crate::target::Kind;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 #[derive(Serialize)]
 struct Manifest<'a> {
     schema: u32,
+    /// Options of the compiler for files that are text, by architecture: of the C compiler, or of NVRTC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    compile: BTreeMap<&'a str, Vec<String>>,
     functions: Vec<Function<'a>>,
 }
 
@@ -52,10 +55,20 @@ pub fn text(units: &[Unit]) -> String {
             None => functions.push(function(u)),
         }
     }
-    let manifest = Manifest { schema: 1, functions };
+    let manifest = Manifest { schema: 1, compile: compile(units), functions };
     let mut text = serde_json::to_string_pretty(&manifest).expect("a manifest holds only what JSON can say");
     text.push('\n');
     text
+}
+
+/// What kernels that were measured are compiled with, of the architectures that have files of text.
+fn compile(units: &[Unit]) -> BTreeMap<&str, Vec<String>> {
+    let options = |u: &Unit| match u.content {
+        Content::Cubin => None,
+        Content::Cuda => Some(nvrtc::options(&u.target.arch)),
+        Content::C => cc::options(&u.target.id).ok(),
+    };
+    units.iter().filter_map(|u| Some((u.target.arch.as_str(), options(u)?))).collect()
 }
 
 /// The symbol in the file: C text renames its functions, so that many link into one program.

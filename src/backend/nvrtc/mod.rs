@@ -93,7 +93,8 @@ pub const OPTIONS: [&str; 7] = [
     "--minimal",
 ];
 
-fn options(arch: &str) -> Vec<String> {
+/// All options of kernels for an architecture.
+pub fn options(arch: &str) -> Vec<String> {
     std::iter::once(format!("--gpu-architecture={arch}")).chain(OPTIONS.map(str::to_string)).collect()
 }
 
