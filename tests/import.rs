@@ -254,11 +254,10 @@ fn a_module_is_tuned_as_one_job() {
     let shares: f64 = functions.iter().map(|f| number(&f["share"])).sum();
     assert!((shares - 1.0).abs() < 1e-9, "{step}");
     assert!(number(&step["default_us"]) > 0.0 && step["target"].as_str().is_some_and(|t| t.starts_with("cpu:")));
-    let log = std::fs::read_to_string(place.path().join("log.jsonl")).expect("a log");
+    let log = daylight::log::read(&place.path().join("log.jsonl")).expect("the log reads");
     let mut points: Vec<(String, String)> = vec![];
-    for line in log.lines() {
-        let r: serde_json::Value = serde_json::from_str(line).expect("a record");
-        points.push((format!("{}{}", r["workload"]["key"], r["bind"]), format!("{}{}", r["rule"], r["knobs"])));
+    for r in &log.records {
+        points.push((format!("{}{:?}", r.workload.key, r.bind), format!("{}{:?}", r.rule, r.knobs)));
     }
     points.sort();
     points.dedup();

@@ -68,9 +68,8 @@ fn attention_over_part_of_a_cache() {
              \x20           o[vh, vi, vj] = o[vh, vi, vj] + {product}\n"
         )
     };
-    let read = |at: &str, bound: &str| {
-        format!("T.Cast(\"float32\", T.if_then_else({bound} < 96, cache[{at}], T.float16(0)))")
-    };
+    let read =
+        |at: &str, bound: &str| format!("T.Cast(\"float32\", T.if_then_else({bound} < 96, cache[{at}], T.float16(0)))");
     let scores = text(
         "(4, 64, 64)",
         "4, 64, 64, 64",
