@@ -240,6 +240,12 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
         _ => Ok(()),
     });
+    let space = space.prefer("long_steps", move |k| match k.get("block_k_bytes") {
+        n if n > 128 && rows.is_none_or(|r| r > 64) => {
+            Err(format!("steps of {n} bytes are of use where few rows wait for the weights"))
+        }
+        _ => Ok(()),
+    });
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| {
         // few rows: what counts is that every multiprocessor reads
