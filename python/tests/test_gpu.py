@@ -54,7 +54,8 @@ def with_zeros():
 def said(**environment):
     """What the script prints beside the driver."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_LIBRARY_PATH": str(driver()), **environment}
-    command = [sys.executable, common.HERE / "on_gpu.py", package(), with_zeros()]
+    # The driver writes for itself: Python has to write at once, so that lines stay in order.
+    command = [sys.executable, "-u", common.HERE / "on_gpu.py", package(), with_zeros()]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
 
