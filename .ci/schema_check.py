@@ -22,7 +22,7 @@ WINNERS = [ROOT / f"benches/workloads/{name}.py" for name in ("matmul-4096x4096x
 # What is not seen: without a GPU tile variants of a function that was tuned; samples that are no short numbers.
 NEVER = {"tune": {"call", "op", "variant"}}
 # What a document may be without; of a short record, everything that has a usual value.
-OPTIONAL = {"when", "state", "score", "warnings", "work", "run"}
+OPTIONAL = {"when", "state", "score", "warnings", "work", "run", "compile"}
 SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace"}
 # A step: two calls at known sizes, one that is refused, an operator, a function that nothing calls.
 FUNCTION = """
