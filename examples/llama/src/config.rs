@@ -52,7 +52,7 @@ impl Config {
     /// What is wrong with the text.
     pub fn parse(text: &str) -> Result<Config, String> {
         let config: Config = toml::from_str(text).map_err(|e| e.to_string())?;
-        if config.group == 0 || config.group % 8 != 0 || config.chunk == 0 {
+        if config.group == 0 || !config.group.is_multiple_of(8) || config.chunk == 0 {
             return Err("group has to be a multiple of 8, and chunk at least 1".into());
         }
         Ok(config)
