@@ -42,9 +42,11 @@
 //! ```
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
+use super::statistic::{Beside, Cut};
 use crate::analysis::{Combiner, Decline};
 use crate::rules::find::operands::bytes_of;
-use crate::rules::find::shape::{Axis, Chain, Reduction};
+use crate::rules::find::shape::{Axis, Chain, OneReduction, Reduction};
+use crate::rules::find::statistic::{Statistic, with_statistics};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
 use crate::rules::space::outlines;
@@ -56,12 +58,12 @@ pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../
 pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../../../schedules/gemv.cpu.toml"), dot);
 
 /// The rows are the last kept axis of the matrix; those before it are batches.
-struct Inner(Reduction);
+struct Inner(Reduction, Vec<Statistic>);
 
 struct Dot(Reduction);
 
-fn product(ask: &Ask) -> Result<Reduction, Decline> {
-    let r = Reduction::of(ask)?;
+fn product(ask: &Ask, one: OneReduction) -> Result<Reduction, Decline> {
+    let r = Reduction::in_order(ask, one)?;
     if !r.inner_reduce {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
@@ -80,11 +82,19 @@ fn vector_bytes(r: &Reduction) -> Option<i64> {
 }
 
 fn inner(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
+    let (one, statistics) = with_statistics(ask)?;
+    let r = product(ask, one)?;
+    let axes = || r.spatial.iter().rev().skip(1).chain(&r.reduce);
+    let (r, statistics) = match statistics.iter().all(|st| st.has_axes(axes())) {
+        true => (r, statistics),
+        false => (product(ask, OneReduction::of(ask)?)?, vec![]),
+    };
+    let several = !statistics.is_empty();
+    Ok(Found::new(r.one.schedule.clone(), Inner(r, statistics)).beside_pieces(several))
 }
 
 fn dot(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.one.schedule.clone(), Dot(r)))
+    product(ask, OneReduction::of(ask)?).map(|r| Found::new(r.one.schedule.clone(), Dot(r)))
 }
 
 impl Accepted for Inner {
@@ -119,12 +129,18 @@ impl Accepted for Inner {
         let partial = output(s, &rf);
         let grid = fuse_under(s, batch, &nb)?;
         order(s, [&grid, &ny, &kt, &ko, &ku, &nr, &kv])?;
+        let step = [k.get("unroll"), k.get("threads"), width];
+        let cut = Cut { axes: [&r.spatial[..r.spatial.len() - 1], &[], &r.reduce], shape, vectors: 1, step };
+        let statistics = self.1.iter().map(|st| Beside::of(s, st, &cut, &rf)).collect::<Result<Vec<_>, _>>()?;
+        let [grid, ny, kt, ko, ku] = known(s.loops(&rf)[..5].to_vec());
         s.bind(&grid, ThreadTag::BlockX)?;
         let own: Vec<_> = r.full.iter().map(|a| (a.buffer.clone(), width, k.get("hint"))).collect();
         let (loops, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], &r.shared);
         sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors: None, width, shared, own: &own }, k)?;
+        statistics.iter().try_for_each(|st| st.sum(s, [&kt, &ko, &ku], width))?;
         tile_leaf(s, &kv, LeafOp::Tile(TileOp::Gemm))?;
         s.set_scope(&partial, Scope::Local)?;
+        statistics.iter().try_for_each(|st| st.finish(s, &grid))?;
         combine_by(s, &r.one.chain.block, k.get("combine"))?;
         finish(s, &r.one.chain, &grid, |s, b| deal_all(s, b, &grid, shape))
     }
