@@ -72,7 +72,18 @@ struct Touched {
 impl Touched {
     fn under(list: &[Stmt]) -> Touched {
         let blocks = || list.iter().flat_map(tree::blocks_in);
-        Touched { reads: blocks().flat_map(tree::reads).collect(), writes: blocks().flat_map(tree::writes).collect() }
+        let (mut reads, mut writes): (BTreeSet<Name>, BTreeSet<Name>) =
+            (blocks().flat_map(tree::reads).collect(), blocks().flat_map(tree::writes).collect());
+        // Between the loops there may be statements outside of blocks.
+        list.iter().for_each(|s| {
+            s.visit(&mut |s| {
+                s.for_each_expr(|e| reads.extend(tree::loaded(e)));
+                if let Stmt::Store { buffer, .. } = s {
+                    writes.insert(buffer.clone());
+                }
+            })
+        });
+        Touched { reads, writes }
     }
 
     /// A buffer that one writes and the other touches.
