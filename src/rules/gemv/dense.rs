@@ -42,7 +42,7 @@
 //! ```
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
-use super::statistic::{Beside, Cut};
+use super::statistic::{Beside, Cut, apart_from, compute_vector};
 use crate::analysis::{Combiner, Decline};
 use crate::rules::find::operands::bytes_of;
 use crate::rules::find::shape::{Axis, Chain, OneReduction, Reduction};
@@ -119,6 +119,8 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, shape) = (&self.0, [k.get("groups"), k.get("rows")]);
+        let row = r.spatial.last().filter(|_| !self.1.is_empty());
+        let computed = row.map_or(Ok(None), |row| apart_from(s, &r.one.chain.block, &row.at))?;
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (batch, rows) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
@@ -129,6 +131,7 @@ impl Accepted for Inner {
         let partial = output(s, &rf);
         let grid = fuse_under(s, batch, &nb)?;
         order(s, [&grid, &ny, &kt, &ko, &ku, &nr, &kv])?;
+        compute_vector(s, computed.as_ref(), &ku)?;
         let step = [k.get("unroll"), k.get("threads"), width];
         let cut = Cut { axes: [&r.spatial[..r.spatial.len() - 1], &[], &r.reduce], shape, vectors: 1, step };
         let statistics = self.1.iter().map(|st| Beside::of(s, st, &cut, &rf)).collect::<Result<Vec<_>, _>>()?;
@@ -136,7 +139,11 @@ impl Accepted for Inner {
         s.bind(&grid, ThreadTag::BlockX)?;
         let own: Vec<_> = r.full.iter().map(|a| (a.buffer.clone(), width, k.get("hint"))).collect();
         let (loops, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], &r.shared);
-        sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors: None, width, shared, own: &own }, k)?;
+        sum_rows(
+            s,
+            &Nest { sums: &rf, vector: computed.as_ref(), grid: &grid, loops, vectors: None, width, shared, own: &own },
+            k,
+        )?;
         statistics.iter().try_for_each(|st| st.sum(s, [&kt, &ko, &ku], width))?;
         tile_leaf(s, &kv, LeafOp::Tile(TileOp::Gemm))?;
         s.set_scope(&partial, Scope::Local)?;

@@ -49,7 +49,7 @@
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use super::outline;
-use super::statistic::{Beside, Cut, blocks_first};
+use super::statistic::{Beside, Cut, apart_from, blocks_first, compute_vector};
 use crate::analysis::Decline;
 use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
@@ -189,6 +189,7 @@ fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
 
 fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let shape = [k.get("groups"), k.get("rows")];
+    let computed = if p.statistics.is_empty() { None } else { apart_from(s, &p.one.chain.block, &p.rows.at)? };
     order_axes(s, &[&p.outer, std::slice::from_ref(&p.rows), &p.batch, &p.reduce])?;
     let outer = fuse_any(s, &p.outer)?;
     let vectors = fuse_any(s, &p.batch)?;
@@ -204,6 +205,7 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let rf = s.rfactor(&kt, 0)?;
     let partial = output(s, &rf);
     let (tiles, _) = blocks_first(s, outer, &m, nb, &[&ny, &kt, &ko, &ku, &nr], &kv)?;
+    compute_vector(s, computed.as_ref(), &ku)?;
     let step = [k.get("unroll"), k.get("threads"), width];
     let cut = Cut { axes: [&p.outer, &p.batch, &p.reduce], shape, vectors: batch(p, k), step };
     let statistics = p.statistics.iter().map(|st| Beside::of(s, st, &cut, &rf)).collect::<Result<Vec<_>, _>>()?;
@@ -221,7 +223,11 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let scales = p.scales.iter().map(|(a, group)| (a.buffer.clone(), (width / group).max(1), 0));
     let own: Vec<_> = [(p.matrix.buffer.clone(), words, k.get("hint"))].into_iter().chain(scales).collect();
     let (loops, vectors, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], m.get(1), &p.vectors);
-    sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors, width, shared, own: &own }, k)?;
+    sum_rows(
+        s,
+        &Nest { sums: &rf, vector: computed.as_ref(), grid: &grid, loops, vectors, width, shared, own: &own },
+        k,
+    )?;
     statistics.iter().try_for_each(|st| st.sum(s, [&kt, &ko, &ku], width))?;
     leaf(s, p, &kv, k)?;
     s.set_scope(&partial, Scope::Local)?;

@@ -1,9 +1,41 @@
 //! Statistics of vectors beside their product: each group of lanes computes those of its vectors in the loop that
 //! reads these for the rows of the matrix, so that they cost arithmetic alone, once for all rows of the group.
 
+use crate::analysis::{self, Facts};
+use crate::ir::ExprKind;
 use crate::rules::find::shape::{Axis, find_block};
 use crate::rules::find::statistic::Statistic;
 use crate::rules::parts::*;
+use crate::schedule::Operand;
+
+/// Makes the vectors of a product, where they are computed and not just read, a block of its own before the product.
+pub fn apart_from(s: &mut Schedule, product: &Name, row: &Name) -> Result<Option<Name>, ScheduleError> {
+    match computed(s, product, row) {
+        Some((side, groups)) => s.reindex(product, side, &groups).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Brings such a block into the loop over loads of the product.
+pub fn compute_vector(s: &mut Schedule, vector: Option<&Name>, loads: &Name) -> Done {
+    let Some(vector) = vector else { return Ok(()) };
+    keep_in_registers(s, vector)?;
+    s.compute_at(vector, loads)?;
+    loops_below(s, vector, loads).iter().try_for_each(|l| unroll_loop(s, l))
+}
+
+/// The factor that rows share, where it is more than a load, with the iterators that it depends on.
+fn computed(s: &Schedule, product: &Name, row: &Name) -> Option<(Operand, Vec<Vec<Name>>)> {
+    let facts = Facts::of(s.func());
+    let own = facts.block(product)?;
+    let row = &own.iters.iter().find(|i| i.binding.uses_var(row))?.var;
+    let factors = analysis::factors(&own.reducer.as_ref()?.term)?;
+    let sides = [Operand::Left, Operand::Right].into_iter().zip(&factors);
+    let mut shared = sides.map(|(side, f)| (side, analysis::narrow(f))).filter(|(_, f)| !f.uses_var(row));
+    let (side, value) = shared.find(|(_, f)| !matches!(f.kind(), ExprKind::Load { .. }))?;
+    let used = own.iters.iter().filter(|i| value.uses_var(&i.var));
+    Some((side, used.map(|i| vec![i.var.clone()]).collect()))
+}
 
 /// How a product is cut.
 pub struct Cut<'a> {

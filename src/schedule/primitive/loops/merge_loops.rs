@@ -52,7 +52,9 @@ fn between(d: &Draft, first: &Name, second: &Name) -> Result<Vec<Stmt>, Failure>
         };
         Some((list, at(list, name)?))
     };
-    let (Some((list, from)), Some((other, to))) = (place(first), place(second)) else { unreachable!("both were found") };
+    let (Some((list, from)), Some((other, to))) = (place(first), place(second)) else {
+        unreachable!("both were found")
+    };
     Failure::unless(std::ptr::eq(list, other) && from < to, "siblings", second, || {
         format!("it does not come after loop `{first}` in the same body")
     })?;
