@@ -2,9 +2,11 @@
 //! reduced: one tensor is read by every axis, another only by some, as in y[n] = sum_k W[n, k] x[k].
 //!
 //! When: a sum; the axis contiguous in the matrix is reduced; at least one more tensor is read along
-//! it; injective producers (inlined) and an elementwise epilogue or none.
+//! it; injective producers (inlined) and an elementwise epilogue or none. On a GPU epilogues may want statistics
+//! of the vector too (reductions over the same axis, as a norm needs); `pieces` then competes.
 //! How on a GPU: a group of lanes strides a row in loads of 16 bytes; several rows per thread share
-//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles.
+//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles. Statistics are
+//! computed in the same loop, once for all rows of a thread.
 //! How on the CPU: rows in parallel, several rows share each load of the vector.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.

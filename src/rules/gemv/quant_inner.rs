@@ -5,6 +5,8 @@
 //! The first form takes one vector and a matrix that packs several values of k in one element (int4 and
 //! int3 in uint32, with scales per group of k); the second takes 2 to 16 vectors, or a number that is not
 //! constant, and any matrix.
+//! Epilogues may want statistics of the vectors too (reductions over the same axis, as a norm needs), which are computed
+//! in the same loop, once for all rows of a thread; `pieces` then competes.
 //! How: a group of lanes strides a row in loads of 16 bytes; several rows per thread share each load of the
 //! vectors, and all vectors of a block each load of the matrix, which is thus read from memory once. Sums
 //! are kept in registers in float32 and meet by shuffles; packed values may be multiplied and added two at a
