@@ -110,7 +110,7 @@ pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
     let buffers: Vec<Name> = func.buffers.iter().map(|b| b.name.clone()).collect();
     let buffer = one(rng, &buffers);
     let scope = [Scope::Local, Scope::Shared, Scope::Global][rng.below(3)].clone();
-    match rng.below(60) {
+    match rng.below(65) {
         0..=5 => Step::Split { at, factors: factors(rng) },
         6 | 7 => Step::Fuse { loops: neighbours(rng, &n.loops) },
         8..=11 => Step::Reorder { loops: neighbours(rng, &n.loops).into_iter().rev().collect() },
@@ -142,6 +142,8 @@ pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
         49..=53 => merged(rng, &n),
         54 | 55 => Step::Share { blocks: vec![block, one(rng, &n.blocks)], buffer: Some(buffer), scope },
         56 | 57 => reindex(rng, &n),
+        60..=62 => merged_loops(func, rng),
+        63 | 64 => replicated(func, rng),
         _ => layout(rng, &n),
     }
 }
@@ -165,6 +167,40 @@ fn merged(rng: &mut SplitMix, n: &Names) -> Step {
         return Step::AddUnitLoop { at: Name::new("none") };
     };
     Step::MergeReductions { first: first.clone(), second: second.clone() }
+}
+
+/// Two loops that run as often.
+fn merged_loops(func: &PrimFunc, rng: &mut SplitMix) -> Step {
+    let mut loops = vec![];
+    func.visit(&mut |s| {
+        if let Stmt::For(l) = s {
+            loops.push((l.var.clone(), l.extent.clone()));
+        }
+    });
+    let none = || (Name::new("none"), Expr::i64(0));
+    let (first, extent) = loops.get(rng.below(loops.len().max(1))).cloned().unwrap_or_else(none);
+    let later = loops.iter().skip_while(|l| l.0 != first).skip(1).filter(|l| l.1 == extent);
+    let later: Vec<_> = later.collect();
+    let second = later.get(rng.below(later.len().max(1))).map_or_else(|| none().0, |l| l.0.clone());
+    Step::MergeLoops { first, second }
+}
+
+/// A block anew for each tile of an iterator of each of its readers.
+fn replicated(func: &PrimFunc, rng: &mut SplitMix) -> Step {
+    let blocks = Schedule::new(func.clone()).blocks();
+    let block = blocks.get(rng.below(blocks.len().max(1))).cloned().unwrap_or_else(|| Name::new("none"));
+    let s = Schedule::new(func.clone());
+    let readers = if blocks.is_empty() { vec![] } else { s.consumers(&block) };
+    let mut along = vec![];
+    func.visit(&mut |s| {
+        if let Stmt::Block(b) = s
+            && readers.contains(&b.name)
+        {
+            along.extend(b.iters.get(rng.below(b.iters.len().max(1))).map(|it| it.var.clone()));
+        }
+    });
+    let sizes = (0..1 + rng.below(3)).map(|_| 1 + rng.below(3) as i64).collect();
+    Step::Replicate { block, along, sizes }
 }
 
 /// A layout for a buffer: dimensions permuted, reversed, split or joined.

@@ -2,7 +2,7 @@
 
 use daylight::schedule::Step;
 
-const LINES: [&str; 37] = [
+const LINES: [&str; 39] = [
     "split(i1, [None, 4])",
     "split(i1, [2, 3, 4])",
     "fuse(i0, i1)",
@@ -29,6 +29,8 @@ const LINES: [&str; 37] = [
     "reindex(b0, \"left\", [[v0], [], [v1, v2]])",
     "pad_einsum(b0, [1, 128, 8])",
     "merge_reductions(b0, b1)",
+    "merge_loops(i0, i2)",
+    "replicate(b0, [v3, v5], [4, 2])",
     "online_reductions(b0, b1, i1_0)",
     "flatten_buffer(t0)",
     "transform_layout(t0, [i, j], [j, i // 4, (i % 4 + 1) * 2 - (j - i // 1)])",

@@ -26,12 +26,19 @@ pub struct Found {
     /// In the form that the rule brought it to.
     pub(super) start: Schedule,
     accepted: Box<dyn Accepted>,
+    /// Several kernels may be the better choice.
+    pub(super) beside_pieces: bool,
 }
 
 impl Found {
     /// What was found in `start`.
     pub fn new(start: Schedule, accepted: impl Accepted + 'static) -> Found {
-        Found { start, accepted: Box::new(accepted) }
+        Found { start, accepted: Box::new(accepted), beside_pieces: false }
+    }
+
+    /// The same, where `pieces` competes if `yes`.
+    pub fn beside_pieces(self, yes: bool) -> Found {
+        Found { beside_pieces: yes, ..self }
     }
 }
 

@@ -121,7 +121,9 @@ fn asked(input: &Prepared, target: &Target, spaces: &Spaces, resort: bool) -> Ve
         if arm.space.default().is_none() {
             return Err(ask.no("legal_point", "no combination of its knobs is legal for this function"));
         }
-        whole.get_or_insert(rule.name);
+        if !arm.found.beside_pieces {
+            whole.get_or_insert(rule.name);
+        }
         Ok(arm)
     };
     let rules = RULES.iter().filter(|rule| !resort || rule.is_last_resort());

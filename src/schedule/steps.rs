@@ -89,6 +89,8 @@ steps! {
     Fuse = loops::fuse(loops: Vec<Name>) -> Name;
     /// Puts loops of one nest into the given order; loops that are not named keep their places: `reorder(i1, i0)`.
     Reorder = loops::reorder(loops: Vec<Name>);
+    /// Puts the body of the second loop into the first, which runs as often: `merge_loops(i0, i2)`.
+    MergeLoops = loops::merge_loops(first: Name, second: Name);
     /// Binds a loop to a hardware axis: `bind(i0, blockIdx.x)`.
     Bind = loops::bind(at: Name, tag: ThreadTag);
     /// Runs the iterations of a loop on several cores: `parallel(i0)`.
@@ -148,6 +150,9 @@ steps! {
     /// Puts the second of two independent reductions over the same loops into the first, so that they
     /// are one block with several accumulators: `merge_reductions(b0, b1)`.
     MergeReductions = reduction::merge_reductions(first: Name, second: Name);
+    /// Computes a block anew for each tile of an axis of its readers: `along` names the iterator of each, `sizes` the
+    /// tile's, outermost first; returns the loops over tiles and all sizes but the last: `replicate(b0, [v3], [4, 2])`.
+    Replicate = reduction::replicate(block: Name, along: Vec<Name>, sizes: Vec<i64>) -> Vec<Name>;
     /// Puts a maximum and a sum of exponentials relative to it, or a sum and the squares around its mean, into
     /// one pass, in steps counted by loop `at` of the first; returns the blocks of a step's elements, of its
     /// two results, of the state, and for the squares of a step's count: `online_reductions(b0, b1, i1_0)`.

@@ -22,6 +22,7 @@ pub mod products;
 mod reductions;
 mod row_texts;
 mod rows;
+mod statistic;
 mod texts;
 mod tuple;
 mod tuple_texts;

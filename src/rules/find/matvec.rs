@@ -7,6 +7,7 @@
 
 use super::operands::bytes_of;
 use super::shape::{Axis, OneReduction, find_block, size};
+use super::statistic::{Statistic, with_statistics};
 use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts};
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
@@ -43,6 +44,8 @@ pub struct MatVec {
     pub reduce: Vec<Axis>,
     /// True where the axis contiguous in the matrix is reduced.
     pub inner: bool,
+    /// What epilogues want of the vectors besides.
+    pub statistics: Vec<Statistic>,
 }
 
 /// Values of `var` that share one value of the index, where the index is `var` or `var // g`.
@@ -92,7 +95,18 @@ impl<'a> Follow<'a> {
 impl MatVec {
     /// Classifies, or says by name why the function is no such product.
     pub fn of(ask: &Ask) -> Result<MatVec, Decline> {
-        let one = OneReduction::of(ask)?;
+        MatVec::in_one(ask, OneReduction::of(ask)?)
+    }
+
+    /// The same, with statistics of the vectors.
+    pub fn with_statistics(ask: &Ask) -> Result<MatVec, Decline> {
+        let (one, statistics) = with_statistics(ask)?;
+        let p = MatVec { statistics, ..MatVec::in_one(ask, one)? };
+        let axes = || p.outer.iter().chain(&p.batch).chain(&p.reduce);
+        if p.statistics.iter().all(|st| st.has_axes(axes())) { Ok(p) } else { MatVec::of(ask) }
+    }
+
+    fn in_one(ask: &Ask, one: OneReduction) -> Result<MatVec, Decline> {
         if !one.facts.reducer.as_ref().is_some_and(|r| r.combiner == Combiner::Sum) {
             return Err(ask.no("sum_reducer", "the reduction is not a sum"));
         }
@@ -160,6 +174,7 @@ impl MatVec {
             reduce: reduce.into_iter().map(axis).collect(),
             inner,
             one,
+            statistics: vec![],
         })
     }
 

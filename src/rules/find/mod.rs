@@ -9,3 +9,4 @@ pub mod prepared;
 pub mod product;
 pub mod rows;
 pub mod shape;
+pub mod statistic;

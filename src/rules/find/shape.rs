@@ -84,12 +84,18 @@ pub struct OneReduction {
 impl OneReduction {
     /// Classifies, or says by name why the function is not one reduction.
     pub fn of(ask: &Ask) -> Result<OneReduction, Decline> {
+        OneReduction::beside(ask, &[])
+    }
+
+    /// The same of a function without the blocks `aside`.
+    pub fn beside(ask: &Ask, aside: &[Name]) -> Result<OneReduction, Decline> {
         let mut schedule = ask.start.clone();
-        let reductions = ask.facts.blocks.iter().filter(|b| ask.owns(&b.name) && b.is_reduction);
+        let owns = |b: &&BlockFacts| ask.owns(&b.name) && !aside.contains(&b.name);
+        let reductions = ask.facts.blocks.iter().filter(|b| owns(b) && b.is_reduction);
         let reductions: Vec<Name> = reductions.map(|b| b.name.clone()).collect();
         merge(&mut schedule, &reductions).map_err(|reason| ask.no("one_reduction", reason))?;
         let merged = (reductions.len() > 1).then(|| Facts::of(schedule.func()));
-        let own = merged.as_ref().unwrap_or(ask.facts).blocks.iter().filter(|b| ask.owns(&b.name));
+        let own = merged.as_ref().unwrap_or(ask.facts).blocks.iter().filter(owns);
         let (reductions, others): (Vec<&BlockFacts>, Vec<&BlockFacts>) = own.partition(|b| b.is_reduction);
         let [red] = reductions[..] else {
             return Err(ask.no("one_reduction", format!("{} reduction blocks after inlining", reductions.len())));

@@ -2,9 +2,11 @@
 //! reduced: one tensor is read by every axis, another only by some, as in y[n] = sum_k W[n, k] x[k].
 //!
 //! When: a sum; the axis contiguous in the matrix is reduced; at least one more tensor is read along
-//! it; injective producers (inlined) and an elementwise epilogue or none.
+//! it; injective producers (inlined) and an elementwise epilogue or none. On a GPU epilogues may want statistics
+//! of the vector too (reductions over the same axis, as a norm needs); `pieces` then competes.
 //! How on a GPU: a group of lanes strides a row in loads of 16 bytes; several rows per thread share
-//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles.
+//! each load of the vector, which waits in registers or in shared memory; sums meet by shuffles. Statistics are
+//! computed in the same loop, once for all rows of a thread.
 //! How on the CPU: rows in parallel, several rows share each load of the vector.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `contiguous_reduction`,
 //! `sum_reducer`, `shared_vector`.
@@ -42,9 +44,11 @@
 //! ```
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
+use super::statistic::{Beside, Cut, apart_from, compute_vector};
 use crate::analysis::{Combiner, Decline};
 use crate::rules::find::operands::bytes_of;
-use crate::rules::find::shape::{Axis, Chain, Reduction};
+use crate::rules::find::shape::{Axis, Chain, OneReduction, Reduction};
+use crate::rules::find::statistic::{Statistic, with_statistics};
 use crate::rules::parts::*;
 use crate::rules::reduction::cpu::{cpu_space, finish_rows};
 use crate::rules::space::outlines;
@@ -56,12 +60,12 @@ pub const INNER: Rule = Rule::new(Kind::Cuda, "gemv.inner", include_str!("../../
 pub const CPU: Rule = Rule::new(Kind::Cpu, "gemv.cpu", include_str!("../../../schedules/gemv.cpu.toml"), dot);
 
 /// The rows are the last kept axis of the matrix; those before it are batches.
-struct Inner(Reduction);
+struct Inner(Reduction, Vec<Statistic>);
 
 struct Dot(Reduction);
 
-fn product(ask: &Ask) -> Result<Reduction, Decline> {
-    let r = Reduction::of(ask)?;
+fn product(ask: &Ask, one: OneReduction) -> Result<Reduction, Decline> {
+    let r = Reduction::in_order(ask, one)?;
     if !r.inner_reduce {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
@@ -80,11 +84,19 @@ fn vector_bytes(r: &Reduction) -> Option<i64> {
 }
 
 fn inner(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.one.schedule.clone(), Inner(r)))
+    let (one, statistics) = with_statistics(ask)?;
+    let r = product(ask, one)?;
+    let axes = || r.spatial.iter().rev().skip(1).chain(&r.reduce);
+    let (r, statistics) = match statistics.iter().all(|st| st.has_axes(axes())) {
+        true => (r, statistics),
+        false => (product(ask, OneReduction::of(ask)?)?, vec![]),
+    };
+    let several = !statistics.is_empty();
+    Ok(Found::new(r.one.schedule.clone(), Inner(r, statistics)).beside_pieces(several))
 }
 
 fn dot(ask: &Ask) -> Answer {
-    product(ask).map(|r| Found::new(r.one.schedule.clone(), Dot(r)))
+    product(ask, OneReduction::of(ask)?).map(|r| Found::new(r.one.schedule.clone(), Dot(r)))
 }
 
 impl Accepted for Inner {
@@ -109,6 +121,8 @@ impl Accepted for Inner {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let (r, shape) = (&self.0, [k.get("groups"), k.get("rows")]);
+        let row = r.spatial.last().filter(|_| !self.1.is_empty());
+        let computed = row.map_or(Ok(None), |row| apart_from(s, &r.one.chain.block, &row.at))?;
         order_axes(s, &[&r.spatial, &r.reduce])?;
         let (batch, rows) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
@@ -119,12 +133,23 @@ impl Accepted for Inner {
         let partial = output(s, &rf);
         let grid = fuse_under(s, batch, &nb)?;
         order(s, [&grid, &ny, &kt, &ko, &ku, &nr, &kv])?;
+        compute_vector(s, computed.as_ref(), &ku)?;
+        let step = [k.get("unroll"), k.get("threads"), width];
+        let cut = Cut { axes: [&r.spatial[..r.spatial.len() - 1], &[], &r.reduce], shape, vectors: 1, step };
+        let statistics = self.1.iter().map(|st| Beside::of(s, st, &cut, &rf)).collect::<Result<Vec<_>, _>>()?;
+        let [grid, ny, kt, ko, ku] = known(s.loops(&rf)[..5].to_vec());
         s.bind(&grid, ThreadTag::BlockX)?;
         let own: Vec<_> = r.full.iter().map(|a| (a.buffer.clone(), width, k.get("hint"))).collect();
         let (loops, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], &r.shared);
-        sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors: None, width, shared, own: &own }, k)?;
+        sum_rows(
+            s,
+            &Nest { sums: &rf, vector: computed.as_ref(), grid: &grid, loops, vectors: None, width, shared, own: &own },
+            k,
+        )?;
+        statistics.iter().try_for_each(|st| st.sum(s, [&kt, &ko, &ku], width))?;
         tile_leaf(s, &kv, LeafOp::Tile(TileOp::Gemm))?;
         s.set_scope(&partial, Scope::Local)?;
+        statistics.iter().try_for_each(|st| st.finish(s, &grid))?;
         combine_by(s, &r.one.chain.block, k.get("combine"))?;
         finish(s, &r.one.chain, &grid, |s, b| deal_all(s, b, &grid, shape))
     }

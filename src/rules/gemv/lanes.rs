@@ -44,6 +44,8 @@ pub fn vectors_fit(space: Space, target: &Target, room: i64, bytes: impl At<Opti
 pub struct Nest<'a> {
     /// The block of the sums.
     pub sums: &'a Name,
+    /// The block that computes the vectors from what rows share, where it is not that of the sums.
+    pub vector: Option<&'a Name>,
     /// The loop over blocks.
     pub grid: &'a Name,
     /// The loops over groups, lanes, steps, loads in flight, rows of a thread, and values of a load.
@@ -65,14 +67,15 @@ pub fn sum_rows(s: &mut Schedule, n: &Nest, k: &Knobs) -> Done {
     s.bind(groups, ThreadTag::ThreadY)?;
     s.bind(lanes, ThreadTag::ThreadX)?;
     launch_bounds(s, n.grid, k.get("min_blocks"))?;
+    let reader = n.vector.unwrap_or(rf);
     if k.get("stage") == 1 {
         for read in n.shared {
-            share(s, rf, &read.buffer, n.grid, [k.get("groups"), k.get("threads")])?;
+            share(s, reader, &read.buffer, n.grid, [k.get("groups"), k.get("threads")])?;
         }
     }
     for read in n.shared {
-        let buffer = current_read(s, rf, &read.buffer);
-        stage_read(s, rf, &buffer, loads, n.width, 0)?;
+        let buffer = current_read(s, reader, &read.buffer);
+        stage_read(s, reader, &buffer, loads, n.width, 0)?;
     }
     for (buffer, width, hint) in n.own {
         stage_read(s, rf, buffer, rows, *width, *hint)?;

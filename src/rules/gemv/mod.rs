@@ -7,3 +7,4 @@ pub mod outline;
 pub mod quant_cpu;
 pub mod quant_inner;
 pub mod quant_outer;
+pub mod statistic;

@@ -5,6 +5,8 @@
 //! The first form takes one vector and a matrix that packs several values of k in one element (int4 and
 //! int3 in uint32, with scales per group of k); the second takes 2 to 16 vectors, or a number that is not
 //! constant, and any matrix.
+//! Epilogues may want statistics of the vectors too (reductions over the same axis, as a norm needs), which are computed
+//! in the same loop, once for all rows of a thread; `pieces` then competes.
 //! How: a group of lanes strides a row in loads of 16 bytes; several rows per thread share each load of the
 //! vectors, and all vectors of a block each load of the matrix, which is thus read from memory once. Sums
 //! are kept in registers in float32 and meet by shuffles; packed values may be multiplied and added two at a
@@ -49,6 +51,7 @@
 
 use super::lanes::{Nest, THREADS, rows_fit, streams_rows, sum_rows, vectors_fit};
 use super::outline;
+use super::statistic::{Beside, Cut, apart_from, blocks_first, compute_vector};
 use crate::analysis::Decline;
 use crate::rules::find::matvec::MatVec;
 use crate::rules::parts::*;
@@ -75,7 +78,7 @@ fn quant(ask: &Ask) -> Answer {
         return Err(ask.no("one_vector", "the matrix is multiplied with several vectors"));
     }
     p.packed(ask)?;
-    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
+    Ok(found(p))
 }
 
 fn low_batch(ask: &Ask) -> Answer {
@@ -84,11 +87,16 @@ fn low_batch(ask: &Ask) -> Answer {
         return Err(ask.no("few_vectors", "the matrix is multiplied with one vector"));
     }
     p.few_vectors(ask)?;
-    Ok(Found::new(p.one.schedule.clone(), Inner(p)))
+    Ok(found(p))
+}
+
+fn found(p: MatVec) -> Found {
+    let several = !p.statistics.is_empty();
+    Found::new(p.one.schedule.clone(), Inner(p)).beside_pieces(several)
 }
 
 fn contiguous(ask: &Ask) -> Result<MatVec, Decline> {
-    let p = MatVec::of(ask)?;
+    let p = MatVec::with_statistics(ask)?;
     if !p.inner {
         return Err(ask.no("contiguous_reduction", "the axis contiguous in the matrix is not reduced"));
     }
@@ -183,6 +191,7 @@ fn shared_limits(space: Space, p: &MatVec, target: &Target) -> Space {
 
 fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let shape = [k.get("groups"), k.get("rows")];
+    let computed = if p.statistics.is_empty() { None } else { apart_from(s, &p.one.chain.block, &p.rows.at)? };
     order_axes(s, &[&p.outer, std::slice::from_ref(&p.rows), &p.batch, &p.reduce])?;
     let outer = fuse_any(s, &p.outer)?;
     let vectors = fuse_any(s, &p.batch)?;
@@ -197,15 +206,15 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let [ko, ku, kt, kv] = split(s, &all, [None, Some(k.get("unroll")), Some(k.get("threads")), Some(width)])?;
     let rf = s.rfactor(&kt, 0)?;
     let partial = output(s, &rf);
-    let tiles = m.first().filter(|m| loop_extent(s, m) != Some(1)).cloned();
-    let blocks: Vec<Name> =
-        [outer, m.first().filter(|_| tiles.is_none()).cloned(), Some(nb)].into_iter().flatten().collect();
-    let mut order: Vec<Name> = tiles.iter().chain(&blocks).chain([&ny, &kt, &ko, &ku, &nr]).cloned().collect();
-    order.extend(m.get(1).cloned());
-    order.push(kv.clone());
-    s.reorder(&order)?;
-    let grid = fuse_loops(s, &blocks)?;
-    match &tiles {
+    let (tiles, _) = blocks_first(s, outer, &m, nb, &[&ny, &kt, &ko, &ku, &nr], &kv)?;
+    compute_vector(s, computed.as_ref(), &ku)?;
+    let step = [k.get("unroll"), k.get("threads"), width];
+    let cut = Cut { axes: [&p.outer, &p.batch, &p.reduce], shape, vectors: batch(p, k), step };
+    let statistics = p.statistics.iter().map(|st| Beside::of(s, st, &cut, &rf)).collect::<Result<Vec<_>, _>>()?;
+    let around = s.loops(&rf);
+    let (tiles, around) = if tiles.is_some() { (around.first(), &around[1..]) } else { (None, &around[..]) };
+    let [grid, ny, kt, ko, ku] = known(around[..5].to_vec());
+    match tiles {
         // Blocks that read the same rows for other vectors run side by side.
         Some(tiles) => {
             s.bind(tiles, ThreadTag::BlockX)?;
@@ -216,9 +225,15 @@ fn schedule(s: &mut Schedule, p: &MatVec, k: &Knobs) -> Done {
     let scales = p.scales.iter().map(|(a, group)| (a.buffer.clone(), (width / group).max(1), 0));
     let own: Vec<_> = [(p.matrix.buffer.clone(), words, k.get("hint"))].into_iter().chain(scales).collect();
     let (loops, vectors, shared) = ([&ny, &kt, &ko, &ku, &nr, &kv], m.get(1), &p.vectors);
-    sum_rows(s, &Nest { sums: &rf, grid: &grid, loops, vectors, width, shared, own: &own }, k)?;
+    sum_rows(
+        s,
+        &Nest { sums: &rf, vector: computed.as_ref(), grid: &grid, loops, vectors, width, shared, own: &own },
+        k,
+    )?;
+    statistics.iter().try_for_each(|st| st.sum(s, [&kt, &ko, &ku], width))?;
     leaf(s, p, &kv, k)?;
     s.set_scope(&partial, Scope::Local)?;
+    statistics.iter().try_for_each(|st| st.finish(s, &grid))?;
     finish(s, &p.one.chain, &grid, |s, b| deal(s, p, b, &grid, shape))
 }
 

@@ -50,6 +50,20 @@ pub fn rewrite(d: &mut Draft, buffer: &Name, shape: Vec<Expr>, at: &dyn Fn(&[Exp
     let mut body: Vec<Stmt> = d.func.body.iter().map(|s| s.map_exprs(&mut |e| loads(e, buffer, at))).collect();
     body.iter_mut().for_each(|s| stores(s, buffer, at));
     d.func.body = body;
+    reshape(d, buffer, shape);
+}
+
+/// The same for the accesses of one block; the shape stays.
+pub fn rewrite_block(d: &mut Draft, block: &Name, buffer: &Name, at: &dyn Fn(&[Expr]) -> Vec<Expr>) {
+    tree::replace(&mut d.func, block, |s| {
+        let mut s = s.map_exprs(&mut |e| loads(e, buffer, at));
+        stores(&mut s, buffer, at);
+        vec![s]
+    });
+}
+
+/// Gives the buffer a new shape.
+pub fn reshape(d: &mut Draft, buffer: &Name, shape: Vec<Expr>) {
     for b in d.func.buffers.iter_mut().filter(|b| b.name == *buffer) {
         b.shape = shape.clone();
     }

@@ -4,6 +4,7 @@ pub mod add_unit_loop;
 pub mod annotate;
 pub mod bind;
 pub mod fuse;
+pub mod merge_loops;
 pub mod parallel;
 pub mod reorder;
 pub mod share;

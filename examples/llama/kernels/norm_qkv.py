@@ -1,0 +1,36 @@
+# rms_norm and qkv of few rows in one: the root of the mean of squares divides the sums, not what is summed.
+from tvm.script import tirx as T
+from tvm.script.tirx import TypeVar
+
+batch = TypeVar("batch")
+hidden = TypeVar("hidden")
+heads = TypeVar("heads")
+kv_heads = TypeVar("kv_heads")
+head_dim = TypeVar("head_dim")
+
+
+@T.prim_func(s_tir=True)
+def norm_qkv(x: T.Buffer((batch, hidden), "bfloat16"), weight: T.Buffer((hidden,), "bfloat16"), w: T.Buffer(((heads + 2 * kv_heads) * head_dim, hidden), "bfloat16"), y: T.Buffer((batch, (heads + 2 * kv_heads) * head_dim), "bfloat16")):
+    square = T.sblock_alloc_buffer((batch,), "float32")
+    h = T.sblock_alloc_buffer((batch, hidden), "bfloat16")
+    total = T.sblock_alloc_buffer((batch, (heads + 2 * kv_heads) * head_dim), "float32")
+    for i, k in T.grid(batch, hidden):
+        with T.sblock("square"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                square[vi] = T.float32(0)
+            square[vi] = square[vi] + T.Cast("float32", x[vi, vk]) * T.Cast("float32", x[vi, vk])
+    for i, k in T.grid(batch, hidden):
+        with T.sblock("scale"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            h[vi, vk] = x[vi, vk] * weight[vk]
+    for i, j, k in T.grid(batch, (heads + 2 * kv_heads) * head_dim, hidden):
+        with T.sblock("product"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                total[vi, vj] = T.float32(0)
+            total[vi, vj] = total[vi, vj] + T.Cast("float32", h[vi, vk]) * T.Cast("float32", w[vj, vk])
+    for i, j in T.grid(batch, (heads + 2 * kv_heads) * head_dim):
+        with T.sblock("finish"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            y[vi, vj] = T.Cast("bfloat16", total[vi, vj] * T.rsqrt(square[vi] / T.Cast("float32", hidden) + T.float32(1e-5)))
