@@ -35,6 +35,8 @@ pub enum Mark {
     Persistent(i64),
     /// The second argument of `__launch_bounds__`, of the loop over blocks.
     MinBlocks(i64),
+    /// The launch of the loop over blocks is one with that before it.
+    Merge(bool),
     /// On the CPU, what a loop reads is asked for so many blocks of the grid before.
     Prefetch(i64),
     /// The same, so many bytes before.
@@ -75,6 +77,7 @@ impl Mark {
             Mark::Roles(n) => ("roles", AttrValue::Int(*n)),
             Mark::Persistent(n) => ("persistent", AttrValue::Int(*n)),
             Mark::MinBlocks(n) => ("min_blocks", AttrValue::Int(*n)),
+            Mark::Merge(yes) => ("merge", AttrValue::Int(i64::from(*yes))),
             Mark::Prefetch(n) => ("prefetch", AttrValue::Int(*n)),
             Mark::PrefetchBytes(n) => ("prefetch_bytes", AttrValue::Int(*n)),
             Mark::UnrollStep(n) => ("pragma_auto_unroll_max_step", AttrValue::Int(*n)),
@@ -106,6 +109,7 @@ impl Mark {
             "roles" => (in_flight().map(Mark::Roles), "a number of tiles, 64 at most"),
             "persistent" => (count().map(Mark::Persistent), "a number of blocks"),
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
+            "merge" => (int(value).map(|n| Mark::Merge(n != 0)), "0 or 1"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
             "prefetch_bytes" => (count().map(Mark::PrefetchBytes), "a number of bytes"),
             "pragma_auto_unroll_max_step" => {
@@ -175,6 +179,7 @@ mod tests {
             Mark::Roles(2),
             Mark::Persistent(132),
             Mark::MinBlocks(4),
+            Mark::Merge(true),
             Mark::Prefetch(1),
             Mark::PrefetchBytes(512),
             Mark::UnrollStep(16),

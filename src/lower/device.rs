@@ -22,7 +22,7 @@ pub fn lower_device(f: &DeviceFunc, target: &Target) -> Result<(Program, Vec<Dec
     let mut nest = launch(f, target)?;
     let body = pass::run(&mut nest, f.body.clone(), None)?;
     let decisions = std::mem::take(&mut nest.decisions);
-    let launch = pass::finish::run(nest, &body)?;
+    let launch = pass::finish::run(&mut nest, &body)?;
     Ok((super::program(&f.func, vec![launch], &[], &decisions, target)?, decisions))
 }
 

@@ -37,9 +37,19 @@ pub fn lower(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<Program,
 /// # Errors
 /// As [`lower`].
 pub fn lower_decided(f: &PrimFunc, target: &Target, trace: &[String]) -> Result<(Program, Vec<Decision>), LowerError> {
-    let (mut launches, mut decisions) = (vec![], vec![]);
-    for (nest, s) in pass::launches::split(f, target)? {
-        launches.push(lower_nest(nest, &s, &mut decisions)?);
+    let (mut launches, mut decisions): (Vec<Launch>, _) = (vec![], vec![]);
+    let mut taken = BTreeSet::new();
+    for (mut nest, s) in pass::launches::split(f, target)? {
+        let merges = nest.merges;
+        if merges {
+            nest.taken.append(&mut taken);
+        }
+        let (launch, names) = lower_nest(nest, &s, &mut decisions)?;
+        taken = names;
+        match launches.pop() {
+            Some(before) if merges => launches.push(pass::merge::join(before, launch)?),
+            before => launches.extend(before.into_iter().chain([launch])),
+        }
     }
     private_buffers(f, &launches)?;
     Ok((program(f, launches, trace, &decisions, target)?, decisions))
@@ -66,11 +76,13 @@ fn program(
     Ok(program)
 }
 
-fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<Launch, LowerError> {
+/// A launch, with the names that nothing merged with it may have.
+fn lower_nest(mut nest: Nest, s: &Stmt, decisions: &mut Vec<Decision>) -> Result<(Launch, BTreeSet<Name>), LowerError> {
     let body = pass::blocks::run(&mut nest, s)?;
     let body = pass::run(&mut nest, body, None)?;
     decisions.append(&mut nest.decisions);
-    pass::finish::run(nest, &body)
+    let launch = pass::finish::run(&mut nest, &body)?;
+    Ok((launch, nest.taken))
 }
 
 /// The launches of a scheduled function as they are after a pass.

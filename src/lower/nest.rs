@@ -4,6 +4,7 @@
 use super::LowerError;
 use super::pass::Way;
 use super::pass::finish::used_buffers;
+use super::pass::merge::Share;
 use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
 use crate::ir::device::{DStmt, index_var};
@@ -26,6 +27,10 @@ pub(super) struct Nest<'a> {
     pub min_blocks: Option<u32>,
     /// So many blocks take the steps of the loop over blocks (`roles`).
     pub persistent: Option<i64>,
+    /// It is to be one launch with that before it.
+    pub merges: bool,
+    /// What it knows of the launches that it is merged with.
+    pub share: Option<Share>,
     /// All buffers by name; passes change dtypes and shapes, and add staging.
     pub buffers: BTreeMap<Name, Buffer>,
     /// Ranges of extents, thread indices and every loop variable met so far.
@@ -85,6 +90,8 @@ impl<'a> Nest<'a> {
             cluster: 1,
             min_blocks: None,
             persistent: None,
+            merges: false,
+            share: None,
             buffers,
             ranges,
             way: Way::of(target),

@@ -11,6 +11,7 @@ mod choice;
 mod find;
 mod gemv;
 mod matmul;
+mod merge;
 mod moves;
 mod norm;
 mod parts;

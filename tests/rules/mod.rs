@@ -13,6 +13,7 @@ mod matmul_quads;
 mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;
+mod merge;
 mod moves;
 mod not_numbers;
 mod outlines;

@@ -146,18 +146,12 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
         norm(0, |l| &l.norm),
         Some(product(qkv.0, n, (y, e), rows * (e + y), each(model, move |l| qkv.1(model, l, rows)))),
         Some(moves(
-            "append",
+            "rope",
             n,
-            4 * rows * c.kv_heads * c.head_dim,
+            rows * (4 * c.kv_heads * c.head_dim + 2 * q),
             each(model, move |l| unsafe {
-                k.append([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache)], rows)
+                k.rope([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&s.q), at(&l.cache)], rows)
             }),
-        )),
-        Some(moves(
-            "turn",
-            n,
-            2 * rows * q,
-            each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
         )),
         Some(product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows)))),
         norm(1, |l| &l.second_norm),

@@ -165,8 +165,7 @@ impl Model {
         // SAFETY: `State::new` made room for the rows, `Layer::load` for the weights; positions were checked.
         unsafe {
             self.norm_qkv(l, rows)?;
-            k.append([y, at(&s.slot), at(&s.position), at(&self.angle), cache], rows)?;
-            k.turn([y, at(&s.position), at(&self.angle), at(&s.q)], rows)?;
+            k.rope([y, at(&s.slot), at(&s.position), at(&self.angle), at(&s.q), cache], rows)?;
             attention()?;
             self.out(l, rows)?;
             self.norm_units(l, rows)?;

@@ -362,6 +362,7 @@ fn marks(l: &For) -> Marks {
             Mark::Prefetch(_)
             | Mark::PrefetchBytes(_)
             | Mark::MinBlocks(_)
+            | Mark::Merge(_)
             | Mark::Persistent(_)
             | Mark::Combine(_)
             | Mark::Swizzle(_)

@@ -8,7 +8,7 @@
 //! before: `for i in thread_binding(8, "blockIdx.x"): for j in thread_binding(32, "threadIdx.x"): ...`
 //! after:  a launch with grid (8, 1, 1) and block (32, 1, 1), its body unchanged
 
-use super::widen;
+use super::{merge, widen};
 use crate::analysis::simplify;
 use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
@@ -31,6 +31,7 @@ pub fn split<'a>(f: &'a PrimFunc, target: &'a Target) -> Result<Vec<(Nest<'a>, S
         };
         out.push((nest, s));
     }
+    merge::share(&mut out)?;
     Ok(out)
 }
 
@@ -69,6 +70,7 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
     nest.ranges.set(ThreadTag::ClusterX.name(), 0, i64::from(nest.cluster) - 1);
     let blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).map(|(_, l)| l);
     nest.min_blocks = blocks.and_then(min_blocks);
+    nest.merges = blocks.is_some_and(|l| Mark::all(&l.annotations).any(|m| m == Mark::Merge(true)));
     nest.persistent = blocks.and_then(|l| marked(l, |m| if let Mark::Persistent(n) = m { Some(n) } else { None }));
     Ok(nest)
 }

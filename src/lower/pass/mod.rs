@@ -16,6 +16,7 @@ pub mod held;
 pub mod inline_lets;
 pub mod launches;
 pub mod lets;
+pub mod merge;
 pub mod pin;
 pub mod pipeline;
 pub mod plain_loops;

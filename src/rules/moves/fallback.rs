@@ -1,6 +1,7 @@
 //! `fallback.cuda` and `fallback.cpu`: injective functions of any kind.
 //!
-//! When: every block that is left after inlining is spatial. Several blocks become several launches.
+//! When: every block that is left after inlining is spatial. Several blocks become several launches; on a GPU
+//! neighbours that neither read nor write what the other writes are one kernel at `merge=1`.
 //! How: all axes of the output fused in their order; on a GPU each thread moves one or several
 //! vectors, operands whose last axis is the output's staged in registers by vector loads; a block takes
 //! one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
@@ -29,6 +30,7 @@ use crate::analysis::Decline;
 use crate::ir::IterVar;
 use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
+use crate::rules::merge::{self, Uses};
 use crate::rules::parts::*;
 use crate::rules::space::outlines::{self, Moves};
 
@@ -41,6 +43,8 @@ pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../.
 
 struct Cuda {
     outputs: Vec<Output>,
+    /// What each of them reads and writes.
+    uses: Vec<Uses>,
     /// Multiprocessors.
     sms: i64,
 }
@@ -61,7 +65,8 @@ fn spatial(ask: &Ask) -> Result<Vec<Output>, Decline> {
 
 fn cuda(ask: &Ask) -> Answer {
     let outputs = spatial(ask)?;
-    Ok(Found::new(ask.start.clone(), Cuda { outputs, sms: ask.target.sms as i64 }))
+    let uses = outputs.iter().map(|o| Uses::of_blocks(ask.start, std::slice::from_ref(&o.block))).collect();
+    Ok(Found::new(ask.start.clone(), Cuda { outputs, uses, sms: ask.target.sms as i64 }))
 }
 
 fn cpu(ask: &Ask) -> Answer {
@@ -73,7 +78,7 @@ impl Accepted for Cuda {
         let (outputs, sms, widest) = (&self.outputs, self.sms, widest(&self.outputs));
         let operands = outputs.iter().map(|o| o.staged.len() as i64 + 1).max().unwrap_or(1);
         let size = outputs.iter().filter_map(|o| o.elements).max();
-        let space = block_fits(space, target, &["threads"]);
+        let space = block_fits(merge::offer(space, &self.uses), target, &["threads"]);
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("unroll") * k.get("vector").max(widest) * operands
         });
@@ -97,11 +102,14 @@ impl Accepted for Cuda {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        self.outputs.iter().try_for_each(|out| self.launch(s, out, k))
+        self.outputs.iter().try_for_each(|out| self.launch(s, out, k))?;
+        merge::mark(s, k)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outlines::elementwise(&all_moves(&self.outputs)?, self.sms, k))
+        let outline = outlines::elementwise(&all_moves(&self.outputs)?, self.sms, k);
+        let joins = merge::joins(&self.uses, |_| merge::wanted(k));
+        Some(merge::outline(joins.into_iter().zip(outline.launches).collect()))
     }
 }
 

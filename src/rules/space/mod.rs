@@ -30,6 +30,8 @@ pub struct Knob {
     pub choices: Vec<String>,
     /// Value of candidate 0 where that is legal.
     pub default: i64,
+    /// Value that records have which are older than the knob; `None` for the default.
+    pub older: Option<i64>,
     /// Values to try, in the order to try them.
     pub values: Vec<i64>,
 }

@@ -74,12 +74,13 @@ impl Space {
         Ok(out)
     }
 
-    /// The point that a log names: a knob younger than the log has its default. `None` where the log names
+    /// The point that a log names: a knob younger than the log has what it was then. `None` where the log names
     /// a knob or a choice that the space does not have.
     pub fn logged(&self, named: &BTreeMap<String, impl Display>) -> Option<Knobs> {
         let named: Vec<(String, String)> =
             named.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
-        let defaults = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        let then = |k: &Knob| (k.name.clone(), k.older.unwrap_or(k.default));
+        let defaults = Knobs(self.knobs.iter().map(then).collect());
         self.set(&defaults, &named).ok()
     }
 }

@@ -26,6 +26,8 @@ struct KnobDef {
     choices: Vec<String>,
     meaning: String,
     default: Value,
+    /// What records say that are older than the knob, where that is not the default.
+    older: Option<Value>,
     values: Vec<Value>,
     #[serde(default)]
     at: BTreeMap<String, At>,
@@ -195,6 +197,7 @@ impl KnobDef {
             ..Knob::default()
         };
         knob.default = knob.value(&default.to_string())?;
+        knob.older = self.older.as_ref().map(|v| knob.value(&v.to_string())).transpose()?;
         knob.values = values.iter().map(|v| knob.value(&v.to_string())).collect::<Result<_, _>>()?;
         Ok(knob)
     }

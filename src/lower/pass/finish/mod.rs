@@ -2,6 +2,7 @@
 
 mod narrow;
 mod own_cluster;
+mod own_part;
 mod prefetch;
 
 use super::batch::written;
@@ -13,6 +14,7 @@ use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use narrow::Types;
 use own_cluster::OwnCluster;
+use own_part::OwnPart;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "finish";
@@ -22,29 +24,34 @@ const SHARED_ALIGN: u32 = 16;
 const MAX_ALIGN: u32 = 64;
 
 /// The launch that a fully lowered body makes.
-pub fn run(mut nest: Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
-    let own = OwnCluster::of(&mut nest);
-    let renamed = own.as_ref().map(|own| own.rename(body));
+pub fn run(nest: &mut Nest, body: &[DStmt]) -> Result<Launch, LowerError> {
+    let (own, part) = (OwnCluster::of(nest), OwnPart::of(nest));
+    let nest: &Nest = nest;
+    let renamed = own.as_ref().map(|own| own.rename(body)).or_else(|| Some(part.as_ref()?.rename(body)));
     let body = renamed.as_deref().unwrap_or(body);
-    let mut types = Types { ranges: &nest.ranges, vars: declared(&nest) };
+    let mut types = Types { ranges: &nest.ranges, vars: declared(nest) };
     let mut stmts = own.map_or(vec![], |own| own.lets(&mut types));
-    let mut finish = Finish { nest: &nest, types, prefetch: Ahead::Never };
+    stmts.extend(part.iter().flat_map(|part| part.lets(&mut types, body)));
+    let mut finish = Finish { nest, types, prefetch: Ahead::Never };
     stmts.extend(finish.list(body));
-    let maps = crate::lower::fact::maps::used(&nest, body);
+    if let Some(part) = &part {
+        stmts = part.behind(&finish.types, stmts);
+    }
+    let maps = crate::lower::fact::maps::used(nest, body);
     let mut used = used_buffers(body);
     used.extend(maps.iter().map(|m| m.buffer.clone()));
     let mut stored = written(body);
     stored.extend(crate::lower::fact::maps::stored(&maps, body));
     let mut arrays = vec![];
     let mut params = vec![];
-    for b in ordered(&nest, &used) {
+    for b in ordered(nest, &used) {
         if nest.is_global(&b.name) {
-            params.push(pointer(&nest, b, &stored));
+            params.push(pointer(nest, b, &stored));
         } else {
-            arrays.push(array(&nest, b, body, &maps)?);
+            arrays.push(array(nest, b, body, &maps)?);
         }
     }
-    params.extend(scalars(&nest, &stmts, &params));
+    params.extend(scalars(nest, &stmts, &params));
     params.extend(maps.into_iter().map(|m| KernelParam::TensorMap(Box::new(m))));
     let kernel = Kernel { symbol: nest.symbol.clone(), params, arrays, body: stmts };
     let shared = kernel.shared_bytes();
