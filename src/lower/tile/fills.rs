@@ -61,7 +61,7 @@ pub fn call(nest: &mut Nest, l: &DFor, counted: Option<&Name>) -> Result<TileCal
 }
 
 /// The element that a value is, and the condition under which it is not zero.
-fn copied(value: &Expr) -> Option<(Option<&Expr>, &Expr)> {
+pub fn copied(value: &Expr) -> Option<(Option<&Expr>, &Expr)> {
     let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
     else {
         return Some((None, value));
