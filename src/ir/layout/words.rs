@@ -23,7 +23,9 @@ impl TileLayout {
     /// Where rows or values are no whole fragments.
     pub fn of_words(rows: i64, depth: i64, warps: i64) -> Result<TileLayout, String> {
         if warps < 1 || rows % (warps * ROWS) != 0 || depth % CHUNK != 0 {
-            return Err(format!("{rows} rows of {depth} values are no fragments of {ROWS} by {CHUNK} of {warps} warps"));
+            return Err(format!(
+                "{rows} rows of {depth} values are no fragments of {ROWS} by {CHUNK} of {warps} warps"
+            ));
         }
         let register = |extent, stride| Iter::new(extent, stride, Axis::M);
         TileLayout::of_shard(vec![

@@ -109,7 +109,8 @@ fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     let Some(w) = &p.words else { return Ok(()) };
     let [rows, depth] = w.shape;
     let [along_rows, warps] = p.warps;
-    let values = if along_rows == 1 { TileLayout::of_words(rows, depth, warps) } else { Err("warps share rows".into()) };
+    let values =
+        if along_rows == 1 { TileLayout::of_words(rows, depth, warps) } else { Err("warps share rows".into()) };
     let dtype = nest.buffer(PASS, &w.buffer)?.dtype;
     hold_tile(nest, w, dtype, values)
 }

@@ -183,7 +183,7 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let products = m * n * row / 2 / MMA_RATE;
     let busy = products.max(issued / ISSUE_RATE).max(shared / SHARED_RATE);
     let columns = n / warps.max(1);
-    let state_regs = m * columns / warp + columns * row / 4 / warp + m + 40;
+    let state_regs = m * columns / warp + columns * 5 / 4 + 36;
     let ahead = (k.get("stages") - 1).max(1);
     let by = Tiles { shared, ahead, ..Tiles::default() };
     let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);

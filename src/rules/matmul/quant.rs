@@ -15,7 +15,18 @@
 //! matmul.quant on cuda:sm_90a
 //! before: float16 X[64, 4096], uint32 W[4096, 512], float16 S[4096, 32]
 //!         float16 O[i, j] += X[i, k] * ((float16(bitwise_and(shift_right(W[j, k // 8], uint32(k % 8 * 4)), uint32(15))) - float16(7)) * S[j, k // 128])
-//! after:
+//! after:  blockIdx.x 128:
+//!           loop 64 [tile=elementwise warps_m=1 warps_n=4], loop 128: b0_result_rf_local = 0
+//!           loop 16 [stages=4]:
+//!             unroll 4, threadIdx.x 128, vector 8: b0_left.shared = X
+//!             unroll 2, threadIdx.x 128, vector 4: W_shared = W
+//!             threadIdx.x 128: S_shared = S
+//!             loop 128 [tile=elementwise warps_m=1 warps_n=4], loop 64: b0_right.local = W_shared, S_shared
+//!             loop 64 [tile=gemm warps_m=1 warps_n=4 tile_variant=mma_words], loop 128, loop 64: b0_result_rf_local += b0_left.shared, b0_right.local
+//!           loop 64 [tile=elementwise warps_m=1 warps_n=4], loop 128: b0_result_rf = b0_result_rf_local
+//!         blockIdx.x 1024, threadIdx.x 256:
+//!           unroll 4: b0_result.local += b0_result_rf
+//!           O = b0_result.local
 //! ```
 
 use super::decoded;
@@ -83,7 +94,6 @@ impl Accepted for Quant {
         let space = threads_per_block(space, target, threads);
         let space = tiles_in_shared(space, target, stage_bytes, passed_rows(p, move |k| threads(k) / warp));
         let space = tile_in_registers(space, target, threads, move |k| registers(&shares(k), warp));
-        let space = parts_of_depth(space, depth, |k| shares(k).block[2]);
         preferred(space, p, target)
     }
 
@@ -111,11 +121,11 @@ fn stage_bytes(k: &Knobs) -> i64 {
     step * (m * VALUE + n / 2) + n * over(step, LEAST_GROUP) * VALUE
 }
 
-/// Registers of a thread: sums, values of a step, and rows for two instructions.
+/// Registers of a thread: sums, values and scales of some columns, and rows.
 fn registers(w: &Warps, warp: i64) -> i64 {
-    let [m, n, step] = w.block;
+    let [m, n, _] = w.block;
     let columns = n / w.warps[1].max(1);
-    m * columns / warp + columns * step / warp / 2 + m + 40
+    m * columns / warp + columns * 5 / 4 + 36
 }
 
 fn preferred(space: Space, p: &Product, target: &Target) -> Space {
@@ -133,7 +143,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     });
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
-        Some(n) if n * k.get("split_k") < sms => Err(format!("{n} tiles leave multiprocessors of {sms} idle")),
+        Some(n) if n * k.get("split_k") < sms * 3 / 4 => Err(format!("{n} tiles leave multiprocessors of {sms} idle")),
         _ => Ok(()),
     });
     parts_fill_device(space, p, target, 4)

@@ -110,11 +110,14 @@ struct Words {
 impl Words {
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
         let mut out = self.zeros(emit);
-        let rows = emit.scratch("a_rows", DType::F16, 2 * WORD * self.d.local[0], Scope::Local);
-        let fragments = emit.scratch("a_frag", DType::F16, 2 * OF_A * self.d.local[0], Scope::Local);
+        let rows = emit.scratch("a_rows", DType::F16, 2 * WORD, Scope::Local);
+        let fragments = emit.scratch("a_frag", DType::F16, 2 * OF_A, Scope::Local);
         for word in 0..self.p.k / (QUAD * WORD) {
-            out.extend(self.load(emit, word, &rows, &fragments));
-            out.extend((0..2).map(|half| self.multiply(emit, word, half, &fragments)));
+            let i = emit.loop_var("i", self.d.local[0]);
+            let mut body: Vec<DStmt> = (0..2).map(|half| self.row(emit, &index_var(&i), word, half, &rows)).collect();
+            body.extend((0..2 * OF_A).map(|to| element(&rows, &fragments, to)));
+            body.extend((0..2).map(|half| self.multiply(emit, &index_var(&i), word, half, &fragments)));
+            out.push(unrolled(&i, self.d.local[0], body));
         }
         out
     }
@@ -133,45 +136,26 @@ impl Words {
         vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
     }
 
-    /// Brings the fragments of A for both halves of a lane's word: the elements of pairs lie four apart.
-    fn load(&self, emit: &mut Emit, word: i64, rows: &Name, fragments: &Name) -> Vec<DStmt> {
-        let n = self.d.local[0];
-        let (i, again) = (emit.loop_var("i", n), emit.loop_var("i", n));
-        let copies = (0..2).map(|half| self.row(emit, &index_var(&i), word, half, rows)).collect();
-        let element = |to: i64| {
-            // registers of a fragment: row, that 8 below, the same further along k; two elements each
-            let (step, register, of_pair) = (to / OF_A, to % OF_A / 2, to % 2);
-            let from = register % 2 * WORD + 2 * step + register / 2 + of_pair * (WORD / 2);
-            let at = |n: i64| emit.simple(index_var(&again) * Expr::i64(2 * OF_A) + Expr::i64(n));
-            let value = Expr::load(rows.clone(), vec![at(from)], DType::F16);
-            DStmt::store(fragments.clone(), vec![at(to)], value)
-        };
-        let elements = (0..2 * OF_A).map(element).collect();
-        vec![unrolled(&i, n, copies), unrolled(&again, n, elements)]
-    }
-
     /// What a lane needs of one row of A.
     fn row(&self, emit: &Emit, i: &Expr, word: i64, half: i64, rows: &Name) -> DStmt {
         let lane = emit.cx().rank(crate::ir::ExecScope::Warp);
         let part = |op| Expr::binary(op, lane.clone(), Expr::i64(QUAD));
         let row = i.clone() * Expr::i64(2 * ROWS) + Expr::i64(half * ROWS) + part(BinOp::FloorDiv);
         let depth = part(BinOp::FloorMod) * Expr::i64(RUN * WORD) + Expr::i64(word / RUN * CHUNK + word % RUN * WORD);
-        let to = emit.simple(i.clone() * Expr::i64(2 * WORD) + Expr::i64(half * WORD));
         let from = emit.simple(self.p.a.at(row, depth));
+        let to = Expr::i64(half * WORD);
         moved((rows, to), (&self.p.a.view.buffer, from), DType::F16, WORD, CacheHint::Plain)
     }
 
-    /// The products of one half of a word with all rows.
-    fn multiply(&self, emit: &mut Emit, word: i64, half: i64, fragments: &Name) -> DStmt {
-        let [rows, columns] = self.d.local;
-        let (i, j) = (emit.loop_var("i", rows), emit.loop_var("j", columns));
-        let a = index_var(&i) * Expr::i64(2 * OF_A) + Expr::i64(half * OF_A);
+    /// The products of 16 rows with one half of a word of every eight columns.
+    fn multiply(&self, emit: &mut Emit, i: &Expr, word: i64, half: i64, fragments: &Name) -> DStmt {
+        let j = emit.loop_var("j", self.d.local[1]);
         let b = self.words.at(&self.element(&index_var(&j), word * WORD + 2 * half));
         let b = At::new(&self.p.b.view.buffer, emit.simple(b));
-        let sum = At::new(&self.p.d.view.buffer, emit.simple(self.d.register(&index_var(&i), &index_var(&j))));
-        let mma = Op::Mma(MmaShape::M16N8K16F16);
-        let mma = Instr::new(mma, [sum.clone(), At::new(fragments, emit.simple(a)), b, sum], []);
-        unrolled(&i, rows, vec![unrolled(&j, columns, vec![DStmt::Instr(mma)])])
+        let sum = At::new(&self.p.d.view.buffer, emit.simple(self.d.register(i, &index_var(&j))));
+        let places = [sum.clone(), At::new(fragments, Expr::i64(half * OF_A)), b, sum];
+        let mma = Instr::new(Op::Mma(MmaShape::M16N8K16F16), places, []);
+        unrolled(&j, self.d.local[1], vec![DStmt::Instr(mma)])
     }
 
     /// The index, in what a lane holds of B, of value `k` of fragment `j`.
@@ -180,4 +164,14 @@ impl Words {
         index.extend([j.clone(), Expr::i64(k)]);
         index
     }
+}
+
+/// Element `to` of the two fragments of A that a word takes, of 8 values of two rows: the elements of pairs lie four
+/// apart.
+fn element(rows: &Name, fragments: &Name, to: i64) -> DStmt {
+    // registers of a fragment: row, that 8 below, the same further along k; two elements each
+    let (step, register, of_pair) = (to / OF_A, to % OF_A / 2, to % 2);
+    let from = register % 2 * WORD + 2 * step + register / 2 + of_pair * (WORD / 2);
+    let value = Expr::load(rows.clone(), vec![Expr::i64(from)], DType::F16);
+    DStmt::store(fragments.clone(), vec![Expr::i64(to)], value)
 }
