@@ -10,7 +10,6 @@
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
-use super::fills::copied;
 use super::part_loops::Held;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
@@ -18,6 +17,7 @@ use crate::ir::layout::words::{RUN, WORD};
 use crate::ir::{DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards::strict_difference;
+use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeSet;
 
 /// The variant of products.
