@@ -70,6 +70,7 @@ pub const RULES: &[Rule] = &[
     gemv::quant_inner::QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
+    matmul::quant::QUANT,
     matmul::wgmma::WGMMA,
     matmul::mma::MMA,
     matmul::fma::FMA,

@@ -10,6 +10,7 @@ mod matmul_cpu;
 mod matmul_mma;
 mod matmul_pack;
 mod matmul_quads;
+mod matmul_quant;
 mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;

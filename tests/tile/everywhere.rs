@@ -2,7 +2,9 @@
 
 use super::case::target;
 use super::machine_code::{TARGETS, holding, together};
-use super::{copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_shapes, gemm_special, gemm_wgmma};
+use super::{
+    copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_shapes, gemm_special, gemm_wgmma, gemm_words,
+};
 use super::{permute_layout, reduction};
 use daylight::ir::device::{DStmt, DeviceFunc};
 use daylight::lower::lower_device;
@@ -21,6 +23,7 @@ fn programs() -> Vec<Program> {
     products.extend(gemm_pipeline::products());
     products.extend(gemm_special::products());
     products.extend(gemm_wgmma::products());
+    products.extend(gemm_words::products());
     let mut all = reduction::programs();
     all.extend(
         [elementwise::programs(), copy::programs(), copy_async::programs(), permute_layout::programs()].concat(),

@@ -7,9 +7,10 @@ use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
 use super::gemm_wgmma;
+use super::gemm_words;
 
 pub fn cases() -> Vec<Case> {
-    [gemm_cases::cases(), gemm_wgmma::cases()].concat()
+    [gemm_cases::cases(), gemm_wgmma::cases(), gemm_words::cases()].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -43,6 +44,13 @@ fn products_by_mma_in_other_places_are_right() {
 #[test]
 fn products_by_warpgroups_are_right() {
     for p in gemm_wgmma::products() {
+        right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
+fn products_of_packed_words_are_right() {
+    for p in gemm_words::products() {
         right(&p, "sim:sm_90a");
     }
 }

@@ -24,6 +24,7 @@ mod swizzle;
 mod symbolic;
 mod threads;
 mod tile;
+pub mod words;
 
 pub use axis::Axis;
 pub use coords::Bundles;

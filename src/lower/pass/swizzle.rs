@@ -64,15 +64,19 @@ impl Permutation {
     }
 }
 
-/// Notes how those of these arrays that a statement loads matrices from are to be permuted.
-pub fn choose(nest: &mut Nest, arrays: &[Buffer], s: &DStmt) {
+/// Notes how those of these arrays that a statement loads matrices from are to be permuted; with `by_rows` also those
+/// of which lanes load 16 bytes of a row each.
+pub fn choose(nest: &mut Nest, arrays: &[Buffer], s: &DStmt, by_rows: bool) {
     s.visit(&mut |s| {
-        if let DStmt::Instr(i) = s
-            && matches!(i.op, Op::LdMatrix { .. })
-            && let [_, src, ..] = &i.places[..]
-            && let Some(swizzle) = arrays.iter().find(|b| b.name == src.array).and_then(of_rows)
+        let src = match s {
+            DStmt::Instr(i) if matches!(i.op, Op::LdMatrix { .. }) => i.places.get(1).map(|at| &at.array),
+            DStmt::Copy { src, .. } if by_rows => Some(src),
+            _ => None,
+        };
+        if let Some(b) = src.and_then(|name| arrays.iter().find(|b| b.name == *name && nest.is_shared(name)))
+            && let Some(swizzle) = of_rows(b)
         {
-            nest.permuted.insert(src.array.clone(), Permutation { cut: None, swizzle });
+            nest.permuted.insert(b.name.clone(), Permutation { cut: None, swizzle });
         }
     });
 }

@@ -19,7 +19,7 @@ use crate::ir::device::{DFor, DStmt, LeafOp, conjuncts};
 use crate::ir::{BinOp, DType, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
-use crate::lower::pass::pipeline::is_zero;
+use crate::lower::pass::pipeline::copied;
 
 /// The barrier that counts what lands, where a launch has such fills.
 pub fn barrier(nest: &mut Nest, body: &[DStmt]) -> Option<Name> {
@@ -58,15 +58,6 @@ pub fn call(nest: &mut Nest, l: &DFor, counted: Option<&Name>) -> Result<TileCal
     let counted = counted.ok_or_else(|| no("nothing counts what lands"))?;
     call.operands.insert("mbar".into(), TileArg::Tile(Tile::whole(counted, &[1])));
     Ok(call)
-}
-
-/// The element that a value is, and the condition under which it is not zero.
-fn copied(value: &Expr) -> Option<(Option<&Expr>, &Expr)> {
-    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
-    else {
-        return Some((None, value));
-    };
-    is_zero(otherwise).then_some((Some(cond), then))
 }
 
 /// A tensor with the dimensions joined that two loops walk through as one.

@@ -14,9 +14,11 @@
 //! The schedule is at fault where a nest has another form, and where anything else reads or writes the tile.
 
 use super::fills;
-use super::part_loops::{self, Held};
+use super::part_loops::{self, Held, PAIR};
+use super::words;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
+use crate::ir::layout::words::WORD;
 use crate::ir::layout::{Axis, Fragment, Iter, TileLayout};
 use crate::ir::{
     AttrValue, BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp,
@@ -41,6 +43,8 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
+    let decoded: Vec<&Held> = products.values().filter_map(|p| p.words.as_ref()).collect();
+    let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
     list(nest, &products, counted.as_ref(), body)
 }
@@ -52,6 +56,14 @@ struct Product {
     warps: [i64; 2],
     /// Carried out by warpgroups.
     grouped: bool,
+    /// The second factor, where the block holds it as values of packed words.
+    words: Option<Held>,
+}
+
+impl Product {
+    fn tiles(&self) -> impl Iterator<Item = &Held> {
+        [&self.held].into_iter().chain(&self.words)
+    }
 }
 
 fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
@@ -59,8 +71,9 @@ fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(),
         && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
         let g = Gemm::of(nest, l)?;
-        let product =
-            Product { held: g.held(), dtype: nest.buffer(PASS, &g.d)?.dtype, warps, grouped: by_warpgroups(variant) };
+        let words = by_words(variant).then(|| g.words());
+        let (held, dtype) = (g.held(), nest.buffer(PASS, &g.d)?.dtype);
+        let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), words };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
@@ -80,20 +93,37 @@ fn by_warpgroups(variant: &Option<String>) -> bool {
     variant.as_deref() == Some("wgmma")
 }
 
+/// True for the variant that decodes packed words in registers.
+fn by_words(variant: &Option<String>) -> bool {
+    variant.as_deref() == Some(words::VARIANT)
+}
+
 fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
     Err(LowerError::new(PASS, at, why))
 }
 
-/// Gives a tile its registers.
+/// Gives the tiles of a product their registers.
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
-    let name = &p.held.buffer;
-    let why = |why: String| LowerError::new(PASS, name, why);
-    let layout = accumulators(p.held.shape, p.warps, p.grouped).map_err(why)?;
+    let sums = accumulators(p.held.shape, p.warps, p.grouped);
+    hold_tile(nest, &p.held, p.dtype, sums)?;
+    let Some(w) = &p.words else { return Ok(()) };
+    let [rows, depth] = w.shape;
+    let [along_rows, warps] = p.warps;
+    let values =
+        if along_rows == 1 { TileLayout::of_words(rows, depth, warps) } else { Err("warps share rows".into()) };
+    let dtype = nest.buffer(PASS, &w.buffer)?.dtype;
+    hold_tile(nest, w, dtype, values)
+}
+
+/// Gives a tile registers as a layout says.
+fn hold_tile(nest: &mut Nest, held: &Held, dtype: DType, layout: Result<TileLayout, String>) -> Result<(), LowerError> {
+    let name = &held.buffer;
+    let layout = layout.map_err(|why: String| LowerError::new(PASS, name, why))?;
     let len = layout.span(Axis::M);
-    let shape = p.held.shape.map(Expr::i64).to_vec();
-    let tile = Buffer { layout: Some(layout), ..Buffer::new(name.clone(), p.dtype, shape, Scope::Local) };
+    let shape = held.shape.map(Expr::i64).to_vec();
+    let tile = Buffer { layout: Some(layout), ..Buffer::new(name.clone(), dtype, shape, Scope::Local) };
     nest.held.insert(name.clone(), tile);
-    let flat = Buffer::new(name.clone(), p.dtype, vec![Expr::i64(len)], Scope::Local);
+    let flat = Buffer::new(name.clone(), dtype, vec![Expr::i64(len)], Scope::Local);
     nest.buffers.insert(name.clone(), flat);
     Ok(())
 }
@@ -130,11 +160,11 @@ fn list(
         match s {
             DStmt::For(l) => match mark(&l) {
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, _)) => {
-                    let call = TileCall { forced: variant.clone(), ..Gemm::of(nest, &l)?.call() };
+                    let call = TileCall { forced: variant.clone(), ..Gemm::of(nest, &l)?.call(by_words(variant)) };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
                 Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
-                    let held: Vec<&Held> = products.values().map(|p| &p.held).collect();
+                    let held: Vec<&Held> = products.values().flat_map(Product::tiles).collect();
                     out.extend(part_loops::of(nest, &l, &held)?);
                 }
                 Some((TileMark { op: LeafOp::Tile(TileOp::CopyAsync), .. }, _)) => {
@@ -210,12 +240,23 @@ impl Gemm {
 
     fn held(&self) -> Held {
         let [rows, columns, _] = self.extents;
-        Held { buffer: self.d.clone(), first: self.d_indices.clone(), dims: self.dims, shape: [rows, columns] }
+        let first = self.d_indices.clone();
+        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR }
     }
 
-    fn call(&self) -> TileCall {
-        let [rows, columns, _] = self.extents;
-        let args = vec![TileArg::Tile(self.a.0.clone()), TileArg::Tile(self.b.0.clone())];
+    /// The second factor as its words lie: rows of it are the columns of the product.
+    fn words(&self) -> Held {
+        let ([_, columns, depth], (b, _)) = (self.extents, &self.b);
+        let of = |n: usize| b.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
+        let first = b.begin.clone();
+        Held { buffer: b.buffer.clone(), first, dims: [of(0), of(1)], shape: [columns, depth], run: WORD }
+    }
+
+    fn call(&self, by_words: bool) -> TileCall {
+        let [rows, columns, depth] = self.extents;
+        let whole = || Tile::whole(&self.b.0.buffer, &[columns, depth]);
+        let b = if by_words { whole() } else { self.b.0.clone() };
+        let args = vec![TileArg::Tile(self.a.0.clone()), TileArg::Tile(b)];
         let mut call = TileCall::new(TileOp::Gemm, ExecScope::Cta, Tile::whole(&self.d, &[rows, columns]), args);
         call.accum = true;
         for (name, (_, transposed)) in [("transpose_a", &self.a), ("transpose_b", &self.b)] {
@@ -307,6 +348,10 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
     let filled = shown.is_empty().then_some(&mut call.dst);
     let args = call.args.iter_mut().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
     for t in filled.into_iter().chain(args) {
+        if let Some(tile) = nest.held.get(&t.buffer) {
+            shown.push(tile.clone());
+            continue;
+        }
         let mut b = matrix(nest, t)?;
         if let Some(permutation) = nest.permuted.get(&b.name) {
             b.layout = permutation.layout(&b);
@@ -315,8 +360,9 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
     }
     let body = nest.carry_out(&call, &shown);
     let body = body.map_err(|e| LowerError::new(PASS, &call.dst.buffer, e.to_string()))?;
+    let by_rows = by_words(&call.forced);
     for s in &body {
-        crate::lower::pass::swizzle::choose(nest, &shown, s);
+        crate::lower::pass::swizzle::choose(nest, &shown, s, by_rows);
     }
     Ok(body)
 }

@@ -17,3 +17,4 @@ pub mod tiles;
 pub mod unpack;
 pub mod unpack_pairs;
 pub mod warp_rows;
+pub mod words;

@@ -8,7 +8,7 @@
 
 use super::fragments::PASS;
 use super::quads::{self, Pairs};
-use super::warp_rows;
+use super::{warp_rows, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
@@ -16,8 +16,8 @@ use crate::lower::LowerError;
 use crate::lower::nest::Nest;
 use crate::tile::Part;
 
-/// Neighbours in a row that a thread holds.
-const PAIR: i64 = 2;
+/// Neighbours in a row of accumulators that a thread holds.
+pub const PAIR: i64 = 2;
 
 /// A tile of a buffer that the threads of the block hold together.
 #[derive(Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Held {
     /// The dimensions that are rows and columns.
     pub dims: [usize; 2],
     pub shape: [i64; 2],
+    /// Neighbours in a row that a thread holds.
+    pub run: i64,
 }
 
 /// The loops directly inside each other from `l` on, with constant extents, and what is in them.
@@ -61,9 +63,9 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
         Ok((part.places(cx)?, part))
     });
     let (places, part) = part.map_err(|why: String| LowerError::new(PASS, &held.buffer, why))?;
-    let pairs = part.shape[1] / PAIR;
-    let [x, y, v] = [("x", part.shape[0]), ("y", pairs), ("v", PAIR)].map(|(stem, n)| nest.loop_var(stem, n));
-    let own = [index_var(&x), index_var(&y) * Expr::i64(PAIR) + index_var(&v)];
+    let (run, pairs) = (held.run, part.shape[1] / held.run);
+    let [x, y, v] = [("x", part.shape[0]), ("y", pairs), ("v", run)].map(|(stem, n)| nest.loop_var(stem, n));
+    let own = [index_var(&x), index_var(&y) * Expr::i64(run) + index_var(&v)];
     let place = places.of(&own);
     let mut map = vec![];
     let mut exists = None;
@@ -96,6 +98,10 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let register = simplify(&part.at(&own), &nest.ranges);
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
+    if run != PAIR {
+        let row = words::decoded(nest, (&y, pairs), &v, &body).filter(|_| exists.is_none());
+        return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row.ok_or_else(|| no("it decodes no words"))?])]);
+    }
     let body = guarded(exists, body);
     let own = Pairs { y: &y, v: &v, n: pairs };
     let row = match quads::of(nest, &own, &body).or_else(|| warp_rows::of(nest, &own, &body)) {

@@ -29,6 +29,7 @@
 //!           loop 128 [tile=elementwise warps_m=2 warps_n=2], loop 128: O = b0_result.local
 //! ```
 
+use super::decoded;
 use super::outline::{self, Sizes};
 use super::pack::{self, WIDEST, before, major, packed};
 use super::split_k::{Parts, cut};
@@ -163,6 +164,8 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
+    /// The second factor is decoded into registers of the warps that multiply it.
+    pub decoded: bool,
 }
 
 /// A block computes a tile of the result together.
@@ -171,8 +174,10 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
-    let Grid { grid, fill, .. } = grid(s, &e, t.block, k.get("raster"), outer)?;
-    for ((stage, factor), packed) in [(&e.a, &p.a), (&e.b, &p.b)].into_iter().zip(packed(p, k)) {
+    let Grid { grid, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), outer)?;
+    let sides = if by.decoded { &[0][..] } else { &[0, 1] };
+    for side in sides.iter().copied() {
+        let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
             true => pack::pack(s, &e.block, stage, factor)?,
             false => (stage.clone(), factor.clone()),
@@ -188,6 +193,10 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
                 fill_tile(s, &stage, &factor, &fill, t.threads(warp))?;
             }
         }
+    }
+    if by.decoded {
+        decoded::stage(s, &e.b, &fill, t.threads(warp))?;
+        together(s, &e.b.block, &fill, LeafOp::Elementwise, t)?;
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
     by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;

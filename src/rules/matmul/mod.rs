@@ -1,11 +1,13 @@
 //! Matrix products of any layout, batched ones and convolutions: tensor cores, CUDA cores, CPU.
 
 pub mod cpu;
+pub mod decoded;
 pub mod fma;
 pub mod mma;
 pub mod outline;
 pub mod outline_cpu;
 pub mod pack;
+pub mod quant;
 pub mod split_k;
 pub mod tiling;
 pub mod wgmma;

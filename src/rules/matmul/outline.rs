@@ -170,6 +170,26 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
 
+/// Instructions of a word that a lane decodes, and of the loads of A for it, in rows of 16.
+const DECODE: [i64; 2] = [14, 10];
+
+/// A product with packed words on tensor cores, decoded by the warps that multiply them.
+pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+    let (m, n, row, warps) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("warps_n"));
+    // words of a lane for each eight columns: four lanes, eight values of two bytes
+    let words = row / 64;
+    let issued = warps * words * (n / warps.max(1) / 8 * DECODE[0] + over(m, 16) * DECODE[1]);
+    let shared = warps * m * row + m * row + n * row / 2;
+    let products = m * n * row / 2 / MMA_RATE;
+    let busy = products.max(issued / ISSUE_RATE).max(shared / SHARED_RATE);
+    let columns = n / warps.max(1);
+    let state_regs = m * columns / warp + columns * 5 / 4 + 36;
+    let ahead = (k.get("stages") - 1).max(1);
+    let by = Tiles { shared, ahead, ..Tiles::default() };
+    let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
+}
+
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
 const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
@@ -248,7 +268,7 @@ fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
     let ([m, n, row], element, whole) = (t.block, z.bytes[0].max(1), k.get("split_k") == 1);
     let copy = |side: usize, lines: i64| {
         let (bytes, helped) = z.copies[side];
-        let bytes = if helped && k.get("pack") == 1 { WIDEST } else { bytes.max(element) };
+        let bytes = if helped && k.find("pack") == Some(1) { WIDEST } else { bytes.max(element) };
         [lines * row / bytes, bytes]
     };
     let of_result = if whole { z.end.written + z.end.read } else { z.bytes[2] };

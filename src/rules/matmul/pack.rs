@@ -36,7 +36,7 @@ pub fn helped(p: &Product) -> [bool; 2] {
 
 /// The factors that a point packs.
 pub fn packed(p: &Product, k: &Knobs) -> [bool; 2] {
-    helped(p).map(|helps| helps && k.get("pack") == 1)
+    helped(p).map(|helps| helps && k.find("pack") == Some(1))
 }
 
 /// Only what packing helps is packed, and large products of it always.

@@ -66,7 +66,7 @@ impl Feed {
 
 /// How many neighbours along a dimension lie side by side, every group of so many at a multiple of
 /// their number.
-fn run(x: &Matrix, dim: usize, cx: &Cx) -> i64 {
+pub(super) fn run(x: &Matrix, dim: usize, cx: &Cx) -> i64 {
     let Ok((layout, shape)) = x.view.layout() else { return 1 };
     let mut dims: Vec<usize> = (0..shape.len()).filter(|d| *d != dim).collect();
     dims.push(dim);

@@ -60,7 +60,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     Some(Box::new(move |e| mma.emit(e)))
 }
 
-fn whole_warps(cx: &Cx) -> Result<(), String> {
+pub(super) fn whole_warps(cx: &Cx) -> Result<(), String> {
     match cx.threads() % WARP {
         0 => Ok(()),
         _ => Err(format!("the block has {} threads, and the last of them are no whole warp", cx.threads())),

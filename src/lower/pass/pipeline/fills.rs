@@ -176,6 +176,15 @@ pub fn is_zero(e: &Expr) -> bool {
     }
 }
 
+/// What a value is where it is not zero, with the condition of that.
+pub fn copied(value: &Expr) -> Option<(Option<&Expr>, &Expr)> {
+    let (ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise }) = value.kind()
+    else {
+        return Some((None, value));
+    };
+    is_zero(otherwise).then_some((Some(cond), then))
+}
+
 /// Statements of a loop at another value of its variable, with names of their own.
 pub fn at_step(nest: &mut Nest, body: &[DStmt], var: &Name, step: &Expr) -> Vec<DStmt> {
     let mut names: BTreeMap<Name, Name> = BTreeMap::new();

@@ -33,8 +33,8 @@ use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
-pub use fills::is_zero;
 use fills::{Kind, Parts, async_copies, parts};
+pub use fills::{copied, is_zero};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rewrites every annotated loop of a launch.

@@ -1,0 +1,93 @@
+//! A factor of packed words that the warps which multiply it decode into their own registers.
+
+use super::words::in_words;
+use crate::analysis::{Decline, factors, narrow};
+use crate::ir::layout::words::{CHUNK, WORD};
+use crate::ir::{BinOp, DType, Expr, ExprKind};
+use crate::rules::find::einsum::Stage;
+use crate::rules::find::operands::reads_of;
+use crate::rules::find::product::Product;
+use crate::rules::parts::*;
+use crate::schedule::Operand;
+
+/// Words that one copy takes.
+const COPY: i64 = 4;
+/// Bits of a value.
+const BITS: u32 = 4;
+
+/// Declines columns that are not eight values of four bits in each word along the reduced axis, as float16 less a
+/// constant and times one tensor at most.
+pub fn check(p: &Product, ask: &Ask) -> Result<(), Decline> {
+    let words = |why: &str| Err(ask.no("packed_words", why.to_string()));
+    let [.., depth] = p.extents();
+    let (b, func) = (&p.b, p.schedule.func());
+    let Some(buffer) = b.buffer.as_ref().filter(|n| in_words(b) && b.along_depth && func.is_param(n)) else {
+        return words("no factor of columns is packed in words along the reduced axis");
+    };
+    let row = func.buffer(buffer).shape.last().and_then(Expr::as_int);
+    match depth.zip(row) {
+        Some((n, row)) if p.depth.len() == 1 && n == row * WORD => {}
+        _ => return words("a word does not hold eight neighbours of one reduced axis"),
+    }
+    if depth.is_none_or(|n| n % CHUNK != 0) {
+        return words("the reduced axis is no multiple of 64");
+    }
+    match value(p, ask) {
+        Some(e) if is_decoded(&e) => Ok(()),
+        _ => words("values are not float16 of four bits, less a constant and times a scale"),
+    }
+}
+
+/// The factor of the columns.
+fn value(p: &Product, ask: &Ask) -> Option<Expr> {
+    let red = ask.facts.blocks.iter().find(|b| b.name == p.block)?;
+    let [left, right] = factors(&red.reducer.as_ref()?.term)?;
+    Some(narrow(if p.b.operand == Operand::Left { &left } else { &right }))
+}
+
+/// True for `(float16(bits) - zero) * scale`, without zero or scale too.
+fn is_decoded(e: &Expr) -> bool {
+    let scale = |e: &Expr| matches!(e.kind(), ExprKind::Load { dtype: DType::F16, .. });
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Mul, a, b } => is_value(a) && scale(b) || is_value(b) && scale(a),
+        _ => is_value(e),
+    }
+}
+
+fn is_value(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Sub, a, b } => b.as_float().is_some() && is_value(a),
+        ExprKind::Cast { dtype: DType::F16, arg } => match arg.kind() {
+            ExprKind::Binary { op: BinOp::BitAnd, b: mask, .. } => mask.is_int((1 << BITS) - 1),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Stages what the values of a tile are made of in shared memory, for all threads of the block to fill, and the
+/// values in registers.
+pub fn stage(s: &mut Schedule, tile: &Stage, at: &Name, threads: i64) -> Done {
+    s.set_scope(&tile.buffer, Scope::Local)?;
+    s.compute_at(&tile.block, at)?;
+    let mut known: Vec<Name> = vec![];
+    for read in reads_of(s, &tile.block) {
+        if known.contains(&read.buffer) {
+            continue;
+        }
+        let words = s.func().buffer(&read.buffer).dtype == DType::U32;
+        fill(s, tile, &read.buffer, at, [threads, if words { COPY } else { 1 }])?;
+        known.push(read.buffer);
+    }
+    Ok(())
+}
+
+fn fill(s: &mut Schedule, tile: &Stage, buffer: &Name, at: &Name, [threads, lanes]: [i64; 2]) -> Done {
+    let copy = s.cache_read(&tile.block, buffer, Scope::Shared)?;
+    s.compute_at(&copy, at)?;
+    let all = fuse_loops(s, &loops_below(s, &copy, at))?;
+    let [step, thread, lane] = split(s, &all, [None, Some(threads), Some(lanes)])?;
+    s.bind(&thread, ThreadTag::ThreadX)?;
+    unroll_loop(s, &step)?;
+    vectorize_loop(s, &lane)
+}
