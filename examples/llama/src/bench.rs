@@ -114,9 +114,6 @@ fn each<'a>(
     Box::new(move || model.layers.iter().try_for_each(&run))
 }
 
-/// A product of a layer, with its name.
-type Product = (&'static str, fn(&Model, &Layer, usize) -> Result<(), Error>);
-
 /// The functions that both a step and a prompt have.
 fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     let (c, k, s) = (&model.config, &model.kernels, &model.state);
@@ -131,34 +128,33 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
         run,
     };
     let n = c.layers;
-    // Few rows have the norms in the products.
-    let few = rows <= c.slots;
-    let norm = |x: usize, weight: fn(&Layer) -> &Memory| {
-        let run = each(model, move |l| unsafe { k.rms_norm([at(&s.x[x]), at(weight(l)), at(&s.h)], rows) });
-        (!few).then(|| moves("rms_norm", n, 2 * rows * e, run))
-    };
-    let (qkv, units): (Product, Product) = match few {
-        true => (("norm_qkv", Model::norm_qkv), ("norm_units", Model::norm_units)),
-        false => (("qkv", Model::qkv), ("units", Model::units)),
-    };
     // SAFETY of all: as in `Model`.
-    let parts = [
-        norm(0, |l| &l.norm),
-        Some(product(qkv.0, n, (y, e), rows * (e + y), each(model, move |l| qkv.1(model, l, rows)))),
-        Some(moves(
+    vec![
+        moves(
+            "rms_norm",
+            n,
+            2 * rows * e,
+            each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
+        ),
+        product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
+        moves(
             "rope",
             n,
             rows * (4 * c.kv_heads * c.head_dim + 2 * q),
             each(model, move |l| unsafe {
                 k.rope([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&s.q), at(&l.cache)], rows)
             }),
-        )),
-        Some(product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows)))),
-        norm(1, |l| &l.second_norm),
-        Some(product(units.0, n, (2 * f, e), rows * (e + f), each(model, move |l| units.1(model, l, rows)))),
-        Some(product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows)))),
-    ];
-    parts.into_iter().flatten().collect()
+        ),
+        product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows))),
+        moves(
+            "rms_norm",
+            n,
+            2 * rows * e,
+            each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
+        ),
+        product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
+        product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows))),
+    ]
 }
 
 fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {

@@ -161,37 +161,26 @@ impl Model {
     ) -> Result<(), Error> {
         let (k, s) = (&self.kernels, &self.state);
         let at = Memory::address;
-        let y = at(&s.y);
+        let [x, x2, h, y] = [&s.x[0], &s.x[1], &s.h, &s.y].map(at);
         // SAFETY: `State::new` made room for the rows, `Layer::load` for the weights; positions were checked.
         unsafe {
-            self.norm_qkv(l, rows)?;
+            k.rms_norm([x, at(&l.norm), h], rows)?;
+            self.qkv(l, rows)?;
             k.rope([y, at(&s.slot), at(&s.position), at(&self.angle), at(&s.q), cache], rows)?;
             attention()?;
             self.out(l, rows)?;
-            self.norm_units(l, rows)?;
+            k.rms_norm([x2, at(&l.second_norm), h], rows)?;
+            self.units(l, rows)?;
             self.down(l, rows)
         }
     }
 
-    /// Queries, keys and values of hidden states, of few rows with the norm in one kernel.
-    pub fn norm_qkv(&self, l: &Layer, rows: usize) -> Result<(), Error> {
-        let (k, s) = (&self.kernels, &self.state);
-        let [x, norm, h, y] = [&s.x[0], &l.norm, &s.h, &s.y].map(Memory::address);
-        // SAFETY of this and the following: as in `attend`.
-        match &l.qkv {
-            _ if rows > self.config.slots => unsafe { k.rms_norm([x, norm, h], rows) }.and_then(|()| self.qkv(l, rows)),
-            Weights::Plain(w) => unsafe { k.norm_qkv([x, norm, w.address(), y], rows) },
-            Weights::Packed { words, scales, .. } => unsafe {
-                k.norm_qkv4([x, norm, words.address(), scales.address(), y], rows)
-            },
-        }
-    }
-
-    /// Queries, keys and values of what the norm left.
+    /// Queries, keys and values of hidden states.
     pub fn qkv(&self, l: &Layer, rows: usize) -> Result<(), Error> {
-        let [h, y] = [&self.state.h, &self.state.y].map(Memory::address);
-        let w = self.numbers(&l.qkv)?;
-        unsafe { self.kernels.qkv([h, w, y], rows) }
+        let (k, s) = (&self.kernels, &self.state);
+        let [h, y] = [&s.h, &s.y].map(Memory::address);
+        // SAFETY of this and the following: as in `attend`.
+        unsafe { self.multiply(&l.qkv, rows, |w| k.qkv([h, w, y], rows), |[w, scale]| k.qkv4([h, w, scale, y], rows)) }
     }
 
     /// What attention found, added to hidden states.
@@ -202,30 +191,13 @@ impl Model {
         unsafe { self.multiply(&l.out, rows, |w| k.out([o, w, x, y], rows), packed) }
     }
 
-    /// Gated units of hidden states, of few rows with the norm in one kernel.
-    pub fn norm_units(&self, l: &Layer, rows: usize) -> Result<(), Error> {
-        let (k, s) = (&self.kernels, &self.state);
-        let [x, norm, h, y, u] = [&s.x[1], &l.second_norm, &s.h, &s.gate_up, &s.units].map(Memory::address);
-        match &l.gate_up {
-            _ if rows > self.config.slots => {
-                unsafe { k.rms_norm([x, norm, h], rows) }?;
-                return self.units(l, rows);
-            }
-            Weights::Plain(w) => unsafe { k.norm_gate_up([x, norm, w.address(), y], rows) }?,
-            Weights::Packed { words, scales, .. } => {
-                unsafe { k.norm_gate_up4([x, norm, words.address(), scales.address(), y], rows) }?
-            }
-        }
-        unsafe { k.gated([y, u], rows) }
-    }
-
-    /// Gated units of what the norm left.
+    /// Gated units of hidden states.
     pub fn units(&self, l: &Layer, rows: usize) -> Result<(), Error> {
         let (k, s) = (&self.kernels, &self.state);
         let [h, y, u] = [&s.h, &s.gate_up, &s.units].map(Memory::address);
-        let w = self.numbers(&l.gate_up)?;
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.gate_up4([h, w, scale, y], rows) };
         unsafe {
-            k.gate_up([h, w, y], rows)?;
+            self.multiply(&l.gate_up, rows, |w| k.gate_up([h, w, y], rows), packed)?;
             k.gated([y, u], rows)
         }
     }
@@ -254,24 +226,17 @@ impl Model {
         plain: impl Fn(u64) -> Result<(), Error>,
         packed: impl Fn([u64; 2]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        match weights {
-            Weights::Packed { words, scales, .. } if rows <= self.config.slots => {
-                packed([words.address(), scales.address()])
-            }
-            _ => plain(self.numbers(weights)?),
-        }
-    }
-
-    /// Where weights are as numbers; packed ones are made such.
-    fn numbers(&self, weights: &Weights) -> Result<u64, Error> {
         let (words, scales, size) = match weights {
-            Weights::Plain(w) => return Ok(w.address()),
+            Weights::Plain(w) => return plain(w.address()),
             Weights::Packed { words, scales, size } => (words.address(), scales.address(), *size),
         };
+        if rows <= self.config.slots {
+            return packed([words, scales]);
+        }
         let dense = self.state.dense.address();
         // SAFETY: `State::new` made room for the largest matrix.
         unsafe { self.kernels.unpack([words, scales, dense], size) }?;
-        Ok(dense)
+        plain(dense)
     }
 
     /// Probabilities and the likeliest token of `batch` hidden states from `x` on.

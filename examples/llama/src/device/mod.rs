@@ -23,13 +23,10 @@ macro_rules! functions {
             embed(embed_raw, embed_workspace_bytes, Embed) 3 [rows];
             fill(fill_raw, fill_workspace_bytes, Fill) 3 [size];
             gate_up(gate_up_raw, gate_up_workspace_bytes, GateUp) 3 [rows];
+            gate_up4(gate_up4_raw, gate_up4_workspace_bytes, GateUp4) 4 [batch];
             gated(gated_raw, gated_workspace_bytes, Gated) 2 [rows];
             head(head_raw, head_workspace_bytes, Head) 3 [batch];
             head4(head4_raw, head4_workspace_bytes, Head4) 4 [batch];
-            norm_gate_up(norm_gate_up_raw, norm_gate_up_workspace_bytes, NormGateUp) 4 [batch];
-            norm_gate_up4(norm_gate_up4_raw, norm_gate_up4_workspace_bytes, NormGateUp4) 5 [batch];
-            norm_qkv(norm_qkv_raw, norm_qkv_workspace_bytes, NormQkv) 4 [batch];
-            norm_qkv4(norm_qkv4_raw, norm_qkv4_workspace_bytes, NormQkv4) 5 [batch];
             out(out_raw, out_workspace_bytes, Out) 4 [rows];
             out4(out4_raw, out4_workspace_bytes, Out4) 5 [batch];
             pack(pack_raw, pack_workspace_bytes, Pack) 3 [size];
@@ -38,6 +35,7 @@ macro_rules! functions {
             prompt_values(prompt_values_raw, prompt_values_workspace_bytes, PromptValues) 3 [length, reach];
             prompt_weights(prompt_weights_raw, prompt_weights_workspace_bytes, PromptWeights) 2 [length, reach];
             qkv(qkv_raw, qkv_workspace_bytes, Qkv) 3 [rows];
+            qkv4(qkv4_raw, qkv4_workspace_bytes, Qkv4) 4 [batch];
             rms_norm(rms_norm_raw, rms_norm_workspace_bytes, RmsNorm) 3 [rows];
             rope(rope_raw, rope_workspace_bytes, Rope) 6 [rows];
             scales(scales_raw, scales_workspace_bytes, Scales) 2 [size];

@@ -1,4 +1,4 @@
-# As norm_gate_up, with weights of 4 bits.
+# As gate_up, with weights of 4 bits.
 from tvm.script import tirx as T
 from tvm.script.tirx import TypeVar
 
@@ -9,26 +9,13 @@ inner = TypeVar("inner")
 
 
 @T.prim_func(s_tir=True)
-def norm_gate_up4(
-    x: T.Buffer((batch, hidden), "bfloat16"),
-    weight: T.Buffer((hidden,), "bfloat16"),
+def gate_up4(
+    h: T.Buffer((batch, hidden), "bfloat16"),
     w: T.Buffer((2 * inner, hidden // 8), "uint32"),
     scale: T.Buffer((2 * inner, hidden // group), "bfloat16"),
     y: T.Buffer((batch, 2 * inner), "bfloat16"),
 ):
-    square = T.sblock_alloc_buffer((batch,), "float32")
-    h = T.sblock_alloc_buffer((batch, hidden), "bfloat16")
     total = T.sblock_alloc_buffer((batch, 2 * inner), "bfloat16")
-    for i, k in T.grid(batch, hidden):
-        with T.sblock("square"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                square[vi] = T.float32(0)
-            square[vi] = square[vi] + T.Cast("float32", x[vi, vk]) * T.Cast("float32", x[vi, vk])
-    for i, k in T.grid(batch, hidden):
-        with T.sblock("scale"):
-            vi, vk = T.axis.remap("SS", [i, k])
-            h[vi, vk] = x[vi, vk] * weight[vk]
     for i, j, k in T.grid(batch, 2 * inner, hidden):
         with T.sblock("product"):
             vi, vj, vk = T.axis.remap("SSR", [i, j, k])
@@ -38,4 +25,4 @@ def norm_gate_up4(
     for i, j in T.grid(batch, 2 * inner):
         with T.sblock("finish"):
             vi, vj = T.axis.remap("SS", [i, j])
-            y[vi, vj] = T.Cast("bfloat16", T.Cast("float32", total[vi, vj]) * T.rsqrt(square[vi] / T.Cast("float32", hidden) + T.float32(1e-5)))
+            y[vi, vj] = total[vi, vj]
