@@ -80,17 +80,18 @@ fn one_vector_and_its_squares() {
     check_all(vec![largest], &["gemv.inner"]);
 }
 
+/// Statistics of several vectors are kernels of their own.
 #[test]
 fn few_vectors_and_their_squares() {
     let sizes = [(2, 7, 41), (3, 33, 96), (5, 8, 200), (-3, 10, 72)];
     let cases = sizes.map(|(m, n, k)| Normed { first: m != 3, largest: m == 5, ..normed(m, n, k) }.case());
-    check_all(cases.into(), &["low_batch_gemv.inner", "pieces.cuda"]);
+    check_all(cases.into(), &["pieces.cuda"]);
 }
 
 #[test]
 fn packed_rows_and_squares_of_vectors() {
     check_all(vec![Normed { int4: true, ..normed(1, 9, 96) }.case()], &["gemv.quant"]);
-    check_all(vec![Normed { int4: true, ..normed(3, 9, 96) }.case()], &["low_batch_gemv.inner"]);
+    check_all(vec![Normed { int4: true, ..normed(3, 9, 96) }.case()], &["pieces.cuda"]);
 }
 
 /// One kernel, in which the statistic has one accumulator however many rows a thread has.

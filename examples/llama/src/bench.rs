@@ -138,12 +138,18 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
         ),
         product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
         moves(
-            "rope",
+            "append",
             n,
-            rows * (4 * c.kv_heads * c.head_dim + 2 * q),
+            4 * rows * c.kv_heads * c.head_dim,
             each(model, move |l| unsafe {
-                k.rope([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&s.q), at(&l.cache)], rows)
+                k.append([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache)], rows)
             }),
+        ),
+        moves(
+            "turn",
+            n,
+            2 * rows * q,
+            each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
         ),
         product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows))),
         moves(

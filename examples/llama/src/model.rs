@@ -166,7 +166,8 @@ impl Model {
         unsafe {
             k.rms_norm([x, at(&l.norm), h], rows)?;
             self.qkv(l, rows)?;
-            k.rope([y, at(&s.slot), at(&s.position), at(&self.angle), at(&s.q), cache], rows)?;
+            k.append([y, at(&s.slot), at(&s.position), at(&self.angle), cache], rows)?;
+            k.turn([y, at(&s.position), at(&self.angle), at(&s.q)], rows)?;
             attention()?;
             self.out(l, rows)?;
             k.rms_norm([x2, at(&l.second_norm), h], rows)?;

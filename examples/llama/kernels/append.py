@@ -1,5 +1,5 @@
-# Queries turned by their positions (rope); keys, turned too, and values appended to the cache: row i belongs to sequence
-# slot[i] and is its position[i]. cache[:, 0] are keys, cache[:, 1] values. turn[p] holds cosines, then sines, of position p.
+# Appends keys and values to the cache, the keys turned by their positions (rope): row i belongs to sequence slot[i] and
+# is its position[i]. cache[:, 0] are keys, cache[:, 1] values. turn[p] holds cosines, then sines, of position p.
 from tvm.script import tirx as T
 from tvm.script.tirx import TypeVar
 
@@ -12,24 +12,13 @@ head_dim = TypeVar("head_dim")
 
 
 @T.prim_func(s_tir=True)
-def rope(
+def append(
     y: T.Buffer((rows, (heads + 2 * kv_heads) * head_dim), "bfloat16"),
     slot: T.Buffer((rows,), "int32"),
     position: T.Buffer((rows,), "int32"),
     turn: T.Buffer((capacity, 2, head_dim // 2), "float32"),
-    q: T.Buffer((rows, heads, head_dim), "bfloat16"),
     cache: T.Buffer((slots, 2, kv_heads, capacity, head_dim), "bfloat16"),
 ):
-    for i, h, d in T.grid(rows, heads, head_dim):
-        with T.sblock("turn"):
-            vi, vh, vd = T.axis.remap("SSS", [i, h, d])
-            q[vi, vh, vd] = T.Cast(
-                "bfloat16",
-                T.Cast("float32", y[vi, vh * head_dim + vd]) * turn[position[vi], 0, vd % (head_dim // 2)]
-                + T.if_then_else(vd < head_dim // 2, T.float32(-1), T.float32(1))
-                * T.Cast("float32", y[vi, vh * head_dim + (vd + head_dim // 2) % head_dim])
-                * turn[position[vi], 1, vd % (head_dim // 2)],
-            )
     for i, c, g, d in T.grid(rows, 2, kv_heads, head_dim):
         with T.sblock("append"):
             vi, vc, vg, vd = T.axis.remap("SSSS", [i, c, g, d])
