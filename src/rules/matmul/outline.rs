@@ -187,7 +187,17 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let ahead = (k.get("stages") - 1).max(1);
     let by = Tiles { shared, ahead, ..Tiles::default() };
     let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
+    let t = Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
+    let mut out = tiled(z, k, &t);
+    // a value takes four bits on its way, and words are copied as they are
+    let (filled, words) = (m * row + n * row / 4, n * row / 4);
+    if let Some(main) = out.launches.first_mut() {
+        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
+        if let Some(t) = &mut main.tiles {
+            (t.filled, t.copies) = (filled, [[m * row / WIDEST, WIDEST], [words / WIDEST, WIDEST]]);
+        }
+    }
+    out
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
