@@ -47,4 +47,21 @@ impl Parts {
         s.bind(&thread, ThreadTag::ThreadX)?;
         Ok(thread)
     }
+
+    /// Has all `[y, x]` threads of a block add what its warps have left in shared memory.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug.
+    pub fn adders_of_block(&self, s: &mut Schedule, grid: &Name, [y, x]: [i64; 2]) -> Done {
+        s.reverse_compute_at(&self.add, grid)?;
+        s.reverse_compute_at(&self.tail, grid)?;
+        let all = fuse_loops(s, &loops_below(s, &self.tail, grid))?;
+        let [step, side, thread] = split(s, &all, [None, Some(y), Some(x)])?;
+        s.reorder(&[side.clone(), thread.clone(), step.clone()])?;
+        s.bind(&side, ThreadTag::ThreadY)?;
+        s.bind(&thread, ThreadTag::ThreadX)?;
+        s.set_scope(&self.sum, Scope::Local)?;
+        s.compute_at(&self.add, &step)?;
+        loops_below(s, &self.add, &step).iter().try_for_each(|l| unroll_loop(s, l))
+    }
 }
