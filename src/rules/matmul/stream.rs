@@ -8,11 +8,11 @@
 //! and columns, so that many loads are in flight without a barrier; each lane loads eight neighbours of a row, which
 //! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
 //! Rounding: values are those that the function says, sums are float32.
-//! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
+//! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
 
 use super::decoded;
-use super::mma::{Warps, multiplied, together};
+use super::mma::{Warps, by_tensor_cores, together};
 use super::outline::{self, Sizes};
 use super::split_k::cut;
 use super::tiling::*;
@@ -48,7 +48,10 @@ fn stream(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
-    let p = multiplied(ask)?;
+    let p = by_tensor_cores(Product::of(ask)?, ask)?;
+    if p.columns.is_empty() {
+        return Err(ask.no("columns", "no axis of the result is one of the second factor alone"));
+    }
     if p.a.dtype == DType::I8 {
         return Err(ask.no("operand_dtype", "lanes load values of 16 bits"));
     }
