@@ -113,7 +113,7 @@ fn factors(
     if !by_runs(variant) {
         return Ok(vec![]);
     }
-    let kind = runs::kind(launch, &g.b.0.buffer);
+    let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
     Ok(vec![(g.factor(&g.a.0, rows, scope), kind.first(rows, depth)?), (b(), kind.second(columns, depth)?)])
 }
 

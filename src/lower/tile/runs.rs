@@ -18,12 +18,12 @@ use crate::lower::pass::pipeline::copied;
 /// The variant of products.
 pub const VARIANT: &str = "mma_runs";
 
-/// How lanes load a factor: by words where its values are computed of them.
-pub fn kind(launch: &[DStmt], factor: &Name) -> Runs {
+/// How lanes load the factors: by words where the values of one are computed of them.
+pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {
     let mut packed = false;
     let mut note = |s: &DStmt| {
         if let DStmt::Store { buffer, value, .. } = s
-            && buffer == factor
+            && factors.contains(&buffer)
         {
             packed |= value.any(&|e| matches!(e.kind(), ExprKind::Load { dtype: DType::U32, .. }));
         }

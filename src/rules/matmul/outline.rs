@@ -207,14 +207,14 @@ const OF_CACHE: i64 = 3;
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
-    let [rows, columns, depth] = z.extent;
-    // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; values of rows are moved in place
-    let (load, own, decode) = match runs {
-        Runs::Values => (16, n * step * 2, 0),
+    let [columns, rows, depth] = z.extent;
+    // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
+    let (load, own, prepare) = match runs {
+        Runs::Values => (16, n * step * 2, n * step / 2 / warp),
         Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
     };
-    let mma = m / 16 * (n / 8) * (step / 16);
-    let blocks = z.blocks([m, n, step], 1);
+    let mma = m / 8 * (n / 16) * (step / 16);
+    let blocks = z.blocks([n, m, step], 1);
     let again = (blocks - over(rows, m) * z.batch).max(0) * rows.min(m) * depth * 2 / OF_CACHE;
     Outline::one(LaunchOutline {
         blocks,
@@ -228,8 +228,8 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         steps: over(depth, warps * step),
         read: z.read + again,
         written: z.batch * rows * columns * z.end.written,
-        padding: z.padding([m, n, step]),
-        instructions: mma + decode + own / load / warp * 2 + m * step / 8 / warp * 8 + 8,
+        padding: z.padding([n, m, step]),
+        instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,
         flops: z.batch * rows * columns * depth * 2,
         tensor_core: true,
         combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),

@@ -29,7 +29,7 @@ pub const STREAM: Rule =
 
 /// Rows from which on blocks read more of these than of columns.
 const MOST_ROWS: i64 = 32;
-/// Rows of an accumulator fragment.
+/// Columns of the result in a fragment, which are the rows of an instruction.
 const FRAGMENT: i64 = 16;
 /// Bytes of a value as it is multiplied.
 const VALUE: i64 = 2;
@@ -37,6 +37,7 @@ const VALUE: i64 = 2;
 struct Stream {
     /// The sizes, where all are known.
     sizes: Option<Sizes>,
+    /// The product with columns first.
     p: Product,
     /// How lanes load the columns.
     runs: Runs,
@@ -49,8 +50,8 @@ fn stream(ask: &Ask) -> Answer {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
     let p = by_tensor_cores(Product::of(ask)?, ask)?;
-    if p.columns.is_empty() {
-        return Err(ask.no("columns", "no axis of the result is one of the second factor alone"));
+    if p.columns.is_empty() || p.rows.is_empty() && [&p.columns, &p.depth].iter().any(|g| g.len() > 1) {
+        return Err(ask.no("columns", "the result has no columns, or those of a product with a vector are several axes"));
     }
     if p.a.dtype == DType::I8 {
         return Err(ask.no("operand_dtype", "lanes load values of 16 bits"));
@@ -70,19 +71,21 @@ fn stream(ask: &Ask) -> Answer {
         }
         Runs::Values => {}
     }
+    // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
+    let p = p.turned();
     let sizes = Sizes::of(&p);
     Ok(Found::new(p.schedule.clone(), Stream { warp: i64::from(ask.target.warp), sizes, runs, p }))
 }
 
-/// Rows, columns, and values along the reduced axis of one step of a warp.
+/// Columns and rows of a tile, and values along the reduced axis of one step of a warp.
 fn tile(k: &Knobs) -> [i64; 3] {
-    [k.get("block_m"), k.get("block_n"), k.get("step_k")]
+    [k.get("block_n"), k.get("block_m"), k.get("step_k")]
 }
 
 impl Accepted for Stream {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, runs) = (&self.p, self.warp, self.runs);
-        let [_, rows, columns, depth] = p.extents();
+        let [_, columns, rows, depth] = p.extents();
         let threads = move |k: &Knobs| k.get("warps_k") * warp;
         let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
         let space = space.require("words_of_columns", move |k| match (runs, columns) {
@@ -103,18 +106,25 @@ impl Accepted for Stream {
         let space = threads_per_block(space, target, threads);
         let smem = target.smem_per_block as i64;
         let space = space.require("sums_in_shared", move |k| {
-            let [m, n, _] = tile(k);
+            let [n, m, _] = tile(k);
             at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
         });
         let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp));
-        let space = tile_within_result(space, p, [FRAGMENT, 32]);
         let space = space.prefer("read_once", move |k| match rows {
             Some(n) if k.get("block_m") < n => Err("columns are read again for other rows".into()),
             _ => Ok(()),
         });
-        let (sms, blocks) = (i64::from(target.sms), tiles(p));
-        space.prefer("fills_device", move |k| match blocks(k) {
-            Some(n) if n < sms * 3 / 4 && k.get("block_n") > ROWS => {
+        let sms = i64::from(target.sms);
+        let space = space.prefer("tile_within_result", move |k| match (rows, columns) {
+            (Some(n), _) if k.get("block_m") >= 2 * n.max(ROWS) => Err("most rows of a tile lie outside of the result".into()),
+            (_, Some(n)) if k.get("block_n") >= 2 * n.max(FRAGMENT) => {
+                Err("most columns of a tile lie outside of the result".into())
+            }
+            _ => Ok(()),
+        });
+        let blocks = p.extents()[0].zip(columns).zip(rows);
+        space.prefer("fills_device", move |k| match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
+            Some(n) if n < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
                 Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
             }
             _ => Ok(()),
@@ -122,13 +132,13 @@ impl Accepted for Stream {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let ([m, n, step], warps) = (tile(k), k.get("warps_k"));
-        let alone = Warps { block: [m, n, step], warps: [1, 1] };
-        let mut e = Einsum::of(s, &self.p, [Major::Free; 2], [m, n, step * warps])?;
+        let ([n, m, step], warps) = (tile(k), k.get("warps_k"));
+        let alone = Warps { block: [n, m, step], warps: [1, 1] };
+        let mut e = Einsum::of(s, &self.p, [Major::Free; 2], [n, m, step * warps])?;
         let left = cut(s, &mut e, warps)?;
-        let (grid, fill) = grid(s, &e, [m, n, step], &left.at)?;
+        let (grid, fill) = grid(s, &e, [n, m, step], &left.at)?;
         launch_bounds(s, &grid, k.get("min_blocks"))?;
-        for (stage, hint) in [(&e.a, 0), (&e.b, k.get("hint"))] {
+        for (stage, hint) in [(&e.a, k.get("hint")), (&e.b, 0)] {
             s.set_scope(&stage.buffer, Scope::Local)?;
             s.compute_at(&stage.block, &fill)?;
             let first = together(s, &stage.block, &fill, LeafOp::Elementwise, &alone)?;
@@ -168,14 +178,14 @@ fn grid(s: &mut Schedule, e: &Einsum, [m, n, step]: [i64; 3], warps: &Name) -> R
     Ok((grid, fill))
 }
 
-fn whole_fragments([m, n, step]: [i64; 3], runs: Runs) -> Result<(), String> {
-    match m > 0 && n > 0 && step > 0 && m % FRAGMENT == 0 && n % ROWS == 0 && step % runs.chunk() == 0 {
+fn whole_fragments([n, m, step]: [i64; 3], runs: Runs) -> Result<(), String> {
+    match m > 0 && n > 0 && step > 0 && n % FRAGMENT == 0 && m % ROWS == 0 && step % runs.chunk() == 0 {
         true => Ok(()),
         false => Err(format!("{m} rows, {n} columns and steps of {step} are no whole fragments")),
     }
 }
 
 /// Registers of a thread: sums, and both factors of a step.
-fn registers([m, n, step]: [i64; 3], warp: i64) -> i64 {
+fn registers([n, m, step]: [i64; 3], warp: i64) -> i64 {
     m * n / warp + (m + n) * step * VALUE / 4 / warp + 40
 }
