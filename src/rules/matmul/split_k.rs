@@ -49,8 +49,7 @@ impl Parts {
         Ok(thread)
     }
 
-    /// Has threads of a block, of which there are `[y, x]`, add what its warps have left in shared memory: as many as
-    /// have as much to do each.
+    /// Has all `[y, x]` threads of a block add what its warps have left in shared memory.
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug.
@@ -59,10 +58,7 @@ impl Parts {
         s.reverse_compute_at(&self.tail, grid)?;
         let loops = neighbours_last(s, &self.tail, loops_below(s, &self.tail, grid));
         s.reorder(&loops)?;
-        let elements = loops.iter().try_fold(1, |n, l| Some(n * loop_extent(s, l)?));
         let all = fuse_loops(s, &loops)?;
-        let x = elements.map_or(x, |n| divisor(n, x));
-        let y = elements.map_or(y, |n| divisor(n / x, y));
         let [step, side, thread] = split(s, &all, [None, Some(y), Some(x)])?;
         s.reorder(&[side.clone(), thread.clone(), step.clone()])?;
         s.bind(&side, ThreadTag::ThreadY)?;
@@ -71,11 +67,6 @@ impl Parts {
         s.compute_at(&self.add, &step)?;
         loops_below(s, &self.add, &step).iter().try_for_each(|l| unroll_loop(s, l))
     }
-}
-
-/// The largest divisor of `n` up to `most`.
-fn divisor(n: i64, most: i64) -> i64 {
-    (1..=most.max(1)).rev().find(|d| n % d == 0).unwrap_or(1)
 }
 
 /// Loops with that last which walks along neighbours of what the block writes.
