@@ -3,7 +3,7 @@
 //! A sum over k has no order, so the neighbours that a lane loads of both factors stand for whatever k an instruction
 //! counts. Four lanes share a row; of a run of eight values two instructions (`mma.m16n8k16`) take four each.
 
-use super::words::{QUAD, ROWS, WORD};
+use super::words::{CHUNK, QUAD, ROWS, RUN, WORD};
 use super::{Axis, Iter, TileLayout};
 
 /// Which of eight neighbours are the pairs of registers, and how many runs a lane has side by side.
@@ -11,7 +11,8 @@ use super::{Axis, Iter, TileLayout};
 pub enum Runs {
     /// Neighbours are pairs; a run is one load of 16 bytes.
     Values,
-    /// Values four apart are pairs, as words of eight hold them; four words are one load of 16 bytes.
+    /// Values four apart are pairs, as words of eight hold them; two runs are one load of 8 bytes
+    /// ([`TileLayout::of_words`]).
     Words,
 }
 
@@ -19,25 +20,13 @@ pub enum Runs {
 const HALVES: i64 = 2;
 /// Values of a register.
 const PAIR: i64 = 2;
-/// Words of a load.
-const WORDS: i64 = 4;
 
 impl Runs {
     /// Values of a row that four lanes take at a time.
     pub fn chunk(self) -> i64 {
-        QUAD * self.neighbours()
-    }
-
-    /// Neighbours of a row that a lane has.
-    fn neighbours(self) -> i64 {
-        self.words() * WORD
-    }
-
-    /// Runs of eight values that come by one load, where they are packed.
-    pub fn words(self) -> i64 {
         match self {
-            Runs::Values => 1,
-            Runs::Words => WORDS,
+            Runs::Values => QUAD * WORD,
+            Runs::Words => CHUNK,
         }
     }
 
@@ -75,7 +64,7 @@ impl Runs {
         let pairs = register(WORD / PAIR, halves * PAIR);
         match self {
             Runs::Values => vec![chunk, quad, pairs, register(PAIR, 1)],
-            Runs::Words => vec![chunk, quad, register(WORDS, halves * WORD), register(PAIR, 1), pairs],
+            Runs::Words => vec![chunk, quad, register(RUN, halves * WORD), register(PAIR, 1), pairs],
         }
     }
 

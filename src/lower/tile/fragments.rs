@@ -18,7 +18,7 @@ use super::part_loops::{self, Held, PAIR};
 use super::{runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
-use crate::ir::layout::words::{RUN, WORD};
+use crate::ir::layout::words::WORD;
 use crate::ir::layout::{Axis, Fragment, Iter, TileLayout};
 use crate::ir::{
     AttrValue, BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp,
@@ -105,17 +105,16 @@ fn factors(
     scope: ExecScope,
 ) -> Result<Vec<(Held, TileLayout)>, String> {
     let [rows, columns, depth] = g.extents;
-    let b = |words| g.factor(&g.b.0, columns, words, scope);
+    let b = || g.factor(&g.b.0, columns, scope);
     if by_words(variant) {
         let layout = if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
-        return Ok(vec![(b(RUN), layout?)]);
+        return Ok(vec![(b(), layout?)]);
     }
     if !by_runs(variant) {
         return Ok(vec![]);
     }
     let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
-    let a = g.factor(&g.a.0, rows, kind.words(), scope);
-    Ok(vec![(a, kind.first(rows, depth)?), (b(kind.words()), kind.second(columns, depth)?)])
+    Ok(vec![(g.factor(&g.a.0, rows, scope), kind.first(rows, depth)?), (b(), kind.second(columns, depth)?)])
 }
 
 /// The mark of a nest that the block carries out together.
@@ -282,14 +281,14 @@ impl Gemm {
     fn held(&self, scope: ExecScope) -> Held {
         let [rows, columns, _] = self.extents;
         let first = self.d_indices.clone();
-        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, words: 1, scope }
+        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, scope }
     }
 
     /// A factor whose `rows` lie one after the other, as lanes load it.
-    fn factor(&self, of: &Tile, rows: i64, words: i64, scope: ExecScope) -> Held {
+    fn factor(&self, of: &Tile, rows: i64, scope: ExecScope) -> Held {
         let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
         let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
-        Held { buffer, first, dims: [dim(0), dim(1)], shape, run: WORD, words, scope }
+        Held { buffer, first, dims: [dim(0), dim(1)], shape, run: WORD, scope }
     }
 
     /// The call, for factors of which some are `held` in registers as they are loaded.

@@ -30,8 +30,6 @@ pub struct Held {
     pub shape: [i64; 2],
     /// Neighbours in a row that a thread holds.
     pub run: i64,
-    /// Runs of values of packed words that come by one load.
-    pub words: i64,
     /// Whose threads hold it.
     pub scope: ExecScope,
 }
@@ -103,7 +101,7 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     if run != PAIR {
-        let row = words::decoded(nest, (&y, pairs, held.words), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
+        let row = words::decoded(nest, (&y, pairs), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
         let row = row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
         return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
     }

@@ -13,7 +13,7 @@
 use super::part_loops::Held;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
-use crate::ir::layout::words::WORD;
+use crate::ir::layout::words::{RUN, WORD};
 use crate::ir::{DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards::strict_difference;
@@ -23,17 +23,16 @@ use std::collections::BTreeSet;
 /// The variant of products.
 pub const VARIANT: &str = "mma_words";
 
-/// The loops over the words of a row, of which loop `y` counts `n`, that come `run` at a time, and `v` values: `body`
-/// stores one value.
-pub fn decoded(nest: &mut Nest, (y, n, run): (&Name, i64, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+/// The loops over the words of a row, of which loop `y` counts `n` and `v` values: `body` stores one value.
+pub fn decoded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (_, value) = copied(value)?;
-    let [c, t, again] = [("c", n / run), ("t", run), ("t", run)].map(|(stem, n)| nest.loop_var(stem, n));
-    let number = |t: &Name| index_var(&c) * Expr::i64(run) + index_var(t);
+    let [c, t, again] = [("c", n / RUN), ("t", RUN), ("t", RUN)].map(|(stem, n)| nest.loop_var(stem, n));
+    let number = |t: &Name| index_var(&c) * Expr::i64(RUN) + index_var(t);
     let at = |nest: &Nest, e: &Expr, t: &Name| simplify(&e.subst(&|n| (n == y).then(|| number(t))), &nest.ranges);
     let value = at(nest, value, &t);
     let word = word_of(nest, &value, v, &t)?;
-    let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(run), Scope::Local);
+    let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
     let load = DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value: renamed, hint: *hint };
     let own = Expr::load(held, vec![index_var(&t)], DType::U32);
@@ -41,9 +40,9 @@ pub fn decoded(nest: &mut Nest, (y, n, run): (&Name, i64, i64), v: &Name, body: 
     let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(WORD), DKind::Unrolled, vec![value]) };
-    let load = DStmt::For(DFor::new(again, Expr::i64(run), DKind::Vectorized, vec![load]));
-    let words = DStmt::unrolled(&t, run, vec![DStmt::For(values)]);
-    Some(DStmt::unrolled(&c, n / run, vec![load, words]))
+    let load = DStmt::For(DFor::new(again, Expr::i64(RUN), DKind::Vectorized, vec![load]));
+    let words = DStmt::unrolled(&t, RUN, vec![DStmt::For(values)]);
+    Some(DStmt::unrolled(&c, n / RUN, vec![load, words]))
 }
 
 /// The load of the word that values `v` lie in, words `t` side by side.

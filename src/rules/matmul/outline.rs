@@ -208,10 +208,10 @@ const OF_CACHE: i64 = 3;
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
     let [columns, rows, depth] = z.extent;
-    // values of columns are moved in place, words decoded
-    let (own, prepare) = match runs {
-        Runs::Values => (n * step * 2, n * step / 2 / warp),
-        Runs::Words => (n * step / 2, n * step / 8 / warp * DECODE[0]),
+    // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
+    let (load, own, prepare) = match runs {
+        Runs::Values => (16, n * step * 2, n * step / 2 / warp),
+        Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
     };
     let mma = m / 8 * (n / 16) * (step / 16);
     let blocks = z.blocks([n, m, step], 1);
@@ -223,13 +223,13 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         state_regs: m * n / warp + 40,
         load_regs: (m + n) * step / 2 / warp,
         smem: warps * m * n * 4,
-        load_bytes: 16,
+        load_bytes: load,
         in_flight: own / warp,
         steps: over(depth, warps * step),
         read: z.read + again,
         written: z.batch * rows * columns * z.end.written,
         padding: z.padding([n, m, step]),
-        instructions: mma + prepare + own / 16 / warp * 2 + m * step / 8 / warp * 4 + 8,
+        instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,
         flops: z.batch * rows * columns * depth * 2,
         tensor_core: true,
         combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),
