@@ -24,8 +24,7 @@ const ELEMENTWISE: [Option<&str>; 2] = [None, Some("reg")];
 const COMBINES: [Option<&str>; 2] = [None, Some("staged")];
 
 /// The values of the `hint` knob.
-const HINTS: [CacheHint; 4] =
-    [CacheHint::Plain, CacheHint::Streaming, CacheHint::NoAllocate, CacheHint::NoAllocate256];
+const HINTS: [CacheHint; 4] = [CacheHint::Plain, CacheHint::Streaming, CacheHint::NoAllocate, CacheHint::NoAllocate256];
 
 /// The knobs of one launch of a GPU reduction, in elements.
 pub struct Plan {

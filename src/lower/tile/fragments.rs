@@ -43,7 +43,8 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
-    let decoded: Vec<&Held> = products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
+    let decoded: Vec<&Held> =
+        products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
     list(nest, &products, counted.as_ref(), body)
@@ -68,12 +69,7 @@ impl Product {
     }
 }
 
-fn find(
-    nest: &Nest,
-    launch: &[DStmt],
-    s: &DStmt,
-    out: &mut BTreeMap<Name, Product>,
-) -> Result<(), LowerError> {
+fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
         && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
@@ -107,7 +103,8 @@ fn factors(
     let [rows, columns, depth] = g.extents;
     let b = || g.factor(&g.b.0, columns, scope);
     if by_words(variant) {
-        let layout = if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
+        let layout =
+            if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
         return Ok(vec![(b(), layout?)]);
     }
     if !by_runs(variant) {

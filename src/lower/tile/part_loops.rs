@@ -102,7 +102,8 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     if run != PAIR {
         let row = words::decoded(nest, (&y, pairs), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
-        let row = row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
+        let row =
+            row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
         return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
     }
     let body = guarded(exists, body);

@@ -48,7 +48,7 @@ impl Einsum {
     /// # Errors
     /// A step whose precondition fails, which is a bug.
     pub fn of(s: &mut Schedule, p: &Product, majors: [Major; 2], tile: [i64; 3]) -> Result<Einsum, ScheduleError> {
-        let [batch, rows, columns, depth] = classes(s, p)?;
+        let [batch, rows, columns, depth] = p.groups();
         let map = |major: Major, free: &Vec<Name>| match major {
             Major::Depth => [batch.clone(), depth.clone(), free.clone()],
             Major::Free => [batch.clone(), free.clone(), depth.clone()],
@@ -70,9 +70,7 @@ impl Einsum {
             let follows = own.filter_map(|(e, v)| Some((e.as_var()?.clone(), v.as_var()?.clone()))).collect();
             tails.insert(0, (copy, follows));
         }
-        if of_matrices(p) {
-            s.transform_block_layout(&p.block, &[batch.clone(), rows.clone(), columns.clone(), depth.clone()])?;
-        }
+        s.transform_block_layout(&p.block, &[batch.clone(), rows.clone(), columns.clone(), depth.clone()])?;
         for (block, follows) in &tails {
             let own = |v: &Name| follows.iter().find(|(_, of)| of == v).map(|(own, _)| own.clone());
             let groups = [&batch, &rows, &columns].map(|g| g.iter().filter_map(own).collect::<Vec<_>>());
@@ -85,21 +83,6 @@ impl Einsum {
         let tails = tails.into_iter().map(|(block, _)| block).collect();
         Ok(Einsum { block: p.block.clone(), loops, a, b, result, tails })
     }
-}
-
-fn of_matrices(p: &Product) -> bool {
-    !p.rows.is_empty() && !p.columns.is_empty()
-}
-
-/// The iterators of S, I, J and K; of a product with a vector one of extent 1 for what that lacks.
-fn classes(s: &mut Schedule, p: &Product) -> Result<[Vec<Name>; 4], ScheduleError> {
-    let groups = p.groups();
-    if of_matrices(p) {
-        return Ok(groups);
-    }
-    s.transform_block_layout(&p.block, &groups)?;
-    let own = known::<4>(find_block(s.func(), &p.block).iters.iter().map(|it| it.var.clone()).collect());
-    Ok(own.map(|v| vec![v]))
 }
 
 /// The indices at which a block stores its result.

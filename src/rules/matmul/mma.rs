@@ -67,15 +67,10 @@ fn mma(ask: &Ask) -> Answer {
     Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
 }
 
-/// A product of matrices that tensor cores compute.
+/// A product that tensor cores compute.
 pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
-    by_tensor_cores(p, ask)
-}
-
-/// A product, if there is an instruction for it.
-pub fn by_tensor_cores(p: Product, ask: &Ask) -> Result<Product, Decline> {
     let (a, b) = (p.a.dtype, p.b.dtype);
     if a != b || !matches!(a, DType::F16 | DType::BF16 | DType::I8) {
         return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));

@@ -201,9 +201,6 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     out
 }
 
-/// Bandwidth of the L2 over that of memory.
-const OF_CACHE: i64 = 3;
-
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
@@ -215,7 +212,6 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     };
     let mma = m / 8 * (n / 16) * (step / 16);
     let blocks = z.blocks([n, m, step], 1);
-    let again = (blocks - over(rows, m) * z.batch).max(0) * rows.min(m) * depth * 2 / OF_CACHE;
     Outline::one(LaunchOutline {
         blocks,
         threads: warps * warp,
@@ -226,7 +222,8 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         load_bytes: load,
         in_flight: own / warp,
         steps: over(depth, warps * step),
-        read: z.read + again,
+        // that blocks read the rows again, from the L2, does not show
+        read: z.read,
         written: z.batch * rows * columns * z.end.written,
         padding: z.padding([n, m, step]),
         instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,

@@ -73,7 +73,8 @@ impl Parts {
 fn neighbours_last(s: &Schedule, block: &Name, loops: Vec<Name>) -> Vec<Name> {
     let facts = crate::analysis::Facts::of(s.func());
     let last = facts.block(block).and_then(|b| b.writes.first()?.indices.last()?.as_var().cloned());
-    let binding = find_block(s.func(), block).iters.into_iter().find(|it| Some(&it.var) == last.as_ref()).map(|it| it.binding);
+    let binding =
+        find_block(s.func(), block).iters.into_iter().find(|it| Some(&it.var) == last.as_ref()).map(|it| it.binding);
     let (inner, outer): (Vec<Name>, Vec<Name>) =
         loops.into_iter().partition(|l| binding.as_ref().is_some_and(|b| b.uses_var(l)));
     [outer, inner].concat()

@@ -8,11 +8,28 @@
 //! and columns, so that many loads are in flight without a barrier; each lane loads eight neighbours of a row, which
 //! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
 //! Rounding: values are those that the function says, sums are float32.
-//! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `columns`,
+//! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
+//!
+//! ```text
+//! matmul.stream on cuda:sm_90a
+//! before: bfloat16 X[8, 4096], bfloat16 W[4096, 4096]
+//!         float32 O[i, j] += float32(X[i, k]) * float32(W[j, k])
+//! after:  blockIdx.x 256 [min_blocks=1]:
+//!           threadIdx.y 8:
+//!             loop 16 [tile=elementwise warps_m=1 warps_n=1], loop 8: b0_result_rf_local = 0
+//!             loop 4:
+//!               loop 16 [tile=elementwise warps_m=1 warps_n=1 cache_hint=no_allocate_256], loop 128: b0_right.local = W
+//!               loop 8 [tile=elementwise warps_m=1 warps_n=1 cache_hint=plain], loop 128: b0_left.local = X
+//!               loop 16 [tile=gemm warps_m=1 warps_n=1 tile_variant=mma_runs], loop 8, loop 128: b0_result_rf_local += b0_left.local, b0_right.local
+//!             loop 16 [tile=elementwise warps_m=1 warps_n=1], loop 8: b0_result_rf.shared = b0_result_rf_local
+//!           threadIdx.y 8, threadIdx.x 32:
+//!             unroll 8: b0_result.local += b0_result_rf.shared
+//!             O = b0_result.local
+//! ```
 
 use super::decoded;
-use super::mma::{Warps, by_tensor_cores, together};
+use super::mma::{Warps, multiplied, together};
 use super::outline::{self, Sizes};
 use super::split_k::cut;
 use super::tiling::*;
@@ -31,6 +48,8 @@ pub const STREAM: Rule =
 const MOST_ROWS: i64 = 32;
 /// Columns of the result in a fragment, which are the rows of an instruction.
 const FRAGMENT: i64 = 16;
+/// The value of the knob `hint` by which the L2 fetches 256 bytes.
+const WIDE: i64 = 3;
 /// Bytes of a value as it is multiplied.
 const VALUE: i64 = 2;
 
@@ -49,10 +68,7 @@ fn stream(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
-    let p = by_tensor_cores(Product::of(ask)?, ask)?;
-    if p.columns.is_empty() || p.rows.is_empty() && [&p.columns, &p.depth].iter().any(|g| g.len() > 1) {
-        return Err(ask.no("columns", "the result has no columns, or those of a product with a vector are several axes"));
-    }
+    let p = multiplied(ask)?;
     if p.a.dtype == DType::I8 {
         return Err(ask.no("operand_dtype", "lanes load values of 16 bits"));
     }
@@ -67,7 +83,9 @@ fn stream(ask: &Ask) -> Answer {
     match runs {
         Runs::Words => decoded::check(&p, ask)?,
         Runs::Values if !side_by_side(&p.b) => {
-            return Err(ask.no("neighbours", "eight neighbours of a column along the reduced axis are no aligned access"));
+            return Err(
+                ask.no("neighbours", "eight neighbours of a column along the reduced axis are no aligned access")
+            );
         }
         Runs::Values => {}
     }
@@ -116,18 +134,26 @@ impl Accepted for Stream {
         });
         let sms = i64::from(target.sms);
         let space = space.prefer("tile_within_result", move |k| match (rows, columns) {
-            (Some(n), _) if k.get("block_m") >= 2 * n.max(ROWS) => Err("most rows of a tile lie outside of the result".into()),
+            (Some(n), _) if k.get("block_m") >= 2 * n.max(ROWS) => {
+                Err("most rows of a tile lie outside of the result".into())
+            }
             (_, Some(n)) if k.get("block_n") >= 2 * n.max(FRAGMENT) => {
                 Err("most columns of a tile lie outside of the result".into())
             }
             _ => Ok(()),
         });
-        let blocks = p.extents()[0].zip(columns).zip(rows);
-        space.prefer("fills_device", move |k| match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
-            Some(n) if n < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
-                Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
-            }
+        let space = space.prefer("fetched_words", move |k| match (runs, k.get("hint")) {
+            (Runs::Words, WIDE) => Err("256 bytes of words are more than a warp takes of a column at a time".into()),
             _ => Ok(()),
+        });
+        let blocks = p.extents()[0].zip(columns).zip(rows);
+        space.prefer("fills_device", move |k| {
+            match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
+                Some(n) if n < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
+                    Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+                }
+                _ => Ok(()),
+            }
         })
     }
 

@@ -99,9 +99,14 @@ fn hint(call: &TileCall) -> Result<CacheHint, String> {
             "streaming" | "evict_first" => Ok(CacheHint::Streaming),
             "no_allocate" | "nc" => Ok(CacheHint::NoAllocate),
             "no_allocate_256" => Ok(CacheHint::NoAllocate256),
-            other => Err(format!("`cache` is \"{other}\"; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\"")),
+            other => Err(format!(
+                "`cache` is \"{other}\"; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\""
+            )),
         },
-        Some(_) => Err("`cache` is not a string; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\"".into()),
+        Some(_) => {
+            Err("`cache` is not a string; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\""
+                .into())
+        }
     }
 }
 

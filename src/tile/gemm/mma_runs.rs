@@ -99,7 +99,8 @@ impl Loaded {
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
         let mut out = self.zeros(emit);
         let steps = self.p.k / self.shape.k();
-        let [s, i, j] = [("s", steps), ("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
+        let [s, i, j] =
+            [("s", steps), ("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
         let [step, row, column] = [&s, &i, &j].map(index_var);
         let register = |part: &Part, line: Expr, n: i64| {
             let first = part.at(&vec![Expr::i64(0); part.shape.len()]);

@@ -20,4 +20,5 @@ mod wgmma;
 use super::Variant;
 
 /// The variants of the family.
-pub(super) static TABLE: &[Variant] = &[wgmma::WGMMA, mma::MMA, mma_words::MMA_WORDS, mma_runs::MMA_RUNS, packed::FMA_F32X2, fma::FMA];
+pub(super) static TABLE: &[Variant] =
+    &[wgmma::WGMMA, mma::MMA, mma_words::MMA_WORDS, mma_runs::MMA_RUNS, packed::FMA_F32X2, fma::FMA];

@@ -14,7 +14,7 @@
 //! factors; `no_guard`; `iterators_only`; `each_once`: an iterator is in one group at most;
 //! `groups_cover`: the operand uses no iterator that is in no group; `written_before`: what a factor
 //! reads is written before the block's nest begins; `plain_store`: the result lies at iterators or
-//! constants; `result_iterators`: the groups of the result hold only iterators that it lies at, or of extent 1;
+//! constants; `result_iterators`: the groups of the result hold only iterators that it lies at;
 //! `untouched_in_nest`: no other block of the nest reads or writes the result.
 //!
 //! Effect: one dimension per group, row-major in it; an empty group is a dimension of extent 1. A factor
@@ -208,7 +208,7 @@ fn result(
         return Err(Failure::new("plain_store", &old.name, format!("its result lies at {e}, which is no iterator")));
     }
     check_cover(old, groups, indices.iter())?;
-    if let Some(it) = groups.iter().flatten().find(|it| !it.extent.is_int(1) && !indices.iter().any(|e| e.uses_var(&it.var))) {
+    if let Some(it) = groups.iter().flatten().find(|it| !indices.iter().any(|e| e.uses_var(&it.var))) {
         let why = format!("its result does not lie at `{}`, so there is no one element to copy", it.var);
         return Err(Failure::new("result_iterators", &old.name, why));
     }
@@ -224,10 +224,6 @@ fn result(
             renamed.insert(it.var.clone(), Expr::var(var.clone(), it.dtype));
             iters.push(IterVar { var, binding: Expr::int(0, it.dtype), ..it });
         }
-    }
-    // one of extent 1 that the result does not lie at
-    for it in groups.iter().flatten() {
-        renamed.entry(it.var.clone()).or_insert(Expr::int(0, it.dtype));
     }
     let own = |e: &Expr| e.subst(&|n| renamed.get(n).cloned());
     let value = Expr::load(buffer.clone(), at.iter().map(own).collect(), reducer.dtype);
