@@ -243,8 +243,9 @@ impl CudaWriter<'_> {
     fn access(&mut self, t: &str, to: &str, from: &str, to_global: bool, from_global: bool, hint: CacheHint) -> String {
         let value = match hint {
             CacheHint::Streaming if from_global => format!("__ldcs({from})"),
-            CacheHint::NoAllocate if from_global => format!("{}({from})", self.no_allocate(t)),
-            CacheHint::Plain | CacheHint::Streaming | CacheHint::NoAllocate => dereference(from),
+            CacheHint::NoAllocate if from_global => format!("{}({from})", self.no_allocate(t, "")),
+            CacheHint::NoAllocate256 if from_global => format!("{}({from})", self.no_allocate(t, ".L2::256B")),
+            _ => dereference(from),
         };
         if to_global && hint == CacheHint::Streaming {
             format!("__stcs({to}, {value});")
@@ -270,9 +271,9 @@ impl CudaWriter<'_> {
         }
     }
 
-    /// Name of the load that leaves no line in L1. The volatile-free `asm` may be moved and merged
+    /// Name of the load that leaves no line in L1, and of what the L2 fetches. The volatile-free `asm` may be moved and merged
     /// like any load of constant memory.
-    fn no_allocate(&mut self, t: &str) -> String {
+    fn no_allocate(&mut self, t: &str, fetched: &str) -> String {
         let (letter, parts) = match t {
             "unsigned char" => return "*".into(),
             "unsigned short" => ("h", 0),
@@ -289,8 +290,9 @@ impl CudaWriter<'_> {
             "f" => "f32",
             _ => "b32",
         };
-        let name = format!("dl_load_na_{}", t.replace(' ', "_"));
-        self.exprs.prelude.add(&name, |_| no_allocate_text(&name, t, letter, ptx, parts))
+        let wide = if fetched.is_empty() { "" } else { "256_" };
+        let name = format!("dl_load_na_{wide}{}", t.replace(' ', "_"));
+        self.exprs.prelude.add(&name, |_| no_allocate_text((&name, fetched), t, letter, ptx, parts))
     }
 }
 
@@ -354,7 +356,7 @@ fn dereference(pointer: &str) -> String {
     }
 }
 
-fn no_allocate_text(name: &str, t: &str, letter: &str, ptx: &str, parts: usize) -> String {
+fn no_allocate_text((name, fetched): (&str, &str), t: &str, letter: &str, ptx: &str, parts: usize) -> String {
     let (width, registers, outputs) = match parts {
         0 => (String::new(), "%0".to_string(), format!("\"={letter}\"(v)")),
         n => {
@@ -366,7 +368,7 @@ fn no_allocate_text(name: &str, t: &str, letter: &str, ptx: &str, parts: usize) 
     let address = parts.max(1);
     format!(
         "static __device__ __forceinline__ {t} {name}(const {t}* p) {{ {t} v; \
-         asm(\"ld.global.nc.L1::no_allocate{width}.{ptx} {registers}, [%{address}];\" : {outputs} : \"l\"(p)); return v; }}"
+         asm(\"ld.global.nc.L1::no_allocate{fetched}{width}.{ptx} {registers}, [%{address}];\" : {outputs} : \"l\"(p)); return v; }}"
     )
 }
 

@@ -230,6 +230,8 @@ pub enum CacheHint {
     Streaming,
     /// Loads only: `ld.global.nc.L1::no_allocate`.
     NoAllocate,
+    /// Loads only: `ld.global.nc.L1::no_allocate.L2::256B`, which has the L2 fetch the 256 bytes around.
+    NoAllocate256,
 }
 
 /// A barrier and who takes part.

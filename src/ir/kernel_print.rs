@@ -148,6 +148,7 @@ pub(super) fn hint_text(hint: CacheHint) -> &'static str {
         CacheHint::Plain => "",
         CacheHint::Streaming => ".streaming",
         CacheHint::NoAllocate => ".no_allocate",
+        CacheHint::NoAllocate256 => ".no_allocate_256",
     }
 }
 

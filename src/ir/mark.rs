@@ -49,8 +49,12 @@ pub enum Mark {
     DimAlign(Vec<[i64; 4]>),
 }
 
-const HINTS: [(CacheHint, &str); 3] =
-    [(CacheHint::Plain, "plain"), (CacheHint::Streaming, "streaming"), (CacheHint::NoAllocate, "no_allocate")];
+const HINTS: [(CacheHint, &str); 4] = [
+    (CacheHint::Plain, "plain"),
+    (CacheHint::Streaming, "streaming"),
+    (CacheHint::NoAllocate, "no_allocate"),
+    (CacheHint::NoAllocate256, "no_allocate_256"),
+];
 
 impl Mark {
     /// The greatest number in a mark: lowering multiplies several.
@@ -102,7 +106,7 @@ impl Mark {
             "combine" => (text().map(|s| Mark::Combine(s.to_string())), "the name of a variant"),
             "cache_hint" => (
                 text().and_then(|s| HINTS.iter().find(|(_, name)| *name == s)).map(|(h, _)| Mark::CacheHint(*h)),
-                "\"plain\", \"streaming\" or \"no_allocate\"",
+                "\"plain\", \"streaming\", \"no_allocate\" or \"no_allocate_256\"",
             ),
             "batch_loads" => (int(value).map(|n| Mark::BatchLoads(n != 0)), "0 or 1"),
             "stages" => (in_flight().map(Mark::Stages), "a number of stages, 64 at most"),

@@ -24,7 +24,7 @@ const ELEMENTWISE: [Option<&str>; 2] = [None, Some("reg")];
 const COMBINES: [Option<&str>; 2] = [None, Some("staged")];
 
 /// The values of the `hint` knob.
-const HINTS: [CacheHint; 3] = [CacheHint::Plain, CacheHint::Streaming, CacheHint::NoAllocate];
+const HINTS: [CacheHint; 4] = [CacheHint::Plain, CacheHint::Streaming, CacheHint::NoAllocate, CacheHint::NoAllocate256];
 
 /// The knobs of one launch of a GPU reduction, in elements.
 pub struct Plan {
@@ -146,7 +146,7 @@ pub fn stage_read(s: &mut Schedule, block: &Name, buffer: &Name, at: &Name, lane
 
 /// The cache hint, a value of the `hint` knob, of the loads of a loop or a block.
 pub fn cache_hint(s: &mut Schedule, at: &Name, hint: i64) -> Done {
-    s.mark(at, Mark::CacheHint(HINTS[hint.clamp(0, 2) as usize]))
+    s.mark(at, Mark::CacheHint(HINTS[hint.clamp(0, 3) as usize]))
 }
 
 /// What a loop of a CPU reads is asked for so many bytes before it is needed; 0 leaves it to the caches.

@@ -6,7 +6,7 @@ use super::products::{check_all, check_points};
 const RULE: &str = "matmul.quant";
 
 /// `m` rows, or a symbol with that value, times `n` columns of weights, groups of so many of which share a scale.
-fn product(m: i64, symbolic: bool, [n, k, group]: [i64; 3], value: &str) -> Case {
+pub fn product(m: i64, symbolic: bool, [n, k, group]: [i64; 3], value: &str) -> Case {
     let size = |n: i64| if symbolic { format!("T.int64({n})") } else { n.to_string() };
     let (head, rows) = if symbolic { ("m = TypeVar(\"m\")\n", "m".to_string()) } else { ("", m.to_string()) };
     let (columns, depth, words, groups) = (size(n), size(k), size(k / 8), size(k / group));
@@ -28,7 +28,7 @@ def main(X: T.Buffer(({rows}, {depth}), "float16"), W: T.Buffer(({columns}, {wor
 
 const BITS: &str = r#"T.Cast("float16", W[vj, vk // 8] >> T.Cast("uint32", vk % 8 * 4) & T.uint32(15))"#;
 
-fn scaled() -> String {
+pub fn scaled() -> String {
     format!("(({BITS} - T.float16(7.0)) * S[vj, vk // GROUP])")
 }
 

@@ -11,6 +11,7 @@ mod matmul_mma;
 mod matmul_pack;
 mod matmul_quads;
 mod matmul_quant;
+mod matmul_stream;
 mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;

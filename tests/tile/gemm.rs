@@ -7,10 +7,10 @@ use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
 use super::gemm_wgmma;
-use super::gemm_words;
+use super::{gemm_runs, gemm_words};
 
 pub fn cases() -> Vec<Case> {
-    [gemm_cases::cases(), gemm_wgmma::cases(), gemm_words::cases()].concat()
+    [gemm_cases::cases(), gemm_wgmma::cases(), gemm_words::cases(), gemm_runs::cases()].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -50,7 +50,7 @@ fn products_by_warpgroups_are_right() {
 
 #[test]
 fn products_of_packed_words_are_right() {
-    for p in gemm_words::products() {
+    for p in gemm_words::products().into_iter().chain(gemm_runs::products()) {
         right(&p, "sim:sm_90a");
     }
 }

@@ -14,6 +14,7 @@ mod gemm;
 mod gemm_cases;
 pub mod gemm_fma;
 pub mod gemm_pipeline;
+pub mod gemm_runs;
 pub mod gemm_shapes;
 pub mod gemm_special;
 pub mod gemm_wgmma;

@@ -19,6 +19,7 @@ mod notation;
 mod parts;
 mod read;
 mod run;
+pub mod runs;
 mod slice;
 mod swizzle;
 mod symbolic;

@@ -15,7 +15,7 @@
 
 use super::fills;
 use super::part_loops::{self, Held, PAIR};
-use super::words;
+use super::{runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -35,7 +35,7 @@ pub const PASS: &str = "fragments";
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut products = BTreeMap::new();
     for s in &body {
-        find(nest, s, &mut products)?;
+        find(nest, &body, s, &mut products)?;
     }
     if products.is_empty() {
         return Ok(body);
@@ -43,7 +43,8 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
-    let decoded: Vec<&Held> = products.values().filter_map(|p| p.words.as_ref()).collect();
+    let decoded: Vec<&Held> =
+        products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
     list(nest, &products, counted.as_ref(), body)
@@ -56,30 +57,61 @@ struct Product {
     warps: [i64; 2],
     /// Carried out by warpgroups.
     grouped: bool,
-    /// The second factor, where the block holds it as values of packed words.
-    words: Option<Held>,
+    /// The factors that are held in registers as they are loaded, with their layouts.
+    factors: Vec<(Held, TileLayout)>,
+    /// They come from shared memory.
+    staged: bool,
 }
 
 impl Product {
     fn tiles(&self) -> impl Iterator<Item = &Held> {
-        [&self.held].into_iter().chain(&self.words)
+        [&self.held].into_iter().chain(self.factors.iter().map(|f| &f.0))
     }
 }
 
-fn find(nest: &Nest, s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
+fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
         && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
         let g = Gemm::of(nest, l)?;
-        let words = by_words(variant).then(|| g.words());
-        let (held, dtype) = (g.held(), nest.buffer(PASS, &g.d)?.dtype);
-        let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), words };
+        let scope = scope(nest, warps);
+        let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
+        let (held, dtype, staged) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant));
+        let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), factors, staged };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
         };
     }
-    s.lists().into_iter().flatten().try_for_each(|s| find(nest, s, out))
+    s.lists().into_iter().flatten().try_for_each(|s| find(nest, launch, s, out))
+}
+
+/// Who carries out what is marked with so many warps along rows and columns: each warp by itself where it is one of a
+/// block of several.
+fn scope(nest: &Nest, warps: [i64; 2]) -> ExecScope {
+    let threads: i64 = nest.block.iter().map(|n| i64::from(*n)).product();
+    if warps == [1, 1] && threads > i64::from(nest.target.warp) { ExecScope::Warp } else { ExecScope::Cta }
+}
+
+/// The factors that a variant wants in registers as they are loaded, with their layouts.
+fn factors(
+    launch: &[DStmt],
+    g: &Gemm,
+    (variant, [along_rows, warps]): (&Option<String>, [i64; 2]),
+    scope: ExecScope,
+) -> Result<Vec<(Held, TileLayout)>, String> {
+    let [rows, columns, depth] = g.extents;
+    let b = || g.factor(&g.b.0, columns, scope);
+    if by_words(variant) {
+        let layout =
+            if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
+        return Ok(vec![(b(), layout?)]);
+    }
+    if !by_runs(variant) {
+        return Ok(vec![]);
+    }
+    let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
+    Ok(vec![(g.factor(&g.a.0, rows, scope), kind.first(rows, depth)?), (b(), kind.second(columns, depth)?)])
 }
 
 /// The mark of a nest that the block carries out together.
@@ -98,6 +130,11 @@ fn by_words(variant: &Option<String>) -> bool {
     variant.as_deref() == Some(words::VARIANT)
 }
 
+/// True for the variant whose factors lanes have loaded from memory.
+fn by_runs(variant: &Option<String>) -> bool {
+    variant.as_deref() == Some(runs::VARIANT)
+}
+
 fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
     Err(LowerError::new(PASS, at, why))
 }
@@ -106,13 +143,11 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     let sums = accumulators(p.held.shape, p.warps, p.grouped);
     hold_tile(nest, &p.held, p.dtype, sums)?;
-    let Some(w) = &p.words else { return Ok(()) };
-    let [rows, depth] = w.shape;
-    let [along_rows, warps] = p.warps;
-    let values =
-        if along_rows == 1 { TileLayout::of_words(rows, depth, warps) } else { Err("warps share rows".into()) };
-    let dtype = nest.buffer(PASS, &w.buffer)?.dtype;
-    hold_tile(nest, w, dtype, values)
+    for (held, layout) in &p.factors {
+        let dtype = nest.buffer(PASS, &held.buffer)?.dtype;
+        hold_tile(nest, held, dtype, Ok(layout.clone()))?;
+    }
+    Ok(())
 }
 
 /// Gives a tile registers as a layout says.
@@ -159,8 +194,10 @@ fn list(
     for s in body {
         match s {
             DStmt::For(l) => match mark(&l) {
-                Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, _)) => {
-                    let call = TileCall { forced: variant.clone(), ..Gemm::of(nest, &l)?.call(by_words(variant)) };
+                Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
+                    let held = [by_runs(variant), by_runs(variant) || by_words(variant)];
+                    let call = Gemm::of(nest, &l)?.call(held, scope(nest, warps));
+                    let call = TileCall { forced: variant.clone(), ..call };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
                 Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
@@ -238,26 +275,28 @@ impl Gemm {
         })
     }
 
-    fn held(&self) -> Held {
+    fn held(&self, scope: ExecScope) -> Held {
         let [rows, columns, _] = self.extents;
         let first = self.d_indices.clone();
-        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR }
+        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, scope }
     }
 
-    /// The second factor as its words lie: rows of it are the columns of the product.
-    fn words(&self) -> Held {
-        let ([_, columns, depth], (b, _)) = (self.extents, &self.b);
-        let of = |n: usize| b.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
-        let first = b.begin.clone();
-        Held { buffer: b.buffer.clone(), first, dims: [of(0), of(1)], shape: [columns, depth], run: WORD }
+    /// A factor whose `rows` lie one after the other, as lanes load it.
+    fn factor(&self, of: &Tile, rows: i64, scope: ExecScope) -> Held {
+        let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
+        let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
+        Held { buffer, first, dims: [dim(0), dim(1)], shape, run: WORD, scope }
     }
 
-    fn call(&self, by_words: bool) -> TileCall {
+    /// The call, for factors of which some are `held` in registers as they are loaded.
+    fn call(&self, held: [bool; 2], scope: ExecScope) -> TileCall {
         let [rows, columns, depth] = self.extents;
-        let whole = || Tile::whole(&self.b.0.buffer, &[columns, depth]);
-        let b = if by_words { whole() } else { self.b.0.clone() };
-        let args = vec![TileArg::Tile(self.a.0.clone()), TileArg::Tile(b)];
-        let mut call = TileCall::new(TileOp::Gemm, ExecScope::Cta, Tile::whole(&self.d, &[rows, columns]), args);
+        let of = |tile: &Tile, rows: i64, held: bool| match held {
+            true => TileArg::Tile(Tile::whole(&tile.buffer, &[rows, depth])),
+            false => TileArg::Tile(tile.clone()),
+        };
+        let args = vec![of(&self.a.0, rows, held[0]), of(&self.b.0, columns, held[1])];
+        let mut call = TileCall::new(TileOp::Gemm, scope, Tile::whole(&self.d, &[rows, columns]), args);
         call.accum = true;
         for (name, (_, transposed)) in [("transpose_a", &self.a), ("transpose_b", &self.b)] {
             if *transposed {

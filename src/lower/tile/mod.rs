@@ -11,6 +11,7 @@ mod global_store;
 pub mod leaves;
 pub mod part_loops;
 pub mod quads;
+pub mod runs;
 pub mod thread_arg;
 pub mod thread_reduce;
 pub mod tiles;

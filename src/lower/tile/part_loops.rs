@@ -8,7 +8,7 @@
 
 use super::fragments::PASS;
 use super::quads::{self, Pairs};
-use super::{warp_rows, words};
+use super::{runs, warp_rows, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
@@ -30,6 +30,8 @@ pub struct Held {
     pub shape: [i64; 2],
     /// Neighbours in a row that a thread holds.
     pub run: i64,
+    /// Whose threads hold it.
+    pub scope: ExecScope,
 }
 
 /// The loops directly inside each other from `l` on, with constant extents, and what is in them.
@@ -59,7 +61,7 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let indices = indices_of(body, &held.buffer).ok_or_else(|| no("it uses several elements at a time"))?;
     let shown: Vec<Buffer> = nest.held.get(&held.buffer).cloned().into_iter().collect();
     let part = nest.with_cx(&shown, |cx| {
-        let part = Part::of_scope(&cx.view(&Tile::whole(&held.buffer, &held.shape))?, ExecScope::Cta, cx)?;
+        let part = Part::of_scope(&cx.view(&Tile::whole(&held.buffer, &held.shape))?, held.scope, cx)?;
         Ok((part.places(cx)?, part))
     });
     let (places, part) = part.map_err(|why: String| LowerError::new(PASS, &held.buffer, why))?;
@@ -99,8 +101,10 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     if run != PAIR {
-        let row = words::decoded(nest, (&y, pairs), &v, &body).filter(|_| exists.is_none());
-        return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row.ok_or_else(|| no("it decodes no words"))?])]);
+        let row = words::decoded(nest, (&y, pairs), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
+        let row =
+            row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
+        return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
     }
     let body = guarded(exists, body);
     let own = Pairs { y: &y, v: &v, n: pairs };

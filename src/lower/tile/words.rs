@@ -34,7 +34,7 @@ pub fn decoded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) 
     let word = word_of(nest, &value, v, &t)?;
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
-    let load = DStmt::store(held.clone(), vec![index_var(&again)], renamed);
+    let load = DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value: renamed, hint: *hint };
     let own = Expr::load(held, vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i, &t)).collect();
     let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };

@@ -158,6 +158,11 @@ impl Product {
         Err(ask.no("rows_and_columns", reason))
     }
 
+    /// The same product with its factors in the other order: columns are rows.
+    pub fn turned(self) -> Product {
+        Product { a: self.b, b: self.a, rows: self.columns, columns: self.rows, ..self }
+    }
+
     /// The names of the iterators of the classes S, I, J, K, each in the order in which it is fused.
     pub fn groups(&self) -> [Vec<Name>; 4] {
         [&self.batch, &self.rows, &self.columns, &self.depth].map(|c| c.iter().map(|i| i.var.clone()).collect())

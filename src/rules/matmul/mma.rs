@@ -304,7 +304,7 @@ fn fill_by_boxes(s: &mut Schedule, stage: &Stage, at: &Name, t: &Warps) -> Done 
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first
 /// loop.
-fn together(s: &mut Schedule, block: &Name, at: &Name, tile: LeafOp, t: &Warps) -> Result<Name, ScheduleError> {
+pub fn together(s: &mut Schedule, block: &Name, at: &Name, tile: LeafOp, t: &Warps) -> Result<Name, ScheduleError> {
     let first = loops_below(s, block, at).first().unwrap_or(block).clone();
     tile_leaf(s, &first, tile)?;
     s.mark(&first, Mark::WarpsM(t.warps[0]))?;

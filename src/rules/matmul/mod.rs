@@ -9,6 +9,7 @@ pub mod outline_cpu;
 pub mod pack;
 pub mod quant;
 pub mod split_k;
+pub mod stream;
 pub mod tiling;
 pub mod wgmma;
 pub mod words;

@@ -2,6 +2,7 @@
 
 use super::pack::{WIDEST, helped};
 use crate::ir::instr::WgmmaShape;
+use crate::ir::layout::runs::Runs;
 use crate::ir::{ExprKind, Name};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
@@ -10,7 +11,7 @@ use crate::rules::find::shape::find_block;
 use crate::rules::parts::output;
 use crate::rules::space::limits::over;
 use crate::rules::space::tiles::{Role, Tiles};
-use crate::rules::{Knobs, LaunchOutline, Outline};
+use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
 /// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
 const SHARED_RATE: i64 = 128;
@@ -198,6 +199,39 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
         }
     }
     out
+}
+
+/// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
+pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
+    let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
+    let [columns, rows, depth] = z.extent;
+    // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
+    let (load, own, prepare) = match runs {
+        Runs::Values => (16, n * step * 2, n * step / 2 / warp),
+        Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
+    };
+    let mma = m / 8 * (n / 16) * (step / 16);
+    let blocks = z.blocks([n, m, step], 1);
+    Outline::one(LaunchOutline {
+        blocks,
+        threads: warps * warp,
+        min_blocks: k.get("min_blocks"),
+        state_regs: m * n / warp + 40,
+        load_regs: (m + n) * step / 2 / warp,
+        smem: warps * m * n * 4,
+        load_bytes: load,
+        in_flight: own / warp,
+        steps: over(depth, warps * step),
+        // that blocks read the rows again, from the L2, does not show
+        read: z.read,
+        written: z.batch * rows * columns * z.end.written,
+        padding: z.padding([n, m, step]),
+        instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,
+        flops: z.batch * rows * columns * depth * 2,
+        tensor_core: true,
+        combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),
+        ..LaunchOutline::default()
+    })
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).

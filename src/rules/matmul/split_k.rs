@@ -2,6 +2,7 @@
 //! of the parts in a workspace, a second one adds them, always in the same order, and finishes the result.
 
 use crate::rules::find::einsum::Einsum;
+use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 
 /// Threads of a block that adds parts.
@@ -47,4 +48,34 @@ impl Parts {
         s.bind(&thread, ThreadTag::ThreadX)?;
         Ok(thread)
     }
+
+    /// Has all `[y, x]` threads of a block add what its warps have left in shared memory.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug.
+    pub fn adders_of_block(&self, s: &mut Schedule, grid: &Name, [y, x]: [i64; 2]) -> Done {
+        s.reverse_compute_at(&self.add, grid)?;
+        s.reverse_compute_at(&self.tail, grid)?;
+        let loops = neighbours_last(s, &self.tail, loops_below(s, &self.tail, grid));
+        s.reorder(&loops)?;
+        let all = fuse_loops(s, &loops)?;
+        let [step, side, thread] = split(s, &all, [None, Some(y), Some(x)])?;
+        s.reorder(&[side.clone(), thread.clone(), step.clone()])?;
+        s.bind(&side, ThreadTag::ThreadY)?;
+        s.bind(&thread, ThreadTag::ThreadX)?;
+        s.set_scope(&self.sum, Scope::Local)?;
+        s.compute_at(&self.add, &step)?;
+        loops_below(s, &self.add, &step).iter().try_for_each(|l| unroll_loop(s, l))
+    }
+}
+
+/// Loops with that last which walks along neighbours of what the block writes.
+fn neighbours_last(s: &Schedule, block: &Name, loops: Vec<Name>) -> Vec<Name> {
+    let facts = crate::analysis::Facts::of(s.func());
+    let last = facts.block(block).and_then(|b| b.writes.first()?.indices.last()?.as_var().cloned());
+    let binding =
+        find_block(s.func(), block).iters.into_iter().find(|it| Some(&it.var) == last.as_ref()).map(|it| it.binding);
+    let (inner, outer): (Vec<Name>, Vec<Name>) =
+        loops.into_iter().partition(|l| binding.as_ref().is_some_and(|b| b.uses_var(l)));
+    [outer, inner].concat()
 }

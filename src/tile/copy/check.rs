@@ -98,9 +98,15 @@ fn hint(call: &TileCall) -> Result<CacheHint, String> {
         Some(AttrValue::Str(word)) => match word.as_str() {
             "streaming" | "evict_first" => Ok(CacheHint::Streaming),
             "no_allocate" | "nc" => Ok(CacheHint::NoAllocate),
-            other => Err(format!("`cache` is \"{other}\"; it is one of \"streaming\", \"no_allocate\", \"nc\"")),
+            "no_allocate_256" => Ok(CacheHint::NoAllocate256),
+            other => Err(format!(
+                "`cache` is \"{other}\"; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\""
+            )),
         },
-        Some(_) => Err("`cache` is not a string; it is one of \"streaming\", \"no_allocate\", \"nc\"".into()),
+        Some(_) => {
+            Err("`cache` is not a string; it is one of \"streaming\", \"no_allocate\", \"no_allocate_256\", \"nc\""
+                .into())
+        }
     }
 }
 
@@ -108,7 +114,7 @@ fn hint(call: &TileCall) -> Result<CacheHint, String> {
 pub(super) fn hint_of(view: &View, hint: CacheHint, writes: bool) -> CacheHint {
     match hint {
         _ if !view.is_global() => CacheHint::Plain,
-        CacheHint::NoAllocate if writes => CacheHint::Plain,
-        CacheHint::Plain | CacheHint::Streaming | CacheHint::NoAllocate => hint,
+        CacheHint::NoAllocate | CacheHint::NoAllocate256 if writes => CacheHint::Plain,
+        _ => hint,
     }
 }

@@ -174,5 +174,6 @@ fn cache_name(hint: CacheHint) -> Option<&'static str> {
         CacheHint::Plain => None,
         CacheHint::Streaming => Some("streaming"),
         CacheHint::NoAllocate => Some("no_allocate"),
+        CacheHint::NoAllocate256 => Some("no_allocate_256"),
     }
 }

@@ -18,12 +18,13 @@
 //! stand still, cut to the iterator's domain, by a guard where need be; for a shared buffer the
 //! thread loops outside run too, since threads share it. Where one access is all there is and its
 //! points are fewer than the hull has (`a // 7`, `a % 7`, strides), the loops of the consumer are
-//! repeated instead, so that nothing is computed twice. The block lands right before its first
+//! repeated instead, so that nothing is computed twice. A reduction of a thread's own has the guard of its one consumer
+//! too, as far as it is about these loops. The block lands right before its first
 //! consumer. Loops that become empty go; loops with one iteration are not made.
 
-use crate::ir::{Block, Expr, Name, Scope, Stmt};
+use crate::ir::{Block, Expr, IterKind, Name, Scope, Stmt};
 use crate::schedule::help::copies::position;
-use crate::schedule::help::guards::in_iterators;
+use crate::schedule::help::guards::{conjoin, conjuncts, in_iterators, uses_any};
 use crate::schedule::help::regions::{self, Region};
 use crate::schedule::help::span::cast;
 use crate::schedule::help::{motion, nest, query, repeat, tree};
@@ -43,13 +44,31 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<(), Failure> {
     let scope = d.find_buffer(&buffer)?.scope.clone();
     let needed = needed(d, &consumers, &buffer, at, &scope);
     let domains = domains(&moved, &buffer, &needed);
+    let idle = if scope == Scope::Local && is_reduction(&moved) { common_guard(d, &consumers, at) } else { None };
     tree::remove(&mut d.func, block);
     let nest = match repeat::of_consumer(d, &moved, &consumers, at, &scope, &domains) {
         Some(nest) if conditions.is_empty() => nest,
         _ => nest::build(d, moved, &domains, &conditions),
     };
     insert(d, at, nest, &consumers);
+    if let Some(guard) = idle {
+        tree::edit_block(&mut d.func, block, |b| b.guard = conjoin(b.guard.take().into_iter().chain([guard])));
+    }
     Ok(())
+}
+
+fn is_reduction(b: &Block) -> bool {
+    b.iters.iter().any(|it| it.kind == IterKind::Reduce)
+}
+
+/// Where a consumer, the only one, does not run while the loops up to `at` stand still: a reduction for a thread of its
+/// own is not needed there, and would read what others have not written.
+fn common_guard(d: &Draft, consumers: &[Block], at: &Name) -> Option<Expr> {
+    let [consumer] = consumers else { return None };
+    let around = tree::loops_around(&d.func, &consumer.name);
+    let inside: Vec<&Name> = around.iter().map(|l| &l.var).skip_while(|l| *l != at).skip(1).collect();
+    let outer = conjuncts(consumer.guard.as_ref()).into_iter().filter(|c| !uses_any(c, inside.iter().copied()));
+    conjoin(outer)
 }
 
 /// The blocks that read what the moved block writes.

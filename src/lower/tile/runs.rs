@@ -1,0 +1,68 @@
+//! Factors of products that lanes load from memory into their registers, eight neighbours of a row at a time, for the
+//! variant `mma_runs`.
+//!
+//! before: `for i < 16, k < 64 { a[i, k] = if_then_else(i < 8, x[i, step * 64 + k], 0) }`
+//! after:  `for x < 2, y < 2 { if (row(x) < 8) { for v < 8 { r[v] = x[row(x), ..] } } else { r = 0 }; for v < 8 { a[..] = r[v] } }`
+//!
+//! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
+
+use crate::analysis::{linear, simplify};
+use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, index_var};
+use crate::ir::layout::runs::Runs;
+use crate::ir::layout::words::WORD;
+use crate::ir::{DType, Expr, ExprKind, Name, Scope};
+use crate::lower::nest::Nest;
+use crate::lower::pass::guards::free_of;
+use crate::lower::pass::pipeline::copied;
+
+/// The variant of products.
+pub const VARIANT: &str = "mma_runs";
+
+/// How lanes load the factors: by words where the values of one are computed of them.
+pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {
+    let mut packed = false;
+    let mut note = |s: &DStmt| {
+        if let DStmt::Store { buffer, value, .. } = s
+            && factors.contains(&buffer)
+        {
+            packed |= value.any(&|e| matches!(e.kind(), ExprKind::Load { dtype: DType::U32, .. }));
+        }
+    };
+    launch.iter().for_each(|s| s.visit(&mut note));
+    if packed { Runs::Words } else { Runs::Values }
+}
+
+/// The loop over the runs of a row, of which `y` counts `n` and `v` neighbours: `body` stores one value, of memory or
+/// zero. `None` where they are no neighbours in memory, or one of them alone may be zero.
+pub fn loaded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+    let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
+    let (cond, load) = copied(value)?;
+    let ExprKind::Load { buffer: from, indices: at, dtype } = load.kind() else { return None };
+    let (last, outer) = at.split_last()?;
+    let neighbours = linear(last, v, &nest.ranges).is_some_and(|(step, _)| step.is_int(1));
+    if !neighbours || !nest.is_global(from) || outer.iter().any(|e| e.uses_var(v)) {
+        return None;
+    }
+    let parts = cond.map(|c| conjuncts(&simplify(c, &nest.ranges))).unwrap_or_default();
+    let parts = parts.into_iter().map(|c| free_of(&nest.ranges, c, &[(v.clone(), WORD)]));
+    let cond = parts.fold(None, |all, c| and(all, Some(c)));
+    if cond.as_ref().is_some_and(|c| c.uses_var(v)) {
+        return None;
+    }
+    let run = nest.scratch(&format!("{buffer}_run"), *dtype, Expr::i64(WORD), Scope::Local);
+    let again = nest.loop_var("v", WORD);
+    let each = |kind, var: &Name, s| DStmt::For(DFor::new(var.clone(), Expr::i64(WORD), kind, vec![s]));
+    let element = load.subst(&|n| (n == v).then(|| index_var(&again)));
+    let fill = |value| DStmt::Store { buffer: run.clone(), indices: vec![index_var(&again)], value, hint: *hint };
+    let read = each(DKind::Vectorized, &again, fill(element));
+    let read = match cond {
+        None => read,
+        Some(cond) => {
+            let zero = each(DKind::Unrolled, &again, fill(Expr::constant(0.0, *dtype)));
+            DStmt::If { cond, then: vec![read], otherwise: vec![zero] }
+        }
+    };
+    let own = Expr::load(run.clone(), vec![index_var(v)], *dtype);
+    let keep = each(DKind::Unrolled, v, DStmt::store(buffer.clone(), indices.clone(), own));
+    Some(DStmt::unrolled(y, n, vec![read, keep]))
+}

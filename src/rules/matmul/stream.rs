@@ -1,0 +1,217 @@
+//! `matmul.stream`: products of few rows on tensor cores (`mma.sync`), whose factors come from memory straight into
+//! registers.
+//!
+//! When: the target has them; a sum of products of float16 or bfloat16 rows with columns that lie along the reduced
+//! axis, or are packed eight in a word along it (float16 of four bits, less a constant and times a scale); sums in
+//! float32, or kept in it; at most one elementwise block after it; up to 32 rows, or a number that is not constant.
+//! How: what takes the time is to read the columns once. The warps of a block share the reduced axis of the same rows
+//! and columns, so that many loads are in flight without a barrier; each lane loads eight neighbours of a row, which
+//! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
+//! Rounding: values are those that the function says, sums are float32.
+//! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
+//!
+//! ```text
+//! matmul.stream on cuda:sm_90a
+//! before: bfloat16 X[8, 4096], bfloat16 W[4096, 4096]
+//!         float32 O[i, j] += float32(X[i, k]) * float32(W[j, k])
+//! after:  blockIdx.x 256 [min_blocks=1]:
+//!           threadIdx.y 8:
+//!             loop 16 [tile=elementwise warps_m=1 warps_n=1], loop 8: b0_result_rf_local = 0
+//!             loop 4:
+//!               loop 16 [tile=elementwise warps_m=1 warps_n=1 cache_hint=no_allocate_256], loop 128: b0_right.local = W
+//!               loop 8 [tile=elementwise warps_m=1 warps_n=1 cache_hint=plain], loop 128: b0_left.local = X
+//!               loop 16 [tile=gemm warps_m=1 warps_n=1 tile_variant=mma_runs], loop 8, loop 128: b0_result_rf_local += b0_left.local, b0_right.local
+//!             loop 16 [tile=elementwise warps_m=1 warps_n=1], loop 8: b0_result_rf.shared = b0_result_rf_local
+//!           threadIdx.y 8, threadIdx.x 32:
+//!             unroll 8: b0_result.local += b0_result_rf.shared
+//!             O = b0_result.local
+//! ```
+
+use super::decoded;
+use super::mma::{Warps, multiplied, together};
+use super::outline::{self, Sizes};
+use super::split_k::cut;
+use super::tiling::*;
+use super::words::in_words;
+use crate::ir::layout::runs::Runs;
+use crate::ir::layout::words::{ROWS, WORD};
+use crate::rules::find::einsum::{Einsum, Major};
+use crate::rules::find::product::Product;
+use crate::rules::parts::*;
+
+/// The rule.
+pub const STREAM: Rule =
+    Rule::new(Kind::Cuda, "matmul.stream", include_str!("../../../schedules/matmul.stream.toml"), stream);
+
+/// Rows from which on blocks read more of these than of columns.
+const MOST_ROWS: i64 = 32;
+/// Columns of the result in a fragment, which are the rows of an instruction.
+const FRAGMENT: i64 = 16;
+/// The value of the knob `hint` by which the L2 fetches 256 bytes.
+const WIDE: i64 = 3;
+/// Bytes of a value as it is multiplied.
+const VALUE: i64 = 2;
+
+struct Stream {
+    /// The sizes, where all are known.
+    sizes: Option<Sizes>,
+    /// The product with columns first.
+    p: Product,
+    /// How lanes load the columns.
+    runs: Runs,
+    /// Threads of a warp.
+    warp: i64,
+}
+
+fn stream(ask: &Ask) -> Answer {
+    if !ask.target.has.mma {
+        return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
+    }
+    let p = multiplied(ask)?;
+    if p.a.dtype == DType::I8 {
+        return Err(ask.no("operand_dtype", "lanes load values of 16 bits"));
+    }
+    if let Some(n) = p.extents()[1].filter(|n| *n > MOST_ROWS) {
+        return Err(ask.no("few_rows", format!("{n} rows are more than {MOST_ROWS}: blocks would read more of these")));
+    }
+    let side_by_side = |f: &crate::rules::find::factor::Factor| f.adjacent(true) >= WORD;
+    if !side_by_side(&p.a) {
+        return Err(ask.no("neighbours", "eight neighbours of a row along the reduced axis are no aligned access"));
+    }
+    let runs = if in_words(&p.b) { Runs::Words } else { Runs::Values };
+    match runs {
+        Runs::Words => decoded::check(&p, ask)?,
+        Runs::Values if !side_by_side(&p.b) => {
+            return Err(
+                ask.no("neighbours", "eight neighbours of a column along the reduced axis are no aligned access")
+            );
+        }
+        Runs::Values => {}
+    }
+    // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
+    let p = p.turned();
+    let sizes = Sizes::of(&p);
+    Ok(Found::new(p.schedule.clone(), Stream { warp: i64::from(ask.target.warp), sizes, runs, p }))
+}
+
+/// Columns and rows of a tile, and values along the reduced axis of one step of a warp.
+fn tile(k: &Knobs) -> [i64; 3] {
+    [k.get("block_n"), k.get("block_m"), k.get("step_k")]
+}
+
+impl Accepted for Stream {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (p, warp, runs) = (&self.p, self.warp, self.runs);
+        let [_, columns, rows, depth] = p.extents();
+        let threads = move |k: &Knobs| k.get("warps_k") * warp;
+        let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
+        let space = space.require("words_of_columns", move |k| match (runs, columns) {
+            (Runs::Values, _) => Ok(()),
+            (_, Some(n)) if n % k.get("block_n") == 0 => Ok(()),
+            _ => Err(format!("the words of {} columns are not all there", k.get("block_n"))),
+        });
+        let space = space.require("parts_of_depth", move |k| match depth {
+            Some(n) if n >= k.get("warps_k") * k.get("step_k") => Ok(()),
+            None if runs == Runs::Values => Ok(()),
+            _ => Err(format!("{} warps have less than a step of the reduced axis each", k.get("warps_k"))),
+        });
+        let space = space.require("whole_words", move |k| match (runs, depth) {
+            (Runs::Values, _) => Ok(()),
+            (_, Some(n)) if n % (k.get("warps_k") * k.get("step_k")) == 0 => Ok(()),
+            _ => Err("the reduced axis is no whole number of steps of each warp".into()),
+        });
+        let space = threads_per_block(space, target, threads);
+        let smem = target.smem_per_block as i64;
+        let space = space.require("sums_in_shared", move |k| {
+            let [n, m, _] = tile(k);
+            at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
+        });
+        let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp));
+        let space = space.prefer("read_once", move |k| match rows {
+            Some(n) if k.get("block_m") < n => Err("columns are read again for other rows".into()),
+            _ => Ok(()),
+        });
+        let sms = i64::from(target.sms);
+        let space = space.prefer("tile_within_result", move |k| match (rows, columns) {
+            (Some(n), _) if k.get("block_m") >= 2 * n.max(ROWS) => {
+                Err("most rows of a tile lie outside of the result".into())
+            }
+            (_, Some(n)) if k.get("block_n") >= 2 * n.max(FRAGMENT) => {
+                Err("most columns of a tile lie outside of the result".into())
+            }
+            _ => Ok(()),
+        });
+        let space = space.prefer("fetched_words", move |k| match (runs, k.get("hint")) {
+            (Runs::Words, WIDE) => Err("256 bytes of words are more than a warp takes of a column at a time".into()),
+            _ => Ok(()),
+        });
+        let blocks = p.extents()[0].zip(columns).zip(rows);
+        space.prefer("fills_device", move |k| {
+            match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
+                Some(n) if n < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
+                    Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let ([n, m, step], warps) = (tile(k), k.get("warps_k"));
+        let alone = Warps { block: [n, m, step], warps: [1, 1] };
+        let mut e = Einsum::of(s, &self.p, [Major::Free; 2], [n, m, step * warps])?;
+        let left = cut(s, &mut e, warps)?;
+        let (grid, fill) = grid(s, &e, [n, m, step], &left.at)?;
+        launch_bounds(s, &grid, k.get("min_blocks"))?;
+        for (stage, hint) in [(&e.a, k.get("hint")), (&e.b, 0)] {
+            s.set_scope(&stage.buffer, Scope::Local)?;
+            s.compute_at(&stage.block, &fill)?;
+            let first = together(s, &stage.block, &fill, LeafOp::Elementwise, &alone)?;
+            cache_hint(s, &first, hint)?;
+        }
+        let [sums] = known(e.tails.clone());
+        s.reverse_compute_at(&sums, &left.at)?;
+        together(s, &sums, &left.at, LeafOp::Elementwise, &alone)?;
+        let partial = output(s, &sums);
+        s.set_scope(&partial, Scope::Shared)?;
+        let init = s.decompose_reduction(&e.block, &fill)?;
+        together(s, &init, &left.at, LeafOp::Elementwise, &alone)?;
+        let product = together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), &alone)?;
+        s.mark(&product, Mark::TileVariant("mma_runs".into()))?;
+        s.set_scope(&e.result, Scope::Local)?;
+        left.adders_of_block(s, &grid, [warps, self.warp])
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::stream(self.sizes.as_ref()?, (self.warp, self.runs), k))
+    }
+}
+
+/// Cuts the product into tiles, a block for each, whose warps share the reduced axis: the loops over blocks and over
+/// steps of a warp.
+fn grid(s: &mut Schedule, e: &Einsum, [m, n, step]: [i64; 3], warps: &Name) -> Result<(Name, Name), ScheduleError> {
+    let [batch, rows, columns, depth] = &e.loops;
+    let [ib, ii] = split(s, rows, [None, Some(m)])?;
+    let [jb, jj] = split(s, columns, [None, Some(n)])?;
+    let [fill, kk] = split(s, depth, [None, Some(step)])?;
+    let blocks = [batch.clone(), ib, jb];
+    let inner = [warps.clone(), fill.clone(), ii, jj, kk];
+    s.reorder(&[&blocks[..], &inner].concat())?;
+    let grid = s.fuse(&blocks)?;
+    s.bind(&grid, ThreadTag::BlockX)?;
+    s.bind(warps, ThreadTag::ThreadY)?;
+    Ok((grid, fill))
+}
+
+fn whole_fragments([n, m, step]: [i64; 3], runs: Runs) -> Result<(), String> {
+    match m > 0 && n > 0 && step > 0 && n % FRAGMENT == 0 && m % ROWS == 0 && step % runs.chunk() == 0 {
+        true => Ok(()),
+        false => Err(format!("{m} rows, {n} columns and steps of {step} are no whole fragments")),
+    }
+}
+
+/// Registers of a thread: sums, and both factors of a step.
+fn registers([n, m, step]: [i64; 3], warp: i64) -> i64 {
+    m * n / warp + (m + n) * step * VALUE / 4 / warp + 40
+}

@@ -1,0 +1,131 @@
+//! Matrix products on tensor cores (`mma.sync`) with both factors in registers, as lanes load them from memory.
+//!
+//! A sum over k has no order: a lane's loads of eight neighbours, of a row of A and of one of B, are fragments for an
+//! order of k that both share ([`Runs`]). Nothing passes through shared memory.
+//!
+//! When: sm_80 and up, whole warps, float16 or bfloat16 into float32, and one warp at a time. A is stored as `[M, K]`
+//! and B as `[N, K]` in registers with layouts of the same kind of runs; D is in registers as accumulator fragments.
+//! D starts from what it holds, or zero.
+//!
+//! before: `Tx.warp.gemm(d[0:16, 0:32], a[0:16, 0:64], b[0:32, 0:64], transpose_b=True, accum=True)`
+//! after:  for each 16 values along k: `mma.m16n8k16` for each fragment of D
+//!
+//! Declines by naming the condition with its values.
+
+use super::grid::Grid;
+use super::mma::whole_warps;
+use super::operands::{Matrix, Product, Start, in_registers, product};
+use crate::ir::device::{DStmt, index_var};
+use crate::ir::instr::{At, Instr, MmaShape, Op};
+use crate::ir::layout::runs::Runs;
+use crate::ir::layout::{Fragment, TileLayout};
+use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
+use crate::tile::loops::unrolled;
+use crate::tile::predicates::{all_threads, takes, warps};
+use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant};
+
+/// Products of what lanes have loaded.
+pub(super) const MMA_RUNS: Variant =
+    Variant { name: "mma_runs", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
+
+/// Values of a fragment of A, and of one of B, that a lane holds.
+const OF: [i64; 2] = [8, 4];
+
+fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
+    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
+    warps(call, r);
+    all_threads(call, cx, r);
+    r.ask("whole_warps", whole_warps(cx));
+    r.ask("one_warp", one_warp(call.scope, cx));
+    let product = product(call, cx, r);
+    let p = product.as_ref();
+    let shape = r.ask_if("dtype", p, instruction);
+    r.ask_if("storage_scope", p, in_registers);
+    let d = r.ask_if("accumulators", p, |p| Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx));
+    let runs = r.ask_if("runs", p, |p| runs(p, cx));
+    r.ask_if("c_place", p, |p| match p.start {
+        Start::Zero | Start::Old => Ok(()),
+        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
+    });
+    let (shape, [a, b], d, p) = (shape?, runs?, d?, product?);
+    Some(Box::new(move |e| Loaded { p, shape, a, b, d }.emit(e)))
+}
+
+fn one_warp(scope: ExecScope, cx: &Cx) -> Result<(), String> {
+    match scope == ExecScope::Warp || cx.threads() == cx.threads_in(ExecScope::Warp) {
+        true => Ok(()),
+        false => Err(format!("the {} threads of a {} are several warps", cx.threads_in(scope), scope.name())),
+    }
+}
+
+fn instruction(p: &Product) -> Result<MmaShape, String> {
+    match [&p.d, &p.a, &p.b].map(|x| x.view.dtype) {
+        [DType::F32, DType::F16, DType::F16] => Ok(MmaShape::M16N8K16F16),
+        [DType::F32, DType::BF16, DType::BF16] => Ok(MmaShape::M16N8K16BF16),
+        [d, a, b] => Err(format!("{a} times {b} into {d}, and runs are of float16 or bfloat16, into float32")),
+    }
+}
+
+/// The registers of A and B.
+fn runs(p: &Product, cx: &Cx) -> Result<[Part; 2], String> {
+    let parts = [Part::of(&p.a.view, cx.ranges)?, Part::of(&p.b.view, cx.ranges)?];
+    for kind in [Runs::Values, Runs::Words] {
+        let wanted = [kind.first(p.m, p.k), kind.second(p.n, p.k)];
+        if holds(&p.a, [0, 1], &wanted[0]) && holds(&p.b, [1, 0], &wanted[1]) {
+            return Ok(parts);
+        }
+    }
+    let own = |x: &Matrix| x.view.tile_layout().map_or("no layout".to_string(), |l| l.canonical().to_string());
+    let (a, b) = (&p.a.view.buffer, &p.b.view.buffer);
+    Err(format!("`{a}` has {} and `{b}` {}, which are no runs of [M, K] and [N, K]", own(&p.a), own(&p.b)))
+}
+
+fn holds(x: &Matrix, dims: [usize; 2], wanted: &Result<TileLayout, String>) -> bool {
+    let ordered = (x.dims[0] < x.dims[1]) == (dims[0] < dims[1]);
+    let own = x.view.tile_layout().map(|l| l.canonical());
+    ordered && x.view.is_local() && own.ok().zip(wanted.as_ref().ok()).is_some_and(|(own, w)| own == w.canonical())
+}
+
+/// A product of what lanes have loaded.
+struct Loaded {
+    p: Product,
+    shape: MmaShape,
+    a: Part,
+    b: Part,
+    d: Grid,
+}
+
+impl Loaded {
+    fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
+        let mut out = self.zeros(emit);
+        let steps = self.p.k / self.shape.k();
+        let [s, i, j] =
+            [("s", steps), ("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
+        let [step, row, column] = [&s, &i, &j].map(index_var);
+        let register = |part: &Part, line: Expr, n: i64| {
+            let first = part.at(&vec![Expr::i64(0); part.shape.len()]);
+            first + (line * Expr::i64(steps) + step.clone()) * Expr::i64(n)
+        };
+        let a = At::new(&self.p.a.view.buffer, emit.simple(register(&self.a, row.clone(), OF[0])));
+        let b = At::new(&self.p.b.view.buffer, emit.simple(register(&self.b, column.clone(), OF[1])));
+        let sum = At::new(&self.p.d.view.buffer, emit.simple(self.d.register(&row, &column)));
+        let mma = DStmt::Instr(Instr::new(Op::Mma(self.shape), [sum.clone(), a, b, sum], []));
+        let fragments = unrolled(&i, self.d.local[0], vec![unrolled(&j, self.d.local[1], vec![mma])]);
+        out.push(unrolled(&s, steps, vec![fragments]));
+        out
+    }
+
+    /// Zeroes D, where it starts from zero.
+    fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
+        if matches!(self.p.start, Start::Old) {
+            return vec![];
+        }
+        let d = &self.d;
+        let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
+        let first = d.register(&index_var(&i), &index_var(&j));
+        let view = &self.p.d.view;
+        let zero = |n| view.store(emit.simple(first.clone() + Expr::i64(n)), Expr::constant(0.0, view.dtype));
+        let body = (0..d.fragment.len() as i64).map(zero).collect();
+        vec![unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], body)])]
+    }
+}

@@ -1,0 +1,70 @@
+//! Products of few rows whose factors come from memory straight into registers: plain and packed weights.
+
+use super::harness::kernel_at;
+use super::matmul_quant::{product, scaled};
+use super::products::{Matmul, check_all, check_points};
+
+const RULE: &str = "matmul.stream";
+const TARGET: &str = "cuda:sm_90a";
+
+fn plain(dtype: &'static str, m: i64, n: i64, k: i64) -> Matmul {
+    Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true)
+}
+
+#[test]
+fn odd_rows_and_columns() {
+    let sizes = [[2, 33, 256], [5, 67, 136], [8, 130, 512], [16, 101, 264], [17, 41, 1032], [31, 64, 320]];
+    let mut cases = vec![];
+    for (i, [m, n, k]) in sizes.into_iter().enumerate() {
+        let dtype = if i % 2 == 0 { "float16" } else { "bfloat16" };
+        cases.push(plain(dtype, m, n, k).case());
+        cases.push(plain(dtype, m, n, k).with_epilogue().case());
+    }
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn batches_and_symbolic_rows() {
+    let mut cases = vec![plain("float16", 7, 40, 128).batched(3).case(), plain("bfloat16", 9, 24, 256).gated().case()];
+    for m in [5, 70] {
+        cases.push(plain("bfloat16", m, 24, 160).symbolic().case());
+    }
+    cases.push(Matmul::new("float16", 8, 40, 128).transposed(false, true).case());
+    check_all(cases, RULE, TARGET);
+}
+
+#[test]
+fn other_targets() {
+    for target in ["cuda:sm_80", "cuda:sm_100a", "cuda:sm_120a"] {
+        check_all(vec![plain("bfloat16", 8, 67, 256).case()], RULE, target);
+    }
+}
+
+#[test]
+fn packed_weights() {
+    let of = |m, n, k, group| product(m, false, [n, k, group], &scaled());
+    let cases = vec![of(5, 32, 256, 64), of(8, 96, 1024, 128), of(17, 64, 512, 32)];
+    check_all(cases, RULE, TARGET);
+    check_all(vec![product(19, true, [64, 256, 64], &scaled())], RULE, "cuda:sm_80");
+}
+
+/// Many warps, steps of several runs, more rows than a block takes.
+#[test]
+fn points_of_many_warps() {
+    check_points(&plain("float16", 8, 40, 2048).with_epilogue().case(), RULE, TARGET, |space, _| {
+        let all = space.points().into_iter();
+        let many = all.filter(|k| k.get("warps_k") == 16 && k.get("step_k") == 128);
+        let many: Vec<_> = many.take(2).collect();
+        assert!(!many.is_empty(), "16 warps have a step each");
+        many
+    });
+}
+
+/// Nothing of the factors lies in shared memory, and every lane loads 16 bytes at a time.
+#[test]
+fn factors_stay_in_registers() {
+    let text = kernel_at(&plain("bfloat16", 8, 4096, 4096).case(), RULE, &[("block_n", 32), ("warps_k", 8)]);
+    assert!(text.contains("register bfloat16 b0_right[") && text.contains("register bfloat16 b0_left["), "{text}");
+    assert!(text.contains("copy8.no_allocate_256 b0_right_run[0] <- p1"), "{text}");
+    assert!(!text.contains("shared bfloat16"), "{text}");
+}
