@@ -58,6 +58,7 @@ fn units(targets: &[&str]) -> Vec<Unit> {
         require_exact: false,
         family: false,
         overlap: false,
+        constant: &[],
         cuda: Some((&Nothing, "nvrtc 13.0".into())),
     };
     let mut units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));

@@ -58,6 +58,7 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
         require_exact: false,
         family,
         overlap: false,
+        constant: &[],
         cuda: Some((compiler, "nvrtc 13.0".into())),
     };
     apply::units(&[input], &options).map_err(|f| f.message)

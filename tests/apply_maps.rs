@@ -50,6 +50,7 @@ fn units() -> Vec<Unit> {
         require_exact: false,
         family: false,
         overlap: false,
+        constant: &[],
         cuda: Some((&Nothing, "none".into())),
     };
     apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message))

@@ -1,12 +1,34 @@
 //! Kernels that start while what was launched before them ends: their text, their launch, and where there are none.
 
-use daylight::apply::{self, Emit, Options, Unit};
+use crate::lower_cases::gpu;
+use daylight::apply::{self, Constant, Emit, Options, Unit};
 use daylight::assemble::load;
+use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
+use daylight::ir::instr::Op;
+use daylight::ir::kernel::{KStmt, KernelParam, Launch, Program};
+use daylight::ir::{ExprKind, Name, Param};
+use daylight::lower::{lower, overlapping};
 use daylight::rules::Spaces;
+use daylight::rules::{Prepared, verdicts};
 use daylight::target::Target;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 fn units(target: &str, file: &str, overlap: bool) -> Vec<Unit> {
+    made(target, file, overlap, &[]).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn made(target: &str, file: &str, overlap: bool, constant: &[&str]) -> Result<Vec<Unit>, String> {
+    compiled(target, file, overlap, (constant, None))
+}
+
+fn compiled(
+    target: &str,
+    file: &str,
+    overlap: bool,
+    (constant, compiler): (&[&str], Option<&dyn Compiler>),
+) -> Result<Vec<Unit>, String> {
+    let constant: Vec<Constant> = constant.iter().map(|c| c.parse().expect("function and tensor")).collect();
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
     let bind = if file == PLAIN { [("n".to_string(), 64)].into() } else { Default::default() };
     let inputs = load(&bind, &[path]).expect("reads");
@@ -23,11 +45,15 @@ fn units(target: &str, file: &str, overlap: bool) -> Vec<Unit> {
         require_exact: false,
         family: false,
         overlap,
-        cuda: None,
+        constant: &constant,
+        cuda: compiler.map(|c| (c, "nvrtc 13.0".into())),
     };
-    apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message))
+    apply::units(&inputs, &options).map_err(|f| f.message)
 }
 
+const WAIT: &str = "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");";
+const NEXT: &str = "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");";
+const VECTOR: &str = "tests/workloads/gemv/llama3_8b-o_proj-n4096k4096-f16.py";
 const PLAIN: &str = "examples/consumer/kernels/scale_rows.py";
 
 /// One kernel of few blocks, which lets the next one start at once, and one of many.
@@ -35,18 +61,17 @@ const PLAIN: &str = "examples/consumer/kernels/scale_rows.py";
 fn kernels_wait_before_they_touch_memory() {
     for (file, few) in [(PLAIN, true), ("tests/workloads/transpose/llama3_8b-down_weight-4096x14336-f16.py", false)] {
         let [plain, overlapping] = [false, true].map(|o| units("cuda:sm_90a", file, o).remove(0));
-        let wait = "asm volatile(\"griddepcontrol.wait;\" : : : \"memory\");\n";
-        let go = "asm volatile(\"griddepcontrol.launch_dependents;\");\n";
-        let text = overlapping.text.replacen(&format!("  {wait}"), "", 1);
-        let text = if few { text.replacen(&format!("  {go}"), "", 1) } else { text };
+        let text = overlapping.text.replacen(&format!("  {WAIT}\n"), "", 1);
+        let text = if few { text.replacen(&format!("  {NEXT}\n"), "", 1) } else { text };
         assert_eq!(text, plain.text, "nothing else differs");
         assert_eq!(
-            (overlapping.text.matches(wait).count(), overlapping.text.matches(go).count()),
+            (overlapping.text.matches(WAIT).count(), overlapping.text.matches(NEXT).count()),
             (1, usize::from(few))
         );
         let body = overlapping.text.split("__global__").nth(1).and_then(|t| t.split_once("{\n")).expect("a kernel").1;
-        let first = if few { go } else { wait };
-        assert!(body.trim_start().starts_with(first.trim_end()), "{body}");
+        let first = if few { NEXT } else { WAIT };
+        let statements = body.lines().map(str::trim_start).find(|l| !l.starts_with("const int ") && !l.ends_with("];"));
+        assert_eq!(statements, Some(first), "{body}");
     }
 }
 
@@ -71,4 +96,142 @@ fn where_there_is_no_overlap_nothing_changes() {
         assert_eq!(plain.text, asked.text);
         assert!(asked.plan.launches.iter().all(|l| !l.pdl));
     }
+}
+
+/// Lines of the kernel that read a parameter or order launches, in order.
+fn order(unit: &Unit) -> Vec<&'static str> {
+    let kinds = [("&p0[", "x"), ("&p1[", "w"), ("griddepcontrol.wait", "wait"), ("launch_dependents", "next")];
+    let lines = unit.text.lines().skip_while(|l| !l.contains("__global__"));
+    lines.filter_map(|l| kinds.iter().find(|(text, _)| l.contains(text)).map(|(_, kind)| *kind)).collect()
+}
+
+#[test]
+fn constant_tensors_are_read_before_the_wait() {
+    let name = "llama3_8b-o_proj-n4096k4096-f16";
+    let of = |constant: &[&str]| order(&made("cuda:sm_90a", VECTOR, true, constant).expect("units")[0]);
+    assert_eq!(of(&[]), ["wait", "x", "w"]);
+    assert_eq!(of(&[&format!("{name}.w")]), ["w", "wait", "x", "next"]);
+}
+
+/// A compiler that has too few registers for what is read before the wait.
+struct Narrow;
+
+impl Compiler for Narrow {
+    fn compile(&self, source: &Source) -> Result<Artifact, CompileError> {
+        let early = source.text.find("&p1[") < source.text.find("griddepcontrol.wait");
+        Ok(Artifact {
+            format: Format::Cubin,
+            bytes: source.text.as_bytes().into(),
+            path: PathBuf::new(),
+            res: Resources { spill: if early { 8 } else { 0 }, ..Resources::default() },
+            warnings: vec![],
+            compiler: "nvrtc 13.0".into(),
+        })
+    }
+}
+
+#[test]
+fn kernels_that_would_spill_wait_first() {
+    let weights = ["llama3_8b-o_proj-n4096k4096-f16.w"];
+    let unit = compiled("cuda:sm_90a", VECTOR, true, (&weights, Some(&Narrow))).expect("units").remove(0);
+    assert_eq!(order(&unit), ["wait", "x", "w"]);
+    assert_eq!(unit.bytes, unit.text.as_bytes(), "the file is of the same text");
+}
+
+#[test]
+fn constant_tensors_are_those_that_a_function_reads() {
+    let name = "llama3_8b-o_proj-n4096k4096-f16";
+    let refused = |c: &str| made("cuda:sm_90a", VECTOR, true, &[c]).expect_err("refused");
+    assert_eq!(refused("project.w"), "the constant tensor project.w: there is no function `project`");
+    let of = |tensor: &str| refused(&format!("{name}.{tensor}")).replace(name, "F");
+    assert_eq!(of("weight"), "the constant tensor F.weight: `F` has no tensor `weight`");
+    assert_eq!(of("NT_matmul"), "the constant tensor F.NT_matmul: `F` writes it");
+    assert_eq!("w".parse::<Constant>().expect_err("refused"), "`w` is no function and tensor, such as project.w");
+}
+
+/// True when all that is done after `stmts` was waited for; names what of `other` is touched before.
+fn waited(stmts: &[KStmt], mut done: bool, other: &BTreeSet<Name>, early: &mut Vec<String>) -> bool {
+    for s in stmts {
+        if let KStmt::Instr(i) = s
+            && i.op == Op::GridWait
+        {
+            done = true;
+        }
+        let mut touched: Vec<Name> = vec![];
+        match s {
+            KStmt::Store { array, .. } => touched.push(array.clone()),
+            KStmt::Copy { dst, src, .. } => touched.extend([dst.clone(), src.clone()]),
+            KStmt::Instr(i) => touched.extend(i.places.iter().map(|p| p.array.clone()).chain(i.op.map().cloned())),
+            _ => {}
+        }
+        s.for_each_expr(|e| {
+            e.visit(&mut |e| {
+                if let ExprKind::Load { buffer, .. } = e.kind() {
+                    touched.push(buffer.clone());
+                }
+            });
+        });
+        if !done {
+            early.extend(touched.iter().filter(|n| other.contains(*n)).map(ToString::to_string));
+        }
+        done = match s {
+            KStmt::For { extent, body, .. } => {
+                let inside = waited(body, done, other, early);
+                done || inside && extent.as_int().is_some_and(|n| n > 0)
+            }
+            KStmt::If { then, otherwise, .. } => {
+                let [a, b] = [then, otherwise].map(|body| waited(body, done, other, early));
+                a && b
+            }
+            _ => done,
+        };
+    }
+    done
+}
+
+/// The parameters of a kernel that something may change while it runs.
+fn others(l: &Launch, constant: &BTreeSet<Name>) -> BTreeSet<Name> {
+    let of = |p: &KernelParam| match p {
+        KernelParam::TensorMap(m) => (!constant.contains(&m.buffer)).then(|| m.name.clone()),
+        KernelParam::Pointer { name, .. } => (!constant.contains(name)).then(|| name.clone()),
+        KernelParam::Scalar { .. } => None,
+    };
+    l.kernel.params.iter().filter_map(of).collect()
+}
+
+/// Each buffer that the program only reads.
+fn constants(program: &Program) -> Vec<Name> {
+    let params = || program.launches.iter().flat_map(|l| &l.kernel.params);
+    let written =
+        |b: &Name| params().any(|p| matches!(p, KernelParam::Pointer { name, written: true, .. } if name == b));
+    let buffers = program.params.iter().filter_map(|p| match p {
+        Param::Buffer(b) => Some(b.clone()),
+        Param::Scalar { .. } => None,
+    });
+    buffers.filter(|b| !written(b)).collect()
+}
+
+/// Whatever is said to be constant, all else is waited for.
+#[test]
+fn kernels_of_the_corpus_wait_for_all_that_may_change() {
+    let target = gpu();
+    let mut moved = 0;
+    for (name, f) in crate::lower_rules::corpus() {
+        let Ok(input) = Prepared::new(&f) else { continue };
+        for v in verdicts(&input, &target, &Spaces::built_in()) {
+            let Some(Ok(s)) = v.arm.ok().and_then(|arm| Some(arm.schedule(&arm.default()?))) else { continue };
+            let Ok(program) = lower(s.func(), &target, &[]) else { continue };
+            for constant in constants(&program).into_iter().map(|b| BTreeSet::from([b])) {
+                for l in &overlapping(&program, &constant).launches {
+                    let mut early = vec![];
+                    let waits = waited(&l.kernel.body, false, &others(l, &constant), &mut early);
+                    assert!(waits, "{name} {}: a way without a wait", v.rule);
+                    assert!(early.is_empty(), "{name} {}: {early:?} before the wait", v.rule);
+                    let first = l.kernel.body.iter().find(|s| !matches!(s, KStmt::Instr(i) if i.op == Op::GridLaunch));
+                    moved += usize::from(!matches!(first, Some(KStmt::Instr(i)) if i.op == Op::GridWait));
+                }
+            }
+        }
+    }
+    assert!(moved > 20, "{moved} launches read something before they wait");
 }

@@ -27,6 +27,7 @@ fn package(place: &Path) -> String {
         require_exact: false,
         family: false,
         overlap: false,
+        constant: &[],
         cuda: None,
     };
     let units = apply::units(&inputs, &options).unwrap_or_else(|f| panic!("{}", f.message));

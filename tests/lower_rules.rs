@@ -47,7 +47,8 @@ fn files(dir: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-fn corpus() -> Vec<(String, PrimFunc)> {
+/// The functions of `tests/workloads`.
+pub fn corpus() -> Vec<(String, PrimFunc)> {
     let mut paths = vec![];
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads"), &mut paths);
     let mut out = vec![];

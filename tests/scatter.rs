@@ -169,6 +169,7 @@ fn where_indices_are_data_the_call_is_unsafe() {
             require_exact: false,
             family: false,
             overlap: false,
+            constant: &[],
             cuda: None,
         };
         let units = apply::units(&[input], &options).unwrap_or_else(|f| panic!("{}", f.message));

@@ -18,6 +18,7 @@ use crate::target::{Kind, Target};
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
+    overlap::check(functions, options)?;
     let mut names = FunctionNames::new(options.targets.iter().map(|t| t.arch.replace('-', "_")));
     let mut out = vec![];
     for f in functions {
@@ -26,7 +27,7 @@ pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Fa
         for target in options.targets {
             drafts.extend(guarded(&f.name, || of_target(f, &name, target, options))?);
         }
-        drafts.iter_mut().for_each(|d| overlap::apply(d, options));
+        drafts.iter_mut().for_each(|d| overlap::apply(d, f, options));
         let shared = family::shared(&drafts, options);
         for d in drafts {
             out.push(match shared.get(&(d.unit.target.arch.clone(), d.unit.when.clone())) {

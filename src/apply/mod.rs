@@ -45,7 +45,7 @@ mod workspace;
 pub use c::checked_name as checked_c_name;
 pub use family::apart;
 pub use make::units;
-pub use options::Options;
+pub use options::{Constant, Options};
 pub use rust_cpu::processor;
 pub use unit::{Content, Rung, Unit};
 pub use when::When;

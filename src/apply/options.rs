@@ -6,6 +6,7 @@ use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::Target;
 use std::path::Path;
+use std::str::FromStr;
 
 /// What units are made with.
 pub struct Options<'a> {
@@ -27,6 +28,30 @@ pub struct Options<'a> {
     pub family: bool,
     /// Kernels of GPUs that have it start while what was launched before them ends.
     pub overlap: bool,
+    /// Tensors that nothing writes meanwhile, which those may read before.
+    pub constant: &'a [Constant],
     /// Compiles CUDA, with its name and version; without it text is written.
     pub cuda: Option<(&'a dyn Compiler, String)>,
+}
+
+/// A tensor of a function that no kernel writes while kernels of the stream run, such as weights.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Constant {
+    /// Name of the function.
+    pub function: String,
+    /// Name of its parameter.
+    pub tensor: String,
+}
+
+impl FromStr for Constant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Constant, String> {
+        match text.split_once('.') {
+            Some((f, t)) if !f.is_empty() && !t.is_empty() => {
+                Ok(Constant { function: f.to_string(), tensor: t.to_string() })
+            }
+            _ => Err(format!("`{text}` is no function and tensor, such as project.w")),
+        }
+    }
 }

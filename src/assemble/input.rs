@@ -262,7 +262,8 @@ fn check_bind<'a>(
 
 impl Input {
     /// True for the name by which it goes, and for the one in its file.
-    fn is_called(&self, name: &str) -> bool {
+    /// True where this is its name, in the file or as it is told from others.
+    pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.original.name == name
     }
 

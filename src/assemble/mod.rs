@@ -18,13 +18,13 @@ pub use subject::{Scheduled, Subject, TileProgram};
 use crate::analysis::roles;
 use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
-use crate::ir::{Param, PrimFunc, Reason, Role};
+use crate::ir::{Name, Param, PrimFunc, Reason, Role};
 use crate::lower::LowerError;
 use crate::rules::{Arm, Knobs, Prepared, Spaces, last_resorts, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::{codegen, lower};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// A scheduled function with everything that follows from it.
@@ -40,9 +40,10 @@ pub struct Assembly {
     pub trace: Vec<String>,
 }
 
-/// The text of kernels for a GPU that may start while what was launched before them ends.
-pub fn overlapping(program: &Program) -> String {
-    codegen::cuda_overlapping(program)
+/// The text of kernels for a GPU that may start while what was launched before them ends. Nothing writes the buffers
+/// `constant` meanwhile.
+pub fn overlapping(program: &Program, constant: &BTreeSet<Name>) -> String {
+    codegen::cuda(&lower::overlapping(program, constant))
 }
 
 /// A function ready to be scheduled for a target.

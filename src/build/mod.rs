@@ -17,7 +17,7 @@
 
 mod native;
 
-use crate::apply::{self, Options, Unit};
+use crate::apply::{self, Constant, Options, Unit};
 use crate::assemble::{self, Reading};
 use crate::backend::{Compiler, Language, LocalCompiler, Places, Tools};
 use crate::ir::PrimFunc;
@@ -42,6 +42,7 @@ pub struct Build {
     family: bool,
     rayon: bool,
     overlap: bool,
+    constant: Vec<Constant>,
     vendored: Option<PathBuf>,
     c: Option<String>,
 }
@@ -205,6 +206,14 @@ impl Build {
         self
     }
 
+    /// Says that no kernel writes this tensor of a function while kernels of the stream run, as is so of weights: kernels that
+    /// overlap may read it before what was launched before them is done, which hides the latency of their first loads.
+    /// Where something writes it all the same, results are wrong.
+    pub fn constant(mut self, function: impl Into<String>, tensor: impl Into<String>) -> Build {
+        self.constant.push(Constant { function: function.into(), tensor: tensor.into() });
+        self
+    }
+
     /// Builds one cubin for the GPUs of a family (`sm_100f` for sm_100a and sm_103a) where their kernels
     /// have the same text.
     pub fn family(mut self, yes: bool) -> Build {
@@ -273,6 +282,7 @@ impl Build {
             require_exact: self.require_exact,
             family: self.family,
             overlap: self.overlap,
+            constant: &self.constant,
             cuda,
         };
         let units = apply::units(&functions, &options).map_err(|f| f.message)?;

@@ -41,6 +41,7 @@ pub fn run(cx: &Context, a: &args::ApplyBest) -> Result<Exit, Failure> {
         require_exact: a.require_exact,
         family: a.family,
         overlap: a.overlap,
+        constant: &a.constant,
         cuda,
     };
     let mut worst = Exit::Done;

@@ -6,6 +6,7 @@ use super::import::args::Import;
 use super::log::args::Log;
 use super::new::args::New;
 use super::simulate::Simulate;
+use crate::apply::Constant;
 use crate::job::select::Choice;
 use crate::tune::search;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -356,6 +357,9 @@ pub struct ApplyBest {
     /// Kernels of GPUs start while what was launched before them in the stream ends, from sm_90 on
     #[arg(long)]
     pub overlap: bool,
+    /// With --overlap: tensors that no kernel writes while those run, such as weights, which they may read early
+    #[arg(long, value_name = "FUNCTION.TENSOR", value_delimiter = ',', requires = "overlap")]
+    pub constant: Vec<Constant>,
     /// Simulate every kernel before it is written: for logs of others
     #[arg(long)]
     pub verify: bool,

@@ -10,7 +10,7 @@ use super::instr::order;
 use super::prelude::Prelude;
 use super::stmt::Statements;
 use super::text::{Lines, header, ident};
-use super::{Lang, ctype, is_narrow, overlap};
+use super::{Lang, ctype, is_narrow};
 use crate::ir::kernel::{
     Array, ArrayScope, Barrier, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind, Program, ShuffleMode,
 };
@@ -23,17 +23,8 @@ const STATIC_SHARED_LIMIT: u64 = 48 * 1024;
 /// The CUDA C++ text of a program: one kernel per launch, named by its symbol, without any
 /// `#include`. Launch with the block size of [`Launch::block`] and [`dynamic_shared_bytes`].
 pub fn cuda(program: &Program) -> String {
-    text(program, false)
-}
-
-/// The text of [`cuda`] with kernels that may start while what was launched before them ends.
-pub fn cuda_overlapping(program: &Program) -> String {
-    text(program, true)
-}
-
-fn text(program: &Program, overlaps: bool) -> String {
     let mut prelude = Prelude::new(Lang::Cuda);
-    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, overlaps, &mut prelude)).collect();
+    let kernels: Vec<String> = program.launches.iter().map(|l| kernel(program, l, &mut prelude)).collect();
     let mut out = header(program);
     let helpers = prelude.text();
     if !helpers.is_empty() {
@@ -54,16 +45,13 @@ pub fn dynamic_shared_bytes(kernel: &Kernel) -> u64 {
     if bytes > STATIC_SHARED_LIMIT { bytes } else { 0 }
 }
 
-fn kernel(program: &Program, launch: &Launch, overlaps: bool, prelude: &mut Prelude) -> String {
+fn kernel(program: &Program, launch: &Launch, prelude: &mut Prelude) -> String {
     let k = &launch.kernel;
     let elements = PackedArrays::of(k);
     let mut w =
         CudaWriter { kernel: k, lines: Lines::default(), exprs: ExprWriter::new(Lang::Cuda, prelude, &elements) };
     w.assume_extents(program);
     w.signature(launch);
-    if overlaps {
-        overlap::start(launch).iter().for_each(|line| w.lines.line(line));
-    }
     w.narrow_scalars();
     w.thread_indices(launch);
     w.arrays();

@@ -12,7 +12,6 @@ mod instr;
 mod lanes;
 mod math;
 mod number;
-mod overlap;
 mod prelude;
 mod stmt;
 mod stream;
@@ -24,7 +23,7 @@ mod vector_math;
 mod vector_order;
 
 pub use c::c;
-pub use cuda::{cuda, cuda_overlapping, dynamic_shared_bytes};
+pub use cuda::{cuda, dynamic_shared_bytes};
 
 use crate::ir::DType;
 

@@ -5,12 +5,14 @@ mod device;
 mod error;
 mod fact;
 mod nest;
+mod overlap;
 mod pass;
 mod tile;
 mod verify;
 
 pub use device::{device_decisions, lower_device, lower_device_after};
 pub use error::LowerError;
+pub use overlap::overlapping;
 pub use pass::{PASSES, Pass, Way, passes};
 pub use verify::verify_program;
 

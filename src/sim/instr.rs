@@ -78,6 +78,8 @@ impl<'a> Block<'a> {
             Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, [*a, *b], memory),
             // how many registers a thread has makes no difference here
             Op::SetMaxReg { .. } => Ok(()),
+            // launches run one after the other here
+            Op::GridWait | Op::GridLaunch => Ok(()),
             Op::CpAsyncArrive => self.cp_async_arrive(t, i, memory),
             Op::CpAsync { bytes, .. } => self.cp_async(t, i, i64::from(*bytes), memory),
             Op::BulkLoad => self.bulk_load(t, i, memory),

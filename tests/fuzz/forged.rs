@@ -240,6 +240,7 @@ fn applied(h: &Honest, records: &[Record]) -> Result<Unit, String> {
         require_exact: false,
         family: false,
         overlap: false,
+        constant: &[],
         cuda: None,
     };
     let units = apply::units(std::slice::from_ref(&h.input), &options).map_err(|f| f.message)?;

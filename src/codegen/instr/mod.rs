@@ -51,6 +51,8 @@ impl CudaWriter<'_> {
             Op::TensorLoad { .. } => copy::tensor_load(p, i.values.len()),
             Op::TensorStore { .. } => copy::tensor_store(p, i.values.len()),
             Op::ClusterStore => copy::cluster_store(p, dtype(0)),
+            Op::GridWait => return self.emit(order("griddepcontrol.wait;")),
+            Op::GridLaunch => return self.emit(order("griddepcontrol.launch_dependents;")),
             Op::Sync(sync) => match sync {
                 Sync::CpAsyncCommit => return self.emit(order("cp.async.commit_group;")),
                 Sync::CpAsyncWait { left } => return self.emit(order(&format!("cp.async.wait_group {left};"))),

@@ -120,6 +120,11 @@ pub enum Op {
     /// memory (`mapa`, `st.shared::cluster`). The peer reads it after a barrier of the cluster, has started
     /// before the store by another one, and ends after it by a third or the same as the reader's.
     ClusterStore,
+    /// Waits until what was launched before in the stream is done, and sees what it wrote (`griddepcontrol.wait`).
+    GridWait,
+    /// The next launch in the stream may start when all blocks have got here or ended
+    /// (`griddepcontrol.launch_dependents`).
+    GridLaunch,
     /// What tile programs may hold.
     Sync(Sync),
 }

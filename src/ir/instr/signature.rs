@@ -237,6 +237,8 @@ impl<P, V> Instr<P, V> {
                 let dst = place(Space::Peer, 1, 0).written();
                 row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any])
             }
+            Op::GridWait => row(90, "grid_wait", [], []),
+            Op::GridLaunch => row(90, "grid_launch", [], []),
             Op::Sync(sync) => match sync {
                 Sync::CpAsyncCommit => row(80, "cp_async_commit", [], []),
                 Sync::CpAsyncWait { left } => row(80, format!("cp_async_wait {left}"), [], []),
