@@ -36,6 +36,13 @@ fn main() {
     let rows: Vec<i64> = c.batch.iter().chain(&c.prompt).copied().collect();
     build = build.bind("rows", rows).bind("batch", c.batch.clone()).bind("span", c.span.clone());
     build = build.bind("length", [c.chunk as i64]).bind("reach", c.reach()).bind("size", [1 << 24]);
+    // Nothing writes weights while the program answers. Where they are packed, prompts unpack them to where others read.
+    for product in ["qkv", "normed_qkv", "out", "gate_up", "down", "head"] {
+        build = match c.int4 {
+            true => build.constant(format!("{product}4"), "w").constant(format!("{product}4"), "scale"),
+            false => build.constant(product, "w"),
+        };
+    }
     let target = match (std::env::var_os("CARGO_FEATURE_CUDA"), cfg!(target_arch = "x86_64")) {
         (Some(_), _) => "cuda:sm_90a",
         (None, true) => "cpu:x86-64-v3",
@@ -56,8 +63,10 @@ fn functions(c: &config::Config, out: &str) -> PathBuf {
         let text = std::fs::read_to_string(entry.path())?;
         std::fs::write(folder.join(entry.file_name()), text.replace("bfloat16", "float16"))
     };
-    let all =
-        || std::fs::create_dir_all(&folder).and_then(|()| std::fs::read_dir("kernels")?.try_for_each(|e| copy(e?)));
-    all().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    // Functions that an earlier build copied may be gone.
+    let cleared = || if folder.exists() { std::fs::remove_dir_all(&folder) } else { Ok(()) };
+    let made = cleared().and_then(|()| std::fs::create_dir_all(&folder));
+    made.and_then(|()| std::fs::read_dir("kernels")?.try_for_each(|e| copy(e?)))
+        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     folder
 }

@@ -129,27 +129,26 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     };
     let n = c.layers;
     // SAFETY of all: as in `Model`.
-    vec![
+    let mut parts = match rows {
+        1 => vec![product("normed qkv", n, (y, e), rows * (e + y), each(model, move |l| model.normed_qkv(l)))],
+        _ => vec![
+            moves(
+                "rms_norm",
+                n,
+                2 * rows * e,
+                each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
+            ),
+            product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
+        ],
+    };
+    parts.extend([
         moves(
-            "rms_norm",
+            "rope",
             n,
-            2 * rows * e,
-            each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
-        ),
-        product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
-        moves(
-            "append",
-            n,
-            4 * rows * c.kv_heads * c.head_dim,
+            2 * rows * (q + 2 * c.kv_heads * c.head_dim),
             each(model, move |l| unsafe {
-                k.append([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache)], rows)
+                k.rope([at(&s.y), at(&s.slot), at(&s.position), at(&model.angle), at(&l.cache), at(&s.q)], rows)
             }),
-        ),
-        moves(
-            "turn",
-            n,
-            2 * rows * q,
-            each(model, move |_| unsafe { k.turn([at(&s.y), at(&s.position), at(&model.angle), at(&s.q)], rows) }),
         ),
         product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows))),
         moves(
@@ -160,7 +159,8 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
         ),
         product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
         product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows))),
-    ]
+    ]);
+    parts
 }
 
 fn parts(model: &Model, batch: usize, span: usize) -> Vec<Part<'_>> {

@@ -164,10 +164,13 @@ impl Model {
         let [x, x2, h, y] = [&s.x[0], &s.x[1], &s.h, &s.y].map(at);
         // SAFETY: `State::new` made room for the rows, `Layer::load` for the weights; positions were checked.
         unsafe {
-            k.rms_norm([x, at(&l.norm), h], rows)?;
-            self.qkv(l, rows)?;
-            k.append([y, at(&s.slot), at(&s.position), at(&self.angle), cache], rows)?;
-            k.turn([y, at(&s.position), at(&self.angle), at(&s.q)], rows)?;
+            if rows == 1 {
+                self.normed_qkv(l)?;
+            } else {
+                k.rms_norm([x, at(&l.norm), h], rows)?;
+                self.qkv(l, rows)?;
+            }
+            k.rope([y, at(&s.slot), at(&s.position), at(&self.angle), cache, at(&s.q)], rows)?;
             attention()?;
             self.out(l, rows)?;
             k.rms_norm([x2, at(&l.second_norm), h], rows)?;
@@ -182,6 +185,14 @@ impl Model {
         let [h, y] = [&s.h, &s.y].map(Memory::address);
         // SAFETY of this and the following: as in `attend`.
         unsafe { self.multiply(&l.qkv, rows, |w| k.qkv([h, w, y], rows), |[w, scale]| k.qkv4([h, w, scale, y], rows)) }
+    }
+
+    /// The same of the hidden states of one token before they are normed.
+    pub fn normed_qkv(&self, l: &Layer) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [x, norm, y] = [&s.x[0], &l.norm, &s.y].map(Memory::address);
+        let packed = |[w, scale]: [u64; 2]| unsafe { k.normed_qkv4([x, norm, w, scale, y]) };
+        unsafe { self.multiply(&l.qkv, 1, |w| k.normed_qkv([x, norm, w, y]), packed) }
     }
 
     /// What attention found, added to hidden states.

@@ -18,7 +18,6 @@ pub type Error = Box<dyn std::error::Error>;
 macro_rules! functions {
     ($with:ident) => {
         $with! {
-            append(append_raw, append_workspace_bytes, Append) 5 [rows];
             down(down_raw, down_workspace_bytes, Down) 4 [rows];
             down4(down4_raw, down4_workspace_bytes, Down4) 5 [batch];
             embed(embed_raw, embed_workspace_bytes, Embed) 3 [rows];
@@ -28,6 +27,8 @@ macro_rules! functions {
             gated(gated_raw, gated_workspace_bytes, Gated) 2 [rows];
             head(head_raw, head_workspace_bytes, Head) 3 [batch];
             head4(head4_raw, head4_workspace_bytes, Head4) 4 [batch];
+            normed_qkv(normed_qkv_raw, normed_qkv_workspace_bytes, NormedQkv) 4 [];
+            normed_qkv4(normed_qkv4_raw, normed_qkv4_workspace_bytes, NormedQkv4) 5 [];
             out(out_raw, out_workspace_bytes, Out) 4 [rows];
             out4(out4_raw, out4_workspace_bytes, Out4) 5 [batch];
             pack(pack_raw, pack_workspace_bytes, Pack) 3 [size];
@@ -38,10 +39,10 @@ macro_rules! functions {
             qkv(qkv_raw, qkv_workspace_bytes, Qkv) 3 [rows];
             qkv4(qkv4_raw, qkv4_workspace_bytes, Qkv4) 4 [batch];
             rms_norm(rms_norm_raw, rms_norm_workspace_bytes, RmsNorm) 3 [rows];
+            rope(rope_raw, rope_workspace_bytes, Rope) 6 [rows];
             scales(scales_raw, scales_workspace_bytes, Scales) 2 [size];
             scores(scores_raw, scores_workspace_bytes, Scores) 4 [batch, span];
             softmax(softmax_raw, softmax_workspace_bytes, Softmax) 2 [batch];
-            turn(turn_raw, turn_workspace_bytes, Turn) 4 [rows];
             unpack(unpack_raw, unpack_workspace_bytes, Unpack) 3 [size];
             values(values_raw, values_workspace_bytes, Values) 3 [batch, span];
             weights(weights_raw, weights_workspace_bytes, Weights) 2 [batch, span];
