@@ -89,6 +89,44 @@ fn sums_are_not_read_before_the_wait() {
     found(&without("wgmma_wait"), &["at `p3[", "access to `d[0]`, which an unfinished matrix instruction uses"]);
 }
 
+/// The kernel with its first operand in registers, changed.
+fn of_registers(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
+    let mut case = wgmma_registers(DType::F16, 8);
+    change(&mut case.program.launches[0].kernel.body);
+    case
+}
+
+#[test]
+fn registers_of_an_operand_are_not_overwritten_before_the_wait() {
+    let next = |after: &str| {
+        of_registers(|body| {
+            let at = position(body, after);
+            body.insert(at + 1, store("a", c(7), ldt("p0", t(), DType::F16)));
+        })
+    };
+    found(&next("wgmma_commit"), &["access to `a[7]`, which an unfinished matrix instruction uses"]);
+    clean(&next("wgmma_wait"));
+}
+
+#[test]
+fn registers_of_an_operand_that_were_written_need_a_fence() {
+    let case = of_registers(|body| {
+        let at = position(body, "wgmma_fence");
+        body.insert(at + 1, store("a", c(7), ldt("p0", t() * c(8) + c(7), DType::F16)));
+    });
+    found(&case, &[PRODUCT, "matrix instruction on registers of `a`", "no fence after it"]);
+}
+
+/// Several products read the same registers of an operand one after the other.
+#[test]
+fn products_share_an_operand_in_registers() {
+    let case = of_registers(|body| {
+        let at = position(body, PRODUCT);
+        body.insert(at, body[at].clone());
+    });
+    (0..6).for_each(|seed| assert!(run(&case, seed).is_ok()));
+}
+
 #[test]
 fn operands_are_not_overwritten_before_the_wait() {
     let next = |slot: i64, after: &str| {

@@ -70,6 +70,7 @@ pub const RULES: &[Rule] = &[
     gemv::quant_inner::QUANT,
     matmul::stream::STREAM,
     matmul::quant::QUANT,
+    matmul::wgmma_quant::WGMMA_QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
     matmul::wgmma::WGMMA,

@@ -287,7 +287,8 @@ impl<'a> Block<'a> {
 /// matrix instructions.
 fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let reads = |i: &&instr::Instr<_, _>| {
-        matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. } | instr::Op::Wgmma { .. })
+        let products = matches!(i.op, instr::Op::Wgmma { .. } | instr::Op::WgmmaRegisters { .. });
+        products || matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. })
     };
     let sources = code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false));
     sources.map(|s| code.arrays[s.array as usize].memory(0)).collect()

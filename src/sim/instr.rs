@@ -47,7 +47,7 @@ impl Compiler {
         self.code.learns_apart |= apart && !own;
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(Instr { op: i.op.clone(), places, values });
-        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. });
+        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. } | Op::WgmmaRegisters { .. });
         self.emit(code::Op::Instr { n, threads });
     }
 }
@@ -70,12 +70,14 @@ impl<'a> Block<'a> {
                 return self.each_of_pair(t, i, memory, |[x, ..]| scalar::apply_cast(from, to, x));
             }
             Op::Halves => return self.halves(t, i, memory),
+            Op::Prmt => return self.prmt(t, i, memory),
             Op::Pin => Ok(()),
             Op::LdMatrix { count, transpose } => return self.ldmatrix(t, i, *count, *transpose, memory),
             Op::StMatrix { count, transpose } => return self.stmatrix(t, i, *count, *transpose, memory),
             Op::QuadTranspose => return self.quad_transpose(t, i, memory),
             Op::Mma(shape) => return self.mma(t, i, *shape, memory),
-            Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, [*a, *b], memory),
+            Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, (Some(*a), *b), memory),
+            Op::WgmmaRegisters { shape, b } => return self.wgmma(t, i, *shape, (None, *b), memory),
             // how many registers a thread has makes no difference here
             Op::SetMaxReg { .. } => Ok(()),
             // launches run one after the other here

@@ -42,6 +42,23 @@ impl Block<'_> {
         let half = |e: usize| scalar::apply_reinterpret(DType::U16, dtype, word >> (16 * e) & 0xffff);
         (0..2).try_for_each(|e| self.put(t, *d, e, half(e), memory))
     }
+
+    pub(super) fn prmt(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
+        let ([d], values) = i.operands::<1, 3>();
+        let [a, b, selector] = values.map(|s| self.threads[t].get(s) as u32);
+        self.put(t, *d, 0, u64::from(permuted(a, b, selector)), memory)
+    }
+}
+
+/// Four bytes of eight; the highest bit of a selector asks for the byte's sign in all eight bits.
+fn permuted(a: u32, b: u32, selector: u32) -> u32 {
+    let bytes = [a.to_le_bytes(), b.to_le_bytes()].concat();
+    let byte = |n: usize| {
+        let which = selector >> (4 * n) & 15;
+        let byte = bytes[which as usize % 8];
+        if which < 8 { byte } else { (byte as i8 >> 7) as u8 }
+    };
+    u32::from_le_bytes([0, 1, 2, 3].map(byte))
 }
 
 fn flushed(x: f32, ftz: bool) -> f32 {
@@ -116,6 +133,12 @@ mod tests {
         assert_eq!(add(Rounding::Zero, 1.0, tiny), 1.0);
         assert_eq!(add(Rounding::Zero, f32::MAX, f32::MAX), f32::MAX);
         assert_eq!(add(Rounding::Zero, f32::INFINITY, 1.0), f32::INFINITY);
+    }
+
+    #[test]
+    fn bytes_of_two_words() {
+        assert_eq!(permuted(0x4433_2211, 0x8877_6655, 0x4142), 0x5522_5533);
+        assert_eq!(permuted(0x4433_2211, 0x8877_6655, 0xf8), 0x1111_ff00);
     }
 
     #[test]

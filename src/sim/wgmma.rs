@@ -3,8 +3,8 @@
 //! An instruction reads its operands some time after it was issued, and writes its sums some time before a
 //! wait for its group returns. So from issue to wait its registers may not be touched, and its operands in
 //! shared memory may not be written: reads count as those of an agent of the warpgroup, which its threads
-//! know of only by waiting. Registers that threads touched need a fence before; what ordinary stores wrote to
-//! operands needs a fence of the asynchronous proxy.
+//! know of only by waiting. The same holds for a first operand in registers. Registers that threads touched need a
+//! fence before; what ordinary stores wrote to operands needs a fence of the asynchronous proxy.
 //!
 //! Products are exact, added in float64 in the order of the contraction and rounded to float32 once for each
 //! instruction; the hardware cuts off bits of its own.
@@ -34,6 +34,15 @@ pub(super) struct Issued {
     pc: usize,
     /// The registers of its sums.
     sums: Registers,
+    /// Those of its first operand, where it is in registers.
+    held: Option<Registers>,
+}
+
+impl Issued {
+    /// All registers that it uses.
+    fn registers(&self) -> impl Iterator<Item = Registers> {
+        [self.sums].into_iter().chain(self.held)
+    }
 }
 
 /// Registers of an array, the same in each thread.
@@ -45,25 +54,28 @@ struct Registers {
 }
 
 impl Block<'_> {
-    /// Issues a product for the warpgroup that begins with thread `first`.
+    /// Issues a product for the warpgroup that begins with thread `first`; without a descriptor the first operand is in
+    /// registers.
     pub(super) fn wgmma(
         &mut self,
         first: usize,
         i: &Instr,
         shape: WgmmaShape,
-        descs: [MatrixDesc; 2],
+        (of_a, of_b): (Option<MatrixDesc>, MatrixDesc),
         memory: &mut [Memory],
     ) -> Result<(), At> {
         let ([d, a, b], [accumulate]) = i.operands();
         let sums = self.registers(first, *d, shape.registers() as usize)?;
-        for t in first..first + WARPGROUP {
-            if self.threads[t].touched(&self.code.arrays[sums.array as usize], sums.first, sums.len) {
-                let name = &self.code.arrays[sums.array as usize].name;
-                return Err(self.fault(t, Fault::NoWgmmaFence(name.clone())));
-            }
-        }
-        let left = self.operand(first, (*a, descs[0]), WgmmaShape::ROWS, shape, memory)?;
-        let right = self.operand(first, (*b, descs[1]), shape.n, shape, memory)?;
+        let held = match of_a {
+            None => Some(self.registers(first, *a, shape.held() as usize)?),
+            Some(_) => None,
+        };
+        [sums].into_iter().chain(held).try_for_each(|r| self.registers_fenced(first, r))?;
+        let left = match (of_a, held) {
+            (Some(desc), _) => self.operand(first, (*a, desc), WgmmaShape::ROWS, shape, memory)?,
+            (None, held) => self.held(first, held.unwrap_or(sums), shape)?,
+        };
+        let right = self.operand(first, (*b, of_b), shape.n, shape, memory)?;
         let add = self.threads[first].get(*accumulate) != 0;
         let k = shape.k() as usize;
         for t in first..first + WARPGROUP {
@@ -74,8 +86,11 @@ impl Block<'_> {
                 let value = dot(shape, &left[row..row + k], &right[column..column + k], start);
                 self.threads[t].lock(&self.code.arrays[sums.array as usize], sums.first + e, value);
             }
+            if let Some(held) = held {
+                self.threads[t].lock_again(&self.code.arrays[held.array as usize], held.first, held.len);
+            }
         }
-        let issued = Issued { stamp: self.clock.tick(), pc: self.threads[first].pc, sums };
+        let issued = Issued { stamp: self.clock.tick(), pc: self.threads[first].pc, sums, held };
         self.under_way.matrices[first / WARPGROUP].add(issued);
         Ok(())
     }
@@ -86,6 +101,25 @@ impl Block<'_> {
         let at = in_bounds(array, self.threads[first].int(site.index), len as u32);
         let at = at.map_err(|fault| self.fault(first, fault))?;
         Ok(Registers { array: site.array, first: at, len })
+    }
+
+    /// That a fence orders what threads did to registers.
+    fn registers_fenced(&self, first: usize, r: Registers) -> Result<(), At> {
+        let array = &self.code.arrays[r.array as usize];
+        match (first..first + WARPGROUP).find(|t| self.threads[*t].touched(array, r.first, r.len)) {
+            Some(t) => Err(self.fault(t, Fault::NoWgmmaFence(array.name.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// The elements of a first operand in registers, the reduced axis fastest.
+    fn held(&self, first: usize, r: Registers, shape: WgmmaShape) -> Result<Vec<u64>, At> {
+        let mut out = vec![0; (WgmmaShape::ROWS * shape.k()) as usize];
+        for (t, e) in (0..WARPGROUP).flat_map(|t| (0..r.len).map(move |e| (t, e))) {
+            let (row, depth) = shape.place_of_a(t as i64, e as i64);
+            out[(row * shape.k() + depth) as usize] = self.accumulator(first + t, r, e)?;
+        }
+        Ok(out)
     }
 
     /// What a sum starts from: an unfinished one too, of an instruction before.
@@ -135,14 +169,16 @@ impl Block<'_> {
     pub(super) fn wgmma_wait(&mut self, first: usize, left: u32) {
         let groups = &mut self.under_way.matrices[first / WARPGROUP];
         let done = groups.take(left);
-        let pending: Vec<Registers> = groups.iter().map(|i| i.sums).collect();
+        let pending: Vec<Registers> = groups.iter().flat_map(Issued::registers).collect();
         for t in first..first + WARPGROUP {
             for i in &done {
                 self.clock.learn_agent(t, MATRICES + (first / WARPGROUP) as u32, i.stamp);
-                self.threads[t].unlock(&self.code.arrays[i.sums.array as usize], i.sums.first, i.sums.len);
+                for r in i.registers() {
+                    self.threads[t].unlock(&self.code.arrays[r.array as usize], r.first, r.len);
+                }
             }
-            for sums in &pending {
-                self.threads[t].lock_again(&self.code.arrays[sums.array as usize], sums.first, sums.len);
+            for r in &pending {
+                self.threads[t].lock_again(&self.code.arrays[r.array as usize], r.first, r.len);
             }
         }
     }

@@ -22,7 +22,7 @@ pub fn arithmetic_cases() -> Vec<Case> {
     .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
     .collect();
     all.extend([Add, Sub, Mul, Fma].map(packed_f16));
-    all.push(halves());
+    all.extend([halves(), prmt()]);
     all.extend([Fold::Max, Fold::Min].map(fold3));
     all.extend([DType::BF16, DType::F16].map(narrow_pairs));
     all.extend([DType::BF16, DType::F16].map(widen_pairs));
@@ -141,6 +141,30 @@ pub fn halves() -> Case {
     let arrays = vec![registers("h", DType::F16, 2, 4)];
     let inputs = vec![Tensor::from_f64(DType::U32, &[32], &words)];
     Case::new(one_block("halves", params, arrays, body, 32), 80, inputs, want)
+}
+
+/// Bytes of two words, chosen by a word that is not constant.
+pub fn prmt() -> Case {
+    let word = |p: &str| ldt(p, t(), DType::U32);
+    let body = vec![
+        does(Instr::new(Op::Prmt, [at("r", c(0))], ["p0", "p1", "p2"].map(word))),
+        store("p3", t(), ldt("r", c(0), DType::U32)),
+    ];
+    let of = |i: u32, seed: u32| (i + 1).wrapping_mul(2_654_435_761).rotate_left(seed);
+    let all: [Vec<u32>; 3] = [3, 11, 19].map(|seed| (0..32).map(|i| of(i, seed)).collect());
+    let byte = |i: usize, n: u32| {
+        let which = all[2][i] >> (4 * n) & 15;
+        let byte = (all[(which % 8 / 4) as usize][i] >> (8 * (which % 4))) as u8;
+        let signs = if byte >= 128 { 255 } else { 0 };
+        u32::from(if which < 8 { byte } else { signs }) << (8 * n)
+    };
+    let want = (0..32).map(|i| f64::from((0..4).map(|n| byte(i, n)).sum::<u32>())).collect();
+    let words =
+        |x: &Vec<u32>| Tensor::from_f64(DType::U32, &[32], &x.iter().map(|v| f64::from(*v)).collect::<Vec<_>>());
+    let u32s = |name| input(name, DType::U32, 32);
+    let params = vec![u32s("p0"), u32s("p1"), u32s("p2"), output("p3", DType::U32, 32)];
+    let arrays = vec![registers("r", DType::U32, 1, 4)];
+    Case::new(one_block("prmt", params, arrays, body, 32), 80, all.iter().map(words).collect(), want)
 }
 
 pub fn fold3(op: Fold) -> Case {

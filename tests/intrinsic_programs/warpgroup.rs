@@ -8,6 +8,8 @@ use daylight::ir::{Contiguous, MapSwizzle, MatrixDesc};
 pub fn warpgroup_cases() -> Vec<Case> {
     let all = [(DType::F16, 8), (DType::BF16, 96), (DType::I8, 32), (DType::E4M3, 16), (DType::F16, 256)];
     let mut all: Vec<Case> = all.into_iter().map(|(input, n)| wgmma(input, n)).collect();
+    let held = [(DType::F16, 8), (DType::BF16, 64), (DType::I8, 16), (DType::E4M3, 128), (DType::F16, 256)];
+    all.extend(held.map(|(input, n)| wgmma_registers(input, n)));
     all.push(give_and_take());
     all
 }
@@ -82,6 +84,41 @@ pub fn wgmma(input_type: DType, n: i64) -> Case {
         _ => 1e-5,
     };
     Case { tolerance, ..Case::new(program, 90, inputs.clone(), want) }
+}
+
+/// The same product with the first operand in registers, loaded in the order in which threads hold it.
+pub fn wgmma_registers(input_type: DType, n: i64) -> Case {
+    let mut case = wgmma(input_type, n);
+    let shape = WgmmaShape { n, input: input_type };
+    let (k, held) = (shape.k(), shape.held());
+    // p0 as it lies in pieces, in the order of the threads' registers
+    let per = 16 / input_type.bytes() as i64;
+    let piece = |row: i64, depth: i64| row % 8 * per + row / 8 * 16 * per + depth % per + depth / per * 8 * per;
+    let pieces: Vec<f64> = values(&case.inputs[0]);
+    let own: Vec<f64> = (0..64 * k)
+        .map(|o| {
+            let (thread, e, word) = (o / held, o % held, 4 / input_type.bytes() as i64);
+            let row = thread / 32 * 16 + thread % 32 / 4 + e / word % 2 * 8;
+            let depth = thread % 4 * word + e % word + e / word / 2 * 4 * word;
+            pieces[piece(row, depth) as usize]
+        })
+        .collect();
+    case.inputs[0] = Tensor::from_f64(input_type, &[64 * k], &own);
+    let launch = &mut case.program.launches[0];
+    let body = &mut launch.kernel.body;
+    let load = store("a", v("i"), ldt("p0", t() * c(held) + v("i"), input_type));
+    body[0] = unrolled("i", held, vec![load]);
+    for s in body.iter_mut() {
+        if let KStmt::Instr(i) = s
+            && let Op::Wgmma { shape, b, .. } = i.op
+        {
+            i.op = Op::WgmmaRegisters { shape, b };
+        }
+    }
+    launch.kernel.arrays[0] = registers("a", input_type, held as u32, 4);
+    let name = case.program.name.replace("wgmma", "wgmma_registers");
+    (case.program.name, launch.kernel.symbol) = (name.clone(), name);
+    case
 }
 
 /// One group gives registers back, the other takes them.

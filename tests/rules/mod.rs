@@ -13,6 +13,7 @@ mod matmul_quads;
 mod matmul_quant;
 mod matmul_stream;
 mod matmul_wgmma;
+mod matmul_wgmma_quant;
 mod matmul_wgmma_roles;
 mod matvec;
 mod merge;

@@ -99,6 +99,16 @@ enum From {
     Tile(Box<DeviceFunc>),
 }
 
+const WORDS: &str = "@T.prim_func(s_tir=True)
+def words(X: T.Buffer((17, 1024), \"float16\"), W: T.Buffer((64, 128), \"uint32\"), S: T.Buffer((64, 8), \"float16\"), O: T.Buffer((17, 64), \"float32\")):
+    for i, j, k in T.grid(17, 64, 1024):
+        with T.sblock(\"O\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                O[vi, vj] = T.float32(0.0)
+            O[vi, vj] = O[vi, vj] + T.Cast(\"float32\", X[vi, vk]) * T.Cast(\"float32\", (T.Cast(\"float16\", W[vj, vk // 8] >> T.Cast(\"uint32\", vk % 8 * 4) & T.uint32(15)) - T.float16(7.0)) * S[vj, vk // 128])
+";
+
 /// A right kernel.
 pub struct Right {
     pub program: Program,
@@ -117,9 +127,15 @@ impl Right {
 
     /// The same with other values of some knobs.
     fn at(text: &str, set: &[(&str, i64)]) -> Right {
+        Right::of(None, text, set)
+    }
+
+    /// The same of a rule.
+    fn of(rule: Option<&str>, text: &str, set: &[(&str, i64)]) -> Right {
         let func = ir::read(text, "function").unwrap_or_else(|e| panic!("{e}")).remove(0);
         let subject = Schedulable::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
-        let arm = subject.arms(&Spaces::built_in()).into_iter().next().expect("a rule that takes it");
+        let mut arms = subject.arms(&Spaces::built_in()).into_iter();
+        let arm = arms.find(|arm| rule.is_none_or(|r| arm.space.form == r)).expect("a rule that takes it");
         let knobs = arm.space.default().expect("a legal point");
         let knobs = set.iter().fold(knobs, |k, (name, value)| k.with(name, *value));
         arm.space.possible(&knobs).unwrap_or_else(|e| panic!("{knobs}: {e:?}"));
@@ -146,6 +162,10 @@ impl Right {
             "transposed" => Right::rule(TRANSPOSED),
             "normalized" => {
                 Right::at(NORMALIZED, &[("cluster", 2), ("rows", 1), ("threads", 64), ("vector", 4), ("row", 1)])
+            }
+            "words" => {
+                let set = [("stages", 3), ("block_n", 64), ("groups_n", 1), ("split_k", 1), ("block_k_bytes", 256)];
+                Right::of(Some("matmul.wgmma_quant"), WORDS, &set)
             }
             "staged" => Right::tile(STAGED),
             "bulk" => Right::tile(&bulk()),

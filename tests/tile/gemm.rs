@@ -7,10 +7,11 @@ use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
 use super::gemm_wgmma;
-use super::{gemm_runs, gemm_words};
+use super::{gemm_runs, gemm_wgmma_words, gemm_words};
 
 pub fn cases() -> Vec<Case> {
-    [gemm_cases::cases(), gemm_wgmma::cases(), gemm_words::cases(), gemm_runs::cases()].concat()
+    let of_words = [gemm_words::cases(), gemm_wgmma_words::cases()].concat();
+    [gemm_cases::cases(), gemm_wgmma::cases(), of_words, gemm_runs::cases()].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -50,7 +51,8 @@ fn products_by_warpgroups_are_right() {
 
 #[test]
 fn products_of_packed_words_are_right() {
-    for p in gemm_words::products().into_iter().chain(gemm_runs::products()) {
+    let of_words = gemm_words::products().into_iter().chain(gemm_wgmma_words::products());
+    for p in of_words.chain(gemm_runs::products()) {
         right(&p, "sim:sm_90a");
     }
 }

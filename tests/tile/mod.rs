@@ -18,6 +18,7 @@ pub mod gemm_runs;
 pub mod gemm_shapes;
 pub mod gemm_special;
 pub mod gemm_wgmma;
+pub mod gemm_wgmma_words;
 pub mod gemm_words;
 pub mod machine_code;
 pub mod permute_layout;

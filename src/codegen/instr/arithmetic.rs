@@ -69,6 +69,11 @@ pub(super) fn halves(p: &mut Prelude, dtype: DType) -> String {
     helper(p, &format!("dl_{}x2_from_word", short(dtype)), &params, "*(unsigned*)d = word;")
 }
 
+/// Not `asm`, whose values the compiler would not know.
+pub(super) fn prmt(p: &mut Prelude) -> String {
+    helper(p, "dl_prmt", "unsigned* d, unsigned a, unsigned b, unsigned s", "*d = __byte_perm(a, b, s);")
+}
+
 /// `volatile`, as nothing is changed as far as the compiler could know.
 pub(super) fn pin(p: &mut Prelude, dtype: DType) -> String {
     let params = format!("{}* d", ctype(dtype));

@@ -34,6 +34,7 @@ impl CudaWriter<'_> {
             Op::Fold3(op) => return self.fold3(i, *op),
             Op::CastPair => arithmetic::cast_pair(p, dtype(1), dtype(0)),
             Op::Halves => arithmetic::halves(p, dtype(0)),
+            Op::Prmt => arithmetic::prmt(p),
             Op::Pin => arithmetic::pin(p, dtype(0)),
             Op::CpAsync { bytes, prefetch } => copy::cp_async(p, *bytes, !i.values.is_empty(), *prefetch),
             Op::LdMatrix { count, transpose } => matrix::ldmatrix(p, *count, *transpose),
@@ -41,7 +42,11 @@ impl CudaWriter<'_> {
             Op::QuadTranspose => matrix::quad_transpose(p),
             Op::Mma(shape) => matrix::mma(p, *shape),
             Op::Wgmma { shape, a, b } => {
-                let f = wgmma::wgmma(p, *shape, *a, *b);
+                let f = wgmma::wgmma(p, *shape, Some(*a), *b);
+                return self.wgmma(i, &f);
+            }
+            Op::WgmmaRegisters { shape, b } => {
+                let f = wgmma::wgmma(p, *shape, None, *b);
                 return self.wgmma(i, &f);
             }
             Op::SetMaxReg { registers, take } => return self.emit(wgmma::set_registers(*registers, *take)),
@@ -83,8 +88,8 @@ impl CudaWriter<'_> {
         self.emit(format!("{dst} = {value};"));
     }
 
-    /// `f(&d[0], base of a + bytes / 16, ..)`: the address of an array is the same in every step of a loop, and
-    /// distances in it are whole units.
+    /// `f(&d[0], base of a + bytes / 16, ..)`, or with `&a[0]` where that is in registers: the address of an array is the
+    /// same in every step of a loop, and distances in it are whole units.
     fn wgmma(&mut self, i: &Instr, f: &str) {
         let ([d, a, b], [add]) = i.operands();
         let units = wgmma::units(self.exprs.prelude);
@@ -93,8 +98,10 @@ impl CudaWriter<'_> {
             let index = self.exprs.text(&at.index);
             format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
         };
-        let (a, b) = (address(a), address(b));
-        let d = format!("&{}[{}]", ident(&d.array), self.exprs.text(&d.index));
+        let of_a = if matches!(i.op, Op::Wgmma { .. }) { Some(address(a)) } else { None };
+        let b = address(b);
+        let mut register = |at: &At| format!("&{}[{}]", ident(&at.array), self.exprs.text(&at.index));
+        let (a, d) = (of_a.unwrap_or_else(|| register(a)), register(d));
         let add = self.exprs.text(add);
         self.emit(format!("{f}({d}, {a}, {b}, {add});"));
     }

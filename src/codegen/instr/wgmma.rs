@@ -1,37 +1,46 @@
-//! Products of warpgroups: operands are named by descriptors, 64 bits of which the upper ones are constant.
+//! Products of warpgroups: operands in shared memory are named by descriptors, 64 bits of which the upper ones are
+//! constant.
 
-use super::{helper, order, shared};
+use super::{group, helper, operands, order, shared};
 use crate::codegen::prelude::Prelude;
 use crate::ir::instr::WgmmaShape;
 use crate::ir::{Contiguous, DType, MatrixDesc};
 
-/// The function of a product: sums, addresses of both operands in units of 16 bytes, whether to add.
-pub(super) fn wgmma(p: &mut Prelude, shape: WgmmaShape, a: MatrixDesc, b: MatrixDesc) -> String {
+/// Registers of a first operand that is not in shared memory.
+const HELD: usize = 4;
+
+/// The function of a product: sums, addresses of both operands in units of 16 bytes, of the first one its registers
+/// where no descriptor names it, whether to add.
+pub(super) fn wgmma(p: &mut Prelude, shape: WgmmaShape, a: Option<MatrixDesc>, b: MatrixDesc) -> String {
     let (n, tile, input) = (shape.registers() as usize, shape.name(), shape.input_name());
     let (t, letter, sum) = if shape.sum() == DType::I32 { ("int", "r", "s32") } else { ("float", "f", "f32") };
     let turned = |d: MatrixDesc| i32::from(d.contiguous == Contiguous::Free);
     // negation exists for floats, another order for 16-bit elements
+    let orders: Vec<String> = a.iter().chain([&b]).map(|d| turned(*d).to_string()).collect();
     let options = match shape.input.bytes() {
-        2 => format!(", 1, 1, {}, {}", turned(a), turned(b)),
+        2 => format!(", 1, 1, {}", orders.join(", ")),
         _ if shape.input.is_float() => ", 1, 1".to_string(),
         _ => String::new(),
     };
     let desc = |d: MatrixDesc, at: &str| format!("{:#x}ull | {at}", d.bits());
     let sums: Vec<String> = (0..n).map(|i| format!("%{i}")).collect();
     let places: Vec<String> = (0..n).map(|i| format!("\"+{letter}\"(d[{i}])")).collect();
+    let (left, given, held) = match a {
+        Some(a) => (format!("%{n}"), format!("\"l\"({})", desc(a, "a")), 1),
+        None => (group(n, HELD), operands("r", "((const unsigned*)a)", HELD), HELD),
+    };
     let body = format!(
         "asm volatile(\"{{.reg .pred p; setp.ne.b32 p, %{}, 0; wgmma.mma_async.sync.aligned.{tile}.{sum}.{input}.{input} \
-         {{{}}}, %{}, %{}, p{options};}}\" : {} : \"l\"({}), \"l\"({}), \"r\"((int)add));",
-        n + 2,
+         {{{}}}, {left}, %{}, p{options};}}\" : {} : {given}, \"l\"({}), \"r\"((int)add));",
+        n + held + 1,
         sums.join(", "),
-        n,
-        n + 1,
+        n + held,
         places.join(", "),
-        desc(a, "a"),
         desc(b, "b")
     );
-    let name = format!("dl_wgmma_{tile}_{input}_{}_{}", key(a), key(b));
-    helper(p, &name, &format!("{t}* d, unsigned a, unsigned b, bool add"), &body)
+    let name = format!("dl_wgmma_{tile}_{input}_{}_{}", a.map_or("registers".to_string(), key), key(b));
+    let of_a = if a.is_some() { "unsigned a" } else { "const void* a" };
+    helper(p, &name, &format!("{t}* d, {of_a}, unsigned b, bool add"), &body)
 }
 
 /// What tells descriptors apart in names.

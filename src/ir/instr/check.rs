@@ -36,7 +36,11 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
-            (Op::Wgmma { shape, a, b }, ..) => wgmma(*shape, [a, b], &values),
+            (Op::Prmt, _, all) if all.iter().any(|d| *d != DType::U32) => {
+                Err("bytes are taken of uint32, as a uint32 says".into())
+            }
+            (Op::Wgmma { shape, a, b }, ..) => wgmma(*shape, &[a, b], &values),
+            (Op::WgmmaRegisters { shape, b }, ..) => wgmma(*shape, &[b], &values),
             (Op::SetMaxReg { registers, .. }, ..) if !(24..=256).contains(registers) || registers % 8 != 0 => {
                 Err(format!("{registers} registers of a thread; expected 24 to 256, a multiple of 8"))
             }
@@ -56,7 +60,7 @@ fn cast_pair(to: DType, from: DType) -> Result<(), String> {
     Err(format!("a pair is converted between float32 and a 16-bit float, not from {from} to {to}"))
 }
 
-fn wgmma(shape: WgmmaShape, descs: [&MatrixDesc; 2], values: &[DType]) -> Result<(), String> {
+fn wgmma(shape: WgmmaShape, descs: &[&MatrixDesc], values: &[DType]) -> Result<(), String> {
     shape.check()?;
     if values != [DType::Bool] {
         return Err("whether a product is added to what is there is a boolean".into());

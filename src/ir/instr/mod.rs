@@ -67,6 +67,9 @@ pub enum Op {
     /// `dst; word`: `dst[0..2]`, 16-bit floats in registers, become the low and the high half of a 32-bit
     /// word (`mov.b32`). The index is even.
     Halves,
+    /// `dst; a, b, selector`: a 32-bit register becomes four bytes, the lowest first, each that of `a` (numbers 0 to 3)
+    /// or `b` (4 to 7) which four bits of the selector name (`prmt.b32`).
+    Prmt,
     /// `pair`: two adjacent 16-bit values in registers count as new: what was made of them before is made
     /// again rather than kept, in twice their registers. The index is even. Nothing is done at run time.
     Pin,
@@ -99,6 +102,9 @@ pub enum Op {
     /// given. Operands are read, and sums written, some time before the group that the instruction is
     /// committed to has been waited for.
     Wgmma { shape: WgmmaShape, a: MatrixDesc, b: MatrixDesc },
+    /// `d, a, b; accumulate`: the same with `a` in registers, 16 bytes of each thread ([`WgmmaShape::place_of_a`]), which
+    /// may be touched as little as `d` until the group has been waited for.
+    WgmmaRegisters { shape: WgmmaShape, b: MatrixDesc },
     /// Changes the registers that each thread of a warpgroup may use (`setmaxnreg`): takes more, once others
     /// gave them back, or gives some back.
     SetMaxReg { registers: u32, take: bool },

@@ -179,6 +179,7 @@ impl<P, V> Instr<P, V> {
             }
             Op::CastPair => row(80, "cast2 %0 <- %1", [pair(&[]).written(), pair(&[])], []),
             Op::Halves => row(53, "halves %0 <- %1", [registers(2).of(&HALF).written()], [Value::Any]),
+            Op::Prmt => row(53, "%0 = prmt(%1, %2, %3)", [registers(1).of(&[DType::U32]).written()], [Value::Any; 3]),
             Op::Pin => row(53, "pin %0", [registers(2).of(&HALF).updated()], []),
             Op::CpAsync { bytes, prefetch } => {
                 let ahead = prefetch.map_or_else(String::new, |n| format!(" prefetch {n}"));
@@ -210,6 +211,14 @@ impl<P, V> Instr<P, V> {
                     b.text()
                 );
                 let places = [sums, shared(WIDE).of(input), shared(WIDE).of(input)];
+                row(90, form, places, [Value::Any]).warpgroup()
+            }
+            Op::WgmmaRegisters { shape, b } => {
+                let input = &[shape.input];
+                let sums = registers(shape.registers()).of(&[shape.sum()]).updated();
+                let form =
+                    format!("%0 = wgmma.{}.{}(%1, %2 as {}, %0 if %3)", shape.name(), shape.input_name(), b.text());
+                let places = [sums, registers(shape.held()).of(input), shared(WIDE).of(input)];
                 row(90, form, places, [Value::Any]).warpgroup()
             }
             Op::SetMaxReg { registers, take } => {

@@ -81,4 +81,15 @@ impl WgmmaShape {
         let (warp, lane) = (t / 32, t % 32);
         (16 * warp + lane / 4 + 8 * (e / 2 % 2), 8 * (e / 4) + 2 * (lane % 4) + e % 2)
     }
+
+    /// Elements of the first operand that a thread holds, where it is in registers.
+    pub fn held(self) -> i64 {
+        WgmmaShape::ROWS * self.k() / (32 * WgmmaShape::WARPS)
+    }
+
+    /// Row, and step of the reduced axis, of element `e` of the first operand in thread `t` of the warpgroup.
+    pub fn place_of_a(self, t: i64, e: i64) -> (i64, i64) {
+        let (warp, lane, word) = (t / 32, t % 32, 4 / self.input.bytes() as i64);
+        (16 * warp + lane / 4 + 8 * (e / word % 2), word * (lane % 4) + e % word + 4 * word * (e / (2 * word)))
+    }
 }

@@ -46,6 +46,11 @@ pub fn align(array: &Name, maps: &[TensorMap], body: &[DStmt]) -> u32 {
                 let own = places[1..].iter().zip([a, b]).filter(|(at, _)| at.array == *array);
                 align = own.fold(align, |align, (_, desc)| align.max(desc.swizzle.align() as u32));
             }
+            if let DStmt::Instr(Instr { op: Op::WgmmaRegisters { b, .. }, places, .. }) = s
+                && places[2].array == *array
+            {
+                align = align.max(b.swizzle.align() as u32);
+            }
         });
     }
     align

@@ -14,7 +14,8 @@ use crate::lower::nest::Nest;
 /// Places the fences of a launch that multiplies by warpgroups.
 pub fn run(_: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     let mut multiplies = false;
-    let product = |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. }));
+    let product =
+        |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. } | Op::WgmmaRegisters { .. }));
     body.iter().for_each(|s| s.visit(&mut |s| multiplies |= product(s)));
     if multiplies { list(body) } else { body }
 }

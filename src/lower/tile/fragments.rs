@@ -15,7 +15,7 @@
 
 use super::fills;
 use super::part_loops::{self, Held, PAIR};
-use super::{runs, words};
+use super::{group_words, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -30,6 +30,8 @@ use crate::lower::pass::swizzle::Permutation;
 use std::collections::BTreeMap;
 
 pub const PASS: &str = "fragments";
+/// Warps of a warpgroup.
+const WARPS_OF_GROUP: i64 = 4;
 
 /// Turns the marked nests of a launch into calls and loops over registers.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
@@ -76,7 +78,8 @@ fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Produ
         let g = Gemm::of(nest, l)?;
         let scope = scope(nest, warps);
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
-        let (held, dtype, staged) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant));
+        let (held, dtype, staged) =
+            (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant) || by_group_words(variant));
         let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), factors, staged };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
@@ -101,7 +104,12 @@ fn factors(
     scope: ExecScope,
 ) -> Result<Vec<(Held, TileLayout)>, String> {
     let [rows, columns, depth] = g.extents;
-    let b = || g.factor(&g.b.0, columns, scope);
+    let b = || g.factor(&g.b.0, columns, WORD, scope);
+    if by_group_words(variant) {
+        let groups = if warps == 1 { along_rows / WARPS_OF_GROUP } else { 0 };
+        let layout = TileLayout::of_group_words(rows, depth, groups)?;
+        return Ok(vec![(g.factor(&g.a.0, rows, PAIR, scope), layout)]);
+    }
     if by_words(variant) {
         let layout =
             if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
@@ -111,7 +119,7 @@ fn factors(
         return Ok(vec![]);
     }
     let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
-    Ok(vec![(g.factor(&g.a.0, rows, scope), kind.first(rows, depth)?), (b(), kind.second(columns, depth)?)])
+    Ok(vec![(g.factor(&g.a.0, rows, WORD, scope), kind.first(rows, depth)?), (b(), kind.second(columns, depth)?)])
 }
 
 /// The mark of a nest that the block carries out together.
@@ -120,12 +128,17 @@ fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
     mark.warps.map(|w| (mark, w))
 }
 
-/// True for the variant that multiplies by warpgroups.
+/// True for the variants that multiply by warpgroups.
 fn by_warpgroups(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some("wgmma")
+    variant.as_deref() == Some("wgmma") || by_group_words(variant)
 }
 
-/// True for the variant that decodes packed words in registers.
+/// True for the one of them that decodes packed words in registers.
+fn by_group_words(variant: &Option<String>) -> bool {
+    variant.as_deref() == Some(group_words::VARIANT)
+}
+
+/// True for the variant of warps that decodes packed words in registers.
 fn by_words(variant: &Option<String>) -> bool {
     variant.as_deref() == Some(words::VARIANT)
 }
@@ -195,7 +208,7 @@ fn list(
         match s {
             DStmt::For(l) => match mark(&l) {
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
-                    let held = [by_runs(variant), by_runs(variant) || by_words(variant)];
+                    let held = [by_runs(variant) || by_group_words(variant), by_runs(variant) || by_words(variant)];
                     let call = Gemm::of(nest, &l)?.call(held, scope(nest, warps));
                     let call = TileCall { forced: variant.clone(), ..call };
                     out.push(DStmt::Tile(Box::new(call)));
@@ -278,14 +291,14 @@ impl Gemm {
     fn held(&self, scope: ExecScope) -> Held {
         let [rows, columns, _] = self.extents;
         let first = self.d_indices.clone();
-        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, scope }
+        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, factor: false, scope }
     }
 
-    /// A factor whose `rows` lie one after the other, as lanes load it.
-    fn factor(&self, of: &Tile, rows: i64, scope: ExecScope) -> Held {
+    /// A factor whose `rows` lie one after the other, as lanes load it, `run` neighbours each.
+    fn factor(&self, of: &Tile, rows: i64, run: i64, scope: ExecScope) -> Held {
         let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
         let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
-        Held { buffer, first, dims: [dim(0), dim(1)], shape, run: WORD, scope }
+        Held { buffer, first, dims: [dim(0), dim(1)], shape, run, factor: true, scope }
     }
 
     /// The call, for factors of which some are `held` in registers as they are loaded.
@@ -354,14 +367,17 @@ pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
     carry_out_all(nest, body)
 }
 
-/// Notes how what warpgroups multiply lies, for all who touch it.
+/// Notes how what warpgroups multiply lies, and what boxes fill besides, for all who touch it.
 fn permute(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
     for s in body {
-        if let DStmt::Tile(call) = s
-            && by_warpgroups(&call.forced)
-        {
-            for arg in &call.args {
-                let TileArg::Tile(t) = arg else { continue };
+        if let DStmt::Tile(call) = s {
+            let factors = call.args.iter().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
+            let shared: Vec<&Tile> = match call.op {
+                TileOp::CopyAsync => vec![&call.dst],
+                _ if by_warpgroups(&call.forced) => factors.filter(|t| !nest.held.contains_key(&t.buffer)).collect(),
+                _ => vec![],
+            };
+            for t in shared {
                 let b = matrix(nest, &mut t.clone())?;
                 nest.permuted.extend(Permutation::of_operand(&b).map(|p| (b.name, p)));
             }

@@ -8,14 +8,14 @@
 //!   each of another to as many as there are pairs;
 //! - `elementwise`: whatever primitives its value is made of (the pass `elementwise`);
 //! - `unpack`, `unpack_pairs`: a sum of products with packed values, which is no call (the passes of that name);
-//!   the second also packed values alone (`decode_pairs`).
+//!   the second also packed values alone (`decode_pairs`, `decode_bytes`).
 //!
 //! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
 //!
 //! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked `sum`
 //! after:  `Tx.thread.sum(acc[0:1], r[0:16], axes=(0,), accum=True)`, dispatched
 
-use super::{decode_pairs, elementwise, unpack};
+use super::{decode_bytes, decode_pairs, elementwise, unpack};
 use crate::analysis::{Combiner, linear};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark};
 use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, TileArg, TileCall, TileOp};
@@ -64,7 +64,8 @@ fn carried_out(nest: &mut Nest, l: &DFor) -> Result<Option<Vec<DStmt>>, LowerErr
         Some(TileMark { op: LeafOp::Unpack, .. }) => Ok(unpack::run(nest, l, false)),
         Some(TileMark { op: LeafOp::UnpackPairs, .. }) => {
             adds_in_float16(nest, l)?;
-            Ok(unpack::run(nest, l, true).or_else(|| decode_pairs::run(nest, l)))
+            let values = unpack::run(nest, l, true).or_else(|| decode_pairs::run(nest, l));
+            Ok(values.or_else(|| decode_bytes::run(nest, l)))
         }
     }
 }

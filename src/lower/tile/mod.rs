@@ -3,11 +3,13 @@
 
 pub mod cluster;
 pub mod cross_thread;
+mod decode_bytes;
 mod decode_pairs;
 pub mod elementwise;
 pub mod fills;
 pub mod fragments;
 mod global_store;
+pub mod group_words;
 pub mod leaves;
 pub mod part_loops;
 pub mod quads;

@@ -8,7 +8,7 @@
 
 use super::fragments::PASS;
 use super::quads::{self, Pairs};
-use super::{runs, warp_rows, words};
+use super::{group_words, runs, warp_rows, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
@@ -30,6 +30,8 @@ pub struct Held {
     pub shape: [i64; 2],
     /// Neighbours in a row that a thread holds.
     pub run: i64,
+    /// A factor of a product, which is loaded or decoded.
+    pub factor: bool,
     /// Whose threads hold it.
     pub scope: ExecScope,
 }
@@ -100,7 +102,11 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let register = simplify(&part.at(&own), &nest.ranges);
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
-    if run != PAIR {
+    if held.factor && run == PAIR {
+        let all = group_words::decoded(nest, (&x, part.shape[0]), (&y, pairs), &v, &body);
+        return all.filter(|_| exists.is_none()).ok_or_else(|| no("it does not decode words of whole tiles"));
+    }
+    if held.factor {
         let row = words::decoded(nest, (&y, pairs), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
         let row =
             row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;

@@ -46,7 +46,7 @@ pub fn decoded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) 
 }
 
 /// The load of the word that values `v` lie in, words `t` side by side.
-fn word_of(nest: &Nest, value: &Expr, v: &Name, t: &Name) -> Option<Expr> {
+pub fn word_of(nest: &Nest, value: &Expr, v: &Name, t: &Name) -> Option<Expr> {
     let mut found = None;
     value.visit(&mut |e| {
         if let ExprKind::Load { indices, dtype: DType::U32, .. } = e.kind()
@@ -60,7 +60,8 @@ fn word_of(nest: &Nest, value: &Expr, v: &Name, t: &Name) -> Option<Expr> {
     found
 }
 
-fn replaced(e: &Expr, old: &Expr, new: &Expr) -> Expr {
+/// An expression with another in place of one of its parts.
+pub fn replaced(e: &Expr, old: &Expr, new: &Expr) -> Expr {
     if e == old { new.clone() } else { e.map_children(|c| replaced(c, old, new)) }
 }
 

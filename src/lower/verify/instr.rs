@@ -68,6 +68,9 @@ impl Check<'_> {
         if let Op::Wgmma { a, b, .. } = &i.op {
             i.places.iter().skip(1).zip([a, b]).try_for_each(|(at, d)| self.permuted(at, d.swizzle))?;
         }
+        if let (Op::WgmmaRegisters { b, .. }, Some(at)) = (&i.op, i.places.get(2)) {
+            self.permuted(at, b.swizzle)?;
+        }
         i.op.map().map_or(Ok(()), |map| self.tensor(map, i))
     }
 

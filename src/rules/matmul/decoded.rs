@@ -38,6 +38,13 @@ pub fn check(p: &Product, ask: &Ask) -> Result<(), Decline> {
     }
 }
 
+/// True where a tensor map describes the words, one column after the other.
+pub fn boxed(p: &Product) -> bool {
+    let words = p.b.buffer.as_ref().map(|name| p.schedule.func().buffer(name));
+    let plain = |b: &crate::ir::Buffer| b.strides.is_empty() && b.elem_offset.is_none() && b.shape.len() == 2;
+    p.columns.len() == 1 && p.batch.is_empty() && words.is_some_and(plain)
+}
+
 /// The factor of the columns.
 fn value(p: &Product, ask: &Ask) -> Option<Expr> {
     let red = ask.facts.blocks.iter().find(|b| b.name == p.block)?;

@@ -38,6 +38,7 @@ use super::words::{Words, in_words};
 use crate::analysis::Decline;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
+use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -164,8 +165,8 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
-    /// The second factor is decoded into registers of the warps that multiply it.
-    pub decoded: bool,
+    /// The factor, first or second, that is decoded into registers of the warps that multiply it.
+    pub decoded: Option<usize>,
 }
 
 /// A block computes a tile of the result together.
@@ -175,8 +176,7 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
     let Grid { grid, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), outer)?;
-    let sides = if by.decoded { &[0][..] } else { &[0, 1] };
-    for side in sides.iter().copied() {
+    for side in (0..2).filter(|side| Some(*side) != by.decoded) {
         let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
             true => pack::pack(s, &e.block, stage, factor)?,
@@ -194,9 +194,13 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
             }
         }
     }
-    if by.decoded {
-        decoded::stage(s, &e.b, &fill, t.threads(warp))?;
-        together(s, &e.b.block, &fill, LeafOp::Elementwise, t)?;
+    if let Some(side) = by.decoded {
+        let stage = [&e.a, &e.b][side];
+        match by.roles {
+            Some(_) => words_by_boxes(s, stage, &fill, t)?,
+            None => decoded::stage(s, stage, &fill, t.threads(warp))?,
+        }
+        together(s, &stage.block, &fill, LeafOp::Elementwise, t)?;
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
     by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;
@@ -300,6 +304,19 @@ fn fill_by_boxes(s: &mut Schedule, stage: &Stage, at: &Name, t: &Warps) -> Done 
     s.set_scope(&stage.buffer, Scope::Shared)?;
     s.compute_at(&stage.block, at)?;
     together(s, &stage.block, at, LeafOp::Tile(TileOp::CopyAsync), t).map(drop)
+}
+
+/// Has the hardware stage the words of a tile in shared memory; what else values are made of stays where it is.
+fn words_by_boxes(s: &mut Schedule, tile: &Stage, at: &Name, t: &Warps) -> Done {
+    s.set_scope(&tile.buffer, Scope::Local)?;
+    s.compute_at(&tile.block, at)?;
+    let read = reads_of(s, &tile.block).into_iter().map(|r| r.buffer);
+    let words = read.into_iter().find(|name| s.func().buffer(name).dtype == DType::U32);
+    words.map_or(Ok(()), |words| {
+        let block = s.cache_read(&tile.block, &words, Scope::Shared)?;
+        let buffer = output(s, &block);
+        fill_by_boxes(s, &Stage { block, buffer }, at, t)
+    })
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first

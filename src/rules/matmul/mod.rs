@@ -12,4 +12,5 @@ pub mod split_k;
 pub mod stream;
 pub mod tiling;
 pub mod wgmma;
+pub mod wgmma_quant;
 pub mod words;

@@ -201,6 +201,33 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     out
 }
 
+/// The same by warpgroups, columns first.
+pub fn wgmma_quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+    let (m, n, row, groups) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("groups_n"));
+    let (step, warps) = (row / 2, WgmmaShape::WARPS * groups);
+    // four instructions for the two values of a byte, and those that load words
+    let issued = n * step / 2 / warp * 5;
+    // each instruction reads all rows; words are read by four lanes each
+    let moved = n / WgmmaShape::ROWS * m * row + 4 * n * step / 2 + m * row + n * step / 2;
+    let products = m * n * step / WGMMA_RATE;
+    let busy = products.max(issued / ISSUE_RATE).max(moved / SHARED_RATE);
+    let threads = (warps + WgmmaShape::WARPS) * warp;
+    let state_regs = (n * m + n * step / 2) / (warps * warp) + 60;
+    let ahead = (k.get("stages") - 1).max(1);
+    let by = Tiles { shared: moved, ahead, warpgroups: true, role: Role::Copy, ..Tiles::default() };
+    let (overhead, most_blocks) = (ROLES[1], i64::MAX);
+    let t = Tiled { block: [n, m, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
+    let mut out = tiled(z, k, &t);
+    let (filled, words) = (m * row + n * row / 4, n * row / 4);
+    if let Some(main) = out.launches.first_mut() {
+        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
+        if let Some(t) = &mut main.tiles {
+            (t.filled, t.copies) = (filled, [[words / WIDEST, WIDEST], [m * row / WIDEST, WIDEST]]);
+        }
+    }
+    out
+}
+
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));

@@ -1,6 +1,7 @@
 //! Products whose reduced axis is cut into parts that different blocks sum: a first launch leaves the sums
 //! of the parts in a workspace, a second one adds them, always in the same order, and finishes the result.
 
+use crate::ir::Expr;
 use crate::rules::find::einsum::Einsum;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
@@ -18,6 +19,8 @@ pub struct Parts {
     pub sum: Name,
     /// The block that makes the result of the sums.
     tail: Name,
+    /// The sums of the parts.
+    partial: Name,
 }
 
 /// Cuts the reduced axis of a product with one block after it into `parts`, which its padded length is a
@@ -31,9 +34,10 @@ pub fn cut(s: &mut Schedule, e: &mut Einsum, parts: i64) -> Result<Parts, Schedu
     let partial = output(s, &own);
     let write = s.cache_write(&own, &partial, Scope::Local)?;
     let [tail] = known(std::mem::replace(&mut e.tails, vec![write]));
+    let partial = output(s, &e.tails[0]);
     e.loops[3] = rest;
     let sum = std::mem::replace(&mut e.result, output(s, &own));
-    Ok(Parts { at, add: std::mem::replace(&mut e.block, own), sum, tail })
+    Ok(Parts { at, add: std::mem::replace(&mut e.block, own), sum, tail, partial })
 }
 
 impl Parts {
@@ -42,11 +46,29 @@ impl Parts {
     /// # Errors
     /// A step whose precondition fails, which is a bug.
     pub fn adders(&self, s: &mut Schedule) -> Result<Name, ScheduleError> {
+        let own = s.loops(&self.tail);
+        let loops = neighbours_last(s, &self.tail, own.clone());
+        if let ([a, b], [x, y]) = (&own[..], &loops[..])
+            && (a, b) == (y, x)
+        {
+            // columns first: so that neighbours of the result are neighbours of each part, too
+            s.reorder(&loops)?;
+            self.turn(s)?;
+        }
         let all = fuse_loops(s, &s.loops(&self.tail))?;
         let [block, thread] = split(s, &all, [None, Some(ADDERS)])?;
         s.bind(&block, ThreadTag::BlockX)?;
         s.bind(&thread, ThreadTag::ThreadX)?;
         Ok(thread)
+    }
+
+    /// Exchanges the last two dimensions of the parts.
+    fn turn(&self, s: &mut Schedule) -> Done {
+        let rank = s.func().buffer(&self.partial).shape.len();
+        let from: Vec<Name> = (0..rank).map(|d| Name::new(format!("d{d}"))).collect();
+        let mut to: Vec<Expr> = from.iter().map(|n| Expr::var(n.clone(), DType::I32)).collect();
+        to.swap(rank - 2, rank - 1);
+        s.transform_layout(&self.partial, &from, &to)
     }
 
     /// Has all `[y, x]` threads of a block add what its warps have left in shared memory.

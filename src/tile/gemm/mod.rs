@@ -16,9 +16,17 @@ mod operands;
 mod packed;
 mod share;
 mod wgmma;
+mod wgmma_words;
 
 use super::Variant;
 
 /// The variants of the family.
-pub(super) static TABLE: &[Variant] =
-    &[wgmma::WGMMA, mma::MMA, mma_words::MMA_WORDS, mma_runs::MMA_RUNS, packed::FMA_F32X2, fma::FMA];
+pub(super) static TABLE: &[Variant] = &[
+    wgmma::WGMMA,
+    wgmma_words::WGMMA_WORDS,
+    mma::MMA,
+    mma_words::MMA_WORDS,
+    mma_runs::MMA_RUNS,
+    packed::FMA_F32X2,
+    fma::FMA,
+];

@@ -53,7 +53,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     Some(Box::new(move |e| wgmma.emit(e)))
 }
 
-fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
+pub(super) fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
     match cx.threads() % WARPGROUP {
         0 => Ok(()),
         _ => Err(format!("the block has {} threads, and the last of them are no whole warpgroup", cx.threads())),
@@ -78,7 +78,8 @@ fn storage(p: &Product) -> Result<(), String> {
     }
 }
 
-fn operand(k: i64, s: WgmmaShape, found: Result<Described, String>) -> Result<Described, String> {
+/// An operand whose reduced axis is whole steps.
+pub(super) fn operand(k: i64, s: WgmmaShape, found: Result<Described, String>) -> Result<Described, String> {
     match k % s.k() {
         0 => found,
         _ => Err(format!("K is {k}, no multiple of {}", s.k())),
@@ -86,14 +87,14 @@ fn operand(k: i64, s: WgmmaShape, found: Result<Described, String>) -> Result<De
 }
 
 /// The registers of D.
-struct Sums {
-    grid: Grid,
+pub(super) struct Sums {
+    pub grid: Grid,
     /// The first register of each 64 rows of a group.
-    tiles: Vec<Expr>,
+    pub tiles: Vec<Expr>,
 }
 
 impl Sums {
-    fn of(p: &Product, call: &TileCall, cx: &Cx) -> Result<Sums, String> {
+    pub fn of(p: &Product, call: &TileCall, cx: &Cx) -> Result<Sums, String> {
         let grid = Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx)?;
         for (group, warps) in grid.numbers.chunks(WARPS as usize).enumerate() {
             let [_, columns] = &warps[0];
@@ -120,7 +121,7 @@ impl Sums {
     }
 
     /// The instruction, as wide as what a group holds.
-    fn shape(&self, input: DType) -> Result<WgmmaShape, String> {
+    pub fn shape(&self, input: DType) -> Result<WgmmaShape, String> {
         let shape = WgmmaShape { n: self.grid.local[1] * Fragment::M16N8Acc.shape()[1], input };
         shape.check().map(|()| shape)
     }

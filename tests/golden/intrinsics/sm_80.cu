@@ -6,6 +6,7 @@ static __device__ __forceinline__ void dl_mul_f16x2(unsigned short* d, const uns
 static __device__ __forceinline__ void dl_fma_f16x2(unsigned short* d, const unsigned short* a, const unsigned short* b, const unsigned short* c) { asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(*(unsigned*)d) : "r"(*(const unsigned*)a), "r"(*(const unsigned*)b), "r"(*(const unsigned*)c)); }
 static __device__ __forceinline__ void dl_f16x2_from_word(unsigned short* d, unsigned word) { *(unsigned*)d = word; }
 static __device__ __forceinline__ void dl_pin_f16x2(unsigned short* d) { asm volatile("" : "+r"(*(unsigned*)d)); }
+static __device__ __forceinline__ void dl_prmt(unsigned* d, unsigned a, unsigned b, unsigned s) { *d = __byte_perm(a, b, s); }
 static __device__ __forceinline__ void dl_bf16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 static __device__ __forceinline__ void dl_f16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 static __device__ __forceinline__ void dl_f32x2_from_bf16x2(float* d, const unsigned short* s) { unsigned w = *(const unsigned*)s; d[0] = __uint_as_float(w << 16); d[1] = __uint_as_float(w & 0xffff0000u); }
@@ -93,6 +94,14 @@ halves(const unsigned* __restrict__ p0, unsigned short* __restrict__ p1) {
   dl_f16x2_from_word(&h[0], p0[threadIdx_x]);
   dl_pin_f16x2(&h[0]);
   *reinterpret_cast<unsigned*>(&p1[threadIdx_x * 2]) = *reinterpret_cast<const unsigned*>(&h[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+prmt(const unsigned* __restrict__ p0, const unsigned* __restrict__ p1, const unsigned* __restrict__ p2, unsigned* __restrict__ p3) {
+  const int threadIdx_x = (int)threadIdx.x;
+  unsigned r[1];
+  dl_prmt(&r[0], p0[threadIdx_x], p1[threadIdx_x], p2[threadIdx_x]);
+  p3[threadIdx_x] = r[0];
 }
 
 extern "C" __global__ void __launch_bounds__(32)

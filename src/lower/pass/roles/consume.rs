@@ -5,10 +5,11 @@
 //! copied to, and leaves out those of the others.
 
 use super::ring::{Ring, THREAD, assign, constant, index_of, op, sync, thread, variable, when};
-use super::{Roles, Tiles, resize};
+use super::{Roles, Tiles, ahead, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Op, Sync};
+use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
@@ -49,7 +50,9 @@ impl Roles {
         let (ring, prev) = (Ring::new(nest, self.l.stages), nest.fresh("prev"));
         nest.ranges.set(prev.clone(), 0, self.l.stages - 1);
         let mut out = ring.declare(0).to_vec();
-        out.push(variable(&prev, Expr::i32(0)));
+        if self.releases() == 1 {
+            out.push(variable(&prev, Expr::i32(0)));
+        }
         if let Some(turns) = &self.turns {
             // the first turn waits for no one
             let first = op(BinOp::Eq, index_of(&self.group), 0);
@@ -59,8 +62,9 @@ impl Roles {
             let number = op(BinOp::FloorMod, thread(), i64::from(WARPGROUP));
             out.push(constant(&turns.thread, number));
         }
-        let (starts, compute) = self.without_zeros(nest, before);
-        let mut body = starts;
+        let (mut body, compute) = self.without_zeros(nest, before);
+        let (loaded, compute) = ahead::loads(nest, (&self.l.var, self.steps), compute);
+        body.extend(loaded);
         body.extend(self.products(nest, &ring, &prev, &compute));
         body.extend(after);
         let body: Vec<DStmt> = body.into_iter().map(|s| self.with_group(nest, s)).collect();
@@ -81,7 +85,7 @@ impl Roles {
         let not_first = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
         for s in &mut compute {
             if let DStmt::Instr(i) = s
-                && matches!(i.op, Op::Wgmma { .. })
+                && matches!(i.op, Op::Wgmma { .. } | Op::WgmmaRegisters { .. })
                 && !seen.contains(&i.places[0])
             {
                 seen.push(i.places[0].clone());
@@ -93,8 +97,17 @@ impl Roles {
         if rest.len() < before.len() { (rest, compute) } else { (rest, self.compute.clone()) }
     }
 
+    /// Arrivals by which a warpgroup gives a slot back: one for each warp where threads have read it themselves.
+    pub(super) fn releases(&self) -> i64 {
+        let warps = WARPGROUP / self.warp;
+        if self.compute.iter().any(reads_registers) { i64::from(warps) } else { 1 }
+    }
+
     /// The marked loop, and what ends it.
     fn products(&self, nest: &Nest, ring: &Ring, prev: &Name, compute: &[DStmt]) -> Vec<DStmt> {
+        if self.releases() > 1 {
+            return vec![self.anew(nest, ring, compute)];
+        }
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, compute, ring));
         step.push(sync(Sync::WgmmaWait { left: 1 }, None, None));
@@ -118,6 +131,18 @@ impl Roles {
             out.extend(ring.skip(self.steps));
         }
         out
+    }
+
+    /// The loop of products whose operands each step makes anew in registers: it waits for its own, and each warp gives
+    /// back the slot that its threads have read.
+    fn anew(&self, nest: &Nest, ring: &Ring, compute: &[DStmt]) -> DStmt {
+        let give_back = sync(Sync::MbarrierArrive, Some((&self.empty, ring.at())), None);
+        let mut step = vec![ring.wait(&self.full)];
+        step.extend(self.placed(nest, compute, ring));
+        step.extend([sync(Sync::WgmmaWait { left: 0 }, None, None), DStmt::Barrier(Barrier::Warp)]);
+        step.push(when(first_of(i64::from(self.warp)), vec![give_back]));
+        step.extend(ring.next());
+        self.steps(step)
     }
 
     /// Statements in which each of the warpgroups that take turns has arrays for its own warps.
@@ -160,9 +185,19 @@ impl Roles {
     }
 }
 
+/// True for a product whose first operand is in registers.
+fn reads_registers(s: &DStmt) -> bool {
+    matches!(s, DStmt::Instr(i) if matches!(i.op, Op::WgmmaRegisters { .. }))
+}
+
 /// True for the first thread of each warpgroup.
 fn first() -> Expr {
-    op(BinOp::Eq, op(BinOp::FloorMod, thread(), i64::from(WARPGROUP)), 0)
+    first_of(i64::from(WARPGROUP))
+}
+
+/// True for the first of each so many threads.
+fn first_of(threads: i64) -> Expr {
+    op(BinOp::Eq, op(BinOp::FloorMod, thread(), threads), 0)
 }
 
 /// True for a nest that sets all registers of an array to zero, and nothing else.

@@ -4,9 +4,10 @@
 //! with matrix instructions of warpgroups that read it. One more warpgroup joins the block: its first thread
 //! starts the copies, up to `S` steps ahead. What is filled gets `S` slots; each has a barrier that says that it
 //! is full (counted by the bytes that land in it), and one that says that it is empty (an arrival of each
-//! warpgroup that reads it). Warpgroups give a slot back one step late, when the products that read it are known
-//! to have finished while those of the next are under way. Sums that start from zero are not set: the first
-//! products of a tile do not add. Threads that copy give registers back, the others take them.
+//! warpgroup that reads it; of each of its warps, where threads do by loads of their own). Warpgroups give a slot
+//! back one step late, when the products that read it are known to have finished while those of the next are under
+//! way, and right after them where each step makes registers anew that products read. Sums that start from zero are
+//! not set: the first products of a tile do not add. Threads that copy give registers back, the others take them.
 //!
 //! Where the loop over blocks is marked `persistent`, so many blocks take its steps one after the other, and the
 //! ring goes on through all of them: copies for the next tile land while the sums of one are stored. With
@@ -19,6 +20,7 @@
 //!
 //! The schedule is at fault where a marked loop has another form.
 
+mod ahead;
 mod consume;
 mod ring;
 
@@ -80,6 +82,8 @@ struct Roles {
     turns: Option<Turns>,
     /// The variable that is the number of the thread's warpgroup.
     group: Name,
+    /// Threads of a warp.
+    warp: u32,
 }
 
 impl Roles {
@@ -117,7 +121,8 @@ impl Roles {
         let empty = nest.scratch("empty", DType::U64, Expr::i64(l.stages), Scope::Shared);
         let group = nest.fresh("group");
         let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
-        Ok(Roles { steps, groups: team * l.roles, team, fills, compute, bytes, slots, full, empty, turns, group, l })
+        let (groups, warp) = (team * l.roles, nest.target.warp);
+        Ok(Roles { steps, groups, team, fills, compute, bytes, slots, full, empty, turns, group, warp, l })
     }
 
     fn emit(self, nest: &mut Nest, tiles: Option<&Tiles>, before: &[DStmt], after: Vec<DStmt>) -> Vec<DStmt> {
@@ -152,7 +157,9 @@ impl Roles {
             let one = |i| sync(Sync::MbarrierInit { arrivals: arrivals as u32 }, Some((bar, Expr::i64(i))), None);
             (0..n).map(one).collect()
         };
-        let mut then = [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, self.team)].concat();
+        let mut then =
+            [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, self.team * self.releases())]
+                .concat();
         then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
         then.push(sync(Sync::MbarrierFence, None, None));
         vec![when(is(thread(), 0), then), DStmt::Barrier(Barrier::Block)]
