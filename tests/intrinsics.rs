@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::intrinsic_programs::{cases, together, warpgroup_cases};
+use crate::intrinsic_programs::{Case, cases, tensor_cases, tensor_int8, together, warpgroup_cases};
 use daylight::codegen;
 
 const LEVELS: [u32; 3] = [80, 90, 100];
@@ -42,6 +42,38 @@ fn warpgroups_compile() {
     for name in ["HGMMA.64x8x16.F32", "HGMMA.64x96x16.F32.BF16", "IGMMA.64x32x32", "QGMMA.64x16x32", "USETMAXREG"] {
         assert!(sass.contains(name), "no {name}");
     }
+}
+
+/// What blocks do with tensor memory, which data-centre Blackwell alone has.
+fn tensor_memory(cases: &[Case]) -> String {
+    codegen::cuda(&together(cases, 100))
+}
+
+#[test]
+fn texts_of_tensor_memory() {
+    common::golden("golden/intrinsics/sm_100a.cu", &tensor_memory(&tensor_cases()));
+}
+
+#[test]
+fn tensor_memory_compiles() {
+    let (all, int8) = (tensor_memory(&tensor_cases()), tensor_memory(&[tensor_int8()]));
+    let shared = ["UTCHMMA", "UTCQMMA", "UTCBAR", "LDTM.16dp256bit.x16", "UTCATOMSWS.FIND_AND_SET", "UTCATOMSWS.AND"];
+    for (text, target, names) in
+        [(&all, "cuda:sm_100a", &shared[..]), (&all, "cuda:sm_103a", &shared), (&int8, "cuda:sm_100a", &["UTCIMMA"])]
+    {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(text, target) else { return };
+        let sass = sass.expect("a right text");
+        for name in names {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+    }
+    let Some(nvrtc) = compiler() else { return };
+    assert!(nvrtc.cubin(&int8, "cuda:sm_103a").is_err(), "sm_103a multiplies int8 in tensor memory");
 }
 
 #[test]

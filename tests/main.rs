@@ -87,6 +87,7 @@ mod seeded_bugs;
 mod seeds;
 mod sim_kernels;
 mod sim_races;
+mod sim_tcgen05;
 mod sim_wgmma;
 mod sound;
 mod tidy;

@@ -47,7 +47,7 @@ impl Compiler {
         self.code.learns_apart |= apart && !own;
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(Instr { op: i.op.clone(), places, values });
-        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. });
+        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. } | Op::Tcgen05(_));
         self.emit(code::Op::Instr { n, threads });
     }
 }
@@ -76,6 +76,7 @@ impl<'a> Block<'a> {
             Op::QuadTranspose => return self.quad_transpose(t, i, memory),
             Op::Mma(shape) => return self.mma(t, i, *shape, memory),
             Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, [*a, *b], memory),
+            Op::Tcgen05(op) => return self.tensor_memory(t, i, op, memory),
             // how many registers a thread has makes no difference here
             Op::SetMaxReg { .. } => Ok(()),
             // launches run one after the other here

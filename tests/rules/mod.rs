@@ -12,6 +12,7 @@ mod matmul_pack;
 mod matmul_quads;
 mod matmul_quant;
 mod matmul_stream;
+mod matmul_tcgen05;
 mod matmul_wgmma;
 mod matmul_wgmma_roles;
 mod matvec;

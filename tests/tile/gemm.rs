@@ -6,11 +6,12 @@ use super::gemm_fma;
 use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
+use super::gemm_tcgen05;
 use super::gemm_wgmma;
 use super::{gemm_runs, gemm_words};
 
 pub fn cases() -> Vec<Case> {
-    [gemm_cases::cases(), gemm_wgmma::cases(), gemm_words::cases(), gemm_runs::cases()].concat()
+    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), gemm_words::cases(), gemm_runs::cases()].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -45,6 +46,13 @@ fn products_by_mma_in_other_places_are_right() {
 fn products_by_warpgroups_are_right() {
     for p in gemm_wgmma::products() {
         right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
+fn products_in_tensor_memory_are_right() {
+    for p in gemm_tcgen05::products() {
+        right(&p, "sim:sm_100a");
     }
 }
 

@@ -17,6 +17,7 @@ pub mod gemm_pipeline;
 pub mod gemm_runs;
 pub mod gemm_shapes;
 pub mod gemm_special;
+pub mod gemm_tcgen05;
 pub mod gemm_wgmma;
 pub mod gemm_words;
 pub mod machine_code;

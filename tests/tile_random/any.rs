@@ -129,14 +129,8 @@ pub fn one_call(seed: u64) -> Result<bool, String> {
         let name = Name::new(format!("t{k}"));
         let wanted = if rng.chance(70) { shape.clone() } else { (0..rng.below(4)).map(|_| extent(rng)).collect() };
         let (shape, layout) = layout(rng, &wanted, scope, threads);
-        let memory = rng.pick(&[
-            Scope::Local,
-            Scope::Local,
-            Scope::Shared,
-            Scope::SharedDyn,
-            Scope::Global,
-            Scope::Other("tmem".into()),
-        ]);
+        let memory =
+            rng.pick(&[Scope::Local, Scope::Local, Scope::Shared, Scope::SharedDyn, Scope::Global, Scope::Tensor]);
         let dtype = if rng.chance(75) { one_type } else { rng.pick(&DTYPES) };
         let mut b = Buffer::new(name.clone(), dtype, shape.iter().map(|n| Expr::i64(*n)).collect(), memory);
         b.layout = layout;

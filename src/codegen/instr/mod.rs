@@ -12,6 +12,7 @@ mod arithmetic;
 mod barrier;
 mod copy;
 mod matrix;
+mod tcgen05;
 mod wgmma;
 
 use super::cuda::CudaWriter;
@@ -44,6 +45,7 @@ impl CudaWriter<'_> {
                 let f = wgmma::wgmma(p, *shape, *a, *b);
                 return self.wgmma(i, &f);
             }
+            Op::Tcgen05(op) => return self.tensor_memory(i, op),
             Op::SetMaxReg { registers, take } => return self.emit(wgmma::set_registers(*registers, *take)),
             Op::CpAsyncArrive => barrier::cp_async_arrive(p),
             Op::BulkLoad => copy::bulk_load(p),
@@ -87,16 +89,18 @@ impl CudaWriter<'_> {
     /// distances in it are whole units.
     fn wgmma(&mut self, i: &Instr, f: &str) {
         let ([d, a, b], [add]) = i.operands();
-        let units = wgmma::units(self.exprs.prelude);
-        let mut address = |at: &At| {
-            let bytes = self.kernel.element(&at.array).map_or(1, |t| t.bytes());
-            let index = self.exprs.text(&at.index);
-            format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
-        };
-        let (a, b) = (address(a), address(b));
+        let [a, b] = [a, b].map(|at| self.units(at));
         let d = format!("&{}[{}]", ident(&d.array), self.exprs.text(&d.index));
         let add = self.exprs.text(add);
         self.emit(format!("{f}({d}, {a}, {b}, {add});"));
+    }
+
+    /// The address of an operand in units of 16 bytes.
+    fn units(&mut self, at: &At) -> String {
+        let units = wgmma::units(self.exprs.prelude);
+        let bytes = self.kernel.element(&at.array).map_or(1, |t| t.bytes());
+        let index = self.exprs.text(&at.index);
+        format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
     }
 
     /// `f(&map, &a[i], &b[j], x);`

@@ -35,7 +35,7 @@ pub(super) fn wgmma(p: &mut Prelude, shape: WgmmaShape, a: MatrixDesc, b: Matrix
 }
 
 /// What tells descriptors apart in names.
-fn key(d: MatrixDesc) -> String {
+pub(super) fn key(d: MatrixDesc) -> String {
     let axis = if d.contiguous == Contiguous::Free { "mn" } else { "k" };
     format!("{axis}{}_{}_{}", d.span(), d.leading, d.stride)
 }

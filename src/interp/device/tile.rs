@@ -38,13 +38,15 @@ impl Machine<'_> {
             all.push((group, writes));
         }
         for (group, writes) in all {
-            if let Some(bar) = call.operands.get("mbar") {
+            let bar = call.operands.get("mbar");
+            if let Some(bar) = bar.filter(|_| call.op != TileOp::Gemm) {
                 self.counted_copy(call, bar, group, writes)?;
                 continue;
             }
             for (at, value) in writes {
                 self.memory.write(&call.dst.buffer, at, &group, value)?;
             }
+            bar.map_or(Ok(()), |bar| self.product_done(bar, &group))?;
         }
         Ok(())
     }

@@ -9,11 +9,13 @@ mod check;
 mod mma;
 mod signature;
 mod sync;
+mod tcgen05;
 mod wgmma;
 
 pub use mma::MmaShape;
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
+pub use tcgen05::{LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, columns_taken};
 pub use wgmma::WgmmaShape;
 
 use super::kernel_print::text;
@@ -99,6 +101,8 @@ pub enum Op {
     /// given. Operands are read, and sums written, some time before the group that the instruction is
     /// committed to has been waited for.
     Wgmma { shape: WgmmaShape, a: MatrixDesc, b: MatrixDesc },
+    /// What is done with tensor memory.
+    Tcgen05(Tcgen05),
     /// Changes the registers that each thread of a warpgroup may use (`setmaxnreg`): takes more, once others
     /// gave them back, or gives some back.
     SetMaxReg { registers: u32, take: bool },
@@ -195,6 +199,12 @@ impl Fold {
 impl From<Sync> for Op {
     fn from(s: Sync) -> Op {
         Op::Sync(s)
+    }
+}
+
+impl From<Tcgen05> for Op {
+    fn from(t: Tcgen05) -> Op {
+        Op::Tcgen05(t)
     }
 }
 

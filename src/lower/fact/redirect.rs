@@ -18,8 +18,7 @@ pub fn all(body: &[DStmt], place: &Place) -> Vec<DStmt> {
 /// [`all`] but for the operands of products by warpgroups, whose descriptors say where elements are, and the boxes
 /// of tensor maps, which permute them themselves.
 pub fn elements(body: &[DStmt], place: &Place) -> Vec<DStmt> {
-    let described =
-        |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. } | Op::TensorLoad { .. }));
+    let described = |s: &DStmt| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::Wgmma { .. } | Op::Tcgen05(_) | Op::TensorLoad { .. }));
     let moved = |s: DStmt| if described(&s) { s } else { stored(s, place) };
     map_stmts(map_list(body, &mut |e| loads(e, place)), &mut { moved })
 }

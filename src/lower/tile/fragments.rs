@@ -15,7 +15,7 @@
 
 use super::fills;
 use super::part_loops::{self, Held, PAIR};
-use super::{runs, words};
+use super::{in_tensor, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -47,7 +47,12 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
         products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
-    list(nest, &products, counted.as_ref(), body)
+    let body = list(nest, &products, counted.as_ref(), body)?;
+    let loaded = products.values().filter_map(|p| match &p.by {
+        By::Tensor(d, _) => Some((d, &p.held)),
+        By::Warps | By::Warpgroups => None,
+    });
+    Ok(loaded.fold(body, |body, (d, held)| in_tensor::loaded(body, d, held)))
 }
 
 /// A marked product.
@@ -55,12 +60,20 @@ struct Product {
     held: Held,
     dtype: DType,
     warps: [i64; 2],
-    /// Carried out by warpgroups.
-    grouped: bool,
+    by: By,
     /// The factors that are held in registers as they are loaded, with their layouts.
     factors: Vec<(Held, TileLayout)>,
     /// They come from shared memory.
     staged: bool,
+}
+
+/// Who carries out a product.
+#[derive(Clone, PartialEq, Debug)]
+pub enum By {
+    Warps,
+    Warpgroups,
+    /// One thread, into this buffer of tensor memory, whose products arrive at this barrier.
+    Tensor(Name, Name),
 }
 
 impl Product {
@@ -69,7 +82,7 @@ impl Product {
     }
 }
 
-fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
+fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
         && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
@@ -77,7 +90,12 @@ fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Produ
         let scope = scope(nest, warps);
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
         let (held, dtype, staged) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant));
-        let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), factors, staged };
+        let by = match variant.as_deref() {
+            Some("wgmma") => By::Warpgroups,
+            Some(in_tensor::VARIANT) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
+            _ => By::Warps,
+        };
+        let product = Product { held, dtype, warps, by, factors, staged };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
@@ -120,9 +138,9 @@ fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
     mark.warps.map(|w| (mark, w))
 }
 
-/// True for the variant that multiplies by warpgroups.
-fn by_warpgroups(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some("wgmma")
+/// True for the variants that read both factors as descriptors say.
+fn by_descriptors(variant: &Option<String>) -> bool {
+    matches!(variant.as_deref(), Some("wgmma" | in_tensor::VARIANT))
 }
 
 /// True for the variant that decodes packed words in registers.
@@ -141,7 +159,7 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 
 /// Gives the tiles of a product their registers.
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
-    let sums = accumulators(p.held.shape, p.warps, p.grouped);
+    let sums = accumulators(p.held.shape, p.warps, &p.by);
     hold_tile(nest, &p.held, p.dtype, sums)?;
     for (held, layout) in &p.factors {
         let dtype = nest.buffer(PASS, &held.buffer)?.dtype;
@@ -163,23 +181,25 @@ fn hold_tile(nest: &mut Nest, held: &Held, dtype: DType, layout: Result<TileLayo
     Ok(())
 }
 
-/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps; where they are
-/// `grouped`, for each warpgroup, whose warps take turns along its rows.
-fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], grouped: bool) -> Result<TileLayout, String> {
+/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps; where warpgroups multiply, for
+/// each of these, whose warps take turns along its rows. From tensor memory, warpgroups have columns, and each warp of
+/// one the rows that it can read.
+fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], by: &By) -> Result<TileLayout, String> {
     let of = Fragment::M16N8Acc.shape();
     let [rows, columns] = shape;
     if m < 1 || n < 1 || rows % (m * of[0]) != 0 || columns % (n * of[1]) != 0 {
         return Err(format!("a tile of {rows} by {columns} is no grid of fragments of {m} by {n} warps"));
     }
     let (x, y) = (rows / of[0] / m, columns / of[1] / n);
-    let (rows_of_groups, columns_of_groups) = if grouped { (m / 4, 4) } else { (m, 1) };
-    let turns = if grouped { vec![Iter::new(4, 1, Axis::WarpId)] } else { vec![] };
-    if grouped && m % 4 != 0 {
+    if *by != By::Warps && m % 4 != 0 {
         return Err(format!("{m} warps along the rows are no whole warpgroups"));
     }
-    let mut grid = vec![Iter::new(rows_of_groups, n * columns_of_groups, Axis::WarpId), Iter::new(x, y, Axis::M)];
-    grid.extend(turns);
-    grid.extend([Iter::new(n, columns_of_groups, Axis::WarpId), Iter::new(y, 1, Axis::M)]);
+    let (warps, own) = (|n, stride| Iter::new(n, stride, Axis::WarpId), |n, stride| Iter::new(n, stride, Axis::M));
+    let grid = match by {
+        By::Warps => vec![warps(m, n), own(x, y), warps(n, 1), own(y, 1)],
+        By::Warpgroups => vec![warps(m / 4, 4 * n), own(x, y), warps(4, 1), warps(n, 4), own(y, 1)],
+        By::Tensor(..) => vec![warps(m / 4, 4 * n), warps(4, 1), own(x, y), warps(n, 4), own(y, 1)],
+    };
     let grid = TileLayout::of_shard(grid)?;
     Fragment::M16N8Acc.layout().tile(&grid, &[rows / of[0], columns / of[1]], &of)
 }
@@ -196,8 +216,12 @@ fn list(
             DStmt::For(l) => match mark(&l) {
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
                     let held = [by_runs(variant), by_runs(variant) || by_words(variant)];
-                    let call = Gemm::of(nest, &l)?.call(held, scope(nest, warps));
-                    let call = TileCall { forced: variant.clone(), ..call };
+                    let g = Gemm::of(nest, &l)?;
+                    let call = TileCall { forced: variant.clone(), ..g.call(held, scope(nest, warps)) };
+                    let call = match products.get(&g.d).map(|p| &p.by) {
+                        Some(By::Tensor(d, done)) => in_tensor::product(call, d, done),
+                        Some(By::Warps | By::Warpgroups) | None => call,
+                    };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
                 Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
@@ -358,7 +382,7 @@ pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
 fn permute(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
     for s in body {
         if let DStmt::Tile(call) = s
-            && by_warpgroups(&call.forced)
+            && by_descriptors(&call.forced)
         {
             for arg in &call.args {
                 let TileArg::Tile(t) = arg else { continue };

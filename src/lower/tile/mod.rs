@@ -8,6 +8,7 @@ pub mod elementwise;
 pub mod fills;
 pub mod fragments;
 mod global_store;
+mod in_tensor;
 pub mod leaves;
 pub mod part_loops;
 pub mod quads;

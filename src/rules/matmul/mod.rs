@@ -10,6 +10,7 @@ pub mod pack;
 pub mod quant;
 pub mod split_k;
 pub mod stream;
+pub mod tcgen05;
 pub mod tiling;
 pub mod wgmma;
 pub mod words;
