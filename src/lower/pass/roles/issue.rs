@@ -109,7 +109,7 @@ impl Roles {
     pub(super) fn issuing(&self, nest: &mut Nest, issue: &Issue, tiles: Option<&Tiles>) -> Vec<DStmt> {
         let (ring, set) = (Ring::new(nest, self.l.stages), Set::of(nest, issue));
         let mut step = vec![ring.wait(&self.full)];
-        step.extend(self.placed(nest, &issue.at_set(nest, &self.from_zero(), &set), &ring));
+        step.extend(self.placed(nest, &issue.at_set(nest, &self.starting_at_zero(), &set), &ring));
         step.push(does(Tcgen05::Commit, Some((&self.empty, ring.at()))));
         step.extend(ring.next());
         let mut body = vec![];
@@ -127,7 +127,7 @@ impl Roles {
     }
 
     /// The products of a step, the first of which do not add in the first step.
-    fn from_zero(&self) -> Vec<DStmt> {
+    fn starting_at_zero(&self) -> Vec<DStmt> {
         let mut compute = self.compute.clone();
         let first = compute.iter_mut().find_map(|s| match s {
             DStmt::Instr(i) if matches!(i.op, Op::Tcgen05(Tcgen05::Mma { .. })) => Some(i),
