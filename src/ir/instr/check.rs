@@ -36,6 +36,11 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
+            (Op::BlockScaleMma { shape, first }, ..)
+                if first.iter().any(|n| i64::from(*n) + shape.scales() > 4 || i64::from(*n) % shape.scales() != 0) =>
+            {
+                Err(format!("{} scales of a row start at number {} of four, or {}", shape.scales(), first[0], first[1]))
+            }
             (Op::Wgmma { shape, a, b }, ..) => wgmma(*shape, [a, b], &values),
             (Op::SetMaxReg { registers, .. }, ..) if !(24..=256).contains(registers) || registers % 8 != 0 => {
                 Err(format!("{registers} registers of a thread; expected 24 to 256, a multiple of 8"))

@@ -10,6 +10,7 @@ mod feed;
 mod fma;
 mod grid;
 mod mma;
+mod mma_block_scale;
 mod mma_runs;
 mod mma_words;
 mod operands;
@@ -20,5 +21,12 @@ mod wgmma;
 use super::Variant;
 
 /// The variants of the family.
-pub(super) static TABLE: &[Variant] =
-    &[wgmma::WGMMA, mma::MMA, mma_words::MMA_WORDS, mma_runs::MMA_RUNS, packed::FMA_F32X2, fma::FMA];
+pub(super) static TABLE: &[Variant] = &[
+    wgmma::WGMMA,
+    mma::MMA,
+    mma_words::MMA_WORDS,
+    mma_runs::MMA_RUNS,
+    mma_block_scale::MMA_BLOCK_SCALE,
+    packed::FMA_F32X2,
+    fma::FMA,
+];

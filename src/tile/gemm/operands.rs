@@ -36,7 +36,11 @@ pub(super) struct Product {
 }
 
 impl Matrix {
-    fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
+    /// A tile as a matrix, which may be `transposed`; `what` it is, for errors.
+    ///
+    /// # Errors
+    /// Where it has other dimensions of extent above 1 than two.
+    pub fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
         let view = cx.view(tile)?;
         let (lead, rank) = (view.extent.len().saturating_sub(2), view.extent.len());
         if rank < 2 || view.extent[..lead].iter().any(|n| *n != 1) || view.is_empty() {
