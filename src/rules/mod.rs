@@ -72,6 +72,7 @@ pub const RULES: &[Rule] = &[
     matmul::quant::QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
+    matmul::block_scale::BLOCK_SCALE,
     matmul::tcgen05::TCGEN05,
     matmul::wgmma::WGMMA,
     matmul::mma::MMA,

@@ -75,6 +75,7 @@ impl<'a> Block<'a> {
             Op::StMatrix { count, transpose } => return self.stmatrix(t, i, *count, *transpose, memory),
             Op::QuadTranspose => return self.quad_transpose(t, i, memory),
             Op::Mma(shape) => return self.mma(t, i, *shape, memory),
+            Op::BlockScaleMma { shape, first } => return self.block_scale_mma(t, i, *shape, *first, memory),
             Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, [*a, *b], memory),
             Op::Tcgen05(op) => return self.tensor_memory(t, i, op, memory),
             // how many registers a thread has makes no difference here

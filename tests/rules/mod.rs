@@ -6,6 +6,7 @@ mod clusters;
 mod corpus;
 mod harness;
 mod matmul;
+mod matmul_block_scale;
 mod matmul_cpu;
 mod matmul_mma;
 mod matmul_pack;

@@ -8,10 +8,11 @@ use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
 use super::gemm_tcgen05;
 use super::gemm_wgmma;
-use super::{gemm_runs, gemm_words};
+use super::{gemm_block_scale, gemm_runs, gemm_words};
 
 pub fn cases() -> Vec<Case> {
-    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), gemm_words::cases(), gemm_runs::cases()].concat()
+    let own = [gemm_words::cases(), gemm_runs::cases(), gemm_block_scale::cases()].concat();
+    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), own].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -60,6 +61,13 @@ fn products_in_tensor_memory_are_right() {
 fn products_of_packed_words_are_right() {
     for p in gemm_words::products().into_iter().chain(gemm_runs::products()) {
         right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
+fn products_with_scales_of_blocks_are_right() {
+    for p in gemm_block_scale::products() {
+        right(&p, "sim:sm_120a");
     }
 }
 

@@ -11,6 +11,7 @@ pub mod copy_async;
 pub mod elementwise;
 pub mod everywhere;
 mod gemm;
+pub mod gemm_block_scale;
 mod gemm_cases;
 pub mod gemm_fma;
 pub mod gemm_pipeline;

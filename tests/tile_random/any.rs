@@ -10,7 +10,7 @@ use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Name, Scope
 use daylight::tile::{Active, Cx, decide, variants};
 use std::collections::BTreeMap;
 
-const DTYPES: [DType; 15] = [
+const DTYPES: [DType; 16] = [
     DType::Bool,
     DType::I8,
     DType::I16,
@@ -26,6 +26,7 @@ const DTYPES: [DType; 15] = [
     DType::F64,
     DType::E4M3,
     DType::E5M2,
+    DType::E8M0,
 ];
 
 fn extent(rng: &mut Rng) -> i64 {

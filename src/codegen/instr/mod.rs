@@ -41,6 +41,7 @@ impl CudaWriter<'_> {
             Op::StMatrix { count, transpose } => matrix::stmatrix(p, *count, *transpose),
             Op::QuadTranspose => matrix::quad_transpose(p),
             Op::Mma(shape) => matrix::mma(p, *shape),
+            Op::BlockScaleMma { shape, first } => matrix::block_scale_mma(p, *shape, *first),
             Op::Wgmma { shape, a, b } => {
                 let f = wgmma::wgmma(p, *shape, *a, *b);
                 return self.wgmma(i, &f);

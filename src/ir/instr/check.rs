@@ -36,6 +36,11 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
+            (Op::BlockScaleMma { shape, first }, ..)
+                if first.iter().any(|n| i64::from(*n) + shape.scales() > 4 || i64::from(*n) % shape.scales() != 0) =>
+            {
+                Err(format!("{} scales of a row start at number {} of four, or {}", shape.scales(), first[0], first[1]))
+            }
             (Op::Wgmma { shape, a, b }, ..) => shape.check().and_then(|()| product(shape.input, [a, b], &values)),
             (Op::Tcgen05(op), [to, from, ..], _) => {
                 if matches!(op, Tcgen05::Load { .. }) && to != from {

@@ -234,7 +234,23 @@ impl<P, V> Instr<P, V> {
                 let ([a, b, c], (input, sum)) = (shape.lane_elements(), shape.dtypes());
                 let (operand, sums) = (|n| registers(n).of(&[input]), registers(c).of(&[sum]));
                 let form = format!("%0 = mma.{}.{input}(%1, %2, %3)", shape.name());
-                row(80, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
+                let since = if matches!(input, DType::E4M3 | DType::E5M2) { 89 } else { 80 };
+                row(since, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
+            }
+            Op::BlockScaleMma { shape, first: [a, b] } => {
+                let [of_a, of_b] = shape.elements().map(|d| [d]);
+                let (sums, scale) = (registers(4).of(&[DType::F32]), registers(4).of(&[shape.scale()]));
+                let (name, [x, y]) = (shape.name(), shape.inputs());
+                let form = format!("%0 = mma.{name}.{x}.{y}(%1, %2, %3) scaled by (%4 from {a}, %5 from {b})");
+                let places = [
+                    sums.clone().written(),
+                    registers(16).of(&of_a),
+                    registers(8).of(&of_b),
+                    sums,
+                    scale.clone(),
+                    scale,
+                ];
+                row(120, form, places, []).warp()
             }
             Op::Wgmma { shape, a, b } => {
                 let input = &[shape.input];

@@ -91,6 +91,7 @@ impl Tcgen05Shape {
             | DType::U32
             | DType::U64
             | DType::F64
+            | DType::E8M0
             | DType::Handle => None,
         }
     }

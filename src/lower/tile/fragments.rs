@@ -13,6 +13,7 @@
 //!
 //! The schedule is at fault where a nest has another form, and where anything else reads or writes the tile.
 
+use super::blocks::{self, Parts};
 use super::fills;
 use super::part_loops::{self, Held, PAIR};
 use super::{in_tensor, runs, words};
@@ -43,8 +44,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
-    let decoded: Vec<&Held> =
-        products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
+    let decoded: Vec<&Held> = products.values().filter(|p| p.staged).flat_map(Product::staged).collect();
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
     let body = list(nest, &products, counted.as_ref(), body)?;
@@ -65,6 +65,8 @@ struct Product {
     factors: Vec<(Held, TileLayout)>,
     /// They come from shared memory.
     staged: bool,
+    /// The factors that are not computed, as numbers and scales, with what would hold their values.
+    blocked: Vec<(Held, Parts)>,
 }
 
 /// Who carries out a product.
@@ -80,6 +82,16 @@ impl Product {
     fn tiles(&self) -> impl Iterator<Item = &Held> {
         [&self.held].into_iter().chain(self.factors.iter().map(|f| &f.0))
     }
+
+    /// The factors whose values are made of what is in shared memory.
+    fn staged(&self) -> impl Iterator<Item = &Held> {
+        self.factors.iter().map(|f| &f.0).chain(self.blocked.iter().map(|f| &f.0))
+    }
+
+    /// True for the nest that computes the values of a factor that is not computed.
+    fn leaves_out(&self, l: &DFor) -> bool {
+        self.blocked.iter().any(|(held, _)| blocks::computes(l, &held.buffer))
+    }
 }
 
 fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
@@ -89,13 +101,15 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
         let g = Gemm::of(nest, l)?;
         let scope = scope(nest, warps);
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
-        let (held, dtype, staged) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant));
+        let blocked = if by_blocks(variant) { g.blocked(nest, launch, scope)? } else { vec![] };
+        let staged = by_words(variant) || by_blocks(variant);
+        let (held, dtype) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype);
         let by = match variant.as_deref() {
             Some("wgmma") => By::Warpgroups,
             Some(in_tensor::VARIANT) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
             _ => By::Warps,
         };
-        let product = Product { held, dtype, warps, by, factors, staged };
+        let product = Product { held, dtype, warps, by, factors, staged, blocked };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
@@ -146,6 +160,11 @@ fn by_descriptors(variant: &Option<String>) -> bool {
 /// True for the variant that decodes packed words in registers.
 fn by_words(variant: &Option<String>) -> bool {
     variant.as_deref() == Some(words::VARIANT)
+}
+
+/// True for the variant whose factors are numbers with scales of blocks.
+fn by_blocks(variant: &Option<String>) -> bool {
+    variant.as_deref() == Some(blocks::VARIANT)
 }
 
 /// True for the variant whose factors lanes have loaded from memory.
@@ -217,13 +236,19 @@ fn list(
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
                     let held = [by_runs(variant), by_runs(variant) || by_words(variant)];
                     let g = Gemm::of(nest, &l)?;
-                    let call = TileCall { forced: variant.clone(), ..g.call(held, scope(nest, warps)) };
-                    let call = match products.get(&g.d).map(|p| &p.by) {
+                    let product = products.get(&g.d);
+                    let call = match product.map_or(&[][..], |p| &p.blocked) {
+                        [a, b] => g.call_of_parts([&a.1, &b.1], scope(nest, warps)),
+                        _ => g.call(held, scope(nest, warps)),
+                    };
+                    let call = TileCall { forced: variant.clone(), ..call };
+                    let call = match product.map(|p| &p.by) {
                         Some(By::Tensor(d, done)) => in_tensor::product(call, d, done),
                         Some(By::Warps | By::Warpgroups) | None => call,
                     };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
+                Some((TileMark { op: LeafOp::Elementwise, .. }, _)) if products.values().any(|p| p.leaves_out(&l)) => {}
                 Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
                     let held: Vec<&Held> = products.values().flat_map(Product::tiles).collect();
                     out.extend(part_loops::of(nest, &l, &held)?);
@@ -310,6 +335,29 @@ impl Gemm {
         let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
         let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
         Held { buffer, first, dims: [dim(0), dim(1)], shape, run: WORD, scope }
+    }
+
+    /// Both factors as what they are made of.
+    fn blocked(&self, nest: &mut Nest, launch: &[DStmt], scope: ExecScope) -> Result<Vec<(Held, Parts)>, LowerError> {
+        let [rows, columns, _] = self.extents;
+        let mut of = |(tile, _): &(Tile, bool), lines: i64| {
+            let parts = blocks::of(nest, launch, &tile.buffer).map_err(|why| LowerError::new(PASS, &self.d, why))?;
+            Ok((self.factor(tile, lines, scope), parts))
+        };
+        Ok(vec![of(&self.a, rows)?, of(&self.b, columns)?])
+    }
+
+    /// The call for factors that are numbers and scales, both by lines along the reduced axis.
+    fn call_of_parts(&self, [a, b]: [&Parts; 2], scope: ExecScope) -> TileCall {
+        let [rows, columns, _] = self.extents;
+        let args = [a, b].map(|p| TileArg::Tile(p.codes.clone())).to_vec();
+        let mut call = TileCall::new(TileOp::Gemm, scope, Tile::whole(&self.d, &[rows, columns]), args);
+        call.accum = true;
+        call.config.insert("transpose_b".into(), AttrValue::Bool(true));
+        for (name, p) in [("sfa", a), ("sfb", b)] {
+            call.operands.insert(name.into(), TileArg::Tile(p.scales.clone()));
+        }
+        call
     }
 
     /// The call, for factors of which some are `held` in registers as they are loaded.
@@ -409,7 +457,10 @@ fn carry_out_all(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
 fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerError> {
     let mut shown: Vec<Buffer> = nest.held.get(&call.dst.buffer).cloned().into_iter().collect();
     let filled = shown.is_empty().then_some(&mut call.dst);
-    let args = call.args.iter_mut().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
+    // of a product the scales, of a copy its barrier
+    let named = call.operands.values_mut().filter(|_| call.op == TileOp::Gemm);
+    let args = call.args.iter_mut().chain(named);
+    let args = args.filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
     for t in filled.into_iter().chain(args) {
         if let Some(tile) = nest.held.get(&t.buffer) {
             shown.push(tile.clone());

@@ -1,6 +1,7 @@
 //! From marked loops and cross-thread reductions to tile calls, and from calls to the statements of the variant
 //! that dispatch chose.
 
+pub mod blocks;
 pub mod cluster;
 pub mod cross_thread;
 mod decode_pairs;

@@ -36,6 +36,7 @@ use super::split_k::{Parts, cut};
 use super::tiling::*;
 use super::words::{Words, in_words};
 use crate::analysis::Decline;
+use crate::ir::Buffer;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
@@ -106,11 +107,15 @@ impl Warps {
     }
 
     /// Rows and columns of one warp.
-    fn tile(&self) -> [i64; 2] {
+    pub fn tile(&self) -> [i64; 2] {
         [self.block[0] / self.warps[0], self.block[1] / self.warps[1]]
     }
 
-    fn whole_fragments(&self) -> Result<(), String> {
+    /// Each warp has whole fragments.
+    ///
+    /// # Errors
+    /// Where it has not.
+    pub fn whole_fragments(&self) -> Result<(), String> {
         for (side, name) in [(0, "rows"), (1, "columns")] {
             let (n, per) = (self.block[side], self.warps[side] * FRAGMENT[side]);
             if n % per != 0 || n == 0 {
@@ -156,7 +161,7 @@ impl Accepted for Mma {
 }
 
 /// By which means a block computes its tile.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Means<'a> {
     /// The variant of products, where one is named.
     pub variant: Option<&'a str>,
@@ -164,8 +169,11 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
-    /// The second factor is decoded into registers of the warps that multiply it.
-    pub decoded: bool,
+    /// The factors from this one on are decoded into registers of the warps that multiply them: 1 for the second alone,
+    /// 0 for both.
+    pub decoded: Option<usize>,
+    /// Elements of a buffer that one copy takes of what is decoded.
+    pub lanes: Option<&'a dyn Fn(&Buffer) -> i64>,
 }
 
 /// A block computes a tile of the result together.
@@ -175,8 +183,8 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
     let Grid { grid, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), outer)?;
-    let sides = if by.decoded { &[0][..] } else { &[0, 1] };
-    for side in sides.iter().copied() {
+    let first = by.decoded.unwrap_or(2);
+    for side in 0..first {
         let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
             true => pack::pack(s, &e.block, stage, factor)?,
@@ -194,9 +202,9 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
             }
         }
     }
-    if by.decoded {
-        decoded::stage(s, &e.b, &fill, t.threads(warp))?;
-        together(s, &e.b.block, &fill, LeafOp::Elementwise, t)?;
+    for stage in [&e.a, &e.b].into_iter().skip(first) {
+        decoded::stage(s, stage, &fill, t.threads(warp), by.lanes.unwrap_or(&decoded::words))?;
+        together(s, &stage.block, &fill, LeafOp::Elementwise, t)?;
     }
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
     by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;

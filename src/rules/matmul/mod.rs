@@ -1,5 +1,6 @@
 //! Matrix products of any layout, batched ones and convolutions: tensor cores, CUDA cores, CPU.
 
+pub mod block_scale;
 pub mod cpu;
 pub mod decoded;
 pub mod fma;

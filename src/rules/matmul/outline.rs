@@ -203,6 +203,35 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     out
 }
 
+/// A product of numbers of 4 or 8 bits with scales of blocks, warp by warp, which fills `filled` bytes in a step; `packed`
+/// numbers lie in a byte.
+pub fn block_scale(z: &Sizes, (warp, packed): (i64, i64), filled: i64, k: &Knobs) -> Outline {
+    let (m, n, bytes) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
+    let warps = k.get("warps_m") * k.get("warps_n");
+    let shared = warps * (wm + wn) * bytes + filled;
+    // numbers of half the size are multiplied twice as fast
+    let products = m * n * bytes / 2 / MMA_RATE;
+    let (taken, ahead) = (shared / SHARED_RATE, (k.get("stages") - 1).max(1));
+    let busy = taken.max(products) + taken.min(products) / 4;
+    let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
+    let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
+    let by = Tiles { shared, ahead: (k.get("stages") - 2).max(1), ..Tiles::default() };
+    // bytes that a row of as many values takes
+    let row = bytes * packed * z.bytes[0];
+    let t = Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
+    let mut out = tiled(z, k, &t);
+    if let Some(main) = out.launches.first_mut() {
+        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
+        main.read = z.read / packed;
+        if let Some(t) = &mut main.tiles {
+            (t.filled, t.row) = (filled, bytes);
+            t.copies = [[m * bytes / WIDEST, WIDEST], [n * bytes / WIDEST, WIDEST]];
+        }
+    }
+    out
+}
+
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));

@@ -114,7 +114,7 @@ impl Accepted for Tcgen05 {
             variant: Some("tcgen05"),
             roles: Some(1),
             persistent: persistent(k).then_some(self.sms),
-            decoded: false,
+            ..Means::default()
         };
         by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
     }

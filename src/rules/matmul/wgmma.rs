@@ -130,7 +130,7 @@ impl Accepted for Wgmma {
             variant: Some("wgmma"),
             roles: (copying(k) == 1).then(|| turns(k)),
             persistent: persistent(k).then_some(self.sms),
-            decoded: false,
+            ..Means::default()
         };
         by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
     }

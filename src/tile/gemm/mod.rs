@@ -11,6 +11,7 @@ mod feed;
 mod fma;
 pub(super) mod grid;
 mod mma;
+mod mma_block_scale;
 mod mma_runs;
 mod mma_words;
 pub(super) mod operands;
@@ -22,5 +23,13 @@ mod wgmma;
 use super::Variant;
 
 /// The variants of the family.
-pub(super) static TABLE: &[Variant] =
-    &[tcgen05::TCGEN05, wgmma::WGMMA, mma::MMA, mma_words::MMA_WORDS, mma_runs::MMA_RUNS, packed::FMA_F32X2, fma::FMA];
+pub(super) static TABLE: &[Variant] = &[
+    tcgen05::TCGEN05,
+    wgmma::WGMMA,
+    mma::MMA,
+    mma_words::MMA_WORDS,
+    mma_runs::MMA_RUNS,
+    mma_block_scale::MMA_BLOCK_SCALE,
+    packed::FMA_F32X2,
+    fma::FMA,
+];

@@ -38,10 +38,10 @@ pub(super) struct Product {
 }
 
 impl Matrix {
-    /// A tile of two dimensions, the others of extent 1.
+    /// A tile as a matrix, which may be `transposed`; `what` it is, for errors.
     ///
     /// # Errors
-    /// Where it has another form.
+    /// Where it has other dimensions of extent above 1 than two.
     pub fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
         let view = cx.view(tile)?;
         let (lead, rank) = (view.extent.len().saturating_sub(2), view.extent.len());
