@@ -20,6 +20,8 @@ mod backend_compile;
 mod backend_measure;
 mod bench_cli;
 mod blackwell;
+mod blackwell_command;
+mod carried;
 mod cli_errors;
 mod cli_interrupt;
 mod cli_messages;

@@ -7,7 +7,7 @@
 
 mod arm;
 mod ask;
-mod choice;
+pub mod choice;
 mod find;
 mod gemv;
 mod matmul;
