@@ -6,6 +6,7 @@
 `tests/conversions.rs` draws the same inputs: all codes of types of 8 and 16 bits, of wider ones numbers around the ties
 of every narrower type. Two things are ours and not NumPy's: 8-bit floats keep their largest number where a number is
 beyond it (a copy keeps an infinity), and integers their ends; what is no number becomes 0 as an integer, and one code of its type as a float.
+Powers of two (`float8_e8m0fnu`) are taken of a number's size, the nearest, the greater of two, within their range.
 """
 
 import warnings
@@ -20,9 +21,10 @@ TYPES = {
     "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64,
     "float8_e4m3fn": ml_dtypes.float8_e4m3fn, "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
 }
 NAN = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000, "float64": 0x7FF8 << 48,
-       "float8_e4m3fn": 0x7F, "float8_e5m2": 0x7E}
+       "float8_e4m3fn": 0x7F, "float8_e5m2": 0x7E, "float8_e8m0fnu": 0xFF}
 MOST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 MASK = (1 << 64) - 1
 
@@ -100,10 +102,22 @@ def float_odd(v):
     return float(size) * 2.0**cut * (-1 if v < 0 else 1)
 
 
+def power(x):
+    """The code of the power of two nearest to the size."""
+    bits = np.abs(x.astype(np.float64)).view(np.uint64)
+    exponent = ((bits + (1 << 51)) >> 52).astype(np.int64) - 1023
+    return np.where(np.isnan(x.astype(np.float64)), 255, np.clip(exponent, -127, 127) + 127).astype(np.uint8)
+
+
 def convert(x, source, to):
     dtype = TYPES[to]
+    if source == "float8_e8m0fnu":
+        # ml_dtypes converts it to few types
+        x = x.astype(np.float32)
     if to == "bool":
-        return (x != np.zeros(1, x.dtype)).astype(np.uint8)
+        return (x.astype(np.float64) != 0 if source.startswith("float8") else x != np.zeros(1, x.dtype)).astype(np.uint8)
+    if to == "float8_e8m0fnu":
+        return power(once(x, to))
     if to in NAN:
         y = once(x, to).astype(dtype)
         wide = x.astype(np.float64)

@@ -67,7 +67,7 @@ def tensor_map(m, t):
     return raw, at
 class Kernel:
     def __init__(self, d, ts):
-        e = json.loads((d / "manifest.json").read_text())["functions"][0]; sp = [torch.empty(max(int(w["bytes"]), 16), dtype=torch.uint8, device="cuda") for w in e["workspaces"]]; self.l, self.keep = [], [ts, sp]
+        e = json.loads((d / "manifest.json").read_text())["functions"][0]; sp = [torch.zeros(max(int(w["bytes"]), 16), dtype=torch.uint8, device="cuda") for w in e["workspaces"]]; self.l, self.keep = [], [ts, sp]
         for l in e["launches"]:
             mod, f = ctypes.c_void_p(), ctypes.c_void_p()
             cu("cuModuleLoadData", ctypes.byref(mod), (d / l["file"][a.arch]).read_bytes()); cu("cuModuleGetFunction", ctypes.byref(f), mod, l["symbol"].encode()); sm = int(l.get("dynamic_smem", 0))

@@ -1,6 +1,6 @@
 """Daylight's kernels against PyTorch and torch.compile, under one clock, on a CUDA GPU.
 
-one_clock.py --kernels DIR [--before DIR] [--only REGEX] [--rounds N] [--csv FILE] [--dlight FILE] [--no-compile]
+one_clock.py --kernels DIR [--before DIR] [--only REGEX] [--rounds N] [--csv FILE] [--dlight FILE] [--no-compile] [--budget S]
 
 DIR holds one folder per workload with the `manifest.json` and cubins that `daylight apply-best`
 wrote. All contenders of a workload run interleaved: before each timed call the L2 is cooled by
@@ -8,7 +8,8 @@ reading half a gigabyte (clean lines, nothing to write back), and CUDA events st
 The medians are compared, and each result is checked against float64. `--dlight FILE` is a CSV with
 the columns workload, torch_us, tvm_dlight_us measured elsewhere: TVM dlight then stands as its ratio
 to PyTorch there, times PyTorch here. `--before DIR` holds the kernels of an earlier build, one more
-contender: the last lines compare the two.
+contender: the last lines compare the two. A workload that fails is named, and the others go on; none begins after
+`--budget` seconds. Exit code 1 where one failed or is wrong.
 
 Needs: an NVIDIA GPU, PyTorch (with Triton for torch.compile).
 """
@@ -20,12 +21,20 @@ import json
 import math
 import pathlib
 import re
+import sys
+import time
 
 import torch
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
 PEERS = ("torch", "torch.compile", "tvm-dlight*")
+
+
+# Values of the driver's enumerations, by what a manifest says.
+MAP_DTYPES = {"uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+MAP_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+MAP_L2 = {0: 0, 64: 1, 128: 2, 256: 3}
 
 
 class Driver:
@@ -45,22 +54,42 @@ class Driver:
         self.call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
         return function
 
+    def tensor_map(self, m, tensor):
+        """A CUtensorMap for a tensor, as the manifest describes it: the memory that holds it, and its address there."""
+        raw = ctypes.create_string_buffer(256)
+        at = (ctypes.addressof(raw) + 127) // 128 * 128
+        longs = lambda v: (ctypes.c_uint64 * max(len(v), 1))(*v)
+        words = lambda v: (ctypes.c_uint32 * max(len(v), 1))(*v)
+        dims, strides = [int(d) for d in m["dims"]], [int(s) for s in m["strides_bytes"]]
+        self.call(
+            "cuTensorMapEncodeTiled", ctypes.c_void_p(at), MAP_DTYPES[m["dtype"]], len(dims), ctypes.c_void_p(tensor.data_ptr()), longs(dims), longs(strides),
+            words(m["box"]), words(m["elem_strides"]), 0, MAP_SWIZZLES[m["swizzle"]], MAP_L2[m["l2"]], 0,
+        )
+        return raw, at
+
 
 class Kernel:
     """One function of a manifest, ready to launch on tensors."""
 
     def __init__(self, driver, folder, arch, tensors):
         entry = json.loads((folder / "manifest.json").read_text())["functions"][0]
-        spaces = [torch.empty(max(int(w["bytes"]), 1), dtype=torch.uint8, device="cuda") for w in entry["workspaces"]]
+        spaces = [torch.zeros(max(int(w["bytes"]), 1), dtype=torch.uint8, device="cuda") for w in entry["workspaces"]]
         self.driver, self.keep, self.launches = driver, [*tensors, *spaces], []
         for launch in entry["launches"]:
             function = driver.function(folder / launch["file"][arch], launch["symbol"])
             smem = int(launch.get("dynamic_smem", 0))
             if smem > 48 << 10:
                 driver.call("cuFuncSetAttribute", function, 8, smem)
-            buffers = [tensors[a["param"]] if "param" in a else spaces[a["workspace"]] for a in launch["args"]]
-            values = [ctypes.c_void_p(b.data_ptr()) for b in buffers]
-            pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+            values, places = [], []
+            for a in launch["args"]:
+                if "tensor_map" in a:
+                    value, place = driver.tensor_map(a["tensor_map"], tensors[a["tensor_map"]["param"]])
+                else:
+                    value = ctypes.c_void_p((tensors[a["param"]] if "param" in a else spaces[a["workspace"]]).data_ptr())
+                    place = ctypes.addressof(value)
+                values.append(value)
+                places.append(place)
+            pointers = (ctypes.c_void_p * len(places))(*places)
             dims = [int(x) for x in launch["grid"] + launch["block"]]
             self.launches.append((function, dims, smem, pointers, values))
 
@@ -187,6 +216,12 @@ def measure(spec, driver, folder, before, arch, args):
     return medians(contenders, args.rounds), wrong, wrong <= limit, size
 
 
+def architecture():
+    """The device's, as manifests name it."""
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
 def dlight_ratios(file):
     if not file:
         return {}
@@ -203,22 +238,32 @@ def main():
     parser.add_argument("--csv", default="one_clock.csv")
     parser.add_argument("--dlight", default="")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--budget", type=float, default=math.inf)
     args = parser.parse_args()
+    began, failed = time.monotonic(), 0
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
     import torch._inductor.config as inductor
 
     inductor.max_autotune = inductor.max_autotune_gemm = True
     ratios = dlight_ratios(args.dlight)
-    major, minor = torch.cuda.get_device_capability()
-    arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+    arch = architecture()
     torch.zeros(1, device="cuda")  # makes the context that the driver calls use
     driver, root, rows, shares, gains = Driver(), pathlib.Path(args.kernels), [], [], []
     for name, spec in workloads().items():
         if not re.search(args.only, name) or not (root / name / "manifest.json").exists():
             continue
+        if time.monotonic() - began > args.budget:
+            print(f"the time is over before {name}")
+            break
         before = args.before and args.before / name
-        times, wrong, right, size = measure(spec, driver, root / name, before, arch, args)
+        try:
+            times, wrong, right, size = measure(spec, driver, root / name, before, arch, args)
+        except Exception as e:  # of any contender: the next workload may do
+            print(f"{name:28s} FAILED {str(e)[:200]}", flush=True)
+            failed += 1
+            continue
+        failed += not right
         if name in ratios:
             times["tvm-dlight*"] = ratios[name] * times["torch"]
         peer = min((p for p in PEERS if p in times), key=times.get)
@@ -239,7 +284,8 @@ def main():
         writer = csv.writer(file)
         writer.writerow(["workload", "daylight_us", "torch_us", "torch_compile_us", "tvm_dlight_us_scaled", "best_peer", "ratio", "relative_error", "verdict", "gb_per_s"])
         writer.writerows(rows)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

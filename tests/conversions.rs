@@ -112,6 +112,7 @@ fn canonical(t: &Tensor) -> Vec<u8> {
         DType::F64 => 0x7ff8 << 48,
         DType::E4M3 => 0x7f,
         DType::E5M2 => 0x7e,
+        DType::E8M0 => 0xff,
         _ => return t.data.clone(),
     };
     let size = t.dtype.bytes() as usize;

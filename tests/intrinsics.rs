@@ -3,10 +3,10 @@
 
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::intrinsic_programs::{cases, together, warpgroup_cases};
+use crate::intrinsic_programs::{Case, cases, tensor_cases, tensor_int8, together, warpgroup_cases};
 use daylight::codegen;
 
-const LEVELS: [u32; 3] = [80, 90, 100];
+const LEVELS: [u32; 5] = [80, 89, 90, 100, 120];
 
 fn text(sm: u32) -> String {
     codegen::cuda(&together(&cases(), sm))
@@ -44,12 +44,45 @@ fn warpgroups_compile() {
     }
 }
 
+/// What blocks do with tensor memory, which data-centre Blackwell alone has.
+fn tensor_memory(cases: &[Case]) -> String {
+    codegen::cuda(&together(cases, 100))
+}
+
+#[test]
+fn texts_of_tensor_memory() {
+    common::golden("golden/intrinsics/sm_100a.cu", &tensor_memory(&tensor_cases()));
+}
+
+#[test]
+fn tensor_memory_compiles() {
+    let (all, int8) = (tensor_memory(&tensor_cases()), tensor_memory(&[tensor_int8()]));
+    let shared = ["UTCHMMA", "UTCQMMA", "UTCBAR", "LDTM.16dp256bit.x16", "UTCATOMSWS.FIND_AND_SET", "UTCATOMSWS.AND"];
+    for (text, target, names) in
+        [(&all, "cuda:sm_100a", &shared[..]), (&all, "cuda:sm_103a", &shared), (&int8, "cuda:sm_100a", &["UTCIMMA"])]
+    {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(text, target) else { return };
+        let sass = sass.expect("a right text");
+        for name in names {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+    }
+    let Some(nvrtc) = compiler() else { return };
+    assert!(nvrtc.cubin(&int8, "cuda:sm_103a").is_err(), "sm_103a multiplies int8 in tensor memory");
+}
+
 #[test]
 fn every_generation_compiles_what_it_has() {
     let Some(nvrtc) = compiler() else { return };
     for sm in LEVELS {
         let all = [
             (80, "cuda:sm_80"),
+            (89, "cuda:sm_89"),
             (90, "cuda:sm_90a"),
             (100, "cuda:sm_100a"),
             (103, "cuda:sm_103a"),
@@ -100,6 +133,17 @@ fn machine_code_of_sm_80_has_the_instructions() {
 fn machine_code_of_sm_90_has_the_instructions() {
     holds(90, "cuda:sm_90a", &["STSM", "UBLKCP", "SYNCS.PHASECHK"]);
     holds(90, "cuda:sm_120a", &["UBLKCP"]);
+}
+
+/// float8 is one instruction on the two generations for desktops, blocks with scales on the second.
+#[test]
+fn machine_code_has_products_of_few_bits() {
+    for target in ["cuda:sm_89", "cuda:sm_120a"] {
+        holds(89, target, &["QMMA.16832.F32.E4M3.E4M3", "QMMA.16832.F32.E5M2.E5M2"]);
+    }
+    let names =
+        ["OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X", "OMMA.SF.16864.F32.E2M1.E2M1.E8", "QMMA.SF.16832.F32.E4M3.E5M2.E8"];
+    holds(120, "cuda:sm_120a", &names);
 }
 
 #[test]

@@ -3,18 +3,24 @@
 use crate::common;
 use crate::lower_cases::*;
 use daylight::lower::{PASSES, Pass, Way, lower_after, passes};
+use daylight::target::{HostCpu, Target};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A pass that changes the function of its name in `golden/lower/passes`, as `NAME.txt` there says.
 fn golden(name: &str) {
+    golden_on(name, &gpu());
+}
+
+/// The same on another target.
+fn golden_on(name: &str, target: &Target) {
     let place = format!("golden/lower/passes/{name}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{place}.py"));
     let f = read(&std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
     let all: Vec<&Pass> = passes(Way::Cuda).collect();
     let at = all.iter().position(|p| p.name == name).unwrap_or_else(|| panic!("no pass `{name}`"));
     let form = |pass: &Pass| {
-        let launches = lower_after(&f, &gpu(), pass).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let launches = lower_after(&f, target, pass).unwrap_or_else(|e| panic!("{name}: {e}"));
         launches.iter().map(|l| format!("\n{l}")).collect::<String>()
     };
     let (before, after) = (form(all[at - 1]), form(all[at]));
@@ -45,6 +51,11 @@ fn batch_puts_loads_before_uses() {
 #[test]
 fn roles_are_for_threads_of_their_own() {
     golden("roles");
+}
+
+#[test]
+fn tensor_memory_is_taken_and_given_back() {
+    golden_on("tensor_memory", &Target::parse("cuda:sm_100a", &HostCpu::default()).expect("a target"));
 }
 
 #[test]

@@ -52,6 +52,20 @@ const CASES: &[Case] = &[
         let product = reference::matmul(&i[2], &reference::unpacked(&i[0], &i[1], 16, 8.0), false, true);
         product.into_iter().enumerate().map(|(e, x)| x + i[3].data[e % 5] + i[4].data[e]).collect()
     }),
+    Case("matmul_block_scaled --m m --n 5 --k 32 --bias --activation silu", &[("m", 3)], |i| {
+        let both = [0, 2].map(|at| reference::block_scaled(&i[at], &i[at + 1], 16));
+        let product = reference::matmul(&both[0], &both[1], false, true).into_iter().enumerate();
+        product.map(|(e, x)| activation("silu", x * i[4].data[0] + i[5].data[e % 5])).collect()
+    }),
+    Case("matmul_block_scaled --m 1 --n 6 --k 64 --format mxfp4 --a-dtype bfloat16 --residual", &[], |i| {
+        let weights = reference::block_scaled(&i[1], &i[2], 32);
+        let product = reference::matmul(&i[0], &weights, false, true).into_iter().zip(&i[3].data);
+        product.map(|(x, r)| x + r).collect()
+    }),
+    Case("matmul_block_scaled --m 4 --n 3 --k 64 --format mxfp8 --out-dtype float32", &[], |i| {
+        let both = [0, 2].map(|at| reference::scaled(&i[at], &i[at + 1], 32));
+        reference::matmul(&both[0], &both[1], false, true)
+    }),
     Case("gated_mlp --m m --n n --k 11 --dtype bfloat16", &[("m", 5), ("n", 3)], |i| {
         let both = reference::matmul(&i[0], &i[1], false, true);
         both.chunks(6).flat_map(|row| (0..3).map(|j| activation("silu", row[j]) * row[j + 3])).collect()
@@ -153,6 +167,7 @@ fn values(dtype: DType, count: usize, seed: &mut u64) -> Vec<f64> {
     };
     let value = |bits: u64| match dtype {
         DType::U32 => bits as f64,
+        DType::U8 => (bits % 256) as f64,
         d if d.is_float() => bits as f64 / f64::from(1u32 << 30) - 2.0,
         _ => (bits % 15) as f64 - 7.0,
     };
@@ -274,6 +289,10 @@ fn what_is_wrong_with_options_is_said() {
         ("matmul --m 4 --n 4 --k 4 --layuot nt", "there is no option --layuot; did you mean --layout?"),
         ("matmul_int4 --m 1 --n 4 --k 40", "k has to be a multiple of the group"),
         ("matmul_int4 --m 1 --n 4 --k n", "--k n: this size has to be a number"),
+        ("matmul_block_scaled --m 1 --n 4 --k 24", "--k 24: k has to be a multiple of the 16 numbers with one scale"),
+        ("matmul_block_scaled --m 1 --n 4 --k 32 --format fp4", "--format fp4: the formats are nvfp4, mxfp4, mxfp8"),
+        ("matmul_block_scaled --m 1 --n 4 --k 32 --format mxfp8 --a-dtype float16", "it does not hold every number"),
+        ("matmul_block_scaled --m 1 --n 4 --k 32 --a-dtype float32", "--a-dtype float32: expected float16 or bfloat16"),
         (
             "attention_scores --heads 6 --kv-heads 4 --queries 1 --keys 1 --dim 1",
             "--kv-heads 4: it has to divide --heads",

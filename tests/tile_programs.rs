@@ -93,8 +93,8 @@ fn every_mistake_is_one_sentence_with_its_place() {
         ("B[4, 0] = 1.0", "`B` has 1 dimension, and there are 2 indices here"),
         ("C = T.alloc_buffer((4,), \"float32\")", "`C` needs scope=\"shared\" or scope=\"local\""),
         (
-            "C = T.alloc_buffer((4,), scope=\"tmem\")",
-            "unknown scope \"tmem\" of `C`; it is \"shared\", \"shared.dyn\" or \"local\"",
+            "C = T.alloc_buffer((4,), scope=\"texture\")",
+            "unknown scope \"texture\" of `C`; it is \"shared\", \"shared.dyn\", \"local\" or \"tmem\"",
         ),
         ("C = T.alloc_local((4,), layout=TileLayout(S[(8,)]))", "layout S[(8,)] is for 8 elements"),
         ("C = T.alloc_local((4,), layout=TileLayout(S[(4, 1) : (1,)]))", "layout \"TileLayout(S[(4, 1) : (1,)])\""),

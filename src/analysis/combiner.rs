@@ -95,7 +95,14 @@ fn int_limits(dtype: DType) -> Option<(i64, i64)> {
         DType::U16 => Some((0, u16::MAX as i64)),
         DType::U32 => Some((0, u32::MAX as i64)),
         DType::U64 => Some((0, -1)),
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::Handle => None,
+        DType::F16
+        | DType::BF16
+        | DType::F32
+        | DType::F64
+        | DType::E4M3
+        | DType::E5M2
+        | DType::E8M0
+        | DType::Handle => None,
     }
 }
 

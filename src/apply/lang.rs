@@ -84,7 +84,7 @@ impl Lang {
     /// Type of a tensor's elements.
     pub fn element(self, dtype: DType) -> &'static str {
         let [rust, c] = match dtype {
-            DType::Bool | DType::U8 | DType::E4M3 | DType::E5M2 => ["u8", "uint8_t"],
+            DType::Bool | DType::U8 | DType::E4M3 | DType::E5M2 | DType::E8M0 => ["u8", "uint8_t"],
             DType::I8 => ["i8", "int8_t"],
             DType::I16 => ["i16", "int16_t"],
             DType::I32 => ["i32", "int32_t"],

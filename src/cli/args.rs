@@ -212,9 +212,9 @@ pub struct Tune {
     /// Log file, or folder with one file per target
     #[arg(long, value_name = "L", default_value = LOG)]
     pub log: PathBuf,
-    /// Candidates per function
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub trials: u32,
+    /// Candidates per function [default: 64, with --no-measure 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub trials: Option<u32>,
     /// Seconds for all functions together, shared by calls times the gap to the floor
     #[arg(long, value_name = "S")]
     pub time_limit: Option<f64>,

@@ -27,7 +27,7 @@ pub fn descr(dtype: DType) -> &'static str {
         DType::I16 => "i2",
         DType::I32 => "i4",
         DType::I64 => "i8",
-        DType::U8 | DType::E4M3 | DType::E5M2 => "u1",
+        DType::U8 | DType::E4M3 | DType::E5M2 | DType::E8M0 => "u1",
         DType::U16 | DType::BF16 => "u2",
         DType::U32 => "u4",
         DType::U64 | DType::Handle => "u8",
@@ -56,7 +56,7 @@ pub fn read_as(path: &Path, dtype: DType, shape: &[i64]) -> Result<Npy, Failure>
     if array.descr != descr(dtype) {
         let note = match dtype {
             DType::BF16 => " (bfloat16 as its bits in uint16)",
-            DType::E4M3 | DType::E5M2 => " (float8 as its bits in uint8)",
+            DType::E4M3 | DType::E5M2 | DType::E8M0 => " (float8 as its bits in uint8)",
             _ => "",
         };
         let want = descr(dtype);

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::output;
 use crate::job::{Exit, Failure, Input, Prediction, Predictor, deal, guarded};
 use crate::log::{self, Writer};
-use crate::tune::TuneConfig;
+use crate::tune::{Occupancy, TuneConfig};
 use std::sync::atomic::Ordering;
 
 /// Runs the command. A GPU's tools are needed, a GPU is not.
@@ -65,6 +65,9 @@ fn show(cx: &Context, p: &Prediction) {
     if let Some(r) = p.relative {
         output::line(&format!("  score {r:.2} of the default's (a ranking, no time)"));
     }
+    if let Some(o) = &p.occupancy {
+        output::line(&format!("  {}", taken(o)));
+    }
     for (reason, n) in &p.failed {
         output::line(&format!("  {n} x {reason}"));
     }
@@ -74,4 +77,17 @@ fn show(cx: &Context, p: &Prediction) {
         false => ", then registers and spills; without instruction counts: nvdisasm was not found",
     };
     output::line(&format!("  by the prior over {} legal points{compiled}", p.legal));
+}
+
+fn taken(o: &Occupancy) -> String {
+    let spilled = if o.spilled > 0 { format!("{} bytes spilled, ", o.spilled) } else { String::new() };
+    format!(
+        "{} registers, {spilled}{} bytes of shared memory; {} blocks of {} threads on a multiprocessor, {:.0} % of its threads; {:.1} waves",
+        o.registers,
+        o.shared_bytes,
+        o.resident_blocks,
+        o.threads,
+        100.0 * o.occupancy,
+        o.waves
+    )
 }

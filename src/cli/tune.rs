@@ -102,6 +102,9 @@ fn complain(cx: &Context, file: Option<&str>, f: &Failure, worst: &mut Exit) {
     *worst = (*worst).max(f.exit);
 }
 
+/// Candidates that are compiled for a function of which nothing is measured: docs/blackwell.md says what more of them are worth.
+const RANKED: usize = 4;
+
 fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
     let bad = || Failure::usage(format!("--shard {}: expected K/N with 1 <= K <= N, such as 1/4", a.shard));
     let (k, n) = a.shard.split_once('/').ok_or_else(bad)?;
@@ -119,7 +122,7 @@ fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
         log: a.log.clone(),
         worker: Some(cx.program.clone()),
         schedules: cx.schedules.clone(),
-        trials: a.trials as usize,
+        trials: a.trials.map_or(if a.no_measure { RANKED } else { TuneConfig::default().trials }, |n| n as usize),
         time_limit: a.time_limit,
         seed: a.seed,
         search: a.search.clone(),

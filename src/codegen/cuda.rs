@@ -179,6 +179,7 @@ impl CudaWriter<'_> {
                 };
                 format!("{align}{t} {name}[{}];", array.len)
             }
+            ArrayScope::Tensor => format!("unsigned {name};"),
             ArrayScope::Shared if dynamic_shared_bytes(self.kernel) > 0 => {
                 let at = array.shared_start(*offset);
                 *offset = at + (u64::from(array.len) * array.dtype.bytes()).next_multiple_of(16);

@@ -158,7 +158,7 @@ impl<'a> ExprWriter<'a> {
     fn float(&mut self, value: f64, dtype: DType) -> (Text, bool) {
         let text = number::float(value, dtype, self.lang);
         let level = if text.starts_with('-') { UNARY } else { PRIMARY };
-        (Text::new(text, level), !matches!(dtype, DType::E4M3 | DType::E5M2))
+        (Text::new(text, level), !matches!(dtype, DType::E4M3 | DType::E5M2 | DType::E8M0))
     }
 
     fn var(&mut self, name: &Name) -> Text {
@@ -217,6 +217,7 @@ impl<'a> ExprWriter<'a> {
             | DType::F64
             | DType::E4M3
             | DType::E5M2
+            | DType::E8M0
             | DType::Handle => text,
         }
     }
@@ -346,7 +347,12 @@ impl<'a> ExprWriter<'a> {
     fn cast(&mut self, dtype: DType, arg: &Expr) -> (Text, bool) {
         let from = arg.dtype();
         if dtype == DType::Bool {
-            let zero = if from.is_float() { Expr::float(0.0, from) } else { Expr::int(0, from) };
+            let zero = match from {
+                // which has none
+                DType::E8M0 => Expr::float(0.0, DType::F32),
+                d if d.is_float() => Expr::float(0.0, d),
+                d => Expr::int(0, d),
+            };
             return (self.infix(arg, "!=", &zero, EQUAL), true);
         }
         if is_narrow(dtype) {
@@ -436,11 +442,15 @@ fn power_of_two(e: &Expr) -> Option<u32> {
 /// the float32 to `dtype` is rounding once.
 pub(super) fn rounds_once(arg: &Expr, dtype: DType) -> bool {
     let from = arg.dtype();
-    !from.is_float() && (dtype != DType::BF16 || from.bytes() < 4 || bound(arg).is_some_and(|b| b <= 1 << 24))
+    let coarse = matches!(dtype, DType::BF16 | DType::E8M0);
+    !from.is_float() && (!coarse || from.bytes() < 4 || bound(arg).is_some_and(|b| b <= 1 << 24))
 }
 
 /// True when a narrow type holds every value of an integer expression.
 pub(super) fn is_exact(arg: &Expr, dtype: DType) -> bool {
+    if dtype == DType::E8M0 {
+        return false;
+    }
     let most = match arg.dtype() {
         DType::I8 => Some(128),
         _ => bound(arg),
@@ -456,5 +466,6 @@ pub(super) fn is_exact(arg: &Expr, dtype: DType) -> bool {
 
 /// True when every value of `from` is one of `to`.
 fn widens(from: DType, to: DType) -> bool {
-    from == to || matches!((from, to), (DType::E4M3 | DType::E5M2, DType::F16 | DType::BF16))
+    let to_16 = matches!((from, to), (DType::E4M3 | DType::E5M2, DType::F16 | DType::BF16));
+    from == to || to_16 || (from, to) == (DType::E8M0, DType::BF16)
 }

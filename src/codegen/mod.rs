@@ -42,7 +42,7 @@ fn ctype(dtype: DType) -> &'static str {
         DType::I16 => "short",
         DType::I32 => "int",
         DType::I64 => "long long",
-        DType::U8 | DType::E4M3 | DType::E5M2 => "unsigned char",
+        DType::U8 | DType::E4M3 | DType::E5M2 | DType::E8M0 => "unsigned char",
         DType::U16 | DType::F16 | DType::BF16 => "unsigned short",
         DType::U32 => "unsigned",
         DType::U64 | DType::Handle => "unsigned long long",
@@ -58,13 +58,13 @@ fn value_type(dtype: DType) -> &'static str {
 
 /// True for the floats that are stored as integers and computed in float32.
 fn is_narrow(dtype: DType) -> bool {
-    matches!(dtype, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2)
+    matches!(dtype, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 | DType::E8M0)
 }
 
 /// The type that elements of a vector have in memory.
 fn stored_as(dtype: DType) -> DType {
     match dtype {
-        DType::Bool | DType::E4M3 | DType::E5M2 => DType::U8,
+        DType::Bool | DType::E4M3 | DType::E5M2 | DType::E8M0 => DType::U8,
         DType::F16 | DType::BF16 => DType::U16,
         other => other,
     }

@@ -17,7 +17,7 @@ pub(super) fn int(value: i64, dtype: DType) -> String {
         DType::U16 => format!("{}", value as u16),
         DType::U32 => format!("{}u", value as u32),
         DType::U64 | DType::Handle => format!("{}ull", value as u64),
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 => {
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::E8M0 => {
             panic!("an integer constant has dtype {dtype}")
         }
     }
@@ -30,7 +30,7 @@ pub(super) fn float(value: f64, dtype: DType, lang: Lang) -> String {
         DType::F64 => f64_text(value, lang),
         DType::F16 => f32_text(round(value as f32, 11, -14, 65520.0), lang),
         DType::BF16 => f32_text(round(value as f32, 8, -126, f32::from_bits(0x7f7f_8000)), lang),
-        DType::F32 | DType::E4M3 | DType::E5M2 => f32_text(value as f32, lang),
+        DType::F32 | DType::E4M3 | DType::E5M2 | DType::E8M0 => f32_text(value as f32, lang),
         DType::Bool
         | DType::I8
         | DType::I16

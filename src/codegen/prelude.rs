@@ -84,6 +84,7 @@ impl Prelude {
                 self.function("dl_f32_from_e5m2", "float", "unsigned char x", &body)
             }
             (DType::E4M3, Lang::C) => self.widen_e4m3(),
+            (DType::E8M0, _) => self.widen_e8m0(),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
@@ -142,6 +143,23 @@ impl Prelude {
         )
     }
 
+    /// The bits are an exponent of float32, of which zero is half the smallest normal number.
+    fn widen_e8m0(&mut self) -> String {
+        let from = self.bits_to_float();
+        let body = format!("return {from}(x == 0 ? 0x400000u : x == 0xff ? 0x7fc00000u : (unsigned)x << 23);");
+        self.function("dl_f32_from_e8m0", "float", "unsigned char x", &body)
+    }
+
+    /// The nearest exponent of what has one, the greater of two.
+    fn narrow_e8m0(&mut self) -> String {
+        let bits = self.float_to_bits();
+        let body = format!(
+            "unsigned a = {bits}(x) & 0x7fffffffu, e = (a + 0x400000u) >> 23; if (a > 0x7f800000u) return 0xff; \
+             return (unsigned char)(a < 0x600000u ? 0 : e > 254 ? 254 : e);"
+        );
+        self.function("dl_e8m0_from_f32", "unsigned char", "float x", &body)
+    }
+
     /// Half to float: the compiler's `_Float16` where it has one, else by bits (the multiplication
     /// normalises subnormal numbers exactly).
     fn widen_f16_c(&mut self) -> String {
@@ -187,6 +205,7 @@ impl Prelude {
             (DType::E4M3 | DType::E5M2, Lang::Cuda) => self.float8_cuda(dtype, "unsigned char", "float", false),
             (DType::E4M3, Lang::C) => self.narrow_f8(&E4M3),
             (DType::E5M2, Lang::C) => self.narrow_f8(&E5M2),
+            (DType::E8M0, _) => self.narrow_e8m0(),
             (other, _) => panic!("{other} is not a narrow float"),
         }
     }
@@ -405,6 +424,7 @@ pub(super) fn short(dtype: DType) -> &'static str {
         DType::F64 => "f64",
         DType::E4M3 => "e4m3",
         DType::E5M2 => "e5m2",
+        DType::E8M0 => "e8m0",
         DType::Handle => "handle",
     }
 }

@@ -386,7 +386,8 @@ impl VectorWriter<'_, '_> {
                 true,
             );
         }
-        let widens = from.bytes() < dtype.bytes() && is_narrow(from) || from == dtype;
+        let wider = from.bytes() < dtype.bytes() && is_narrow(from) && (from, dtype) != (DType::E8M0, DType::F16);
+        let widens = wider || from == dtype;
         let exact = !is_narrow(dtype) || widens || !from.is_float() && is_exact(arg, dtype);
         if value_type(from) == value_type(dtype) {
             return Vector::value(v.text, exact);

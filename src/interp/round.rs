@@ -45,6 +45,16 @@ fn power_of_two(e: i32) -> f64 {
     f64::from_bits(((e + 1023) as u64) << 52)
 }
 
+/// The power of two that is nearest to the size of `v`, the greater of two, within the range of `float8_e8m0fnu`.
+fn power_nearest(v: f64) -> f64 {
+    if v.is_nan() {
+        return v;
+    }
+    let half = 1 << 51;
+    let exp = ((v.abs().to_bits() + half) >> 52) as i32 - 1023;
+    power_of_two(exp.clamp(-127, 127))
+}
+
 /// `v` rounded to the nearest value of a floating type, ties to even. Values beyond the largest
 /// finite one become infinite, in the float8 types the largest finite value. Other types give `v`.
 pub fn round_to(v: f64, dtype: DType) -> f64 {
@@ -54,6 +64,7 @@ pub fn round_to(v: f64, dtype: DType) -> f64 {
         DType::BF16 => BF16.round(v),
         DType::E4M3 => E4M3.round(v),
         DType::E5M2 => E5M2.round(v),
+        DType::E8M0 => power_nearest(v),
         DType::F64
         | DType::Bool
         | DType::I8
@@ -83,6 +94,8 @@ pub fn float_bits(v: f64, dtype: DType) -> u64 {
         DType::E4M3 => small_bits(r, 3, 7, 0x7f),
         DType::E5M2 if v.is_infinite() => 0x7c | u64::from(v < 0.0) << 7,
         DType::E5M2 => small_bits(r, 2, 15, 0x7e),
+        DType::E8M0 if r.is_nan() => 0xff,
+        DType::E8M0 => (r.to_bits() >> 52) - (1023 - 127),
         DType::Bool
         | DType::I8
         | DType::I16
@@ -128,6 +141,8 @@ pub fn float_value(bits: u64, dtype: DType) -> f64 {
         DType::E5M2 if bits & 0x7f > 0x7c => f64::NAN,
         DType::E5M2 if bits & 0x7f == 0x7c => f64::INFINITY.copysign(if bits & 0x80 != 0 { -1.0 } else { 1.0 }),
         DType::E5M2 => small_value(bits, 2, 15),
+        DType::E8M0 if bits & 0xff == 0xff => f64::NAN,
+        DType::E8M0 => power_of_two((bits & 0xff) as i32 - 127),
         DType::Bool
         | DType::I8
         | DType::I16
@@ -160,7 +175,7 @@ pub fn wrap_int(v: i64, dtype: DType) -> i64 {
         DType::U16 => v as u16 as i64,
         DType::U32 => v as u32 as i64,
         DType::I64 | DType::U64 | DType::Handle => v,
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 => v,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::E8M0 => v,
     }
 }
 
@@ -177,7 +192,7 @@ pub fn float_to_int(v: f64, dtype: DType) -> i64 {
         DType::U32 => v as u32 as i64,
         DType::U64 => v as u64 as i64,
         DType::I64 | DType::Handle => v as i64,
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 => v as i64,
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::E8M0 => v as i64,
     }
 }
 
@@ -238,6 +253,7 @@ mod tests {
     fn every_small_float_survives() {
         check_all(DType::E4M3, 8);
         check_all(DType::E5M2, 8);
+        check_all(DType::E8M0, 8);
         check_all(DType::F16, 16);
         check_all(DType::BF16, 16);
     }
@@ -257,5 +273,7 @@ mod tests {
         assert_eq!(round_to(19.0, DType::E4M3), 20.0);
         assert_eq!(round_to(1e6, DType::E4M3), 448.0);
         assert_eq!(round_to(f64::NEG_INFINITY, DType::E5M2), -57344.0);
+        let powers = [0.0, 2f64.powi(-128), -3.0, 2.9, 1e300].map(|v| round_to(v, DType::E8M0));
+        assert_eq!(powers, [2f64.powi(-127), 2f64.powi(-127), 4.0, 2.0, 2f64.powi(127)]);
     }
 }

@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn elements_keep_their_values() {
-        for (dtype, _) in DType::ALL.iter().filter(|(d, _)| *d != DType::Handle && *d != DType::Bool) {
+        let others = [DType::Handle, DType::Bool, DType::E8M0];
+        for (dtype, _) in DType::ALL.iter().filter(|(d, _)| !others.contains(d)) {
             let mut t = Tensor::zeros(*dtype, &[2, 3]);
             t.set_f64(4, 5.0);
             t.set_i64(5, 3);

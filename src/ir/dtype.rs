@@ -24,13 +24,16 @@ pub enum DType {
     E4M3,
     /// `float8_e5m2`.
     E5M2,
+    /// `float8_e8m0fnu`: powers of two from 2^-127 to 2^127, without sign or zero; what blocks of numbers are scaled by.
+    /// A number becomes the nearest one to its size, the greater of two.
+    E8M0,
     /// An opaque pointer; only as the type of arguments of refused calls.
     Handle,
 }
 
 impl DType {
     /// Every type with its TVM name.
-    pub const ALL: [(DType, &'static str); 16] = [
+    pub const ALL: [(DType, &'static str); 17] = [
         (DType::Bool, "bool"),
         (DType::I8, "int8"),
         (DType::I16, "int16"),
@@ -46,13 +49,14 @@ impl DType {
         (DType::F64, "float64"),
         (DType::E4M3, "float8_e4m3fn"),
         (DType::E5M2, "float8_e5m2"),
+        (DType::E8M0, "float8_e8m0fnu"),
         (DType::Handle, "handle"),
     ];
 
     /// Size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
-            DType::Bool | DType::I8 | DType::U8 | DType::E4M3 | DType::E5M2 => 1,
+            DType::Bool | DType::I8 | DType::U8 | DType::E4M3 | DType::E5M2 | DType::E8M0 => 1,
             DType::I16 | DType::U16 | DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::U32 | DType::F32 => 4,
             DType::I64 | DType::U64 | DType::F64 | DType::Handle => 8,
@@ -61,7 +65,7 @@ impl DType {
 
     /// True for the floating-point types.
     pub fn is_float(self) -> bool {
-        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2)
+        matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::E8M0)
     }
 
     /// True for signed and unsigned integers, not for `bool`.
@@ -88,6 +92,7 @@ impl DType {
             DType::BF16 => 2f64.powi(-8),
             DType::E4M3 => 2f64.powi(-4),
             DType::E5M2 => 2f64.powi(-3),
+            DType::E8M0 => 0.5,
             _ => 0.0,
         }
     }

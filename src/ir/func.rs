@@ -111,6 +111,8 @@ pub enum Scope {
     SharedDyn,
     /// Registers of one thread.
     Local,
+    /// Tensor memory of a thread block: lanes and columns.
+    Tensor,
     /// Any other scope of the input dialect (`wmma.accumulator`, ...), kept by name.
     Other(String),
 }
@@ -123,6 +125,7 @@ impl Scope {
             Scope::Shared => "shared",
             Scope::SharedDyn => "shared.dyn",
             Scope::Local => "local",
+            Scope::Tensor => "tmem",
             Scope::Other(s) => s,
         }
     }
@@ -134,6 +137,7 @@ impl Scope {
             "shared" => Scope::Shared,
             "shared.dyn" => Scope::SharedDyn,
             "local" => Scope::Local,
+            "tmem" => Scope::Tensor,
             other => Scope::Other(other.to_string()),
         }
     }

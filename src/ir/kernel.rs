@@ -144,7 +144,7 @@ pub enum KernelParam {
     TensorMap(Box<TensorMap>),
 }
 
-/// An array in registers or shared memory.
+/// An array in registers, shared or tensor memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
     /// Name.
@@ -173,6 +173,9 @@ pub enum ArrayScope {
     Shared,
     /// One copy per thread; indices are constants once unrolled loops are expanded.
     Register,
+    /// One copy per block in tensor memory, once columns are taken for it: element `128 column + lane`. Only
+    /// instructions access it.
+    Tensor,
 }
 
 /// A statement of a kernel.

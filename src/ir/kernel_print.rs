@@ -93,6 +93,7 @@ fn array_text(a: &Array) -> String {
     let scope = match a.scope {
         ArrayScope::Shared => "shared",
         ArrayScope::Register => "register",
+        ArrayScope::Tensor => "tensor",
     };
     format!("{scope} {} {}[{}] align {}", a.dtype, a.name, a.len, a.align)
 }

@@ -1,4 +1,5 @@
-//! Matrix descriptors: how a warpgroup's matrix instruction (`wgmma`) finds an operand in shared memory.
+//! Matrix descriptors: how a warpgroup's matrix instruction (`wgmma`), and one in tensor memory (`tcgen05.mma`), finds
+//! an operand in shared memory.
 //!
 //! An operand is a matrix of `free` rows (those of A, the columns of B) by `depth` steps of the reduced
 //! axis. It lies in pieces of 8 lines of 16, 32, 64 or 128 bytes, permuted as tensor maps permute them; the
@@ -91,6 +92,17 @@ impl MatrixDesc {
         kind << 62 | u64::from(self.stride >> 4) << 32 | u64::from(self.leading >> 4) << 16
     }
 
+    /// The same for products in tensor memory, whose descriptors have a version and name permutations otherwise.
+    pub fn bits_of_tensor_memory(&self) -> u64 {
+        let kind: u64 = match self.swizzle {
+            MapSwizzle::None => 0,
+            MapSwizzle::B128 => 2,
+            MapSwizzle::B64 => 4,
+            MapSwizzle::B32 => 6,
+        };
+        kind << 61 | 1 << 46 | u64::from(self.stride >> 4) << 32 | u64::from(self.leading >> 4) << 16
+    }
+
     /// As it stands in listings: `k128(1, 1024)`.
     pub fn text(&self) -> String {
         let axis = match self.contiguous {
@@ -110,6 +122,7 @@ mod tests {
         let desc = |contiguous, leading| MatrixDesc { contiguous, swizzle: MapSwizzle::B128, leading, stride: 1024 };
         assert_eq!(desc(Contiguous::Depth, 16).bits(), 0x4000_0040_0001_0000);
         assert_eq!(desc(Contiguous::Free, 8192).bits(), 0x4000_0040_0200_0000);
+        assert_eq!(desc(Contiguous::Depth, 16).bits_of_tensor_memory(), 0x4000_4040_0001_0000);
     }
 
     #[test]

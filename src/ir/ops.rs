@@ -225,6 +225,13 @@ pub(super) fn fits(value: i64, dtype: DType) -> bool {
         DType::U16 => u16::try_from(value).is_ok(),
         DType::U32 => u32::try_from(value).is_ok(),
         DType::I64 | DType::U64 => true,
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::Handle => false,
+        DType::F16
+        | DType::BF16
+        | DType::F32
+        | DType::F64
+        | DType::E4M3
+        | DType::E5M2
+        | DType::E8M0
+        | DType::Handle => false,
     }
 }

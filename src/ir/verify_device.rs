@@ -83,7 +83,7 @@ impl Verifier<'_> {
         let allocated = self.program.func.allocs.contains(&b.name);
         let legal = match &b.scope {
             Scope::Global => param && !allocated,
-            Scope::Shared | Scope::SharedDyn | Scope::Local => allocated && !param,
+            Scope::Shared | Scope::SharedDyn | Scope::Local | Scope::Tensor => allocated && !param,
             Scope::Other(_) => false,
         };
         if !legal {

@@ -9,7 +9,7 @@ use crate::rules::Spaces;
 use crate::runner::{CompilePool, WorkerCommand};
 use crate::target::{Kind, Target};
 use crate::tune::predict::{Ranked, Unranked, predict};
-use crate::tune::{Arms, RuleBuild, TuneConfig, with_candidate, with_steps};
+use crate::tune::{Arms, Occupancy, RuleBuild, TuneConfig, with_candidate, with_steps};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub const NO_DEVICE: &str = "none";
 
 /// The way of ranking, as records name it: scores of different ways are not comparable.
-const POLICY: &str = "prior-v1";
+const POLICY: &str = "prior-v2";
 
 /// What is needed to rank for one target.
 pub struct Predictor {
@@ -53,6 +53,8 @@ pub struct Prediction {
     pub knobs: BTreeMap<String, Setting>,
     /// Its score over that of the default; below 1 is better. No ratio of times.
     pub relative: Option<f64>,
+    /// What the first takes of a multiprocessor; `None` on a CPU.
+    pub occupancy: Option<Occupancy>,
     /// Legal points.
     pub legal: u64,
     /// Candidates that compiled and are ranked.
@@ -152,6 +154,7 @@ impl Predictor {
             rule: best.map(|b| arms.of(&b.point).space.form.to_string()),
             knobs: best.map(|b| arms.of(&b.point).space.settings(&b.point.knobs)).unwrap_or_default(),
             relative: best.zip(base).map(|(b, d)| b.score / d.score),
+            occupancy: best.and_then(|b| b.occupancy.clone()),
             legal: arms.census().legal,
             ranked: ranked.len(),
             failed,

@@ -185,9 +185,14 @@ impl<'a> Nest<'a> {
         self.buffers.get(name).is_some_and(|b| is_shared(&b.scope))
     }
 
+    /// True for a buffer in tensor memory.
+    pub fn is_tensor(&self, name: &Name) -> bool {
+        self.buffers.get(name).is_some_and(|b| b.scope == Scope::Tensor)
+    }
+
     /// True for a buffer in device memory.
     pub fn is_global(&self, name: &Name) -> bool {
-        !self.is_local(name) && !self.is_shared(name)
+        !self.is_local(name) && !self.is_shared(name) && !self.is_tensor(name)
     }
 }
 

@@ -7,6 +7,7 @@ mod elementwise;
 mod gated_mlp;
 mod layer_norm;
 mod matmul;
+mod matmul_block_scaled;
 mod matmul_int4;
 mod reduce;
 mod rms_norm;
@@ -37,9 +38,10 @@ pub struct Operation {
 }
 
 /// Every operation, in the order of the help.
-pub const OPERATIONS: [&Operation; 14] = [
+pub const OPERATIONS: [&Operation; 15] = [
     &matmul::MATMUL,
     &matmul_int4::MATMUL_INT4,
+    &matmul_block_scaled::MATMUL_BLOCK_SCALED,
     &gated_mlp::GATED_MLP,
     &attention::SCORES,
     &attention::VALUES,

@@ -41,6 +41,20 @@ impl Steps {
         sum: DType,
     ) -> Result<Steps, String> {
         let mut steps = Steps::default();
+        steps.add(values, f, dtype, shape, sum)?;
+        Ok(steps)
+    }
+
+    /// Adds those that the options of a product ask for, whose parameters come next.
+    pub fn add(
+        &mut self,
+        values: &Values,
+        f: &mut PrimFuncBuilder,
+        dtype: DType,
+        shape: &[Expr],
+        sum: DType,
+    ) -> Result<(), String> {
+        let steps = self;
         if values.has("scale") {
             let scale = values.number("scale")?;
             if !sum.is_float() {
@@ -62,7 +76,7 @@ impl Steps {
             let residual = f.param("residual", dtype, shape.to_vec());
             steps.then("added", move |x, at| x + Expr::cast(sum, residual.at(at)));
         }
-        Ok(steps)
+        Ok(())
     }
 
     /// Declares the output `name`, gives the tensor of type `sum` to `write`, then takes the steps. Where there are none and the types

@@ -3,7 +3,7 @@
 use super::{Knobs, Space};
 
 /// A default is left for one that promises to take less than this part of its time: the prior is not surer.
-const WORTH: f64 = 0.9;
+pub const WORTH: f64 = 0.9;
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
 /// the fewest knobs. A start that has no time is left alone.

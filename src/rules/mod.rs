@@ -7,7 +7,7 @@
 
 mod arm;
 mod ask;
-mod choice;
+pub mod choice;
 mod find;
 mod gemv;
 mod matmul;
@@ -70,10 +70,12 @@ pub const RULES: &[Rule] = &[
     gemv::quant_inner::QUANT,
     matmul::stream::STREAM,
     matmul::quant::QUANT,
-    matmul::wgmma_quant::WGMMA_QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
+    matmul::block_scale::BLOCK_SCALE,
+    matmul::tcgen05::TCGEN05,
     matmul::wgmma::WGMMA,
+    matmul::wgmma_quant::WGMMA_QUANT,
     matmul::mma::MMA,
     matmul::fma::FMA,
     gemv::quant_cpu::INNER,

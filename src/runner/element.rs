@@ -50,6 +50,7 @@ pub fn unpack(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         | DType::U64
         | DType::E4M3
         | DType::E5M2
+        | DType::E8M0
         | DType::Handle => out.iter_mut().enumerate().for_each(|(i, out)| *out = get(dtype, bytes, i)),
     }
 }
@@ -71,7 +72,8 @@ mod tests {
 
     #[test]
     fn every_code_of_the_narrow_floats_survives() {
-        for (dtype, bytes) in [(DType::E4M3, 1), (DType::E5M2, 1), (DType::F16, 2), (DType::BF16, 2)] {
+        for (dtype, bytes) in [(DType::E4M3, 1), (DType::E5M2, 1), (DType::E8M0, 1), (DType::F16, 2), (DType::BF16, 2)]
+        {
             for code in 0..(1u32 << (8 * bytes)) {
                 let code = &code.to_le_bytes()[..bytes];
                 let value = get(dtype, code, 0);

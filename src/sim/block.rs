@@ -8,9 +8,10 @@ use super::error::{Fault, SimError};
 use super::mbarrier::Mbarriers;
 use super::memory::Memory;
 use super::shadow::By;
+use super::tcgen05::TensorMemory;
 use super::thread::{State, Thread};
 use super::wgmma;
-use crate::ir::instr::{self, Space};
+use crate::ir::instr::{self, Space, Tcgen05};
 use crate::ir::kernel::ShuffleMode;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -35,6 +36,7 @@ pub(super) struct Block<'a> {
     /// Copies on their way.
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
+    pub tensor: TensorMemory,
     /// Numbers of the memories that the asynchronous proxy reads.
     pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
@@ -58,6 +60,7 @@ impl<'a> Block<'a> {
             clock,
             under_way: Async::default(),
             mbarriers: Mbarriers::default(),
+            tensor: TensorMemory::default(),
             bulk_sources: bulk_sources(code),
             instructions: 0,
         }
@@ -72,8 +75,10 @@ impl<'a> Block<'a> {
         if self.code.waits_apart {
             self.under_way = Async::new(self.threads.len());
             self.mbarriers.clear();
+            self.tensor = TensorMemory::new(self.threads.len());
         }
-        self.advance(memory).map_err(|(thread, pc, fault)| SimError::Fault {
+        let done = self.advance(memory).and_then(|()| self.tensor.left());
+        done.map_err(|(thread, pc, fault)| SimError::Fault {
             kernel: self.code.symbol.clone(),
             statement: self.code.statement(pc).to_string(),
             block: neighbour(block, thread / self.per_block),
@@ -287,7 +292,10 @@ impl<'a> Block<'a> {
 /// matrix instructions.
 fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let reads = |i: &&instr::Instr<_, _>| {
-        let products = matches!(i.op, instr::Op::Wgmma { .. } | instr::Op::WgmmaRegisters { .. });
+        let products = matches!(
+            i.op,
+            instr::Op::Wgmma { .. } | instr::Op::WgmmaRegisters { .. } | instr::Op::Tcgen05(Tcgen05::Mma { .. })
+        );
         products || matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. })
     };
     let sources = code.instrs.iter().filter(reads).flat_map(|i| i.sites(&[Space::Shared], false));

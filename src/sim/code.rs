@@ -227,7 +227,7 @@ pub(super) struct Code {
     pub flags: u32,
     /// True when some threads may wait where the rest of the block does not.
     pub waits_apart: bool,
-    /// True when matrix instructions of warpgroups use registers.
+    /// True when matrix instructions, or loads of tensor memory, use registers for some time.
     pub warpgroups: bool,
     /// True when threads may learn of each other otherwise than by barriers of the block or of warps.
     pub learns_apart: bool,
@@ -246,7 +246,7 @@ impl Code {
             let written = match op {
                 Op::Store { array, .. } | Op::Copy { dst: array, .. } => Some(*array),
                 Op::Instr { n, .. } => {
-                    let memory = [Space::Shared, Space::Global, Space::Peer];
+                    let memory = [Space::Shared, Space::Global, Space::Peer, Space::Tensor];
                     self.instrs[*n as usize].sites(&memory, true).next().map(|s| s.array)
                 }
                 _ => None,

@@ -72,7 +72,7 @@ impl Compiler {
         let mut memories = self.code.arrays.len() as u32;
         for a in &kernel.arrays {
             let place = match a.scope {
-                ArrayScope::Shared => {
+                ArrayScope::Shared | ArrayScope::Tensor => {
                     memories += 1;
                     Place::Shared(memories - 1)
                 }

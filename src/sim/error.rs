@@ -78,6 +78,8 @@ pub enum Fault {
     InFlight(String),
     /// A matrix instruction uses registers of this array, which were written with no fence after it.
     NoWgmmaFence(String),
+    /// Tensor memory is used against its rules; how.
+    TensorMemory(String),
     /// A barrier in shared memory is used against its rules; how.
     Mbarrier(String),
     /// Threads wait for a barrier in shared memory that nothing can complete; what it lacks.
@@ -183,7 +185,7 @@ impl Display for Fault {
             Fault::NoWgmmaFence(what) => {
                 write!(f, "matrix instruction on registers of `{what}`, which were written with no fence after it")
             }
-            Fault::Mbarrier(why) | Fault::Cluster(why) => f.write_str(why),
+            Fault::Mbarrier(why) | Fault::Cluster(why) | Fault::TensorMemory(why) => f.write_str(why),
             Fault::Deadlock(why) => write!(f, "deadlock: {why}"),
             Fault::DivergentNamedBarrier(other) => write!(f, "divergent named barrier: {other}"),
             Fault::DivergentInstruction(other) => write!(f, "divergent warp instruction: {other}"),

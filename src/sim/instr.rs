@@ -47,7 +47,7 @@ impl Compiler {
         self.code.learns_apart |= apart && !own;
         let n = self.code.instrs.len() as u32;
         self.code.instrs.push(Instr { op: i.op.clone(), places, values });
-        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. } | Op::WgmmaRegisters { .. });
+        self.code.warpgroups |= matches!(i.op, Op::Wgmma { .. } | Op::WgmmaRegisters { .. } | Op::Tcgen05(_));
         self.emit(code::Op::Instr { n, threads });
     }
 }
@@ -76,6 +76,8 @@ impl<'a> Block<'a> {
             Op::StMatrix { count, transpose } => return self.stmatrix(t, i, *count, *transpose, memory),
             Op::QuadTranspose => return self.quad_transpose(t, i, memory),
             Op::Mma(shape) => return self.mma(t, i, *shape, memory),
+            Op::BlockScaleMma { shape, first } => return self.block_scale_mma(t, i, *shape, *first, memory),
+            Op::Tcgen05(op) => return self.tensor_memory(t, i, op, memory),
             Op::Wgmma { shape, a, b } => return self.wgmma(t, i, *shape, (Some(*a), *b), memory),
             Op::WgmmaRegisters { shape, b } => return self.wgmma(t, i, *shape, (None, *b), memory),
             // how many registers a thread has makes no difference here

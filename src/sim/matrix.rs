@@ -16,7 +16,7 @@ use super::shadow::By;
 use super::thread::{aligned, in_bounds};
 use crate::interp::{round_to, wrap_int};
 use crate::ir::DType;
-use crate::ir::instr::MmaShape;
+use crate::ir::instr::{BlockScaleMma, MmaShape};
 
 /// Bytes of a row of an 8x8 matrix.
 const ROW: u32 = 16;
@@ -111,28 +111,77 @@ impl Block<'_> {
         let ([d, a, b, c], []) = i.operands();
         let k = shape.k() as usize;
         let word = 4 / shape.dtypes().0.bytes() as usize;
-        let [la, lb, lc] = shape.lane_elements().map(|n| n as usize);
-        let (mut left, mut right) = (vec![0; 16 * k], vec![0; 8 * k]);
-        let mut sum = vec![0; 16 * 8];
-        for lane in 0..WARP {
-            let (t, group, within) = (first + lane, lane / 4, lane % 4 * word);
-            for e in 0..la {
-                let (row, column) = (group + 8 * (e / word % 2), within + e % word + 4 * word * (e / word / 2));
-                left[row * k + column] = self.get(t, *a, e, memory)?;
-            }
-            for e in 0..lb {
-                right[group * k + within + e % word + 4 * word * (e / word)] = self.get(t, *b, e, memory)?;
-            }
-            for e in 0..lc {
-                sum[accumulator(lane, e)] = self.get(t, *c, e, memory)?;
-            }
-        }
+        let lc = shape.lane_elements()[2] as usize;
+        let [left, right, mut sum] = self.fragments(first, [*a, *b, *c], k, word, memory)?;
         for (i, value) in sum.iter_mut().enumerate() {
             let (row, column) = (i / 8 * k, i % 8 * k);
             *value = dot(shape, &left[row..row + k], &right[column..column + k], *value);
         }
         for lane in 0..WARP {
             for e in 0..lc {
+                self.put(first + lane, *d, e, sum[accumulator(lane, e)], memory)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The matrices A, by rows, B, by columns, and C, by rows, whose fragments the lanes hold: `k` elements along the
+    /// reduced axis, `word` of them in 32 bits.
+    fn fragments(
+        &self,
+        first: usize,
+        [a, b, c]: [Site; 3],
+        k: usize,
+        word: usize,
+        memory: &mut [Memory],
+    ) -> Result<[Vec<u64>; 3], At> {
+        let (mut left, mut right, mut sum) = (vec![0; 16 * k], vec![0; 8 * k], vec![0; 16 * 8]);
+        for lane in 0..WARP {
+            let (t, group, within) = (first + lane, lane / 4, lane % 4 * word);
+            for e in 0..k / 2 {
+                let (row, column) = (group + 8 * (e / word % 2), within + e % word + 4 * word * (e / word / 2));
+                left[row * k + column] = self.get(t, a, e, memory)?;
+            }
+            for e in 0..k / 4 {
+                right[group * k + within + e % word + 4 * word * (e / word)] = self.get(t, b, e, memory)?;
+            }
+            for e in 0..4 {
+                sum[accumulator(lane, e)] = self.get(t, c, e, memory)?;
+            }
+        }
+        Ok([left, right, sum])
+    }
+
+    pub(super) fn block_scale_mma(
+        &mut self,
+        first: usize,
+        i: &Instr,
+        shape: BlockScaleMma,
+        from: [u32; 2],
+        memory: &mut [Memory],
+    ) -> Result<(), At> {
+        let ([d, a, b, c, sfa, sfb], []) = i.operands();
+        let (row, n) = (BlockScaleMma::row() as usize, shape.scales() as usize);
+        let [left, right, mut sum] = self.fragments(first, [*a, *b, *c], row, 4, memory)?;
+        let mut scales = |lane: usize, site: Site, from: u32| -> Result<Vec<f64>, At> {
+            let scale = |e| self.get(first + lane, site, from as usize + e, memory).map(scalar::float);
+            // the sign of one is not specified
+            (0..n).map(scale).map(|s| s.map(|s| if s < 0.0 { f64::NAN } else { s })).collect()
+        };
+        // of A two lanes of each four have a row's, of B the first of four
+        let of_a = (0..16).map(|r| scales(r % 8 * 4 + r / 8, *sfa, from[0])).collect::<Result<Vec<_>, _>>()?;
+        let of_b = (0..8).map(|c| scales(4 * c, *sfb, from[1])).collect::<Result<Vec<_>, _>>()?;
+        let numbers = |bytes: &[u64]| bytes.iter().flat_map(|b| numbers(*b, shape.packed())).collect::<Vec<f64>>();
+        for (at, value) in sum.iter_mut().enumerate() {
+            let (r, c) = (at / 8, at % 8);
+            let (x, y) = (numbers(&left[r * row..][..row]), numbers(&right[c * row..][..row]));
+            let block = x.len() / n;
+            let product = |k: usize| x[k] * of_a[r][k / block] * (y[k] * of_b[c][k / block]);
+            let total = (0..x.len()).fold(scalar::float(*value), |sum, k| sum + product(k));
+            *value = round_to(total, DType::F32).to_bits();
+        }
+        for lane in 0..WARP {
+            for e in 0..4 {
                 self.put(first + lane, *d, e, sum[accumulator(lane, e)], memory)?;
             }
         }
@@ -173,6 +222,16 @@ fn accumulator(lane: usize, e: usize) -> usize {
     (lane / 4 + 8 * (e / 2)) * 8 + 2 * (lane % 4) + e % 2
 }
 
+/// The numbers that an element holds, the low bits first: itself, or two of `float4_e2m1fn`.
+fn numbers(bits: u64, packed: i64) -> Vec<f64> {
+    let four = |code: u64| {
+        let (exponent, fraction) = (code >> 1 & 3, (code & 1) as f64);
+        let size = if exponent == 0 { fraction / 2.0 } else { (1.0 + fraction / 2.0) * 2f64.powi(exponent as i32 - 1) };
+        if code & 8 != 0 { -size } else { size }
+    };
+    if packed == 1 { vec![scalar::float(bits)] } else { vec![four(bits & 15), four(bits >> 4 & 15)] }
+}
+
 fn dot(shape: MmaShape, a: &[u64], b: &[u64], start: u64) -> u64 {
     let pairs = a.iter().zip(b);
     if shape == MmaShape::M16N8K32I8 {
@@ -181,7 +240,11 @@ fn dot(shape: MmaShape, a: &[u64], b: &[u64], start: u64) -> u64 {
     }
     let operand = |bits: u64| match shape {
         MmaShape::M16N8K8TF32 => f64::from(f32::from_bits((scalar::float(bits) as f32).to_bits() & !0x1fff)),
-        MmaShape::M16N8K16F16 | MmaShape::M16N8K16BF16 | MmaShape::M16N8K32I8 => scalar::float(bits),
+        MmaShape::M16N8K16F16
+        | MmaShape::M16N8K16BF16
+        | MmaShape::M16N8K32I8
+        | MmaShape::M16N8K32E4M3
+        | MmaShape::M16N8K32E5M2 => scalar::float(bits),
     };
     let sum = pairs.fold(scalar::float(start), |sum, (x, y)| sum + operand(*x) * operand(*y));
     round_to(sum, DType::F32).to_bits()

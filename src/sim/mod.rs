@@ -38,6 +38,7 @@ mod packed;
 mod program;
 mod serve;
 mod shadow;
+mod tcgen05;
 mod tensor;
 mod thread;
 mod wgmma;

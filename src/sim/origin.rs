@@ -98,7 +98,9 @@ impl Statements {
 
     fn add(&mut self, s: &KStmt, k: &Kernel, launch: usize, count: &mut usize, parent: Option<usize>) {
         let key = |name: &Name| {
-            let local = k.array(name).is_some_and(|a| matches!(a.scope, ArrayScope::Shared | ArrayScope::Register));
+            let local = k
+                .array(name)
+                .is_some_and(|a| matches!(a.scope, ArrayScope::Shared | ArrayScope::Register | ArrayScope::Tensor));
             let global = !local && k.element(name).is_some();
             ((!global).then_some(launch), name.clone())
         };

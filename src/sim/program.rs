@@ -142,7 +142,7 @@ impl<'a> State<'a> {
             }
         }
         let lens: Vec<u64> = memory.iter().map(Memory::len).collect();
-        let shared = l.kernel.arrays.iter().filter(|a| a.scope == ArrayScope::Shared);
+        let shared = l.kernel.arrays.iter().filter(|a| a.scope != ArrayScope::Register);
         let shared = (0..cluster).flat_map(|_| shared.clone());
         memory.extend(shared.map(|a| Memory::unwritten(a.dtype, a.len.into(), true)));
         memory.iter_mut().for_each(|m| m.shadow.replicas = self.replicas);

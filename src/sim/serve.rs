@@ -161,7 +161,7 @@ impl<'a> Block<'a> {
     }
 
     /// The word of a barrier.
-    fn bar(&self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
+    pub(super) fn bar(&self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
         let array = &self.code.arrays[bar.array as usize];
         let i = in_bounds(array, self.threads[t].int(bar.index), 1)?;
         Ok(Word { array: bar.array, i, name: &array.name })

@@ -129,6 +129,22 @@ impl Shadow {
         Ok(())
     }
 
+    /// A write by an agent that does all its work in order, when the thread of `by` tells it to; gives what comes
+    /// before it.
+    pub fn update_as(&mut self, i: usize, name: &str, by: By, agent: u32) -> Result<[(u32, u32); 2], Fault> {
+        let shared = self.shared;
+        let cell = self.cell(i);
+        if cell.write.thread() != agent && !ordered(cell.write, by, shared) {
+            return Err(race(name, i, by, true, cell.write, true));
+        }
+        if let Some(read) = cell.reads.iter().find(|r| !ordered(**r, by, shared)) {
+            return Err(race(name, i, by, true, *read, false));
+        }
+        let reads = cell.reads.map(|r| (r.thread(), r.stamp()));
+        *cell = Cell { write: Record::new(by.clock.now, agent, by.pc), reads: [Record::default(); 2] };
+        Ok(reads)
+    }
+
     /// The last write to an element after that stamp: its stamp, thread and operation.
     pub fn last_write(&self, i: usize, after: u32) -> Option<(u32, u32, usize)> {
         let write = self.pages.get(i / PAGE)?.as_ref()?[i % PAGE].write;

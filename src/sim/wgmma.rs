@@ -71,11 +71,13 @@ impl Block<'_> {
             Some(_) => None,
         };
         [sums].into_iter().chain(held).try_for_each(|r| self.registers_fenced(first, r))?;
+        // every warp reads, so every warp has to know of the data
+        let all: Vec<usize> = (first..first + WARPGROUP).step_by(super::block::WARP).collect();
         let left = match (of_a, held) {
-            (Some(desc), _) => self.operand(first, (*a, desc), WgmmaShape::ROWS, shape, memory)?,
+            (Some(desc), _) => self.operand(&all, (*a, desc), WgmmaShape::ROWS, memory)?,
             (None, held) => self.held(first, held.unwrap_or(sums), shape)?,
         };
-        let right = self.operand(first, (*b, of_b), shape.n, shape, memory)?;
+        let right = self.operand(&all, (*b, of_b), shape.n, memory)?;
         let add = self.threads[first].get(*accumulate) != 0;
         let k = shape.k() as usize;
         for t in first..first + WARPGROUP {
@@ -83,7 +85,7 @@ impl Block<'_> {
                 let (row, column) = WgmmaShape::place((t - first) as i64, e as i64);
                 let (row, column) = (row as usize * k, column as usize * k);
                 let start = if add { self.accumulator(t, sums, e)? } else { 0 };
-                let value = dot(shape, &left[row..row + k], &right[column..column + k], start);
+                let value = dot(shape.sum(), &left[row..row + k], &right[column..column + k], start);
                 self.threads[t].lock(&self.code.arrays[sums.array as usize], sums.first + e, value);
             }
             if let Some(held) = held {
@@ -128,27 +130,26 @@ impl Block<'_> {
         self.threads[t].peek(array, sums.first + e).map_err(|fault| self.fault(t, fault))
     }
 
-    /// The elements of an operand, `lines` along its free axis, the reduced one fastest.
-    fn operand(
+    /// The elements of an operand of 32 bytes of the reduced axis, which comes fastest, and `lines` along its free
+    /// one, read by the agent of those threads.
+    pub(super) fn operand(
         &mut self,
-        first: usize,
+        threads: &[usize],
         (site, desc): (Site, MatrixDesc),
         lines: i64,
-        shape: WgmmaShape,
         memory: &mut [Memory],
     ) -> Result<Vec<u64>, At> {
-        let array = &self.code.arrays[site.array as usize];
+        let (array, first) = (&self.code.arrays[site.array as usize], threads[0]);
         let size = array.dtype.bytes() as i64;
-        let start = self.threads[first].int(site.index) * size;
+        let (start, k) = (self.threads[first].int(site.index) * size, WgmmaShape::DEPTH_BYTES / size);
         let agent = MATRICES + (first / WARPGROUP) as u32;
         let from = &mut memory[array.memory(self.threads[first].shift)];
-        let mut out = Vec::with_capacity((lines * shape.k()) as usize);
+        let mut out = Vec::with_capacity((lines * k) as usize);
         for free in 0..lines {
-            for depth in 0..shape.k() {
-                let at = desc.byte(shape.input, start, free, depth) / size;
-                // every warp reads, so every warp has to know of the data
-                let value = (first..first + WARPGROUP).step_by(super::block::WARP).try_fold(0, |_, t| {
-                    let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
+            for depth in 0..k {
+                let at = desc.byte(array.dtype, start, free, depth) / size;
+                let value = threads.iter().try_fold(0, |_, t| {
+                    let by = By { code: self.code, clock: &self.clock, thread: *t as u32, pc: self.threads[*t].pc };
                     element(array, at, from, by, agent)
                 });
                 out.push(value.map_err(|fault| self.fault(first, fault))?);
@@ -200,9 +201,10 @@ fn element(array: &super::code::ArrayInfo, at: i64, from: &mut Memory, by: By, a
     Ok(scalar::from_stored(bits, array.dtype))
 }
 
-fn dot(shape: WgmmaShape, a: &[u64], b: &[u64], start: u64) -> u64 {
+/// The sum of products that is added to a sum of that type.
+pub(super) fn dot(sum: DType, a: &[u64], b: &[u64], start: u64) -> u64 {
     let pairs = a.iter().zip(b);
-    if shape.sum() == DType::I32 {
+    if sum == DType::I32 {
         let sum: i64 = pairs.map(|(x, y)| *x as i64 * *y as i64).sum();
         return wrap_int(start as i64 + sum, DType::I32) as u64;
     }

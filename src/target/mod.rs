@@ -95,6 +95,8 @@ pub struct Features {
     pub mma: bool,
     /// float8 `mma.sync` in hardware; elsewhere it is expanded into conversions and float16.
     pub fp8_mma: bool,
+    /// `mma.sync` on numbers of 4 and 8 bits with a scale for each block of them (`block_scale`).
+    pub block_scale_mma: bool,
     /// `cp.async` from global to shared memory.
     pub cp_async: bool,
     /// Stores of matrix fragments to shared memory (`stmatrix`).

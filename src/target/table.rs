@@ -57,6 +57,7 @@ impl CudaArch {
 const AMPERE: Features = Features {
     mma: true,
     fp8_mma: false,
+    block_scale_mma: false,
     cp_async: true,
     stmatrix: false,
     tma: false,
@@ -72,10 +73,25 @@ const AMPERE: Features = Features {
 const ADA: Features = Features { fp8_mma: true, ..AMPERE };
 const HOPPER: Features = Features { stmatrix: true, tma: true, wgmma: true, ..AMPERE };
 /// The assembler takes packed and three-operand forms here, and expands them.
-const BLACKWELL_RTX: Features =
-    Features { fp8_mma: true, stmatrix: true, tma: true, f32x2: true, fold3: true, mixed_f16: true, ..AMPERE };
-const BLACKWELL: Features =
-    Features { fp8_mma: false, tcgen05: true, tcgen05_i8: true, packed_f32: true, native_fold3: true, ..BLACKWELL_RTX };
+const BLACKWELL_RTX: Features = Features {
+    fp8_mma: true,
+    block_scale_mma: true,
+    stmatrix: true,
+    tma: true,
+    f32x2: true,
+    fold3: true,
+    mixed_f16: true,
+    ..AMPERE
+};
+const BLACKWELL: Features = Features {
+    fp8_mma: false,
+    block_scale_mma: false,
+    tcgen05: true,
+    tcgen05_i8: true,
+    packed_f32: true,
+    native_fold3: true,
+    ..BLACKWELL_RTX
+};
 const BLACKWELL_ULTRA: Features = Features { tcgen05_i8: false, ..BLACKWELL };
 
 /// All rows, oldest first.

@@ -102,7 +102,9 @@ pub fn one_dtype(call: &TileCall, cx: &Cx) -> Result<DType, String> {
 /// That arithmetic is defined on a type: integers and floats of 16 bits and more.
 pub fn is_arithmetic(dtype: DType) -> Result<(), String> {
     match dtype {
-        DType::Bool | DType::E4M3 | DType::E5M2 | DType::Handle => Err(format!("there is no arithmetic on {dtype}")),
+        DType::Bool | DType::E4M3 | DType::E5M2 | DType::E8M0 | DType::Handle => {
+            Err(format!("there is no arithmetic on {dtype}"))
+        }
         DType::I8
         | DType::I16
         | DType::I32

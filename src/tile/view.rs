@@ -1,6 +1,7 @@
 //! A tile as variants see it: type, memory, layout, and where its elements are.
 
 use crate::ir::device::DStmt;
+use crate::ir::instr::TENSOR_LANES;
 use crate::ir::layout::{Axis, Over, TileLayout};
 use crate::ir::{BinOp, Buffer, DType, Expr, Name, Scope, Tile};
 
@@ -81,6 +82,11 @@ impl View {
         matches!(self.scope, Scope::Shared | Scope::SharedDyn)
     }
 
+    /// True for tensor memory.
+    pub fn is_tensor(&self) -> bool {
+        self.scope == Scope::Tensor
+    }
+
     /// True for device memory.
     pub fn is_global(&self) -> bool {
         self.scope == Scope::Global
@@ -90,6 +96,14 @@ impl View {
     /// the holding thread's own part.
     pub fn at(&self, index: &[Expr]) -> Expr {
         self.offset(index, Over::memory)
+    }
+
+    /// Where an index inside a tile in tensor memory is: `128 column + lane`.
+    pub fn at_lane(&self, index: &[Expr]) -> Expr {
+        let place = |layout: &Over, at: &[Expr]| {
+            layout.value(Axis::TCol, at) * Expr::i64(TENSOR_LANES) + layout.value(Axis::TLane, at)
+        };
+        self.offset(index, place)
     }
 
     /// [`View::at`] before the permutation of memory.

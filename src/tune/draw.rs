@@ -3,7 +3,7 @@
 use super::special::Special;
 use crate::analysis::{indexed_by, roles};
 use crate::interp::{Scalar, Scalars, Tensor};
-use crate::ir::{DType, Expr, Name, Param, PrimFunc, Role};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Param, PrimFunc, Role};
 use crate::measure::inputs;
 use crate::runner::Range;
 use std::collections::BTreeMap;
@@ -125,5 +125,28 @@ pub fn index_ranges(func: &PrimFunc) -> BTreeMap<usize, Range> {
         let outside = index.passed_over.filter(|v| *v < 0 && of_same().all(|o| o.passed_over == index.passed_over));
         range.passed_over = outside;
     }
+    for at in scales_of_blocks(func) {
+        ranges.entry(at).or_insert_with(|| Range::new(0, 2));
+    }
     ranges
+}
+
+/// The positions of float8 tensors of which each element is read for several neighbours: scales of blocks, which are not
+/// negative, and which instructions take without their sign.
+fn scales_of_blocks(func: &PrimFunc) -> Vec<usize> {
+    let (mut of_blocks, mut others) = (vec![], vec![]);
+    let mut look = |e: &Expr| {
+        e.visit(&mut |e| {
+            if let ExprKind::Load { buffer, indices, dtype: DType::E4M3 } = e.kind() {
+                let per = indices.last().map(|last| match last.kind() {
+                    ExprKind::Binary { op: BinOp::FloorDiv, b, .. } => b.as_int().unwrap_or(1),
+                    _ => 1,
+                });
+                if per > Some(1) { &mut of_blocks } else { &mut others }.push(buffer.clone());
+            }
+        })
+    };
+    func.visit(&mut |s| s.for_each_expr(&mut look));
+    let is_scale = |p: &Param| matches!(p, Param::Buffer(b) if of_blocks.contains(b) && !others.contains(b));
+    (0..func.params.len()).filter(|at| is_scale(&func.params[*at])).collect()
 }

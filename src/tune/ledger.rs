@@ -301,7 +301,7 @@ pub fn with_candidate(
 
 /// The point that a record speaks of, if this version still has it; a knob that is younger than the
 /// record had its default.
-pub(super) fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
+pub fn point_of(arms: &Arms, r: &Record) -> Option<Point> {
     let same = |a: &Arm| a.space.form == r.rule && a.space.version == r.rule_version;
     let arm = arms.list.iter().position(same)?;
     Some(Point { arm, knobs: arms.list[arm].space.logged(&r.knobs)? })

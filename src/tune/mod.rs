@@ -12,6 +12,7 @@ mod explore;
 mod finalists;
 mod finite;
 mod ledger;
+mod occupancy;
 mod output;
 mod overlap;
 mod pipeline;
@@ -30,7 +31,8 @@ mod special;
 mod trust;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};
-pub use ledger::{Counts, with_candidate, with_steps};
+pub use ledger::{Counts, point_of, with_candidate, with_steps};
+pub use occupancy::Occupancy;
 pub use overlap::Overlap;
 pub use pipeline::{Build, Built, RuleBuild};
 pub use session::{Session, Task, tune};

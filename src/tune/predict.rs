@@ -1,16 +1,22 @@
 //! Ranking without a device: the prior orders the legal points, the best are compiled, and what the
 //! compiler then says (registers, spills, shared memory, machine code) takes the place of guesses.
+//!
+//! What the target could not launch is left out, and so is what spills registers, unless nothing else is found. Candidate 0 stays first
+//! unless another of its rule promises a tenth more: across rules and below that the model's order is no better than chance (docs/blackwell.md).
 
 use super::pipeline::{Build, Built};
-use super::{Arms, Point};
+use super::{Arms, Occupancy, Point};
 use crate::backend::{Artifact, Compiler, Warning};
 use crate::ir::Reason;
-use crate::rules::prior;
+use crate::rules::{choice, prior};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
 /// Reads machine code of an artifact as text; `None` where no tool can.
 pub type Disassemble<'a> = &'a (dyn Fn(&Artifact) -> Option<String> + Sync);
+
+/// So many times as many points are compiled, while all of them spill or cannot be launched.
+const TURNS: usize = 4;
 
 /// A candidate with its place in the ranking.
 pub struct Ranked {
@@ -22,6 +28,8 @@ pub struct Ranked {
     pub built: Built,
     /// Its program.
     pub artifact: Artifact,
+    /// What it takes of a multiprocessor; `None` on a CPU.
+    pub occupancy: Option<Occupancy>,
 }
 
 /// A point that was chosen and is not ranked.
@@ -34,7 +42,7 @@ pub struct Unranked {
 }
 
 /// The default and the `trials` best points by the prior, compiled and ranked, best first, and those
-/// that could not be. Points of the same text count once.
+/// that could not be. Points of the same text count once. While all spill or cannot be launched, the next best follow.
 pub fn predict(
     arms: &Arms,
     build: &dyn Build,
@@ -42,40 +50,81 @@ pub fn predict(
     disassemble: Disassemble<'_>,
     trials: usize,
 ) -> (Vec<Ranked>, Vec<Unranked>) {
-    let made: Vec<Result<Ranked, Unranked>> = chosen(arms, trials)
-        .into_par_iter()
-        .map(|point| {
-            let not = |why| Unranked { point: point.clone(), why };
-            let built = build.build(&point).map_err(not)?;
-            let artifact =
-                compiler.compile(&built.source).map_err(|e| not(Reason::new(e.outcome().name(), e.message)))?;
-            let score = score(arms, &point, &artifact, disassemble);
-            Ok(Ranked { point, score, built, artifact })
-        })
-        .collect();
     let (mut ranked, mut unranked) = (vec![], vec![]);
     let mut texts = BTreeSet::new();
-    for one in made {
-        match one {
-            Ok(r) if texts.insert(r.built.source_hash()) => ranked.push(r),
-            Ok(_) => {}
-            Err(why) => unranked.push(why),
+    let order = in_order(arms, TURNS * trials.max(1));
+    // Where nothing tells points apart, the default is as good as any.
+    let at_a_time = if is_blind(arms) { 1 } else { trials.max(1) };
+    for turn in order.chunks(at_a_time) {
+        let make = |point: &Point| one(arms, build, compiler, disassemble, point);
+        let made: Vec<Result<Ranked, Unranked>> = turn.par_iter().map(make).collect();
+        for one in made {
+            match one {
+                Ok(r) if texts.insert(r.built.source_hash()) => ranked.push(r),
+                Ok(_) => {}
+                Err(why) => unranked.push(why),
+            }
+        }
+        if ranked.iter().any(|r| !spills(r)) {
+            break;
         }
     }
+    unranked.extend(leave_out_spills(&mut ranked));
     ranked.sort_by(|a, b| a.score.total_cmp(&b.score));
     (ranked, unranked)
 }
 
-/// Candidate 0, then the best priors. Of points that the prior cannot tell apart (other cache hints, launch
+fn one(
+    arms: &Arms,
+    build: &dyn Build,
+    compiler: &dyn Compiler,
+    disassemble: Disassemble<'_>,
+    point: &Point,
+) -> Result<Ranked, Unranked> {
+    let not = |why| Unranked { point: point.clone(), why };
+    let built = build.build(point).map_err(not)?;
+    let artifact = compiler.compile(&built.source).map_err(|e| not(Reason::new(e.outcome().name(), e.message)))?;
+    let occupancy = Occupancy::of(&built.plan, artifact.res, &arms.target);
+    occupancy.as_ref().map_or(Ok(()), |o| o.check(&arms.target)).map_err(not)?;
+    let score = score(arms, point, &artifact, disassemble);
+    Ok(Ranked { point: point.clone(), score, built, artifact, occupancy })
+}
+
+/// True where the rule of candidate 0 has no outlines.
+fn is_blind(arms: &Arms) -> bool {
+    let arm = arms.defaults().first().map(|default| default.arm);
+    let some = arms.points().iter().position(|p| Some(p.arm) == arm);
+    some.is_none_or(|place| arms.landscape().is_blind(place))
+}
+
+fn spills(r: &Ranked) -> bool {
+    r.artifact.res.spill > 0
+}
+
+/// Takes out what spills, where something does not.
+fn leave_out_spills(ranked: &mut Vec<Ranked>) -> Vec<Unranked> {
+    if ranked.iter().all(spills) {
+        return vec![];
+    }
+    let (out, kept): (Vec<Ranked>, Vec<Ranked>) = ranked.drain(..).partition(spills);
+    *ranked = kept;
+    let why = |r: &Ranked| {
+        Reason::new("spills", format!("{} bytes of registers are spilled per thread", r.artifact.res.spill))
+    };
+    out.into_iter().map(|r| Unranked { why: why(&r), point: r.point }).collect()
+}
+
+/// Candidate 0, then the best priors of its rule, then those of others, `most` in all. Of points that the prior cannot tell apart (other cache hints, launch
 /// bounds that do not bind) the first stands for all.
-fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
+pub fn in_order(arms: &Arms, most: usize) -> Vec<Point> {
     let land = arms.landscape();
-    let mut order: Vec<usize> = (0..arms.points().len()).collect();
-    order.sort_by(|a, b| land.prior[*a].total_cmp(&land.prior[*b]));
-    order.dedup_by(|a, b| !land.is_blind(*a) && !land.is_blind(*b) && land.prior[*a] == land.prior[*b]);
     let mut out: Vec<Point> = arms.defaults().into_iter().take(1).collect();
+    let elsewhere = |place: usize| out.first().is_some_and(|default| land.arm[place] != default.arm);
+    let mut order: Vec<usize> = (0..arms.points().len()).collect();
+    order.sort_by(|a, b| elsewhere(*a).cmp(&elsewhere(*b)).then(land.prior[*a].total_cmp(&land.prior[*b])));
+    order.dedup_by(|a, b| !land.is_blind(*a) && !land.is_blind(*b) && land.prior[*a] == land.prior[*b]);
     for place in order {
-        if out.len() >= trials.max(1) {
+        if out.len() >= most {
             break;
         }
         let point = &arms.points()[place];
@@ -87,17 +136,24 @@ fn chosen(arms: &Arms, trials: usize) -> Vec<Point> {
 }
 
 fn score(arms: &Arms, point: &Point, artifact: &Artifact, disassemble: Disassemble<'_>) -> f64 {
-    let land = arms.landscape();
-    let prior = || land.place(point).map_or(1.0, |place| land.prior[place].exp());
-    let Some(outline) = arms.of(point).outline(&point.knobs) else { return prior() };
-    let known = prior::Compiled {
+    let known = || prior::Compiled {
         regs: artifact.res.regs,
         spill: artifact.res.spill,
         smem: artifact.res.smem,
         loop_instructions: disassemble(artifact).and_then(|text| loop_instructions(&text)),
         serialised: artifact.warnings.iter().any(Warning::loses_speed),
     };
-    prior::compiled_ns(&outline, &arms.target, &known)
+    score_of(arms, point, known)
+}
+
+/// The score of a point of whose kernel the compiler said that; the prior's alone where the rule has no outline. That of candidate 0
+/// counts for less, by as much as another has to promise to be taken.
+pub fn score_of(arms: &Arms, point: &Point, compiled: impl FnOnce() -> prior::Compiled) -> f64 {
+    let land = arms.landscape();
+    let prior = || land.place(point).map_or(1.0, |place| land.prior[place].exp());
+    let outline = arms.of(point).outline(&point.knobs);
+    let score = outline.map_or_else(prior, |o| prior::compiled_ns(&o, &arms.target, &compiled()));
+    if arms.defaults().first() == Some(point) { choice::WORTH * score } else { score }
 }
 
 /// Instructions of the longest loop of machine code as `nvdisasm` prints it; of all the code up to its

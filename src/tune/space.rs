@@ -15,6 +15,7 @@ pub struct Arms {
     pub target: Target,
     /// Found when first asked for.
     listed: OnceLock<(Vec<Point>, Census)>,
+    defaults: OnceLock<Vec<Point>>,
     landscape: OnceLock<Landscape>,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for Point {
 impl Arms {
     /// The rules that take a function on a target.
     pub fn new(list: Vec<Arm>, target: Target) -> Arms {
-        Arms { list, target, listed: OnceLock::new(), landscape: OnceLock::new() }
+        Arms { list, target, listed: OnceLock::new(), defaults: OnceLock::new(), landscape: OnceLock::new() }
     }
 
     /// The rule of a point, with its space.
@@ -46,8 +47,10 @@ impl Arms {
 
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
-        let arms = self.list.iter().enumerate();
-        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect()
+        let arms = || self.list.iter().enumerate();
+        let found = || arms().filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect();
+        // The prior looks at every point for one.
+        self.defaults.get_or_init(found).clone()
     }
 
     /// Points of all arms together, legal or not.

@@ -5,3 +5,4 @@
 mod probes;
 mod sass;
 mod table;
+mod tensor;

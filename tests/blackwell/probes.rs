@@ -31,6 +31,13 @@ const PROBES: &[Probe] = &[
         native: |t| t.has.fp8_mma,
     },
     Probe {
+        field: "block_scale_mma",
+        asm: "mma.sync.aligned.kind::mxf4nvf4.block_scale.scale_vec::4X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue4m3 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%4,%5}, {%0,%1,%2,%3}, {%6}, {0, 0}, {%7}, {0, 0};",
+        mnemonic: "OMMA",
+        taken: Some(|t| t.has.block_scale_mma),
+        native: |t| t.has.block_scale_mma,
+    },
+    Probe {
         field: "cp_async",
         asm: "cp.async.ca.shared.global [%10], [%8], 4;",
         mnemonic: "LDGSTS",

@@ -1,7 +1,7 @@
 //! Machine code as `nvdisasm` prints it: the instructions of one kernel.
 
 /// What the table counts: mnemonics up to the first dot, and one width.
-pub const COUNTED: [&str; 6] = ["FADD", "FADD2", "FMNMX", "FMNMX3", "LDG", "LDG.256"];
+pub const COUNTED: [&str; 8] = ["FADD", "FADD2", "FMNMX", "FMNMX3", "LDG", "LDG.256", "QMMA.SF", "OMMA.SF"];
 
 /// The instructions of one kernel.
 pub struct Kernel {
@@ -72,7 +72,7 @@ fn loops_and_instructions_are_found() {
         /*0070*/                   NOP;
 ";
     let k = Kernel::of(code, "k");
-    assert_eq!(COUNTED.map(|c| k.count(c)), [0, 1, 0, 0, 2, 1]);
+    assert_eq!(COUNTED.map(|c| k.count(c)), [0, 1, 0, 0, 2, 1, 0, 0]);
     assert_eq!((k.instructions.len(), k.turn()), (6, 4));
     assert_eq!(Kernel::of(code, "none").turn(), 0);
 }

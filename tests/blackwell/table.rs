@@ -27,6 +27,7 @@ enum Uses {
     Packed,
     Fold3,
     WideLoads,
+    BlockScales,
 }
 
 const ROWS: &[Row] = &[
@@ -69,13 +70,44 @@ const ROWS: &[Row] = &[
     },
 ];
 
+/// Functions that `daylight new` writes, for the targets with instructions that take scales of blocks.
+const SCALED: &[Row] = &[
+    Row {
+        title: "nvfp4 product, 2048 x 4096 x 4096",
+        file: "new matmul_block_scaled --m 2048 --n 4096 --k 4096 --format nvfp4",
+        edits: &[],
+        uses: Uses::BlockScales,
+    },
+    Row {
+        title: "mxfp4 product, 2048 x 4096 x 4096",
+        file: "new matmul_block_scaled --m 2048 --n 4096 --k 4096 --format mxfp4",
+        edits: &[],
+        uses: Uses::BlockScales,
+    },
+    Row {
+        title: "mxfp8 product, 2048 x 4096 x 4096",
+        file: "new matmul_block_scaled --m 2048 --n 4096 --k 4096 --format mxfp8",
+        edits: &[],
+        uses: Uses::BlockScales,
+    },
+];
+
+/// A file's text, or what `daylight new` writes for words after it.
+fn text(file: &str) -> String {
+    let Some(typed) = file.strip_prefix("new ") else { return std::fs::read_to_string(root(file)).expect(file) };
+    let (name, options) = typed.split_once(' ').expect("an operation with options");
+    let options = options.split("--").filter(|o| !o.is_empty()).filter_map(|o| o.trim().split_once(' '));
+    let operation = daylight::operation::by_name(name).expect("there is one");
+    operation.function(name, &options.collect::<Vec<_>>()).expect(file).to_string()
+}
+
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// The kernels that the untuned choice gives a function.
 fn assembly(row: &Row, target: &Target) -> Assembly {
-    let mut text = std::fs::read_to_string(root(row.file)).expect(row.file);
+    let mut text = text(row.file);
     for (from, to) in row.edits {
         assert!(text.contains(from), "{}: no {from}", row.file);
         text = text.replace(from, to);
@@ -110,13 +142,21 @@ fn check(row: &Row, target: &str, k: &Kernel) {
     assert_eq!(packed > 0, has.packed_f32 && row.uses == Uses::Packed, "{at}");
     assert_eq!(k.count("LDG.256") > 0, facts.max_load_bytes == 32 && row.uses == Uses::WideLoads, "{at}");
     assert_eq!(fold3 > 0, has.native_fold3 && row.uses == Uses::Fold3, "{at}");
+    let scaled = k.count("OMMA.SF") + k.count("QMMA.SF");
+    assert_eq!(scaled > 0, row.uses == Uses::BlockScales, "{}: {scaled} products with scales", row.title);
+    assert!(k.instructions.iter().all(|i| !i.starts_with("LDL") && !i.starts_with("STL")), "{} spills", row.title);
+}
+
+fn takes_scales(target: &str) -> bool {
+    let target = Target::parse(&format!("cuda:{target}"), &HostCpu::default()).expect("a name of the table");
+    target.has.block_scale_mma
 }
 
 fn table() -> Option<String> {
     let mut out = format!("| kernel | target | {} | whole kernel | main loop |\n", COUNTED.join(" | "));
     writeln!(out, "|---|---|{}--:|--:|", "--:|".repeat(COUNTED.len())).ok()?;
-    for row in ROWS {
-        for target in TARGETS {
+    for row in ROWS.iter().chain(SCALED) {
+        for target in TARGETS.into_iter().filter(|t| row.uses != Uses::BlockScales || takes_scales(t)) {
             let k = kernel(row, target)?;
             check(row, target, &k);
             let counts: Vec<String> = COUNTED.iter().map(|c| k.count(c).to_string()).collect();

@@ -1,7 +1,7 @@
 //! Matrix fragments and multiplications.
 
 use super::*;
-use daylight::ir::instr::MmaShape;
+use daylight::ir::instr::{BlockScaleMma, MmaShape};
 
 pub fn matrix_cases() -> Vec<Case> {
     let mut all = vec![];
@@ -12,6 +12,11 @@ pub fn matrix_cases() -> Vec<Case> {
     all.extend([DType::I8, DType::F32].map(load_rows));
     let shapes = [MmaShape::M16N8K16F16, MmaShape::M16N8K16BF16, MmaShape::M16N8K8TF32, MmaShape::M16N8K32I8];
     all.extend(shapes.map(mma));
+    all.extend([MmaShape::M16N8K32E4M3, MmaShape::M16N8K32E5M2].map(mma));
+    let mixed = BlockScaleMma::Mxf8 { a: DType::E4M3, b: DType::E5M2 };
+    let same = BlockScaleMma::Mxf8 { a: DType::E4M3, b: DType::E4M3 };
+    let scaled = [(BlockScaleMma::Nvf4, [0, 0]), (BlockScaleMma::Mxf4, [0, 2]), (mixed, [1, 3]), (same, [0, 2])];
+    all.extend(scaled.map(|(shape, first)| block_scale_mma(shape, first)));
     all.extend([DType::F16, DType::BF16].map(quad_transpose));
     all.push(matmul());
     all
@@ -160,7 +165,82 @@ pub fn mma(shape: MmaShape) -> Case {
     };
     let want = (0..128).map(value).collect();
     let tolerance = if shape == MmaShape::M16N8K32I8 { 0.0 } else { 1e-6 };
-    Case { tolerance, ..Case::new(one_block(&name, params, arrays, body, 32), 80, inputs.clone(), want) }
+    let sm = if matches!(dtype, DType::E4M3 | DType::E5M2) { 89 } else { 80 };
+    Case { tolerance, ..Case::new(one_block(&name, params, arrays, body, 32), sm, inputs.clone(), want) }
+}
+
+/// The same of numbers with scales of blocks, of which the four of a row are loaded and some taken, from `first` on.
+pub fn block_scale_mma(shape: BlockScaleMma, first: [u32; 2]) -> Case {
+    let ([a, b], scale, sum) = (shape.elements(), shape.scale(), DType::F32);
+    let [x, y] = shape.inputs();
+    let name = format!("mma_{}_{x}_{y}_{scale}", shape.name());
+    let (lane, quad, i) = (div(t(), 4), rem(t(), 4), || v("i"));
+    let row = |e: Expr| lane.clone() + rem(e, 2) * c(8);
+    let within = quad.clone() * c(4) + rem(i(), 4);
+    let of_a = row(div(i(), 4)) * c(32) + within.clone() + div(i(), 8) * c(16);
+    let of_b = lane.clone() * c(32) + within + div(i(), 4) * c(16);
+    let cd = || row(div(i(), 2)) * c(8) + quad.clone() * c(2) + rem(i(), 2);
+    let load = |r: &str, p: &str, n: i64, place: Expr, dtype: DType| {
+        unrolled("i", n, vec![store(r, i(), ldt(p, place, dtype))])
+    };
+    let places = ["x", "a", "b", "x", "sfa", "sfb"].map(|r| at(r, c(0)));
+    let body = vec![
+        load("a", "p0", 16, of_a, a),
+        load("b", "p1", 8, of_b, b),
+        load("x", "p2", 4, cd(), sum),
+        load("sfa", "p3", 4, (lane.clone() + rem(t(), 2) * c(8)) * c(4) + i(), scale),
+        load("sfb", "p4", 4, lane.clone() * c(4) + i(), scale),
+        does(Instr::new(Op::BlockScaleMma { shape, first }, places, [])),
+        unrolled("i", 4, vec![store("p5", cd(), ldt("x", i(), sum))]),
+    ];
+    let params = vec![
+        input("p0", a, 16 * 32),
+        input("p1", b, 8 * 32),
+        input("p2", sum, 128),
+        input("p3", scale, 64),
+        input("p4", scale, 32),
+        output("p5", sum, 128),
+    ];
+    let arrays = vec![
+        registers("a", a, 16, 4),
+        registers("b", b, 8, 4),
+        registers("x", sum, 4, 4),
+        registers("sfa", scale, 4, 4),
+        registers("sfb", scale, 4, 4),
+    ];
+    let positive = |n: i64, seed| numbers(n, seed).iter().map(|x| x.abs() + 0.25).collect::<Vec<_>>();
+    let scales = |n: i64, seed| Tensor::from_f64(scale, &[n], &positive(n, seed));
+    let inputs = vec![codes(a, 16 * 32, 1), codes(b, 8 * 32, 2), random(sum, 128, 3), scales(64, 4), scales(32, 5)];
+    let want = scaled_sums(shape, first, &inputs);
+    Case { tolerance: 1e-6, ..Case::new(one_block(&name, params, arrays, body, 32), 120, inputs, want) }
+}
+
+/// Any bytes, or numbers.
+fn codes(dtype: DType, n: i64, seed: u64) -> Tensor {
+    match dtype {
+        DType::U8 => Tensor::from_i64(dtype, &[n], &(0..n).map(|i| i * 37 + seed as i64).collect::<Vec<_>>()),
+        _ => random(dtype, n, seed),
+    }
+}
+
+/// Numbers in plain arithmetic: those of four bits by their table.
+fn scaled_sums(shape: BlockScaleMma, first: [u32; 2], inputs: &[Tensor]) -> Vec<f64> {
+    const FOUR: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    let depth = 32 * shape.packed() as usize;
+    let number = |t: &Tensor, line: usize, k: usize| match shape.packed() {
+        1 => t.get_f64(line * 32 + k),
+        _ => {
+            let code = t.get_i64(line * 32 + k / 2) >> (4 * (k % 2)) & 15;
+            FOUR[code as usize % 8] * if code > 7 { -1.0 } else { 1.0 }
+        }
+    };
+    let block = depth / shape.scales() as usize;
+    let scaled = |side: usize, line: usize, k: usize| {
+        let scale = inputs[3 + side].get_f64(4 * line + first[side] as usize + k / block);
+        number(&inputs[side], line, k) * scale
+    };
+    let sum = |o: usize| (0..depth).map(|k| scaled(0, o / 8, k) * scaled(1, o % 8, k)).sum::<f64>();
+    (0..128).map(|o| inputs[2].get_f64(o) + sum(o)).collect()
 }
 
 fn mma_inputs(shape: MmaShape) -> Vec<Tensor> {

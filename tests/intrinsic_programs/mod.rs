@@ -4,11 +4,13 @@
 mod arithmetic;
 mod async_copy;
 mod matrix;
+mod tensor;
 mod warpgroup;
 
 pub use arithmetic::*;
 pub use async_copy::*;
 pub use matrix::*;
+pub use tensor::*;
 pub use warpgroup::*;
 
 use crate::codegen_programs::*;

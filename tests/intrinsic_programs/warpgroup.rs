@@ -15,7 +15,7 @@ pub fn warpgroup_cases() -> Vec<Case> {
 }
 
 /// Operands in pieces of 8 rows of 16 bytes, those along the reduced axis 128 bytes apart.
-fn pieces() -> MatrixDesc {
+pub fn pieces() -> MatrixDesc {
     MatrixDesc { contiguous: Contiguous::Depth, swizzle: MapSwizzle::None, leading: 128, stride: 256 }
 }
 

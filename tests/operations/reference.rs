@@ -54,6 +54,23 @@ pub fn unpacked(words: &Array, scales: &Array, group: usize, zero: f64) -> Array
     Array { shape: vec![n, k], data }
 }
 
+/// The numbers of four bits, two in a byte, with scales per block.
+pub fn block_scaled(bytes: &Array, scales: &Array, block: usize) -> Array {
+    const SIZES: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    let number = |code: usize| if code > 7 { -SIZES[code - 8] } else { SIZES[code] };
+    let both = |byte: &f64| [*byte as usize % 16, *byte as usize / 16].map(number);
+    let numbers =
+        Array { shape: vec![bytes.dim(0), 2 * bytes.dim(1)], data: bytes.data.iter().flat_map(both).collect() };
+    scaled(&numbers, scales, block)
+}
+
+/// Numbers times the scales of their blocks.
+pub fn scaled(numbers: &Array, scales: &Array, block: usize) -> Array {
+    let k = numbers.dim(1);
+    let value = |(at, x): (usize, &f64)| x * scales.at(&[at / k, at % k / block]);
+    Array { shape: numbers.shape.clone(), data: numbers.data.iter().enumerate().map(value).collect() }
+}
+
 pub fn erf(x: f64) -> f64 {
     // The series of Maclaurin converges everywhere; arguments here are small.
     let (mut term, mut sum) = (x, x);

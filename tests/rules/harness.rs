@@ -45,8 +45,8 @@ pub fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> 
     let make = |b: &ir::Buffer| {
         let shape: Vec<i64> = b.shape.iter().map(extent).collect();
         let n: i64 = shape.iter().product();
-        // Words of 32 bits are bits of packed values.
-        if b.dtype == DType::U32 {
+        // Words of 32 bits, and bytes, are bits of packed values.
+        if matches!(b.dtype, DType::U32 | DType::U8) {
             return Tensor::from_f64(
                 b.dtype,
                 &shape,

@@ -50,7 +50,7 @@ fn buffers() -> Vec<Buffer> {
         buffer("U", DType::F16, &[16, 16], Scope::Shared, "S[(16, 16) : (18, 1)]"),
         buffer("E", DType::F16, &[32, 8], Scope::Local, ROWS),
         buffer("L", DType::F16, &[32, 8], Scope::Shared, ""),
-        buffer("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
+        buffer("X", DType::F32, &[32, 8], Scope::Tensor, ""),
     ]
 }
 
@@ -141,6 +141,7 @@ pub fn cases() -> Vec<Case> {
         case("registers that one thread cannot serve", 32, copy(Warp, all("P"), all("S")), nor("storage_scope")),
     ];
     out.append(&mut all_widths);
+    out.extend(super::gemm_tcgen05::copies());
     out
 }
 

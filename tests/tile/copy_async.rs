@@ -20,7 +20,7 @@ fn buffers() -> Vec<Buffer> {
         buffer("R", DType::F32, &[32, 8], Scope::Local, "S[(32, 8) : (1 @ laneid, 1)]"),
         buffer("K", DType::F16, &[32, 8], Scope::Shared, ""),
         buffer("C", DType::F32, &[32, 8], Scope::Shared, "S[(32, 8) : (12, 1)]"),
-        buffer("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
+        buffer("X", DType::F32, &[32, 8], Scope::Tensor, ""),
         buffer("bar", DType::U64, &[2], Scope::Shared, ""),
     ]
 }

@@ -3,8 +3,8 @@
 use super::case::target;
 use super::machine_code::{TARGETS, holding, together};
 use super::{
-    copy, copy_async, elementwise, gemm_fma, gemm_pipeline, gemm_runs, gemm_shapes, gemm_special, gemm_wgmma,
-    gemm_wgmma_words, gemm_words,
+    copy, copy_async, elementwise, gemm_block_scale, gemm_fma, gemm_pipeline, gemm_runs, gemm_shapes, gemm_special,
+    gemm_tcgen05, gemm_wgmma, gemm_wgmma_words, gemm_words,
 };
 use super::{permute_layout, reduction};
 use daylight::ir::device::{DStmt, DeviceFunc};
@@ -23,10 +23,12 @@ fn programs() -> Vec<Program> {
     products.extend(gemm_shapes::specs(12, 7).iter().enumerate().map(|(i, s)| s.product(i)));
     products.extend(gemm_pipeline::products());
     products.extend(gemm_special::products());
+    products.extend(gemm_tcgen05::products());
     products.extend(gemm_wgmma::products());
     products.extend(gemm_words::products());
     products.extend(gemm_wgmma_words::products());
     products.extend(gemm_runs::products());
+    products.extend(gemm_block_scale::products());
     let mut all = reduction::programs();
     all.extend(
         [elementwise::programs(), copy::programs(), copy_async::programs(), permute_layout::programs()].concat(),

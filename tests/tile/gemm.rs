@@ -6,12 +6,14 @@ use super::gemm_fma;
 use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
+use super::gemm_tcgen05;
 use super::gemm_wgmma;
-use super::{gemm_runs, gemm_wgmma_words, gemm_words};
+use super::{gemm_block_scale, gemm_runs, gemm_wgmma_words, gemm_words};
 
 pub fn cases() -> Vec<Case> {
-    let of_words = [gemm_words::cases(), gemm_wgmma_words::cases()].concat();
-    [gemm_cases::cases(), gemm_wgmma::cases(), of_words, gemm_runs::cases()].concat()
+    let of_words = [gemm_words::cases(), gemm_wgmma_words::cases(), gemm_runs::cases()].concat();
+    let own = [of_words, gemm_block_scale::cases()].concat();
+    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), own].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -50,10 +52,24 @@ fn products_by_warpgroups_are_right() {
 }
 
 #[test]
+fn products_in_tensor_memory_are_right() {
+    for p in gemm_tcgen05::products() {
+        right(&p, "sim:sm_100a");
+    }
+}
+
+#[test]
 fn products_of_packed_words_are_right() {
     let of_words = gemm_words::products().into_iter().chain(gemm_wgmma_words::products());
     for p in of_words.chain(gemm_runs::products()) {
         right(&p, "sim:sm_90a");
+    }
+}
+
+#[test]
+fn products_with_scales_of_blocks_are_right() {
+    for p in gemm_block_scale::products() {
+        right(&p, "sim:sm_120a");
     }
 }
 

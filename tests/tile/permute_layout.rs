@@ -19,7 +19,7 @@ fn buffers() -> Vec<Buffer> {
         of("T", DType::F32, &[32, 8], Scope::Shared, "S[(32, 8) : (1, 32)]"),
         of("W", DType::F32, &[32, 8], Scope::Shared, "SwizzleLayout(2, 1, 2)"),
         of("G", DType::F32, &[32, 8], Scope::Global, ""),
-        of("X", DType::F32, &[32, 8], Scope::Other("tmem".into()), ""),
+        of("X", DType::F32, &[32, 8], Scope::Tensor, ""),
     ]
 }
 

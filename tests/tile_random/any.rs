@@ -10,7 +10,7 @@ use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Name, Scope
 use daylight::tile::{Active, Cx, decide, variants};
 use std::collections::BTreeMap;
 
-const DTYPES: [DType; 15] = [
+const DTYPES: [DType; 16] = [
     DType::Bool,
     DType::I8,
     DType::I16,
@@ -26,6 +26,7 @@ const DTYPES: [DType; 15] = [
     DType::F64,
     DType::E4M3,
     DType::E5M2,
+    DType::E8M0,
 ];
 
 fn extent(rng: &mut Rng) -> i64 {
@@ -129,14 +130,8 @@ pub fn one_call(seed: u64) -> Result<bool, String> {
         let name = Name::new(format!("t{k}"));
         let wanted = if rng.chance(70) { shape.clone() } else { (0..rng.below(4)).map(|_| extent(rng)).collect() };
         let (shape, layout) = layout(rng, &wanted, scope, threads);
-        let memory = rng.pick(&[
-            Scope::Local,
-            Scope::Local,
-            Scope::Shared,
-            Scope::SharedDyn,
-            Scope::Global,
-            Scope::Other("tmem".into()),
-        ]);
+        let memory =
+            rng.pick(&[Scope::Local, Scope::Local, Scope::Shared, Scope::SharedDyn, Scope::Global, Scope::Tensor]);
         let dtype = if rng.chance(75) { one_type } else { rng.pick(&DTYPES) };
         let mut b = Buffer::new(name.clone(), dtype, shape.iter().map(|n| Expr::i64(*n)).collect(), memory);
         b.layout = layout;

@@ -30,8 +30,8 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
-# DLDataTypeCode: int, uint, float, bfloat, bool, and the two types of 8 bits that kernels have.
-_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
+# DLDataTypeCode: int, uint, float, bfloat, bool, and the types of 8 bits that kernels have.
+_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2", 14: "float8_e8m0fnu"}
 # DLDeviceType: CPU, CUDA, pinned host memory, managed memory.
 _KINDS = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}
 # DLPack's number of the default stream; 0 says nothing there.

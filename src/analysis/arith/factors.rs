@@ -54,7 +54,8 @@ fn keeps(from: DType, to: DType) -> bool {
         return match to {
             DType::F64 => true,
             DType::F32 => from != DType::F64,
-            DType::F16 | DType::BF16 => eight,
+            DType::F16 => eight,
+            DType::BF16 => eight || from == DType::E8M0,
             _ => false,
         };
     }

@@ -15,7 +15,14 @@ pub fn fit(v: i64, dtype: DType) -> Option<i64> {
         DType::I8 | DType::I16 | DType::I32 | DType::I64 => {
             Interval::point(v).within(Interval::of_dtype(dtype)).then_some(v)
         }
-        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::E4M3 | DType::E5M2 | DType::Handle => None,
+        DType::F16
+        | DType::BF16
+        | DType::F32
+        | DType::F64
+        | DType::E4M3
+        | DType::E5M2
+        | DType::E8M0
+        | DType::Handle => None,
     }
 }
 

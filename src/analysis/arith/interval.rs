@@ -64,6 +64,7 @@ impl Interval {
             | DType::F64
             | DType::E4M3
             | DType::E5M2
+            | DType::E8M0
             | DType::Handle => Interval::ALL,
         }
     }

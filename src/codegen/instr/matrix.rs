@@ -2,7 +2,8 @@
 
 use super::{group, helper, operands, ordered, shared};
 use crate::codegen::prelude::Prelude;
-use crate::ir::instr::MmaShape;
+use crate::ir::DType;
+use crate::ir::instr::{BlockScaleMma, MmaShape};
 
 /// The name of a helper and of its instruction.
 fn names(kind: &str, count: u32, transpose: bool) -> (String, String) {
@@ -49,6 +50,8 @@ pub(super) fn mma(p: &mut Prelude, shape: MmaShape) -> String {
         MmaShape::M16N8K16BF16 => ("bf16", "f32", "float", "f"),
         MmaShape::M16N8K8TF32 => ("tf32", "f32", "float", "f"),
         MmaShape::M16N8K32I8 => ("s8", "s32", "int", "r"),
+        MmaShape::M16N8K32E4M3 => ("e4m3", "f32", "float", "f"),
+        MmaShape::M16N8K32E5M2 => ("e5m2", "f32", "float", "f"),
     };
     let tile = shape.name();
     let body = format!(
@@ -65,4 +68,25 @@ pub(super) fn mma(p: &mut Prelude, shape: MmaShape) -> String {
     );
     let params = format!("{t}* d, const void* a, const void* b, const {t}* c");
     helper(p, &format!("dl_mma_{tile}_{input}"), &params, &body)
+}
+
+pub(super) fn block_scale_mma(p: &mut Prelude, shape: BlockScaleMma, [first_a, first_b]: [u32; 2]) -> String {
+    let (tile, kind, [a, b]) = (shape.name(), shape.kind(), shape.inputs());
+    let scale = if shape.scale() == DType::E4M3 { "ue4m3" } else { "ue8m0" };
+    let body = format!(
+        "const unsigned *x = (const unsigned*)a, *y = (const unsigned*)b; \
+         asm volatile(\"mma.sync.aligned.kind::{kind}.{tile}.row.col.f32.{a}.{b}.f32.{scale} {}, {}, {}, {}, \
+         {{%14}}, {{{first_a}, 0}}, {{%15}}, {{{first_b}, 0}};\" : {} : {}, {}, {}, \
+         \"r\"(*(const unsigned*)sfa), \"r\"(*(const unsigned*)sfb));",
+        group(0, 4),
+        group(4, 4),
+        group(8, 2),
+        group(10, 4),
+        operands("=f", "d", 4),
+        operands("r", "x", 4),
+        operands("r", "y", 2),
+        operands("f", "c", 4)
+    );
+    let params = "float* d, const void* a, const void* b, const float* c, const void* sfa, const void* sfb";
+    helper(p, &format!("dl_mma_{tile}_{a}_{b}_{scale}_{first_a}_{first_b}"), params, &body)
 }

@@ -12,6 +12,7 @@ mod arithmetic;
 mod barrier;
 mod copy;
 mod matrix;
+mod tcgen05;
 mod wgmma;
 
 use super::cuda::CudaWriter;
@@ -41,6 +42,7 @@ impl CudaWriter<'_> {
             Op::StMatrix { count, transpose } => matrix::stmatrix(p, *count, *transpose),
             Op::QuadTranspose => matrix::quad_transpose(p),
             Op::Mma(shape) => matrix::mma(p, *shape),
+            Op::BlockScaleMma { shape, first } => matrix::block_scale_mma(p, *shape, *first),
             Op::Wgmma { shape, a, b } => {
                 let f = wgmma::wgmma(p, *shape, Some(*a), *b);
                 return self.wgmma(i, &f);
@@ -49,6 +51,7 @@ impl CudaWriter<'_> {
                 let f = wgmma::wgmma(p, *shape, None, *b);
                 return self.wgmma(i, &f);
             }
+            Op::Tcgen05(op) => return self.tensor_memory(i, op),
             Op::SetMaxReg { registers, take } => return self.emit(wgmma::set_registers(*registers, *take)),
             Op::CpAsyncArrive => barrier::cp_async_arrive(p),
             Op::BulkLoad => copy::bulk_load(p),
@@ -92,18 +95,20 @@ impl CudaWriter<'_> {
     /// same in every step of a loop, and distances in it are whole units.
     fn wgmma(&mut self, i: &Instr, f: &str) {
         let ([d, a, b], [add]) = i.operands();
-        let units = wgmma::units(self.exprs.prelude);
-        let mut address = |at: &At| {
-            let bytes = self.kernel.element(&at.array).map_or(1, |t| t.bytes());
-            let index = self.exprs.text(&at.index);
-            format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
-        };
-        let of_a = if matches!(i.op, Op::Wgmma { .. }) { Some(address(a)) } else { None };
-        let b = address(b);
+        let of_a = if matches!(i.op, Op::Wgmma { .. }) { Some(self.units(a)) } else { None };
+        let b = self.units(b);
         let mut register = |at: &At| format!("&{}[{}]", ident(&at.array), self.exprs.text(&at.index));
         let (a, d) = (of_a.unwrap_or_else(|| register(a)), register(d));
         let add = self.exprs.text(add);
         self.emit(format!("{f}({d}, {a}, {b}, {add});"));
+    }
+
+    /// The address of an operand in units of 16 bytes.
+    fn units(&mut self, at: &At) -> String {
+        let units = wgmma::units(self.exprs.prelude);
+        let bytes = self.kernel.element(&at.array).map_or(1, |t| t.bytes());
+        let index = self.exprs.text(&at.index);
+        format!("{units}({}) + (unsigned)({index}) * {bytes}u / 16u", ident(&at.array))
     }
 
     /// `f(&map, &a[i], &b[j], x);`

@@ -44,7 +44,7 @@ pub(super) fn wgmma(p: &mut Prelude, shape: WgmmaShape, a: Option<MatrixDesc>, b
 }
 
 /// What tells descriptors apart in names.
-fn key(d: MatrixDesc) -> String {
+pub(super) fn key(d: MatrixDesc) -> String {
     let axis = if d.contiguous == Contiguous::Free { "mn" } else { "k" };
     format!("{axis}{}_{}_{}", d.span(), d.leading, d.stride)
 }

@@ -156,6 +156,12 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Arrives for a product, which is done at once: one that follows may add to it before anyone waits.
+    pub(super) fn product_done(&mut self, bar: &TileArg, group: &[usize]) -> Result<()> {
+        let word = self.word(bar, group)?;
+        self.arrive(word, 0)
+    }
+
     /// The barrier that an argument names.
     fn word(&mut self, bar: &TileArg, group: &[usize]) -> Result<Word> {
         let not_one =

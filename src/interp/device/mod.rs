@@ -10,6 +10,7 @@
 mod eval;
 mod mbarrier;
 mod memory;
+mod scaled;
 mod stmt;
 mod tile;
 

@@ -12,10 +12,10 @@ pub(super) type Write = (usize, Option<u64>);
 const BOXES: &str = "tma";
 
 /// The elements of an operand, row-major, with extents and type.
-struct Operand {
+pub(super) struct Operand {
     values: Vec<Option<u64>>,
-    extent: Vec<i64>,
-    dtype: DType,
+    pub(super) extent: Vec<i64>,
+    pub(super) dtype: DType,
     /// The buffer and the elements' numbers in it, for errors; absent for scalars.
     source: Option<(Name, Vec<usize>)>,
 }
@@ -38,13 +38,15 @@ impl Machine<'_> {
             all.push((group, writes));
         }
         for (group, writes) in all {
-            if let Some(bar) = call.operands.get("mbar") {
+            let bar = call.operands.get("mbar");
+            if let Some(bar) = bar.filter(|_| call.op != TileOp::Gemm) {
                 self.counted_copy(call, bar, group, writes)?;
                 continue;
             }
             for (at, value) in writes {
                 self.memory.write(&call.dst.buffer, at, &group, value)?;
             }
+            bar.map_or(Ok(()), |bar| self.product_done(bar, &group))?;
         }
         Ok(())
     }
@@ -68,7 +70,10 @@ impl Machine<'_> {
                 None => self.copied(&args, dtype)?,
             },
             TileOp::Sum | TileOp::Prod | TileOp::Max | TileOp::Min => self.reduced(call, &args, old, dtype)?,
-            TileOp::Gemm => self.product(call, &args, old, dtype)?,
+            TileOp::Gemm => match self.scales(call, group)? {
+                Some(scales) => self.scaled_product(call, &args, &scales, old)?,
+                None => self.product(call, &args, old, dtype)?,
+            },
             TileOp::Zero => vec![Some(0); places.len()],
             TileOp::Fill
             | TileOp::Cast
@@ -154,7 +159,7 @@ impl Machine<'_> {
         Ok(begin.unwrap_or_default())
     }
 
-    fn operand(&mut self, arg: &TileArg, group: &[usize]) -> Result<Operand> {
+    pub(super) fn operand(&mut self, arg: &TileArg, group: &[usize]) -> Result<Operand> {
         match arg {
             TileArg::Tile(t) => {
                 let places = self.places(t, group)?;
@@ -181,7 +186,7 @@ impl Machine<'_> {
     }
 
     /// Element number `k` of an operand, which has to be written, converted.
-    fn get(&self, o: &Operand, k: usize, to: DType) -> Result<u64> {
+    pub(super) fn get(&self, o: &Operand, k: usize, to: DType) -> Result<u64> {
         match (o.values[k], &o.source) {
             (Some(v), _) => Ok(self.convert(o.dtype, to, v)),
             (None, Some((buffer, places))) => Err(self.unwritten(buffer, places[k])),
@@ -189,7 +194,7 @@ impl Machine<'_> {
         }
     }
 
-    fn convert(&self, from: DType, to: DType, v: u64) -> u64 {
+    pub(super) fn convert(&self, from: DType, to: DType, v: u64) -> u64 {
         if from == to { v } else { apply_cast(from, self.float(to), v) }
     }
 
@@ -338,7 +343,7 @@ fn kept(call: &TileCall, old: Operand) -> Vec<Option<u64>> {
     }
 }
 
-fn missing() -> InterpError {
+pub(super) fn missing() -> InterpError {
     InterpError::Unsupported("a call that lacks operands".to_string())
 }
 

@@ -116,10 +116,12 @@ fn limit(dtype: DType, greatest: bool) -> Expr {
             DType::BF16 => (2.0 - 2f64.powi(-7)) * 2f64.powi(127),
             DType::E4M3 => 448.0,
             DType::E5M2 => 57344.0,
+            DType::E8M0 => 2f64.powi(127),
             DType::F64 => f64::MAX,
             _ => f32::MAX as f64,
         };
-        return Expr::float(if greatest { most } else { -most }, dtype);
+        let least = if dtype == DType::E8M0 { 1.0 / most } else { -most };
+        return Expr::float(if greatest { most } else { least }, dtype);
     }
     let bits = 8 * dtype.bytes() as u32;
     let value = match (dtype, greatest) {

@@ -1,6 +1,6 @@
 //! What operations ask of their immediates, and of types that belong together, besides their signature.
 
-use super::{Instr, Op, Sync, WgmmaShape};
+use super::{Instr, Op, Sync, TENSOR_COLUMNS, Tcgen05};
 use crate::ir::{Contiguous, DType, MatrixDesc};
 
 /// Most arrivals that a barrier counts.
@@ -36,11 +36,23 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
+            (Op::BlockScaleMma { shape, first }, ..)
+                if first.iter().any(|n| i64::from(*n) + shape.scales() > 4 || i64::from(*n) % shape.scales() != 0) =>
+            {
+                Err(format!("{} scales of a row start at number {} of four, or {}", shape.scales(), first[0], first[1]))
+            }
+            (Op::Tcgen05(op), [to, from, ..], _) => {
+                if matches!(op, Tcgen05::Load { .. }) && to != from {
+                    return Err(format!("a load of {from} from tensor memory into registers of {to}"));
+                }
+                tensor_memory(op, &values)
+            }
+            (Op::Tcgen05(op), ..) => tensor_memory(op, &values),
             (Op::Prmt, _, all) if all.iter().any(|d| *d != DType::U32) => {
                 Err("bytes are taken of uint32, as a uint32 says".into())
             }
-            (Op::Wgmma { shape, a, b }, ..) => wgmma(*shape, &[a, b], &values),
-            (Op::WgmmaRegisters { shape, b }, ..) => wgmma(*shape, &[b], &values),
+            (Op::Wgmma { shape, a, b }, ..) => shape.check().and_then(|()| product(shape.input, &[a, b], &values)),
+            (Op::WgmmaRegisters { shape, b }, ..) => shape.check().and_then(|()| product(shape.input, &[b], &values)),
             (Op::SetMaxReg { registers, .. }, ..) if !(24..=256).contains(registers) || registers % 8 != 0 => {
                 Err(format!("{registers} registers of a thread; expected 24 to 256, a multiple of 8"))
             }
@@ -60,14 +72,29 @@ fn cast_pair(to: DType, from: DType) -> Result<(), String> {
     Err(format!("a pair is converted between float32 and a 16-bit float, not from {from} to {to}"))
 }
 
-fn wgmma(shape: WgmmaShape, descs: &[&MatrixDesc], values: &[DType]) -> Result<(), String> {
-    shape.check()?;
+fn tensor_memory(op: &Tcgen05, values: &[DType]) -> Result<(), String> {
+    match op {
+        Tcgen05::Alloc { columns } | Tcgen05::Dealloc { columns }
+            if !(32..=TENSOR_COLUMNS).contains(columns) || columns.count_ones() != 1 =>
+        {
+            Err(format!("{columns} columns of tensor memory; expected a power of two from 32 to {TENSOR_COLUMNS}"))
+        }
+        Tcgen05::Load { count } if !(1..=32).contains(count) || count.count_ones() != 1 => {
+            Err(format!("a load of {count} times 8 columns; expected a power of two up to 32"))
+        }
+        Tcgen05::Mma { shape, a, b } => shape.check().and_then(|()| product(shape.input, &[a, b], values)),
+        _ => Ok(()),
+    }
+}
+
+/// What products of matrices that descriptors name have in common.
+fn product(input: DType, descs: &[&MatrixDesc], values: &[DType]) -> Result<(), String> {
     if values != [DType::Bool] {
         return Err("whether a product is added to what is there is a boolean".into());
     }
     for d in descs {
-        if d.contiguous == Contiguous::Free && shape.input.bytes() != 2 {
-            return Err(format!("matrices of {} are contiguous along the reduced axis", shape.input));
+        if d.contiguous == Contiguous::Free && input.bytes() != 2 {
+            return Err(format!("matrices of {input} are contiguous along the reduced axis"));
         }
         if [d.leading, d.stride].iter().any(|n| n % 16 != 0 || *n >= 1 << 18) {
             return Err(format!("the descriptor {} has a distance that is no multiple of 16 below 2^18", d.text()));

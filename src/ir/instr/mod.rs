@@ -9,11 +9,13 @@ mod check;
 mod mma;
 mod signature;
 mod sync;
+mod tcgen05;
 mod wgmma;
 
-pub use mma::MmaShape;
+pub use mma::{BlockScaleMma, MmaShape};
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
+pub use tcgen05::{LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, columns_taken};
 pub use wgmma::WgmmaShape;
 
 use super::kernel_print::text;
@@ -96,6 +98,12 @@ pub enum Op {
     /// `w (l % 4) + e % w + 4 w (e / 2 w)` of `a`, column `l / 4` and row `w (l % 4) + e % w + 4 w (e / w)`
     /// of `b`, row `l / 4 + 8 (e / 2)` and column `2 (l % 4) + e % 2` of `c` and `d`. int32 wraps around.
     Mma(MmaShape),
+    /// `d, a, b, c, sfa, sfb`: the same of numbers times scales, one for each block along the reduced axis
+    /// (`mma.sync.aligned.kind::mxf4nvf4.block_scale`). Bytes of `a` and `b` are where those of int8 are. Of four scales
+    /// in registers the instruction takes as many as a row has ([`BlockScaleMma::scales`]), from number `first` on, for A
+    /// and for B: those of row `l / 4 + 8 (l % 2)` of A from lane `l`, `l % 4` below 2, those of column `l / 4` of B from
+    /// lane `l`, a multiple of 4.
+    BlockScaleMma { shape: BlockScaleMma, first: [u32; 2] },
     /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false, over the 128 threads of a
     /// warpgroup (`wgmma.mma_async`), 64 rows by [`WgmmaShape::n`] columns. Each thread holds `d` in registers
     /// ([`WgmmaShape::place`]); `a` and `b` are in shared memory where their descriptors say, from the place
@@ -105,6 +113,8 @@ pub enum Op {
     /// `d, a, b; accumulate`: the same with `a` in registers, 16 bytes of each thread ([`WgmmaShape::place_of_a`]), which
     /// may be touched as little as `d` until the group has been waited for.
     WgmmaRegisters { shape: WgmmaShape, b: MatrixDesc },
+    /// What is done with tensor memory.
+    Tcgen05(Tcgen05),
     /// Changes the registers that each thread of a warpgroup may use (`setmaxnreg`): takes more, once others
     /// gave them back, or gives some back.
     SetMaxReg { registers: u32, take: bool },
@@ -201,6 +211,12 @@ impl Fold {
 impl From<Sync> for Op {
     fn from(s: Sync) -> Op {
         Op::Sync(s)
+    }
+}
+
+impl From<Tcgen05> for Op {
+    fn from(t: Tcgen05) -> Op {
+        Op::Tcgen05(t)
     }
 }
 

@@ -1,6 +1,6 @@
 //! One row per operation: its text, the GPUs and threads that carry it out, its operands.
 
-use super::{Instr, Op, PackedOp, Sync};
+use super::{Instr, Op, PackedOp, Sync, Tcgen05};
 use crate::ir::DType;
 
 /// Bytes that bulk copies, and rows of matrices, are aligned to.
@@ -48,6 +48,8 @@ pub enum Space {
     /// Memory of the block, where barriers of the block order accesses unless the instruction has a
     /// `Barrier` of its own.
     Shared,
+    /// Tensor memory of the block.
+    Tensor,
     /// Memory of the device.
     Global,
     /// The word of a barrier in shared memory.
@@ -101,6 +103,11 @@ fn global(align: i64) -> Place {
     place(Space::Global, 0, align)
 }
 
+/// So many elements of tensor memory, the first one wherever the instruction says.
+fn tensor(elements: i64) -> Place {
+    Place { types: vec![DType::F32, DType::I32], ..place(Space::Tensor, elements, 4) }
+}
+
 /// Rows of matrices, of which each lane names one.
 fn rows() -> Place {
     place(Space::Shared, 8, WIDE)
@@ -128,6 +135,36 @@ impl Place {
 fn row(since: u32, form: impl Into<String>, places: impl Into<Vec<Place>>, values: impl Into<Vec<Value>>) -> Signature {
     let (form, places, values) = (form.into(), places.into(), values.into());
     Signature { form, since, threads: 1, alone: false, places, values }
+}
+
+/// What is done with tensor memory.
+fn tensor_memory(op: &Tcgen05) -> Signature {
+    let word = || place(Space::Shared, 1, 4).of(&[DType::U32]);
+    let row = |form: String, places: Vec<Place>| row(100, form, places, []).alone();
+    match op {
+        Tcgen05::Alloc { columns } => {
+            row(format!("tcgen05_alloc %0, {columns} columns"), vec![word().written()]).warp()
+        }
+        Tcgen05::Relinquish => row("tcgen05_relinquish".into(), vec![]).warp(),
+        Tcgen05::Find => row("tcgen05_find %0 at %1".into(), vec![tensor(1).written(), word()]),
+        Tcgen05::Dealloc { columns } => {
+            row(format!("tcgen05_dealloc %0, {columns} columns"), vec![tensor(1).written()]).warp()
+        }
+        Tcgen05::Mma { shape, a, b } => {
+            let (sum, input) = (&[shape.sum()], &[shape.input]);
+            let form = format!("%0 = tcgen05_mma.{}(%1 as {}, %2 as {}, %0 if %3)", shape.name(), a.text(), b.text());
+            let places = vec![tensor(1).of(sum).updated(), shared(WIDE).of(input), shared(WIDE).of(input)];
+            Signature { values: vec![Value::Any], ..row(form, places) }
+        }
+        Tcgen05::Commit => row("tcgen05_commit %0".into(), vec![barrier()]),
+        Tcgen05::Load { count } => {
+            let places = vec![registers(4 * count).of(&[DType::F32, DType::I32]).written(), tensor(1)];
+            row(format!("tcgen05_load.x{count} %0 <- %1"), places).warp()
+        }
+        Tcgen05::WaitLoads => row("tcgen05_wait_loads".into(), vec![]).warp(),
+        Tcgen05::FenceBefore => row("tcgen05_fence_before".into(), vec![]),
+        Tcgen05::FenceAfter => row("tcgen05_fence_after".into(), vec![]),
+    }
 }
 
 fn packed(since: u32, op: PackedOp, how: &str, pair: Place) -> Signature {
@@ -198,7 +235,23 @@ impl<P, V> Instr<P, V> {
                 let ([a, b, c], (input, sum)) = (shape.lane_elements(), shape.dtypes());
                 let (operand, sums) = (|n| registers(n).of(&[input]), registers(c).of(&[sum]));
                 let form = format!("%0 = mma.{}.{input}(%1, %2, %3)", shape.name());
-                row(80, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
+                let since = if matches!(input, DType::E4M3 | DType::E5M2) { 89 } else { 80 };
+                row(since, form, [sums.clone().written(), operand(a), operand(b), sums], []).warp()
+            }
+            Op::BlockScaleMma { shape, first: [a, b] } => {
+                let [of_a, of_b] = shape.elements().map(|d| [d]);
+                let (sums, scale) = (registers(4).of(&[DType::F32]), registers(4).of(&[shape.scale()]));
+                let (name, [x, y]) = (shape.name(), shape.inputs());
+                let form = format!("%0 = mma.{name}.{x}.{y}(%1, %2, %3) scaled by (%4 from {a}, %5 from {b})");
+                let places = [
+                    sums.clone().written(),
+                    registers(16).of(&of_a),
+                    registers(8).of(&of_b),
+                    sums,
+                    scale.clone(),
+                    scale,
+                ];
+                row(120, form, places, []).warp()
             }
             Op::Wgmma { shape, a, b } => {
                 let input = &[shape.input];
@@ -221,6 +274,7 @@ impl<P, V> Instr<P, V> {
                 let places = [sums, registers(shape.held()).of(input), shared(WIDE).of(input)];
                 row(90, form, places, [Value::Any]).warpgroup()
             }
+            Op::Tcgen05(op) => tensor_memory(op),
             Op::SetMaxReg { registers, take } => {
                 let verb = if *take { "take" } else { "give_back" };
                 row(90, format!("{verb} registers {registers}"), [], []).warpgroup()

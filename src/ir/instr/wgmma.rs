@@ -52,6 +52,7 @@ impl WgmmaShape {
             | DType::U64
             | DType::F32
             | DType::F64
+            | DType::E8M0
             | DType::Handle => "",
         }
     }

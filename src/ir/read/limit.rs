@@ -13,11 +13,14 @@ pub(super) fn limit(name: &str, dtype: DType, at: Span) -> Result<Value, Problem
         DType::F64 => f64::MAX,
         DType::E4M3 => 448.0,
         DType::E5M2 => 57344.0,
+        DType::E8M0 if name == "infinity" => return problem(at, format!("{dtype} has no infinity")),
+        DType::E8M0 => 2f64.powi(127),
         DType::Handle => return problem(at, "a handle has no limits"),
         _ => return int_limit(name, dtype, at),
     };
     Ok(Value::Expr(Expr::float(
         match name {
+            "min_value" if dtype == DType::E8M0 => 1.0 / finite,
             "min_value" => -finite,
             "max_value" => finite,
             _ => f64::INFINITY,

@@ -1,7 +1,7 @@
 //! The tensor maps of a kernel: which its body uses, and what they ask of shared arrays.
 
 use crate::ir::device::DStmt;
-use crate::ir::instr::{Instr, Op};
+use crate::ir::instr::{Instr, Op, Tcgen05};
 use crate::ir::{Name, TensorMap};
 use crate::lower::nest::Nest;
 use std::collections::BTreeSet;
@@ -42,7 +42,12 @@ pub fn align(array: &Name, maps: &[TensorMap], body: &[DStmt]) -> u32 {
     });
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::Instr(Instr { op: Op::Wgmma { a, b, .. }, places, .. }) = s {
+            if let DStmt::Instr(Instr {
+                op: Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. }),
+                places,
+                ..
+            }) = s
+            {
                 let own = places[1..].iter().zip([a, b]).filter(|(at, _)| at.array == *array);
                 align = own.fold(align, |align, (_, desc)| align.max(desc.swizzle.align() as u32));
             }

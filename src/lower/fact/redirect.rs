@@ -21,7 +21,7 @@ pub fn elements(body: &[DStmt], place: &Place) -> Vec<DStmt> {
     let described = |s: &DStmt| {
         matches!(s, DStmt::Instr(i) if matches!(
             i.op,
-            Op::Wgmma { .. } | Op::WgmmaRegisters { .. } | Op::TensorLoad { .. }
+            Op::Wgmma { .. } | Op::WgmmaRegisters { .. } | Op::Tcgen05(_) | Op::TensorLoad { .. }
         ))
     };
     let moved = |s: DStmt| if described(&s) { s } else { stored(s, place) };

@@ -5,8 +5,9 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, map_list, map_stmts};
+use crate::ir::instr::TENSOR_LANES;
 use crate::ir::layout::Axis;
-use crate::ir::{BinOp, Buffer, Expr, ExprKind};
+use crate::ir::{BinOp, Buffer, Expr, ExprKind, Scope};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
 use crate::lower::pass::Way;
@@ -102,6 +103,9 @@ fn through_layout(b: &Buffer, indices: &[Expr]) -> Option<Expr> {
 
 /// Number of elements of a buffer, over extents: what its strides reach, or the product of its shape.
 pub fn length(nest: &Nest, b: &Buffer) -> Expr {
+    if let (Scope::Tensor, Some(layout)) = (&b.scope, &b.layout) {
+        return Expr::i64((layout.range(Axis::TCol).1 + 1) * TENSOR_LANES);
+    }
     if let Some(layout) = &b.layout {
         return Expr::i64(layout.range(Axis::M).1 + 1);
     }

@@ -58,7 +58,7 @@ impl Reads<'_, '_> {
 /// The type that narrow elements are computed in; it holds every value of theirs.
 fn computed_in(dtype: DType) -> Option<DType> {
     match dtype {
-        DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => Some(DType::F32),
+        DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 | DType::E8M0 => Some(DType::F32),
         DType::I8 | DType::I16 | DType::U8 | DType::U16 => Some(DType::I32),
         _ => None,
     }

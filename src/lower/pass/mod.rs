@@ -24,6 +24,7 @@ pub mod promote;
 pub mod proxy;
 pub mod roles;
 pub mod swizzle;
+pub mod tensor_memory;
 pub mod unroll;
 pub mod vectorize;
 pub mod widen;
@@ -112,6 +113,12 @@ pub const PASSES: &[Pass] = &[
         CUDA,
         Fallible(roles::run),
         "copies of annotated loops by threads of their own, tiles one after the other",
+    ),
+    row(
+        "tensor_memory",
+        &[Cuda, Program],
+        Fallible(tensor_memory::run),
+        "columns of tensor memory taken at the start and given back at the end",
     ),
     row("pipeline", CUDA, Plain(pipeline::run), "copies of annotated loops run ahead, asynchronous where they can be"),
     row("barriers", CUDA, Plain(barriers::run), "barriers between conflicting accesses to shared memory"),

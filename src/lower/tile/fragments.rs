@@ -13,9 +13,10 @@
 //!
 //! The schedule is at fault where a nest has another form, and where anything else reads or writes the tile.
 
+use super::blocks::{self, Parts};
 use super::fills;
 use super::part_loops::{self, Held, PAIR};
-use super::{group_words, runs, words};
+use super::{group_words, in_tensor, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -45,11 +46,15 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     for p in products.values() {
         hold(nest, p)?;
     }
-    let decoded: Vec<&Held> =
-        products.values().filter(|p| p.staged).flat_map(|p| p.factors.iter().map(|f| &f.0)).collect();
+    let decoded: Vec<&Held> = products.values().filter(|p| p.staged).flat_map(Product::staged).collect();
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
-    list(nest, &products, counted.as_ref(), body)
+    let body = list(nest, &products, counted.as_ref(), body)?;
+    let loaded = products.values().filter_map(|p| match &p.by {
+        By::Tensor(d, _) => Some((d, &p.held)),
+        By::Warps | By::Warpgroups => None,
+    });
+    Ok(loaded.fold(body, |body, (d, held)| in_tensor::loaded(body, d, held)))
 }
 
 /// A marked product.
@@ -57,30 +62,56 @@ struct Product {
     held: Held,
     dtype: DType,
     warps: [i64; 2],
-    /// Carried out by warpgroups.
-    grouped: bool,
+    by: By,
     /// The factors that are held in registers as they are loaded, with their layouts.
     factors: Vec<(Held, TileLayout)>,
     /// They come from shared memory.
     staged: bool,
+    /// The factors that are not computed, as numbers and scales, with what would hold their values.
+    blocked: Vec<(Held, Parts)>,
+}
+
+/// Who carries out a product.
+#[derive(Clone, PartialEq, Debug)]
+pub enum By {
+    Warps,
+    Warpgroups,
+    /// One thread, into this buffer of tensor memory, whose products arrive at this barrier.
+    Tensor(Name, Name),
 }
 
 impl Product {
     fn tiles(&self) -> impl Iterator<Item = &Held> {
         [&self.held].into_iter().chain(self.factors.iter().map(|f| &f.0))
     }
+
+    /// The factors whose values are made of what is in shared memory.
+    fn staged(&self) -> impl Iterator<Item = &Held> {
+        self.factors.iter().map(|f| &f.0).chain(self.blocked.iter().map(|f| &f.0))
+    }
+
+    /// True for the nest that computes the values of a factor that is not computed.
+    fn leaves_out(&self, l: &DFor) -> bool {
+        self.blocked.iter().any(|(held, _)| blocks::computes(l, &held.buffer))
+    }
 }
 
-fn find(nest: &Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
+fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, Product>) -> Result<(), LowerError> {
     if let DStmt::For(l) = s
         && let Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) = mark(l)
     {
         let g = Gemm::of(nest, l)?;
         let scope = scope(nest, warps);
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
-        let (held, dtype, staged) =
-            (g.held(scope), nest.buffer(PASS, &g.d)?.dtype, by_words(variant) || by_group_words(variant));
-        let product = Product { held, dtype, warps, grouped: by_warpgroups(variant), factors, staged };
+        let blocked = if by(variant, blocks::VARIANT) { g.blocked(nest, launch, scope)? } else { vec![] };
+        let staged = by(variant, words::VARIANT) || by(variant, blocks::VARIANT) || by(variant, group_words::VARIANT);
+        let (held, dtype) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype);
+        let by = match variant.as_deref() {
+            Some("wgmma" | group_words::VARIANT) => By::Warpgroups,
+            Some(in_tensor::VARIANT) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
+            _ => By::Warps,
+        };
+        let product = Product { held, dtype, warps, by, factors, staged, blocked };
         return match out.insert(g.d.clone(), product) {
             Some(old) if old.held != out[&g.d].held => fault(&l.var, "another product has another tile of the buffer"),
             _ => Ok(()),
@@ -105,17 +136,17 @@ fn factors(
 ) -> Result<Vec<(Held, TileLayout)>, String> {
     let [rows, columns, depth] = g.extents;
     let b = || g.factor(&g.b.0, columns, WORD, scope);
-    if by_group_words(variant) {
+    if by(variant, group_words::VARIANT) {
         let groups = if warps == 1 { along_rows / WARPS_OF_GROUP } else { 0 };
         let layout = TileLayout::of_group_words(rows, depth, groups)?;
         return Ok(vec![(g.factor(&g.a.0, rows, PAIR, scope), layout)]);
     }
-    if by_words(variant) {
+    if by(variant, words::VARIANT) {
         let layout =
             if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
         return Ok(vec![(b(), layout?)]);
     }
-    if !by_runs(variant) {
+    if !by(variant, runs::VARIANT) {
         return Ok(vec![]);
     }
     let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
@@ -128,24 +159,14 @@ fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
     mark.warps.map(|w| (mark, w))
 }
 
-/// True for the variants that multiply by warpgroups.
-fn by_warpgroups(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some("wgmma") || by_group_words(variant)
+/// True for the variants that read factors as descriptors say.
+fn by_descriptors(variant: &Option<String>) -> bool {
+    matches!(variant.as_deref(), Some("wgmma" | group_words::VARIANT | in_tensor::VARIANT))
 }
 
-/// True for the one of them that decodes packed words in registers.
-fn by_group_words(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some(group_words::VARIANT)
-}
-
-/// True for the variant of warps that decodes packed words in registers.
-fn by_words(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some(words::VARIANT)
-}
-
-/// True for the variant whose factors lanes have loaded from memory.
-fn by_runs(variant: &Option<String>) -> bool {
-    variant.as_deref() == Some(runs::VARIANT)
+/// True for the variant of that name.
+fn by(variant: &Option<String>, name: &str) -> bool {
+    variant.as_deref() == Some(name)
 }
 
 fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
@@ -154,7 +175,7 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 
 /// Gives the tiles of a product their registers.
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
-    let sums = accumulators(p.held.shape, p.warps, p.grouped);
+    let sums = accumulators(p.held.shape, p.warps, &p.by);
     hold_tile(nest, &p.held, p.dtype, sums)?;
     for (held, layout) in &p.factors {
         let dtype = nest.buffer(PASS, &held.buffer)?.dtype;
@@ -176,23 +197,25 @@ fn hold_tile(nest: &mut Nest, held: &Held, dtype: DType, layout: Result<TileLayo
     Ok(())
 }
 
-/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps; where they are
-/// `grouped`, for each warpgroup, whose warps take turns along its rows.
-fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], grouped: bool) -> Result<TileLayout, String> {
+/// Accumulator fragments of a tile, a contiguous part of it for each of `m` by `n` warps; where warpgroups multiply, for
+/// each of these, whose warps take turns along its rows. From tensor memory, warpgroups have columns, and each warp of
+/// one the rows that it can read.
+fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], by: &By) -> Result<TileLayout, String> {
     let of = Fragment::M16N8Acc.shape();
     let [rows, columns] = shape;
     if m < 1 || n < 1 || rows % (m * of[0]) != 0 || columns % (n * of[1]) != 0 {
         return Err(format!("a tile of {rows} by {columns} is no grid of fragments of {m} by {n} warps"));
     }
     let (x, y) = (rows / of[0] / m, columns / of[1] / n);
-    let (rows_of_groups, columns_of_groups) = if grouped { (m / 4, 4) } else { (m, 1) };
-    let turns = if grouped { vec![Iter::new(4, 1, Axis::WarpId)] } else { vec![] };
-    if grouped && m % 4 != 0 {
+    if *by != By::Warps && m % 4 != 0 {
         return Err(format!("{m} warps along the rows are no whole warpgroups"));
     }
-    let mut grid = vec![Iter::new(rows_of_groups, n * columns_of_groups, Axis::WarpId), Iter::new(x, y, Axis::M)];
-    grid.extend(turns);
-    grid.extend([Iter::new(n, columns_of_groups, Axis::WarpId), Iter::new(y, 1, Axis::M)]);
+    let (warps, own) = (|n, stride| Iter::new(n, stride, Axis::WarpId), |n, stride| Iter::new(n, stride, Axis::M));
+    let grid = match by {
+        By::Warps => vec![warps(m, n), own(x, y), warps(n, 1), own(y, 1)],
+        By::Warpgroups => vec![warps(m / 4, 4 * n), own(x, y), warps(4, 1), warps(n, 4), own(y, 1)],
+        By::Tensor(..) => vec![warps(m / 4, 4 * n), warps(4, 1), own(x, y), warps(n, 4), own(y, 1)],
+    };
     let grid = TileLayout::of_shard(grid)?;
     Fragment::M16N8Acc.layout().tile(&grid, &[rows / of[0], columns / of[1]], &of)
 }
@@ -208,11 +231,24 @@ fn list(
         match s {
             DStmt::For(l) => match mark(&l) {
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
-                    let held = [by_runs(variant) || by_group_words(variant), by_runs(variant) || by_words(variant)];
-                    let call = Gemm::of(nest, &l)?.call(held, scope(nest, warps));
+                    let held = [
+                        by(variant, runs::VARIANT) || by(variant, group_words::VARIANT),
+                        by(variant, runs::VARIANT) || by(variant, words::VARIANT),
+                    ];
+                    let g = Gemm::of(nest, &l)?;
+                    let product = products.get(&g.d);
+                    let call = match product.map_or(&[][..], |p| &p.blocked) {
+                        [a, b] => g.call_of_parts([&a.1, &b.1], scope(nest, warps)),
+                        _ => g.call(held, scope(nest, warps)),
+                    };
                     let call = TileCall { forced: variant.clone(), ..call };
+                    let call = match product.map(|p| &p.by) {
+                        Some(By::Tensor(d, done)) => in_tensor::product(call, d, done),
+                        Some(By::Warps | By::Warpgroups) | None => call,
+                    };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
+                Some((TileMark { op: LeafOp::Elementwise, .. }, _)) if products.values().any(|p| p.leaves_out(&l)) => {}
                 Some((TileMark { op: LeafOp::Elementwise, .. }, _)) => {
                     let held: Vec<&Held> = products.values().flat_map(Product::tiles).collect();
                     out.extend(part_loops::of(nest, &l, &held)?);
@@ -301,6 +337,29 @@ impl Gemm {
         Held { buffer, first, dims: [dim(0), dim(1)], shape, run, factor: true, scope }
     }
 
+    /// Both factors as what they are made of.
+    fn blocked(&self, nest: &mut Nest, launch: &[DStmt], scope: ExecScope) -> Result<Vec<(Held, Parts)>, LowerError> {
+        let [rows, columns, _] = self.extents;
+        let mut of = |(tile, _): &(Tile, bool), lines: i64| {
+            let parts = blocks::of(nest, launch, &tile.buffer).map_err(|why| LowerError::new(PASS, &self.d, why))?;
+            Ok((self.factor(tile, lines, WORD, scope), parts))
+        };
+        Ok(vec![of(&self.a, rows)?, of(&self.b, columns)?])
+    }
+
+    /// The call for factors that are numbers and scales, both by lines along the reduced axis.
+    fn call_of_parts(&self, [a, b]: [&Parts; 2], scope: ExecScope) -> TileCall {
+        let [rows, columns, _] = self.extents;
+        let args = [a, b].map(|p| TileArg::Tile(p.codes.clone())).to_vec();
+        let mut call = TileCall::new(TileOp::Gemm, scope, Tile::whole(&self.d, &[rows, columns]), args);
+        call.accum = true;
+        call.config.insert("transpose_b".into(), AttrValue::Bool(true));
+        for (name, p) in [("sfa", a), ("sfb", b)] {
+            call.operands.insert(name.into(), TileArg::Tile(p.scales.clone()));
+        }
+        call
+    }
+
     /// The call, for factors of which some are `held` in registers as they are loaded.
     fn call(&self, held: [bool; 2], scope: ExecScope) -> TileCall {
         let [rows, columns, depth] = self.extents;
@@ -374,7 +433,7 @@ fn permute(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
             let factors = call.args.iter().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
             let shared: Vec<&Tile> = match call.op {
                 TileOp::CopyAsync => vec![&call.dst],
-                _ if by_warpgroups(&call.forced) => factors.filter(|t| !nest.held.contains_key(&t.buffer)).collect(),
+                _ if by_descriptors(&call.forced) => factors.filter(|t| !nest.held.contains_key(&t.buffer)).collect(),
                 _ => vec![],
             };
             for t in shared {
@@ -401,7 +460,10 @@ fn carry_out_all(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerE
 fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerError> {
     let mut shown: Vec<Buffer> = nest.held.get(&call.dst.buffer).cloned().into_iter().collect();
     let filled = shown.is_empty().then_some(&mut call.dst);
-    let args = call.args.iter_mut().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
+    // of a product the scales, of a copy its barrier
+    let named = call.operands.values_mut().filter(|_| call.op == TileOp::Gemm);
+    let args = call.args.iter_mut().chain(named);
+    let args = args.filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
     for t in filled.into_iter().chain(args) {
         if let Some(tile) = nest.held.get(&t.buffer) {
             shown.push(tile.clone());
@@ -415,7 +477,7 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
     }
     let body = nest.carry_out(&call, &shown);
     let body = body.map_err(|e| LowerError::new(PASS, &call.dst.buffer, e.to_string()))?;
-    let by_rows = by_words(&call.forced);
+    let by_rows = by(&call.forced, words::VARIANT);
     for s in &body {
         crate::lower::pass::swizzle::choose(nest, &shown, s, by_rows);
     }

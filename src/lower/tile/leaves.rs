@@ -206,7 +206,7 @@ fn registers(nest: &Nest, term: &Expr, loops: &[(Name, i64)]) -> Option<(Name, E
 
 /// True where a conversion changes no value, so that a primitive may make it.
 fn widens(from: DType, to: DType) -> bool {
-    to == DType::F32 && matches!(from, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2)
+    to == DType::F32 && matches!(from, DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 | DType::E8M0)
 }
 
 fn same_type(nest: &Nest, a: &Name, b: &Name) -> bool {

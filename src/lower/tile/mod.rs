@@ -1,6 +1,7 @@
 //! From marked loops and cross-thread reductions to tile calls, and from calls to the statements of the variant
 //! that dispatch chose.
 
+pub mod blocks;
 pub mod cluster;
 pub mod cross_thread;
 mod decode_bytes;
@@ -10,6 +11,7 @@ pub mod fills;
 pub mod fragments;
 mod global_store;
 pub mod group_words;
+mod in_tensor;
 pub mod leaves;
 pub mod part_loops;
 pub mod quads;

@@ -15,7 +15,7 @@
 
 use super::Check;
 use crate::analysis::multiple_of;
-use crate::ir::instr::{Access, At, Instr, Op, Place, Signature, Space, Value};
+use crate::ir::instr::{Access, At, Instr, Op, Place, Signature, Space, Tcgen05, Value};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, MapSwizzle, Name, TensorMap};
 use crate::lower::LowerError;
@@ -46,6 +46,9 @@ impl Check<'_> {
             return self
                 .error(&at, format!("it takes compute capability {} or above, and the kernel is for {sm}", s.since));
         }
+        if matches!(i.op, Op::Tcgen05(_)) && !self.target.has.tcgen05 {
+            return self.error(&at, format!("{} has no tensor memory", self.target.id));
+        }
         let (places, values) = (s.places.len(), s.values.len());
         if (i.places.len(), i.values.len()) != (places, values) {
             return self.error(&at, format!("it takes {places} places and {values} values"));
@@ -65,7 +68,7 @@ impl Check<'_> {
         i.check(&types).or_else(|why| self.error(&first, why))?;
         i.values.iter().zip(&s.values).try_for_each(|(e, value)| self.value_of(&first, e, *value))?;
         i.places.iter().zip(&s.places).try_for_each(|(at, place)| self.place(at, place))?;
-        if let Op::Wgmma { a, b, .. } = &i.op {
+        if let Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. }) = &i.op {
             i.places.iter().skip(1).zip([a, b]).try_for_each(|(at, d)| self.permuted(at, d.swizzle))?;
         }
         if let (Op::WgmmaRegisters { b, .. }, Some(at)) = (&i.op, i.places.get(2)) {
@@ -112,6 +115,7 @@ impl Check<'_> {
         let (scope, memory) = match place.space {
             Space::Register => (Some(ArrayScope::Register), "registers"),
             Space::Shared | Space::Barrier | Space::Peer => (Some(ArrayScope::Shared), "shared memory"),
+            Space::Tensor => (Some(ArrayScope::Tensor), "tensor memory"),
             Space::Global => (None, "global memory"),
         };
         let array = self.kernel.array(&at.array);

@@ -204,7 +204,16 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// That statements access an array at all.
+    fn plain(&self, name: &Name) -> Result<(), LowerError> {
+        match self.kernel.array(name).map(|a| a.scope) {
+            Some(ArrayScope::Tensor) => self.error(name, "only instructions access tensor memory"),
+            Some(ArrayScope::Shared | ArrayScope::Register) | None => Ok(()),
+        }
+    }
+
     fn store(&mut self, array: &Name, index: &Expr, value: &Expr) -> Result<(), LowerError> {
+        self.plain(array)?;
         self.access(array, index, true)?;
         self.expr(value)?;
         match self.kernel.element(array) {
@@ -224,6 +233,7 @@ impl Check<'_> {
     }
 
     fn copy_side(&mut self, name: &Name, index: &Expr, lanes: u32, write: bool) -> Result<(), LowerError> {
+        self.plain(name)?;
         self.access(name, index, write)?;
         if multiple_of(index, &self.ranges) % lanes as i64 != 0 {
             return self.error(name, format!("an access of {lanes} elements is not known to be aligned"));
@@ -286,6 +296,7 @@ impl Check<'_> {
             },
             ExprKind::Load { buffer, indices, dtype } => {
                 let [index] = indices.as_slice() else { return self.error(buffer, "a load needs one flat index") };
+                self.plain(buffer)?;
                 self.access(buffer, index, false)?;
                 match self.kernel.element(buffer) {
                     Some(d) if d == *dtype => Ok(Rank::Thread),

@@ -3,7 +3,7 @@
 use super::words::in_words;
 use crate::analysis::{Decline, factors, narrow};
 use crate::ir::layout::words::{CHUNK, WORD};
-use crate::ir::{BinOp, DType, Expr, ExprKind};
+use crate::ir::{BinOp, Buffer, DType, Expr, ExprKind};
 use crate::rules::find::einsum::Stage;
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
@@ -74,7 +74,8 @@ fn is_value(e: &Expr) -> bool {
 
 /// Stages what the values of a tile are made of in shared memory, for all threads of the block to fill, and the
 /// values in registers.
-pub fn stage(s: &mut Schedule, tile: &Stage, at: &Name, threads: i64) -> Done {
+/// `lanes` says how many elements of a buffer one copy takes.
+pub fn stage(s: &mut Schedule, tile: &Stage, at: &Name, threads: i64, lanes: &dyn Fn(&Buffer) -> i64) -> Done {
     s.set_scope(&tile.buffer, Scope::Local)?;
     s.compute_at(&tile.block, at)?;
     let mut known: Vec<Name> = vec![];
@@ -82,11 +83,16 @@ pub fn stage(s: &mut Schedule, tile: &Stage, at: &Name, threads: i64) -> Done {
         if known.contains(&read.buffer) {
             continue;
         }
-        let words = s.func().buffer(&read.buffer).dtype == DType::U32;
-        fill(s, tile, &read.buffer, at, [threads, if words { COPY } else { 1 }])?;
+        let lanes = lanes(s.func().buffer(&read.buffer));
+        fill(s, tile, &read.buffer, at, [threads, lanes])?;
         known.push(read.buffer);
     }
     Ok(())
+}
+
+/// Words are copied several at a time.
+pub fn words(b: &Buffer) -> i64 {
+    if b.dtype == DType::U32 { COPY } else { 1 }
 }
 
 fn fill(s: &mut Schedule, tile: &Stage, buffer: &Name, at: &Name, [threads, lanes]: [i64; 2]) -> Done {

@@ -36,6 +36,7 @@ use super::split_k::{Parts, cut};
 use super::tiling::*;
 use super::words::{Words, in_words};
 use crate::analysis::Decline;
+use crate::ir::Buffer;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
@@ -107,11 +108,15 @@ impl Warps {
     }
 
     /// Rows and columns of one warp.
-    fn tile(&self) -> [i64; 2] {
+    pub fn tile(&self) -> [i64; 2] {
         [self.block[0] / self.warps[0], self.block[1] / self.warps[1]]
     }
 
-    fn whole_fragments(&self) -> Result<(), String> {
+    /// Each warp has whole fragments.
+    ///
+    /// # Errors
+    /// Where it has not.
+    pub fn whole_fragments(&self) -> Result<(), String> {
         for (side, name) in [(0, "rows"), (1, "columns")] {
             let (n, per) = (self.block[side], self.warps[side] * FRAGMENT[side]);
             if n % per != 0 || n == 0 {
@@ -157,7 +162,7 @@ impl Accepted for Mma {
 }
 
 /// By which means a block computes its tile.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Means<'a> {
     /// The variant of products, where one is named.
     pub variant: Option<&'a str>,
@@ -165,8 +170,10 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
-    /// The factor, first or second, that is decoded into registers of the warps that multiply it.
-    pub decoded: Option<usize>,
+    /// The factors, 0 and 1, that are decoded into registers of the warps that multiply them.
+    pub decoded: &'a [usize],
+    /// Elements of a buffer that one copy takes of what is decoded.
+    pub lanes: Option<&'a dyn Fn(&Buffer) -> i64>,
 }
 
 /// A block computes a tile of the result together.
@@ -176,7 +183,7 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
     let Grid { grid, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), outer)?;
-    for side in (0..2).filter(|side| Some(*side) != by.decoded) {
+    for side in (0..2).filter(|side| !by.decoded.contains(side)) {
         let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
             true => pack::pack(s, &e.block, stage, factor)?,
@@ -194,11 +201,11 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
             }
         }
     }
-    if let Some(side) = by.decoded {
-        let stage = [&e.a, &e.b][side];
+    for side in by.decoded {
+        let stage = [&e.a, &e.b][*side];
         match by.roles {
             Some(_) => words_by_boxes(s, stage, &fill, t)?,
-            None => decoded::stage(s, stage, &fill, t.threads(warp))?,
+            None => decoded::stage(s, stage, &fill, t.threads(warp), by.lanes.unwrap_or(&decoded::words))?,
         }
         together(s, &stage.block, &fill, LeafOp::Elementwise, t)?;
     }

@@ -1,5 +1,6 @@
 //! Matrix products of any layout, batched ones and convolutions: tensor cores, CUDA cores, CPU.
 
+pub mod block_scale;
 pub mod cpu;
 pub mod decoded;
 pub mod fma;
@@ -10,6 +11,7 @@ pub mod pack;
 pub mod quant;
 pub mod split_k;
 pub mod stream;
+pub mod tcgen05;
 pub mod tiling;
 pub mod wgmma;
 pub mod wgmma_quant;

@@ -1,7 +1,7 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
 use super::pack::{WIDEST, helped};
-use crate::ir::instr::WgmmaShape;
+use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::runs::Runs;
 use crate::ir::{ExprKind, Name};
 use crate::rules::find::factor::Factor;
@@ -20,6 +20,8 @@ const SHARED_RATE: i64 = 128;
 const MMA_RATE: i64 = 2560;
 /// The same of `wgmma`.
 const WGMMA_RATE: i64 = 4096;
+/// The same of `tcgen05.mma`.
+const TCGEN05_RATE: i64 = 8192;
 /// Registers of a multiprocessor.
 const REGISTERS: i64 = 65_536;
 /// Warp instructions that a multiprocessor issues in a cycle.
@@ -228,6 +230,35 @@ pub fn wgmma_quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     out
 }
 
+/// A product of numbers of 4 or 8 bits with scales of blocks, warp by warp, which fills `filled` bytes in a step; `packed`
+/// numbers lie in a byte.
+pub fn block_scale(z: &Sizes, (warp, packed): (i64, i64), filled: i64, k: &Knobs) -> Outline {
+    let (m, n, bytes) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
+    let warps = k.get("warps_m") * k.get("warps_n");
+    let shared = warps * (wm + wn) * bytes + filled;
+    // numbers of half the size are multiplied twice as fast
+    let products = m * n * bytes / 2 / MMA_RATE;
+    let (taken, ahead) = (shared / SHARED_RATE, (k.get("stages") - 1).max(1));
+    let busy = taken.max(products) + taken.min(products) / 4;
+    let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
+    let (threads, overhead, most_blocks) = (warps * warp, OVERHEAD, i64::MAX);
+    let by = Tiles { shared, ahead: (k.get("stages") - 2).max(1), ..Tiles::default() };
+    // bytes that a row of as many values takes
+    let row = bytes * packed * z.bytes[0];
+    let t = Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
+    let mut out = tiled(z, k, &t);
+    if let Some(main) = out.launches.first_mut() {
+        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
+        main.read = z.read / packed;
+        if let Some(t) = &mut main.tiles {
+            (t.filled, t.row) = (filled, bytes);
+            t.copies = [[m * bytes / WIDEST, WIDEST], [n * bytes / WIDEST, WIDEST]];
+        }
+    }
+    out
+}
+
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
 pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
@@ -281,6 +312,24 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let most_blocks = if roles > 1 { sms } else { i64::MAX };
     let role = [Role::All, Role::Copy, Role::Persistent, Role::Turns][roles as usize];
     let moved = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row;
+    let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
+}
+
+/// A product in tensor memory.
+pub fn tcgen05(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
+    let (m, n, row, groups) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("groups_n"));
+    // Each instruction reads its rows and columns from shared memory, and the block fills it.
+    let moved = (Tcgen05Shape::ROWS + n + m + n) * row;
+    let busy = (moved / SHARED_RATE).max(m * n * row / 2 / TCGEN05_RATE);
+    let persistent = k.get("roles") == 2;
+    let warps = WgmmaShape::WARPS * (groups + 1);
+    let (threads, overhead) = (warps * warp, ROLES[if persistent { 2 } else { 1 }]);
+    let state_regs = (n / groups + 50).min(REGISTERS / threads);
+    let ahead = (k.get("stages") - 1).max(1);
+    let most_blocks = if persistent { sms } else { i64::MAX };
+    // products of a tile go on while results of the one before leave, as where warpgroups take turns
+    let role = if persistent { Role::Turns } else { Role::Copy };
     let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }

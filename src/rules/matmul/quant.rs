@@ -98,7 +98,7 @@ impl Accepted for Quant {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let by = Means { variant: Some("mma_words"), decoded: Some(1), ..Means::default() };
+        let by = Means { variant: Some("mma_words"), decoded: &[1], ..Means::default() };
         by_tiles(s, &self.p, &shares(k), self.warp, k, &by)
     }
 

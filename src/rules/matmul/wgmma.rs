@@ -40,9 +40,9 @@ pub const WGMMA: Rule =
     Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
 
 /// Bytes of the widest row of an operand, and of a line of memory.
-const LINE: i64 = 128;
+pub const LINE: i64 = 128;
 /// Rows from which on half of an instruction's rows are of use.
-const FEW_ROWS: i64 = 32;
+pub const FEW_ROWS: i64 = 32;
 
 /// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
 const REGISTERS: [i64; 4] = [240, 240, 160, 120];
@@ -130,7 +130,7 @@ impl Accepted for Wgmma {
             variant: Some("wgmma"),
             roles: (copying(k) == 1).then(|| turns(k)),
             persistent: persistent(k).then_some(self.sms),
-            decoded: None,
+            ..Means::default()
         };
         by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
     }
@@ -142,7 +142,7 @@ impl Accepted for Wgmma {
 }
 
 /// A factor of which boxes lie in shared memory as they do in global memory.
-fn is_boxed(f: &Factor) -> bool {
+pub fn is_boxed(f: &Factor) -> bool {
     f.boxed && f.along_depth == (major(f) == Major::Free)
 }
 

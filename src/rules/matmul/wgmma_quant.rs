@@ -123,7 +123,7 @@ impl Accepted for WgmmaQuant {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let by = Means { variant: Some("wgmma_words"), roles: Some(1), decoded: Some(0), ..Means::default() };
+        let by = Means { variant: Some("wgmma_words"), roles: Some(1), decoded: &[0], ..Means::default() };
         by_tiles(s, &self.p, &shares(k), self.warp, k, &by)
     }
 

@@ -101,7 +101,7 @@ struct Step {
 
 impl Step {
     fn of(l: &LaunchOutline, p: &Tiles, t: &Target) -> Step {
-        let share = match (p.warpgroups, t.has.wgmma) {
+        let share = match (p.warpgroups, t.has.wgmma || t.has.tcgen05) {
             (true, _) => WARPGROUPS,
             (false, true) => BESIDE_WARPGROUPS,
             (false, false) => ALONE,

@@ -1,13 +1,13 @@
 //! Knobs: an ordered map from name to integer, so that logs and reports need no code per rule. Choices are
 //! integers here too: their names are in the space.
 
+use super::knob_values::KnobValues;
 use crate::target::nearest;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// One point of a knob space.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub struct Knobs(pub BTreeMap<String, i64>);
+pub struct Knobs(pub KnobValues);
 
 impl Knobs {
     /// The value of a knob.
@@ -16,7 +16,7 @@ impl Knobs {
     /// If the knob is missing. A rule only asks for knobs of its own table, and `Spaces` checks that
     /// a table has every knob its rule names, so a missing one is a bug.
     pub fn get(&self, name: &str) -> i64 {
-        *self.0.get(name).unwrap_or_else(|| panic!("knob `{name}` is not in the space"))
+        self.find(name).unwrap_or_else(|| panic!("knob `{name}` is not in the space"))
     }
 
     /// The value of a knob that not every form has.

@@ -1,6 +1,7 @@
 //! A knob space: the values of each knob for one function on one target, and the named predicates
 //! that say which combinations are legal.
 
+pub mod knob_values;
 pub mod knobs;
 pub mod limits;
 pub mod outline;
@@ -175,14 +176,21 @@ impl Space {
     }
 
     /// The point of that number in row-major order of the knobs' values.
-    pub fn point(&self, mut number: u64) -> Knobs {
-        let mut knobs = Knobs::default();
+    pub fn point(&self, number: u64) -> Knobs {
+        let mut knobs = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        self.move_to(&mut knobs, number);
+        knobs
+    }
+
+    /// Turns a point of this space into the one of that number.
+    fn move_to(&self, knobs: &mut Knobs, mut number: u64) {
         for k in self.knobs.iter().rev() {
             let n = k.values.len() as u64;
-            knobs.0.insert(k.name.clone(), k.values[(number % n) as usize]);
+            if let Some(value) = knobs.0.get_mut(&k.name) {
+                *value = k.values[(number % n) as usize];
+            }
             number /= n;
         }
-        knobs
     }
 
     /// All legal points, in row-major order.
@@ -193,7 +201,9 @@ impl Space {
     /// All legal points, in row-major order, and how many others there are by the condition that they break.
     pub fn census(&self) -> (Vec<Knobs>, Census) {
         let starts: Vec<u64> = (0..self.size()).step_by(CHUNK as usize).collect();
-        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(*start, CHUNK));
+        // All share the names of one.
+        let any = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(&any, *start, CHUNK));
         let (mut points, mut census) = (vec![], Census::default());
         for (legal, counts) in chunks {
             points.extend(legal);
@@ -202,10 +212,11 @@ impl Space {
         (points, census)
     }
 
-    /// The part of the census that starts at one point and is `n` long at most.
-    fn census_of(&self, start: u64, n: u64) -> (Vec<Knobs>, Census) {
+    /// The part of the census that starts at one point and is `n` long at most; `any` is some point.
+    fn census_of(&self, any: &Knobs, start: u64, n: u64) -> (Vec<Knobs>, Census) {
         let (mut legal, mut census) = (vec![], Census::default());
-        let mut knobs = self.point(start);
+        let mut knobs = any.clone();
+        self.move_to(&mut knobs, start);
         for number in start..(start + n).min(self.size()) {
             if number > start {
                 self.advance(&mut knobs, number);

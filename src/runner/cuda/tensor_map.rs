@@ -62,7 +62,9 @@ fn promotion(bytes: u32) -> sys::CUtensorMapL2promotion {
 fn data_type(dtype: DType) -> sys::CUtensorMapDataType {
     use sys::CUtensorMapDataType as T;
     match dtype {
-        DType::Bool | DType::I8 | DType::U8 | DType::E4M3 | DType::E5M2 => T::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType::Bool | DType::I8 | DType::U8 | DType::E4M3 | DType::E5M2 | DType::E8M0 => {
+            T::CU_TENSOR_MAP_DATA_TYPE_UINT8
+        }
         DType::I16 | DType::U16 => T::CU_TENSOR_MAP_DATA_TYPE_UINT16,
         DType::I32 => T::CU_TENSOR_MAP_DATA_TYPE_INT32,
         DType::U32 => T::CU_TENSOR_MAP_DATA_TYPE_UINT32,

@@ -38,17 +38,19 @@ pub(in crate::tile) fn options(call: &TileCall, names: &[&str], r: &mut Refusals
 
 fn operands(pair: &Pair) -> Result<(), String> {
     for (view, what) in pair.sides() {
-        if let Scope::Other(name) = &view.scope {
+        if matches!(view.scope, Scope::Tensor | Scope::Other(_)) {
             return Err(format!(
-                "the {what} `{}` is in `{name}`, not in global memory, shared memory or registers",
-                view.buffer
+                "the {what} `{}` is in `{}`, not in global memory, shared memory or registers",
+                view.buffer,
+                view.scope.name()
             ));
         }
     }
     Ok(())
 }
 
-fn dtype(Pair { dst, src }: &Pair) -> Result<(), String> {
+/// That both tiles have one type.
+pub(super) fn dtype(Pair { dst, src }: &Pair) -> Result<(), String> {
     if dst.dtype == src.dtype {
         return Ok(());
     }

@@ -7,6 +7,7 @@ pub(super) mod check;
 mod fallback;
 mod ldstmatrix;
 mod pair;
+mod tcgen05;
 mod vec_auto;
 mod vec_bits;
 mod walk;
@@ -23,6 +24,7 @@ const OPS: &[TileOp] = &[TileOp::Copy];
 
 /// The variants.
 pub(super) static TABLE: &[Variant] = &[
+    tcgen05::VARIANT,
     ldstmatrix::VARIANT,
     vec_bits::VEC_256B,
     vec_bits::VEC_128B,

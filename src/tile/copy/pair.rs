@@ -75,6 +75,7 @@ pub(in crate::tile) fn memory_name(view: &View) -> &str {
         Scope::Global => "global memory",
         Scope::Shared | Scope::SharedDyn => "shared memory",
         Scope::Local => "registers",
+        Scope::Tensor => "tensor memory",
         Scope::Other(name) => name,
     }
 }

@@ -50,21 +50,29 @@ pub(super) fn barrier(pair: &Result<Pair, String>, call: &TileCall, cx: &Cx, r: 
 }
 
 fn mbar(call: &TileCall, loads: bool, cx: &Cx) -> Result<Option<At>, String> {
-    let tile = match (call.operands.get("mbar"), loads) {
-        (None, false) => return Ok(None),
-        (None, true) => return Err("a load needs `mbar`, the barrier that counts its bytes".into()),
-        (Some(_), false) => return Err("`mbar` counts the bytes of loads; a store waits for its bulk group".into()),
-        (Some(TileArg::Tile(tile)), true) => tile.clone(),
-        (Some(TileArg::Scalar(e)), true) => {
-            element(e).ok_or("`mbar` is not an element of a buffer, such as `bar[0]`")?
-        }
+    match (call.operands.get("mbar"), loads) {
+        (None, false) => Ok(None),
+        (None, true) => Err("a load needs `mbar`, the barrier that counts its bytes".into()),
+        (Some(_), false) => Err("`mbar` counts the bytes of loads; a store waits for its bulk group".into()),
+        (Some(bar), true) => place_of(bar, cx).map(Some),
+    }
+}
+
+/// The place of the barrier that an argument names.
+///
+/// # Errors
+/// Where it names none.
+pub(in crate::tile) fn place_of(bar: &TileArg, cx: &Cx) -> Result<At, String> {
+    let tile = match bar {
+        TileArg::Tile(tile) => tile.clone(),
+        TileArg::Scalar(e) => element(e).ok_or("`mbar` is not an element of a buffer, such as `bar[0]`")?,
     };
     let bar = cx.view(&tile)?;
     if bar.len() != 1 || !bar.is_shared() || !matches!(bar.dtype, DType::I64 | DType::U64) {
         let (n, d) = (bar.len(), bar.dtype);
         return Err(format!("`mbar` is {n} elements of {d} in {}, not one uint64 in shared memory", bar.scope.name()));
     }
-    Ok(Some(At::new(&bar.buffer, cx.simple(bar.first()))))
+    Ok(At::new(&bar.buffer, cx.simple(bar.first())))
 }
 
 /// The tile of one element that an expression loads.

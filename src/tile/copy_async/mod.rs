@@ -6,6 +6,7 @@ mod gate;
 mod ldgsts;
 mod tma;
 
+pub(super) use bulk::place_of as barrier_of;
 pub(super) use tma::map_swizzle;
 
 use super::Variant;

@@ -1,14 +1,15 @@
-//! Operands of a warpgroup's matrix instruction in shared memory, and the descriptors that name them.
+//! Operands of matrix instructions that read shared memory by themselves, and the descriptors that name them.
 
 use super::operands::Matrix;
 use crate::analysis::multiple_of;
-use crate::ir::instr::WgmmaShape;
 use crate::ir::{Contiguous, Expr, MapSwizzle, MatrixDesc};
 use crate::tile::Cx;
 use crate::tile::copy_async::map_swizzle;
 
 /// Lines of a piece that descriptors count in.
 const LINES: i64 = 8;
+/// Bytes of the reduced axis of one instruction.
+const DEPTH_BYTES: i64 = 32;
 
 /// An operand of all instructions of a product.
 pub(super) struct Described {
@@ -27,9 +28,14 @@ impl Described {
     ///
     /// # Errors
     /// Where its elements do not lie as any descriptor says.
-    pub fn of(x: &Matrix, free: usize, lines: i64, shape: WgmmaShape, cx: &Cx) -> Result<Described, String> {
+    pub fn of(x: &Matrix, free: usize, lines: i64, cx: &Cx) -> Result<Described, String> {
         let (layout, whole) = x.view.layout()?;
-        let (name, size) = (&x.view.buffer, x.view.dtype.bytes() as i64);
+        let (name, dtype, size) = (&x.view.buffer, x.view.dtype, x.view.dtype.bytes() as i64);
+        let k = (DEPTH_BYTES / size) as usize;
+        match x.view.extent[x.dims[1 - free]] {
+            n if n % k as i64 == 0 => {}
+            n => return Err(format!("K is {n}, no multiple of {k}")),
+        }
         if x.dims.iter().any(|d| !x.view.begin[*d].is_int(0)) {
             return Err(format!("the tile of `{name}` begins within its rows or columns"));
         }
@@ -48,15 +54,13 @@ impl Described {
         if desc.contiguous == Contiguous::Free && size != 2 {
             return Err(format!("`{name}` holds {}, which has to lie side by side along K", x.view.dtype));
         }
-        let k = shape.k() as usize;
         let part = |all: &[i64], from: usize, n: usize, own: &dyn Fn(i64) -> i64| {
             n <= all.len() - from && (0..n).all(|i| (all[from + i] - all[from]) * size == own(i as i64))
         };
         let lines_fit = (0..rows.len())
             .step_by(lines as usize)
-            .all(|from| part(rows, from, lines as usize, &|i| desc.offset(shape.input, i, 0)));
-        let steps_fit =
-            (0..depth.len()).step_by(k).all(|from| part(depth, from, k, &|i| desc.offset(shape.input, 0, i)));
+            .all(|from| part(rows, from, lines as usize, &|i| desc.offset(dtype, i, 0)));
+        let steps_fit = (0..depth.len()).step_by(k).all(|from| part(depth, from, k, &|i| desc.offset(dtype, 0, i)));
         if !lines_fit || !steps_fit {
             return Err(format!("elements of `{name}` do not lie as the descriptor {} says", desc.text()));
         }

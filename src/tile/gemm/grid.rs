@@ -8,7 +8,7 @@ use crate::ir::{BinOp, ExecScope, Expr};
 use crate::tile::{Cx, Part, WARP};
 
 /// The grid.
-pub(super) struct Grid {
+pub(in crate::tile) struct Grid {
     /// Rows and columns of fragments of one warp.
     pub local: [i64; 2],
     /// For each warp of the scope, the numbers of its rows and of its columns of fragments.
@@ -99,7 +99,7 @@ fn numbers(
 }
 
 /// An element of a fragment that each lane holds.
-pub(super) struct Element {
+pub(in crate::tile) struct Element {
     /// Its number in the lane's part of each dimension.
     pub own: [i64; 2],
     /// Row and column in the fragment.

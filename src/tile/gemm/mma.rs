@@ -136,7 +136,9 @@ fn fragments(s: MmaShape) -> [Fragment; 2] {
     match s {
         MmaShape::M16N8K16F16 | MmaShape::M16N8K16BF16 => [Fragment::M16N8K16A, Fragment::M16N8K16B],
         MmaShape::M16N8K8TF32 => [Fragment::M16N8K8Tf32A, Fragment::M16N8K8Tf32B],
-        MmaShape::M16N8K32I8 => [Fragment::M16N8K32Int8A, Fragment::M16N8K32Int8B],
+        MmaShape::M16N8K32I8 | MmaShape::M16N8K32E4M3 | MmaShape::M16N8K32E5M2 => {
+            [Fragment::M16N8K32Int8A, Fragment::M16N8K32Int8B]
+        }
     }
 }
 

@@ -3,18 +3,21 @@
 //!
 //! `transpose_a` and `transpose_b` say that A is stored as `[K, M]`, B as `[N, K]`; `alpha` is 1,
 //! `beta` 0 or 1; `precision="tf32"` allows tensor cores to shorten float32 operands. Leading
-//! dimensions of extent 1 (the stage of a pipeline, say) come before the two of the matrix.
+//! dimensions of extent 1 (the stage of a pipeline, say) come before the two of the matrix. Products in tensor memory
+//! go on by themselves, and arrive at the barrier that `mbar` names.
 
 mod described;
 mod feed;
 mod fma;
-mod grid;
+pub(super) mod grid;
 mod mma;
+mod mma_block_scale;
 mod mma_runs;
 mod mma_words;
-mod operands;
+pub(super) mod operands;
 mod packed;
 mod share;
+mod tcgen05;
 mod wgmma;
 mod wgmma_words;
 
@@ -22,11 +25,13 @@ use super::Variant;
 
 /// The variants of the family.
 pub(super) static TABLE: &[Variant] = &[
+    tcgen05::TCGEN05,
     wgmma::WGMMA,
     wgmma_words::WGMMA_WORDS,
     mma::MMA,
     mma_words::MMA_WORDS,
     mma_runs::MMA_RUNS,
+    mma_block_scale::MMA_BLOCK_SCALE,
     packed::FMA_F32X2,
     fma::FMA,
 ];

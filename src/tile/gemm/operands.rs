@@ -1,5 +1,7 @@
 //! The operands of a product as matrices, and the conditions that every variant shares.
 
+use crate::ir::instr::TENSOR_LANES;
+use crate::ir::layout::Axis;
 use crate::ir::{AttrValue, Expr, Tile, TileArg, TileCall};
 use crate::tile::{Cx, Refusals, View};
 
@@ -7,7 +9,7 @@ use crate::tile::{Cx, Refusals, View};
 const KNOWN: [&str; 5] = ["alpha", "beta", "precision", "transpose_a", "transpose_b"];
 
 /// A tile as a matrix in the orientation of the product.
-pub(super) struct Matrix {
+pub(in crate::tile) struct Matrix {
     /// The tile.
     pub view: View,
     /// The tile's dimensions that are the rows and the columns.
@@ -36,7 +38,11 @@ pub(super) struct Product {
 }
 
 impl Matrix {
-    fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
+    /// A tile as a matrix, which may be `transposed`; `what` it is, for errors.
+    ///
+    /// # Errors
+    /// Where it has other dimensions of extent above 1 than two.
+    pub fn of(cx: &Cx, tile: &Tile, what: &str, transposed: bool) -> Result<Matrix, String> {
         let view = cx.view(tile)?;
         let (lead, rank) = (view.extent.len().saturating_sub(2), view.extent.len());
         if rank < 2 || view.extent[..lead].iter().any(|n| *n != 1) || view.is_empty() {
@@ -63,6 +69,31 @@ impl Matrix {
         index[self.dims[0]] = row;
         index[self.dims[1]] = column;
         self.view.at(&index)
+    }
+}
+
+impl Matrix {
+    /// Where a matrix in tensor memory begins, whose row `i` is in lane `i` of all, columns side by side.
+    ///
+    /// # Errors
+    /// Where it does not lie so.
+    pub fn in_lanes(&self, cx: &Cx) -> Result<Expr, String> {
+        let (layout, shape) = self.view.layout()?;
+        let at = |row: i64, column: i64| {
+            let mut index = vec![Expr::i64(0); shape.len()];
+            (index[self.dims[0]], index[self.dims[1]]) = (Expr::i64(row), Expr::i64(column));
+            cx.simple(self.view.at_lane(&index))
+        };
+        let first = at(0, 0);
+        let step = |row: i64, column: i64, n: i64| cx.simple(at(row, column) - first.clone()).is_int(n);
+        let rows = self.rows() == TENSOR_LANES && (0..TENSOR_LANES).all(|i| step(i, 0, i));
+        let columns = (0..self.columns()).all(|j| step(0, j, j * TENSOR_LANES));
+        let lane = cx.simple(layout.over(shape)?.value(Axis::TLane, &self.view.begin));
+        if rows && columns && lane.is_int(0) {
+            return Ok(first);
+        }
+        let (name, n) = (&self.view.buffer, TENSOR_LANES);
+        Err(format!("row i of `{name}` is not in lane i of {n}, columns side by side, as TLane and TCol say"))
     }
 }
 
@@ -102,7 +133,12 @@ impl Product {
 /// Asks whether a call is a product, of operands that may be read while D is written; other predicates say
 /// nothing where it is none.
 pub(super) fn product(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Product> {
-    let (product, options) = (Product::of(call, cx), arguments(call));
+    product_with(call, &[], cx, r)
+}
+
+/// [`product`], which may have these named operands.
+pub(super) fn product_with(call: &TileCall, operands: &[&str], cx: &Cx, r: &mut Refusals) -> Option<Product> {
+    let (product, options) = (Product::of(call, cx), arguments(call, operands));
     r.ask_if("shapes", options.as_ref().ok(), |()| product.as_ref().map(drop).map_err(String::clone));
     r.ask("options", options);
     r.ask_if("overlap", product.as_ref().ok(), apart);
@@ -128,6 +164,14 @@ pub(super) fn in_registers(p: &Product) -> Result<(), String> {
     }
 }
 
+/// That A and B are in shared memory.
+pub(super) fn in_shared(p: &Product) -> Result<(), String> {
+    match [&p.a, &p.b].into_iter().find(|x| !x.view.is_shared()) {
+        Some(x) => Err(format!("`{}` is in {} memory, not in shared memory", x.view.buffer, x.view.scope.name())),
+        None => Ok(()),
+    }
+}
+
 /// True where float32 operands may be shortened to tf32.
 pub(super) fn tf32(call: &TileCall) -> bool {
     matches!(named(call, "precision"), Some(AttrValue::Str(s)) if s == "tf32")
@@ -150,9 +194,10 @@ fn start(call: &TileCall, cx: &Cx) -> Result<Start, String> {
     }
 }
 
-fn arguments(call: &TileCall) -> Result<(), String> {
+fn arguments(call: &TileCall, operands: &[&str]) -> Result<(), String> {
     let unknown = call.config.keys().find(|k| !KNOWN.contains(&k.to_lowercase().as_str()));
-    if let Some(name) = unknown.or_else(|| call.operands.keys().next()) {
+    let other = call.operands.keys().find(|k| !operands.contains(&k.as_str()));
+    if let Some(name) = unknown.or(other) {
         return Err(format!("`{name}` is no argument of a product: choose of {}", KNOWN.join(", ")));
     }
     flag(call, "transpose_a")?;

@@ -46,8 +46,8 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
     let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
     let known = p.zip(shape);
-    let a = r.ask_if("a_descriptor", known, |(p, s)| operand(p.k, s, Described::of(&p.a, 0, WgmmaShape::ROWS, s, cx)));
-    let b = r.ask_if("b_descriptor", known, |(p, s)| operand(p.k, s, Described::of(&p.b, 1, s.n, s, cx)));
+    let a = r.ask_if("a_descriptor", known, |(p, _)| Described::of(&p.a, 0, WgmmaShape::ROWS, cx));
+    let b = r.ask_if("b_descriptor", known, |(p, s)| Described::of(&p.b, 1, s.n, cx));
     let (shape, a, b, sums, p) = (shape?, a?, b?, sums?, product?);
     let wgmma = Wgmma { shape, a, b, sums, scope: call.scope, p };
     Some(Box::new(move |e| wgmma.emit(e)))
@@ -72,18 +72,7 @@ fn input(p: &Product) -> Result<DType, String> {
 
 fn storage(p: &Product) -> Result<(), String> {
     super::operands::in_registers(p)?;
-    match [&p.a, &p.b].into_iter().find(|x| !x.view.is_shared()) {
-        Some(x) => Err(format!("`{}` is in {} memory, not in shared memory", x.view.buffer, x.view.scope.name())),
-        None => Ok(()),
-    }
-}
-
-/// An operand whose reduced axis is whole steps.
-pub(super) fn operand(k: i64, s: WgmmaShape, found: Result<Described, String>) -> Result<Described, String> {
-    match k % s.k() {
-        0 => found,
-        _ => Err(format!("K is {k}, no multiple of {}", s.k())),
-    }
+    super::operands::in_shared(p)
 }
 
 /// The registers of D.

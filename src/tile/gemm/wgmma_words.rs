@@ -14,7 +14,7 @@
 
 use super::described::Described;
 use super::operands::{Matrix, Product, Start, in_registers, product};
-use super::wgmma::{Sums, operand, whole_warpgroups};
+use super::wgmma::{Sums, whole_warpgroups};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
 use crate::ir::layout::TileLayout;
@@ -42,7 +42,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
         Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
     });
     let shape = r.ask_if("shape", sums.as_ref(), |sums| sums.shape(DType::F16));
-    let b = r.ask_if("b_descriptor", p.zip(shape), |(p, s)| operand(p.k, s, Described::of(&p.b, 1, s.n, s, cx)));
+    let b = r.ask_if("b_descriptor", p.zip(shape), |(p, s)| Described::of(&p.b, 1, s.n, cx));
     let (shape, words, b, sums, p) = (shape?, words?, b?, sums?, product?);
     Some(Box::new(move |e| Words { shape, words, b, sums, p }.emit(e)))
 }

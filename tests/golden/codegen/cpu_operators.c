@@ -68,6 +68,8 @@ static inline unsigned char dl_e4m3_from_f32(float x) { unsigned u = dl_bits_fro
 static inline __attribute__((always_inline)) dl_u8x8 dl_e4m3x8_from_f32(dl_f32x8 x) { dl_u8x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_e4m3_from_f32(x[l]); return r; }
 static inline unsigned char dl_e5m2_from_f32(float x) { unsigned u = dl_bits_from_f32(x), a = u & 0x7fffffffu, r; float m = dl_f32_from_bits(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = dl_bits_from_f32(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r); }
 static inline __attribute__((always_inline)) dl_u8x8 dl_e5m2x8_from_f32(dl_f32x8 x) { dl_u8x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_e5m2_from_f32(x[l]); return r; }
+static inline unsigned char dl_e8m0_from_f32(float x) { unsigned a = dl_bits_from_f32(x) & 0x7fffffffu, e = (a + 0x400000u) >> 23; if (a > 0x7f800000u) return 0xff; return (unsigned char)(a < 0x600000u ? 0 : e > 254 ? 254 : e); }
+static inline __attribute__((always_inline)) dl_u8x8 dl_e8m0x8_from_f32(dl_f32x8 x) { dl_u8x8 r = {0}; for (int l = 0; l < 8; ++l) r[l] = dl_e8m0_from_f32(x[l]); return r; }
 static inline int dl_min_i32(int a, int b) { return a < b ? a : b; }
 static inline int dl_max_i32(int a, int b) { return a > b ? a : b; }
 static inline int dl_floordiv_i32(int a, int b) { int q = a / b; return q * b != a && (a < 0) != (b < 0) ? q - 1 : q; }
@@ -199,6 +201,7 @@ void casts_float32(void *const *buffers, const long long *scalars,
   double *__restrict p13 = buffers[13];
   unsigned char *__restrict p14 = buffers[14];
   unsigned char *__restrict p15 = buffers[15];
+  unsigned char *__restrict p16 = buffers[16];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
     {
@@ -218,6 +221,7 @@ void casts_float32(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32], dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32] = dl_e4m3x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
       *(dl_u8x8_u *)&p15[blockIdx_x * 32] = dl_e5m2x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32] = dl_e8m0x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32]);
     }
     {
       // i1 = 8 to 15
@@ -236,6 +240,7 @@ void casts_float32(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 8] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8], dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 8] = dl_e4m3x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 8] = dl_e5m2x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 8] = dl_e8m0x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 8]);
     }
     {
       // i1 = 16 to 23
@@ -254,6 +259,7 @@ void casts_float32(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 16] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16], dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 16] = dl_e4m3x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 16] = dl_e5m2x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 16] = dl_e8m0x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 16]);
     }
     {
       // i1 = 24 to 31
@@ -272,6 +278,7 @@ void casts_float32(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 24] = __builtin_convertvector(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24], dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 24] = dl_e4m3x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 24] = dl_e5m2x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 24] = dl_e8m0x8_from_f32(*(const dl_f32x8_u *)&p0[blockIdx_x * 32 + 24]);
     }
   }
 }
@@ -334,6 +341,7 @@ void casts_int32(void *const *buffers, const long long *scalars,
   double *__restrict p13 = buffers[13];
   unsigned char *__restrict p14 = buffers[14];
   unsigned char *__restrict p15 = buffers[15];
+  unsigned char *__restrict p16 = buffers[16];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
     DL_UNROLL(32)
@@ -353,6 +361,7 @@ void casts_int32(void *const *buffers, const long long *scalars,
       p13[blockIdx_x * 32 + i1] = (double)p0[blockIdx_x * 32 + i1];
       p14[blockIdx_x * 32 + i1] = dl_e4m3_from_f32((float)p0[blockIdx_x * 32 + i1]);
       p15[blockIdx_x * 32 + i1] = dl_e5m2_from_f32((float)p0[blockIdx_x * 32 + i1]);
+      p16[blockIdx_x * 32 + i1] = dl_e8m0_from_f32(dl_odd_f32_from_i32(p0[blockIdx_x * 32 + i1]));
     }
   }
 }
@@ -408,6 +417,7 @@ void casts_float16(void *const *buffers, const long long *scalars,
   double *__restrict p13 = buffers[13];
   unsigned char *__restrict p14 = buffers[14];
   unsigned char *__restrict p15 = buffers[15];
+  unsigned char *__restrict p16 = buffers[16];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
     {
@@ -427,6 +437,7 @@ void casts_float16(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]), dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32] = dl_e4m3x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
       *(dl_u8x8_u *)&p15[blockIdx_x * 32] = dl_e5m2x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32] = dl_e8m0x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32]));
     }
     {
       // i1 = 8 to 15
@@ -445,6 +456,7 @@ void casts_float16(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 8] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]), dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 8] = dl_e4m3x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 8] = dl_e5m2x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 8] = dl_e8m0x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 8]));
     }
     {
       // i1 = 16 to 23
@@ -463,6 +475,7 @@ void casts_float16(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 16] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]), dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 16] = dl_e4m3x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 16] = dl_e5m2x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 16] = dl_e8m0x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 16]));
     }
     {
       // i1 = 24 to 31
@@ -481,6 +494,7 @@ void casts_float16(void *const *buffers, const long long *scalars,
       *(dl_f64x8_u *)&p13[blockIdx_x * 32 + 24] = __builtin_convertvector(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]), dl_f64x8);
       *(dl_u8x8_u *)&p14[blockIdx_x * 32 + 24] = dl_e4m3x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
       *(dl_u8x8_u *)&p15[blockIdx_x * 32 + 24] = dl_e5m2x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
+      *(dl_u8x8_u *)&p16[blockIdx_x * 32 + 24] = dl_e8m0x8_from_f32(dl_f32x8_from_f16(*(const dl_u16x8_u *)&p0[blockIdx_x * 32 + 24]));
     }
   }
 }

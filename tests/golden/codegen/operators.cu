@@ -61,6 +61,7 @@ static __device__ __forceinline__ int dl_clz_i32(int x) { return x == 0 ? 32 : _
   unsigned u = __float_as_uint(x), a = u & 0x7fffffffu, r; float m = __uint_as_float(a); if (a > 0x7f800000u) r = 0x7eu; else if (m < 0x1p-14f) r = __float_as_uint(m * 65536.0f + 8388608.0f) & 0xffu; else { r = ((a + 0xfffffu + (a >> 21 & 1u)) >> 21) - 448u; if (r > 0x7bu) r = 0x7bu; } return (unsigned char)((u >> 24 & 0x80u) | r);
 #endif
 }
+static __device__ __forceinline__ unsigned char dl_e8m0_from_f32(float x) { unsigned a = __float_as_uint(x) & 0x7fffffffu, e = (a + 0x400000u) >> 23; if (a > 0x7f800000u) return 0xff; return (unsigned char)(a < 0x600000u ? 0 : e > 254 ? 254 : e); }
 static __device__ __forceinline__ float dl_odd_f32_from_i32(int x) { float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_odd_f32_from_i64(long long x) { if (((x >> 53) + 1) >> 1) x = (x & ~0xfffLL) | ((x & 0xfffLL) != 0) << 11; float y = (float)x; unsigned u = __float_as_uint(y); double d = (double)y - (double)x; if ((d < 0 || d > 0) && !(u & 1u)) u = (d > 0) == (x > 0) ? u - 1u : u + 1u; return __uint_as_float(u); }
 static __device__ __forceinline__ float dl_f32_from_u23(unsigned x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
@@ -89,6 +90,7 @@ static __device__ __forceinline__ float dl_odd_f32_from_f64(double x) { float y 
 #endif
 }
 static __device__ __forceinline__ float dl_round_e5m2(float x) { return dl_f32_from_e5m2(dl_e5m2_from_f32(x)); }
+static __device__ __forceinline__ float dl_f32_from_e8m0(unsigned char x) { return __uint_as_float(x == 0 ? 0x400000u : x == 0xff ? 0x7fc00000u : (unsigned)x << 23); }
 
 extern "C" __global__ void __launch_bounds__(32)
 operators_float16(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, unsigned short* __restrict__ p2) {
@@ -513,7 +515,7 @@ functions_int32(const int* __restrict__ p0, int* __restrict__ p1) {
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_bool(const bool* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_bool(const bool* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -532,10 +534,11 @@ casts_bool(const bool* __restrict__ p0, bool* __restrict__ p1, signed char* __re
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_int8(const signed char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_int8(const signed char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -554,10 +557,11 @@ casts_int8(const signed char* __restrict__ p0, bool* __restrict__ p1, signed cha
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_int16(const short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_int16(const short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -576,10 +580,11 @@ casts_int16(const short* __restrict__ p0, bool* __restrict__ p1, signed char* __
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32((float)p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_int32(const int* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_int32(const int* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -598,10 +603,11 @@ casts_int32(const int* __restrict__ p0, bool* __restrict__ p1, signed char* __re
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32(dl_odd_f32_from_i32(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_int64(const long long* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_int64(const long long* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -620,10 +626,11 @@ casts_int64(const long long* __restrict__ p0, bool* __restrict__ p1, signed char
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32(dl_odd_f32_from_i64(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_uint8(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_uint8(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -642,10 +649,11 @@ casts_uint8(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed 
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32(dl_f32_from_u23(p0[i]));
   p15[i] = dl_e5m2_from_f32(dl_f32_from_u23(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_u23(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_uint16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_uint16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -664,10 +672,11 @@ casts_uint16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signe
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32(dl_f32_from_u23(p0[i]));
   p15[i] = dl_e5m2_from_f32(dl_f32_from_u23(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_u23(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_uint32(const unsigned* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_uint32(const unsigned* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -686,10 +695,11 @@ casts_uint32(const unsigned* __restrict__ p0, bool* __restrict__ p1, signed char
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32(dl_odd_f32_from_u32(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_uint64(const unsigned long long* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_uint64(const unsigned long long* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -708,10 +718,11 @@ casts_uint64(const unsigned long long* __restrict__ p0, bool* __restrict__ p1, s
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32((float)p0[i]);
   p15[i] = dl_e5m2_from_f32((float)p0[i]);
+  p16[i] = dl_e8m0_from_f32(dl_odd_f32_from_u64(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_float16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_float16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -730,10 +741,11 @@ casts_float16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, sign
   p13[i] = (double)dl_f32_from_f16(p0[i]);
   p14[i] = dl_e4m3_from_f32(dl_f32_from_f16(p0[i]));
   p15[i] = dl_e5m2_from_f32(dl_f32_from_f16(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_f16(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_bfloat16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_bfloat16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -752,10 +764,11 @@ casts_bfloat16(const unsigned short* __restrict__ p0, bool* __restrict__ p1, sig
   p13[i] = (double)dl_f32_from_bf16(p0[i]);
   p14[i] = dl_e4m3_from_f32(dl_f32_from_bf16(p0[i]));
   p15[i] = dl_e5m2_from_f32(dl_f32_from_bf16(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_bf16(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_float32(const float* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_float32(const float* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -774,10 +787,11 @@ casts_float32(const float* __restrict__ p0, bool* __restrict__ p1, signed char* 
   p13[i] = (double)p0[i];
   p14[i] = dl_e4m3_from_f32(p0[i]);
   p15[i] = dl_e5m2_from_f32(p0[i]);
+  p16[i] = dl_e8m0_from_f32(p0[i]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_float64(const double* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_float64(const double* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -796,10 +810,11 @@ casts_float64(const double* __restrict__ p0, bool* __restrict__ p1, signed char*
   p13[i] = p0[i];
   p14[i] = dl_e4m3_from_f32(dl_odd_f32_from_f64(p0[i]));
   p15[i] = dl_e5m2_from_f32(dl_odd_f32_from_f64(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_odd_f32_from_f64(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_float8_e4m3fn(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_float8_e4m3fn(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -818,10 +833,11 @@ casts_float8_e4m3fn(const unsigned char* __restrict__ p0, bool* __restrict__ p1,
   p13[i] = (double)dl_f32_from_e4m3(p0[i]);
   p14[i] = p0[i];
   p15[i] = dl_e5m2_from_f32(dl_f32_from_e4m3(p0[i]));
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_e4m3(p0[i]));
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-casts_float8_e5m2(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15) {
+casts_float8_e5m2(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
   const int blockIdx_x = (int)blockIdx.x;
   const int threadIdx_x = (int)threadIdx.x;
   const int i = blockIdx_x * 32 + threadIdx_x;
@@ -840,4 +856,28 @@ casts_float8_e5m2(const unsigned char* __restrict__ p0, bool* __restrict__ p1, s
   p13[i] = (double)dl_f32_from_e5m2(p0[i]);
   p14[i] = dl_e4m3_from_f32(dl_f32_from_e5m2(p0[i]));
   p15[i] = p0[i];
+  p16[i] = dl_e8m0_from_f32(dl_f32_from_e5m2(p0[i]));
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+casts_float8_e8m0fnu(const unsigned char* __restrict__ p0, bool* __restrict__ p1, signed char* __restrict__ p2, short* __restrict__ p3, int* __restrict__ p4, long long* __restrict__ p5, unsigned char* __restrict__ p6, unsigned short* __restrict__ p7, unsigned* __restrict__ p8, unsigned long long* __restrict__ p9, unsigned short* __restrict__ p10, unsigned short* __restrict__ p11, float* __restrict__ p12, double* __restrict__ p13, unsigned char* __restrict__ p14, unsigned char* __restrict__ p15, unsigned char* __restrict__ p16) {
+  const int blockIdx_x = (int)blockIdx.x;
+  const int threadIdx_x = (int)threadIdx.x;
+  const int i = blockIdx_x * 32 + threadIdx_x;
+  p1[i] = dl_f32_from_e8m0(p0[i]) != 0.0f;
+  p2[i] = dl_i8_from_float(dl_f32_from_e8m0(p0[i]));
+  p3[i] = dl_i16_from_float(dl_f32_from_e8m0(p0[i]));
+  p4[i] = (int)dl_f32_from_e8m0(p0[i]);
+  p5[i] = dl_i64_from_float(dl_f32_from_e8m0(p0[i]));
+  p6[i] = dl_u8_from_float(dl_f32_from_e8m0(p0[i]));
+  p7[i] = dl_u16_from_float(dl_f32_from_e8m0(p0[i]));
+  p8[i] = (unsigned)dl_f32_from_e8m0(p0[i]);
+  p9[i] = dl_u64_from_float(dl_f32_from_e8m0(p0[i]));
+  p10[i] = dl_f16_from_f32(dl_f32_from_e8m0(p0[i]));
+  p11[i] = dl_bf16_from_f32(dl_f32_from_e8m0(p0[i]));
+  p12[i] = dl_f32_from_e8m0(p0[i]);
+  p13[i] = (double)dl_f32_from_e8m0(p0[i]);
+  p14[i] = dl_e4m3_from_f32(dl_f32_from_e8m0(p0[i]));
+  p15[i] = dl_e5m2_from_f32(dl_f32_from_e8m0(p0[i]));
+  p16[i] = p0[i];
 }

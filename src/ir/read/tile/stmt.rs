@@ -232,15 +232,16 @@ impl Scope<'_> {
         };
         let buffer = self.declare_buffer(user, args, keywords, scope, value.at)?;
         match &self.declared(&buffer).scope {
-            Memory::Local | Memory::Shared | Memory::SharedDyn => {}
+            Memory::Local | Memory::Shared | Memory::SharedDyn | Memory::Tensor => {}
             Memory::Global => {
                 let message =
                     format!("`{user}` needs scope=\"shared\" or scope=\"local\"; memory of the device is passed in");
                 return problem(value.at, message);
             }
             Memory::Other(other) => {
-                let message =
-                    format!("unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\" or \"local\"");
+                let message = format!(
+                    "unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\", \"local\" or \"tmem\""
+                );
                 return problem(value.at, message);
             }
         }

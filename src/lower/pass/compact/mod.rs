@@ -34,7 +34,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     whole.extend(nest.held.keys().chain(&nest.of_warps).cloned());
     let placements = placement::of_func(nest.func);
     for (name, list) in &accesses {
-        if nest.is_global(name) || whole.contains(name) {
+        if nest.is_global(name) || nest.is_tensor(name) || whole.contains(name) {
             continue;
         }
         let plan = Plan::of(nest, name, list)?;

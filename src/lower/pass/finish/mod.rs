@@ -9,7 +9,7 @@ use super::batch::written;
 use super::flatten::length;
 use crate::ir::device::{Ahead, DFor, DKind, DStmt};
 use crate::ir::kernel::{Array, ArrayScope, CacheHint, KStmt, Kernel, KernelParam, Launch, LoopKind};
-use crate::ir::{Buffer, DType, Expr, Name, Param, TensorMap};
+use crate::ir::{Buffer, DType, Expr, Name, Param, Scope, TensorMap};
 use crate::lower::LowerError;
 use crate::lower::nest::{BLOCKS, Nest, THREADS};
 use narrow::Types;
@@ -196,10 +196,15 @@ pub fn with_declared_types(nest: &Nest, e: &Expr) -> Expr {
 fn array(nest: &Nest, b: &Buffer, body: &[DStmt], maps: &[TensorMap]) -> Result<Array, LowerError> {
     let len = length(nest, b).as_int().and_then(|n| u32::try_from(n).ok());
     let len = len.ok_or_else(|| LowerError::new(PASS, &b.name, "the size of the array is not a constant"))?;
-    let scope = if nest.is_shared(&b.name) { ArrayScope::Shared } else { ArrayScope::Register };
+    let scope = match b.scope {
+        Scope::Shared | Scope::SharedDyn => ArrayScope::Shared,
+        Scope::Tensor => ArrayScope::Tensor,
+        Scope::Global | Scope::Local | Scope::Other(_) => ArrayScope::Register,
+    };
     let align = match scope {
         ArrayScope::Shared => crate::lower::fact::maps::align(&b.name, maps, body).max(SHARED_ALIGN),
         ArrayScope::Register => widest(b, body),
+        ArrayScope::Tensor => b.dtype.bytes() as u32,
     };
     Ok(Array { name: b.name.clone(), dtype: b.dtype, len, scope, align })
 }

@@ -1,7 +1,7 @@
 //! Values that warpgroups load from memory into registers, a step ahead.
 //!
 //! Loads that a step begins with, and that fill arrays of registers from memory of the device, are made for the next step
-//! while this one goes on; the last step makes its own once more.
+//! while this one goes on; the last step makes its own once more. Loads of what the step writes stay where they are.
 //!
 //! before: `for k < 8 { r[0] = s[k]; .. r[0] .. }`
 //! after:  `next[0] = s[0]; for k < 8 { r[0] = next[0]; next[0] = s[min(k + 1, 7)]; .. r[0] .. }`
@@ -9,9 +9,11 @@
 use super::super::finish::used_buffers;
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DStmt, index_var};
+use crate::ir::instr::Access;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
+use crate::lower::pass::batch::{touched, written};
 use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeMap;
 
@@ -19,7 +21,11 @@ use std::collections::BTreeMap;
 pub(super) fn loads(nest: &mut Nest, (var, steps): (&Name, i64), body: Vec<DStmt>) -> (Vec<DStmt>, Vec<DStmt>) {
     let n = body.iter().take_while(|s| only_loads(nest, s)).count();
     let (own, rest) = body.split_at(n);
-    let (mut next, used) = (BTreeMap::new(), used_buffers(rest));
+    let (read, used) = (touched(own, Access::Read), used_buffers(rest));
+    if written(rest).iter().any(|name| read.contains(name)) {
+        return (vec![], body);
+    }
+    let mut next = BTreeMap::new();
     for name in used_buffers(own).into_iter().filter(|name| used.contains(name)) {
         let Some(b) = nest.buffers.get(&name).filter(|_| nest.is_local(&name)).cloned() else { continue };
         let Some(len) = b.len() else { return (vec![], body) };

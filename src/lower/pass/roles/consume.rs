@@ -164,7 +164,7 @@ impl Roles {
 
     /// A statement with the warpgroup's number in place of the quotient that it is, and the thread's number in the
     /// warpgroup where these work apart.
-    fn with_group(&self, nest: &Nest, s: DStmt) -> DStmt {
+    pub(super) fn with_group(&self, nest: &Nest, s: DStmt) -> DStmt {
         s.map_exprs(&mut |e| {
             let named = self.named(e);
             if named == *e { named } else { simplify(&named, &nest.ranges) }
@@ -201,7 +201,7 @@ fn first_of(threads: i64) -> Expr {
 }
 
 /// True for a nest that sets all registers of an array to zero, and nothing else.
-fn zeroes(nest: &Nest, s: &DStmt, array: &Name) -> bool {
+pub fn zeroes(nest: &Nest, s: &DStmt, array: &Name) -> bool {
     let (mut n, mut at) = (1, s);
     while let DStmt::For(l) = at {
         let ([inner], Some(steps)) = (l.body.as_slice(), l.extent.as_int()) else { return false };

@@ -13,6 +13,9 @@
 //! ring goes on through all of them: copies for the next tile land while the sums of one are stored. With
 //! `roles = 2`, warpgroups take tiles in turn ([`consume`]).
 //!
+//! Products in tensor memory are issued by one thread of the further warpgroup, whose commits give slots back; the
+//! others store their results ([`issue`]).
+//!
 //! before: `c = 0; for k, stages 4, roles 1 { tensor_load a, bar; c += wgmma(a); commit; wait 0 }; store c`
 //! after:  `init; if group < 2 { for k { wait full[s]; c = wgmma(a[s]) + (k > 0 ? c : 0); commit; wait 1; arrive`
 //!         `empty[s - 1]; s, phase = next }; wait 0; arrive empty[s - 1]; store c }`
@@ -22,6 +25,7 @@
 
 mod ahead;
 mod consume;
+mod issue;
 mod ring;
 
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
@@ -33,13 +37,18 @@ use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
 use crate::lower::nest::Nest;
 use consume::Turns;
+use issue::Issue;
 use ring::{Ring, constant, index_of, op, sync, thread, when};
 use std::collections::BTreeMap;
 
 const PASS: &str = "roles";
+/// From the thread that copies to the one that issues products: they are of different warps.
+const WARP: i64 = 32;
 /// Warpgroups that compute, and the registers that a thread which copies keeps and one which computes gets: all of
 /// the 65,536 of a multiprocessor together, in steps of 8. A single group has enough without.
 const REGISTERS: [(i64, [u32; 2]); 3] = [(2, [24, 240]), (3, [32, 160]), (4, [24, 120])];
+/// The same where one of those that keep less issues products.
+const WITH_ISSUER: [(i64, [u32; 2]); 1] = [(2, [40, 232])];
 
 /// Takes the marked loop of a launch apart.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
@@ -59,7 +68,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     let mut before = tiles.as_ref().map_or(body.clone(), |t| t.named(&body));
     let after = before.split_off(place + 1);
     match before.pop() {
-        Some(DStmt::For(l)) => Ok(Roles::of(nest, l)?.emit(nest, tiles.as_ref(), &before, after)),
+        Some(DStmt::For(l)) => Roles::of(nest, l)?.emit(nest, tiles.as_ref(), &before, after),
         _ => fault("no loop has roles"),
     }
 }
@@ -80,6 +89,8 @@ struct Roles {
     full: Name,
     empty: Name,
     turns: Option<Turns>,
+    /// Products in tensor memory.
+    issue: Option<Issue>,
     /// The variable that is the number of the thread's warpgroup.
     group: Name,
     /// Threads of a warp.
@@ -93,9 +104,12 @@ impl Roles {
         let (fills, compute) = l.body.split_at(copies);
         let (fills, mut compute) = (fills.iter().cloned().map(unrolled).collect::<Vec<_>>(), compute.to_vec());
         let steps = l.extent.as_int().ok_or_else(|| fault("the loop has no constant extent"))?;
-        if compute.pop() != Some(sync(Sync::WgmmaWait { left: 0 }, None, None)) || fills.is_empty() {
-            return Err(fault("the loop is not copies and then products of warpgroups"));
-        }
+        let last = compute.pop().filter(|_| !fills.is_empty());
+        let last = last.ok_or_else(|| fault("the loop is not copies and then products"))?;
+        let issue = match last == sync(Sync::WgmmaWait { left: 0 }, None, None) {
+            true => None,
+            false => Some(Issue::of(nest, &compute, &last).ok_or_else(|| fault("the loop ends with no product"))?),
+        };
         let (mut bytes, mut slots, mut full) = (0, BTreeMap::new(), None);
         for s in &fills {
             bytes += fill_bytes(nest, s).ok_or_else(|| fault("a copy of the loop has no constant size"))?;
@@ -114,6 +128,9 @@ impl Roles {
         if l.roles > 1 && nest.persistent.is_none() {
             return Err(fault("tiles are computed in turn, but no block takes several"));
         }
+        if l.roles > 1 && issue.is_some() {
+            return Err(fault("one thread issues all products, and tiles are computed in turn"));
+        }
         if l.roles > 2 || l.roles == 2 && team > 1 {
             return Err(fault("two warpgroups take tiles in turn, each a whole one"));
         }
@@ -122,10 +139,16 @@ impl Roles {
         let group = nest.fresh("group");
         let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
         let (groups, warp) = (team * l.roles, nest.target.warp);
-        Ok(Roles { steps, groups, team, fills, compute, bytes, slots, full, empty, turns, group, warp, l })
+        Ok(Roles { steps, groups, team, fills, compute, bytes, slots, full, empty, turns, issue, group, warp, l })
     }
 
-    fn emit(self, nest: &mut Nest, tiles: Option<&Tiles>, before: &[DStmt], after: Vec<DStmt>) -> Vec<DStmt> {
+    fn emit(
+        self,
+        nest: &mut Nest,
+        tiles: Option<&Tiles>,
+        before: &[DStmt],
+        after: Vec<DStmt>,
+    ) -> Result<Vec<DStmt>, LowerError> {
         for (name, len) in &self.slots {
             resize(nest, name, len * self.l.stages);
         }
@@ -135,9 +158,16 @@ impl Roles {
         nest.block = [all as u32, 1, 1];
         nest.ranges.set(ring::THREAD, 0, all - 1);
         nest.ranges.set(self.group.clone(), 0, self.groups);
-        let mut computing = self.computing(nest, tiles, before, after);
         let mut copying = vec![when(is(thread(), threads), self.copying(nest, tiles, before))];
-        if let Some((_, [less, more])) = REGISTERS.iter().find(|(n, _)| *n == self.groups) {
+        let (mut computing, registers) = match &self.issue {
+            None => (self.computing(nest, tiles, before, after), &REGISTERS[..]),
+            Some(issue) => {
+                issue.resize(nest);
+                copying.push(when(is(thread(), threads + WARP), self.issuing(nest, issue, tiles)));
+                (self.storing(nest, issue, tiles, before, after)?, &WITH_ISSUER[..])
+            }
+        };
+        if let Some((_, [less, more])) = registers.iter().find(|(n, _)| *n == self.groups) {
             nest.min_blocks = Some(1);
             let set = |registers: u32, take| DStmt::Instr(Instr::new(Op::SetMaxReg { registers, take }, [], []));
             computing.insert(0, set(*more, true));
@@ -148,7 +178,7 @@ impl Roles {
         let number = op(BinOp::FloorDiv, thread(), i64::from(WARPGROUP));
         out.push(constant(&self.group, number));
         out.push(DStmt::If { cond, then: computing, otherwise: copying });
-        out
+        Ok(out)
     }
 
     /// Makes the barriers, before anyone uses them.
@@ -157,10 +187,12 @@ impl Roles {
             let one = |i| sync(Sync::MbarrierInit { arrivals: arrivals as u32 }, Some((bar, Expr::i64(i))), None);
             (0..n).map(one).collect()
         };
-        let mut then =
-            [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, self.team * self.releases())]
-                .concat();
+        let readers = if self.issue.is_some() { 1 } else { self.team * self.releases() };
+        let mut then = [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, readers)].concat();
         then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
+        for (bar, n, arrivals) in self.issue.iter().flat_map(|i| i.barriers(self.groups * i64::from(WARPGROUP))) {
+            then.extend(init(&bar, n, arrivals));
+        }
         then.push(sync(Sync::MbarrierFence, None, None));
         vec![when(is(thread(), 0), then), DStmt::Barrier(Barrier::Block)]
     }
@@ -236,7 +268,9 @@ impl Tiles {
         let rounds = crate::analysis::simplify(&op(BinOp::FloorDiv, left, stride), &nest.ranges);
         nest.ranges.set_span(round.clone(), &Expr::i64(0), &rounds);
         let value = crate::analysis::simplify(&(index_var(&round) * Expr::i64(stride) + first), &nest.ranges);
-        let mut inside = vec![constant(&self.tile, value)];
+        let mut named = false;
+        body.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| named |= e.uses_var(&self.tile))));
+        let mut inside = if named { vec![constant(&self.tile, value)] } else { vec![] };
         inside.extend(body);
         vec![DStmt::For(DFor { own_barriers: true, ..DFor::new(round, rounds, DKind::Serial, inside) })]
     }

@@ -1,0 +1,13 @@
+# from tvm.script import tirx as T
+# from tvm.tirx.layout import Axis
+
+@T.prim_func(s_tir=True)
+def main(X: T.Buffer((1, 1152, 8, 128), "float32"), O: T.Buffer((1, 8, 1152, 128), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    # with T.sblock("root"):
+    for a, y, x, z in T.grid(1, 8, 1152, 128):
+        with T.sblock("O"):
+            v_a, v_y, v_x, v_z = T.axis.remap("SSSS", [a, y, x, z])
+            T.reads(X[v_a, v_x, v_y, v_z])
+            T.writes(O[v_a, v_y, v_x, v_z])
+            O[v_a, v_y, v_x, v_z] = X[v_a, v_x, v_y, v_z]

@@ -1,0 +1,160 @@
+//! Instructions of tensor memory: 128 lanes by 512 columns of 32 bits beside the registers of a multiprocessor, in
+//! which single threads have matrices multiplied (PTX ISA, "TensorCore 5th Generation Instructions").
+//!
+//! A block takes columns and gives them back. An array in tensor memory holds element `(lane, column)` at
+//! `128 column + lane`, counted from the first of its columns.
+
+use crate::ir::{DType, MatrixDesc};
+
+/// Lanes of tensor memory: rows of a matrix in it.
+pub const TENSOR_LANES: i64 = 128;
+/// Columns of tensor memory.
+pub const TENSOR_COLUMNS: i64 = 512;
+/// Lanes that a warp reads: those of its place among four.
+pub const LANES_OF_WARP: i64 = 32;
+
+/// What is done with tensor memory.
+// The text of a variant says what its fields are.
+#[allow(missing_docs)]
+#[derive(Clone, PartialEq, Debug)]
+pub enum Tcgen05 {
+    /// `word`: takes `columns` (a power of two, 32 to 512) for the block, and leaves their address in a word of
+    /// shared memory (`tcgen05.alloc`). A warp does it together.
+    Alloc { columns: i64 },
+    /// The block takes no more columns (`tcgen05.relinquish_alloc_permit`). A warp says so together.
+    Relinquish,
+    /// `d, word`: the thread has `d` at the address that the word holds.
+    Find,
+    /// `d`: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together.
+    Dealloc { columns: i64 },
+    /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false (`tcgen05.mma`). One thread says
+    /// so; `a` and `b` are in shared memory where their descriptors say, from the place given. Operands are read,
+    /// and sums written, some time before a barrier that a later commit of the thread arrives at completes.
+    Mma { shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc },
+    /// `bar`: arrives once when all products of the thread so far are done (`tcgen05.commit`).
+    Commit,
+    /// `dst, src`: loads 16 lanes by `8 count` columns (`count` 1, 2, 4, .., 32) into registers
+    /// (`tcgen05.ld.16x256b`), which are there after [`Tcgen05::WaitLoads`]. Each warp of four reads 32 lanes of its
+    /// own; the first lane is a multiple of 16. Lane `l` of the warp receives in register `r` lane
+    /// `l / 4 + 8 (r / 2 % 2)` and column `r % 2 + 2 (l % 4) + 8 (r / 4)`.
+    Load { count: i64 },
+    /// Waits until the registers of the warp's loads are there (`tcgen05.wait::ld`).
+    WaitLoads,
+    /// Orders what the thread did to tensor memory before what others do after a barrier
+    /// (`tcgen05.fence::before_thread_sync`).
+    FenceBefore,
+    /// Orders what others did to tensor memory before a barrier before what the thread does next
+    /// (`tcgen05.fence::after_thread_sync`).
+    FenceAfter,
+}
+
+/// `tcgen05.mma` of 128 rows by [`Tcgen05Shape::n`] columns and 32 bytes of the reduced axis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tcgen05Shape {
+    /// Columns: 16 to 256, a multiple of 16.
+    pub n: i64,
+    /// Type of both operands; of float32 the bits of tf32 are used.
+    pub input: DType,
+}
+
+impl Tcgen05Shape {
+    /// Rows of one instruction.
+    pub const ROWS: i64 = TENSOR_LANES;
+    /// Bytes of the reduced axis of one instruction.
+    pub const DEPTH_BYTES: i64 = 32;
+
+    /// Steps of the reduced axis.
+    pub fn k(self) -> i64 {
+        Tcgen05Shape::DEPTH_BYTES / self.input.bytes() as i64
+    }
+
+    /// Type of the sums.
+    pub fn sum(self) -> DType {
+        if self.input == DType::I8 { DType::I32 } else { DType::F32 }
+    }
+
+    /// The kind of instruction, with the number of the operands' format in its descriptor.
+    fn row(self) -> Option<(&'static str, u32)> {
+        match self.input {
+            DType::F16 => Some(("f16", 0)),
+            DType::BF16 => Some(("f16", 1)),
+            DType::F32 => Some(("tf32", 2)),
+            DType::E4M3 => Some(("f8f6f4", 0)),
+            DType::E5M2 => Some(("f8f6f4", 1)),
+            DType::I8 => Some(("i8", 1)),
+            DType::Bool
+            | DType::I16
+            | DType::I32
+            | DType::I64
+            | DType::U8
+            | DType::U16
+            | DType::U32
+            | DType::U64
+            | DType::F64
+            | DType::E8M0
+            | DType::Handle => None,
+        }
+    }
+
+    /// The PTX name of the kind.
+    pub fn kind(self) -> &'static str {
+        self.row().map_or("", |row| row.0)
+    }
+
+    /// What listings name it by.
+    pub fn name(self) -> String {
+        let input = if self.input == DType::F32 { "tf32".to_string() } else { self.input.to_string() };
+        format!("m{}n{}k{}.{input}", Tcgen05Shape::ROWS, self.n, self.k())
+    }
+
+    /// The 32 bits that tell the instruction formats, contiguous axes and extents ("instruction descriptor").
+    pub fn bits(self, free_contiguous: [bool; 2]) -> u32 {
+        let format = self.row().map_or(0, |row| row.1);
+        let sum = if self.sum() == DType::I32 { 2 } else { 1 };
+        let [a, b] = free_contiguous.map(u32::from);
+        let (n, m) = ((self.n >> 3) as u32, (Tcgen05Shape::ROWS >> 4) as u32);
+        sum << 4 | format << 7 | format << 10 | a << 15 | b << 16 | n << 17 | m << 24
+    }
+
+    /// That there is such an instruction.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
+    pub fn check(self) -> Result<(), String> {
+        if self.row().is_none() {
+            return Err(format!("no instruction multiplies matrices of {} into tensor memory", self.input));
+        }
+        match self.n {
+            16..=256 if self.n % 16 == 0 => Ok(()),
+            n => Err(format!("{n} columns; expected 16 to 256, a multiple of 16")),
+        }
+    }
+}
+
+/// Columns that a block takes for so many: a power of two, 32 at least.
+pub fn columns_taken(wanted: i64) -> i64 {
+    (wanted.max(1) as u64).next_power_of_two().max(32) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_those_of_worked_examples() {
+        let bits = |input, n| Tcgen05Shape { n, input }.bits([false; 2]);
+        assert_eq!(bits(DType::BF16, 256), 0x0840_0490);
+        assert_eq!(bits(DType::F16, 256), 0x0840_0010);
+        assert_eq!(bits(DType::E4M3, 256), 0x0840_0010);
+        assert_eq!(bits(DType::F32, 256), 0x0840_0910);
+        assert_eq!(bits(DType::I8, 256), 0x0840_04a0);
+        let turned = |free| Tcgen05Shape { n: 256, input: DType::BF16 }.bits(free);
+        assert_eq!(turned([true, false]), 0x0840_8490);
+        assert_eq!(turned([false, true]), 0x0841_0490);
+    }
+
+    #[test]
+    fn blocks_take_powers_of_two() {
+        assert_eq!([1, 32, 33, 192, 512].map(columns_taken), [32, 32, 64, 256, 512]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Takes the columns of buffers in tensor memory at the start of a kernel, and gives them back at its end.
+//!
+//! The first warp of a block takes them; every thread finds them behind a barrier. At the end all threads meet, so that
+//! nothing is read from columns that are given back.
+//!
+//! before: `.. d[0] ..`, `d` of 128 columns
+//! after:  `if thread < 32 { tcgen05_alloc word, 128; relinquish }; barrier; tcgen05_find d at word; .. d[0] ..;`
+//!         `barrier; if thread < 32 { tcgen05_dealloc d, 128 }`
+//!
+//! The schedule, or the program, is at fault where there are not as many columns.
+
+use super::finish::used_buffers;
+use crate::ir::device::{DStmt, index_var};
+use crate::ir::instr::{At, Instr, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
+use crate::ir::kernel::Barrier;
+use crate::ir::{BinOp, DType, Expr, Name, Scope};
+use crate::lower::LowerError;
+use crate::lower::nest::{Nest, THREADS};
+
+const PASS: &str = "tensor_memory";
+
+/// Places what takes columns and gives them back.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
+    let used: Vec<Name> = used_buffers(&body).into_iter().filter(|name| nest.is_tensor(name)).collect();
+    let Some(first) = used.first() else { return Ok(body) };
+    let columns = used.iter().map(|name| columns(nest, name)).collect::<Result<Vec<i64>, _>>()?;
+    let all: i64 = columns.iter().sum();
+    if all > TENSOR_COLUMNS {
+        let why = format!("{all} columns of tensor memory, which has {TENSOR_COLUMNS}");
+        return Err(LowerError::new(PASS, first, why));
+    }
+    let words = nest.scratch("columns", DType::U32, Expr::i64(used.len() as i64), Scope::Shared);
+    let word = |n: usize| At::new(&words, Expr::i64(n as i64));
+    let does = |op: Tcgen05, places: Vec<At>| DStmt::Instr(Instr::new(op, places, []));
+    let start = |name: &Name| At::new(name, Expr::i64(0));
+    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c }, vec![word(n)]));
+    let taken = taken.chain([does(Tcgen05::Relinquish, vec![])]).collect();
+    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c }, vec![start(d)]));
+    let given = given.collect();
+    let mut out = vec![by_first_warp(nest, taken), DStmt::Barrier(Barrier::Block)];
+    out.extend(used.iter().enumerate().map(|(n, d)| does(Tcgen05::Find, vec![start(d), word(n)])));
+    out.extend(body);
+    out.extend([DStmt::Barrier(Barrier::Block), by_first_warp(nest, given)]);
+    Ok(out)
+}
+
+/// The columns that are taken for a buffer.
+fn columns(nest: &Nest, name: &Name) -> Result<i64, LowerError> {
+    let len = nest.buffer(PASS, name)?.len();
+    let len = len.ok_or_else(|| LowerError::new(PASS, name, "the size of the array is not a constant"))?;
+    Ok(columns_taken((len + TENSOR_LANES - 1) / TENSOR_LANES))
+}
+
+fn by_first_warp(nest: &Nest, then: Vec<DStmt>) -> DStmt {
+    let axes = THREADS.iter().zip(nest.block).rev().filter(|(_, n)| *n > 1);
+    let thread = axes.fold(None, |outer: Option<Expr>, (tag, n)| {
+        let own = index_var(&Name::new(tag.name()));
+        Some(outer.map_or(own.clone(), |at| at * Expr::i64(i64::from(n)) + own))
+    });
+    let thread = thread.unwrap_or_else(|| Expr::i64(0));
+    let cond = Expr::binary(BinOp::Lt, thread, Expr::i64(i64::from(nest.target.warp)));
+    DStmt::If { cond, then, otherwise: vec![] }
+}

@@ -1,0 +1,170 @@
+//! `matmul.tcgen05`: matrix products in tensor memory (`tcgen05.mma`), convolutions among them.
+//!
+//! When: the target has it; what `matmul.mma` takes, of int8 where the target multiplies it there, where tensor maps
+//! describe both factors, with more than 64 rows or an unknown number of them, and a constant depth.
+//! How: a block computes a tile of 128 rows. One thread starts all copies, into shared memory where matrix
+//! descriptors find them, `stages` steps ahead; another one issues all products, into columns of tensor memory, and
+//! one or two warpgroups load the sums from there, each its own columns, and store what follows from them. A block
+//! may take one tile after the other (`roles`): then there are two sets of sums, and products of a tile go on while
+//! the results of the one before are stored.
+//! Declines: `target_kind`, `tensor_memory`, the predicates of [`Product::of`], `rows_and_columns`,
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `int8_in_tensor_memory`, `few_rows`, `boxed_factors`.
+//!
+//! ```text
+//! matmul.tcgen05 on cuda:sm_100a
+//! before: float16 A[4096, 4096], float16 B[4096, 4096]
+//!         float32 C[i, j] += float32(A[i, k]) * float32(B[k, j])
+//!         float16 O[i, j] = float16(C[i, j])
+//! after:  blockIdx.x 512 [persistent=148]:
+//!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: b0_result.local = 0
+//!           loop 64 [stages=4 roles=1]:
+//!             loop 128 [tile=copy_async warps_m=4 warps_n=2], loop 64: b0_left.shared = A
+//!             loop 64 [tile=copy_async warps_m=4 warps_n=2], loop 256: b0_right.shared = B
+//!             loop 128 [tile=gemm warps_m=4 warps_n=2 tile_variant=tcgen05], loop 256, loop 64: b0_result.local += b0_left.shared, b0_right.shared
+//!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: O = b0_result.local
+//! ```
+
+use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::outline::{self, Sizes};
+use super::tiling::*;
+use super::wgmma::{FEW_ROWS, LINE, is_boxed};
+use crate::ir::instr::{TENSOR_LANES, Tcgen05Shape, WgmmaShape};
+use crate::ir::layout::{Fragment, Swizzle};
+use crate::rules::find::product::Product;
+use crate::rules::parts::*;
+
+/// The rule.
+pub const TCGEN05: Rule =
+    Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../../../schedules/matmul.tcgen05.toml"), tcgen05);
+
+/// Registers of a thread that stores results, besides its sums.
+const BESIDE_SUMS: i64 = 50;
+/// Registers of such a thread at most, where one warpgroup stores and where two do.
+const REGISTERS: [i64; 2] = [255, 232];
+
+struct Tcgen05 {
+    /// The sizes, where all are known.
+    sizes: Option<Sizes>,
+    p: Product,
+    /// Threads of a warp.
+    warp: i64,
+    /// Multiprocessors.
+    sms: i64,
+}
+
+fn tcgen05(ask: &Ask) -> Answer {
+    let has = &ask.target.has;
+    if !has.tcgen05 {
+        return Err(ask.no("tensor_memory", "the target has no tensor memory"));
+    }
+    let p = multiplied(ask)?;
+    if p.a.dtype == DType::I8 && !has.tcgen05_i8 {
+        return Err(ask.no("int8_in_tensor_memory", "the target multiplies no int8 in tensor memory"));
+    }
+    let p = p.with_boxed_rows(ask, TENSOR_LANES).unwrap_or(p);
+    if let Some(rows) = p.extents()[1].filter(|n| *n <= 2 * FEW_ROWS) {
+        return Err(ask.no("few_rows", format!("{rows} rows leave half of an instruction's {TENSOR_LANES} unused")));
+    }
+    if ![&p.a, &p.b].into_iter().all(is_boxed) {
+        return Err(ask.no("boxed_factors", "no tensor maps describe the factors as they are multiplied"));
+    }
+    Ok(Found::new(
+        p.schedule.clone(),
+        Tcgen05 { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), sizes: Sizes::of(&p), p },
+    ))
+}
+
+/// How the warpgroups that store share a tile.
+fn groups(k: &Knobs, element: DType) -> Warps {
+    let depth = k.get("block_k_bytes") / element.bytes() as i64;
+    let block = [k.get("block_m"), k.get("block_n"), depth];
+    Warps { block, warps: [WgmmaShape::WARPS, k.get("groups_n")] }
+}
+
+/// True where a block takes one tile after the other.
+fn persistent(k: &Knobs) -> bool {
+    k.get("roles") == 2
+}
+
+impl Accepted for Tcgen05 {
+    fn constrain(&self, space: Space, target: &Target) -> Space {
+        let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
+        let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
+        let depths = p.extents()[3];
+        let space = space.require("steps_of_roles", move |k| {
+            match depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1))) {
+                Some(..2) | None => Err("the reduced axis is a single tile, or of unknown length".into()),
+                Some(_) => Ok(()),
+            }
+        });
+        let space = threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp);
+        let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
+        let space = tiles_in_shared(space, target, bytes, passed_rows(p, |k| k.get("groups_n") * WgmmaShape::WARPS));
+        let space = space.require("sums_in_registers", |k| {
+            let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
+            at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
+        });
+        let rows = p.extents()[1];
+        let space = whole_groups(space, "whole_raster", "raster", rows);
+        preferred(space, p, target)
+    }
+
+    fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
+        let by = Means {
+            variant: Some("tcgen05"),
+            roles: Some(1),
+            persistent: persistent(k).then_some(self.sms),
+            ..Means::default()
+        };
+        by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
+    }
+
+    fn outline(&self, k: &Knobs) -> Option<Outline> {
+        Some(outline::tcgen05(self.sizes.as_ref()?, (self.warp, self.sms), k))
+    }
+}
+
+fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+    let (rows, columns, each) = (k.get("block_m"), k.get("block_n"), k.get("block_n") / k.get("groups_n"));
+    if rows != TENSOR_LANES {
+        return Err(format!("a tile has {rows} rows, and tensor memory {TENSOR_LANES} lanes"));
+    }
+    if each * k.get("groups_n") != columns || each % Fragment::M16N8Acc.shape()[1] != 0 {
+        return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
+    }
+    Tcgen05Shape { n: columns, input: element }.check()?;
+    match k.get("block_k_bytes") {
+        n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
+        n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
+    }
+}
+
+/// Only what is likely to be fast: tiles that the function fills, enough of them for the device, whole lines.
+fn preferred(space: Space, p: &Product, target: &Target) -> Space {
+    let (depth, element) = (p.extents()[3], p.a.dtype);
+    let space = tile_within_result(space, p, [TENSOR_LANES, 64]);
+    let space = space.prefer("lines_of_roles", move |k| match (k.get("block_k_bytes"), depth) {
+        (n, Some(depth)) if n < LINE && over(depth, LINE / element.bytes() as i64 * k.get("split_k").max(1)) > 1 => {
+            Err(format!("a step of {n} bytes waits as long as one of {LINE}"))
+        }
+        _ => Ok(()),
+    });
+    let space = space.prefer("groups_that_store", |k| match (k.get("block_n"), k.get("groups_n")) {
+        (n, 2) if n <= 64 => Err(format!("{n} columns are too few for two warpgroups")),
+        _ => Ok(()),
+    });
+    let (sms, blocks) = (i64::from(target.sms), tiles(p));
+    let space = space.prefer("fills_device", move |k| match blocks(k) {
+        Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_n") > 64 => {
+            Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
+        }
+        _ => Ok(()),
+    });
+    let space = space.prefer("several_tiles_each", move |k| match blocks(k) {
+        Some(n) if persistent(k) && n * k.get("split_k") <= sms => {
+            Err(format!("{n} tiles are no more than {sms} multiprocessors"))
+        }
+        _ => Ok(()),
+    });
+    parts_fill_device(space, p, target, 2)
+}
