@@ -21,6 +21,7 @@ mod report;
 mod run;
 mod shell;
 mod simulate;
+mod standing;
 mod tune;
 mod verify;
 

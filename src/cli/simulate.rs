@@ -1,7 +1,10 @@
-//! `daylight simulate`: searches replayed against the log of an exhaustive run. Needs no device.
+//! `daylight simulate`: searches replayed against the log of an exhaustive run, or defaults against any log. Needs no
+//! device.
 
 use super::context::Context;
 use super::output;
+use super::standing::Sums;
+use crate::assemble::{Bindings, label};
 use crate::job::select::{self, Choice};
 use crate::job::{Exit, Failure, Input, guarded};
 use crate::log::{self, Record};
@@ -10,6 +13,7 @@ use crate::tune::Arms;
 use crate::tune::replay::{Regret, Replay, as_logged};
 use clap::Args;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// What may be typed.
@@ -33,6 +37,9 @@ pub struct Simulate {
     /// One table in Markdown instead of a paragraph for each
     #[arg(long)]
     markdown: bool,
+    /// How the default of each function stands against the best of the log, at every size that the log knows, in place of searches
+    #[arg(long, conflicts_with = "markdown")]
+    defaults: bool,
 }
 
 /// Measurements after which the regret is shown.
@@ -61,9 +68,10 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
     if a.markdown && !cx.json {
         output::text(&head(a.trials));
     }
-    let (mut worst, mut known, mut unknown) = (Exit::Done, 0, 0);
+    let (mut worst, mut known, mut unknown, mut sums) = (Exit::Done, 0, 0, Sums::default());
     for input in cx.load(&a.files)? {
         let done = match input {
+            Ok(input) if a.defaults => guarded(&input.name, || defaults(cx, &input, &past.records, &mut sums)),
             Ok(input) => guarded(&input.name, || one(cx, a, &input, &past.records, &searches)),
             Err(e) => Err(e.failure),
         };
@@ -76,29 +84,60 @@ pub fn run(cx: &Context, a: &Simulate) -> Result<Exit, Failure> {
             }
         }
     }
+    if a.defaults {
+        sums.print(cx);
+    }
     if unknown > 0 {
         output::note(&format!("{} holds no record of {unknown} functions", a.log.display()));
     }
     Ok(if known == 0 { worst.max(Exit::Failed) } else { worst })
 }
 
+/// A function with what the log says of its points.
+struct Replayed {
+    /// Its spaces, as the log knew them.
+    arms: Arms,
+    /// Its times.
+    replay: Replay,
+}
+
+impl Replayed {
+    /// At the size of the input; `None` where the log has no record of it.
+    fn of(cx: &Context, input: &Input, records: &[Record]) -> Result<Option<Replayed>, Failure> {
+        let records: Vec<&Record> =
+            records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
+        let Some(first) = records.first() else { return Ok(None) };
+        if let Some(other) = records.iter().find(|r| (&r.target, &r.env.gpu) != (&first.target, &first.env.gpu)) {
+            let text = format!("{} holds records of {} and {}: replay one", input.name, first.env.gpu, other.env.gpu);
+            return Err(Failure::usage(text));
+        }
+        let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
+        let target = target.measured_as(first.env.sms, 0, 0.0);
+        let subject = input.schedulable(&target)?;
+        let arms = select::arms(&subject, &cx.spaces, &input.name, &Choice::default())?;
+        let arms = Arms::new(as_logged(arms, &records), target);
+        let replay = Replay::new(&arms, &records)
+            .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
+        Ok(Some(Replayed { arms, replay }))
+    }
+}
+
+/// The defaults of one function, at every size that the log knows; `false` where it knows none.
+fn defaults(cx: &Context, input: &Input, records: &[Record], sums: &mut Sums) -> Result<bool, Failure> {
+    let own = records.iter().filter(|r| r.workload.key == input.key).map(|r| r.bind.clone());
+    let sizes: BTreeSet<Bindings> = own.filter(|b| input.bind.iter().all(|(k, v)| b.get(k) == Some(v))).collect();
+    for size in &sizes {
+        let input = input.at(size);
+        if let Some(replayed) = Replayed::of(cx, &input, records)? {
+            sums.add(cx, &label(&input.name, size), &replayed.arms, &replayed.replay);
+        }
+    }
+    Ok(!sizes.is_empty())
+}
+
 /// One function; `false` where the log has no record of it.
 fn one(cx: &Context, a: &Simulate, input: &Input, records: &[Record], searches: &[&str]) -> Result<bool, Failure> {
-    let records: Vec<&Record> =
-        records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
-    let Some(first) = records.first() else { return Ok(false) };
-    if let Some(other) = records.iter().find(|r| (&r.target, &r.env.gpu) != (&first.target, &first.env.gpu)) {
-        let text = format!("{} holds records of {} and {}: replay one", input.name, first.env.gpu, other.env.gpu);
-        return Err(Failure::usage(text));
-    }
-    let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
-    let target = target.measured_as(first.env.sms, 0, 0.0);
-    let subject = input.schedulable(&target)?;
-    let free = Choice::default();
-    let arms = select::arms(&subject, &cx.spaces, &input.name, &free)?;
-    let arms = Arms::new(as_logged(arms, &records), target);
-    let replay = Replay::new(&arms, &records)
-        .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
+    let Some(Replayed { arms, replay }) = Replayed::of(cx, input, records)? else { return Ok(false) };
     let missing = replay.missing(&arms);
     if missing > 0 {
         output::note(&format!("{}: the log lacks {missing} of {} points", input.name, arms.points().len()));

@@ -191,6 +191,7 @@ fn both(a: &LaunchOutline, b: &LaunchOutline) -> LaunchOutline {
         rounds: a.rounds.max(b.rounds),
         staged: a.staged || b.staged,
         from_cache: a.from_cache || b.from_cache,
+        unjudged: a.unjudged || b.unjudged,
         ..main.clone()
     }
 }

@@ -7,7 +7,7 @@
 
 mod arm;
 mod ask;
-pub mod choice;
+mod choice;
 mod find;
 mod gemv;
 mod matmul;

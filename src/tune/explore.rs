@@ -260,8 +260,12 @@ impl Loop<'_, '_, '_, '_, '_> {
         let point = finished.point;
         match finished.result {
             Stage::Skipped => self.skip(&point),
-            Stage::Rejected(why) => self.rule_out(&point, &why)?,
+            Stage::Rejected(why) => {
+                self.proposer.costs_nothing();
+                self.rule_out(&point, &why)?;
+            }
             Stage::Twin(first, hash) => {
+                self.proposer.costs_nothing();
                 let why = Reason::new("same_kernel", format!("another point gave the text {hash} before"));
                 self.ledger.rejected(self.session, &point, &why)?;
                 self.twin(first, point);

@@ -28,6 +28,7 @@ mod session;
 pub mod simulate;
 mod space;
 mod special;
+pub mod standing;
 mod trust;
 
 pub use config::{Clock, Progress, Summary, TuneConfig, TuneError};

@@ -8,7 +8,7 @@ use super::pipeline::{Build, Built};
 use super::{Arms, Occupancy, Point};
 use crate::backend::{Artifact, Compiler, Warning};
 use crate::ir::Reason;
-use crate::rules::{choice, prior};
+use crate::rules::prior;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
@@ -146,6 +146,9 @@ fn score(arms: &Arms, point: &Point, artifact: &Artifact, disassemble: Disassemb
     score_of(arms, point, known)
 }
 
+/// The default is left for a candidate that promises to take less than this part of its time.
+const WORTH: f64 = 0.9;
+
 /// The score of a point of whose kernel the compiler said that; the prior's alone where the rule has no outline. That of candidate 0
 /// counts for less, by as much as another has to promise to be taken.
 pub fn score_of(arms: &Arms, point: &Point, compiled: impl FnOnce() -> prior::Compiled) -> f64 {
@@ -153,7 +156,7 @@ pub fn score_of(arms: &Arms, point: &Point, compiled: impl FnOnce() -> prior::Co
     let prior = || land.place(point).map_or(1.0, |place| land.prior[place].exp());
     let outline = arms.of(point).outline(&point.knobs);
     let score = outline.map_or_else(prior, |o| prior::compiled_ns(&o, &arms.target, &compiled()));
-    if arms.defaults().first() == Some(point) { choice::WORTH * score } else { score }
+    if arms.defaults().first() == Some(point) { WORTH * score } else { score }
 }
 
 /// Instructions of the longest loop of machine code as `nvdisasm` prints it; of all the code up to its

@@ -4,12 +4,17 @@ use super::ledger::point_of;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
 use crate::log::{self, Outcome, Record};
-use crate::rules::Arm;
+use crate::rules::{Arm, Knobs};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A search has found what it should when its best is within that of the exhaustive best.
 pub const CLOSE: f64 = 0.02;
+
+/// What stands before the hash of a text that another point has too, in the reason of a point that was not built; in older
+/// logs, before that point.
+const SAME_HASH: &str = "another point gave the text ";
+const SAME_POINT: &str = "the same text as ";
 
 /// What an exhaustive run found.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,8 +48,18 @@ impl Replay {
             let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
             times.entry(point).or_insert(time);
         }
+        for (point, twin) in twins(arms, records) {
+            if let Some(time) = times.get(&twin).copied().flatten() {
+                times.insert(point, Some(time));
+            }
+        }
         let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
         Some(Replay { times, best_ns })
+    }
+
+    /// The points that have a time, each with it.
+    pub fn timed(&self) -> impl Iterator<Item = (&Point, f64)> {
+        self.times.iter().filter_map(|(p, ns)| Some((p, (*ns)?)))
     }
 
     /// The time of a point in nanoseconds, if it has one.
@@ -97,6 +112,24 @@ impl Replay {
             (0..seeds).into_par_iter().map(|seed| self.simulate(arms, search, seed, trials)).collect();
         Ok(Regret { runs: runs? })
     }
+}
+
+/// Points that were ruled out because another has the same text, each with that one, whose time is theirs.
+fn twins(arms: &Arms, records: &[&Record]) -> Vec<(Point, Point)> {
+    let hashes = records.iter().filter_map(|r| Some((r.source_hash.as_deref()?, point_of(arms, r)?)));
+    let by_text: BTreeMap<&str, Point> = hashes.collect();
+    let twin = |r: &&Record| {
+        let (point, reason) = (point_of(arms, r)?, r.reason.as_deref()?);
+        let hash = reason.split_once(SAME_HASH).and_then(|(_, rest)| by_text.get(rest.split(' ').next()?).cloned());
+        let named = || {
+            let pair = |p: &str| p.split_once('=').and_then(|(k, v)| Some((k.to_string(), v.parse().ok()?)));
+            let knobs: Option<BTreeMap<String, i64>> = reason.split_once(SAME_POINT)?.1.split(' ').map(pair).collect();
+            Some(Point { knobs: Knobs(knobs?), ..point.clone() })
+        };
+        let first = hash.or_else(named)?;
+        Some((point, first))
+    };
+    records.iter().filter_map(twin).collect()
 }
 
 /// What runs with many seeds lost against the exhaustive best, after each measurement.

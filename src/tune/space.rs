@@ -1,7 +1,7 @@
 //! What is searched: one arm for each rule that takes the function, and the points of its space.
 
 use super::search::Landscape;
-use crate::rules::{Arm, Census, Knobs};
+use crate::rules::{Arm, Census, Knobs, prior};
 use crate::target::Target;
 use std::fmt;
 use std::sync::OnceLock;
@@ -51,6 +51,11 @@ impl Arms {
         let found = || arms().filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect();
         // The prior looks at every point for one.
         self.defaults.get_or_init(found).clone()
+    }
+
+    /// The time in nanoseconds that the prior promises of a point, for comparing points; `None` where it has no outline.
+    pub fn guess_ns(&self, point: &Point) -> Option<f64> {
+        self.of(point).outline(&point.knobs).map(|o| prior::ns(&o, &self.target)).filter(|ns| ns.is_finite())
     }
 
     /// Points of all arms together, legal or not.

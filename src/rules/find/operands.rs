@@ -41,7 +41,16 @@ pub fn ends_in(access: &Access, var: &Name) -> bool {
 pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
     let elements = out.len()?;
     let (_, read) = read_once(s, reads, elements.saturating_mul(8))?;
-    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, read })
+    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, scattered: 0, read })
+}
+
+/// True when elements that differ by one in `var` are far from each other: `var` indexes a dimension, and not the last
+/// that is longer than 1.
+pub fn is_scattered(s: &Schedule, access: &Access, var: &Name) -> bool {
+    let shape = &s.func().buffer(&access.buffer).shape;
+    let mut longer = access.indices.iter().zip(shape).rev().filter(|(_, extent)| !extent.is_int(1));
+    let last = longer.next();
+    last.is_some_and(|(index, _)| !index.uses_var(var)) && longer.any(|(index, _)| index.uses_var(var))
 }
 
 /// How many tensors are read, and their bytes if constant, of each those of `most` elements at most.

@@ -81,6 +81,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine,
         staged,
+        unjudged: w.pack > 1,
         ..LaunchOutline::default()
     })
 }
@@ -127,6 +128,7 @@ pub fn outer(w: &Sizes, k: &Knobs) -> Outline {
         instructions: unroll * width * (w.pack * (1 + UNPACK) + 3),
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine: Combine { lanes: 1, parts: rows, values: 1 },
+        unjudged: w.pack > 1,
         ..LaunchOutline::default()
     };
     let [side, deep] = adders(threads, split);

@@ -28,7 +28,7 @@
 
 use crate::analysis::Decline;
 use crate::ir::IterVar;
-use crate::rules::find::operands::{ends_in, moves, reads_of, staged, whole_write};
+use crate::rules::find::operands::{ends_in, is_scattered, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::merge::{self, Uses};
 use crate::rules::parts::*;
@@ -224,10 +224,12 @@ impl Output {
         let staged = staged.into_iter().map(|b| (b.clone(), once(&b))).collect();
         let decl = s.func().buffer(&buffer);
         let whole = whole_write(s, &block).is_some();
+        let far = |a: &&crate::analysis::Access| inner.is_some_and(|i| is_scattered(s, a, &i.var));
+        let scattered = reads.iter().filter(far).count() as i64;
         Output {
             block: name.clone(),
             whole,
-            moves: moves(s, &reads, decl),
+            moves: moves(s, &reads, decl).map(|m| Moves { scattered, ..m }),
             dtype: decl.dtype,
             elements: decl.len(),
             last: inner.and_then(|i| i.extent.as_int()),

@@ -30,6 +30,8 @@ const LATENCY_SHARE: f64 = 0.43;
 const LATENCY_NS: f64 = 600.0;
 /// An instruction of a thread that waits for the one before it, which other warps do not hide from its own block.
 const INSTRUCTION_NS: f64 = 1.2;
+/// Warp instructions that a multiprocessor issues in a cycle.
+const SCHEDULERS: f64 = 4.0;
 /// Issue slots of a spilled register, which is stored and loaded again.
 const SPILL: i64 = 8;
 /// Registers that a compiler spills for each one that lacks: it has moved loads up and widened values by then.
@@ -40,6 +42,8 @@ const LOADS: i64 = 8;
 const SERIALISED: i64 = 2;
 /// How much faster than DRAM the cache answers, in latency and in bandwidth.
 const CACHE: f64 = 2.0;
+/// Part of its bytes, at least, that a block takes while nothing else of it goes on.
+const ALONE: f64 = 0.3;
 /// Multiprocessors are not equally far from memory: what the slowest loses on a share dealt once.
 const UNEVEN: f64 = 0.12;
 /// How much more than its even share of the bandwidth one multiprocessor can draw.
@@ -64,6 +68,9 @@ pub fn ns(outline: &Outline, target: &Target) -> f64 {
 
 /// True where the constants come from: where more time goes to memory than to arithmetic, and for products in tiles.
 pub fn is_known(outline: &Outline, target: &Target) -> bool {
+    if outline.launches.iter().any(|l| l.unjudged) {
+        return false;
+    }
     outline.launches.iter().any(|l| l.tiles.is_some()) || waits_for_memory(outline, target)
 }
 
@@ -134,6 +141,8 @@ struct Block {
     intake: f64,
     /// Of the issue slots and arithmetic of its multiprocessor.
     issue: f64,
+    /// Of its multiprocessor's path to memory, which takes accesses one after the other.
+    access: f64,
 }
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
@@ -157,7 +166,7 @@ fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
 
 /// Blocks that run side by side on every multiprocessor, `streamed` of them as far as DRAM is concerned.
 fn together(b: &Block, streamed: f64, blocks: f64) -> f64 {
-    either(&[b.latency, streamed * b.dram, blocks * b.intake, blocks * b.issue])
+    either(&[b.latency, streamed * b.dram, blocks * b.intake, blocks * b.issue, blocks * b.access])
 }
 
 fn last_wave(b: &Block, blocks: f64) -> f64 {
@@ -201,12 +210,24 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     // Tensor cores and copies go on while a thread waits.
     let serial = if l.tensor_core { 0.0 } else { INSTRUCTION_NS * own };
     let waits = (l.steps as f64 * room.batches + l.again) * step;
+    let dram = bytes / share;
     Block {
-        latency: BLOCK_NS + first + l.rounds as f64 * combine_ns(l) + waits + serial,
-        dram: bytes / share,
+        latency: BLOCK_NS + first + l.rounds as f64 * combine_ns(l) + waits + serial + alone(l) * dram,
+        dram,
         intake: bytes * l.padding.sqrt() * l.sectors / (DRAW * share),
         issue: (warps * own / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
+        access: if l.unjudged { 0.0 } else { warps * l.all_passes() * SCHEDULERS / issue_rate(t) },
     }
+}
+
+/// Part of its bytes that a block takes while nothing else of it goes on: what it writes, it writes when it has read, and a
+/// block that is resident alone reads nothing then. What it reads comes in while it waits for more, but for the last.
+fn alone(l: &LaunchOutline) -> f64 {
+    if l.unjudged {
+        return 0.0;
+    }
+    let written = l.written as f64 / (l.read + l.written).max(1) as f64;
+    (2.0 * written).clamp(ALONE, 1.0)
 }
 
 fn combine_ns(l: &LaunchOutline) -> f64 {
@@ -344,6 +365,43 @@ mod tests {
             assert!(ns(&both, &t) > time(&t, base.clone()) + 1000.0, "{}", t.id);
             let padded = LaunchOutline { padding: 2.0, steps: 32, ..base.clone() };
             assert!(time(&t, padded) > time(&t, base), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn narrow_accesses_take_as_many_passes_as_wide_ones() {
+        for t in gpus() {
+            let wide = launch(&t, 4.0);
+            let with = |load_bytes: i64| LaunchOutline { load_bytes, ..wide.clone() };
+            let times: Vec<f64> = [16, 8, 4, 2, 1].map(|b| time(&t, with(b))).to_vec();
+            assert!(times.windows(2).all(|w| w[0] <= w[1]), "{}: {times:?}", t.id);
+            assert!(times[4] > 1.001 * times[0], "{}: {times:?}", t.id);
+            let scattered = LaunchOutline { passes: Some(10.0 * wide.all_passes()), ..wide.clone() };
+            assert!(time(&t, scattered) > time(&t, wide), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn what_is_unjudged_chooses_no_default_and_pays_no_accesses() {
+        for t in gpus() {
+            let judged = launch(&t, 4.0);
+            let unjudged = LaunchOutline { unjudged: true, ..judged.clone() };
+            assert!(is_known(&Outline::one(judged.clone()), &t), "{}", t.id);
+            assert!(!is_known(&Outline::one(unjudged.clone()), &t), "{}", t.id);
+            assert!(time(&t, unjudged) < time(&t, judged), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn a_block_alone_writes_while_nothing_is_read() {
+        for t in gpus() {
+            // The same bytes in flight on every multiprocessor: in one block, and in four that begin and end apart.
+            let all = launch(&t, 8.0);
+            let bytes = all.read / 2;
+            let room = LaunchOutline { min_blocks: 4, state_regs: 40, steps: 1, ..all };
+            let four = LaunchOutline { read: bytes, written: bytes, ..room };
+            let one = LaunchOutline { threads: 1024, min_blocks: 1, blocks: four.blocks / 4, ..four.clone() };
+            assert!(time(&t, one) > time(&t, four), "{}", t.id);
         }
     }
 

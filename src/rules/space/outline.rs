@@ -51,6 +51,9 @@ pub struct LaunchOutline {
     pub again: f64,
     /// Elements stepped over for each element there is, 1 where the steps fit.
     pub padding: f64,
+    /// Passes that the accesses of a warp take in all steps together ([`passes`]), where they are others than those of
+    /// loads in flight and of results.
+    pub passes: Option<f64>,
     /// Bytes of the sectors that accesses touch for each byte that they want.
     pub sectors: f64,
     /// Instructions of one thread in one step.
@@ -67,6 +70,9 @@ pub struct LaunchOutline {
     pub staged: bool,
     /// True where it reads what the launch before has just written, from the cache.
     pub from_cache: bool,
+    /// True where no drawn function has judged the constants: it orders candidates and chooses no default, and accesses
+    /// and what a block does alone are not counted.
+    pub unjudged: bool,
     /// Of a product on tensor cores, how it is cut into tiles.
     pub tiles: Option<Tiles>,
 }
@@ -88,6 +94,7 @@ impl Default for LaunchOutline {
             written: 0,
             again: 0.0,
             padding: 1.0,
+            passes: None,
             sectors: 1.0,
             instructions: 0,
             flops: 0,
@@ -96,8 +103,37 @@ impl Default for LaunchOutline {
             rounds: 1,
             staged: false,
             from_cache: false,
+            unjudged: false,
             tiles: None,
         }
+    }
+}
+
+/// Lanes that access memory together, and bytes that pass between a multiprocessor and its first-level cache or shared
+/// memory at a time.
+const LANES: f64 = 32.0;
+const PASS: f64 = 128.0;
+/// Passes in the time of an access, however narrow: its address, its tag and the register that waits for it.
+const LEAST: f64 = 4.0;
+
+/// Passes that an access of a warp takes, of `bytes` of each lane side by side in global memory.
+pub fn passes(bytes: i64) -> f64 {
+    in_shared(bytes).max(LEAST)
+}
+
+/// The same in shared memory, without bank conflicts.
+pub fn in_shared(bytes: i64) -> f64 {
+    LANES * bytes as f64 / PASS
+}
+
+impl LaunchOutline {
+    /// Passes that the accesses of a warp take in all steps together.
+    pub fn all_passes(&self) -> f64 {
+        let width = self.load_bytes.max(1);
+        let loads = (self.steps * self.in_flight) as f64 / width as f64;
+        let threads = (self.blocks * self.threads).max(1) as f64;
+        let stores = self.written as f64 / threads / width as f64;
+        self.passes.unwrap_or_else(|| (loads + stores) * passes(width))
     }
 }
 

@@ -4,6 +4,7 @@
 use super::limits::lanes;
 use crate::ir::DType;
 use crate::rules::find::shape::Reduction;
+use crate::rules::space::outline::passes;
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 use crate::target::Target;
 
@@ -89,7 +90,7 @@ pub fn load_regs(bytes: i64) -> i64 {
 
 /// Bytes of the sectors in which pieces of `piece` bytes lie, for each of theirs: one sector more where rows of
 /// `row` bytes do not start with one.
-fn sectors(piece: i64, row: i64) -> f64 {
+pub fn sectors(piece: i64, row: i64) -> f64 {
     let more = if row % SECTOR == 0 { 0 } else { SECTOR };
     padding((piece + SECTOR - 1) / SECTOR * SECTOR + more, piece)
 }
@@ -226,11 +227,16 @@ pub struct Moves {
     pub elements: i64,
     /// Its type.
     pub dtype: DType,
-    /// Vectors loaded for each vector stored.
+    /// Vectors loaded for each vector stored, those of single elements among them.
     pub loads: i64,
+    /// Those of which neighbours of the output read elements that are far from each other.
+    pub scattered: i64,
     /// Bytes read from DRAM.
     pub read: i64,
 }
+
+/// Passes of an access of a warp whose lanes read elements far from each other, several of which share a tag.
+const SCATTERED: f64 = 16.0;
 
 /// Injective blocks, one launch each, on `sms` multiprocessors.
 pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
@@ -240,6 +246,9 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
         let in_flight = unroll * vector * m.loads.max(1);
         let tiles = (m.elements + step - 1) / step;
         let blocks = if k.get("waves") == 0 { tiles } else { tiles.min(sms * k.get("waves")) };
+        let steps = (tiles + blocks - 1) / blocks.max(1);
+        let vectors = (unroll * (m.loads - m.scattered + 1)) as f64 * passes(vector);
+        let single = (unroll * lanes(vector, m.dtype) * m.scattered) as f64 * SCATTERED;
         LaunchOutline {
             blocks,
             threads,
@@ -248,9 +257,10 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
             load_regs: load_regs(in_flight),
             load_bytes: vector,
             in_flight,
-            steps: (tiles + blocks - 1) / blocks.max(1),
+            steps,
             read: m.read,
             written: m.elements * m.dtype.bytes() as i64,
+            passes: Some(steps as f64 * (vectors + single)),
             padding: padding((m.elements + step - 1) / step * step, m.elements),
             instructions: 6 * unroll * lanes(vector, m.dtype),
             flops: m.elements,

@@ -39,6 +39,7 @@ impl Window {
             read: self.read,
             written: self.outputs * size,
             instructions: 1,
+            unjudged: true,
             flops: self.outputs.saturating_mul(self.steps).saturating_mul(self.operands.max(1)),
             ..LaunchOutline::default()
         }

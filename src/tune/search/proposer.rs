@@ -4,6 +4,9 @@
 //! are settled, and the search then sees the results of exactly those (and of the log); of later ones
 //! it knows only that they are taken. So neither the order of settling within a batch nor how far the
 //! next batch is already done changes what is proposed.
+//!
+//! A point that is ruled out before it is compiled, most often because another has the same text, costs no trial: at
+//! the end, when all is settled, as many more are dealt out.
 
 use super::super::{Arms, Point};
 use super::{History, Search};
@@ -84,6 +87,9 @@ pub struct Proposer<'a> {
     hidden: Vec<BTreeMap<Point, Option<Option<f64>>>>,
     /// Points of the log and points proposed.
     given: usize,
+    /// Points that cost no trial, since `given` last left them out; and all there may ever be.
+    free: usize,
+    most_free: usize,
     best_seen: Option<f64>,
     /// Measured points since the best improved.
     idle: usize,
@@ -118,6 +124,8 @@ impl<'a> Proposer<'a> {
             pace,
             defaults: waiting,
             given: history.len(),
+            free: 0,
+            most_free: pace.trials,
             history,
             seen,
             hidden: vec![],
@@ -135,6 +143,15 @@ impl<'a> Proposer<'a> {
         self.reveal();
         if self.hidden.len() >= self.pace.ahead && self.needs_results() {
             return Next::Wait;
+        }
+        if self.given >= self.pace.trials {
+            // Which points are free depends on nothing but what was proposed, once all of that is settled.
+            if self.hidden.iter().flat_map(BTreeMap::values).any(Option::is_none) {
+                return Next::Wait;
+            }
+            let more = self.free.min(self.most_free);
+            self.given -= more;
+            (self.free, self.most_free) = (0, self.most_free - more);
         }
         match self.propose() {
             Ok(points) => {
@@ -159,6 +176,11 @@ impl<'a> Proposer<'a> {
                 *result = Some(ns);
             }
         }
+    }
+
+    /// A point that was proposed was not compiled: it costs no trial.
+    pub fn costs_nothing(&mut self) {
+        self.free += 1;
     }
 
     /// Forgets a point that was proposed and never ran.
@@ -283,6 +305,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_compiled_costs_no_trial() {
+        let arms = arms();
+        for name in super::super::NAMES {
+            let mut p = proposer(&arms, name, Pace { trials: 4, batch: 2, ..Pace::default() });
+            let (mut dealt, mut waited) = (vec![], false);
+            loop {
+                match p.next_batch() {
+                    Next::Batch(points) => dealt.extend(points),
+                    // Nothing tells what is free before all is settled.
+                    Next::Wait if !waited => {
+                        assert_eq!(dealt.len(), 4, "{name}");
+                        waited = true;
+                        dealt.iter().for_each(|q| p.settle(q, Some(time(q))));
+                        (0..2).for_each(|_| p.costs_nothing());
+                    }
+                    Next::Wait => dealt[4..].iter().for_each(|q| p.settle(q, Some(time(q)))),
+                    Next::Done(stop) => break assert_eq!((dealt.len(), stop), (6, Stop::Trials), "{name}"),
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_search_without_feedback_never_waits() {
         let arms = arms();
         let mut p = proposer(&arms, "exhaustive", Pace { batch: 4, ..Pace::default() });
@@ -317,6 +362,8 @@ mod tests {
         let Next::Batch(points) = p.next_batch() else { panic!("a batch") };
         assert_eq!(points.len(), 2);
         assert!(points.iter().all(|p| !known.contains_key(p)));
+        assert_eq!(p.next_batch(), Next::Wait);
+        points.iter().for_each(|q| p.settle(q, Some(30.0)));
         assert_eq!((p.next_batch(), best(p.history())), (Next::Done(Stop::Trials), Some(20.0)));
     }
 
