@@ -123,7 +123,7 @@ fn twins(arms: &Arms, records: &[&Record]) -> Vec<(Point, Point)> {
         let hash = reason.split_once(SAME_HASH).and_then(|(_, rest)| by_text.get(rest.split(' ').next()?).cloned());
         let named = || {
             let pair = |p: &str| p.split_once('=').and_then(|(k, v)| Some((k.to_string(), v.parse().ok()?)));
-            let knobs: Option<BTreeMap<String, i64>> = reason.split_once(SAME_POINT)?.1.split(' ').map(pair).collect();
+            let knobs: Option<_> = reason.split_once(SAME_POINT)?.1.split(' ').map(pair).collect();
             Some(Point { knobs: Knobs(knobs?), ..point.clone() })
         };
         let first = hash.or_else(named)?;
