@@ -2,8 +2,8 @@
 
     legalise_check.py DAYLIGHT FOLDER [--update]
 
-Each case below is a relax function of one or several operators; `LegalizeOps` turns it into tensor functions, which are
-written into FOLDER, one file each. `daylight explain` must give CUDA and C for each of them; which ones are refused
+Each case below is a relax function of one or several operators, which `LegalizeOps` turns into tensor functions, a te
+expression, or a function that TVM ships; all are written into FOLDER, one file each. `daylight explain` must give CUDA and C for each of them; which ones are refused
 or fail, and why, is compared with `legalise_refused.txt` beside this script (`--update` rewrites it). Every
 case whose sizes are constants and that NumPy can compute is also run on the CPU and compared with it.
 Needs apache-tvm==0.27.0.post1. Exit code 1 when anything differs.
@@ -22,6 +22,8 @@ import numpy
 import tvm
 from tvm import relax, tirx
 from tvm.relax import op as R
+
+from legalise_extern import build_extern, extern, pages
 
 TARGETS = {"cuda:sm_90a": "cuda", "cpu:x86-64-v3": "c"}
 GOLDEN = pathlib.Path(__file__).with_name("legalise_refused.txt")
@@ -45,6 +47,26 @@ def softmax(x):
 
 def norm(x, axes, eps=1e-5):
     return (x - x.mean(axes, keepdims=True)) / numpy.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+def scatter_add(x, i, u):
+    y = x.copy()
+    for k, j in numpy.ndindex(*i.shape):
+        y[i[k, j], j] += u[k, j]
+    return y
+
+
+def scatter_rows(x, i, u):
+    y = x.copy()
+    for k, row in enumerate(i[:, 0]):
+        y[row] = u[k]
+    return y
+
+
+def take_backward(g, x, i):
+    y = numpy.zeros_like(x)
+    numpy.add.at(y, i, g)
+    return y
 
 
 def cases():
@@ -174,6 +196,9 @@ def cases():
     yield "adaptive_avg_pool2d", [tensor((2, 5, 14, 15))], lambda x: R.nn.adaptive_avg_pool2d(x, (7, 5)), None
     yield "adaptive_avg_pool2d_1", [tensor((2, 5, 14, 15))], lambda x: R.nn.adaptive_avg_pool2d(x, (1, 1)), None
     yield "adaptive_avg_pool2d_odd", [tensor((2, 5, 13, 17))], lambda x: R.nn.adaptive_avg_pool2d(x, (5, 7)), None
+    for size in ((13, 3), (5, 17)):
+        yield "adaptive_avg_pool2d_part", [tensor((2, 5, 13, 17))], lambda x, n=size: R.nn.adaptive_avg_pool2d(x, n), None
+    yield "adaptive_avg_pool3d", [tensor((2, 3, 9, 8, 7))], lambda x: R.nn.adaptive_avg_pool3d(x, (3, 4, 2)), None
     yield "adaptive_avg_pool1d", [tensor((2, 5, 13))], lambda x: R.nn.adaptive_avg_pool1d(x, 5), None
     # Losses.
     yield ("cross_entropy", [tensor((20, 50)), tensor((20,), i64)],
@@ -209,9 +234,9 @@ def cases():
     yield "gather_elements", [tensor((9, 8)), tensor((9, 3), i64)], lambda x, i: R.gather_elements(x, i, 1), None
     yield "gather_nd", [tensor((9, 8, 5)), tensor((6, 2), i64)], lambda x, i: R.gather_nd(x, i, 0), None
     yield ("scatter_elements", [tensor((9, 8)), tensor((3, 8), i64), tensor((3, 8))],
-           lambda x, i, u: R.scatter_elements(x, i, u, 0, "add"), None)
+           lambda x, i, u: R.scatter_elements(x, i, u, 0, "add"), scatter_add)
     yield ("scatter_nd", [tensor((20, 5)), tensor((6, 1), i64), tensor((6, 5))],
-           lambda x, i, u: R.scatter_nd(x, i, u, "update"), None)
+           lambda x, i, u: R.scatter_nd(x, i, u, "update"), scatter_rows)
     yield ("index_put", [tensor((20, 5)), tensor((6,), i64), tensor((6,), i64), tensor((6,))],
            lambda x, i, j, u: R.index_put(x, (i, j), u), None)
     yield ("one_hot", [tensor((9,), i32)], lambda i: R.one_hot(
@@ -242,7 +267,7 @@ def cases():
     yield "avg_pool_backward", [tensor((2, 5, 8, 8)), tensor((2, 5, 4, 4))], lambda x, g: R.grad.avg_pool2d_backward(
         g, x, (2, 2), (2, 2)), None
     yield "take_backward", [tensor((9, 8)), tensor((9, 8)), tensor((9,), i32)], lambda g, x, i: R.grad.take_backward(
-        g, x, i, 0), None
+        g, x, i, 0), take_backward
 
 
 # Several operators in one function, as fusion and people make them.
@@ -338,6 +363,14 @@ def write(folder):
             static = all(isinstance(n, int) for s, _ in tensors for n in s)
             if reference and static and len(functions) == 1 and tensors:
                 expected[file] = (tensors, reference)
+    for name, tensors, expression, reference in extern():
+        SIZES.clear()
+        file = f"te_{name}"
+        (folder / f"{file}.py").write_text(build_extern(size, tensors, expression).without_attr("global_symbol").script())
+        if reference:
+            expected[file] = (tensors, reference)
+    for name, function in pages():
+        (folder / f"pages_{name}.py").write_text(function.without_attr("global_symbol").script())
     return expected, left
 
 

@@ -100,7 +100,8 @@ fn mistakes() -> Vec<(&'static str, String, &'static str)> {
         (
             "no block",
             file("        with T.sblock(\"b\"):\n            v = T.axis.spatial(64, i)\n    ", "")
-                .replace("[v]", "[i]"),
+                .replace("[v]", "[i]")
+                .replace("range(64)", "T.vectorized(64)"),
             "check f.py",
         ),
         ("a function that was scheduled", file("range(64)", thread), "check f.py"),

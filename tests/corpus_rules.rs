@@ -30,7 +30,7 @@ fn every_function_has_a_rule() {
     let host = HostCpu { arch: "x86-64-v3".into(), ..HostCpu::default() };
     let targets = ["cuda:sm_90a", "cpu:x86-64-v3"].map(|id| Target::parse(id, &host).expect("a known target"));
     let found = files();
-    assert_eq!(found.len(), 84);
+    assert_eq!(found.len(), 86);
     let row = |(name, path): &(String, PathBuf)| {
         let [gpu, cpu] = targets.each_ref().map(|t| rules(path, t));
         (name.clone(), gpu, cpu)

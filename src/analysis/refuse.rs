@@ -4,7 +4,7 @@ use super::Decline;
 use super::access::{Access, reads, writes};
 use super::sound;
 use super::walk::{Leaf, leaves, visit_exprs};
-use crate::ir::{AttrValue, Block, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
+use crate::ir::{AttrValue, Block, Buffer, Expr, ExprKind, ForKind, IterKind, Name, PrimFunc, Reason, Scope, Stmt};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 
@@ -94,7 +94,11 @@ fn already_scheduled(f: &PrimFunc) -> Option<String> {
 }
 
 fn placed_buffer(f: &PrimFunc) -> Option<String> {
-    let b = f.buffers.iter().find(|b| b.scope != Scope::Global)?;
+    // What a block with loops inside keeps for itself is placed by what it is.
+    let own: Vec<Name> =
+        leaves(f).iter().filter(|l| l.block.is_serial()).flat_map(|l| l.block.allocs.clone()).collect();
+    let is_placed = |b: &&Buffer| b.scope != Scope::Global && !(b.scope == Scope::Local && own.contains(&b.name));
+    let b = f.buffers.iter().find(is_placed)?;
     Some(format!("buffer `{}` has been placed in `{}` memory", f.display_name(&b.name), b.scope.name()))
 }
 
@@ -247,16 +251,11 @@ fn opaque_block(f: &PrimFunc) -> Option<String> {
             let iter = f.display_name(&it.var);
             return Some(format!("iterator `{iter}` of block `{name}` is neither spatial nor a reduction"));
         }
-        let mut inner = None;
-        let list = || leaf.block.init.iter().chain(&leaf.block.body);
-        list().for_each(|s| {
-            s.visit(&mut |s| {
-                if let Stmt::For(l) = s {
-                    inner.get_or_insert_with(|| l.var.clone());
-                }
-            })
-        });
-        inner.map(|var| format!("block `{name}` has the loop `{}` inside", f.display_name(&var)))
+        // A reduction has no order; a loop inside it has one.
+        let reduces = leaf.block.iters.iter().any(|it| it.kind == IterKind::Reduce) || !leaf.block.init.is_empty();
+        (reduces && leaf.block.is_serial()).then(|| {
+            format!("block `{name}` reduces and has a loop inside; make the loop's variable an iterator of the block")
+        })
     })
 }
 
@@ -268,9 +267,14 @@ fn leaf_writes(f: &PrimFunc, say: impl Fn(&Leaf, &Access, &str) -> Option<String
 }
 
 fn loop_carried_dependence(f: &PrimFunc) -> Option<String> {
+    let carried = || sound::carried(f);
     leaf_writes(f, |leaf, w, name| {
+        if leaf.block.is_serial() {
+            return None;
+        }
         let other = reads(leaf.block).into_iter().find(|r| r.buffer == w.buffer)?;
         let buffer = f.display_name(&other.buffer);
         Some(format!("block `{name}` reads elements of `{buffer}` that other iterations of it store"))
     })
+    .or_else(carried)
 }

@@ -1,7 +1,8 @@
 //! What each parameter is for.
 
-use super::sound::{is_scattered, reads_as_given};
+use super::sound::{is_filled_first, is_scattered, reads_as_given};
 use super::walk::visit_exprs;
+use super::{fission, serial, unnest};
 use crate::ir::{Expr, ExprKind, Name, Param, PrimFunc, Role, Stmt};
 
 /// The role of every parameter, in order. A tensor that the function neither reads nor writes is
@@ -20,13 +21,21 @@ fn role(f: &PrimFunc, p: &Param) -> Role {
             match (seen.read_first, seen.written) {
                 (_, false) => Role::In,
                 (true, true) => Role::Inout,
-                (false, true) if seen.read && reads_as_given(f, b) => Role::Inout,
-                // The elements that are passed over keep what the caller left there.
-                (false, true) if is_scattered(f, b) => Role::Inout,
+                (false, true) if keeps_some(&in_blocks(f), b, seen.read) => Role::Inout,
                 (false, true) => Role::Out,
             }
         }
     }
+}
+
+/// True where something that the caller left in a tensor counts: it is read, or elements that are passed over keep it.
+fn keeps_some(f: &PrimFunc, b: &Name, is_read: bool) -> bool {
+    is_read && reads_as_given(f, b) || is_scattered(f, b) && !is_filled_first(f, b)
+}
+
+/// The function as rules see it, whose blocks have iterators.
+fn in_blocks(f: &PrimFunc) -> PrimFunc {
+    serial(&fission(&unnest(f)))
 }
 
 fn is_extent(f: &PrimFunc, name: &Name) -> bool {

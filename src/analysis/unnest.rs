@@ -1,6 +1,9 @@
 //! Reductions inside of spatial blocks, as adaptive pooling has them, as one block each: all outputs take as many
 //! steps as the longest reduction, and steps beyond an output's own add nothing.
 //!
+//! The outer block may reduce over axes of its own, as pools do whose windows are alike along some axes; it then has
+//! the init.
+//!
 //! before: `b0: v0 = i; for k in n(v0): b1: v1 = v0, v2 = k of n(v0); y[v1] = y[v1] + x[v2]`
 //! after:  `for k in most: b1: v0 = i, v2 = k of most; y[v0] = y[v0] + if_then_else(v2 < n(v0), x[v2], 0)`
 
@@ -20,9 +23,10 @@ pub fn unnest(f: &PrimFunc) -> PrimFunc {
 
 /// The loops and the block that an outer block becomes.
 fn one(outer: &Block) -> Option<Stmt> {
-    let plain = outer.init.is_empty() && outer.matches.is_empty() && outer.allocs.is_empty() && outer.guard.is_none();
-    let spatial = outer.iters.iter().all(|i| i.kind == IterKind::Spatial && i.min.is_int(0));
-    let (loops, inner) = nest(&outer.body).filter(|_| plain && spatial)?;
+    let plain = outer.matches.is_empty() && outer.allocs.is_empty() && outer.guard.is_none();
+    let known = outer.iters.iter().all(|i| i.kind != IterKind::Opaque && i.min.is_int(0));
+    let (loops, inner) = nest(&outer.body).filter(|_| plain && known)?;
+    let init = start(outer, inner)?;
     let drives = |l: &For, it: &IterVar| it.binding.uses_var(&l.var);
     let (reduced, fixed): (Vec<&IterVar>, Vec<&IterVar>) =
         inner.iters.iter().partition(|it| loops.iter().any(|l| drives(l, it)));
@@ -35,20 +39,29 @@ fn one(outer: &Block) -> Option<Stmt> {
         steps.push((l.var.clone(), Expr::int(most, l.dtype)));
         iters.push(IterVar { extent: Expr::int(most, it.dtype), ..(*it).clone() });
     }
-    let all = steps.len() == loops.len() && fixed.iter().all(|it| it.kind == IterKind::Spatial);
-    let body = guarded(inner, inside).filter(|_| all)?;
+    let reduces = |e: &Expr| outer.as_iter(e).is_some_and(|it| it.kind == IterKind::Reduce);
+    let of_outer = |it: &&IterVar| it.kind == IterKind::Spatial || reduces(&it.binding);
+    let all = steps.len() == loops.len() && fixed.iter().all(of_outer);
+    let body = guarded(inner, init, inside).filter(|_| all)?;
     // An iterator that no loop inside drives has one value.
     let value = |n: &Name| fixed.iter().find(|it| it.var == *n).map(|it| it.binding.clone());
     let placed = |list: &[Stmt]| list.iter().map(|s| s.subst(&value)).collect();
-    let (init, body) = (placed(&inner.init), placed(&[body]));
+    let (init, body) = (placed(init), placed(&[body]));
     let block = Block { iters, regions: None, init, body, ..inner.clone() };
     Some(steps.into_iter().rev().fold(Stmt::Block(block), |s, (var, n)| Stmt::For(For::serial(var, n, vec![s]))))
+}
+
+/// The init of the reduction: that of the inner block under spatial iterators alone, else that of the outer one.
+fn start<'a>(outer: &'a Block, inner: &'a Block) -> Option<&'a [Stmt]> {
+    let reduces = outer.iters.iter().any(|it| it.kind == IterKind::Reduce);
+    let (mine, other) = if reduces { (outer, inner) } else { (inner, outer) };
+    (!mine.init.is_empty() && other.init.is_empty()).then_some(&mine.init)
 }
 
 /// Serial loops and the reduction in them, where nothing else is there.
 fn nest(body: &[Stmt]) -> Option<(Vec<&For>, &Block)> {
     match body {
-        [Stmt::Block(b)] => (!b.init.is_empty() && b.guard.is_none() && b.matches.is_empty()).then_some((vec![], b)),
+        [Stmt::Block(b)] => (b.guard.is_none() && b.matches.is_empty()).then_some((vec![], b)),
         [Stmt::For(l)] if l.kind == ForKind::Serial && l.min.is_int(0) => {
             let (loops, b) = nest(&l.body)?;
             Some(([vec![l], loops].concat(), b))
@@ -79,8 +92,8 @@ fn longest(extent: &Expr, iters: &[IterVar]) -> Option<i64> {
 }
 
 /// The update of the reduction, which adds nothing where a condition does not hold.
-fn guarded(b: &Block, conditions: Vec<Expr>) -> Option<Stmt> {
-    let ([update], [Stmt::Store { value: start, .. }]) = (&b.body[..], &b.init[..]) else { return None };
+fn guarded(b: &Block, init: &[Stmt], conditions: Vec<Expr>) -> Option<Stmt> {
+    let ([update], [Stmt::Store { value: start, .. }]) = (&b.body[..], init) else { return None };
     let Some(cond) = conditions.into_iter().reduce(|a, b| Expr::binary(BinOp::And, a, b)) else {
         return Some(update.clone());
     };
@@ -120,5 +133,28 @@ def main(x: T.Buffer((13,), \"float32\"), y: T.Buffer((5,), \"float32\")):
             "y[v] = y[v] + T.if_then_else(r < (v * 13 + 17) // 5 - v * 13 // 5, x[v * 13 // 5 + r], T.float32(0.0))";
         assert!(text.contains(update) && text.contains("for i, k in T.grid(5, 4):"), "{text}");
         assert!(super::super::refuse(&unnest(&f)).is_ok(), "{text}");
+    }
+
+    #[test]
+    fn an_outer_block_that_reduces_has_the_init() {
+        let text = "@T.prim_func(s_tir=True)
+def main(x: T.Buffer((3, 2, 13), \"float32\"), y: T.Buffer((3, 5), \"float32\")):
+    for a, i, b in T.grid(3, 5, 2):
+        with T.sblock(\"outer\"):
+            va, v, vb = T.axis.remap(\"SSR\", [a, i, b])
+            with T.init():
+                y[va, v] = T.float32(0)
+            for k in range((v * 13 + 17) // 5 - v * 13 // 5):
+                with T.sblock(\"sum\"):
+                    wa = T.axis.spatial((va, va + 1), va)
+                    w = T.axis.spatial((v, v + 1), v)
+                    wb = T.axis.reduce((vb, vb + 1), vb)
+                    r = T.axis.reduce((v * 13 + 17) // 5 - v * 13 // 5, k)
+                    y[wa, w] = y[wa, w] + x[wa, wb, w * 13 // 5 + r]
+";
+        let f = unnest(&crate::ir::read(text, "pool").expect("reads").remove(0));
+        let text = f.to_string();
+        assert!(text.contains("for a, i, b, k in T.grid(3, 5, 2, 4):") && text.contains("T.init()"), "{text}");
+        assert!(super::super::refuse(&f).is_ok(), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Functions from files and folders of TVMScript.
 
 use super::{Assembly, Exit, Failure, Schedulable, Scheduled, Subject, TileProgram, guarded};
-use crate::analysis::{Awkward, resize, roles, shrink};
+use crate::analysis::{Awkward, plain_views, resize, roles, shrink};
 use crate::ir::{self, DeviceFunc, Function as Parsed, PrimFunc, ReadError, Reason};
 use crate::target::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -208,6 +208,10 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Parsed>, BadFile> {
 }
 
 fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
+    let parsed = match parsed {
+        Parsed::Tensor(f) => Parsed::Tensor(plain_views(&f)),
+        program => program,
+    };
     let key = parsed.key();
     let (original, program) = match parsed {
         Parsed::Tensor(f) => (f, None),

@@ -183,7 +183,7 @@ fn blocks(f: &PrimFunc) -> Result<Vec<&Block>> {
     fn collect<'a>(s: &'a Stmt, found: &mut Vec<&'a Block>) -> Result<()> {
         match s {
             Stmt::For(l) if l.min.is_int(0) => l.body.iter().try_for_each(|s| collect(s, found)),
-            Stmt::Block(b) if b.matches.is_empty() && b.iters.iter().all(plain) => {
+            Stmt::Block(b) if b.matches.is_empty() && !b.is_serial() && b.iters.iter().all(plain) => {
                 found.push(b);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use super::Mode;
 use super::compile::{Compiler, Val};
 use super::op::{IntOp, InterpError, Op};
-use crate::ir::{Block, DType, Expr, ExprKind, For, IterKind, Name, Stmt};
+use crate::ir::{Block, DType, Expr, ExprKind, For, ForKind, IterKind, Name, Stmt};
 
 type Result<T> = std::result::Result<T, InterpError>;
 
@@ -72,7 +72,7 @@ impl Compiler<'_> {
     }
 
     fn for_loop(&mut self, l: &For) -> Result<()> {
-        if !self.backwards || reduces(&l.body, &l.var) {
+        if !self.backwards || !has_no_order(l) {
             return self.counted(&l.var, &l.min, &l.extent, |c| c.stmts(&l.body));
         }
         let step = Name::new(format!("{}.step", l.var));
@@ -191,10 +191,22 @@ impl Compiler<'_> {
     }
 }
 
-/// True where a reduction iterator depends on a variable: its steps have an order.
-fn reduces(body: &[Stmt], var: &Name) -> bool {
-    let mut found = false;
-    let of = |b: &Block| b.iters.iter().any(|it| it.kind == IterKind::Reduce && it.binding.uses_var(var));
-    body.iter().for_each(|s| s.visit(&mut |s| found |= matches!(s, Stmt::Block(b) if of(b))));
-    found
+/// True where the steps of a loop have no order: it is parallel, over threads or lanes, or blocks iterate over it and none of
+/// them reduces. A loop inside a block has one.
+fn has_no_order(l: &For) -> bool {
+    let (mut iterates, mut reduces) = (!matches!(l.kind, ForKind::Serial | ForKind::Unrolled), false);
+    let mut note = |b: &Block| {
+        for it in b.iters.iter().filter(|it| it.binding.uses_var(&l.var)) {
+            iterates = true;
+            reduces |= it.kind == IterKind::Reduce;
+        }
+    };
+    l.body.iter().for_each(|s| {
+        s.visit(&mut |s| {
+            if let Stmt::Block(b) = s {
+                note(b);
+            }
+        })
+    });
+    iterates && !reduces
 }

@@ -322,7 +322,7 @@ impl Expr {
     }
 
     /// Calls `f` on each direct operand, indices of loads included.
-    pub fn for_each_child(&self, mut f: impl FnMut(&Expr)) {
+    pub fn for_each_child<'e>(&'e self, mut f: impl FnMut(&'e Expr)) {
         match self.kind() {
             ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Str(_) | ExprKind::Var { .. } => {}
             ExprKind::Load { indices, .. } => indices.iter().for_each(f),

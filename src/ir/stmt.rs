@@ -219,6 +219,17 @@ impl Block {
         any(&self.body, buffer)
     }
 
+    /// True where loops stand in the body, and no block: its statements have an order.
+    pub fn is_serial(&self) -> bool {
+        let (mut loops, mut blocks) = (false, false);
+        let mut note = |s: &Stmt| {
+            loops |= matches!(s, Stmt::For(_));
+            blocks |= matches!(s, Stmt::Block(_));
+        };
+        self.init.iter().chain(&self.body).for_each(|s| s.visit(&mut note));
+        (loops || !self.allocs.is_empty()) && !blocks
+    }
+
     /// The iterator that an expression is.
     pub fn as_iter(&self, e: &Expr) -> Option<&IterVar> {
         e.as_var().and_then(|v| self.iter(v))

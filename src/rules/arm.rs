@@ -62,6 +62,11 @@ impl Arm {
         if ask.rule.kind != ask.target.kind {
             return Err(ask.no("target_kind", "it schedules for another kind of target"));
         }
+        if let Some(block) = ask.serial_block().filter(|_| !ask.rule.takes_loops_inside()) {
+            return Err(
+                ask.no("straight_bodies", format!("block `{block}` has loops inside, whose steps have an order"))
+            );
+        }
         let found = (ask.rule.accept)(ask)?;
         Ok(Arm::new(ask.space(), found, ask.target))
     }

@@ -2,7 +2,7 @@
 
 use super::{Prepared, Rule, Space, Spaces};
 use crate::analysis::{Decline, Facts};
-use crate::ir::{Name, Reason};
+use crate::ir::{Name, Reason, Stmt};
 use crate::schedule::Schedule;
 use crate::target::Target;
 
@@ -55,6 +55,20 @@ impl<'a> Ask<'a> {
     /// The blocks that are the rule's, in program order.
     pub fn blocks(&self) -> Vec<Name> {
         self.start.blocks().into_iter().filter(|b| self.owns(b)).collect()
+    }
+
+    /// The first of its blocks that has loops inside.
+    pub(super) fn serial_block(&self) -> Option<Name> {
+        let mut found = None;
+        self.start.func().visit(&mut |s| {
+            if let Stmt::Block(b) = s
+                && b.is_serial()
+                && self.owns(&b.name)
+            {
+                found.get_or_insert_with(|| b.name.clone());
+            }
+        });
+        found
     }
 
     /// The rule's knobs on the target, without conditions.

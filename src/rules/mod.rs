@@ -18,6 +18,7 @@ mod parts;
 mod pieces;
 pub mod prior;
 mod reduction;
+mod serial;
 mod space;
 mod window;
 
@@ -59,7 +60,12 @@ impl Rule {
 
     /// True for the rules that ask least of a function.
     fn is_last_resort(&self) -> bool {
-        ["fallback", "reduction.any", "reduction.any_cpu", "pieces"].iter().any(|r| is_form_of(self.name, r))
+        ["fallback", "reduction.any", "reduction.any_cpu", "serial", "pieces"].iter().any(|r| is_form_of(self.name, r))
+    }
+
+    /// True for the rules that know of loops inside of blocks.
+    fn takes_loops_inside(&self) -> bool {
+        ["serial", "pieces"].iter().any(|r| is_form_of(self.name, r))
     }
 }
 
@@ -96,6 +102,8 @@ pub const RULES: &[Rule] = &[
     moves::fallback::CPU,
     reduction::any::CUDA,
     reduction::any::CPU,
+    serial::CUDA,
+    serial::CPU,
     pieces::CUDA,
     pieces::CPU,
 ];

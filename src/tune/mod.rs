@@ -11,6 +11,7 @@ mod draw;
 mod explore;
 mod finalists;
 mod finite;
+mod in_order;
 mod ledger;
 mod occupancy;
 mod output;

@@ -2,6 +2,7 @@
 //! a sample of them plus all borders where it is not.
 
 pub use super::draw::{Given, Inputs, index_ranges, inputs, inputs_as};
+use super::in_order::longest;
 use super::output::{Output, outputs, place};
 use super::rounding::rounds;
 use super::scale::{Sizes, typical};
@@ -231,7 +232,7 @@ pub fn tolerance(func: &PrimFunc, facts: &Facts, output: DType) -> Tolerance {
         });
     };
     func.visit(&mut |s| s.for_each_expr(&mut note));
-    let (mut length, mut accumulator) = (1u64, DType::F64);
+    let (mut length, mut accumulator) = longest(func);
     for b in facts.blocks.iter().filter(|b| b.is_reduction) {
         let of = |i: &&crate::ir::IterVar| i.kind == crate::ir::IterKind::Reduce;
         let extents = b.iters.iter().filter(of).filter_map(|i| i.extent.as_int());

@@ -4,6 +4,7 @@
 //! float32 A[64, 256], float32 B[8]            parameters that are read
 //! float32 M[i] max= A[i, k]                   a block; indices that it does not store at are reduced
 //! float32 O[i, r] = exp(A[i, 2 * r]) | r < 4  a result, whose name starts with O; extents that no shape tells
+//! float32 O[i] = O[i] + A[i, k] | in order    a block with a loop inside over what would be reduced
 //! ```
 
 use std::collections::BTreeMap;
@@ -117,6 +118,7 @@ pub fn function(text: &str) -> String {
 /// One line as a block, and what it writes.
 fn block(line: &str, known: &[Tensor]) -> (Tensor, String) {
     let (line, bounds) = line.split_once(" | ").unwrap_or((line, ""));
+    let in_order = bounds == "in order";
     let (dtype, rest) = line.split_once(' ').expect("a type and a tensor");
     let (name, at, rest) = access(rest).expect("a tensor with indices");
     let (op, value) = rest.trim().split_once("= ").expect("a value");
@@ -136,6 +138,7 @@ fn block(line: &str, known: &[Tensor]) -> (Tensor, String) {
             reduced.push(word);
         }
     }
+    let steps = if in_order { std::mem::take(&mut reduced) } else { vec![] };
     let all: Vec<&str> = at.iter().copied().filter(|i| is_index(i)).chain(reduced.iter().copied()).collect();
     let extent =
         |i: &str| extents.get(i).unwrap_or_else(|| panic!("no shape tells how far `{i}` goes: {line}")).clone();
@@ -164,9 +167,14 @@ fn block(line: &str, known: &[Tensor]) -> (Tensor, String) {
     if let Some(start) = start {
         text += &format!("            with T.init():\n                {to} = T.{dtype}({start})\n");
     }
+    let mut inner = "            ".to_string();
+    for step in steps {
+        text += &format!("{inner}for v{step} in range({}):\n", extent(step));
+        inner += "    ";
+    }
     let value = script(value);
     text += &match op {
-        "" => format!("            {to} = {value}\n"),
+        "" => format!("{inner}{to} = {value}\n"),
         "+" => format!("            {to} = {to} + {value}\n"),
         op => format!("            {to} = T.{op}({to}, {value})\n"),
     };

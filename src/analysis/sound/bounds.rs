@@ -1,6 +1,6 @@
 //! Elements outside of their buffers.
 
-use super::points::{self, Points};
+use super::points;
 use super::sites::{Site, element, sites};
 use super::value::{Env, value};
 use crate::analysis::walk::{Leaf, leaves};
@@ -32,7 +32,7 @@ fn outside(f: &PrimFunc, leaf: &Leaf, site: &Site, ranges: &Ranges) -> Option<St
     if is_inside(buffer, site, &site.ranges(ranges)) {
         return None;
     }
-    let points = Points::of_used(leaf.block, site.exprs().collect::<Vec<_>>().into_iter())?;
+    let points = site.points(leaf.block)?;
     let (at, env) = points.each(|env| match leaves_at(buffer, site, env) {
         Some(at) => ControlFlow::Break((at, points::text(f, env))),
         None => ControlFlow::Continue(()),

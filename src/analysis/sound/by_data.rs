@@ -27,7 +27,7 @@ pub fn indexed_by(f: &PrimFunc) -> Vec<IndexedBy> {
             each_load(index, extent.as_int(), &mut |e, extent| {
                 if let ExprKind::Load { buffer: tensor, .. } = e.kind() {
                     let passed_over = site.guards.iter().find_map(|g| passed_over(g, e));
-                    found.push(IndexedBy { tensor: tensor.clone(), extent, is_store: site.is_store, passed_over });
+                    found.push(IndexedBy { tensor: source(f, tensor), extent, is_store: site.is_store, passed_over });
                 }
             });
         }
@@ -36,7 +36,8 @@ pub fn indexed_by(f: &PrimFunc) -> Vec<IndexedBy> {
 }
 
 /// The loads in an index below `extent`, with what they must be below: of pages of 16 elements, `p // 16` is below their
-/// number, and `p` below sixteen times that, whatever `p % 16` is.
+/// number, and `p` below sixteen times that, whatever `p % 16` is. Of `p * 16 + q` below 64, `p` is below 4, and `q` below
+/// 16, as digits of a number are.
 fn each_load(e: &Expr, extent: Option<i64>, f: &mut impl FnMut(&Expr, Option<i64>)) {
     match e.kind() {
         ExprKind::Load { .. } => f(e, extent),
@@ -48,7 +49,74 @@ fn each_load(e: &Expr, extent: Option<i64>, f: &mut impl FnMut(&Expr, Option<i64
         {
             each_load(a, None, f);
         }
+        ExprKind::Binary { op, a, b } if op.is_compare() => {
+            each_load(a, None, f);
+            each_load(b, None, f);
+        }
+        ExprKind::Binary { op: BinOp::Add | BinOp::Mul, .. } => {
+            let mut terms = vec![];
+            digits(e, &mut terms);
+            for (c, term) in &terms {
+                let next = terms.iter().map(|t| t.0).filter(|o| o > c).min();
+                let most = extent.map(|n| n.div_euclid(*c) + i64::from(n % c != 0));
+                let most = most.map(|n| next.map_or(n, |o| n.min(o / c)));
+                match term.kind() {
+                    // Nothing is known of its factors.
+                    ExprKind::Binary { op: BinOp::Mul, .. } => term.for_each_child(|x| each_load(x, None, f)),
+                    _ => each_load(term, most, f),
+                }
+            }
+        }
         _ => e.for_each_child(|c| each_load(c, extent, f)),
+    }
+}
+
+/// The terms of a sum with their positive constant factors.
+fn digits<'e>(e: &'e Expr, out: &mut Vec<(i64, &'e Expr)>) {
+    match e.kind() {
+        ExprKind::Binary { op: BinOp::Add, a, b } => {
+            digits(a, out);
+            digits(b, out);
+        }
+        ExprKind::Binary { op: BinOp::Mul, a, b } => {
+            let factor = |c: &Expr| c.as_int().filter(|c| *c > 0);
+            match (factor(a), factor(b)) {
+                (_, Some(c)) => out.push((c, a)),
+                (Some(c), None) => out.push((c, b)),
+                (None, None) => out.push((1, e)),
+            }
+        }
+        _ => out.push((1, e)),
+    }
+}
+
+/// Where the elements of a tensor come from: that of which an intermediate is a copy.
+fn source(f: &PrimFunc, tensor: &Name) -> Name {
+    let mut at = tensor.clone();
+    // Of copies of copies some.
+    for _ in 0..4 {
+        let mut from = vec![];
+        f.visit(&mut |s| {
+            if let Stmt::Store { buffer, value, .. } = s
+                && *buffer == at
+            {
+                from.push(copied(value));
+            }
+        });
+        match &from[..] {
+            [Some(other)] if !f.is_param(&at) => at = other.clone(),
+            _ => return at,
+        }
+    }
+    at
+}
+
+/// The tensor of which a value is an element.
+fn copied(value: &Expr) -> Option<Name> {
+    match value.kind() {
+        ExprKind::Load { buffer, .. } => Some(buffer.clone()),
+        ExprKind::Cast { arg, .. } => copied(arg),
+        _ => None,
     }
 }
 

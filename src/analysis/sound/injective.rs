@@ -4,9 +4,33 @@
 //! than it can add up to, the sum gives each digit away. An iterator is known when its digits are, or when it is
 //! the only thing in a sum that is not yet.
 
-use crate::analysis::{Affine, Ranges, Term, affine};
+use super::sites::Site;
+use crate::analysis::{Affine, Ranges, Term, affine, simplify};
 use crate::ir::{Expr, IterVar, Name};
 use std::collections::BTreeSet;
+
+/// True when accesses to one buffer in different iterations are to different elements, whatever the loops inside the
+/// block do: the dimensions in which all of them have the same index tell the iterations apart.
+pub fn keeps_apart(sites: &[&Site], iters: &[&IterVar], ranges: &Ranges) -> bool {
+    let Some((first, others)) = sites.split_first() else { return true };
+    let has_steps = sites.iter().any(|s| !s.steps.is_empty());
+    let index = |s: &&Site| if has_steps { simple(s, ranges) } else { s.indices.clone() };
+    let plain: Vec<Vec<Expr>> = sites.iter().map(index).collect();
+    let common = |d: &usize| (0..=others.len()).all(|k| plain[k].get(*d) == plain[0].get(*d));
+    let shared: Vec<Expr> = (0..first.indices.len()).filter(common).map(|d| plain[0][d].clone()).collect();
+    injective(&shared, iters, &inside(first, ranges))
+}
+
+fn inside(site: &Site, ranges: &Ranges) -> Ranges {
+    let mut inside = ranges.clone();
+    site.steps.iter().for_each(|it| inside.set_span(it.var.clone(), &it.min, &it.extent));
+    inside
+}
+
+fn simple(site: &Site, ranges: &Ranges) -> Vec<Expr> {
+    let inside = inside(site, ranges);
+    site.indices.iter().map(|i| simplify(i, &inside)).collect()
+}
 
 /// True when the indices determine every one of the iterators. The ranges are those of the iterators.
 pub fn injective(indices: &[Expr], iters: &[&IterVar], ranges: &Ranges) -> bool {

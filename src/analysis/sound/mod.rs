@@ -9,7 +9,9 @@
 
 mod bounds;
 mod by_data;
+mod carried;
 mod domain;
+mod in_order;
 mod injective;
 mod overlap;
 mod points;
@@ -24,10 +26,13 @@ use std::collections::BTreeMap;
 pub(super) use bounds::out_of_bounds;
 pub(super) use by_data::is_scattered;
 pub use by_data::{IndexedBy, answered_for, indexed_by};
+pub(super) use carried::carried;
 pub(super) use domain::loop_outside_domain;
+pub(super) use injective::keeps_apart;
 pub(super) use overlap::overlapping_writes;
+pub(super) use sites::{Site, sites};
 pub use unstarted::unstarted;
-pub(super) use written::{read_before_write, reads_as_given};
+pub(super) use written::{is_filled_first, read_before_write, reads_as_given};
 
 type Check = fn(&PrimFunc) -> Option<String>;
 

@@ -1,9 +1,9 @@
 //! Iterations that store to one element.
 
 use super::bounds::ranges_of;
-use super::injective::injective;
+use super::injective::keeps_apart;
 use super::points::{self, Points};
-use super::sites::{Site, element, sites};
+use super::sites::{Site, element, is_private, sites};
 use super::value::value;
 use crate::analysis::Ranges;
 use crate::analysis::walk::{Leaf, leaves};
@@ -18,7 +18,8 @@ pub fn overlapping_writes(f: &PrimFunc) -> Option<String> {
         leaves(f).iter().find_map(|leaf| {
             let ranges = ranges_of(leaf, &outer);
             let all: Vec<Site> = sites(leaf.block).into_iter().filter(|s| s.is_store).collect();
-            let buffers: BTreeSet<&Name> = all.iter().map(|s| &s.buffer).collect();
+            let shared = all.iter().map(|s| &s.buffer).filter(|b| !is_private(f, leaf.block, b));
+            let buffers: BTreeSet<&Name> = shared.collect();
             buffers.into_iter().find_map(|b| {
                 let mut stores: Vec<&Site> = vec![];
                 for s in all.iter().filter(|s| s.buffer == *b) {
@@ -40,8 +41,7 @@ fn iterators<'a>(leaf: &Leaf<'a>, stores: &[&Site]) -> Vec<&'a IterVar> {
 
 fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], ranges: &Ranges) -> Option<String> {
     let iters = iterators(leaf, stores);
-    let same = stores.windows(2).all(|s| s[0].indices == s[1].indices);
-    if same && injective(&stores[0].indices, &iters, ranges) {
+    if keeps_apart(stores, &iters, ranges) {
         return None;
     }
     let (name, target) = (f.display_name(&leaf.block.name), f.display_name(&buffer.name));
@@ -56,11 +56,18 @@ fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], range
     if stores.iter().any(|s| s.depends_on_data()) {
         return None;
     }
-    let points = Points::of(iters.into_iter(), stores.iter().flat_map(|s| s.exprs()))?;
+    let known = iters.len();
+    let mut steps: Vec<&IterVar> = vec![];
+    stores.iter().flat_map(|s| &s.steps).for_each(|it| {
+        if used(it) && !steps.contains(&it) {
+            steps.push(it);
+        }
+    });
+    let points = Points::of(iters.into_iter().chain(steps), stores.iter().flat_map(|s| s.exprs()))?;
     let mut seen: HashMap<Vec<i64>, Vec<i64>> = HashMap::new();
     let mut is_known = points.is_all;
     let found = points.each(|env| {
-        let here: Vec<i64> = env.iter().map(|(_, v)| *v).collect();
+        let here: Vec<i64> = env.iter().take(known).map(|(_, v)| *v).collect();
         for s in stores.iter().filter(|s| s.guards.iter().all(|g| value(g, env) != Some(0))) {
             let Some(at) = s.indices.iter().map(|i| value(i, env)).collect::<Option<Vec<i64>>>() else {
                 is_known = false;
@@ -69,7 +76,7 @@ fn colliding(f: &PrimFunc, leaf: &Leaf, buffer: &Buffer, stores: &[&Site], range
             let first = seen.entry(at.clone()).or_insert_with(|| here.clone());
             if *first != here {
                 let other: Vec<(&Name, i64)> = env.iter().map(|(n, _)| *n).zip(first.iter().copied()).collect();
-                return ControlFlow::Break((at, points::text(f, &other), points::text(f, env)));
+                return ControlFlow::Break((at, points::text(f, &other), points::text(f, &env[..known])));
             }
         }
         ControlFlow::Continue(())

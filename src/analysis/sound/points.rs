@@ -1,7 +1,7 @@
 //! Iterations of a block to try an access at.
 
 use super::value::Env;
-use crate::ir::{Block, Expr, IterVar, Name, PrimFunc};
+use crate::ir::{Expr, IterVar, Name, PrimFunc};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -34,12 +34,6 @@ impl<'a> Points<'a> {
         let mut points = Points { vars: domains.into_iter().map(values).collect(), is_all };
         points.thin();
         Some(points)
-    }
-
-    /// Those of a block that occur in the expressions; the others at their first value.
-    pub fn of_used<'e>(b: &'a Block, exprs: impl Iterator<Item = &'e Expr> + Clone) -> Option<Points<'a>> {
-        let used = |it: &&IterVar| exprs.clone().any(|e| e.uses_var(&it.var));
-        Points::of(b.iters.iter().filter(used), exprs.clone())
     }
 
     /// Leaves values out until there are few enough iterations, never the first two and the last.

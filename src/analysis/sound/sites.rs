@@ -1,8 +1,9 @@
 //! The places of a block where elements are read and stored, in the order they run, each with the conditions
 //! under which it does.
 
+use super::points::Points;
 use crate::analysis::{Ranges, index_text};
-use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, Name, PrimFunc, Stmt, UnOp};
+use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, For, IterKind, IterVar, Name, PrimFunc, Scope, Stmt, UnOp};
 
 /// A load or store.
 pub struct Site {
@@ -11,6 +12,8 @@ pub struct Site {
     pub indices: Vec<Expr>,
     /// All of these hold where it runs.
     pub guards: Vec<Expr>,
+    /// The loops inside the block around it, outer to inner.
+    pub steps: Vec<IterVar>,
     pub is_store: bool,
 }
 
@@ -30,9 +33,17 @@ impl Site {
         !self.is_store && all.iter().any(|o| o.is_store && self.is_where(o))
     }
 
-    /// The ranges under its conditions.
+    /// The ranges inside its loops and under its conditions.
     pub fn ranges(&self, of_block: &Ranges) -> Ranges {
-        self.guards.iter().fold(of_block.clone(), |r, g| r.assuming(g))
+        let mut inside = of_block.clone();
+        self.steps.iter().for_each(|it| inside.set_span(it.var.clone(), &it.min, &it.extent));
+        self.guards.iter().fold(inside, |r, g| r.assuming(g))
+    }
+
+    /// Iterations of the block and of its loops to try the access at, over those that decide where it goes.
+    pub fn points<'a>(&'a self, block: &'a Block) -> Option<Points<'a>> {
+        let used = |it: &&IterVar| self.exprs().any(|e| e.uses_var(&it.var));
+        Points::of(block.iters.iter().chain(&self.steps).filter(used), self.exprs())
     }
 
     /// The expressions that decide where it goes.
@@ -58,9 +69,15 @@ pub fn element(f: &PrimFunc, buffer: &Buffer, at: &[i64]) -> String {
     format!("`{}[{}]`", f.display_name(&buffer.name), list.join(", "))
 }
 
+/// True for a buffer that each iteration of a block has for itself.
+pub fn is_private(f: &PrimFunc, b: &Block, buffer: &Name) -> bool {
+    b.allocs.contains(buffer) && f.find_buffer(buffer).is_some_and(|own| own.scope == Scope::Local)
+}
+
 /// All sites of a block.
 pub fn sites(b: &Block) -> Vec<Site> {
-    let mut walk = Walk { lets: vec![], guards: b.guard.iter().cloned().collect(), found: vec![] };
+    let guards = b.guard.iter().cloned().collect();
+    let mut walk = Walk { lets: vec![], guards, steps: vec![], found: vec![] };
     walk.list(&b.init);
     walk.list(&b.body);
     walk.found
@@ -69,6 +86,7 @@ pub fn sites(b: &Block) -> Vec<Site> {
 struct Walk {
     lets: Vec<(Name, Expr)>,
     guards: Vec<Expr>,
+    steps: Vec<IterVar>,
     found: Vec<Site>,
 }
 
@@ -97,9 +115,25 @@ impl Walk {
                 self.under(not(cond), |w| w.list(otherwise));
             }
             Stmt::Evaluate(e) => self.expr(e),
+            Stmt::For(l) => self.steps_of(l),
+            Stmt::While { cond, body } => {
+                self.expr(cond);
+                self.list(body);
+            }
+            Stmt::Attr { body, .. } => self.list(body),
             // Refused before.
-            Stmt::For(_) | Stmt::Block(_) | Stmt::While { .. } | Stmt::Attr { .. } | Stmt::Alloc { .. } => {}
+            Stmt::Block(_) | Stmt::Alloc { .. } => {}
         }
+    }
+
+    fn steps_of(&mut self, l: &For) {
+        self.expr(&l.min);
+        self.expr(&l.extent);
+        let (min, extent) = (self.plain(&l.min), self.plain(&l.extent));
+        let binding = l.var_expr();
+        self.steps.push(IterVar { var: l.var.clone(), dtype: l.dtype, min, extent, kind: IterKind::Spatial, binding });
+        self.list(&l.body);
+        self.steps.pop();
     }
 
     fn expr(&mut self, e: &Expr) {
@@ -145,7 +179,8 @@ impl Walk {
 
     fn note(&mut self, buffer: &Name, indices: &[Expr], is_store: bool) {
         let indices = indices.iter().map(|i| self.plain(i)).collect();
-        self.found.push(Site { buffer: buffer.clone(), indices, guards: self.guards.clone(), is_store });
+        let (guards, steps) = (self.guards.clone(), self.steps.clone());
+        self.found.push(Site { buffer: buffer.clone(), indices, guards, steps, is_store });
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) enum Binding {
     Var(Expr),
     /// A buffer of the table.
     Buffer(Name),
+    /// A variable of a thread, `x: T.int64` without a value: the only element of a local buffer.
+    Scalar(Name),
     /// Declared by `n = T.int64()` or `TypeVar`, not used yet: an extent when it is first used.
     Declared(DType),
     /// A `T.handle` parameter, by position, that waits for its `T.match_buffer`.
@@ -113,12 +115,34 @@ impl<'a> Scope<'a> {
             Some(Binding::Buffer(_)) => {
                 problem(at, format!("`{user}` is a buffer; an element is written `{user}[i, j]`"))
             }
+            Some(Binding::Scalar(buffer)) => Ok(self.scalar_element(&buffer.clone())),
             Some(Binding::Layout(_)) => problem(at, format!("`{user}` is a layout, which has no value")),
             Some(Binding::Slices(_)) => problem(at, format!("`{user}` is a slice, which stands between brackets only")),
             Some(Binding::Handle(_)) => {
                 problem(at, format!("`{user}` is a handle; give it a shape with `A = T.match_buffer({user}, ...)`"))
             }
             None => problem(at, format!("the name `{user}` is not known here{}", self.hint(user))),
+        }
+    }
+
+    /// The value of a variable that may be assigned to.
+    fn scalar_element(&self, buffer: &Name) -> Expr {
+        Expr::load(buffer.clone(), vec![Expr::i32(0)], self.declared(buffer).dtype)
+    }
+
+    /// A variable without a value, which statements assign to.
+    pub fn declare_scalar(&mut self, user: &str, dtype: DType) -> Name {
+        let name = self.fresh(user);
+        self.buffers.push(Buffer::new(name.clone(), dtype, vec![Expr::i32(1)], crate::ir::Scope::Local));
+        self.bind(user, Binding::Scalar(name.clone()));
+        name
+    }
+
+    /// The buffer of a variable that may be assigned to.
+    pub fn scalar(&self, user: &str) -> Option<Name> {
+        match self.lookup(user) {
+            Some(Binding::Scalar(buffer)) => Some(buffer.clone()),
+            _ => None,
         }
     }
 
@@ -145,7 +169,12 @@ impl<'a> Scope<'a> {
         match self.lookup(user) {
             Some(Binding::Buffer(name)) => Ok(self.declared(name)),
             Some(
-                Binding::Var(_) | Binding::Declared(_) | Binding::Handle(_) | Binding::Layout(_) | Binding::Slices(_),
+                Binding::Var(_)
+                | Binding::Scalar(_)
+                | Binding::Declared(_)
+                | Binding::Handle(_)
+                | Binding::Layout(_)
+                | Binding::Slices(_),
             ) => problem(at, format!("`{user}` is not a buffer")),
             None => problem(at, format!("the buffer `{user}` is not known here{}", self.nearest(user))),
         }

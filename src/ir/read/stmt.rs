@@ -249,6 +249,10 @@ impl Scope<'_> {
                 let v = self.value(value)?;
                 out.push(self.store(target, v, at)?);
             }
+            NodeKind::Name(user) if self.scalar(user).is_some() => {
+                let v = self.value(value)?;
+                out.push(self.store(target, v, at)?);
+            }
             NodeKind::Name(user) => {
                 if self.declares(target, value)? {
                     return Ok(());
@@ -314,8 +318,13 @@ impl Scope<'_> {
     /// `x: T.let[T.int32] = value`, or `x: T.int32 = value`.
     fn let_stmt(&mut self, target: &Node, annotation: &Node, value: Option<&Node>, at: Span) -> Result<Stmt, Problem> {
         let user = name_of(target)?;
-        let Some(value) = value else { return problem(at, format!("`{user}` has no value")) };
         let dtype = declared_dtype(annotation)?;
+        let Some(value) = value else {
+            let Some(dtype) = dtype.filter(|_| !self.tile) else {
+                return problem(at, format!("`{user}` has no value"));
+            };
+            return Ok(Stmt::Alloc { buffer: self.declare_scalar(&user, dtype) });
+        };
         let value = match (dtype, self.value(value)?) {
             (Some(dtype), Value::Expr(e)) if e.dtype() != dtype => {
                 return problem(at, format!("`{user}` is declared {dtype}, but its value is {}", e.dtype()));
@@ -328,10 +337,15 @@ impl Scope<'_> {
     }
 
     fn store(&mut self, target: &Node, value: Value, at: Span) -> Result<Stmt, Problem> {
-        let NodeKind::Index(base, items) = &target.kind else {
-            return problem(target.at, "an element of a buffer was expected, such as `A[i]`");
+        let scalar = match &target.kind {
+            NodeKind::Name(user) => self.scalar(user),
+            _ => None,
         };
-        let (buffer, indices) = self.element(base, items, target)?;
+        let (buffer, indices) = match (&target.kind, scalar) {
+            (_, Some(buffer)) => (buffer, vec![Expr::i32(0)]),
+            (NodeKind::Index(base, items), None) => self.element(base, items, target)?,
+            _ => return problem(target.at, "an element of a buffer was expected, such as `A[i]`"),
+        };
         let value = fitted(value, self.declared(&buffer).dtype, at)?;
         Ok(Stmt::Store { buffer, indices, value })
     }

@@ -1,6 +1,8 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
-use crate::analysis::{Decline, Facts, assign, decide, extrema, fission, normalize, refuse, unnest};
+use crate::analysis::{
+    Decline, Facts, assign, decide, extrema, fission, normalize, plain_views, refuse, serial, unnest,
+};
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
 
@@ -23,7 +25,7 @@ impl Prepared {
     /// # Errors
     /// The named predicate for which the function can't be scheduled.
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
-        let func = fission(&unnest(func));
+        let func = serial(&fission(&unnest(&plain_views(func))));
         refuse(&func)?;
         let func = extrema(&normalize(&decide(&func))?);
         let facts = Facts::of(&func);
