@@ -42,7 +42,7 @@ fn units(targets: &[&str]) -> Vec<Unit> {
     let on = "cuda:sm_90a";
     let shares = ["cluster=4", "threads=512", "min_blocks=1"];
     let records = [
-        record(&files[2], 8, on, &["threads=32"]),
+        record(&files[2], 8, on, &["vector=8"]),
         record(&files[2], 64, on, &["hint=plain"]),
         record_at(&files[4], Default::default(), on, &shares),
     ];

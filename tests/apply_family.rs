@@ -72,7 +72,7 @@ fn files(units: &[Unit]) -> Vec<(&str, &str)> {
 fn record(name: &str, outcome: Outcome) -> Record {
     let input = job::load(&Default::default(), &[mean()]).expect("the file").remove(0).expect("the function");
     let subject = Schedulable::new(&input.func, &input.original, target(name)).expect("it is accepted");
-    let choice = select::Choice { rule: None, set: vec!["threads=128".into()] };
+    let choice = select::Choice { rule: None, set: vec!["unroll=8".into()] };
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
     let (arm, knobs) = select::point(&arms, &choice).expect("a legal point");
     let made = subject.candidate(arm, &knobs).expect("a kernel");

@@ -105,13 +105,13 @@ fn a_function_gives_the_right_numbers_by_any_rule() {
 
 #[test]
 fn the_kernel_of_the_log_is_that_of_the_gpu() {
-    let (folder, file) = crate::apply_untuned::place(&[(8, "cuda:sm_90a", &["threads=32"])]);
+    let (folder, file) = crate::apply_untuned::place(&[(8, "cuda:sm_90a", &["vector=8"])]);
     let place = Place::new("");
     let a = numbers(8 * 64);
     place.input("00_A.npy", "(8, 64)", &a);
     let log = folder.path().join("log.jsonl").display().to_string();
     let (code, out, error) = place.run(&file, &["--log", &log]);
-    assert!(code == 0 && out.contains("logged kernel") && out.contains("threads=32"), "{out}{error}");
+    assert!(code == 0 && out.contains("logged kernel") && out.contains("vector=8"), "{out}{error}");
     assert_eq!(place.output("01_B.npy", 8), sums(&a, 64));
 }
 

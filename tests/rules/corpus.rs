@@ -60,7 +60,7 @@ fn accusations(original: &Input, to: Awkward, id: &str) -> Vec<String> {
 #[test]
 fn every_function_at_awkward_sizes() {
     let all = inputs();
-    assert_eq!(all.len(), 84);
+    assert_eq!(all.len(), 86);
     let cases: Vec<_> =
         all.iter().flat_map(|i| KINDS.map(|k| ["cuda:sm_90a", "cpu"].map(|t| (i, k, t)))).flatten().collect();
     let found: Vec<String> = cases.par_iter().flat_map_iter(|(i, k, t)| accusations(i, *k, t)).collect();

@@ -19,6 +19,9 @@ static int dl_extent(size_t n) { return n >= 1 && n < (size_t)1 << 31; }
 // True for an address that vectors can be loaded from.
 static int dl_aligned(CUdeviceptr p, unsigned bytes) { return p % bytes == 0; }
 
+// Rounded down.
+static int64_t dl_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
 #include <dlfcn.h>
 
 // The driver, found when kernels are loaded. The declarations are those of cuda.h, enumerations as int.
@@ -514,7 +517,7 @@ static int dl_shares_sm_80(const daylight_kernels *kernels, CUstream stream, CUd
     { // shares_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {16, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {16, 1, 1}, block[3] = {1024, 1, 1};
         if ((error = dl_launch(kernels, 5, grid, block, stream, args)) != 0)
             return error;
     }
@@ -561,7 +564,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {8, 1, 1}, block[3] = {32, 1, 1};
+            const unsigned grid[3] = {1, 1, 1}, block[3] = {4, 8, 1};
             if ((error = dl_launch(kernels, 6, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -571,7 +574,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {64, 1, 1}, block[3] = {32, 1, 1};
+            const unsigned grid[3] = {8, 1, 1}, block[3] = {4, 8, 1};
             if ((error = dl_launch(kernels, 7, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -581,7 +584,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
             void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-            const unsigned grid[3] = {(unsigned)(n), 1, 1}, block[3] = {32, 1, 1};
+            const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {4, 8, 1};
             if ((error = dl_launch(kernels, 8, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -590,7 +593,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
     { // sums_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {(unsigned)(n), 1, 1}, block[3] = {32, 1, 1};
+        const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {4, 8, 1};
         if ((error = dl_launch(kernels, 9, grid, block, stream, args)) != 0)
             return error;
     }
@@ -647,7 +650,7 @@ int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a
 
 static int64_t dl_total_sm_90a_bytes(void)
 {
-    return 512;
+    return 4096;
 }
 
 static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
@@ -656,14 +659,14 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
     { // total_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {128, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {1024, 1, 1}, block[3] = {32, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
             return error;
     }
     { // total_k1
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {1024, 1, 1};
         if ((error = dl_launch(kernels, 12, grid, block, stream, args)) != 0)
             return error;
     }
@@ -672,7 +675,7 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
 
 static int64_t dl_total_sm_80_bytes(void)
 {
-    return 512;
+    return 2048;
 }
 
 static int dl_total_sm_80(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
@@ -681,14 +684,14 @@ static int dl_total_sm_80(const daylight_kernels *kernels, CUstream stream, CUde
     { // total_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {128, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {512, 1, 1}, block[3] = {32, 1, 1};
         if ((error = dl_launch(kernels, 13, grid, block, stream, args)) != 0)
             return error;
     }
     { // total_k1
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {512, 1, 1};
         if ((error = dl_launch(kernels, 14, grid, block, stream, args)) != 0)
             return error;
     }
