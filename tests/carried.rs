@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -79,6 +80,28 @@ fn a_tile_program_for_every_variant_is_carried() {
     for (name, text) in &files {
         let old = std::fs::read_to_string(folder.join(name)).expect("a program");
         assert_eq!(old, *text, "{name}: run with UPDATE_EXPECT=1 to accept");
+    }
+}
+
+/// A program whose interpreter, simulator and tolerance disagree here would be called wrong there.
+#[test]
+fn the_carried_programs_are_right_in_the_simulator() {
+    let index = std::fs::read_to_string(root("benches/tiles/index.json")).expect("the index");
+    let index: BTreeMap<String, Vec<String>> = serde_json::from_str(&index).expect("names");
+    for target in ["sm_90a", "sm_100a", "sm_120a"] {
+        let names = &index[&format!("cuda:{target}")];
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_daylight"));
+        verify.args(["verify", "--target", &format!("sim:{target}"), "--json"]);
+        verify.args(names.iter().map(|n| format!("{n}.py"))).current_dir(root("benches/tiles"));
+        let said = verify.output().expect("daylight starts");
+        let lines = String::from_utf8_lossy(&said.stdout);
+        let wrong: Vec<&str> = lines.lines().filter(|l| !l.contains("\"status\":\"ok\"")).collect();
+        assert!(
+            said.status.success() && wrong.is_empty(),
+            "{target}: {wrong:?}\n{}",
+            String::from_utf8_lossy(&said.stderr)
+        );
+        assert_eq!(lines.lines().count(), names.len(), "{target}");
     }
 }
 

@@ -277,7 +277,7 @@ fn hand_written(
     let made = input.assembly(&scheduled, target)?;
     let variants: Vec<Value> =
         made.program.variants.iter().map(|v| json!({ "call": v.call, "op": v.op, "variant": v.variant })).collect();
-    let given = problem::given(&program.func, &input.bind, a.seed);
+    let given = program::given(program, &input.bind, a.seed);
     let result = match device {
         None => {
             let options = simulate::Options { blocks: a.blocks, seed: a.seed, replicas: stores_replicas(program) };

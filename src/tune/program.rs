@@ -1,5 +1,6 @@
 //! What the outputs of a tile program must be, and whether its kernel gives them.
 
+use super::problem;
 use super::reference::{Given, Inputs, inputs_as};
 use super::rounding::is_rounding;
 use super::simulate::{Options, check_on};
@@ -10,10 +11,33 @@ use crate::ir::kernel::Program;
 use crate::ir::{DType, Expr, Param, Role, TileArg, TileCall, TileOp};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
-use crate::runner::Errors;
+use crate::runner::{Errors, Range};
+use crate::tile::tf32;
+use std::collections::BTreeMap;
 
 /// Of fewer outputs the norm is no better a scale than each of them: sums that nearly cancel stand out.
 const FEW: usize = 64;
+
+/// What the inputs of a program are drawn from. Scales of blocks are not negative: instructions take them without sign.
+pub fn given(program: &DeviceFunc, bind: &BTreeMap<String, i64>, seed: u64) -> Given {
+    let mut given = problem::given(&program.func, bind, seed);
+    if scales_blocks(&program.body) {
+        for (at, p) in program.func.params.iter().enumerate() {
+            if matches!(p, Param::Buffer(b) if program.func.buffer(b).dtype == DType::E4M3) {
+                given.ranges.entry(at).or_insert(Range::new(0, 2));
+            }
+        }
+    }
+    given
+}
+
+/// Whether a product has scales for blocks of its factors.
+fn scales_blocks(body: &[DStmt]) -> bool {
+    body.iter().any(|s| match s {
+        DStmt::Tile(call) => call.op == TileOp::Gemm && !call.operands.is_empty(),
+        _ => s.lists().iter().any(|list| scales_blocks(list)),
+    })
+}
 
 /// The arguments that a program is checked with. What it writes holds seeded values before, so that
 /// elements that it leaves alone are told from those that it writes.
@@ -66,14 +90,15 @@ pub fn simulate(program: &DeviceFunc, kernel: &Program, given: &Given, options: 
 /// How far an output may be off: nothing where values are only moved or compared, else by the
 /// roundoff of the coarsest type and the longest sum.
 fn tolerance(program: &DeviceFunc, output: DType) -> Tolerance {
-    let mut longest = Longest { length: 1, rounds: false };
+    let mut longest = Longest { length: 1, rounds: false, tf32: false };
     longest.list(&program.body, 1);
     if !output.is_float() || !longest.rounds {
         return Tolerance::EXACT;
     }
     let coarser = |a: DType, b: DType| if b.roundoff() > a.roundoff() { b } else { a };
     let floats = program.func.buffers.iter().map(|b| b.dtype).filter(|d| d.is_float());
-    let coarsest = floats.fold(output, coarser);
+    // tf32 has the ten bits of fraction that float16 has.
+    let coarsest = floats.chain(longest.tf32.then_some(DType::F16)).fold(output, coarser);
     Tolerance::of(coarsest, coarsest, longest.length)
 }
 
@@ -81,6 +106,8 @@ fn tolerance(program: &DeviceFunc, output: DType) -> Tolerance {
 struct Longest {
     length: u64,
     rounds: bool,
+    /// Whether float32 factors may be shortened.
+    tf32: bool,
 }
 
 impl Longest {
@@ -116,6 +143,7 @@ impl Longest {
                 | TileOp::Fill
         );
         self.rounds |= !exact;
+        self.tf32 |= call.op == TileOp::Gemm && tf32(call);
         let own = match call.args.first() {
             Some(TileArg::Tile(t)) if call.op.is_reduction() => t.len() / call.dst.len().max(1),
             Some(TileArg::Tile(t)) if call.op == TileOp::Gemm => t.extent.iter().product(),

@@ -51,7 +51,7 @@ pub struct LaunchOutline {
     pub again: f64,
     /// Elements stepped over for each element there is, 1 where the steps fit.
     pub padding: f64,
-    /// Passes that the accesses of a warp take in all steps together ([`passes`]), where they are others than those of
+    /// Passes that the accesses of a warp take in all steps together (`passes`), where they are others than those of
     /// loads in flight and of results.
     pub passes: Option<f64>,
     /// Bytes of the sectors that accesses touch for each byte that they want.

@@ -265,9 +265,12 @@ impl Device for CudaDevice {
     }
 
     fn upload(&mut self, at: u64, bytes: &[u8]) -> Outcome<()> {
-        self.stream.wait("waiting for earlier work")?;
-        // SAFETY: the caller owns that device memory.
-        self.health().check(unsafe { result::memcpy_htod_sync(at, bytes) }, "copying to the device")
+        // On the kernels' stream: a copy on the default stream from memory that is not pinned may end after its call
+        // returns (CUDA driver API, "API synchronization behavior"), and this stream does not wait for that one.
+        // SAFETY: the caller owns that device memory, and keeps the bytes until the stream has been waited for.
+        let copied = unsafe { result::memcpy_htod_async(at, bytes, self.stream.handle) };
+        self.health().check(copied, "copying to the device")?;
+        self.stream.wait("copying to the device")
     }
 
     fn download(&mut self, at: u64, bytes: &mut [u8]) -> Outcome<()> {

@@ -173,7 +173,7 @@ pub(super) fn in_shared(p: &Product) -> Result<(), String> {
 }
 
 /// True where float32 operands may be shortened to tf32.
-pub(super) fn tf32(call: &TileCall) -> bool {
+pub(crate) fn tf32(call: &TileCall) -> bool {
     matches!(named(call, "precision"), Some(AttrValue::Str(s)) if s == "tf32")
 }
 
