@@ -20,7 +20,7 @@ use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
 use crate::ir::{Name, Param, PrimFunc, Reason, Role};
 use crate::lower::LowerError;
-use crate::rules::{Arm, Knobs, Prepared, Spaces, last_resorts, verdicts};
+use crate::rules::{Arm, Knobs, Prepared, Spaces, arms, last_resorts, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::{codegen, lower};
@@ -67,11 +67,10 @@ impl Schedulable {
         Ok(Schedulable { prepared, target, roles: roles(original) })
     }
 
-    /// The rules that take the function, in order, with their spaces. Where none of them makes a kernel by default, rules of
+    /// The rules that take the function, the untuned choice first, with their spaces. Where none of them makes a kernel by default, rules of
     /// last resort come before them.
     pub fn arms(&self, spaces: &Spaces) -> Vec<Arm> {
-        let asked = verdicts(&self.prepared, &self.target, spaces);
-        let arms: Vec<Arm> = asked.into_iter().filter_map(|v| v.arm.ok()).collect();
+        let arms = arms(verdicts(&self.prepared, &self.target, spaces));
         let makes = |arm: &Arm| arm.default().is_some_and(|knobs| self.candidate(arm, &knobs).is_ok());
         if arms.iter().any(makes) {
             return arms;

@@ -8,7 +8,7 @@ use crate::backend::Dim;
 use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::{Expr, Param, PrimFunc, Reason, Role};
 use crate::job::{BadFile, Exit, Failure, Input, guarded};
-use crate::rules::{Prepared, verdicts};
+use crate::rules::{Prepared, untuned, verdicts};
 use crate::target::Target;
 use serde::Serialize;
 
@@ -105,8 +105,7 @@ fn judge(cx: &Context, input: &Input, target: &Target) -> (Report, Exit) {
             let work = work(&input.func);
             (report.flops, report.bytes) = (work.flops, work.bytes);
             report.blocks = blocks(&prepared.func, &prepared.facts);
-            let first = verdicts(&prepared, target, &cx.spaces).into_iter().find(|v| v.arm.is_ok());
-            report.rule = first.map(|v| v.rule);
+            report.rule = untuned(&verdicts(&prepared, target, &cx.spaces)).map(|v| v.rule);
             report.notes = [unstarted(&prepared.func), answered_for(&prepared.func)].concat();
             (report, Exit::Done)
         }

@@ -10,7 +10,7 @@ use crate::job::select::{self, Chosen};
 use crate::job::{Exit, Failure, Input, guarded};
 use crate::log::Setting;
 use crate::lower::{Pass, Way, passes};
-use crate::rules::{Knob, Verdict, is_form_of, verdicts};
+use crate::rules::{Knob, Verdict, is_form_of, untuned, verdicts};
 use crate::schedule::Schedule;
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
@@ -216,14 +216,14 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
         return output::line(&object.to_string());
     }
     output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, target.id, input.key));
-    let mut first = true;
+    let chosen = verdicts.and_then(untuned).map(|v| v.rule);
     let of_target = |v: &&Verdict| v.arm.as_ref().err().is_none_or(|d| d.reason.predicate != "target_kind");
     for v in verdicts.unwrap_or_default().iter().filter(of_target) {
         match &v.arm {
             Ok(arm) => {
                 let s = &arm.space;
                 let default = arm.default().map_or("no legal point".to_string(), |k| s.show(&k));
-                let mark = if std::mem::take(&mut first) { "accepts, untuned choice" } else { "accepts" };
+                let mark = if chosen == Some(v.rule) { "accepts, untuned choice" } else { "accepts" };
                 let census = s.census().1;
                 let (points, legal) = (census.points, census.legal);
                 output::line(&format!("  {:<20} {mark}: {default}; {points} points, {legal} legal", v.rule));

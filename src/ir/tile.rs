@@ -175,6 +175,16 @@ impl TileCall {
         }
     }
 
+    /// A named argument, whatever the case of its name (TVM writes `transpose_A`).
+    pub fn named(&self, name: &str) -> Option<&AttrValue> {
+        self.config.iter().find(|(k, _)| k.to_lowercase() == name).map(|(_, v)| v)
+    }
+
+    /// True where float32 operands may be shortened to tf32, which keeps ten bits of fraction as float16 does.
+    pub fn allows_tf32(&self) -> bool {
+        matches!(self.named("precision"), Some(AttrValue::Str(s)) if s == "tf32")
+    }
+
     /// Calls `f` on each tile, the destination first.
     pub fn for_each_tile(&self, mut f: impl FnMut(&Tile)) {
         f(&self.dst);

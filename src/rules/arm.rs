@@ -4,6 +4,7 @@ use super::{Ask, Knobs, Outline, Space, choice, prior};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
+use std::sync::OnceLock;
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -48,13 +49,15 @@ pub struct Arm {
     pub space: Space,
     pub(super) found: Found,
     target: Target,
+    default: OnceLock<Option<Knobs>>,
 }
 
 impl Arm {
     /// Puts the conditions on the knobs of `space`, of which those that are only preferred are dropped
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
-        Arm { space: found.accepted.constrain(space, target).settle(), found, target: target.clone() }
+        let space = found.accepted.constrain(space, target).settle();
+        Arm { space, found, target: target.clone(), default: OnceLock::new() }
     }
 
     /// Asks a rule.
@@ -74,10 +77,26 @@ impl Arm {
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
     pub fn default(&self) -> Option<Knobs> {
-        let start = self.space.default()?;
+        // The prior looks at every point for one.
+        let find = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)));
+        self.default.get_or_init(find).clone()
+    }
+
+    /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
+    fn known_ns(&self, knobs: &Knobs) -> Option<f64> {
         let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::is_known(o, &self.target);
-        let time = |k: &Knobs| self.outline(k).filter(known).map(|o| prior::ns(&o, &self.target));
-        Some(choice::improve(&self.space, start, time))
+        self.outline(knobs).filter(known).map(|o| prior::ns(&o, &self.target))
+    }
+
+    /// The same of the default.
+    pub(super) fn default_ns(&self) -> Option<f64> {
+        self.known_ns(&self.default()?).filter(|ns| ns.is_finite())
+    }
+
+    /// The time in nanoseconds that the prior suggests of the default on a GPU, believed or not; `None` where nobody can tell.
+    pub(super) fn guess_ns(&self) -> Option<f64> {
+        let outline = self.outline(&self.default()?).filter(|o| o.launches.iter().all(|l| !l.unjudged))?;
+        (self.target.kind == Kind::Cuda).then(|| prior::ns(&outline, &self.target)).filter(|ns| ns.is_finite())
     }
 
     /// The schedule at one legal point.

@@ -1,10 +1,26 @@
-//! The point that stands without a measurement: the default of the table, or the one of which the prior promises much more.
+//! The point that stands without a measurement: the default of the table of the first rule that takes the function, or
+//! the point, or the rule, of which the prior promises much more.
 
 use super::{Knobs, Space};
 
 /// A default is left for one that promises to take less than this part of its time: the prior is not surer, and
 /// a default of the table has been measured more often than most points.
 const WORTH: f64 = 0.98;
+
+/// The same for the default of another rule than the first that takes a function. What rules do is less alike than points
+/// of one are, and the prior less sure of it (docs/search.md).
+const WORTH_OF_A_RULE: f64 = 0.6;
+
+/// Position of the rule whose default stands: the first, or the one whose default takes much less than that of the first.
+/// `first` and `others` are what the prior promises in nanoseconds; where nobody can tell the time of the first, it stands.
+pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>) -> usize {
+    let Some(before) = first else { return 0 };
+    let timed = others.into_iter().enumerate().filter_map(|(i, ns)| Some((ns?, i + 1)));
+    match timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((ns, at)) if ns < WORTH_OF_A_RULE * before => at,
+        Some(_) | None => 0,
+    }
+}
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
 /// the fewest knobs. A start that has no time is left alone.
@@ -41,6 +57,13 @@ mod tests {
     fn the_shortest_time_wins_and_knobs_that_do_not_matter_stay() {
         let far = |k: &Knobs| Some(100.0 + ((k.get("x") - 5).abs() * 10) as f64);
         assert_eq!(improve(&space(), from(0, 3), far), from(5, 3));
+    }
+
+    #[test]
+    fn another_rule_has_to_promise_much_more() {
+        assert_eq!(rule(Some(10.0), [Some(7.0), Some(5.0), Some(4.0)]), 3);
+        assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)]), 0);
+        assert_eq!((rule(None, [Some(1.0)]), rule(Some(10.0), [None]), rule(Some(10.0), [])), (0, 0, 0));
     }
 
     #[test]

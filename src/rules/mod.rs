@@ -69,19 +69,19 @@ impl Rule {
     }
 }
 
-/// All rules; untuned use takes the first that does not decline.
+/// All rules; untuned use takes the first that does not decline, or another that promises much more ([`untuned`]).
 pub const RULES: &[Rule] = &[
     gemv::dense::INNER,
     gemv::dense::CPU,
     gemv::quant_inner::QUANT,
     matmul::stream::STREAM,
+    matmul::wgmma_quant::WGMMA_QUANT,
     matmul::quant::QUANT,
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
     matmul::block_scale::BLOCK_SCALE,
     matmul::tcgen05::TCGEN05,
     matmul::wgmma::WGMMA,
-    matmul::wgmma_quant::WGMMA_QUANT,
     matmul::mma::MMA,
     matmul::fma::FMA,
     gemv::quant_cpu::INNER,
@@ -119,6 +119,34 @@ pub struct Verdict {
 /// Asks every rule.
 pub fn verdicts(input: &Prepared, target: &Target, spaces: &Spaces) -> Vec<Verdict> {
     asked(input, target, spaces, false)
+}
+
+/// The rule whose default stands untuned, of those that take a function: one of `verdicts`.
+pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
+    let taken: Vec<(&Verdict, &Arm)> = verdicts.iter().filter_map(|v| Some((v, v.arm.as_ref().ok()?))).collect();
+    let arms: Vec<&Arm> = taken.iter().map(|(_, arm)| *arm).collect();
+    taken.get(stands(&arms)).map(|(v, _)| *v)
+}
+
+/// Position of the rule whose default stands untuned. A rule that is slow for its arithmetic is left as well, though the
+/// prior would not choose a point by that.
+fn stands(arms: &[&Arm]) -> usize {
+    match arms {
+        [first, others @ ..] if !others.is_empty() => {
+            choice::rule(first.guess_ns(), others.iter().map(|a| a.default_ns()))
+        }
+        _ => 0,
+    }
+}
+
+/// The arms of `verdicts`, that whose default stands untuned first, the others in the order of the rules.
+pub fn arms(verdicts: Vec<Verdict>) -> Vec<Arm> {
+    let mut arms: Vec<Arm> = verdicts.into_iter().filter_map(|v| v.arm.ok()).collect();
+    let first = stands(&arms.iter().collect::<Vec<_>>());
+    if first > 0 {
+        arms[..=first].rotate_right(1);
+    }
+    arms
 }
 
 /// What takes a function of which no kernel can be made by the rules that take it: the rules of last resort, for all of it

@@ -50,14 +50,10 @@ impl Block<'_> {
     }
 }
 
-/// Four bytes of eight; the highest bit of a selector asks for the byte's sign in all eight bits.
+/// Four bytes of eight. What `prmt.b32` does for the highest bit of a selector, `__byte_perm` leaves out.
 fn permuted(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = [a.to_le_bytes(), b.to_le_bytes()].concat();
-    let byte = |n: usize| {
-        let which = selector >> (4 * n) & 15;
-        let byte = bytes[which as usize % 8];
-        if which < 8 { byte } else { (byte as i8 >> 7) as u8 }
-    };
+    let byte = |n: usize| bytes[(selector >> (4 * n) & 7) as usize];
     u32::from_le_bytes([0, 1, 2, 3].map(byte))
 }
 
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn bytes_of_two_words() {
         assert_eq!(permuted(0x4433_2211, 0x8877_6655, 0x4142), 0x5522_5533);
-        assert_eq!(permuted(0x4433_2211, 0x8877_6655, 0xf8), 0x1111_ff00);
+        assert_eq!(permuted(0x4433_2211, 0x8877_6655, 0xf8), 0x1111_8811);
     }
 
     #[test]

@@ -29,7 +29,6 @@ mod view;
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
 pub use decision::{Decision, NoVariant, Refusals, Verdict};
 pub use dispatch::{decide, dispatch};
-pub(crate) use gemm::operands::tf32;
 pub use part::{Part, Places};
 pub use replicas::stores_replicas;
 pub use view::View;

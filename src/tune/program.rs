@@ -12,7 +12,6 @@ use crate::ir::{DType, Expr, Param, Role, TileArg, TileCall, TileOp};
 use crate::measure::expected::ExpectedOutput;
 use crate::measure::{Expected, Tolerance};
 use crate::runner::{Errors, Range};
-use crate::tile::tf32;
 use std::collections::BTreeMap;
 
 /// Of fewer outputs the norm is no better a scale than each of them: sums that nearly cancel stand out.
@@ -97,7 +96,7 @@ fn tolerance(program: &DeviceFunc, output: DType) -> Tolerance {
     }
     let coarser = |a: DType, b: DType| if b.roundoff() > a.roundoff() { b } else { a };
     let floats = program.func.buffers.iter().map(|b| b.dtype).filter(|d| d.is_float());
-    // tf32 has the ten bits of fraction that float16 has.
+    // tf32 has the fraction of float16.
     let coarsest = floats.chain(longest.tf32.then_some(DType::F16)).fold(output, coarser);
     Tolerance::of(coarsest, coarsest, longest.length)
 }
@@ -143,7 +142,7 @@ impl Longest {
                 | TileOp::Fill
         );
         self.rounds |= !exact;
-        self.tf32 |= call.op == TileOp::Gemm && tf32(call);
+        self.tf32 |= call.op == TileOp::Gemm && call.allows_tf32();
         let own = match call.args.first() {
             Some(TileArg::Tile(t)) if call.op.is_reduction() => t.len() / call.dst.len().max(1),
             Some(TileArg::Tile(t)) if call.op == TileOp::Gemm => t.extent.iter().product(),

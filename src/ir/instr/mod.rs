@@ -70,7 +70,7 @@ pub enum Op {
     /// word (`mov.b32`). The index is even.
     Halves,
     /// `dst; a, b, selector`: a 32-bit register becomes four bytes, the lowest first, each that of `a` (numbers 0 to 3)
-    /// or `b` (4 to 7) which four bits of the selector name (`prmt.b32`).
+    /// or `b` (4 to 7) which three bits of four of the selector name (`__byte_perm`).
     Prmt,
     /// `pair`: two adjacent 16-bit values in registers count as new: what was made of them before is made
     /// again rather than kept, in twice their registers. The index is even. Nothing is done at run time.

@@ -15,7 +15,7 @@
 
 use super::feed::{Feed, Side, Step};
 use super::grid::{Element, Grid};
-use super::operands::{Matrix, Product, Start, in_registers, product, tf32};
+use super::operands::{Matrix, Product, Start, in_registers, product};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::Fragment;
@@ -123,7 +123,7 @@ fn instruction(call: &TileCall, p: &Product) -> Result<MmaShape, String> {
         (DType::F16, DType::F16, DType::F32) => Ok(MmaShape::M16N8K16F16),
         (DType::BF16, DType::BF16, DType::F32) => Ok(MmaShape::M16N8K16BF16),
         (DType::I8, DType::I8, DType::I32) => Ok(MmaShape::M16N8K32I8),
-        (DType::F32, DType::F32, DType::F32) if tf32(call) => Ok(MmaShape::M16N8K8TF32),
+        (DType::F32, DType::F32, DType::F32) if call.allows_tf32() => Ok(MmaShape::M16N8K8TF32),
         (DType::F32, DType::F32, DType::F32) => {
             Err("float32 operands are multiplied exactly unless the call says precision=\"tf32\"".to_string())
         }

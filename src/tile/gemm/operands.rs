@@ -172,11 +172,6 @@ pub(super) fn in_shared(p: &Product) -> Result<(), String> {
     }
 }
 
-/// True where float32 operands may be shortened to tf32.
-pub(crate) fn tf32(call: &TileCall) -> bool {
-    matches!(named(call, "precision"), Some(AttrValue::Str(s)) if s == "tf32")
-}
-
 fn tile(call: &TileCall, i: usize) -> Result<&Tile, String> {
     match call.args.get(i) {
         Some(TileArg::Tile(t)) => Ok(t),
@@ -207,7 +202,7 @@ fn arguments(call: &TileCall, operands: &[&str]) -> Result<(), String> {
         Some(n) => return Err(format!("alpha is {n}, and only 1 is computed: scale the result")),
     }
     let beta = number(call, "beta")?;
-    match named(call, "precision") {
+    match call.named("precision") {
         None => {}
         Some(AttrValue::Str(s)) if s == "tf32" || s == "ieee" => {}
         Some(other) => return Err(format!("precision is {other:?}: say \"ieee\" or \"tf32\"")),
@@ -222,13 +217,8 @@ fn arguments(call: &TileCall, operands: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A named argument, whatever the case of its name (TVM writes `transpose_A`).
-fn named<'a>(call: &'a TileCall, name: &str) -> Option<&'a AttrValue> {
-    call.config.iter().find(|(k, _)| k.to_lowercase() == name).map(|(_, v)| v)
-}
-
 fn flag(call: &TileCall, name: &str) -> Result<bool, String> {
-    match named(call, name) {
+    match call.named(name) {
         None => Ok(false),
         Some(AttrValue::Bool(b)) => Ok(*b),
         Some(AttrValue::Int(n) | AttrValue::Typed(n, _)) if *n == 0 || *n == 1 => Ok(*n == 1),
@@ -239,7 +229,7 @@ fn flag(call: &TileCall, name: &str) -> Result<bool, String> {
 /// A named argument that is a whole number.
 fn number(call: &TileCall, name: &str) -> Result<Option<i64>, String> {
     let whole = |x: f64| x.fract() == 0.0 && x.abs() < 1e9;
-    match named(call, name) {
+    match call.named(name) {
         None => Ok(None),
         Some(AttrValue::Int(n) | AttrValue::Typed(n, _)) => Ok(Some(*n)),
         Some(AttrValue::Float(bits)) if whole(f64::from_bits(*bits)) => Ok(Some(f64::from_bits(*bits) as i64)),

@@ -15,7 +15,7 @@
 //! Declines by naming the condition with its values.
 
 use super::described::Described;
-use super::operands::{Product, Start, in_shared, product_with, tf32};
+use super::operands::{Product, Start, in_shared, product_with};
 use crate::ir::device::{DStmt, guarded};
 use crate::ir::instr::{At, Instr, Op, Tcgen05, Tcgen05Shape};
 use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
@@ -63,7 +63,7 @@ fn input(p: &Product, call: &TileCall, cx: &Cx) -> Result<DType, String> {
     }
     match a {
         DType::I8 if !cx.target.has.tcgen05_i8 => Err(format!("{} multiplies no int8 in tensor memory", cx.target.id)),
-        DType::F32 if !tf32(call) => Err("float32 is shortened to tf32: say precision=\"tf32\"".to_string()),
+        DType::F32 if !call.allows_tf32() => Err("float32 is shortened to tf32: say precision=\"tf32\"".to_string()),
         _ => Ok(a),
     }
 }
