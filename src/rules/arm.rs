@@ -4,7 +4,6 @@ use super::{Ask, Knobs, Outline, Space, choice, prior};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
-use std::sync::OnceLock;
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -49,7 +48,6 @@ pub struct Arm {
     pub space: Space,
     pub(super) found: Found,
     target: Target,
-    default: OnceLock<Option<Knobs>>,
 }
 
 impl Arm {
@@ -57,7 +55,7 @@ impl Arm {
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
         let space = found.accepted.constrain(space, target).settle();
-        Arm { space, found, target: target.clone(), default: OnceLock::new() }
+        Arm { space, found, target: target.clone() }
     }
 
     /// Asks a rule.
@@ -77,9 +75,7 @@ impl Arm {
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
     pub fn default(&self) -> Option<Knobs> {
-        // The prior looks at every point for one.
-        let find = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)));
-        self.default.get_or_init(find).clone()
+        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)))
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.

@@ -100,8 +100,8 @@ enum From {
 }
 
 const WORDS: &str = "@T.prim_func(s_tir=True)
-def words(X: T.Buffer((17, 1024), \"float16\"), W: T.Buffer((64, 128), \"uint32\"), S: T.Buffer((64, 8), \"float16\"), O: T.Buffer((17, 64), \"float32\")):
-    for i, j, k in T.grid(17, 64, 1024):
+def words(X: T.Buffer((33, 1024), \"float16\"), W: T.Buffer((64, 128), \"uint32\"), S: T.Buffer((64, 8), \"float16\"), O: T.Buffer((33, 64), \"float32\")):
+    for i, j, k in T.grid(33, 64, 1024):
         with T.sblock(\"O\"):
             vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
             with T.init():
@@ -164,7 +164,14 @@ impl Right {
                 Right::at(NORMALIZED, &[("cluster", 2), ("rows", 1), ("threads", 64), ("vector", 4), ("row", 1)])
             }
             "words" => {
-                let set = [("stages", 3), ("block_n", 64), ("groups_n", 1), ("split_k", 1), ("block_k_bytes", 256)];
+                let set = [
+                    ("stages", 3),
+                    ("block_m", 48),
+                    ("block_n", 64),
+                    ("groups_n", 1),
+                    ("split_k", 1),
+                    ("block_k_bytes", 256),
+                ];
                 Right::of(Some("matmul.wgmma_quant"), WORDS, &set)
             }
             "staged" => Right::tile(STAGED),

@@ -31,7 +31,7 @@ const WORDS: &[Bug] = &[
         kernel: "words",
         sow: |p| remove(p, "wgmma_fence", 0),
         says: "no fence after it",
-        statements: &["wgmma.m64n24k16"],
+        statements: &["wgmma.m64n48k16"],
     },
     Bug {
         what: "a slot given back by the first warp alone",
