@@ -39,8 +39,18 @@ fn guards_that_always_hold_are_dropped() {
 }
 
 #[test]
+fn blocks_inside_a_tensor_have_no_conditions() {
+    golden("whole_tiles");
+}
+
+#[test]
 fn unroll_takes_loops_over_registers_and_short_ones() {
     golden("unroll");
+}
+
+#[test]
+fn loads_inside_expressions_are_lifted_for_batch() {
+    golden("lift_loads");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Functions that only move and convert data: transposes of any rank, with fused neighbours.
 
-use super::harness::{Case, check_all, check_point, points, scalars, target};
+use super::harness::{Case, check_all, check_point, kernel_at, points, scalars, target};
 use daylight::interp::{self, Mode, Tensor};
 use daylight::ir::{self, DType, PrimFunc};
 use daylight::rules::{Prepared, Spaces, verdicts};
@@ -104,6 +104,40 @@ fn fused_neighbours() {
         cases.push(permuted("float32", "float32", &[m, n], &[1, 0], "IN - B[v1, v0]", &twice));
     }
     check_all(cases, TRANSPOSES);
+}
+
+/// Rows that no vector divides: what lies as the output does moves in vectors all the same.
+fn odd_rows(from: &str, to: &str, shape: &[i64]) -> Vec<Case> {
+    let (perm, last): (Vec<usize>, usize) = ((0..shape.len()).collect(), shape.len() - 1);
+    let all = list(&shape.iter().map(i64::to_string).collect::<Vec<_>>());
+    let at = (0..shape.len()).map(|p| format!("v{p}")).collect::<Vec<_>>().join(", ");
+    let bias = format!(", B: T.Buffer(({},), \"{from}\")", shape[last]);
+    let first = format!(", B: T.Buffer(({},), \"{from}\")", shape[0]);
+    let other = format!(", B: T.Buffer({all}, \"{from}\")");
+    let values = [
+        ("IN".to_string(), String::new()),
+        (format!("IN + B[v{last}]"), bias),
+        ("IN * B[v0]".to_string(), first),
+        (format!("IN * B[{at}]"), other),
+    ];
+    let cast = |value: String| if from == to { value } else { format!("T.Cast(\"{to}\", {value})") };
+    values.map(|(value, params)| permuted(from, to, shape, &perm, &cast(value), &params)).into()
+}
+
+#[test]
+fn vectors_go_on_into_the_next_row() {
+    let shapes: [&[i64]; 7] = [&[3, 5], &[1, 7], &[37, 53], &[64, 81], &[5, 9, 13], &[2, 4099], &[1031, 4]];
+    let mut cases: Vec<Case> = shapes.iter().flat_map(|s| odd_rows("float16", "float16", s)).collect();
+    cases.extend(odd_rows("float32", "float16", &[33, 37]));
+    cases.extend(odd_rows("int8", "float32", &[19, 23]));
+    cases.extend(odd_rows("float64", "float64", &[7, 11]));
+    check_all(cases, &["fallback.cuda", "fallback.cpu"]);
+    let wide = |value: usize| kernel_at(&odd_rows("float16", "float16", &[37, 53])[value], "fallback.cuda", &[("threads", 64)]);
+    for (value, vectors) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+        // In blocks whose tile is whole, and in the others where all elements of a vector are inside.
+        let text = wide(value);
+        assert_eq!(text.matches("_local[0] <- ").count(), 2 * vectors, "{text}");
+    }
 }
 
 #[test]

@@ -30,6 +30,12 @@ struct Batch<'n, 'a> {
     uses: BTreeMap<Name, usize>,
 }
 
+impl<'a> Batch<'_, 'a> {
+    fn known(&self) -> Constants<'_, 'a> {
+        Constants { nest: self.nest, written: &self.written }
+    }
+}
+
 fn list(b: &mut Batch, body: Vec<DStmt>, inside: bool) -> Vec<DStmt> {
     body.into_iter().flat_map(|s| one(b, s, inside)).collect()
 }
@@ -75,7 +81,7 @@ fn split(b: &mut Batch, mut l: DFor) -> Vec<DStmt> {
 /// Statements under a condition that no store changes: the loads under it, then the rest under it.
 fn apart(b: &Batch, s: DStmt) -> Vec<DStmt> {
     match s {
-        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, &cond) => {
+        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && b.known().reads_constants(&cond) => {
             let (mut loads, mut rest) = (vec![], vec![]);
             for s in then {
                 let early = filled(b, &s).is_some_and(|arrays| may_precede(&arrays, &rest));
@@ -128,16 +134,18 @@ pub fn held_by_instructions(body: &[DStmt]) -> BTreeSet<Name> {
 fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
     match s {
         DStmt::Copy { dst, src, src_index, .. } => {
-            let load = b.nest.is_local(dst) && is_constant(b, src) && reads_constants(b, src_index);
+            let load = b.nest.is_local(dst) && b.known().is_constant(src) && b.known().reads_constants(src_index);
             load.then(|| BTreeSet::from([dst.clone()]))
         }
         DStmt::Store { buffer, value, .. } => {
-            let load = b.nest.is_local(buffer) && is_plain_load(b, value);
+            let load = b.nest.is_local(buffer) && b.known().is_plain_load(value);
             load.then(|| BTreeSet::from([buffer.clone()]))
         }
         DStmt::For(l) if l.kind == DKind::Unrolled => filled_by_all(b, &l.body),
-        DStmt::If { cond, then, otherwise } if otherwise.is_empty() && reads_constants(b, cond) => {
-            filled_by_all(b, then)
+        DStmt::If { cond, then, otherwise } if b.known().reads_constants(cond) => {
+            let (mut filled, other) = (filled_by_all(b, then)?, filled_by_all(b, otherwise)?);
+            filled.extend(other);
+            Some(filled)
         }
         _ => None,
     }
@@ -150,39 +158,49 @@ fn filled_by_all(b: &Batch, body: &[DStmt]) -> Option<BTreeSet<Name>> {
     })
 }
 
-fn is_plain_load(b: &Batch, e: &Expr) -> bool {
-    match e.kind() {
-        ExprKind::Load { buffer, indices, .. } => {
-            is_constant(b, buffer) && indices.iter().all(|i| reads_constants(b, i))
+/// What a kernel reads and does not write.
+pub struct Constants<'n, 'a> {
+    pub nest: &'n Nest<'a>,
+    /// Buffers that some statement stores to.
+    pub written: &'n BTreeSet<Name>,
+}
+
+impl Constants<'_, '_> {
+    /// True for an element of such memory, converted or not, or a value in its place under a condition.
+    pub fn is_plain_load(&self, e: &Expr) -> bool {
+        match e.kind() {
+            ExprKind::Load { buffer, indices, .. } => {
+                self.is_constant(buffer) && indices.iter().all(|i| self.reads_constants(i))
+            }
+            ExprKind::Cast { arg, .. } => self.is_plain_load(arg),
+            ExprKind::IfThenElse { cond, then, otherwise } => {
+                self.reads_constants(cond) && self.is_plain_load(then) && self.reads_constants(otherwise)
+            }
+            ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Str(_)
+            | ExprKind::Var { .. }
+            | ExprKind::Unary { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Select { .. }
+            | ExprKind::Reinterpret { .. }
+            | ExprKind::Call { .. }
+            | ExprKind::Extern { .. }
+            | ExprKind::Let { .. } => false,
         }
-        ExprKind::Cast { arg, .. } => is_plain_load(b, arg),
-        ExprKind::IfThenElse { cond, then, otherwise } => {
-            reads_constants(b, cond) && is_plain_load(b, then) && reads_constants(b, otherwise)
-        }
-        ExprKind::Int { .. }
-        | ExprKind::Float { .. }
-        | ExprKind::Str(_)
-        | ExprKind::Var { .. }
-        | ExprKind::Unary { .. }
-        | ExprKind::Binary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::Reinterpret { .. }
-        | ExprKind::Call { .. }
-        | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => false,
     }
-}
 
-/// True for global memory that the kernel does not write.
-fn is_constant(b: &Batch, buffer: &Name) -> bool {
-    b.nest.is_global(buffer) && !b.written.contains(buffer)
-}
+    /// True for global memory that the kernel does not write.
+    fn is_constant(&self, buffer: &Name) -> bool {
+        self.nest.is_global(buffer) && !self.written.contains(buffer)
+    }
 
-/// True when an expression reads nothing that the kernel writes.
-fn reads_constants(b: &Batch, e: &Expr) -> bool {
-    let mut reads = BTreeSet::new();
-    crate::lower::fact::replicated::loads(e, &mut reads);
-    reads.iter().all(|n| is_constant(b, n))
+    /// True when an expression reads nothing that the kernel writes.
+    pub fn reads_constants(&self, e: &Expr) -> bool {
+        let mut reads = BTreeSet::new();
+        crate::lower::fact::replicated::loads(e, &mut reads);
+        reads.iter().all(|n| self.is_constant(n))
+    }
 }
 
 fn is_load(s: &DStmt, arrays: &BTreeSet<Name>) -> bool {
@@ -226,7 +244,7 @@ pub fn touched(body: &[DStmt], access: Access) -> BTreeSet<Name> {
 }
 
 /// How many accesses there are to each buffer.
-fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
+pub fn uses(body: &[DStmt]) -> BTreeMap<Name, usize> {
     let mut out = BTreeMap::new();
     for s in body {
         s.visit(&mut |s| s.for_each_access(|name, _, _| *out.entry(name.clone()).or_insert(0) += 1));

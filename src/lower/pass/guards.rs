@@ -8,7 +8,7 @@
 //! before: `for v in 8 { if base + v < n { f(v) } }`
 //! after:  `if base < n { for v in 8 { f(v) } }`
 
-use crate::analysis::{Ranges, linear, multiple_of, prove, simplify};
+use crate::analysis::{Ranges, bounds, linear, multiple_of, prove, simplify};
 use crate::ir::device::{DStmt, and, conjuncts, guarded};
 use crate::ir::{BinOp, Expr, ExprKind, Name};
 use crate::lower::fact::replicated::loads;
@@ -60,6 +60,20 @@ fn is_uniform(ranges: &Ranges, cond: &Expr, var: &Name, n: i64) -> bool {
     let Some(below_zero) = strict_difference(cond) else { return false };
     let Some((c, base)) = linear(&below_zero, var, ranges) else { return false };
     c.as_int().is_some_and(|c| c > 0 && multiple_of(&base, ranges) % (c * n) == 0)
+}
+
+/// A condition free of the variables of constant loops under which `cond` holds for all their values; `None` where it is
+/// not known, or never holds.
+pub fn for_all(ranges: &Ranges, cond: &Expr, loops: &[(Name, i64)]) -> Option<Expr> {
+    let greatest = |e: Expr, (var, n): &(Name, i64)| {
+        let (step, start) = linear(&e, var, ranges)?;
+        let most = step.as_int()?.max(0) * (n - 1);
+        Some(simplify(&(start + Expr::i64(most)), ranges))
+    };
+    let used = loops.iter().filter(|(var, _)| cond.uses_var(var));
+    let last = used.fold(strict_difference(cond), |e, one| greatest(e?, one))?;
+    let possible = bounds(&last, ranges).is_none_or(|(least, _)| least < 0);
+    possible.then(|| simplify(&Expr::binary(BinOp::Lt, last, Expr::i64(0)), ranges))
 }
 
 /// `e` of an integer comparison that says `e < 0`.

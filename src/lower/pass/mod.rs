@@ -16,6 +16,7 @@ pub mod held;
 pub mod inline_lets;
 pub mod launches;
 pub mod lets;
+pub mod lift_loads;
 pub mod merge;
 pub mod pin;
 pub mod pipeline;
@@ -27,6 +28,7 @@ pub mod swizzle;
 pub mod tensor_memory;
 pub mod unroll;
 pub mod vectorize;
+pub mod whole_tiles;
 pub mod widen;
 
 use super::LowerError;
@@ -101,9 +103,11 @@ pub const PASSES: &[Pass] = &[
     row("dispatch", PROGRAM, Fallible(tiles::run), "tile calls carried out by the variants that are chosen"),
     row("flat_buffers", ALL, Plain(flatten::buffers), "one dimension per buffer"),
     row("uniform_guards", ALL, Plain(guards::uniform), "conditions free of loops that do not change them"),
+    row("whole_tiles", CUDA, Plain(whole_tiles::run), "blocks whose tile is inside a tensor without conditions"),
     row("vectorize", SCHEDULED, Plain(vectorize::run), "vector copies, vector loops of the CPU"),
     row("unroll", ALL, Fallible(unroll::run), "which loops are unrolled"),
     row("gather", CUDA, Plain(gather::run), "adjacent loads of an unrolled loop in vector accesses"),
+    row("lift_loads", CUDA, Plain(lift_loads::run), "loads out of the expressions of a loop that batches them"),
     row("batch", SCHEDULED, Plain(batch::run), "loads of an unrolled loop before their uses"),
     row("leaves", CUDA, Fallible(leaves::run), "marked loops as tile calls, or as straight code on packed values"),
     row("single_steps", ALL, Plain(unroll::drop_single_steps), "loops of one step gone"),

@@ -41,7 +41,7 @@ pub fn ends_in(access: &Access, var: &Name) -> bool {
 pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
     let elements = out.len()?;
     let (_, read) = read_once(s, reads, elements.saturating_mul(8))?;
-    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, scattered: 0, read })
+    Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, scattered: 0, apart: 0, row: None, read })
 }
 
 /// True when elements that differ by one in `var` are far from each other: `var` indexes a dimension, and not the last

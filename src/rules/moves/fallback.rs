@@ -3,8 +3,8 @@
 //! When: every block that is left after inlining is spatial. Several blocks become several launches; on a GPU
 //! neighbours that neither read nor write what the other writes are one kernel at `merge=1`.
 //! How: all axes of the output fused in their order; on a GPU each thread moves one or several
-//! vectors, operands whose last axis is the output's staged in registers by vector loads; a block takes
-//! one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
+//! vectors, operands whose last axis is the output's staged in registers by vector loads. Where all that is large lies as the
+//! output does, vectors go on from one row to the next, and are as wide for odd rows. A block takes one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
 //! CPU chunks run in parallel and their inner loop is one vector, which may be stored past the caches.
 //! Declines: `target_kind`, `all_spatial`.
 //!
@@ -26,8 +26,8 @@
 //! after:  parallel 4096, loop 512, vector 8 [cache_hint=streaming]: O = A, B
 //! ```
 
-use crate::analysis::Decline;
-use crate::ir::IterVar;
+use crate::analysis::{Access, Decline};
+use crate::ir::{Buffer, Expr, IterVar};
 use crate::rules::find::operands::{ends_in, is_scattered, moves, reads_of, staged, whole_write};
 use crate::rules::find::shape::find_block;
 use crate::rules::merge::{self, Uses};
@@ -40,6 +40,9 @@ pub const CUDA: Rule =
 
 /// The CPU form.
 pub const CPU: Rule = Rule::new(Kind::Cpu, "fallback.cpu", include_str!("../../../schedules/fallback.cpu.toml"), cpu);
+
+/// Bytes of which every multiprocessor soon has what it needs in its cache.
+const CACHED: i64 = 1 << 17;
 
 struct Cuda {
     outputs: Vec<Output>,
@@ -82,10 +85,10 @@ impl Accepted for Cuda {
         let space = registers_fit(space, target, &["threads"], 24, move |k| {
             k.get("unroll") * k.get("vector").max(widest) * operands
         });
-        let last: Vec<(Option<i64>, DType)> = outputs.iter().map(|o| (o.last, o.dtype)).collect();
+        let rows: Vec<(Row, DType)> = outputs.iter().map(|o| (o.row, o.dtype)).collect();
         let space = space.require("vector_alignment", move |k| {
-            let bytes = |(run, dtype): &(Option<i64>, DType)| width(k, *dtype, *run) * dtype.bytes() as i64;
-            match last.iter().map(bytes).max() {
+            let bytes = |(row, dtype): &(Row, DType)| row.width(k, *dtype) * dtype.bytes() as i64;
+            match rows.iter().map(bytes).max() {
                 Some(most) if most != k.get("vector") => {
                     Err(format!("accesses of {} bytes where types and the last axis make them {most}", k.get("vector")))
                 }
@@ -116,7 +119,7 @@ impl Accepted for Cuda {
 impl Cuda {
     fn launch(&self, s: &mut Schedule, out: &Output, k: &Knobs) -> Done {
         let all = fuse_kind(s, &out.block, IterKind::Spatial)?;
-        let width = width(k, out.dtype, out.last);
+        let width = out.row.width(k, out.dtype);
         let rest = [k.get("unroll"), k.get("threads"), width].map(Some);
         let ([eb, eu, et, ev], stride) = match k.get("waves") {
             0 => (split(s, &all, [None, rest[0], rest[1], rest[2]])?, None),
@@ -132,7 +135,7 @@ impl Cuda {
         s.bind(&et, ThreadTag::ThreadX)?;
         launch_bounds(s, &eb, k.get("min_blocks"))?;
         if width > 1 {
-            for (buffer, once) in &out.staged {
+            for Staged { buffer, once, .. } in out.staged.iter().filter(|o| o.flat || !out.row.is_crossed(width)) {
                 let hint = if *once { k.get("hint") } else { 0 };
                 stage_read(s, &out.block, buffer, &eu, width, hint)?;
             }
@@ -140,6 +143,10 @@ impl Cuda {
         if width > 1 && out.whole {
             let store = s.cache_write(&out.block, &out.buffer, Scope::Local)?;
             s.reverse_compute_at(&store, &eu)?;
+            if out.row.is_crossed(width) {
+                let registers = output(s, &out.block);
+                s.flatten_buffer(&registers)?;
+            }
             if let Some(lane) = loops_below(s, &store, &eu).last() {
                 s.vectorize(lane)?;
             }
@@ -164,7 +171,7 @@ impl Accepted for Cpu {
             let width = lanes(k.get("vector"), out.dtype);
             let [task, _, lane] = split(s, &all, [None, Some(k.get("chunk")), Some(width)])?;
             s.parallel(&task)?;
-            if width > 1 && out.last.is_some_and(|n| n % width == 0) {
+            if width > 1 && !out.row.is_crossed(width) {
                 s.vectorize(&lane)?;
                 if k.get("stream") == 1 {
                     past_the_caches(s, &lane)?;
@@ -188,9 +195,34 @@ fn all_moves(outputs: &[Output]) -> Option<Vec<Moves>> {
     outputs.iter().map(|o| o.moves).collect()
 }
 
-/// Elements of one access: as many as the knob says, or what divides the last axis.
-fn width(k: &Knobs, dtype: DType, last: Option<i64>) -> i64 {
-    dividing(lanes(k.get("vector"), dtype), last)
+/// The innermost axis of the loops over an output.
+#[derive(Clone, Copy)]
+struct Row {
+    /// Its length, where that is constant.
+    length: Option<i64>,
+    /// What is large lies as the output does: a vector may begin in one row and end in the next.
+    flat: bool,
+}
+
+impl Row {
+    /// Elements of one access: as many as the knob says, or what divides the row where a vector has to lie inside.
+    fn width(self, k: &Knobs, dtype: DType) -> i64 {
+        let most = lanes(k.get("vector"), dtype);
+        if self.flat { most } else { dividing(most, self.length) }
+    }
+
+    fn is_crossed(self, width: i64) -> bool {
+        self.length.is_none_or(|n| n % width != 0)
+    }
+}
+
+/// An operand that moves as vectors along with the output.
+struct Staged {
+    buffer: Name,
+    /// Each element is read once.
+    once: bool,
+    /// It lies as the output does.
+    flat: bool,
 }
 
 /// What a block writes, and which of its operands move as vectors along with it.
@@ -199,11 +231,10 @@ struct Output {
     buffer: Name,
     dtype: DType,
     elements: Option<i64>,
-    /// Length of the innermost axis of the loops.
-    last: Option<i64>,
-    /// Buffers read at plain indices whose last one is the innermost axis, and whether each element is
-    /// read once.
-    staged: Vec<(Name, bool)>,
+    /// The innermost axis.
+    row: Row,
+    /// Buffers read at plain indices whose last one is the innermost axis.
+    staged: Vec<Staged>,
     /// True where the block writes every element of the buffer, each by its own iterators.
     whole: bool,
     /// How much it moves, where that is constant.
@@ -216,25 +247,50 @@ impl Output {
         let buffer = output(s, name);
         let reads = reads_of(s, name);
         let inner = block.iters.last();
-        let staged = staged(&reads, &block, |a| inner.is_some_and(|i| ends_in(a, &i.var)));
+        let length = inner.and_then(|i| i.extent.as_int());
         let once = |b: &Name| {
             let of = |i: &IterVar| reads.iter().any(|a| a.buffer == *b && a.vars().contains(&i.var));
             block.iters.iter().all(of)
         };
-        let staged = staged.into_iter().map(|b| (b.clone(), once(&b))).collect();
+        let flat = |b: &Name| reads.iter().filter(|a| a.buffer == *b).all(|a| lies_as(s, a, &block.iters));
+        let names = staged(&reads, &block, |a| inner.is_some_and(|i| ends_in(a, &i.var)));
+        let staged: Vec<Staged> =
+            names.into_iter().map(|b| Staged { once: once(&b), flat: flat(&b), buffer: b }).collect();
         let decl = s.func().buffer(&buffer);
-        let whole = whole_write(s, &block).is_some();
-        let far = |a: &&crate::analysis::Access| inner.is_some_and(|i| is_scattered(s, a, &i.var));
+        let write = whole_write(s, &block);
+        let flat = length.is_some()
+            && write.as_ref().is_some_and(|w| lies_as(s, w, &block.iters))
+            && staged.iter().any(|o| o.flat)
+            && reads.iter().all(|a| lies_as(s, a, &block.iters) || is_small(s, a, decl));
+        let row = Row { length, flat };
+        let far = |a: &&Access| inner.is_some_and(|i| is_scattered(s, a, &i.var));
         let scattered = reads.iter().filter(far).count() as i64;
+        let apart = reads.iter().filter(|a| !lies_as(s, a, &block.iters)).count() as i64;
         Output {
             block: name.clone(),
-            whole,
-            moves: moves(s, &reads, decl).map(|m| Moves { scattered, ..m }),
+            whole: write.is_some(),
+            moves: moves(s, &reads, decl).map(|m| Moves { scattered, apart, row: length, ..m }),
             dtype: decl.dtype,
             elements: decl.len(),
-            last: inner.and_then(|i| i.extent.as_int()),
+            row,
             staged,
             buffer,
         }
     }
+}
+
+/// True for a tensor of which the loops read or write all elements in the order in which they lie.
+fn lies_as(s: &Schedule, access: &Access, iters: &[IterVar]) -> bool {
+    let decl = s.func().buffer(&access.buffer);
+    let plain = decl.strides.is_empty() && decl.layout.is_none() && decl.elem_offset.is_none();
+    let longer: Vec<(&Expr, &Expr)> = access.indices.iter().zip(&decl.shape).filter(|(_, n)| !n.is_int(1)).collect();
+    let same = |((index, n), i): (&(&Expr, &Expr), &IterVar)| index.as_var() == Some(&i.var) && i.extent == **n;
+    plain && longer.len() == iters.len() && longer.iter().zip(iters).all(same)
+}
+
+/// True for a tensor that stays in the caches while the output is made.
+fn is_small(s: &Schedule, access: &Access, out: &Buffer) -> bool {
+    let bytes = |b: &Buffer| b.len().map(|n| n.saturating_mul(b.dtype.bytes() as i64));
+    let most = bytes(out).map_or(CACHED, |n| CACHED.min(n / 8));
+    bytes(s.func().buffer(&access.buffer)).is_some_and(|n| n <= most)
 }

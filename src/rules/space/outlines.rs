@@ -231,12 +231,19 @@ pub struct Moves {
     pub loads: i64,
     /// Those of which neighbours of the output read elements that are far from each other.
     pub scattered: i64,
+    /// Those that don't lie as the output does: read element by element where a vector goes on into the next row.
+    pub apart: i64,
+    /// Elements of a row of the output, where vectors may do so.
+    pub row: Option<i64>,
     /// Bytes read from DRAM.
     pub read: i64,
 }
 
 /// Passes of an access of a warp whose lanes read elements far from each other, several of which share a tag.
 const SCATTERED: f64 = 16.0;
+
+/// Instructions that find the place of an element in its row.
+const INDEX: i64 = 6;
 
 /// Injective blocks, one launch each, on `sms` multiprocessors.
 pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
@@ -247,8 +254,11 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
         let tiles = (m.elements + step - 1) / step;
         let blocks = if k.get("waves") == 0 { tiles } else { tiles.min(sms * k.get("waves")) };
         let steps = (tiles + blocks - 1) / blocks.max(1);
-        let vectors = (unroll * (m.loads - m.scattered + 1)) as f64 * passes(vector);
+        let crossed = m.row.is_some_and(|n| n % lanes(vector, m.dtype) != 0);
+        let apart = if crossed { m.apart - m.scattered } else { 0 };
+        let vectors = (unroll * (m.loads - m.scattered - apart + 1)) as f64 * passes(vector);
         let single = (unroll * lanes(vector, m.dtype) * m.scattered) as f64 * SCATTERED;
+        let beside = (unroll * lanes(vector, m.dtype) * apart) as f64 * passes(vector);
         LaunchOutline {
             blocks,
             threads,
@@ -260,9 +270,9 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
             steps,
             read: m.read,
             written: m.elements * m.dtype.bytes() as i64,
-            passes: Some(steps as f64 * (vectors + single)),
+            passes: Some(steps as f64 * (vectors + single + beside)),
             padding: padding((m.elements + step - 1) / step * step, m.elements),
-            instructions: 6 * unroll * lanes(vector, m.dtype),
+            instructions: (6 + INDEX * apart) * unroll * lanes(vector, m.dtype),
             flops: m.elements,
             ..LaunchOutline::default()
         }

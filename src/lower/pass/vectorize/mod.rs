@@ -10,7 +10,7 @@
 
 mod lanewise;
 
-use super::guards::free_of;
+use super::guards::{for_all, free_of};
 use crate::analysis::{linear, prove, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
@@ -38,10 +38,25 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
         let inner = l.with_body(then.clone());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
-    as_copy(nest, &l).or_else(|| padded(nest, &l)).or_else(|| computed(nest, &l)).unwrap_or_else(|| {
-        l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
-        vec![DStmt::For(l)]
-    })
+    partial(nest, &l)
+        .or_else(|| as_copy(nest, &l))
+        .or_else(|| padded(nest, &l))
+        .or_else(|| computed(nest, &l))
+        .unwrap_or_else(|| {
+            l.kind = if l.extent.as_int().is_some() { DKind::Unrolled } else { DKind::Serial };
+            vec![DStmt::For(l)]
+        })
+}
+
+/// A copy of adjacent elements, each under a condition of its own: vector copies where it holds for all of them.
+fn partial(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
+    let [DStmt::If { cond, then, otherwise }] = l.body.as_slice() else { return None };
+    let one = [(l.var.clone(), l.extent.as_int()?)];
+    let all = conjuncts(cond).into_iter().map(|c| for_all(&nest.ranges, &c, &one));
+    let whole = all.collect::<Option<Vec<_>>>()?.into_iter().fold(None, |all, c| and(all, Some(c)))?;
+    let then = as_copy(nest, &l.with_body(then.clone())).filter(|_| otherwise.is_empty())?;
+    let otherwise = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.clone() })];
+    Some(vec![DStmt::If { cond: whole, then, otherwise }])
 }
 
 /// The vector copies that a loop amounts to, if it only copies adjacent elements and they are aligned:

@@ -1,0 +1,136 @@
+//! Gives the blocks whose tile lies inside a tensor statements without conditions.
+//!
+//! Where the size of a tensor is no multiple of a vector, the condition on each element keeps a copy from being one of
+//! vectors, though it fails in the last block only. Statements with such a copy are written twice: without conditions under
+//! the condition that the last element of the block's tile is inside, and as they were. Registers of the second are its own.
+//!
+//! before: `vector v < 8 { if blockIdx.x * 2048 + threadIdx.x * 8 + v < n { r[v] = p0[...] } }`
+//! after:  `if blockIdx.x * 2048 + 2047 < n { vector v < 8 { r[v] = p0[...] } } else { ... }`
+
+use super::batch::{held_by_instructions, uses};
+use super::guards::{for_all, reads_no_memory};
+use super::vectorize::as_copy;
+use crate::analysis::prove;
+use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded};
+use crate::ir::{Buffer, Expr, Name};
+use crate::lower::fact::redirect;
+use crate::lower::nest::{Nest, THREADS};
+use std::collections::BTreeMap;
+
+/// Splits lists of statements with such a copy, inside the loops that are not unrolled.
+pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
+    let whole = body.clone();
+    list(nest, &whole, body)
+}
+
+fn list(nest: &mut Nest, all: &[DStmt], body: Vec<DStmt>) -> Vec<DStmt> {
+    let (mut out, mut together) = (vec![], vec![]);
+    for s in body {
+        match s {
+            DStmt::For(DFor { kind: DKind::Serial, .. }) => {
+                out.extend(split(nest, all, std::mem::take(&mut together)));
+                out.push(s.map_lists(|inner| list(nest, all, inner)));
+            }
+            // They end a phase, or are in scope until the end of the list.
+            DStmt::Barrier(_) | DStmt::Let { .. } | DStmt::Var { .. } => {
+                out.extend(split(nest, all, std::mem::take(&mut together)));
+                out.push(s);
+            }
+            s => together.push(s),
+        }
+    }
+    out.extend(split(nest, all, together));
+    out
+}
+
+/// True where a loop copies adjacent elements, each under a condition of its own.
+fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
+    let mut found = vec![];
+    let mut note = |s: &DStmt| {
+        if let DStmt::For(l) = s
+            && l.kind == DKind::Vectorized
+            && let [DStmt::If { cond, then, otherwise }] = l.body.as_slice()
+            && otherwise.is_empty()
+            && cond.uses_var(&l.var)
+        {
+            found.push(l.with_body(then.clone()));
+        }
+    };
+    body.iter().for_each(|s| s.visit(&mut note));
+    let decisions = nest.decisions.len();
+    let any = found.iter().any(|l| as_copy(nest, l).is_some());
+    nest.decisions.truncate(decisions);
+    any
+}
+
+fn split(nest: &mut Nest, all: &[DStmt], body: Vec<DStmt>) -> Vec<DStmt> {
+    if !has_partial_copy(nest, &body) {
+        return body;
+    }
+    let mut whole = Whole { nest, loops: vec![], conds: vec![] };
+    let then = whole.statements(body.clone());
+    let Some(cond) = whole.conds.into_iter().fold(None, |all, c| and(all, Some(c))) else { return body };
+    let otherwise = with_own_registers(nest, all, &body);
+    vec![DStmt::If { cond, then, otherwise }]
+}
+
+/// Statements in a block whose tile is whole.
+struct Whole<'n, 'a> {
+    nest: &'n Nest<'a>,
+    /// The loops around, with their extents.
+    loops: Vec<(Name, i64)>,
+    /// What has to hold.
+    conds: Vec<Expr>,
+}
+
+impl Whole<'_, '_> {
+    fn statements(&mut self, body: Vec<DStmt>) -> Vec<DStmt> {
+        body.into_iter().flat_map(|s| self.statement(s)).collect()
+    }
+
+    fn statement(&mut self, s: DStmt) -> Vec<DStmt> {
+        let known = self.loops.len();
+        if let DStmt::For(DFor { var, extent, .. }) = &s {
+            self.loops.extend(extent.as_int().map(|n| (var.clone(), n)));
+        }
+        let s = s.map_lists(|inner| self.statements(inner));
+        self.loops.truncate(known);
+        match s {
+            DStmt::If { cond, then, otherwise } if otherwise.is_empty() => {
+                let left = conjuncts(&cond).into_iter().filter(|c| !self.always(c));
+                guarded(left.fold(None, |all, c| and(all, Some(c))), then)
+            }
+            s => vec![s],
+        }
+    }
+
+    /// True for a condition that holds for all threads and steps where it does for the last; that it does is noted.
+    fn always(&mut self, cond: &Expr) -> bool {
+        let threads = THREADS.iter().map(|t| (Name::new(t.name()), self.nest.threads(*t)));
+        let all: Vec<(Name, i64)> = self.loops.iter().cloned().chain(threads).collect();
+        let Some(holds) = for_all(&self.nest.ranges, cond, &all).filter(|_| reads_no_memory(cond)) else {
+            return false;
+        };
+        if !prove(&holds, &self.nest.ranges) && !self.conds.contains(&holds) {
+            self.conds.push(holds);
+        }
+        true
+    }
+}
+
+/// The statements with names of their own for the registers that nothing else uses.
+fn with_own_registers(nest: &mut Nest, all: &[DStmt], body: &[DStmt]) -> Vec<DStmt> {
+    let (inside, everywhere) = (uses(body), uses(all));
+    let fixed = held_by_instructions(body);
+    let own = |n: &Name| nest.is_local(n) && !fixed.contains(n) && inside.get(n) == everywhere.get(n);
+    let names: Vec<Name> = inside.keys().filter(|n| own(n)).cloned().collect();
+    let renamed: BTreeMap<Name, Name> = names.into_iter().map(|n| (n.clone(), copy_of(nest, &n))).collect();
+    redirect::all(body, &|name, at| Some((renamed.get(name)?.clone(), at.clone())))
+}
+
+fn copy_of(nest: &mut Nest, name: &Name) -> Name {
+    let like = nest.buffers.get(name).cloned();
+    let copy = nest.fresh(&format!("{name}_last"));
+    nest.buffers.extend(like.map(|b| (copy.clone(), Buffer { name: copy.clone(), ..b })));
+    copy
+}
