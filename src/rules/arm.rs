@@ -4,6 +4,7 @@ use super::{Ask, Knobs, Outline, Space, choice, prior};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
+use std::sync::OnceLock;
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -44,10 +45,12 @@ impl Found {
 
 /// A rule that takes a function, with its knob space.
 pub struct Arm {
-    /// The knob space.
+    /// The knob space, which only [`Arm::narrow`] changes.
     pub space: Space,
     pub(super) found: Found,
     target: Target,
+    /// Found when first asked for: the prior looks at every point for it.
+    default: OnceLock<Option<Knobs>>,
 }
 
 impl Arm {
@@ -55,7 +58,14 @@ impl Arm {
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
         let space = found.accepted.constrain(space, target).settle();
-        Arm { space, found, target: target.clone() }
+        Arm { space, found, target: target.clone(), default: OnceLock::new() }
+    }
+
+    /// The same with a space that `change` has taken points from, of which the default is found anew.
+    #[must_use]
+    pub fn narrow(mut self, change: impl FnOnce(&mut Space)) -> Arm {
+        change(&mut self.space);
+        Arm { default: OnceLock::new(), ..self }
     }
 
     /// Asks a rule.
@@ -75,7 +85,8 @@ impl Arm {
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
     pub fn default(&self) -> Option<Knobs> {
-        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)))
+        let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)));
+        self.default.get_or_init(found).clone()
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
