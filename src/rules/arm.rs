@@ -95,8 +95,10 @@ impl Arm {
         self.outline(knobs).filter(known).map(|o| prior::ns(&o, &self.target))
     }
 
-    /// The same of the default.
-    pub(super) fn default_ns(&self) -> Option<f64> {
+    /// The same of the default of a product in tiles; `None` of all else.
+    pub(super) fn tiled_ns(&self) -> Option<f64> {
+        // Asked of the table's default first: that of other rules need not be found.
+        self.outline(&self.space.default()?).filter(prior::is_tiled)?;
         self.known_ns(&self.default()?).filter(|ns| ns.is_finite())
     }
 
@@ -131,6 +133,9 @@ impl Arm {
 pub mod tests {
     use super::*;
     use crate::ir;
+    use crate::rules::space::tiles::Tiles;
+    use crate::rules::{Knob, LaunchOutline, stands};
+    use crate::target::HostCpu;
 
     /// A rule that schedules nothing, with its space.
     pub fn made_up(space: Space, target: &Target) -> Arm {
@@ -158,5 +163,39 @@ pub mod tests {
         fn outline(&self, knobs: &Knobs) -> Option<Outline> {
             (self.0)(knobs)
         }
+    }
+
+    fn knob_x() -> Space {
+        Space::new("made_up", 1, vec![Knob { name: "x".into(), values: (0..8).collect(), ..Knob::default() }])
+    }
+
+    fn reads(bytes: i64) -> Option<Outline> {
+        Some(Outline::one(LaunchOutline { read: bytes, load_bytes: 16, in_flight: 64, ..LaunchOutline::default() }))
+    }
+
+    fn hopper() -> Target {
+        Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap()
+    }
+
+    #[test]
+    fn a_narrower_space_has_a_default_of_its_own() {
+        let arm = outlined(knob_x(), &hopper(), |k| reads((8 - k.get("x")) << 28));
+        assert_eq!(arm.default(), Some(Knobs::from([("x", 7)])));
+        let arm = arm.narrow(|space| space.knobs[0].values = vec![0, 1]);
+        assert_eq!(arm.default(), Some(Knobs::from([("x", 1)])));
+    }
+
+    #[test]
+    fn only_a_product_in_tiles_takes_the_place_of_the_first_rule() {
+        let arm = |outline| outlined(knob_x(), &hopper(), outline);
+        let (slow, fast) = (arm(|_| reads(1 << 32)), arm(|_| reads(1 << 12)));
+        let tiled = arm(|_| {
+            let tiles = Tiles { tiles: 1, fills: 1, ahead: 1, row: 128, ..Tiles::default() };
+            Some(Outline::one(LaunchOutline { tiles: Some(tiles), ..LaunchOutline::default() }))
+        });
+        assert!(fast.guess_ns() < tiled.guess_ns() && tiled.guess_ns() < slow.guess_ns());
+        assert_eq!(stands(&[&slow, &fast]), 0);
+        assert_eq!(stands(&[&slow, &fast, &tiled]), 2);
+        assert_eq!(stands(&[&tiled, &slow]), 0);
     }
 }
