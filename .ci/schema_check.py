@@ -22,7 +22,7 @@ WINNERS = [ROOT / f"benches/workloads/{name}.py" for name in ("matmul-4096x4096x
 # What is not seen: without a GPU tile variants of a function that was tuned; samples that are no short numbers.
 NEVER = {"tune": {"call", "op", "variant"}}
 # What a document may be without; of a short record, everything that has a usual value.
-OPTIONAL = {"when", "state", "score", "warnings", "work", "run", "compile"}
+OPTIONAL = {"rules", "when", "state", "score", "warnings", "work", "run", "compile"}
 SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace"}
 # A step: two calls at known sizes, one that is refused, an operator, a function that nothing calls.
 FUNCTION = """
@@ -73,6 +73,8 @@ def documents(daylight, folder):
         return lines(command(daylight, folder, *words, "--json"))
 
     check = daylight_json("check", WORKLOADS, ROOT / "examples", folder)
+    explained = daylight_json("explain", mean, WORKLOADS / "transpose", ROOT / "examples/row_sums.py", "--target", "cuda:sm_90a")
+    explained += daylight_json("explain", mean, ROOT / "examples/row_sums.py", "--target", "cuda:sm_90a", "--emit", "cuda")
     cpu = ["--device", "cpu", "--trials", 3, "--log", "log"]
     tune = daylight_json("tune", mean, small, "torch.py", "--bind", "n=1,64", *cpu)
     tune += daylight_json("tune", mean, *cpu)
@@ -94,7 +96,7 @@ def documents(daylight, folder):
     records = [json.loads(line) for p in written for line in p.read_text().splitlines()]
     shown = daylight_json("log", "show", "log")
     records = committed() + shown + records
-    return {"check": check, "tune": tune, "import": steps, "new": new, "manifest": manifests, "record": records}
+    return {"check": check, "explain": explained, "tune": tune, "import": steps, "new": new, "manifest": manifests, "record": records}
 
 
 def committed():

@@ -252,4 +252,6 @@ fn text_at_every_stage() {
     let decisions = place.one(&["explain", "sum.py", "--target", "cpu"]);
     let rules = decisions["rules"].as_array().expect("a list");
     assert!(rules.iter().any(|r| r["accepted"] == true) && rules.iter().any(|r| r["predicate"].is_string()));
+    let untuned: Vec<&Value> = rules.iter().filter(|r| r["untuned"] == true).collect();
+    assert!(matches!(untuned[..], [r] if r["accepted"] == true), "{untuned:?}");
 }

@@ -15,7 +15,7 @@ fn files() -> Vec<(String, PathBuf)> {
     all.filter(|(name, _)| !name.starts_with("refused")).collect()
 }
 
-/// The rules that take a function, the one of the untuned choice first.
+/// The rules that take a function, in the order in which they are asked.
 fn rules(path: &Path, target: &Target) -> Vec<&'static str> {
     let text = std::fs::read_to_string(path).expect("a text file");
     let func = ir::read(&text, "corpus").expect("it reads").remove(0);

@@ -18,7 +18,8 @@ pub enum Rung {
     Neighbour,
     /// Not measured: ranked first by the prior and the compiler, for this function, size and architecture.
     Predicted,
-    /// Not measured: the default of the first rule that takes the function.
+    /// Not measured: the untuned choice, the default of the first rule that takes the function or of another of which the
+    /// prior promises much more.
     Default,
 }
 

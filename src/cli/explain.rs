@@ -204,6 +204,7 @@ fn nobody(verdicts: &[Verdict], wanted: Option<&str>) -> bool {
 }
 
 fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Option<&[Verdict]>, calls: &[Decision]) {
+    let chosen = verdicts.and_then(untuned).map(|v| v.rule);
     if cx.json {
         let calls: Vec<Value> = calls.iter().enumerate().map(|(k, d)| call(k, d)).collect();
         let mut object = json!({
@@ -211,12 +212,11 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
             "target": target.id, "calls": calls,
         });
         if let Some(verdicts) = verdicts {
-            object["rules"] = verdicts.iter().map(rule).collect();
+            object["rules"] = verdicts.iter().map(|v| rule(v, chosen)).collect();
         }
         return output::line(&object.to_string());
     }
     output::line(&format!("{} ({}) on {}, workload {}", input.name, input.file, target.id, input.key));
-    let chosen = verdicts.and_then(untuned).map(|v| v.rule);
     let of_target = |v: &&Verdict| v.arm.as_ref().err().is_none_or(|d| d.reason.predicate != "target_kind");
     for v in verdicts.unwrap_or_default().iter().filter(of_target) {
         match &v.arm {
@@ -244,13 +244,13 @@ fn print_decisions(cx: &Context, input: &Input, target: &Target, verdicts: Optio
     }
 }
 
-/// What a rule says, as JSON.
-fn rule(v: &Verdict) -> Value {
+/// What a rule says, as JSON; `chosen` is that of the untuned choice.
+fn rule(v: &Verdict, chosen: Option<&str>) -> Value {
     match &v.arm {
         Ok(arm) => {
             let (s, census) = (&arm.space, arm.space.census().1);
             json!({
-                "rule": v.rule, "accepted": true, "default": arm.default().map(|k| s.settings::<Setting>(&k)),
+                "rule": v.rule, "accepted": true, "untuned": chosen == Some(v.rule), "default": arm.default().map(|k| s.settings::<Setting>(&k)),
                 "points": census.points, "legal": census.legal, "ruled_out": census.ruled_out,
             })
         }

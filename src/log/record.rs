@@ -63,7 +63,8 @@ pub struct Record {
     /// samples of equal number in two records of one round of one run are paired.
     #[serde(default)]
     pub round: u32,
-    /// True for the untuned choice, the default point of the first rule that takes the function.
+    /// True for the untuned choice: the default of the first rule that takes the function, or of another of which the
+    /// prior promises much more.
     #[serde(default)]
     pub default: bool,
     /// Time that a good kernel needs for that work on this target, for reports.

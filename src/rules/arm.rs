@@ -4,6 +4,7 @@ use super::{Ask, Knobs, Outline, Space, choice, prior};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
+use std::sync::OnceLock;
 
 /// What a rule found in a function that it takes.
 pub trait Accepted: Send + Sync {
@@ -44,10 +45,12 @@ impl Found {
 
 /// A rule that takes a function, with its knob space.
 pub struct Arm {
-    /// The knob space.
+    /// The knob space, which only [`Arm::narrow`] changes.
     pub space: Space,
     pub(super) found: Found,
     target: Target,
+    /// Found when first asked for: the prior looks at every point for it.
+    default: OnceLock<Option<Knobs>>,
 }
 
 impl Arm {
@@ -55,7 +58,14 @@ impl Arm {
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
         let space = found.accepted.constrain(space, target).settle();
-        Arm { space, found, target: target.clone() }
+        Arm { space, found, target: target.clone(), default: OnceLock::new() }
+    }
+
+    /// The same with a space that `change` has taken points from, of which the default is found anew.
+    #[must_use]
+    pub fn narrow(mut self, change: impl FnOnce(&mut Space)) -> Arm {
+        change(&mut self.space);
+        Arm { default: OnceLock::new(), ..self }
     }
 
     /// Asks a rule.
@@ -75,7 +85,8 @@ impl Arm {
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
     pub fn default(&self) -> Option<Knobs> {
-        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)))
+        let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)));
+        self.default.get_or_init(found).clone()
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
@@ -84,8 +95,10 @@ impl Arm {
         self.outline(knobs).filter(known).map(|o| prior::ns(&o, &self.target))
     }
 
-    /// The same of the default.
-    pub(super) fn default_ns(&self) -> Option<f64> {
+    /// The same of the default of a product in tiles; `None` of all else.
+    pub(super) fn tiled_ns(&self) -> Option<f64> {
+        // Asked of the table's default first: that of other rules need not be found.
+        self.outline(&self.space.default()?).filter(prior::is_tiled)?;
         self.known_ns(&self.default()?).filter(|ns| ns.is_finite())
     }
 
@@ -120,6 +133,9 @@ impl Arm {
 pub mod tests {
     use super::*;
     use crate::ir;
+    use crate::rules::space::tiles::Tiles;
+    use crate::rules::{Knob, LaunchOutline, stands};
+    use crate::target::HostCpu;
 
     /// A rule that schedules nothing, with its space.
     pub fn made_up(space: Space, target: &Target) -> Arm {
@@ -147,5 +163,39 @@ pub mod tests {
         fn outline(&self, knobs: &Knobs) -> Option<Outline> {
             (self.0)(knobs)
         }
+    }
+
+    fn knob_x() -> Space {
+        Space::new("made_up", 1, vec![Knob { name: "x".into(), values: (0..8).collect(), ..Knob::default() }])
+    }
+
+    fn reads(bytes: i64) -> Option<Outline> {
+        Some(Outline::one(LaunchOutline { read: bytes, load_bytes: 16, in_flight: 64, ..LaunchOutline::default() }))
+    }
+
+    fn hopper() -> Target {
+        Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap()
+    }
+
+    #[test]
+    fn a_narrower_space_has_a_default_of_its_own() {
+        let arm = outlined(knob_x(), &hopper(), |k| reads((8 - k.get("x")) << 28));
+        assert_eq!(arm.default(), Some(Knobs::from([("x", 7)])));
+        let arm = arm.narrow(|space| space.knobs[0].values = vec![0, 1]);
+        assert_eq!(arm.default(), Some(Knobs::from([("x", 1)])));
+    }
+
+    #[test]
+    fn only_a_product_in_tiles_takes_the_place_of_the_first_rule() {
+        let arm = |outline| outlined(knob_x(), &hopper(), outline);
+        let (slow, fast) = (arm(|_| reads(1 << 32)), arm(|_| reads(1 << 12)));
+        let tiled = arm(|_| {
+            let tiles = Tiles { tiles: 1, fills: 1, ahead: 1, row: 128, ..Tiles::default() };
+            Some(Outline::one(LaunchOutline { tiles: Some(tiles), ..LaunchOutline::default() }))
+        });
+        assert!(fast.guess_ns() < tiled.guess_ns() && tiled.guess_ns() < slow.guess_ns());
+        assert_eq!(stands(&[&slow, &fast]), 0);
+        assert_eq!(stands(&[&slow, &fast, &tiled]), 2);
+        assert_eq!(stands(&[&tiled, &slow]), 0);
     }
 }

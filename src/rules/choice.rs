@@ -12,7 +12,8 @@ const WORTH: f64 = 0.98;
 const WORTH_OF_A_RULE: f64 = 0.6;
 
 /// Position of the rule whose default stands: the first, or the one whose default takes much less than that of the first.
-/// `first` and `others` are what the prior promises in nanoseconds; where nobody can tell the time of the first, it stands.
+/// `first` and `others` are what the prior promises in nanoseconds; where nobody can tell the time of the first, it stands,
+/// and one without a time takes no part.
 pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>) -> usize {
     let Some(before) = first else { return 0 };
     let timed = others.into_iter().enumerate().filter_map(|(i, ns)| Some((ns?, i + 1)));

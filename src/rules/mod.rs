@@ -69,7 +69,7 @@ impl Rule {
     }
 }
 
-/// All rules; untuned use takes the first that does not decline, or another that promises much more ([`untuned`]).
+/// All rules; untuned use takes the first that does not decline, or a product in tiles that promises much more ([`untuned`]).
 pub const RULES: &[Rule] = &[
     gemv::dense::INNER,
     gemv::dense::CPU,
@@ -128,12 +128,12 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
     taken.get(stands(&arms)).map(|(v, _)| *v)
 }
 
-/// Position of the rule whose default stands untuned. A rule that is slow for its arithmetic is left as well, though the
-/// prior would not choose a point by that.
+/// Position of the rule whose default stands untuned: the first, or a product in tiles; of other rules the prior was wrong
+/// (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior would not choose a point by that.
 fn stands(arms: &[&Arm]) -> usize {
     match arms {
         [first, others @ ..] if !others.is_empty() => {
-            choice::rule(first.guess_ns(), others.iter().map(|a| a.default_ns()))
+            choice::rule(first.guess_ns(), others.iter().map(|a| a.tiled_ns()))
         }
         _ => 0,
     }

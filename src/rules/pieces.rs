@@ -54,7 +54,7 @@
 //!           loop 8, vector 8: O1 = O1_local
 //! ```
 
-use super::{Accepted, Answer, Arm, Ask, Found, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of};
+use super::{Accepted, Answer, Arm, Ask, Found, Knob, Knobs, Outline, RULES, Rule, Space, is_form_of, stands};
 use crate::analysis::Facts;
 use crate::ir::{Name, Reason};
 use crate::rules::merge::{self, Uses};
@@ -226,22 +226,25 @@ fn agree(arms: &[Arm], defaults: &mut [Knobs], [a, b]: [usize; 2]) {
     }
 }
 
-/// The first rule that takes the blocks, with its default, or what each rule of the target says against them.
+/// The rule that stands untuned for the blocks, with its default, or what each rule of the target says against them.
 fn take(ask: &Ask) -> Result<(Arm, Knobs), String> {
-    let mut against = vec![];
+    let (mut arms, mut against) = (vec![], vec![]);
     let may =
         |r: &&Rule| r.kind == ask.target.kind && !is_form_of(r.name, "pieces") && (!ask.resort || r.is_last_resort());
     for rule in RULES.iter().filter(may) {
         let declined = match Arm::of(&Ask { rule, ..*ask }) {
-            Ok(arm) => match arm.default() {
-                Some(default) => return Ok((arm, default)),
-                None => "legal_point".into(),
-            },
+            Ok(arm) if arm.space.default().is_some() => {
+                arms.push(arm);
+                continue;
+            }
+            Ok(_) => "legal_point".into(),
             Err(d) => d.reason.predicate,
         };
         against.push(format!("{}: {declined}", rule.name));
     }
-    Err(against.join(", "))
+    let first = stands(&arms.iter().collect::<Vec<_>>());
+    let with_default = |arm: Arm| arm.default().map(|default| (arm, default));
+    arms.into_iter().nth(first).and_then(with_default).ok_or_else(|| against.join(", "))
 }
 
 /// The knobs of all pieces: values are given out knob by knob in table order, the first knob of each

@@ -4,7 +4,7 @@ use super::ledger::point_of;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
 use crate::log::{self, Outcome, Record};
-use crate::rules::{Arm, Knobs};
+use crate::rules::{Arm, Knobs, Space};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,15 +27,16 @@ pub struct Replay {
 
 /// The spaces as a log knew them: a knob that no record of a form mentions, because it is younger than
 /// the log, keeps its default.
-pub fn as_logged(mut arms: Vec<Arm>, records: &[&Record]) -> Vec<Arm> {
-    for Arm { space, .. } in &mut arms {
-        let own = |r: &&&Record| r.rule == space.form && r.rule_version == space.version;
-        let named: BTreeSet<&String> = records.iter().filter(own).flat_map(|r| r.knobs.keys()).collect();
-        for k in space.knobs.iter_mut().filter(|k| !named.contains(&k.name)) {
-            k.values = vec![k.default];
-        }
+pub fn as_logged(arms: Vec<Arm>, records: &[&Record]) -> Vec<Arm> {
+    arms.into_iter().map(|arm| arm.narrow(|space| keep_named(space, records))).collect()
+}
+
+fn keep_named(space: &mut Space, records: &[&Record]) {
+    let own = |r: &&&Record| r.rule == space.form && r.rule_version == space.version;
+    let named: BTreeSet<&String> = records.iter().filter(own).flat_map(|r| r.knobs.keys()).collect();
+    for k in space.knobs.iter_mut().filter(|k| !named.contains(&k.name)) {
+        k.values = vec![k.default];
     }
-    arms
 }
 
 impl Replay {

@@ -9,13 +9,12 @@ use std::sync::OnceLock;
 /// The rules that take one function, each with its knob space. The default of the first is the untuned
 /// choice, candidate 0.
 pub struct Arms {
-    /// In the order of the rules.
+    /// The untuned choice first, the others in the order of the rules.
     pub list: Vec<Arm>,
     /// What the function is tuned for.
     pub target: Target,
     /// Found when first asked for.
     listed: OnceLock<(Vec<Point>, Census)>,
-    defaults: OnceLock<Vec<Point>>,
     landscape: OnceLock<Landscape>,
 }
 
@@ -37,7 +36,7 @@ impl fmt::Display for Point {
 impl Arms {
     /// The rules that take a function on a target.
     pub fn new(list: Vec<Arm>, target: Target) -> Arms {
-        Arms { list, target, listed: OnceLock::new(), defaults: OnceLock::new(), landscape: OnceLock::new() }
+        Arms { list, target, listed: OnceLock::new(), landscape: OnceLock::new() }
     }
 
     /// The rule of a point, with its space.
@@ -47,10 +46,8 @@ impl Arms {
 
     /// The default point of every arm that has one, candidate 0 first.
     pub fn defaults(&self) -> Vec<Point> {
-        let arms = || self.list.iter().enumerate();
-        let found = || arms().filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect();
-        // The prior looks at every point for one.
-        self.defaults.get_or_init(found).clone()
+        let arms = self.list.iter().enumerate();
+        arms.filter_map(|(arm, a)| Some(Point { arm, knobs: a.default()? })).collect()
     }
 
     /// The time in nanoseconds that the prior promises of a point, for comparing points; `None` where it has no outline.

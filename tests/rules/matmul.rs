@@ -1,9 +1,10 @@
 //! Matrix products: what the analysis says of the real functions, and the rules on them.
 
 use super::harness::target;
-use super::products::{Matmul, check_all, check_points, convolution};
+use super::products::{Matmul, check_all, check_points, convolution, grouped_scores};
 use daylight::ir::{self, IterVar};
 use daylight::rules::{Ask, Factor, Prepared, Product, RULES, Spaces};
+use rand::prelude::*;
 use std::path::PathBuf;
 
 /// One line of the golden table: the classes, and how each factor lies in memory.
@@ -69,6 +70,18 @@ fn products_on_cuda_cores() {
     cases.push(Matmul::new("float16", 18, 24, 40).accumulated("float32").with_epilogue().case());
     cases.push(Matmul::new("int8", 20, 8, 24).accumulated("int32").case());
     check_all(cases, "matmul.fma", "cuda:sm_90a");
+}
+
+/// A batch of rows that are rows of one matrix: results do not lie at axes of their own.
+#[test]
+fn heads_that_share_a_key_on_cuda_cores() {
+    for case in [grouped_scores(8, 4, 37, 20), grouped_scores(8, 4, 64, 16), grouped_scores(6, 2, 33, 80)] {
+        check_points(&case, "matmul.fma", "cuda:sm_90a", |space, rng| {
+            let (whole, parts): (Vec<_>, Vec<_>) = space.points().into_iter().partition(|k| k.get("split_k") == 1);
+            let drawn = [whole.sample(rng, 3), parts.sample(rng, 1)].into_iter().flatten();
+            space.default().into_iter().chain(drawn.cloned()).collect()
+        });
+    }
 }
 
 #[test]

@@ -170,6 +170,28 @@ def main(X: T.Buffer(({n}, {c}, {h}, {w}), \"{dtype}\"), W: T.Buffer(({filters},
     Case { name, text, extents: vec![], length: c * window * window }
 }
 
+/// Scores of `heads` queries against `positions` keys, of which `group` heads share each.
+pub fn grouped_scores(heads: i64, group: i64, positions: i64, depth: i64) -> Case {
+    let text = format!(
+        "@T.prim_func(s_tir=True)
+def main(Q: T.Buffer(({heads}, {depth}), \"float16\"), K: T.Buffer(({}, {positions}, {depth}), \"float16\"), O: T.Buffer(({heads}, {positions}), \"float16\")):
+    C = T.sblock_alloc_buffer(({heads}, {positions}))
+    for i, j, k in T.grid({heads}, {positions}, {depth}):
+        with T.sblock(\"product\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0.0)
+            C[vi, vj] = C[vi, vj] + T.Cast(\"float32\", Q[vi, vk]) * T.Cast(\"float32\", K[vi // {group}, vj, vk])
+    for i, j in T.grid({heads}, {positions}):
+        with T.sblock(\"round\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            O[vi, vj] = T.Cast(\"float16\", C[vi, vj])
+",
+        heads / group
+    );
+    Case { name: format!("scores-{heads}-{group}-{positions}-{depth}"), text, extents: vec![], length: depth }
+}
+
 /// The points of a rule that `pick` chooses of its legal ones, interpreted and simulated.
 pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mut StdRng) -> Vec<Knobs>) {
     let func = harness::read(case);

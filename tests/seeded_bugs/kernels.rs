@@ -120,7 +120,7 @@ fn target() -> Target {
 }
 
 impl Right {
-    /// The default of the first rule that takes a function.
+    /// The default of the table of the rule that stands untuned.
     fn rule(text: &str) -> Right {
         Right::at(text, &[])
     }

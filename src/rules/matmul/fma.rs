@@ -31,6 +31,7 @@ use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups
 use crate::ir::{ExprKind, Stmt};
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
+use crate::rules::find::operands::whole_write;
 use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
@@ -148,7 +149,7 @@ impl Accepted for Fma {
         let batch = Some(&e.loops[0]).filter(|l| loop_extent(s, l) != Some(1));
         let outer = batch.into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
         let Grid { grid, fill, step, tile } = grid(s, &e, t.block, k.get("raster"), outer)?;
-        // Where the result lies at plain axes, registers can hold what is stored.
+        // Where the result lies at plain axes, registers can hold what is stored ([`store_tile`]).
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
         store_tile(s, &e, &t, &grid, plain)?;
         let tile = bind_tile(s, &t, tile.each_ref(), std::slice::from_ref(&step))?;
@@ -239,8 +240,11 @@ fn add_parts(s: &mut Schedule, left: &Parts) -> Done {
 /// Brings what follows the product under the loop over blocks, each thread with its own elements.
 fn store_tile(s: &mut Schedule, e: &Einsum, t: &Threads, grid: &Name, plain: bool) -> Done {
     let mut tails = e.tails.clone();
+    // Rows of a batch may be rows of one matrix: heads that share a key.
+    let whole = |s: &Schedule, last: &Name| whole_write(s, &find_block(s.func(), last)).is_some();
     if let (Some(last), true) = (e.tails.last(), plain)
         && !copies(s, last)
+        && whole(s, last)
     {
         tails.push(s.cache_write(last, &output(s, last), Scope::Local)?);
     }

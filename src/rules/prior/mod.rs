@@ -71,7 +71,12 @@ pub fn is_known(outline: &Outline, target: &Target) -> bool {
     if outline.launches.iter().any(|l| l.unjudged) {
         return false;
     }
-    outline.launches.iter().any(|l| l.tiles.is_some()) || waits_for_memory(outline, target)
+    is_tiled(outline) || waits_for_memory(outline, target)
+}
+
+/// True for products in tiles on tensor cores, which have a model of their own.
+pub fn is_tiled(outline: &Outline) -> bool {
+    outline.launches.iter().any(|l| l.tiles.is_some())
 }
 
 fn waits_for_memory(outline: &Outline, target: &Target) -> bool {
