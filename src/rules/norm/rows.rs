@@ -52,6 +52,11 @@ const KEPT: i64 = 0;
 const REGISTERS: i64 = 1;
 const SHARED: i64 = 2;
 const REREAD: i64 = 3;
+/// Threads of a warp, and rows in a block where each has one or more.
+const WARP: i64 = 32;
+const WARP_ROWS: i64 = 8;
+/// Vectors of a thread, at most, where several rows share a warp.
+const SHORT: i64 = 8;
 /// Elements of a row that one thread keeps at most.
 const MOST_EACH: i64 = 128;
 /// Blocks of a cluster, and threads of each, that start with a row longer than shared memory (softmax
@@ -103,6 +108,8 @@ impl Accepted for General {
         let space = row_fits(space, r, target, element, bytes);
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
+        // Of short rows no thread has much in flight, and what has most is not best.
+        let total = total.filter(|_| columns.is_none_or(|n| n > SHORT * WARP));
         let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
             let vectors = columns.map_or(1, |n| n / (group(k) * lanes(k.get("vector"), element)));
             vectors.clamp(1, 16) * k.get("vector")
@@ -115,6 +122,7 @@ impl Accepted for General {
             128..=1024 => Ok(()),
             n => Err(format!("blocks of {n} threads where 128 and more are best")),
         });
+        let space = short_rows(space, columns, element);
         let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
         let relaxes = WAYS.iter().any(|way| r.relaxes(way));
         let space = space.require("narrow_output", move |k| match k.get("relax") {
@@ -208,6 +216,20 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Spac
         (c, Some(rows), _) if rows * c <= 2 * sms => Ok(()),
         (_, _, Some(n)) if 2 * n * bytes >= registers => Ok(()),
         _ => Err("there are rows enough for all multiprocessors, and they are short".into()),
+    })
+}
+
+/// Several rows for each warp, where they are short and stay in registers, and so more of them in a block.
+fn short_rows(space: Space, columns: Option<i64>, element: DType) -> Space {
+    space.prefer("short_rows", move |k| {
+        let (few, kept) = (group(k) < WARP, [KEPT, REGISTERS].contains(&k.get("row")));
+        let vectors = columns.map(|n| n / (group(k) * lanes(k.get("vector"), element)));
+        match vectors {
+            _ if !few && k.get("rows") <= WARP_ROWS => Ok(()),
+            _ if !few => Err(format!("{} rows of whole warps in a block", k.get("rows"))),
+            Some(n) if kept && n <= SHORT => Ok(()),
+            _ => Err(format!("{} threads for a row that is long or not kept in registers", group(k))),
+        }
     })
 }
 
