@@ -132,11 +132,13 @@ fn vectors_go_on_into_the_next_row() {
     cases.extend(odd_rows("int8", "float32", &[19, 23]));
     cases.extend(odd_rows("float64", "float64", &[7, 11]));
     check_all(cases, &["fallback.cuda", "fallback.cpu"]);
-    let wide = |value: usize| kernel_at(&odd_rows("float16", "float16", &[37, 53])[value], "fallback.cuda", &[("threads", 64)]);
-    for (value, vectors) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+    let wide = |value: usize| {
+        kernel_at(&odd_rows("float16", "float16", &[37, 53])[value], "fallback.cuda", &[("threads", 64)])
+    };
+    for (value, operands) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
         // In blocks whose tile is whole, and in the others where all elements of a vector are inside.
         let text = wide(value);
-        assert_eq!(text.matches("_local[0] <- ").count(), 2 * vectors, "{text}");
+        assert_eq!(text.matches("copy8 ").count(), 2 * (operands + 1), "{text}");
     }
 }
 

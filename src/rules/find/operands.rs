@@ -5,6 +5,7 @@ use crate::analysis::{Access, Facts};
 use crate::ir::{Block, Buffer, Expr, ExprKind, Name, Stmt};
 use crate::rules::space::outlines::Moves;
 use crate::schedule::Schedule;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The distinct elements that a block reads, in order of first occurrence.
 pub fn reads_of(s: &Schedule, block: &Name) -> Vec<Access> {
@@ -37,10 +38,14 @@ pub fn ends_in(access: &Access, var: &Name) -> bool {
     uses.iter().filter(|u| **u).count() == 1 && uses.last() == Some(&true)
 }
 
-/// Every tensor read once, but no more of it than there are outputs for a plain read.
-pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer) -> Option<Moves> {
+/// Every tensor read once, but no more of it than the outputs ask for: an element each, or where neighbours in `inner` read
+/// elements that are far from each other, what comes along with it.
+pub fn moves(s: &Schedule, reads: &[Access], out: &Buffer, inner: Option<&Name>) -> Option<Moves> {
     let elements = out.len()?;
-    let (_, read) = read_once(s, reads, elements.saturating_mul(8))?;
+    let looked_up = |e: &Expr| e.any(&|e| matches!(e.kind(), ExprKind::Load { .. }));
+    let along = |a: &Access| inner.is_none_or(|i| ends_in(a, i)) && !a.indices.last().is_some_and(looked_up);
+    let most = |a: &Access| elements.saturating_mul(if along(a) { 1 } else { 8 });
+    let read = reads_once(s, reads, most)?;
     Some(Moves { elements, dtype: out.dtype, loads: reads.len() as i64, scattered: 0, apart: 0, row: None, read })
 }
 
@@ -53,18 +58,23 @@ pub fn is_scattered(s: &Schedule, access: &Access, var: &Name) -> bool {
     last.is_some_and(|(index, _)| !index.uses_var(var)) && longer.any(|(index, _)| index.uses_var(var))
 }
 
-/// How many tensors are read, and their bytes if constant, of each those of `most` elements at most.
-pub fn read_once(s: &Schedule, reads: &[Access], most: i64) -> Option<(i64, i64)> {
-    let mut seen: Vec<&Name> = vec![];
-    let mut bytes = 0;
+/// How many tensors are read, and their bytes if constant.
+pub fn read_once(s: &Schedule, reads: &[Access]) -> Option<(i64, i64)> {
+    let names: BTreeSet<&Name> = reads.iter().map(|a| &a.buffer).collect();
+    Some((names.len() as i64, reads_once(s, reads, |_| i64::MAX)?))
+}
+
+/// Bytes of the tensors that are read, if constant: of each, those of the elements that its accesses ask for at most.
+fn reads_once(s: &Schedule, reads: &[Access], most: impl Fn(&Access) -> i64) -> Option<i64> {
+    let mut asked: BTreeMap<&Name, i64> = BTreeMap::new();
     for a in reads {
-        if !seen.contains(&&a.buffer) {
-            seen.push(&a.buffer);
-            let decl = s.func().buffer(&a.buffer);
-            bytes += decl.len()?.min(most).saturating_mul(decl.dtype.bytes() as i64);
-        }
+        let sum = asked.entry(&a.buffer).or_default();
+        *sum = sum.saturating_add(most(a));
     }
-    Some((seen.len() as i64, bytes))
+    asked.into_iter().try_fold(0i64, |bytes, (name, most)| {
+        let decl = s.func().buffer(name);
+        bytes.checked_add(decl.len()?.min(most).saturating_mul(decl.dtype.bytes() as i64))
+    })
 }
 
 /// The one element that a block writes, where it is that of the iterators, in a buffer of exactly

@@ -3,6 +3,7 @@
 use crate::ir::DType;
 use crate::rules::find::matvec::MatVec;
 use crate::rules::space::limits::lanes;
+use crate::rules::space::outline::{in_shared, passes};
 use crate::rules::space::outlines::{adders, meeting};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
@@ -50,6 +51,9 @@ const UNPACK: i64 = 2;
 /// make numbers of them, four to multiply and add.
 const PAIRS: i64 = 13;
 
+/// Instructions that bring a piece of a vector into shared memory: its place, its load, its store.
+const BRING: i64 = 6;
+
 /// `rows` rows per thread share each load of `batch` vectors.
 pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
     let (threads, groups, rows, unroll) = (k.get("threads"), k.get("groups"), k.get("rows"), k.get("unroll"));
@@ -64,6 +68,13 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         _ => width * (batch + rows * (convert + batch)) + 4 * rows,
     };
     let combine = Combine::across(threads, rows * batch, 32);
+    // What several vectors have at the place of a load, a vector each.
+    let own = width * w.vector / w.length.max(1);
+    let of_vectors = batch as f64 * if staged { in_shared(own).max(1.0) } else { passes(own.min(16)) };
+    // Every block brings those that it stages into shared memory first.
+    let brought = if staged && batch > 1 { w.vector * batch / (threads * groups * k.get("vector")).max(1) } else { 0 };
+    let bringing = brought as f64 * (passes(k.get("vector")) + in_shared(k.get("vector")).max(1.0));
+    let all = bringing + (steps * unroll) as f64 * (rows as f64 * passes(k.get("vector")) + of_vectors);
     Outline::one(LaunchOutline {
         blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
         threads: threads * groups,
@@ -77,11 +88,13 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.rows * w.vectors * w.output,
         padding: (steps * step) as f64 / w.length.max(1) as f64,
-        instructions: unroll * work,
+        passes: (batch > 1).then_some(all),
+        instructions: unroll * (work + if batch > 1 { batch } else { 0 }) + BRING * brought / steps.max(1),
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine,
         staged,
-        unjudged: w.pack > 1,
+        // Of several vectors nobody has looked.
+        unjudged: w.pack > 1 && batch > 1,
         ..LaunchOutline::default()
     })
 }

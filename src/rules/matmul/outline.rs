@@ -203,6 +203,17 @@ pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     out
 }
 
+/// Registers of a thread, each of which wants so many. Where threads of their own copy for several groups, they give theirs
+/// to these: the block has all that there are.
+fn redealt(threads: i64, warp: i64, wanted: i64, roles: i64) -> i64 {
+    let all = REGISTERS / threads;
+    match roles {
+        0 => wanted,
+        _ if threads >= 3 * WgmmaShape::WARPS * warp => all,
+        _ => wanted.min(all),
+    }
+}
+
 /// The same by warpgroups, columns first.
 pub fn wgmma_quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let (m, n, row, groups) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("groups_n"));
@@ -214,7 +225,7 @@ pub fn wgmma_quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let products = m * n * step / WGMMA_RATE;
     let busy = products.max(issued / ISSUE_RATE).max(moved / SHARED_RATE);
     let threads = (warps + WgmmaShape::WARPS) * warp;
-    let state_regs = (n * m + n * step / 2) / (warps * warp) + 60;
+    let state_regs = redealt(threads, warp, (n * m + n * step / 2) / (warps * warp) + 60, 1);
     let ahead = (k.get("stages") - 1).max(1);
     let by = Tiles { shared: moved, ahead, warpgroups: true, role: Role::Copy, ..Tiles::default() };
     let (overhead, most_blocks) = (ROLES[1], i64::MAX);
@@ -306,9 +317,7 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let warps = WgmmaShape::WARPS * (groups * if roles == 3 { 2 } else { 1 } + roles.min(1));
     let ahead = (k.get("stages") - 2 + roles.min(1)).max(1);
     let (threads, overhead) = (warps * warp, ROLES[roles as usize]);
-    // those that copy give theirs to the others
-    let most = if roles > 0 { REGISTERS / threads } else { i64::MAX };
-    let state_regs = (m * n / (groups * WgmmaShape::WARPS * warp) + 50).min(most);
+    let state_regs = redealt(threads, warp, m * n / (groups * WgmmaShape::WARPS * warp) + 50, roles);
     let most_blocks = if roles > 1 { sms } else { i64::MAX };
     let role = [Role::All, Role::Copy, Role::Persistent, Role::Turns][roles as usize];
     let moved = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row;
@@ -402,6 +411,7 @@ fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
         outputs: m * n,
         moved: m * n * of_result,
         unaligned: whole && z.end.written * z.extent[1] % WIDEST != 0,
+        fetched: whole && z.end.read > 0,
         functions: if whole { z.end.functions } else { 0 },
         ..t.by.clone()
     }

@@ -269,7 +269,7 @@ impl Output {
         Output {
             block: name.clone(),
             whole: write.is_some(),
-            moves: moves(s, &reads, decl).map(|m| Moves { scattered, apart, row: length, ..m }),
+            moves: moves(s, &reads, decl, inner.map(|i| &i.var)).map(|m| Moves { scattered, apart, row: length, ..m }),
             dtype: decl.dtype,
             elements: decl.len(),
             row,

@@ -259,7 +259,7 @@ impl Transpose {
             output: decl.dtype,
             element: moved.iter().map(|m| m.dtype.bytes() as i64).sum(),
         };
-        let (moves, output) = (moves(schedule, &reads, decl), write.buffer.clone());
+        let (moves, output) = (moves(schedule, &reads, decl, None), write.buffer.clone());
         Ok(Transpose { block: name.clone(), batch, across, down, moved, straight, output, sizes, moves })
     }
 }

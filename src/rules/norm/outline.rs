@@ -186,6 +186,7 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
             + conflicts,
         combine,
         rounds: s.reductions,
+        cluster,
         ..LaunchOutline::default()
     }
 }

@@ -15,8 +15,14 @@ use crate::target::{Kind, Target};
 const START_NS: f64 = 1000.0;
 /// Of each launch after the first: the one before drains, and this one starts.
 const RELAUNCH_NS: f64 = 1500.0;
+/// The same once more where what comes is the sum of parts of a product in tiles, which is small and waits for all of them.
+const PARTS_NS: f64 = 700.0;
 /// To start and end a block.
 const BLOCK_NS: f64 = 100.0;
+/// From the start of a block to that of the next one on the same multiprocessor.
+const DISPATCH_NS: f64 = 75.0;
+/// Blocks of a cluster meet, exchange what they have, and meet again.
+const CLUSTER_NS: f64 = 1000.0;
 /// Instructions of a thread besides its loop.
 const BLOCK_INSTRUCTIONS: f64 = 20.0;
 /// One level of a warp shuffle, with its addition.
@@ -120,7 +126,10 @@ fn total(outline: &Outline, target: &Target, regs: Option<u32>) -> f64 {
         Kind::Cpu => cpu(l, target),
     };
     let starts = match target.kind {
-        Kind::Cuda => START_NS + RELAUNCH_NS * outline.launches.len().saturating_sub(1) as f64,
+        Kind::Cuda => {
+            let again = RELAUNCH_NS + if is_tiled(outline) { PARTS_NS } else { 0.0 };
+            START_NS + again * outline.launches.len().saturating_sub(1) as f64
+        }
         Kind::Cpu => RELAUNCH_NS * outline.launches.len() as f64,
     };
     starts + outline.launches.iter().enumerate().map(one).sum::<f64>()
@@ -171,7 +180,14 @@ fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
 
 /// Blocks that run side by side on every multiprocessor, `streamed` of them as far as DRAM is concerned.
 fn together(b: &Block, streamed: f64, blocks: f64) -> f64 {
-    either(&[b.latency, streamed * b.dram, blocks * b.intake, blocks * b.issue, blocks * b.access])
+    either(&[
+        b.latency,
+        streamed * b.dram,
+        blocks * b.intake,
+        blocks * b.issue,
+        blocks * b.access,
+        blocks * DISPATCH_NS,
+    ])
 }
 
 fn last_wave(b: &Block, blocks: f64) -> f64 {
@@ -216,8 +232,9 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let serial = if l.tensor_core { 0.0 } else { INSTRUCTION_NS * own };
     let waits = (l.steps as f64 * room.batches + l.again) * step;
     let dram = bytes / share;
+    let clusters = if l.cluster > 1 { CLUSTER_NS } else { 0.0 };
     Block {
-        latency: BLOCK_NS + first + l.rounds as f64 * combine_ns(l) + waits + serial + alone(l) * dram,
+        latency: BLOCK_NS + first + l.rounds as f64 * (combine_ns(l) + clusters) + waits + serial + alone(l) * dram,
         dram,
         intake: bytes * l.padding.sqrt() * l.sectors / (DRAW * share),
         issue: (warps * own / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
@@ -407,6 +424,26 @@ mod tests {
             let four = LaunchOutline { read: bytes, written: bytes, ..room };
             let one = LaunchOutline { threads: 1024, min_blocks: 1, blocks: four.blocks / 4, ..four.clone() };
             assert!(time(&t, one) > time(&t, four), "{}", t.id);
+        }
+    }
+
+    #[test]
+    fn small_blocks_wait_for_each_other_to_start() {
+        for t in gpus() {
+            let one = LaunchOutline { steps: 1, read: 1 << 16, in_flight: 16, ..launch(&t, 1.0) };
+            let with =
+                |threads: i64| LaunchOutline { threads, blocks: (1 << 17) / threads, min_blocks: 4, ..one.clone() };
+            let [small, large] = [32, 256].map(|n| time(&t, with(n)));
+            assert!(small > large + 300.0, "{}: {small} {large}", t.id);
+        }
+    }
+
+    #[test]
+    fn blocks_of_a_cluster_meet_in_every_round() {
+        for t in gpus() {
+            let alone = LaunchOutline { rounds: 2, steps: 1, read: 1 << 16, ..launch(&t, 0.5) };
+            let pair = LaunchOutline { cluster: 2, ..alone.clone() };
+            assert!(time(&t, pair) > time(&t, alone) + CLUSTER_NS / 2.0, "{}", t.id);
         }
     }
 

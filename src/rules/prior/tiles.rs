@@ -13,44 +13,55 @@ use crate::target::Target;
 
 /// Of the rate of tensor cores, what products by warpgroups reach; what `mma.sync` does where there are such, and
 /// elsewhere (not fitted: there is no other way there).
-const WARPGROUPS: f64 = 0.92;
-const BESIDE_WARPGROUPS: f64 = 0.4;
+const WARPGROUPS: f64 = 0.86;
+const BESIDE_WARPGROUPS: f64 = 0.49;
 const ALONE: f64 = 0.85;
 /// How much faster than its share of DRAM the cache gives to one multiprocessor, rows of 128 bytes.
-const FROM_CACHE: f64 = 2.3;
+const FROM_CACHE: f64 = 2.03;
 /// How this falls with shorter rows: a power of their share of 128 bytes.
-const SHORT_ROWS: f64 = 0.38;
+const SHORT_ROWS: f64 = 0.24;
 /// Bytes of shared memory in a nanosecond, of one multiprocessor.
-const SHARED: f64 = 280.0;
+const SHARED: f64 = 346.0;
 /// Part of the DRAM's rate that a product reaches.
-const DRAM: f64 = 0.87;
+const DRAM: f64 = 0.95;
 /// Before the first step of a block.
-const PROLOGUE_NS: f64 = 870.0;
-/// From a copy's start to its end.
-const LATENCY_NS: f64 = 590.0;
+const PROLOGUE_NS: f64 = 660.0;
+/// Before the first products of a tile.
+const FIRST_NS: f64 = 190.0;
+/// From a copy's start to its end, where others are under way, and how strongly a step that waits for one shuts out the rest
+/// of the step.
+const LATENCY_NS: f64 = 670.0;
+const WAITING: f64 = 2.8;
 /// Besides what it waits for, a step costs this where threads of their own copy, and where all do.
-const STEP_NS: [f64; 2] = [17.0, 137.0];
+const STEP_NS: [f64; 2] = [11.0, 95.0];
 /// Issue slots of a copy, by a multiprocessor.
-const COPY_NS: f64 = 0.025;
+const COPY_NS: f64 = 0.026;
 /// How much dearer it is through registers, which is how fewer than 4 bytes are copied; the wait of a step for
 /// that; and of the next ones.
-const THROUGH_REGISTERS: f64 = 4.1;
-const REGISTERS_NS: f64 = 778.0;
+const THROUGH_REGISTERS: f64 = 4.2;
+const REGISTERS_NS: f64 = 760.0;
 const REGISTERS_BUSY_NS: f64 = 49.0;
 /// Copies of a thread, one after the other: asynchronous ones, and those through registers.
-const COPIES_NS: [f64; 2] = [2.5, 9.2];
+const COPIES_NS: [f64; 2] = [2.8, 9.1];
 /// To leave, for a tile, and for each element of a thread; a function of an element in the time of that.
-const LEAVE_NS: f64 = 246.0;
-const ELEMENT_NS: f64 = 4.6;
-const FUNCTION: f64 = 3.0;
+const LEAVE_NS: f64 = 180.0;
+const ELEMENT_NS: f64 = 9.4;
+const FUNCTION: f64 = 6.9;
 /// Bytes of results in a nanosecond, of one multiprocessor, and how much longer they take in unaligned rows.
-const STORED: f64 = 31.0;
-const UNALIGNED: f64 = 1.8;
-/// Part of leaving in which a multiprocessor does nothing else; threads that are busy with elements then.
-const LEAVING: f64 = 0.57;
+const STORED: f64 = 68.0;
+const UNALIGNED: f64 = 2.2;
+/// Of a tile whose results take elements of their own, before the first comes, and for each of a thread; how much dearer
+/// that is to one of two groups that take turns, which no other covers for.
+const FETCH_NS: f64 = 310.0;
+const FETCHED_NS: f64 = 4.2;
+const ALONE_IN_TURN: f64 = 3.2;
+/// How much of leaving a multiprocessor does nothing else in, besides what it waits for; threads that are busy with elements then.
+const LEAVING: f64 = 1.47;
 const LEAVING_THREADS: f64 = 128.0 / 0.3;
 /// Part of the time that a partly filled last wave lasts too long, which shows.
-const TAIL: f64 = 0.68;
+const TAIL: f64 = 0.89;
+/// Threads of a warpgroup.
+const WARPGROUP: i64 = 128;
 /// How strongly bounds shut each other out.
 const EXCLUSION: f64 = 7.0;
 
@@ -60,8 +71,7 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let step = Step::of(l, p, t);
     let leave = Leave::of(l, p);
     let (tiles, fills) = (p.tiles as f64, p.fills as f64);
-    let waits = (p.fills as f64 / p.ahead.max(1) as f64).ceil() * LATENCY_NS;
-    let main = (fills * step.alone).max(waits);
+    let main = step.of_all(p);
     let (one, busy) = (PROLOGUE_NS + main + leave.alone, fills * step.busy + LEAVING * leave.busy);
     let of_each = tiles / tiles.min(sms);
     let each = of_each + TAIL * (of_each.ceil() - of_each);
@@ -90,7 +100,11 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
 
 /// The longest of times that overlap, and a little more where they are alike.
 fn longest(times: &[f64]) -> f64 {
-    times.iter().map(|t| t.powf(EXCLUSION)).sum::<f64>().powf(1.0 / EXCLUSION)
+    powers(times, EXCLUSION)
+}
+
+fn powers(times: &[f64], power: f64) -> f64 {
+    times.iter().map(|t| t.powf(power)).sum::<f64>().powf(1.0 / power)
 }
 
 /// A step of a block: alone, and what of it no other block can have at the same time.
@@ -121,6 +135,13 @@ impl Step {
         let (wait, more) = if registers { (REGISTERS_NS, REGISTERS_BUSY_NS) } else { (0.0, 0.0) };
         Step { alone: busy + STEP_NS[usize::from(by_threads)] + wait + own, busy: busy + more }
     }
+
+    /// All steps of a tile. As many as run ahead are under way at once; the others wait for a place, and then for a copy.
+    fn of_all(&self, p: &Tiles) -> f64 {
+        let (fills, ahead) = (p.fills as f64, p.ahead.max(1) as f64);
+        let waiting = powers(&[self.alone, LATENCY_NS / ahead], WAITING);
+        FIRST_NS + fills.min(ahead) * self.alone + (fills - ahead).max(0.0) * waiting
+    }
 }
 
 /// How the results of a tile leave.
@@ -131,9 +152,69 @@ struct Leave {
 
 impl Leave {
     fn of(l: &LaunchOutline, p: &Tiles) -> Leave {
-        let stored = p.moved as f64 / STORED * if p.unaligned { UNALIGNED } else { 1.0 };
+        let rows = if p.unaligned { UNALIGNED } else { 1.0 };
+        let stored = p.moved as f64 / STORED * rows;
         let element = ELEMENT_NS * (1.0 + FUNCTION * p.functions.min(1) as f64) * p.outputs as f64;
-        let alone = LEAVE_NS + element / l.threads.max(1) as f64 + stored;
+        let holders = holders(l, p);
+        let turn = if p.role == Role::Turns { ALONE_IN_TURN } else { 1.0 };
+        let fetched = turn * (FETCH_NS + FETCHED_NS * rows * p.outputs as f64 / holders);
+        let alone = LEAVE_NS + element / holders + stored + if p.fetched { fetched } else { 0.0 };
         Leave { alone, busy: stored + element / LEAVING_THREADS }
+    }
+}
+
+/// Threads that hold the sums of a tile: not those that copy, nor a group whose turn it is not.
+fn holders(l: &LaunchOutline, p: &Tiles) -> f64 {
+    let copying = if p.warpgroups && p.role != Role::All { WARPGROUP } else { 0 };
+    let groups = if p.role == Role::Turns { 2 } else { 1 };
+    ((l.threads - copying) / groups).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::HostCpu;
+
+    /// A product of 8 fills of 128 bytes a row, in tiles of 128 by 128 that one group of two computes.
+    fn product(role: Role, change: impl Fn(&mut Tiles)) -> f64 {
+        let t = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
+        let (side, row) = (128, 128);
+        let mut tiles = Tiles {
+            tiles: 132,
+            fills: 8,
+            ahead: 3,
+            products: side * side * row / 2,
+            filled: 2 * side * row,
+            row,
+            shared: 4 * side * row,
+            outputs: side * side,
+            moved: 2 * side * side,
+            warpgroups: true,
+            role,
+            ..Tiles::default()
+        };
+        change(&mut tiles);
+        let l = LaunchOutline { threads: 384, read: 1 << 22, tensor_core: true, ..LaunchOutline::default() };
+        ns(&l, &tiles, &t, 1.0)
+    }
+
+    #[test]
+    fn steps_that_run_ahead_hide_the_latency_of_copies() {
+        let times = [1, 2, 4, 7].map(|ahead| product(Role::Copy, |t| t.ahead = ahead));
+        assert!(times.windows(2).all(|w| w[1] < w[0]), "{times:?}");
+        assert_eq!(product(Role::Copy, |t| t.ahead = 8), product(Role::Copy, |t| t.ahead = 16));
+    }
+
+    #[test]
+    fn elements_that_come_late_cost_most_in_turns() {
+        let more = |role| product(role, |t| t.fetched = true) - product(role, |_| ());
+        assert!(more(Role::Copy) > 0.0 && more(Role::Turns) > 2.0 * more(Role::Copy));
+    }
+
+    #[test]
+    fn functions_and_unaligned_rows_make_leaving_longer() {
+        let plain = product(Role::Copy, |_| ());
+        assert!(product(Role::Copy, |t| t.functions = 2) > plain);
+        assert!(product(Role::Copy, |t| t.unaligned = true) > plain);
     }
 }

@@ -66,6 +66,8 @@ pub struct LaunchOutline {
     pub combine: Combine,
     /// How often they do, one time after the other.
     pub rounds: i64,
+    /// Blocks of a cluster, which combine together.
+    pub cluster: i64,
     /// True where a block first fills shared memory and waits for that.
     pub staged: bool,
     /// True where it reads what the launch before has just written, from the cache.
@@ -101,6 +103,7 @@ impl Default for LaunchOutline {
             tensor_core: false,
             combine: Combine::default(),
             rounds: 1,
+            cluster: 1,
             staged: false,
             from_cache: false,
             unjudged: false,

@@ -22,7 +22,7 @@ pub struct Window {
 impl Window {
     /// The sizes, where all are known.
     pub fn of(s: &Schedule, facts: &BlockFacts, steps: i64, outputs: Option<i64>) -> Option<Window> {
-        let (operands, read) = read_once(s, &facts.reads, i64::MAX)?;
+        let (operands, read) = read_once(s, &facts.reads)?;
         let dtype = facts.writes.first().map(|w| s.func().buffer(&w.buffer).dtype)?;
         Some(Window { outputs: outputs?, steps, dtype, operands, read })
     }
