@@ -246,6 +246,19 @@ pub fn and(a: Option<Expr>, b: Option<Expr>) -> Option<Expr> {
     }
 }
 
+/// The conjunction of conditions, where there are any.
+pub fn all_of(conds: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+    conds.into_iter().fold(None, |all, c| and(all, Some(c)))
+}
+
+/// The condition that a list consists of, which has no other branch, and what is under it.
+pub fn only_guarded(list: &[DStmt]) -> Option<(&Expr, &[DStmt])> {
+    match list {
+        [DStmt::If { cond, then, otherwise }] if otherwise.is_empty() => Some((cond, then)),
+        _ => None,
+    }
+}
+
 /// The operands of a conjunction.
 pub fn conjuncts(cond: &Expr) -> Vec<Expr> {
     if let ExprKind::Binary { op: BinOp::And, a, b } = cond.kind() {

@@ -89,6 +89,11 @@ impl Buffer {
         }
     }
 
+    /// True where the elements lie in row-major order from the start: no strides, offset or layout of its own.
+    pub fn is_row_major(&self) -> bool {
+        self.strides.is_empty() && self.elem_offset.is_none() && self.layout.is_none()
+    }
+
     /// Number of elements, if every extent is a constant.
     pub fn len(&self) -> Option<i64> {
         self.shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))

@@ -10,7 +10,7 @@
 
 use super::launches::parallel_loop;
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{Ahead, DFor, DKind, DStmt, TileMark, and, conjuncts, guarded, index_var};
+use crate::ir::device::{Ahead, DFor, DKind, DStmt, TileMark, all_of, and, conjuncts, guarded, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, Block, Expr, For, ForKind, IterKind, Mark, Name, Stmt, ThreadTag};
 use crate::lower::LowerError;
@@ -227,14 +227,14 @@ impl Lower<'_, '_> {
     /// The part of a condition that isn't known to hold.
     pub fn needed(&self, cond: Option<&Expr>) -> Option<Expr> {
         let parts = conjuncts(cond?).into_iter().filter(|c| !prove(c, &self.nest.ranges));
-        parts.map(|c| simplify(&c, &self.nest.ranges)).fold(None, |all, c| and(all, Some(c)))
+        all_of(parts.map(|c| simplify(&c, &self.nest.ranges)))
     }
 
     /// "Every reduction iterator is at its first value".
     fn first_step(&self, b: &Block, env: &Env) -> Option<Expr> {
         let reduce = b.iters.iter().filter(|it| it.kind == IterKind::Reduce);
         let conds = reduce.map(|it| Expr::binary(BinOp::Eq, env.map[&it.var].clone(), it.min.clone()));
-        let all = conds.fold(None, |all, c| and(all, Some(c)));
+        let all = all_of(conds);
         self.needed(all.as_ref())
     }
 

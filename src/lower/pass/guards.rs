@@ -9,7 +9,7 @@
 //! after:  `if base < n { for v in 8 { f(v) } }`
 
 use crate::analysis::{Ranges, bounds, linear, multiple_of, prove, simplify};
-use crate::ir::device::{DStmt, and, conjuncts, guarded};
+use crate::ir::device::{DStmt, all_of, conjuncts, guarded, only_guarded};
 use crate::ir::{BinOp, Expr, ExprKind, Name};
 use crate::lower::fact::replicated::loads;
 use crate::lower::nest::Nest;
@@ -34,7 +34,7 @@ fn uniform_list(ranges: &Ranges, body: Vec<DStmt>, loops: &mut Vec<(Name, i64)>)
             continue;
         };
         let parts = conjuncts(&simplify(&cond, ranges)).into_iter().map(|c| free_of(ranges, c, loops));
-        let cond = parts.filter(|c| !prove(c, ranges)).fold(None, |all, c| and(all, Some(c)));
+        let cond = all_of(parts.filter(|c| !prove(c, ranges)));
         match cond {
             Some(cond) if !otherwise.is_empty() => out.push(DStmt::If { cond, then, otherwise }),
             cond => out.extend(guarded(cond, then)),
@@ -114,10 +114,7 @@ pub fn hoist(body: Vec<DStmt>) -> Vec<DStmt> {
 fn hoist_one(s: DStmt) -> Vec<DStmt> {
     let s = s.map_lists(hoist);
     let DStmt::For(mut l) = s else { return vec![s] };
-    let (outside, inside) = match l.body.as_slice() {
-        [DStmt::If { cond, otherwise, .. }] if otherwise.is_empty() => split(cond, &l.var),
-        _ => (None, None),
-    };
+    let (outside, inside) = only_guarded(&l.body).map_or((None, None), |(cond, _)| split(cond, &l.var));
     if outside.is_some()
         && let Some(DStmt::If { then, .. }) = l.body.pop()
     {
@@ -130,8 +127,7 @@ fn hoist_one(s: DStmt) -> Vec<DStmt> {
 fn split(cond: &Expr, var: &Name) -> (Option<Expr>, Option<Expr>) {
     let (out, inside): (Vec<Expr>, Vec<Expr>) =
         conjuncts(cond).into_iter().partition(|c| !c.uses_var(var) && reads_no_memory(c));
-    let join = |list: Vec<Expr>| list.into_iter().fold(None, |all, c| and(all, Some(c)));
-    (join(out), join(inside))
+    (all_of(out), all_of(inside))
 }
 
 pub fn reads_no_memory(cond: &Expr) -> bool {

@@ -7,7 +7,7 @@
 //! after:  `unroll u < 4, batch { if c(u) { r[0] = p0[u] }; if c(u) { s[0] = p0[u + n] }; if c(u) { p1[u] = f(r[0], s[0]) } }`
 
 use super::batch::{Constants, written};
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var, only_guarded};
 use crate::ir::{BinOp, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 use std::collections::BTreeSet;
@@ -52,13 +52,12 @@ fn lifted(nest: &mut Nest, written: &BTreeSet<Name>, steps: i64, s: DStmt) -> Ve
     if loads.is_empty() || loads.len() as i64 * n * steps > MAX_LIFTED {
         return vec![s];
     }
-    let under = |s: DStmt| match (cond, &around) {
-        (Some(c), _) => DStmt::If { cond: c.clone(), then: vec![s], otherwise: vec![] },
-        (None, _) => s,
-    };
-    let again = |s: DStmt, tile: bool| match &around {
-        Some(l) => DStmt::For(DFor { tile: l.tile.clone().filter(|_| tile), ..l.with_body(vec![under(s)]) }),
-        None => under(s),
+    let again = |s: DStmt, tile: bool| {
+        let under = guarded(cond.cloned(), vec![s]);
+        match &around {
+            Some(l) => vec![DStmt::For(DFor { tile: l.tile.clone().filter(|_| tile), ..l.with_body(under) })],
+            None => under,
+        }
     };
     let at = around.as_ref().map_or(Expr::i64(0), |l| index_var(&l.var));
     let mut out = vec![];
@@ -67,22 +66,19 @@ fn lifted(nest: &mut Nest, written: &BTreeSet<Name>, steps: i64, s: DStmt) -> Ve
         let ExprKind::Load { buffer, .. } = load.kind() else { continue };
         let array = nest.scratch(&format!("{buffer}_early"), load.dtype(), Expr::i64(n), Scope::Local);
         places.push((load.clone(), Expr::load(array.clone(), vec![at.clone()], load.dtype())));
-        out.push(again(DStmt::store(array, vec![at.clone()], load), false));
+        out.extend(again(DStmt::store(array, vec![at.clone()], load), false));
     }
     let value = replaced(value, &places);
     let store = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
-    out.push(again(store, true));
+    out.extend(again(store, true));
     out
 }
 
 /// The store that a list consists of, and the condition that it is under.
 fn only_store(list: &[DStmt]) -> Option<(Option<&Expr>, &DStmt)> {
-    match list {
-        [s @ DStmt::Store { .. }] => Some((None, s)),
-        [DStmt::If { cond, then, otherwise }] if otherwise.is_empty() => match then.as_slice() {
-            [s @ DStmt::Store { .. }] => Some((Some(cond), s)),
-            _ => None,
-        },
+    let (cond, inside) = only_guarded(list).map_or((None, list), |(cond, then)| (Some(cond), then));
+    match inside {
+        [s @ DStmt::Store { .. }] => Some((cond, s)),
         _ => None,
     }
 }

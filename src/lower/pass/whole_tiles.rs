@@ -11,7 +11,7 @@ use super::batch::{held_by_instructions, uses};
 use super::guards::{for_all, reads_no_memory};
 use super::vectorize::as_copy;
 use crate::analysis::prove;
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, only_guarded};
 use crate::ir::{Buffer, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::{Nest, THREADS};
@@ -19,27 +19,27 @@ use std::collections::BTreeMap;
 
 /// Splits lists of statements with such a copy, inside the loops that are not unrolled.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
-    let whole = body.clone();
-    list(nest, &whole, body)
+    list(nest, &uses(&body), body)
 }
 
-fn list(nest: &mut Nest, all: &[DStmt], body: Vec<DStmt>) -> Vec<DStmt> {
+/// `everywhere` says how often the whole launch uses each buffer.
+fn list(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<DStmt> {
     let (mut out, mut together) = (vec![], vec![]);
     for s in body {
         match s {
             DStmt::For(DFor { kind: DKind::Serial, .. }) => {
-                out.extend(split(nest, all, std::mem::take(&mut together)));
-                out.push(s.map_lists(|inner| list(nest, all, inner)));
+                out.extend(split(nest, everywhere, std::mem::take(&mut together)));
+                out.push(s.map_lists(|inner| list(nest, everywhere, inner)));
             }
             // They end a phase, or are in scope until the end of the list.
             DStmt::Barrier(_) | DStmt::Let { .. } | DStmt::Var { .. } => {
-                out.extend(split(nest, all, std::mem::take(&mut together)));
+                out.extend(split(nest, everywhere, std::mem::take(&mut together)));
                 out.push(s);
             }
             s => together.push(s),
         }
     }
-    out.extend(split(nest, all, together));
+    out.extend(split(nest, everywhere, together));
     out
 }
 
@@ -49,11 +49,10 @@ fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
     let mut note = |s: &DStmt| {
         if let DStmt::For(l) = s
             && l.kind == DKind::Vectorized
-            && let [DStmt::If { cond, then, otherwise }] = l.body.as_slice()
-            && otherwise.is_empty()
+            && let Some((cond, then)) = only_guarded(&l.body)
             && cond.uses_var(&l.var)
         {
-            found.push(l.with_body(then.clone()));
+            found.push(l.with_body(then.to_vec()));
         }
     };
     body.iter().for_each(|s| s.visit(&mut note));
@@ -63,14 +62,14 @@ fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
     any
 }
 
-fn split(nest: &mut Nest, all: &[DStmt], body: Vec<DStmt>) -> Vec<DStmt> {
+fn split(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<DStmt> {
     if !has_partial_copy(nest, &body) {
         return body;
     }
     let mut whole = Whole { nest, loops: vec![], conds: vec![] };
     let then = whole.statements(body.clone());
-    let Some(cond) = whole.conds.into_iter().fold(None, |all, c| and(all, Some(c))) else { return body };
-    let otherwise = with_own_registers(nest, all, &body);
+    let Some(cond) = all_of(whole.conds) else { return body };
+    let otherwise = with_own_registers(nest, everywhere, &body);
     vec![DStmt::If { cond, then, otherwise }]
 }
 
@@ -98,7 +97,7 @@ impl Whole<'_, '_> {
         match s {
             DStmt::If { cond, then, otherwise } if otherwise.is_empty() => {
                 let left = conjuncts(&cond).into_iter().filter(|c| !self.always(c));
-                guarded(left.fold(None, |all, c| and(all, Some(c))), then)
+                guarded(all_of(left), then)
             }
             s => vec![s],
         }
@@ -119,8 +118,8 @@ impl Whole<'_, '_> {
 }
 
 /// The statements with names of their own for the registers that nothing else uses.
-fn with_own_registers(nest: &mut Nest, all: &[DStmt], body: &[DStmt]) -> Vec<DStmt> {
-    let (inside, everywhere) = (uses(body), uses(all));
+fn with_own_registers(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: &[DStmt]) -> Vec<DStmt> {
+    let inside = uses(body);
     let fixed = held_by_instructions(body);
     let own = |n: &Name| nest.is_local(n) && !fixed.contains(n) && inside.get(n) == everywhere.get(n);
     let names: Vec<Name> = inside.keys().filter(|n| own(n)).cloned().collect();

@@ -10,7 +10,7 @@
 
 use super::global_store::GlobalStore;
 use crate::analysis::{linear, multiple_of, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var};
 use crate::ir::instr::{At, Instr, Op};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{BinOp, ExecScope, Expr, ExprKind, Name, Scope, ThreadTag};
@@ -44,10 +44,10 @@ pub fn of(nest: &mut Nest, pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
     let to = quads.row(&store.buffer, &store.indices)?;
     let parts = store.cond.as_ref().map(|c| conjuncts(&simplify(c, &quads.nest.ranges))).unwrap_or_default();
     let valid = parts.iter().map(|c| quads.same_for_row(c)).collect::<Option<Vec<Expr>>>()?;
-    let valid = valid.into_iter().fold(None, |all, c| and(all, Some(c)));
+    let valid = all_of(valid);
     let value = quads.value(&store.value);
     let reads = value.any(&|e| matches!(e.kind(), ExprKind::Load { buffer, .. } if quads.nest.is_global(buffer)));
-    let fragment = parts.iter().filter(|_| reads).fold(None, |all, c| and(all, Some(quads.own(c))));
+    let fragment = all_of(parts.iter().filter(|_| reads).map(|c| quads.own(c)));
     let body = quads.body(&store.buffer, to, (valid, fragment), value, store.hint);
     Some(DStmt::unrolled(&quads.z, pairs.n / QUAD, body))
 }
@@ -101,8 +101,7 @@ impl Quads<'_, '_, '_> {
     fn row(&self, buffer: &Name, indices: &[Expr]) -> Option<Vec<Expr>> {
         let b = self.nest.buffers.get(buffer).filter(|b| b.dtype.is_float() && b.dtype.bytes() == 2)?;
         let (last, outer) = indices.split_last()?;
-        let plain = b.strides.is_empty() && b.elem_offset.is_none() && b.layout.is_none();
-        if !plain || outer.iter().any(|i| self.crosses(i)) || !self.along(last) {
+        if !b.is_row_major() || outer.iter().any(|i| self.crosses(i)) || !self.along(last) {
             return None;
         }
         let (step, column) = linear(&self.in_row(last), &self.w, &self.nest.ranges)?;

@@ -7,7 +7,7 @@
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
 use crate::analysis::{linear, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, index_var};
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::WORD;
 use crate::ir::{DType, Expr, ExprKind, Name, Scope};
@@ -45,7 +45,7 @@ pub fn loaded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -
     }
     let parts = cond.map(|c| conjuncts(&simplify(c, &nest.ranges))).unwrap_or_default();
     let parts = parts.into_iter().map(|c| free_of(&nest.ranges, c, &[(v.clone(), WORD)]));
-    let cond = parts.fold(None, |all, c| and(all, Some(c)));
+    let cond = all_of(parts);
     if cond.as_ref().is_some_and(|c| c.uses_var(v)) {
         return None;
     }

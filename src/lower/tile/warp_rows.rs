@@ -12,7 +12,7 @@
 use super::global_store::GlobalStore;
 use super::quads::Pairs;
 use crate::analysis::{linear, multiple_of, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope, ThreadTag};
 use crate::lower::nest::Nest;
@@ -122,7 +122,7 @@ impl Patch<'_> {
 
     fn rows(&self, nest: &mut Nest, store: &GlobalStore, strip: i64) -> Option<Rows> {
         let b = nest.buffers.get(&store.buffer)?.clone();
-        if !b.strides.is_empty() || b.elem_offset.is_some() || b.layout.is_some() {
+        if !b.is_row_major() {
             return None;
         }
         let column = nest.loop_var("column", self.pairs.n * GROUP);
@@ -208,7 +208,7 @@ fn emit(nest: &mut Nest, pairs: &Pairs, store: &GlobalStore, rows: &Rows, patch:
     };
     let of_vector = [(w.clone(), strip.width)];
     let valid = rows.valid.iter().map(|c| free_of(&nest.ranges, at(nest, c, &index_var(&w)), &of_vector));
-    let valid = valid.collect::<Vec<_>>().into_iter().fold(None, |all, c| and(all, Some(c)));
+    let valid = all_of(valid);
     let indices = rows.indices.iter().map(|i| at(nest, i, &index_var(&w))).collect();
     let to = own + row.clone() * Expr::i64(pitch) + column.clone() + index_var(&w);
     let value = Expr::load(name, vec![to], dtype);

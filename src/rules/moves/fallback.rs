@@ -3,8 +3,9 @@
 //! When: every block that is left after inlining is spatial. Several blocks become several launches; on a GPU
 //! neighbours that neither read nor write what the other writes are one kernel at `merge=1`.
 //! How: all axes of the output fused in their order; on a GPU each thread moves one or several
-//! vectors, operands whose last axis is the output's staged in registers by vector loads. Where all that is large lies as the
-//! output does, vectors go on from one row to the next, and are as wide for odd rows. A block takes one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
+//! vectors, operands whose last axis is the output's staged in registers by vector loads. Where all that is
+//! large lies as the output does, vectors go on from one row to the next, and are as wide for odd rows. A block
+//! takes one tile, or with `waves` above 0 as many as it takes for so many blocks per multiprocessor; on the
 //! CPU chunks run in parallel and their inner loop is one vector, which may be stored past the caches.
 //! Declines: `target_kind`, `all_spatial`.
 //!
@@ -252,7 +253,8 @@ impl Output {
             let of = |i: &IterVar| reads.iter().any(|a| a.buffer == *b && a.vars().contains(&i.var));
             block.iters.iter().all(of)
         };
-        let flat = |b: &Name| reads.iter().filter(|a| a.buffer == *b).all(|a| lies_as(s, a, &block.iters));
+        let apart: Vec<&Access> = reads.iter().filter(|a| !lies_as(s, a, &block.iters)).collect();
+        let flat = |b: &Name| apart.iter().all(|a| a.buffer != *b);
         let names = staged(&reads, &block, |a| inner.is_some_and(|i| ends_in(a, &i.var)));
         let staged: Vec<Staged> =
             names.into_iter().map(|b| Staged { once: once(&b), flat: flat(&b), buffer: b }).collect();
@@ -261,11 +263,11 @@ impl Output {
         let flat = length.is_some()
             && write.as_ref().is_some_and(|w| lies_as(s, w, &block.iters))
             && staged.iter().any(|o| o.flat)
-            && reads.iter().all(|a| lies_as(s, a, &block.iters) || is_small(s, a, decl));
+            && apart.iter().all(|a| is_small(s, a, decl));
         let row = Row { length, flat };
         let far = |a: &&Access| inner.is_some_and(|i| is_scattered(s, a, &i.var));
         let scattered = reads.iter().filter(far).count() as i64;
-        let apart = reads.iter().filter(|a| !lies_as(s, a, &block.iters)).count() as i64;
+        let apart = apart.len() as i64;
         Output {
             block: name.clone(),
             whole: write.is_some(),
@@ -282,10 +284,9 @@ impl Output {
 /// True for a tensor of which the loops read or write all elements in the order in which they lie.
 fn lies_as(s: &Schedule, access: &Access, iters: &[IterVar]) -> bool {
     let decl = s.func().buffer(&access.buffer);
-    let plain = decl.strides.is_empty() && decl.layout.is_none() && decl.elem_offset.is_none();
     let longer: Vec<(&Expr, &Expr)> = access.indices.iter().zip(&decl.shape).filter(|(_, n)| !n.is_int(1)).collect();
     let same = |((index, n), i): (&(&Expr, &Expr), &IterVar)| index.as_var() == Some(&i.var) && i.extent == **n;
-    plain && longer.len() == iters.len() && longer.iter().zip(iters).all(same)
+    decl.is_row_major() && longer.len() == iters.len() && longer.iter().zip(iters).all(same)
 }
 
 /// True for a tensor that stays in the caches while the output is made.

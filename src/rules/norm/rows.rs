@@ -52,8 +52,7 @@ const KEPT: i64 = 0;
 const REGISTERS: i64 = 1;
 const SHARED: i64 = 2;
 const REREAD: i64 = 3;
-/// Threads of a warp, and rows in a block where each has one or more.
-const WARP: i64 = 32;
+/// Rows in a block, at most, where each has one warp or more.
 const WARP_ROWS: i64 = 8;
 /// Vectors of a thread, at most, where several rows share a warp.
 const SHORT: i64 = 8;
@@ -109,9 +108,9 @@ impl Accepted for General {
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         // Of short rows no thread has much in flight, and what has most is not best.
-        let total = total.filter(|_| columns.is_none_or(|n| n > SHORT * WARP));
+        let total = total.filter(|_| columns.is_none_or(|n| n > SHORT * i64::from(target.warp)));
         let space = keeps_busy(space, target, &["threads", "rows"], total, move |k| {
-            let vectors = columns.map_or(1, |n| n / (group(k) * lanes(k.get("vector"), element)));
+            let vectors = columns.map_or(1, |n| vectors_of(n, k, element));
             vectors.clamp(1, 16) * k.get("vector")
         });
         let space = space.require("rows_fit", move |k| match rows {
@@ -122,7 +121,7 @@ impl Accepted for General {
             128..=1024 => Ok(()),
             n => Err(format!("blocks of {n} threads where 128 and more are best")),
         });
-        let space = short_rows(space, columns, element);
+        let space = short_rows(space, columns, element, i64::from(target.warp));
         let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
         let relaxes = WAYS.iter().any(|way| r.relaxes(way));
         let space = space.require("narrow_output", move |k| match k.get("relax") {
@@ -198,6 +197,11 @@ fn group(k: &Knobs) -> i64 {
     k.get("threads") * cluster(k)
 }
 
+/// Whole vectors that a thread has of a row of so many columns.
+fn vectors_of(columns: i64, k: &Knobs, element: DType) -> i64 {
+    columns / (group(k) * lanes(k.get("vector"), element))
+}
+
 /// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
 /// keep more than two, or fewer than there are multiprocessors, if each block keeps its part.
 fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Space {
@@ -220,11 +224,10 @@ fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Spac
 }
 
 /// Several rows for each warp, where they are short and stay in registers, and so more of them in a block.
-fn short_rows(space: Space, columns: Option<i64>, element: DType) -> Space {
+fn short_rows(space: Space, columns: Option<i64>, element: DType, warp: i64) -> Space {
     space.prefer("short_rows", move |k| {
-        let (few, kept) = (group(k) < WARP, [KEPT, REGISTERS].contains(&k.get("row")));
-        let vectors = columns.map(|n| n / (group(k) * lanes(k.get("vector"), element)));
-        match vectors {
+        let (few, kept) = (group(k) < warp, [KEPT, REGISTERS].contains(&k.get("row")));
+        match columns.map(|n| vectors_of(n, k, element)) {
             _ if !few && k.get("rows") <= WARP_ROWS => Ok(()),
             _ if !few => Err(format!("{} rows of whole warps in a block", k.get("rows"))),
             Some(n) if kept && n <= SHORT => Ok(()),

@@ -7,6 +7,7 @@
 //! result orders others); rates are shares of the target's.
 
 use super::{bandwidth, flop_rate};
+use crate::ir::instr::WgmmaShape;
 use crate::rules::LaunchOutline;
 use crate::rules::space::tiles::{Role, Tiles};
 use crate::target::Target;
@@ -60,8 +61,6 @@ const LEAVING: f64 = 1.47;
 const LEAVING_THREADS: f64 = 128.0 / 0.3;
 /// Part of the time that a partly filled last wave lasts too long, which shows.
 const TAIL: f64 = 0.89;
-/// Threads of a warpgroup.
-const WARPGROUP: i64 = 128;
 /// How strongly bounds shut each other out.
 const EXCLUSION: f64 = 7.0;
 
@@ -69,7 +68,7 @@ const EXCLUSION: f64 = 7.0;
 pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let sms = t.sms.max(1) as f64;
     let step = Step::of(l, p, t);
-    let leave = Leave::of(l, p);
+    let leave = Leave::of(l, p, t);
     let (tiles, fills) = (p.tiles as f64, p.fills as f64);
     let main = step.of_all(p);
     let (one, busy) = (PROLOGUE_NS + main + leave.alone, fills * step.busy + LEAVING * leave.busy);
@@ -151,11 +150,11 @@ struct Leave {
 }
 
 impl Leave {
-    fn of(l: &LaunchOutline, p: &Tiles) -> Leave {
+    fn of(l: &LaunchOutline, p: &Tiles, t: &Target) -> Leave {
         let rows = if p.unaligned { UNALIGNED } else { 1.0 };
         let stored = p.moved as f64 / STORED * rows;
         let element = ELEMENT_NS * (1.0 + FUNCTION * p.functions.min(1) as f64) * p.outputs as f64;
-        let holders = holders(l, p);
+        let holders = holders(l, p, t);
         let turn = if p.role == Role::Turns { ALONE_IN_TURN } else { 1.0 };
         let fetched = turn * (FETCH_NS + FETCHED_NS * rows * p.outputs as f64 / holders);
         let alone = LEAVE_NS + element / holders + stored + if p.fetched { fetched } else { 0.0 };
@@ -164,8 +163,9 @@ impl Leave {
 }
 
 /// Threads that hold the sums of a tile: not those that copy, nor a group whose turn it is not.
-fn holders(l: &LaunchOutline, p: &Tiles) -> f64 {
-    let copying = if p.warpgroups && p.role != Role::All { WARPGROUP } else { 0 };
+fn holders(l: &LaunchOutline, p: &Tiles, t: &Target) -> f64 {
+    let warpgroup = WgmmaShape::WARPS * i64::from(t.warp);
+    let copying = if p.warpgroups && p.role != Role::All { warpgroup } else { 0 };
     let groups = if p.role == Role::Turns { 2 } else { 1 };
     ((l.threads - copying) / groups).max(1) as f64
 }

@@ -16,8 +16,9 @@ pub fn movable(d: &Draft, buffer: &Name) -> Result<Buffer, Failure> {
     Failure::unless(!is_aliased(&d.func, buffer), "no_alias", buffer, || {
         "a block views a part of it under another name, or hands it to a call".to_string()
     })?;
-    let plain = old.strides.is_empty() && old.layout.is_none() && old.elem_offset.is_none();
-    Failure::unless(plain, "plain_layout", buffer, || "it has strides, an offset or a layout of its own".to_string())?;
+    Failure::unless(old.is_row_major(), "plain_layout", buffer, || {
+        "it has strides, an offset or a layout of its own".to_string()
+    })?;
     Ok(old)
 }
 

@@ -11,7 +11,7 @@
 //!         else { for v < 8 { if i * 8 + v < n { t[v] = p0[i * 8 + v] } else { t[v] = 0 } } }`
 
 use crate::analysis::{linear, prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts};
 use crate::ir::{Expr, ExprKind, Name};
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards;
@@ -108,8 +108,7 @@ fn chosen(nest: &Nest, l: &DFor, lanes: i64, cond: Expr, then: Vec<DStmt>, other
     let all = conjuncts(&simplify(&cond, &nest.ranges)).into_iter().map(|c| guards::free_of(&nest.ranges, c, &one));
     let all = all.filter(|c| !prove(c, &nest.ranges));
     let (shared, own): (Vec<Expr>, Vec<Expr>) = all.partition(|c| !c.uses_var(&l.var));
-    let joined = |list: Vec<Expr>| list.into_iter().fold(None, |all, c| and(all, Some(c)));
-    let (shared, own) = (joined(shared), joined(own));
+    let (shared, own) = (all_of(shared), all_of(own));
     let inside = match &own {
         None => branch(&then),
         Some(own) if conjuncts(own).iter().all(|c| falls(nest, c, &l.var)) => {

@@ -12,7 +12,7 @@ mod lanewise;
 
 use super::guards::{for_all, free_of};
 use crate::analysis::{linear, prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var, only_guarded};
 use crate::ir::kernel::CacheHint;
 use crate::ir::{AttrValue, ExecScope, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall, TileOp};
 use crate::lower::nest::Nest;
@@ -31,11 +31,8 @@ fn one(nest: &mut Nest, s: DStmt) -> Vec<DStmt> {
 }
 
 fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
-    if let [DStmt::If { cond, then, otherwise }] = l.body.as_slice()
-        && otherwise.is_empty()
-        && !cond.uses_var(&l.var)
-    {
-        let inner = l.with_body(then.clone());
+    if let Some((cond, then)) = only_guarded(&l.body).filter(|(cond, _)| !cond.uses_var(&l.var)) {
+        let inner = l.with_body(then.to_vec());
         return guarded(Some(cond.clone()), cuda(nest, inner));
     }
     partial(nest, &l)
@@ -50,11 +47,11 @@ fn cuda(nest: &mut Nest, mut l: DFor) -> Vec<DStmt> {
 
 /// A copy of adjacent elements, each under a condition of its own: vector copies where it holds for all of them.
 fn partial(nest: &mut Nest, l: &DFor) -> Option<Vec<DStmt>> {
-    let [DStmt::If { cond, then, otherwise }] = l.body.as_slice() else { return None };
+    let (cond, then) = only_guarded(&l.body)?;
     let one = [(l.var.clone(), l.extent.as_int()?)];
     let all = conjuncts(cond).into_iter().map(|c| for_all(&nest.ranges, &c, &one));
-    let whole = all.collect::<Option<Vec<_>>>()?.into_iter().fold(None, |all, c| and(all, Some(c)))?;
-    let then = as_copy(nest, &l.with_body(then.clone())).filter(|_| otherwise.is_empty())?;
+    let whole = all_of(all.collect::<Option<Vec<_>>>()?)?;
+    let then = as_copy(nest, &l.with_body(then.to_vec()))?;
     let otherwise = vec![DStmt::For(DFor { kind: DKind::Unrolled, ..l.clone() })];
     Some(vec![DStmt::If { cond: whole, then, otherwise }])
 }
@@ -112,7 +109,7 @@ fn one_condition(nest: &Nest, l: &DFor, value: &Expr) -> Option<(Option<Expr>, E
     };
     let one = [(l.var.clone(), l.extent.as_int()?)];
     let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &one));
-    let cond = parts.filter(|c| !prove(c, &nest.ranges)).fold(None, |all, c| and(all, Some(c)));
+    let cond = all_of(parts.filter(|c| !prove(c, &nest.ranges)));
     let constant = matches!(otherwise.kind(), ExprKind::Int { .. } | ExprKind::Float { .. });
     let free = constant && !cond.as_ref().is_some_and(|c| c.uses_var(&l.var));
     free.then(|| (cond, then.clone(), otherwise.clone()))
