@@ -11,7 +11,7 @@
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
-use super::words::{replaced, word_of};
+use super::words::{or_zero, replaced, scale_of, word_of};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, index_var};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
@@ -113,22 +113,6 @@ impl Scales {
         let group = Expr::binary(BinOp::FloorDiv, number.clone(), Expr::i64(shared));
         let at = simplify(&(index_var(x) * Expr::i64(groups) + group), &nest.ranges);
         replaced(value, &self.own, &Expr::load(self.held.clone(), vec![at], self.own.dtype()))
-    }
-}
-
-/// What a value is multiplied with, where it lies in memory.
-fn scale_of(nest: &Nest, value: &Expr) -> Option<Expr> {
-    let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
-    let in_memory = |e: &&Expr| matches!(e.kind(), ExprKind::Load { buffer, .. } if nest.is_global(buffer));
-    [a, b].into_iter().find(in_memory).cloned()
-}
-
-/// A value, or zero where a condition fails.
-fn or_zero(cond: &Option<Expr>, value: &Expr) -> Expr {
-    let (then, otherwise) = (value.clone(), Expr::constant(0.0, value.dtype()));
-    match cond.clone() {
-        Some(cond) => Expr::new(ExprKind::IfThenElse { cond, then, otherwise }),
-        None => then,
     }
 }
 

@@ -10,7 +10,8 @@
 //! - `unpack`, `unpack_pairs`: a sum of products with packed values, which is no call (the passes of that name);
 //!   the second also packed values alone (`decode_pairs`, `decode_bytes`).
 //!
-//! A marked loop of another form (a tail under a condition, a term that is computed) stays a loop.
+//! A condition that is the whole of a marked loop, the same for all its steps (the tail of a row), stands around it. A
+//! marked loop of another form (a term that is computed) stays a loop.
 //!
 //! before: `unroll u < 4 { unroll v < 4 { acc[0] = acc[0] + r[u * 4 + v] } }`, marked `sum`
 //! after:  `Tx.thread.sum(acc[0:1], r[0:16], axes=(0,), accum=True)`, dispatched
@@ -22,6 +23,7 @@ use crate::ir::{BinOp, Buffer, DType, ExecScope, Expr, ExprKind, Name, Tile, Til
 use crate::lower::LowerError;
 use crate::lower::fact::reducer::{Update, update_of};
 use crate::lower::nest::Nest;
+use crate::lower::pass::guards;
 
 const PASS: &str = "leaves";
 
@@ -29,13 +31,16 @@ const PASS: &str = "leaves";
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut out = vec![];
     for s in body {
-        let call = match &s {
-            DStmt::For(l) => carried_out(nest, l)?,
-            _ => None,
-        };
-        match call {
-            Some(body) => out.extend(body),
-            None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
+        let marked = matches!(&s, DStmt::For(l) if l.tile.is_some());
+        for s in if marked { guards::hoist(vec![s]) } else { vec![s] } {
+            let call = match &s {
+                DStmt::For(l) => carried_out(nest, l)?,
+                _ => None,
+            };
+            match call {
+                Some(body) => out.extend(body),
+                None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
+            }
         }
     }
     Ok(out)

@@ -13,7 +13,7 @@
 //! after:  `part = 0.0; part = fma(x[0], as_float(w[0] & 15 | 0x4b000000) - 8388615.0, part); ...;`
 //!         `acc[0] = fma(part, s[0], acc[0])`
 //!
-//! Declines (`None`): the loop has another form (a tail under a condition) and stays a loop.
+//! Declines (`None`): the loop has another form and stays a loop.
 
 use super::unpack_pairs;
 use crate::analysis::simplify;

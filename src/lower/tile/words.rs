@@ -3,7 +3,8 @@
 //!
 //! Each lane takes words of a row by loads of 8 bytes from shared memory and decodes them one by one
 //! (`decode_pairs`). What was staged where the tile leaves the tensor is zero: values of rows that no result needs
-//! are then computed like any others.
+//! are then computed like any others. Words that come straight from memory, for products of the variant `mma_runs`, and
+//! their scales are zero there, too, and so are the values.
 //!
 //! before: `for j < 64, k < 64 { b[j, k] = if_then_else(n + j < 101, float16(w[n + j, k // 8] >> ..) * s[n + j], 0) }`
 //! after:  `for x < 2, c < 1 { for t < 2 { r[t] = w[row(x), 2 lane + t] }; for t < 2, v < 8 { b[..] = float16(r[t] >> ..) * s[row(x)] } }`
@@ -12,11 +13,11 @@
 
 use super::part_loops::Held;
 use crate::analysis::{linear, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, all_of, and, conjuncts, guarded, index_var};
 use crate::ir::layout::words::{RUN, WORD};
-use crate::ir::{DType, Expr, ExprKind, Name, Scope};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
-use crate::lower::pass::guards::strict_difference;
+use crate::lower::pass::guards::{free_of, strict_difference};
 use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeSet;
 
@@ -26,23 +27,67 @@ pub const VARIANT: &str = "mma_words";
 /// The loops over the words of a row, of which loop `y` counts `n` and `v` values: `body` stores one value.
 pub fn decoded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
-    let (_, value) = copied(value)?;
+    let (cond, value) = copied(value)?;
     let [c, t, again] = [("c", n / RUN), ("t", RUN), ("t", RUN)].map(|(stem, n)| nest.loop_var(stem, n));
     let number = |t: &Name| index_var(&c) * Expr::i64(RUN) + index_var(t);
     let at = |nest: &Nest, e: &Expr, t: &Name| simplify(&e.subst(&|n| (n == y).then(|| number(t))), &nest.ranges);
     let value = at(nest, value, &t);
     let word = word_of(nest, &value, v, &t)?;
+    let exists = match cond.filter(|_| in_memory(nest, &word)) {
+        Some(cond) => same_in_run(nest, &at(nest, cond, &t), [&t, v])?,
+        None => None,
+    };
+    let value = match scale_of(nest, &value).filter(|_| exists.is_some()) {
+        Some(scale) => replaced(&value, &scale, &or_zero(&exists, &scale)),
+        None => value,
+    };
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
-    let load = DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value: renamed, hint: *hint };
-    let own = Expr::load(held, vec![index_var(&t)], DType::U32);
+    let fill = |value| DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value, hint: *hint };
+    let each = |kind, s| DStmt::For(DFor::new(again.clone(), Expr::i64(RUN), kind, vec![s]));
+    let load = each(DKind::Vectorized, fill(renamed));
+    let load = match exists {
+        None => load,
+        Some(cond) => {
+            let zero = each(DKind::Unrolled, fill(Expr::int(0, DType::U32)));
+            DStmt::If { cond, then: vec![load], otherwise: vec![zero] }
+        }
+    };
+    let own = Expr::load(held.clone(), vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i, &t)).collect();
     let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(WORD), DKind::Unrolled, vec![value]) };
-    let load = DStmt::For(DFor::new(again, Expr::i64(RUN), DKind::Vectorized, vec![load]));
     let words = DStmt::unrolled(&t, RUN, vec![DStmt::For(values)]);
     Some(DStmt::unrolled(&c, n / RUN, vec![load, words]))
+}
+
+/// A condition that says the same of all values of the words of one load, without the part that always holds; `None`
+/// where it does not.
+fn same_in_run(nest: &Nest, cond: &Expr, [t, v]: [&Name; 2]) -> Option<Option<Expr>> {
+    let loops = [(t.clone(), RUN), (v.clone(), WORD)];
+    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &loops));
+    let cond = all_of(parts);
+    (!cond.as_ref().is_some_and(|c| c.uses_var(t) || c.uses_var(v))).then_some(cond)
+}
+
+fn in_memory(nest: &Nest, e: &Expr) -> bool {
+    matches!(e.kind(), ExprKind::Load { buffer, .. } if nest.is_global(buffer))
+}
+
+/// What a value is multiplied with, where it lies in memory.
+pub fn scale_of(nest: &Nest, value: &Expr) -> Option<Expr> {
+    let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
+    [a, b].into_iter().find(|e| in_memory(nest, e)).cloned()
+}
+
+/// A value, or zero where a condition fails.
+pub fn or_zero(cond: &Option<Expr>, value: &Expr) -> Expr {
+    let (then, otherwise) = (value.clone(), Expr::constant(0.0, value.dtype()));
+    match cond.clone() {
+        Some(cond) => Expr::new(ExprKind::IfThenElse { cond, then, otherwise }),
+        None => then,
+    }
 }
 
 /// The load of the word that values `v` lie in, words `t` side by side.

@@ -9,7 +9,7 @@
 //! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
 //! Rounding: values are those that the function says, sums are float32.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
-//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`, `whole_words`.
 //!
 //! ```text
 //! matmul.stream on cuda:sm_90a
@@ -35,7 +35,7 @@ use super::split_k::cut;
 use super::tiling::*;
 use super::words::in_words;
 use crate::ir::layout::runs::Runs;
-use crate::ir::layout::words::{ROWS, WORD};
+use crate::ir::layout::words::{ROWS, RUN, WORD};
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -90,6 +90,9 @@ fn stream(ask: &Ask) -> Answer {
         }
         Runs::Values => {}
     }
+    if runs == Runs::Words && p.extents()[3].is_none_or(|n| n % (RUN * WORD) != 0) {
+        return Err(ask.no("whole_words", format!("columns of packed values are no whole loads of {RUN} words")));
+    }
     // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
     let p = p.turned();
     let sizes = Sizes::of(&p);
@@ -107,20 +110,10 @@ impl Accepted for Stream {
         let [_, columns, rows, depth] = p.extents();
         let threads = move |k: &Knobs| k.get("warps_k") * warp;
         let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
-        let space = space.require("words_of_columns", move |k| match (runs, columns) {
-            (Runs::Values, _) => Ok(()),
-            (_, Some(n)) if n % k.get("block_n") == 0 => Ok(()),
-            _ => Err(format!("the words of {} columns are not all there", k.get("block_n"))),
-        });
         let space = space.require("parts_of_depth", move |k| match depth {
             Some(n) if n >= k.get("warps_k") * k.get("step_k") => Ok(()),
             None if runs == Runs::Values => Ok(()),
             _ => Err(format!("{} warps have less than a step of the reduced axis each", k.get("warps_k"))),
-        });
-        let space = space.require("whole_words", move |k| match (runs, depth) {
-            (Runs::Values, _) => Ok(()),
-            (_, Some(n)) if n % (k.get("warps_k") * k.get("step_k")) == 0 => Ok(()),
-            _ => Err("the reduced axis is no whole number of steps of each warp".into()),
         });
         let space = threads_per_block(space, target, threads);
         let smem = target.smem_per_block as i64;
