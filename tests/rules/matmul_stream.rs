@@ -48,6 +48,26 @@ fn packed_weights() {
     check_all(vec![product(19, true, [64, 256, 64], &scaled())], RULE, "cuda:sm_80");
 }
 
+/// Columns that are no whole tiles, and depths that are no whole steps of all warps, some of lanes.
+#[test]
+fn packed_weights_of_odd_sizes() {
+    let of = |m, n, k, group| product(m, false, [n, k, group], &scaled());
+    let cases = vec![of(5, 40, 1376, 32), of(8, 23, 1072, 16), of(16, 72, 592, 16), of(3, 136, 2320, 16)];
+    check_all(cases, RULE, TARGET);
+}
+
+/// Lanes whose columns or rows lie outside read the last ones: no load waits for a condition but those past the depth.
+#[test]
+fn loads_have_no_conditions() {
+    let knobs = [("warps_k", 4), ("step_k", 128)];
+    let plain = kernel_at(&plain("bfloat16", 5, 101, 1024).case(), RULE, &knobs);
+    assert!(plain.contains("min(blockIdx.x * 16 + x_1 * 8 + threadIdx.x // 4, 100)"), "{plain}");
+    assert!(plain.contains("min(threadIdx.x // 4, 4)") && !plain.contains("} else {"), "{plain}");
+    let deep = |k| kernel_at(&product(8, false, [40, k, 32], &scaled()), RULE, &knobs);
+    let (whole, tail) = (deep(1024), deep(1056));
+    assert!(!whole.contains("} else {") && tail.contains("} else {"), "{whole}{tail}");
+}
+
 /// Many warps, steps of several runs, more rows than a block takes.
 #[test]
 fn points_of_many_warps() {

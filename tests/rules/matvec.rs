@@ -139,6 +139,11 @@ fn pairs_of_an_int4_matrix() {
         (4, 7, 1, 0),
         "{kernel}"
     );
+    // a row that is no whole number of steps, and threads that have nothing in the last one
+    let tail = packed(4, 32, Shape { m: 1, n: 16, k: 416 }, Layout::Nk, "float16", false);
+    let knobs = [("threads", 8), ("vector", 4), ("rows", 1), ("products", 1), ("unroll", 4), ("stage", 0)];
+    let kernel = kernel_at(&tail, "gemv.quant", &knobs);
+    assert!(kernel.contains("if ") && kernel.contains("halves ") && !kernel.contains("& 15)"), "{kernel}");
     let wide = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float32", false);
     let why = refusal(&wide, "gemv.quant", &[("products", 1)]);
     assert!(why.contains("wider than float16"), "{why}");

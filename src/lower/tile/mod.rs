@@ -2,6 +2,7 @@
 //! that dispatch chose.
 
 pub mod blocks;
+mod clamped;
 pub mod cluster;
 pub mod cross_thread;
 mod decode_bytes;

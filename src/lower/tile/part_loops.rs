@@ -107,7 +107,8 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
         return all.filter(|_| exists.is_none()).ok_or_else(|| no("it does not decode words of whole tiles"));
     }
     if held.factor {
-        let row = words::decoded(nest, (&y, pairs), &v, &body).or_else(|| runs::loaded(nest, (&y, pairs), &v, &body));
+        let (row, own) = (place[0].clone(), (&y, pairs));
+        let row = words::decoded(nest, &row, own, &v, &body).or_else(|| runs::loaded(nest, &row, own, &v, &body));
         let row =
             row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
         return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);

@@ -1,12 +1,14 @@
 //! Factors of products that lanes load from memory into their registers, eight neighbours of a row at a time, for the
 //! variant `mma_runs`.
 //!
-//! before: `for i < 16, k < 64 { a[i, k] = if_then_else(i < 8, x[i, step * 64 + k], 0) }`
-//! after:  `for x < 2, y < 2 { if (row(x) < 8) { for v < 8 { r[v] = x[row(x), ..] } } else { r = 0 }; for v < 8 { a[..] = r[v] } }`
+//! before: `for i < 16, k < 64 { a[i, k] = if_then_else(step * 64 + k < 200, x[i, step * 64 + k], 0) }`
+//! after:  `for x < 2, y < 2 { if (..) { for v < 8 { r[v] = x[row(x), ..] } } else { r = 0 }; for v < 8 { a[..] = r[v] } }`
 //!
+//! Rows outside of the tensor are read as its last one (`clamped`).
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
-use crate::analysis::{linear, simplify};
+use super::clamped;
+use crate::analysis::linear;
 use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, index_var};
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::WORD;
@@ -34,16 +36,19 @@ pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {
 
 /// The loop over the runs of a row, of which `y` counts `n` and `v` neighbours: `body` stores one value, of memory or
 /// zero. `None` where they are no neighbours in memory, or one of them alone may be zero.
-pub fn loaded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+///
+/// `row` is the place of a value's row in its tile.
+pub fn loaded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (cond, load) = copied(value)?;
+    let (cond, load) = clamped::rows(nest, cond, load, row);
     let ExprKind::Load { buffer: from, indices: at, dtype } = load.kind() else { return None };
     let (last, outer) = at.split_last()?;
     let neighbours = linear(last, v, &nest.ranges).is_some_and(|(step, _)| step.is_int(1));
     if !neighbours || !nest.is_global(from) || outer.iter().any(|e| e.uses_var(v)) {
         return None;
     }
-    let parts = cond.map(|c| conjuncts(&simplify(c, &nest.ranges))).unwrap_or_default();
+    let parts = cond.as_ref().map(conjuncts).unwrap_or_default();
     let parts = parts.into_iter().map(|c| free_of(&nest.ranges, c, &[(v.clone(), WORD)]));
     let cond = all_of(parts);
     if cond.as_ref().is_some_and(|c| c.uses_var(v)) {

@@ -3,14 +3,15 @@
 //!
 //! Each lane takes words of a row by loads of 8 bytes from shared memory and decodes them one by one
 //! (`decode_pairs`). What was staged where the tile leaves the tensor is zero: values of rows that no result needs
-//! are then computed like any others. Words that come straight from memory, for products of the variant `mma_runs`, and
-//! their scales are zero there, too, and so are the values.
+//! are then computed like any others. Where words come straight from memory, for products of the variant `mma_runs`,
+//! such rows are read as the last one (`clamped`), and words and scales past the end of the reduced axis are zero.
 //!
 //! before: `for j < 64, k < 64 { b[j, k] = if_then_else(n + j < 101, float16(w[n + j, k // 8] >> ..) * s[n + j], 0) }`
 //! after:  `for x < 2, c < 1 { for t < 2 { r[t] = w[row(x), 2 lane + t] }; for t < 2, v < 8 { b[..] = float16(r[t] >> ..) * s[row(x)] } }`
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
+use super::clamped;
 use super::part_loops::Held;
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, all_of, and, conjuncts, guarded, index_var};
@@ -25,18 +26,22 @@ use std::collections::BTreeSet;
 pub const VARIANT: &str = "mma_words";
 
 /// The loops over the words of a row, of which loop `y` counts `n` and `v` values: `body` stores one value.
-pub fn decoded(nest: &mut Nest, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+///
+/// `row` is the place of a value's row in its tile.
+pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (cond, value) = copied(value)?;
     let [c, t, again] = [("c", n / RUN), ("t", RUN), ("t", RUN)].map(|(stem, n)| nest.loop_var(stem, n));
     let number = |t: &Name| index_var(&c) * Expr::i64(RUN) + index_var(t);
     let at = |nest: &Nest, e: &Expr, t: &Name| simplify(&e.subst(&|n| (n == y).then(|| number(t))), &nest.ranges);
-    let value = at(nest, value, &t);
-    let word = word_of(nest, &value, v, &t)?;
-    let exists = match cond.filter(|_| in_memory(nest, &word)) {
-        Some(cond) => same_in_run(nest, &at(nest, cond, &t), [&t, v])?,
-        None => None,
-    };
+    let mut value = at(nest, value, &t);
+    let mut word = word_of(nest, &value, v, &t)?;
+    let mut exists = None;
+    if in_memory(nest, &word) {
+        let (cond, clamped) = clamped::rows(nest, cond.map(|c| at(nest, c, &t)).as_ref(), &value, row);
+        exists = cond.map_or(Some(None), |c| same_in_run(nest, &c, [&t, v]))?;
+        (word, value) = (word_of(nest, &clamped, v, &t)?, clamped);
+    }
     let value = match scale_of(nest, &value).filter(|_| exists.is_some()) {
         Some(scale) => replaced(&value, &scale, &or_zero(&exists, &scale)),
         None => value,

@@ -2,7 +2,7 @@
 
 use crate::ir::DType;
 use crate::rules::find::matvec::MatVec;
-use crate::rules::space::limits::lanes;
+use crate::rules::space::limits::{lanes, over};
 use crate::rules::space::outline::{in_shared, passes};
 use crate::rules::space::outlines::{adders, meeting};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
@@ -17,6 +17,8 @@ pub struct Sizes {
     pack: i64,
     /// Bytes of the matrix with its scales, and of the vectors.
     bytes: i64,
+    /// Scales of a packed value.
+    scales: usize,
     /// Bytes of one vector.
     vector: i64,
     /// Bytes of one output.
@@ -29,14 +31,15 @@ impl Sizes {
         let (rows, length, vectors) = (p.all_rows()?, p.length()?, p.vectors_count()?);
         let values = rows.checked_mul(length)?;
         let size = |b: &crate::ir::Name| p.one.schedule.func().buffer(b).dtype.bytes() as i64;
-        let scales: i64 = p.scales.iter().map(|(a, group)| values / group * size(&a.buffer)).sum();
+        let of_scales: i64 = p.scales.iter().map(|(a, group)| values / group * size(&a.buffer)).sum();
         Some(Sizes {
             rows,
             length,
             vectors,
             element: p.element,
             pack: p.pack,
-            bytes: p.matrix_bytes()? + scales + p.vector_bytes()?,
+            bytes: p.matrix_bytes()? + of_scales + p.vector_bytes()?,
+            scales: p.scales.len(),
             vector: p.vector_bytes()? / vectors.max(1),
             output: p.one.reducer.dtype.bytes() as i64,
         })
@@ -49,10 +52,22 @@ const UNPACK: i64 = 2;
 
 /// Instructions of eight packed values in pairs of float16: four to pick bits and one to shift them, four to
 /// make numbers of them, four to multiply and add.
-const PAIRS: i64 = 13;
+const PAIRS: i64 = 17;
 
 /// Instructions that bring a piece of a vector into shared memory: its place, its load, its store.
 const BRING: i64 = 6;
+
+/// Bytes of the widest access.
+const WIDEST: i64 = 16;
+
+/// Passes of loads of `bytes` of each lane: where these are several accesses, lanes of one access lie as many times
+/// farther apart, in more lines and in the same banks.
+fn side_by_side(bytes: i64, staged: bool) -> f64 {
+    let accesses = over(bytes, WIDEST);
+    let width = bytes.min(WIDEST);
+    let each = if staged { in_shared(width).max(1.0) } else { passes(width) };
+    (accesses * accesses) as f64 * each
+}
 
 /// `rows` rows per thread share each load of `batch` vectors.
 pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
@@ -68,13 +83,15 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         _ => width * (batch + rows * (convert + batch)) + 4 * rows,
     };
     let combine = Combine::across(threads, rows * batch, 32);
-    // What several vectors have at the place of a load, a vector each.
+    // What a vector has at the place of a load.
     let own = width * w.vector / w.length.max(1);
-    let of_vectors = batch as f64 * if staged { in_shared(own).max(1.0) } else { passes(own.min(16)) };
+    let of_vectors = batch as f64 * side_by_side(own, staged);
+    let counted = batch > 1 || w.pack > 1;
     // Every block brings those that it stages into shared memory first.
-    let brought = if staged && batch > 1 { w.vector * batch / (threads * groups * k.get("vector")).max(1) } else { 0 };
+    let brought = if staged && counted { w.vector * batch / (threads * groups * k.get("vector")).max(1) } else { 0 };
     let bringing = brought as f64 * (passes(k.get("vector")) + in_shared(k.get("vector")).max(1.0));
-    let all = bringing + (steps * unroll) as f64 * (rows as f64 * passes(k.get("vector")) + of_vectors);
+    let of_row = passes(k.get("vector")) + w.scales as f64 * passes(2);
+    let all = bringing + (steps * unroll) as f64 * (rows as f64 * of_row + of_vectors);
     Outline::one(LaunchOutline {
         blocks: (w.rows + groups * rows - 1) / (groups * rows) * ((w.vectors + batch - 1) / batch),
         threads: threads * groups,
@@ -88,13 +105,11 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         read: w.bytes,
         written: w.rows * w.vectors * w.output,
         padding: (steps * step) as f64 / w.length.max(1) as f64,
-        passes: (batch > 1).then_some(all),
+        passes: counted.then_some(all),
         instructions: unroll * (work + if batch > 1 { batch } else { 0 }) + BRING * brought / steps.max(1),
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine,
         staged,
-        // Of several vectors nobody has looked.
-        unjudged: w.pack > 1 && batch > 1,
         ..LaunchOutline::default()
     })
 }

@@ -2,7 +2,7 @@
 
 use super::words::in_words;
 use crate::analysis::{Decline, factors, narrow};
-use crate::ir::layout::words::{CHUNK, WORD};
+use crate::ir::layout::words::WORD;
 use crate::ir::{BinOp, Buffer, DType, Expr, ExprKind};
 use crate::rules::find::einsum::Stage;
 use crate::rules::find::operands::reads_of;
@@ -16,8 +16,8 @@ const COPY: i64 = 4;
 const BITS: u32 = 4;
 
 /// Declines columns that are not eight values of four bits in each word along the reduced axis, as float16 less a
-/// constant and times one tensor at most.
-pub fn check(p: &Product, ask: &Ask) -> Result<(), Decline> {
+/// constant and times one tensor at most, or whose reduced axis is no multiple of `chunk`.
+pub fn check(p: &Product, chunk: i64, ask: &Ask) -> Result<(), Decline> {
     let words = |why: &str| Err(ask.no("packed_words", why.to_string()));
     let [.., depth] = p.extents();
     let (b, func) = (&p.b, p.schedule.func());
@@ -29,8 +29,8 @@ pub fn check(p: &Product, ask: &Ask) -> Result<(), Decline> {
         Some((n, row)) if p.depth.len() == 1 && n == row * WORD => {}
         _ => return words("a word does not hold eight neighbours of one reduced axis"),
     }
-    if depth.is_none_or(|n| n % CHUNK != 0) {
-        return words("the reduced axis is no multiple of 64");
+    if depth.is_none_or(|n| n % chunk != 0) {
+        return words(&format!("the reduced axis is no multiple of {chunk}"));
     }
     match value(p, ask) {
         Some(e) if is_decoded(&e) => Ok(()),

@@ -1,6 +1,7 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
 use super::pack::{WIDEST, helped};
+use super::words::in_words;
 use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::runs::Runs;
 use crate::ir::{ExprKind, Name};
@@ -98,8 +99,10 @@ impl Sizes {
     pub fn of(p: &Product) -> Option<Sizes> {
         let [Some(batch), Some(m), Some(n), Some(k)] = p.extents() else { return None };
         let bytes = [p.a.dtype, p.b.dtype, p.dtype].map(|d| d.bytes() as i64);
-        let factor = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(k)?.checked_mul(bytes as i64);
-        let read = factor(m, p.a.element.bytes())?.checked_add(factor(n, p.b.element.bytes())?)?;
+        let values = |n: i64, bytes: u64| batch.checked_mul(n)?.checked_mul(k)?.checked_mul(bytes as i64);
+        // of words, several values are one element
+        let factor = |f: &Factor, n| if in_words(f) { f.source } else { values(n, f.element.bytes()) };
+        let read = factor(&p.a, m)?.checked_add(factor(&p.b, n)?)?;
         let helped = helped(p);
         let copy = |f: &Factor| (f.adjacent(f.along_depth) * f.dtype.bytes() as i64).min(WIDEST);
         let copies = [(copy(&p.a), helped[0]), (copy(&p.b), helped[1])];
@@ -294,7 +297,8 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         // that blocks read the rows again, from the L2, does not show
         read: z.read,
         written: z.batch * rows * columns * z.end.written,
-        padding: z.padding([n, m, step]),
+        // rows that there are not are not loaded
+        padding: z.padding([n, 1, step]),
         instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,
         flops: z.batch * rows * columns * depth * 2,
         tensor_core: true,

@@ -63,7 +63,7 @@ fn quant(ask: &Ask) -> Answer {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
     let p = multiplied(ask)?;
-    decoded::check(&p, ask)?;
+    decoded::check(&p, CHUNK, ask)?;
     match p.extents()[1] {
         Some(n) if n > MOST_ROWS => {
             let why = format!("weights would be decoded again for every tile of {n} rows, more than {MOST_ROWS}");

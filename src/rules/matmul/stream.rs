@@ -9,7 +9,7 @@
 //! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
 //! Rounding: values are those that the function says, sums are float32.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
-//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`, `whole_words`.
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
 //!
 //! ```text
 //! matmul.stream on cuda:sm_90a
@@ -82,16 +82,13 @@ fn stream(ask: &Ask) -> Answer {
     }
     let runs = if in_words(&p.b) { Runs::Words } else { Runs::Values };
     match runs {
-        Runs::Words => decoded::check(&p, ask)?,
+        Runs::Words => decoded::check(&p, RUN * WORD, ask)?,
         Runs::Values if !side_by_side(&p.b) => {
             return Err(
                 ask.no("neighbours", "eight neighbours of a column along the reduced axis are no aligned access")
             );
         }
         Runs::Values => {}
-    }
-    if runs == Runs::Words && p.extents()[3].is_none_or(|n| n % (RUN * WORD) != 0) {
-        return Err(ask.no("whole_words", format!("columns of packed values are no whole loads of {RUN} words")));
     }
     // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
     let p = p.turned();

@@ -33,6 +33,7 @@ use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
+use crate::ir::layout::words::CHUNK;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -69,7 +70,7 @@ fn wgmma_quant(ask: &Ask) -> Answer {
         return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
     }
     let p = multiplied(ask)?;
-    decoded::check(&p, ask)?;
+    decoded::check(&p, CHUNK, ask)?;
     if !p.a.boxed || !p.a.along_depth || !decoded::boxed(&p) {
         return Err(ask.no("tensor_maps", "no tensor maps describe rows and words as they lie in memory"));
     }

@@ -228,8 +228,7 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let first = if l.staged { step } else { 0.0 };
     let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();
     let own = l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS + (SPILL * room.spilled) as f64;
-    // Tensor cores and copies go on while a thread waits.
-    let serial = if l.tensor_core { 0.0 } else { INSTRUCTION_NS * own };
+    let serial = INSTRUCTION_NS * own;
     let waits = (l.steps as f64 * room.batches + l.again) * step;
     let dram = bytes / share;
     let clusters = if l.cluster > 1 { CLUSTER_NS } else { 0.0 };

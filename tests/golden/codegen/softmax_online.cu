@@ -60,9 +60,16 @@
 //   2: copy by vec_auto
 //   3: copy by vec_auto
 //   4: copy by vec_auto
+//   5: cast by cast_vec2
+//   6: sub by reg
+//   7: mul by reg
+//   8: exp2 by reg
+//   9: mul by reg
+//   10: cast by cast_vec2
 
 static __device__ __forceinline__ float dl_f32_from_bf16_at(const unsigned short* a, int i) { unsigned w = reinterpret_cast<const unsigned*>(a)[i / 2]; return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16); }
-static __device__ __forceinline__ unsigned short dl_bf16_from_f32(float x) { unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+static __device__ __forceinline__ void dl_f32x2_from_bf16x2(float* d, const unsigned short* s) { unsigned w = *(const unsigned*)s; d[0] = __uint_as_float(w << 16); d[1] = __uint_as_float(w & 0xffff0000u); }
+static __device__ __forceinline__ void dl_bf16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 
 extern "C" __global__ void __launch_bounds__(512, 2)
 main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) {
@@ -77,6 +84,11 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
   float t3_rf[1];
   float t3_rf_rf[1];
   float t1_step[16];
+  __align__(8) float ax0_2_part[8];
+  float ax0_2_part_1[8];
+  float ax0_2_part_2[8];
+  float ax0_2_part_3[8];
+  __align__(8) float ax0_2_part_4[8];
   __align__(16) unsigned short p0_vec[16];
   __align__(16) unsigned short p0_vec_1[16];
   float t1_acc[1];
@@ -198,8 +210,28 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
     for (int ax1_1 = 0; ax1_1 < 2; ++ax1_1) {
       if (ax1_0 * 1024 + ax1_1 * 512 + threadIdx_x < 16032) {
         #pragma unroll
-        for (int ax0_2 = 0; ax0_2 < 8; ++ax0_2) {
-          p1_local[ax0_2] = dl_bf16_from_f32(exp2f((dl_f32_from_bf16_at(p0_vec_1, ax1_1 * 8 + ax0_2) - t1[0]) * 1.442695f) * (1.0f / t3[0]));
+        for (int f = 0; f < 4; ++f) {
+          dl_f32x2_from_bf16x2(&ax0_2_part_4[f * 2], &p0_vec_1[ax1_1 * 8 + f * 2]);
+        }
+        #pragma unroll
+        for (int f_1 = 0; f_1 < 8; ++f_1) {
+          ax0_2_part_3[f_1] = ax0_2_part_4[f_1] - t1[0];
+        }
+        #pragma unroll
+        for (int f_2 = 0; f_2 < 8; ++f_2) {
+          ax0_2_part_2[f_2] = ax0_2_part_3[f_2] * 1.442695f;
+        }
+        #pragma unroll
+        for (int f_3 = 0; f_3 < 8; ++f_3) {
+          ax0_2_part_1[f_3] = exp2f(ax0_2_part_2[f_3]);
+        }
+        #pragma unroll
+        for (int f_4 = 0; f_4 < 8; ++f_4) {
+          ax0_2_part[f_4] = ax0_2_part_1[f_4] * (1.0f / t3[0]);
+        }
+        #pragma unroll
+        for (int f_5 = 0; f_5 < 4; ++f_5) {
+          dl_bf16x2_from_f32x2(&p1_local[f_5 * 2], &ax0_2_part[f_5 * 2]);
         }
         *reinterpret_cast<uint4*>(&p1[blockIdx_x * 128256 + ax1_0 * 8192 + ax1_1 * 4096 + threadIdx_x * 8]) = *reinterpret_cast<const uint4*>(&p1_local[0]);
       }
