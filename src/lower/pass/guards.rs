@@ -54,6 +54,13 @@ pub fn free_of(ranges: &Ranges, cond: Expr, loops: &[(Name, i64)]) -> Expr {
     })
 }
 
+/// Conditions free of the variables of constant loops, together; `None` where one of them is not.
+pub fn all_free_of(ranges: &Ranges, conds: Vec<Expr>, loops: &[(Name, i64)]) -> Option<Option<Expr>> {
+    let cond = all_of(conds.into_iter().map(|c| free_of(ranges, c, loops)));
+    let bound = cond.as_ref().is_some_and(|c| loops.iter().any(|(var, _)| c.uses_var(var)));
+    (!bound).then_some(cond)
+}
+
 /// True when `cond` says `base + c*v < 0` with `c*n` dividing `base`: then `c*v < c*n` never
 /// changes the sign.
 fn is_uniform(ranges: &Ranges, cond: &Expr, var: &Name, n: i64) -> bool {

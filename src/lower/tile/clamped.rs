@@ -7,12 +7,12 @@
 //! after:  `if_then_else(k < 300, w[min(n + row, 100), k], 0)`
 
 use crate::analysis::simplify;
-use crate::ir::device::{all_of, conjuncts};
+use crate::ir::device::conjuncts;
 use crate::ir::{BinOp, Expr, ExprKind};
 use crate::lower::nest::Nest;
 
-/// The condition that is left, and the value. `row` is the place of a value's row in its tile.
-pub fn rows(nest: &Nest, cond: Option<&Expr>, value: &Expr, row: &Expr) -> (Option<Expr>, Expr) {
+/// The conditions that are left, and the value. `row` is the place of a value's row in its tile.
+pub fn rows(nest: &Nest, cond: Option<&Expr>, value: &Expr, row: &Expr) -> (Vec<Expr>, Expr) {
     let (mut left, mut value) = (vec![], value.clone());
     for c in cond.map(|c| conjuncts(&simplify(c, &nest.ranges))).unwrap_or_default() {
         match inside(nest, &c, &value, row) {
@@ -20,7 +20,7 @@ pub fn rows(nest: &Nest, cond: Option<&Expr>, value: &Expr, row: &Expr) -> (Opti
             None => left.push(c),
         }
     }
-    (all_of(left), value)
+    (left, value)
 }
 
 /// The value with every load from memory at the last row where `cond` fails, which says that an index of that load is

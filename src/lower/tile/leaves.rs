@@ -30,20 +30,25 @@ const PASS: &str = "leaves";
 /// Turns the marked folds of a launch into calls and carries them out.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let mut out = vec![];
-    for s in body {
-        let marked = matches!(&s, DStmt::For(l) if l.tile.is_some());
-        for s in if marked { guards::hoist(vec![s]) } else { vec![s] } {
-            let call = match &s {
-                DStmt::For(l) => carried_out(nest, l)?,
-                _ => None,
-            };
-            match call {
-                Some(body) => out.extend(body),
-                None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
-            }
+    for s in body.into_iter().flat_map(without_condition) {
+        let call = match &s {
+            DStmt::For(l) => carried_out(nest, l)?,
+            _ => None,
+        };
+        match call {
+            Some(body) => out.extend(body),
+            None => out.push(s.try_map_lists(|inner| run(nest, inner))?),
         }
     }
     Ok(out)
+}
+
+/// A marked loop with the conditions that it does not change around it.
+fn without_condition(s: DStmt) -> Vec<DStmt> {
+    match &s {
+        DStmt::For(l) if l.tile.is_some() => guards::hoist(vec![s]),
+        _ => vec![s],
+    }
 }
 
 /// A call, and its registers where it sees them as matrices.

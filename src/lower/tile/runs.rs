@@ -9,12 +9,13 @@
 
 use super::clamped;
 use crate::analysis::linear;
-use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::kernel::CacheHint;
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::WORD;
 use crate::ir::{DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
-use crate::lower::pass::guards::free_of;
+use crate::lower::pass::guards::all_free_of;
 use crate::lower::pass::pipeline::copied;
 
 /// The variant of products.
@@ -41,33 +42,34 @@ pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {
 pub fn loaded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (cond, load) = copied(value)?;
-    let (cond, load) = clamped::rows(nest, cond, load, row);
+    let (conds, load) = clamped::rows(nest, cond, load, row);
     let ExprKind::Load { buffer: from, indices: at, dtype } = load.kind() else { return None };
     let (last, outer) = at.split_last()?;
     let neighbours = linear(last, v, &nest.ranges).is_some_and(|(step, _)| step.is_int(1));
     if !neighbours || !nest.is_global(from) || outer.iter().any(|e| e.uses_var(v)) {
         return None;
     }
-    let parts = cond.as_ref().map(conjuncts).unwrap_or_default();
-    let parts = parts.into_iter().map(|c| free_of(&nest.ranges, c, &[(v.clone(), WORD)]));
-    let cond = all_of(parts);
-    if cond.as_ref().is_some_and(|c| c.uses_var(v)) {
-        return None;
-    }
+    let cond = all_free_of(&nest.ranges, conds, &[(v.clone(), WORD)])?;
     let run = nest.scratch(&format!("{buffer}_run"), *dtype, Expr::i64(WORD), Scope::Local);
     let again = nest.loop_var("v", WORD);
-    let each = |kind, var: &Name, s| DStmt::For(DFor::new(var.clone(), Expr::i64(WORD), kind, vec![s]));
     let element = load.subst(&|n| (n == v).then(|| index_var(&again)));
-    let fill = |value| DStmt::Store { buffer: run.clone(), indices: vec![index_var(&again)], value, hint: *hint };
-    let read = each(DKind::Vectorized, &again, fill(element));
-    let read = match cond {
-        None => read,
-        Some(cond) => {
-            let zero = each(DKind::Unrolled, &again, fill(Expr::constant(0.0, *dtype)));
-            DStmt::If { cond, then: vec![read], otherwise: vec![zero] }
-        }
-    };
-    let own = Expr::load(run.clone(), vec![index_var(v)], *dtype);
-    let keep = each(DKind::Unrolled, v, DStmt::store(buffer.clone(), indices.clone(), own));
+    let read = filled(&run, (&again, WORD), cond, element, *hint);
+    let own = Expr::load(run, vec![index_var(v)], *dtype);
+    let keep = DStmt::unrolled(v, WORD, vec![DStmt::store(buffer.clone(), indices.clone(), own)]);
     Some(DStmt::unrolled(y, n, vec![read, keep]))
+}
+
+/// Fills `n` registers, which loop `var` counts, with one vector load of what `value` says, or with zeros where the
+/// condition fails.
+pub fn filled(to: &Name, (var, n): (&Name, i64), cond: Option<Expr>, value: Expr, hint: CacheHint) -> DStmt {
+    let zero = Expr::constant(0.0, value.dtype());
+    let each = |kind, value| {
+        let store = DStmt::Store { buffer: to.clone(), indices: vec![index_var(var)], value, hint };
+        DStmt::For(DFor::new(var.clone(), Expr::i64(n), kind, vec![store]))
+    };
+    let load = each(DKind::Vectorized, value);
+    match cond {
+        None => load,
+        Some(cond) => DStmt::If { cond, then: vec![load], otherwise: vec![each(DKind::Unrolled, zero)] },
+    }
 }

@@ -11,14 +11,14 @@
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
-use super::clamped;
 use super::part_loops::Held;
+use super::{clamped, runs};
 use crate::analysis::{linear, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, all_of, and, conjuncts, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::layout::words::{RUN, WORD};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
-use crate::lower::pass::guards::{free_of, strict_difference};
+use crate::lower::pass::guards::{all_free_of, strict_difference};
 use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeSet;
 
@@ -34,46 +34,24 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let [c, t, again] = [("c", n / RUN), ("t", RUN), ("t", RUN)].map(|(stem, n)| nest.loop_var(stem, n));
     let number = |t: &Name| index_var(&c) * Expr::i64(RUN) + index_var(t);
     let at = |nest: &Nest, e: &Expr, t: &Name| simplify(&e.subst(&|n| (n == y).then(|| number(t))), &nest.ranges);
-    let mut value = at(nest, value, &t);
-    let mut word = word_of(nest, &value, v, &t)?;
-    let mut exists = None;
-    if in_memory(nest, &word) {
-        let (cond, clamped) = clamped::rows(nest, cond.map(|c| at(nest, c, &t)).as_ref(), &value, row);
-        exists = cond.map_or(Some(None), |c| same_in_run(nest, &c, [&t, v]))?;
-        (word, value) = (word_of(nest, &clamped, v, &t)?, clamped);
-    }
-    let value = match scale_of(nest, &value).filter(|_| exists.is_some()) {
-        Some(scale) => replaced(&value, &scale, &or_zero(&exists, &scale)),
-        None => value,
-    };
+    let value = at(nest, value, &t);
+    // what is staged is zero where a condition fails
+    let cond =
+        cond.map(|c| at(nest, c, &t)).filter(|_| word_of(nest, &value, v, &t).is_some_and(|w| in_memory(nest, &w)));
+    let (conds, value) = clamped::rows(nest, cond.as_ref(), &value, row);
+    let exists = all_free_of(&nest.ranges, conds, &[(t.clone(), RUN), (v.clone(), WORD)])?;
+    let word = word_of(nest, &value, v, &t)?;
+    let value = scale_of(nest, &value).map_or_else(|| value.clone(), |s| replaced(&value, &s, &or_zero(&exists, &s)));
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
-    let fill = |value| DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value, hint: *hint };
-    let each = |kind, s| DStmt::For(DFor::new(again.clone(), Expr::i64(RUN), kind, vec![s]));
-    let load = each(DKind::Vectorized, fill(renamed));
-    let load = match exists {
-        None => load,
-        Some(cond) => {
-            let zero = each(DKind::Unrolled, fill(Expr::int(0, DType::U32)));
-            DStmt::If { cond, then: vec![load], otherwise: vec![zero] }
-        }
-    };
-    let own = Expr::load(held.clone(), vec![index_var(&t)], DType::U32);
+    let load = runs::filled(&held, (&again, RUN), exists, renamed, *hint);
+    let own = Expr::load(held, vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i, &t)).collect();
     let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(WORD), DKind::Unrolled, vec![value]) };
     let words = DStmt::unrolled(&t, RUN, vec![DStmt::For(values)]);
     Some(DStmt::unrolled(&c, n / RUN, vec![load, words]))
-}
-
-/// A condition that says the same of all values of the words of one load, without the part that always holds; `None`
-/// where it does not.
-fn same_in_run(nest: &Nest, cond: &Expr, [t, v]: [&Name; 2]) -> Option<Option<Expr>> {
-    let loops = [(t.clone(), RUN), (v.clone(), WORD)];
-    let parts = conjuncts(&simplify(cond, &nest.ranges)).into_iter().map(|c| free_of(&nest.ranges, c, &loops));
-    let cond = all_of(parts);
-    (!cond.as_ref().is_some_and(|c| c.uses_var(t) || c.uses_var(v))).then_some(cond)
 }
 
 fn in_memory(nest: &Nest, e: &Expr) -> bool {

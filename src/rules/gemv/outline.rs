@@ -51,7 +51,7 @@ impl Sizes {
 const UNPACK: i64 = 2;
 
 /// Instructions of eight packed values in pairs of float16: four to pick bits and one to shift them, four to
-/// make numbers of them, four to multiply and add.
+/// make numbers of them, four to pair elements of the vector as they are, four to multiply and add.
 const PAIRS: i64 = 17;
 
 /// Instructions that bring a piece of a vector into shared memory: its place, its load, its store.
