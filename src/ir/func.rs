@@ -114,6 +114,8 @@ pub enum Scope {
     Shared,
     /// The same, sized at launch (`shared.dyn`).
     SharedDyn,
+    /// Memory of the thread blocks of a cluster: a part of the first dimension each (`shared.cluster`).
+    Cluster,
     /// Registers of one thread.
     Local,
     /// Tensor memory of a thread block: lanes and columns.
@@ -129,6 +131,7 @@ impl Scope {
             Scope::Global => "global",
             Scope::Shared => "shared",
             Scope::SharedDyn => "shared.dyn",
+            Scope::Cluster => "shared.cluster",
             Scope::Local => "local",
             Scope::Tensor => "tmem",
             Scope::Other(s) => s,
@@ -141,6 +144,7 @@ impl Scope {
             "" | "global" => Scope::Global,
             "shared" => Scope::Shared,
             "shared.dyn" => Scope::SharedDyn,
+            "shared.cluster" => Scope::Cluster,
             "local" => Scope::Local,
             "tmem" => Scope::Tensor,
             other => Scope::Other(other.to_string()),

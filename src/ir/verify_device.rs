@@ -84,7 +84,7 @@ impl Verifier<'_> {
         let legal = match &b.scope {
             Scope::Global => param && !allocated,
             Scope::Shared | Scope::SharedDyn | Scope::Local | Scope::Tensor => allocated && !param,
-            Scope::Other(_) => false,
+            Scope::Cluster | Scope::Other(_) => false,
         };
         if !legal {
             self.error(&b.name, format!("a buffer of scope \"{}\" is not declared so", b.scope.name()));

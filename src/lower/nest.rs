@@ -48,6 +48,8 @@ pub(super) struct Nest<'a> {
     pub permuted: BTreeMap<Name, Permutation>,
     /// Shared arrays of which each warp has its own part, with barriers of the warp.
     pub of_warps: BTreeSet<Name>,
+    /// Elements of what each block of a cluster has of the buffers that they share.
+    pub parts: BTreeMap<Name, i64>,
     /// Shapes of tensors as fills see them, some dimensions joined.
     pub joined: BTreeMap<Name, Vec<Expr>>,
 }
@@ -101,6 +103,7 @@ impl<'a> Nest<'a> {
             held: BTreeMap::new(),
             permuted: BTreeMap::new(),
             of_warps: BTreeSet::new(),
+            parts: BTreeMap::new(),
             joined: BTreeMap::new(),
         }
     }
@@ -185,6 +188,11 @@ impl<'a> Nest<'a> {
         self.buffers.get(name).is_some_and(|b| is_shared(&b.scope))
     }
 
+    /// True for a buffer that the blocks of a cluster share.
+    pub fn is_cluster(&self, name: &Name) -> bool {
+        self.buffers.get(name).is_some_and(|b| b.scope == Scope::Cluster)
+    }
+
     /// True for a buffer in tensor memory.
     pub fn is_tensor(&self, name: &Name) -> bool {
         self.buffers.get(name).is_some_and(|b| b.scope == Scope::Tensor)
@@ -209,7 +217,7 @@ pub(super) fn fresh_name(taken: &mut BTreeSet<Name>, stem: &str) -> Name {
 
 /// True for the scopes of a thread block's memory.
 pub(super) fn is_shared(scope: &Scope) -> bool {
-    matches!(scope, Scope::Shared | Scope::SharedDyn)
+    matches!(scope, Scope::Shared | Scope::SharedDyn | Scope::Cluster)
 }
 
 fn widened(b: &Buffer) -> Buffer {

@@ -8,6 +8,7 @@
 mod arm;
 mod ask;
 mod choice;
+mod cluster;
 mod find;
 mod gemv;
 mod matmul;

@@ -11,7 +11,7 @@ pub use crate::target::{Kind, Target};
 use super::find::shape::{Axis, Chain, find_block};
 use crate::analysis::Combiner;
 use crate::ir::kernel::CacheHint;
-use crate::ir::{Expr, ForKind, Stmt};
+use crate::ir::{Expr, ExprKind, ForKind, Stmt};
 
 /// Steps that were taken.
 pub type Done = Result<(), ScheduleError>;
@@ -228,6 +228,12 @@ pub fn tails(s: &mut Schedule, Chain { block, epilogues }: &Chain) -> Result<Vec
     }
     tails.extend_from_slice(epilogues);
     Ok(tails)
+}
+
+/// True where the block does nothing but copy.
+pub fn copies(s: &Schedule, block: &Name) -> bool {
+    let body = find_block(s.func(), block).body;
+    matches!(body.as_slice(), [Stmt::Store { value, .. }] if matches!(value.kind(), ExprKind::Load { .. }))
 }
 
 /// Places what a block writes in registers.

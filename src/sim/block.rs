@@ -37,7 +37,7 @@ pub(super) struct Block<'a> {
     pub under_way: Async<'a>,
     pub mbarriers: Mbarriers,
     pub tensor: TensorMemory,
-    /// Numbers of the memories that the asynchronous proxy reads.
+    /// Numbers of the memories that the asynchronous proxy reads, in the first block of a cluster.
     pub bulk_sources: BTreeSet<usize>,
     /// Operations run so far.
     pub instructions: u64,
@@ -288,7 +288,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Numbers of the memories that the asynchronous proxy reads: sources of bulk and tensor stores, operands of
+/// Numbers of the memories of the first block that the asynchronous proxy reads: sources of bulk and tensor stores, operands of
 /// matrix instructions.
 fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let reads = |i: &&instr::Instr<_, _>| {

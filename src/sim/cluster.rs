@@ -1,17 +1,18 @@
-//! Blocks of a cluster: their barrier, and stores of one to the shared memory of another.
+//! Blocks of a cluster: their barrier, and accesses of one to the shared memory of another.
 //!
 //! The blocks of a cluster run together, their threads in one shuffled order. The threads of a block are
 //! numbered after those of the blocks before it. A thread that has waited at the barrier knows what every
 //! thread did before it arrived there with a release. Found besides races: threads that do not all arrive, or arrive twice;
-//! a store before a wait, when the other block may not have started; a thread that ends after a store, or
-//! after it arrived, without waiting, when a block may have ended that others store to.
+//! an access before a wait, when the other block may not have started; a thread that ends after an access, or
+//! after it arrived, without waiting, when a block may have ended that others access.
 
 use super::block::{At, Block};
+use super::code::{ArrayInfo, Slot};
 use super::error::Fault;
-use super::instr::Instr;
+use super::instr::{Instr, Site};
 use super::memory::Memory;
 use super::scalar;
-use super::thread::{State, in_bounds};
+use super::thread::{State, aligned, in_bounds, missing};
 
 /// The barrier of all threads of a cluster.
 #[derive(Default)]
@@ -26,8 +27,8 @@ pub(super) struct ClusterBarrier {
     known: [Vec<u32>; 2],
     /// Phases that a thread has waited for.
     waited: Vec<usize>,
-    /// Threads that stored to another block and have not arrived since.
-    stored: Vec<bool>,
+    /// Threads that accessed another block and have not arrived since.
+    accessed: Vec<bool>,
 }
 
 impl ClusterBarrier {
@@ -39,7 +40,7 @@ impl ClusterBarrier {
             arrived: zeros(),
             known: [zeros(), zeros()],
             waited: vec![0; threads],
-            stored: vec![false; threads],
+            accessed: vec![false; threads],
         }
     }
 
@@ -48,7 +49,7 @@ impl ClusterBarrier {
         if self.arrived[t] != 0 || self.waited[t] < self.phase {
             return Err(cluster("this thread arrived before, and has not waited since"));
         }
-        (self.arrived[t], self.stored[t]) = (stamp, false);
+        (self.arrived[t], self.accessed[t]) = (stamp, false);
         self.missing -= 1;
         if self.missing == 0 {
             self.phase += 1;
@@ -76,19 +77,19 @@ impl ClusterBarrier {
         self.waited.get(t).is_some_and(|n| *n > 0 && stamp <= self.known[n % 2][u])
     }
 
-    /// Notes a store to another block.
-    fn store(&mut self, t: usize) -> Result<(), Fault> {
+    /// Notes an access to another block.
+    fn access(&mut self, t: usize) -> Result<(), Fault> {
         if self.waited[t] == 0 {
             return Err(cluster("the other block may not have started: wait at a barrier of the cluster first"));
         }
-        self.stored[t] = true;
+        self.accessed[t] = true;
         Ok(())
     }
 
     /// What is wrong with a thread that ends.
     pub fn ends(&self, t: usize) -> Result<(), Fault> {
-        if self.stored.get(t) == Some(&true) {
-            return Err(cluster("the thread ends after a store to another block, which may have ended before"));
+        if self.accessed.get(t) == Some(&true) {
+            return Err(cluster("the thread ends after an access to another block, which may have ended before"));
         }
         let waits = |n: &usize| *n < self.phase || self.arrived[t] != 0;
         if self.waited.get(t).is_some_and(waits) {
@@ -102,7 +103,7 @@ fn cluster(why: &str) -> Fault {
     Fault::Cluster(why.into())
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     pub(super) fn cluster_arrive(&mut self, t: usize, release: bool) -> Result<(), At> {
         // Without a release others learn of nothing since the start of the cluster.
         let stamp = if release { self.clock.tick() } else { self.clock.block };
@@ -120,18 +121,43 @@ impl Block<'_> {
     /// Stores a value in the shared memory of block `peer` of the cluster.
     pub(super) fn cluster_store(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
         let ([d], [peer, a]) = i.operands();
-        self.clock.cluster.store(t)?;
-        let array = &self.code.arrays[d.array as usize];
-        let (peer, blocks) = (self.threads[t].int(*peer), self.threads.len() / self.per_block);
-        if !(0..blocks as i64).contains(&peer) {
-            return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
-        }
-        let i = in_bounds(array, self.threads[t].int(d.index), 1)?;
+        let (n, i, array) = self.of_peer(t, *d, *peer, 1)?;
         let bits = scalar::to_stored(self.threads[t].get(*a), array.dtype);
-        let to = &mut memory[array.memory(peer as usize * self.code.shared())];
+        let to = &mut memory[n];
         to.shadow.write(i, &array.name, self.by(t))?;
         to.write(i, bits);
         Ok(())
+    }
+
+    /// Loads so many elements from the shared memory of block `peer` of the cluster.
+    pub(super) fn cluster_load(&mut self, t: usize, i: &Instr, lanes: usize, memory: &mut [Memory]) -> Result<(), At> {
+        let ([d, s], [peer]) = i.operands();
+        let place = self.of_peer(t, *s, *peer, lanes as u32);
+        let (n, first, array) = place.map_err(|fault| self.fault(t, fault))?;
+        for e in 0..lanes {
+            let by = self.by(t);
+            let from = &mut memory[n];
+            let bits = from.read(first + e).ok_or_else(|| missing(array, first + e, from, by.code));
+            let bits = bits.and_then(|bits| from.shadow.read(first + e, &array.name, by).map(|()| bits));
+            let bits = bits.map_err(|fault| self.fault(t, fault))?;
+            self.put(t, *d, e, scalar::from_stored(bits, array.dtype), memory)?;
+        }
+        Ok(())
+    }
+
+    /// The memory of another block in which an array is, and its elements there, so many.
+    fn of_peer(&mut self, t: usize, at: Site, peer: Slot, len: u32) -> Result<(usize, usize, &'a ArrayInfo), Fault> {
+        self.clock.cluster.access(t)?;
+        let array = &self.code.arrays[at.array as usize];
+        let (peer, blocks) = (self.threads[t].int(peer), self.threads.len() / self.per_block);
+        if !(0..blocks as i64).contains(&peer) {
+            return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
+        }
+        let i = match len {
+            1 => in_bounds(array, self.threads[t].int(at.index), 1)?,
+            _ => in_bounds(array, aligned(array, self.threads[t].int(at.index), len)?, len)?,
+        };
+        Ok((array.memory(peer as usize * self.code.shared()), i, array))
     }
 
     /// Lets threads go on whose phase has completed.
@@ -181,7 +207,7 @@ mod tests {
         b.arrive(0, 1).unwrap();
         assert!(b.arrive(0, 2).is_err() && b.ends(0).is_err() && b.ends(1).is_ok());
         b.arrive(1, 3).unwrap();
-        assert!(b.arrive(0, 4).is_err() && b.store(0).is_err());
-        assert!(b.pass(0) == Ok(true) && b.ends(0).is_ok() && b.store(0).is_ok() && b.ends(0).is_err());
+        assert!(b.arrive(0, 4).is_err() && b.access(0).is_err());
+        assert!(b.pass(0) == Ok(true) && b.ends(0).is_ok() && b.access(0).is_ok() && b.ends(0).is_err());
     }
 }

@@ -41,7 +41,7 @@ impl Compiler {
         let threads = signature.threads;
         // What threads do to memory by themselves, and what they learn of others by it.
         let apart = threads != super::block::WARP as u32 && !registers;
-        let own = matches!(i.op, Op::CpAsync { .. } | Op::ClusterStore)
+        let own = matches!(i.op, Op::CpAsync { .. } | Op::ClusterStore | Op::ClusterLoad { .. })
             || matches!(i.op, Op::Sync(Sync::CpAsyncCommit | Sync::CpAsyncWait { .. }));
         self.code.waits_apart |= apart;
         self.code.learns_apart |= apart && !own;
@@ -91,6 +91,7 @@ impl<'a> Block<'a> {
             Op::TensorLoad { .. } => self.tensor_load(t, i, memory),
             Op::TensorStore { .. } => self.tensor_store(t, i, memory),
             Op::ClusterStore => self.cluster_store(t, i, memory),
+            Op::ClusterLoad { lanes } => return self.cluster_load(t, i, *lanes as usize, memory),
             Op::Sync(sync) => self.sync(t, i, *sync, memory),
         };
         done.map_err(|fault| self.fault(t, fault))

@@ -7,12 +7,19 @@ use std::fmt::{self, Display, Formatter};
 /// Most bytes that one phase may wait for.
 const MAX_BYTES: i64 = (1 << 20) - 1;
 
-/// The word of a barrier: element `i` of an array.
+/// The word of a barrier: element `i` of an array of one block of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word<'a> {
+    pub block: usize,
     pub array: u32,
     pub i: usize,
     pub name: &'a str,
+}
+
+impl Word<'_> {
+    fn key(&self) -> (usize, u32, usize) {
+        (self.block, self.array, self.i)
+    }
 }
 
 impl Display for Word<'_> {
@@ -21,9 +28,9 @@ impl Display for Word<'_> {
     }
 }
 
-/// The barriers of a block by array and element.
+/// The barriers of a cluster by block, array and element.
 #[derive(Default)]
-pub(super) struct Mbarriers(BTreeMap<(u32, usize), Mbarrier>);
+pub(super) struct Mbarriers(BTreeMap<(usize, u32, usize), Mbarrier>);
 
 struct Mbarrier {
     /// Arrivals that a phase takes.
@@ -57,20 +64,20 @@ impl Mbarriers {
             open: vec![],
             done: vec![],
         };
-        match self.0.insert((word.array, word.i), new) {
+        match self.0.insert(word.key(), new) {
             Some(_) => Err(Fault::Mbarrier(format!("`{word}` is made a barrier a second time"))),
             None => Ok(()),
         }
     }
 
-    /// Makes all barriers visible to the asynchronous proxy.
-    pub fn fence(&mut self) {
-        self.0.values_mut().for_each(|b| b.visible = true);
+    /// Makes all barriers of a block visible to the asynchronous proxy.
+    pub fn fence(&mut self, block: usize) {
+        self.0.iter_mut().filter(|(at, _)| at.0 == block).for_each(|(_, b)| b.visible = true);
     }
 
     fn get(&mut self, word: Word) -> Result<&mut Mbarrier, Fault> {
         self.0
-            .get_mut(&(word.array, word.i))
+            .get_mut(&word.key())
             .ok_or_else(|| Fault::Mbarrier(format!("`{word}` is used before it is made a barrier")))
     }
 
@@ -121,7 +128,7 @@ impl Mbarriers {
 
     /// What keeps a barrier from completing its phase.
     pub fn lack(&self, word: Word) -> String {
-        match self.0.get(&(word.array, word.i)) {
+        match self.0.get(&word.key()) {
             Some(b) => format!(
                 "phase {} of `{word}` still lacks {} arrivals and {} bytes, and no thread can go on",
                 b.phase, b.pending, b.bytes

@@ -50,7 +50,7 @@ impl<'a> Block<'a> {
                     false => self.threads[t].state = State::Phase,
                 }
             }
-            Sync::MbarrierFence => self.mbarriers.fence(),
+            Sync::MbarrierFence => self.mbarriers.fence(t / self.per_block),
             Sync::BulkCommit => self.under_way.stores[t].commit(),
             Sync::BulkWait { left, read } => {
                 for store in self.under_way.stores[t].older(left) {
@@ -68,8 +68,9 @@ impl<'a> Block<'a> {
             Sync::WgmmaCommit => self.wgmma_commit(t),
             Sync::WgmmaWait { left } => self.wgmma_wait(t, left),
             Sync::AsyncFence => {
-                self.mbarriers.fence();
-                self.bulk_sources.iter().for_each(|m| memory[*m].settle_all());
+                self.mbarriers.fence(t / self.per_block);
+                let shift = self.threads[t].shift;
+                self.bulk_sources.iter().for_each(|m| memory[*m + shift].settle_all());
             }
         }
         Ok(())
@@ -164,7 +165,7 @@ impl<'a> Block<'a> {
     pub(super) fn bar(&self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
         let array = &self.code.arrays[bar.array as usize];
         let i = in_bounds(array, self.threads[t].int(bar.index), 1)?;
-        Ok(Word { array: bar.array, i, name: &array.name })
+        Ok(Word { block: t / self.per_block, array: bar.array, i, name: &array.name })
     }
 
     /// A barrier that the asynchronous proxy may count on.

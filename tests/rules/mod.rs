@@ -7,6 +7,7 @@ mod corpus;
 mod harness;
 mod matmul;
 mod matmul_block_scale;
+mod matmul_clusters;
 mod matmul_cpu;
 mod matmul_mma;
 mod matmul_pack;

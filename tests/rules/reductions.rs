@@ -1,10 +1,13 @@
 //! Reductions, products with a vector, and injective functions.
 
 use super::harness::*;
+use super::products::check_points;
 use super::texts::*;
+use super::tuple_texts::{Form, arg};
 use crate::common::arm::arm;
 use daylight::ir;
 use daylight::rules::{Knobs, Prepared, Spaces, verdicts};
+use rand::prelude::*;
 
 #[test]
 fn row_reductions() {
@@ -65,11 +68,31 @@ fn parts_of_columns_need_not_be_alike() {
     ] {
         for (op, dtype) in [("sum", "float32"), ("max", "bfloat16"), ("prod", "float32")] {
             let case = reduction(op, dtype, &shape, "RS", op == "max");
-            let more = [("min_blocks", 1), ("hint", 1), ("fold", 0), ("vector", if shape[1] == 5 { 4 } else { 8 })];
+            let vector = if shape[1] == 5 { 4 } else { 8 };
+            let more = [("min_blocks", 1), ("hint", 1), ("fold", 0), ("add_parts", 0), ("vector", vector)];
             let knobs = knobs.iter().chain(&more).map(|(k, v)| (k.to_string(), *v));
             let knobs = knobs.map(|(k, v)| if k == "vector" && dtype == "bfloat16" { (k, v / 2) } else { (k, v) });
             check_at(&case, "reduction.outer", "cuda:sm_90a", Knobs(knobs.collect()));
         }
+    }
+}
+
+/// The blocks of a column add its parts as a cluster: with as many results for each of them, or all by the first.
+#[test]
+fn clusters_add_parts_of_columns() {
+    let mut cases: Vec<Case> =
+        [[331, 96], [64, 20], [97, 256]].map(|s| reduction("sum", "float32", &s, "RS", false)).into();
+    cases.push(reduction("max", "bfloat16", &[130, 72], "RS", true));
+    cases.push(reduction("prod", "float32", &[3, 40, 24], "SRS", true));
+    cases.push(arg("max", "float32", &[96, 64], "RS", Form::First, true));
+    cases.push(arg("min", "float16", &[3, 64, 20], "SRS", Form::Last, false));
+    cases.push(gemv("bfloat16", 64, 128, true, true));
+    for case in cases {
+        check_points(&case, "reduction.outer", "cuda:sm_90a", |space, rng| {
+            let points: Vec<Knobs> = space.points().into_iter().filter(|k| k.find("add_parts") == Some(1)).collect();
+            assert!(!points.is_empty(), "{}: no such point", case.name);
+            points.sample(rng, 4).cloned().collect()
+        });
     }
 }
 

@@ -158,6 +158,10 @@ impl Right {
         match name {
             "row_sums" => Right::rule(ROW_SUMS),
             "column_sums" => Right::at(COLUMN_SUMS, &[("threads", 8), ("rows", 8), ("vector", 4), ("split", 1)]),
+            "column_parts" => {
+                let set = [("threads", 8), ("rows", 16), ("vector", 4), ("split", 4), ("add_parts", 1)];
+                Right::at(COLUMN_SUMS, &set)
+            }
             "full_sum" => Right::rule(FULL_SUM),
             "transposed" => Right::rule(TRANSPOSED),
             "normalized" => {

@@ -2,13 +2,14 @@
 //! one is found under every order of threads, and the report names a statement that the change touched.
 //! The kernels without them, and those of the corpus, are accused of nothing.
 
+mod clusters;
 mod corpus;
 mod kernels;
 mod products;
 
-use daylight::ir::instr::{At, Instr, Op, Sync};
+use daylight::ir::instr::{Instr, Op, Sync};
 use daylight::ir::kernel::{Barrier, KStmt, Program, ShuffleMode};
-use daylight::ir::{BinOp, DType, Expr, ExprKind};
+use daylight::ir::{BinOp, Expr, ExprKind};
 use kernels::*;
 
 /// A bug: what it is, in which kernel, how it is made, and what a report has to hold: the kind of finding
@@ -185,145 +186,6 @@ const REDUCTIONS: &[Bug] = &[
     },
 ];
 
-const STORE: &str = "cluster_store t0_slots[rank] of block threadIdx.x";
-const SLOT: &str = "t0_sum[0] = t0_slots[0]";
-
-/// The second reduction over the cluster takes the slots of the first.
-fn reuse_slots(p: &mut Program) {
-    edit(p, "cluster_store t1_slots", 0, |s| match s {
-        KStmt::Instr(i) if i.op == Op::ClusterStore => {
-            let dst = At::new(&"t0_slots".into(), i.places[0].index.clone());
-            vec![KStmt::Instr(Instr { places: vec![dst], ..i.clone() })]
-        }
-        other => panic!("{other:?} is no store to another block"),
-    });
-    for head in ["t1_sum[0] = t1_slots[0]", "t1_sum[0] = t1_sum[0] + t1_slots["] {
-        exprs(p, head, 0, &|e| match e.kind() {
-            ExprKind::Load { buffer, indices, dtype } if buffer.as_str() == "t1_slots" => {
-                Some(Expr::load("t0_slots", indices.to_vec(), *dtype))
-            }
-            _ => None,
-        });
-    }
-}
-
-const CLUSTERS: &[Bug] = &[
-    Bug {
-        what: "no barrier of the cluster between a store and its reader",
-        kernel: "normalized",
-        sow: |p| {
-            remove(p, "cluster arrive", 1);
-            remove(p, "cluster wait", 1);
-        },
-        says: "t0_slots[",
-        statements: &[STORE, SLOT],
-    },
-    Bug {
-        what: "a reader that does not wait",
-        kernel: "normalized",
-        sow: |p| remove(p, "cluster wait", 1),
-        says: "t0_slots[",
-        statements: &[STORE, SLOT],
-    },
-    Bug {
-        what: "an arrival that does not release a store",
-        kernel: "normalized",
-        sow: |p| edit(p, "cluster arrive", 1, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]),
-        says: "race: nothing orders this read of `t0_slots[",
-        statements: &[STORE, SLOT],
-    },
-    Bug {
-        what: "a wait that no arrival comes before",
-        kernel: "normalized",
-        sow: |p| remove(p, "cluster arrive", 1),
-        says: "a phase that it has not arrived for",
-        statements: &["cluster wait"],
-    },
-    Bug {
-        what: "a barrier of the cluster that half of the threads arrive at",
-        kernel: "normalized",
-        sow: |p| {
-            edit(p, "cluster arrive", 1, |s| {
-                let cond = Expr::binary(BinOp::Lt, thread("x"), Expr::i32(32));
-                vec![KStmt::If { cond, then: vec![s.clone()], otherwise: vec![] }]
-            });
-        },
-        says: "a phase that it has not arrived for",
-        statements: &["cluster wait"],
-    },
-    Bug {
-        what: "a store to a block that may not run yet",
-        kernel: "normalized",
-        sow: |p| {
-            remove(p, "cluster arrive", 0);
-            remove(p, "cluster wait", 0);
-        },
-        says: "the other block may not have started",
-        statements: &[STORE],
-    },
-    Bug {
-        what: "a block that ends after a store, which nothing keeps the other from",
-        kernel: "normalized",
-        sow: |p| {
-            edit(p, "t1[0] = t1_sum[0]", 0, |s| {
-                let (dst, peer) = (At::new(&"t0_slots".into(), Expr::i32(0)), Expr::i32(1));
-                let value = Expr::load("t0_sum", vec![Expr::i32(0)], DType::F32);
-                let store = KStmt::Instr(Instr::new(Op::ClusterStore, [dst], [peer, value]));
-                let is = |var: &str, n| Expr::binary(BinOp::Eq, Expr::var(var, DType::I32), Expr::i32(n));
-                let cond = Expr::binary(BinOp::And, is("threadIdx.x", 5), is("rank", 1));
-                vec![KStmt::If { cond, then: vec![store], otherwise: vec![] }, s.clone()]
-            });
-        },
-        says: "the thread ends after a store to another block",
-        statements: &[""],
-    },
-    Bug {
-        what: "two blocks that store to one slot",
-        kernel: "normalized",
-        sow: |p| {
-            exprs(p, STORE, 0, &|e| match e.kind() {
-                ExprKind::Var { name, .. } if name.as_str() == "rank" => Some(Expr::i32(0)),
-                _ => None,
-            });
-        },
-        says: "race: nothing orders this write of `t0_slots[0]`",
-        statements: &["cluster_store t0_slots[0]"],
-    },
-    Bug {
-        what: "a block that stores to itself alone",
-        kernel: "normalized",
-        sow: |p| number(p, "if threadIdx.x < 2", 0, 2, 1),
-        says: "which nothing has written",
-        statements: &[STORE],
-    },
-    Bug {
-        what: "a store beyond the cluster",
-        kernel: "normalized",
-        sow: |p| number(p, "if threadIdx.x < 2", 0, 2, 3),
-        says: "block 2 of a cluster of 2",
-        statements: &[STORE],
-    },
-    Bug {
-        what: "slots of a reduction that other blocks still read",
-        kernel: "normalized",
-        sow: reuse_slots,
-        says: "race: nothing orders this",
-        statements: &[STORE],
-    },
-    Bug {
-        what: "parts of a row that overlap",
-        kernel: "normalized",
-        sow: |p| {
-            exprs(p, "p1[cluster * 200", 0, &|e| match e.kind() {
-                ExprKind::Var { name, .. } if name.as_str() == "rank" => Some(Expr::i32(0)),
-                _ => None,
-            });
-        },
-        says: "race: nothing orders this write of `p1[",
-        statements: &["p1[cluster * 200"],
-    },
-];
-
 const TILES: &[Bug] = &[
     Bug {
         what: "no barrier between the tile and its transposed reader",
@@ -458,7 +320,7 @@ fn bugs_in_reductions_are_found() {
 
 #[test]
 fn bugs_in_clusters_are_found() {
-    find(CLUSTERS);
+    find(clusters::BUGS);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Copies that go on by themselves, and stores to other blocks.
+//! Copies that go on by themselves, stores to other blocks and loads from them.
 
 use super::{group, helper, ordered, shared};
 use crate::codegen::ctype;
@@ -56,6 +56,24 @@ pub(super) fn tensor_store(p: &mut Prelude, rank: usize) -> String {
     let ptx = format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%1, {at}], [%0];");
     let body = ordered(&ptx, "", &format!("\"r\"({address}(s)), \"l\"(m){inputs}"));
     helper(p, &format!("dl_tensor_store_{rank}d"), &format!("const void* m, const void* s{params}"), &body)
+}
+
+/// So many elements from the shared memory of another block, as words, or half of one.
+pub(super) fn cluster_load(p: &mut Prelude, dtype: DType, lanes: u32) -> String {
+    let address = shared(p);
+    let bytes = u64::from(lanes) * dtype.bytes();
+    let (ctype, constraint, bits) = if bytes < 4 { ("unsigned short", "h", 16) } else { ("unsigned", "r", 32) };
+    let n = (bytes / 4).max(1) as usize;
+    let (of, list) = if n == 1 { (String::new(), "%0".to_string()) } else { (format!(".v{n}"), group(0, n)) };
+    let ptx = format!(
+        "{{.reg .b32 a; mapa.shared::cluster.u32 a, %{n}, %{}; ld.shared::cluster{of}.b{bits} {list}, [a];}}",
+        n + 1
+    );
+    let out: Vec<String> = (0..n).map(|i| format!("\"={constraint}\"(w[{i}])")).collect();
+    let load = ordered(&ptx, &out.join(", "), &format!("\"r\"({address}(s)), \"r\"(block)"));
+    let store: String = (0..n).map(|i| format!(" reinterpret_cast<{ctype}*>(d)[{i}] = w[{i}];")).collect();
+    let body = format!("{ctype} w[{n}]; {load}{store}");
+    helper(p, &format!("dl_cluster_load{bytes}"), "void* d, const void* s, unsigned block", &body)
 }
 
 pub(super) fn cluster_store(p: &mut Prelude, dtype: DType) -> String {

@@ -59,6 +59,7 @@ impl CudaWriter<'_> {
             Op::TensorLoad { .. } => copy::tensor_load(p, i.values.len()),
             Op::TensorStore { .. } => copy::tensor_store(p, i.values.len()),
             Op::ClusterStore => copy::cluster_store(p, dtype(0)),
+            Op::ClusterLoad { lanes } => copy::cluster_load(p, dtype(0), *lanes),
             Op::GridWait => return self.emit(order("griddepcontrol.wait;")),
             Op::GridLaunch => return self.emit(order("griddepcontrol.launch_dependents;")),
             Op::Sync(sync) => match sync {

@@ -36,6 +36,12 @@ impl Instr {
                 let one = "expected one type of 32 or 64 bits";
                 Err(format!("a store of {from} to {to} elements of another block; {one}"))
             }
+            (Op::ClusterLoad { lanes }, [to, from], _)
+                if to != from || !matches!(u64::from(*lanes) * from.bytes(), 2 | 4 | 8 | 16) =>
+            {
+                let one = "expected one type, and 2, 4, 8 or 16 bytes";
+                Err(format!("a load of {lanes} {from} elements of another block to {to}; {one}"))
+            }
             (Op::BlockScaleMma { shape, first }, ..)
                 if first.iter().any(|n| i64::from(*n) + shape.scales() > 4 || i64::from(*n) % shape.scales() != 0) =>
             {

@@ -136,6 +136,10 @@ pub enum Op {
     /// memory (`mapa`, `st.shared::cluster`). The peer reads it after a barrier of the cluster, has started
     /// before the store by another one, and ends after it by a third or the same as the reader's.
     ClusterStore,
+    /// `dst, src; peer`: loads `lanes` elements into registers from where block `peer` of the cluster has `src` in its own
+    /// shared memory (`mapa`, `ld.shared::cluster`), aligned to all of them. The peer has stored them before a barrier of
+    /// the cluster, and ends after the load by another one.
+    ClusterLoad { lanes: u32 },
     /// Waits until what was launched before in the stream is done, and sees what it wrote (`griddepcontrol.wait`).
     GridWait,
     /// The next launch in the stream may start when all blocks have got here or ended

@@ -282,32 +282,36 @@ impl<P, V> Instr<P, V> {
             Op::CpAsyncArrive => row(80, "cp_async_arrive %0", [barrier()], []),
             Op::BulkLoad => {
                 let places = [shared(WIDE).written(), global(WIDE), barrier()];
-                row(90, "bulk_load %0 <- %1, %3 bytes, %2", places, [Value::Size]).alone()
+                row(90, "bulk_load %0 <- %1, %3 bytes, %2", places, [Value::Size])
             }
             Op::BulkStore => {
                 let places = [global(WIDE).written(), shared(WIDE)];
-                row(90, "bulk_store %0 <- %1, %2 bytes", places, [Value::Size]).alone()
+                row(90, "bulk_store %0 <- %1, %2 bytes", places, [Value::Size])
             }
             Op::TensorLoad { map } => {
                 let form = format!("tensor_load %0 <- {map}[{}], %1", coords(2, n));
-                row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n]).alone()
+                row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n])
             }
             Op::TensorStore { map } => {
                 let form = format!("tensor_store {map}[{}] <- %0", coords(1, n));
-                row(90, form, [shared(WIDE)], vec![Value::Int; n]).alone()
+                row(90, form, [shared(WIDE)], vec![Value::Int; n])
             }
             Op::ClusterStore => {
                 let dst = place(Space::Peer, 1, 0).written();
                 row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any])
+            }
+            Op::ClusterLoad { lanes } => {
+                let n = i64::from(*lanes);
+                let into = if n == 1 { place(Space::Register, 1, 0) } else { registers(n) };
+                let places = [into.written(), place(Space::Peer, n, 0)];
+                row(90, format!("cluster_load{lanes} %0 <- %1 of block %2"), places, [Value::Int])
             }
             Op::GridWait => row(90, "grid_wait", [], []),
             Op::GridLaunch => row(90, "grid_launch", [], []),
             Op::Sync(sync) => match sync {
                 Sync::CpAsyncCommit => row(80, "cp_async_commit", [], []),
                 Sync::CpAsyncWait { left } => row(80, format!("cp_async_wait {left}"), [], []),
-                Sync::MbarrierInit { arrivals } => {
-                    row(80, format!("mbarrier_init %0, {arrivals}"), [barrier()], []).alone()
-                }
+                Sync::MbarrierInit { arrivals } => row(80, format!("mbarrier_init %0, {arrivals}"), [barrier()], []),
                 Sync::MbarrierFence => row(90, "mbarrier_fence", [], []),
                 Sync::MbarrierArrive => row(80, "mbarrier_arrive %0", [barrier()], []),
                 Sync::MbarrierExpect => row(90, "mbarrier_expect %0, %1 bytes", [barrier()], [Value::Int]),

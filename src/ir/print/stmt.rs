@@ -130,7 +130,9 @@ impl<'a> Printer<'a> {
         let (call, scope) = match b.scope {
             Scope::Local => ("alloc_local", false),
             Scope::Shared => ("alloc_shared", false),
-            Scope::Global | Scope::SharedDyn | Scope::Tensor | Scope::Other(_) => ("alloc_buffer", true),
+            Scope::Global | Scope::SharedDyn | Scope::Cluster | Scope::Tensor | Scope::Other(_) => {
+                ("alloc_buffer", true)
+            }
         };
         let args = self.buffer_args(b, &[], false, scope);
         self.line(&format!("{name} = T.{call}({args})"));

@@ -17,14 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Splits every marked loop.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
-    let written = written(&body);
     let uses = uses(&body);
-    list(&mut Batch { nest, written, uses }, body, false)
+    list(&mut Batch { nest, written: BTreeSet::new(), uses }, body, false)
 }
 
 struct Batch<'n, 'a> {
     nest: &'n mut Nest<'a>,
-    /// Buffers that some statement stores to.
+    /// Buffers that some statement of the marked loop stores to: what comes before it is done.
     written: BTreeSet<Name>,
     /// How many statements use a register array.
     uses: BTreeMap<Name, usize>,
@@ -41,10 +40,14 @@ fn list(b: &mut Batch, body: Vec<DStmt>, inside: bool) -> Vec<DStmt> {
 }
 
 fn one(b: &mut Batch, s: DStmt, inside: bool) -> Vec<DStmt> {
+    let outside = !inside;
     let inside = match &s {
         DStmt::For(l) => l.kind == DKind::Unrolled && (l.batch || inside),
         _ => inside,
     };
+    if inside && outside {
+        b.written = written(std::slice::from_ref(&s));
+    }
     match s.map_lists(|v| list(b, v, inside)) {
         DStmt::For(l) if inside => split(b, l),
         s => vec![s],
@@ -130,7 +133,7 @@ pub fn held_by_instructions(body: &[DStmt]) -> BTreeSet<Name> {
     out
 }
 
-/// The arrays that a statement made of nothing but loads from read-only memory fills.
+/// The arrays that a statement made of nothing but loads from memory fills, which the marked loop only reads.
 fn filled(b: &Batch, s: &DStmt) -> Option<BTreeSet<Name>> {
     match s {
         DStmt::Copy { dst, src, src_index, .. } => {
@@ -158,7 +161,7 @@ fn filled_by_all(b: &Batch, body: &[DStmt]) -> Option<BTreeSet<Name>> {
     })
 }
 
-/// What a kernel reads and does not write.
+/// What a kernel, or a part of it, reads and does not write.
 pub struct Constants<'n, 'a> {
     pub nest: &'n Nest<'a>,
     /// Buffers that some statement stores to.
@@ -190,12 +193,12 @@ impl Constants<'_, '_> {
         }
     }
 
-    /// True for global memory that the kernel does not write.
+    /// True for memory of the device, or of other blocks, that none of the statements write.
     fn is_constant(&self, buffer: &Name) -> bool {
-        self.nest.is_global(buffer) && !self.written.contains(buffer)
+        (self.nest.is_global(buffer) || self.nest.is_cluster(buffer)) && !self.written.contains(buffer)
     }
 
-    /// True when an expression reads nothing that the kernel writes.
+    /// True when an expression reads nothing that these write.
     pub fn reads_constants(&self, e: &Expr) -> bool {
         let mut reads = BTreeSet::new();
         crate::lower::fact::replicated::loads(e, &mut reads);

@@ -29,6 +29,11 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
 pub fn buffers(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
     for name in nest.buffers.keys().cloned().collect::<Vec<_>>() {
         let flat = length(nest, &nest.buffers[&name]);
+        if nest.is_cluster(&name)
+            && let Some(part) = part(&nest.buffers[&name])
+        {
+            nest.parts.insert(name.clone(), part);
+        }
         let own = nest.is_global(&name) && !nest.func.is_param(&name);
         if let Some(b) = nest.buffers.get_mut(&name) {
             (b.shape, b.strides, b.elem_offset, b.layout) = (vec![flat], vec![], None, None);
@@ -36,6 +41,14 @@ pub fn buffers(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
         }
     }
     body
+}
+
+/// Elements from one step of the first dimension to the next.
+fn part(b: &Buffer) -> Option<i64> {
+    match b.strides.first() {
+        Some(stride) => stride.as_int(),
+        None => b.shape.iter().skip(1).map(Expr::as_int).product(),
+    }
 }
 
 fn expr(nest: &Nest, e: &Expr, error: &mut Option<LowerError>) -> Expr {

@@ -7,6 +7,7 @@
 pub mod barriers;
 pub mod batch;
 pub mod blocks;
+pub mod cluster_loads;
 pub mod compact;
 pub mod finish;
 pub mod flatten;
@@ -112,6 +113,12 @@ pub const PASSES: &[Pass] = &[
     row("leaves", CUDA, Fallible(leaves::run), "marked loops as tile calls, or as straight code on packed values"),
     row("single_steps", ALL, Plain(unroll::drop_single_steps), "loops of one step gone"),
     row("swizzle", CUDA, Plain(swizzle::run), "shared memory of matrix fragments without bank conflicts"),
+    row(
+        "cluster_loads",
+        CUDA,
+        Fallible(cluster_loads::run),
+        "parts of the blocks of a cluster, and loads from others'",
+    ),
     row(
         "roles",
         CUDA,

@@ -9,8 +9,9 @@
 //! - A vector access is aligned to its lanes, between arrays of one element type.
 //! - Loops that are unrolled or vectors have constant extents.
 //! - Only CPU kernels prefetch, and only memory of the function.
-//! - A barrier of the block or the cluster stands under no condition that threads of the block do not
-//!   share, a barrier or shuffle of warps under none that lanes of a warp do not share.
+//! - A barrier of the block stands under no condition that threads of the block do not share, one of the
+//!   cluster under none that a warpgroup does not share, a barrier or shuffle of warps under none that
+//!   lanes of a warp do not share.
 //! - A named barrier has a number from 1 to 15 and whole warps of the block; those of a cluster stand in
 //!   a launch of clusters, and named ones do not.
 //! - Instructions are as in `instr`.
@@ -147,7 +148,9 @@ impl Check<'_> {
     fn barrier(&self, b: Barrier) -> Result<(), LowerError> {
         let name = Name::new("barrier");
         let shared = match b {
-            Barrier::Block | Barrier::ClusterArrive { .. } | Barrier::ClusterWait => Rank::Block,
+            Barrier::Block => Rank::Block,
+            // warpgroups with other roles arrive where their own role ends
+            Barrier::ClusterArrive { .. } | Barrier::ClusterWait => Rank::Warpgroup,
             Barrier::Warp | Barrier::Named { .. } => Rank::Warp,
         };
         if self.divergence > shared {

@@ -86,7 +86,7 @@ impl Accepted for Outer {
         let all = fuse_all(s, &p.reduce)?;
         let full = [&p.matrix].into_iter().chain(p.scales.iter().map(|s| &s.0)).map(|a| a.buffer.clone()).collect();
         let reads = Reads { full, vectors: p.vectors.iter().map(|a| a.buffer.clone()).collect(), pack: p.pack };
-        let nest = Nest { chain: &p.one.chain, outer, column: &p.rows.at, k: &all };
+        let nest = Nest { chain: &p.one.chain, outer, column: &p.rows.at, k: &all, cluster: None };
         reduce_in_parts(s, nest, &reads, k.get("split"), &Plan::of(k, p.element, Some(Combiner::Sum)))
     }
 

@@ -26,9 +26,9 @@
 //! ```
 
 use super::outline::{Shares, Sizes, fma};
-use super::split_k::{Parts, cut};
+use super::split_k::{self, Parts, cluster_fits, cut, in_cluster, sums};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
-use crate::ir::{ExprKind, Stmt};
+use crate::rules::cluster;
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::whole_write;
@@ -112,7 +112,7 @@ impl Accepted for Fma {
             n if n * k.get("min_blocks") > resident => Err(format!("{n} threads per block are too many")),
             _ => Ok(()),
         });
-        let element = [&p.a, &p.b].map(stage_bytes);
+        let (element, sum) = ([&p.a, &p.b].map(stage_bytes), p.dtype);
         let space = tiles_in_shared(
             space,
             target,
@@ -120,7 +120,7 @@ impl Accepted for Fma {
                 let [m, n, depth] = threads(k).block;
                 k.get("min_blocks") * depth * (m * element[0] + n * element[1] + 2 * WIDEST)
             },
-            |_| 0,
+            move |k| k.get("min_blocks") * sums(k, threads(k).block, sum),
         );
         let resident = move |k: &Knobs| threads(k).count() * k.get("min_blocks");
         let space = tile_in_registers(space, target, resident, move |k| {
@@ -138,7 +138,13 @@ impl Accepted for Fma {
             (parts, Some(n)) if (parts - 1) * k.get("block_k") < n => Ok(()),
             (parts, Some(n)) => Err(format!("{parts} parts of {n} steps are too many")),
         });
-        preferred(whole_groups(space, "whole_raster", "raster", rows), p, target)
+        let sizes = Sizes::of(p);
+        let space = cluster::run_at_once(space, target, "split_k", move |k| {
+            let t = threads(k);
+            Some(sizes.as_ref()?.blocks(t.block, k.get("split_k")) * t.count())
+        });
+        let space = cluster_fits(whole_groups(space, "whole_raster", "raster", rows), p, target);
+        preferred(space, p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -147,11 +153,15 @@ impl Accepted for Fma {
         let mut e = Einsum::of(s, p, [Major::Depth; 2], [m, n, depth * parts])?;
         let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
         let batch = Some(&e.loops[0]).filter(|l| loop_extent(s, l) != Some(1));
-        let outer = batch.into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
-        let Grid { grid, fill, step, tile } = grid(s, &e, t.block, k.get("raster"), outer)?;
-        // Where the result lies at plain axes, registers can hold what is stored ([`store_tile`]).
+        let loops = split_k::around(left.as_ref(), batch.into_iter().cloned().collect(), k);
+        let Grid { grid, block, fill, step, tile } = grid(s, &e, t.block, k.get("raster"), loops)?;
+        // Where the result lies at plain axes, registers can hold what is stored ([`attach_tails`]).
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
-        store_tile(s, &e, &t, &grid, plain)?;
+        let tails = attach_tails(s, &e, &block, plain)?;
+        if let Some(left) = left.as_ref().filter(|_| in_cluster(k)) {
+            left.adders_of_cluster(s, &grid, parts, t.count())?;
+        }
+        store_tile(s, &tails, &t, &block)?;
         let tile = bind_tile(s, &t, tile.each_ref(), std::slice::from_ref(&step))?;
         launch_bounds(s, &grid, k.get("min_blocks"))?;
         for (stage, factor) in [(&e.a, &p.a), (&e.b, &p.b)] {
@@ -170,26 +180,33 @@ impl Accepted for Fma {
         }
         s.mark(&fill, Mark::Stages(k.get("stages")))?;
         let init = s.decompose_reduction(&e.block, &fill)?;
-        for l in loops_below(s, &init, &grid) {
+        for l in loops_below(s, &init, &block) {
             unroll_loop(s, &l)?;
         }
         unroll_loop(s, &step)?;
         tile.iter().try_for_each(|l| unroll_loop(s, l))?;
         tile_leaf(s, &tile[0], LeafOp::Tile(TileOp::Gemm))?;
         s.set_scope(&e.result, Scope::Local)?;
-        left.map_or(Ok(()), |left| add_parts(s, &left))
+        left.filter(|_| !in_cluster(k)).map_or(Ok(()), |left| add_parts(s, &left))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(fma(&Sizes::of(&self.p)?, &shares(k, self.warp)))
+        Some(fma(&Sizes::of(&self.p)?, &shares(k, self.warp, self.p.dtype)))
     }
 }
 
 /// How a point shares a product out.
-fn shares(k: &Knobs, warp: i64) -> Shares {
+fn shares(k: &Knobs, warp: i64, sum: DType) -> Shares {
     let t = Threads::of(k, warp);
     let (stages, min_blocks) = (k.get("stages"), k.get("min_blocks"));
-    Shares { block: t.block, thread: t.thread, stages, min_blocks, split: k.get("split_k") }
+    Shares {
+        block: t.block,
+        thread: t.thread,
+        stages,
+        min_blocks,
+        split: k.get("split_k"),
+        sums: sums(k, t.block, sum),
+    }
 }
 
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device, threads
@@ -237,8 +254,8 @@ fn add_parts(s: &mut Schedule, left: &Parts) -> Done {
     s.set_scope(&left.sum, Scope::Local)
 }
 
-/// Brings what follows the product under the loop over blocks, each thread with its own elements.
-fn store_tile(s: &mut Schedule, e: &Einsum, t: &Threads, grid: &Name, plain: bool) -> Done {
+/// Brings what follows the product under the loop around a block; the statements that do.
+fn attach_tails(s: &mut Schedule, e: &Einsum, at: &Name, plain: bool) -> Result<Vec<Name>, ScheduleError> {
     let mut tails = e.tails.clone();
     // Rows of a batch may be rows of one matrix: heads that share a key.
     let whole = |s: &Schedule, last: &Name| whole_write(s, &find_block(s.func(), last)).is_some();
@@ -248,9 +265,14 @@ fn store_tile(s: &mut Schedule, e: &Einsum, t: &Threads, grid: &Name, plain: boo
     {
         tails.push(s.cache_write(last, &output(s, last), Scope::Local)?);
     }
-    tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, grid))?;
-    for tail in &tails {
-        let [rows, columns] = known(loops_below(s, tail, grid));
+    tails.iter().try_for_each(|tail| s.reverse_compute_at(tail, at))?;
+    Ok(tails)
+}
+
+/// Has each thread finish its own elements.
+fn store_tile(s: &mut Schedule, tails: &[Name], t: &Threads, at: &Name) -> Done {
+    for tail in tails {
+        let [rows, columns] = known(loops_below(s, tail, at));
         let [outer @ .., last] = bind_tile(s, t, [&rows, &columns], &[])?;
         outer.iter().try_for_each(|l| unroll_loop(s, l))?;
         // a copy out of registers is one vector; what computes is unrolled
@@ -289,12 +311,6 @@ fn fill_tile(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
     vectorize_loop(s, &lane)
-}
-
-/// True where the block does nothing but copy.
-fn copies(s: &Schedule, block: &Name) -> bool {
-    let body = find_block(s.func(), block).body;
-    matches!(body.as_slice(), [Stmt::Store { value, .. }] if matches!(value.kind(), ExprKind::Load { .. }))
 }
 
 /// Bytes of an element of a factor in shared memory.

@@ -10,8 +10,8 @@
 //! float16 two at a time (`lower/tile/decode_pairs.rs`); rows of words that whole copies take come into shared
 //! memory as they are, and values are made of them one step ahead. Fragments are loaded by
 //! `ldmatrix` from swizzled rows (`lower/swizzle.rs`). What follows the product is computed from the
-//! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`): a
-//! second launch adds their sums.
+//! registers (`lower/fragments.rs`). Several blocks may share the reduced axis of a tile (`split_k`):
+//! they are a cluster and add their sums in shared memory, or a second launch does (`add_parts`).
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`.
 //!
@@ -32,7 +32,7 @@
 use super::decoded;
 use super::outline::{self, Sizes};
 use super::pack::{self, WIDEST, before, major, packed};
-use super::split_k::{Parts, cut};
+use super::split_k::{self, Parts, cluster_fits, cut, in_cluster, sums};
 use super::tiling::*;
 use super::words::{Words, in_words};
 use crate::analysis::Decline;
@@ -139,7 +139,8 @@ impl Accepted for Mma {
         let threads = move |k: &Knobs| warps(k).threads(warp);
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let space = tiles_in_shared(space, target, bytes, passed_rows(p, move |k| threads(k) / warp));
+        let (passed, sum) = (passed_rows(p, move |k| threads(k) / warp), p.dtype);
+        let space = tiles_in_shared(space, target, bytes, move |k| passed(k) + sums(k, warps(k).block, sum));
         let space = tile_in_registers(space, target, threads, move |k| {
             let [m, n] = warps(k).tile();
             m * n / warp + (m + n) / 4 + 40
@@ -148,6 +149,7 @@ impl Accepted for Mma {
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
         let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
+        let space = cluster_fits(space, p, target);
         preferred(space, p, target, warps)
     }
 
@@ -181,8 +183,8 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let ([m, n, depth], parts) = (t.block, k.get("split_k"));
     let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
-    let outer = [&e.loops[0]].into_iter().chain(left.as_ref().map(|l| &l.at)).cloned().collect();
-    let Grid { grid, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), outer)?;
+    let loops = split_k::around(left.as_ref(), vec![e.loops[0].clone()], k);
+    let Grid { grid, block, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), loops)?;
     for side in (0..2).filter(|side| !by.decoded.contains(side)) {
         let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
@@ -213,15 +215,19 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;
     by.persistent.map_or(Ok(()), |blocks| s.mark(&grid, Mark::Persistent(blocks)))?;
     for tail in &e.tails {
-        s.reverse_compute_at(tail, &grid)?;
-        together(s, tail, &grid, LeafOp::Elementwise, t)?;
+        s.reverse_compute_at(tail, &block)?;
+        together(s, tail, &block, LeafOp::Elementwise, t)?;
     }
     let init = s.decompose_reduction(&e.block, &fill)?;
-    together(s, &init, &grid, LeafOp::Elementwise, t)?;
+    together(s, &init, &block, LeafOp::Elementwise, t)?;
     let first = together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), t)?;
     by.variant.map_or(Ok(()), |name| s.mark(&first, Mark::TileVariant(name.to_string())))?;
     s.set_scope(&e.result, Scope::Local)?;
-    left.map_or(Ok(()), |left| add_parts(s, &left, parts))
+    match left {
+        Some(left) if in_cluster(k) => left.adders_of_cluster(s, &grid, parts, t.threads(warp)),
+        Some(left) => add_parts(s, &left, parts),
+        None => Ok(()),
+    }
 }
 
 /// A second launch adds the parts, and goes on with what follows.

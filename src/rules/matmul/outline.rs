@@ -1,10 +1,12 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
 use super::pack::{WIDEST, helped};
+use super::split_k::sums;
 use super::words::in_words;
 use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::runs::Runs;
-use crate::ir::{ExprKind, Name};
+use crate::ir::{DType, ExprKind, Name};
+use crate::rules::cluster::MEETINGS;
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
@@ -92,6 +94,8 @@ pub struct Shares {
     pub min_blocks: i64,
     /// Parts into which the reduced axis is cut.
     pub split: i64,
+    /// Bytes of a block's sums, where the blocks of a tile are a cluster that adds them.
+    pub sums: i64,
 }
 
 impl Sizes {
@@ -131,6 +135,9 @@ impl Sizes {
     }
 }
 
+/// Passes of shared memory for a copy of 4 bytes into it, by each thread of a warp.
+const FILLED: i64 = 8;
+
 /// The launch of a product on CUDA cores, and that of the sums of its parts.
 pub fn fma(z: &Sizes, s: &Shares) -> Outline {
     let ([m, n, k], [a, b, c]) = (z.extent, z.bytes);
@@ -152,11 +159,14 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         written: z.outputs() * c * s.split,
         padding: z.padding(s.block),
         instructions: s.block[2] * (tm * tn + (tm + tn) / 4) + each / 4 + 20,
+        // values of rows and columns pass from shared memory in each step, and into it one by one
+        passes: Some(((tm + tn) * over(k, s.split) + FILLED * each / 4 * over(over(k, s.split), s.block[2])) as f64),
         flops: z.outputs() * k * 2,
         staged: true,
         ..LaunchOutline::default()
     };
-    Outline::in_parts(main, s.split, || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) })
+    let second = || LaunchOutline { state_regs: 24, ..parts(z, s.split, c, s.split) };
+    in_parts(main, (s.split, s.sums), second)
 }
 
 /// A product on tensor cores, warp by warp.
@@ -393,7 +403,17 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
         tiles: Some(cut),
         ..LaunchOutline::default()
     };
-    Outline::in_parts(main, split, || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) })
+    let second = || LaunchOutline { state_regs: 20, ..parts(z, split, 4, split.min(16)) };
+    in_parts(main, (split, sums(k, t.block, DType::F32)), second)
+}
+
+/// The launch that leaves so many parts, and what adds them: its clusters, whose blocks have `sums` bytes each, or a second
+/// one.
+fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce() -> LaunchOutline) -> Outline {
+    match sums {
+        0 => Outline::in_parts(main, parts, second),
+        _ => Outline::one(LaunchOutline { cluster: parts, rounds: MEETINGS, smem: main.smem + sums, ..main }),
+    }
 }
 
 /// The tiles of a launch, each of so many fills.

@@ -32,6 +32,7 @@
 use super::decoded;
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
+use super::split_k::{cluster_fits, sums};
 use super::tiling::*;
 use crate::ir::layout::words::{CHUNK, ROWS};
 use crate::rules::find::product::Product;
@@ -92,9 +93,10 @@ impl Accepted for Quant {
             (step, _) => Err(format!("the reduced axis is no whole number of steps of {step} in each part")),
         });
         let space = threads_per_block(space, target, threads);
-        let space = tiles_in_shared(space, target, stage_bytes, passed_rows(p, move |k| threads(k) / warp));
+        let (passed, sum) = (passed_rows(p, move |k| threads(k) / warp), p.dtype);
+        let space = tiles_in_shared(space, target, stage_bytes, move |k| passed(k) + sums(k, shares(k).block, sum));
         let space = tile_in_registers(space, target, threads, move |k| registers(&shares(k), warp));
-        preferred(space, p, target)
+        preferred(cluster_fits(space, p, target), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {

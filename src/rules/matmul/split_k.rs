@@ -1,13 +1,19 @@
-//! Products whose reduced axis is cut into parts that different blocks sum: a first launch leaves the sums
-//! of the parts in a workspace, a second one adds them, always in the same order, and finishes the result.
+//! Products whose reduced axis is cut into parts that different blocks sum, whose sums are then added, always in the same
+//! order, and the result finished. Either they lie in a workspace and a second launch does this, or the blocks of a tile
+//! are a cluster: they wait for each other, and then each adds its share of the tile.
 
 use crate::ir::Expr;
+use crate::rules::cluster::{self, Adders};
 use crate::rules::find::einsum::Einsum;
+use crate::rules::find::operands::whole_write;
+use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
 
 /// Threads of a block that adds parts.
 const ADDERS: i64 = 256;
+/// The knob that says how many parts there are.
+const PARTS: &str = "split_k";
 
 /// What is left for the second launch.
 pub struct Parts {
@@ -40,12 +46,63 @@ pub fn cut(s: &mut Schedule, e: &mut Einsum, parts: i64) -> Result<Parts, Schedu
     Ok(Parts { at, add: std::mem::replace(&mut e.block, own), sum, tail, partial })
 }
 
+/// True where the blocks of a tile are a cluster that adds their parts.
+pub fn in_cluster(k: &Knobs) -> bool {
+    cluster::adds(k, PARTS)
+}
+
+/// Bytes of shared memory for the sums of a block, a tile of `block` rows and columns, where they stay there.
+pub fn sums(k: &Knobs, [m, n, _]: [i64; 3], dtype: DType) -> i64 {
+    if in_cluster(k) { cluster::memory([m, n], dtype) } else { 0 }
+}
+
+/// Clusters have as many blocks as there are parts, no more than the target allows.
+pub fn cluster_fits(space: Space, p: &Product, target: &Target) -> Space {
+    let [batch, rows, columns, _] = p.extents();
+    cluster::fits(space, target, PARTS, [batch, rows, columns].iter().all(Option::is_some))
+}
+
+/// The loops around the tiles of a product, its parts among them: those that are outermost, and that over the blocks of a
+/// cluster.
+pub fn around<'a>(left: Option<&'a Parts>, mut outer: Vec<Name>, k: &Knobs) -> (Vec<Name>, Option<&'a Name>) {
+    let at = left.map(|l| &l.at);
+    if in_cluster(k) {
+        return (outer, at);
+    }
+    outer.extend(at.cloned());
+    (outer, None)
+}
+
 impl Parts {
     /// Gives each element of the result to a thread of the second launch; the loop over the threads of a block.
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug.
     pub fn adders(&self, s: &mut Schedule) -> Result<Name, ScheduleError> {
+        self.along_result(s)?;
+        let all = fuse_loops(s, &s.loops(&self.tail))?;
+        let [block, thread] = split(s, &all, [None, Some(ADDERS)])?;
+        s.bind(&block, ThreadTag::BlockX)?;
+        s.bind(&thread, ThreadTag::ThreadX)?;
+        Ok(thread)
+    }
+
+    /// Has the blocks of a cluster add the parts of its tile, each a share of it, with so many threads: below the loop
+    /// `grid` over clusters.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug.
+    pub fn adders_of_cluster(&self, s: &mut Schedule, grid: &Name, parts: i64, threads: i64) -> Done {
+        let turned = self.along_result(s)?;
+        let mut tails = vec![self.tail.clone()];
+        if whole_write(s, &find_block(s.func(), &self.tail)).is_some() {
+            tails.push(s.cache_write(&self.tail, &output(s, &self.tail), Scope::Local)?);
+        }
+        Adders { add: &self.add, tails: &tails, turned }.place(s, grid, parts, threads)
+    }
+
+    /// Puts that loop over the result last which walks along it, and has the parts lie so; true where rows are then last.
+    fn along_result(&self, s: &mut Schedule) -> Result<bool, ScheduleError> {
         let own = s.loops(&self.tail);
         let loops = neighbours_last(s, &self.tail, own.clone());
         if let ([a, b], [x, y]) = (&own[..], &loops[..])
@@ -54,12 +111,9 @@ impl Parts {
             // columns first: so that neighbours of the result are neighbours of each part, too
             s.reorder(&loops)?;
             self.turn(s)?;
+            return Ok(true);
         }
-        let all = fuse_loops(s, &s.loops(&self.tail))?;
-        let [block, thread] = split(s, &all, [None, Some(ADDERS)])?;
-        s.bind(&block, ThreadTag::BlockX)?;
-        s.bind(&thread, ThreadTag::ThreadX)?;
-        Ok(thread)
+        Ok(false)
     }
 
     /// Exchanges the last two dimensions of the parts.

@@ -6,8 +6,10 @@ use crate::rules::parts::*;
 
 /// The loops of a product that is cut into tiles.
 pub struct Grid {
-    /// Over blocks.
+    /// Over blocks, or clusters of them.
     pub grid: Name,
+    /// The innermost loop around what a block does.
+    pub block: Name,
     /// Over fills of shared memory.
     pub fill: Name,
     /// Over the steps along the reduced axis within one fill.
@@ -17,13 +19,13 @@ pub struct Grid {
 }
 
 /// Cuts a product into tiles of rows, columns and steps. Blocks go through the grid in groups of `group` rows of
-/// tiles, inside of the loops `outer`.
+/// tiles, inside of the loops `outer`. Where there is a loop `cluster`, its steps are the blocks of a cluster.
 pub fn grid(
     s: &mut Schedule,
     e: &Einsum,
     [m, n, k]: [i64; 3],
     group: i64,
-    outer: Vec<Name>,
+    (outer, cluster): (Vec<Name>, Option<&Name>),
 ) -> Result<Grid, ScheduleError> {
     let [_, rows, columns, depth] = &e.loops;
     let [ib, ii] = split(s, rows, [None, Some(m)])?;
@@ -37,10 +39,13 @@ pub fn grid(
         blocks.extend([ib, jb]);
     }
     let inner = [&fill, &ii, &jj, &step].map(|l| l.clone());
-    s.reorder(&[&blocks[..], &inner].concat())?;
+    let of_cluster: Vec<Name> = cluster.into_iter().cloned().collect();
+    s.reorder(&[&blocks[..], &of_cluster, &inner].concat())?;
     let grid = s.fuse(&blocks)?;
     s.bind(&grid, ThreadTag::BlockX)?;
-    Ok(Grid { grid, fill, step, tile: [ii, jj] })
+    cluster.map_or(Ok(()), |l| s.bind(l, ThreadTag::ClusterX))?;
+    let block = cluster.unwrap_or(&grid).clone();
+    Ok(Grid { grid, block, fill, step, tile: [ii, jj] })
 }
 
 /// Groups of `knob` rows of tiles are whole.

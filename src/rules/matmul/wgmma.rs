@@ -27,6 +27,7 @@
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
 use super::pack::{self, before, major};
+use super::split_k::{self, cluster_fits, in_cluster};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
 use crate::ir::layout::Swizzle;
@@ -109,7 +110,9 @@ impl Accepted for Wgmma {
             move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let space = tiles_in_shared(space, target, bytes, passed_rows(p, move |k| multiplying(k) * WgmmaShape::WARPS));
+        let (passed, sum) = (passed_rows(p, move |k| multiplying(k) * WgmmaShape::WARPS), p.dtype);
+        let more = move |k: &Knobs| passed(k) + split_k::sums(k, groups(k, element).block, sum);
+        let space = tiles_in_shared(space, target, bytes, more);
         let regs = i64::from(target.regs_per_sm);
         let space = space.require("tile_in_registers", move |k| {
             let (wanted, most) = match copying(k) {
@@ -122,6 +125,11 @@ impl Accepted for Wgmma {
         let [_, rows, _, depth] = p.extents();
         let space = whole_groups(space, "whole_raster", "raster", rows);
         let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
+        let space = cluster_fits(space, p, target);
+        let space = space.require("clusters_of_a_tile", |k| match persistent(k) && in_cluster(k) {
+            true => Err("a block of a cluster has one tile".into()),
+            false => Ok(()),
+        });
         preferred(of_roles(space, p, boxed), p, target)
     }
 

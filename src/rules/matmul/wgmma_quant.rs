@@ -31,6 +31,7 @@
 use super::decoded;
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
+use super::split_k::{cluster_fits, sums};
 use super::tiling::*;
 use crate::ir::instr::WgmmaShape;
 use crate::ir::layout::words::CHUNK;
@@ -113,14 +114,15 @@ impl Accepted for WgmmaQuant {
         });
         let threads = move |k: &Knobs| shares(k).threads(warp) + WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
-        let space = tiles_in_shared(space, target, stage_bytes, |_| 0);
+        let sum = p.dtype;
+        let space = tiles_in_shared(space, target, stage_bytes, move |k| sums(k, shares(k).block, sum));
         let regs = i64::from(target.regs_per_sm);
         let space = space.require("tile_in_registers", move |k| {
             let groups = (k.get("groups_n") - 1).clamp(0, 3) as usize;
             let most = if groups == 0 { (regs / threads(k)).min(REGISTERS[0]) } else { REGISTERS[groups] };
             at_most(registers(&shares(k), warp), most, "registers", "a thread")
         });
-        preferred(space, p, target)
+        preferred(cluster_fits(space, p, target), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {

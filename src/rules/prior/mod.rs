@@ -5,6 +5,7 @@
 //! guess orders candidates (docs/search.md says how well); its absolute value is within a factor of
 //! two and is never shown as a time.
 
+mod cpu;
 mod tiles;
 
 use super::{LaunchOutline, Outline};
@@ -21,6 +22,8 @@ const PARTS_NS: f64 = 700.0;
 const BLOCK_NS: f64 = 100.0;
 /// From the start of a block to that of the next one on the same multiprocessor.
 const DISPATCH_NS: f64 = 75.0;
+/// Multiprocessors that share clusters (a GPC has 16 to 18), as far as whole clusters fill them.
+const GROUP: f64 = 16.0;
 /// Blocks of a cluster meet, exchange what they have, and meet again.
 const CLUSTER_NS: f64 = 1000.0;
 /// Instructions of a thread besides its loop.
@@ -62,22 +65,20 @@ const TAIL: f64 = 0.4;
 const EXCLUSION: i32 = 4;
 /// Bytes of DRAM that one CPU core moves in a nanosecond, where nobody measured.
 const CORE_GBPS: f64 = 8.0;
-/// Starting a task on a CPU.
-const TASK_NS: f64 = 150.0;
-/// Vector instructions of one core in a nanosecond.
-const CORE_RATE: f64 = 4.0;
 
 /// The time in nanoseconds that the outline suggests, for comparing points of one function.
 pub fn ns(outline: &Outline, target: &Target) -> f64 {
     total(outline, target, None)
 }
 
-/// True where the constants come from: where more time goes to memory than to arithmetic, and for products in tiles.
+/// True where the constants come from: where more time goes to memory than to arithmetic, for products in tiles, and
+/// where the passes of shared memory are counted.
 pub fn is_known(outline: &Outline, target: &Target) -> bool {
     if outline.launches.iter().any(|l| l.unjudged) {
         return false;
     }
-    is_tiled(outline) || waits_for_memory(outline, target)
+    let counted = outline.launches.iter().any(|l| l.passes.is_some());
+    is_tiled(outline) || counted || waits_for_memory(outline, target)
 }
 
 /// True for products in tiles on tensor cores, which have a model of their own.
@@ -123,7 +124,7 @@ pub fn compiled_ns(outline: &Outline, target: &Target, compiled: &Compiled) -> f
 fn total(outline: &Outline, target: &Target, regs: Option<u32>) -> f64 {
     let one = |(i, l): (usize, &LaunchOutline)| match target.kind {
         Kind::Cuda => gpu(l, target, regs.filter(|_| i == 0)),
-        Kind::Cpu => cpu(l, target),
+        Kind::Cpu => cpu::ns(l, target),
     };
     let starts = match target.kind {
         Kind::Cuda => {
@@ -165,7 +166,7 @@ fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
         return tiles::ns(l, p, t, room.blocks as f64);
     }
     let (block, resident) = (block(l, t, &room), room.blocks);
-    let share = l.blocks as f64 / t.sms.max(1) as f64;
+    let share = l.blocks as f64 / at_once(t.sms.max(1) as f64, l);
     let waves = share / resident as f64;
     let at_once = (resident as f64).min(share.ceil());
     let streamed = if waves >= 1.0 { at_once } else { share };
@@ -176,6 +177,11 @@ fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
     let rest = waves.fract();
     let last = if rest > 1e-9 { last_wave(&block, rest * resident as f64) } else { 0.0 };
     waves * wave + TAIL * (last - rest * wave).max(0.0) + UNEVEN * share * block.dram / waves
+}
+
+/// Multiprocessors that blocks are on at a time: those of a cluster are in one group of [`GROUP`] and few more.
+fn at_once(sms: f64, l: &LaunchOutline) -> f64 {
+    if l.cluster > 2 && sms > GROUP { (sms / GROUP).floor() * GROUP } else { sms }
 }
 
 /// Blocks that run side by side on every multiprocessor, `streamed` of them as far as DRAM is concerned.
@@ -287,19 +293,6 @@ fn flop_rate(l: &LaunchOutline, t: &Target) -> f64 {
     let plain = t.peak_of([DType::F32]).unwrap_or(20.0);
     let tensor = t.peak_of([DType::F16, DType::BF16]).unwrap_or(plain);
     (if l.tensor_core { tensor } else { plain }) * 1e3 / t.sms.max(1) as f64
-}
-
-fn cpu(l: &LaunchOutline, t: &Target) -> f64 {
-    let cores = t.cores.max(1) as f64;
-    let bytes = (l.read + l.written) as f64;
-    let cached = if bytes < t.l2_bytes as f64 / 2.0 || l.from_cache { CACHE * CACHE } else { 1.0 };
-    let dram = bytes / (cached * if t.copy_gbps > 0.0 { t.copy_gbps } else { CORE_GBPS * cores.sqrt() });
-    // Operands wider than a register, and more accumulators than registers, cost instructions.
-    let wide = (l.load_bytes as f64 / t.vector_bytes.max(1) as f64).max(1.0);
-    let spilled = (l.load_regs as f64 * wide / 16.0).max(1.0);
-    let per_task = TASK_NS + l.steps as f64 * l.instructions as f64 * wide * spilled / CORE_RATE;
-    let turns = (l.blocks as f64 / cores).ceil();
-    either(&[dram, turns * per_task])
 }
 
 #[cfg(test)]

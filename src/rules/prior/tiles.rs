@@ -6,7 +6,7 @@
 //! one with the copies of the next. The constants are fitted on an H200 (docs/search.md says on what, and how well the
 //! result orders others); rates are shares of the target's.
 
-use super::{bandwidth, flop_rate};
+use super::{at_once, bandwidth, flop_rate};
 use crate::ir::instr::WgmmaShape;
 use crate::rules::LaunchOutline;
 use crate::rules::space::tiles::{Role, Tiles};
@@ -59,6 +59,8 @@ const ALONE_IN_TURN: f64 = 3.2;
 /// How much of leaving a multiprocessor does nothing else in, besides what it waits for; threads that are busy with elements then.
 const LEAVING: f64 = 1.47;
 const LEAVING_THREADS: f64 = 128.0 / 0.3;
+/// Blocks of a cluster leave their sums to each other, wait, add, and wait for those that still read.
+const MEET_NS: f64 = 2300.0;
 /// Part of the time that a partly filled last wave lasts too long, which shows.
 const TAIL: f64 = 0.89;
 /// How strongly bounds shut each other out.
@@ -71,7 +73,8 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let leave = Leave::of(l, p, t);
     let (tiles, fills) = (p.tiles as f64, p.fills as f64);
     let main = step.of_all(p);
-    let (one, busy) = (PROLOGUE_NS + main + leave.alone, fills * step.busy + LEAVING * leave.busy);
+    let added = if l.cluster > 1 { MEET_NS } else { 0.0 };
+    let (one, busy) = (PROLOGUE_NS + main + leave.alone + added, fills * step.busy + LEAVING * leave.busy);
     let of_each = tiles / tiles.min(sms);
     let each = of_each + TAIL * (of_each.ceil() - of_each);
     let computed = match p.role {
@@ -81,7 +84,7 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
             PROLOGUE_NS + (each * fills * step.busy).max(turns) + leave.alone / 2.0
         }
         Role::All | Role::Copy => {
-            let waves = tiles / (sms * resident);
+            let waves = tiles / (at_once(sms, l) * resident);
             let wave = |blocks: f64| longest(&[one, blocks * busy]);
             if waves <= 1.0 {
                 wave((tiles / sms).ceil().min(resident))

@@ -4,8 +4,8 @@
 //! injective producers (inlined) and elementwise epilogues or none. Matrix-vector products whose matrix is
 //! stored [K, N] are of this form.
 //! How: each thread owns one vector of columns; threadIdx.y shares the rows and meets in shared
-//! memory. With `split` above 1, blocks reduce parts of a column into a workspace and a second
-//! launch adds the parts.
+//! memory. With `split` above 1, blocks reduce parts of a column into a workspace, and a second
+//! launch adds the parts, or the blocks of a column do, as a cluster.
 //! Declines: `target_kind`, the predicates of [`Reduction::of`], `strided_reduction`.
 //!
 //! ```text
@@ -28,6 +28,8 @@
 //!           threadIdx.x 32: O = O_local
 //! ```
 
+use crate::rules::cluster::{self, Adders};
+use crate::rules::find::operands::reads_of;
 use crate::rules::find::shape::{Chain, Reduction};
 use crate::rules::parts::*;
 use crate::rules::space::outlines;
@@ -64,6 +66,20 @@ impl Accepted for Outer {
             _ => parts_fit(space, length, r.outputs()),
         };
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
+        let space = cluster::fits(space, target, "split", r.outputs().is_some());
+        let outputs = r.outputs();
+        let space = cluster::run_at_once(space, target, "split", move |k| {
+            let vectors = over(outputs?, lanes(k.get("vector"), element));
+            Some(vectors * k.get("rows") * k.get("split"))
+        });
+        let again = results_read_again(&r.one.schedule, &r.one.chain);
+        let space = space.require("results_apart", move |k| match again && cluster::adds(k, "split") {
+            true => Err("threads of a cluster read results that others of them store".into()),
+            false => Ok(()),
+        });
+        let space = cluster::shares_evenly(space, ["split", "threads"], move |k| {
+            Some(columns?.min(k.get("threads") * lanes(k.get("vector"), element)))
+        });
         fold_rivals(fills_blocks(space, target, r.total(), r.outputs(), element), element)
     }
 
@@ -74,8 +90,11 @@ impl Accepted for Outer {
         let (outer, column) = fuse_but_last(s, &r.spatial)?;
         let all = fuse_all(s, &r.reduce)?;
         let reads = Reads { full: r.full.iter().map(|a| a.buffer.clone()).collect(), vectors: vec![], pack: 1 };
-        let nest = Nest { chain: &r.one.chain, outer, column: &column, k: &all };
-        reduce_in_parts(s, nest, &reads, k.get("split"), &plan)
+        let nest = Nest { chain: &r.one.chain, outer, column: &column, k: &all, cluster: None };
+        match cluster::adds(k, "split") {
+            true => reduce_in_clusters(s, nest, &reads, k.get("split"), &plan),
+            false => reduce_in_parts(s, nest, &reads, k.get("split"), &plan),
+        }
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
@@ -103,18 +122,29 @@ pub struct Nest<'a> {
     pub column: &'a Name,
     /// The loop over what is reduced.
     pub k: &'a Name,
+    /// The loop over the parts that the blocks of a cluster reduce.
+    pub cluster: Option<&'a Name>,
 }
 
 /// Schedules a nest as one launch, or as one of `split` parts per column and one that adds them.
 pub fn reduce_in_parts(s: &mut Schedule, nest: Nest, reads: &Reads, split: i64, plan: &Plan) -> Done {
     if split == 1 {
-        return reduce_columns(s, nest, reads, plan);
+        return reduce_columns(s, nest, reads, plan).map(drop);
     }
     let (first, outer, rest) = parts_of_columns(s, nest.outer, nest.column, nest.k, split)?;
     let first = Chain::alone(first);
-    let part = Nest { chain: &first, outer: Some(outer), column: nest.column, k: &rest };
+    let part = Nest { chain: &first, outer: Some(outer), column: nest.column, k: &rest, cluster: None };
     reduce_columns(s, part, reads, plan)?;
     add_parts(s, nest.chain, split, plan)
+}
+
+/// Schedules a nest as one launch of clusters, whose blocks have a part of a column each and add all of them.
+fn reduce_in_clusters(s: &mut Schedule, nest: Nest, reads: &Reads, parts: i64, plan: &Plan) -> Done {
+    let [part, rest] = split(s, nest.k, [Some(parts), None])?;
+    let first = Chain::alone(s.rfactor(&part, 0)?);
+    let (add, tails) = (&nest.chain.block, tails(s, nest.chain)?);
+    let grid = reduce_columns(s, Nest { chain: &first, k: &rest, cluster: Some(&part), ..nest }, reads, plan)?;
+    Adders { add, tails: &tails, turned: false }.place(s, &grid, parts, plan.threads)
 }
 
 /// Cuts the loop `k` of a reduction into parts: the block that reduces these, the loop over all parts around the
@@ -141,6 +171,13 @@ pub fn loops_of_parts(s: &mut Schedule, block: &Name) -> Result<(Option<Name>, N
     Ok((outer, column, k))
 }
 
+/// True where what follows the reduction reads a result in global memory.
+fn results_read_again(s: &Schedule, chain: &Chain) -> bool {
+    let written = |block: &Name| outputs(s, block).into_iter().filter(|b| s.func().is_param(b)).collect::<Vec<_>>();
+    let results: Vec<Name> = [&chain.block].into_iter().chain(&chain.epilogues).flat_map(written).collect();
+    chain.epilogues.iter().any(|tail| reads_of(s, tail).iter().any(|r| results.contains(&r.buffer)))
+}
+
 /// Blocks that are narrow and deep are searched where a row has no more columns than they are wide.
 fn narrow_blocks(space: Space, element: DType, columns: Option<i64>) -> Space {
     space.prefer("narrow_blocks", move |k| match (k.get("threads"), k.get("rows")) {
@@ -164,9 +201,9 @@ pub fn fills_blocks(space: Space, target: &Target, total: Option<i64>, outputs: 
     fills_device(space, target, total, blocks)
 }
 
-/// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch.
-fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Done {
-    let Nest { chain, outer, column, k } = nest;
+/// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch; the loop over its blocks, or clusters.
+fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> Result<Name, ScheduleError> {
+    let Nest { chain, outer, column, k, cluster } = nest;
     let block = &chain.block;
     let [jb, jt, jv] = split(s, column, [None, Some(plan.threads), Some(plan.lanes)])?;
     let factors = [None, Some(plan.unroll), Some(plan.rows)];
@@ -180,9 +217,12 @@ fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> D
     let rf = if plan.rows > 1 { s.rfactor(&ky, 0)? } else { block.clone() };
     let tails = tails(s, chain)?;
     let grid = fuse_under(s, outer, &jb)?;
-    let order: Vec<Name> = [&grid, &jt, &ky, &ko, &ku, &jv].into_iter().chain(&values).cloned().collect();
+    let inner = [&jt, &ky, &ko, &ku, &jv].into_iter().chain(&values);
+    let order: Vec<Name> = [&grid].into_iter().chain(cluster).chain(inner).cloned().collect();
     s.reorder(&order)?;
     s.bind(&grid, ThreadTag::BlockX)?;
+    cluster.map_or(Ok(()), |part| s.bind(part, ThreadTag::ClusterX))?;
+    let own = cluster.unwrap_or(&grid);
     s.bind(&jt, ThreadTag::ThreadX)?;
     s.bind(&ky, ThreadTag::ThreadY)?;
     launch_bounds(s, &grid, plan.min_blocks)?;
@@ -204,17 +244,18 @@ fn reduce_columns(s: &mut Schedule, nest: Nest, reads: &Reads, plan: &Plan) -> D
     s.decompose_reduction(&rf, &ko)?;
     if rf != *block {
         keep_in_registers(s, &rf)?;
-        s.reverse_compute_at(block, &grid)?;
-        bind_columns(s, block, &grid, plan)?;
-        for l in loops_of_kind(s, block, &grid, IterKind::Reduce) {
+        s.reverse_compute_at(block, own)?;
+        bind_columns(s, block, own, plan)?;
+        for l in loops_of_kind(s, block, own, IterKind::Reduce) {
             s.bind(&l, ThreadTag::ThreadY)?;
         }
     }
     for tail in &tails {
-        s.reverse_compute_at(tail, &grid)?;
-        bind_columns(s, tail, &grid, plan)?;
+        s.reverse_compute_at(tail, own)?;
+        bind_columns(s, tail, own, plan)?;
     }
-    keep_in_registers(s, block)
+    keep_in_registers(s, block)?;
+    Ok(grid)
 }
 
 /// Gives each thread the columns that it owned while reducing.
@@ -234,6 +275,6 @@ fn add_parts(s: &mut Schedule, chain: &Chain, split: i64, first: &Plan) -> Done 
     let (outer, column, k) = loops_of_parts(s, &chain.block)?;
     let rows = (split as u64).next_power_of_two().min(8) as i64;
     let plan = Plan::of_parts(first.threads.max(32), rows, 4.min(split / rows).max(1), first.combiner);
-    let nest = Nest { chain, outer, column: &column, k: &k };
-    reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan)
+    let nest = Nest { chain, outer, column: &column, k: &k, cluster: None };
+    reduce_columns(s, nest, &Reads { full: vec![], vectors: vec![], pack: 1 }, &plan).map(drop)
 }

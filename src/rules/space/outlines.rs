@@ -3,6 +3,7 @@
 
 use super::limits::lanes;
 use crate::ir::DType;
+use crate::rules::cluster;
 use crate::rules::find::shape::Reduction;
 use crate::rules::space::outline::passes;
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
@@ -157,6 +158,9 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         combine: Combine { lanes: 1, parts: rows, values: 1 },
         ..LaunchOutline::default()
     };
+    if cluster::adds(k, "split") {
+        return Outline::one(LaunchOutline { cluster: split, rounds: cluster::MEETINGS, ..first });
+    }
     let [side, deep] = adders(threads, split);
     let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);
     Outline::in_parts(first, split, || {

@@ -74,6 +74,7 @@ pub(in crate::tile) fn memory_name(view: &View) -> &str {
     match &view.scope {
         Scope::Global => "global memory",
         Scope::Shared | Scope::SharedDyn => "shared memory",
+        Scope::Cluster => "shared memory of a cluster",
         Scope::Local => "registers",
         Scope::Tensor => "tensor memory",
         Scope::Other(name) => name,

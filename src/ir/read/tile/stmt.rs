@@ -238,6 +238,11 @@ impl Scope<'_> {
                     format!("`{user}` needs scope=\"shared\" or scope=\"local\"; memory of the device is passed in");
                 return problem(value.at, message);
             }
+            Memory::Cluster => {
+                let message =
+                    format!("`{user}` is shared by a cluster, which tile programs have none of; use \"shared\"");
+                return problem(value.at, message);
+            }
             Memory::Other(other) => {
                 let message = format!(
                     "unknown scope \"{other}\" of `{user}`; it is \"shared\", \"shared.dyn\", \"local\" or \"tmem\""

@@ -1,7 +1,7 @@
 //! Shrinks register and shared buffers to the part that one thread or block touches.
 //!
-//! Variables of loops around all accesses are fixed, and so are block indices and, for registers,
-//! thread indices; what is left of an index ranges over the part that is touched. Gaps between
+//! Variables of loops around all accesses are fixed, but for those inside of a loop that sets a value in its first step
+//! alone, and so are block indices and, for registers, thread indices; what is left of an index ranges over the part that is touched. Gaps between
 //! strides close where all accesses have the same strides. A buffer that an instruction touches stays as
 //! it is, and so does one of which warps have parts. What the schedule asks of the strides of what is left is done here too ([`placement`]).
 //!
@@ -129,12 +129,15 @@ impl Dim {
 struct Fixed {
     loops: BTreeSet<Name>,
     threads: bool,
+    /// The block's place in its cluster is: not for what blocks of a cluster share.
+    rank: bool,
 }
 
 impl Fixed {
     fn contains(&self, name: &Name, ranges: &Ranges) -> bool {
         match ThreadTag::by_name(name.as_str()) {
             Some(tag) if THREADS.contains(&tag) => self.threads,
+            Some(ThreadTag::ClusterX) => self.rank,
             Some(_) => true,
             None => self.loops.contains(name) || (!name.as_str().contains('.') && is_extent(name, ranges)),
         }
@@ -162,7 +165,10 @@ impl Plan {
             let same = common.iter().zip(&a.around.loops).take_while(|(a, b)| a == b).count();
             common.truncate(same);
         }
-        let fixed = Fixed { loops: common.into_iter().collect(), threads: local };
+        if let Some(at) = set_in_first_step(&list[0].around.conds, &common) {
+            common.truncate(at + 1);
+        }
+        let fixed = Fixed { loops: common.into_iter().collect(), threads: local, rank: !nest.is_cluster(name) };
         let buffer = nest.buffer(PASS, name)?;
         let mut dims = vec![];
         for (d, extent) in buffer.shape.iter().enumerate() {
@@ -187,6 +193,18 @@ impl Plan {
         }
         Ok(Plan { fixed, dims })
     }
+}
+
+/// The outermost of some loops in whose first step alone a value is set, by the conditions on that: the value lives on in
+/// the other steps, so that each step of the loops inside has one of its own.
+fn set_in_first_step(conds: &[Expr], loops: &[Name]) -> Option<usize> {
+    let first_of = |l: &Name| {
+        conds.iter().any(|c| match c.kind() {
+            ExprKind::Binary { op: BinOp::Eq, a, b } => a.as_var() == Some(l) && b.is_int(0),
+            _ => false,
+        })
+    };
+    loops.iter().position(first_of)
 }
 
 /// The bounds of an expression where conditions hold, as far as it is made of what they bound: `(a + 1) / 12` where

@@ -197,7 +197,7 @@ fn array(nest: &Nest, b: &Buffer, body: &[DStmt], maps: &[TensorMap]) -> Result<
     let len = length(nest, b).as_int().and_then(|n| u32::try_from(n).ok());
     let len = len.ok_or_else(|| LowerError::new(PASS, &b.name, "the size of the array is not a constant"))?;
     let scope = match b.scope {
-        Scope::Shared | Scope::SharedDyn => ArrayScope::Shared,
+        Scope::Shared | Scope::SharedDyn | Scope::Cluster => ArrayScope::Shared,
         Scope::Tensor => ArrayScope::Tensor,
         Scope::Global | Scope::Local | Scope::Other(_) => ArrayScope::Register,
     };

@@ -36,6 +36,7 @@ use crate::lower::LowerError;
 use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
 use crate::lower::nest::Nest;
+use crate::lower::pass::cluster_loads::meets;
 use consume::Turns;
 use issue::Issue;
 use ring::{Ring, constant, index_of, op, sync, thread, when};
@@ -159,6 +160,7 @@ impl Roles {
         nest.ranges.set(ring::THREAD, 0, all - 1);
         nest.ranges.set(self.group.clone(), 0, self.groups);
         let mut copying = vec![when(is(thread(), threads), self.copying(nest, tiles, before))];
+        let meetings: Vec<DStmt> = after.iter().filter(|s| meets(s)).cloned().collect();
         let (mut computing, registers) = match &self.issue {
             None => (self.computing(nest, tiles, before, after), &REGISTERS[..]),
             Some(issue) => {
@@ -172,6 +174,11 @@ impl Roles {
             let set = |registers: u32, take| DStmt::Instr(Instr::new(Op::SetMaxReg { registers, take }, [], []));
             computing.insert(0, set(*more, true));
             copying.insert(0, set(*less, false));
+        }
+        if !meetings.is_empty() {
+            // threads of a warp that have nothing to copy wait for those that do
+            copying.push(DStmt::Barrier(Barrier::Warp));
+            copying.extend(meetings);
         }
         let cond = op(BinOp::Lt, index_of(&self.group), self.groups);
         let mut out = self.barriers();
