@@ -153,10 +153,7 @@ impl<'a> Block<'a> {
         if !(0..blocks as i64).contains(&peer) {
             return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
         }
-        let i = match len {
-            1 => in_bounds(array, self.threads[t].int(at.index), 1)?,
-            _ => in_bounds(array, aligned(array, self.threads[t].int(at.index), len)?, len)?,
-        };
+        let i = in_bounds(array, aligned(array, self.threads[t].int(at.index), len)?, len)?;
         Ok((array.memory(peer as usize * self.code.shared()), i, array))
     }
 

@@ -30,14 +30,22 @@ fn reuse_slots(p: &mut Program) {
     }
 }
 
+/// Takes a meeting of the cluster away.
+fn no_meeting(p: &mut Program, nth: usize) {
+    remove(p, "cluster arrive", nth);
+    remove(p, "cluster wait", nth);
+}
+
+/// Has threads arrive without a release.
+fn no_release(p: &mut Program, nth: usize) {
+    edit(p, "cluster arrive", nth, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]);
+}
+
 pub const BUGS: &[Bug] = &[
     Bug {
         what: "no barrier of the cluster between a store and its reader",
         kernel: "normalized",
-        sow: |p| {
-            remove(p, "cluster arrive", 1);
-            remove(p, "cluster wait", 1);
-        },
+        sow: |p| no_meeting(p, 1),
         says: "t0_slots[",
         statements: &[STORE, SLOT],
     },
@@ -51,7 +59,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "an arrival that does not release a store",
         kernel: "normalized",
-        sow: |p| edit(p, "cluster arrive", 1, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]),
+        sow: |p| no_release(p, 1),
         says: "race: nothing orders this read of `t0_slots[",
         statements: &[STORE, SLOT],
     },
@@ -77,10 +85,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "a store to a block that may not run yet",
         kernel: "normalized",
-        sow: |p| {
-            remove(p, "cluster arrive", 0);
-            remove(p, "cluster wait", 0);
-        },
+        sow: |p| no_meeting(p, 0),
         says: "the other block may not have started",
         statements: &[STORE],
     },
@@ -148,27 +153,21 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "a load from a block that may not have started",
         kernel: "column_parts",
-        sow: |p| {
-            remove(p, "cluster arrive", 0);
-            remove(p, "cluster wait", 0);
-        },
+        sow: |p| no_meeting(p, 0),
         says: "the other block may not have started",
         statements: &[LOAD],
     },
     Bug {
         what: "a part that is stored without a release",
         kernel: "column_parts",
-        sow: |p| edit(p, "cluster arrive", 0, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]),
+        sow: |p| no_release(p, 0),
         says: "race: nothing orders this read of `p1_rf[",
         statements: &[LOAD, PART],
     },
     Bug {
         what: "a block that ends while others load its part",
         kernel: "column_parts",
-        sow: |p| {
-            remove(p, "cluster arrive", 1);
-            remove(p, "cluster wait", 1);
-        },
+        sow: |p| no_meeting(p, 1),
         says: "the thread ends after an access to another block",
         statements: &[""],
     },

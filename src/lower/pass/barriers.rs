@@ -95,12 +95,9 @@ struct Access {
 }
 
 fn list(walk: &Walk, body: Vec<DStmt>, open: &mut Open) -> Vec<DStmt> {
-    let mut out: Vec<DStmt> = vec![];
+    let mut out = vec![];
     for s in body {
-        // a wait that follows at once is for all that its block did
-        let met = matches!(s, DStmt::Barrier(Barrier::ClusterWait))
-            && matches!(out.last(), Some(DStmt::Barrier(Barrier::ClusterArrive { release: true })));
-        if met || matches!(s, DStmt::Barrier(Barrier::Block)) {
+        if let DStmt::Barrier(Barrier::Block) = s {
             open.accesses.clear();
             out.push(s);
             continue;

@@ -9,15 +9,16 @@
 //!
 //! The schedule is at fault where stores and loads stand in one loop or under one condition.
 
-use super::batch::uses;
+use super::batch::{touched, uses};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, all_of, conjuncts, guarded};
 use crate::ir::instr::{Access, At, Instr, Op};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, ExprKind, Name, ThreadTag};
 use crate::lower::LowerError;
+use crate::lower::fact::replicated::loads;
 use crate::lower::nest::Nest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "cluster_loads";
 
@@ -29,14 +30,15 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     if parts.is_empty() {
         return Ok(body);
     }
-    let all = |a| body.iter().map(|s| touches(&parts, s, a)).collect::<Vec<_>>();
-    let (stores, loads) = (all(Access::Write), all(Access::Read));
-    let first = loads.iter().position(|l| *l).unwrap_or(body.len());
-    if stores.iter().skip(first).any(|s| *s) {
+    let touches = |s, a| touched(std::slice::from_ref(s), a).iter().any(|name| parts.contains_key(name));
+    let all = |a| body.iter().map(|s| touches(s, a)).collect::<Vec<_>>();
+    let (stored, loaded) = (all(Access::Write), all(Access::Read));
+    let first = loaded.iter().position(|l| *l).unwrap_or(body.len());
+    if stored.iter().skip(first).any(|s| *s) {
         let name = parts.keys().next().cloned().unwrap_or_else(|| Name::new(&nest.symbol));
         return Err(LowerError::new(PASS, &name, "blocks of a cluster store to their parts where others load"));
     }
-    let last = loads.iter().rposition(|l| *l);
+    let last = loaded.iter().rposition(|l| *l);
     let of_some = guard_of_stores(nest, &body[first.min(body.len())..]);
     let [arrive, wait] = [Barrier::ClusterArrive { release: true }, Barrier::ClusterWait].map(DStmt::Barrier);
     let mut out = vec![];
@@ -109,12 +111,6 @@ pub fn meets(s: &DStmt) -> bool {
     matches!(s, DStmt::Barrier(Barrier::ClusterArrive { .. } | Barrier::ClusterWait))
 }
 
-fn touches(parts: &BTreeMap<Name, i64>, s: &DStmt, access: Access) -> bool {
-    let mut found = false;
-    s.visit(&mut |s| s.for_each_access(|buffer, _, a| found |= a == access && parts.contains_key(buffer)));
-    found
-}
-
 /// A statement in terms of the block's own part, or loads from those of others.
 fn own(nest: &Nest, parts: &BTreeMap<Name, i64>, s: DStmt) -> Result<DStmt, LowerError> {
     let fault = |name: &Name, why: &str| LowerError::new(PASS, name, why);
@@ -145,7 +141,9 @@ fn own(nest: &Nest, parts: &BTreeMap<Name, i64>, s: DStmt) -> Result<DStmt, Lowe
                 Ok(load(At::new(&buffer, indices[0].clone()), src, &at[0], 1))
             }
             _ => {
-                if let Some(name) = parts.keys().find(|name| reads(&value, name)) {
+                let mut read = BTreeSet::new();
+                loads(&value, &mut read);
+                if let Some(name) = read.iter().find(|name| parts.contains_key(*name)) {
                     return Err(fault(name, "parts of other blocks are loaded into registers, and nothing else"));
                 }
                 let indices = match parts.get(&buffer) {
@@ -157,10 +155,4 @@ fn own(nest: &Nest, parts: &BTreeMap<Name, i64>, s: DStmt) -> Result<DStmt, Lowe
         },
         s => s.try_map_lists(|inner| inner.into_iter().map(|s| own(nest, parts, s)).collect()),
     }
-}
-
-fn reads(e: &Expr, buffer: &Name) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { buffer: b, .. } if b == buffer));
-    found
 }

@@ -1,8 +1,8 @@
 //! Shrinks register and shared buffers to the part that one thread or block touches.
 //!
 //! Variables of loops around all accesses are fixed, but for those inside of a loop that sets a value in its first step
-//! alone, and so are block indices and, for registers, thread indices; what is left of an index ranges over the part that is touched. Gaps between
-//! strides close where all accesses have the same strides. A buffer that an instruction touches stays as
+//! alone, and so are block indices and, for registers, thread indices; what is left of an index ranges over the part that
+//! is touched. Gaps between strides close where all accesses have the same strides. A buffer that an instruction touches stays as
 //! it is, and so does one of which warps have parts. What the schedule asks of the strides of what is left is done here too ([`placement`]).
 //!
 //! before: registers `rf[256, 2048]`, accessed as `rf[threadIdx.x, blockIdx.x]`
