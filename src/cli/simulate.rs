@@ -45,6 +45,9 @@ pub struct Simulate {
 /// Measurements after which the regret is shown.
 const AFTER: [usize; 4] = [8, 16, 32, 64];
 
+/// Operations for each byte that every target does sooner than it moves the byte.
+const LITTLE: u64 = 4;
+
 /// One search on one function.
 struct Line<'a> {
     name: &'a str,
@@ -103,16 +106,17 @@ struct Replayed {
 
 impl Replayed {
     /// At the size of the input; `None` where the log has no record of it.
-    fn of(cx: &Context, input: &Input, records: &[Record]) -> Result<Option<Replayed>, Failure> {
+    fn of(cx: &Context, input: &Input, all: &[Record]) -> Result<Option<Replayed>, Failure> {
         let records: Vec<&Record> =
-            records.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
+            all.iter().filter(|r| r.workload.key == input.key && r.bind == input.bind).collect();
         let Some(first) = records.first() else { return Ok(None) };
         if let Some(other) = records.iter().find(|r| (&r.target, &r.env.gpu) != (&first.target, &first.env.gpu)) {
             let text = format!("{} holds records of {} and {}: replay one", input.name, first.env.gpu, other.env.gpu);
             return Err(Failure::usage(text));
         }
         let target = Target::parse(&first.target, &cx.machine.host).map_err(Failure::usage)?;
-        let target = target.measured_as(first.env.sms, 0, 0.0);
+        let dram_gbps = dram_gbps(all, first, &target);
+        let target = target.measured_as(first.env.sms, 0, dram_gbps);
         let subject = input.schedulable(&target)?;
         let arms = select::arms(&subject, &cx.spaces, &input.name, &Choice::default())?;
         let arms = Arms::new(as_logged(arms, &records), target);
@@ -120,6 +124,18 @@ impl Replayed {
             .ok_or_else(|| Failure::new(Exit::Failed, format!("{}: no record has a time", input.name)))?;
         Ok(Some(Replayed { arms, replay }))
     }
+}
+
+/// Bandwidth of the DRAM of the device that measured `like`, as floors tell it, which are bytes over the bandwidth of a copy
+/// where there is little arithmetic; 0 where no record does.
+fn dram_gbps(records: &[Record], like: &Record, target: &Target) -> f64 {
+    let same = |r: &&Record| (&r.target, &r.env.gpu) == (&like.target, &like.env.gpu);
+    let copies = records.iter().filter(same).filter_map(|r| {
+        let (work, floor_us) = (r.work.as_ref()?, r.floor_us?);
+        (work.flops < LITTLE * work.bytes && floor_us > 0.0).then(|| work.bytes as f64 / floor_us / 1e3)
+    });
+    let copy = copies.fold(0.0, f64::max);
+    if target.copy_gbps > 0.0 { target.dram_gbps * copy / target.copy_gbps } else { 0.0 }
 }
 
 /// The defaults of one function, at every size that the log knows; `false` where it knows none.
@@ -227,4 +243,28 @@ fn object(l: &Line<'_>) -> Value {
         "close_after_32": l.regret.close_after(32),
         "needed": { "median": finite(median), "p95": finite(p95) },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Outcome, Work, Workload};
+    use crate::target::HostCpu;
+
+    /// A record of so many bytes and operations on a device that copies 3000 GB/s.
+    fn record(target: &Target, bytes: u64, flops: u64) -> Record {
+        let mut r = Record::new(Workload::default(), Bindings::default(), &target.id, Outcome::Ok);
+        r.floor_us = Some((bytes as f64 / 3e6).max(flops as f64 / 5e7));
+        Record { work: Some(Work { flops, bytes }), ..r }
+    }
+
+    #[test]
+    fn floors_tell_the_bandwidth_where_little_is_computed() {
+        let t = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
+        let copies = |records: &[Record]| dram_gbps(records, &records[0], &t) / t.dram_gbps * t.copy_gbps;
+        let (much, little) = (record(&t, 1 << 20, 1 << 40), record(&t, 1 << 30, 1 << 28));
+        assert!((copies(&[much.clone(), little]) - 3000.0).abs() < 1e-6);
+        assert_eq!(copies(std::slice::from_ref(&much)), 0.0);
+        assert_eq!(copies(&[Record { work: None, ..much }]), 0.0);
+    }
 }

@@ -256,7 +256,8 @@ impl Target {
     }
 
     /// The same target with the figures of one device: its multiprocessors, its cache, its DRAM. The
-    /// bandwidths that are reached scale with that of the pins. Zeros stand for what is not known.
+    /// bandwidths that are reached scale with that of the pins, and so do the bytes that have to be in flight for them:
+    /// the latency is the same. Zeros stand for what is not known.
     pub fn measured_as(mut self, sms: u32, l2_bytes: u64, dram_gbps: f64) -> Target {
         self.sms = if sms > 0 { sms } else { self.sms };
         self.l2_bytes = if l2_bytes > 0 { l2_bytes } else { self.l2_bytes };
@@ -266,6 +267,7 @@ impl Target {
             if (scale - 1.0).abs() > 0.03 {
                 self.copy_gbps *= scale;
                 self.read_gbps *= scale;
+                self.bytes_in_flight = (self.bytes_in_flight as f64 * scale).round() as u32;
                 self.dram_gbps = dram_gbps;
             }
         }
