@@ -416,6 +416,9 @@ fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce(
     }
 }
 
+/// Bytes of a line of the cache.
+const LINE: i64 = 128;
+
 /// The tiles of a launch, each of so many fills.
 fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
     let ([m, n, row], element, whole) = (t.block, z.bytes[0].max(1), k.get("split_k") == 1);
@@ -425,6 +428,7 @@ fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
         [lines * row / bytes, bytes]
     };
     let of_result = if whole { z.end.written + z.end.read } else { z.bytes[2] };
+    let line = k.get("block_n") * z.end.written;
     Tiles {
         tiles,
         fills,
@@ -435,6 +439,7 @@ fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {
         outputs: m * n,
         moved: m * n * of_result,
         unaligned: whole && z.end.written * z.extent[1] % WIDEST != 0,
+        broken_lines: whole && line > LINE && line % LINE != 0,
         fetched: whole && z.end.read > 0,
         functions: if whole { z.end.functions } else { 0 },
         ..t.by.clone()

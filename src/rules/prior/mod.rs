@@ -25,7 +25,7 @@ const DISPATCH_NS: f64 = 75.0;
 /// Multiprocessors that share clusters (a GPC has 16 to 18), as far as whole clusters fill them.
 const GROUP: f64 = 16.0;
 /// Blocks of a cluster meet, exchange what they have, and meet again.
-const CLUSTER_NS: f64 = 1000.0;
+const CLUSTER_NS: f64 = 2000.0;
 /// Instructions of a thread besides its loop.
 const BLOCK_INSTRUCTIONS: f64 = 20.0;
 /// One level of a warp shuffle, with its addition.
@@ -128,12 +128,17 @@ fn total(outline: &Outline, target: &Target, regs: Option<u32>) -> f64 {
     };
     let starts = match target.kind {
         Kind::Cuda => {
-            let again = RELAUNCH_NS + if is_tiled(outline) { PARTS_NS } else { 0.0 };
-            START_NS + again * outline.launches.len().saturating_sub(1) as f64
+            let again = RELAUNCH_NS * outline.launches.len().saturating_sub(1) as f64;
+            START_NS + again + PARTS_NS * after_tiles(outline) as f64
         }
         Kind::Cpu => RELAUNCH_NS * outline.launches.len() as f64,
     };
     starts + outline.launches.iter().enumerate().map(one).sum::<f64>()
+}
+
+/// Launches after one in tiles, whose parts they add. Those before it copy a factor, and wait for nothing.
+fn after_tiles(outline: &Outline) -> usize {
+    outline.launches.iter().skip_while(|l| l.tiles.is_none()).skip(1).count()
 }
 
 /// The longest of several times that overlap, and a little more where they are alike.
@@ -162,10 +167,19 @@ struct Block {
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
     let room = residency(l, t, regs);
-    if let Some(p) = &l.tiles {
-        return tiles::ns(l, p, t, room.blocks as f64);
+    match &l.tiles {
+        Some(p) => tiles::ns(l, p, t, room.blocks as f64),
+        None => staging_ns(l, t) + waves(l, t, &room),
     }
-    let (block, resident) = (block(l, t, &room), room.blocks);
+}
+
+/// What a launch waits until its first blocks have staged what they share: they start together, and no other covers for it.
+fn staging_ns(l: &LaunchOutline, t: &Target) -> f64 {
+    if l.staged { latency_ns(t) / if l.from_cache { CACHE } else { 1.0 } } else { 0.0 }
+}
+
+fn waves(l: &LaunchOutline, t: &Target, room: &Room) -> f64 {
+    let (block, resident) = (block(l, t, room), room.blocks);
     let share = l.blocks as f64 / at_once(t.sms.max(1) as f64, l);
     let waves = share / resident as f64;
     let at_once = (resident as f64).min(share.ceil());
@@ -231,7 +245,6 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let spilled = (SPREAD * 8 * room.spilled * l.threads) as f64 / CACHE;
     let bytes = (l.read + l.written) as f64 / blocks * turn + spilled;
     let step = latency_ns(t) / cache;
-    let first = if l.staged { step } else { 0.0 };
     let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();
     let own = l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS + (SPILL * room.spilled) as f64;
     let serial = INSTRUCTION_NS * own;
@@ -239,11 +252,16 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let dram = bytes / share;
     let clusters = if l.cluster > 1 { CLUSTER_NS } else { 0.0 };
     Block {
-        latency: BLOCK_NS + first + l.rounds as f64 * (combine_ns(l) + clusters) + waits + serial + alone(l) * dram,
+        latency: BLOCK_NS
+            + staging_ns(l, t)
+            + l.rounds as f64 * (combine_ns(l) + clusters)
+            + waits
+            + serial
+            + alone(l) * dram,
         dram,
         intake: bytes * l.padding.sqrt() * l.sectors / (DRAW * share),
         issue: (warps * own / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
-        access: if l.unjudged { 0.0 } else { warps * l.all_passes() * SCHEDULERS / issue_rate(t) },
+        access: if l.unjudged { 0.0 } else { warps * l.all_passes() * cycle_ns(t) },
     }
 }
 
@@ -281,6 +299,11 @@ fn latency_ns(t: &Target) -> f64 {
     LATENCY_SHARE * t.bytes_in_flight as f64 / (bandwidth(t) / t.sms.max(1) as f64)
 }
 
+/// Nanoseconds of a cycle of a multiprocessor.
+fn cycle_ns(t: &Target) -> f64 {
+    SCHEDULERS / issue_rate(t)
+}
+
 /// Warp instructions that one multiprocessor issues in a nanosecond: those of its float32 rate, two
 /// operations and a warp of lanes each.
 fn issue_rate(t: &Target) -> f64 {
@@ -296,193 +319,4 @@ fn flop_rate(l: &LaunchOutline, t: &Target) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rules::Combine;
-    use crate::target::HostCpu;
-
-    fn gpus() -> Vec<Target> {
-        let host = HostCpu::default();
-        let names = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a"];
-        names.iter().map(|n| Target::parse(&format!("cuda:{n}"), &host).unwrap()).collect()
-    }
-
-    /// `waves` full waves of blocks of 256 threads with 64 bytes in flight each, 256 KiB per block.
-    fn launch(t: &Target, waves: f64) -> LaunchOutline {
-        let blocks = (waves * (t.threads_per_sm / 256) as f64 * t.sms as f64).round() as i64;
-        LaunchOutline {
-            blocks,
-            threads: 256,
-            min_blocks: (t.threads_per_sm / 256) as i64,
-            state_regs: 12,
-            load_regs: 20,
-            load_bytes: 16,
-            in_flight: 64,
-            steps: 16,
-            read: blocks << 18,
-            written: 0,
-            instructions: 40,
-            flops: blocks << 16,
-            combine: Combine::across(256, 1, 32),
-            ..LaunchOutline::default()
-        }
-    }
-
-    fn time(t: &Target, l: LaunchOutline) -> f64 {
-        ns(&Outline { launches: vec![l] }, t)
-    }
-
-    #[test]
-    fn more_bytes_in_flight_help_until_dram_is_full() {
-        for t in gpus() {
-            let few = launch(&t, 4.0);
-            let with = |in_flight: i64| LaunchOutline { in_flight, steps: 1024 / in_flight, ..few.clone() };
-            let times: Vec<f64> = [4, 8, 16, 32, 64].map(|b| time(&t, with(b))).to_vec();
-            assert!(times.windows(2).all(|w| w[1] < w[0]), "{}: {times:?}", t.id);
-            assert!(times[0] / times[1] > 1.2, "{}: {times:?}", t.id);
-            assert!(times[3] / times[4] < 1.2, "{}: {times:?}", t.id);
-        }
-    }
-
-    #[test]
-    fn a_block_more_than_a_wave_costs_more_than_its_bytes() {
-        for t in gpus() {
-            let one = launch(&t, 1.0);
-            let bytes = one.read / one.blocks;
-            let more = LaunchOutline { blocks: one.blocks + 1, read: one.read + bytes, ..one.clone() };
-            let fair = time(&t, one.clone()) * (1.0 + 1.0 / one.blocks as f64);
-            assert!(time(&t, more) > fair, "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn the_same_work_in_small_blocks_evens_out() {
-        for t in gpus() {
-            let one = launch(&t, 1.0);
-            let four = LaunchOutline { read: one.read, flops: one.flops, steps: 4, ..launch(&t, 4.0) };
-            assert!(time(&t, four) < time(&t, one), "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn idle_multiprocessors_second_launches_and_padding_cost() {
-        for t in gpus() {
-            let base = launch(&t, 4.0);
-            let idle = LaunchOutline {
-                blocks: t.sms as i64 / 4,
-                steps: 16 * base.blocks / (t.sms as i64 / 4),
-                ..base.clone()
-            };
-            assert!(time(&t, idle) > 1.5 * time(&t, base.clone()), "{}", t.id);
-            let second = LaunchOutline { from_cache: true, blocks: 8, read: 1 << 14, steps: 1, ..base.clone() };
-            let both = Outline { launches: vec![base.clone(), second] };
-            assert!(ns(&both, &t) > time(&t, base.clone()) + 1000.0, "{}", t.id);
-            let padded = LaunchOutline { padding: 2.0, steps: 32, ..base.clone() };
-            assert!(time(&t, padded) > time(&t, base), "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn narrow_accesses_take_as_many_passes_as_wide_ones() {
-        for t in gpus() {
-            let wide = launch(&t, 4.0);
-            let with = |load_bytes: i64| LaunchOutline { load_bytes, ..wide.clone() };
-            let times: Vec<f64> = [16, 8, 4, 2, 1].map(|b| time(&t, with(b))).to_vec();
-            assert!(times.windows(2).all(|w| w[0] <= w[1]), "{}: {times:?}", t.id);
-            assert!(times[4] > 1.001 * times[0], "{}: {times:?}", t.id);
-            let scattered = LaunchOutline { passes: Some(10.0 * wide.all_passes()), ..wide.clone() };
-            assert!(time(&t, scattered) > time(&t, wide), "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn what_is_unjudged_chooses_no_default_and_pays_no_accesses() {
-        for t in gpus() {
-            let judged = launch(&t, 4.0);
-            let unjudged = LaunchOutline { unjudged: true, ..judged.clone() };
-            assert!(is_known(&Outline::one(judged.clone()), &t), "{}", t.id);
-            assert!(!is_known(&Outline::one(unjudged.clone()), &t), "{}", t.id);
-            assert!(time(&t, unjudged) < time(&t, judged), "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn a_block_alone_writes_while_nothing_is_read() {
-        for t in gpus() {
-            // The same bytes in flight on every multiprocessor: in one block, and in four that begin and end apart.
-            let all = launch(&t, 8.0);
-            let bytes = all.read / 2;
-            let room = LaunchOutline { min_blocks: 4, state_regs: 40, steps: 1, ..all };
-            let four = LaunchOutline { read: bytes, written: bytes, ..room };
-            let one = LaunchOutline { threads: 1024, min_blocks: 1, blocks: four.blocks / 4, ..four.clone() };
-            assert!(time(&t, one) > time(&t, four), "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn small_blocks_wait_for_each_other_to_start() {
-        for t in gpus() {
-            let one = LaunchOutline { steps: 1, read: 1 << 16, in_flight: 16, ..launch(&t, 1.0) };
-            let with =
-                |threads: i64| LaunchOutline { threads, blocks: (1 << 17) / threads, min_blocks: 4, ..one.clone() };
-            let [small, large] = [32, 256].map(|n| time(&t, with(n)));
-            assert!(small > large + 300.0, "{}: {small} {large}", t.id);
-        }
-    }
-
-    #[test]
-    fn blocks_of_a_cluster_meet_in_every_round() {
-        for t in gpus() {
-            let alone = LaunchOutline { rounds: 2, steps: 1, read: 1 << 16, ..launch(&t, 0.5) };
-            let pair = LaunchOutline { cluster: 2, ..alone.clone() };
-            assert!(time(&t, pair) > time(&t, alone) + CLUSTER_NS / 2.0, "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn registers_that_lack_split_the_loads() {
-        for t in gpus() {
-            let room = LaunchOutline { load_regs: 40, min_blocks: 2, in_flight: 32, steps: 32, ..launch(&t, 4.0) };
-            let tight = LaunchOutline { min_blocks: 16, ..room.clone() };
-            assert!(residency(&tight, &t, None).batches > residency(&room, &t, None).batches, "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn what_the_compiler_says_replaces_guesses() {
-        for t in gpus() {
-            // Few bytes in flight, so that it takes many blocks to fill the DRAM.
-            let few = LaunchOutline { in_flight: 8, steps: 128, ..launch(&t, 4.0) };
-            let guess = Outline { launches: vec![few] };
-            let with = |c: Compiled| compiled_ns(&guess, &t, &c);
-            let base = with(Compiled { regs: 32, ..Compiled::default() });
-            assert!((base - ns(&guess, &t)).abs() < 1e-6 * base, "{}", t.id);
-            assert!(with(Compiled { regs: 255, ..Compiled::default() }) > base, "{}", t.id);
-            assert!(with(Compiled { regs: 32, spill: 4096, ..Compiled::default() }) > base, "{}", t.id);
-            let many = Compiled { regs: 32, loop_instructions: Some(20_000), ..Compiled::default() };
-            assert!(with(many) > 2.0 * base, "{}", t.id);
-        }
-    }
-
-    #[test]
-    fn arithmetic_bounds_where_there_is_much_of_it() {
-        for t in gpus() {
-            let base = launch(&t, 4.0);
-            let much = LaunchOutline { flops: base.flops * 1000, ..base.clone() };
-            let tensor = LaunchOutline { tensor_core: true, ..much.clone() };
-            let [a, b, c] = [base, much, tensor].map(|l| time(&t, l));
-            assert!(a < c && c < b, "{}: {a} {b} {c}", t.id);
-        }
-    }
-
-    #[test]
-    fn a_cpu_wants_all_its_cores() {
-        let t = Target::parse("cpu:x86-64-v3", &HostCpu::default()).unwrap();
-        let base = launch(&gpus()[3], 1.0);
-        let tasks = |blocks: i64| {
-            let steps = (1 << 20) / blocks;
-            time(&t, LaunchOutline { blocks, steps, threads: 1, load_regs: 4, read: 1 << 20, ..base.clone() })
-        };
-        assert!(tasks(8) < tasks(1) / 4.0 && tasks(8) < tasks(9));
-    }
-}
+mod tests;

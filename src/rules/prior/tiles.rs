@@ -6,7 +6,7 @@
 //! one with the copies of the next. The constants are fitted on an H200 (docs/search.md says on what, and how well the
 //! result orders others); rates are shares of the target's.
 
-use super::{at_once, bandwidth, flop_rate};
+use super::{at_once, bandwidth, cycle_ns, flop_rate};
 use crate::ir::instr::WgmmaShape;
 use crate::rules::LaunchOutline;
 use crate::rules::space::tiles::{Role, Tiles};
@@ -17,8 +17,8 @@ use crate::target::Target;
 const WARPGROUPS: f64 = 0.86;
 const BESIDE_WARPGROUPS: f64 = 0.49;
 const ALONE: f64 = 0.85;
-/// How much faster than its share of DRAM the cache gives to one multiprocessor, rows of 128 bytes.
-const FROM_CACHE: f64 = 2.03;
+/// Bytes that the cache gives to one multiprocessor in a cycle, rows of 128 bytes: whatever DRAM is behind it.
+const FROM_CACHE: f64 = 36.0;
 /// How this falls with shorter rows: a power of their share of 128 bytes.
 const SHORT_ROWS: f64 = 0.24;
 /// Bytes of shared memory in a nanosecond, of one multiprocessor.
@@ -48,9 +48,11 @@ const COPIES_NS: [f64; 2] = [2.8, 9.1];
 const LEAVE_NS: f64 = 180.0;
 const ELEMENT_NS: f64 = 9.4;
 const FUNCTION: f64 = 6.9;
-/// Bytes of results in a nanosecond, of one multiprocessor, and how much longer they take in unaligned rows.
+/// Bytes of results in a nanosecond, of one multiprocessor; how much longer they take in unaligned rows, and where a
+/// row of a tile ends within a line of the cache, of which another block writes the rest.
 const STORED: f64 = 68.0;
 const UNALIGNED: f64 = 2.2;
+const BROKEN_LINES: f64 = 2.0;
 /// Of a tile whose results take elements of their own, before the first comes, and for each of a thread; how much dearer
 /// that is to one of two groups that take turns, which no other covers for.
 const FETCH_NS: f64 = 310.0;
@@ -61,8 +63,6 @@ const LEAVING: f64 = 1.47;
 const LEAVING_THREADS: f64 = 128.0 / 0.3;
 /// Blocks of a cluster leave their sums to each other, wait, add, and wait for those that still read.
 const MEET_NS: f64 = 2300.0;
-/// Part of the time that a partly filled last wave lasts too long, which shows.
-const TAIL: f64 = 0.89;
 /// How strongly bounds shut each other out.
 const EXCLUSION: f64 = 7.0;
 
@@ -76,7 +76,7 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let added = if l.cluster > 1 { MEET_NS } else { 0.0 };
     let (one, busy) = (PROLOGUE_NS + main + leave.alone + added, fills * step.busy + LEAVING * leave.busy);
     let of_each = tiles / tiles.min(sms);
-    let each = of_each + TAIL * (of_each.ceil() - of_each);
+    let each = of_each.ceil();
     let computed = match p.role {
         Role::Persistent => PROLOGUE_NS + each * (main + leave.alone),
         Role::Turns => {
@@ -92,7 +92,7 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
                 let rest = waves.fract();
                 let last = if rest > 1e-9 { wave((rest * resident).ceil()) } else { 0.0 };
                 let whole = wave(resident);
-                waves * whole + TAIL * (last - rest * whole).max(0.0)
+                waves * whole + (last - rest * whole).max(0.0)
             }
         }
     };
@@ -123,7 +123,7 @@ impl Step {
             (false, false) => ALONE,
         };
         let products = p.products as f64 / (share * flop_rate(l, t) / 2.0);
-        let from_cache = FROM_CACHE * bandwidth(t) / t.sms.max(1) as f64 * (p.row as f64 / 128.0).powf(SHORT_ROWS);
+        let from_cache = FROM_CACHE / cycle_ns(t) * (p.row as f64 / 128.0).powf(SHORT_ROWS);
         let through = |[_, bytes]: &[i64; 2]| *bytes < 4;
         let by_threads = p.role == Role::All;
         let (mut issue, mut own) = (0.0, 0.0);
@@ -155,7 +155,7 @@ struct Leave {
 impl Leave {
     fn of(l: &LaunchOutline, p: &Tiles, t: &Target) -> Leave {
         let rows = if p.unaligned { UNALIGNED } else { 1.0 };
-        let stored = p.moved as f64 / STORED * rows;
+        let stored = p.moved as f64 / STORED * rows * if p.broken_lines { BROKEN_LINES } else { 1.0 };
         let element = ELEMENT_NS * (1.0 + FUNCTION * p.functions.min(1) as f64) * p.outputs as f64;
         let holders = holders(l, p, t);
         let turn = if p.role == Role::Turns { ALONE_IN_TURN } else { 1.0 };
@@ -219,5 +219,6 @@ mod tests {
         let plain = product(Role::Copy, |_| ());
         assert!(product(Role::Copy, |t| t.functions = 2) > plain);
         assert!(product(Role::Copy, |t| t.unaligned = true) > plain);
+        assert!(product(Role::Copy, |t| t.broken_lines = true) > plain);
     }
 }

@@ -33,7 +33,12 @@ pub struct Work {
     warp: i64,
     /// Two float32 operations are one instruction.
     packed: bool,
+    /// Instructions that fold one element.
+    fold: i64,
 }
+
+/// Instructions that fold a value and its place: two comparisons, both joined, a choice of each, the next place.
+const PLACED: i64 = 6;
 
 impl Work {
     /// The sizes, where all are known.
@@ -52,6 +57,7 @@ impl Work {
             acc: r.one.reducer.dtype.bytes() as i64,
             warp: i64::from(target.warp),
             packed: target.has.packed_f32 && r.element == DType::F32,
+            fold: if r.combiner().is_some() { 1 } else { PLACED },
         })
     }
 
@@ -61,7 +67,7 @@ impl Work {
 
     /// Instructions that fold `n` loaded elements in a thread.
     fn fold(&self, k: &Knobs, n: i64) -> i64 {
-        if self.packed && k.find("fold") == Some(0) { n / 2 } else { n }
+        if self.packed && k.find("fold") == Some(0) { n / 2 } else { n * self.fold }
     }
 
     /// How `threads` threads combine a value.
@@ -87,6 +93,16 @@ pub fn adders(threads: i64, split: i64) -> [i64; 2] {
 /// Registers of `bytes` in flight, with those of their addresses.
 pub fn load_regs(bytes: i64) -> i64 {
     bytes / 4 + bytes / 16
+}
+
+/// Bytes of a line of the caches, and the tenth part of a line that it costs in DRAM time where blocks read parts of it at
+/// different times, for each part after the first.
+const LINE: i64 = 128;
+const SHARED_LINE: i64 = 10;
+
+/// Bytes of DRAM time for so many bytes in rows of `row` bytes, which blocks read in pieces of `piece` bytes.
+fn in_pieces(bytes: i64, piece: i64, row: i64) -> i64 {
+    if piece < row.min(LINE) { bytes + bytes / SHARED_LINE * (LINE / piece.max(1) - 1) } else { bytes }
 }
 
 /// Bytes of the sectors in which pieces of `piece` bytes lie, for each of theirs: one sector more where rows of
@@ -139,6 +155,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
     let steps = (part + rows * unroll - 1) / (rows * unroll);
     let across = (w.columns + threads * width - 1) / (threads * width);
     let in_flight = unroll * k.get("vector") * w.operands;
+    let (piece, row) = (threads * k.get("vector"), w.columns * w.element.bytes() as i64);
     let first = LaunchOutline {
         blocks: w.outputs / w.columns * across * split,
         threads: threads * rows,
@@ -149,10 +166,10 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         load_bytes: k.get("vector"),
         in_flight,
         steps,
-        read: w.bytes,
+        read: in_pieces(w.bytes, piece, row),
         written: w.outputs * split * w.acc,
         padding: padding(steps * rows * unroll, part) * padding(across * threads * width, w.columns),
-        sectors: sectors(threads * k.get("vector"), w.columns * w.element.bytes() as i64),
+        sectors: sectors(piece, row),
         instructions: unroll * ((w.fold(k, width) + 3) * w.operands + if w.shared > 0 { 3 } else { 0 }),
         flops: w.flops(),
         combine: Combine { lanes: 1, parts: rows, values: 1 },

@@ -25,6 +25,8 @@ pub struct Tiles {
     pub moved: i64,
     /// True where they leave in rows that are not aligned.
     pub unaligned: bool,
+    /// True where a row of a tile's results is longer than a line of the cache and ends within one.
+    pub broken_lines: bool,
     /// True where each result takes elements of its own besides the product.
     pub fetched: bool,
     /// Functions of an element that its result takes.
