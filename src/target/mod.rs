@@ -61,6 +61,8 @@ pub struct Target {
     pub copy_gbps: f64,
     /// Bandwidth reached by the best kernel that only reads; 0 where unknown.
     pub read_gbps: f64,
+    /// The same of the product of the table, whatever DRAM the device has: what is on the chip goes with that.
+    pub product_gbps: f64,
     /// Arithmetic rate of the hardware by input dtype, tensor cores included.
     pub peak_tflops: Vec<(DType, f64)>,
     /// Rate that the best known library reaches, by input dtype.
@@ -209,6 +211,7 @@ impl Target {
             dram_gbps: 0.0,
             copy_gbps: host.copy_gbps,
             read_gbps: 0.0,
+            product_gbps: 0.0,
             peak_tflops: vec![],
             reached_tflops: vec![],
             max_load_bytes: *vector_bytes,
@@ -245,6 +248,7 @@ impl Target {
             dram_gbps: row.dram_gbps,
             copy_gbps: row.copy_gbps,
             read_gbps: row.read_gbps,
+            product_gbps: row.read_gbps,
             peak_tflops: row.peak_tflops.to_vec(),
             reached_tflops: row.reached_tflops.to_vec(),
             max_load_bytes: row.max_load_bytes,

@@ -110,6 +110,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         flops: 2 * w.rows.saturating_mul(w.length).saturating_mul(w.vectors),
         combine,
         staged,
+        shares: staged,
         ..LaunchOutline::default()
     })
 }

@@ -167,15 +167,12 @@ struct Block {
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
     let room = residency(l, t, regs);
+    // The first blocks start together, and no other covers for the wait for what they share.
+    let shared = if l.shares { latency_ns(t) } else { 0.0 };
     match &l.tiles {
         Some(p) => tiles::ns(l, p, t, room.blocks as f64),
-        None => staging_ns(l, t) + waves(l, t, &room),
+        None => shared + waves(l, t, &room),
     }
-}
-
-/// What a launch waits until its first blocks have staged what they share: they start together, and no other covers for it.
-fn staging_ns(l: &LaunchOutline, t: &Target) -> f64 {
-    if l.staged { latency_ns(t) / if l.from_cache { CACHE } else { 1.0 } } else { 0.0 }
 }
 
 fn waves(l: &LaunchOutline, t: &Target, room: &Room) -> f64 {
@@ -245,6 +242,7 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let spilled = (SPREAD * 8 * room.spilled * l.threads) as f64 / CACHE;
     let bytes = (l.read + l.written) as f64 / blocks * turn + spilled;
     let step = latency_ns(t) / cache;
+    let first = if l.staged { step } else { 0.0 };
     let warps = (l.threads as f64 / t.warp.max(1) as f64).ceil();
     let own = l.steps as f64 * l.instructions as f64 + BLOCK_INSTRUCTIONS + (SPILL * room.spilled) as f64;
     let serial = INSTRUCTION_NS * own;
@@ -252,16 +250,11 @@ fn block(l: &LaunchOutline, t: &Target, room: &Room) -> Block {
     let dram = bytes / share;
     let clusters = if l.cluster > 1 { CLUSTER_NS } else { 0.0 };
     Block {
-        latency: BLOCK_NS
-            + staging_ns(l, t)
-            + l.rounds as f64 * (combine_ns(l) + clusters)
-            + waits
-            + serial
-            + alone(l) * dram,
+        latency: BLOCK_NS + first + l.rounds as f64 * (combine_ns(l) + clusters) + waits + serial + alone(l) * dram,
         dram,
         intake: bytes * l.padding.sqrt() * l.sectors / (DRAW * share),
         issue: (warps * own / issue_rate(t)).max(l.flops as f64 / blocks / flop_rate(l, t)),
-        access: if l.unjudged { 0.0 } else { warps * l.all_passes() * cycle_ns(t) },
+        access: if l.unjudged { 0.0 } else { warps * l.all_passes() * SCHEDULERS / issue_rate(t) },
     }
 }
 
@@ -297,11 +290,6 @@ fn latency_ns(t: &Target) -> f64 {
         return LATENCY_NS;
     }
     LATENCY_SHARE * t.bytes_in_flight as f64 / (bandwidth(t) / t.sms.max(1) as f64)
-}
-
-/// Nanoseconds of a cycle of a multiprocessor.
-fn cycle_ns(t: &Target) -> f64 {
-    SCHEDULERS / issue_rate(t)
 }
 
 /// Warp instructions that one multiprocessor issues in a nanosecond: those of its float32 rate, two

@@ -190,7 +190,7 @@ fn a_cpu_wants_all_its_cores() {
 fn blocks_that_stage_what_they_share_start_late() {
     for t in gpus() {
         let own = launch(&t, 1.0);
-        let staged = LaunchOutline { staged: true, ..own.clone() };
+        let staged = LaunchOutline { staged: true, shares: true, ..own.clone() };
         assert!(time(&t, staged) > time(&t, own) + 0.9 * latency_ns(&t), "{}", t.id);
     }
 }

@@ -6,7 +6,7 @@
 //! one with the copies of the next. The constants are fitted on an H200 (docs/search.md says on what, and how well the
 //! result orders others); rates are shares of the target's.
 
-use super::{at_once, bandwidth, cycle_ns, flop_rate};
+use super::{at_once, bandwidth, flop_rate};
 use crate::ir::instr::WgmmaShape;
 use crate::rules::LaunchOutline;
 use crate::rules::space::tiles::{Role, Tiles};
@@ -17,8 +17,9 @@ use crate::target::Target;
 const WARPGROUPS: f64 = 0.86;
 const BESIDE_WARPGROUPS: f64 = 0.49;
 const ALONE: f64 = 0.85;
-/// Bytes that the cache gives to one multiprocessor in a cycle, rows of 128 bytes: whatever DRAM is behind it.
-const FROM_CACHE: f64 = 36.0;
+/// How much faster than its share of the DRAM of the table's product the cache gives to one multiprocessor, rows of 128
+/// bytes, whatever DRAM is behind it.
+const FROM_CACHE: f64 = 2.03;
 /// How this falls with shorter rows: a power of their share of 128 bytes.
 const SHORT_ROWS: f64 = 0.24;
 /// Bytes of shared memory in a nanosecond, of one multiprocessor.
@@ -123,7 +124,7 @@ impl Step {
             (false, false) => ALONE,
         };
         let products = p.products as f64 / (share * flop_rate(l, t) / 2.0);
-        let from_cache = FROM_CACHE / cycle_ns(t) * (p.row as f64 / 128.0).powf(SHORT_ROWS);
+        let from_cache = FROM_CACHE * t.product_gbps / t.sms.max(1) as f64 * (p.row as f64 / 128.0).powf(SHORT_ROWS);
         let through = |[_, bytes]: &[i64; 2]| *bytes < 4;
         let by_threads = p.role == Role::All;
         let (mut issue, mut own) = (0.0, 0.0);

@@ -70,6 +70,8 @@ pub struct LaunchOutline {
     pub cluster: i64,
     /// True where a block first fills shared memory and waits for that.
     pub staged: bool,
+    /// True where that is what all blocks read, before each reads its own.
+    pub shares: bool,
     /// True where it reads what the launch before has just written, from the cache.
     pub from_cache: bool,
     /// True where no drawn function has judged the constants: it orders candidates and chooses no default, and accesses
@@ -105,6 +107,7 @@ impl Default for LaunchOutline {
             rounds: 1,
             cluster: 1,
             staged: false,
+            shares: false,
             from_cache: false,
             unjudged: false,
             tiles: None,

@@ -237,6 +237,7 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
         flops: w.flops(),
         combine,
         staged,
+        shares: staged,
         ..LaunchOutline::default()
     })
 }
