@@ -53,6 +53,7 @@ fn without_new_fields(r: Record) -> Record {
         floor_us: None,
         work: None,
         state: None,
+        launches: None,
         score: None,
         warnings: vec![],
         run: String::new(),

@@ -155,6 +155,8 @@ pub(super) struct Brief {
     #[serde(skip_serializing_if = "is_default")]
     clocks: Vec<Setting>,
     #[serde(skip_serializing_if = "is_default")]
+    launches: Option<u32>,
+    #[serde(skip_serializing_if = "is_default")]
     score: Option<f64>,
     #[serde(skip_serializing_if = "is_default")]
     /// What the compiler said, and how often.
@@ -191,6 +193,7 @@ impl Brief {
             round: r.round,
             default: r.default,
             clocks: r.state.map(packed::state).unwrap_or_default(),
+            launches: r.launches,
             score: r.score,
             warned,
             variants: r.variants,
@@ -243,6 +246,7 @@ impl Brief {
             floor_us: task.floor_us,
             work: task.work,
             state,
+            launches: self.launches,
             score: self.score,
             warnings,
             run: task.run.clone(),

@@ -2,8 +2,8 @@
 //!
 //! The fastest median sets a tie band: 2 %, or the 95 % interval of the difference where that is
 //! wider. Finalists of one round of one run were measured turn by turn, so that their differences are taken turn
-//! by turn too, and what disturbed both cancels. Inside the band the default wins, then fewer registers, then less shared memory,
-//! then the hash.
+//! by turn too, and what disturbed both cancels. Inside the band fewer launches win, each of which costs more outside of a graph
+//! than in one; then the default, then fewer registers, then less shared memory, then the hash.
 
 use super::stats::{Paired, median, paired};
 use super::{CandidateId, Outcome, Record};
@@ -50,10 +50,11 @@ impl<'a> Timing<'a> {
         if a.took_turns_with(b) { paired(&a.samples_ns, &b.samples_ns) } else { None }
     }
 
-    fn order(&self) -> (bool, u32, u32, &str, CandidateId) {
+    fn order(&self) -> (u32, bool, u32, u32, &str, CandidateId) {
         let res = self.record.res.unwrap_or_default();
         let hash = self.record.cubin_hash.as_deref().or(self.record.source_hash.as_deref()).unwrap_or("");
-        (!self.record.default, res.regs, res.smem, hash, self.record.candidate())
+        let launches = self.record.launches.unwrap_or(1);
+        (launches, !self.record.default, res.regs, res.smem, hash, self.record.candidate())
     }
 }
 
@@ -110,7 +111,9 @@ mod tests {
         assert_eq!(winner(&[record(1, &[100.0]), record(2, &[101.0]), lean.clone()]), 3);
         assert_eq!(winner(&[record(1, &[101.0]), record(2, &[100.0])]), 1); // by hash
         let default = Record { default: true, ..record(9, &[101.0]) };
-        assert_eq!(winner(&[record(1, &[100.0]), lean, default]), 9);
+        assert_eq!(winner(&[record(1, &[100.0]), lean.clone(), default.clone()]), 9);
+        let two = |r: Record| Record { launches: Some(2), ..r };
+        assert_eq!(winner(&[two(record(1, &[100.0])), lean, two(default)]), 3);
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub struct Record {
     /// What the device was doing while it was measured, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DeviceState>,
+    /// Launches of the kernel, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<u32>,
     /// Rank of a `predicted` candidate; lower is better, no unit, never a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
@@ -117,6 +120,7 @@ impl Record {
             floor_us: None,
             work: None,
             state: None,
+            launches: None,
             score: None,
             warnings: vec![],
             run: String::new(),

@@ -294,6 +294,7 @@ pub fn with_candidate(
         source_hash: built.map(Built::source_hash),
         cubin_hash: artifact.map(Artifact::hash),
         res: artifact.map(|a| a.res),
+        launches: built.map(|b| b.plan.launches.len() as u32).filter(|n| *n > 1),
         warnings: artifact.map(|a| a.warnings.clone()).unwrap_or_default(),
         ..about
     }

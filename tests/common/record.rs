@@ -40,6 +40,7 @@ pub fn record(x: i64, samples_ns: &[f64]) -> Record {
         floor_us: Some(10.0),
         work: None,
         state: None,
+        launches: None,
         score: None,
         warnings: vec![],
         run: String::new(),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 type Column = (&'static str, fn(&Record) -> String);
 
 /// The columns before those of the knobs, which are `knob.<name>`.
-const COLUMNS: [Column; 45] = [
+const COLUMNS: [Column; 46] = [
     ("workload", |r| r.workload.name.clone()),
     ("key", |r| r.workload.key.clone()),
     ("bind", |r| pairs(&r.bind)),
@@ -32,6 +32,7 @@ const COLUMNS: [Column; 45] = [
     ("min_us", |r| us(r.samples_ns.iter().copied().min_by(f64::total_cmp))),
     ("samples_ns", |r| r.samples_ns.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")),
     ("floor_us", |r| number(r.floor_us)),
+    ("launches", |r| number(r.launches)),
     ("score", |r| number(r.score)),
     ("regs", |r| number(r.res.map(|x| x.regs))),
     ("spill", |r| number(r.res.map(|x| x.spill))),
