@@ -12,8 +12,6 @@ const CLUSTER: i64 = 1;
 /// Bytes that the banks of shared memory give at a time, and those that threads of a row access side by side.
 const BANKS: i64 = 128;
 const PAIR: i64 = 32;
-/// How often the blocks of a cluster wait for each other.
-pub const MEETINGS: i64 = 2;
 /// Results that a thread has side by side.
 const SIDE_BY_SIDE: i64 = 4;
 /// Sums of parts that a thread has on their way.

@@ -85,10 +85,11 @@ impl Clock {
     pub fn meet_block(&mut self, t: usize) {
         let block = self.place(t as u32);
         self.barriers[block] = self.tick();
-        let threads = self.apart.len();
-        for agent in threads..self.apart.first().map_or(0, Vec::len) {
-            let newest = self.apart.iter().map(|known| known[agent]).max().unwrap_or(0);
-            self.apart.iter_mut().for_each(|known| known[agent] = newest);
+        let threads = self.apart.len().min(block * self.threads)..self.apart.len().min((block + 1) * self.threads);
+        // of the agents and of other blocks each knows what one of them did
+        for who in (0..self.apart.first().map_or(0, Vec::len)).filter(|who| !threads.contains(who)) {
+            let newest = self.apart[threads.clone()].iter().map(|known| known[who]).max().unwrap_or(0);
+            self.apart[threads.clone()].iter_mut().for_each(|known| known[who] = newest);
         }
     }
 
@@ -122,7 +123,9 @@ impl Clock {
         all.resize(self.apart[t].len(), 0);
         for (u, k) in all.iter_mut().enumerate().take(threads.min(n)) {
             let warp = if u / WARP == t / WARP { self.warps[t / WARP] } else { 0 };
-            *k = (*k).max(warp).max(self.barriers[0]).max(self.apart[t][u]);
+            let block = self.place(t as u32);
+            let of_block = if self.place(u as u32) == block { self.barriers[block] } else { 0 };
+            *k = (*k).max(warp).max(of_block).max(self.cluster.known(t, u)).max(self.apart[t][u]);
         }
         all[t] = all[t].max(self.now);
         let agents = all[threads..].iter_mut().zip(&self.apart[t][threads..]);

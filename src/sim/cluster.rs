@@ -10,6 +10,7 @@ use super::block::{At, Block};
 use super::code::{ArrayInfo, Slot};
 use super::error::Fault;
 use super::instr::{Instr, Site};
+use super::mbarrier::Word;
 use super::memory::Memory;
 use super::scalar;
 use super::thread::{State, aligned, in_bounds, missing};
@@ -77,8 +78,13 @@ impl ClusterBarrier {
         self.waited.get(t).is_some_and(|n| *n > 0 && stamp <= self.known[n % 2][u])
     }
 
+    /// The stamp up to which thread `t` knows what `u` did.
+    pub fn known(&self, t: usize, u: usize) -> u32 {
+        self.waited.get(t).filter(|n| **n > 0).map_or(0, |n| self.known[n % 2][u])
+    }
+
     /// Notes an access to another block.
-    fn access(&mut self, t: usize) -> Result<(), Fault> {
+    pub fn access(&mut self, t: usize) -> Result<(), Fault> {
         if self.waited[t] == 0 {
             return Err(cluster("the other block may not have started: wait at a barrier of the cluster first"));
         }
@@ -145,16 +151,30 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
+    /// Arrives at a barrier of block `peer` of the cluster.
+    pub(super) fn peer_arrive(&mut self, t: usize, i: &Instr) -> Result<(), Fault> {
+        let ([bar], [peer]) = i.operands();
+        let word = Word { block: self.peer(t, *peer)?, ..self.bar(t, *bar)? };
+        self.mbarriers.is_ready(word)?;
+        self.arrive_at_word(t, word, 0)
+    }
+
     /// The memory of another block in which an array is, and its elements there, so many.
     fn of_peer(&mut self, t: usize, at: Site, peer: Slot, len: u32) -> Result<(usize, usize, &'a ArrayInfo), Fault> {
-        self.clock.cluster.access(t)?;
+        let peer = self.peer(t, peer)?;
         let array = &self.code.arrays[at.array as usize];
-        let (peer, blocks) = (self.threads[t].int(peer), self.threads.len() / self.per_block);
-        if !(0..blocks as i64).contains(&peer) {
-            return Err(cluster(&format!("block {peer} of a cluster of {blocks}")));
-        }
         let i = in_bounds(array, aligned(array, self.threads[t].int(at.index), len)?, len)?;
-        Ok((array.memory(peer as usize * self.code.shared()), i, array))
+        Ok((array.memory(peer * self.code.shared()), i, array))
+    }
+
+    /// The block of the cluster that a thread accesses.
+    fn peer(&mut self, t: usize, peer: Slot) -> Result<usize, Fault> {
+        self.clock.cluster.access(t)?;
+        let (peer, blocks) = (self.threads[t].int(peer), self.threads.len() / self.per_block);
+        match (0..blocks as i64).contains(&peer) {
+            true => Ok(peer as usize),
+            false => Err(cluster(&format!("block {peer} of a cluster of {blocks}"))),
+        }
     }
 
     /// Lets threads go on whose phase has completed.

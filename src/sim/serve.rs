@@ -182,6 +182,11 @@ impl<'a> Block<'a> {
 
     fn arrive_at(&mut self, t: usize, bar: Site, bytes: i64) -> Result<(), Fault> {
         let word = self.bar(t, bar)?;
+        self.arrive_at_word(t, word, bytes)
+    }
+
+    /// Arrives at a barrier of this block or another.
+    pub(super) fn arrive_at_word(&mut self, t: usize, word: Word, bytes: i64) -> Result<(), Fault> {
         let mut known = vec![];
         self.clock.publish(t, &mut known);
         self.clock.tick();

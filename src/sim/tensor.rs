@@ -1,11 +1,12 @@
 //! Boxes of tensor maps: from device memory to shared memory, zeros where they lie outside, and back.
-//! Each run of elements of a box that stays together is a copy of its own.
+//! Each run of elements of a box that stays together is a copy of its own, for each block that takes it.
 
 use super::block::Block;
 use super::clock::COPIES;
 use super::cp_async::{Copy, Load, Span};
 use super::error::Fault;
 use super::instr::Instr;
+use super::mbarrier::Word;
 use super::memory::Memory;
 use super::thread::{aligned, in_bounds};
 use crate::ir::TensorMap;
@@ -20,10 +21,21 @@ struct Run {
 }
 
 impl<'a> Block<'a> {
-    /// Starts the copies of a box to shared memory, which a barrier counts.
-    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
-        let bar = self.ready(t, i.places[1])?;
+    /// Starts the copies of a box to the shared memory of the block, or of all `blocks` of its cluster, which a barrier of each
+    /// counts.
+    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, blocks: u32, memory: &mut [Memory]) -> Result<(), Fault> {
+        if blocks == 1 {
+            return self.tensor_load_to(t, i, t / self.per_block, memory);
+        }
+        self.clock.cluster.access(t)?;
+        (0..blocks as usize).try_for_each(|block| self.tensor_load_to(t, i, block, memory))
+    }
+
+    fn tensor_load_to(&mut self, t: usize, i: &Instr, block: usize, memory: &mut [Memory]) -> Result<(), Fault> {
+        let bar = Word { block, ..self.bar(t, i.places[1])? };
+        self.mbarriers.is_ready(bar)?;
         let (map, start) = self.box_of(t, i)?;
+        let start = Span::new(start.array, start.first, block * self.code.shared());
         for run in self.runs(t, map, i) {
             let to = Span { first: start.first + run.shared, ..start };
             let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;

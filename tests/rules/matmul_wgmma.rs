@@ -124,8 +124,15 @@ fn what_it_declines() {
 #[test]
 fn tiles_that_threads_fill_in_part() {
     let case = || Matmul::new("float16", 130, 100, 77).accumulated("float32").batched(2).case();
-    let knobs =
-        [("block_m", 128), ("block_n", 96), ("groups_m", 2), ("block_k_bytes", 64), ("roles", 0), ("stages", 2)];
+    let knobs = [
+        ("block_m", 128),
+        ("block_n", 96),
+        ("groups_m", 2),
+        ("block_k_bytes", 64),
+        ("roles", 0),
+        ("stages", 2),
+        ("raster", 1),
+    ];
     let text = harness::kernel_at(&case(), RULE, &[&knobs[..], &[("split_k", 1)]].concat());
     assert!(text.contains("as mn64(2048, 512)"), "{text}");
     let target = harness::target(TARGET);

@@ -123,7 +123,7 @@ def main(A: T.Buffer((2, {rows}, 136), \"float16\"), B: T.Buffer((40, 136), \"fl
 }
 
 /// Simulates a point of the rule with another number of blocks that take all tiles.
-fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
+pub fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
     let func = harness::read(case);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let args = harness::arguments(&func, case, &mut StdRng::seed_from_u64(1));

@@ -10,6 +10,7 @@ mod matmul_block_scale;
 mod matmul_clusters;
 mod matmul_cpu;
 mod matmul_mma;
+mod matmul_multicast;
 mod matmul_pack;
 mod matmul_quads;
 mod matmul_quant;

@@ -30,12 +30,6 @@ fn reuse_slots(p: &mut Program) {
     }
 }
 
-/// Takes a meeting of the cluster away.
-fn no_meeting(p: &mut Program, nth: usize) {
-    remove(p, "cluster arrive", nth);
-    remove(p, "cluster wait", nth);
-}
-
 /// Has threads arrive without a release.
 fn no_release(p: &mut Program, nth: usize) {
     edit(p, "cluster arrive", nth, |_| vec![KStmt::Barrier(Barrier::ClusterArrive { release: false })]);

@@ -2,6 +2,7 @@
 
 use crate::codegen_programs::map_own_exprs;
 use daylight::assemble::Schedulable;
+use daylight::ir::instr::{Instr, Op, Sync};
 use daylight::ir::kernel::{KStmt, Program};
 use daylight::ir::{self, DType, DeviceFunc, Expr, ExprKind, Function};
 use daylight::lower::lower_device;
@@ -109,6 +110,17 @@ def words(X: T.Buffer((33, 1024), \"float16\"), W: T.Buffer((64, 128), \"uint32\
             O[vi, vj] = O[vi, vj] + T.Cast(\"float32\", X[vi, vk]) * T.Cast(\"float32\", (T.Cast(\"float16\", W[vj, vk // 8] >> T.Cast(\"uint32\", vk % 8 * 4) & T.uint32(15)) - T.float16(7.0)) * S[vj, vk // 128])
 ";
 
+/// A product of whose rows two tiles take the same columns.
+const NEIGHBOURS: &str = "@T.prim_func(s_tir=True)
+def neighbours(A: T.Buffer((128, 328), \"float16\"), B: T.Buffer((64, 328), \"float16\"), O: T.Buffer((128, 64), \"float32\")):
+    for i, j, k in T.grid(128, 64, 328):
+        with T.sblock(\"O\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                O[vi, vj] = T.float32(0.0)
+            O[vi, vj] = O[vi, vj] + T.Cast(\"float32\", A[vi, vk]) * T.Cast(\"float32\", B[vj, vk])
+";
+
 /// A right kernel.
 pub struct Right {
     pub program: Program,
@@ -177,6 +189,12 @@ impl Right {
                     ("block_k_bytes", 256),
                 ];
                 Right::of(Some("matmul.wgmma_quant"), WORDS, &set)
+            }
+            "neighbours" => {
+                let tile = [("block_m", 64), ("block_n", 64), ("groups_m", 1), ("groups_n", 1)];
+                let steps = [("stages", 3), ("split_k", 1), ("add_parts", 0), ("raster", 1), ("block_k_bytes", 128)];
+                let set = [&tile[..], &steps, &[("multicast", 1), ("roles", 1)]].concat();
+                Right::of(Some("matmul.wgmma"), NEIGHBOURS, &set)
             }
             "staged" => Right::tile(STAGED),
             "bulk" => Right::tile(&bulk()),
@@ -269,4 +287,23 @@ fn rewrite(e: &Expr, f: &dyn Fn(&Expr) -> Option<Expr>) -> Expr {
 
 pub fn thread(axis: &str) -> Expr {
     Expr::var(format!("threadIdx.{axis}").as_str(), DType::I32)
+}
+
+/// Has each slot given back by so many arrivals.
+pub fn arrivals(p: &mut Program, n: u32) {
+    for slot in 0..3 {
+        edit(p, &format!("mbarrier_init empty[{slot}]"), 0, |s| match s {
+            KStmt::Instr(i) if matches!(i.op, Op::Sync(Sync::MbarrierInit { .. })) => {
+                let op = Sync::MbarrierInit { arrivals: n };
+                vec![KStmt::Instr(Instr::new(op, i.places.clone(), i.values.clone()))]
+            }
+            other => panic!("{other:?} makes no barrier"),
+        });
+    }
+}
+
+/// Takes a meeting of the cluster away.
+pub fn no_meeting(p: &mut Program, nth: usize) {
+    remove(p, "cluster arrive", nth);
+    remove(p, "cluster wait", nth);
 }

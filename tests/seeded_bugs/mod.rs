@@ -5,6 +5,7 @@
 mod clusters;
 mod corpus;
 mod kernels;
+mod multicast;
 mod products;
 
 use daylight::ir::instr::{Instr, Op, Sync};
@@ -324,13 +325,20 @@ fn bugs_in_clusters_are_found() {
 }
 
 #[test]
+fn bugs_in_boxes_that_blocks_share_are_found() {
+    find(multicast::BUGS);
+}
+
+#[test]
 fn bugs_in_tiles_and_copies_are_found() {
     find(TILES);
 }
 
 #[test]
 fn kernels_without_a_bug_are_not_accused() {
-    for name in ["row_sums", "column_sums", "full_sum", "transposed", "normalized", "staged", "bulk", "words"] {
+    for name in
+        ["row_sums", "column_sums", "full_sum", "transposed", "normalized", "staged", "bulk", "words", "neighbours"]
+    {
         let right = Right::by_name(name);
         for found in right.found(&right.program) {
             assert_eq!(found, None, "{name}");

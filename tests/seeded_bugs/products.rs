@@ -2,21 +2,6 @@
 
 use super::kernels::*;
 use super::{Bug, find};
-use daylight::ir::instr::{Instr, Op, Sync};
-use daylight::ir::kernel::{KStmt, Program};
-
-/// Has each slot given back by so many arrivals.
-fn arrivals(p: &mut Program, n: u32) {
-    for slot in 0..3 {
-        edit(p, &format!("mbarrier_init empty[{slot}]"), 0, |s| match s {
-            KStmt::Instr(i) if matches!(i.op, Op::Sync(Sync::MbarrierInit { .. })) => {
-                let op = Sync::MbarrierInit { arrivals: n };
-                vec![KStmt::Instr(Instr::new(op, i.places.clone(), i.values.clone()))]
-            }
-            other => panic!("{other:?} makes no barrier"),
-        });
-    }
-}
 
 const WORDS: &[Bug] = &[
     Bug {

@@ -19,6 +19,13 @@ pub(super) fn arrive(p: &mut Prelude) -> String {
     on_barrier(p, "arrive", "", "{.reg .b64 state; mbarrier.arrive.shared.b64 state, [%0];}")
 }
 
+/// Without `.release.cluster`, which waits until all stores of the thread are in the L2: what a thread that arrives at a
+/// peer has read, it has waited for.
+pub(super) fn peer_arrive(p: &mut Prelude) -> String {
+    let ptx = "{.reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [a];}";
+    on_barrier(p, "arrive_at_peer", ", unsigned n", ptx)
+}
+
 pub(super) fn cp_async_arrive(p: &mut Prelude) -> String {
     on_barrier(p, "cp_async_arrive", "", "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];")
 }

@@ -41,13 +41,26 @@ fn coordinates(rank: usize, first: usize) -> (String, String, String) {
     (params, group(first, rank), inputs)
 }
 
-pub(super) fn tensor_load(p: &mut Prelude, rank: usize) -> String {
+/// Into the shared memory of the block, or of all `blocks` of its cluster.
+pub(super) fn tensor_load(p: &mut Prelude, rank: usize, blocks: u32) -> String {
     let address = shared(p);
     let (params, at, inputs) = coordinates(rank, 3);
-    let kind = format!("{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
     let inputs = format!("\"r\"({address}(d)), \"l\"(m), \"r\"({address}(b)){inputs}");
-    let body = ordered(&format!("cp.async.bulk.tensor.{kind} [%0], [%1, {at}], [%2];"), "", &inputs);
-    helper(p, &format!("dl_tensor_load_{rank}d"), &format!("const void* m, void* d, void* b{params}"), &body)
+    let counted = "global.tile.mbarrier::complete_tx::bytes";
+    let (kind, mask, inputs, name) = match blocks {
+        1 => (format!("shared::cta.{counted}"), String::new(), inputs, String::new()),
+        n => {
+            let all = format!("{inputs}, \"h\"((unsigned short){})", (1u32 << n) - 1);
+            (
+                format!("shared::cluster.{counted}.multicast::cluster"),
+                format!(", %{}", 3 + rank),
+                all,
+                format!("_to_{n}"),
+            )
+        }
+    };
+    let body = ordered(&format!("cp.async.bulk.tensor.{rank}d.{kind} [%0], [%1, {at}], [%2]{mask};"), "", &inputs);
+    helper(p, &format!("dl_tensor_load_{rank}d{name}"), &format!("const void* m, void* d, void* b{params}"), &body)
 }
 
 pub(super) fn tensor_store(p: &mut Prelude, rank: usize) -> String {

@@ -56,10 +56,11 @@ impl CudaWriter<'_> {
             Op::CpAsyncArrive => barrier::cp_async_arrive(p),
             Op::BulkLoad => copy::bulk_load(p),
             Op::BulkStore => copy::bulk_store(p),
-            Op::TensorLoad { .. } => copy::tensor_load(p, i.values.len()),
+            Op::TensorLoad { blocks, .. } => copy::tensor_load(p, i.values.len(), *blocks),
             Op::TensorStore { .. } => copy::tensor_store(p, i.values.len()),
             Op::ClusterStore => copy::cluster_store(p, dtype(0)),
             Op::ClusterLoad { lanes } => copy::cluster_load(p, dtype(0), *lanes),
+            Op::PeerArrive => barrier::peer_arrive(p),
             Op::GridWait => return self.emit(order("griddepcontrol.wait;")),
             Op::GridLaunch => return self.emit(order("griddepcontrol.launch_dependents;")),
             Op::Sync(sync) => match sync {

@@ -127,8 +127,10 @@ pub enum Op {
     /// `dst, src; bytes`: copies `bytes` from shared to global memory, in the thread's bulk group.
     BulkStore,
     /// `dst, bar; coords..`: loads the box at `coords` (innermost first) of a tensor map into shared
-    /// memory, zeros where it lies outside, and counts its bytes on `bar` (`cp.async.bulk.tensor`).
-    TensorLoad { map: Name },
+    /// memory, zeros where it lies outside, and counts its bytes on `bar` (`cp.async.bulk.tensor`). Where `blocks` of a
+    /// cluster take it, all of them that there are, it lands at that place in each, and counts on the barrier of each
+    /// (`.multicast::cluster`).
+    TensorLoad { map: Name, blocks: u32 },
     /// `src; coords..`: stores a box from shared memory through a tensor map; nothing is written outside
     /// the tensor.
     TensorStore { map: Name },
@@ -140,6 +142,9 @@ pub enum Op {
     /// shared memory (`mapa`, `ld.shared::cluster`), aligned to all of them. The peer has stored them before a barrier of
     /// the cluster, and ends after the load by another one.
     ClusterLoad { lanes: u32 },
+    /// `bar; peer`: arrives once where block `peer` of the cluster has `bar` in its own shared memory (`mapa`,
+    /// `mbarrier.arrive.shared::cluster`). The peer has made the barrier before one of the cluster, and ends after another.
+    PeerArrive,
     /// Waits until what was launched before in the stream is done, and sees what it wrote (`griddepcontrol.wait`).
     GridWait,
     /// The next launch in the stream may start when all blocks have got here or ended
@@ -228,7 +233,7 @@ impl Op {
     /// The tensor map that it copies through.
     pub fn map(&self) -> Option<&Name> {
         match self {
-            Op::TensorLoad { map } | Op::TensorStore { map } => Some(map),
+            Op::TensorLoad { map, .. } | Op::TensorStore { map } => Some(map),
             _ => None,
         }
     }

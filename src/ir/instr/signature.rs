@@ -19,6 +19,8 @@ pub struct Signature {
     pub threads: u32,
     /// True for what does not stand in a launch of clusters yet.
     pub alone: bool,
+    /// True for what reaches other blocks of a cluster.
+    pub peers: bool,
     /// Its places, in order.
     pub places: Vec<Place>,
     /// Its values, in order.
@@ -134,7 +136,7 @@ impl Place {
 /// What a thread does since a compute capability.
 fn row(since: u32, form: impl Into<String>, places: impl Into<Vec<Place>>, values: impl Into<Vec<Value>>) -> Signature {
     let (form, places, values) = (form.into(), places.into(), values.into());
-    Signature { form, since, threads: 1, alone: false, places, values }
+    Signature { form, since, threads: 1, alone: false, peers: false, places, values }
 }
 
 /// What is done with tensor memory.
@@ -197,6 +199,10 @@ impl Signature {
 
     fn alone(self) -> Signature {
         Signature { alone: true, ..self }
+    }
+
+    fn peers(self) -> Signature {
+        Signature { peers: true, ..self }
     }
 }
 
@@ -288,9 +294,11 @@ impl<P, V> Instr<P, V> {
                 let places = [global(WIDE).written(), shared(WIDE)];
                 row(90, "bulk_store %0 <- %1, %2 bytes", places, [Value::Size])
             }
-            Op::TensorLoad { map } => {
-                let form = format!("tensor_load %0 <- {map}[{}], %1", coords(2, n));
-                row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n])
+            Op::TensorLoad { map, blocks } => {
+                let shared_by = if *blocks > 1 { format!(", {blocks} blocks") } else { String::new() };
+                let form = format!("tensor_load %0 <- {map}[{}], %1{shared_by}", coords(2, n));
+                let row = row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n]);
+                Signature { peers: *blocks > 1, ..row }
             }
             Op::TensorStore { map } => {
                 let form = format!("tensor_store {map}[{}] <- %0", coords(1, n));
@@ -298,14 +306,15 @@ impl<P, V> Instr<P, V> {
             }
             Op::ClusterStore => {
                 let dst = place(Space::Peer, 1, 0).written();
-                row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any])
+                row(90, "cluster_store %0 of block %1 <- %2", [dst], [Value::Int, Value::Any]).peers()
             }
             Op::ClusterLoad { lanes } => {
                 let n = i64::from(*lanes);
                 let into = if n == 1 { place(Space::Register, 1, 0) } else { registers(n) };
                 let places = [into.written(), place(Space::Peer, n, 0)];
-                row(90, format!("cluster_load{lanes} %0 <- %1 of block %2"), places, [Value::Int])
+                row(90, format!("cluster_load{lanes} %0 <- %1 of block %2"), places, [Value::Int]).peers()
             }
+            Op::PeerArrive => row(90, "mbarrier_arrive %0 of block %1", [barrier()], [Value::Int]).peers(),
             Op::GridWait => row(90, "grid_wait", [], []),
             Op::GridLaunch => row(90, "grid_launch", [], []),
             Op::Sync(sync) => match sync {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 fn for_each_box(body: &[DStmt], f: &mut impl FnMut(&Name, &Name, bool)) {
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::Instr(i @ Instr { op: Op::TensorLoad { map } | Op::TensorStore { map }, .. }) = s {
+            if let DStmt::Instr(i @ Instr { op: Op::TensorLoad { map, .. } | Op::TensorStore { map }, .. }) = s {
                 f(map, &i.places[0].array, matches!(i.op, Op::TensorStore { .. }));
             }
         });

@@ -1,7 +1,8 @@
 //! What every instruction of a `Program` satisfies, by its signature:
 //!
 //! - it stands in a kernel of a GPU that has it, and has as many operands as it takes;
-//! - in a launch of clusters where it stores to another block, in none where it does not support them;
+//! - it stands in a launch of clusters where it reaches other blocks, in none where it does not support them;
+//!   a box that blocks share lands in all of the cluster;
 //! - where threads carry it out together, under no condition that they do not share, in whole warps or
 //!   warpgroups; operands of products lie in arrays aligned to the period of their permutation;
 //! - its expressions and accesses are right, as those of every statement (`verify`);
@@ -53,7 +54,7 @@ impl Check<'_> {
         if (i.places.len(), i.values.len()) != (places, values) {
             return self.error(&at, format!("it takes {places} places and {values} values"));
         }
-        if self.cluster == 1 && s.places.iter().any(|p| p.space == Space::Peer) {
+        if self.cluster == 1 && s.peers {
             return self.error(&at, "it stands in no launch of clusters");
         }
         if self.cluster > 1 && s.alone {
@@ -143,6 +144,12 @@ impl Check<'_> {
         m.check().or_else(|why| self.error(map, why))?;
         if i.values.len() != m.dims.len() {
             return self.error(map, format!("a box has {} integer coordinates", m.dims.len()));
+        }
+        if let Op::TensorLoad { blocks: n @ 2.., .. } = i.op
+            && n != self.cluster
+        {
+            return self
+                .error(map, format!("a box lands in one block or in all {} of a cluster, not in {n}", self.cluster));
         }
         i.places.first().map_or(Ok(()), |at| self.boxed(m, at))
     }

@@ -170,7 +170,7 @@ impl Accepted for Scaled {
             let [m, n] = warps(k).tile();
             m * n / warp + (m + n) / 2 + 40
         });
-        let space = whole_groups(space, "whole_raster", "raster", rows);
+        let space = whole_groups(space, rows);
         preferred(space, p, target, warps)
     }
 

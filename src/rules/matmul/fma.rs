@@ -143,7 +143,7 @@ impl Accepted for Fma {
             let t = threads(k);
             Some(sizes.as_ref()?.blocks(t.block, k.get("split_k")) * t.count())
         });
-        let space = cluster_fits(whole_groups(space, "whole_raster", "raster", rows), p, target);
+        let space = cluster_fits(whole_groups(space, rows), p, target);
         preferred(space, p, target)
     }
 
@@ -154,7 +154,7 @@ impl Accepted for Fma {
         let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
         let batch = Some(&e.loops[0]).filter(|l| loop_extent(s, l) != Some(1));
         let loops = split_k::around(left.as_ref(), batch.into_iter().cloned().collect(), k);
-        let Grid { grid, block, fill, step, tile } = grid(s, &e, t.block, k.get("raster"), loops)?;
+        let Grid { grid, block, fill, step, tile } = grid(s, &e, t.block, (k.get("raster"), [1, 1]), loops)?;
         // Where the result lies at plain axes, registers can hold what is stored ([`attach_tails`]).
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
         let tails = attach_tails(s, &e, &block, plain)?;

@@ -30,6 +30,7 @@
 //! ```
 
 use super::decoded;
+use super::multicast;
 use super::outline::{self, Sizes};
 use super::pack::{self, WIDEST, before, major, packed};
 use super::split_k::{self, Parts, cluster_fits, cut, in_cluster, sums};
@@ -147,7 +148,7 @@ impl Accepted for Mma {
         });
         let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
-        let space = whole_groups(space, "whole_raster", "raster", rows);
+        let space = whole_groups(space, rows);
         let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
         let space = cluster_fits(space, p, target);
         preferred(space, p, target, warps)
@@ -181,10 +182,11 @@ pub struct Means<'a> {
 /// A block computes a tile of the result together.
 pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, by: &Means) -> Done {
     let ([m, n, depth], parts) = (t.block, k.get("split_k"));
-    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m, n, depth * parts])?;
+    let shape = multicast::shape(k);
+    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m * shape[0], n * shape[1], depth * parts])?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let loops = split_k::around(left.as_ref(), vec![e.loops[0].clone()], k);
-    let Grid { grid, block, fill, .. } = grid(s, &e, t.block, k.find("raster").unwrap_or(1), loops)?;
+    let Grid { grid, block, fill, .. } = grid(s, &e, t.block, (k.find("raster").unwrap_or(1), shape), loops)?;
     for side in (0..2).filter(|side| !by.decoded.contains(side)) {
         let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
         let (stage, factor) = match packed {
@@ -252,9 +254,11 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
         _ => Ok(()),
     });
+    let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("warp_tile", move |k| {
         let [m, n] = warps(k).tile();
-        let small = rows.is_some_and(|r| r < 64);
+        // where tiles are few, none waits long for what warps load
+        let small = rows.is_some_and(|r| r < 64) || blocks(k).is_some_and(|tiles| tiles <= sms);
         match m * n >= 32 * 32 && m <= 2 * n && n <= 2 * m || small && n >= 16 {
             true => Ok(()),
             false => Err(format!("a warp's tile of {m} by {n} loads more than it multiplies")),
@@ -272,7 +276,6 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
         _ => Ok(()),
     });
-    let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| {
         // few rows: what counts is that every multiprocessor reads
         let few = rows.is_some_and(|n| n <= 64);

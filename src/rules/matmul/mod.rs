@@ -5,6 +5,7 @@ pub mod cpu;
 pub mod decoded;
 pub mod fma;
 pub mod mma;
+mod multicast;
 pub mod outline;
 pub mod outline_cpu;
 pub mod pack;

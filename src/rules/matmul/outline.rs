@@ -1,12 +1,12 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
+use super::multicast;
 use super::pack::{WIDEST, helped};
 use super::split_k::sums;
 use super::words::in_words;
 use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::runs::Runs;
 use crate::ir::{DType, ExprKind, Name};
-use crate::rules::cluster::MEETINGS;
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
@@ -381,7 +381,8 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);
     let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + t.overhead;
-    let tiles = z.blocks(t.block, split);
+    let (together, shape) = (multicast::together(k, t.block), multicast::shape(k));
+    let tiles = z.blocks(together, split) * shape.iter().product::<i64>();
     let blocks = tiles.min(t.most_blocks);
     let cut = cut(z, k, t, (tiles, fills));
     let (fills, steps) = (fills * over(tiles, blocks), over(fills, t.ahead) * over(tiles, blocks));
@@ -395,7 +396,8 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
         steps,
         read: z.read,
         written: z.outputs() * if split > 1 { 4 * split } else { c },
-        padding: z.padding(t.block),
+        padding: z.padding(together),
+        cluster: shape.iter().product(),
         instructions: instructions * over(fills, steps),
         flops: 2 * z.outputs() * depth,
         tensor_core: true,
@@ -412,7 +414,7 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
 fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce() -> LaunchOutline) -> Outline {
     match sums {
         0 => Outline::in_parts(main, parts, second),
-        _ => Outline::one(LaunchOutline { cluster: parts, rounds: MEETINGS, smem: main.smem + sums, ..main }),
+        _ => Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main }),
     }
 }
 

@@ -105,7 +105,7 @@ impl Accepted for Tcgen05 {
             at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
         });
         let rows = p.extents()[1];
-        let space = whole_groups(space, "whole_raster", "raster", rows);
+        let space = whole_groups(space, rows);
         preferred(space, p, target)
     }
 

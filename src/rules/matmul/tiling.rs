@@ -1,5 +1,6 @@
 //! A grid of tiles of a product, a block for each: what the rules for GPUs have in common.
 
+use super::multicast;
 use crate::rules::find::einsum::Einsum;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -18,42 +19,77 @@ pub struct Grid {
     pub tile: [Name; 2],
 }
 
+/// Rows of tiles in a group of blocks: all that there are.
+const ALL_ROWS: i64 = 0;
+/// Most of them that blocks go through before the next column, where that is likely to be fast.
+const MOST_ROWS: i64 = 64;
+
 /// Cuts a product into tiles of rows, columns and steps. Blocks go through the grid in groups of `group` rows of
-/// tiles, inside of the loops `outer`. Where there is a loop `cluster`, its steps are the blocks of a cluster.
+/// tiles, inside of the loops `outer`. Where there is a loop `cluster`, its steps are the blocks of a cluster; elsewhere
+/// those of `together` tiles along rows or columns are.
 pub fn grid(
     s: &mut Schedule,
     e: &Einsum,
     [m, n, k]: [i64; 3],
-    group: i64,
+    (group, together): (i64, [i64; 2]),
     (outer, cluster): (Vec<Name>, Option<&Name>),
 ) -> Result<Grid, ScheduleError> {
     let [_, rows, columns, depth] = &e.loops;
-    let [ib, ii] = split(s, rows, [None, Some(m)])?;
-    let [jb, jj] = split(s, columns, [None, Some(n)])?;
+    let (ib, of_rows, ii) = tiles_of(s, rows, m, together[0])?;
+    let (jb, of_columns, jj) = tiles_of(s, columns, n, together[1])?;
     let [fill, step] = split(s, depth, [None, Some(k)])?;
+    let cluster = cluster.cloned().or(of_rows).or(of_columns);
     let mut blocks = outer;
-    if group > 1 {
-        let [groups, each] = split(s, &ib, [None, Some(group)])?;
-        blocks.extend([groups, jb, each]);
-    } else {
-        blocks.extend([ib, jb]);
+    match group {
+        ALL_ROWS => blocks.extend([jb, ib]),
+        1 => blocks.extend([ib, jb]),
+        n => {
+            let [groups, each] = split(s, &ib, [None, Some(n)])?;
+            blocks.extend([groups, jb, each]);
+        }
     }
     let inner = [&fill, &ii, &jj, &step].map(|l| l.clone());
-    let of_cluster: Vec<Name> = cluster.into_iter().cloned().collect();
+    let of_cluster: Vec<Name> = cluster.iter().cloned().collect();
     s.reorder(&[&blocks[..], &of_cluster, &inner].concat())?;
     let grid = s.fuse(&blocks)?;
     s.bind(&grid, ThreadTag::BlockX)?;
-    cluster.map_or(Ok(()), |l| s.bind(l, ThreadTag::ClusterX))?;
-    let block = cluster.unwrap_or(&grid).clone();
+    cluster.iter().try_for_each(|l| s.bind(l, ThreadTag::ClusterX))?;
+    let block = cluster.unwrap_or_else(|| grid.clone());
     Ok(Grid { grid, block, fill, step, tile: [ii, jj] })
 }
 
-/// Groups of `knob` rows of tiles are whole.
-pub fn whole_groups(space: Space, name: &'static str, knob: &'static str, rows: Option<i64>) -> Space {
-    space.require(name, move |k| match (k.get(knob), rows) {
-        (1, _) => Ok(()),
-        (n, Some(rows)) if n > 0 && over(rows, k.get("block_m")) % n == 0 => Ok(()),
+/// The loop over tiles, or clusters of so many, that over the tiles of a cluster, and that over a tile.
+fn tiles_of(
+    s: &mut Schedule,
+    along: &Name,
+    tile: i64,
+    of_cluster: i64,
+) -> Result<(Name, Option<Name>, Name), ScheduleError> {
+    if of_cluster > 1 {
+        let [outer, each, inner] = split(s, along, [None, Some(of_cluster), Some(tile)])?;
+        return Ok((outer, Some(each), inner));
+    }
+    let [outer, inner] = split(s, along, [None, Some(tile)])?;
+    Ok((outer, None, inner))
+}
+
+/// Groups of rows of tiles are whole, and there is one way to say of how many they are.
+pub fn whole_groups(space: Space, rows: Option<i64>) -> Space {
+    let tiles = move |k: &Knobs| rows.map(|n| over(n, k.get("block_m") * multicast::shape(k)[0]));
+    let space = space.require("whole_raster", move |k| match (k.get("raster"), tiles(k)) {
+        (1, _) | (ALL_ROWS, None) => Ok(()),
+        (ALL_ROWS, Some(n)) if n <= 16 && n.count_ones() == 1 => {
+            Err(format!("all row tiles are {n}, a number of its own"))
+        }
+        (ALL_ROWS, _) => Ok(()),
+        (n, Some(tiles)) if n > 0 && tiles % n == 0 => Ok(()),
         (n, _) => Err(format!("{n} does not divide the number of row tiles")),
+    });
+    space.prefer("few_row_tiles", move |k| match (k.get("raster"), tiles(k)) {
+        (ALL_ROWS, Some(n)) if n > MOST_ROWS => {
+            Err(format!("{n} row tiles are more than the cache holds beside columns"))
+        }
+        _ => Ok(()),
     })
 }
 

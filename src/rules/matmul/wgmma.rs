@@ -5,8 +5,8 @@
 //! descriptors say, and go on while the next step begins. A warpgroup has `block_m / groups_m` rows and
 //! `block_n / groups_n` columns of the tile in its registers. Where tensor maps describe both factors, a warpgroup
 //! of its own starts all copies (`roles`): the others only multiply, together at a tile or each at one in turn, so that
-//! one stores while another multiplies, and a block may take one tile after the other. Elsewhere all threads copy,
-//! by `cp.async`.
+//! one stores while another multiplies, and a block may take one tile after the other; blocks of neighbouring tiles may
+//! be a cluster (`multicast`), each of which copies half of what both need. Elsewhere all threads copy, by `cp.async`.
 //! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`.
 //!
@@ -25,6 +25,7 @@
 //! ```
 
 use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::multicast;
 use super::outline::{self, Sizes};
 use super::pack::{self, before, major};
 use super::split_k::{self, cluster_fits, in_cluster};
@@ -123,13 +124,14 @@ impl Accepted for Wgmma {
         });
         let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
-        let space = whole_groups(space, "whole_raster", "raster", rows);
+        let space = whole_groups(space, rows);
         let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
         let space = cluster_fits(space, p, target);
         let space = space.require("clusters_of_a_tile", |k| match persistent(k) && in_cluster(k) {
             true => Err("a block of a cluster has one tile".into()),
             false => Ok(()),
         });
+        let space = multicast::conditions(space, p, target, |k| copying(k) == 1);
         preferred(of_roles(space, p, boxed), p, target)
     }
 

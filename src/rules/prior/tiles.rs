@@ -20,6 +20,8 @@ const ALONE: f64 = 0.85;
 /// How much faster than its share of the DRAM of the table's product the cache gives to one multiprocessor, rows of 128
 /// bytes, whatever DRAM is behind it.
 const FROM_CACHE: f64 = 2.03;
+/// How much more it gives to each where few ask for it, at most.
+const OF_FEW: f64 = 1.6;
 /// How this falls with shorter rows: a power of their share of 128 bytes.
 const SHORT_ROWS: f64 = 0.24;
 /// Bytes of shared memory in a nanosecond, of one multiprocessor.
@@ -62,8 +64,12 @@ const ALONE_IN_TURN: f64 = 3.2;
 /// How much of leaving a multiprocessor does nothing else in, besides what it waits for; threads that are busy with elements then.
 const LEAVING: f64 = 1.47;
 const LEAVING_THREADS: f64 = 128.0 / 0.3;
+/// How much longer a step takes in blocks of a cluster, each of which waits for the others to give slots back.
+const IN_STEP: f64 = 1.015;
 /// Blocks of a cluster leave their sums to each other, wait, add, and wait for those that still read.
-const MEET_NS: f64 = 2300.0;
+const MEET_NS: f64 = 1500.0;
+/// Besides, for each sum of a block's tile, which it leaves, and which its blocks then load.
+const ADD_NS: f64 = 0.12;
 /// How strongly bounds shut each other out.
 const EXCLUSION: f64 = 7.0;
 
@@ -74,7 +80,7 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let leave = Leave::of(l, p, t);
     let (tiles, fills) = (p.tiles as f64, p.fills as f64);
     let main = step.of_all(p);
-    let added = if l.cluster > 1 { MEET_NS } else { 0.0 };
+    let added = if l.adds_parts { MEET_NS + ADD_NS * p.outputs as f64 } else { 0.0 };
     let (one, busy) = (PROLOGUE_NS + main + leave.alone + added, fills * step.busy + LEAVING * leave.busy);
     let of_each = tiles / tiles.min(sms);
     let each = of_each.ceil();
@@ -124,7 +130,9 @@ impl Step {
             (false, false) => ALONE,
         };
         let products = p.products as f64 / (share * flop_rate(l, t) / 2.0);
-        let from_cache = FROM_CACHE * t.product_gbps / t.sms.max(1) as f64 * (p.row as f64 / 128.0).powf(SHORT_ROWS);
+        let sms = t.sms.max(1) as f64;
+        let few = (sms / (p.tiles as f64).clamp(1.0, sms)).min(OF_FEW);
+        let from_cache = few * FROM_CACHE * t.product_gbps / sms * (p.row as f64 / 128.0).powf(SHORT_ROWS);
         let through = |[_, bytes]: &[i64; 2]| *bytes < 4;
         let by_threads = p.role == Role::All;
         let (mut issue, mut own) = (0.0, 0.0);
@@ -134,7 +142,8 @@ impl Step {
             own += n / l.threads.max(1) as f64 * COPIES_NS[usize::from(through(c))];
         }
         let registers = by_threads && p.copies.iter().any(through);
-        let busy = longest(&[products, p.shared as f64 / SHARED, p.filled as f64 / from_cache, issue]);
+        let in_step = if l.cluster > 1 && !l.adds_parts { IN_STEP } else { 1.0 };
+        let busy = in_step * longest(&[products, p.shared as f64 / SHARED, p.filled as f64 / from_cache, issue]);
         let (wait, more) = if registers { (REGISTERS_NS, REGISTERS_BUSY_NS) } else { (0.0, 0.0) };
         Step { alone: busy + STEP_NS[usize::from(by_threads)] + wait + own, busy: busy + more }
     }

@@ -68,6 +68,8 @@ pub struct LaunchOutline {
     pub rounds: i64,
     /// Blocks of a cluster, which combine together.
     pub cluster: i64,
+    /// True where those add what each of them summed.
+    pub adds_parts: bool,
     /// True where a block first fills shared memory and waits for that.
     pub staged: bool,
     /// True where that is what all blocks read, before each reads its own.
@@ -106,6 +108,7 @@ impl Default for LaunchOutline {
             combine: Combine::default(),
             rounds: 1,
             cluster: 1,
+            adds_parts: false,
             staged: false,
             shares: false,
             from_cache: false,

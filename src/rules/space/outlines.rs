@@ -176,7 +176,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         ..LaunchOutline::default()
     };
     if cluster::adds(k, "split") {
-        return Outline::one(LaunchOutline { cluster: split, rounds: cluster::MEETINGS, ..first });
+        return Outline::one(LaunchOutline { cluster: split, adds_parts: true, ..first });
     }
     let [side, deep] = adders(threads, split);
     let blocks = w.outputs / w.columns * ((w.columns + side - 1) / side);

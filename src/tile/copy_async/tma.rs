@@ -185,7 +185,7 @@ impl Boxes {
             let begin = dims.iter().map(|d| global.begin[d.at].clone());
             let coords: Vec<Expr> = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
             match bar {
-                Some(bar) => Instr::new(Op::TensorLoad { map }, [at, bar], coords),
+                Some(bar) => Instr::new(Op::TensorLoad { map, blocks: 1 }, [at, bar], coords),
                 None => Instr::new(Op::TensorStore { map }, [at], coords),
             }
         })

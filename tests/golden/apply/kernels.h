@@ -44,7 +44,7 @@ size_t kernels_product_2_workspace_bytes(const daylight_kernels *kernels);
 // - `b`: in, float16[2048, 1536]
 // - `o`: out, float32[1024, 1536]
 // Kernels:
-// - sm_90a: default; matmul.wgmma add_parts=cluster block_k_bytes=128 block_m=128 block_n=192 groups_m=2 groups_n=1 pack=no raster=8 roles=copy split_k=2 stages=3
+// - sm_90a: default; matmul.wgmma add_parts=launch block_k_bytes=128 block_m=128 block_n=128 groups_m=2 groups_n=1 multicast=none pack=no raster=8 roles=copy split_k=1 stages=7
 // - sm_80: default; matmul.mma add_parts=launch block_k_bytes=128 block_m=128 block_n=128 pack=no raster=8 split_k=1 stages=5 warps_m=4 warps_n=4
 int kernels_product_2(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr o, CUdeviceptr workspace);
 

@@ -8,7 +8,7 @@ use super::ring::{Ring, THREAD, assign, constant, index_of, op, sync, thread, va
 use super::{Roles, Tiles, ahead, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Op, Sync};
+use crate::ir::instr::{At, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::fact::redirect;
@@ -112,8 +112,8 @@ impl Roles {
         step.extend(self.placed(nest, compute, ring));
         step.push(sync(Sync::WgmmaWait { left: 1 }, None, None));
         let later = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
-        let give_back = || sync(Sync::MbarrierArrive, Some((&self.empty, index_of(prev))), None);
-        step.push(when(Expr::binary(BinOp::And, later, first()), vec![give_back()]));
+        let (who, give_back) = self.give_back(index_of(prev), i64::from(WARPGROUP));
+        step.push(when(Expr::binary(BinOp::And, later, who.clone()), vec![give_back.clone()]));
         step.push(assign(prev, ring.slot()));
         step.extend(ring.next());
         let mut out = vec![self.steps(step)];
@@ -126,7 +126,7 @@ impl Roles {
             out.push(when(first(), vec![sync(Sync::MbarrierArrive, other, None)]));
         }
         out.push(sync(Sync::WgmmaWait { left: 0 }, None, None));
-        out.push(when(first(), vec![give_back()]));
+        out.push(when(who, vec![give_back]));
         if self.turns.is_some() {
             out.extend(ring.skip(self.steps));
         }
@@ -136,13 +136,24 @@ impl Roles {
     /// The loop of products whose operands each step makes anew in registers: it waits for its own, and each warp gives
     /// back the slot that its threads have read.
     fn anew(&self, nest: &Nest, ring: &Ring, compute: &[DStmt]) -> DStmt {
-        let give_back = sync(Sync::MbarrierArrive, Some((&self.empty, ring.at())), None);
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, compute, ring));
         step.extend([sync(Sync::WgmmaWait { left: 0 }, None, None), DStmt::Barrier(Barrier::Warp)]);
-        step.push(when(first_of(i64::from(self.warp)), vec![give_back]));
+        let (who, give_back) = self.give_back(ring.at(), i64::from(self.warp));
+        step.push(when(who, vec![give_back]));
         step.extend(ring.next());
         self.steps(step)
+    }
+
+    /// Gives a slot back to the block that filled it, or to all that did, and which threads do: the first of each so many
+    /// arrives, or the first ones, each at a block of its own.
+    fn give_back(&self, slot: Expr, threads: i64) -> (Expr, DStmt) {
+        if self.peers == 1 {
+            return (first_of(threads), sync(Sync::MbarrierArrive, Some((&self.empty, slot)), None));
+        }
+        let peer = op(BinOp::FloorMod, thread(), threads);
+        let arrive = Instr::new(Op::PeerArrive, [At::new(&self.empty, slot)], [peer.clone()]);
+        (op(BinOp::Lt, peer, self.peers), DStmt::Instr(arrive))
     }
 
     /// Statements in which each of the warpgroups that take turns has arrays for its own warps.

@@ -13,6 +13,10 @@
 //! ring goes on through all of them: copies for the next tile land while the sums of one are stored. With
 //! `roles = 2`, warpgroups take tiles in turn ([`consume`]).
 //!
+//! What all blocks of a cluster copy alike, each copies in part for all ([`multicast`]). Then a slot is empty when the
+//! warpgroups of all these blocks have given it back: each arrives at the barriers of all. Barriers are made before
+//! any block goes on, and no block ends before the others have arrived there for the last time.
+//!
 //! Products in tensor memory are issued by one thread of the further warpgroup, whose commits give slots back; the
 //! others store their results ([`issue`]).
 //!
@@ -26,6 +30,7 @@
 mod ahead;
 mod consume;
 mod issue;
+mod multicast;
 mod ring;
 
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
@@ -85,6 +90,8 @@ struct Roles {
     compute: Vec<DStmt>,
     /// Bytes that land in a slot.
     bytes: i64,
+    /// Blocks of a cluster that copy for each other.
+    peers: i64,
     /// Elements of a slot of each buffer that is filled.
     slots: BTreeMap<Name, i64>,
     full: Name,
@@ -136,11 +143,29 @@ impl Roles {
             return Err(fault("two warpgroups take tiles in turn, each a whole one"));
         }
         let full = full.ok_or_else(|| fault("no copy of the loop counts on a barrier"))?;
+        let (fills, shared) = if issue.is_none() { multicast::parts(nest, fills) } else { (fills, false) };
+        let peers = if shared { i64::from(nest.cluster) } else { 1 };
         let empty = nest.scratch("empty", DType::U64, Expr::i64(l.stages), Scope::Shared);
         let group = nest.fresh("group");
         let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
         let (groups, warp) = (team * l.roles, nest.target.warp);
-        Ok(Roles { steps, groups, team, fills, compute, bytes, slots, full, empty, turns, issue, group, warp, l })
+        Ok(Roles {
+            steps,
+            groups,
+            team,
+            fills,
+            compute,
+            bytes,
+            peers,
+            slots,
+            full,
+            empty,
+            turns,
+            issue,
+            group,
+            warp,
+            l,
+        })
     }
 
     fn emit(
@@ -175,7 +200,7 @@ impl Roles {
             computing.insert(0, set(*more, true));
             copying.insert(0, set(*less, false));
         }
-        if !meetings.is_empty() {
+        if !meetings.is_empty() || self.peers > 1 {
             // threads of a warp that have nothing to copy wait for those that do
             copying.push(DStmt::Barrier(Barrier::Warp));
             copying.extend(meetings);
@@ -185,6 +210,9 @@ impl Roles {
         let number = op(BinOp::FloorDiv, thread(), i64::from(WARPGROUP));
         out.push(constant(&self.group, number));
         out.push(DStmt::If { cond, then: computing, otherwise: copying });
+        if self.peers > 1 {
+            out.extend(meeting());
+        }
         Ok(out)
     }
 
@@ -194,14 +222,15 @@ impl Roles {
             let one = |i| sync(Sync::MbarrierInit { arrivals: arrivals as u32 }, Some((bar, Expr::i64(i))), None);
             (0..n).map(one).collect()
         };
-        let readers = if self.issue.is_some() { 1 } else { self.team * self.releases() };
+        let readers = if self.issue.is_some() { 1 } else { self.team * self.releases() * self.peers };
         let mut then = [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, readers)].concat();
         then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
         for (bar, n, arrivals) in self.issue.iter().flat_map(|i| i.barriers(self.groups * i64::from(WARPGROUP))) {
             then.extend(init(&bar, n, arrivals));
         }
         then.push(sync(Sync::MbarrierFence, None, None));
-        vec![when(is(thread(), 0), then), DStmt::Barrier(Barrier::Block)]
+        let made = if self.peers > 1 { meeting().to_vec() } else { vec![DStmt::Barrier(Barrier::Block)] };
+        [vec![when(is(thread(), 0), then)], made].concat()
     }
 
     /// What the thread that copies does.
@@ -237,7 +266,12 @@ impl Roles {
     }
 }
 
-/// The tiles of a launch whose blocks take several, and the number of blocks.
+/// The blocks of a cluster wait for each other; what they have written is not passed on.
+fn meeting() -> [DStmt; 2] {
+    [Barrier::ClusterArrive { release: false }, Barrier::ClusterWait].map(DStmt::Barrier)
+}
+
+/// The tiles of a launch whose blocks, or clusters of them, take several, and how many of these there are.
 struct Tiles {
     all: Expr,
     blocks: i64,
@@ -248,7 +282,7 @@ struct Tiles {
 impl Tiles {
     /// Changes the grid of a launch that is marked so.
     fn of(nest: &mut Nest) -> Option<Tiles> {
-        let wanted = nest.persistent?;
+        let wanted = nest.persistent? / i64::from(nest.cluster);
         let all = nest.grid[0].clone();
         let blocks = all.as_int().map_or(wanted, |n| n.min(wanted)).max(1);
         let (tile, block) = (nest.fresh("tile"), Name::new(ThreadTag::BlockX.name()));
