@@ -35,7 +35,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "a slot that is given back to no other block",
         kernel: "neighbours",
-        sow: |p| number(p, "if threadIdx.x % 128 < 2", 0, 2, 1),
+        sow: |p| number(p, "if 0 < i2_0 && threadIdx.x % 128 < 2", 0, 2, 1),
         says: "",
         statements: &["mbarrier_wait full[", "mbarrier_wait empty["],
     },

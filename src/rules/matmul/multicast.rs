@@ -3,7 +3,6 @@
 //! cache gives it once.
 
 use super::split_k::in_cluster;
-use super::tiling::tiles;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -25,9 +24,15 @@ pub fn together(k: &Knobs, [m, n, step]: [i64; 3]) -> [i64; 3] {
 /// Waves of tiles from which on the cache may give too little.
 const WAVES: i64 = 2;
 
-/// Clusters are of blocks whose copies have threads of their own, and have several tiles to share; they are of use, if at all,
-/// where tiles are many.
-pub fn conditions(space: Space, p: &Product, target: &Target, copy: impl At<bool>) -> Space {
+/// Clusters are of blocks where some `copy` and nothing else, and have several tiles to share; they are of use, if at all,
+/// where `tiles` are many.
+pub fn conditions(
+    space: Space,
+    p: &Product,
+    target: &Target,
+    copy: impl At<bool>,
+    tiles: impl At<Option<i64>>,
+) -> Space {
     let space = space.require("cluster_of_tiles", move |k| match shape(k) {
         [1, 1] => Ok(()),
         _ if !copy(k) => Err("no threads copy for other blocks".into()),
@@ -35,7 +40,7 @@ pub fn conditions(space: Space, p: &Product, target: &Target, copy: impl At<bool
         _ => Ok(()),
     });
     let [_, rows, columns, _] = p.extents();
-    let (tiles, sms) = (tiles(p), i64::from(target.sms));
+    let sms = i64::from(target.sms);
     let space = space.prefer("waves_of_clusters", move |k| match (shape(k), tiles(k)) {
         ([1, 1], _) => Ok(()),
         (_, Some(n)) if n <= WAVES * sms => Err(format!("{n} tiles are no more than {WAVES} waves of {sms}")),

@@ -131,7 +131,7 @@ impl Accepted for Wgmma {
             true => Err("a block of a cluster has one tile".into()),
             false => Ok(()),
         });
-        let space = multicast::conditions(space, p, target, |k| copying(k) == 1);
+        let space = multicast::conditions(space, p, target, |k| copying(k) == 1, tiles(p));
         preferred(of_roles(space, p, boxed), p, target)
     }
 

@@ -7,8 +7,8 @@ use crate::target::HostCpu;
 
 fn gpus() -> Vec<Target> {
     let host = HostCpu::default();
-    let names = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a"];
-    names.iter().map(|n| Target::parse(&format!("cuda:{n}"), &host).unwrap()).collect()
+    let generations = ["80", "86", "89", "90a", "100a", "103a", "120a"];
+    generations.iter().map(|n| Target::parse(&format!("cuda:sm_{n}"), &host).unwrap()).collect()
 }
 
 /// `waves` full waves of blocks of 256 threads with 64 bytes in flight each, 256 KiB per block.
