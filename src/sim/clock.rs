@@ -85,11 +85,12 @@ impl Clock {
     pub fn meet_block(&mut self, t: usize) {
         let block = self.place(t as u32);
         self.barriers[block] = self.tick();
-        let threads = self.apart.len().min(block * self.threads)..self.apart.len().min((block + 1) * self.threads);
+        let own = block * self.threads..(block + 1) * self.threads;
+        let Some(apart) = self.apart.get_mut(own.clone()) else { return };
         // of the agents and of other blocks each knows what one of them did
-        for who in (0..self.apart.first().map_or(0, Vec::len)).filter(|who| !threads.contains(who)) {
-            let newest = self.apart[threads.clone()].iter().map(|known| known[who]).max().unwrap_or(0);
-            self.apart[threads.clone()].iter_mut().for_each(|known| known[who] = newest);
+        for who in (0..apart[0].len()).filter(|who| !own.contains(who)) {
+            let newest = apart.iter().map(|known| known[who]).max().unwrap_or(0);
+            apart.iter_mut().for_each(|known| known[who] = newest);
         }
     }
 

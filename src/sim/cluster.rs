@@ -10,7 +10,6 @@ use super::block::{At, Block};
 use super::code::{ArrayInfo, Slot};
 use super::error::Fault;
 use super::instr::{Instr, Site};
-use super::mbarrier::Word;
 use super::memory::Memory;
 use super::scalar;
 use super::thread::{State, aligned, in_bounds, missing};
@@ -75,7 +74,7 @@ impl ClusterBarrier {
 
     /// True where thread `t` knows what `u` did at a stamp.
     pub fn knows(&self, t: usize, u: usize, stamp: u32) -> bool {
-        self.waited.get(t).is_some_and(|n| *n > 0 && stamp <= self.known[n % 2][u])
+        stamp <= self.known(t, u)
     }
 
     /// The stamp up to which thread `t` knows what `u` did.
@@ -154,8 +153,8 @@ impl<'a> Block<'a> {
     /// Arrives at a barrier of block `peer` of the cluster.
     pub(super) fn peer_arrive(&mut self, t: usize, i: &Instr) -> Result<(), Fault> {
         let ([bar], [peer]) = i.operands();
-        let word = Word { block: self.peer(t, *peer)?, ..self.bar(t, *bar)? };
-        self.mbarriers.is_ready(word)?;
+        let block = self.peer(t, *peer)?;
+        let word = self.ready_in(block, t, *bar)?;
         self.arrive_at_word(t, word, 0)
     }
 

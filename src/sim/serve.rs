@@ -170,7 +170,12 @@ impl<'a> Block<'a> {
 
     /// A barrier that the asynchronous proxy may count on.
     pub(super) fn ready(&mut self, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
-        let word = self.bar(t, bar)?;
+        self.ready_in(t / self.per_block, t, bar)
+    }
+
+    /// The same in a block of the cluster.
+    pub(super) fn ready_in(&mut self, block: usize, t: usize, bar: Site) -> Result<Word<'a>, Fault> {
+        let word = Word { block, ..self.bar(t, bar)? };
         self.mbarriers.is_ready(word)?;
         Ok(word)
     }

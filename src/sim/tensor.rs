@@ -6,7 +6,6 @@ use super::clock::COPIES;
 use super::cp_async::{Copy, Load, Span};
 use super::error::Fault;
 use super::instr::Instr;
-use super::mbarrier::Word;
 use super::memory::Memory;
 use super::thread::{aligned, in_bounds};
 use crate::ir::TensorMap;
@@ -24,24 +23,23 @@ impl<'a> Block<'a> {
     /// Starts the copies of a box to the shared memory of the block, or of all `blocks` of its cluster, which a barrier of each
     /// counts.
     pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, blocks: u32, memory: &mut [Memory]) -> Result<(), Fault> {
-        if blocks == 1 {
-            return self.tensor_load_to(t, i, t / self.per_block, memory);
+        let mut into = t / self.per_block..t / self.per_block + 1;
+        if blocks > 1 {
+            self.clock.cluster.access(t)?;
+            into = 0..blocks as usize;
         }
-        self.clock.cluster.access(t)?;
-        (0..blocks as usize).try_for_each(|block| self.tensor_load_to(t, i, block, memory))
-    }
-
-    fn tensor_load_to(&mut self, t: usize, i: &Instr, block: usize, memory: &mut [Memory]) -> Result<(), Fault> {
-        let bar = Word { block, ..self.bar(t, i.places[1])? };
-        self.mbarriers.is_ready(bar)?;
+        let bars = into.map(|block| self.ready_in(block, t, i.places[1])).collect::<Result<Vec<_>, _>>()?;
         let (map, start) = self.box_of(t, i)?;
-        let start = Span::new(start.array, start.first, block * self.code.shared());
-        for run in self.runs(t, map, i) {
-            let to = Span { first: start.first + run.shared, ..start };
-            let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
-            let copy = Copy::start(self.by(t), COPIES, to, from, run.len, memory)?;
-            let bytes = (run.len as u64 * map.dtype.bytes()) as i64;
-            self.under_way.loads.push(Load { thread: t, copy, bar, bytes });
+        let runs = self.runs(t, map, i);
+        for bar in bars {
+            let start = Span::new(start.array, start.first, bar.block * self.code.shared());
+            for run in &runs {
+                let to = Span { first: start.first + run.shared, ..start };
+                let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;
+                let copy = Copy::start(self.by(t), COPIES, to, from, run.len, memory)?;
+                let bytes = (run.len as u64 * map.dtype.bytes()) as i64;
+                self.under_way.loads.push(Load { thread: t, copy, bar, bytes });
+            }
         }
         self.clock.tick();
         Ok(())

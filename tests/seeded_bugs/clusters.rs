@@ -102,12 +102,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "two blocks that store to one slot",
         kernel: "normalized",
-        sow: |p| {
-            exprs(p, STORE, 0, &|e| match e.kind() {
-                ExprKind::Var { name, .. } if name.as_str() == "rank" => Some(Expr::i32(0)),
-                _ => None,
-            });
-        },
+        sow: |p| in_place_of(p, STORE, "rank", 0),
         says: "race: nothing orders this write of `t0_slots[0]`",
         statements: &["cluster_store t0_slots[0]"],
     },
@@ -135,12 +130,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         what: "parts of a row that overlap",
         kernel: "normalized",
-        sow: |p| {
-            exprs(p, "p1[cluster * 200", 0, &|e| match e.kind() {
-                ExprKind::Var { name, .. } if name.as_str() == "rank" => Some(Expr::i32(0)),
-                _ => None,
-            });
-        },
+        sow: |p| in_place_of(p, "p1[cluster * 200", "rank", 0),
         says: "race: nothing orders this write of `p1[",
         statements: &["p1[cluster * 200"],
     },

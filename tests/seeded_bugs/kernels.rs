@@ -307,3 +307,11 @@ pub fn no_meeting(p: &mut Program, nth: usize) {
     remove(p, "cluster arrive", nth);
     remove(p, "cluster wait", nth);
 }
+
+/// Has a statement name a number where it names `var`.
+pub fn in_place_of(p: &mut Program, head: &str, var: &str, n: i64) {
+    exprs(p, head, 0, &|e| match e.kind() {
+        ExprKind::Var { name, dtype } if name.as_str() == var => Some(Expr::int(n, *dtype)),
+        _ => None,
+    });
+}

@@ -3,19 +3,10 @@
 use super::Bug;
 use super::kernels::*;
 use daylight::ir::instr::{Instr, Op};
-use daylight::ir::kernel::{KStmt, Program};
-use daylight::ir::{Expr, ExprKind};
+use daylight::ir::kernel::KStmt;
 
 const SHARED: &str = "tensor_load b0_right[";
 const GIVEN_BACK: &str = "mbarrier_arrive empty[prev] of block";
-
-/// Has an instruction name another variable's value, or a number, where it names `var`.
-fn in_place_of(p: &mut Program, head: &str, var: &str, n: i64) {
-    exprs(p, head, 0, &|e| match e.kind() {
-        ExprKind::Var { name, dtype } if name.as_str() == var => Some(Expr::int(n, *dtype)),
-        _ => None,
-    });
-}
 
 pub const BUGS: &[Bug] = &[
     Bug {

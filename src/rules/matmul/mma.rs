@@ -183,7 +183,7 @@ pub struct Means<'a> {
 pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, by: &Means) -> Done {
     let ([m, n, depth], parts) = (t.block, k.get("split_k"));
     let shape = multicast::shape(k);
-    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), [m * shape[0], n * shape[1], depth * parts])?;
+    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), multicast::together(k, [m, n, depth * parts]))?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let loops = split_k::around(left.as_ref(), vec![e.loops[0].clone()], k);
     let Grid { grid, block, fill, .. } = grid(s, &e, t.block, (k.find("raster").unwrap_or(1), shape), loops)?;

@@ -12,7 +12,7 @@ use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::output;
-use crate::rules::space::limits::over;
+use crate::rules::space::limits::{LINE, over};
 use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
@@ -417,9 +417,6 @@ fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce(
         _ => Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main }),
     }
 }
-
-/// Bytes of a line of the cache.
-const LINE: i64 = 128;
 
 /// The tiles of a launch, each of so many fills.
 fn cut(z: &Sizes, k: &Knobs, t: &Tiled, (tiles, fills): (i64, i64)) -> Tiles {

@@ -27,7 +27,7 @@
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
 use super::tiling::*;
-use super::wgmma::{FEW_ROWS, LINE, is_boxed};
+use super::wgmma::{FEW_ROWS, is_boxed};
 use crate::ir::instr::{TENSOR_LANES, Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::{Fragment, Swizzle};
 use crate::rules::find::product::Product;

@@ -41,8 +41,6 @@ use crate::rules::parts::*;
 pub const WGMMA: Rule =
     Rule::new(Kind::Cuda, "matmul.wgmma", include_str!("../../../schedules/matmul.wgmma.toml"), wgmma);
 
-/// Bytes of the widest row of an operand, and of a line of memory.
-pub const LINE: i64 = 128;
 /// Rows from which on half of an instruction's rows are of use.
 pub const FEW_ROWS: i64 = 32;
 

@@ -167,12 +167,12 @@ struct Block {
 
 fn gpu(l: &LaunchOutline, t: &Target, regs: Option<u32>) -> f64 {
     let room = residency(l, t, regs);
+    if let Some(p) = &l.tiles {
+        return tiles::ns(l, p, t, room.blocks as f64);
+    }
     // The first blocks start together, and no other covers for the wait for what they share.
     let shared = if l.shares { latency_ns(t) } else { 0.0 };
-    match &l.tiles {
-        Some(p) => tiles::ns(l, p, t, room.blocks as f64),
-        None => shared + waves(l, t, &room),
-    }
+    shared + waves(l, t, &room)
 }
 
 fn waves(l: &LaunchOutline, t: &Target, room: &Room) -> f64 {

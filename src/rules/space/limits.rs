@@ -5,6 +5,9 @@ use crate::ir::DType;
 use crate::rules::{Knob, Knobs, Space};
 use crate::target::Target;
 
+/// Bytes of a line of memory and of the caches, and of the widest row of a matrix instruction's operand.
+pub const LINE: i64 = 128;
+
 /// How often `b` fits into `a`, rounded up.
 pub fn over(a: i64, b: i64) -> i64 {
     (a + b - 1) / b.max(1)

@@ -1,7 +1,7 @@
 //! The outlines of each kind of kernel that rules make, from sizes and knobs. The register counts are
 //! what NVRTC gives where the launch bounds leave room (within 20 %).
 
-use super::limits::lanes;
+use super::limits::{LINE, lanes};
 use crate::ir::DType;
 use crate::rules::cluster;
 use crate::rules::find::shape::Reduction;
@@ -95,9 +95,8 @@ pub fn load_regs(bytes: i64) -> i64 {
     bytes / 4 + bytes / 16
 }
 
-/// Bytes of a line of the caches, and the tenth part of a line that it costs in DRAM time where blocks read parts of it at
-/// different times, for each part after the first.
-const LINE: i64 = 128;
+/// The tenth part of a line that it costs in DRAM time where blocks read parts of it at different times, for each part after
+/// the first.
 const SHARED_LINE: i64 = 10;
 
 /// Bytes of DRAM time for so many bytes in rows of `row` bytes, which blocks read in pieces of `piece` bytes.
