@@ -8,12 +8,16 @@ const RULES: [&str; 2] = ["matmul.mma", "matmul.wgmma"];
 const TARGET: &str = "cuda:sm_90a";
 
 /// `O = A B^T + R`, added in float32, of `dtype`; `half` takes the residual in every other row alone.
-fn with_residual(dtype: &str, [m, n, k]: [i64; 3], half: bool) -> Case {
-    let rows = if half { 2 * m } else { m };
+fn with_residual(dtype: &str, size: [i64; 3], half: bool) -> Case {
     let at = if half { "vi * 2" } else { "vi" };
+    with_value("residual", dtype, size, &format!("C[vi, vj] + T.Cast(\"float32\", R[{at}, vj])"))
+}
+
+/// `O` of `C = A B^T`, of rows `R` of `dtype`, as many as twice the result's, and of a vector `V` of float32: a value for each `vi` and `vj`.
+fn with_value(name: &str, dtype: &str, [m, n, k]: [i64; 3], value: &str) -> Case {
     let text = format!(
         "@T.prim_func(s_tir=True)
-def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}\"), R: T.Buffer(({rows}, {n}), \"{dtype}\"), O: T.Buffer(({m}, {n}), \"{dtype}\")):
+def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}\"), R: T.Buffer(({}, {n}), \"{dtype}\"), V: T.Buffer(({n},), \"float32\"), O: T.Buffer(({m}, {n}), \"{dtype}\")):
     C = T.sblock_alloc_buffer(({m}, {n}), \"float32\")
     for i, j, k in T.grid({m}, {n}, {k}):
         with T.sblock(\"product\"):
@@ -22,12 +26,13 @@ def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}
                 C[vi, vj] = T.float32(0.0)
             C[vi, vj] = C[vi, vj] + T.Cast(\"float32\", A[vi, vk]) * T.Cast(\"float32\", B[vj, vk])
     for i, j in T.grid({m}, {n}):
-        with T.sblock(\"added\"):
+        with T.sblock(\"value\"):
             vi, vj = T.axis.remap(\"SS\", [i, j])
-            O[vi, vj] = T.Cast(\"{dtype}\", C[vi, vj] + T.Cast(\"float32\", R[{at}, vj]))
-"
+            O[vi, vj] = T.Cast(\"{dtype}\", {value})
+",
+        2 * m
     );
-    Case { name: format!("residual-{m}x{n}x{k}-{dtype}"), text, extents: vec![], length: k }
+    Case { name: format!("{name}-{m}x{n}x{k}-{dtype}"), text, extents: vec![], length: k }
 }
 
 /// Whole tiles, tiles that rows or columns leave in the middle, rows that are not aligned.
@@ -60,12 +65,39 @@ fn rows_are_exchanged_where_they_are_aligned() {
 fn rows_that_are_not_aligned_pass_through_shared_memory() {
     let text = |rule, size| kernel_at(&with_residual("bfloat16", size, false), rule, &[("split_k", 1)]);
     for rule in RULES {
-        for (columns, store) in [(1027, "p3["), (1026, "copy2 p3["), (1028, "copy4 p3[")] {
+        for (columns, store) in [(1027, "p4["), (1026, "copy2 p4["), (1028, "copy4 p4[")] {
             let text = text(rule, [130, columns, 128]);
             let stored: Vec<&str> = text.lines().map(str::trim).filter(|l| l.starts_with(store)).collect();
             assert_eq!(stored.len(), 1, "{rule} {columns}: {text}");
-            assert!(text.contains("p3_rows["), "{rule} {columns}: {text}");
+            assert!(text.contains("p4_rows["), "{rule} {columns}: {text}");
         }
-        assert!(!text(rule, [130, 1096, 128]).contains("p3_rows"), "{rule}");
+        assert!(!text(rule, [130, 1096, 128]).contains("p4_rows"), "{rule}");
+    }
+}
+
+/// Values that read a vector, rows, or either under a condition of the place, computed of neighbours.
+#[test]
+fn values_that_read_more_are_computed_of_neighbours() {
+    let (vector, rows) = ("V[vj]", "T.Cast(\"float32\", R[vi, vj])");
+    let values = [
+        ("bias", format!("T.max(C[vi, vj] + {vector}, T.float32(0.0))")),
+        ("both", format!("(C[vi, vj] + {vector}) * {rows} + C[vi, vj]")),
+        ("mask", format!("T.if_then_else(vj <= vi + 3, C[vi, vj] + {vector}, {rows})")),
+        ("place", format!("C[vi, vj] * T.Cast(\"float32\", vj - vi) + {rows}")),
+    ];
+    for rule in RULES {
+        // of few rows, whole tiles lie where the mask leaves nothing
+        let few = if rule == "matmul.mma" { 9 } else { 33 };
+        let sizes = [[65, 37, 32], [100, 77, 48], [few, 131, 64], [33, 110, 16], [70, 68, 64]];
+        let cases = sizes.iter().flat_map(|s| values.iter().map(|(name, v)| with_value(name, "float16", *s, v)));
+        check_all(cases.collect(), rule, TARGET);
+        // a row of the warp at a time, what all rows share once for all of them, and no load of single pairs
+        let case = with_value("both", "float16", [130, 1027, 128], &values[1].1);
+        let text = kernel_at(&case, rule, &[("split_k", 1)]);
+        let read = |from: &str| -> Vec<&str> { text.lines().map(str::trim).filter(|l| l.contains(from)).collect() };
+        let [vector] = read("= p3[")[..] else { panic!("{text}") };
+        assert!(vector.starts_with("early[g_1] =") && vector.ends_with("threadIdx.x % 32]"), "{vector}");
+        let [rows] = read("= p2[")[..] else { panic!("{text}") };
+        assert!(rows.starts_with("early_1[r") && rows.ends_with("threadIdx.x % 32]"), "{rows}");
     }
 }

@@ -9,7 +9,7 @@
 use super::fragments::PASS;
 use super::quads::{self, Pairs};
 use super::{group_words, runs, warp_rows, words};
-use crate::analysis::{linear, simplify};
+use crate::analysis::{Ranges, linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::{BinOp, Buffer, ExecScope, Expr, ExprKind, Name, Scope, Tile};
 use crate::lower::LowerError;
@@ -60,7 +60,7 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let (loops, body) = perfect(l);
     let used: Vec<&&Held> = held.iter().filter(|h| body.iter().any(|s| touches(s, &h.buffer))).collect();
     let [held] = used.as_slice() else { return Err(no("it is over no tile, or over several")) };
-    let indices = indices_of(body, &held.buffer).ok_or_else(|| no("it uses several elements at a time"))?;
+    let accesses = accesses_of(body, &held.buffer, &nest.ranges);
     let shown: Vec<Buffer> = nest.held.get(&held.buffer).cloned().into_iter().collect();
     let part = nest.with_cx(&shown, |cx| {
         let part = Part::of_scope(&cx.view(&Tile::whole(&held.buffer, &held.shape))?, held.scope, cx)?;
@@ -74,7 +74,11 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let mut map = vec![];
     let mut exists = None;
     for (d, first) in held.first.iter().enumerate() {
-        let inside = simplify(&(indices[d].clone() - first.clone()), &nest.ranges);
+        let mut all = accesses.iter().map(|(at, known)| simplify(&(at[d].clone() - first.clone()), known));
+        let inside = all.next().ok_or_else(|| no("it uses no element"))?;
+        if !all.all(|other| other == inside) {
+            return Err(no("it uses several elements at a time"));
+        }
         let axis = held.dims.iter().position(|own| *own == d);
         let coordinate = axis.map_or(Expr::i64(0), |a| place[a].clone());
         let whole = axis.map_or(1, |a| held.shape[a]);
@@ -122,16 +126,36 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])])
 }
 
-/// The indices of all accesses to a buffer, which are the same.
-fn indices_of(body: &[DStmt], name: &Name) -> Option<Vec<Expr>> {
-    let mut all: Vec<Vec<Expr>> = vec![];
+/// The indices of all accesses to a buffer, and what is known of variables there: in a branch, that its condition holds,
+/// by which its indices may have been simplified.
+fn accesses_of(body: &[DStmt], name: &Name, ranges: &Ranges) -> Vec<(Vec<Expr>, Ranges)> {
+    let mut all = vec![];
     for s in body {
         s.visit(&mut |s| {
-            s.for_each_access(|buffer, indices, _| all.extend((buffer == name).then(|| indices.to_vec())));
+            // loads of expressions come after
+            let mut own =
+                |buffer: &Name, at: &[Expr]| all.extend((buffer == name).then(|| (at.to_vec(), ranges.clone())));
+            match s {
+                DStmt::Store { buffer, indices, .. } => own(buffer, indices),
+                DStmt::Copy { .. } | DStmt::Instr(_) => s.for_each_access(|buffer, at, _| own(buffer, at)),
+                _ => {}
+            }
+            s.for_each_expr(|e| loads_of(e, name, ranges, &mut all));
         });
     }
-    let first = all.first()?.clone();
-    all.iter().all(|i| *i == first).then_some(first)
+    all
+}
+
+fn loads_of(e: &Expr, name: &Name, ranges: &Ranges, all: &mut Vec<(Vec<Expr>, Ranges)>) {
+    match e.kind() {
+        ExprKind::Load { buffer, indices, .. } if buffer == name => all.push((indices.clone(), ranges.clone())),
+        ExprKind::IfThenElse { cond, then, otherwise } | ExprKind::Select { cond, then, otherwise } => {
+            loads_of(cond, name, ranges, all);
+            loads_of(then, name, &ranges.assuming(cond), all);
+            loads_of(otherwise, name, ranges, all);
+        }
+        _ => e.for_each_child(|c| loads_of(c, name, ranges, all)),
+    }
 }
 
 /// What becomes of a nest's body.

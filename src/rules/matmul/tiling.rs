@@ -2,6 +2,7 @@
 
 use super::multicast;
 use crate::rules::find::einsum::Einsum;
+use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -101,23 +102,25 @@ pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>, more:
     })
 }
 
-/// Elements of shared memory that a warp passes eight rows of a result through (`lower/tile/warp_rows.rs`).
+/// Elements of shared memory that a warp passes eight rows of a result through (`lower/tile/warp_rows`).
 const PASSED: i64 = 8 * 72;
 
 /// Bytes of shared memory that the warps of a block pass rows of the result through, which they do where the rows
-/// are not aligned.
+/// are not aligned: results, or sums where more is read to make results of them.
 pub fn passed_rows(p: &Product, warps: impl At<i64>) -> impl At<i64> {
+    let (s, func) = (&p.schedule, p.schedule.func());
     let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
-    let result = p.schedule.func().buffer(&output(&p.schedule, last)).dtype;
+    let result = func.buffer(&output(s, last)).dtype;
     let [_, _, columns, _] = p.extents();
     let sum = p.dtype;
+    let reads = p.epilogue.iter().any(|t| reads_of(s, &t.block).iter().any(|a| func.is_param(&a.buffer)));
     move |k| {
         let bytes = if k.get("split_k") > 1 { sum } else { result }.bytes() as i64;
         // a pair of each lane of a quad fills a sector, or eight neighbours a store
         let whole = if bytes >= 4 { 8 / bytes } else { 16 / bytes };
         match columns {
             Some(n) if n % whole.max(1) == 0 && bytes > 1 => 0,
-            _ => warps(k) * PASSED * bytes,
+            _ => warps(k) * PASSED * if reads { sum.bytes() as i64 } else { bytes },
         }
     }
 }
