@@ -70,6 +70,7 @@ impl<'a> Block<'a> {
                 return self.each_of_pair(t, i, memory, |[x, ..]| scalar::apply_cast(from, to, x));
             }
             Op::Halves => return self.halves(t, i, memory),
+            Op::Pick { high } => return self.pick(t, i, *high, memory),
             Op::Prmt => return self.prmt(t, i, memory),
             Op::Pin => Ok(()),
             Op::LdMatrix { count, transpose } => return self.ldmatrix(t, i, *count, *transpose, memory),

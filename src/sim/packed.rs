@@ -43,6 +43,15 @@ impl Block<'_> {
         (0..2).try_for_each(|e| self.put(t, *d, e, half(e), memory))
     }
 
+    pub(super) fn pick(&mut self, t: usize, i: &Instr, high: [bool; 2], memory: &mut [Memory]) -> Result<(), At> {
+        let [d, from @ ..] = [0, 1, 2].map(|n| i.places[n]);
+        let mut picked = [0; 2];
+        for (e, (from, high)) in from.into_iter().zip(high).enumerate() {
+            picked[e] = self.get(t, from, usize::from(high), memory)?;
+        }
+        (0..2).try_for_each(|e| self.put(t, d, e, picked[e], memory))
+    }
+
     pub(super) fn prmt(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
         let ([d], values) = i.operands::<1, 3>();
         let [a, b, selector] = values.map(|s| self.threads[t].get(s) as u32);

@@ -22,7 +22,7 @@ pub fn arithmetic_cases() -> Vec<Case> {
     .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
     .collect();
     all.extend([Add, Sub, Mul, Fma].map(packed_f16));
-    all.extend([halves(), prmt()]);
+    all.extend([halves(), pick(), prmt()]);
     all.extend([Fold::Max, Fold::Min].map(fold3));
     all.extend([DType::BF16, DType::F16].map(narrow_pairs));
     all.extend([DType::BF16, DType::F16].map(widen_pairs));
@@ -141,6 +141,26 @@ pub fn halves() -> Case {
     let arrays = vec![registers("h", DType::F16, 2, 4)];
     let inputs = vec![Tensor::from_f64(DType::U32, &[32], &words)];
     Case::new(one_block("halves", params, arrays, body, 32), 80, inputs, want)
+}
+
+/// Halves of two pairs in all four ways.
+pub fn pick() -> Case {
+    let ways = [[false, false], [false, true], [true, false], [true, true]];
+    let mut body = vec![
+        copy(("a", c(0)), ("p0", t() * c(2)), 2, CacheHint::Plain),
+        copy(("b", c(0)), ("p1", t() * c(2)), 2, CacheHint::Plain),
+    ];
+    for (n, high) in ways.into_iter().enumerate() {
+        body.push(does(Instr::new(Op::Pick { high }, ["r", "a", "b"].map(|name| at(name, c(0))), [])));
+        body.push(copy(("p2", t() * c(8) + c(2 * n as i64)), ("r", c(0)), 2, CacheHint::Plain));
+    }
+    let inputs: Vec<Tensor> = (1..3).map(|seed| random(DType::F16, 64, seed)).collect();
+    let of = |k: usize, lane: usize, high: bool| inputs[k].get_f64(2 * lane + usize::from(high));
+    let want = (0..32).flat_map(|l| ways.iter().flat_map(move |w| [(0, l, w[0]), (1, l, w[1])]));
+    let want = want.map(|(k, l, high)| of(k, l, high)).collect();
+    let params = vec![input("p0", DType::F16, 64), input("p1", DType::F16, 64), output("p2", DType::F16, 256)];
+    let arrays = ["a", "b", "r"].map(|name| registers(name, DType::F16, 2, 4)).to_vec();
+    Case::new(one_block("pick", params, arrays, body, 32), 80, inputs, want)
 }
 
 /// Bytes of two words, chosen by a word that is not constant.

@@ -69,6 +69,16 @@ pub(super) fn halves(p: &mut Prelude, dtype: DType) -> String {
     helper(p, &format!("dl_{}x2_from_word", short(dtype)), &params, "*(unsigned*)d = word;")
 }
 
+/// Bytes of words, which a compiler knows to be the same again; halves it would put together each time.
+pub(super) fn pick(p: &mut Prelude, dtype: DType, high: [bool; 2]) -> String {
+    let t = ctype(dtype);
+    let [first, second] = high.map(|h| if h { 0x32 } else { 0x10 });
+    let name = format!("dl_pick_{}_{}", short(dtype), high.map(|h| if h { "high" } else { "low" }).join("_"));
+    let selector = first | (second + 0x44) << 8;
+    let text = format!("*(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, {selector:#x});");
+    helper(p, &name, &format!("{t}* d, const {t}* a, const {t}* b"), &text)
+}
+
 /// Not `asm`, whose values the compiler would not know.
 pub(super) fn prmt(p: &mut Prelude) -> String {
     helper(p, "dl_prmt", "unsigned* d, unsigned a, unsigned b, unsigned s", "*d = __byte_perm(a, b, s);")

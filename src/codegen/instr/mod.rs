@@ -35,6 +35,7 @@ impl CudaWriter<'_> {
             Op::Fold3(op) => return self.fold3(i, *op),
             Op::CastPair => arithmetic::cast_pair(p, dtype(1), dtype(0)),
             Op::Halves => arithmetic::halves(p, dtype(0)),
+            Op::Pick { high } => arithmetic::pick(p, dtype(0), *high),
             Op::Prmt => arithmetic::prmt(p),
             Op::Pin => arithmetic::pin(p, dtype(0)),
             Op::CpAsync { bytes, prefetch } => copy::cp_async(p, *bytes, !i.values.is_empty(), *prefetch),

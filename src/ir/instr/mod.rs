@@ -69,6 +69,9 @@ pub enum Op {
     /// `dst; word`: `dst[0..2]`, 16-bit floats in registers, become the low and the high half of a 32-bit
     /// word (`mov.b32`). The index is even.
     Halves,
+    /// `dst, a, b`: `dst[0..2]`, 16-bit floats in registers, become one of `a[0..2]` and one of `b[0..2]`, each the
+    /// high one where that is said (`prmt.b32`). Indices are even.
+    Pick { high: [bool; 2] },
     /// `dst; a, b, selector`: a 32-bit register becomes four bytes, the lowest first, each that of `a` (numbers 0 to 3)
     /// or `b` (4 to 7) which three bits of four of the selector name (`__byte_perm`).
     Prmt,

@@ -222,6 +222,10 @@ impl<P, V> Instr<P, V> {
             }
             Op::CastPair => row(80, "cast2 %0 <- %1", [pair(&[]).written(), pair(&[])], []),
             Op::Halves => row(53, "halves %0 <- %1", [registers(2).of(&HALF).written()], [Value::Any]),
+            Op::Pick { high } => {
+                let of = high.map(|h| if h { "high" } else { "low" }).join(" ");
+                row(53, format!("pick {of} %0 <- %1, %2"), [pair(&HALF).written(), pair(&HALF), pair(&HALF)], [])
+            }
             Op::Prmt => row(53, "%0 = prmt(%1, %2, %3)", [registers(1).of(&[DType::U32]).written()], [Value::Any; 3]),
             Op::Pin => row(53, "pin %0", [registers(2).of(&HALF).updated()], []),
             Op::CpAsync { bytes, prefetch } => {

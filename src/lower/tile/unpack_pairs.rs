@@ -19,6 +19,7 @@
 //! Stands in a circle with `unpack`, which tries it first and whose fields it reads.
 
 use super::unpack::Field;
+use crate::analysis::{multiple_of, simplify};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op, PackedOp};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
@@ -70,7 +71,7 @@ pub fn sum(nest: &mut Nest, stem: &Name, terms: &[Vec<Expr>]) -> Option<(Vec<DSt
         }
         out.push(bits(&values, &p, width));
         out.push(packed(PackedOp::Fma, &values, &values, &scale, Some(&zeros)));
-        out.extend(both(&xs, p.fields.map(|i| terms[i].x.clone())));
+        out.extend(together(nest, &xs, p.fields.map(|i| &terms[i].x)));
         out.push(match n {
             0 => packed(PackedOp::Mul, &sum, &values, &xs, None),
             _ => packed(PackedOp::Fma, &sum, &values, &xs, Some(&sum)),
@@ -144,6 +145,28 @@ pub fn pairs(fields: &[&Field]) -> Option<Vec<Pair>> {
 pub fn both(to: &Name, values: [Expr; 2]) -> [DStmt; 2] {
     let [a, b] = values;
     [DStmt::store(to.clone(), vec![Expr::i64(0)], a), DStmt::store(to.clone(), vec![Expr::i64(1)], b)]
+}
+
+/// Brings two values together: where both lie in registers, by taking halves of theirs.
+fn together(nest: &Nest, to: &Name, values: [&Expr; 2]) -> Vec<DStmt> {
+    match values.map(|v| half_of(nest, v)) {
+        [Some((a, high)), Some((b, other))] => {
+            let op = Op::Pick { high: [high, other] };
+            vec![DStmt::Instr(Instr::new(op, [At::new(to, Expr::i64(0)), a, b], []))]
+        }
+        _ => both(to, values.map(Expr::clone)).into(),
+    }
+}
+
+/// The pair of registers that a value is in, and whether it is the higher of both.
+fn half_of(nest: &Nest, value: &Expr) -> Option<(At, bool)> {
+    let ExprKind::Load { buffer, indices, dtype: DType::F16 } = value.kind() else { return None };
+    let [at] = indices.as_slice() else { return None };
+    nest.is_local(buffer).then_some(())?;
+    [false, true].into_iter().find_map(|high| {
+        let first = simplify(&(at.clone() - Expr::i64(i64::from(high))), &nest.ranges);
+        (multiple_of(&first, &nest.ranges) % 2 == 0).then(|| (At::new(buffer, first), high))
+    })
 }
 
 /// A number of float16.

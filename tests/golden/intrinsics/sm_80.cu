@@ -6,6 +6,10 @@ static __device__ __forceinline__ void dl_mul_f16x2(unsigned short* d, const uns
 static __device__ __forceinline__ void dl_fma_f16x2(unsigned short* d, const unsigned short* a, const unsigned short* b, const unsigned short* c) { asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(*(unsigned*)d) : "r"(*(const unsigned*)a), "r"(*(const unsigned*)b), "r"(*(const unsigned*)c)); }
 static __device__ __forceinline__ void dl_f16x2_from_word(unsigned short* d, unsigned word) { *(unsigned*)d = word; }
 static __device__ __forceinline__ void dl_pin_f16x2(unsigned short* d) { asm volatile("" : "+r"(*(unsigned*)d)); }
+static __device__ __forceinline__ void dl_pick_f16_low_low(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x5410); }
+static __device__ __forceinline__ void dl_pick_f16_low_high(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x7610); }
+static __device__ __forceinline__ void dl_pick_f16_high_low(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x5432); }
+static __device__ __forceinline__ void dl_pick_f16_high_high(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x7632); }
 static __device__ __forceinline__ void dl_prmt(unsigned* d, unsigned a, unsigned b, unsigned s) { *d = __byte_perm(a, b, s); }
 static __device__ __forceinline__ void dl_bf16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 static __device__ __forceinline__ void dl_f16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
@@ -94,6 +98,24 @@ halves(const unsigned* __restrict__ p0, unsigned short* __restrict__ p1) {
   dl_f16x2_from_word(&h[0], p0[threadIdx_x]);
   dl_pin_f16x2(&h[0]);
   *reinterpret_cast<unsigned*>(&p1[threadIdx_x * 2]) = *reinterpret_cast<const unsigned*>(&h[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+pick(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, unsigned short* __restrict__ p2) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(4) unsigned short a[2];
+  __align__(4) unsigned short b[2];
+  __align__(4) unsigned short r[2];
+  *reinterpret_cast<unsigned*>(&a[0]) = *reinterpret_cast<const unsigned*>(&p0[threadIdx_x * 2]);
+  *reinterpret_cast<unsigned*>(&b[0]) = *reinterpret_cast<const unsigned*>(&p1[threadIdx_x * 2]);
+  dl_pick_f16_low_low(&r[0], &a[0], &b[0]);
+  *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 0]) = *reinterpret_cast<const unsigned*>(&r[0]);
+  dl_pick_f16_low_high(&r[0], &a[0], &b[0]);
+  *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 2]) = *reinterpret_cast<const unsigned*>(&r[0]);
+  dl_pick_f16_high_low(&r[0], &a[0], &b[0]);
+  *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 4]) = *reinterpret_cast<const unsigned*>(&r[0]);
+  dl_pick_f16_high_high(&r[0], &a[0], &b[0]);
+  *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 6]) = *reinterpret_cast<const unsigned*>(&r[0]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
