@@ -187,10 +187,11 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let loops = split_k::around(left.as_ref(), vec![e.loops[0].clone()], k);
     let Grid { grid, block, fill, .. } = grid(s, &e, t.block, (k.find("raster").unwrap_or(1), shape), loops)?;
+    let packed = packed(p, k);
     for side in (0..2).filter(|side| !by.decoded.contains(side)) {
-        let ((stage, factor), packed) = ([(&e.a, &p.a), (&e.b, &p.b)][side], packed(p, k)[side]);
-        let (stage, factor) = match packed {
-            true => pack::pack(s, &e.block, stage, factor)?,
+        let (stage, factor) = [(&e.a, &p.a), (&e.b, &p.b)][side];
+        let (stage, factor) = match packed[side] {
+            true => pack::pack(s, &e.block, (stage, factor), side == 1 && packed[0])?,
             false => (stage.clone(), factor.clone()),
         };
         match by.roles {

@@ -4,14 +4,17 @@
 //! Rows of odd length are then filled in like any others, for one more pass over the factor. Weights in few bits
 //! are decoded once instead of once for each tile.
 
+use super::words::in_words;
 use crate::rules::find::einsum::{Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
-use crate::rules::{LaunchOutline, Outline};
+use crate::rules::{LaunchOutline, Outline, merge};
 
 /// Bytes of the widest copy.
 pub const WIDEST: i64 = 16;
+/// Bytes that each lane of a warp writes at a time, of values that are read one by one.
+const WORD: i64 = 4;
 /// Threads of a block that packs.
 const PACKERS: i64 = 256;
 /// Products that an element takes part in from which on it is worth being written and read once more.
@@ -54,24 +57,36 @@ pub fn conditions(space: Space, p: &Product) -> Space {
     })
 }
 
-/// Has a launch of its own compute a staged factor; what the product block stages instead, and what is known of
-/// it as a factor.
+/// Has a launch of its own compute a staged factor, or that which packs the factor before it (`joins`); what the product
+/// block stages instead, and what is known of it as a factor.
 ///
 /// # Errors
 /// A step whose precondition fails, which is a bug.
-pub fn pack(s: &mut Schedule, product: &Name, stage: &Stage, f: &Factor) -> Result<(Stage, Factor), ScheduleError> {
+pub fn pack(
+    s: &mut Schedule,
+    product: &Name,
+    (stage, f): (&Stage, &Factor),
+    joins: bool,
+) -> Result<(Stage, Factor), ScheduleError> {
+    let lanes = WIDEST / f.dtype.bytes() as i64;
+    // Values of one word are a thread's own. Else lanes read neighbours, wherever rows begin, and have a word each.
+    let width = if in_words(f) { lanes } else { (WORD / f.dtype.bytes() as i64).max(1) };
     // elements meet in registers, so that they are written together
     let write = s.cache_write(&stage.block, &stage.buffer, Scope::Local)?;
     let all = fuse_loops(s, &s.loops(&write))?;
-    let lanes = WIDEST / f.dtype.bytes() as i64;
-    let [block, thread, lane] = split(s, &all, [None, Some(PACKERS), Some(lanes)])?;
+    let [block, own, thread, lane] = split(s, &all, [None, Some(lanes / width), Some(PACKERS), Some(width)])?;
+    order(s, [&block, &thread, &own, &lane])?;
     s.bind(&block, ThreadTag::BlockX)?;
     s.bind(&thread, ThreadTag::ThreadX)?;
-    s.compute_at(&stage.block, &thread)?;
-    for l in loops_below(s, &stage.block, &thread) {
+    unroll_loop(s, &own)?;
+    s.compute_at(&stage.block, &own)?;
+    for l in loops_below(s, &stage.block, &own) {
         unroll_loop(s, &l)?;
     }
     vectorize_loop(s, &lane)?;
+    if joins {
+        s.mark(&block, Mark::Merge(true))?;
+    }
     let copy = s.cache_read(product, &stage.buffer, Scope::Shared)?;
     let known = Factor { plain: true, element: f.dtype, along_depth: major(f) == Major::Free, run: lanes, ..f.clone() };
     Ok((Stage { buffer: output(s, &copy), block: copy }, known))
@@ -83,7 +98,7 @@ pub fn major(f: &Factor) -> Major {
     if f.along_depth || f.dtype.bytes() == 1 { Major::Free } else { Major::Depth }
 }
 
-/// The launches of a product, after those that pack its factors for tiles of rows, columns and steps.
+/// The launches of a product, after the one that packs its factors for tiles of rows, columns and steps.
 pub fn before(p: &Product, k: &Knobs, [m, n, step]: [i64; 3], mut product: Outline) -> Outline {
     let [batch, rows, columns, depth] = p.extents();
     let step = step * k.get("split_k");
@@ -92,7 +107,8 @@ pub fn before(p: &Product, k: &Knobs, [m, n, step]: [i64; 3], mut product: Outli
         let elements = batch? * over(free?, tile) * tile * over(depth?, step) * step;
         Some(launch(elements, f.dtype.bytes() as i64, f.source?))
     });
-    product.launches.splice(0..0, launches.collect::<Vec<_>>());
+    let packs = merge::outline(launches.enumerate().map(|(i, l)| (i > 0, l)).collect());
+    product.launches.splice(0..0, packs.launches);
     product
 }
 
