@@ -10,15 +10,18 @@ const WORTH: f64 = 0.98;
 /// The same for the default of another rule than the first that takes a function. What rules do is less alike than points
 /// of one are, and the prior less sure of it (docs/search.md).
 const WORTH_OF_A_RULE: f64 = 0.6;
+/// The same where both are products in tiles on tensor cores, whose times one model promises.
+const WORTH_OF_TILES: f64 = 0.8;
 
 /// Position of the rule whose default stands: the first, or the one whose default takes much less than that of the first.
 /// `first` and `others` are what the prior promises in nanoseconds; where nobody can tell the time of the first, it stands,
-/// and one without a time takes no part.
-pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>) -> usize {
+/// and one without a time takes no part. `tiled` says that all of them are products in tiles.
+pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, tiled: bool) -> usize {
     let Some(before) = first else { return 0 };
+    let worth = if tiled { WORTH_OF_TILES } else { WORTH_OF_A_RULE };
     let timed = others.into_iter().enumerate().filter_map(|(i, ns)| Some((ns?, i + 1)));
     match timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((ns, at)) if ns < WORTH_OF_A_RULE * before => at,
+        Some((ns, at)) if ns < worth * before => at,
         Some(_) | None => 0,
     }
 }
@@ -62,9 +65,11 @@ mod tests {
 
     #[test]
     fn another_rule_has_to_promise_much_more() {
-        assert_eq!(rule(Some(10.0), [Some(7.0), Some(5.0), Some(4.0)]), 3);
-        assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)]), 0);
-        assert_eq!((rule(None, [Some(1.0)]), rule(Some(10.0), [None]), rule(Some(10.0), [])), (0, 0, 0));
+        assert_eq!(rule(Some(10.0), [Some(7.0), Some(5.0), Some(4.0)], false), 3);
+        assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], false), 0);
+        assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], true), 1);
+        assert_eq!(rule(None, [Some(1.0)], true), 0);
+        assert_eq!((rule(Some(10.0), [None], true), rule(Some(10.0), [], true)), (0, 0));
     }
 
     #[test]

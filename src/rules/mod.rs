@@ -134,7 +134,8 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
 fn stands(arms: &[&Arm]) -> usize {
     match arms {
         [first, others @ ..] if !others.is_empty() => {
-            choice::rule(first.guess_ns(), others.iter().map(|a| a.tiled_ns()))
+            let tiled = first.tiled_ns();
+            choice::rule(tiled.or_else(|| first.guess_ns()), others.iter().map(|a| a.tiled_ns()), tiled.is_some())
         }
         _ => 0,
     }

@@ -119,6 +119,12 @@ impl Accepted for Stream {
             at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
         });
         let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp));
+        let regs = i64::from(target.regs_per_sm);
+        let space = space.prefer("loads_in_registers", move |k| {
+            // words are decoded piece by piece, and rows that there are not are not loaded
+            let most = 2 * regs / (threads(k) * k.get("min_blocks")).max(1);
+            at_most(registers(tile(k), warp), most, "registers", "twice those that the launch bounds leave a thread")
+        });
         let space = space.prefer("read_once", move |k| match rows {
             Some(n) if k.get("block_m") < n => Err("columns are read again for other rows".into()),
             _ => Ok(()),

@@ -168,7 +168,8 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
             }
             // The last pass needs them all, and no loop keeps the compiler from loading them early.
             + if again { 0 } else { weights },
-        load_regs: if in_memory { load_regs(each * bytes) } else { 0 } + if again { weights } else { 0 },
+        load_regs: if in_memory { load_regs(each * bytes, k.get("vector")) } else { 0 }
+            + if again { weights } else { 0 },
         smem: if place == Place::Shared { each * threads * s.kept * rows } else { meeting(combine.parts, rows, 4) },
         load_bytes: k.get("vector"),
         in_flight: each * bytes,

@@ -16,7 +16,9 @@ use crate::target::{Kind, Target};
 const START_NS: f64 = 1000.0;
 /// Of each launch after the first: the one before drains, and this one starts.
 const RELAUNCH_NS: f64 = 1500.0;
-/// The same once more where what comes is the sum of parts of a product in tiles, which is small and waits for all of them.
+/// The same of a launch that packs a factor of a product, which waits for nothing.
+const PACK_NS: f64 = 500.0;
+/// What [`RELAUNCH_NS`] is once more where what comes is the sum of parts of a product in tiles, which is small and waits for all of them.
 const PARTS_NS: f64 = 700.0;
 /// To start and end a block.
 const BLOCK_NS: f64 = 100.0;
@@ -128,8 +130,9 @@ fn total(outline: &Outline, target: &Target, regs: Option<u32>) -> f64 {
     };
     let starts = match target.kind {
         Kind::Cuda => {
-            let again = RELAUNCH_NS * outline.launches.len().saturating_sub(1) as f64;
-            START_NS + again + PARTS_NS * after_tiles(outline) as f64
+            let packs = outline.launches.iter().position(|l| l.tiles.is_some()).unwrap_or(0);
+            let again = outline.launches.len().saturating_sub(1 + packs) as f64;
+            START_NS + PACK_NS * packs as f64 + RELAUNCH_NS * again + PARTS_NS * after_tiles(outline) as f64
         }
         Kind::Cpu => RELAUNCH_NS * outline.launches.len() as f64,
     };

@@ -28,8 +28,8 @@ const SHORT_ROWS: f64 = 0.24;
 const SHARED: f64 = 346.0;
 /// Part of the DRAM's rate that a product reaches.
 const DRAM: f64 = 0.95;
-/// Before the first step of a block.
-const PROLOGUE_NS: f64 = 660.0;
+/// Before the first step of a block, where threads of their own copy, and where all do.
+const PROLOGUE_NS: [f64; 2] = [1160.0, 360.0];
 /// Before the first products of a tile.
 const FIRST_NS: f64 = 190.0;
 /// From a copy's start to its end, where others are under way, and how strongly a step that waits for one shuts out the rest
@@ -81,14 +81,15 @@ pub fn ns(l: &LaunchOutline, p: &Tiles, t: &Target, resident: f64) -> f64 {
     let (tiles, fills) = (p.tiles as f64, p.fills as f64);
     let main = step.of_all(p);
     let added = if l.adds_parts { MEET_NS + ADD_NS * p.outputs as f64 } else { 0.0 };
-    let (one, busy) = (PROLOGUE_NS + main + leave.alone + added, fills * step.busy + LEAVING * leave.busy);
+    let prologue = PROLOGUE_NS[usize::from(p.role == Role::All)];
+    let (one, busy) = (prologue + main + leave.alone + added, fills * step.busy + LEAVING * leave.busy);
     let of_each = tiles / tiles.min(sms);
     let each = of_each.ceil();
     let computed = match p.role {
-        Role::Persistent => PROLOGUE_NS + each * (main + leave.alone),
+        Role::Persistent => prologue + each * (main + leave.alone),
         Role::Turns => {
             let turns = (each / 2.0).ceil() * (main + leave.alone);
-            PROLOGUE_NS + (each * fills * step.busy).max(turns) + leave.alone / 2.0
+            prologue + (each * fills * step.busy).max(turns) + leave.alone / 2.0
         }
         Role::All | Role::Copy => {
             let waves = tiles / (at_once(sms, l) * resident);

@@ -90,9 +90,9 @@ pub fn adders(threads: i64, split: i64) -> [i64; 2] {
     [threads.max(32), (split as u64).next_power_of_two().min(8) as i64]
 }
 
-/// Registers of `bytes` in flight, with those of their addresses.
-pub fn load_regs(bytes: i64) -> i64 {
-    bytes / 4 + bytes / 16
+/// Registers of `bytes` in flight, with those of their addresses. Each load of `width` bytes has one at least.
+pub fn load_regs(bytes: i64, width: i64) -> i64 {
+    bytes / width.clamp(1, 4) + bytes / 16
 }
 
 /// The tenth part of a line that it costs in DRAM time where blocks read parts of it at different times, for each part after
@@ -129,7 +129,7 @@ pub fn rows(w: &Work, k: &Knobs) -> Outline {
         threads: threads * rows,
         min_blocks: k.get("min_blocks"),
         state_regs: 14,
-        load_regs: load_regs(in_flight),
+        load_regs: load_regs(in_flight, k.get("vector")),
         smem: meeting(combine.parts, rows, w.acc),
         load_bytes: k.get("vector"),
         in_flight,
@@ -160,7 +160,7 @@ pub fn columns(w: &Work, k: &Knobs) -> Outline {
         threads: threads * rows,
         min_blocks: k.get("min_blocks"),
         state_regs: 22,
-        load_regs: load_regs(in_flight),
+        load_regs: load_regs(in_flight, k.get("vector")),
         smem: meeting(rows, threads * width, w.acc),
         load_bytes: k.get("vector"),
         in_flight,
@@ -217,14 +217,14 @@ pub fn product(w: &Work, vector_bytes: i64, k: &Knobs) -> Outline {
     let steps = (w.length + step - 1) / step;
     let in_flight = unroll * rows * k.get("vector") * w.operands;
     let staged = k.get("stage") == 1;
-    let vector_regs = if staged { 0 } else { unroll * width * w.shared / 4 };
+    let vector_regs = if staged { 0 } else { unroll * width * w.shared / k.get("vector").clamp(1, 4) };
     let combine = w.combine(k, threads, rows);
     Outline::one(LaunchOutline {
         blocks: (w.outputs + groups * rows - 1) / (groups * rows),
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
         state_regs: 20,
-        load_regs: load_regs(in_flight) + vector_regs,
+        load_regs: load_regs(in_flight, k.get("vector")) + vector_regs,
         smem: meeting(combine.parts, combine.values * groups, w.acc) + if staged { vector_bytes } else { 0 },
         load_bytes: k.get("vector"),
         in_flight,
@@ -285,7 +285,7 @@ pub fn elementwise(blocks: &[Moves], sms: i64, k: &Knobs) -> Outline {
             threads,
             min_blocks: k.get("min_blocks"),
             state_regs: 14,
-            load_regs: load_regs(in_flight),
+            load_regs: load_regs(in_flight, k.get("vector")),
             load_bytes: vector,
             in_flight,
             steps,
