@@ -22,8 +22,8 @@ WINNERS = [ROOT / f"benches/workloads/{name}.py" for name in ("matmul-4096x4096x
 # What is not seen: without a GPU tile variants of a function that was tuned; samples that are no short numbers.
 NEVER = {"tune": {"call", "op", "variant"}}
 # What a document may be without; of a short record, everything that has a usual value.
-OPTIONAL = {"rules", "when", "state", "score", "warnings", "work", "run", "compile"}
-SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace"}
+OPTIONAL = {"rules", "when", "state", "score", "warnings", "work", "run", "compile", "launches"}
+SHORT = {"reason", "src", "cubin", "res", "err", "round", "default", "clocks", "score", "warned", "variants", "trace", "launches"}
 # A step: two calls at known sizes, one that is refused, an operator, a function that nothing calls.
 FUNCTION = """
     @T.prim_func(s_tir=True)
