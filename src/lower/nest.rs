@@ -8,7 +8,7 @@ use super::pass::merge::Share;
 use super::pass::swizzle::Permutation;
 use crate::analysis::Ranges;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::{Buffer, DType, DeviceLaunch, Expr, Name, PrimFunc, Scope, TensorMap, ThreadTag};
+use crate::ir::{Buffer, DType, DeviceLaunch, Expr, ExprKind, Name, PrimFunc, Scope, TensorMap, ThreadTag};
 use crate::target::{Kind, Target};
 use crate::tile::Decision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,6 +201,11 @@ impl<'a> Nest<'a> {
     /// True for a buffer in device memory.
     pub fn is_global(&self, name: &Name) -> bool {
         !self.is_local(name) && !self.is_shared(name) && !self.is_tensor(name)
+    }
+
+    /// True for an element of a buffer in device memory.
+    pub fn is_global_load(&self, e: &Expr) -> bool {
+        matches!(e.kind(), ExprKind::Load { buffer, .. } if self.is_global(buffer))
     }
 }
 

@@ -46,7 +46,7 @@ pub fn of(nest: &mut Nest, pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
     let valid = parts.iter().map(|c| quads.same_for_row(c)).collect::<Option<Vec<Expr>>>()?;
     let valid = all_of(valid);
     let value = quads.value(&store.value);
-    let reads = value.any(&|e| matches!(e.kind(), ExprKind::Load { buffer, .. } if quads.nest.is_global(buffer)));
+    let reads = value.any(&|e| quads.nest.is_global_load(e));
     let fragment = all_of(parts.iter().filter(|_| reads).map(|c| quads.own(c)));
     let body = quads.body(&store.buffer, to, (valid, fragment), value, store.hint);
     Some(DStmt::unrolled(&quads.z, pairs.n / QUAD, body))

@@ -37,7 +37,7 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let value = at(nest, value, &t);
     // what is staged is zero where a condition fails
     let cond =
-        cond.map(|c| at(nest, c, &t)).filter(|_| word_of(nest, &value, v, &t).is_some_and(|w| in_memory(nest, &w)));
+        cond.map(|c| at(nest, c, &t)).filter(|_| word_of(nest, &value, v, &t).is_some_and(|w| nest.is_global_load(&w)));
     let (conds, value) = clamped::rows(nest, cond.as_ref(), &value, row);
     let exists = all_free_of(&nest.ranges, conds, &[(t.clone(), RUN), (v.clone(), WORD)])?;
     let word = word_of(nest, &value, v, &t)?;
@@ -54,14 +54,10 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     Some(DStmt::unrolled(&c, n / RUN, vec![load, words]))
 }
 
-fn in_memory(nest: &Nest, e: &Expr) -> bool {
-    matches!(e.kind(), ExprKind::Load { buffer, .. } if nest.is_global(buffer))
-}
-
 /// What a value is multiplied with, where it lies in memory.
 pub fn scale_of(nest: &Nest, value: &Expr) -> Option<Expr> {
     let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
-    [a, b].into_iter().find(|e| in_memory(nest, e)).cloned()
+    [a, b].into_iter().find(|e| nest.is_global_load(e)).cloned()
 }
 
 /// A value, or zero where a condition fails.

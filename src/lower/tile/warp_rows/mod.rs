@@ -22,7 +22,7 @@ use super::quads::Pairs;
 use crate::analysis::{linear, multiple_of, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var};
 use crate::ir::kernel::Barrier;
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope, ThreadTag};
+use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards::{free_of, strict_difference};
 
@@ -278,7 +278,7 @@ impl Strip<'_> {
         let pair = index_var(z) * Expr::i64(each) + index_var(&y);
         let of = |n: &Name| (n == pairs.y).then(|| pair.clone()).or_else(|| (n == pairs.v).then(|| index_var(&v)));
         let own = |nest: &Nest, e: &Expr| simplify(&e.subst(&of), &nest.ranges);
-        let reads = value.any(&|e| matches!(e.kind(), ExprKind::Load { buffer, .. } if nest.is_global(buffer)));
+        let reads = value.any(&|e| nest.is_global_load(e));
         let cond = self.store.cond.as_ref().filter(|_| reads).map(|c| own(nest, c));
         let mut body = vec![];
         if cond.is_some() {

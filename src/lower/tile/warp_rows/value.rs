@@ -21,8 +21,7 @@ impl RowValue {
     /// `None` for what reads no global memory, holds nothing or several things, or is no function of row and column.
     /// `each` is how many elements a lane computes at a time.
     pub fn of(nest: &Nest, patch: &Patch, column: &Name, value: &Expr, each: usize) -> Option<RowValue> {
-        let global = |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer, .. } if nest.is_global(buffer));
-        if !value.any(&global) {
+        if !value.any(&|e| nest.is_global_load(e)) {
             return None;
         }
         let lets = value.lets();
