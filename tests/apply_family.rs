@@ -8,7 +8,7 @@ use daylight::backend::{
     Artifact, CompileError, CompileFailure, Compiler, Format, Places, Resources, Source, nvrtc::find_nvrtc,
 };
 use daylight::job::{self, select};
-use daylight::log::{Outcome, Record};
+use daylight::log::{Env, Outcome, Record};
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use serde_json::Value;
@@ -46,6 +46,17 @@ fn target(name: &str) -> Target {
 }
 
 fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -> Result<Vec<Unit>, String> {
+    units_of(None, targets, records, compiler, family)
+}
+
+/// The same with the records of one GPU first.
+fn units_of(
+    gpu: Option<&str>,
+    targets: &[&str],
+    records: &[Record],
+    compiler: &Names,
+    family: bool,
+) -> Result<Vec<Unit>, String> {
     let input = job::load(&Default::default(), &[mean()]).expect("the file").remove(0).expect("the function");
     let targets: Vec<Target> = targets.iter().map(|t| target(t)).collect();
     let options = Options {
@@ -53,7 +64,7 @@ fn units(targets: &[&str], records: &[Record], compiler: &Names, family: bool) -
         sizes: &Default::default(),
         targets: &targets,
         spaces: &Spaces::built_in(),
-        gpu: None,
+        gpu,
         log: None,
         require_exact: false,
         family,
@@ -160,6 +171,20 @@ fn a_record_without_steps_is_as_good() {
     let [whole, bare, older] = [&whole, &bare, &older].map(unit);
     assert_eq!([whole.rung, bare.rung, older.rung], [Rung::Exact, Rung::Exact, Rung::Default]);
     assert!(whole.text == bare.text && whole.text != older.text);
+}
+
+/// What another GPU measured stands where the one that is named has nothing of this size, and is not exactly its kernel.
+#[test]
+fn records_of_another_gpu_come_after_those_of_the_one_named() {
+    let on = |gpu: &str, r: &Record| Record { env: Env { gpu: gpu.into(), ..r.env.clone() }, ..r.clone() };
+    let tuned = record("cuda:sm_90a", Outcome::Ok);
+    let elsewhere =
+        Record { workload: daylight::log::Workload { key: "other".into(), ..tuned.workload.clone() }, ..tuned.clone() };
+    let unit =
+        |records: &[Record]| units_of(Some("A"), &TARGETS[..1], records, &Names(""), false).expect("units").remove(0);
+    let (own, other) = (unit(&[on("A", &tuned), on("B", &tuned)]), unit(&[on("A", &elsewhere), on("B", &tuned)]));
+    assert_eq!((own.rung, other.rung, own.text == other.text), (Rung::Exact, Rung::SameArch, true));
+    assert_eq!(unit(&[on("A", &elsewhere)]).rung, Rung::Default);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use daylight::apply::{self, Constant, Emit, Options, Unit};
 use daylight::assemble::load;
 use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
 use daylight::ir::instr::Op;
-use daylight::ir::kernel::{KStmt, KernelParam, Launch, Program};
-use daylight::ir::{ExprKind, Name, Param};
+use daylight::ir::kernel::{Array, ArrayScope, KStmt, KernelParam, Launch, Program};
+use daylight::ir::{DType, ExprKind, Name, Param};
 use daylight::lower::{lower, overlapping};
 use daylight::rules::Spaces;
 use daylight::rules::{Prepared, verdicts};
@@ -73,6 +73,27 @@ fn kernels_wait_before_they_touch_memory() {
         let statements = body.lines().map(str::trim_start).find(|l| !l.starts_with("const int ") && !l.ends_with("];"));
         assert_eq!(statements, Some(first), "{body}");
     }
+}
+
+/// Blocks of more than half of the shared memory share no multiprocessor, so that few of the next launch's would find room,
+/// and those anywhere.
+#[test]
+fn blocks_that_leave_no_room_let_none_in() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(PLAIN);
+    let input = load(&[("n".to_string(), 64)].into(), &[path]).expect("reads").remove(0);
+    let input = input.unwrap_or_else(|e| panic!("{}", e.failure.message));
+    let prepared = Prepared::new(&input.func).expect("it is accepted");
+    let arm = verdicts(&prepared, &gpu(), &Spaces::built_in()).into_iter().find_map(|v| v.arm.ok()).expect("a rule");
+    let s = arm.schedule(&arm.default().expect("a point")).expect("its steps hold");
+    let first = |kib: u32| {
+        let mut program = lower(s.func(), &gpu(), &[]).expect("it is lowered");
+        let (name, dtype, scope) = (Name::from("tiles"), DType::U8, ArrayScope::Shared);
+        program.launches[0].kernel.arrays.push(Array { name, dtype, len: kib << 10, scope, align: 128 });
+        let body = overlapping(&program, &BTreeSet::new()).launches.remove(0).kernel.body;
+        let KStmt::Instr(first) = &body[0] else { panic!("{body:?}") };
+        first.op.clone()
+    };
+    assert_eq!([64, 112, 114, 196].map(first), [Op::GridLaunch, Op::GridLaunch, Op::GridWait, Op::GridWait]);
 }
 
 #[test]

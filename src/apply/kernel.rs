@@ -71,7 +71,7 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
 
 /// The kernel of a record, which may be exactly the one that was measured.
 pub(super) fn replayed(found: ladder::Found<'_>, options: &Options<'_>) -> Kernel {
-    let is_exact = found.rung == Rung::SameArch && is_same(&found, options);
+    let is_exact = found.rung == Rung::SameArch && found.on_machine && is_same(&found, options);
     let rung = if is_exact { Rung::Exact } else { found.rung };
     kernel(&found.schedule, found.assembly, rung, (found.record, found.measured_us))
 }

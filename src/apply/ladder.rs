@@ -1,4 +1,5 @@
-//! Which record a kernel is made from: this size on the chosen machine, else another size, else none.
+//! Which record a kernel is made from: this size on the chosen machine, else on another one of the target, else another
+//! size, else none.
 
 use super::unit::Rung;
 use crate::assemble::{Assembly, Schedulable};
@@ -23,6 +24,8 @@ pub struct Found<'a> {
     pub rung: Rung,
     /// The record.
     pub record: &'a Record,
+    /// True unless another machine than the one asked for measured it.
+    pub on_machine: bool,
     /// Its median, where it was measured.
     pub measured_us: Option<f64>,
     /// Its schedule.
@@ -31,7 +34,7 @@ pub struct Found<'a> {
     pub assembly: Assembly,
 }
 
-/// Goes down the ladder until a rung holds: this size on that machine, the nearest other size, then the
+/// Goes down the ladder until a rung holds: this size on that machine, on another one, the nearest other size, then the
 /// best that was only predicted for this size.
 pub fn find<'a>(
     records: &'a [Record],
@@ -60,8 +63,26 @@ fn same<'a>(
     gpu: Option<&str>,
     with: (&Schedulable, &Spaces),
 ) -> Option<Found<'a>> {
-    let one = |steps| same_size(records, wanted, gpu?, steps).and_then(|t| timed(Rung::SameArch, t, with));
-    one(Steps::Any).or_else(|| one(Steps::Logged))
+    let gpu = gpu?;
+    let one = |at, steps| same_size(records, wanted, at, steps).and_then(|t| timed(Rung::SameArch, t, with));
+    let of = |at| one(at, Steps::Any).or_else(|| one(at, Steps::Logged));
+    of(Machine::Is(gpu)).or_else(|| Some(Found { on_machine: false, ..of(Machine::IsNot(gpu))? }))
+}
+
+/// Whose records count.
+#[derive(Clone, Copy)]
+enum Machine<'a> {
+    Is(&'a str),
+    IsNot(&'a str),
+}
+
+impl Machine<'_> {
+    fn measured(self, r: &Record) -> bool {
+        match self {
+            Machine::Is(gpu) => r.env.gpu == gpu,
+            Machine::IsNot(gpu) => r.env.gpu != gpu,
+        }
+    }
 }
 
 /// Among which candidates the fastest is looked for.
@@ -98,7 +119,7 @@ fn made<'a>(
     let rule = (record.rule.as_str(), record.rule_version);
     let schedule = subject.logged(&record.trace, rule, &record.knobs, spaces)?;
     let assembly = subject.assemble(&schedule).ok()?;
-    Some(Found { rung, record, measured_us, schedule, assembly })
+    Some(Found { rung, record, on_machine: true, measured_us, schedule, assembly })
 }
 
 /// The machine whose measurements count for a target. What was only predicted belongs to none.
@@ -125,9 +146,9 @@ pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Re
 
 /// The winner for exactly this size on that machine. Of several drivers, compilers or ways of
 /// measuring, the one measured last counts.
-fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str, steps: Steps) -> Option<Timing<'a>> {
+fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, machine: Machine<'_>, steps: Steps) -> Option<Timing<'a>> {
     let of_size = |r: &&Record| {
-        r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && r.env.gpu == gpu
+        r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && machine.measured(r)
     };
     newest(records.iter().filter(of_size).filter(|r| steps.take(r)))
 }
@@ -201,8 +222,10 @@ mod tests {
         let records = [record(512, "H200", 5.0, 1), record(512, "H200", 7.0, 2), record(64, "H200", 1.0, 3)];
         let bind = [("n".to_string(), 512)].into();
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
-        assert_eq!(same_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 7e3);
-        assert!(same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, "H200", Steps::Any).is_none());
+        assert_eq!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).unwrap().median_ns, 7e3);
+        assert!(
+            same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, Machine::Is("H200"), Steps::Any).is_none()
+        );
     }
 
     #[test]
@@ -212,7 +235,7 @@ mod tests {
         let records = [timed(2.0, 0), timed(3.0, 1), timed(4.0, 1), wrong];
         let bind = [("n".to_string(), 512)].into();
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
-        let fastest = |steps| same_size(&records, &wanted, "H200", steps).map(|t| t.median_ns);
+        let fastest = |steps| same_size(&records, &wanted, Machine::Is("H200"), steps).map(|t| t.median_ns);
         assert_eq!((fastest(Steps::Any), fastest(Steps::Logged)), (Some(2e3), Some(4e3)));
     }
 
@@ -221,7 +244,7 @@ mod tests {
         let records = [record(8, "H200", 1.0, 1), record(1024, "H200", 3.0, 1), record(4096, "H200", 9.0, 1)];
         let bind = [("n".to_string(), 512)].into();
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
-        assert!(same_size(&records, &wanted, "H200", Steps::Any).is_none());
+        assert!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).is_none());
         assert_eq!(other_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 3e3);
         let other = [("m".to_string(), 512)].into();
         assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200", Steps::Any).is_none());
@@ -240,8 +263,8 @@ mod tests {
         let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
         assert_eq!(predicted(&records, &wanted).unwrap().score, Some(5.0));
         assert_eq!(machine(&records, "cuda:sm_90a", None), Ok(Some("H200")));
-        assert_eq!(same_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 9e3);
-        assert!(same_size(&records, &wanted, "", Steps::Any).is_none());
+        assert_eq!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).unwrap().median_ns, 9e3);
+        assert!(same_size(&records, &wanted, Machine::Is(""), Steps::Any).is_none());
         assert_eq!(machine(&records[..2], "cuda:sm_90a", None), Ok(None));
         assert!(predicted(&records[2..3], &wanted).is_none());
     }

@@ -18,6 +18,10 @@ use std::collections::BTreeSet;
 /// they would take their places where it happens to leave some, and the work would be spread unevenly.
 const FEW_BLOCKS: i64 = 128;
 
+/// Bytes of shared memory of a block beside which a multiprocessor has room for another like it: of 228 KiB, each block
+/// takes one more than it asks for.
+const HALF_SHARED: u64 = 113 << 10;
+
 /// The program with kernels that may start early. Nothing writes the buffers `constant` while kernels of the stream run.
 pub fn overlapping(program: &Program, constant: &BTreeSet<Name>) -> Program {
     let mut out = program.clone();
@@ -36,7 +40,7 @@ fn body(launch: &Launch, constant: &BTreeSet<Name>) -> Vec<KStmt> {
         Some(early) => early.body.clone(),
         None => [vec![wait()], k.body.clone()].concat(),
     };
-    if blocks.is_some_and(|n| n <= FEW_BLOCKS) {
+    if blocks.is_some_and(|n| n <= FEW_BLOCKS) && k.shared_bytes() <= HALF_SHARED {
         body.insert(0, launch_next());
     } else if early.is_some()
         && let Some(last) = body.iter().rposition(|s| matches!(s, KStmt::For { .. }) && memory.reads(s))

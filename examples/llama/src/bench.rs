@@ -233,7 +233,7 @@ fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
         Part {
             name: "prompt_scores",
             calls: n,
-            bytes: 4 * all,
+            bytes: 2 * all,
             operations: 2 * all * c.head_dim,
             run: each(model, move |l| {
                 every(&|length, reach| unsafe { k.prompt_scores([q, l.cache.address(), p], length, reach) })
@@ -242,7 +242,7 @@ fn prompt_parts(model: &Model, rows: usize) -> Vec<Part<'_>> {
         Part {
             name: "prompt_weights",
             calls: n,
-            bytes: 6 * all,
+            bytes: 4 * all,
             operations: 0,
             run: each(model, move |_| every(&|length, reach| unsafe { k.prompt_weights([p, w], length, reach) })),
         },

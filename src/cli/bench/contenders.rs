@@ -72,7 +72,7 @@ impl Booth<'_> {
         let wanted = Wanted { key: &self.input.key, bind: &self.input.bind, target: &device.target.id };
         let gpu = Some(device.facts.name.as_str());
         let found = ladder::of_size(records, &wanted, gpu, (self.subject, &self.cx.spaces));
-        let Some(found) = found.filter(|f| matches!(f.rung, Rung::Exact | Rung::SameArch)) else {
+        let Some(found) = found.filter(|f| f.on_machine && matches!(f.rung, Rung::Exact | Rung::SameArch)) else {
             let reason =
                 format!("the log has no kernel for {} at this size; `daylight tune` finds one", device.describe());
             return (contender(name), Err(Missed::new("absent", Exit::Done, reason)));
