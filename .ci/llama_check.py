@@ -99,7 +99,7 @@ def probabilities(tokens):
         q, k, v = (half(h @ w[s + "_proj"].T).reshape(n, -1, dim) for s in "qkv")
         q, k = turn(q, position), turn(k, position)
         k, v = (np.repeat(t, heads // kv, 1) for t in (k, v))
-        s = np.einsum("ihd,jhd->hij", q, k) / dim**0.5
+        s = (np.einsum("ihd,jhd->hij", q, k) / dim**0.5).astype(np.float16).astype(np.float64)
         p = half(softmax(np.where(causal, s, -1e30)))
         o = half(np.einsum("hij,jhd->ihd", p, v)).reshape(n, -1)
         x = half(x + half(o @ w["o_proj"].T))
