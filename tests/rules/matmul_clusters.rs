@@ -50,6 +50,13 @@ fn by_warps() {
     }
 }
 
+/// Blocks whose tile is inside have statements of their own, around what follows the meeting and not around it.
+#[test]
+fn rows_of_results_that_vectors_do_not_divide() {
+    let case = Matmul::new("bfloat16", 60, 122, 844).accumulated("float32").case();
+    check(&case, "matmul.mma", 2, |k| k.get("block_m") == 16 && k.get("block_n") == 32 && k.get("split_k") == 2);
+}
+
 #[test]
 fn by_warpgroups_whose_copies_have_threads_of_their_own_or_not() {
     let of = |m, n, k| Matmul::new("float16", m, n, k).accumulated("float32").transposed(false, true);

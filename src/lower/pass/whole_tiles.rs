@@ -7,11 +7,12 @@
 //! before: `vector v < 8 { if blockIdx.x * 2048 + threadIdx.x * 8 + v < n { r[v] = p0[...] } }`
 //! after:  `if blockIdx.x * 2048 + 2047 < n { vector v < 8 { r[v] = p0[...] } } else { ... }`
 
-use super::batch::{held_by_instructions, uses};
+use super::batch::{held_by_instructions, touched, uses};
 use super::guards::{for_all, reads_no_memory};
 use super::vectorize::as_copy;
 use crate::analysis::prove;
 use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, only_guarded};
+use crate::ir::instr::Access;
 use crate::ir::{Buffer, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::{Nest, THREADS};
@@ -36,11 +37,21 @@ fn list(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -
                 out.extend(split(nest, everywhere, std::mem::take(&mut together)));
                 out.push(s);
             }
+            // The blocks of a cluster meet behind it, all of them.
+            s if stores_part(nest, &s) => {
+                out.extend(split(nest, everywhere, std::mem::take(&mut together)));
+                out.push(s);
+            }
             s => together.push(s),
         }
     }
     out.extend(split(nest, everywhere, together));
     out
+}
+
+/// True for what a block leaves to others of its cluster.
+fn stores_part(nest: &Nest, s: &DStmt) -> bool {
+    touched(std::slice::from_ref(s), Access::Write).iter().any(|name| nest.parts.contains_key(name))
 }
 
 /// True where a loop copies adjacent elements, each under a condition of its own.
