@@ -1,4 +1,4 @@
-"""llama_check.py LLAMA CONFIG: the program against NumPy, in float64 with values rounded to bfloat16, or the type that CONFIG names, where the program stores them.
+"""llama_check.py LLAMA CONFIG: the program against NumPy, in float64 with values rounded to bfloat16, or the type that CONFIG names, where the program stores them, and scores to float16.
 
 Writes random weights as safetensors, lets LLAMA go on with three prompts and compares every probability that it writes."""
 import json

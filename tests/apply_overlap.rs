@@ -2,7 +2,7 @@
 
 use crate::lower_cases::gpu;
 use daylight::apply::{self, Constant, Emit, Options, Unit};
-use daylight::assemble::load;
+use daylight::assemble::{Input, load};
 use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
 use daylight::ir::instr::Op;
 use daylight::ir::kernel::{Array, ArrayScope, KStmt, KernelParam, Launch, Program};
@@ -22,6 +22,14 @@ fn made(target: &str, file: &str, overlap: bool, constant: &[&str]) -> Result<Ve
     compiled(target, file, overlap, (constant, None))
 }
 
+/// The functions of a file, that of run-time size at 64.
+fn inputs(file: &str) -> Vec<Input> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
+    let bind = if file == PLAIN { [("n".to_string(), 64)].into() } else { Default::default() };
+    let read = load(&bind, &[path]).expect("reads");
+    read.into_iter().map(|i| i.unwrap_or_else(|e| panic!("{}", e.failure.message))).collect()
+}
+
 fn compiled(
     target: &str,
     file: &str,
@@ -29,10 +37,7 @@ fn compiled(
     (constant, compiler): (&[&str], Option<&dyn Compiler>),
 ) -> Result<Vec<Unit>, String> {
     let constant: Vec<Constant> = constant.iter().map(|c| c.parse().expect("function and tensor")).collect();
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
-    let bind = if file == PLAIN { [("n".to_string(), 64)].into() } else { Default::default() };
-    let inputs = load(&bind, &[path]).expect("reads");
-    let inputs: Vec<_> = inputs.into_iter().map(|i| i.unwrap_or_else(|e| panic!("{}", e.failure.message))).collect();
+    let inputs = inputs(file);
     let host = daylight::machine::Machine::here(None).host;
     let (spaces, targets) = (Spaces::built_in(), [Target::parse(target, &host).expect("a target")]);
     let options = Options {
@@ -79,9 +84,7 @@ fn kernels_wait_before_they_touch_memory() {
 /// and those anywhere.
 #[test]
 fn blocks_that_leave_no_room_let_none_in() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(PLAIN);
-    let input = load(&[("n".to_string(), 64)].into(), &[path]).expect("reads").remove(0);
-    let input = input.unwrap_or_else(|e| panic!("{}", e.failure.message));
+    let input = inputs(PLAIN).remove(0);
     let prepared = Prepared::new(&input.func).expect("it is accepted");
     let arm = verdicts(&prepared, &gpu(), &Spaces::built_in()).into_iter().find_map(|v| v.arm.ok()).expect("a rule");
     let s = arm.schedule(&arm.default().expect("a point")).expect("its steps hold");
@@ -89,7 +92,7 @@ fn blocks_that_leave_no_room_let_none_in() {
         let mut program = lower(s.func(), &gpu(), &[]).expect("it is lowered");
         let (name, dtype, scope) = (Name::from("tiles"), DType::U8, ArrayScope::Shared);
         program.launches[0].kernel.arrays.push(Array { name, dtype, len: kib << 10, scope, align: 128 });
-        let body = overlapping(&program, &BTreeSet::new()).launches.remove(0).kernel.body;
+        let body = overlapping(&program, &gpu(), &BTreeSet::new()).launches.remove(0).kernel.body;
         let KStmt::Instr(first) = &body[0] else { panic!("{body:?}") };
         first.op.clone()
     };
@@ -243,7 +246,7 @@ fn kernels_of_the_corpus_wait_for_all_that_may_change() {
             let Some(Ok(s)) = v.arm.ok().and_then(|arm| Some(arm.schedule(&arm.default()?))) else { continue };
             let Ok(program) = lower(s.func(), &target, &[]) else { continue };
             for constant in constants(&program).into_iter().map(|b| BTreeSet::from([b])) {
-                for l in &overlapping(&program, &constant).launches {
+                for l in &overlapping(&program, &target, &constant).launches {
                     let mut early = vec![];
                     let waits = waited(&l.kernel.body, false, &others(l, &constant), &mut early);
                     assert!(waits, "{name} {}: a way without a wait", v.rule);

@@ -18,7 +18,7 @@ pub struct Options<'a> {
     pub targets: &'a [Target],
     /// Knob tables, for defaults.
     pub spaces: &'a Spaces,
-    /// The machine whose records count.
+    /// The machine whose records count before those of others.
     pub gpu: Option<&'a str>,
     /// Where the records come from, for the command that tunes what they have not.
     pub log: Option<&'a Path>,

@@ -46,8 +46,8 @@ pub(super) fn apply(draft: &mut Draft, f: &Input, options: &Options<'_>) {
 
 /// The text that reads constant tensors early, unless what it holds until then takes more registers than there are.
 fn text(draft: &Draft, constant: &BTreeSet<Name>, options: &Options<'_>) -> String {
-    let early = assemble::overlapping(&draft.program, constant);
-    let late = assemble::overlapping(&draft.program, &BTreeSet::new());
+    let of = |constant| assemble::overlapping(&draft.program, &draft.unit.target, constant);
+    let (early, late) = (of(constant), of(&BTreeSet::new()));
     let spills = |text: &String| {
         let source = Source { text: text.clone(), ..draft.source.clone() };
         options.cuda.as_ref().and_then(|(compiler, _)| compiler.compile(&source).ok()).map(|a| a.res.spill)

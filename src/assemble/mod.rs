@@ -42,8 +42,8 @@ pub struct Assembly {
 
 /// The text of kernels for a GPU that may start while what was launched before them ends. Nothing writes the buffers
 /// `constant` meanwhile.
-pub fn overlapping(program: &Program, constant: &BTreeSet<Name>) -> String {
-    codegen::cuda(&lower::overlapping(program, constant))
+pub fn overlapping(program: &Program, target: &Target, constant: &BTreeSet<Name>) -> String {
+    codegen::cuda(&lower::overlapping(program, target, constant))
 }
 
 /// A function ready to be scheduled for a target.

@@ -161,7 +161,8 @@ impl Build {
         self
     }
 
-    /// The machine whose records count, where the log has several of a target.
+    /// The machine whose records count, where the log has several of a target; those of others stand for sizes of which it
+    /// has none.
     pub fn gpu(mut self, name: impl Into<String>) -> Build {
         self.gpu = Some(name.into());
         self

@@ -3,7 +3,7 @@
 //! Each thread waits until the launch before is done and its results can be seen (`griddepcontrol.wait` of the PTX ISA) before
 //! it touches what that launch may have written or read, so that results are as without overlap. Tensors that nothing
 //! writes, such as weights, may be read earlier: that hides the latency of the first loads behind the end of the launch
-//! before. A launch of few blocks lets the next one start with it; one that reads such tensors when its blocks have
+//! before. A launch of few blocks that share multiprocessors lets the next one start with it; one that reads such tensors when its blocks have
 //! read all but what follows its loops; others when their blocks end. What that is worth is in `docs/performance.md`.
 //!
 //! before: `for i { unroll { x' = x[i]; w' = w[i] }; sum += x' w' }; y = sum`
@@ -12,35 +12,32 @@
 use crate::ir::instr::{Instr, Op};
 use crate::ir::kernel::{KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{Expr, ExprKind, Name};
+use crate::target::Target;
 use std::collections::BTreeSet;
 
 /// A launch of at most so many blocks leaves room for the next one's while it runs. Behind the beginning of a larger one
 /// they would take their places where it happens to leave some, and the work would be spread unevenly.
 const FEW_BLOCKS: i64 = 128;
 
-/// Bytes of shared memory of a block beside which a multiprocessor has room for another like it: of 228 KiB, each block
-/// takes one more than it asks for.
-const HALF_SHARED: u64 = 113 << 10;
-
-/// The program with kernels that may start early. Nothing writes the buffers `constant` while kernels of the stream run.
-pub fn overlapping(program: &Program, constant: &BTreeSet<Name>) -> Program {
+/// The program with kernels that may start early on `target`. Nothing writes the buffers `constant` while kernels of the
+/// stream run.
+pub fn overlapping(program: &Program, target: &Target, constant: &BTreeSet<Name>) -> Program {
     let mut out = program.clone();
     for launch in &mut out.launches {
-        launch.kernel.body = body(launch, constant);
+        launch.kernel.body = body(launch, target, constant);
     }
     out
 }
 
-fn body(launch: &Launch, constant: &BTreeSet<Name>) -> Vec<KStmt> {
+fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStmt> {
     let k = &launch.kernel;
     let memory = Memory::of(k, constant);
-    let blocks = launch.grid.iter().try_fold(1i64, |n, d| n.checked_mul(d.as_int()?));
     let early = memory.waiting(&k.body).filter(|w| w.reads_before);
     let mut body = match &early {
         Some(early) => early.body.clone(),
         None => [vec![wait()], k.body.clone()].concat(),
     };
-    if blocks.is_some_and(|n| n <= FEW_BLOCKS) && k.shared_bytes() <= HALF_SHARED {
+    if leaves_room(launch, target) {
         body.insert(0, launch_next());
     } else if early.is_some()
         && let Some(last) = body.iter().rposition(|s| matches!(s, KStmt::For { .. }) && memory.reads(s))
@@ -48,6 +45,13 @@ fn body(launch: &Launch, constant: &BTreeSet<Name>) -> Vec<KStmt> {
         body.insert(last + 1, launch_next());
     }
     body
+}
+
+/// True for few blocks, two of which a multiprocessor's shared memory holds.
+fn leaves_room(launch: &Launch, target: &Target) -> bool {
+    let blocks = launch.grid.iter().try_fold(1i64, |n, d| n.checked_mul(d.as_int()?));
+    let two = 2 * (launch.kernel.shared_bytes() + u64::from(target.smem_reserved));
+    blocks.is_some_and(|n| n <= FEW_BLOCKS) && two <= u64::from(target.smem_per_sm)
 }
 
 fn wait() -> KStmt {

@@ -308,7 +308,8 @@ impl State {
         // The longest prompt and the most sequences that go on.
         let rows = c.prompt.iter().copied().max().unwrap_or(1) as usize;
         let rows = rows.max(c.slots);
-        let scores = c.heads * (c.chunk * rows).max(c.slots * c.capacity);
+        // Those of a prompt's chunk, or of a step.
+        let [chunk, step] = [c.chunk * rows, c.slots * c.capacity].map(|n| c.heads * n);
         let largest = [c.vocab, 2 * c.inner, (c.heads + 2 * c.kv_heads) * c.head_dim].into_iter().max().unwrap_or(0);
         let of = |elements: usize, size: usize| device.zeros(elements * size);
         Ok(State {
@@ -319,8 +320,8 @@ impl State {
             h: of(rows * c.hidden, HALF)?,
             y: of(rows * (c.heads + 2 * c.kv_heads) * c.head_dim, HALF)?,
             q: of(rows * c.heads * c.head_dim, HALF)?,
-            scores: of(scores, F32)?,
-            weights: of(scores, HALF)?,
+            scores: device.zeros((chunk * HALF).max(step * F32))?,
+            weights: of(chunk.max(step), HALF)?,
             o: of(rows * c.heads * c.head_dim, HALF)?,
             gate_up: of(rows * 2 * c.inner, HALF)?,
             units: of(rows * c.inner, HALF)?,

@@ -30,8 +30,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     if parts.is_empty() {
         return Ok(body);
     }
-    let touches = |s, a| touched(std::slice::from_ref(s), a).iter().any(|name| parts.contains_key(name));
-    let all = |a| body.iter().map(|s| touches(s, a)).collect::<Vec<_>>();
+    let all = |a| body.iter().map(|s| touches_part(nest, s, a)).collect::<Vec<_>>();
     let (stored, loaded) = (all(Access::Write), all(Access::Read));
     let first = loaded.iter().position(|l| *l).unwrap_or(body.len());
     if stored.iter().skip(first).any(|s| *s) {
@@ -104,6 +103,11 @@ fn of_thread(cond: &Expr) -> bool {
         _ => {}
     });
     all
+}
+
+/// True for a statement that so accesses what the blocks of a cluster share.
+pub fn touches_part(nest: &Nest, s: &DStmt, access: Access) -> bool {
+    touched(std::slice::from_ref(s), access).iter().any(|name| nest.parts.contains_key(name))
 }
 
 /// True for what threads do to wait for those of the whole cluster.

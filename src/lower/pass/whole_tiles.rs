@@ -7,7 +7,8 @@
 //! before: `vector v < 8 { if blockIdx.x * 2048 + threadIdx.x * 8 + v < n { r[v] = p0[...] } }`
 //! after:  `if blockIdx.x * 2048 + 2047 < n { vector v < 8 { r[v] = p0[...] } } else { ... }`
 
-use super::batch::{held_by_instructions, touched, uses};
+use super::batch::{held_by_instructions, uses};
+use super::cluster_loads::touches_part;
 use super::guards::{for_all, reads_no_memory};
 use super::vectorize::as_copy;
 use crate::analysis::prove;
@@ -32,13 +33,7 @@ fn list(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -
                 out.extend(split(nest, everywhere, std::mem::take(&mut together)));
                 out.push(s.map_lists(|inner| list(nest, everywhere, inner)));
             }
-            // They end a phase, or are in scope until the end of the list.
-            DStmt::Barrier(_) | DStmt::Let { .. } | DStmt::Var { .. } => {
-                out.extend(split(nest, everywhere, std::mem::take(&mut together)));
-                out.push(s);
-            }
-            // The blocks of a cluster meet behind it, all of them.
-            s if stores_part(nest, &s) => {
+            s if stands_apart(nest, &s) => {
                 out.extend(split(nest, everywhere, std::mem::take(&mut together)));
                 out.push(s);
             }
@@ -49,9 +44,10 @@ fn list(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -
     out
 }
 
-/// True for what a block leaves to others of its cluster.
-fn stores_part(nest: &Nest, s: &DStmt) -> bool {
-    touched(std::slice::from_ref(s), Access::Write).iter().any(|name| nest.parts.contains_key(name))
+/// True for what ends a phase, for what is in scope until the end of the list, and for what a block leaves to others of its
+/// cluster: all of them meet behind it.
+fn stands_apart(nest: &Nest, s: &DStmt) -> bool {
+    matches!(s, DStmt::Barrier(_) | DStmt::Let { .. } | DStmt::Var { .. }) || touches_part(nest, s, Access::Write)
 }
 
 /// True where a loop copies adjacent elements, each under a condition of its own.
