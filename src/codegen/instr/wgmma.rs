@@ -49,10 +49,16 @@ pub(super) fn key(d: MatrixDesc) -> String {
     format!("{axis}{}_{}_{}", d.span(), d.leading, d.stride)
 }
 
-/// An address in shared memory in units of 16 bytes.
+/// Bits of an address inside the shared memory of one block. Above them, from bit 24 on, stands the rank of the block in its
+/// cluster, which would fall into the other fields of a descriptor: into the leading dimension, which operands that are
+/// contiguous along their rows or columns have.
+const WITHIN_BLOCK: u32 = 0x3_ffff;
+
+/// An address in shared memory in units of 16 bytes, as descriptors have it: without the rank of the block.
 pub(super) fn units(p: &mut Prelude) -> String {
     let address = shared(p);
-    p.function("dl_units", "unsigned", "const void* p", &format!("return {address}(p) >> 4;"))
+    let body = format!("return ({address}(p) & {WITHIN_BLOCK:#x}u) >> 4;");
+    p.function("dl_units", "unsigned", "const void* p", &body)
 }
 
 /// Gives registers of a thread back, or takes more.
