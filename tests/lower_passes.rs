@@ -14,7 +14,12 @@ fn golden(name: &str) {
 
 /// The same on another target.
 fn golden_on(name: &str, target: &Target) {
-    let place = format!("golden/lower/passes/{name}");
+    golden_case(name, name, target);
+}
+
+/// The same of another function, `CASE.py`.
+fn golden_case(name: &str, case: &str, target: &Target) {
+    let place = format!("golden/lower/passes/{case}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{place}.py"));
     let f = read(&std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())));
     let all: Vec<&Pass> = passes(Way::Cuda).collect();
@@ -71,6 +76,11 @@ fn tensor_memory_is_taken_and_given_back() {
 #[test]
 fn pipeline_runs_copies_ahead() {
     golden("pipeline");
+}
+
+#[test]
+fn pipeline_copies_single_elements_and_zeros_past_the_end() {
+    golden_case("pipeline", "pipeline_elements", &gpu());
 }
 
 #[test]

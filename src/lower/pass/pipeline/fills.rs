@@ -128,11 +128,23 @@ fn convert_one(nest: &Nest, s: &DStmt) -> Option<DStmt> {
             let copy = copy_of(nest, then)?;
             (zeros(otherwise)? == copy.dst).then(|| copy.start(Some(cond.clone())))
         }
+        DStmt::Store { buffer, indices, value, .. } => element_of(nest, buffer, indices, value),
         _ => None,
     }
 }
 
-/// A vector copy from global into shared memory.
+/// The copy of one element, or of a zero where a condition fails, that a store amounts to.
+fn element_of(nest: &Nest, to: &Name, indices: &[Expr], value: &Expr) -> Option<DStmt> {
+    let (valid, value) = copied(value)?;
+    let ExprKind::Load { buffer: from, indices: source, dtype } = value.kind() else { return None };
+    let ([to_index], [from_index]) = (indices, source.as_slice()) else { return None };
+    let bytes = dtype.bytes() as u32;
+    let same = nest.buffers.get(to)?.dtype == *dtype && nest.is_shared(to) && nest.is_global(from);
+    let copy = Direct { dst: At::new(to, to_index.clone()), src: At::new(from, from_index.clone()), bytes };
+    (same && matches!(bytes, 4 | 8)).then(|| copy.start(valid.cloned()))
+}
+
+/// A copy from global into shared memory.
 struct Direct {
     dst: At,
     src: At,
@@ -185,7 +197,7 @@ pub fn copied(value: &Expr) -> Option<(Option<&Expr>, &Expr)> {
     is_zero(otherwise).then_some((Some(cond), then))
 }
 
-/// Statements of a loop at another value of its variable, with names of their own.
+/// Statements of a loop at another value of its variable, with names of their own; copies lose conditions that hold there.
 pub fn at_step(nest: &mut Nest, body: &[DStmt], var: &Name, step: &Expr) -> Vec<DStmt> {
     let mut names: BTreeMap<Name, Name> = BTreeMap::new();
     for s in body {
@@ -215,6 +227,11 @@ pub fn at_step(nest: &mut Nest, body: &[DStmt], var: &Name, step: &Expr) -> Vec<
             && let Some(new) = names.get(var)
         {
             *var = new.clone();
+        }
+        if let DStmt::Instr(copy) = &mut s
+            && matches!(copy.op, Op::CpAsync { .. })
+        {
+            copy.values.retain(|valid| !valid.is_int(1));
         }
         s
     })
