@@ -11,7 +11,7 @@
 
 use super::finish::used_buffers;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
+use crate::ir::instr::{At, CtaGroup, Instr, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope};
 use crate::lower::LowerError;
@@ -29,13 +29,14 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
         let why = format!("{all} columns of tensor memory, which has {TENSOR_COLUMNS}");
         return Err(LowerError::new(PASS, first, why));
     }
+    let group = CtaGroup::One;
     let words = nest.scratch("columns", DType::U32, Expr::i64(used.len() as i64), Scope::Shared);
     let word = |n: usize| At::new(&words, Expr::i64(n as i64));
     let does = |op: Tcgen05, places: Vec<At>| DStmt::Instr(Instr::new(op, places, []));
     let start = |name: &Name| At::new(name, Expr::i64(0));
-    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c }, vec![word(n)]));
-    let taken = taken.chain([does(Tcgen05::Relinquish, vec![])]).collect();
-    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c }, vec![start(d)]));
+    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c, group }, vec![word(n)]));
+    let taken = taken.chain([does(Tcgen05::Relinquish { group }, vec![])]).collect();
+    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c, group }, vec![start(d)]));
     let given = given.collect();
     let mut out = vec![by_first_warp(nest, taken), DStmt::Barrier(Barrier::Block)];
     out.extend(used.iter().enumerate().map(|(n, d)| does(Tcgen05::Find, vec![start(d), word(n)])));

@@ -28,7 +28,7 @@ use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
 use super::tiling::*;
 use super::wgmma::{FEW_ROWS, is_boxed};
-use crate::ir::instr::{TENSOR_LANES, Tcgen05Shape, WgmmaShape};
+use crate::ir::instr::{CtaGroup, TENSOR_LANES, Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::{Fragment, Swizzle};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -132,7 +132,7 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     if each * k.get("groups_n") != columns || each % Fragment::M16N8Acc.shape()[1] != 0 {
         return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
     }
-    Tcgen05Shape { n: columns, input: element }.check()?;
+    Tcgen05Shape { n: columns, input: element, group: CtaGroup::One }.check()?;
     match k.get("block_k_bytes") {
         n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),

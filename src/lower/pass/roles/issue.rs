@@ -17,11 +17,14 @@ use super::ring::{Ring, sync};
 use super::{PASS, Roles, Tiles, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
 use crate::ir::{BinOp, DType, Expr, Name, Scope};
 use crate::lower::LowerError;
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
+
+/// Arrives at a barrier of the block.
+const COMMIT: Tcgen05 = Tcgen05::Commit { group: CtaGroup::One, mask: 0 };
 
 /// Sums in tensor memory.
 pub struct Issue {
@@ -39,7 +42,7 @@ pub struct Issue {
 impl Issue {
     /// The products of a loop that ends with a commit.
     pub fn of(nest: &mut Nest, compute: &[DStmt], last: &DStmt) -> Option<Issue> {
-        let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Commit), places, .. }) = last else { return None };
+        let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Commit { .. }), places, .. }) = last else { return None };
         let done = places[0].array.clone();
         let sums = compute.iter().find_map(|s| match s {
             DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { .. }), places, .. }) => Some(places[0].array.clone()),
@@ -110,14 +113,14 @@ impl Roles {
         let (ring, set) = (Ring::new(nest, self.l.stages), Set::of(nest, issue));
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, &issue.at_set(nest, &self.starting_at_zero(), &set), &ring));
-        step.push(does(Tcgen05::Commit, Some((&self.empty, ring.at()))));
+        step.push(does(COMMIT, Some((&self.empty, ring.at()))));
         step.extend(ring.next());
         let mut body = vec![];
         if let Some(read) = &issue.read {
             body.extend([set.wait(read), does(Tcgen05::FenceAfter, None)]);
         }
         body.push(self.steps(step));
-        body.push(does(Tcgen05::Commit, Some((&issue.done, set.at()))));
+        body.push(does(COMMIT, Some((&issue.done, set.at()))));
         body.extend(set.next());
         if let Some(tiles) = tiles {
             body = tiles.each(nest, &Expr::i64(0), 1, body);
