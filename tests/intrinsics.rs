@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::intrinsic_programs::{Case, cases, tensor_cases, tensor_int8, together, warpgroup_cases};
+use crate::intrinsic_programs::{Case, cases, pair_cases, tensor_cases, tensor_int8, together, warpgroup_cases};
 use daylight::codegen;
 
 const LEVELS: [u32; 5] = [80, 89, 90, 100, 120];
@@ -52,6 +52,39 @@ fn tensor_memory(cases: &[Case]) -> String {
 #[test]
 fn texts_of_tensor_memory() {
     common::golden("golden/intrinsics/sm_100a.cu", &tensor_memory(&tensor_cases()));
+}
+
+#[test]
+fn texts_of_pairs() {
+    common::golden("golden/intrinsics/sm_100a_pairs.cu", &tensor_memory(&pair_cases()));
+}
+
+#[test]
+fn pairs_of_blocks_compile() {
+    let text = tensor_memory(&pair_cases());
+    for target in ["cuda:sm_100a", "cuda:sm_103a"] {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(&text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(&text, target) else { return };
+        let sass = sass.expect("a right text");
+        for name in [
+            "UTCHMMA.2CTA",
+            "UTCQMMA.2CTA",
+            "UTCBAR.2CTA.MULTICAST",
+            "UTMALDG.2D.2CTA",
+            "UTCATOMSWS.2CTA.FIND_AND_SET",
+            "UCGABAR_ARV",
+        ] {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+    }
+    for target in ["cuda:sm_90a", "cuda:sm_120a"] {
+        let Some(nvrtc) = compiler() else { return };
+        assert!(nvrtc.cubin(&text, target).is_err(), "{target} has no pairs");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
 use daylight::interp::{Scalars, Tensor};
 use daylight::ir::DType;
-use daylight::ir::instr::{Instr, Tcgen05};
+use daylight::ir::instr::{CtaGroup, Instr, Tcgen05};
 use daylight::ir::kernel::*;
 use daylight::lower::verify_program;
 use daylight::sim::{self, SimOptions};
@@ -13,7 +13,7 @@ use daylight::sim::{self, SimOptions};
 const PRODUCT: &str = "tcgen05_mma.m128n16k16";
 const LOAD: &str = "tcgen05_load.x2";
 
-fn run(case: &Case, seed: u64) -> Result<Tensor, String> {
+pub fn run(case: &Case, seed: u64) -> Result<Tensor, String> {
     let mut args = case.args();
     let options = SimOptions { seed, ..SimOptions::default() };
     sim::run(&case.program, &mut args, &Scalars::new(), &options).map_err(|e| e.to_string())?;
@@ -28,7 +28,7 @@ fn changed(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
 }
 
 /// A statement of the kernel, or of a condition in it, that begins so; what `change` makes of its list.
-fn at_statement(body: &mut Vec<KStmt>, head: &str, change: &mut dyn FnMut(&mut Vec<KStmt>, usize)) -> bool {
+pub fn at_statement(body: &mut Vec<KStmt>, head: &str, change: &mut dyn FnMut(&mut Vec<KStmt>, usize)) -> bool {
     if let Some(at) = body.iter().position(|s| !matches!(s, KStmt::If { .. }) && s.head().contains(head)) {
         change(body, at);
         return true;
@@ -64,7 +64,7 @@ fn found(case: &Case, says: &[&str]) {
     }
 }
 
-fn clean(case: &Case) {
+pub fn clean(case: &Case) {
     verify_program(&case.program, &target_of(100)).unwrap_or_else(|e| panic!("{e}"));
     for seed in 0..3 {
         case.check(&run(case, seed).unwrap_or_else(|e| panic!("{e}")));
@@ -79,6 +79,7 @@ fn tensor(op: Tcgen05, places: &[daylight::ir::instr::At]) -> KStmt {
 fn right_kernels_of_tensor_memory_give_the_results_of_plain_arithmetic() {
     tensor_cases().iter().for_each(clean);
     clean(&tensor_int8());
+    pair_cases().iter().for_each(clean);
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn only_instructions_access_tensor_memory() {
 #[test]
 fn columns_are_given_back() {
     found(&without("tcgen05_dealloc"), &["tcgen05_alloc", "the block ends with 32 columns not given back"]);
-    let twice = tensor(Tcgen05::Dealloc { columns: 32 }, &[at("d", c(0))]);
+    let twice = tensor(Tcgen05::Dealloc { columns: 32, group: CtaGroup::One }, &[at("d", c(0))]);
     found(&after("tcgen05_dealloc", &twice), &["`d` is used in columns that the block has not taken"]);
 }
 
@@ -108,11 +109,14 @@ fn columns_are_given_back() {
 fn columns_are_taken_and_found_before_they_are_used() {
     found(&without("tcgen05_find"), &[PRODUCT, "`d` is used before the thread has found its columns"]);
     found(&without("tcgen05_alloc"), &["tcgen05_find", "read of `word[0]`"]);
-    let again = tensor(Tcgen05::Alloc { columns: 32 }, &[at("word", c(0))]);
+    let again = tensor(Tcgen05::Alloc { columns: 32, group: CtaGroup::One }, &[at("word", c(0))]);
     found(&after("tcgen05_relinquish", &again), &["takes columns after it said that it takes no more"]);
     let case = changed(|body| {
         at_statement(body, "tcgen05_alloc", &mut |list, at| {
-            let all = tensor(Tcgen05::Alloc { columns: 512 }, &[crate::intrinsic_programs::at("word", c(0))]);
+            let all = tensor(
+                Tcgen05::Alloc { columns: 512, group: CtaGroup::One },
+                &[crate::intrinsic_programs::at("word", c(0))],
+            );
             list.insert(at, all);
         });
     });

@@ -77,7 +77,7 @@ impl<'a> Block<'a> {
             self.mbarriers.clear();
             self.tensor = TensorMemory::new(self.threads.len());
         }
-        let done = self.advance(memory).and_then(|()| self.tensor.left());
+        let done = self.advance(memory).and_then(|()| self.tensor.left()).and_then(|()| self.commits_awaited());
         done.map_err(|(thread, pc, fault)| SimError::Fault {
             kernel: self.code.symbol.clone(),
             statement: self.code.statement(pc).to_string(),

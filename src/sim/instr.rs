@@ -89,7 +89,7 @@ impl<'a> Block<'a> {
             Op::CpAsync { bytes, .. } => self.cp_async(t, i, i64::from(*bytes), memory),
             Op::BulkLoad => self.bulk_load(t, i, memory),
             Op::BulkStore => self.bulk_store(t, i, memory),
-            Op::TensorLoad { blocks, .. } => self.tensor_load(t, i, *blocks, memory),
+            Op::TensorLoad { to, .. } => self.tensor_load(t, i, *to, memory),
             Op::TensorStore { .. } => self.tensor_store(t, i, memory),
             Op::PeerArrive => self.peer_arrive(t, i),
             Op::ClusterStore => self.cluster_store(t, i, memory),

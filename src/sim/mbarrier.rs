@@ -47,6 +47,8 @@ struct Mbarrier {
     open: Vec<u32>,
     /// What those knew that arrived in completed phases.
     done: Vec<u32>,
+    /// The thread of another block whose commit arrived since one of its own block last waited, and its operation.
+    unseen: Option<(usize, usize)>,
 }
 
 impl Mbarriers {
@@ -63,6 +65,7 @@ impl Mbarriers {
             visible: false,
             open: vec![],
             done: vec![],
+            unseen: None,
         };
         match self.0.insert(word.key(), new) {
             Some(_) => Err(Fault::Mbarrier(format!("`{word}` is made a barrier a second time"))),
@@ -91,6 +94,18 @@ impl Mbarriers {
         })?;
         b.turn();
         Ok(())
+    }
+
+    /// One arrival for what a thread of another block started, which comes later by itself.
+    pub fn arrive_late(&mut self, word: Word, known: &[u32], by: (usize, usize)) -> Result<(), Fault> {
+        self.arrive(word, 0, known)?;
+        self.get(word)?.unseen = Some(by);
+        Ok(())
+    }
+
+    /// An arrival of that kind that no thread has waited for: thread and operation, array and element.
+    pub fn unseen(&self) -> Option<((usize, usize), (u32, usize))> {
+        self.0.iter().find_map(|((_, array, i), b)| b.unseen.map(|by| (by, (*array, *i))))
     }
 
     /// Checks that the asynchronous proxy may count on a barrier.
@@ -123,7 +138,9 @@ impl Mbarriers {
 
     /// What those knew that arrived in completed phases.
     pub fn known(&mut self, word: Word) -> Result<&[u32], Fault> {
-        Ok(&self.get(word)?.done)
+        let b = self.get(word)?;
+        b.unseen = None;
+        Ok(&b.done)
     }
 
     /// What keeps a barrier from completing its phase.

@@ -24,6 +24,7 @@ mod bulk;
 mod clock;
 mod cluster;
 mod code;
+mod columns;
 mod compile;
 mod cp_async;
 mod error;

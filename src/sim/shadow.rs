@@ -117,16 +117,22 @@ impl Shadow {
 
     /// A write that `thread` does when the thread of `by` tells it to.
     pub fn write_as(&mut self, i: usize, name: &str, by: By, thread: u32) -> Result<(), Fault> {
+        self.may_write(i, name, by)?;
+        *self.cell(i) = Cell { write: Record::new(by.clock.now, thread, by.pc), reads: [Record::default(); 2] };
+        Ok(())
+    }
+
+    /// That a write would come after all accesses so far.
+    pub fn may_write(&mut self, i: usize, name: &str, by: By) -> Result<(), Fault> {
         let shared = self.shared;
         let cell = self.cell(i);
         if !ordered(cell.write, by, shared) {
             return Err(race(name, i, by, true, cell.write, true));
         }
-        if let Some(read) = cell.reads.iter().find(|r| !ordered(**r, by, shared)) {
-            return Err(race(name, i, by, true, *read, false));
+        match cell.reads.iter().find(|r| !ordered(**r, by, shared)) {
+            Some(read) => Err(race(name, i, by, true, *read, false)),
+            None => Ok(()),
         }
-        *cell = Cell { write: Record::new(by.clock.now, thread, by.pc), reads: [Record::default(); 2] };
-        Ok(())
     }
 
     /// A write by an agent that does all its work in order, when the thread of `by` tells it to; gives what comes

@@ -1,4 +1,4 @@
-//! Tensor memory of a block: who took which columns, products into it, loads from it.
+//! Tensor memory of blocks: products into it, loads from it.
 //!
 //! Products are carried out by an agent of the warpgroup of the thread that issued them, in order: nobody knows of
 //! them but by waiting for a barrier that a commit arrived at, and the agent reads operands as it does those of
@@ -6,14 +6,20 @@
 //! are issued and again when they are waited for, so that what frees the columns has to come after the wait. What
 //! one thread does to tensor memory and another after a barrier stands between a fence before and one after.
 //!
+//! The products of a pair of blocks are issued by the first, read operands of both, and write to the tensor memory of both.
+//!
 //! Found: columns not given back, or taken beyond the last; use without columns; lanes of another warp; reads
 //! before the barrier of a commit, and columns given back before; a fence that is missing on either side of it; operands that are
-//! overwritten too early. Of a load that no thread waits for, the registers cannot be used.
+//! overwritten too early. Of a load that no thread waits for, the registers cannot be used. Of pairs: columns taken, or products
+//! issued, before the other block is known to have started, or to have taken its own; columns given back while the other block
+//! may use them; commits that may arrive in a block that has ended.
 //!
 //! Stands in a circle with `block`, for whose threads it does so.
 
 use super::block::{At, Block, WARP};
 use super::clock::{COPIES, MATRICES};
+use super::code::ArrayInfo;
+use super::columns::{Columns, Taker, fault, pair_of};
 use super::error::Fault;
 use super::instr::{Instr, Site};
 use super::memory::Memory;
@@ -21,18 +27,9 @@ use super::scalar;
 use super::shadow::By;
 use super::thread::{in_bounds, missing};
 use super::wgmma::{WARPGROUP, dot};
-use crate::ir::instr::{LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape};
+use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Shape};
 use crate::ir::{DType, MatrixDesc};
 use std::collections::BTreeMap;
-
-/// Columns that a block took.
-struct Taken {
-    first: i64,
-    columns: i64,
-    /// Who took them, and where.
-    thread: usize,
-    pc: usize,
-}
 
 /// Registers of a warp that loads are on their way to, and the elements that these read.
 struct Loaded {
@@ -42,11 +39,10 @@ struct Loaded {
     elements: Vec<Vec<usize>>,
 }
 
-/// The tensor memory of a block.
+/// The tensor memory of a block, or of the blocks of a cluster.
 #[derive(Default)]
 pub(super) struct TensorMemory {
-    taken: Vec<Taken>,
-    relinquished: bool,
+    columns: Columns,
     /// The first column of an array, as a thread found it.
     found: BTreeMap<(usize, u32), i64>,
     /// What each thread knew of the others and the agents at its last fence after a barrier.
@@ -70,31 +66,27 @@ impl TensorMemory {
 
     /// That a block that ends has given all columns back.
     pub fn left(&self) -> Result<(), At> {
-        self.taken.first().map_or(Ok(()), |t| {
-            Err((t.thread, t.pc, fault(format!("the block ends with {} columns not given back", t.columns))))
-        })
+        self.columns.left().map_or(Ok(()), |(by, fault)| Err((by.thread, by.pc, fault)))
     }
 
-    /// The lowest columns that are free.
-    fn take(&mut self, columns: i64, thread: usize, pc: usize) -> Result<i64, Fault> {
-        if self.relinquished {
-            return Err(fault("the block takes columns after it said that it takes no more".into()));
+    /// The first column of an array for a thread of a block, of which that many are used; whether the other block of its pair
+    /// gave them back.
+    fn had(&self, (t, block): (usize, usize), array: &ArrayInfo, n: u32, columns: i64) -> Result<(i64, bool), Fault> {
+        let no = |why: &str| fault(format!("`{}` is used {why}", array.name));
+        let first = *self.found.get(&(t, n)).ok_or_else(|| no("before the thread has found its columns"))?;
+        let taken = self.columns.having(block, first, columns);
+        taken.map(|taken| (first, taken.over)).ok_or_else(|| no("in columns that the block has not taken"))
+    }
+
+    /// The first column of a whole array, which a thread uses.
+    fn used(&self, at: (usize, usize), array: &ArrayInfo, n: u32) -> Result<i64, Fault> {
+        match self.had(at, array, n, array.len as i64 / TENSOR_LANES)? {
+            (first, false) => Ok(first),
+            (_, true) => {
+                let why = "is used after the other block of the pair gave its columns back";
+                Err(fault(format!("`{}` {why}", array.name)))
+            }
         }
-        let free = |first: &i64| self.taken.iter().all(|t| first + columns <= t.first || t.first + t.columns <= *first);
-        let first = (0..=TENSOR_COLUMNS - columns).step_by(32).find(free).ok_or_else(|| {
-            let taken: i64 = self.taken.iter().map(|t| t.columns).sum();
-            fault(format!("{columns} columns are taken where {taken} of {TENSOR_COLUMNS} are"))
-        })?;
-        self.taken.push(Taken { first, columns, thread, pc });
-        Ok(first)
-    }
-
-    /// The first column of an array for a thread, of which that many are used.
-    fn used(&self, t: usize, array: u32, name: &str, columns: i64) -> Result<i64, Fault> {
-        let no = |why: &str| fault(format!("`{name}` is used {why}"));
-        let first = *self.found.get(&(t, array)).ok_or_else(|| no("before the thread has found its columns"))?;
-        let inside = |a: &&Taken| a.first <= first && first + columns <= a.first + a.columns;
-        self.taken.iter().find(inside).map(|_| first).ok_or_else(|| no("in columns that the block has not taken"))
     }
 
     /// That fences stand between what thread `u` did at a stamp and what `t` does now.
@@ -116,23 +108,19 @@ impl TensorMemory {
     }
 }
 
-fn fault(why: String) -> Fault {
-    Fault::TensorMemory(why)
-}
-
 impl Block<'_> {
     /// Carries out an instruction of tensor memory, for thread `t` or the warp that begins with it.
     pub(super) fn tensor_memory(&mut self, t: usize, i: &Instr, op: &Tcgen05, memory: &mut [Memory]) -> Result<(), At> {
         let done = match op {
-            Tcgen05::Alloc { columns } => self.take_columns(t, i.places[0], *columns, memory),
-            Tcgen05::Relinquish => {
-                self.tensor.relinquished = true;
+            Tcgen05::Alloc { columns, group } => self.take_columns(t, i.places[0], (*columns, *group), memory),
+            Tcgen05::Relinquish { .. } => {
+                self.tensor.columns.relinquish(t / self.per_block);
                 Ok(())
             }
             Tcgen05::Find => self.find_columns(t, i, memory),
-            Tcgen05::Dealloc { columns } => self.give_columns_back(t, i.places[0], *columns, memory),
+            Tcgen05::Dealloc { columns, .. } => self.give_columns_back(t, i.places[0], *columns, memory),
             Tcgen05::Mma { shape, a, b } => return self.tensor_product(t, i, *shape, [*a, *b], memory),
-            Tcgen05::Commit => self.commit(t, i.places[0]),
+            Tcgen05::Commit { mask, .. } => self.commit(t, i.places[0], *mask),
             Tcgen05::Load { count } => return self.load_tensor(t, i, *count, memory),
             Tcgen05::WaitLoads => self.wait_loads(t, memory),
             Tcgen05::FenceBefore => {
@@ -150,8 +138,19 @@ impl Block<'_> {
         done.map_err(|fault| self.fault(t, fault))
     }
 
-    fn take_columns(&mut self, t: usize, word: Site, columns: i64, memory: &mut [Memory]) -> Result<(), Fault> {
-        let first = self.tensor.take(columns, t, self.threads[t].pc)?;
+    fn take_columns(
+        &mut self,
+        t: usize,
+        word: Site,
+        (columns, group): (i64, CtaGroup),
+        memory: &mut [Memory],
+    ) -> Result<(), Fault> {
+        if group == CtaGroup::Pair {
+            self.clock.cluster.access(t)?;
+        }
+        let (block, pc) = (t / self.per_block, self.threads[t].pc);
+        let by = Taker { block, thread: t, pc, stamp: self.clock.tick() };
+        let first = self.tensor.columns.take(by, columns, group)?;
         let array = &self.code.arrays[word.array as usize];
         let at = in_bounds(array, self.threads[t].int(word.index), 1)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
@@ -170,14 +169,15 @@ impl Block<'_> {
 
     fn give_columns_back(&mut self, t: usize, d: Site, columns: i64, memory: &mut [Memory]) -> Result<(), Fault> {
         let array = &self.code.arrays[d.array as usize];
-        let first = self.tensor.used(t, d.array, &array.name, columns)?;
-        let whole = self.tensor.taken.iter().position(|a| a.first == first && a.columns == columns);
-        let Some(n) = whole else {
-            return Err(fault(format!("{columns} columns are given back of more that were taken together")));
-        };
-        self.tensor.taken.remove(n);
-        let own = &mut memory[array.memory(self.threads[t].shift)];
+        let block = t / self.per_block;
+        let (first, _) = self.tensor.had((t, block), array, d.array, columns)?;
+        let other = self.tensor.columns.give_back(block, first, columns)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
+        if let Some(other) = other {
+            let theirs = &mut memory[array.memory(other * self.code.shared())];
+            (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
+        }
+        let own = &mut memory[array.memory(self.threads[t].shift)];
         (0..array.len as usize).try_for_each(|i| own.shadow.write(i, &array.name, by))
     }
 
@@ -186,8 +186,30 @@ impl Block<'_> {
         let array = &self.code.arrays[site.array as usize];
         let at = in_bounds(array, self.threads[t].int(site.index), 1)? as i64;
         in_bounds(array, (at / TENSOR_LANES + columns) * TENSOR_LANES - 1, 1)?;
-        self.tensor.used(t, site.array, &array.name, array.len as i64 / TENSOR_LANES)?;
+        self.tensor.used((t, t / self.per_block), array, site.array)?;
         Ok(at)
+    }
+
+    /// The blocks whose operands a product reads, and to which it writes.
+    fn blocks_of_product(&mut self, t: usize, d: Site, group: CtaGroup) -> Result<Vec<usize>, Fault> {
+        let own = t / self.per_block;
+        if group == CtaGroup::One {
+            return Ok(vec![own]);
+        }
+        let ([first, second], array) = (pair_of(own), &self.code.arrays[d.array as usize]);
+        if own != first {
+            return Err(fault("products of a pair are issued by its first block".into()));
+        }
+        self.clock.cluster.access(t)?;
+        let begin = self.tensor.used((t, own), array, d.array)?;
+        let theirs = self.tensor.columns.having(second, begin, array.len as i64 / TENSOR_LANES);
+        match theirs.map(|taken| taken.by) {
+            Some(by) if self.clock.knows(t as u32, by.thread as u32, by.stamp) => Ok(vec![own, second]),
+            _ => {
+                let why = "is used before the other block of the pair is known to have taken its columns";
+                Err(fault(format!("`{}` {why}", array.name)))
+            }
+        }
     }
 
     fn tensor_product(
@@ -204,23 +226,31 @@ impl Block<'_> {
             let why = format!("the sums of a product begin at lane {}, not at the first", first % TENSOR_LANES);
             return Err(self.fault(t, fault(why)));
         }
-        let left = shortened(shape, self.operand(&[t], (*a, descs[0]), Tcgen05Shape::ROWS, memory)?);
-        let right = shortened(shape, self.operand(&[t], (*b, descs[1]), shape.n, memory)?);
+        let blocks = self.blocks_of_product(t, *d, shape.group).map_err(|fault| self.fault(t, fault))?;
+        let (mut left, mut right) = (vec![], vec![]);
+        for shift in blocks.iter().map(|block| block * self.code.shared()) {
+            left.extend(self.operand(&[t], (*a, descs[0], shift), Tcgen05Shape::ROWS, memory)?);
+            right.extend(self.operand(&[t], (*b, descs[1], shift), shape.own_columns(), memory)?);
+        }
+        let (left, right) = (shortened(shape, left), shortened(shape, right));
         let (add, k) = (self.threads[t].get(*accumulate) != 0, shape.k() as usize);
-        for e in 0..(shape.n * TENSOR_LANES) as usize {
-            let (row, column) = (e % TENSOR_LANES as usize * k, e / TENSOR_LANES as usize * k);
-            let sum = |start| dot(shape.sum(), &left[row..row + k], &right[column..column + k], start);
-            let done = self.add_to(t, *d, first as usize + e, add, sum, memory);
-            done.map_err(|fault| self.fault(t, fault))?;
+        let (lanes, all) = (TENSOR_LANES as usize, (shape.n * TENSOR_LANES) as usize);
+        for (nth, block) in blocks.into_iter().enumerate() {
+            for e in 0..all {
+                let (row, column) = ((nth * lanes + e % lanes) * k, e / lanes * k);
+                let sum = |start| dot(shape.sum(), &left[row..row + k], &right[column..column + k], start);
+                let done = self.add_to((t, block), *d, first as usize + e, add, sum, memory);
+                done.map_err(|fault| self.fault(t, fault))?;
+            }
         }
         self.clock.tick();
         Ok(())
     }
 
-    /// Writes a sum, which starts from what is there where it adds.
+    /// Writes a sum of a block, which starts from what is there where it adds.
     fn add_to(
         &self,
-        t: usize,
+        (t, block): (usize, usize),
         d: Site,
         e: usize,
         add: bool,
@@ -228,7 +258,7 @@ impl Block<'_> {
         memory: &mut [Memory],
     ) -> Result<(), Fault> {
         let array = &self.code.arrays[d.array as usize];
-        let own = &mut memory[array.memory(self.threads[t].shift)];
+        let own = &mut memory[array.memory(block * self.code.shared())];
         let start = match (add, own.read(e)) {
             (false, _) => 0,
             (true, Some(bits)) => scalar::from_stored(bits, array.dtype),
@@ -245,13 +275,33 @@ impl Block<'_> {
 
     /// Arrives for the products of a thread so far: who waits knows what their agent did, and what agents had done
     /// that the thread waited for, such as copies of operands; not what the thread did itself.
-    fn commit(&mut self, t: usize, bar: Site) -> Result<(), Fault> {
-        let word = self.ready(t, bar)?;
+    fn commit(&mut self, t: usize, bar: Site, mask: u16) -> Result<(), Fault> {
+        let own = t / self.per_block;
+        let blocks: Vec<usize> = (0..16).filter(|b| mask >> b & 1 == 1).collect();
+        let blocks = if blocks.is_empty() { vec![own] } else { blocks };
+        if blocks.iter().any(|block| *block != own) {
+            self.clock.cluster.access(t)?;
+        }
+        let words = blocks.into_iter().map(|block| self.ready_in(block, t, bar)).collect::<Result<Vec<_>, _>>()?;
         let (threads, mut known) = (self.threads.len(), vec![]);
         self.clock.publish(t, &mut known);
         known[..threads].fill(0);
         known[threads + (MATRICES - COPIES) as usize + t / WARPGROUP] = self.clock.tick();
-        self.mbarriers.arrive(word, 0, &known)
+        for word in words {
+            match word.block == own {
+                true => self.mbarriers.arrive(word, 0, &known)?,
+                false => self.mbarriers.arrive_late(word, &known, (t, self.threads[t].pc))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// That threads of a block have waited for what commits of another one arrived at: it may not have ended before.
+    pub(super) fn commits_awaited(&self) -> Result<(), At> {
+        let Some(((t, pc), (array, i))) = self.mbarriers.unseen() else { return Ok(()) };
+        let name = &self.code.arrays[array as usize].name;
+        let why = format!("a commit arrives at `{name}[{i}]` of another block, no thread of which waits for it");
+        Err((t, pc, fault(why)))
     }
 
     fn load_tensor(&mut self, first: usize, i: &Instr, count: i64, memory: &mut [Memory]) -> Result<(), At> {
@@ -349,14 +399,5 @@ mod tests {
         all.sort_unstable();
         let want: Vec<usize> = (0..32).flat_map(|c| (0..16).map(move |r| c * 128 + r)).collect();
         assert_eq!(all, want);
-    }
-
-    #[test]
-    fn columns_are_taken_where_they_are_free() {
-        let mut m = TensorMemory::new(32);
-        assert_eq!((m.take(256, 0, 0), m.take(128, 0, 0), m.take(128, 0, 0)), (Ok(0), Ok(256), Ok(384)));
-        assert!(m.take(32, 0, 0).is_err() && m.left().is_err());
-        m.taken.remove(1);
-        assert_eq!(m.take(64, 0, 0), Ok(256));
     }
 }

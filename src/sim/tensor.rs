@@ -1,14 +1,17 @@
 //! Boxes of tensor maps: from device memory to shared memory, zeros where they lie outside, and back.
-//! Each run of elements of a box that stays together is a copy of its own, for each block that takes it.
+//! Each run of elements of a box that stays together is a copy of its own, for each block that takes it. A barrier of each
+//! such block counts it, or that of the first block of a pair.
 
 use super::block::Block;
 use super::clock::COPIES;
+use super::columns::pair_of;
 use super::cp_async::{Copy, Load, Span};
 use super::error::Fault;
 use super::instr::Instr;
 use super::memory::Memory;
 use super::thread::{aligned, in_bounds};
 use crate::ir::TensorMap;
+use crate::ir::instr::Landing;
 
 /// Elements of a box that are adjacent on both sides.
 struct Run {
@@ -20,19 +23,24 @@ struct Run {
 }
 
 impl<'a> Block<'a> {
-    /// Starts the copies of a box to the shared memory of the block, or of all `blocks` of its cluster, which a barrier of each
-    /// counts.
-    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, blocks: u32, memory: &mut [Memory]) -> Result<(), Fault> {
-        let mut into = t / self.per_block..t / self.per_block + 1;
-        if blocks > 1 {
+    /// Starts the copies of a box.
+    pub(super) fn tensor_load(&mut self, t: usize, i: &Instr, to: Landing, memory: &mut [Memory]) -> Result<(), Fault> {
+        let own = t / self.per_block;
+        // where it lands, and whose barrier counts it
+        let blocks = match to {
+            Landing::Own => vec![(own, own)],
+            Landing::Cluster(n) => (0..n as usize).map(|block| (block, block)).collect(),
+            Landing::Pair => vec![(own, pair_of(own)[0])],
+        };
+        if blocks.iter().any(|(_, counts)| *counts != own) {
             self.clock.cluster.access(t)?;
-            into = 0..blocks as usize;
         }
-        let bars = into.map(|block| self.ready_in(block, t, i.places[1])).collect::<Result<Vec<_>, _>>()?;
+        let ready = |(block, counts)| Ok((block, self.ready_in(counts, t, i.places[1])?));
+        let bars = blocks.into_iter().map(ready).collect::<Result<Vec<_>, Fault>>()?;
         let (map, start) = self.box_of(t, i)?;
         let runs = self.runs(t, map, i);
-        for bar in bars {
-            let start = Span::new(start.array, start.first, bar.block * self.code.shared());
+        for (block, bar) in bars {
+            let start = Span::new(start.array, start.first, block * self.code.shared());
             for run in &runs {
                 let to = Span { first: start.first + run.shared, ..start };
                 let from = run.global.map(|first| self.tensor(map, first, run.len)).transpose()?;

@@ -73,11 +73,12 @@ impl Block<'_> {
         [sums].into_iter().chain(held).try_for_each(|r| self.registers_fenced(first, r))?;
         // every warp reads, so every warp has to know of the data
         let all: Vec<usize> = (first..first + WARPGROUP).step_by(super::block::WARP).collect();
+        let shift = self.threads[first].shift;
         let left = match (of_a, held) {
-            (Some(desc), _) => self.operand(&all, (*a, desc), WgmmaShape::ROWS, memory)?,
+            (Some(desc), _) => self.operand(&all, (*a, desc, shift), WgmmaShape::ROWS, memory)?,
             (None, held) => self.held(first, held.unwrap_or(sums), shape)?,
         };
-        let right = self.operand(&all, (*b, of_b), shape.n, memory)?;
+        let right = self.operand(&all, (*b, of_b, shift), shape.n, memory)?;
         let add = self.threads[first].get(*accumulate) != 0;
         let k = shape.k() as usize;
         for t in first..first + WARPGROUP {
@@ -131,11 +132,11 @@ impl Block<'_> {
     }
 
     /// The elements of an operand of 32 bytes of the reduced axis, which comes fastest, and `lines` along its free
-    /// one, read by the agent of those threads.
+    /// one, in the block whose memories are shifted so far, read by the agent of those threads.
     pub(super) fn operand(
         &mut self,
         threads: &[usize],
-        (site, desc): (Site, MatrixDesc),
+        (site, desc, shift): (Site, MatrixDesc, usize),
         lines: i64,
         memory: &mut [Memory],
     ) -> Result<Vec<u64>, At> {
@@ -143,7 +144,7 @@ impl Block<'_> {
         let size = array.dtype.bytes() as i64;
         let (start, k) = (self.threads[first].int(site.index) * size, WgmmaShape::DEPTH_BYTES / size);
         let agent = MATRICES + (first / WARPGROUP) as u32;
-        let from = &mut memory[array.memory(self.threads[first].shift)];
+        let from = &mut memory[array.memory(shift)];
         let mut out = Vec::with_capacity((lines * k) as usize);
         for free in 0..lines {
             for depth in 0..k {

@@ -23,8 +23,8 @@ def product(A: T.Buffer((4096, 4096), \"bfloat16\"), B: T.Buffer((4096, 4096), \
             O[vi, vj] = T.Cast(\"bfloat16\", C[vi, vj])
 ";
 
-/// The kernels that the untuned choice gives the product, and its rule.
-fn assembly(id: &str) -> (Assembly, String) {
+/// The kernels that the untuned choice gives the product, with other values of knobs, and its rule.
+fn assembly(id: &str, set: &[&str]) -> (Assembly, String) {
     let target = Target::parse(id, &HostCpu::default()).expect("a name of the table");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("product.py");
@@ -32,26 +32,49 @@ fn assembly(id: &str) -> (Assembly, String) {
     let mut inputs = job::load(&Default::default(), &[file]).expect("the file reads");
     let input = inputs.remove(0).unwrap_or_else(|e| panic!("{e:?}"));
     let subject = input.subject(&target).expect("it is accepted");
-    let choice = select::Choice::default();
+    let rule = (!set.is_empty()).then(|| "matmul.tcgen05".to_string());
+    let choice = select::Choice { rule, set: set.iter().map(|s| s.to_string()).collect() };
     let (scheduled, _) = select::scheduled(&subject, &Spaces::built_in(), &input.name, &choice).expect("a default");
     let made = scheduled.assemble().unwrap_or_else(|e| panic!("{id}: {e}"));
     let text = made.source.text.clone();
     (made, text)
 }
 
+/// The machine code of the product's kernel: without spills, with what tensor memory takes, without what it does not.
+fn machine_code_of_product(id: &str, set: &[&str]) -> Option<Kernel> {
+    let (made, text) = assembly(id, set);
+    assert!(text.contains("tcgen05.mma") && text.contains("gemm by tcgen05"), "{id}:\n{text}");
+    let cubin = compiler()?.cubin(&text, id).unwrap_or_else(|e| panic!("{id}: {e}"));
+    assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{id} {set:?}");
+    let code = machine_code(&text, id)?;
+    let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
+    for name in ["UTMALDG", "UTCHMMA", "UTCBAR", "LDTM", "SYNCS"] {
+        assert!(k.count(name) > 0, "{id} {set:?}: no {name}");
+    }
+    assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{id} {set:?}");
+    Some(k)
+}
+
 #[test]
 fn a_large_product_is_made_in_tensor_memory() {
     for id in ["cuda:sm_100a", "cuda:sm_103a"] {
-        let (made, text) = assembly(id);
-        assert!(text.contains("tcgen05.mma") && text.contains("gemm by tcgen05"), "{id}:\n{text}");
-        let Some(nvrtc) = compiler() else { return };
-        let cubin = nvrtc.cubin(&text, id).unwrap_or_else(|e| panic!("{id}: {e}"));
-        assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{id}");
-        let Some(code) = machine_code(&text, id) else { return };
-        let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
-        for name in ["UTMALDG", "UTCHMMA", "UTCBAR", "LDTM", "SYNCS"] {
-            assert!(k.count(name) > 0, "{id}: no {name}");
+        machine_code_of_product(id, &[]);
+    }
+}
+
+/// By a block alone, and by pairs that take all stages there is room for.
+#[test]
+fn a_product_is_of_a_block_or_of_a_pair() {
+    let pair = ["cta_group=2", "block_n=256", "stages=7", "roles=persistent", "raster=8"];
+    let pair_of_copies = ["cta_group=2", "block_n=128", "groups_n=2", "roles=copy", "raster=8"];
+    for id in ["cuda:sm_100a", "cuda:sm_103a"] {
+        for (set, of_pairs) in [(&["cta_group=1", "raster=8"][..], false), (&pair, true), (&pair_of_copies, true)] {
+            let Some(k) = machine_code_of_product(id, set) else { return };
+            for name in ["UTCHMMA", "UTCBAR", "UTMALDG", "UTCATOMSWS"] {
+                assert_eq!(k.count(&format!("{name}.2CTA")) > 0, of_pairs, "{id} {set:?}: {name}");
+            }
+            // products, and commits, are all of the same
+            assert!(!of_pairs || k.count("UTCHMMA") == k.count("UTCHMMA.2CTA"), "{id} {set:?}");
         }
-        assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{id}");
     }
 }

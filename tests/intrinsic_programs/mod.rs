@@ -4,12 +4,14 @@
 mod arithmetic;
 mod async_copy;
 mod matrix;
+mod pair;
 mod tensor;
 mod warpgroup;
 
 pub use arithmetic::*;
 pub use async_copy::*;
 pub use matrix::*;
+pub use pair::*;
 pub use tensor::*;
 pub use warpgroup::*;
 

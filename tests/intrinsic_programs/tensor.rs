@@ -2,7 +2,7 @@
 
 use super::warpgroup::pieces;
 use super::*;
-use daylight::ir::instr::{Tcgen05, Tcgen05Shape, columns_taken};
+use daylight::ir::instr::{CtaGroup, Tcgen05, Tcgen05Shape, columns_taken};
 
 /// Kernels for sm_100a; those of int8 not for sm_103a.
 pub fn tensor_cases() -> Vec<Case> {
@@ -17,25 +17,12 @@ pub fn tensor_int8() -> Case {
     tensor_product(DType::I8, 32)
 }
 
-fn tensor(op: Tcgen05, places: Vec<At>) -> KStmt {
+pub(super) fn tensor(op: Tcgen05, places: Vec<At>) -> KStmt {
     does(Instr::new(op, places, []))
 }
 
-/// Two products of 128 by `n` sums, the second added to the first, in the order of the threads' registers.
-pub fn tensor_product(input_type: DType, n: i64) -> Case {
-    let shape = Tcgen05Shape { n, input: input_type };
-    let (k, sum, columns) = (shape.k(), shape.sum(), columns_taken(n));
-    let fill = |to: &'static str, p: &'static str, len: i64| {
-        let place = || v("i") * c(128) + t();
-        serial("i", len / 128, vec![store(to, place(), ldt(p, place(), input_type))])
-    };
-    let of_first_warp = |then| if_(lt(t(), c(32)), then);
-    let op = || Tcgen05::Mma { shape, a: pieces(), b: pieces() };
-    let product = |step: i64, add| {
-        let places = [at("d", c(0)), at("a", c(step * 128 * k)), at("b", c(step * n * k))];
-        does(Instr::new(op(), places, [Expr::bool(add)]))
-    };
-    // sixteen fragments side by side at most, and what is left in powers of two
+/// Loads of a warp's rows of `n` sums: sixteen fragments side by side at most, and what is left in powers of two.
+pub(super) fn sums_of_thread(n: i64) -> Vec<KStmt> {
     let mut loads = vec![];
     for half in 0..2 {
         let mut j = 0;
@@ -47,6 +34,36 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
             j += count;
         }
     }
+    loads
+}
+
+/// The row and column of an element of `n` columns, in the order of the threads' registers.
+pub(super) fn place_of(o: i64, n: i64) -> [i64; 2] {
+    let (thread, r) = (o / n, o % n);
+    let (half, e, lane) = (r / (n / 2), r % (n / 2), thread % 32);
+    [thread / 32 * 32 + half * 16 + lane / 4 + 8 * (e / 2 % 2), e % 2 + 2 * (lane % 4) + 8 * (e / 4)]
+}
+
+/// An element of an operand that begins there, in pieces without a permutation.
+pub(super) fn element(x: &Tensor, first: i64, line: i64, depth: i64) -> f64 {
+    let per = 16 / x.dtype.bytes() as i64;
+    x.get_f64((first + line % 8 * per + line / 8 * 16 * per + depth % per + depth / per * 8 * per) as usize)
+}
+
+/// Two products of 128 by `n` sums, the second added to the first, in the order of the threads' registers.
+pub fn tensor_product(input_type: DType, n: i64) -> Case {
+    let shape = Tcgen05Shape { n, input: input_type, group: CtaGroup::One };
+    let (k, sum, columns) = (shape.k(), shape.sum(), columns_taken(n));
+    let fill = |to: &'static str, p: &'static str, len: i64| {
+        let place = || v("i") * c(128) + t();
+        serial("i", len / 128, vec![store(to, place(), ldt(p, place(), input_type))])
+    };
+    let of_first_warp = |then| if_(lt(t(), c(32)), then);
+    let op = || Tcgen05::Mma { shape, a: pieces(), b: pieces() };
+    let product = |step: i64, add| {
+        let places = [at("d", c(0)), at("a", c(step * 128 * k)), at("b", c(step * n * k))];
+        does(Instr::new(op(), places, [Expr::bool(add)]))
+    };
     let mut body = vec![
         fill("a", "p0", 2 * 128 * k),
         fill("b", "p1", 2 * n * k),
@@ -55,8 +72,8 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
             does(Sync::MbarrierFence.into()),
         ]),
         of_first_warp(vec![
-            tensor(Tcgen05::Alloc { columns }, vec![at("word", c(0))]),
-            tensor(Tcgen05::Relinquish, vec![]),
+            tensor(Tcgen05::Alloc { columns, group: CtaGroup::One }, vec![at("word", c(0))]),
+            tensor(Tcgen05::Relinquish { group: CtaGroup::One }, vec![]),
         ]),
         does(Sync::AsyncFence.into()),
         block_barrier(),
@@ -65,18 +82,18 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
             tensor(Tcgen05::FenceAfter, vec![]),
             product(0, false),
             product(1, true),
-            tensor(Tcgen05::Commit, vec![bar()]),
+            tensor(Tcgen05::Commit { group: CtaGroup::One, mask: 0 }, vec![bar()]),
         ]),
         does(Instr::new(Sync::MbarrierWait, [bar()], [c(0)])),
         tensor(Tcgen05::FenceAfter, vec![]),
     ];
-    body.extend(loads);
+    body.extend(sums_of_thread(n));
     body.extend([
         tensor(Tcgen05::WaitLoads, vec![]),
         tensor(Tcgen05::FenceBefore, vec![]),
         unrolled("i", n, vec![store("p2", t() * c(n) + v("i"), ldt("r", v("i"), sum))]),
         block_barrier(),
-        of_first_warp(vec![tensor(Tcgen05::Dealloc { columns }, vec![at("d", c(0))])]),
+        of_first_warp(vec![tensor(Tcgen05::Dealloc { columns, group: CtaGroup::One }, vec![at("d", c(0))])]),
     ]);
     let all = 128 * n;
     let params = vec![input("p0", input_type, 2 * 128 * k), input("p1", input_type, 2 * n * k), output("p2", sum, all)];
@@ -95,15 +112,8 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
         _ => random(dtype, len, seed),
     };
     let inputs = vec![values(input_type, 2 * 128 * k, 1), values(input_type, 2 * n * k, 2)];
-    let per = 16 / input_type.bytes() as i64;
-    let element = |x: &Tensor, first: i64, line: i64, depth: i64| {
-        x.get_f64((first + line % 8 * per + line / 8 * 16 * per + depth % per + depth / per * 8 * per) as usize)
-    };
     let value = |o: i64| {
-        let (thread, r) = (o / n, o % n);
-        let (half, e, lane) = (r / (n / 2), r % (n / 2), thread % 32);
-        let row = thread / 32 * 32 + half * 16 + lane / 4 + 8 * (e / 2 % 2);
-        let column = e % 2 + 2 * (lane % 4) + 8 * (e / 4);
+        let [row, column] = place_of(o, n);
         let of = |s: i64, d: i64| element(&inputs[0], s * 128 * k, row, d) * element(&inputs[1], s * n * k, column, d);
         (0..2).map(|s| (0..k).map(|d| of(s, d)).sum::<f64>()).sum()
     };

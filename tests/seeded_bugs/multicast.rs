@@ -2,7 +2,7 @@
 
 use super::Bug;
 use super::kernels::*;
-use daylight::ir::instr::{Instr, Op};
+use daylight::ir::instr::{Instr, Landing, Op};
 use daylight::ir::kernel::KStmt;
 
 const SHARED: &str = "tensor_load b0_right[";
@@ -65,7 +65,7 @@ pub const BUGS: &[Bug] = &[
             edit(p, SHARED, 0, |s| match s {
                 KStmt::Instr(i) => {
                     let map = i.op.map().expect("a map").clone();
-                    let op = Op::TensorLoad { map, blocks: 1 };
+                    let op = Op::TensorLoad { map, to: Landing::Own };
                     vec![KStmt::Instr(Instr { op, ..i.clone() })]
                 }
                 other => panic!("{other:?} loads no box"),

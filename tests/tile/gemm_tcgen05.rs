@@ -7,7 +7,7 @@ use super::gemm_wgmma::operand;
 use Says::{Declines, Takes};
 use daylight::interp::Tensor;
 use daylight::ir::device::DStmt;
-use daylight::ir::instr::{At, Instr, Sync, Tcgen05Shape};
+use daylight::ir::instr::{At, CtaGroup, Instr, Sync, Tcgen05Shape};
 use daylight::ir::layout::{Axis, Fragment, Iter, TileLayout};
 use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Scope, Tile, TileArg, TileCall, TileOp};
 use daylight::tile::Active;
@@ -52,7 +52,7 @@ fn sums(n: i64, groups: i64) -> TileLayout {
 
 impl Spec {
     fn shape(&self) -> Tcgen05Shape {
-        Tcgen05Shape { n: self.n, input: self.input }
+        Tcgen05Shape { n: self.n, input: self.input, group: CtaGroup::One }
     }
 
     fn extents(&self) -> [i64; 3] {

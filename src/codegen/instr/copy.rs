@@ -4,6 +4,7 @@ use super::{group, helper, ordered, shared};
 use crate::codegen::ctype;
 use crate::codegen::prelude::{Prelude, short};
 use crate::ir::DType;
+use crate::ir::instr::Landing;
 
 /// 16 bytes pass L1 by, as nothing else reads them there; less can not.
 pub(super) fn cp_async(p: &mut Prelude, bytes: u32, guarded: bool, prefetch: Option<u32>) -> String {
@@ -41,25 +42,28 @@ fn coordinates(rank: usize, first: usize) -> (String, String, String) {
     (params, group(first, rank), inputs)
 }
 
-/// Into the shared memory of the block, or of all `blocks` of its cluster.
-pub(super) fn tensor_load(p: &mut Prelude, rank: usize, blocks: u32) -> String {
+/// Into the shared memory of the block, or of all blocks of its cluster.
+pub(super) fn tensor_load(p: &mut Prelude, rank: usize, to: Landing) -> String {
     let address = shared(p);
     let (params, at, inputs) = coordinates(rank, 3);
     let inputs = format!("\"r\"({address}(d)), \"l\"(m), \"r\"({address}(b)){inputs}");
-    let counted = "global.tile.mbarrier::complete_tx::bytes";
-    let (kind, mask, inputs, name) = match blocks {
-        1 => (format!("shared::cta.{counted}"), String::new(), inputs, String::new()),
-        n => {
+    let (copy, counted) = (format!("cp.async.bulk.tensor.{rank}d"), "global.tile.mbarrier::complete_tx::bytes");
+    let (ptx, inputs, name) = match to {
+        Landing::Own => (format!("{copy}.shared::cta.{counted} [%0], [%1, {at}], [%2];"), inputs, String::new()),
+        Landing::Cluster(n) => {
             let all = format!("{inputs}, \"h\"((unsigned short){})", (1u32 << n) - 1);
-            (
-                format!("shared::cluster.{counted}.multicast::cluster"),
-                format!(", %{}", 3 + rank),
-                all,
-                format!("_to_{n}"),
-            )
+            let kind = format!("shared::cluster.{counted}.multicast::cluster");
+            (format!("{copy}.{kind} [%0], [%1, {at}], [%2], %{};", 3 + rank), all, format!("_to_{n}"))
+        }
+        Landing::Pair => {
+            // the first block of a pair has the barrier where this one has it
+            let rank_of_first = ".reg .b32 r, a; mov.u32 r, %%cluster_ctarank; and.b32 r, r, 30;";
+            let first = format!("{{{rank_of_first} mapa.shared::cluster.u32 a, %2, r;");
+            let kind = format!("shared::cluster.{counted}.cta_group::2");
+            (format!("{first} {copy}.{kind} [%0], [%1, {at}], [a];}}"), inputs, "_pair".to_string())
         }
     };
-    let body = ordered(&format!("cp.async.bulk.tensor.{rank}d.{kind} [%0], [%1, {at}], [%2]{mask};"), "", &inputs);
+    let body = ordered(&ptx, "", &inputs);
     helper(p, &format!("dl_tensor_load_{rank}d{name}"), &format!("const void* m, void* d, void* b{params}"), &body)
 }
 

@@ -57,7 +57,7 @@ impl CudaWriter<'_> {
             Op::CpAsyncArrive => barrier::cp_async_arrive(p),
             Op::BulkLoad => copy::bulk_load(p),
             Op::BulkStore => copy::bulk_store(p),
-            Op::TensorLoad { blocks, .. } => copy::tensor_load(p, i.values.len(), *blocks),
+            Op::TensorLoad { to, .. } => copy::tensor_load(p, i.values.len(), *to),
             Op::TensorStore { .. } => copy::tensor_store(p, i.values.len()),
             Op::ClusterStore => copy::cluster_store(p, dtype(0)),
             Op::ClusterLoad { lanes } => copy::cluster_load(p, dtype(0), *lanes),

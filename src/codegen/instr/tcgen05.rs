@@ -6,28 +6,28 @@ use crate::codegen::cuda::CudaWriter;
 use crate::codegen::prelude::Prelude;
 use crate::codegen::stmt::Statements;
 use crate::codegen::text::ident;
-use crate::ir::instr::{At, Instr, TENSOR_LANES, Tcgen05, Tcgen05Shape};
+use crate::ir::instr::{At, CtaGroup, Instr, TENSOR_LANES, Tcgen05, Tcgen05Shape};
 use crate::ir::{Contiguous, DType, MatrixDesc};
 
 impl CudaWriter<'_> {
     pub(super) fn tensor_memory(&mut self, i: &Instr, op: &Tcgen05) {
         let line = match op {
-            Tcgen05::Alloc { columns } => {
-                let f = alloc(self.exprs.prelude);
+            Tcgen05::Alloc { columns, group } => {
+                let f = alloc(self.exprs.prelude, *group);
                 let word = self.place(&i.places[0]);
                 format!("{f}({word}, {columns});")
             }
-            Tcgen05::Relinquish => order("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"),
+            Tcgen05::Relinquish { group } => {
+                order(&format!("tcgen05.relinquish_alloc_permit.{}.sync.aligned;", cta_group(*group)))
+            }
             Tcgen05::Find => {
                 let ([d, word], []) = i.operands();
                 let word = self.exprs.element(&word.array, &word.index);
                 format!("{} = {word};", ident(&d.array))
             }
-            Tcgen05::Dealloc { columns } => {
-                let d = ident(&i.places[0].array);
-                format!(
-                    "asm volatile(\"tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, {columns};\" :: \"r\"({d}) : \"memory\");"
-                )
+            Tcgen05::Dealloc { columns, group } => {
+                let (d, group) = (ident(&i.places[0].array), cta_group(*group));
+                ordered(&format!("tcgen05.dealloc.{group}.sync.aligned.b32 %0, {columns};"), "", &format!("\"r\"({d})"))
             }
             Tcgen05::Mma { shape, a, b } => {
                 let f = mma(self.exprs.prelude, *shape, *a, *b);
@@ -37,8 +37,8 @@ impl CudaWriter<'_> {
                 let add = self.exprs.text(add);
                 format!("{f}({d}, {a}, {b}, {add});")
             }
-            Tcgen05::Commit => {
-                let f = commit(self.exprs.prelude);
+            Tcgen05::Commit { group, mask } => {
+                let f = commit(self.exprs.prelude, *group, *mask);
                 format!("{f}({});", self.place(&i.places[0]))
             }
             Tcgen05::Load { count } => {
@@ -73,11 +73,20 @@ fn element(p: &mut Prelude) -> String {
     p.function("dl_tensor_element", "unsigned", "unsigned d, unsigned i", &body)
 }
 
-fn alloc(p: &mut Prelude) -> String {
+fn cta_group(group: CtaGroup) -> String {
+    format!("cta_group::{}", group.blocks())
+}
+
+/// What is added to the name of a helper of a pair.
+fn of_pair(group: CtaGroup) -> String {
+    group.suffix().replace('.', "_")
+}
+
+fn alloc(p: &mut Prelude, group: CtaGroup) -> String {
     let address = shared(p);
-    let ptx = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;";
-    let body = ordered(ptx, "", &format!("\"r\"({address}(word)), \"r\"(columns)"));
-    helper(p, "dl_tcgen05_alloc", "void* word, unsigned columns", &body)
+    let ptx = format!("tcgen05.alloc.{}.sync.aligned.shared::cta.b32 [%0], %1;", cta_group(group));
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(word)), \"r\"(columns)"));
+    helper(p, &format!("dl_tcgen05_alloc{}", of_pair(group)), "void* word, unsigned columns", &body)
 }
 
 /// The function of a product: address of the sums, addresses of both operands in units of 16 bytes, whether to add.
@@ -85,18 +94,27 @@ fn mma(p: &mut Prelude, shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc) -> St
     let free = |d: MatrixDesc| d.contiguous == Contiguous::Free;
     let (kind, bits) = (shape.kind(), shape.bits([free(a), free(b)]));
     let desc = |d: MatrixDesc, at: &str| format!("\"l\"({:#x}ull | {at})", d.bits_of_tensor_memory());
-    let ptx =
-        format!("{{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::{kind} [%0], %1, %2, %3, p;}}");
+    let mma = format!("tcgen05.mma.{}.kind::{kind}", cta_group(shape.group));
+    let ptx = format!("{{.reg .pred p; setp.ne.b32 p, %4, 0; {mma} [%0], %1, %2, %3, p;}}");
     let inputs = format!("\"r\"(d), {}, {}, \"r\"({bits:#010x}u), \"r\"((int)add)", desc(a, "a"), desc(b, "b"));
     let name = format!("dl_tcgen05_{}_{}_{}", shape.name().replace('.', "_"), wgmma::key(a), wgmma::key(b));
     helper(p, &name, "unsigned d, unsigned a, unsigned b, bool add", &ordered(&ptx, "", &inputs))
 }
 
-fn commit(p: &mut Prelude) -> String {
+/// Arrives at a barrier of the block, or of the blocks of a mask.
+fn commit(p: &mut Prelude, group: CtaGroup, mask: u16) -> String {
     let address = shared(p);
-    let ptx = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];";
-    let body = ordered(ptx, "", &format!("\"r\"({address}(b))"));
-    helper(p, "dl_tcgen05_commit", "void* b", &body)
+    let commit = format!("tcgen05.commit.{}.mbarrier::arrive::one.shared::cluster", cta_group(group));
+    let (ptx, input, to) = match mask {
+        0 => (format!("{commit}.b64 [%0];"), String::new(), String::new()),
+        mask => (
+            format!("{commit}.multicast::cluster.b64 [%0], %1;"),
+            format!(", \"h\"((unsigned short){mask})"),
+            format!("_to_{mask:x}"),
+        ),
+    };
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(b)){input}"));
+    helper(p, &format!("dl_tcgen05_commit{}{to}", of_pair(group)), "void* b", &body)
 }
 
 fn load(p: &mut Prelude, count: i64, whole: bool) -> String {

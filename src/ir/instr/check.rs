@@ -80,7 +80,7 @@ fn cast_pair(to: DType, from: DType) -> Result<(), String> {
 
 fn tensor_memory(op: &Tcgen05, values: &[DType]) -> Result<(), String> {
     match op {
-        Tcgen05::Alloc { columns } | Tcgen05::Dealloc { columns }
+        Tcgen05::Alloc { columns, .. } | Tcgen05::Dealloc { columns, .. }
             if !(32..=TENSOR_COLUMNS).contains(columns) || columns.count_ones() != 1 =>
         {
             Err(format!("{columns} columns of tensor memory; expected a power of two from 32 to {TENSOR_COLUMNS}"))

@@ -15,7 +15,7 @@ mod wgmma;
 pub use mma::{BlockScaleMma, MmaShape};
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
-pub use tcgen05::{LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, columns_taken};
+pub use tcgen05::{CtaGroup, LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, columns_taken};
 pub use wgmma::WgmmaShape;
 
 use super::kernel_print::text;
@@ -130,10 +130,8 @@ pub enum Op {
     /// `dst, src; bytes`: copies `bytes` from shared to global memory, in the thread's bulk group.
     BulkStore,
     /// `dst, bar; coords..`: loads the box at `coords` (innermost first) of a tensor map into shared
-    /// memory, zeros where it lies outside, and counts its bytes on `bar` (`cp.async.bulk.tensor`). Where `blocks` of a
-    /// cluster take it, all of them that there are, it lands at that place in each, and counts on the barrier of each
-    /// (`.multicast::cluster`).
-    TensorLoad { map: Name, blocks: u32 },
+    /// memory, zeros where it lies outside, and counts its bytes on `bar` (`cp.async.bulk.tensor`).
+    TensorLoad { map: Name, to: Landing },
     /// `src; coords..`: stores a box from shared memory through a tensor map; nothing is written outside
     /// the tensor.
     TensorStore { map: Name },
@@ -155,6 +153,17 @@ pub enum Op {
     GridLaunch,
     /// What tile programs may hold.
     Sync(Sync),
+}
+
+/// Where a box lands, and which barrier counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Landing {
+    /// In the block, which counts it.
+    Own,
+    /// In so many blocks of a cluster, all that there are, at the same place of each, which counts it (`.multicast::cluster`).
+    Cluster(u32),
+    /// In the block; the first block of its pair counts it (`.cta_group::2`).
+    Pair,
 }
 
 /// Arithmetic on pairs.

@@ -1,6 +1,6 @@
 //! One row per operation: its text, the GPUs and threads that carry it out, its operands.
 
-use super::{Instr, Op, PackedOp, Sync, Tcgen05};
+use super::{CtaGroup, Instr, Landing, Op, PackedOp, Sync, Tcgen05};
 use crate::ir::DType;
 
 /// Bytes that bulk copies, and rows of matrices, are aligned to.
@@ -17,8 +17,6 @@ pub struct Signature {
     pub since: u32,
     /// Adjacent threads that carry it out together, under no condition that they do not share.
     pub threads: u32,
-    /// True for what does not stand in a launch of clusters yet.
-    pub alone: bool,
     /// True for what reaches other blocks of a cluster.
     pub peers: bool,
     /// Its places, in order.
@@ -136,29 +134,39 @@ impl Place {
 /// What a thread does since a compute capability.
 fn row(since: u32, form: impl Into<String>, places: impl Into<Vec<Place>>, values: impl Into<Vec<Value>>) -> Signature {
     let (form, places, values) = (form.into(), places.into(), values.into());
-    Signature { form, since, threads: 1, alone: false, peers: false, places, values }
+    Signature { form, since, threads: 1, peers: false, places, values }
 }
 
 /// What is done with tensor memory.
 fn tensor_memory(op: &Tcgen05) -> Signature {
     let word = || place(Space::Shared, 1, 4).of(&[DType::U32]);
-    let row = |form: String, places: Vec<Place>| row(100, form, places, []).alone();
+    let row = |form: String, places: Vec<Place>| row(100, form, places, []);
+    let of = |s: Signature, group: CtaGroup| Signature { peers: group == CtaGroup::Pair, ..s };
     match op {
-        Tcgen05::Alloc { columns } => {
-            row(format!("tcgen05_alloc %0, {columns} columns"), vec![word().written()]).warp()
+        Tcgen05::Alloc { columns, group } => {
+            let form = format!("tcgen05_alloc{} %0, {columns} columns", group.suffix());
+            of(row(form, vec![word().written()]).warp(), *group)
         }
-        Tcgen05::Relinquish => row("tcgen05_relinquish".into(), vec![]).warp(),
+        Tcgen05::Relinquish { group } => {
+            of(row(format!("tcgen05_relinquish{}", group.suffix()), vec![]).warp(), *group)
+        }
         Tcgen05::Find => row("tcgen05_find %0 at %1".into(), vec![tensor(1).written(), word()]),
-        Tcgen05::Dealloc { columns } => {
-            row(format!("tcgen05_dealloc %0, {columns} columns"), vec![tensor(1).written()]).warp()
+        Tcgen05::Dealloc { columns, group } => {
+            let form = format!("tcgen05_dealloc{} %0, {columns} columns", group.suffix());
+            of(row(form, vec![tensor(1).written()]).warp(), *group)
         }
         Tcgen05::Mma { shape, a, b } => {
             let (sum, input) = (&[shape.sum()], &[shape.input]);
             let form = format!("%0 = tcgen05_mma.{}(%1 as {}, %2 as {}, %0 if %3)", shape.name(), a.text(), b.text());
             let places = vec![tensor(1).of(sum).updated(), shared(WIDE).of(input), shared(WIDE).of(input)];
-            Signature { values: vec![Value::Any], ..row(form, places) }
+            of(Signature { values: vec![Value::Any], ..row(form, places) }, shape.group)
         }
-        Tcgen05::Commit => row("tcgen05_commit %0".into(), vec![barrier()]),
+        Tcgen05::Commit { group, mask } => {
+            let blocks: Vec<String> = (0..16).filter(|b| mask >> b & 1 == 1).map(|b: u32| b.to_string()).collect();
+            let at = if blocks.is_empty() { String::new() } else { format!(" of blocks {}", blocks.join(", ")) };
+            let row = row(format!("tcgen05_commit{} %0{at}", group.suffix()), vec![barrier()]);
+            Signature { peers: *mask > 0, ..of(row, *group) }
+        }
         Tcgen05::Load { count } => {
             let places = vec![registers(4 * count).of(&[DType::F32, DType::I32]).written(), tensor(1)];
             row(format!("tcgen05_load.x{count} %0 <- %1"), places).warp()
@@ -195,10 +203,6 @@ impl Signature {
 
     fn warpgroup(self) -> Signature {
         Signature { threads: 128, ..self }
-    }
-
-    fn alone(self) -> Signature {
-        Signature { alone: true, ..self }
     }
 
     fn peers(self) -> Signature {
@@ -298,11 +302,15 @@ impl<P, V> Instr<P, V> {
                 let places = [global(WIDE).written(), shared(WIDE)];
                 row(90, "bulk_store %0 <- %1, %2 bytes", places, [Value::Size])
             }
-            Op::TensorLoad { map, blocks } => {
-                let shared_by = if *blocks > 1 { format!(", {blocks} blocks") } else { String::new() };
+            Op::TensorLoad { map, to } => {
+                let (since, shared_by) = match to {
+                    Landing::Own => (90, String::new()),
+                    Landing::Cluster(blocks) => (90, format!(", {blocks} blocks")),
+                    Landing::Pair => (100, " of the pair".to_string()),
+                };
                 let form = format!("tensor_load %0 <- {map}[{}], %1{shared_by}", coords(2, n));
-                let row = row(90, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n]);
-                Signature { peers: *blocks > 1, ..row }
+                let row = row(since, form, [shared(WIDE).written(), barrier()], vec![Value::Int; n]);
+                Signature { peers: *to != Landing::Own, ..row }
             }
             Op::TensorStore { map } => {
                 let form = format!("tensor_store {map}[{}] <- %0", coords(1, n));

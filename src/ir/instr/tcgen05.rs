@@ -3,6 +3,9 @@
 //!
 //! A block takes columns and gives them back. An array in tensor memory holds element `(lane, column)` at
 //! `128 column + lane`, counted from the first of its columns.
+//!
+//! Two blocks of a cluster with ranks `2 i` and `2 i + 1` are a pair (`.cta_group::2`). They take the same columns and give
+//! them back together, and the first one issues products that are written to both.
 
 use crate::ir::{DType, MatrixDesc};
 
@@ -19,20 +22,25 @@ pub const LANES_OF_WARP: i64 = 32;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tcgen05 {
     /// `word`: takes `columns` (a power of two, 32 to 512) for the block, and leaves their address in a word of
-    /// shared memory (`tcgen05.alloc`). A warp does it together.
-    Alloc { columns: i64 },
+    /// shared memory (`tcgen05.alloc`). A warp does it together, in both blocks of a pair, which have met before.
+    Alloc { columns: i64, group: CtaGroup },
     /// The block takes no more columns (`tcgen05.relinquish_alloc_permit`). A warp says so together.
-    Relinquish,
+    Relinquish { group: CtaGroup },
     /// `d, word`: the thread has `d` at the address that the word holds.
     Find,
-    /// `d`: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together.
-    Dealloc { columns: i64 },
+    /// `d`: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together, in both blocks of a pair,
+    /// of which neither uses them any more.
+    Dealloc { columns: i64, group: CtaGroup },
     /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false (`tcgen05.mma`). One thread says
     /// so; `a` and `b` are in shared memory where their descriptors say, from the place given. Operands are read,
     /// and sums written, some time before a barrier that a later commit of the thread arrives at completes.
+    ///
+    /// A thread of the first block of a pair says so for both. Each has 128 rows of `a` and half of the columns of `b`, at
+    /// the same place in its own shared memory, and receives the sums of its rows.
     Mma { shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc },
-    /// `bar`: arrives once when all products of the thread so far are done (`tcgen05.commit`).
-    Commit,
+    /// `bar`: arrives once when all products of the thread so far are done (`tcgen05.commit`), in the block, or in the
+    /// blocks of its cluster of which `mask` has the bit, each with `bar` in its own shared memory (`.multicast::cluster`).
+    Commit { group: CtaGroup, mask: u16 },
     /// `dst, src`: loads 16 lanes by `8 count` columns (`count` 1, 2, 4, .., 32) into registers
     /// (`tcgen05.ld.16x256b`), which are there after [`Tcgen05::WaitLoads`]. Each warp of four reads 32 lanes of its
     /// own; the first lane is a multiple of 16. Lane `l` of the warp receives in register `r` lane
@@ -48,20 +56,59 @@ pub enum Tcgen05 {
     FenceAfter,
 }
 
-/// `tcgen05.mma` of 128 rows by [`Tcgen05Shape::n`] columns and 32 bytes of the reduced axis.
+/// The blocks that an instruction is of (`.cta_group`): one in all of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CtaGroup {
+    /// A block by itself.
+    One,
+    /// A pair of blocks.
+    Pair,
+}
+
+impl CtaGroup {
+    /// How many blocks they are.
+    pub fn blocks(self) -> i64 {
+        match self {
+            CtaGroup::One => 1,
+            CtaGroup::Pair => 2,
+        }
+    }
+
+    /// What is added to the name of an instruction in listings.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            CtaGroup::One => "",
+            CtaGroup::Pair => ".pair",
+        }
+    }
+}
+
+/// `tcgen05.mma` of 128 rows of each block by [`Tcgen05Shape::n`] columns and 32 bytes of the reduced axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tcgen05Shape {
-    /// Columns: 16 to 256, a multiple of 16.
+    /// Columns: 16 to 256, a multiple of 16; of a pair a multiple of 32, of which each block has half.
     pub n: i64,
     /// Type of both operands; of float32 the bits of tf32 are used.
     pub input: DType,
+    /// Whose rows they are.
+    pub group: CtaGroup,
 }
 
 impl Tcgen05Shape {
-    /// Rows of one instruction.
+    /// Rows of one block.
     pub const ROWS: i64 = TENSOR_LANES;
     /// Bytes of the reduced axis of one instruction.
     pub const DEPTH_BYTES: i64 = 32;
+
+    /// Rows of one instruction.
+    pub fn rows(self) -> i64 {
+        Tcgen05Shape::ROWS * self.group.blocks()
+    }
+
+    /// Columns of B that a block has in its shared memory.
+    pub fn own_columns(self) -> i64 {
+        self.n / self.group.blocks()
+    }
 
     /// Steps of the reduced axis.
     pub fn k(self) -> i64 {
@@ -104,7 +151,7 @@ impl Tcgen05Shape {
     /// What listings name it by.
     pub fn name(self) -> String {
         let input = if self.input == DType::F32 { "tf32".to_string() } else { self.input.to_string() };
-        format!("m{}n{}k{}.{input}", Tcgen05Shape::ROWS, self.n, self.k())
+        format!("m{}n{}k{}.{input}", self.rows(), self.n, self.k())
     }
 
     /// The 32 bits that tell the instruction formats, contiguous axes and extents ("instruction descriptor").
@@ -112,7 +159,7 @@ impl Tcgen05Shape {
         let format = self.row().map_or(0, |row| row.1);
         let sum = if self.sum() == DType::I32 { 2 } else { 1 };
         let [a, b] = free_contiguous.map(u32::from);
-        let (n, m) = ((self.n >> 3) as u32, (Tcgen05Shape::ROWS >> 4) as u32);
+        let (n, m) = ((self.n >> 3) as u32, (self.rows() >> 4) as u32);
         sum << 4 | format << 7 | format << 10 | a << 15 | b << 16 | n << 17 | m << 24
     }
 
@@ -124,9 +171,10 @@ impl Tcgen05Shape {
         if self.row().is_none() {
             return Err(format!("no instruction multiplies matrices of {} into tensor memory", self.input));
         }
+        let step = 16 * self.group.blocks();
         match self.n {
-            16..=256 if self.n % 16 == 0 => Ok(()),
-            n => Err(format!("{n} columns; expected 16 to 256, a multiple of 16")),
+            n @ 16..=256 if n % step == 0 => Ok(()),
+            n => Err(format!("{n} columns; expected {step} to 256, a multiple of {step}")),
         }
     }
 }
@@ -142,15 +190,28 @@ mod tests {
 
     #[test]
     fn bits_are_those_of_worked_examples() {
-        let bits = |input, n| Tcgen05Shape { n, input }.bits([false; 2]);
+        let shape = |input, group| Tcgen05Shape { n: 256, input, group };
+        let bits = |input, n| Tcgen05Shape { n, ..shape(input, CtaGroup::One) }.bits([false; 2]);
         assert_eq!(bits(DType::BF16, 256), 0x0840_0490);
         assert_eq!(bits(DType::F16, 256), 0x0840_0010);
         assert_eq!(bits(DType::E4M3, 256), 0x0840_0010);
         assert_eq!(bits(DType::F32, 256), 0x0840_0910);
         assert_eq!(bits(DType::I8, 256), 0x0840_04a0);
-        let turned = |free| Tcgen05Shape { n: 256, input: DType::BF16 }.bits(free);
+        assert_eq!(shape(DType::BF16, CtaGroup::Pair).bits([false; 2]), 0x1040_0490);
+        let turned = |free| shape(DType::BF16, CtaGroup::One).bits(free);
         assert_eq!(turned([true, false]), 0x0840_8490);
         assert_eq!(turned([false, true]), 0x0841_0490);
+    }
+
+    #[test]
+    fn a_block_of_a_pair_has_half_of_the_columns() {
+        let shape = |n| Tcgen05Shape { n, input: DType::F16, group: CtaGroup::Pair };
+        assert_eq!(
+            (shape(96).rows(), shape(96).own_columns(), shape(96).name()),
+            (256, 48, "m256n96k16.float16".into())
+        );
+        assert!([32, 256].map(shape).iter().all(|s| s.check().is_ok()));
+        assert!([16, 48, 288].map(shape).iter().all(|s| s.check().is_err()));
     }
 
     #[test]

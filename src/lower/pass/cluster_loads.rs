@@ -39,7 +39,7 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     }
     let last = loaded.iter().rposition(|l| *l);
     let of_some = guard_of_stores(nest, &body[first.min(body.len())..]);
-    let [arrive, wait] = [Barrier::ClusterArrive { release: true }, Barrier::ClusterWait].map(DStmt::Barrier);
+    let [arrive, wait] = meeting(true);
     let mut out = vec![];
     for (i, s) in body.into_iter().enumerate() {
         if i == first {
@@ -108,6 +108,11 @@ fn of_thread(cond: &Expr) -> bool {
 /// True for a statement that so accesses what the blocks of a cluster share.
 pub fn touches_part(nest: &Nest, s: &DStmt, access: Access) -> bool {
     touched(std::slice::from_ref(s), access).iter().any(|name| nest.parts.contains_key(name))
+}
+
+/// The blocks of a cluster wait for each other; what they have done before is passed on with a release only.
+pub fn meeting(release: bool) -> [DStmt; 2] {
+    [Barrier::ClusterArrive { release }, Barrier::ClusterWait].map(DStmt::Barrier)
 }
 
 /// True for what threads do to wait for those of the whole cluster.

@@ -1,7 +1,8 @@
 //! Takes the columns of buffers in tensor memory at the start of a kernel, and gives them back at its end.
 //!
 //! The first warp of a block takes them; every thread finds them behind a barrier. At the end all threads meet, so that
-//! nothing is read from columns that are given back.
+//! nothing is read from columns that are given back. Blocks of pairs, as products are, take and give back columns together:
+//! they have met before, and wait for each other at the end.
 //!
 //! before: `.. d[0] ..`, `d` of 128 columns
 //! after:  `if thread < 32 { tcgen05_alloc word, 128; relinquish }; barrier; tcgen05_find d at word; .. d[0] ..;`
@@ -9,9 +10,10 @@
 //!
 //! The schedule, or the program, is at fault where there are not as many columns.
 
+use super::cluster_loads::meeting;
 use super::finish::used_buffers;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope};
 use crate::lower::LowerError;
@@ -29,19 +31,37 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
         let why = format!("{all} columns of tensor memory, which has {TENSOR_COLUMNS}");
         return Err(LowerError::new(PASS, first, why));
     }
+    let group = group_of(&body);
     let words = nest.scratch("columns", DType::U32, Expr::i64(used.len() as i64), Scope::Shared);
     let word = |n: usize| At::new(&words, Expr::i64(n as i64));
     let does = |op: Tcgen05, places: Vec<At>| DStmt::Instr(Instr::new(op, places, []));
     let start = |name: &Name| At::new(name, Expr::i64(0));
-    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c }, vec![word(n)]));
-    let taken = taken.chain([does(Tcgen05::Relinquish, vec![])]).collect();
-    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c }, vec![start(d)]));
+    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c, group }, vec![word(n)]));
+    let taken = taken.chain([does(Tcgen05::Relinquish { group }, vec![])]).collect();
+    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c, group }, vec![start(d)]));
     let given = given.collect();
-    let mut out = vec![by_first_warp(nest, taken), DStmt::Barrier(Barrier::Block)];
+    let (mut out, over) = match group {
+        CtaGroup::One => (vec![], vec![DStmt::Barrier(Barrier::Block)]),
+        CtaGroup::Pair => (meeting(false).to_vec(), meeting(true).to_vec()),
+    };
+    out.extend([by_first_warp(nest, taken), DStmt::Barrier(Barrier::Block)]);
     out.extend(used.iter().enumerate().map(|(n, d)| does(Tcgen05::Find, vec![start(d), word(n)])));
     out.extend(body);
-    out.extend([DStmt::Barrier(Barrier::Block), by_first_warp(nest, given)]);
+    out.extend(over);
+    out.push(by_first_warp(nest, given));
     Ok(out)
+}
+
+/// The blocks that products are of.
+fn group_of(body: &[DStmt]) -> CtaGroup {
+    let mut group = CtaGroup::One;
+    let mut note = |s: &DStmt| {
+        if let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { shape, .. }), .. }) = s {
+            group = shape.group;
+        }
+    };
+    body.iter().for_each(|s| s.visit(&mut note));
+    group
 }
 
 /// The columns that are taken for a buffer.

@@ -1,8 +1,8 @@
 //! What every instruction of a `Program` satisfies, by its signature:
 //!
 //! - it stands in a kernel of a GPU that has it, and has as many operands as it takes;
-//! - it stands in a launch of clusters where it reaches other blocks, in none where it does not support them;
-//!   a box that blocks share lands in all of the cluster;
+//! - it stands in a launch of clusters where it reaches other blocks, of an even number where these are pairs; a box that
+//!   blocks share lands in all of the cluster; all that concerns tensor memory is of pairs, or nothing;
 //! - where threads carry it out together, under no condition that they do not share, in whole warps or
 //!   warpgroups; operands of products lie in arrays aligned to the period of their permutation;
 //! - its expressions and accesses are right, as those of every statement (`verify`);
@@ -16,7 +16,7 @@
 
 use super::Check;
 use crate::analysis::multiple_of;
-use crate::ir::instr::{Access, At, Instr, Op, Place, Signature, Space, Tcgen05, Value};
+use crate::ir::instr::{Access, At, CtaGroup, Instr, Landing, Op, Place, Signature, Space, Tcgen05, Value};
 use crate::ir::kernel::ArrayScope;
 use crate::ir::{DType, Expr, MapSwizzle, Name, TensorMap};
 use crate::lower::LowerError;
@@ -38,7 +38,7 @@ impl Check<'_> {
     }
 
     /// Target, launch, conditions around, number of operands.
-    fn stands(&self, i: &Instr, s: &Signature) -> Checked {
+    fn stands(&mut self, i: &Instr, s: &Signature) -> Checked {
         let (at, sm) = (Name::new("instruction"), self.target.sm);
         if self.target.kind != Kind::Cuda {
             return self.error(&at, "it is for a GPU, and the kernel is for a CPU");
@@ -47,8 +47,12 @@ impl Check<'_> {
             return self
                 .error(&at, format!("it takes compute capability {} or above, and the kernel is for {sm}", s.since));
         }
-        if matches!(i.op, Op::Tcgen05(_)) && !self.target.has.tcgen05 {
+        let group = group_of(&i.op);
+        if (matches!(i.op, Op::Tcgen05(_)) || group.is_some()) && !self.target.has.tcgen05 {
             return self.error(&at, format!("{} has no tensor memory", self.target.id));
+        }
+        if group.is_some_and(|g| *self.group.get_or_insert(g) != g) {
+            return self.error(&at, "instructions of a kernel on tensor memory are all of pairs of blocks, or none is");
         }
         let (places, values) = (s.places.len(), s.values.len());
         if (i.places.len(), i.values.len()) != (places, values) {
@@ -57,10 +61,24 @@ impl Check<'_> {
         if self.cluster == 1 && s.peers {
             return self.error(&at, "it stands in no launch of clusters");
         }
-        if self.cluster > 1 && s.alone {
-            return self.error(&at, "it is not supported in a launch of clusters");
+        if let Some(why) = self.blocks_amiss(&i.op) {
+            return self.error(&at, why);
         }
         if s.threads > 1 { self.whole_group(s.threads) } else { Ok(()) }
+    }
+
+    /// What is wrong with the blocks that an operation of a pair, or of blocks by their numbers, reaches.
+    fn blocks_amiss(&self, op: &Op) -> Option<String> {
+        let n = self.cluster;
+        if group_of(op) == Some(CtaGroup::Pair) && !n.is_multiple_of(2) {
+            return Some(format!("a cluster of {n} blocks has no pairs"));
+        }
+        match op {
+            Op::Tcgen05(Tcgen05::Commit { mask, .. }) if u32::from(*mask) >> n.min(16) > 0 => {
+                Some(format!("it arrives in blocks beyond the {n} of the cluster"))
+            }
+            _ => None,
+        }
     }
 
     fn operands(&self, i: &Instr, s: &Signature) -> Checked {
@@ -145,7 +163,7 @@ impl Check<'_> {
         if i.values.len() != m.dims.len() {
             return self.error(map, format!("a box has {} integer coordinates", m.dims.len()));
         }
-        if let Op::TensorLoad { blocks: n @ 2.., .. } = i.op
+        if let Op::TensorLoad { to: Landing::Cluster(n), .. } = i.op
             && n != self.cluster
         {
             return self
@@ -164,5 +182,20 @@ impl Check<'_> {
             return self.error(&at.array, format!("a box lies in shared memory aligned to {align} bytes"));
         }
         Ok(())
+    }
+}
+
+/// The blocks that an operation on tensor memory, or a copy for it, is of.
+fn group_of(op: &Op) -> Option<CtaGroup> {
+    match op {
+        Op::Tcgen05(
+            Tcgen05::Alloc { group, .. }
+            | Tcgen05::Relinquish { group }
+            | Tcgen05::Dealloc { group, .. }
+            | Tcgen05::Commit { group, .. },
+        ) => Some(*group),
+        Op::Tcgen05(Tcgen05::Mma { shape, .. }) => Some(shape.group),
+        Op::TensorLoad { to: Landing::Pair, .. } => Some(CtaGroup::Pair),
+        _ => None,
     }
 }

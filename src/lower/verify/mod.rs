@@ -20,6 +20,7 @@ pub mod instr;
 
 use super::LowerError;
 use crate::analysis::{Ranges, multiple_of};
+use crate::ir::instr::CtaGroup;
 use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch, LoopKind, Program};
 use crate::ir::{DType, Expr, ExprKind, Name};
 use crate::lower::fact::warps::{Rank, WARP, WARPGROUP, Warps};
@@ -45,6 +46,7 @@ fn verify_launch(l: &Launch, target: &Target) -> Result<(), LowerError> {
         vars: BTreeMap::new(),
         ranges: Ranges::new(),
         divergence: Rank::Block,
+        group: None,
     };
     if l.cluster > 1 && (target.kind != Kind::Cuda || !l.threads().is_multiple_of(WARP)) {
         let why = format!("{} threads per block; expected whole warps of a GPU in a launch of clusters", l.threads());
@@ -81,6 +83,8 @@ pub(super) struct Check<'k> {
     pub ranges: Ranges,
     /// Over what the conditions around differ.
     divergence: Rank,
+    /// The blocks that instructions on tensor memory so far are of.
+    pub group: Option<CtaGroup>,
 }
 
 impl Check<'_> {

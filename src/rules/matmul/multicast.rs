@@ -1,6 +1,6 @@
 //! Tiles side by side whose blocks are a cluster: those of one column of tiles need the same part of the right factor, those
-//! of one row the same of the left, and each block copies its share of that for all (`lower/pass/roles/multicast.rs`). The
-//! cache gives it once.
+//! of one row the same of the left, and each block copies its share of that for all (`lower/pass/roles/multicast.rs`), or for
+//! products of both (`lower/pass/roles/pair.rs`). The cache gives it once.
 
 use super::split_k::in_cluster;
 use crate::rules::find::product::Product;
@@ -9,10 +9,14 @@ use crate::rules::parts::*;
 /// The knob, and by its value how many tiles along rows and along columns the blocks of a cluster compute.
 const KNOB: &str = "multicast";
 const SHAPES: [[i64; 2]; 3] = [[1, 1], [2, 1], [1, 2]];
+/// The knob that says of how many blocks a product is, one below the other.
+const GROUP: &str = "cta_group";
 
 /// Tiles of a cluster along rows and along columns.
 pub fn shape(k: &Knobs) -> [i64; 2] {
-    k.find(KNOB).and_then(|n| SHAPES.get(n as usize)).copied().unwrap_or(SHAPES[0])
+    let below = |n: i64| [n, 1];
+    let own = k.find(KNOB).and_then(|n| SHAPES.get(n as usize)).copied();
+    own.or(k.find(GROUP).map(below)).unwrap_or(SHAPES[0])
 }
 
 /// Rows and columns of all tiles of a cluster, and steps.

@@ -342,8 +342,9 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
 /// A product in tensor memory.
 pub fn tcgen05(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let (m, n, row, groups) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("groups_n"));
-    // Each instruction reads its rows and columns from shared memory, and the block fills it.
-    let moved = (Tcgen05Shape::ROWS + n + m + n) * row;
+    // Each instruction reads its rows and columns from shared memory, and the block fills it: of a pair, half of the columns.
+    let own = n / k.get("cta_group").max(1);
+    let moved = (Tcgen05Shape::ROWS + own + m + own) * row;
     let busy = (moved / SHARED_RATE).max(m * n * row / 2 / TCGEN05_RATE);
     let persistent = k.get("roles") == 2;
     let warps = WgmmaShape::WARPS * (groups + 1);
@@ -354,7 +355,13 @@ pub fn tcgen05(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     // products of a tile go on while results of the one before leave, as where warpgroups take turns
     let role = if persistent { Role::Turns } else { Role::Copy };
     let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
-    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
+    let t = Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
+    let (mut out, filled) = (tiled(z, k, &t), (m + own) * row);
+    if let Some(main) = out.launches.first_mut() {
+        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
+        main.tiles.iter_mut().for_each(|t| t.filled = filled);
+    }
+    out
 }
 
 /// What products on tensor cores differ in.

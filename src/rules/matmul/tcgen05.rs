@@ -6,7 +6,8 @@
 //! descriptors find them, `stages` steps ahead; another one issues all products, into columns of tensor memory, and
 //! one or two warpgroups load the sums from there, each its own columns, and store what follows from them. A block
 //! may take one tile after the other (`roles`): then there are two sets of sums, and products of a tile go on while
-//! the results of the one before are stored.
+//! the results of the one before are stored. Two blocks with neighbouring row tiles may be a pair (`cta_group`): each has half
+//! of the columns of B in its shared memory, and one thread issues products of 256 rows.
 //! Declines: `target_kind`, `tensor_memory`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `int8_in_tensor_memory`, `few_rows`, `boxed_factors`.
 //!
@@ -26,10 +27,12 @@
 
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
+use super::pack::major;
 use super::tiling::*;
 use super::wgmma::{FEW_ROWS, is_boxed};
-use crate::ir::instr::{TENSOR_LANES, Tcgen05Shape, WgmmaShape};
+use crate::ir::instr::{CtaGroup, TENSOR_LANES, Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::{Fragment, Swizzle};
+use crate::rules::find::einsum::Major;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -81,6 +84,13 @@ fn groups(k: &Knobs, element: DType) -> Warps {
     Warps { block, warps: [WgmmaShape::WARPS, k.get("groups_n")] }
 }
 
+/// The blocks that a product is of.
+fn group(k: &Knobs) -> Result<CtaGroup, String> {
+    let all = [CtaGroup::One, CtaGroup::Pair];
+    let found = all.into_iter().find(|g| g.blocks() == k.get("cta_group"));
+    found.ok_or_else(|| format!("products are of one block or two, not of {}", k.get("cta_group")))
+}
+
 /// True where a block takes one tile after the other.
 fn persistent(k: &Knobs) -> bool {
     k.get("roles") == 2
@@ -90,6 +100,13 @@ impl Accepted for Tcgen05 {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
         let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
+        let rows = p.extents()[1];
+        let space = space.require("row_tiles_of_a_pair", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
+            Some(..2) if k.get("cta_group") > 1 => Err("there is a single row tile".into()),
+            _ => Ok(()),
+        });
+        let beside = matches!(major(&p.b), Major::Depth);
+        let space = space.require("halves_of_columns", move |k| if beside { halves(k, element) } else { Ok(()) });
         let depths = p.extents()[3];
         let space = space.require("steps_of_roles", move |k| {
             match depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1))) {
@@ -98,13 +115,13 @@ impl Accepted for Tcgen05 {
             }
         });
         let space = threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp);
-        let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
+        let bytes =
+            |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n") / k.get("cta_group").max(1));
         let space = tiles_in_shared(space, target, bytes, passed_rows(p, |k| k.get("groups_n") * WgmmaShape::WARPS));
         let space = space.require("sums_in_registers", |k| {
             let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
             at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
         });
-        let rows = p.extents()[1];
         let space = whole_groups(space, rows);
         preferred(space, p, target)
     }
@@ -132,16 +149,30 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     if each * k.get("groups_n") != columns || each % Fragment::M16N8Acc.shape()[1] != 0 {
         return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
     }
-    Tcgen05Shape { n: columns, input: element }.check()?;
+    Tcgen05Shape { n: columns, input: element, group: group(k)? }.check()?;
     match k.get("block_k_bytes") {
         n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
     }
 }
 
+/// Where columns lie side by side, those of a block of a pair are whole parts of the rows that B is cut into.
+fn halves(k: &Knobs, element: DType) -> Result<(), String> {
+    let bytes = k.get("block_n") * element.bytes() as i64;
+    let part = Swizzle::widest_row(bytes).map_or(bytes, i64::from);
+    match (group(k)?, bytes / 2 % part) {
+        (CtaGroup::One, _) | (_, 0) => Ok(()),
+        _ => Err(format!("half of {} columns is no whole part of {part} bytes", k.get("block_n"))),
+    }
+}
+
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device, whole lines.
 fn preferred(space: Space, p: &Product, target: &Target) -> Space {
-    let (depth, element) = (p.extents()[3], p.a.dtype);
+    let ([_, rows, _, depth], element) = (p.extents(), p.a.dtype);
+    let space = space.prefer("even_row_tiles", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
+        Some(n) if k.get("cta_group") > 1 && n % 2 != 0 => Err(format!("{n} row tiles are no pairs")),
+        _ => Ok(()),
+    });
     let space = tile_within_result(space, p, [TENSOR_LANES, 64]);
     let space = space.prefer("lines_of_roles", move |k| match (k.get("block_k_bytes"), depth) {
         (n, Some(depth)) if n < LINE && over(depth, LINE / element.bytes() as i64 * k.get("split_k").max(1)) > 1 => {

@@ -19,7 +19,7 @@ use super::bulk::{barrier, by_first_thread, in_bulk};
 use super::gate::global_shared;
 use crate::analysis::{Ranges, linear, multiple_of, simplify};
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, Op};
+use crate::ir::instr::{At, Instr, Landing, Op};
 use crate::ir::layout::{Axis, Swizzle};
 use crate::ir::{ExecScope, Expr, MapSwizzle, Name, TensorMap, TileCall};
 use crate::tile::copy::{Pair, spread};
@@ -185,7 +185,7 @@ impl Boxes {
             let begin = dims.iter().map(|d| global.begin[d.at].clone());
             let coords: Vec<Expr> = begin.zip(first).map(|(b, i)| e.simple(b + i)).collect();
             match bar {
-                Some(bar) => Instr::new(Op::TensorLoad { map, blocks: 1 }, [at, bar], coords),
+                Some(bar) => Instr::new(Op::TensorLoad { map, to: Landing::Own }, [at, bar], coords),
                 None => Instr::new(Op::TensorStore { map }, [at], coords),
             }
         })

@@ -17,7 +17,7 @@
 use super::described::Described;
 use super::operands::{Product, Start, in_shared, product_with};
 use crate::ir::device::{DStmt, guarded};
-use crate::ir::instr::{At, Instr, Op, Tcgen05, Tcgen05Shape};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, Tcgen05, Tcgen05Shape};
 use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
 use crate::tile::copy_async::barrier_of;
 use crate::tile::predicates::{reached, takes};
@@ -57,7 +57,7 @@ fn bar(call: &TileCall, cx: &Cx) -> Result<At, String> {
 /// The type of both factors.
 fn input(p: &Product, call: &TileCall, cx: &Cx) -> Result<DType, String> {
     let [d, a, b] = [&p.d, &p.a, &p.b].map(|x| x.view.dtype);
-    let shape = Tcgen05Shape { n: 16, input: a };
+    let shape = of_block(16, a);
     if a != b || d != shape.sum() || shape.check().is_err() {
         return Err(format!("no instruction multiplies {a} by {b} into {d} in tensor memory"));
     }
@@ -68,6 +68,11 @@ fn input(p: &Product, call: &TileCall, cx: &Cx) -> Result<DType, String> {
     }
 }
 
+/// A block multiplies by itself; `lower/pass/roles` makes pairs of blocks.
+fn of_block(n: i64, input: DType) -> Tcgen05Shape {
+    Tcgen05Shape { n, input, group: CtaGroup::One }
+}
+
 fn storage(p: &Product) -> Result<(), String> {
     match p.d.view.is_tensor() {
         true => in_shared(p),
@@ -76,7 +81,7 @@ fn storage(p: &Product) -> Result<(), String> {
 }
 
 fn shape(p: &Product, input: DType) -> Result<Tcgen05Shape, String> {
-    let shape = Tcgen05Shape { n: p.n, input };
+    let shape = of_block(p.n, input);
     match p.m {
         Tcgen05Shape::ROWS => shape.check().map(|()| shape),
         m => Err(format!("{m} rows; an instruction has {}", Tcgen05Shape::ROWS)),
@@ -108,7 +113,11 @@ impl Tcgen05Product {
             let add = Expr::bool(step > 0 || matches!(self.p.start, Start::Old));
             out.push(does(op, vec![d, a, b], vec![add]));
         }
-        out.push(DStmt::Instr(Instr::new(Op::from(Tcgen05::Commit), [self.bar.clone()], [])));
+        out.push(DStmt::Instr(Instr::new(
+            Op::from(Tcgen05::Commit { group: CtaGroup::One, mask: 0 }),
+            [self.bar.clone()],
+            [],
+        )));
         guarded(cx.is_first(self.scope), out)
     }
 }

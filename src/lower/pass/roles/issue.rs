@@ -4,7 +4,7 @@
 //! the slot is empty; after the last step it commits to one that says that the sums are done. Warpgroups wait for that
 //! and load the sums. Where blocks take several tiles there are two sets of sums, if tensor memory has the columns, so
 //! that products of the next tile go on while sums of one are stored; the barrier that says that a set has been read
-//! takes an arrival of each thread.
+//! takes an arrival of each thread. Where two blocks are a pair (`pair`), the thread of the first issues for both.
 //!
 //! before: `c = 0; for k { tensor_load a, full; ct = tcgen05(a) + ct; commit done }; c <- ct; wait_loads; store c`
 //! after:  `if group < 1 { wait done; c <- ct; wait_loads; store c } else { if thread == 0 { copies };`
@@ -17,7 +17,7 @@ use super::ring::{Ring, sync};
 use super::{PASS, Roles, Tiles, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
 use crate::ir::{BinOp, DType, Expr, Name, Scope};
 use crate::lower::LowerError;
 use crate::lower::fact::redirect;
@@ -34,12 +34,14 @@ pub struct Issue {
     done: Name,
     /// Barriers that say that they have been read, where blocks take several tiles.
     read: Option<Name>,
+    /// The blocks that a product is of.
+    pub group: CtaGroup,
 }
 
 impl Issue {
     /// The products of a loop that ends with a commit.
     pub fn of(nest: &mut Nest, compute: &[DStmt], last: &DStmt) -> Option<Issue> {
-        let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Commit), places, .. }) = last else { return None };
+        let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Commit { .. }), places, .. }) = last else { return None };
         let done = places[0].array.clone();
         let sums = compute.iter().find_map(|s| match s {
             DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { .. }), places, .. }) => Some(places[0].array.clone()),
@@ -49,7 +51,7 @@ impl Issue {
         let sets = if nest.persistent.is_some() && 2 * len <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
         let persistent = nest.persistent.is_some();
         let read = persistent.then(|| nest.scratch("read", DType::U64, Expr::i64(sets), Scope::Shared));
-        Some(Issue { sums, len, sets, done, read })
+        Some(Issue { sums, len, sets, done, read, group: CtaGroup::One })
     }
 
     /// Gives all sets their columns and barriers.
@@ -60,8 +62,22 @@ impl Issue {
 
     /// Barriers with how many there are and the arrivals of each.
     pub fn barriers(&self, readers: i64) -> Vec<(Name, i64, i64)> {
-        let read = self.read.iter().map(|bar| (bar.clone(), self.sets, readers));
+        let read = self.read.iter().map(|bar| (bar.clone(), self.sets, readers * self.group.blocks()));
         std::iter::once((self.done.clone(), self.sets, 1)).chain(read).collect()
+    }
+
+    /// Arrives when all products so far are done: in all blocks that these are of.
+    fn commit(&self, bar: &Name, at: Expr) -> DStmt {
+        let mask = if self.group == CtaGroup::Pair { 3 } else { 0 };
+        does(Tcgen05::Commit { group: self.group, mask }, Some((bar, at)))
+    }
+
+    /// Says that a thread has read a set, to the block that issues products.
+    fn has_read(&self, bar: &Name, at: Expr) -> DStmt {
+        match self.group {
+            CtaGroup::One => sync(Sync::MbarrierArrive, Some((bar, at)), None),
+            CtaGroup::Pair => DStmt::Instr(Instr::new(Op::PeerArrive, [At::new(bar, at)], [Expr::i64(0)])),
+        }
     }
 
     /// Statements with the sums of the set that a role is at.
@@ -110,14 +126,14 @@ impl Roles {
         let (ring, set) = (Ring::new(nest, self.l.stages), Set::of(nest, issue));
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, &issue.at_set(nest, &self.starting_at_zero(), &set), &ring));
-        step.push(does(Tcgen05::Commit, Some((&self.empty, ring.at()))));
+        step.push(issue.commit(&self.empty, ring.at()));
         step.extend(ring.next());
         let mut body = vec![];
         if let Some(read) = &issue.read {
             body.extend([set.wait(read), does(Tcgen05::FenceAfter, None)]);
         }
         body.push(self.steps(step));
-        body.push(does(Tcgen05::Commit, Some((&issue.done, set.at()))));
+        body.push(issue.commit(&issue.done, set.at()));
         body.extend(set.next());
         if let Some(tiles) = tiles {
             body = tiles.each(nest, &Expr::i64(0), 1, body);
@@ -164,7 +180,7 @@ impl Roles {
             let read = s == does(Tcgen05::FenceBefore, None);
             body.push(s);
             if let Some(bar) = issue.read.as_ref().filter(|_| read) {
-                body.push(sync(Sync::MbarrierArrive, Some((bar, set.at())), None));
+                body.push(issue.has_read(bar, set.at()));
                 body.extend(set.next());
             }
         }

@@ -31,17 +31,18 @@ mod ahead;
 mod consume;
 mod issue;
 mod multicast;
+mod pair;
 mod ring;
 
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::instr::{Instr, Op, Sync};
+use crate::ir::instr::{CtaGroup, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
 use crate::lower::LowerError;
 use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
 use crate::lower::nest::Nest;
-use crate::lower::pass::cluster_loads::meets;
+use crate::lower::pass::cluster_loads::{meeting, meets};
 use consume::Turns;
 use issue::Issue;
 use ring::{Ring, constant, index_of, op, sync, thread, when};
@@ -88,7 +89,7 @@ struct Roles {
     team: i64,
     fills: Vec<DStmt>,
     compute: Vec<DStmt>,
-    /// Bytes that land in a slot.
+    /// Bytes that a slot's barrier counts: what lands in it, in both blocks of a pair.
     bytes: i64,
     /// Blocks of a cluster that copy for each other.
     peers: i64,
@@ -114,13 +115,12 @@ impl Roles {
         let steps = l.extent.as_int().ok_or_else(|| fault("the loop has no constant extent"))?;
         let last = compute.pop().filter(|_| !fills.is_empty());
         let last = last.ok_or_else(|| fault("the loop is not copies and then products"))?;
-        let issue = match last == sync(Sync::WgmmaWait { left: 0 }, None, None) {
+        let mut issue = match last == sync(Sync::WgmmaWait { left: 0 }, None, None) {
             true => None,
             false => Some(Issue::of(nest, &compute, &last).ok_or_else(|| fault("the loop ends with no product"))?),
         };
-        let (mut bytes, mut slots, mut full) = (0, BTreeMap::new(), None);
+        let (mut slots, mut full) = (BTreeMap::new(), None);
         for s in &fills {
-            bytes += fill_bytes(nest, s).ok_or_else(|| fault("a copy of the loop has no constant size"))?;
             s.visit(&mut |s| {
                 if let DStmt::Instr(i) = s {
                     slots.insert(i.places[0].array.clone(), 0);
@@ -143,8 +143,24 @@ impl Roles {
             return Err(fault("two warpgroups take tiles in turn, each a whole one"));
         }
         let full = full.ok_or_else(|| fault("no copy of the loop counts on a barrier"))?;
-        let (fills, shared) = if issue.is_none() { multicast::parts(nest, fills) } else { (fills, false) };
-        let peers = if shared { i64::from(nest.cluster) } else { 1 };
+        let brought = |nest: &Nest, fills: &[DStmt]| {
+            let bytes = fills.iter().map(|s| fill_bytes(nest, s)).sum::<Option<i64>>();
+            bytes.ok_or_else(|| fault("a copy of the loop has no constant size"))
+        };
+        let (mut fills, mut peers) = (fills, 1);
+        let bytes = match &mut issue {
+            Some(issue) => {
+                issue.group = pair::of(nest, &mut fills, &mut compute, &mut slots);
+                brought(nest, &fills)? * issue.group.blocks()
+            }
+            None => {
+                // what lands in a slot does so whole, or as parts from all blocks
+                let bytes = brought(nest, &fills)?;
+                let (parts, shared) = multicast::parts(nest, fills);
+                (fills, peers) = (parts, if shared { i64::from(nest.cluster) } else { 1 });
+                bytes
+            }
+        };
         let empty = nest.scratch("empty", DType::U64, Expr::i64(l.stages), Scope::Shared);
         let group = nest.fresh("group");
         let turns = (l.roles > 1).then(|| Turns::new(nest, l.roles));
@@ -190,7 +206,9 @@ impl Roles {
             None => (self.computing(nest, tiles, before, after), &REGISTERS[..]),
             Some(issue) => {
                 issue.resize(nest);
-                copying.push(when(is(thread(), threads + WARP), self.issuing(nest, issue, tiles)));
+                let issuing = self.issuing(nest, issue, tiles);
+                let issuing = self.by_first_block(nest, issuing);
+                copying.push(when(is(thread(), threads + WARP), issuing));
                 (self.storing(nest, issue, tiles, before, after)?, &WITH_ISSUER[..])
             }
         };
@@ -200,7 +218,7 @@ impl Roles {
             computing.insert(0, set(*more, true));
             copying.insert(0, set(*less, false));
         }
-        if !meetings.is_empty() || self.peers > 1 {
+        if !meetings.is_empty() || self.peers > 1 || self.group() == CtaGroup::Pair {
             // threads of a warp that have nothing to copy wait for those that do
             copying.push(DStmt::Barrier(Barrier::Warp));
             copying.extend(meetings);
@@ -211,9 +229,22 @@ impl Roles {
         out.push(constant(&self.group, number));
         out.push(DStmt::If { cond, then: computing, otherwise: copying });
         if self.peers > 1 {
-            out.extend(meeting());
+            out.extend(meeting(false));
         }
         Ok(out)
+    }
+
+    /// The blocks that products are of.
+    fn group(&self) -> CtaGroup {
+        self.issue.as_ref().map_or(CtaGroup::One, |issue| issue.group)
+    }
+
+    /// What the first block of a pair does alone.
+    fn by_first_block(&self, nest: &Nest, then: Vec<DStmt>) -> Vec<DStmt> {
+        match self.group() {
+            CtaGroup::One => then,
+            CtaGroup::Pair => vec![when(is(nest.thread(ThreadTag::ClusterX), 0), then)],
+        }
     }
 
     /// Makes the barriers, before anyone uses them.
@@ -229,7 +260,12 @@ impl Roles {
             then.extend(init(&bar, n, arrivals));
         }
         then.push(sync(Sync::MbarrierFence, None, None));
-        let made = if self.peers > 1 { meeting().to_vec() } else { vec![DStmt::Barrier(Barrier::Block)] };
+        let made = match self.group() {
+            // products are written to columns that the other block has taken before
+            CtaGroup::Pair => meeting(true).to_vec(),
+            CtaGroup::One if self.peers > 1 => meeting(false).to_vec(),
+            CtaGroup::One => vec![DStmt::Barrier(Barrier::Block)],
+        };
         [vec![when(is(thread(), 0), then)], made].concat()
     }
 
@@ -237,13 +273,21 @@ impl Roles {
     fn copying(&self, nest: &mut Nest, tiles: Option<&Tiles>, before: &[DStmt]) -> Vec<DStmt> {
         let ring = Ring::new(nest, self.l.stages);
         let at = Some((&self.full, ring.at()));
-        let mut step = vec![ring.wait(&self.empty), sync(Sync::MbarrierExpect, at, Some(Expr::i64(self.bytes)))];
+        let expect = sync(Sync::MbarrierExpect, at, Some(Expr::i64(self.bytes)));
+        let mut step = vec![ring.wait(&self.empty)];
+        step.extend(self.by_first_block(nest, vec![expect]));
         step.extend(self.placed(nest, &self.fills, &ring));
         step.extend(ring.next());
         let mut body: Vec<DStmt> = before.iter().filter(|s| matches!(s, DStmt::Let { .. })).cloned().collect();
         body.push(self.steps(step));
         if let Some(tiles) = tiles {
             body = tiles.each(nest, &Expr::i64(0), 1, body);
+        }
+        if self.group() == CtaGroup::Pair {
+            // no commit of the first block arrives in the second when that has ended
+            let (each, n) = (nest.loop_var("each", self.l.stages), Expr::i64(self.l.stages));
+            let drain = std::iter::once(ring.wait(&self.empty)).chain(ring.next()).collect();
+            body.push(DStmt::For(DFor { own_barriers: true, ..DFor::new(each, n, DKind::Serial, drain) }));
         }
         // a fresh slot is empty: the phase before its first counts as completed
         ring.declare(1).into_iter().chain(body).collect()
@@ -264,11 +308,6 @@ impl Roles {
             Some((name.clone(), crate::analysis::simplify(&index, &nest.ranges)))
         })
     }
-}
-
-/// The blocks of a cluster wait for each other; what they have written is not passed on.
-fn meeting() -> [DStmt; 2] {
-    [Barrier::ClusterArrive { release: false }, Barrier::ClusterWait].map(DStmt::Barrier)
 }
 
 /// The tiles of a launch whose blocks, or clusters of them, take several, and how many of these there are.

@@ -10,7 +10,7 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::DStmt;
-use crate::ir::instr::{Instr, Op};
+use crate::ir::instr::{Instr, Landing, Op};
 use crate::ir::{Expr, Name, ThreadTag};
 use crate::lower::nest::Nest;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ fn shared_part(nest: &mut Nest, uses: &BTreeMap<Name, usize>, i: &Instr) -> Opti
     let further =
         |e: &Expr, n: i64| simplify(&(e.clone() + nest.thread(ThreadTag::ClusterX) * Expr::i64(n)), &nest.ranges);
     let mut out = i.clone();
-    out.op = Op::TensorLoad { map: map.clone(), blocks: nest.cluster };
+    out.op = Op::TensorLoad { map: map.clone(), to: Landing::Cluster(nest.cluster) };
     out.places[0].index = further(&i.places[0].index, elements);
     out.values[d] = further(&i.values[d], step);
     nest.maps[at].box_dims[d] = side;
