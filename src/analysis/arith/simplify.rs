@@ -267,4 +267,13 @@ mod tests {
         assert_eq!(to_end(BinOp::Max, i64::MIN), Expr::i64(0));
         assert_ne!(to_end(BinOp::Min, i64::MAX - 1), Expr::i64(0), "n may be the last value");
     }
+
+    #[test]
+    fn a_divisor_from_a_tensor_may_be_zero() {
+        let step = || Expr::load("p", vec![Expr::i64(0)], DType::I64);
+        for op in [BinOp::FloorDiv, BinOp::FloorMod] {
+            let whole = Expr::binary(op, Expr::var("n", DType::I64) + step(), step());
+            assert_eq!(simplify(&whole, &Ranges::new()), whole, "(n + 0) // 0 is 0, and n // 0 + 1 is 1");
+        }
+    }
 }
