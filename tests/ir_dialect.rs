@@ -345,3 +345,20 @@ def f(T_1: T.Buffer((4, 4), "float32"), I: T.Buffer((4, 4), "float32")):
 "#;
     common::golden("golden/ir/unique_names.txt", &one(text).to_string());
 }
+
+/// A product that TVM marks for a layout of its own names a buffer that nothing reads, in a function that was fused.
+#[test]
+fn a_buffer_that_an_attribute_alone_names_is_passed_over() {
+    let text = |line: &str, read: &str| {
+        format!(
+            "@T.prim_func(s_tir=True)\ndef f(A: T.Buffer((16,), \"float32\"), B: T.Buffer((16,), \"float32\")):\n    for i in \
+             range(16):\n        with T.sblock(\"b\"):\n            v = T.axis.spatial(16, i)\n            {line}\n            \
+             T.sblock_attr({{\"layout_free_placeholders\": [X]}})\n            B[v] = {read}[v]\n"
+        )
+    };
+    let placeholder = "X = T.Buffer((T.int64(4), T.int64(4)), \"float32\")";
+    let f = one(&text(placeholder, "A"));
+    assert_eq!(f.buffers.len(), 2, "{f}");
+    let why = ir::read(&text(placeholder, "X"), "t.py").expect_err("it holds nothing").to_string();
+    assert!(why.contains("`X`"), "{why}");
+}

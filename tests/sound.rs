@@ -223,6 +223,24 @@ fn symbolic_sizes() {
     assert_eq!(at("B[v] = A[v // 4 * 4 + 3]"), None, "of a size that is a multiple of four");
 }
 
+/// The first n rows of a table, as models take positions, are there for every n up to the table's.
+#[test]
+fn rows_of_a_table_that_is_smaller_than_the_sizes_tried_first() {
+    let first = |rows: i64, at: &str| {
+        refusal(&func(&format!(
+            "n = TypeVar(\"n\")\n@T.prim_func(private=True, s_tir=True)\ndef main(A: T.Buffer(({rows}, 16), \"float32\"), \
+             B: T.Buffer((n, 16), \"float32\")):\n    for i, j in T.grid(n, 16):\n        with T.sblock(\"b\"):\n            \
+             v, w = T.axis.remap(\"SS\", [i, j])\n            B[v, w] = A[{at}, w]\n"
+        )))
+        .map(|r| r.0)
+    };
+    assert_eq!(first(64, "v"), None);
+    assert_eq!(first(77, "n - 1 - v"), None);
+    assert_eq!(first(10, "v"), None);
+    assert_eq!(first(64, "v + 64"), Some("out_of_bounds"), "the row 64 is outside whatever n is");
+    assert_eq!(first(64, "v - 1"), Some("out_of_bounds"));
+}
+
 /// A random index over `v` and `w`, as text and as a function of them.
 struct Index(String, Box<dyn Fn(i64, i64) -> i64>);
 

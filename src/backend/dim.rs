@@ -1,10 +1,11 @@
 //! Extents of a [`Plan`](super::Plan): integers, or expressions over the function's extents with
-//! `+ - * // % min max`, which are written as text so that a loader in any language can evaluate them.
+//! `+ - * // % min max`, which are written as text so that a loader in any language can evaluate them. A conditional
+//! becomes such an expression too, with `min(max(b - a, 0), 1)` for `a < b`.
 //!
 //! `dim_text` writes and reads that text.
 
 use super::dim_text::{Notation, read, write};
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
+use crate::ir::{BinOp, DType, Expr, ExprKind, Name, UnOp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -146,17 +147,60 @@ fn plain(expr: &Expr, name: &dyn Fn(&Name) -> String) -> Result<Expr, String> {
             };
             Ok(Expr::binary(op, a, b))
         }
+        ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
+            let (then, otherwise, holds) = (plain(then, name)?, plain(otherwise, name)?, truth(cond, name)?);
+            Ok(holds.clone() * then + (Expr::i64(1) - holds) * otherwise)
+        }
         ExprKind::Float { .. }
         | ExprKind::Str(_)
         | ExprKind::Load { .. }
         | ExprKind::Unary { .. }
-        | ExprKind::Select { .. }
-        | ExprKind::IfThenElse { .. }
         | ExprKind::Reinterpret { .. }
         | ExprKind::Call { .. }
         | ExprKind::Extern { .. }
-        | ExprKind::Let { .. } => Err(format!("the extent {expr:?} can't be written with + - * // % min max")),
+        | ExprKind::Let { .. } => {
+            Err(format!("the extent `{expr}` is no expression of sizes with + - * // % min max and conditions"))
+        }
     }
+}
+
+/// A condition as 1 where it holds and 0 where it does not. Conditionals inside of conditions are none: each would
+/// be written twice, and those in them four times.
+fn truth(cond: &Expr, name: &dyn Fn(&Name) -> String) -> Result<Expr, String> {
+    if has_choice(cond) {
+        return Err(format!("an extent can't ask for a conditional, as in `{cond}`"));
+    }
+    let less = |a: Expr, b: Expr| at_most_one(Expr::binary(BinOp::Max, b - a, Expr::i64(0)));
+    let not = |e: Expr| Expr::i64(1) - e;
+    match cond.kind() {
+        ExprKind::Int { value, .. } => Ok(Expr::i64(i64::from(*value != 0))),
+        ExprKind::Unary { op: UnOp::Not, arg } => Ok(not(truth(arg, name)?)),
+        ExprKind::Binary { op: BinOp::And, a, b } => Ok(truth(a, name)? * truth(b, name)?),
+        ExprKind::Binary { op: BinOp::Or, a, b } => Ok(Expr::binary(BinOp::Max, truth(a, name)?, truth(b, name)?)),
+        ExprKind::Binary { op, a, b } => {
+            let (a, b) = (plain(a, name)?, plain(b, name)?);
+            match op {
+                BinOp::Lt => Ok(less(a, b)),
+                BinOp::Gt => Ok(less(b, a)),
+                BinOp::Le => Ok(not(less(b, a))),
+                BinOp::Ge => Ok(not(less(a, b))),
+                BinOp::Ne => Ok(at_most_one(Expr::binary(BinOp::Max, a.clone() - b.clone(), b - a))),
+                BinOp::Eq => Ok(not(at_most_one(Expr::binary(BinOp::Max, a.clone() - b.clone(), b - a)))),
+                op => Err(format!("an extent can't ask for the operator {op:?}")),
+            }
+        }
+        _ => Err(format!("an extent can't ask for `{cond}`")),
+    }
+}
+
+fn has_choice(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Select { .. } | ExprKind::IfThenElse { .. }));
+    found
+}
+
+fn at_most_one(e: Expr) -> Expr {
+    Expr::binary(BinOp::Min, e, Expr::i64(1))
 }
 
 /// The value of a dimension for given extents.
@@ -237,6 +281,22 @@ mod tests {
         assert_eq!(at(&dim.to_string(), 1000), Ok(4 * (1000 - (3 - 1000))));
         assert_eq!(Dim::of(&(div(c(1000), c(256)) * c(-2)), &name), Ok(Dim::Const(-6)));
         assert!(Dim::of(&Expr::float(1.0, DType::F32), &name).is_err());
+    }
+
+    #[test]
+    fn a_conditional_is_written_without_one() {
+        let (n, c) = (|| Expr::var("n", DType::I64), Expr::i64);
+        let name = Name::to_string;
+        let ops = [BinOp::Lt, BinOp::Le, BinOp::Gt, BinOp::Ge, BinOp::Eq, BinOp::Ne];
+        for (op, values) in ops.into_iter().zip([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1], [0, 1, 0], [1, 0, 1]]) {
+            let asked = Expr::binary(op, n(), c(5));
+            for cond in [asked.clone(), Expr::binary(BinOp::And, asked.clone(), Expr::bool(true))] {
+                let choice = ExprKind::IfThenElse { cond, then: n() * c(2), otherwise: n() - c(1) };
+                let dim = Dim::of(&Expr::new(choice), &name).unwrap();
+                let (text, want) = (dim.to_string(), |n: i64, v: i64| if v == 1 { n * 2 } else { n - 1 });
+                assert_eq!([4, 5, 6].map(|n| at(&text, n).unwrap()), [0, 1, 2].map(|k| want(4 + k as i64, values[k])));
+            }
+        }
     }
 
     #[test]

@@ -225,6 +225,30 @@ fn bound(e: &Expr, value: &dyn Fn(&Name) -> Option<Expr>) -> Expr {
     let new = e.map_children(|c| bound(c, value));
     match new.kind() {
         ExprKind::Binary { op, a, b } if !new.same(e) => fold(*op, a, b).unwrap_or(new),
+        ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } if !new.same(e) => {
+            cond.as_int().map_or_else(|| new.clone(), |holds| if holds != 0 { then.clone() } else { otherwise.clone() })
+        }
         _ => new,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slice from -1 on, as TVM writes its size.
+    #[test]
+    fn a_size_with_a_condition_is_a_number_where_it_is_bound() {
+        let size = "T.max(n - T.max(T.if_then_else(n < 1, n * 2 - 1, n - 1), 0), 0)";
+        let text = format!(
+            "n = TypeVar(\"n\")\n@T.prim_func(private=True, s_tir=True)\ndef main(A: T.Buffer((n, 8), \"float32\"), \
+             B: T.Buffer((\"{size}\", 8), \"float32\")):\n    for i, j in T.grid({size}, 8):\n        \
+             with T.sblock(\"b\"):\n            v, w = T.axis.remap(\"SS\", [i, j])\n            \
+             B[v, w] = A[n - 1 + v, w]\n"
+        );
+        let f = crate::ir::read(&text, "slice").expect("reads").remove(0);
+        let bound = f.bind(&BTreeMap::from([("n".to_string(), 7)]));
+        assert_eq!(bound.buffers.iter().map(Buffer::len).collect::<Vec<_>>(), [Some(56), Some(8)], "{bound}");
+        assert!(matches!(&bound.body[0], Stmt::For(l) if l.extent.is_int(1)), "{bound}");
     }
 }

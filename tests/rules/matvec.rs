@@ -168,6 +168,30 @@ fn few_vectors() {
     check_all(cases, &["low_batch_gemv.inner"]);
 }
 
+/// Vectors along two axes, with the rows between or behind them in the result: all of them are taken at a time, as
+/// one fused loop, whose digits are those axes.
+#[test]
+fn few_vectors_along_two_axes() {
+    let cases =
+        [("va, vb, vc", "24, 3, 2"), ("vb, va, vc", "3, 24, 2"), ("vb, vc, va", "3, 2, 24")].map(|(at, shape)| {
+            let text = format!(
+                "# from tvm.script import tirx as T
+
+@T.prim_func(private=True, s_tir=True)
+def main(x: T.Buffer((2, 3, 64), \"float32\"), w: T.Buffer((24, 64), \"float32\"), o: T.Buffer(({shape}), \"float32\")):
+    for a, b, c, k in T.grid(24, 3, 2, 64):
+        with T.sblock(\"sum\"):
+            va, vb, vc, vk = T.axis.remap(\"SSSR\", [a, b, c, k])
+            with T.init():
+                o[{at}] = T.float32(0.0)
+            o[{at}] = o[{at}] + x[vc, vb, vk] * w[va, vk]
+"
+            );
+            Case { name: format!("two-axes-{shape}"), text, extents: vec![], length: 64 }
+        });
+    check_all(cases.into(), &["low_batch_gemv.inner"]);
+}
+
 #[test]
 fn few_vectors_and_an_int4_matrix() {
     let sizes = [(2, 16, 64), (4, 33, 256), (7, 8, 160), (16, 12, 96), (-3, 24, 128)];

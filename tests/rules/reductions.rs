@@ -22,6 +22,9 @@ fn row_reductions() {
     cases.push(reduction("max", "bfloat16", &[9, 136], "SR", false));
     cases.push(reduction("sum", "float16", &[4, 264], "SR", true));
     cases.push(reduction("sum", "float32", &[3, 4, 5, 7], "SSRR", true));
+    // A column alone lies along its rows.
+    cases.push(reduction("sum", "float32", &[4099, 1], "RS", true));
+    cases.push(reduction("max", "float32", &[257, 1], "RS", false));
     check_all(cases, &["reduction.inner", "reduction.cpu"]);
 }
 

@@ -15,6 +15,7 @@ pub fn floor_div(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
             (Some(v), Some(c)) if c != 0 => Some(Poly::constant(floor_div_i64(v, c)?)),
             _ => None,
         },
+        None if from_data(d, dtype) => None,
         None => {
             let (quotient, rest) = divide_terms(x, d)?;
             let rest_quotient = match symbolic_digits(&rest, d, r) {
@@ -35,6 +36,7 @@ pub fn floor_mod(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
             (Some(v), Some(c)) if c != 0 => Some(Poly::constant(v.checked_sub(floor_div_i64(v, c)?.checked_mul(c)?)?)),
             _ => None,
         },
+        None if from_data(d, dtype) => None,
         None => {
             let (_, rest) = divide_terms(x, d)?;
             match symbolic_digits(&rest, d, r) {
@@ -44,6 +46,11 @@ pub fn floor_mod(x: &Poly, d: &Poly, dtype: DType, r: &Ranges) -> Option<Poly> {
             }
         }
     }
+}
+
+/// True for a divisor that is read from a tensor: it may be 0, by which any quotient is 0, and no term leaves that.
+fn from_data(d: &Poly, dtype: DType) -> bool {
+    d.to_expr(dtype).is_none_or(|e| e.has_load())
 }
 
 fn floor_div_i64(a: i64, b: i64) -> Option<i64> {

@@ -143,6 +143,12 @@ impl Simplifier {
     }
 
     fn extreme(&self, op: BinOp, x: &Expr, y: &Expr) -> Option<Expr> {
+        // Nothing lies beyond the last value of the type, which stands for "to the end" in slices.
+        let last = if op == BinOp::Min { i64::MAX } else { i64::MIN };
+        let is_last = |e: &Expr| e.dtype() == DType::I64 && e.as_int() == Some(last);
+        if is_last(x) || is_last(y) {
+            return Some(if is_last(x) { y.clone() } else { x.clone() });
+        }
         let d = Poly::of(x)?.sub(&Poly::of(y)?)?;
         let larger_first = nonnegative(&d, &self.r);
         if larger_first || nonnegative(&d.scale(-1)?, &self.r) {
@@ -246,5 +252,28 @@ impl Simplifier {
         }
         let b = self.run(body);
         if b.uses_var(var) { Expr::new(ExprKind::Let { var: var.clone(), value: v, body: b }) } else { b }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_type_bounds_nothing() {
+        let n = || Expr::var("n", DType::I64);
+        let to_end = |op, end| simplify(&(Expr::binary(op, Expr::i64(end), n()) - n()), &Ranges::new());
+        assert_eq!(to_end(BinOp::Min, i64::MAX), Expr::i64(0));
+        assert_eq!(to_end(BinOp::Max, i64::MIN), Expr::i64(0));
+        assert_ne!(to_end(BinOp::Min, i64::MAX - 1), Expr::i64(0), "n may be the last value");
+    }
+
+    #[test]
+    fn a_divisor_from_a_tensor_may_be_zero() {
+        let step = || Expr::load("p", vec![Expr::i64(0)], DType::I64);
+        for op in [BinOp::FloorDiv, BinOp::FloorMod] {
+            let whole = Expr::binary(op, Expr::var("n", DType::I64) + step(), step());
+            assert_eq!(simplify(&whole, &Ranges::new()), whole, "(n + 0) // 0 is 0, and n // 0 + 1 is 1");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 /// An access that leaves its buffer in some iteration.
 pub fn out_of_bounds(f: &PrimFunc) -> Option<String> {
-    super::for_sizes(f, |f| {
+    super::for_sizes(f, &super::SMALL_TOO, |f| {
         let outer = Ranges::of_func(f);
         leaves(f).iter().find_map(|leaf| {
             let ranges = ranges_of(leaf, &outer);

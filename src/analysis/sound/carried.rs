@@ -9,7 +9,7 @@ use crate::ir::{IterVar, PrimFunc};
 
 /// A block that may read an element that another iteration of it stores. Within one iteration statements may.
 pub fn carried(f: &PrimFunc) -> Option<String> {
-    super::for_sizes(f, |f| {
+    super::for_sizes(f, &super::CHOICES, |f| {
         let outer = Ranges::of_func(f);
         leaves(f).iter().filter(|leaf| leaf.block.is_serial()).find_map(|leaf| between(f, leaf, &outer))
     })

@@ -37,12 +37,12 @@ pub(super) use written::{is_filled_first, read_before_write, reads_as_given};
 type Check = fn(&PrimFunc) -> Option<String>;
 
 /// What `check` says of the function for sizes that are known, or for every choice of those that are not.
-fn for_sizes(f: &PrimFunc, check: Check) -> Option<String> {
+fn for_sizes(f: &PrimFunc, choices: &[Choice], check: Check) -> Option<String> {
     if f.extents.is_empty() {
         return check(f);
     }
     let mut last = None;
-    for choice in CHOICES {
+    for choice in choices {
         let sizes: Vec<(&str, i64)> =
             f.extents.iter().enumerate().map(|(i, e)| (e.name.as_str(), choice(i as i64))).collect();
         let values: BTreeMap<String, i64> = sizes.iter().map(|(n, v)| ((*n).to_string(), *v)).collect();
@@ -51,5 +51,11 @@ fn for_sizes(f: &PrimFunc, check: Check) -> Option<String> {
     last.map(|text| format!("{text} (whatever the sizes are)"))
 }
 
-/// Sizes by the place of the extent: alike, growing and shrinking, all multiples of what people pack by.
-const CHOICES: [fn(i64) -> i64; 3] = [|_| 256, |i| 128 * (i + 1), |i| 4096 >> i.min(5)];
+/// The size of an extent by its place.
+type Choice = fn(i64) -> i64;
+
+/// Sizes that are alike, growing and shrinking, all multiples of what people pack by.
+const CHOICES: [Choice; 3] = [|_| 256, |i| 128 * (i + 1), |i| 4096 >> i.min(5)];
+
+/// The same, and small ones: the rows of a table of positions, of which a function takes the first n, may be few.
+const SMALL_TOO: [Choice; 5] = [|_| 256, |_| 32, |_| 8, |i| 128 * (i + 1), |i| 4096 >> i.min(5)];

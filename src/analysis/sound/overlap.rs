@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 /// A block of which two iterations store to one element.
 pub fn overlapping_writes(f: &PrimFunc) -> Option<String> {
-    super::for_sizes(f, |f| {
+    super::for_sizes(f, &super::CHOICES, |f| {
         let outer = Ranges::of_func(f);
         leaves(f).iter().find_map(|leaf| {
             let ranges = ranges_of(leaf, &outer);

@@ -17,7 +17,7 @@ const MOST: i64 = 1 << 20;
 
 /// A read of an intermediate that nothing has stored to.
 pub fn read_before_write(f: &PrimFunc) -> Option<String> {
-    super::for_sizes(f, |f| read_unwritten(f, None))
+    super::for_sizes(f, &super::CHOICES, |f| read_unwritten(f, None))
 }
 
 /// True where a parameter is read at elements that no block before stores to: what the caller left there is read.

@@ -164,6 +164,11 @@ impl Scope<'_> {
                 parts.allocs.push(buffer);
             }
             "match_buffer" => self.alias(target, args, keywords, at, parts)?,
+            // What an attribute alone names (`layout_free_placeholders`), printed where it is met first. Nothing is
+            // stored there: a name that is not bound is an error where elements are read.
+            "Buffer" => {
+                name_of(target)?;
+            }
             _ => match name.strip_prefix("axis.").map(iter_kind) {
                 Some(Some(kind)) => self.axis(target, kind, args, at, parts)?,
                 Some(None) => {

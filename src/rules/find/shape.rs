@@ -138,7 +138,9 @@ impl Reduction {
             ask.no("plain_indices", format!("an axis does not index tensor `{}` once", dominant.buffer))
         })?;
         let element = schedule.func().buffer(&dominant.buffer).dtype;
-        let inner_reduce = order.last().is_some_and(|(kind, _)| *kind == IterKind::Reduce);
+        // A column that stands alone, as of a tensor [n, 1], lies contiguous along its rows.
+        let innermost = order.iter().rfind(|(_, a)| a.extent != Some(1)).or(order.last());
+        let inner_reduce = innermost.is_some_and(|(kind, _)| *kind == IterKind::Reduce);
         let mixed = |e: &Expr| {
             let walked = walk(e, &block, &red.ranges).unwrap_or_default();
             let of = |kind| block.iters.iter().any(|i| i.kind == kind && walked.contains(&i.var));

@@ -42,7 +42,7 @@ fn covers(func: &PrimFunc, l: &For, (writer, reader): (&Block, &Block), buffer: 
     let wanted = regions::running(func, reader, Some(&l.var), None);
     let stores = regions::stores(writer, buffer);
     let alone = std::slice::from_ref(writer);
-    let whole = holes::fill_box(func, alone, func.buffer(buffer), &l.var, ranges).is_ok();
+    let whole = holes::fill_box(func, alone, func.buffer(buffer), &l.var, ranges, regions::is_box).is_ok();
     let has = regions::hull(&stores, &filled, ranges);
     let wants = regions::hull(&regions::loads(reader, buffer), &wanted, ranges);
     let shape = &func.buffer(buffer).shape;

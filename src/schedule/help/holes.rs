@@ -9,19 +9,29 @@
 //! ```
 
 use super::guards::{conjuncts, less};
-use super::regions::{self, Region, is_box};
+use super::regions::{self, Region};
 use super::span::{Running, cast};
 use super::{cover, injective, tree};
 use crate::analysis::{self, Ranges};
 use crate::ir::{BinOp, Block, Buffer, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 
+/// What tells whether indices fill a box while loops run.
+pub type IsBox = fn(&[Expr], &Running, &Ranges) -> bool;
+
 /// Fails with the name of a writer under the loop `at` that keeps what all of them write of `buffer` in
 /// one iteration of it from being a box, of which whatever is written at all is written in that
 /// iteration. Writers of one and the same part do; else the parts without any holes have to cover all.
-pub fn fill_box(func: &PrimFunc, writers: &[Block], buffer: &Buffer, at: &Name, ranges: &Ranges) -> Result<(), Name> {
+pub fn fill_box(
+    func: &PrimFunc,
+    writers: &[Block],
+    buffer: &Buffer,
+    at: &Name,
+    ranges: &Ranges,
+    is_box: IsBox,
+) -> Result<(), Name> {
     let stores: Vec<Stored> = writers.iter().flat_map(|w| Stored::by(func, w, &buffer.name, at)).collect();
-    if let Some(torn) = stores.iter().find(|s| !s.fills_box(func, ranges)) {
+    if let Some(torn) = stores.iter().find(|s| !s.fills_box(func, ranges, is_box)) {
         return Err(torn.writer.name.clone());
     }
     let [first, others @ ..] = stores.as_slice() else { return Ok(()) };
@@ -62,7 +72,7 @@ impl<'a> Stored<'a> {
         regions::hull(std::slice::from_ref(&self.indices), &self.running, ranges)
     }
 
-    fn fills_box(&self, func: &PrimFunc, ranges: &Ranges) -> bool {
+    fn fills_box(&self, func: &PrimFunc, ranges: &Ranges, is_box: IsBox) -> bool {
         let conditions = self.cutting(ranges, |_, _| true);
         // What guards of inner blocks leave out is not looked into.
         let plain = tree::inner_blocks(self.writer).iter().all(|b| b.guard.is_none());

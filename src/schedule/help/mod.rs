@@ -4,6 +4,7 @@ pub mod always;
 pub mod checks;
 pub mod copies;
 pub mod cover;
+pub mod digits;
 pub mod flow;
 pub mod guards;
 pub mod holes;

@@ -6,6 +6,7 @@
 //!        reads p0[v0, v1]                            under kt:  p0[i, ko*64 + kt*8 + (0 to 7)]
 //! ```
 
+use super::digits;
 use super::span::{Running, Span, span_of};
 use super::tree;
 use crate::analysis::{self, Ranges};
@@ -163,6 +164,12 @@ pub fn is_box(indices: &[Expr], running: &Running, ranges: &Ranges) -> bool {
     once && simple.iter().all(|e| is_dense(e, running, ranges))
 }
 
+/// The same, where a loop may move several indices, each by digits of its own.
+pub fn is_box_of_digits(indices: &[Expr], running: &Running, ranges: &Ranges) -> bool {
+    let (indices, running, ranges) = digits::apart(indices, &moving(running, ranges), ranges);
+    is_box(&indices, &running, &ranges)
+}
+
 /// Those that take more than one value.
 fn moving(running: &Running, ranges: &Ranges) -> Running {
     let several = |(_, span): &(&Name, &Span)| span.extent(ranges).as_int() != Some(1);
@@ -199,4 +206,31 @@ fn run_terms(e: &Expr, running: &Running, ranges: &Ranges) -> Option<Vec<(i64, O
     }
     terms.sort_by_key(|(c, n)| (c.abs(), n.is_none()));
     Some(terms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{BinOp, DType};
+
+    fn boxed(indices: &[Expr], extent: i64) -> bool {
+        let mut ranges = Ranges::new();
+        ranges.set("f", 0, extent - 1);
+        let running = Running::from([(Name::new("f"), Span::from_zero(&Expr::i64(extent)))]);
+        is_box_of_digits(indices, &running, &ranges)
+    }
+
+    #[test]
+    fn whole_digits_fill_a_box() {
+        let f = || Expr::var("f", DType::I64);
+        let (div, rem) = (
+            |a, c| Expr::binary(BinOp::FloorDiv, a, Expr::i64(c)),
+            |a, c| Expr::binary(BinOp::FloorMod, a, Expr::i64(c)),
+        );
+        assert!(boxed(&[div(f(), 2), rem(f(), 2)], 6));
+        assert!(boxed(&[div(f(), 12), rem(div(f(), 4), 3), rem(f(), 4)], 24), "three digits");
+        assert!(!boxed(&[div(f(), 2), rem(f(), 2)], 5), "the last row is half full");
+        assert!(!boxed(&[f(), rem(f(), 2)], 6), "one digit stands in two indices");
+        assert!(!boxed(&[div(f(), 3), rem(f(), 2)], 6), "the digits overlap");
+    }
 }

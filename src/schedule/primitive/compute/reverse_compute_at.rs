@@ -17,7 +17,7 @@
 //! made by the producers whatever the condition is;
 //! `regions_agree`: two of its reads do not ask for different parts; `dense_region`: what is
 //! written under the loop, by all writers of a buffer together, is a box, or the block reads and
-//! writes element by element;
+//! writes element by element, or digits of the loops (`f // 2`, `f % 2`) fill a box;
 //! `reduction_once`: every step of its own reduction still runs exactly once;
 //! `guard_in_iterators`.
 //!
@@ -26,7 +26,7 @@
 //! are not a box, the producer's loops are repeated. The block lands at the end of the loop's body.
 
 use crate::analysis::{self, Ranges};
-use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name};
+use crate::ir::{BinOp, Block, Expr, ExprKind, IterKind, Name, Stmt};
 use crate::schedule::help::copies::position;
 use crate::schedule::help::guards::in_iterators;
 use crate::schedule::help::regions::{self, Region};
@@ -47,21 +47,25 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<(), Failure> {
     let ranges = regions::loop_ranges(&d.func);
     let around: Vec<Name> = tree::loops_around(&d.func, block).iter().map(|l| l.var.clone()).collect();
     let conditions = in_iterators(&moved, &around, &ranges)?;
-    let nest = match gaps(d, &made, at, &ranges)? {
-        None => {
-            let domains = domains(d, &moved, &made, at, &ranges)?;
-            tree::remove(&mut d.func, block);
-            nest::build(d, moved, &domains, &conditions)
-        }
-        Some(why) => {
-            let [made] = made.as_slice() else { return Err(why) };
-            let [producer] = made.writers.as_slice() else { return Err(why) };
-            let reads = regions::load_indices(&moved, &made.buffer);
-            reads.iter().try_for_each(|indices| check_always(d, &moved, made, indices, &ranges))?;
-            let nest = repeat::of_producer(d, &moved, producer, at, &made.buffer);
+    let boxed = |d: &mut Draft, moved: Block| -> Result<Stmt, Failure> {
+        let domains = domains(d, &moved, &made, at, &ranges)?;
+        tree::remove(&mut d.func, block);
+        Ok(nest::build(d, moved, &domains, &conditions))
+    };
+    let nest = match (gaps(d, &made, at, &ranges, regions::is_box)?, made.as_slice()) {
+        (None, _) => boxed(d, moved)?,
+        (Some(why), [Made { buffer, writers }]) if writers.len() == 1 => {
+            let reads = regions::load_indices(&moved, buffer);
+            reads.iter().try_for_each(|indices| check_always(d, &moved, &made[0], indices, &ranges))?;
+            let nest = repeat::of_producer(d, &moved, &writers[0], at, buffer);
             tree::remove(&mut d.func, block);
             nest.filter(|_| conditions.is_empty()).ok_or(why)?
         }
+        // Loops cannot be repeated for several writers, but digits of a fused one may fill a box.
+        (Some(_), _) => match gaps(d, &made, at, &ranges, regions::is_box_of_digits)? {
+            None => boxed(d, moved)?,
+            Some(why) => return Err(why),
+        },
     };
     tree::edit_loop(&mut d.func, at, |l| l.body.push(nest));
     Ok(())
@@ -119,10 +123,16 @@ fn producers(d: &Draft, moved: &Block, at: &Name) -> Result<Vec<Made>, Failure> 
 }
 
 /// Why what is made is not a box.
-fn gaps(d: &Draft, made: &[Made], at: &Name, ranges: &Ranges) -> Result<Option<Failure>, Failure> {
+fn gaps(
+    d: &Draft,
+    made: &[Made],
+    at: &Name,
+    ranges: &Ranges,
+    is_box: holes::IsBox,
+) -> Result<Option<Failure>, Failure> {
     for m in made {
         let buffer = d.find_buffer(&m.buffer)?;
-        if let Err(writer) = holes::fill_box(&d.func, &m.writers, buffer, at, ranges) {
+        if let Err(writer) = holes::fill_box(&d.func, &m.writers, buffer, at, ranges, is_box) {
             let who = if m.writers.len() == 1 { "what it writes" } else { "what it and others write" };
             let why = format!("{who} of `{}` under loop `{at}` is not a box without gaps", m.buffer);
             return Ok(Some(Failure::new("dense_region", &writer, why)));
