@@ -79,11 +79,11 @@ fn files(units: &[Unit]) -> Vec<(&str, &str)> {
     units.iter().map(|u| (u.file.as_str(), std::str::from_utf8(&u.bytes).expect("text"))).collect()
 }
 
-/// A record of another kernel than the default, on a GPU.
+/// A record of another kernel than the default (which loads by `evict_first`), on a GPU.
 fn record(name: &str, outcome: Outcome) -> Record {
     let input = job::load(&Default::default(), &[mean()]).expect("the file").remove(0).expect("the function");
     let subject = Schedulable::new(&input.func, &input.original, target(name)).expect("it is accepted");
-    let choice = select::Choice { rule: None, set: vec!["unroll=8".into()] };
+    let choice = select::Choice { rule: None, set: vec!["hint=plain".into()] };
     let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &choice).expect("a rule takes it");
     let (arm, knobs) = select::point(&arms, &choice).expect("a legal point");
     let made = subject.candidate(arm, &knobs).expect("a kernel");

@@ -1,6 +1,7 @@
 //! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
 
-use super::{Ask, Knobs, Outline, Space, choice, prior};
+use super::prior::{self, learned};
+use super::{Ask, Knobs, Outline, Space, choice};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::target::{Kind, Target};
@@ -83,16 +84,34 @@ impl Arm {
     }
 
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
-    /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles.
+    /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles, and, with
+    /// what measured candidates say of it, where there are such.
     pub fn default(&self) -> Option<Knobs> {
-        let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k)));
+        let learned = |k: &Knobs| self.learned_ns(k);
+        let judge = learned::is_known(&self.target).then_some(&learned as &dyn Fn(&Knobs) -> Option<f64>);
+        let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge));
         self.default.get_or_init(found).clone()
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
     fn known_ns(&self, knobs: &Knobs) -> Option<f64> {
-        let known = |o: &Outline| self.target.kind == Kind::Cuda && prior::is_known(o, &self.target);
-        self.outline(knobs).filter(known).map(|o| prior::ns(&o, &self.target))
+        let (target, judged) = (&self.target, learned::is_known(&self.target));
+        let known =
+            |o: &Outline| target.kind == Kind::Cuda && (prior::is_known(o, target) || judged && prior::is_judged(o));
+        self.outline(knobs).filter(known).map(|o| prior::ns(&o, target))
+    }
+
+    /// The same, put right by what measured candidates say; `None` of points that want more registers than there are, of which few
+    /// are measured.
+    fn learned_ns(&self, knobs: &Knobs) -> Option<f64> {
+        let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && prior::has_registers(o, &self.target))?;
+        let ns = prior::ns(&outline, &self.target);
+        ns.is_finite().then(|| learned::ns(&outline, ns, &self.target))
+    }
+
+    /// The same of the default; `None` of targets of which nothing is measured.
+    pub(super) fn judged_ns(&self) -> Option<f64> {
+        learned::is_known(&self.target).then(|| self.learned_ns(&self.default()?)).flatten()
     }
 
     /// The same of the default of a product in tiles; `None` of all else.
@@ -104,7 +123,7 @@ impl Arm {
 
     /// The time in nanoseconds that the prior suggests of the default on a GPU, believed or not; `None` where nobody can tell.
     pub(super) fn guess_ns(&self) -> Option<f64> {
-        let outline = self.outline(&self.default()?).filter(|o| o.launches.iter().all(|l| !l.unjudged))?;
+        let outline = self.outline(&self.default()?).filter(prior::is_judged)?;
         (self.target.kind == Kind::Cuda).then(|| prior::ns(&outline, &self.target)).filter(|ns| ns.is_finite())
     }
 
@@ -185,17 +204,20 @@ pub mod tests {
         assert_eq!(arm.default(), Some(Knobs::from([("x", 1)])));
     }
 
+    /// By the prior, and by what measured candidates say.
     #[test]
     fn only_a_product_in_tiles_takes_the_place_of_the_first_rule() {
-        let arm = |outline| outlined(knob_x(), &hopper(), outline);
-        let (slow, fast) = (arm(|_| reads(1 << 32)), arm(|_| reads(1 << 12)));
-        let tiled = arm(|_| {
-            let tiles = Tiles { tiles: 1, fills: 1, ahead: 1, row: 128, ..Tiles::default() };
-            Some(Outline::one(LaunchOutline { tiles: Some(tiles), ..LaunchOutline::default() }))
-        });
-        assert!(fast.guess_ns() < tiled.guess_ns() && tiled.guess_ns() < slow.guess_ns());
-        assert_eq!(stands(&[&slow, &fast]), 0);
-        assert_eq!(stands(&[&slow, &fast, &tiled]), 2);
-        assert_eq!(stands(&[&tiled, &slow]), 0);
+        for target in [Target::parse("cuda:sm_80", &HostCpu::default()).unwrap(), hopper()] {
+            let arm = |outline| outlined(knob_x(), &target, outline);
+            let (slow, fast) = (arm(|_| reads(1 << 32)), arm(|_| reads(1 << 12)));
+            let tiled = arm(|_| {
+                let tiles = Tiles { tiles: 1, fills: 1, ahead: 1, row: 128, ..Tiles::default() };
+                Some(Outline::one(LaunchOutline { tiles: Some(tiles), ..LaunchOutline::default() }))
+            });
+            assert!(fast.guess_ns() < tiled.guess_ns() && tiled.guess_ns() < slow.guess_ns());
+            assert_eq!(stands(&[&slow, &fast]), 0, "{}", target.id);
+            assert_eq!(stands(&[&slow, &fast, &tiled]), 2, "{}", target.id);
+            assert_eq!(stands(&[&tiled, &slow]), 0, "{}", target.id);
+        }
     }
 }

@@ -13,31 +13,53 @@ const WORTH_OF_A_RULE: f64 = 0.6;
 /// The same where both are products in tiles on tensor cores, whose times one model promises.
 const WORTH_OF_TILES: f64 = 0.8;
 
+/// The same where trees that were grown from measured candidates judge the defaults.
+const WORTH_OF_A_JUDGE: f64 = 0.9;
+
+/// How many points of a rule a judge looks at.
+const FIRST: usize = 16;
+
+/// Position of the rule whose default stands, by what a judge says of each.
+pub fn judged(first: f64, others: impl IntoIterator<Item = Option<f64>>) -> usize {
+    shortest(WORTH_OF_A_JUDGE * first, others)
+}
+
+/// Position of the first rule, or of the shortest time below `most`.
+fn shortest(most: f64, others: impl IntoIterator<Item = Option<f64>>) -> usize {
+    let timed = others.into_iter().enumerate().filter_map(|(i, ns)| Some((ns?, i + 1)));
+    timed.filter(|(ns, _)| *ns < most).min_by(|a, b| a.0.total_cmp(&b.0)).map_or(0, |(_, at)| at)
+}
+
 /// Position of the rule whose default stands: the first, or the one whose default takes much less than that of the first.
 /// `first` and `others` are what the prior promises in nanoseconds; where nobody can tell the time of the first, it stands,
 /// and one without a time takes no part. `tiled` says that all of them are products in tiles.
 pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, tiled: bool) -> usize {
     let Some(before) = first else { return 0 };
     let worth = if tiled { WORTH_OF_TILES } else { WORTH_OF_A_RULE };
-    let timed = others.into_iter().enumerate().filter_map(|(i, ns)| Some((ns?, i + 1)));
-    match timed.min_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((ns, at)) if ns < worth * before => at,
-        Some(_) | None => 0,
-    }
+    shortest(worth * before, others)
 }
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
-/// the fewest knobs. A start that has no time is left alone.
-pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>) -> Knobs {
+/// the fewest knobs. A start that has no time is left alone. A `judge` may take another of the first few points, of those with
+/// one time one, unless it says nothing of the one that stands.
+pub fn improve(
+    space: &Space,
+    start: Knobs,
+    time: impl Fn(&Knobs) -> Option<f64>,
+    judge: Option<&dyn Fn(&Knobs) -> Option<f64>>,
+) -> Knobs {
     let Some(before) = time(&start) else { return start };
     let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
     let points = space.points();
-    let timed = points.iter().filter_map(|k| Some((time(k)?, changed(k), k)));
-    let best = timed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    match best {
-        Some((ns, _, point)) if ns < WORTH * before => point.clone(),
-        Some(_) | None => start,
-    }
+    let mut timed: Vec<(f64, usize, &Knobs)> = points.iter().filter_map(|k| Some((time(k)?, changed(k), k))).collect();
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    timed.dedup_by(|a, b| a.0 == b.0);
+    let shortest = timed.first().filter(|(ns, ..)| *ns < WORTH * before);
+    let stands = shortest.map_or(&start, |(.., point)| *point);
+    let Some((judge, promised)) = judge.and_then(|judge| Some((judge, judge(stands)?))) else { return stands.clone() };
+    let judged = timed.iter().take(FIRST).filter_map(|(.., k)| Some((judge(k)?, *k)));
+    let best = judged.filter(|(ns, _)| *ns < WORTH * promised).min_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or(stands, |(_, point)| point).clone()
 }
 
 #[cfg(test)]
@@ -60,7 +82,23 @@ mod tests {
     #[test]
     fn the_shortest_time_wins_and_knobs_that_do_not_matter_stay() {
         let far = |k: &Knobs| Some(100.0 + ((k.get("x") - 5).abs() * 10) as f64);
-        assert_eq!(improve(&space(), from(0, 3), far), from(5, 3));
+        assert_eq!(improve(&space(), from(0, 3), far, None), from(5, 3));
+    }
+
+    #[test]
+    fn a_judge_chooses_among_the_first() {
+        let knob = Knob { name: "x".into(), default: 0, values: (0..40).collect(), ..Knob::default() };
+        let space = Space::new("test", 1, vec![knob]);
+        let at = |x: i64| Knobs::from([("x", x)]);
+        let time = |k: &Knobs| Some((100 - k.get("x")) as f64);
+        // The last 16 points are the first by time; a judge that turns the order round takes the last of those.
+        let turned = |k: &Knobs| Some((10 + k.get("x")) as f64);
+        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(24));
+        // One that promises hardly less of any, or says nothing of what stands, changes nothing.
+        let alike = |k: &Knobs| Some(1e4 + k.get("x") as f64);
+        let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 39);
+        assert_eq!(improve(&space, at(0), time, Some(&alike)), at(39));
+        assert_eq!(improve(&space, at(0), time, Some(&silent)), at(39));
     }
 
     #[test]
@@ -69,13 +107,14 @@ mod tests {
         assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], false), 0);
         assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], true), 1);
         assert_eq!(rule(None, [Some(1.0)], true), 0);
+        assert_eq!((judged(10.0, [Some(9.5), None, Some(11.0)]), judged(10.0, [Some(9.5), None, Some(8.0)])), (0, 3));
         assert_eq!((rule(Some(10.0), [None], true), rule(Some(10.0), [], true)), (0, 0));
     }
 
     #[test]
     fn a_default_stays_where_little_is_promised_or_nothing_known() {
         let little = |k: &Knobs| Some(1000.0 - k.get("z") as f64);
-        assert_eq!(improve(&space(), from(0, 0), little), from(0, 0));
-        assert_eq!(improve(&space(), from(0, 0), |_| None), from(0, 0));
+        assert_eq!(improve(&space(), from(0, 0), little, None), from(0, 0));
+        assert_eq!(improve(&space(), from(0, 0), |_| None, None), from(0, 0));
     }
 }

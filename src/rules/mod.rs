@@ -129,16 +129,17 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
     taken.get(stands(&arms)).map(|(v, _)| *v)
 }
 
-/// Position of the rule whose default stands untuned: the first, or a product in tiles; of other rules the prior was wrong
-/// (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior would not choose a point by that.
+/// Position of the rule whose default stands untuned: the first, or a product in tiles; of other rules the prior was wrong, and
+/// what was measured says little (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior
+/// would not choose a point by that. What measured candidates say goes before the prior.
 fn stands(arms: &[&Arm]) -> usize {
-    match arms {
-        [first, others @ ..] if !others.is_empty() => {
-            let tiled = first.tiled_ns();
-            choice::rule(tiled.or_else(|| first.guess_ns()), others.iter().map(|a| a.tiled_ns()), tiled.is_some())
-        }
-        _ => 0,
+    let [first, others @ ..] = arms else { return 0 };
+    let tiled = first.tiled_ns();
+    if let Some(judged) = first.judged_ns() {
+        let beside = |a: &&Arm| tiled.or_else(|| a.tiled_ns()).and_then(|_| a.judged_ns());
+        return choice::judged(judged, others.iter().map(beside));
     }
+    choice::rule(tiled.or_else(|| first.guess_ns()), others.iter().map(|a| a.tiled_ns()), tiled.is_some())
 }
 
 /// The arms of `verdicts`, that whose default stands untuned first, the others in the order of the rules.

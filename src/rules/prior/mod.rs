@@ -6,6 +6,7 @@
 //! two and is never shown as a time.
 
 mod cpu;
+pub mod learned;
 mod tiles;
 
 use super::{LaunchOutline, Outline};
@@ -76,11 +77,22 @@ pub fn ns(outline: &Outline, target: &Target) -> f64 {
 /// True where the constants come from: where more time goes to memory than to arithmetic, for products in tiles, and
 /// where the passes of shared memory are counted.
 pub fn is_known(outline: &Outline, target: &Target) -> bool {
-    if outline.launches.iter().any(|l| l.unjudged) {
+    if !is_judged(outline) {
         return false;
     }
     let counted = outline.launches.iter().any(|l| l.passes.is_some());
     is_tiled(outline) || counted || waits_for_memory(outline, target)
+}
+
+/// True where drawn functions have judged the constants.
+pub fn is_judged(outline: &Outline) -> bool {
+    outline.launches.iter().all(|l| !l.unjudged)
+}
+
+/// True where each thread has the registers that it wants. Those of products in tiles are a condition of their spaces.
+pub fn has_registers(outline: &Outline, target: &Target) -> bool {
+    let crowded = |l: &LaunchOutline| l.tiles.is_none() && residency(l, target, None).batches > 1.0;
+    !outline.launches.iter().any(crowded)
 }
 
 /// True for products in tiles on tensor cores, which have a model of their own.

@@ -5,7 +5,7 @@ static __device__ __forceinline__ void dl_mbarrier_init(void* b, unsigned n) { a
 static __device__ __forceinline__ void dl_tcgen05_alloc(void* word, unsigned columns) { asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" :: "r"(dl_shared(word)), "r"(columns) : "memory"); }
 static __device__ __forceinline__ void dl_tcgen05_m128n16k16_float16_k16_128_256_k16_128_256(unsigned d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(d), "l"(0x401000080000ull | a), "l"(0x401000080000ull | b), "r"(0x08040010u), "r"((int)add) : "memory"); }
 static __device__ __forceinline__ unsigned dl_tensor_element(unsigned d, unsigned i) { return d + (i % 128u << 16) + i / 128u; }
-static __device__ __forceinline__ unsigned dl_units(const void* p) { return dl_shared(p) >> 4; }
+static __device__ __forceinline__ unsigned dl_units(const void* p) { return (dl_shared(p) & 0x3ffffu) >> 4; }
 static __device__ __forceinline__ void dl_tcgen05_commit(void* b) { asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(dl_shared(b)) : "memory"); }
 static __device__ __forceinline__ void dl_mbarrier_wait(void* b, unsigned parity) {
   unsigned a = dl_shared(b), done;

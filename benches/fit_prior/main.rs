@@ -1,0 +1,157 @@
+//! Grows the trees of `src/rules/prior/learned` from logs, or judges them by such. No GPU is needed.
+//!
+//! `fit_prior grow LOG:FOLDER... > trees.json`, `fit_prior judge trees.json LOG:FOLDER...`: each log with the folder of its functions
+//! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by the
+//! trees among the first of each rule.
+
+mod grow;
+
+use daylight::ir;
+use daylight::log::{self, Record};
+use daylight::rules::prior;
+use daylight::rules::prior::learned::{self, trees::Forest};
+use daylight::rules::{Outline, Prepared, Spaces, arms, verdicts};
+use daylight::target::{HostCpu, Target};
+use daylight::tune::Arms;
+use daylight::tune::replay::{Replay, as_logged};
+use grow::Row;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Trees that are grown.
+const TREES: usize = 400;
+/// A factor between model and time counts up to this one, and its inverse.
+const FACTOR: f64 = 3.3;
+/// What the measured candidates of a function have in common is left to other functions by half.
+const COMMON: f64 = 0.5;
+/// Candidates of a rule that the trees choose from.
+const FIRST: usize = 16;
+/// How much more time than the first of a rule they may have by the model by hand.
+const WITHIN: f64 = 1.5;
+/// Candidates that a function must have.
+const LEAST: usize = 8;
+
+/// A measured candidate.
+struct Sample {
+    rule: &'static str,
+    outline: Outline,
+    ns: f64,
+    model: f64,
+}
+
+struct Function {
+    name: String,
+    target: Target,
+    samples: Vec<Sample>,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match &args[..] {
+        ["grow", logs @ ..] => {
+            let (names, rows) = rows(&all(logs));
+            println!("{}", serde_json::to_string(&grow::forest(&names, &rows, TREES)).expect("it is written"));
+        }
+        ["judge", trees, logs @ ..] => {
+            let text = std::fs::read_to_string(trees).expect("a readable file");
+            judge(&serde_json::from_str(&text).expect("trees"), &all(logs));
+        }
+        _ => println!("usage: fit_prior grow LOG:FOLDER... | judge TREES LOG:FOLDER..."),
+    }
+}
+
+fn all(logs: &[&str]) -> Vec<Function> {
+    let all: Vec<Function> = logs.iter().flat_map(|l| functions(l)).collect();
+    eprintln!("{} functions, {} candidates", all.len(), all.iter().map(|f| f.samples.len()).sum::<usize>());
+    all
+}
+
+/// The functions of `LOG:FOLDER` of which the log has enough.
+fn functions(arg: &str) -> Vec<Function> {
+    let (log, folder) = arg.split_once(':').expect("LOG:FOLDER");
+    let records = log::read(Path::new(log)).expect("a log").records;
+    let mut of: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    records.iter().for_each(|r| of.entry(&r.workload.name).or_default().push(r));
+    let read =
+        |(name, records): (&&str, &Vec<&Record>)| function(&Path::new(folder).join(format!("{name}.py")), records);
+    of.par_iter().filter_map(read).filter(|f| f.samples.len() >= LEAST).collect()
+}
+
+fn function(path: &Path, records: &[&Record]) -> Option<Function> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let func = ir::read(&text, &path.display().to_string()).ok()?.remove(0);
+    let env = &records[0].env;
+    let target = Target::parse(&records[0].target, &HostCpu::default()).ok()?.measured_as(env.sms, 0, 0.0);
+    let list = arms(verdicts(&Prepared::new(&func).ok()?, &target, &Spaces::built_in()));
+    let arms = Arms::new(as_logged(list, records), target.clone());
+    let replay = Replay::new(&arms, records)?;
+    let sample = |(point, ns): (&daylight::tune::Point, f64)| {
+        let outline = arms.of(point).outline(&point.knobs)?;
+        let model = prior::ns(&outline, &target);
+        let sample = Sample { rule: arms.of(point).space.form, outline, ns, model };
+        (model.is_finite() && ns > 0.0).then_some(sample)
+    };
+    let samples = replay.timed().filter_map(sample).collect();
+    Some(Function { name: path.file_stem()?.to_string_lossy().into_owned(), target, samples })
+}
+
+fn rows(functions: &[Function]) -> (Vec<&'static str>, Vec<Row>) {
+    let (mut names, mut rows) = (vec![], vec![]);
+    for f in functions {
+        let off = |s: &Sample| (s.ns / s.model).clamp(1.0 / FACTOR, FACTOR).ln();
+        let mut all: Vec<f64> = f.samples.iter().map(off).collect();
+        all.sort_by(f64::total_cmp);
+        let common = COMMON * all[all.len() / 2];
+        let best = best(&f.samples);
+        for s in &f.samples {
+            names = learned::features::of(&s.outline, s.model, &f.target).into_iter().map(|(name, _)| name).collect();
+            let weight = (best / s.ns).powi(2);
+            rows.push(Row { numbers: numbers(s, &f.target), wanted: off(s) - common, weight });
+        }
+    }
+    (names, rows)
+}
+
+fn numbers(s: &Sample, target: &Target) -> Vec<f32> {
+    learned::features::of(&s.outline, s.model, target).into_iter().map(|(_, n)| n).collect()
+}
+
+fn best(samples: &[Sample]) -> f64 {
+    samples.iter().map(|s| s.ns).fold(f64::INFINITY, f64::min)
+}
+
+fn judge(forest: &Forest, functions: &[Function]) {
+    let ways = [("model by hand", by_model as fn(&Forest, &Function) -> Option<f64>), ("trees", by_trees)];
+    let share = |of: fn(&Forest, &Function) -> Option<f64>, f: &Function| Some(best(&f.samples) / of(forest, f)?);
+    for (name, of) in ways {
+        let shares: Vec<f64> = functions.iter().filter_map(|f| share(of, f)).collect();
+        let n = shares.len().max(1) as f64;
+        let mean = (shares.iter().map(|s| s.ln()).sum::<f64>() / n).exp();
+        let within = |part: f64| shares.iter().filter(|s| **s * part >= 1.0).count() as f64 / n * 100.0;
+        let (ten, quarter) = (within(1.1), within(1.25));
+        println!("{name}: {mean:.4} of the best, N = {n}, {ten:.0} % within 10 %, {quarter:.0} % within 25 %");
+    }
+    for f in functions {
+        let [hand, trees] = ways.map(|(_, of)| share(of, f).unwrap_or(f64::NAN));
+        println!("{} {hand:.3} {trees:.3}", f.name);
+    }
+}
+
+fn by_model(_: &Forest, f: &Function) -> Option<f64> {
+    f.samples.iter().min_by(|a, b| a.model.total_cmp(&b.model)).map(|s| s.ns)
+}
+
+/// The time of the one of the first of all rules that the trees choose.
+fn by_trees(forest: &Forest, f: &Function) -> Option<f64> {
+    let mut of: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    f.samples.iter().for_each(|s| of.entry(s.rule).or_default().push(s));
+    let first = of.into_values().flat_map(|mut list| {
+        list.sort_by(|a, b| a.model.total_cmp(&b.model));
+        let most = WITHIN * list[0].model;
+        list.into_iter().take(FIRST).take_while(move |s| s.model <= most)
+    });
+    let ns = |s: &Sample| s.model * forest.sum(&numbers(s, &f.target)).exp();
+    first.min_by(|a, b| ns(a).total_cmp(&ns(b))).map(|s| s.ns)
+}
