@@ -88,7 +88,7 @@ impl Arm {
     /// what measured candidates say of it, where there are such.
     pub fn default(&self) -> Option<Knobs> {
         let learned = |k: &Knobs| self.learned_ns(k);
-        let judge = learned::is_known(&self.target).then_some(&learned as &dyn Fn(&Knobs) -> Option<f64>);
+        let judge = learned::is_known(&self.target).then_some(&learned as choice::Judge);
         let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge));
         self.default.get_or_init(found).clone()
     }

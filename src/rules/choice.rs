@@ -19,6 +19,9 @@ const WORTH_OF_A_JUDGE: f64 = 0.9;
 /// How many points of a rule a judge looks at.
 const FIRST: usize = 16;
 
+/// Says how many nanoseconds a point takes; nothing of points that it does not know.
+pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;
+
 /// Position of the rule whose default stands, by what a judge says of each.
 pub fn judged(first: f64, others: impl IntoIterator<Item = Option<f64>>) -> usize {
     shortest(WORTH_OF_A_JUDGE * first, others)
@@ -46,7 +49,7 @@ pub fn improve(
     space: &Space,
     start: Knobs,
     time: impl Fn(&Knobs) -> Option<f64>,
-    judge: Option<&dyn Fn(&Knobs) -> Option<f64>>,
+    judge: Option<Judge>,
 ) -> Knobs {
     let Some(before) = time(&start) else { return start };
     let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
