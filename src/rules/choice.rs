@@ -45,12 +45,7 @@ pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, t
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
 /// the fewest knobs. A start that has no time is left alone. A `judge` may take another of the first few points, of those with
 /// one time one, unless it says nothing of the one that stands.
-pub fn improve(
-    space: &Space,
-    start: Knobs,
-    time: impl Fn(&Knobs) -> Option<f64>,
-    judge: Option<Judge>,
-) -> Knobs {
+pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
     let Some(before) = time(&start) else { return start };
     let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
     let points = space.points();
