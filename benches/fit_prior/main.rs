@@ -106,9 +106,9 @@ fn rows(functions: &[Function]) -> (Vec<&'static str>, Vec<Row>) {
         let common = COMMON * all[all.len() / 2];
         let best = best(&f.samples);
         for s in &f.samples {
-            names = learned::features::of(&s.outline, s.model, &f.target).into_iter().map(|(name, _)| name).collect();
-            let weight = (best / s.ns).powi(2);
-            rows.push(Row { numbers: numbers(s, &f.target), wanted: off(s) - common, weight });
+            let numbers;
+            (names, numbers) = learned::features::of(&s.outline, s.model, &f.target).into_iter().unzip();
+            rows.push(Row { numbers, wanted: off(s) - common, weight: (best / s.ns).powi(2) });
         }
     }
     (names, rows)

@@ -134,6 +134,9 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
 /// would not choose a point by that. What measured candidates say goes before the prior.
 fn stands(arms: &[&Arm]) -> usize {
     let [first, others @ ..] = arms else { return 0 };
+    if others.is_empty() {
+        return 0;
+    }
     let tiled = first.tiled_ns();
     if let Some(judged) = first.judged_ns() {
         let beside = |a: &&Arm| tiled.or_else(|| a.tiled_ns()).and_then(|_| a.judged_ns());

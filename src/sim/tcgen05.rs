@@ -27,7 +27,7 @@ use super::scalar;
 use super::shadow::By;
 use super::thread::{in_bounds, missing};
 use super::wgmma::{WARPGROUP, dot};
-use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Shape};
+use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Shape, blocks_of};
 use crate::ir::{DType, MatrixDesc};
 use std::collections::BTreeMap;
 
@@ -277,8 +277,7 @@ impl Block<'_> {
     /// that the thread waited for, such as copies of operands; not what the thread did itself.
     fn commit(&mut self, t: usize, bar: Site, mask: u16) -> Result<(), Fault> {
         let own = t / self.per_block;
-        let blocks: Vec<usize> = (0..16).filter(|b| mask >> b & 1 == 1).collect();
-        let blocks = if blocks.is_empty() { vec![own] } else { blocks };
+        let blocks = if mask == 0 { vec![own] } else { blocks_of(mask).map(|block| block as usize).collect() };
         if blocks.iter().any(|block| *block != own) {
             self.clock.cluster.access(t)?;
         }

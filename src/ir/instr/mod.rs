@@ -15,7 +15,9 @@ mod wgmma;
 pub use mma::{BlockScaleMma, MmaShape};
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
-pub use tcgen05::{CtaGroup, LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, columns_taken};
+pub use tcgen05::{
+    CtaGroup, LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, blocks_of, columns_taken,
+};
 pub use wgmma::WgmmaShape;
 
 use super::kernel_print::text;

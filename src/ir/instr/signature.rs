@@ -1,6 +1,6 @@
 //! One row per operation: its text, the GPUs and threads that carry it out, its operands.
 
-use super::{CtaGroup, Instr, Landing, Op, PackedOp, Sync, Tcgen05};
+use super::{CtaGroup, Instr, Landing, Op, PackedOp, Sync, Tcgen05, blocks_of};
 use crate::ir::DType;
 
 /// Bytes that bulk copies, and rows of matrices, are aligned to.
@@ -162,7 +162,7 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
             of(Signature { values: vec![Value::Any], ..row(form, places) }, shape.group)
         }
         Tcgen05::Commit { group, mask } => {
-            let blocks: Vec<String> = (0..16).filter(|b| mask >> b & 1 == 1).map(|b: u32| b.to_string()).collect();
+            let blocks: Vec<String> = blocks_of(*mask).map(|block| block.to_string()).collect();
             let at = if blocks.is_empty() { String::new() } else { format!(" of blocks {}", blocks.join(", ")) };
             let row = row(format!("tcgen05_commit{} %0{at}", group.suffix()), vec![barrier()]);
             Signature { peers: *mask > 0, ..of(row, *group) }

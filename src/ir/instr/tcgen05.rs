@@ -83,6 +83,11 @@ impl CtaGroup {
     }
 }
 
+/// The blocks of a cluster whose bits a mask has.
+pub fn blocks_of(mask: u16) -> impl Iterator<Item = u32> {
+    (0..u16::BITS).filter(move |block| mask >> block & 1 == 1)
+}
+
 /// `tcgen05.mma` of 128 rows of each block by [`Tcgen05Shape::n`] columns and 32 bytes of the reduced axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tcgen05Shape {

@@ -54,10 +54,10 @@ pub fn apply(d: &mut Draft, block: &Name, at: &Name) -> Result<(), Failure> {
     };
     let nest = match (gaps(d, &made, at, &ranges, regions::is_box)?, made.as_slice()) {
         (None, _) => boxed(d, moved)?,
-        (Some(why), [Made { buffer, writers }]) if writers.len() == 1 => {
-            let reads = regions::load_indices(&moved, buffer);
-            reads.iter().try_for_each(|indices| check_always(d, &moved, &made[0], indices, &ranges))?;
-            let nest = repeat::of_producer(d, &moved, &writers[0], at, buffer);
+        (Some(why), [one]) if one.writers.len() == 1 => {
+            let reads = regions::load_indices(&moved, &one.buffer);
+            reads.iter().try_for_each(|indices| check_always(d, &moved, one, indices, &ranges))?;
+            let nest = repeat::of_producer(d, &moved, &one.writers[0], at, &one.buffer);
             tree::remove(&mut d.func, block);
             nest.filter(|_| conditions.is_empty()).ok_or(why)?
         }
