@@ -83,6 +83,7 @@ pub const RULES: &[Rule] = &[
     matmul::block_scale::BLOCK_SCALE,
     matmul::tcgen05::TCGEN05,
     matmul::wgmma::WGMMA,
+    matmul::wgmma_swap_ab::WGMMA_SWAP_AB,
     matmul::mma::MMA,
     matmul::fma::FMA,
     gemv::quant_cpu::INNER,

@@ -15,6 +15,7 @@ mod matmul_pack;
 mod matmul_quads;
 mod matmul_quant;
 mod matmul_stream;
+mod matmul_swap_ab;
 mod matmul_tcgen05;
 mod matmul_wgmma;
 mod matmul_wgmma_quant;

@@ -15,7 +15,7 @@
 
 use super::blocks::{self, Parts};
 use super::fills;
-use super::part_loops::{self, Held, PAIR};
+use super::part_loops::{self, Held, PAIR, What};
 use super::{group_words, in_tensor, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
@@ -105,9 +105,11 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
         let blocked = if by(variant, blocks::VARIANT) { g.blocked(nest, launch, scope)? } else { vec![] };
         let staged = by(variant, words::VARIANT) || by(variant, blocks::VARIANT) || by(variant, group_words::VARIANT);
-        let (held, dtype) = (g.held(scope), nest.buffer(PASS, &g.d)?.dtype);
+        let groups = by(variant, "wgmma") || by(variant, group_words::VARIANT);
+        let what = if groups { What::SumsOfGroups } else { What::Sums };
+        let (held, dtype) = (g.held(what, scope), nest.buffer(PASS, &g.d)?.dtype);
         let by = match variant.as_deref() {
-            Some("wgmma" | group_words::VARIANT) => By::Warpgroups,
+            _ if groups => By::Warpgroups,
             Some(in_tensor::VARIANT) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
             _ => By::Warps,
         };
@@ -324,17 +326,17 @@ impl Gemm {
         })
     }
 
-    fn held(&self, scope: ExecScope) -> Held {
+    fn held(&self, what: What, scope: ExecScope) -> Held {
         let [rows, columns, _] = self.extents;
-        let first = self.d_indices.clone();
-        Held { buffer: self.d.clone(), first, dims: self.dims, shape: [rows, columns], run: PAIR, factor: false, scope }
+        let (buffer, first, dims) = (self.d.clone(), self.d_indices.clone(), self.dims);
+        Held { buffer, first, dims, shape: [rows, columns], run: PAIR, what, scope }
     }
 
     /// A factor whose `rows` lie one after the other, as lanes load it, `run` neighbours each.
     fn factor(&self, of: &Tile, rows: i64, run: i64, scope: ExecScope) -> Held {
         let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
         let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
-        Held { buffer, first, dims: [dim(0), dim(1)], shape, run, factor: true, scope }
+        Held { buffer, first, dims: [dim(0), dim(1)], shape, run, what: What::Factor, scope }
     }
 
     /// Both factors as what they are made of.

@@ -19,6 +19,17 @@ use crate::tile::Part;
 /// Neighbours in a row of accumulators that a thread holds.
 pub const PAIR: i64 = 2;
 
+/// What is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A factor of a product, which is loaded or decoded.
+    Factor,
+    /// Sums of products.
+    Sums,
+    /// Sums of products that are carried out by warpgroups.
+    SumsOfGroups,
+}
+
 /// A tile of a buffer that the threads of the block hold together.
 #[derive(Clone, PartialEq)]
 pub struct Held {
@@ -30,8 +41,7 @@ pub struct Held {
     pub shape: [i64; 2],
     /// Neighbours in a row that a thread holds.
     pub run: i64,
-    /// A factor of a product, which is loaded or decoded.
-    pub factor: bool,
+    pub what: What,
     /// Whose threads hold it.
     pub scope: ExecScope,
 }
@@ -106,11 +116,11 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let register = simplify(&part.at(&own), &nest.ranges);
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
-    if held.factor && run == PAIR {
+    if held.what == What::Factor && run == PAIR {
         let all = group_words::decoded(nest, (&x, part.shape[0]), (&y, pairs), &v, &body);
         return all.filter(|_| exists.is_none()).ok_or_else(|| no("it does not decode words of whole tiles"));
     }
-    if held.factor {
+    if held.what == What::Factor {
         let (row, own) = (place[0].clone(), (&y, pairs));
         let row = words::decoded(nest, &row, own, &v, &body).or_else(|| runs::loaded(nest, &row, own, &v, &body));
         let row =
@@ -119,6 +129,11 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     }
     let body = guarded(exists, body);
     let own = Pairs { y: &y, v: &v, n: pairs };
+    if held.what == What::SumsOfGroups
+        && let Some(all) = warp_rows::of_columns(nest, (&x, part.shape[0]), &own, &body)
+    {
+        return Ok(vec![all]);
+    }
     let row = match quads::of(nest, &own, &body).or_else(|| warp_rows::of(nest, &own, &body)) {
         Some(row) => row,
         None => DStmt::unrolled(&y, pairs, pairwise(nest, &v, body)),

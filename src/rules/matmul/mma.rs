@@ -30,6 +30,7 @@
 //! ```
 
 use super::decoded;
+use super::exchange::Factors;
 use super::multicast;
 use super::outline::{self, Sizes};
 use super::pack::{self, WIDEST, before, major, packed};
@@ -173,6 +174,8 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
+    /// Whether the product is the one that the function says, or the one with its factors exchanged.
+    pub factors: Factors,
     /// The factors, 0 and 1, that are decoded into registers of the warps that multiply them.
     pub decoded: &'a [usize],
     /// Elements of a buffer that one copy takes of what is decoded.
@@ -182,8 +185,8 @@ pub struct Means<'a> {
 /// A block computes a tile of the result together.
 pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, by: &Means) -> Done {
     let ([m, n, depth], parts) = (t.block, k.get("split_k"));
-    let shape = multicast::shape(k);
-    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), multicast::together(k, [m, n, depth * parts]))?;
+    let shape = by.factors.order(multicast::shape(k));
+    let mut e = Einsum::of(s, p, [&p.a, &p.b].map(major), multicast::together(shape, [m, n, depth * parts]))?;
     let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
     let loops = split_k::around(left.as_ref(), vec![e.loops[0].clone()], k);
     let Grid { grid, block, fill, .. } = grid(s, &e, t.block, (k.find("raster").unwrap_or(1), shape), loops)?;

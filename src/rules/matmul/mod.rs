@@ -3,6 +3,7 @@
 pub mod block_scale;
 pub mod cpu;
 pub mod decoded;
+pub mod exchange;
 pub mod fma;
 pub mod mma;
 mod multicast;
@@ -16,4 +17,5 @@ pub mod tcgen05;
 pub mod tiling;
 pub mod wgmma;
 pub mod wgmma_quant;
+pub mod wgmma_swap_ab;
 pub mod words;

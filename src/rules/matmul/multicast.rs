@@ -19,24 +19,16 @@ pub fn shape(k: &Knobs) -> [i64; 2] {
     own.or(k.find(GROUP).map(below)).unwrap_or(SHAPES[0])
 }
 
-/// Rows and columns of all tiles of a cluster, and steps.
-pub fn together(k: &Knobs, [m, n, step]: [i64; 3]) -> [i64; 3] {
-    let [rows, columns] = shape(k);
+/// Rows and columns of all tiles of a cluster of such a shape, and steps.
+pub fn together([rows, columns]: [i64; 2], [m, n, step]: [i64; 3]) -> [i64; 3] {
     [m * rows, n * columns, step]
 }
 
 /// Waves of tiles from which on the cache may give too little.
 const WAVES: i64 = 2;
 
-/// Clusters are of blocks where some `copy` and nothing else, and have several tiles to share; they are of use, if at all,
-/// where `tiles` are many.
-pub fn conditions(
-    space: Space,
-    p: &Product,
-    target: &Target,
-    copy: impl At<bool>,
-    tiles: impl At<Option<i64>>,
-) -> Space {
+/// Clusters are of blocks where some `copy` and nothing else, and have several tiles to share.
+pub fn conditions(space: Space, p: &Product, copy: impl At<bool>) -> Space {
     let space = space.require("cluster_of_tiles", move |k| match shape(k) {
         [1, 1] => Ok(()),
         _ if !copy(k) => Err("no threads copy for other blocks".into()),
@@ -44,16 +36,20 @@ pub fn conditions(
         _ => Ok(()),
     });
     let [_, rows, columns, _] = p.extents();
-    let sms = i64::from(target.sms);
-    let space = space.prefer("waves_of_clusters", move |k| match (shape(k), tiles(k)) {
-        ([1, 1], _) => Ok(()),
-        (_, Some(n)) if n <= WAVES * sms => Err(format!("{n} tiles are no more than {WAVES} waves of {sms}")),
-        _ => Ok(()),
-    });
     space.prefer("neighbours", move |k| {
         let sides = [(rows, "block_m", "rows"), (columns, "block_n", "columns")];
         let alone =
             sides.iter().zip(shape(k)).find(|((n, tile, _), of)| *of > 1 && n.is_some_and(|n| n <= k.get(tile)));
         alone.map_or(Ok(()), |((.., side), _)| Err(format!("there is a single tile along {side}")))
+    })
+}
+
+/// They are of use, if at all, where `tiles` are many.
+pub fn of_many(space: Space, target: &Target, tiles: impl At<Option<i64>>) -> Space {
+    let sms = i64::from(target.sms);
+    space.prefer("waves_of_clusters", move |k| match (shape(k), tiles(k)) {
+        ([1, 1], _) => Ok(()),
+        (_, Some(n)) if n <= WAVES * sms => Err(format!("{n} tiles are no more than {WAVES} waves of {sms}")),
+        _ => Ok(()),
     })
 }

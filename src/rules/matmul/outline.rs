@@ -1,5 +1,6 @@
 //! The outlines of matrix products on GPUs, from sizes and knobs.
 
+use super::exchange::Factors;
 use super::multicast;
 use super::pack::{WIDEST, helped};
 use super::split_k::sums;
@@ -321,11 +322,13 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
 const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
 /// A product on tensor cores, by warpgroups.
-pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
+pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), factors: Factors, k: &Knobs) -> Outline {
     let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
-    let (across, groups) = (k.get("groups_n"), k.get("groups_m") * k.get("groups_n"));
+    let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
+    let groups = down * across;
     // Each instruction reads its rows and columns from shared memory, and the block fills it.
-    let shared = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row / SHARED_RATE;
+    let moved = (rows / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + columns) + m + n) * row;
+    let shared = moved / SHARED_RATE;
     let products = m * n * row / 2 / WGMMA_RATE;
     let (roles, busy) = (k.get("roles").clamp(0, 3), shared.max(products));
     let warps = WgmmaShape::WARPS * (groups * if roles == 3 { 2 } else { 1 } + roles.min(1));
@@ -334,7 +337,6 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), k: &Knobs) -> Outline {
     let state_regs = redealt(threads, warp, m * n / (groups * WgmmaShape::WARPS * warp) + 50, roles);
     let most_blocks = if roles > 1 { sms } else { i64::MAX };
     let role = [Role::All, Role::Copy, Role::Persistent, Role::Turns][roles as usize];
-    let moved = (m / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + n) + m + n) * row;
     let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
@@ -388,7 +390,8 @@ fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);
     let instructions = ISSUE_RATE * t.busy / t.warps.max(1) + t.overhead;
-    let (together, shape) = (multicast::together(k, t.block), multicast::shape(k));
+    let shape = multicast::shape(k);
+    let together = multicast::together(shape, t.block);
     let tiles = z.blocks(together, split) * shape.iter().product::<i64>();
     let blocks = tiles.min(t.most_blocks);
     let cut = cut(z, k, t, (tiles, fills));

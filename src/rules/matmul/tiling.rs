@@ -105,23 +105,46 @@ pub fn tiles_in_shared(space: Space, target: &Target, bytes: impl At<i64>, more:
 /// Elements of shared memory that a warp passes eight rows of a result through (`lower/tile/warp_rows`).
 const PASSED: i64 = 8 * 72;
 
-/// Bytes of shared memory that the warps of a block pass rows of the result through, which they do where the rows
-/// are not aligned: results, or sums where more is read to make results of them.
-pub fn passed_rows(p: &Product, warps: impl At<i64>) -> impl At<i64> {
+/// Bytes of an element that warps pass through shared memory, and of one of the result, or of sums where these are parts.
+fn passed_bytes(p: &Product) -> impl At<[i64; 2]> {
     let (s, func) = (&p.schedule, p.schedule.func());
     let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
     let result = func.buffer(&output(s, last)).dtype;
-    let [_, _, columns, _] = p.extents();
     let sum = p.dtype;
     let reads = p.epilogue.iter().any(|t| reads_of(s, &t.block).iter().any(|a| func.is_param(&a.buffer)));
     move |k| {
-        let bytes = if k.get("split_k") > 1 { sum } else { result }.bytes() as i64;
+        let stored = if k.get("split_k") > 1 { sum } else { result };
+        [if reads { sum } else { stored }, stored].map(|t| t.bytes() as i64)
+    }
+}
+
+/// Bytes of shared memory that the warps of a block pass rows of the result through, which they do where the rows
+/// are not aligned: results, or sums where more is read to make results of them.
+pub fn passed_rows(p: &Product, warps: impl At<i64>) -> impl At<i64> {
+    let (passed, [_, _, columns, _]) = (passed_bytes(p), p.extents());
+    move |k| {
+        let [each, stored] = passed(k);
         // a pair of each lane of a quad fills a sector, or eight neighbours a store
-        let whole = if bytes >= 4 { 8 / bytes } else { 16 / bytes };
+        let whole = if stored >= 4 { 8 / stored } else { 16 / stored };
         match columns {
-            Some(n) if n % whole.max(1) == 0 && bytes > 1 => 0,
-            _ => warps(k) * PASSED * if reads { sum.bytes() as i64 } else { bytes },
+            Some(n) if n % whole.max(1) == 0 && stored > 1 => 0,
+            _ => warps(k) * PASSED * each,
         }
+    }
+}
+
+/// Columns of accumulators that a warp passes through shared memory at a time where they are lines of the result, the
+/// elements of one, and the bytes between two (`lower/tile/warp_rows`).
+const LINES: i64 = 32;
+const OF_LINE: i64 = 16;
+const APART: i64 = 16;
+
+/// The same of columns, where they are not as wide as eight of them fill sectors.
+pub fn passed_columns(p: &Product, warps: impl At<i64>) -> impl At<i64> {
+    let passed = passed_bytes(p);
+    move |k| match passed(k) {
+        [_, stored] if stored >= 4 => 0,
+        [each, _] => warps(k) * LINES * (OF_LINE * each + APART),
     }
 }
 

@@ -24,6 +24,7 @@
 //!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 128: O = b0_result.local
 //! ```
 
+use super::exchange::Factors;
 use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::multicast;
 use super::outline::{self, Sizes};
@@ -44,13 +45,22 @@ pub const WGMMA: Rule =
 /// Rows from which on half of an instruction's rows are of use.
 pub const FEW_ROWS: i64 = 32;
 
+/// Columns of an instruction that are few.
+const FEW_COLUMNS: i64 = 16;
+/// Rows of the result that no tile needs, for as many tiles, from which on less would be as many.
+const EVEN: i64 = 16;
+
 /// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
 const REGISTERS: [i64; 4] = [240, 240, 160, 120];
 
-struct Wgmma {
+/// A product by warpgroups, its factors in order or exchanged.
+pub struct Wgmma {
     /// The sizes, where all are known.
     sizes: Option<Sizes>,
     p: Product,
+    /// The same product as it is multiplied.
+    multiplied: Product,
+    factors: Factors,
     /// Threads of a warp.
     warp: i64,
     /// Multiprocessors.
@@ -66,26 +76,34 @@ fn wgmma(ask: &Ask) -> Answer {
     if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
     }
-    Ok(Found::new(
-        p.schedule.clone(),
-        Wgmma { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), sizes: Sizes::of(&p), p },
-    ))
+    Ok(Wgmma::found(ask, p, Factors::InOrder))
 }
 
-/// How the warpgroups of a block share a tile.
-fn groups(k: &Knobs, element: DType) -> Warps {
+impl Wgmma {
+    pub fn found(ask: &Ask, p: Product, factors: Factors) -> Found {
+        let multiplied = match factors {
+            Factors::InOrder => p.clone(),
+            Factors::Exchanged => p.clone().turned(),
+        };
+        let (warp, sms, sizes) = (i64::from(ask.target.warp), i64::from(ask.target.sms), Sizes::of(&p));
+        Found::new(p.schedule.clone(), Wgmma { sizes, p, multiplied, factors, warp, sms })
+    }
+}
+
+/// How the warpgroups of a block share a tile, by rows and columns of instructions.
+fn groups(k: &Knobs, factors: Factors, element: DType) -> Warps {
     let depth = k.get("block_k_bytes") / element.bytes() as i64;
-    let block = [k.get("block_m"), k.get("block_n"), depth];
-    Warps { block, warps: [WgmmaShape::WARPS * k.get("groups_m"), k.get("groups_n")] }
+    let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
+    Warps { block: [rows, columns, depth], warps: [WgmmaShape::WARPS * down, across] }
 }
 
 impl Accepted for Wgmma {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
-        let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
-        let rows_of_columns = matches!(major(&p.b), Major::Depth);
-        let space = space.require("whole_lines", move |k| match rows_of_columns {
-            true => whole_lines(k, element),
+        let (p, warp, element, factors) = (&self.p, self.warp, self.p.a.dtype, self.factors);
+        let space = space.require("whole_instructions", move |k| whole_instructions(k, factors, element));
+        let beside = matches!(major(&self.multiplied.b), Major::Depth);
+        let space = space.require("whole_lines", move |k| match beside {
+            true => whole_lines(k, factors, element),
             false => Ok(()),
         });
         let boxed = [&p.a, &p.b].into_iter().all(is_boxed);
@@ -95,42 +113,52 @@ impl Accepted for Wgmma {
             _ => Ok(()),
         });
         let space = space.require("steps_of_roles", move |k| {
-            let steps = depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1)));
+            let steps = depths.map(|n| over(n, groups(k, factors, element).block[2] * k.get("split_k").max(1)));
             match (copying(k), steps) {
                 (1, Some(..2) | None) => Err("the reduced axis is a single tile".into()),
                 _ => Ok(()),
             }
         });
-        let space = space.require("tile_of_a_group", |k| match k.get("groups_m") * k.get("groups_n") {
+        let space = space.require("tile_of_a_group", move |k| match sharing(k, factors) {
             n if turns(k) > 1 && n > 1 => Err(format!("{n} warpgroups share a tile and cannot take it in turn")),
             _ => Ok(()),
         });
-        let threads =
-            move |k: &Knobs| groups(k, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp;
+        let threads = move |k: &Knobs| {
+            groups(k, factors, element).threads(warp) * turns(k) + copying(k) * WgmmaShape::WARPS * warp
+        };
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let (passed, sum) = (passed_rows(p, move |k| multiplying(k) * WgmmaShape::WARPS), p.dtype);
-        let more = move |k: &Knobs| passed(k) + split_k::sums(k, groups(k, element).block, sum);
+        let (warps, sum) = (move |k: &Knobs| sharing(k, factors) * turns(k) * WgmmaShape::WARPS, p.dtype);
+        let (in_order, exchanged) = (passed_rows(p, warps), passed_columns(p, warps));
+        let passed = move |k: &Knobs| if factors == Factors::InOrder { in_order(k) } else { exchanged(k) };
+        let more = move |k: &Knobs| passed(k) + split_k::sums(k, groups(k, factors, element).block, sum);
         let space = tiles_in_shared(space, target, bytes, more);
         let regs = i64::from(target.regs_per_sm);
         let space = space.require("tile_in_registers", move |k| {
             let (wanted, most) = match copying(k) {
-                1 => (sums(k, warp) + 30, REGISTERS[(multiplying(k) - 1).clamp(0, 3) as usize]),
-                _ => (sums(k, warp) + 50, (regs / threads(k)).min(255)),
+                1 => {
+                    let multiplying = sharing(k, factors) * turns(k);
+                    (sums(k, factors, warp) + 30, REGISTERS[(multiplying - 1).clamp(0, 3) as usize])
+                }
+                _ => (sums(k, factors, warp) + 50, (regs / threads(k)).min(255)),
             };
             at_most(wanted, most, "registers", "a thread")
         });
-        let space = pack::conditions(space, p);
         let [_, rows, _, depth] = p.extents();
-        let space = whole_groups(space, rows);
-        let space = parts_of_depth(space, depth, move |k| groups(k, element).block[2]);
+        let space = match factors {
+            Factors::InOrder => whole_groups(pack::conditions(space, p), rows),
+            Factors::Exchanged => even_tiles(space, rows),
+        };
+        let space = parts_of_depth(space, depth, move |k| groups(k, factors, element).block[2]);
         let space = cluster_fits(space, p, target);
         let space = space.require("clusters_of_a_tile", |k| match persistent(k) && in_cluster(k) {
             true => Err("a block of a cluster has one tile".into()),
             false => Ok(()),
         });
-        let space = multicast::conditions(space, p, target, |k| copying(k) == 1, tiles(p));
-        preferred(of_roles(space, p, boxed), p, target)
+        let many = factors == Factors::InOrder;
+        let space = if many { multicast::of_many(space, target, tiles(p)) } else { space };
+        let space = multicast::conditions(space, p, |k| copying(k) == 1);
+        preferred(of_roles(space, p, factors, boxed), p, factors, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -138,14 +166,16 @@ impl Accepted for Wgmma {
             variant: Some("wgmma"),
             roles: (copying(k) == 1).then(|| turns(k)),
             persistent: persistent(k).then_some(self.sms),
+            factors: self.factors,
             ..Means::default()
         };
-        by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
+        by_tiles(s, &self.multiplied, &groups(k, self.factors, self.p.a.dtype), self.warp, k, &by)
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        let block = groups(k, self.p.a.dtype).block;
-        Some(before(&self.p, k, block, outline::wgmma(self.sizes.as_ref()?, (self.warp, self.sms), k)))
+        let block = groups(k, self.factors, self.p.a.dtype).block;
+        let outline = outline::wgmma(self.sizes.as_ref()?, (self.warp, self.sms), self.factors, k);
+        Some(before(&self.multiplied, k, block, outline))
     }
 }
 
@@ -169,25 +199,25 @@ fn turns(k: &Knobs) -> i64 {
     if k.get("roles") == 3 { 2 } else { 1 }
 }
 
-/// Warpgroups of a block that multiply.
-fn multiplying(k: &Knobs) -> i64 {
-    k.get("groups_m") * k.get("groups_n") * turns(k)
+/// Warpgroups that share a tile.
+fn sharing(k: &Knobs, factors: Factors) -> i64 {
+    factors.groups(k).iter().product()
 }
 
 /// Sums of one thread.
-fn sums(k: &Knobs, warp: i64) -> i64 {
-    let groups = k.get("groups_m") * k.get("groups_n");
-    k.get("block_m") * k.get("block_n") / (groups * WgmmaShape::WARPS * warp)
+fn sums(k: &Knobs, factors: Factors, warp: i64) -> i64 {
+    k.get("block_m") * k.get("block_n") / (sharing(k, factors) * WgmmaShape::WARPS * warp)
 }
 
-fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
-    let (rows, columns) = (k.get("block_m"), k.get("block_n"));
-    if rows % (WgmmaShape::ROWS * k.get("groups_m")) != 0 || rows == 0 {
-        return Err(format!("{rows} rows of a tile are no whole instructions of {} groups", k.get("groups_m")));
+fn whole_instructions(k: &Knobs, factors: Factors, element: DType) -> Result<(), String> {
+    let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
+    let [of_rows, of_columns] = factors.order(["rows", "columns"]);
+    if rows % (WgmmaShape::ROWS * down) != 0 || rows == 0 {
+        return Err(format!("{rows} {of_rows} of a tile are no whole instructions of {down} groups"));
     }
-    let each = columns / k.get("groups_n");
-    if columns % k.get("groups_n") != 0 {
-        return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
+    let each = columns / across;
+    if columns % across != 0 {
+        return Err(format!("{columns} {of_columns} of a tile are no equal parts of {across} groups"));
     }
     WgmmaShape { n: each, input: element }.check()?;
     match k.get("block_k_bytes") {
@@ -196,19 +226,20 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     }
 }
 
-/// Where columns lie side by side, those of a group are whole parts of the rows that operands are cut into.
-fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
-    let bytes = k.get("block_n") * element.bytes() as i64;
+/// Where columns of instructions lie side by side, those of a group are whole parts of the rows that operands are cut into.
+fn whole_lines(k: &Knobs, factors: Factors, element: DType) -> Result<(), String> {
+    let ([_, columns], [_, across]) = (factors.tile(k), factors.groups(k));
+    let bytes = columns * element.bytes() as i64;
     let part = Swizzle::widest_row(bytes).map_or(bytes, i64::from);
-    match bytes / k.get("groups_n") % part {
+    match bytes / across % part {
         0 => Ok(()),
-        _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
+        _ => Err(format!("columns of {across} groups are no whole parts of {part} bytes")),
     }
 }
 
 /// What of threads that copy is likely to be fast: they do wherever they can, by whole lines, and two warpgroups
 /// share the rows of a tile that has enough.
-fn of_roles(space: Space, p: &Product, boxed: bool) -> Space {
+fn of_roles(space: Space, p: &Product, factors: Factors, boxed: bool) -> Space {
     let (depth, element) = (p.extents()[3], p.a.dtype);
     let several = move |k: &Knobs, bytes: i64| {
         depth.is_some_and(|n| over(n, bytes / element.bytes() as i64 * k.get("split_k").max(1)) > 1)
@@ -223,22 +254,35 @@ fn of_roles(space: Space, p: &Product, boxed: bool) -> Space {
         }
         _ => Ok(()),
     });
-    space.prefer("groups_of_roles", |k| {
-        let halves = k.get("block_m") % (2 * WgmmaShape::ROWS) == 0;
-        match (k.get("groups_m"), k.get("groups_n")) {
-            (2, 1) if halves => Ok(()),
-            (1, _) if !halves => Ok(()),
-            (m, n) if copying(k) == 1 && turns(k) == 1 => {
-                Err(format!("{m} by {n} warpgroups do not share {} rows in halves", k.get("block_m")))
+    space.prefer("groups_of_roles", move |k| {
+        let rows = factors.tile(k)[0];
+        let halves = rows % (2 * WgmmaShape::ROWS) == 0;
+        match factors.groups(k) {
+            [2, 1] if halves => Ok(()),
+            [1, _] if !halves => Ok(()),
+            [m, n] if copying(k) == 1 && turns(k) == 1 => {
+                Err(format!("{m} by {n} warpgroups do not share {rows} rows in halves"))
             }
             _ => Ok(()),
         }
     })
 }
 
+/// Tiles have no more rows than so many tiles need.
+fn even_tiles(space: Space, rows: Option<i64>) -> Space {
+    space.prefer("even_tiles", move |k| {
+        let tile = k.get("block_m");
+        match rows.map(|n| over(n, over(n, tile))) {
+            Some(n) if tile >= n + EVEN => Err(format!("as many tiles of {n} rows have them all")),
+            _ => Ok(()),
+        }
+    })
+}
+
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
-fn preferred(space: Space, p: &Product, target: &Target) -> Space {
-    let space = tile_within_result(space, p, [64, 64]);
+fn preferred(space: Space, p: &Product, factors: Factors, target: &Target) -> Space {
+    let columns = if factors == Factors::InOrder { WgmmaShape::ROWS } else { FEW_COLUMNS };
+    let space = tile_within_result(space, p, factors.order([WgmmaShape::ROWS, columns]));
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {

@@ -11,34 +11,38 @@
 //!
 //! Where the value reads global memory too, as with a residual, what is held passes as it is and the value is computed
 //! of neighbours (`value.rs`).
+//!
+//! Where the factors of a product are exchanged, columns of the accumulator are rows of the result. Of each of these a
+//! warp has sixteen neighbours, in the lanes of a column, and passes them in the same way, the columns in strips:
+//!
+//! before: `for x < 2, y < 16 { for v < 2 { t[v] = f(c[x, y, v]) }; out[8 y + 2 q + v, 8 x + row] = t[0..2] }`
+//! after:  `for z < 4 { for y < 4, v < 2, h < 2 { s[8 y + 2 q + v, 8 h + row] = f(c[h, 4 z + y, v]) }; barrier of the warp;`
+//!         `for r < 2 { out[32 z + 16 r + lane / 2, 8 (lane % 2) ..] = s[..] }; barrier of the warp }`
 
 mod patch;
+mod rows;
 mod value;
 
-use self::patch::{GROUP, LANES, PAIR, Patch, QUAD, ROWS};
+use self::patch::{BOTH, GROUP, HALVES, LANES, PAIR, Patch, QUAD, ROWS};
+use self::rows::{Rows, Size};
 use self::value::RowValue;
 use super::global_store::GlobalStore;
 use super::quads::Pairs;
-use crate::analysis::{linear, multiple_of, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, index_var};
+use crate::analysis::simplify;
+use crate::ir::device::{DFor, DKind, DStmt, all_of, guarded, index_var};
 use crate::ir::kernel::Barrier;
-use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
+use crate::ir::{BinOp, Expr, Name, Scope, ThreadTag};
 use crate::lower::nest::Nest;
-use crate::lower::pass::guards::{free_of, strict_difference};
+use crate::lower::pass::guards::free_of;
 
 /// Bytes that global memory is written in.
 const SECTOR: i64 = 32;
-/// Bytes of the widest store.
-const WIDEST: i64 = 16;
 
-/// Columns that go through shared memory at a time.
+/// Columns that go through shared memory at a time, where they are neighbours and where they are lines.
 const STRIPS: [i64; 4] = [64, 32, 16, 8];
-
-/// Elements from one row in shared memory to the next: an odd number of groups, so that the pairs of eight rows lie
-/// in different banks.
-fn pitch(columns: i64) -> i64 {
-    ((columns / GROUP) | 1) * GROUP
-}
+const LINES: [i64; 3] = [32, 16, 8];
+/// Bytes between lines of sixteen elements in shared memory, beside these.
+const APART: i64 = 16;
 
 /// The loop over strips of rows that a loop over pairs amounts to, whose body is `body`. `None` where pairs fill
 /// sectors, or where what they are stored to has no rows.
@@ -49,107 +53,89 @@ pub fn of(nest: &mut Nest, pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
     let columns = STRIPS.into_iter().find(|n| pairs.n * GROUP % n == 0).filter(|_| threads % LANES == 0)?;
     let patch = Patch::new(pairs, &nest.ranges, threads);
     let rows = Rows::of(&patch, nest, &store, columns)?;
-    let b = nest.buffers.get(&store.buffer)?;
+    let bytes = nest.buffers.get(&store.buffer)?.dtype.bytes() as i64;
     let pair = if rows.align % PAIR == 0 { PAIR } else { 1 };
-    if QUAD * pair * b.dtype.bytes() as i64 >= SECTOR {
+    if QUAD * pair * bytes >= SECTOR {
         return None;
     }
-    let width = rows.width(&patch, b.dtype, columns);
-    let each = (ROWS * columns / LANES) as usize;
-    let value = RowValue::of(nest, &patch, &rows.column, &store.value, each);
-    let strip = Strip { patch: &patch, store: &store, rows: &rows, columns, width, warps: threads / LANES };
-    Some(strip.emit(nest, value))
+    let size = Size { lines: ROWS, length: columns };
+    Some(Strip::new(nest, &patch, (&store, &rows), size, threads / LANES).emit(nest))
 }
 
-/// Where a row goes: functions of `warp`, `row` and the column, which is a variable.
-struct Rows {
-    indices: Vec<Expr>,
-    valid: Vec<Expr>,
-    column: Name,
-    /// What the elements at whole strips of columns are multiples of.
-    align: i64,
+/// The loops over pairs of groups of eight rows, and over strips of columns, that the `groups` steps of the loop `x` over
+/// `pairs` amount to, whose body is `body`, where columns of the accumulator are rows of the result. `None` where eight
+/// neighbours fill sectors, and for other results.
+pub fn of_columns(nest: &mut Nest, (x, groups): (&Name, i64), pairs: &Pairs, body: &[DStmt]) -> Option<DStmt> {
+    let [s] = body else { return None };
+    let store = GlobalStore::of(nest, None, s).filter(|_| groups % HALVES == 0)?;
+    let bytes = nest.buffers.get(&store.buffer)?.dtype.bytes() as i64;
+    let [threads, 1, 1] = nest.block.map(i64::from) else { return None };
+    if ROWS * bytes >= SECTOR || threads % LANES != 0 {
+        return None;
+    }
+    let lines = LINES.into_iter().find(|n| pairs.n * GROUP % n == 0)?;
+    let both = nest.loop_var("x", groups / HALVES);
+    let patch = Patch::new(pairs, &nest.ranges, threads).of_halves(x, (both.clone(), groups / HALVES));
+    let rows = Rows::of(&patch, nest, &store, BOTH)?;
+    let size = Size { lines, length: BOTH };
+    let strips = Strip::new(nest, &patch, (&store, &rows), size, threads / LANES).emit(nest);
+    Some(DStmt::unrolled(&both, groups / HALVES, vec![strips]))
 }
 
-impl Rows {
-    fn of(patch: &Patch, nest: &mut Nest, store: &GlobalStore, strip: i64) -> Option<Rows> {
-        let b = nest.buffers.get(&store.buffer)?.clone();
-        if !b.is_row_major() {
-            return None;
-        }
-        let column = nest.loop_var("column", patch.pairs.n * GROUP);
-        let (last, outer) = store.indices.split_last()?;
-        let mut indices = vec![];
-        for (i, steps) in outer.iter().map(|i| (i, 0)).chain([(last, 1)]) {
-            let (n, e) = patch.of_column(i, &column)?;
-            indices.push(e);
-            (n == steps).then_some(())?;
-        }
-        let parts = store.cond.as_ref().map(|c| conjuncts(&simplify(c, &nest.ranges))).unwrap_or_default();
-        let valid = parts.iter().map(|c| patch.condition(c, &column)).collect::<Option<Vec<Expr>>>()?;
-        let first = indices.iter().zip(&b.shape).fold(Expr::i64(0), |at, (i, n)| at * n.clone() + i.clone());
-        let z = Name::new("strip of columns");
-        let of_strip = index_var(&z) * Expr::i64(strip);
-        let first = first.subst(&|n| (*n == column).then(|| of_strip.clone()));
-        Some(Rows { indices, valid, column, align: multiple_of(&first, &patch.ranges) })
-    }
-
-    /// How many neighbours are stored at a time: aligned ones, of which all are valid or none.
-    fn width(&self, patch: &Patch, dtype: DType, strip: i64) -> i64 {
-        let (element, pair) = (Name::new("element of a vector"), Name::new("vector of a row"));
-        let fits = |w: i64| {
-            let at = index_var(&pair) * Expr::i64(w) + index_var(&element);
-            let of = |n: &Name| (*n == self.column).then(|| at.clone());
-            let mut ranges = patch.ranges.clone();
-            ranges.set(element.clone(), 0, w - 1);
-            ranges.set(pair.clone(), 0, patch.pairs.n * GROUP / w - 1);
-            let same = |c: &Expr| {
-                let c = free_of(&ranges, simplify(&c.subst(&of), &ranges), &[(element.clone(), w)]);
-                !c.uses_var(&element)
-            };
-            self.align % w == 0 && strip / w >= QUAD && self.valid.iter().all(same)
-        };
-        let mut w = WIDEST / dtype.bytes() as i64;
-        while w > 1 && !fits(w) {
-            w /= 2;
-        }
-        w.max(1)
-    }
-
-    /// True if the first of the eight rows is valid wherever another one is.
-    fn first_is_valid(&self, patch: &Patch) -> bool {
-        self.valid.iter().all(|c| {
-            let rises = |d: Expr| Some(linear(&d, &patch.row, &patch.ranges)?.0.as_int()? >= 0);
-            !c.uses_var(&patch.row) || strict_difference(c).and_then(rises) == Some(true)
-        })
-    }
-}
-
-/// Columns of a strip, neighbours in a store, warps of the block.
+/// A strip of lines of neighbours that a warp stores at a time, how many of them together, and the warps of the block.
 struct Strip<'s> {
     patch: &'s Patch<'s>,
     store: &'s GlobalStore,
     rows: &'s Rows,
-    columns: i64,
+    size: Size,
     width: i64,
     warps: i64,
 }
 
-/// The elements of a strip that a lane stores: `w` of the neighbours at `row` and `column`.
+/// The elements of a strip that a lane stores: `w` of the neighbours `along` a `line`.
 struct Own {
     r: Name,
     g: Name,
     w: Name,
-    row: Expr,
-    column: Expr,
+    line: Expr,
+    along: Expr,
 }
 
-impl Strip<'_> {
-    fn emit(&self, nest: &mut Nest, value: Option<RowValue>) -> DStmt {
+impl<'s> Strip<'s> {
+    fn new(
+        nest: &Nest,
+        patch: &'s Patch<'s>,
+        (store, rows): (&'s GlobalStore, &'s Rows),
+        size: Size,
+        warps: i64,
+    ) -> Strip<'s> {
+        let width = rows.width(patch, nest.buffers[&store.buffer].dtype, size);
+        Strip { patch, store, rows, size, width, warps }
+    }
+
+    /// Columns of the accumulator that go through shared memory at a time.
+    fn columns(&self) -> i64 {
+        if self.patch.halves().is_some() { self.size.lines } else { self.size.length }
+    }
+
+    /// Elements from one line in shared memory to the next: pairs of eight rows, or elements of eight columns, lie in
+    /// different banks.
+    fn pitch(&self, bytes: i64) -> i64 {
+        match self.patch.halves() {
+            Some(_) => self.size.length + APART / bytes,
+            None => ((self.size.length / GROUP) | 1) * GROUP,
+        }
+    }
+
+    fn emit(&self, nest: &mut Nest) -> DStmt {
+        let Size { lines, length } = self.size;
+        let each = (lines * length / LANES) as usize;
+        let value = RowValue::of(nest, self.patch, &self.rows.column, &self.store.value, each);
         let held = value.as_ref().map_or(&self.store.value, |v| &v.held);
-        let len = Expr::i64(self.warps * ROWS * pitch(self.columns));
+        let len = Expr::i64(self.warps * lines * self.pitch(held.dtype().bytes() as i64));
         let name = nest.scratch(&format!("{}_rows", self.store.buffer), held.dtype(), len, Scope::Shared);
         nest.of_warps.insert(name.clone());
-        let strips = self.patch.pairs.n * GROUP / self.columns;
+        let strips = self.patch.pairs.n * GROUP / self.columns();
         let z = nest.loop_var("z", strips);
         let own = self.own(nest);
         let (mut body, mut read) = (vec![], vec![]);
@@ -172,37 +158,45 @@ impl Strip<'_> {
         part.push(self.vector(&own, DKind::Vectorized, store));
         let valid = self.valid(nest, &z, &own);
         body.push(self.each_part(&own, valid, part));
-        // this barrier is for who writes the rows again
+        // this barrier is for who writes the lines again
         body.push(DStmt::Barrier(Barrier::Warp));
         DStmt::unrolled(&z, strips, body)
     }
 
-    /// Lanes beside each other in a row, rows of lanes, and how many such parts a row of the strip has.
+    /// Lanes beside each other in a line, lines of lanes, and how many such parts a line of the strip has.
     fn spread(&self) -> [i64; 3] {
-        let across = (self.columns / self.width).min(LANES);
-        [across, LANES / across, self.columns / self.width / across]
+        let vectors = self.size.length / self.width;
+        let across = vectors.min(LANES);
+        [across, LANES / across, vectors / across]
     }
 
     fn own(&self, nest: &mut Nest) -> Own {
         let [across, down, parts] = self.spread();
-        let [r, g, w] = [("r", ROWS / down), ("g", parts), ("w", self.width)].map(|(s, n)| nest.loop_var(s, n));
+        let [r, g, w] =
+            [("r", self.size.lines / down), ("g", parts), ("w", self.width)].map(|(s, n)| nest.loop_var(s, n));
         let [below, beside] = [BinOp::FloorDiv, BinOp::FloorMod].map(|op| Expr::binary(op, lane(), Expr::i64(across)));
-        let row = index_var(&r) * Expr::i64(down) + below;
-        let column = (index_var(&g) * Expr::i64(across) + beside) * Expr::i64(self.width);
-        Own { r, g, w, row, column }
+        let line = index_var(&r) * Expr::i64(down) + below;
+        let along = (index_var(&g) * Expr::i64(across) + beside) * Expr::i64(self.width);
+        Own { r, g, w, line, along }
     }
 
-    /// The first element of a row in shared memory.
-    fn own_row(&self, row: Expr) -> Expr {
-        warp() * Expr::i64(ROWS * pitch(self.columns)) + row * Expr::i64(pitch(self.columns))
+    /// The first element of a line in shared memory.
+    fn own_line(&self, line: Expr, bytes: i64) -> Expr {
+        let pitch = self.pitch(bytes);
+        warp() * Expr::i64(self.size.lines * pitch) + line * Expr::i64(pitch)
     }
 
     /// What a function of warp, row and column is for a lane's own elements.
     fn at(&self, nest: &Nest, e: &Expr, z: &Name, own: &Own) -> Expr {
-        let column = index_var(z) * Expr::i64(self.columns) + own.column.clone() + index_var(&own.w);
+        let strip = index_var(z) * Expr::i64(self.columns());
+        let (line, along) = (own.line.clone(), own.along.clone() + index_var(&own.w));
+        let (row, column) = match self.patch.halves() {
+            Some(_) => (along, strip + line),
+            None => (line, strip + along),
+        };
         let of = |n: &Name| match n {
             n if *n == self.rows.column => Some(column.clone()),
-            n if *n == self.patch.row => Some(own.row.clone()),
+            n if *n == self.patch.row => Some(row.clone()),
             n if *n == self.patch.warp => Some(warp()),
             _ => None,
         };
@@ -220,11 +214,11 @@ impl Strip<'_> {
         DStmt::For(DFor::new(own.w.clone(), Expr::i64(self.width), kind, vec![s]))
     }
 
-    /// Statements for each part of a lane's rows, or of the only one there is.
+    /// Statements for each part of a lane's lines, or of the only one there is.
     fn each_part(&self, own: &Own, valid: Option<Expr>, part: Vec<DStmt>) -> DStmt {
         let [_, down, parts] = self.spread();
         let row = DStmt::unrolled(&own.g, parts, guarded(valid, part));
-        if own.row.uses_var(&own.r) { DStmt::unrolled(&own.r, ROWS / down, vec![row]) } else { row }
+        if own.line.uses_var(&own.r) { DStmt::unrolled(&own.r, self.size.lines / down, vec![row]) } else { row }
     }
 
     /// Which of a lane's own elements it is.
@@ -236,8 +230,10 @@ impl Strip<'_> {
     fn back(&self, nest: &mut Nest, rows: &Name, own: &Own) -> (DStmt, Expr) {
         let again = self.own(nest);
         let dtype = nest.buffers[rows].dtype;
-        let name = nest.scratch("passed", dtype, Expr::i64(ROWS * self.columns / LANES), Scope::Local);
-        let at = self.own_row(again.row.clone()) + again.column.clone() + index_var(&again.w);
+        let len = self.size.lines * self.size.length / LANES;
+        let name = nest.scratch("passed", dtype, Expr::i64(len), Scope::Local);
+        let line = self.own_line(again.line.clone(), dtype.bytes() as i64);
+        let at = line + again.along.clone() + index_var(&again.w);
         let slot = self.slot(&again, index_var(&again.r));
         let read = DStmt::store(name.clone(), vec![slot], Expr::load(rows.clone(), vec![at], dtype));
         let read = self.each_part(&again, None, vec![self.vector(&again, DKind::Vectorized, read)]);
@@ -254,15 +250,15 @@ impl Strip<'_> {
         (vec![DStmt::unrolled(&again, self.width, vec![compute])], Expr::load(name, at, dtype))
     }
 
-    /// Reads what a lane's own elements need before anything waits for it; where it is then. What all rows share is
-    /// read once, for the first row.
+    /// Reads what a lane's own elements need before anything waits for it; where it is then. What all lines share is
+    /// read once, for the first line.
     fn early(&self, nest: &mut Nest, load: &Expr, z: &Name, own: &Own) -> (DStmt, Expr) {
-        let shared = !load.uses_var(&self.patch.row) && self.rows.first_is_valid(self.patch);
+        let shared = !load.uses_var(&self.rows.line) && self.rows.first_is_valid(self.patch);
         let mut at = self.own(nest);
         let row = |own: &Own| if shared { Expr::i64(0) } else { index_var(&own.r) };
-        let rows = if shared { 1 } else { ROWS / self.spread()[1] };
-        at.row = at.row.subst(&|n| (*n == at.r).then(|| row(&at)));
-        let len = rows * self.spread()[2] * self.width;
+        let lines = if shared { 1 } else { self.size.lines / self.spread()[1] };
+        at.line = at.line.subst(&|n| (*n == at.r).then(|| row(&at)));
+        let len = lines * self.spread()[2] * self.width;
         let name = nest.scratch("early", load.dtype(), Expr::i64(len), Scope::Local);
         let read = DStmt::store(name.clone(), vec![self.slot(&at, row(&at))], self.at(nest, load, z, &at));
         let valid = self.valid(nest, z, &at);
@@ -272,11 +268,17 @@ impl Strip<'_> {
 
     /// What lanes hold of a strip, into shared memory.
     fn pass(&self, nest: &mut Nest, (name, value): (&Name, &Expr), z: &Name) -> DStmt {
-        let (dtype, each, pairs) = (value.dtype(), self.columns / GROUP, self.patch.pairs);
+        let (dtype, each, pairs) = (value.dtype(), self.columns() / GROUP, self.patch.pairs);
         let [y, v, w] = [("y", each), ("v", PAIR), ("w", PAIR)].map(|(s, n)| nest.loop_var(s, n));
+        let halves = self.patch.halves().map(|h| (h, nest.loop_var("h", HALVES)));
         let held = nest.scratch(&format!("{}_pair", self.store.buffer), dtype, Expr::i64(PAIR), Scope::Local);
         let pair = index_var(z) * Expr::i64(each) + index_var(&y);
-        let of = |n: &Name| (n == pairs.y).then(|| pair.clone()).or_else(|| (n == pairs.v).then(|| index_var(&v)));
+        let group = halves.as_ref().map(|(h, half)| (h.x, h.group(index_var(half))));
+        let of = |n: &Name| match n {
+            n if n == pairs.y => Some(pair.clone()),
+            n if n == pairs.v => Some(index_var(&v)),
+            n => group.as_ref().filter(|(x, _)| *x == n).map(|(_, e)| e.clone()),
+        };
         let own = |nest: &Nest, e: &Expr| simplify(&e.subst(&of), &nest.ranges);
         let reads = value.any(&|e| nest.is_global_load(e));
         let cond = self.store.cond.as_ref().filter(|_| reads).map(|c| own(nest, c));
@@ -290,11 +292,19 @@ impl Strip<'_> {
         let held_pair = vec![DStmt::store(held.clone(), vec![index_var(&v)], value)];
         body.push(DStmt::unrolled(&v, PAIR, guarded(cond, held_pair)));
         let [row, of_quad] = [BinOp::FloorDiv, BinOp::FloorMod].map(|op| Expr::binary(op, lane(), Expr::i64(QUAD)));
-        let from = self.own_row(row) + of_quad * Expr::i64(PAIR);
-        let at = from + index_var(&y) * Expr::i64(GROUP) + index_var(&w);
+        let column = of_quad * Expr::i64(PAIR) + index_var(&y) * Expr::i64(GROUP) + index_var(&w);
+        let bytes = dtype.bytes() as i64;
+        let (at, kind) = match &halves {
+            Some((_, half)) => {
+                let along = index_var(half) * Expr::i64(ROWS) + row;
+                (self.own_line(column, bytes) + along, DKind::Unrolled)
+            }
+            None => (self.own_line(row, bytes) + column, DKind::Vectorized),
+        };
         let both = DStmt::store(name.clone(), vec![at], Expr::load(held, vec![index_var(&w)], dtype));
-        body.push(DStmt::For(DFor::new(w, Expr::i64(PAIR), DKind::Vectorized, vec![both])));
-        DStmt::unrolled(&y, each, body)
+        body.push(DStmt::For(DFor::new(w, Expr::i64(PAIR), kind, vec![both])));
+        let body = DStmt::unrolled(&y, each, body);
+        halves.map_or(body.clone(), |(_, half)| DStmt::unrolled(&half, HALVES, vec![body]))
     }
 }
 

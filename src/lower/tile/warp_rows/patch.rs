@@ -1,4 +1,4 @@
-//! The eight rows of an accumulator that a warp holds side by side, and what expressions say of their columns.
+//! The eight rows of an accumulator that a warp holds side by side, or twice eight, and what expressions say of them.
 
 use crate::analysis::{Ranges, linear, simplify};
 use crate::ir::device::index_var;
@@ -13,6 +13,9 @@ pub const ROWS: i64 = LANES / QUAD;
 /// Neighbours in a lane, and in the lanes of a quad.
 pub const PAIR: i64 = 2;
 pub const GROUP: i64 = QUAD * PAIR;
+/// Groups of eight rows that are next to each other in a warp's part of an instruction, and their rows.
+pub const HALVES: i64 = 2;
+pub const BOTH: i64 = HALVES * ROWS;
 
 /// The eight rows that a warp holds side by side. `warp`, `row` and `lane` are the digits of the thread's number.
 pub struct Patch<'p> {
@@ -21,6 +24,24 @@ pub struct Patch<'p> {
     pub warp: Name,
     pub row: Name,
     pub lane: Name,
+    halves: Option<Halves<'p>>,
+}
+
+/// Twice eight rows, of which a lane holds one of each half.
+pub struct Halves<'p> {
+    /// The loop over groups of eight rows, and that over pairs of groups.
+    pub x: &'p Name,
+    pub both: Name,
+    /// A half, and a row in it.
+    half: Name,
+    of_eight: Name,
+}
+
+impl Halves<'_> {
+    /// The group of eight rows that half `half` is.
+    pub fn group(&self, half: Expr) -> Expr {
+        index_var(&self.both) * Expr::i64(HALVES) + half
+    }
 }
 
 impl<'p> Patch<'p> {
@@ -32,19 +53,48 @@ impl<'p> Patch<'p> {
             ranges.set(name.clone(), 0, n - 1);
         }
         let [warp, row, lane] = names;
-        Patch { pairs, ranges, warp, row, lane }
+        Patch { pairs, ranges, warp, row, lane, halves: None }
     }
 
+    /// The same of two groups of eight rows, steps of the loop `x`: `row` is one of sixteen. `both` goes over such pairs.
+    pub fn of_halves(self, x: &'p Name, (both, n): (Name, i64)) -> Patch<'p> {
+        let [half, of_eight] = ["half of the rows", "row of eight"].map(Name::new);
+        let mut ranges = self.ranges;
+        let all = [(&self.row, BOTH), (&half, HALVES), (&of_eight, ROWS), (&both, n)];
+        all.into_iter().for_each(|(name, n)| ranges.set(name.clone(), 0, n - 1));
+        Patch { ranges, halves: Some(Halves { x, both, half, of_eight }), ..self }
+    }
+
+    pub fn halves(&self) -> Option<&Halves<'p>> {
+        self.halves.as_ref()
+    }
+
+    /// An expression by the digits of the thread's number.
     fn digits(&self, e: &Expr) -> Expr {
-        let [warp, row, lane] = [&self.warp, &self.row, &self.lane].map(index_var);
+        let row = self.halves.as_ref().map_or(&self.row, |h| &h.of_eight);
+        let [warp, row, lane] = [&self.warp, row, &self.lane].map(index_var);
         let thread = warp * Expr::i64(LANES) + row * Expr::i64(QUAD) + lane;
         let name = Name::new(ThreadTag::ThreadX.name());
-        simplify(&e.subst(&|n| (*n == name).then(|| thread.clone())), &self.ranges)
+        let group = |n: &Name| self.halves.as_ref().filter(|h| n == h.x).map(|h| h.group(index_var(&h.half)));
+        let of = |n: &Name| if *n == name { Some(thread.clone()) } else { group(n) };
+        simplify(&e.subst(&of), &self.ranges)
+    }
+
+    /// An expression of a half and a row of eight as one of the row of both.
+    fn of_both(&self, h: &Halves, e: &Expr) -> Option<Expr> {
+        if ![&h.half, &h.of_eight].into_iter().any(|n| e.uses_var(n)) {
+            return Some(e.clone());
+        }
+        let (step, rest) = linear(e, &h.of_eight, &self.ranges)?;
+        let (of_half, rest) = linear(&rest, &h.half, &self.ranges)?;
+        let step = step.as_int().filter(|n| of_half.is_int(ROWS * n))?;
+        (!rest.uses_var(&h.of_eight)).then(|| rest + index_var(&self.row) * Expr::i64(step))
     }
 
     /// An expression as one of the column, `n` more for each; of those that are the same in a row, as it is.
     pub fn of_column(&self, e: &Expr, column: &Name) -> Option<(i64, Expr)> {
         let e = self.digits(e);
+        let e = self.halves.as_ref().map_or(Some(e.clone()), |h| self.of_both(h, &e))?;
         let crossed = [self.pairs.v, &self.lane, self.pairs.y];
         if crossed.iter().all(|v| !e.uses_var(v)) {
             return Some((0, e));
@@ -65,11 +115,16 @@ impl<'p> Patch<'p> {
         if let Some((0, same)) = self.of_column(cond, column) {
             return Some(same);
         }
-        let difference = strict_difference(cond)?;
+        let below = self.digits(&strict_difference(cond)?);
         // of whole pairs, `p + e < 0` for the pair `p` of a column `c` says `c + 2 e < 0`
-        let of_pair = Expr::i64(PAIR) * difference.clone() + index_var(self.pairs.v);
-        let whole = (!difference.uses_var(self.pairs.v)).then_some(of_pair);
-        let (_, below) = self.of_column(whole.as_ref().unwrap_or(&difference), column)?;
+        let finer = |n: i64, digits: &[(&Name, i64)]| {
+            let all = digits.iter().fold(Expr::i64(n) * below.clone(), |e, (d, n)| e + index_var(d) * Expr::i64(*n));
+            digits.iter().all(|(d, _)| !below.uses_var(d)).then_some(all)
+        };
+        let (v, lane) = (self.pairs.v, &self.lane);
+        let of_eight = self.halves.as_ref().and_then(|h| finer(ROWS, &[(&h.of_eight, 1)]));
+        let forms = [Some(below.clone()), finer(PAIR, &[(v, 1)]), finer(GROUP, &[(lane, PAIR), (v, 1)]), of_eight];
+        let (_, below) = forms.into_iter().flatten().find_map(|e| self.of_column(&e, column))?;
         Some(Expr::binary(BinOp::Lt, below, Expr::i64(0)))
     }
 }

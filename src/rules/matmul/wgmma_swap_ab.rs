@@ -1,0 +1,51 @@
+//! `matmul.wgmma_swap_ab`: matrix products of tens to hundreds of rows by whole warpgroups, the factors exchanged.
+//!
+//! When: what `matmul.wgmma` takes, with 33 to 1024 rows, a constant number, where tensor maps describe both factors.
+//! How: as there, of the product of both factors transposed: columns of the result are the 64 rows of an instruction, rows its
+//! columns, of which there may be any multiple of 8. So few rows are cut into tiles without much that no row fills, and tiles of as
+//! many elements read less: 288 rows are two tiles of 144, where 64 at a time they would be five, or three of 128. Results
+//! pass through shared memory on their way, where eight of them fill no sector (`lower/tile/warp_rows`).
+//! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
+//! `operand_dtype`, `accumulator_dtype`, `one_result`, `hundreds_of_rows`, `boxed_factors`.
+//!
+//! ```text
+//! matmul.wgmma_swap_ab on cuda:sm_90a
+//! before: float16 A[288, 4096], float16 B[4096, 4096]
+//!         float32 C[i, j] += float32(A[i, k]) * float32(B[j, k])
+//!         float16 O[i, j] = float16(C[i, j])
+//! after:
+//! ```
+
+use super::exchange::Factors;
+use super::mma::multiplied;
+use super::wgmma::{FEW_ROWS, Wgmma, is_boxed};
+use crate::rules::parts::*;
+
+/// The rule.
+pub const WGMMA_SWAP_AB: Rule = Rule::new(
+    Kind::Cuda,
+    "matmul.wgmma_swap_ab",
+    include_str!("../../../schedules/matmul.wgmma_swap_ab.toml"),
+    wgmma_swap_ab,
+);
+
+/// Rows up to which what 64 at a time leave unused may count.
+const MOST_ROWS: i64 = 1024;
+
+fn wgmma_swap_ab(ask: &Ask) -> Answer {
+    if !ask.target.has.wgmma {
+        return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
+    }
+    let p = multiplied(ask)?;
+    match p.extents()[1] {
+        Some(n) if n > FEW_ROWS && n <= MOST_ROWS => {}
+        n => {
+            let rows = n.map_or("a number of rows that is not constant".into(), |n| format!("{n} rows"));
+            return Err(ask.no("hundreds_of_rows", format!("{rows}, and it is for {} to {MOST_ROWS}", FEW_ROWS + 1)));
+        }
+    }
+    if ![&p.a, &p.b].into_iter().all(is_boxed) {
+        return Err(ask.no("boxed_factors", "no tensor maps describe the factors as they are multiplied"));
+    }
+    Ok(Wgmma::found(ask, p, Factors::Exchanged))
+}
