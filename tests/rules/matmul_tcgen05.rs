@@ -49,6 +49,21 @@ fn types_batches_and_what_follows() {
     );
 }
 
+/// Numbers of 8 bits lie along the reduced axis; what follows their sums is that of any others.
+#[test]
+fn products_of_float8() {
+    let wide = |dtype, m, n, k| Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true);
+    check(
+        vec![
+            wide("float8_e4m3fn", 70, 40, 304).with_epilogue().case(),
+            wide("float8_e5m2", 131, 20, 272).case(),
+            wide("float8_e4m3fn", 66, 24, 144).batched(2).case(),
+        ],
+        1,
+    );
+    check_pairs(vec![wide("float8_e4m3fn", 140, 40, 304), wide("float8_e5m2", 200, 68, 272).with_epilogue()], 1);
+}
+
 #[test]
 fn several_blocks_share_the_reduced_axis() {
     let case =
@@ -273,6 +288,12 @@ fn what_it_declines() {
     assert_eq!(declined(wide(256, 65).case(), TARGET), "boxed_factors");
     let int8 = Matmul::new("int8", 256, 64, 64).accumulated("int32").transposed(false, true).case();
     assert_eq!(declined(int8, "cuda:sm_103a"), "int8_in_tensor_memory");
+    let float8 = |columns_apart: bool| {
+        let case = Matmul::new("float8_e4m3fn", 256, 64, 256).accumulated("float32").transposed(false, !columns_apart);
+        declined(case.case(), TARGET)
+    };
+    assert_eq!(float8(true), "boxed_factors");
+    assert_eq!(declined(Matmul::new("float32", 256, 64, 64).case(), TARGET), "operand_dtype");
 }
 
 /// The untuned choice of a large product.

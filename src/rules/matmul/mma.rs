@@ -70,12 +70,20 @@ fn mma(ask: &Ask) -> Answer {
     Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
 }
 
+/// Types of numbers that tensor cores multiply exactly, and add in float32 or int32, on every GPU that has them.
+const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
+
 /// A product that tensor cores compute.
 pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
+    multiplied_of(ask, &EVERYWHERE)
+}
+
+/// A product of two factors of one of these types that tensor cores compute.
+pub fn multiplied_of(ask: &Ask, types: &[DType]) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
-    if a != b || !matches!(a, DType::F16 | DType::BF16 | DType::I8) {
+    if a != b || !types.contains(&a) {
         return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));
     }
     let floats = matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16);

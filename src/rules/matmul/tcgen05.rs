@@ -1,7 +1,8 @@
 //! `matmul.tcgen05`: matrix products in tensor memory (`tcgen05.mma`), convolutions among them.
 //!
-//! When: the target has it; what `matmul.mma` takes, of int8 where the target multiplies it there, where tensor maps
-//! describe both factors, with more than 64 rows or an unknown number of them, and a constant depth.
+//! When: the target has it; what `matmul.mma` takes, of int8 where the target multiplies it there, and products of
+//! `float8_e4m3fn` or `float8_e5m2` by the same type, whose sums are whole float32 here; where tensor maps describe both
+//! factors (those of 8 bits along the reduced axis), with more than 64 rows or an unknown number of them, and a constant depth.
 //! How: a block computes a tile of 128 rows. One thread starts all copies, into shared memory where matrix
 //! descriptors find them, `stages` steps ahead; another one issues all products, into columns of tensor memory, and
 //! one or two warpgroups load the sums from there, each its own columns, and store what follows from them. A block
@@ -25,7 +26,7 @@
 //!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: O = b0_result.local
 //! ```
 
-use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::mma::{Means, Warps, by_tiles, multiplied_of};
 use super::outline::{self, Sizes};
 use super::pack::major;
 use super::tiling::*;
@@ -40,6 +41,8 @@ use crate::rules::parts::*;
 pub const TCGEN05: Rule =
     Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../../../schedules/matmul.tcgen05.toml"), tcgen05);
 
+/// Types of numbers that are multiplied exactly and added in float32, or int32.
+const TYPES: [DType; 5] = [DType::F16, DType::BF16, DType::E4M3, DType::E5M2, DType::I8];
 /// Registers of a thread that stores results, besides its sums.
 const BESIDE_SUMS: i64 = 50;
 /// Registers of such a thread at most, where one warpgroup stores and where two do.
@@ -60,7 +63,7 @@ fn tcgen05(ask: &Ask) -> Answer {
     if !has.tcgen05 {
         return Err(ask.no("tensor_memory", "the target has no tensor memory"));
     }
-    let p = multiplied(ask)?;
+    let p = multiplied_of(ask, &TYPES)?;
     if p.a.dtype == DType::I8 && !has.tcgen05_i8 {
         return Err(ask.no("int8_in_tensor_memory", "the target multiplies no int8 in tensor memory"));
     }
