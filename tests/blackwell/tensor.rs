@@ -25,10 +25,15 @@ def product(A: T.Buffer((4096, 4096), \"INPUT\"), B: T.Buffer((4096, 4096), \"IN
 
 /// The kernels that the untuned choice gives the product of a type, with other values of knobs, and its rule.
 fn assembly(id: &str, input: &str, set: &[&str]) -> (Assembly, String) {
+    assembled(id, &PRODUCT.replace("INPUT", input), set)
+}
+
+/// The same of any function.
+fn assembled(id: &str, function: &str, set: &[&str]) -> (Assembly, String) {
     let target = Target::parse(id, &HostCpu::default()).expect("a name of the table");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("product.py");
-    std::fs::write(&file, PRODUCT.replace("INPUT", input)).expect("write the function");
+    std::fs::write(&file, function).expect("write the function");
     let mut inputs = job::load(&Default::default(), &[file]).expect("the file reads");
     let input = inputs.remove(0).unwrap_or_else(|e| panic!("{e:?}"));
     let subject = input.subject(&target).expect("it is accepted");
@@ -82,6 +87,29 @@ fn a_product_is_of_a_block_or_of_a_pair() {
             }
             // products, and commits, are all of the same
             assert!(!of_pairs || k.count(input.1) == k.count(&format!("{}.2CTA", input.1)), "{id} {set:?}");
+        }
+    }
+}
+
+/// A product of 4096 cubed of a format of numbers with scales of blocks: scales in tensor memory, nothing decoded, no spills.
+#[test]
+fn a_large_product_with_scales_is_made_in_tensor_memory() {
+    let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
+    for (format, name) in [("mxfp8", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("nvfp4", "UTCOMMA")] {
+        let sizes = [("m", "4096"), ("n", "4096"), ("k", "4096"), ("format", format)];
+        let function = operation.function("product", &sizes).expect("a function").to_string();
+        for id in ["cuda:sm_100a", "cuda:sm_103a"] {
+            let (made, text) = assembled(id, &function, &[]);
+            assert!(text.contains("gemm by tcgen05_block_scale"), "{format} {id}:\n{text}");
+            let Some(compiler) = compiler() else { return };
+            let cubin = compiler.cubin(&text, id).unwrap_or_else(|e| panic!("{format} {id}: {e}"));
+            assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{format} {id}");
+            let Some(code) = machine_code(&text, id) else { return };
+            let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
+            for name in ["UTMALDG", name, "UTCCP", "LDGSTS", "UTCBAR", "LDTM"] {
+                assert!(k.count(name) > 0, "{format} {id}: no {name}");
+            }
+            assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{format} {id}");
         }
     }
 }

@@ -130,10 +130,10 @@ fn pairs_of_blocks_take_one_tile_after_the_other() {
     let case = Matmul::new("bfloat16", 600, 200, 328).accumulated("float32").transposed(false, true).with_epilogue();
     let pair =
         |n: i64, groups: i64, stages: i64| [("block_n", n), ("groups_n", groups), ("stages", stages), ("cta_group", 2)];
-    persistent(&case.clone().case(), 2, &pair(64, 1, 3));
-    persistent(&case.case(), 4, &pair(96, 2, 4));
+    persistent(RULE, &case.clone().case(), 2, &pair(64, 1, 3));
+    persistent(RULE, &case.case(), 4, &pair(96, 2, 4));
     let wide = Matmul::new("float16", 144, 520, 136).accumulated("float32").transposed(true, false);
-    persistent(&wide.case(), 2, &pair(256, 2, 3));
+    persistent(RULE, &wide.case(), 2, &pair(256, 2, 3));
 }
 
 /// The kernel at a point, as it is lowered.
@@ -232,14 +232,14 @@ fn the_second_block_of_a_pair_ends_after_the_last_commit() {
 }
 
 /// Simulates a point of the rule with another number of blocks that take all tiles.
-fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
+pub fn persistent(rule: &str, case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
     let func = harness::read(case);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let args = harness::arguments(&func, case, &mut StdRng::seed_from_u64(1));
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).expect("the function runs");
     let target = harness::target(TARGET);
-    let arm = arm(RULE, &input, &target);
+    let arm = arm(rule, &input, &target);
     let mut point = arm.space.default().expect("a legal point");
     for (name, value) in [("roles", 2), ("split_k", 1), ("raster", 1)].iter().chain(knobs) {
         point = point.with(name, *value);
@@ -263,10 +263,10 @@ fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
 #[test]
 fn blocks_take_one_tile_after_the_other() {
     let case = Matmul::new("bfloat16", 200, 200, 136).accumulated("float32").transposed(false, true).with_epilogue();
-    persistent(&case.clone().case(), 1, &[("block_n", 64), ("groups_n", 1), ("stages", 3)]);
-    persistent(&case.clone().case(), 3, &[("block_n", 96), ("groups_n", 2), ("stages", 4)]);
+    persistent(RULE, &case.clone().case(), 1, &[("block_n", 64), ("groups_n", 1), ("stages", 3)]);
+    persistent(RULE, &case.clone().case(), 3, &[("block_n", 96), ("groups_n", 2), ("stages", 4)]);
     let wide = Matmul::new("float16", 144, 304, 136).accumulated("float32").transposed(true, false);
-    persistent(&wide.case(), 1, &[("block_n", 256), ("groups_n", 2), ("stages", 3)]);
+    persistent(RULE, &wide.case(), 1, &[("block_n", 256), ("groups_n", 2), ("stages", 3)]);
 }
 
 /// The predicate by which the rule declines a function.

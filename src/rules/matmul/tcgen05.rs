@@ -80,11 +80,14 @@ fn tcgen05(ask: &Ask) -> Answer {
     ))
 }
 
-/// How the warpgroups that store share a tile.
-fn groups(k: &Knobs, element: DType) -> Warps {
-    let depth = k.get("block_k_bytes") / element.bytes() as i64;
+/// How the warpgroups that store share a tile of so many steps along the reduced axis.
+pub fn shares(k: &Knobs, depth: i64) -> Warps {
     let block = [k.get("block_m"), k.get("block_n"), depth];
     Warps { block, warps: [WgmmaShape::WARPS, k.get("groups_n")] }
+}
+
+fn groups(k: &Knobs, element: DType) -> Warps {
+    shares(k, k.get("block_k_bytes") / element.bytes() as i64)
 }
 
 /// The blocks that a product is of.
@@ -95,7 +98,7 @@ fn group(k: &Knobs) -> Result<CtaGroup, String> {
 }
 
 /// True where a block takes one tile after the other.
-fn persistent(k: &Knobs) -> bool {
+pub fn persistent(k: &Knobs) -> bool {
     k.get("roles") == 2
 }
 
@@ -110,22 +113,11 @@ impl Accepted for Tcgen05 {
         });
         let beside = matches!(major(&p.b), Major::Depth);
         let space = space.require("halves_of_columns", move |k| if beside { halves(k, element) } else { Ok(()) });
-        let depths = p.extents()[3];
-        let space = space.require("steps_of_roles", move |k| {
-            match depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1))) {
-                Some(..2) | None => Err("the reduced axis is a single tile, or of unknown length".into()),
-                Some(_) => Ok(()),
-            }
-        });
-        let space = threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp);
+        let space = roles_of_steps(space, p, target, warp, move |k| groups(k, element).block[2]);
         let bytes =
             |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n") / k.get("cta_group").max(1));
         let space = tiles_in_shared(space, target, bytes, passed_rows(p, |k| k.get("groups_n") * WgmmaShape::WARPS));
-        let space = space.require("sums_in_registers", |k| {
-            let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
-            at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
-        });
-        let space = whole_groups(space, rows);
+        let space = whole_groups(sums_in_registers(space), rows);
         preferred(space, p, target)
     }
 
@@ -144,7 +136,31 @@ impl Accepted for Tcgen05 {
     }
 }
 
-fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+/// Threads that copy and issue have several steps to do, of so many along the reduced axis, and stand beside those that store.
+pub fn roles_of_steps(space: Space, p: &Product, target: &Target, warp: i64, step: impl At<i64> + Copy) -> Space {
+    let depths = p.extents()[3];
+    let space = space.require("steps_of_roles", move |k| {
+        match depths.map(|n| over(n, step(k).max(1) * k.get("split_k").max(1))) {
+            Some(..2) | None => Err("the reduced axis is a single tile, or of unknown length".into()),
+            Some(_) => Ok(()),
+        }
+    });
+    threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp)
+}
+
+/// Threads that store have registers for their sums.
+pub fn sums_in_registers(space: Space) -> Space {
+    space.require("sums_in_registers", |k| {
+        let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
+        at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
+    })
+}
+
+/// A tile has as many rows as tensor memory has lanes, and columns for whole fragments of each warpgroup that stores.
+///
+/// # Errors
+/// Where it has not.
+pub fn whole_tile(k: &Knobs) -> Result<(), String> {
     let (rows, columns, each) = (k.get("block_m"), k.get("block_n"), k.get("block_n") / k.get("groups_n"));
     if rows != TENSOR_LANES {
         return Err(format!("a tile has {rows} rows, and tensor memory {TENSOR_LANES} lanes"));
@@ -152,7 +168,12 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     if each * k.get("groups_n") != columns || each % Fragment::M16N8Acc.shape()[1] != 0 {
         return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
     }
-    Tcgen05Shape { n: columns, input: element, group: group(k)? }.check()?;
+    Ok(())
+}
+
+fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+    whole_tile(k)?;
+    Tcgen05Shape { n: k.get("block_n"), input: element, group: group(k)? }.check()?;
     match k.get("block_k_bytes") {
         n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
@@ -187,6 +208,11 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
         (n, 2) if n <= 64 => Err(format!("{n} columns are too few for two warpgroups")),
         _ => Ok(()),
     });
+    of_tiles(space, p, target)
+}
+
+/// As many tiles, and as large ones, as the device has multiprocessors for.
+pub fn of_tiles(space: Space, p: &Product, target: &Target) -> Space {
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_n") > 64 => {
