@@ -79,7 +79,7 @@ pub fn scaled_product(of: BlockScaleMma, n: i64) -> Case {
     let alloc =
         |(i, (_, columns)): (usize, &(&str, i64))| tensor(Tcgen05::Alloc { columns: *columns, group }, vec![word(i)]);
     let dealloc = |(d, columns): &(&str, i64)| tensor(Tcgen05::Dealloc { columns: *columns, group }, vec![at(d, c(0))]);
-    let find = |(i, (d, _)): (usize, &(&str, i64))| tensor(Tcgen05::Find, vec![at(d, c(0)), word(i)]);
+    let find = |(i, (d, _)): (usize, &(&str, i64))| tensor(Tcgen05::Find { column: 0 }, vec![at(d, c(0)), word(i)]);
     let mut all_taken: Vec<KStmt> = taken.iter().enumerate().map(alloc).collect();
     all_taken.push(tensor(Tcgen05::Relinquish { group }, vec![]));
     let mut issued = vec![tensor(Tcgen05::FenceAfter, vec![])];

@@ -20,10 +20,11 @@ impl CudaWriter<'_> {
             Tcgen05::Relinquish { group } => {
                 order(&format!("tcgen05.relinquish_alloc_permit.{}.sync.aligned;", cta_group(*group)))
             }
-            Tcgen05::Find => {
+            Tcgen05::Find { column } => {
                 let ([d, word], []) = i.operands();
                 let word = self.exprs.element(&word.array, &word.index);
-                format!("{} = {word};", ident(&d.array))
+                let further = if *column > 0 { format!(" + {column}u") } else { String::new() };
+                format!("{} = {word}{further};", ident(&d.array))
             }
             Tcgen05::Dealloc { columns, group } => {
                 let (d, group) = (ident(&i.places[0].array), cta_group(*group));

@@ -150,7 +150,10 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
         Tcgen05::Relinquish { group } => {
             of(row(format!("tcgen05_relinquish{}", group.suffix()), vec![]).warp(), *group)
         }
-        Tcgen05::Find => row("tcgen05_find %0 at %1".into(), vec![tensor(1).written(), word()]),
+        Tcgen05::Find { column } => {
+            let further = if *column > 0 { format!(" + {column} columns") } else { String::new() };
+            row(format!("tcgen05_find %0 at %1{further}"), vec![tensor(1).written(), word()])
+        }
         Tcgen05::Dealloc { columns, group } => {
             let form = format!("tcgen05_dealloc{} %0, {columns} columns", group.suffix());
             of(row(form, vec![tensor(1).written()]).warp(), *group)

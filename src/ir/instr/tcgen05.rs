@@ -27,9 +27,9 @@ pub enum Tcgen05 {
     Alloc { columns: i64, group: CtaGroup },
     /// The block takes no more columns (`tcgen05.relinquish_alloc_permit`). A warp says so together.
     Relinquish { group: CtaGroup },
-    /// `d, word`: the thread has `d` at the address that the word holds.
-    Find,
-    /// `d`: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together, in both blocks of a pair,
+    /// `d, word`: the thread has `d` so many columns after the address that the word holds.
+    Find { column: i64 },
+    /// `d`, which is in the first of them: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together, in both blocks of a pair,
     /// of which neither uses them any more.
     Dealloc { columns: i64, group: CtaGroup },
     /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false (`tcgen05.mma`). One thread says

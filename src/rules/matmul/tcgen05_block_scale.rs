@@ -34,9 +34,9 @@ use super::outline::{self, Sizes};
 use super::tcgen05::{of_tiles, persistent, roles_of_steps, shares, sums_in_registers, whole_tile};
 use super::tiling::*;
 use crate::analysis::Blocked;
-use crate::ir::Buffer;
-use crate::ir::instr::{TENSOR_COLUMNS, Tcgen05Scaled, WgmmaShape, columns_taken};
+use crate::ir::instr::{TENSOR_COLUMNS, Tcgen05Scaled, WgmmaShape};
 use crate::ir::layout::Swizzle;
+use crate::ir::{Buffer, Expr, IterVar};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -93,7 +93,7 @@ impl Parts {
     fn columns(self, k: &Knobs) -> i64 {
         let [lines, columns] = Tcgen05Scaled::SCALES;
         let step = (k.get("block_m") + k.get("block_n")) / lines * columns * self.scales(k) / WORD;
-        columns_taken(k.get("block_n")) + columns_taken(step * k.get("stages"))
+        k.get("block_n") + step * k.get("stages")
     }
 }
 
@@ -120,14 +120,23 @@ fn tcgen05_block_scale(ask: &Ask) -> Answer {
     if [rows, columns].iter().any(|n| n.is_none_or(|n| n < least)) {
         return Err(ask.no("whole_tile", format!("a tile is of {least} rows and columns at least, of known number")));
     }
-    let matrix = |f: &Blocked| p.batch.is_empty() && f.codes.indices.len() == 2;
-    if !blocked.iter().all(matrix) || [&p.rows, &p.columns].iter().any(|own| own.len() != 1) {
+    let one = |own: &[IterVar]| own.len() == 1;
+    let both = blocked.iter().zip([rows, columns]).all(|(f, lines)| is_boxed(&p, f, lines));
+    if !p.batch.is_empty() || !one(&p.rows) || !one(&p.columns) || !both {
         return Err(ask.no("boxed_factors", "the numbers of a factor are no matrix that a tensor map describes"));
     }
     let parts = Parts { packed: blocked[0].packed(), block: blocked[0].block() };
     let (warp, sms, sizes) = (i64::from(ask.target.warp), i64::from(ask.target.sms), Sizes::of(&p));
     let numbers = blocked.map(|f| f.codes.buffer);
     Ok(Found::new(p.schedule.clone(), Scaled { sizes, numbers, parts, warp, sms, p }))
+}
+
+/// True where the numbers of so many lines are a whole matrix, and words of scales are aligned.
+fn is_boxed(p: &Product, f: &Blocked, lines: Option<i64>) -> bool {
+    let sizes = |name: &Name| p.schedule.func().buffer(name).shape.iter().map(Expr::as_int).collect::<Vec<_>>();
+    let row = p.extents()[3].map(|n| n / f.packed());
+    let words = sizes(&f.scales.buffer).last().copied().flatten().is_some_and(|n| n % WORD == 0);
+    words && sizes(&f.codes.buffer) == [lines, row]
 }
 
 impl Accepted for Scaled {

@@ -125,7 +125,7 @@ impl Block<'_> {
                 self.tensor.columns.relinquish(t / self.per_block);
                 Ok(())
             }
-            Tcgen05::Find => self.find_columns(t, i, memory),
+            Tcgen05::Find { column } => self.find_columns(t, i, *column, memory),
             Tcgen05::Dealloc { columns, .. } => self.give_columns_back(t, i.places[0], *columns, memory),
             Tcgen05::Mma { shape, a, b } => return self.tensor_product(t, i, *shape, [*a, *b], memory),
             Tcgen05::ScaledMma { shape, a, b, first } => {
@@ -169,28 +169,32 @@ impl Block<'_> {
         self.threads[t].store(array, at, first as u64, memory, by)
     }
 
-    fn find_columns(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+    fn find_columns(&mut self, t: usize, i: &Instr, column: i64, memory: &mut [Memory]) -> Result<(), Fault> {
         let ([d, word], []) = i.operands();
         let array = &self.code.arrays[word.array as usize];
         let at = in_bounds(array, self.threads[t].int(word.index), 1)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
         let first = self.threads[t].load(array, at, memory, by)?;
-        self.tensor.found.insert((t, d.array), first as i64);
+        self.tensor.found.insert((t, d.array), first as i64 + column);
         Ok(())
     }
 
     fn give_columns_back(&mut self, t: usize, d: Site, columns: i64, memory: &mut [Memory]) -> Result<(), Fault> {
-        let array = &self.code.arrays[d.array as usize];
         let block = t / self.per_block;
-        let (first, _) = self.tensor.had((t, block), array, d.array, columns)?;
+        let (first, _) = self.tensor.had((t, block), &self.code.arrays[d.array as usize], d.array, columns)?;
         let other = self.tensor.columns.give_back(block, first, columns)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
-        if let Some(other) = other {
-            let theirs = &mut memory[array.memory(other * self.code.shared())];
-            (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
+        let found = self.tensor.found.range((t, 0)..=(t, u32::MAX));
+        for (_, n) in found.filter(|(_, at)| (first..first + columns).contains(*at)).map(|(key, _)| *key) {
+            let array = &self.code.arrays[n as usize];
+            if let Some(other) = other {
+                let theirs = &mut memory[array.memory(other * self.code.shared())];
+                (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
+            }
+            let own = &mut memory[array.memory(self.threads[t].shift)];
+            (0..array.len as usize).try_for_each(|i| own.shadow.write(i, &array.name, by))?;
         }
-        let own = &mut memory[array.memory(self.threads[t].shift)];
-        (0..array.len as usize).try_for_each(|i| own.shadow.write(i, &array.name, by))
+        Ok(())
     }
 
     /// The number of the element that a thread names.

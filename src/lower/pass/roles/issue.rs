@@ -17,7 +17,7 @@ use super::ring::{Ring, sync};
 use super::{PASS, Roles, Tiles, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, columns_taken};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
 use crate::ir::{BinOp, DType, Expr, Name, Scope};
 use crate::lower::LowerError;
 use crate::lower::fact::redirect;
@@ -55,9 +55,8 @@ impl Issue {
             }
             _ => None,
         });
-        let beside = scales.map_or(0, |len| columns_taken(stages * len / TENSOR_LANES));
-        let both = columns_taken(2 * len / TENSOR_LANES) + beside;
-        let sets = if nest.persistent.is_some() && both <= TENSOR_COLUMNS { 2 } else { 1 };
+        let both = 2 * len + stages * scales.unwrap_or(0);
+        let sets = if nest.persistent.is_some() && both <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
         let persistent = nest.persistent.is_some();
         let read = persistent.then(|| nest.scratch("read", DType::U64, Expr::i64(sets), Scope::Shared));
         Some(Issue { sums, len, sets, done, read, group: CtaGroup::One })
