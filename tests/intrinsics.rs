@@ -3,7 +3,9 @@
 
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
-use crate::intrinsic_programs::{Case, cases, pair_cases, tensor_cases, tensor_int8, together, warpgroup_cases};
+use crate::intrinsic_programs::{
+    Case, cases, pair_cases, scaled_cases, tensor_cases, tensor_int8, together, warpgroup_cases,
+};
 use daylight::codegen;
 
 const LEVELS: [u32; 5] = [80, 89, 90, 100, 120];
@@ -84,6 +86,32 @@ fn pairs_of_blocks_compile() {
     for target in ["cuda:sm_90a", "cuda:sm_120a"] {
         let Some(nvrtc) = compiler() else { return };
         assert!(nvrtc.cubin(&text, target).is_err(), "{target} has no pairs");
+    }
+}
+
+#[test]
+fn texts_of_scaled_products() {
+    common::golden("golden/intrinsics/sm_100a_scaled.cu", &tensor_memory(&scaled_cases()));
+}
+
+#[test]
+fn scaled_products_compile() {
+    let text = tensor_memory(&scaled_cases());
+    for target in ["cuda:sm_100a", "cuda:sm_103a"] {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(&text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(&text, target) else { return };
+        let sass = sass.expect("a right text");
+        for name in ["UTCQMMA", "UTCOMMA", "UTCCP"] {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+    }
+    for target in ["cuda:sm_90a", "cuda:sm_120a"] {
+        let Some(nvrtc) = compiler() else { return };
+        assert!(nvrtc.cubin(&text, target).is_err(), "{target} has no tensor memory");
     }
 }
 

@@ -90,6 +90,7 @@ mod seeds;
 mod sim_kernels;
 mod sim_pairs;
 mod sim_races;
+mod sim_scaled;
 mod sim_tcgen05;
 mod sim_wgmma;
 mod sound;

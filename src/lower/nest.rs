@@ -48,6 +48,8 @@ pub(super) struct Nest<'a> {
     pub permuted: BTreeMap<Name, Permutation>,
     /// Shared arrays of which each warp has its own part, with barriers of the warp.
     pub of_warps: BTreeSet<Name>,
+    /// Arrays in shared memory whose accesses barriers in shared memory order.
+    pub counted: BTreeSet<Name>,
     /// Elements of what each block of a cluster has of the buffers that they share.
     pub parts: BTreeMap<Name, i64>,
     /// Shapes of tensors as fills see them, some dimensions joined.
@@ -103,6 +105,7 @@ impl<'a> Nest<'a> {
             held: BTreeMap::new(),
             permuted: BTreeMap::new(),
             of_warps: BTreeSet::new(),
+            counted: BTreeSet::new(),
             parts: BTreeMap::new(),
             joined: BTreeMap::new(),
         }

@@ -81,6 +81,7 @@ pub const RULES: &[Rule] = &[
     gemv::quant_inner::LOW_BATCH,
     gemv::quant_outer::OUTER,
     matmul::block_scale::BLOCK_SCALE,
+    matmul::tcgen05_block_scale::TCGEN05_BLOCK_SCALE,
     matmul::tcgen05::TCGEN05,
     matmul::wgmma::WGMMA,
     matmul::wgmma_swap_ab::WGMMA_SWAP_AB,

@@ -289,12 +289,14 @@ impl<'a> Block<'a> {
 }
 
 /// Numbers of the memories of the first block that the asynchronous proxy reads: sources of bulk and tensor stores, operands of
-/// matrix instructions.
+/// matrix instructions, and scales that are copied for them.
 fn bulk_sources(code: &Code) -> BTreeSet<usize> {
     let reads = |i: &&instr::Instr<_, _>| {
         let products = matches!(
             i.op,
-            instr::Op::Wgmma { .. } | instr::Op::WgmmaRegisters { .. } | instr::Op::Tcgen05(Tcgen05::Mma { .. })
+            instr::Op::Wgmma { .. }
+                | instr::Op::WgmmaRegisters { .. }
+                | instr::Op::Tcgen05(Tcgen05::Mma { .. } | Tcgen05::ScaledMma { .. } | Tcgen05::CopyScales)
         );
         products || matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. })
     };

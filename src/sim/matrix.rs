@@ -223,7 +223,7 @@ fn accumulator(lane: usize, e: usize) -> usize {
 }
 
 /// The numbers that an element holds, the low bits first: itself, or two of `float4_e2m1fn`.
-fn numbers(bits: u64, packed: i64) -> Vec<f64> {
+pub(super) fn numbers(bits: u64, packed: i64) -> Vec<f64> {
     let four = |code: u64| {
         let (exponent, fraction) = (code >> 1 & 3, (code & 1) as f64);
         let size = if exponent == 0 { fraction / 2.0 } else { (1.0 + fraction / 2.0) * 2f64.powi(exponent as i32 - 1) };

@@ -24,7 +24,6 @@ mod bulk;
 mod clock;
 mod cluster;
 mod code;
-mod columns;
 mod compile;
 mod cp_async;
 mod error;

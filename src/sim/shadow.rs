@@ -92,6 +92,13 @@ impl Shadow {
         if !ordered(cell.write, by, shared) {
             return Err(race(name, i, by, false, cell.write, true));
         }
+        self.note_read(i, by, thread);
+        Ok(())
+    }
+
+    fn note_read(&mut self, i: usize, by: By, thread: u32) {
+        let shared = self.shared;
+        let cell = self.cell(i);
         let new = Record::new(by.clock.now, thread, by.pc);
         let [first, second] = cell.reads;
         if first.thread() != thread || by.clock.block >= first.stamp() {
@@ -100,7 +107,17 @@ impl Shadow {
             cell.reads[1] = if keep_second { second } else { first };
         }
         cell.reads[0] = new;
-        Ok(())
+    }
+
+    /// A read by an agent that does all its work in order, when the thread of `by` tells it to.
+    pub fn read_in_turn(&mut self, i: usize, name: &str, by: By, agent: u32) -> Result<(), Fault> {
+        match self.cell(i).write.thread() == agent {
+            true => {
+                self.note_read(i, by, agent);
+                Ok(())
+            }
+            false => self.read_as(i, name, by, agent),
+        }
     }
 
     /// True where a store by `by` of the value that is there may go without order, and has none.

@@ -4,11 +4,11 @@
 
 use super::block::Block;
 use super::clock::COPIES;
-use super::columns::pair_of;
 use super::cp_async::{Copy, Load, Span};
 use super::error::Fault;
 use super::instr::Instr;
 use super::memory::Memory;
+use super::tcgen05::pair_of;
 use super::thread::{aligned, in_bounds};
 use crate::ir::TensorMap;
 use crate::ir::instr::Landing;

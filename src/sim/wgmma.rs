@@ -193,13 +193,24 @@ pub(super) fn left(groups: &Groups<Issued>) -> Option<(usize, u32)> {
 
 /// An element of an operand, read by the warpgroup's agent.
 fn element(array: &super::code::ArrayInfo, at: i64, from: &mut Memory, by: By, agent: u32) -> Result<u64, Fault> {
+    stored_element(array, at, from, by, agent).map(|bits| scalar::from_stored(bits, array.dtype))
+}
+
+/// The bits of an element in shared memory, read by a warpgroup's agent.
+pub(super) fn stored_element(
+    array: &super::code::ArrayInfo,
+    at: i64,
+    from: &mut Memory,
+    by: By,
+    agent: u32,
+) -> Result<u64, Fault> {
     let at = in_bounds(array, at, 1)?;
     let bits = from.read(at).ok_or_else(|| missing(array, at, from, by.code))?;
     if !from.is_settled(at) {
         return Err(Fault::Unfenced(format!("{}[{at}]", array.name)));
     }
     from.shadow.read_as(at, &array.name, by, agent)?;
-    Ok(scalar::from_stored(bits, array.dtype))
+    Ok(bits)
 }
 
 /// The sum of products that is added to a sum of that type.

@@ -7,9 +7,9 @@ use daylight::job::{self, select};
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 
-/// `O [i, j] += A [i, k] B [j, k]` of 4096 cubed in bfloat16, rounded to it at the end.
+/// `O [i, j] += A [i, k] B [j, k]` of 4096 cubed, rounded to bfloat16 at the end; both factors of type `INPUT`.
 const PRODUCT: &str = "@T.prim_func(s_tir=True)
-def product(A: T.Buffer((4096, 4096), \"bfloat16\"), B: T.Buffer((4096, 4096), \"bfloat16\"), O: T.Buffer((4096, 4096), \"bfloat16\")):
+def product(A: T.Buffer((4096, 4096), \"INPUT\"), B: T.Buffer((4096, 4096), \"INPUT\"), O: T.Buffer((4096, 4096), \"bfloat16\")):
     C = T.sblock_alloc_buffer((4096, 4096))
     for i, j, k in T.grid(4096, 4096, 4096):
         with T.sblock(\"C\"):
@@ -23,12 +23,17 @@ def product(A: T.Buffer((4096, 4096), \"bfloat16\"), B: T.Buffer((4096, 4096), \
             O[vi, vj] = T.Cast(\"bfloat16\", C[vi, vj])
 ";
 
-/// The kernels that the untuned choice gives the product, with other values of knobs, and its rule.
-fn assembly(id: &str, set: &[&str]) -> (Assembly, String) {
+/// The kernels that the untuned choice gives the product of a type, with other values of knobs, and its rule.
+fn assembly(id: &str, input: &str, set: &[&str]) -> (Assembly, String) {
+    assembled(id, &PRODUCT.replace("INPUT", input), set)
+}
+
+/// The same of any function.
+fn assembled(id: &str, function: &str, set: &[&str]) -> (Assembly, String) {
     let target = Target::parse(id, &HostCpu::default()).expect("a name of the table");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("product.py");
-    std::fs::write(&file, PRODUCT).expect("write the function");
+    std::fs::write(&file, function).expect("write the function");
     let mut inputs = job::load(&Default::default(), &[file]).expect("the file reads");
     let input = inputs.remove(0).unwrap_or_else(|e| panic!("{e:?}"));
     let subject = input.subject(&target).expect("it is accepted");
@@ -40,15 +45,19 @@ fn assembly(id: &str, set: &[&str]) -> (Assembly, String) {
     (made, text)
 }
 
+/// Types of factors, with the instruction that multiplies them.
+const BFLOAT16: (&str, &str) = ("bfloat16", "UTCHMMA");
+const FLOAT8: (&str, &str) = ("float8_e4m3fn", "UTCQMMA");
+
 /// The machine code of the product's kernel: without spills, with what tensor memory takes, without what it does not.
-fn machine_code_of_product(id: &str, set: &[&str]) -> Option<Kernel> {
-    let (made, text) = assembly(id, set);
+fn machine_code_of_product(id: &str, (input, name): (&str, &str), set: &[&str]) -> Option<Kernel> {
+    let (made, text) = assembly(id, input, set);
     assert!(text.contains("tcgen05.mma") && text.contains("gemm by tcgen05"), "{id}:\n{text}");
     let cubin = compiler()?.cubin(&text, id).unwrap_or_else(|e| panic!("{id}: {e}"));
     assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{id} {set:?}");
     let code = machine_code(&text, id)?;
     let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
-    for name in ["UTMALDG", "UTCHMMA", "UTCBAR", "LDTM", "SYNCS"] {
+    for name in ["UTMALDG", name, "UTCBAR", "LDTM", "SYNCS"] {
         assert!(k.count(name) > 0, "{id} {set:?}: no {name}");
     }
     assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{id} {set:?}");
@@ -58,7 +67,9 @@ fn machine_code_of_product(id: &str, set: &[&str]) -> Option<Kernel> {
 #[test]
 fn a_large_product_is_made_in_tensor_memory() {
     for id in ["cuda:sm_100a", "cuda:sm_103a"] {
-        machine_code_of_product(id, &[]);
+        for input in [BFLOAT16, FLOAT8] {
+            machine_code_of_product(id, input, &[]);
+        }
     }
 }
 
@@ -68,13 +79,37 @@ fn a_product_is_of_a_block_or_of_a_pair() {
     let pair = ["cta_group=2", "block_n=256", "stages=7", "roles=persistent", "raster=8"];
     let pair_of_copies = ["cta_group=2", "block_n=128", "groups_n=2", "roles=copy", "raster=8"];
     for id in ["cuda:sm_100a", "cuda:sm_103a"] {
-        for (set, of_pairs) in [(&["cta_group=1", "raster=8"][..], false), (&pair, true), (&pair_of_copies, true)] {
-            let Some(k) = machine_code_of_product(id, set) else { return };
-            for name in ["UTCHMMA", "UTCBAR", "UTMALDG", "UTCATOMSWS"] {
+        let sets = [(&["cta_group=1", "raster=8"][..], false), (&pair, true), (&pair_of_copies, true)];
+        for (input, (set, of_pairs)) in [BFLOAT16, FLOAT8].into_iter().flat_map(|input| sets.map(|set| (input, set))) {
+            let Some(k) = machine_code_of_product(id, input, set) else { return };
+            for name in [input.1, "UTCBAR", "UTMALDG", "UTCATOMSWS"] {
                 assert_eq!(k.count(&format!("{name}.2CTA")) > 0, of_pairs, "{id} {set:?}: {name}");
             }
             // products, and commits, are all of the same
-            assert!(!of_pairs || k.count("UTCHMMA") == k.count("UTCHMMA.2CTA"), "{id} {set:?}");
+            assert!(!of_pairs || k.count(input.1) == k.count(&format!("{}.2CTA", input.1)), "{id} {set:?}");
+        }
+    }
+}
+
+/// A product of 4096 cubed of a format of numbers with scales of blocks: scales in tensor memory, nothing decoded, no spills.
+#[test]
+fn a_large_product_with_scales_is_made_in_tensor_memory() {
+    let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
+    for (format, name) in [("mxfp8", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("nvfp4", "UTCOMMA")] {
+        let sizes = [("m", "4096"), ("n", "4096"), ("k", "4096"), ("format", format)];
+        let function = operation.function("product", &sizes).expect("a function").to_string();
+        for id in ["cuda:sm_100a", "cuda:sm_103a"] {
+            let (made, text) = assembled(id, &function, &[]);
+            assert!(text.contains("gemm by tcgen05_block_scale"), "{format} {id}:\n{text}");
+            let Some(compiler) = compiler() else { return };
+            let cubin = compiler.cubin(&text, id).unwrap_or_else(|e| panic!("{format} {id}: {e}"));
+            assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{format} {id}");
+            let Some(code) = machine_code(&text, id) else { return };
+            let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
+            for name in ["UTMALDG", name, "UTCCP", "LDGSTS", "UTCBAR", "LDTM"] {
+                assert!(k.count(name) > 0, "{format} {id}: no {name}");
+            }
+            assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{format} {id}");
         }
     }
 }

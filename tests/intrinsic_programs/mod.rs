@@ -5,6 +5,7 @@ mod arithmetic;
 mod async_copy;
 mod matrix;
 mod pair;
+mod scaled;
 mod tensor;
 mod warpgroup;
 
@@ -12,6 +13,7 @@ pub use arithmetic::*;
 pub use async_copy::*;
 pub use matrix::*;
 pub use pair::*;
+pub use scaled::*;
 pub use tensor::*;
 pub use warpgroup::*;
 

@@ -51,7 +51,7 @@ pub fn pair_product(input_type: DType, n: i64) -> Case {
             tensor(Tcgen05::Relinquish { group: GROUP }, vec![]),
         ]),
         block_barrier(),
-        tensor(Tcgen05::Find, vec![at("d", c(0)), at("word", c(0))]),
+        tensor(Tcgen05::Find { column: 0 }, vec![at("d", c(0)), at("word", c(0))]),
     ]);
     body.extend(meeting());
     body.extend([

@@ -77,7 +77,7 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
         ]),
         does(Sync::AsyncFence.into()),
         block_barrier(),
-        tensor(Tcgen05::Find, vec![at("d", c(0)), at("word", c(0))]),
+        tensor(Tcgen05::Find { column: 0 }, vec![at("d", c(0)), at("word", c(0))]),
         first(vec![
             tensor(Tcgen05::FenceAfter, vec![]),
             product(0, false),

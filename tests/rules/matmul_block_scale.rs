@@ -10,7 +10,7 @@ const RULE: &str = "matmul.block_scale";
 const RTX: &str = "cuda:sm_120a";
 
 /// `rows` by `columns` of a format, in the form of `daylight new matmul_block_scaled`.
-fn product(format: &str, [m, n, k]: [i64; 3], more: &[(&str, &str)]) -> Case {
+pub fn product(format: &str, [m, n, k]: [i64; 3], more: &[(&str, &str)]) -> Case {
     let sizes = [m, n, k].map(|n| n.to_string());
     let mut options = vec![("m", &sizes[0][..]), ("n", &sizes[1]), ("k", &sizes[2]), ("format", format)];
     options.extend(more);

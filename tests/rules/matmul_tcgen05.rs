@@ -49,6 +49,21 @@ fn types_batches_and_what_follows() {
     );
 }
 
+/// Numbers of 8 bits lie along the reduced axis; what follows their sums is that of any others.
+#[test]
+fn products_of_float8() {
+    let wide = |dtype, m, n, k| Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true);
+    check(
+        vec![
+            wide("float8_e4m3fn", 70, 40, 304).with_epilogue().case(),
+            wide("float8_e5m2", 131, 20, 272).case(),
+            wide("float8_e4m3fn", 66, 24, 144).batched(2).case(),
+        ],
+        1,
+    );
+    check_pairs(vec![wide("float8_e4m3fn", 140, 40, 304), wide("float8_e5m2", 200, 68, 272).with_epilogue()], 1);
+}
+
 #[test]
 fn several_blocks_share_the_reduced_axis() {
     let case =
@@ -115,10 +130,10 @@ fn pairs_of_blocks_take_one_tile_after_the_other() {
     let case = Matmul::new("bfloat16", 600, 200, 328).accumulated("float32").transposed(false, true).with_epilogue();
     let pair =
         |n: i64, groups: i64, stages: i64| [("block_n", n), ("groups_n", groups), ("stages", stages), ("cta_group", 2)];
-    persistent(&case.clone().case(), 2, &pair(64, 1, 3));
-    persistent(&case.case(), 4, &pair(96, 2, 4));
+    persistent(RULE, &case.clone().case(), 2, &pair(64, 1, 3));
+    persistent(RULE, &case.case(), 4, &pair(96, 2, 4));
     let wide = Matmul::new("float16", 144, 520, 136).accumulated("float32").transposed(true, false);
-    persistent(&wide.case(), 2, &pair(256, 2, 3));
+    persistent(RULE, &wide.case(), 2, &pair(256, 2, 3));
 }
 
 /// The kernel at a point, as it is lowered.
@@ -217,14 +232,14 @@ fn the_second_block_of_a_pair_ends_after_the_last_commit() {
 }
 
 /// Simulates a point of the rule with another number of blocks that take all tiles.
-fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
+pub fn persistent(rule: &str, case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
     let func = harness::read(case);
     let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}: {}", case.name, d.reason.text));
     let args = harness::arguments(&func, case, &mut StdRng::seed_from_u64(1));
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).expect("the function runs");
     let target = harness::target(TARGET);
-    let arm = arm(RULE, &input, &target);
+    let arm = arm(rule, &input, &target);
     let mut point = arm.space.default().expect("a legal point");
     for (name, value) in [("roles", 2), ("split_k", 1), ("raster", 1)].iter().chain(knobs) {
         point = point.with(name, *value);
@@ -248,10 +263,10 @@ fn persistent(case: &Case, blocks: i64, knobs: &[(&str, i64)]) {
 #[test]
 fn blocks_take_one_tile_after_the_other() {
     let case = Matmul::new("bfloat16", 200, 200, 136).accumulated("float32").transposed(false, true).with_epilogue();
-    persistent(&case.clone().case(), 1, &[("block_n", 64), ("groups_n", 1), ("stages", 3)]);
-    persistent(&case.clone().case(), 3, &[("block_n", 96), ("groups_n", 2), ("stages", 4)]);
+    persistent(RULE, &case.clone().case(), 1, &[("block_n", 64), ("groups_n", 1), ("stages", 3)]);
+    persistent(RULE, &case.clone().case(), 3, &[("block_n", 96), ("groups_n", 2), ("stages", 4)]);
     let wide = Matmul::new("float16", 144, 304, 136).accumulated("float32").transposed(true, false);
-    persistent(&wide.case(), 1, &[("block_n", 256), ("groups_n", 2), ("stages", 3)]);
+    persistent(RULE, &wide.case(), 1, &[("block_n", 256), ("groups_n", 2), ("stages", 3)]);
 }
 
 /// The predicate by which the rule declines a function.
@@ -273,6 +288,12 @@ fn what_it_declines() {
     assert_eq!(declined(wide(256, 65).case(), TARGET), "boxed_factors");
     let int8 = Matmul::new("int8", 256, 64, 64).accumulated("int32").transposed(false, true).case();
     assert_eq!(declined(int8, "cuda:sm_103a"), "int8_in_tensor_memory");
+    let float8 = |columns_apart: bool| {
+        let case = Matmul::new("float8_e4m3fn", 256, 64, 256).accumulated("float32").transposed(false, !columns_apart);
+        declined(case.case(), TARGET)
+    };
+    assert_eq!(float8(true), "boxed_factors");
+    assert_eq!(declined(Matmul::new("float32", 256, 64, 64).case(), TARGET), "operand_dtype");
 }
 
 /// The untuned choice of a large product.

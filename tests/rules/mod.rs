@@ -17,6 +17,7 @@ mod matmul_quant;
 mod matmul_stream;
 mod matmul_swap_ab;
 mod matmul_tcgen05;
+mod matmul_tcgen05_block_scale;
 mod matmul_wgmma;
 mod matmul_wgmma_quant;
 mod matmul_wgmma_roles;

@@ -7,12 +7,13 @@ use super::gemm_pipeline;
 use super::gemm_shapes::{Product, specs};
 use super::gemm_special;
 use super::gemm_tcgen05;
+use super::gemm_tcgen05_block_scale;
 use super::gemm_wgmma;
 use super::{gemm_block_scale, gemm_runs, gemm_wgmma_words, gemm_words};
 
 pub fn cases() -> Vec<Case> {
     let of_words = [gemm_words::cases(), gemm_wgmma_words::cases(), gemm_runs::cases()].concat();
-    let own = [of_words, gemm_block_scale::cases()].concat();
+    let own = [of_words, gemm_block_scale::cases(), gemm_tcgen05_block_scale::cases()].concat();
     [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), own].concat()
 }
 
@@ -53,7 +54,7 @@ fn products_by_warpgroups_are_right() {
 
 #[test]
 fn products_in_tensor_memory_are_right() {
-    for p in gemm_tcgen05::products() {
+    for p in gemm_tcgen05::products().into_iter().chain(gemm_tcgen05_block_scale::products()) {
         right(&p, "sim:sm_100a");
     }
 }

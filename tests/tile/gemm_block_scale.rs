@@ -13,6 +13,52 @@ const V: &str = "mma_block_scale";
 /// The numbers of four bits without sign.
 const FOUR: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
+/// Types of numbers and scales.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales {
+    pub element: DType,
+    pub scale: DType,
+}
+
+impl Scales {
+    /// Numbers in an element.
+    pub fn packed(self) -> i64 {
+        if self.element == DType::U8 { 2 } else { 1 }
+    }
+
+    /// Numbers with one scale.
+    fn block(self) -> i64 {
+        if self.scale == DType::E4M3 { 16 } else { 32 }
+    }
+
+    /// Scales of a line of `k` elements.
+    pub fn of_line(self, k: i64) -> i64 {
+        k * self.packed() / self.block()
+    }
+
+    /// Scales that are positive.
+    pub fn positive(self, shape: &[i64], seed: u64) -> Tensor {
+        let sizes: Vec<f64> = values(DType::F32, shape, seed).to_f64().iter().map(|x| x.abs() + 0.1).collect();
+        Tensor::from_f64(self.scale, shape, &sizes)
+    }
+
+    /// The sum of products of a row of the first tensor and one of the second, by scales in the third and fourth.
+    pub fn sum(self, args: &[Tensor], k: i64, lines: [i64; 2]) -> f64 {
+        let number = |t: &Tensor, line: i64, i: i64| match self.packed() {
+            1 => t.get_f64((line * k + i) as usize),
+            _ => {
+                let code = t.get_i64((line * k + i / 2) as usize) >> (4 * (i % 2)) & 15;
+                FOUR[code as usize % 8] * if code > 7 { -1.0 } else { 1.0 }
+            }
+        };
+        let scaled = |side: usize, i: i64| {
+            let scale = args[2 + side].get_f64((lines[side] * self.of_line(k) + i / self.block()) as usize);
+            number(&args[side], lines[side], i) * scale
+        };
+        (0..k * self.packed()).map(|i| scaled(0, i) * scaled(1, i)).sum()
+    }
+}
+
 /// One product.
 #[derive(Clone, Copy, Debug)]
 struct Spec {
@@ -33,15 +79,12 @@ impl Spec {
         32 * (self.warps[0] * self.warps[1]) as u32
     }
 
-    /// Numbers in an element, and with one scale.
-    fn packed(&self) -> [i64; 2] {
-        let packed = if self.element == DType::U8 { 2 } else { 1 };
-        [packed, if self.scale == DType::E4M3 { 16 } else { 32 }]
+    fn of(&self) -> Scales {
+        Scales { element: self.element, scale: self.scale }
     }
 
     fn scales(&self) -> i64 {
-        let [packed, block] = self.packed();
-        self.k * packed / block
+        self.of().of_line(self.k)
     }
 
     /// D, A, B and the scales of both.
@@ -101,15 +144,11 @@ impl Spec {
             of("C", sum, &[m, n]),
             of("D", sum, &[m, n]),
         ];
-        let positive = |shape: &[i64], seed| {
-            let sizes: Vec<f64> = values(sum, shape, seed).to_f64().iter().map(|x| x.abs() + 0.1).collect();
-            Tensor::from_f64(scale, shape, &sizes)
-        };
         let args = vec![
             values(element, &[m, k], 1),
             values(element, &[n, k], 2),
-            positive(&[m, s], 3),
-            positive(&[n, s], 4),
+            self.of().positive(&[m, s], 3),
+            self.of().positive(&[n, s], 4),
             values(sum, &[m, n], 5),
             Tensor::zeros(sum, &[m, n]),
         ];
@@ -121,24 +160,13 @@ impl Spec {
             args,
             u_in: 0.0,
             u: 2f64.powi(-24),
-            depth: k * self.packed()[0],
+            depth: k * self.of().packed(),
         }
     }
 
     /// Plain arithmetic.
     fn sums(&self, args: &[Tensor]) -> Vec<f64> {
-        let [packed, block] = self.packed();
-        let number = |t: &Tensor, line: i64, i: i64| match packed {
-            1 => t.get_f64((line * self.k + i) as usize),
-            _ => {
-                let code = t.get_i64((line * self.k + i / 2) as usize) >> (4 * (i % 2)) & 15;
-                FOUR[code as usize % 8] * if code > 7 { -1.0 } else { 1.0 }
-            }
-        };
-        let scaled = |side: usize, line: i64, i: i64| {
-            number(&args[side], line, i) * args[2 + side].get_f64((line * self.scales() + i / block) as usize)
-        };
-        let sum = |r: i64, c: i64| (0..self.k * packed).map(|i| scaled(0, r, i) * scaled(1, c, i)).sum::<f64>();
+        let sum = |r: i64, c: i64| self.of().sum(args, self.k, [r, c]);
         let start = |o: i64| if self.accum { args[4].get_f64(o as usize) } else { 0.0 };
         (0..self.m * self.n).map(|o| start(o) + sum(o / self.n, o % self.n)).collect()
     }

@@ -39,12 +39,12 @@ const SMALL: Spec =
     Spec { input: DType::F16, n: 16, steps: 1, groups: 1, transposed: [false, true], spans: [32, 32], accum: false };
 
 /// Row `i` in lane `i`, columns side by side.
-fn lanes(columns: i64) -> TileLayout {
+pub fn lanes(columns: i64) -> TileLayout {
     TileLayout::of_shard(vec![Iter::new(ROWS, 1, Axis::TLane), Iter::new(columns, 1, Axis::TCol)]).expect("a layout")
 }
 
 /// Accumulators of warpgroups, each warp of which has the rows that it can read.
-fn sums(n: i64, groups: i64) -> TileLayout {
+pub fn sums(n: i64, groups: i64) -> TileLayout {
     let (warps, own) = (|n, stride| Iter::new(n, stride, Axis::WarpId), |n, stride| Iter::new(n, stride, Axis::M));
     let each = n / 8 / groups;
     tiled(Fragment::M16N8Acc, vec![warps(4, 1), own(2, each), warps(groups, 4), own(each, 1)], vec![], [8, n / 8])

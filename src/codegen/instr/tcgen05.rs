@@ -6,8 +6,8 @@ use crate::codegen::cuda::CudaWriter;
 use crate::codegen::prelude::Prelude;
 use crate::codegen::stmt::Statements;
 use crate::codegen::text::ident;
-use crate::ir::instr::{At, CtaGroup, Instr, TENSOR_LANES, Tcgen05, Tcgen05Shape};
-use crate::ir::{Contiguous, DType, MatrixDesc};
+use crate::ir::instr::{At, CtaGroup, Instr, TENSOR_LANES, Tcgen05, Tcgen05Scaled, Tcgen05Shape};
+use crate::ir::{Contiguous, DType, MapSwizzle, MatrixDesc};
 
 impl CudaWriter<'_> {
     pub(super) fn tensor_memory(&mut self, i: &Instr, op: &Tcgen05) {
@@ -20,10 +20,11 @@ impl CudaWriter<'_> {
             Tcgen05::Relinquish { group } => {
                 order(&format!("tcgen05.relinquish_alloc_permit.{}.sync.aligned;", cta_group(*group)))
             }
-            Tcgen05::Find => {
+            Tcgen05::Find { column } => {
                 let ([d, word], []) = i.operands();
                 let word = self.exprs.element(&word.array, &word.index);
-                format!("{} = {word};", ident(&d.array))
+                let further = if *column > 0 { format!(" + {column}u") } else { String::new() };
+                format!("{} = {word}{further};", ident(&d.array))
             }
             Tcgen05::Dealloc { columns, group } => {
                 let (d, group) = (ident(&i.places[0].array), cta_group(*group));
@@ -36,6 +37,20 @@ impl CudaWriter<'_> {
                 let [a, b] = [a, b].map(|at| self.units(at));
                 let add = self.exprs.text(add);
                 format!("{f}({d}, {a}, {b}, {add});")
+            }
+            Tcgen05::ScaledMma { shape, a, b, first } => {
+                let f = scaled_mma(self.exprs.prelude, *shape, [*a, *b], *first);
+                let ([d, a, b, sfa, sfb], [add]) = i.operands();
+                let [d, sfa, sfb] = [d, sfa, sfb].map(|at| self.address(at));
+                let [a, b] = [a, b].map(|at| self.units(at));
+                let add = self.exprs.text(add);
+                format!("{f}({d}, {a}, {b}, {sfa}, {sfb}, {add});")
+            }
+            Tcgen05::CopyScales => {
+                let f = copy_scales(self.exprs.prelude);
+                let ([dst, src], []) = i.operands();
+                let (dst, src) = (self.address(dst), self.units(src));
+                format!("{f}({dst}, {src});")
             }
             Tcgen05::Commit { group, mask } => {
                 let f = commit(self.exprs.prelude, *group, *mask);
@@ -99,6 +114,32 @@ fn mma(p: &mut Prelude, shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc) -> St
     let inputs = format!("\"r\"(d), {}, {}, \"r\"({bits:#010x}u), \"r\"((int)add)", desc(a, "a"), desc(b, "b"));
     let name = format!("dl_tcgen05_{}_{}_{}", shape.name().replace('.', "_"), wgmma::key(a), wgmma::key(b));
     helper(p, &name, "unsigned d, unsigned a, unsigned b, bool add", &ordered(&ptx, "", &inputs))
+}
+
+/// The same with the addresses of the scales of both operands.
+fn scaled_mma(p: &mut Prelude, shape: Tcgen05Scaled, [a, b]: [MatrixDesc; 2], first: [u32; 2]) -> String {
+    let desc = |d: MatrixDesc, at: &str| format!("\"l\"({:#x}ull | {at})", d.bits_of_tensor_memory());
+    let mma = format!("tcgen05.mma.{}.kind::{}", cta_group(CtaGroup::One), shape.of.kind());
+    let ptx = format!("{{.reg .pred p; setp.ne.b32 p, %6, 0; {mma} [%0], %1, %2, %3, [%4], [%5], p;}}");
+    let inputs = format!(
+        "\"r\"(d), {}, {}, \"r\"({:#010x}u), \"r\"(sfa), \"r\"(sfb), \"r\"((int)add)",
+        desc(a, "a"),
+        desc(b, "b"),
+        shape.bits(first)
+    );
+    let scale = if shape.of.scale() == DType::E4M3 { "ue4m3" } else { "ue8m0" };
+    let name = shape.name().replace('.', "_");
+    let name = format!("dl_tcgen05_{name}_{scale}_{}_{}_{}_{}", first[0], first[1], wgmma::key(a), wgmma::key(b));
+    let params = "unsigned d, unsigned a, unsigned b, unsigned sfa, unsigned sfb, bool add";
+    helper(p, &name, params, &ordered(&ptx, "", &inputs))
+}
+
+/// The function that copies scales from an address in units of 16 bytes: eight lines of 16 bytes lie side by side.
+fn copy_scales(p: &mut Prelude) -> String {
+    let desc = MatrixDesc { contiguous: Contiguous::Depth, swizzle: MapSwizzle::None, leading: 0, stride: 128 };
+    let ptx = format!("tcgen05.cp.{}.32x128b.warpx4 [%0], %1;", cta_group(CtaGroup::One));
+    let inputs = format!("\"r\"(d), \"l\"({:#x}ull | s)", desc.bits_of_tensor_memory());
+    helper(p, "dl_tcgen05_copy_scales", "unsigned d, unsigned s", &ordered(&ptx, "", &inputs))
 }
 
 /// Arrives at a barrier of the block, or of the blocks of a mask.

@@ -1,6 +1,6 @@
 //! What operations ask of their immediates, and of types that belong together, besides their signature.
 
-use super::{Instr, Op, Sync, TENSOR_COLUMNS, Tcgen05};
+use super::{BlockScaleMma, Instr, Op, Sync, TENSOR_COLUMNS, Tcgen05};
 use crate::ir::{Contiguous, DType, MatrixDesc};
 
 /// Most arrivals that a barrier counts.
@@ -42,11 +42,7 @@ impl Instr {
                 let one = "expected one type, and 2, 4, 8 or 16 bytes";
                 Err(format!("a load of {lanes} {from} elements of another block to {to}; {one}"))
             }
-            (Op::BlockScaleMma { shape, first }, ..)
-                if first.iter().any(|n| i64::from(*n) + shape.scales() > 4 || i64::from(*n) % shape.scales() != 0) =>
-            {
-                Err(format!("{} scales of a row start at number {} of four, or {}", shape.scales(), first[0], first[1]))
-            }
+            (Op::BlockScaleMma { shape, first }, ..) => numbers_of_scales(*shape, *first),
             (Op::Tcgen05(op), [to, from, ..], _) => {
                 if matches!(op, Tcgen05::Load { .. }) && to != from {
                     return Err(format!("a load of {from} from tensor memory into registers of {to}"));
@@ -70,6 +66,15 @@ impl Instr {
     }
 }
 
+/// That the scales of a row are some of four, from a multiple of their number on.
+fn numbers_of_scales(shape: BlockScaleMma, first: [u32; 2]) -> Result<(), String> {
+    let each = shape.scales();
+    match first.iter().any(|n| i64::from(*n) + each > 4 || i64::from(*n) % each != 0) {
+        true => Err(format!("{each} scales of a row start at number {} of four, or {}", first[0], first[1])),
+        false => Ok(()),
+    }
+}
+
 fn cast_pair(to: DType, from: DType) -> Result<(), String> {
     let narrow = |d| matches!(d, DType::F16 | DType::BF16);
     if to == DType::F32 && narrow(from) || from == DType::F32 && narrow(to) {
@@ -89,6 +94,11 @@ fn tensor_memory(op: &Tcgen05, values: &[DType]) -> Result<(), String> {
             Err(format!("a load of {count} times 8 columns; expected a power of two up to 32"))
         }
         Tcgen05::Mma { shape, a, b } => shape.check().and_then(|()| product(shape.input, &[a, b], values)),
+        Tcgen05::ScaledMma { shape, a, b, first } => {
+            shape.check()?;
+            numbers_of_scales(shape.of, *first)?;
+            [a, b].into_iter().zip(shape.of.elements()).try_for_each(|(d, input)| product(input, &[d], values))
+        }
         _ => Ok(()),
     }
 }

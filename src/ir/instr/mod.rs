@@ -16,7 +16,8 @@ pub use mma::{BlockScaleMma, MmaShape};
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
 pub use tcgen05::{
-    CtaGroup, LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Shape, blocks_of, columns_taken,
+    CtaGroup, LANES_OF_WARP, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05, Tcgen05Scaled, Tcgen05Shape, blocks_of,
+    columns_taken,
 };
 pub use wgmma::WgmmaShape;
 

@@ -105,7 +105,7 @@ fn global(align: i64) -> Place {
 
 /// So many elements of tensor memory, the first one wherever the instruction says.
 fn tensor(elements: i64) -> Place {
-    Place { types: vec![DType::F32, DType::I32], ..place(Space::Tensor, elements, 4) }
+    Place { types: vec![DType::F32, DType::I32, DType::U32], ..place(Space::Tensor, elements, 4) }
 }
 
 /// Rows of matrices, of which each lane names one.
@@ -150,7 +150,10 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
         Tcgen05::Relinquish { group } => {
             of(row(format!("tcgen05_relinquish{}", group.suffix()), vec![]).warp(), *group)
         }
-        Tcgen05::Find => row("tcgen05_find %0 at %1".into(), vec![tensor(1).written(), word()]),
+        Tcgen05::Find { column } => {
+            let further = if *column > 0 { format!(" + {column} columns") } else { String::new() };
+            row(format!("tcgen05_find %0 at %1{further}"), vec![tensor(1).written(), word()])
+        }
         Tcgen05::Dealloc { columns, group } => {
             let form = format!("tcgen05_dealloc{} %0, {columns} columns", group.suffix());
             of(row(form, vec![tensor(1).written()]).warp(), *group)
@@ -160,6 +163,24 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
             let form = format!("%0 = tcgen05_mma.{}(%1 as {}, %2 as {}, %0 if %3)", shape.name(), a.text(), b.text());
             let places = vec![tensor(1).of(sum).updated(), shared(WIDE).of(input), shared(WIDE).of(input)];
             of(Signature { values: vec![Value::Any], ..row(form, places) }, shape.group)
+        }
+        Tcgen05::ScaledMma { shape, a, b, first } => {
+            let form = format!(
+                "%0 = tcgen05_mma.{}(%1 as {}, %2 as {}, %0 if %5) scaled by (%3 from {}, %4 from {})",
+                shape.name(),
+                a.text(),
+                b.text(),
+                first[0],
+                first[1]
+            );
+            let [of_a, of_b] = shape.of.elements().map(|d| shared(WIDE).of(&[d]));
+            let scales = || tensor(1).of(&[DType::U32]);
+            let places = vec![tensor(1).of(&[DType::F32]).updated(), of_a, of_b, scales(), scales()];
+            Signature { values: vec![Value::Any], ..row(form, places) }
+        }
+        Tcgen05::CopyScales => {
+            let places = vec![tensor(1).of(&[DType::U32]).written(), shared(WIDE).of(&[DType::E8M0, DType::E4M3])];
+            row("tcgen05_copy_scales %0 <- %1".into(), places)
         }
         Tcgen05::Commit { group, mask } => {
             let blocks: Vec<String> = blocks_of(*mask).map(|block| block.to_string()).collect();

@@ -7,6 +7,7 @@
 //! Two blocks of a cluster with ranks `2 i` and `2 i + 1` are a pair (`.cta_group::2`). They take the same columns and give
 //! them back together, and the first one issues products that are written to both.
 
+use super::BlockScaleMma;
 use crate::ir::{DType, MatrixDesc};
 
 /// Lanes of tensor memory: rows of a matrix in it.
@@ -26,9 +27,9 @@ pub enum Tcgen05 {
     Alloc { columns: i64, group: CtaGroup },
     /// The block takes no more columns (`tcgen05.relinquish_alloc_permit`). A warp says so together.
     Relinquish { group: CtaGroup },
-    /// `d, word`: the thread has `d` at the address that the word holds.
-    Find,
-    /// `d`: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together, in both blocks of a pair,
+    /// `d, word`: the thread has `d` so many columns after the address that the word holds.
+    Find { column: i64 },
+    /// `d`, which is in the first of them: gives the columns back, all at once (`tcgen05.dealloc`). A warp does it together, in both blocks of a pair,
     /// of which neither uses them any more.
     Dealloc { columns: i64, group: CtaGroup },
     /// `d, a, b; accumulate`: `d = a b + d`, or `a b` where `accumulate` is false (`tcgen05.mma`). One thread says
@@ -38,6 +39,15 @@ pub enum Tcgen05 {
     /// A thread of the first block of a pair says so for both. Each has 128 rows of `a` and half of the columns of `b`, at
     /// the same place in its own shared memory, and receives the sums of its rows.
     Mma { shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc },
+    /// `d, a, b, sfa, sfb; accumulate`: the same where each block of numbers has a scale (`.block_scale`). Scales of rows of
+    /// `a` and of columns of `b` are in words of tensor memory, as [`Tcgen05::CopyScales`] leaves them; of the four in a word
+    /// the instruction takes as many as a row has ([`BlockScaleMma::scales`]), from number `first` on, for `a` and for `b`.
+    ScaledMma { shape: Tcgen05Scaled, a: MatrixDesc, b: MatrixDesc, first: [u32; 2] },
+    /// `dst, src`: copies 512 bytes of shared memory to four columns (`tcgen05.cp.32x128b.warpx4`): word `4 l + c` to column
+    /// `c` of lane `l`, the same to each of the four groups of 32 lanes. So the scales of 128 rows, four each, become those
+    /// of a product: word `4 (row % 32) + row / 32` is that of a row. One thread says so; its products after it read what it
+    /// copied. That those before it have read what it overwrites the thread has to know of a barrier.
+    CopyScales,
     /// `bar`: arrives once when all products of the thread so far are done (`tcgen05.commit`), in the block, or in the
     /// blocks of its cluster of which `mask` has the bit, each with `bar` in its own shared memory (`.multicast::cluster`).
     Commit { group: CtaGroup, mask: u16 },
@@ -184,6 +194,55 @@ impl Tcgen05Shape {
     }
 }
 
+/// `tcgen05.mma` of 128 rows by `n` columns and 32 bytes of the reduced axis, of which each block of numbers has a scale.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Tcgen05Scaled {
+    /// Columns: 8 to 256, a multiple of 8.
+    pub n: i64,
+    /// Types of numbers and scales, and how many of these a row has.
+    pub of: BlockScaleMma,
+}
+
+impl Tcgen05Scaled {
+    /// Rows whose scales a copy brings, and the columns that it brings them to.
+    pub const SCALES: [i64; 2] = [TENSOR_LANES, 4];
+
+    /// Numbers along the reduced axis.
+    pub fn k(self) -> i64 {
+        Tcgen05Shape::DEPTH_BYTES * self.of.packed()
+    }
+
+    /// What listings name it by.
+    pub fn name(self) -> String {
+        let [a, b] = self.of.inputs();
+        format!("m{TENSOR_LANES}n{}k{}.{a}.{b}", self.n, self.k())
+    }
+
+    /// The 32 bits that tell formats, extents and numbers of scales ("instruction descriptor" of kinds with block scales).
+    pub fn bits(self, [a, b]: [u32; 2]) -> u32 {
+        let format = |input| match input {
+            "e4m3" => 0,
+            // numbers of 4 bits have a list of formats of their own
+            _ => 1,
+        };
+        let [of_a, of_b] = self.of.inputs().map(format);
+        let powers = u32::from(self.of.scale() == DType::E8M0);
+        let (n, m) = ((self.n >> 3) as u32, (TENSOR_LANES >> 4) as u32);
+        b << 4 | of_a << 7 | of_b << 10 | n << 17 | powers << 23 | m << 24 | a << 29
+    }
+
+    /// That there is such an instruction.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
+    pub fn check(self) -> Result<(), String> {
+        match self.n {
+            n @ 8..=256 if n % 8 == 0 => Ok(()),
+            n => Err(format!("{n} columns; expected 8 to 256, a multiple of 8")),
+        }
+    }
+}
+
 /// Columns that a block takes for so many: a power of two, 32 at least.
 pub fn columns_taken(wanted: i64) -> i64 {
     (wanted.max(1) as u64).next_power_of_two().max(32) as i64
@@ -217,6 +276,17 @@ mod tests {
         );
         assert!([32, 256].map(shape).iter().all(|s| s.check().is_ok()));
         assert!([16, 48, 288].map(shape).iter().all(|s| s.check().is_err()));
+    }
+
+    #[test]
+    fn bits_of_products_with_scales_are_those_of_worked_examples() {
+        let bits = |of, first| Tcgen05Scaled { n: 256, of }.bits(first);
+        let mxf8 = |a, b| BlockScaleMma::Mxf8 { a, b };
+        assert_eq!(bits(mxf8(DType::E4M3, DType::E4M3), [0; 2]), 0x08c0_0000);
+        assert_eq!(bits(BlockScaleMma::Nvf4, [0; 2]), 0x0840_0480);
+        assert_eq!(bits(BlockScaleMma::Mxf4, [0; 2]), 0x08c0_0480);
+        assert_eq!(bits(mxf8(DType::E5M2, DType::E4M3), [3, 1]), 0x68c0_0090);
+        assert_eq!(bits(BlockScaleMma::Mxf4, [2, 2]), 0x48c0_04a0);
     }
 
     #[test]

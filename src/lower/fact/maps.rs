@@ -43,7 +43,7 @@ pub fn align(array: &Name, maps: &[TensorMap], body: &[DStmt]) -> u32 {
     for s in body {
         s.visit(&mut |s| {
             if let DStmt::Instr(Instr {
-                op: Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. }),
+                op: Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. } | Tcgen05::ScaledMma { a, b, .. }),
                 places,
                 ..
             }) = s

@@ -8,7 +8,8 @@
 //!
 //! An asynchronous copy (`cp.async`) writes when it is waited for, so a wait counts as a write by all
 //! copies that may have been pending. Bulk copies, barriers in shared memory and stores to other blocks of
-//! a cluster come with synchronisation of their own, and are left to whoever wrote them.
+//! a cluster come with synchronisation of their own, and are left to whoever wrote them, as are arrays that `roles` has
+//! barriers in shared memory count.
 //!
 //! before: `stage[threadIdx.x] = a; b = stage[63 - threadIdx.x]`
 //! after:  `stage[threadIdx.x] = a; barrier; b = stage[63 - threadIdx.x]`
@@ -36,8 +37,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn is_watched(&self, buffer: &Name) -> bool {
-        let of_warp = self.nest.of_warps.contains(buffer);
-        self.nest.is_shared(buffer) && !of_warp || self.exchanged.contains(buffer)
+        let apart = self.nest.of_warps.contains(buffer) || self.nest.counted.contains(buffer);
+        self.nest.is_shared(buffer) && !apart || self.exchanged.contains(buffer)
     }
 }
 

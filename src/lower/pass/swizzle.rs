@@ -3,14 +3,15 @@
 //!
 //! Units of 16 bytes change places within a row, by the number of the row: within 128 bytes by the low
 //! three bits of it, within shorter rows by fewer. Accesses of at most 16 aligned bytes stay what they are.
-//! What warpgroups multiply has rows of at most 128 bytes: longer ones are cut, and parts follow each other.
+//! What warpgroups multiply has rows of at most 128 bytes: longer ones are cut, and parts follow each other. Scales that are
+//! copied to tensor memory lie in the order of those copies.
 //!
 //! before: `ldmatrix r <- s[row * 64 + chunk * 8]` of 16-bit elements
 //! after:  `ldmatrix r <- s[row * 64 + ((chunk ^ row % 8) * 8)]`
 
 use crate::analysis::simplify;
 use crate::ir::device::DStmt;
-use crate::ir::instr::Op;
+use crate::ir::instr::{LANES_OF_WARP, Op, TENSOR_LANES};
 use crate::ir::layout::{Axis, Iter, Swizzle, TileLayout};
 use crate::ir::{BinOp, Buffer, Expr};
 use crate::lower::fact::redirect;
@@ -21,11 +22,20 @@ const UNIT: i64 = 16;
 
 /// How an array is permuted.
 #[derive(Clone, Copy, Debug)]
-pub struct Permutation {
-    /// Rows, elements of a row, and of the parts that rows are cut into.
-    cut: Option<[i64; 3]>,
-    swizzle: Swizzle,
+pub enum Permutation {
+    /// Units within rows.
+    Units {
+        /// Rows, elements of a row, and of the parts that rows are cut into.
+        cut: Option<[i64; 3]>,
+        /// How units of a part change places.
+        swizzle: Swizzle,
+    },
+    /// Scales of whole blocks of rows, so many bytes of a row.
+    Scales(i64),
 }
+
+/// Rows whose scales one copy takes to tensor memory, those of them that are neighbours there, and scales of each.
+const SCALES: [i64; 3] = [TENSOR_LANES, LANES_OF_WARP, 4];
 
 impl Permutation {
     /// How a matrix lies that warpgroups multiply; `None` where it is too small.
@@ -36,31 +46,64 @@ impl Permutation {
         let part = i64::from(span) / element;
         let swizzle = Swizzle::of_rows(span, b.dtype.bytes() as u32).ok()?;
         let cut = (part < row).then_some([rows, row, part]);
-        (rows * row % swizzle.block() == 0).then_some(Permutation { cut, swizzle })
+        (rows * row % swizzle.block() == 0).then_some(Permutation::Units { cut, swizzle })
+    }
+
+    /// How a matrix of scales lies that is copied to tensor memory; `None` where it is no whole blocks.
+    pub fn of_scales(b: &Buffer) -> Option<Permutation> {
+        let [rows, row] = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else { return None };
+        let [lines, _, word] = SCALES;
+        let whole = b.dtype.bytes() == 1 && rows % lines == 0 && row % word == 0;
+        whole.then_some(Permutation::Scales(row))
     }
 
     /// The layout of the matrix.
     pub fn layout(&self, b: &Buffer) -> Option<TileLayout> {
         let shape = b.shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?;
-        let plain = match self.cut {
-            None => TileLayout::row_major(&shape),
-            Some([rows, row, part]) => {
-                let parts = Iter::new(row / part, rows * part, Axis::M);
-                TileLayout::of_shard(vec![Iter::new(rows, part, Axis::M), parts, Iter::new(part, 1, Axis::M)])
+        let own = |n, stride| Iter::new(n, stride, Axis::M);
+        match *self {
+            Permutation::Units { cut: None, swizzle } => TileLayout::row_major(&shape).and_then(|l| l.compose(swizzle)),
+            Permutation::Units { cut: Some([rows, row, part]), swizzle } => {
+                let iters = vec![own(rows, part), own(row / part, rows * part), own(part, 1)];
+                TileLayout::of_shard(iters).and_then(|l| l.compose(swizzle))
             }
-        };
-        plain.and_then(|l| l.compose(self.swizzle)).ok()
+            Permutation::Scales(row) => {
+                let [lines, lanes, word] = SCALES;
+                let (groups, words) = (lines / lanes, row / word);
+                TileLayout::of_shard(vec![
+                    own(shape[0] / lines, lines * row),
+                    own(groups, word),
+                    own(lanes, groups * word),
+                    own(words, lines * word),
+                    own(word, 1),
+                ])
+            }
+        }
+        .ok()
     }
 
     /// Where the element at a flat index of the array, which may hold several such matrices, is instead.
     fn place(&self, nest: &Nest, at: &Expr) -> Expr {
-        let Some([rows, row, part]) = self.cut else { return permuted(nest, self.swizzle, at) };
         let op = |op, a: &Expr, n: i64| simplify(&Expr::binary(op, a.clone(), Expr::i64(n)), &nest.ranges);
+        let ([rows, row, part], swizzle) = match *self {
+            Permutation::Units { cut: None, swizzle } => return permuted(nest, swizzle, at),
+            Permutation::Units { cut: Some(cut), swizzle } => (cut, swizzle),
+            Permutation::Scales(row) => {
+                let [lines, lanes, word] = SCALES;
+                let (line, along) = (op(BinOp::FloorDiv, at, row), op(BinOp::FloorMod, at, row));
+                let (before, line) = (op(BinOp::FloorDiv, &line, lines), op(BinOp::FloorMod, &line, lines));
+                let (group, lane) = (op(BinOp::FloorDiv, &line, lanes), op(BinOp::FloorMod, &line, lanes));
+                let (number, within) = (op(BinOp::FloorDiv, &along, word), op(BinOp::FloorMod, &along, word));
+                let block = before * Expr::i64(lines * row) + number * Expr::i64(lines * word);
+                let at = block + lane * Expr::i64(lines / lanes * word) + group * Expr::i64(word) + within;
+                return simplify(&at, &nest.ranges);
+            }
+        };
         let (line, along) = (op(BinOp::FloorDiv, at, row), op(BinOp::FloorMod, at, row));
         let (before, line) = (op(BinOp::FloorDiv, &line, rows), op(BinOp::FloorMod, &line, rows));
         let (number, within) = (op(BinOp::FloorDiv, &along, part), op(BinOp::FloorMod, &along, part));
         let at = before * Expr::i64(rows * row) + number * Expr::i64(rows * part) + line * Expr::i64(part) + within;
-        permuted(nest, self.swizzle, &simplify(&at, &nest.ranges))
+        permuted(nest, swizzle, &simplify(&at, &nest.ranges))
     }
 }
 
@@ -76,7 +119,7 @@ pub fn choose(nest: &mut Nest, arrays: &[Buffer], s: &DStmt, by_rows: bool) {
         if let Some(b) = src.and_then(|name| arrays.iter().find(|b| b.name == *name && nest.is_shared(name)))
             && let Some(swizzle) = of_rows(b)
         {
-            nest.permuted.insert(b.name.clone(), Permutation { cut: None, swizzle });
+            nest.permuted.insert(b.name.clone(), Permutation::Units { cut: None, swizzle });
         }
     });
 }

@@ -1,6 +1,7 @@
 //! Takes the columns of buffers in tensor memory at the start of a kernel, and gives them back at its end.
 //!
-//! The first warp of a block takes them; every thread finds them behind a barrier. At the end all threads meet, so that
+//! The first warp of a block takes them, those of all buffers at once: blocks of a multiprocessor that each waited for a second
+//! part would wait for each other. Every thread finds them behind a barrier. At the end all threads meet, so that
 //! nothing is read from columns that are given back. Blocks of pairs, as products are, take and give back columns together:
 //! they have met before, and wait for each other at the end.
 //!
@@ -25,27 +26,25 @@ const PASS: &str = "tensor_memory";
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let used: Vec<Name> = used_buffers(&body).into_iter().filter(|name| nest.is_tensor(name)).collect();
     let Some(first) = used.first() else { return Ok(body) };
-    let columns = used.iter().map(|name| columns(nest, name)).collect::<Result<Vec<i64>, _>>()?;
-    let all: i64 = columns.iter().sum();
+    let (found, all) = places(nest, &used)?;
     if all > TENSOR_COLUMNS {
         let why = format!("{all} columns of tensor memory, which has {TENSOR_COLUMNS}");
         return Err(LowerError::new(PASS, first, why));
     }
-    let group = group_of(&body);
-    let words = nest.scratch("columns", DType::U32, Expr::i64(used.len() as i64), Scope::Shared);
-    let word = |n: usize| At::new(&words, Expr::i64(n as i64));
+    let (group, columns) = (group_of(&body), columns_taken(all));
+    let words = nest.scratch("columns", DType::U32, Expr::i64(1), Scope::Shared);
+    let word = || At::new(&words, Expr::i64(0));
     let does = |op: Tcgen05, places: Vec<At>| DStmt::Instr(Instr::new(op, places, []));
     let start = |name: &Name| At::new(name, Expr::i64(0));
-    let taken = columns.iter().enumerate().map(|(n, c)| does(Tcgen05::Alloc { columns: *c, group }, vec![word(n)]));
-    let taken = taken.chain([does(Tcgen05::Relinquish { group }, vec![])]).collect();
-    let given = used.iter().zip(&columns).map(|(d, c)| does(Tcgen05::Dealloc { columns: *c, group }, vec![start(d)]));
-    let given = given.collect();
+    let taken =
+        vec![does(Tcgen05::Alloc { columns, group }, vec![word()]), does(Tcgen05::Relinquish { group }, vec![])];
+    let given = found.iter().take(1).map(|(d, _)| does(Tcgen05::Dealloc { columns, group }, vec![start(d)])).collect();
     let (mut out, over) = match group {
         CtaGroup::One => (vec![], vec![DStmt::Barrier(Barrier::Block)]),
         CtaGroup::Pair => (meeting(false).to_vec(), meeting(true).to_vec()),
     };
     out.extend([by_first_warp(nest, taken), DStmt::Barrier(Barrier::Block)]);
-    out.extend(used.iter().enumerate().map(|(n, d)| does(Tcgen05::Find, vec![start(d), word(n)])));
+    out.extend(found.iter().map(|(d, column)| does(Tcgen05::Find { column: *column }, vec![start(d), word()])));
     out.extend(body);
     out.extend(over);
     out.push(by_first_warp(nest, given));
@@ -64,11 +63,21 @@ fn group_of(body: &[DStmt]) -> CtaGroup {
     group
 }
 
-/// The columns that are taken for a buffer.
-fn columns(nest: &Nest, name: &Name) -> Result<i64, LowerError> {
-    let len = nest.buffer(PASS, name)?.len();
-    let len = len.ok_or_else(|| LowerError::new(PASS, name, "the size of the array is not a constant"))?;
-    Ok(columns_taken((len + TENSOR_LANES - 1) / TENSOR_LANES))
+/// The first column of each buffer, the widest before the others, and how many they are.
+fn places(nest: &Nest, used: &[Name]) -> Result<(Vec<(Name, i64)>, i64), LowerError> {
+    let mut wide = vec![];
+    for name in used {
+        let len = nest.buffer(PASS, name)?.len();
+        let len = len.ok_or_else(|| LowerError::new(PASS, name, "the size of the array is not a constant"))?;
+        wide.push((name, (len + TENSOR_LANES - 1) / TENSOR_LANES));
+    }
+    wide.sort_by_key(|(_, columns)| std::cmp::Reverse(*columns));
+    let (mut out, mut all) = (vec![], 0);
+    for (name, columns) in wide {
+        out.push((name.clone(), all));
+        all += columns;
+    }
+    Ok((out, all))
 }
 
 fn by_first_warp(nest: &Nest, then: Vec<DStmt>) -> DStmt {

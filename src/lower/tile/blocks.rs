@@ -1,5 +1,5 @@
-//! Factors of products that stay as they are stored, numbers and the scales of blocks of them apart, for the variant
-//! `mma_block_scale`.
+//! Factors of products that stay as they are stored, numbers and the scales of blocks of them apart, for the variants
+//! `mma_block_scale` and `tcgen05_block_scale`.
 //!
 //! What the values of a factor are made of is read off the nest that computes them, and the nest goes. What was staged
 //! where the tile leaves the tensor is zero (`words`).
@@ -11,6 +11,7 @@
 //! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::tile;
+use super::in_tensor;
 use super::part_loops::{perfect, touches};
 use crate::analysis::{Access, Blocked, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, index_var};
@@ -18,8 +19,13 @@ use crate::ir::{Expr, Name, Tile};
 use crate::lower::nest::Nest;
 use crate::lower::pass::pipeline::copied;
 
-/// The variant of products.
-pub const VARIANT: &str = "mma_block_scale";
+/// The variants of products.
+const VARIANTS: [&str; 2] = ["mma_block_scale", in_tensor::SCALED];
+
+/// True for a variant of products whose factors stay so.
+pub fn takes(variant: &Option<String>) -> bool {
+    variant.as_deref().is_some_and(|v| VARIANTS.contains(&v))
+}
 
 /// What a factor is made of.
 pub struct Parts {

@@ -16,7 +16,7 @@
 use super::blocks::{self, Parts};
 use super::fills;
 use super::part_loops::{self, Held, PAIR, What};
-use super::{group_words, in_tensor, runs, words};
+use super::{group_words, in_tensor, permuted, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -27,7 +27,6 @@ use crate::ir::{
 use crate::lower::LowerError;
 use crate::lower::fact::reducer::update_of;
 use crate::lower::nest::Nest;
-use crate::lower::pass::swizzle::Permutation;
 use std::collections::BTreeMap;
 
 pub const PASS: &str = "fragments";
@@ -103,14 +102,14 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
         let g = Gemm::of(nest, l)?;
         let scope = scope(nest, warps);
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
-        let blocked = if by(variant, blocks::VARIANT) { g.blocked(nest, launch, scope)? } else { vec![] };
-        let staged = by(variant, words::VARIANT) || by(variant, blocks::VARIANT) || by(variant, group_words::VARIANT);
+        let blocked = if blocks::takes(variant) { g.blocked(nest, launch, scope)? } else { vec![] };
+        let staged = by(variant, words::VARIANT) || blocks::takes(variant) || by(variant, group_words::VARIANT);
         let groups = by(variant, "wgmma") || by(variant, group_words::VARIANT);
         let what = if groups { What::SumsOfGroups } else { What::Sums };
         let (held, dtype) = (g.held(what, scope), nest.buffer(PASS, &g.d)?.dtype);
         let by = match variant.as_deref() {
             _ if groups => By::Warpgroups,
-            Some(in_tensor::VARIANT) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
+            Some(in_tensor::VARIANT | in_tensor::SCALED) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
             _ => By::Warps,
         };
         let product = Product { held, dtype, warps, by, factors, staged, blocked };
@@ -159,11 +158,6 @@ fn factors(
 fn mark(l: &DFor) -> Option<(&TileMark, [i64; 2])> {
     let mark = l.tile.as_ref()?;
     mark.warps.map(|w| (mark, w))
-}
-
-/// True for the variants that read factors as descriptors say.
-fn by_descriptors(variant: &Option<String>) -> bool {
-    matches!(variant.as_deref(), Some("wgmma" | group_words::VARIANT | in_tensor::VARIANT))
 }
 
 /// True for the variant of that name.
@@ -424,28 +418,8 @@ fn plain(e: &Expr) -> &Expr {
 
 /// Carries out the calls of a launch, whose shared buffers have shrunk to their tiles.
 pub fn carry_out(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
-    permute(nest, &body)?;
+    permuted::note(nest, &body)?;
     carry_out_all(nest, body)
-}
-
-/// Notes how what warpgroups multiply lies, and what boxes fill besides, for all who touch it.
-fn permute(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
-    for s in body {
-        if let DStmt::Tile(call) = s {
-            let factors = call.args.iter().filter_map(|a| if let TileArg::Tile(t) = a { Some(t) } else { None });
-            let shared: Vec<&Tile> = match call.op {
-                TileOp::CopyAsync => vec![&call.dst],
-                _ if by_descriptors(&call.forced) => factors.filter(|t| !nest.held.contains_key(&t.buffer)).collect(),
-                _ => vec![],
-            };
-            for t in shared {
-                let b = matrix(nest, &mut t.clone())?;
-                nest.permuted.extend(Permutation::of_operand(&b).map(|p| (b.name, p)));
-            }
-        }
-        s.lists().into_iter().try_for_each(|inner| permute(nest, inner))?;
-    }
-    Ok(())
 }
 
 fn carry_out_all(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
@@ -487,7 +461,7 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
 }
 
 /// Takes the dimensions of extent 1 from a tile, and gives its buffer without them.
-fn matrix(nest: &Nest, t: &mut Tile) -> Result<Buffer, LowerError> {
+pub fn matrix(nest: &Nest, t: &mut Tile) -> Result<Buffer, LowerError> {
     let b = nest.buffer(PASS, &t.buffer)?;
     let shape = nest.joined.get(&t.buffer).unwrap_or(&b.shape);
     let kept: Vec<usize> = (0..shape.len()).filter(|d| !shape[*d].is_int(1) || t.extent[*d] != 1).collect();

@@ -18,6 +18,8 @@ use crate::lower::nest::Nest;
 
 /// The variant that multiplies into tensor memory.
 pub const VARIANT: &str = "tcgen05";
+/// The one that multiplies numbers with scales of blocks there.
+pub const SCALED: &str = "tcgen05_block_scale";
 /// The one that copies from there.
 const LOADS: &str = "tcgen05_load";
 

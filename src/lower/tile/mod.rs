@@ -15,6 +15,7 @@ pub mod group_words;
 mod in_tensor;
 pub mod leaves;
 pub mod part_loops;
+mod permuted;
 pub mod quads;
 pub mod runs;
 pub mod thread_arg;

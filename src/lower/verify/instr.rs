@@ -87,7 +87,8 @@ impl Check<'_> {
         i.check(&types).or_else(|why| self.error(&first, why))?;
         i.values.iter().zip(&s.values).try_for_each(|(e, value)| self.value_of(&first, e, *value))?;
         i.places.iter().zip(&s.places).try_for_each(|(at, place)| self.place(at, place))?;
-        if let Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. }) = &i.op {
+        if let Op::Wgmma { a, b, .. } | Op::Tcgen05(Tcgen05::Mma { a, b, .. } | Tcgen05::ScaledMma { a, b, .. }) = &i.op
+        {
             i.places.iter().skip(1).zip([a, b]).try_for_each(|(at, d)| self.permuted(at, d.swizzle))?;
         }
         if let (Op::WgmmaRegisters { b, .. }, Some(at)) = (&i.op, i.places.get(2)) {
@@ -195,6 +196,7 @@ fn group_of(op: &Op) -> Option<CtaGroup> {
             | Tcgen05::Commit { group, .. },
         ) => Some(*group),
         Op::Tcgen05(Tcgen05::Mma { shape, .. }) => Some(shape.group),
+        Op::Tcgen05(Tcgen05::ScaledMma { .. } | Tcgen05::CopyScales) => Some(CtaGroup::One),
         Op::TensorLoad { to: Landing::Pair, .. } => Some(CtaGroup::Pair),
         _ => None,
     }

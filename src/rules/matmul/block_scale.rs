@@ -92,7 +92,10 @@ fn block_scale(ask: &Ask) -> Answer {
 }
 
 /// What both factors are made of.
-fn operands(p: &Product, ask: &Ask) -> Result<[Blocked; 2], Decline> {
+///
+/// # Errors
+/// Where one is made of something else, or does not lie along the reduced axis.
+pub fn operands(p: &Product, ask: &Ask) -> Result<[Blocked; 2], Decline> {
     let no = |why: &str| Err(ask.no("blocked_operands", why.to_string()));
     let red = ask.facts.blocks.iter().find(|b| b.name == p.block).and_then(|b| b.reducer.as_ref());
     let terms = red.and_then(|r| factors(&r.term));

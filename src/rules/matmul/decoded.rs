@@ -95,7 +95,8 @@ pub fn words(b: &Buffer) -> i64 {
     if b.dtype == DType::U32 { COPY } else { 1 }
 }
 
-fn fill(s: &mut Schedule, tile: &Stage, buffer: &Name, at: &Name, [threads, lanes]: [i64; 2]) -> Done {
+/// Has all threads of the block fill what a tile needs of a buffer, so many elements at a time.
+pub fn fill(s: &mut Schedule, tile: &Stage, buffer: &Name, at: &Name, [threads, lanes]: [i64; 2]) -> Done {
     let copy = s.cache_read(&tile.block, buffer, Scope::Shared)?;
     s.compute_at(&copy, at)?;
     let all = fuse_loops(s, &loops_below(s, &copy, at))?;

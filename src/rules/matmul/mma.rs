@@ -71,12 +71,20 @@ fn mma(ask: &Ask) -> Answer {
     Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
 }
 
+/// Types of numbers that tensor cores multiply exactly, and add in float32 or int32, on every GPU that has them.
+const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
+
 /// A product that tensor cores compute.
 pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
+    multiplied_of(ask, &EVERYWHERE)
+}
+
+/// A product of two factors of one of these types that tensor cores compute.
+pub fn multiplied_of(ask: &Ask, types: &[DType]) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
-    if a != b || !matches!(a, DType::F16 | DType::BF16 | DType::I8) {
+    if a != b || !types.contains(&a) {
         return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));
     }
     let floats = matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16);
@@ -180,6 +188,8 @@ pub struct Means<'a> {
     pub decoded: &'a [usize],
     /// Elements of a buffer that one copy takes of what is decoded.
     pub lanes: Option<&'a dyn Fn(&Buffer) -> i64>,
+    /// Buffers that are not decoded at all, but multiplied with scales: where the hardware copies, it copies these.
+    pub numbers: &'a [Name],
 }
 
 /// A block computes a tile of the result together.
@@ -212,7 +222,7 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     for side in by.decoded {
         let stage = [&e.a, &e.b][*side];
         match by.roles {
-            Some(_) => words_by_boxes(s, stage, &fill, t)?,
+            Some(_) => decoded_by_boxes(s, stage, &fill, t, (t.threads(warp), by))?,
             None => decoded::stage(s, stage, &fill, t.threads(warp), by.lanes.unwrap_or(&decoded::words))?,
         }
         together(s, &stage.block, &fill, LeafOp::Elementwise, t)?;
@@ -326,17 +336,27 @@ fn fill_by_boxes(s: &mut Schedule, stage: &Stage, at: &Name, t: &Warps) -> Done 
     together(s, &stage.block, at, LeafOp::Tile(TileOp::CopyAsync), t).map(drop)
 }
 
-/// Has the hardware stage the words of a tile in shared memory; what else values are made of stays where it is.
-fn words_by_boxes(s: &mut Schedule, tile: &Stage, at: &Name, t: &Warps) -> Done {
+/// Has the hardware stage the words, or the numbers, of a tile in shared memory. Of what else values are made, threads copy so
+/// many elements at a time, or it stays where it is.
+fn decoded_by_boxes(s: &mut Schedule, tile: &Stage, at: &Name, t: &Warps, (threads, by): (i64, &Means)) -> Done {
     s.set_scope(&tile.buffer, Scope::Local)?;
     s.compute_at(&tile.block, at)?;
-    let read = reads_of(s, &tile.block).into_iter().map(|r| r.buffer);
-    let words = read.into_iter().find(|name| s.func().buffer(name).dtype == DType::U32);
-    words.map_or(Ok(()), |words| {
-        let block = s.cache_read(&tile.block, &words, Scope::Shared)?;
-        let buffer = output(s, &block);
-        fill_by_boxes(s, &Stage { block, buffer }, at, t)
-    })
+    let mut known: Vec<Name> = vec![];
+    for read in reads_of(s, &tile.block) {
+        if known.contains(&read.buffer) {
+            continue;
+        }
+        let own = s.func().buffer(&read.buffer);
+        if own.dtype == DType::U32 || by.numbers.contains(&own.name) {
+            let block = s.cache_read(&tile.block, &read.buffer, Scope::Shared)?;
+            let buffer = output(s, &block);
+            fill_by_boxes(s, &Stage { block, buffer }, at, t)?;
+        } else if let Some(lanes) = by.lanes.map(|lanes| lanes(own)) {
+            decoded::fill(s, tile, &read.buffer, at, [threads, lanes])?;
+        }
+        known.push(read.buffer);
+    }
+    Ok(())
 }
 
 /// Says that all threads of the block carry out the nest around `block` below `at` together; gives its first

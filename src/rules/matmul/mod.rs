@@ -14,6 +14,7 @@ pub mod quant;
 pub mod split_k;
 pub mod stream;
 pub mod tcgen05;
+pub mod tcgen05_block_scale;
 pub mod tiling;
 pub mod wgmma;
 pub mod wgmma_quant;

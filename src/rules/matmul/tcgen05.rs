@@ -1,7 +1,8 @@
 //! `matmul.tcgen05`: matrix products in tensor memory (`tcgen05.mma`), convolutions among them.
 //!
-//! When: the target has it; what `matmul.mma` takes, of int8 where the target multiplies it there, where tensor maps
-//! describe both factors, with more than 64 rows or an unknown number of them, and a constant depth.
+//! When: the target has it; what `matmul.mma` takes, of int8 where the target multiplies it there, and products of
+//! `float8_e4m3fn` or `float8_e5m2` by the same type, whose sums are whole float32 here; where tensor maps describe both
+//! factors (those of 8 bits along the reduced axis), with more than 64 rows or an unknown number of them, and a constant depth.
 //! How: a block computes a tile of 128 rows. One thread starts all copies, into shared memory where matrix
 //! descriptors find them, `stages` steps ahead; another one issues all products, into columns of tensor memory, and
 //! one or two warpgroups load the sums from there, each its own columns, and store what follows from them. A block
@@ -25,7 +26,7 @@
 //!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: O = b0_result.local
 //! ```
 
-use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::mma::{Means, Warps, by_tiles, multiplied_of};
 use super::outline::{self, Sizes};
 use super::pack::major;
 use super::tiling::*;
@@ -40,6 +41,8 @@ use crate::rules::parts::*;
 pub const TCGEN05: Rule =
     Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../../../schedules/matmul.tcgen05.toml"), tcgen05);
 
+/// Types of numbers that are multiplied exactly and added in float32, or int32.
+const TYPES: [DType; 5] = [DType::F16, DType::BF16, DType::E4M3, DType::E5M2, DType::I8];
 /// Registers of a thread that stores results, besides its sums.
 const BESIDE_SUMS: i64 = 50;
 /// Registers of such a thread at most, where one warpgroup stores and where two do.
@@ -60,7 +63,7 @@ fn tcgen05(ask: &Ask) -> Answer {
     if !has.tcgen05 {
         return Err(ask.no("tensor_memory", "the target has no tensor memory"));
     }
-    let p = multiplied(ask)?;
+    let p = multiplied_of(ask, &TYPES)?;
     if p.a.dtype == DType::I8 && !has.tcgen05_i8 {
         return Err(ask.no("int8_in_tensor_memory", "the target multiplies no int8 in tensor memory"));
     }
@@ -77,11 +80,14 @@ fn tcgen05(ask: &Ask) -> Answer {
     ))
 }
 
-/// How the warpgroups that store share a tile.
-fn groups(k: &Knobs, element: DType) -> Warps {
-    let depth = k.get("block_k_bytes") / element.bytes() as i64;
+/// How the warpgroups that store share a tile of so many steps along the reduced axis.
+pub fn shares(k: &Knobs, depth: i64) -> Warps {
     let block = [k.get("block_m"), k.get("block_n"), depth];
     Warps { block, warps: [WgmmaShape::WARPS, k.get("groups_n")] }
+}
+
+fn groups(k: &Knobs, element: DType) -> Warps {
+    shares(k, k.get("block_k_bytes") / element.bytes() as i64)
 }
 
 /// The blocks that a product is of.
@@ -92,7 +98,7 @@ fn group(k: &Knobs) -> Result<CtaGroup, String> {
 }
 
 /// True where a block takes one tile after the other.
-fn persistent(k: &Knobs) -> bool {
+pub fn persistent(k: &Knobs) -> bool {
     k.get("roles") == 2
 }
 
@@ -107,22 +113,11 @@ impl Accepted for Tcgen05 {
         });
         let beside = matches!(major(&p.b), Major::Depth);
         let space = space.require("halves_of_columns", move |k| if beside { halves(k, element) } else { Ok(()) });
-        let depths = p.extents()[3];
-        let space = space.require("steps_of_roles", move |k| {
-            match depths.map(|n| over(n, groups(k, element).block[2] * k.get("split_k").max(1))) {
-                Some(..2) | None => Err("the reduced axis is a single tile, or of unknown length".into()),
-                Some(_) => Ok(()),
-            }
-        });
-        let space = threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp);
+        let space = roles_of_steps(space, p, target, warp, move |k| groups(k, element).block[2]);
         let bytes =
             |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n") / k.get("cta_group").max(1));
         let space = tiles_in_shared(space, target, bytes, passed_rows(p, |k| k.get("groups_n") * WgmmaShape::WARPS));
-        let space = space.require("sums_in_registers", |k| {
-            let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
-            at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
-        });
-        let space = whole_groups(space, rows);
+        let space = whole_groups(sums_in_registers(space), rows);
         preferred(space, p, target)
     }
 
@@ -141,7 +136,31 @@ impl Accepted for Tcgen05 {
     }
 }
 
-fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+/// Threads that copy and issue have several steps to do, of so many along the reduced axis, and stand beside those that store.
+pub fn roles_of_steps(space: Space, p: &Product, target: &Target, warp: i64, step: impl At<i64> + Copy) -> Space {
+    let depths = p.extents()[3];
+    let space = space.require("steps_of_roles", move |k| {
+        match depths.map(|n| over(n, step(k).max(1) * k.get("split_k").max(1))) {
+            Some(..2) | None => Err("the reduced axis is a single tile, or of unknown length".into()),
+            Some(_) => Ok(()),
+        }
+    });
+    threads_per_block(space, target, move |k| (k.get("groups_n") + 1) * WgmmaShape::WARPS * warp)
+}
+
+/// Threads that store have registers for their sums.
+pub fn sums_in_registers(space: Space) -> Space {
+    space.require("sums_in_registers", |k| {
+        let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
+        at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
+    })
+}
+
+/// A tile has as many rows as tensor memory has lanes, and columns for whole fragments of each warpgroup that stores.
+///
+/// # Errors
+/// Where it has not.
+pub fn whole_tile(k: &Knobs) -> Result<(), String> {
     let (rows, columns, each) = (k.get("block_m"), k.get("block_n"), k.get("block_n") / k.get("groups_n"));
     if rows != TENSOR_LANES {
         return Err(format!("a tile has {rows} rows, and tensor memory {TENSOR_LANES} lanes"));
@@ -149,7 +168,12 @@ fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
     if each * k.get("groups_n") != columns || each % Fragment::M16N8Acc.shape()[1] != 0 {
         return Err(format!("{columns} columns of a tile are no equal parts of {} groups", k.get("groups_n")));
     }
-    Tcgen05Shape { n: columns, input: element, group: group(k)? }.check()?;
+    Ok(())
+}
+
+fn whole_instructions(k: &Knobs, element: DType) -> Result<(), String> {
+    whole_tile(k)?;
+    Tcgen05Shape { n: k.get("block_n"), input: element, group: group(k)? }.check()?;
     match k.get("block_k_bytes") {
         n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
@@ -184,6 +208,11 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
         (n, 2) if n <= 64 => Err(format!("{n} columns are too few for two warpgroups")),
         _ => Ok(()),
     });
+    of_tiles(space, p, target)
+}
+
+/// As many tiles, and as large ones, as the device has multiprocessors for.
+pub fn of_tiles(space: Space, p: &Product, target: &Target) -> Space {
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_n") > 64 => {

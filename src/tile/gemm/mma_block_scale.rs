@@ -16,11 +16,12 @@ use super::feed::{Feed, Side, Step, run};
 use super::grid::Grid;
 use super::mma::whole_warps;
 use super::operands::{Matrix, Product, Start, in_registers, product};
+use super::scaled::{SCALES, instruction, scales};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{At, BlockScaleMma, Instr, Op};
 use crate::ir::kernel::CacheHint;
 use crate::ir::layout::Fragment;
-use crate::ir::{BinOp, ExecScope, Expr, Name, Scope, TileArg, TileCall, TileOp};
+use crate::ir::{BinOp, ExecScope, Expr, Name, Scope, TileCall, TileOp};
 use crate::tile::copy::moved;
 use crate::tile::loops::unrolled;
 use crate::tile::predicates::{all_threads, takes, warps};
@@ -30,8 +31,6 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 pub(super) const MMA_BLOCK_SCALE: Variant =
     Variant { name: "mma_block_scale", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
 
-/// The named operands that hold scales.
-pub(super) const SCALES: [&str; 2] = ["sfa", "sfb"];
 /// Scales in 32 bits.
 const WORD: i64 = 4;
 /// Instructions that are written out at most.
@@ -48,7 +47,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let numbers = TileCall { operands: Default::default(), ..call.clone() };
     let product = product(&numbers, cx, r);
     let p = product.as_ref();
-    let scales = r.ask_if("scales", p, |p| scales(call, p, cx));
+    let scales = r.ask_if("scales", p, |p| scales(call, p, &SCALES, cx));
     let shape = r.ask_if("dtype", p.zip(scales.as_ref()), |(p, s)| instruction(p, s));
     r.ask_if("storage_scope", p.zip(scales.as_ref()), |(p, s)| storage(p, s));
     r.ask_if("multiples", p, multiples);
@@ -71,47 +70,6 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let together = words[0].min(words[1]) / shape.scales();
     let scaled = Scaled { shape, together, scales, feeds: [a, b], d, p };
     Some(Box::new(move |e| scaled.emit(e)))
-}
-
-/// The scales of A by rows, of B by columns, along K.
-fn scales(call: &TileCall, p: &Product, cx: &Cx) -> Result<[Matrix; 2], String> {
-    let of = |side: usize, lines: i64| {
-        let name = SCALES[side];
-        let Some(TileArg::Tile(tile)) = call.operands.get(name) else {
-            return Err(format!("there is no tile `{name}`"));
-        };
-        let x = Matrix::of(cx, tile, name, false)?;
-        match x.rows() == lines && p.k % x.columns() == 0 {
-            true => Ok(x),
-            false => Err(format!("`{name}` is {} by {}, for {lines} lines of {}", x.rows(), x.columns(), p.k)),
-        }
-    };
-    let known = call.operands.keys().find(|k| !SCALES.contains(&k.as_str()));
-    known.map_or(Ok(()), |name| Err(format!("`{name}` is no operand of a product with scales")))?;
-    Ok([of(0, p.m)?, of(1, p.n)?])
-}
-
-fn instruction(p: &Product, [a, b]: &[Matrix; 2]) -> Result<BlockScaleMma, String> {
-    let types = [&p.a, &p.b].map(|x| x.view.dtype);
-    let (scale, sum) = (a.view.dtype, p.d.view.dtype);
-    let shape = BlockScaleMma::of(types, scale).filter(|_| b.view.dtype == scale && sum == crate::ir::DType::F32);
-    let shape = shape.ok_or_else(|| {
-        format!(
-            "no instruction multiplies {} by {} into {sum} with scales of {scale} and {}",
-            types[0], types[1], b.view.dtype
-        )
-    })?;
-    match [a, b].iter().all(|x| x.columns() * BlockScaleMma::row() == p.k * shape.scales()) {
-        true => Ok(shape),
-        false => Err(format!(
-            "{} and {} scales of a line of {} elements, and {} are of {}",
-            a.columns(),
-            b.columns(),
-            p.k,
-            shape.scales(),
-            BlockScaleMma::row()
-        )),
-    }
 }
 
 fn storage(p: &Product, scales: &[Matrix; 2]) -> Result<(), String> {

@@ -16,8 +16,10 @@ mod mma_runs;
 mod mma_words;
 pub(super) mod operands;
 mod packed;
+mod scaled;
 mod share;
 mod tcgen05;
+mod tcgen05_block_scale;
 mod wgmma;
 mod wgmma_words;
 
@@ -32,6 +34,7 @@ pub(super) static TABLE: &[Variant] = &[
     mma_words::MMA_WORDS,
     mma_runs::MMA_RUNS,
     mma_block_scale::MMA_BLOCK_SCALE,
+    tcgen05_block_scale::TCGEN05_BLOCK_SCALE,
     packed::FMA_F32X2,
     fma::FMA,
 ];

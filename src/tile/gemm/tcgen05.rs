@@ -49,7 +49,8 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     Some(Box::new(move |e| own.emit(e)))
 }
 
-fn bar(call: &TileCall, cx: &Cx) -> Result<At, String> {
+/// The barrier at which a product arrives.
+pub(super) fn bar(call: &TileCall, cx: &Cx) -> Result<At, String> {
     let bar = call.operands.get("mbar").ok_or("the product goes on by itself and needs `mbar`, at which it arrives")?;
     barrier_of(bar, cx)
 }
@@ -73,7 +74,8 @@ fn of_block(n: i64, input: DType) -> Tcgen05Shape {
     Tcgen05Shape { n, input, group: CtaGroup::One }
 }
 
-fn storage(p: &Product) -> Result<(), String> {
+/// That D is in tensor memory, A and B in shared memory.
+pub(super) fn storage(p: &Product) -> Result<(), String> {
     match p.d.view.is_tensor() {
         true => in_shared(p),
         false => Err(format!("D `{}` is in {} memory, not in tensor memory", p.d.view.buffer, p.d.view.scope.name())),

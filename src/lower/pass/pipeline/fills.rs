@@ -61,7 +61,7 @@ pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
         if writes(s) {
             let body = std::mem::take(&mut open);
             let buffers = touched(&body, Access::Write).into_iter().filter(|b| nest.is_shared(b)).collect();
-            let kind = if convert(nest, &body).is_some() { Kind::Async } else { Kind::Registers };
+            let kind = if as_async(nest, &body).is_some() { Kind::Async } else { Kind::Registers };
             fills.push(Fill { body, buffers, kind, chained: false });
         }
     }
@@ -105,10 +105,11 @@ fn synchronises(body: &[DStmt]) -> bool {
 /// # Panics
 /// Where it is of another kind.
 pub fn async_copies(nest: &Nest, body: &[DStmt]) -> Vec<DStmt> {
-    convert(nest, body).unwrap_or_else(|| panic!("a fill of asynchronous copies converts"))
+    as_async(nest, body).unwrap_or_else(|| panic!("a fill of asynchronous copies converts"))
 }
 
-fn convert(nest: &Nest, body: &[DStmt]) -> Option<Vec<DStmt>> {
+/// Statements that fill shared memory as asynchronous copies; `None` where there are none of that size and form.
+pub fn as_async(nest: &Nest, body: &[DStmt]) -> Option<Vec<DStmt>> {
     if !nest.target.has.cp_async {
         return None;
     }
@@ -120,9 +121,9 @@ fn convert(nest: &Nest, body: &[DStmt]) -> Option<Vec<DStmt>> {
 
 fn convert_one(nest: &Nest, s: &DStmt) -> Option<DStmt> {
     match s {
-        DStmt::For(l) => Some(DStmt::For(l.with_body(convert(nest, &l.body)?))),
+        DStmt::For(l) => Some(DStmt::For(l.with_body(as_async(nest, &l.body)?))),
         DStmt::If { cond, then, otherwise } if otherwise.is_empty() => {
-            Some(DStmt::If { cond: cond.clone(), then: convert(nest, then)?, otherwise: vec![] })
+            Some(DStmt::If { cond: cond.clone(), then: as_async(nest, then)?, otherwise: vec![] })
         }
         DStmt::If { cond, then, otherwise } => {
             let copy = copy_of(nest, then)?;

@@ -34,7 +34,7 @@ use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
 use fills::{Kind, Parts, async_copies, parts};
-pub use fills::{copied, is_zero};
+pub use fills::{as_async, copied, is_zero};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rewrites every annotated loop of a launch.

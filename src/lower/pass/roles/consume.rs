@@ -207,7 +207,7 @@ fn first() -> Expr {
 }
 
 /// True for the first of each so many threads.
-fn first_of(threads: i64) -> Expr {
+pub fn first_of(threads: i64) -> Expr {
     op(BinOp::Eq, op(BinOp::FloorMod, thread(), threads), 0)
 }
 

@@ -40,15 +40,23 @@ pub struct Issue {
 
 impl Issue {
     /// The products of a loop that ends with a commit.
-    pub fn of(nest: &mut Nest, compute: &[DStmt], last: &DStmt) -> Option<Issue> {
+    pub fn of(nest: &mut Nest, stages: i64, compute: &[DStmt], last: &DStmt) -> Option<Issue> {
         let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Commit { .. }), places, .. }) = last else { return None };
         let done = places[0].array.clone();
         let sums = compute.iter().find_map(|s| match s {
-            DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { .. }), places, .. }) => Some(places[0].array.clone()),
+            DStmt::Instr(i) if is_product(i) => Some(i.places[0].array.clone()),
             _ => None,
         })?;
         let len = nest.buffers.get(&sums)?.len()?;
-        let sets = if nest.persistent.is_some() && 2 * len <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
+        // each step has columns of its own for its scales
+        let scales = compute.iter().find_map(|s| match s {
+            DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::CopyScales), places, .. }) => {
+                nest.buffers.get(&places[0].array)?.len()
+            }
+            _ => None,
+        });
+        let both = 2 * len + stages * scales.unwrap_or(0);
+        let sets = if nest.persistent.is_some() && both <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
         let persistent = nest.persistent.is_some();
         let read = persistent.then(|| nest.scratch("read", DType::U64, Expr::i64(sets), Scope::Shared));
         Some(Issue { sums, len, sets, done, read, group: CtaGroup::One })
@@ -115,6 +123,10 @@ impl Set {
     }
 }
 
+fn is_product(i: &Instr) -> bool {
+    matches!(i.op, Op::Tcgen05(Tcgen05::Mma { .. } | Tcgen05::ScaledMma { .. }))
+}
+
 fn does(op: Tcgen05, place: Option<(&Name, Expr)>) -> DStmt {
     let places: Vec<At> = place.map(|(bar, at)| At::new(bar, at)).into_iter().collect();
     DStmt::Instr(Instr::new(op, places, []))
@@ -146,7 +158,7 @@ impl Roles {
     fn starting_at_zero(&self) -> Vec<DStmt> {
         let mut compute = self.compute.clone();
         let first = compute.iter_mut().find_map(|s| match s {
-            DStmt::Instr(i) if matches!(i.op, Op::Tcgen05(Tcgen05::Mma { .. })) => Some(i),
+            DStmt::Instr(i) if is_product(i) => Some(i),
             _ => None,
         });
         if let Some(i) = first {

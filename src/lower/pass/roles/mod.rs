@@ -18,7 +18,7 @@
 //! any block goes on, and no block ends before the others have arrived there for the last time.
 //!
 //! Products in tensor memory are issued by one thread of the further warpgroup, whose commits give slots back; the
-//! others store their results ([`issue`]).
+//! others store their results ([`issue`]). Scales of their numbers come by two more of its warps ([`bring`]).
 //!
 //! before: `c = 0; for k, stages 4, roles 1 { tensor_load a, bar; c += wgmma(a); commit; wait 0 }; store c`
 //! after:  `init; if group < 2 { for k { wait full[s]; c = wgmma(a[s]) + (k > 0 ? c : 0); commit; wait 1; arrive`
@@ -28,6 +28,7 @@
 //! The schedule is at fault where a marked loop has another form.
 
 mod ahead;
+mod bring;
 mod consume;
 mod issue;
 mod multicast;
@@ -43,6 +44,7 @@ use crate::lower::fact::redirect;
 use crate::lower::fact::warps::WARPGROUP;
 use crate::lower::nest::Nest;
 use crate::lower::pass::cluster_loads::{meeting, meets};
+use bring::Step;
 use consume::Turns;
 use issue::Issue;
 use ring::{Ring, constant, index_of, op, sync, thread, when};
@@ -88,6 +90,8 @@ struct Roles {
     groups: i64,
     team: i64,
     fills: Vec<DStmt>,
+    /// Copies that threads make.
+    brought: Vec<DStmt>,
     compute: Vec<DStmt>,
     /// Bytes that a slot's barrier counts: what lands in it, in both blocks of a pair.
     bytes: i64,
@@ -109,15 +113,18 @@ struct Roles {
 impl Roles {
     fn of(nest: &mut Nest, l: DFor) -> Result<Roles, LowerError> {
         let fault = |why: &str| LowerError::new(PASS, &l.var, why);
-        let copies = l.body.iter().take_while(|s| is_fill(s)).count();
-        let (fills, compute) = l.body.split_at(copies);
-        let (fills, mut compute) = (fills.iter().cloned().map(unrolled).collect::<Vec<_>>(), compute.to_vec());
+        let step = Step::of(nest, &l)?;
+        let scales = step.arrays();
+        let Step { fills, brought, mut compute } = step;
+        let fills: Vec<DStmt> = fills.into_iter().map(unrolled).collect();
         let steps = l.extent.as_int().ok_or_else(|| fault("the loop has no constant extent"))?;
         let last = compute.pop().filter(|_| !fills.is_empty());
         let last = last.ok_or_else(|| fault("the loop is not copies and then products"))?;
         let mut issue = match last == sync(Sync::WgmmaWait { left: 0 }, None, None) {
             true => None,
-            false => Some(Issue::of(nest, &compute, &last).ok_or_else(|| fault("the loop ends with no product"))?),
+            false => {
+                Some(Issue::of(nest, l.stages, &compute, &last).ok_or_else(|| fault("the loop ends with no product"))?)
+            }
         };
         let (mut slots, mut full) = (BTreeMap::new(), None);
         for s in &fills {
@@ -128,6 +135,8 @@ impl Roles {
                 }
             });
         }
+        nest.counted.extend(scales.iter().cloned());
+        slots.extend(scales.into_iter().map(|name| (name, 0)));
         for (name, len) in &mut slots {
             let known = nest.buffers.get(name).and_then(|b| b.len());
             *len = known.ok_or_else(|| fault("what the loop fills has no constant size"))?;
@@ -143,7 +152,7 @@ impl Roles {
             return Err(fault("two warpgroups take tiles in turn, each a whole one"));
         }
         let full = full.ok_or_else(|| fault("no copy of the loop counts on a barrier"))?;
-        let brought = |nest: &Nest, fills: &[DStmt]| {
+        let boxed = |nest: &Nest, fills: &[DStmt]| {
             let bytes = fills.iter().map(|s| fill_bytes(nest, s)).sum::<Option<i64>>();
             bytes.ok_or_else(|| fault("a copy of the loop has no constant size"))
         };
@@ -151,11 +160,11 @@ impl Roles {
         let bytes = match &mut issue {
             Some(issue) => {
                 issue.group = pair::of(nest, &mut fills, &mut compute, &mut slots);
-                brought(nest, &fills)? * issue.group.blocks()
+                boxed(nest, &fills)? * issue.group.blocks()
             }
             None => {
                 // what lands in a slot does so whole, or as parts from all blocks
-                let bytes = brought(nest, &fills)?;
+                let bytes = boxed(nest, &fills)?;
                 let (parts, shared) = multicast::parts(nest, fills);
                 (fills, peers) = (parts, if shared { i64::from(nest.cluster) } else { 1 });
                 bytes
@@ -170,6 +179,7 @@ impl Roles {
             groups,
             team,
             fills,
+            brought,
             compute,
             bytes,
             peers,
@@ -209,6 +219,10 @@ impl Roles {
                 let issuing = self.issuing(nest, issue, tiles);
                 let issuing = self.by_first_block(nest, issuing);
                 copying.push(when(is(thread(), threads + WARP), issuing));
+                if !self.brought.is_empty() {
+                    let own = op(BinOp::Ge, thread(), all - bring::WARPS * WARP);
+                    copying.push(when(own, self.bringing(nest, tiles, before)));
+                }
                 (self.storing(nest, issue, tiles, before, after)?, &WITH_ISSUER[..])
             }
         };
@@ -254,7 +268,9 @@ impl Roles {
             (0..n).map(one).collect()
         };
         let readers = if self.issue.is_some() { 1 } else { self.team * self.releases() * self.peers };
-        let mut then = [init(&self.full, self.l.stages, 1), init(&self.empty, self.l.stages, readers)].concat();
+        let bringers = if self.brought.is_empty() { 0 } else { bring::WARPS };
+        let mut then =
+            [init(&self.full, self.l.stages, 1 + bringers), init(&self.empty, self.l.stages, readers)].concat();
         then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
         for (bar, n, arrivals) in self.issue.iter().flat_map(|i| i.barriers(self.groups * i64::from(WARPGROUP))) {
             then.extend(init(&bar, n, arrivals));

@@ -3,8 +3,8 @@
 //! A block takes the lowest ones that are free. The blocks of a pair take the same ones, the lowest that are free in both:
 //! what the first to come takes, the other takes after it. They give them back together: once one has, neither may use them.
 
-use super::error::Fault;
 use crate::ir::instr::{CtaGroup, TENSOR_COLUMNS};
+use crate::sim::error::Fault;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who takes columns, and when.
@@ -38,7 +38,7 @@ pub(super) struct Columns {
 }
 
 /// Both blocks of the pair of a block.
-pub(super) fn pair_of(block: usize) -> [usize; 2] {
+pub(in crate::sim) fn pair_of(block: usize) -> [usize; 2] {
     let first = block / 2 * 2;
     [first, first + 1]
 }

@@ -8,18 +8,25 @@
 //!
 //! The products of a pair of blocks are issued by the first, read operands of both, and write to the tensor memory of both.
 //!
+//! Copies of scales ([`scaled`]) and products are one agent's, in the order in which a thread issues them: a product finds the
+//! scales that were copied before it, and no copy may overwrite what a product reads that the thread has not waited for.
+//!
 //! Found: columns not given back, or taken beyond the last; use without columns; lanes of another warp; reads
-//! before the barrier of a commit, and columns given back before; a fence that is missing on either side of it; operands that are
+//! before the barrier of a commit, and columns given back before; scales that no copy brought, or that are overwritten too early; a fence that is missing on either side of it; operands that are
 //! overwritten too early. Of a load that no thread waits for, the registers cannot be used. Of pairs: columns taken, or products
 //! issued, before the other block is known to have started, or to have taken its own; columns given back while the other block
 //! may use them; commits that may arrive in a block that has ended.
 //!
 //! Stands in a circle with `block`, for whose threads it does so.
 
+mod columns;
+mod scaled;
+
+pub(super) use columns::pair_of;
+
 use super::block::{At, Block, WARP};
 use super::clock::{COPIES, MATRICES};
 use super::code::ArrayInfo;
-use super::columns::{Columns, Taker, fault, pair_of};
 use super::error::Fault;
 use super::instr::{Instr, Site};
 use super::memory::Memory;
@@ -29,6 +36,7 @@ use super::thread::{in_bounds, missing};
 use super::wgmma::{WARPGROUP, dot};
 use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Shape, blocks_of};
 use crate::ir::{DType, MatrixDesc};
+use columns::{Columns, Taker, fault};
 use std::collections::BTreeMap;
 
 /// Registers of a warp that loads are on their way to, and the elements that these read.
@@ -117,9 +125,13 @@ impl Block<'_> {
                 self.tensor.columns.relinquish(t / self.per_block);
                 Ok(())
             }
-            Tcgen05::Find => self.find_columns(t, i, memory),
+            Tcgen05::Find { column } => self.find_columns(t, i, *column, memory),
             Tcgen05::Dealloc { columns, .. } => self.give_columns_back(t, i.places[0], *columns, memory),
             Tcgen05::Mma { shape, a, b } => return self.tensor_product(t, i, *shape, [*a, *b], memory),
+            Tcgen05::ScaledMma { shape, a, b, first } => {
+                return self.scaled_product(t, i, *shape, ([*a, *b], *first), memory);
+            }
+            Tcgen05::CopyScales => self.copy_scales(t, i, memory),
             Tcgen05::Commit { mask, .. } => self.commit(t, i.places[0], *mask),
             Tcgen05::Load { count } => return self.load_tensor(t, i, *count, memory),
             Tcgen05::WaitLoads => self.wait_loads(t, memory),
@@ -157,28 +169,32 @@ impl Block<'_> {
         self.threads[t].store(array, at, first as u64, memory, by)
     }
 
-    fn find_columns(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), Fault> {
+    fn find_columns(&mut self, t: usize, i: &Instr, column: i64, memory: &mut [Memory]) -> Result<(), Fault> {
         let ([d, word], []) = i.operands();
         let array = &self.code.arrays[word.array as usize];
         let at = in_bounds(array, self.threads[t].int(word.index), 1)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
         let first = self.threads[t].load(array, at, memory, by)?;
-        self.tensor.found.insert((t, d.array), first as i64);
+        self.tensor.found.insert((t, d.array), first as i64 + column);
         Ok(())
     }
 
     fn give_columns_back(&mut self, t: usize, d: Site, columns: i64, memory: &mut [Memory]) -> Result<(), Fault> {
-        let array = &self.code.arrays[d.array as usize];
         let block = t / self.per_block;
-        let (first, _) = self.tensor.had((t, block), array, d.array, columns)?;
+        let (first, _) = self.tensor.had((t, block), &self.code.arrays[d.array as usize], d.array, columns)?;
         let other = self.tensor.columns.give_back(block, first, columns)?;
         let by = By { code: self.code, clock: &self.clock, thread: t as u32, pc: self.threads[t].pc };
-        if let Some(other) = other {
-            let theirs = &mut memory[array.memory(other * self.code.shared())];
-            (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
+        let found = self.tensor.found.range((t, 0)..=(t, u32::MAX));
+        for (_, n) in found.filter(|(_, at)| (first..first + columns).contains(*at)).map(|(key, _)| *key) {
+            let array = &self.code.arrays[n as usize];
+            if let Some(other) = other {
+                let theirs = &mut memory[array.memory(other * self.code.shared())];
+                (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
+            }
+            let own = &mut memory[array.memory(self.threads[t].shift)];
+            (0..array.len as usize).try_for_each(|i| own.shadow.write(i, &array.name, by))?;
         }
-        let own = &mut memory[array.memory(self.threads[t].shift)];
-        (0..array.len as usize).try_for_each(|i| own.shadow.write(i, &array.name, by))
+        Ok(())
     }
 
     /// The number of the element that a thread names.
@@ -188,6 +204,17 @@ impl Block<'_> {
         in_bounds(array, (at / TENSOR_LANES + columns) * TENSOR_LANES - 1, 1)?;
         self.tensor.used((t, t / self.per_block), array, site.array)?;
         Ok(at)
+    }
+
+    /// The number of the first element of so many whole columns that a thread names.
+    fn whole_columns(&self, t: usize, site: Site, columns: i64) -> Result<usize, Fault> {
+        match self.tensor_element(t, site, columns)? {
+            first if first % TENSOR_LANES == 0 => Ok(first as usize),
+            first => {
+                let what = "what a product reads or writes in tensor memory begins";
+                Err(fault(format!("{what} at lane {}, not at the first", first % TENSOR_LANES)))
+            }
+        }
     }
 
     /// The blocks whose operands a product reads, and to which it writes.
@@ -221,11 +248,7 @@ impl Block<'_> {
         memory: &mut [Memory],
     ) -> Result<(), At> {
         let ([d, a, b], [accumulate]) = i.operands();
-        let first = self.tensor_element(t, *d, shape.n).map_err(|fault| self.fault(t, fault))?;
-        if first % TENSOR_LANES != 0 {
-            let why = format!("the sums of a product begin at lane {}, not at the first", first % TENSOR_LANES);
-            return Err(self.fault(t, fault(why)));
-        }
+        let first = self.whole_columns(t, *d, shape.n).map_err(|fault| self.fault(t, fault))?;
         let blocks = self.blocks_of_product(t, *d, shape.group).map_err(|fault| self.fault(t, fault))?;
         let (mut left, mut right) = (vec![], vec![]);
         for shift in blocks.iter().map(|block| block * self.code.shared()) {
@@ -239,7 +262,7 @@ impl Block<'_> {
             for e in 0..all {
                 let (row, column) = ((nth * lanes + e % lanes) * k, e / lanes * k);
                 let sum = |start| dot(shape.sum(), &left[row..row + k], &right[column..column + k], start);
-                let done = self.add_to((t, block), *d, first as usize + e, add, sum, memory);
+                let done = self.add_to((t, block), *d, first + e, add, sum, memory);
                 done.map_err(|fault| self.fault(t, fault))?;
             }
         }
