@@ -1,10 +1,11 @@
 //! What mutants are made of: files of this repository, and what is made from them.
 
+use crate::common::arm::ask;
 use crate::common::record::{full, record};
 use daylight::assemble::Schedulable;
 use daylight::ir::{self, PrimFunc};
 use daylight::log;
-use daylight::rules::{Arm, Spaces};
+use daylight::rules::Arm;
 use daylight::target::{HostCpu, Target};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -83,7 +84,8 @@ pub struct Traced {
 pub static TRACES: LazyLock<Vec<Traced>> = LazyLock::new(|| {
     let traced = |s: &Small| {
         let subject = Schedulable::new(&s.func, &s.func, target(s.target)).ok()?;
-        let arm = subject.arms(&Spaces::built_in()).into_iter().find(|a| a.space.form == s.form)?;
+        // the rule alone: each mutant has little time, which the first of a process spends here
+        let arm = ask(&s.form, &subject.prepared, &subject.target).ok()?;
         let schedule = arm.schedule(&arm.space.default()?).ok()?;
         let trace = schedule.trace().iter().map(|t| t.to_string()).collect();
         Some(Traced { subject, arm, trace })

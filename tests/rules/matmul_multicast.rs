@@ -78,5 +78,7 @@ fn a_box_is_copied_in_parts() {
         }
         assert!(text.contains("mbarrier_init empty[0], 4"), "{name}: two groups of two blocks: {text}");
         assert!(text.contains("mbarrier_arrive empty[prev] of block"), "{name}: {text}");
+        // who copies waits for each fresh slot, and before the end for the last arrivals at all
+        assert_eq!(text.matches("mbarrier_wait empty").count(), 2, "{name}: {text}");
     }
 }

@@ -12,6 +12,11 @@ fn wide(dtype: &'static str, m: i64, n: i64, k: i64) -> Matmul {
     Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true)
 }
 
+/// Results of 16 bits.
+fn narrow(m: i64, n: i64, k: i64) -> Matmul {
+    Matmul::new("float16", m, n, k).transposed(false, true)
+}
+
 /// Rows, columns, depth: whole tiles and a little more, in multiples of 16 bytes, wherever rows of factors begin.
 const SIZES: [[i64; 3]; 5] = [[40, 8, 136], [64, 64, 96], [136, 40, 72], [72, 136, 136], [104, 72, 40]];
 
@@ -46,16 +51,16 @@ fn other_types_batches_and_what_follows() {
 #[test]
 fn results_pass_in_rows_of_sixteen() {
     use rayon::prelude::*;
-    let copied = |k: &Knobs| k.get("roles") == 1 && k.get("block_m") <= 64 && k.get("block_n") <= 128;
+    let copied = |k: &Knobs| k.get("roles") == 1 && k.get("block_m") <= 64 && k.get("block_n") < 128;
     let forms: [&[(&str, i64)]; 4] = [
         &[("multicast", 0), ("split_k", 1)],
         &[("multicast", 1), ("split_k", 1)],
         &[("multicast", 2), ("split_k", 1)],
         &[("multicast", 0), ("split_k", 2), ("add_parts", 1)],
     ];
-    let sizes = [[64, 128, 264], [72, 200, 264], [80, 152, 264], [67, 133, 264]];
+    let sizes = [[80, 128, 264], [88, 200, 264], [104, 152, 264], [83, 133, 264]];
     let cases = sizes.into_iter().flat_map(|[m, n, k]| {
-        let of = wide("float16", m, n, k);
+        let of = narrow(m, n, k);
         forms.iter().flat_map(move |f| [(of.clone().case(), *f), (of.clone().with_epilogue().case(), *f)])
     });
     cases.collect::<Vec<_>>().into_par_iter().for_each(|(case, form)| {
@@ -74,7 +79,7 @@ fn results_pass_in_rows_of_sixteen() {
 fn stores_are_wide() {
     let set = [("block_m", 48), ("block_n", 64), ("groups_n", 1), ("split_k", 1), ("add_parts", 0), ("multicast", 0)];
     for (m, n, wide_store) in [(96, 4096, true), (88, 4088, true), (90, 4104, true), (96, 4099, false)] {
-        let text = kernel_at(&wide("float16", m, n, 512).case(), RULE, &set);
+        let text = kernel_at(&narrow(m, n, 512).case(), RULE, &set);
         assert!(text.contains("barrier warp"), "{m} x {n}: {text}");
         assert_eq!(text.contains("copy8 p2["), wide_store, "{m} x {n}: {text}");
     }

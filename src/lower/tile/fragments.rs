@@ -466,6 +466,7 @@ pub fn matrix(nest: &Nest, t: &mut Tile) -> Result<Buffer, LowerError> {
     let shape = nest.joined.get(&t.buffer).unwrap_or(&b.shape);
     let kept: Vec<usize> = (0..shape.len()).filter(|d| !shape[*d].is_int(1) || t.extent[*d] != 1).collect();
     let of = |all: &[Expr]| kept.iter().map(|d| all[*d].clone()).collect();
+    let strides = if b.strides.len() == shape.len() { of(&b.strides) } else { b.strides.clone() };
     (t.begin, t.extent) = (of(&t.begin), kept.iter().map(|d| t.extent[*d]).collect());
-    Ok(Buffer { shape: of(shape), ..b.clone() })
+    Ok(Buffer { shape: of(shape), strides, ..b.clone() })
 }

@@ -36,7 +36,7 @@ pub fn conditions(space: Space, p: &Product, copy: impl At<bool>) -> Space {
         _ => Ok(()),
     });
     let [_, rows, columns, _] = p.extents();
-    space.prefer("neighbours", move |k| {
+    space.require("neighbours", move |k| {
         let sides = [(rows, "block_m", "rows"), (columns, "block_n", "columns")];
         let alone =
             sides.iter().zip(shape(k)).find(|((n, tile, _), of)| *of > 1 && n.is_some_and(|n| n <= k.get(tile)));

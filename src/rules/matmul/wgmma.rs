@@ -51,7 +51,7 @@ const FEW_COLUMNS: i64 = 16;
 const EVEN: i64 = 16;
 
 /// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
-const REGISTERS: [i64; 4] = [240, 240, 160, 120];
+const REGISTERS: [i64; 4] = [240, 240, 160, 112];
 
 /// A product by warpgroups, its factors in order or exchanged.
 pub struct Wgmma {
@@ -101,17 +101,14 @@ impl Accepted for Wgmma {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, element, factors) = (&self.p, self.warp, self.p.a.dtype, self.factors);
         let space = space.require("whole_instructions", move |k| whole_instructions(k, factors, element));
-        let beside = matches!(major(&self.multiplied.b), Major::Depth);
-        let space = space.require("whole_lines", move |k| match beside {
-            true => whole_lines(k, factors, element),
-            false => Ok(()),
-        });
+        let (in_order, beside) = (factors == Factors::InOrder, matches!(major(&p.b), Major::Depth));
+        let space = match in_order && beside {
+            true => space.require("whole_lines", move |k| whole_lines(k, element)),
+            false => space,
+        };
         let boxed = [&p.a, &p.b].into_iter().all(is_boxed);
+        let space = if boxed { space } else { space.require("fills_by_boxes", filled_by_threads) };
         let depths = p.extents()[3];
-        let space = space.require("fills_by_boxes", move |k| match (copying(k), boxed) {
-            (1, false) => Err("no tensor maps describe the factors as they are multiplied".into()),
-            _ => Ok(()),
-        });
         let space = space.require("steps_of_roles", move |k| {
             let steps = depths.map(|n| over(n, groups(k, factors, element).block[2] * k.get("split_k").max(1)));
             match (copying(k), steps) {
@@ -129,8 +126,8 @@ impl Accepted for Wgmma {
         let space = threads_per_block(space, target, threads);
         let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
         let (warps, sum) = (move |k: &Knobs| sharing(k, factors) * turns(k) * WgmmaShape::WARPS, p.dtype);
-        let (in_order, exchanged) = (passed_rows(p, warps), passed_columns(p, warps));
-        let passed = move |k: &Knobs| if factors == Factors::InOrder { in_order(k) } else { exchanged(k) };
+        let (rows_pass, columns_pass) = (passed_rows(p, warps), passed_columns(p, warps));
+        let passed = move |k: &Knobs| if in_order { rows_pass(k) } else { columns_pass(k) };
         let more = move |k: &Knobs| passed(k) + split_k::sums(k, groups(k, factors, element).block, sum);
         let space = tiles_in_shared(space, target, bytes, more);
         let regs = i64::from(target.regs_per_sm);
@@ -155,9 +152,8 @@ impl Accepted for Wgmma {
             true => Err("a block of a cluster has one tile".into()),
             false => Ok(()),
         });
-        let many = factors == Factors::InOrder;
-        let space = if many { multicast::of_many(space, target, tiles(p)) } else { space };
         let space = multicast::conditions(space, p, |k| copying(k) == 1);
+        let space = if in_order { multicast::of_many(space, target, tiles(p)) } else { space };
         preferred(of_roles(space, p, factors, boxed), p, factors, target)
     }
 
@@ -219,21 +215,28 @@ fn whole_instructions(k: &Knobs, factors: Factors, element: DType) -> Result<(),
     if columns % across != 0 {
         return Err(format!("{columns} {of_columns} of a tile are no equal parts of {across} groups"));
     }
-    WgmmaShape { n: each, input: element }.check()?;
+    let why = |_| format!("{each} {of_columns} of a group are no columns of an instruction, 8 to 256 by 8");
+    WgmmaShape { n: each, input: element }.check().map_err(why)?;
     match k.get("block_k_bytes") {
         n if Swizzle::ROWS.map(i64::from).contains(&n) => Ok(()),
         n => Err(format!("{n} bytes along the reduced axis are no row of an operand")),
     }
 }
 
-/// Where columns of instructions lie side by side, those of a group are whole parts of the rows that operands are cut into.
-fn whole_lines(k: &Knobs, factors: Factors, element: DType) -> Result<(), String> {
-    let ([_, columns], [_, across]) = (factors.tile(k), factors.groups(k));
-    let bytes = columns * element.bytes() as i64;
+/// Where columns lie side by side, those of a group are whole parts of the rows that operands are cut into.
+fn whole_lines(k: &Knobs, element: DType) -> Result<(), String> {
+    let bytes = k.get("block_n") * element.bytes() as i64;
     let part = Swizzle::widest_row(bytes).map_or(bytes, i64::from);
-    match bytes / across % part {
+    match bytes / k.get("groups_n") % part {
         0 => Ok(()),
-        _ => Err(format!("columns of {across} groups are no whole parts of {part} bytes")),
+        _ => Err(format!("columns of {} groups are no whole parts of {part} bytes", k.get("groups_n"))),
+    }
+}
+
+fn filled_by_threads(k: &Knobs) -> Result<(), String> {
+    match copying(k) {
+        1 => Err("no tensor maps describe the factors as they are multiplied".into()),
+        _ => Ok(()),
     }
 }
 

@@ -55,7 +55,7 @@ const VALUE: i64 = 2;
 /// Values along the reduced axis that a lane decodes of one load of words.
 const LOAD: i64 = 32;
 /// Registers of a thread that the compiler may use, by the warpgroups that multiply beside the one that copies.
-const REGISTERS: [i64; 4] = [250, 240, 160, 120];
+const REGISTERS: [i64; 4] = [250, 240, 160, 112];
 
 struct WgmmaQuant {
     /// The sizes, where all are known.

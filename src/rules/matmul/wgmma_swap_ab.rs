@@ -13,7 +13,13 @@
 //! before: float16 A[288, 4096], float16 B[4096, 4096]
 //!         float32 C[i, j] += float32(A[i, k]) * float32(B[j, k])
 //!         float16 O[i, j] = float16(C[i, j])
-//! after:
+//! after:  blockIdx.x 96:
+//!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 96: b0_result.local = 0
+//!           loop 64 [stages=4 roles=1]:
+//!             loop 128 [tile=copy_async warps_m=8 warps_n=1], loop 64: b0_right.shared = B
+//!             loop 96 [tile=copy_async warps_m=8 warps_n=1], loop 64: b0_left.shared = A
+//!             loop 128 [tile=gemm warps_m=8 warps_n=1 tile_variant=wgmma], loop 96, loop 64: b0_result.local += b0_left.shared, b0_right.shared
+//!           loop 128 [tile=elementwise warps_m=8 warps_n=1], loop 96: O = b0_result.local
 //! ```
 
 use super::exchange::Factors;

@@ -53,9 +53,10 @@ use std::collections::BTreeMap;
 const PASS: &str = "roles";
 /// From the thread that copies to the one that issues products: they are of different warps.
 const WARP: i64 = 32;
-/// Warpgroups that compute, and the registers that a thread which copies keeps and one which computes gets: all of
-/// the 65,536 of a multiprocessor together, in steps of 8. A single group has enough without.
-const REGISTERS: [(i64, [u32; 2]); 3] = [(2, [24, 240]), (3, [32, 160]), (4, [24, 120])];
+/// Warpgroups that compute, and the registers that a thread which copies keeps and one which computes gets, in steps of 8: no
+/// more together than a block of so many threads is launched with, which would wait for them for ever. A single group has
+/// enough without.
+const REGISTERS: [(i64, [u32; 2]); 3] = [(2, [24, 240]), (3, [32, 160]), (4, [24, 112])];
 /// The same where one of those that keep less issues products.
 const WITH_ISSUER: [(i64, [u32; 2]); 1] = [(2, [40, 232])];
 
@@ -299,8 +300,8 @@ impl Roles {
         if let Some(tiles) = tiles {
             body = tiles.each(nest, &Expr::i64(0), 1, body);
         }
-        if self.group() == CtaGroup::Pair {
-            // no commit of the first block arrives in the second when that has ended
+        if self.peers > 1 || self.group() == CtaGroup::Pair {
+            // nothing arrives from another block when this one has ended: the last meeting does not wait for what is on its way
             let (each, n) = (nest.loop_var("each", self.l.stages), Expr::i64(self.l.stages));
             let drain = std::iter::once(ring.wait(&self.empty)).chain(ring.next()).collect();
             body.push(DStmt::For(DFor { own_barriers: true, ..DFor::new(each, n, DKind::Serial, drain) }));
@@ -416,4 +417,18 @@ fn resize(nest: &mut Nest, name: &Name, len: i64) {
 
 fn is(e: Expr, n: i64) -> Expr {
     op(BinOp::Eq, e, n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_those_that_a_block_is_launched_with() {
+        for (groups, [less, more]) in REGISTERS.iter().chain(&WITH_ISSUER) {
+            let launched = 65_536 / ((groups + 1) * i64::from(WARPGROUP)) / 8 * 8 * (groups + 1);
+            let taken = i64::from(*less) + groups * i64::from(*more);
+            assert!(taken <= launched, "{groups} groups take {taken} of {launched} for each thread of a group");
+        }
+    }
 }
