@@ -8,13 +8,13 @@ const RULES: [&str; 2] = ["matmul.mma", "matmul.wgmma"];
 const TARGET: &str = "cuda:sm_90a";
 
 /// `O = A B^T + R`, added in float32, of `dtype`; `half` takes the residual in every other row alone.
-fn with_residual(dtype: &str, size: [i64; 3], half: bool) -> Case {
+pub fn with_residual(dtype: &str, size: [i64; 3], half: bool) -> Case {
     let at = if half { "vi * 2" } else { "vi" };
     with_value("residual", dtype, size, &format!("C[vi, vj] + T.Cast(\"float32\", R[{at}, vj])"))
 }
 
 /// `O` of `C = A B^T`, of rows `R` of `dtype`, as many as twice the result's, and of a vector `V` of float32: a value for each `vi` and `vj`.
-fn with_value(name: &str, dtype: &str, [m, n, k]: [i64; 3], value: &str) -> Case {
+pub fn with_value(name: &str, dtype: &str, [m, n, k]: [i64; 3], value: &str) -> Case {
     let text = format!(
         "@T.prim_func(s_tir=True)
 def main(A: T.Buffer(({m}, {k}), \"{dtype}\"), B: T.Buffer(({n}, {k}), \"{dtype}\"), R: T.Buffer(({}, {n}), \"{dtype}\"), V: T.Buffer(({n},), \"float32\"), O: T.Buffer(({m}, {n}), \"{dtype}\")):

@@ -1,6 +1,7 @@
 //! Matrix products by warpgroups with factors exchanged: the rule at its default and random points, interpreted and simulated.
 
 use super::harness::kernel_at;
+use super::matmul_quads::{with_residual, with_value};
 use super::products::{Matmul, check_all, check_points};
 use daylight::rules::Knobs;
 use rand::prelude::*;
@@ -72,6 +73,24 @@ fn tiles_that_rows_and_columns_leave() {
             all.sample(rng, 1).cloned().collect()
         });
     });
+}
+
+/// Results of 16 bits pass through shared memory in lines of sixteen, and values that read more are computed of neighbours: whole
+/// tiles, tiles that rows or columns leave in the middle, rows that are not aligned.
+#[test]
+fn results_of_16_bits_pass_in_lines_of_sixteen() {
+    let sizes = [[64, 128, 64], [130, 72, 40], [70, 200, 64], [100, 77, 48], [67, 201, 64]];
+    let cases = sizes.iter().zip(["float16", "bfloat16"].into_iter().cycle());
+    check_all(cases.map(|(s, dtype)| with_residual(dtype, *s, s[0] == 70)).collect(), RULE, TARGET);
+    let values = [
+        ("plain", "C[vi, vj]"),
+        ("bias", "T.max(C[vi, vj] + V[vj], T.float32(0.0))"),
+        ("mask", "T.if_then_else(vj <= vi + 3, C[vi, vj] + V[vj], T.Cast(\"float32\", R[vi, vj]))"),
+        ("place", "C[vi, vj] * T.Cast(\"float32\", vj - vi) + T.Cast(\"float32\", R[vi, vj])"),
+    ];
+    let sizes = [[65, 37, 48], [72, 136, 64]];
+    let cases = sizes.iter().flat_map(|s| values.iter().map(|(name, v)| with_value(name, "float16", *s, v)));
+    check_all(cases.collect(), RULE, TARGET);
 }
 
 /// Rows of 16 bits leave 16 bytes at a time wherever rows begin at such, whether all of a tile are there or not.

@@ -7,12 +7,14 @@
 
 mod check;
 mod mma;
+mod registers;
 mod signature;
 mod sync;
 mod tcgen05;
 mod wgmma;
 
 pub use mma::{BlockScaleMma, MmaShape};
+pub use registers::Dealt;
 pub use signature::{Access, Place, Signature, Space, Value};
 pub use sync::Sync;
 pub use tcgen05::{

@@ -73,13 +73,7 @@ fn block_scale(ask: &Ask) -> Answer {
     if !ask.target.has.block_scale_mma {
         return Err(ask.no("block_scales", "the target has no matrix instructions that take scales of blocks"));
     }
-    let blocked = operands(&p, ask)?;
-    if !matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16) {
-        return Err(ask.no("accumulator_dtype", format!("no instruction adds scaled products in {}", p.dtype)));
-    }
-    if p.results() > 1 {
-        return Err(ask.no("one_result", "several blocks after the product write results"));
-    }
+    let blocked = scaled(&p, ask)?;
     let [_, rows, columns, depth] = p.extents();
     let whole = depth.is_some_and(|n| n % STEP == 0 && n > 0);
     if !whole || [rows, columns].iter().any(|n| n.is_none_or(|n| n < LEAST)) {
@@ -91,11 +85,23 @@ fn block_scale(ask: &Ask) -> Answer {
     Ok(Found::new(p.schedule.clone(), Scaled { warp: i64::from(ask.target.warp), sizes, blocked, p }))
 }
 
-/// What both factors are made of.
+/// What both factors of a product are made of that instructions with scales add.
 ///
 /// # Errors
-/// Where one is made of something else, or does not lie along the reduced axis.
-pub fn operands(p: &Product, ask: &Ask) -> Result<[Blocked; 2], Decline> {
+/// Where one is made of something else, or does not lie along the reduced axis, or sums or results are others.
+pub fn scaled(p: &Product, ask: &Ask) -> Result<[Blocked; 2], Decline> {
+    let blocked = operands(p, ask)?;
+    if !matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16) {
+        return Err(ask.no("accumulator_dtype", format!("no instruction adds scaled products in {}", p.dtype)));
+    }
+    if p.results() > 1 {
+        return Err(ask.no("one_result", "several blocks after the product write results"));
+    }
+    Ok(blocked)
+}
+
+/// What both factors are made of.
+fn operands(p: &Product, ask: &Ask) -> Result<[Blocked; 2], Decline> {
     let no = |why: &str| Err(ask.no("blocked_operands", why.to_string()));
     let red = ask.facts.blocks.iter().find(|b| b.name == p.block).and_then(|b| b.reducer.as_ref());
     let terms = red.and_then(|r| factors(&r.term));

@@ -30,8 +30,8 @@ use super::mma::{Means, Warps, by_tiles, multiplied_of};
 use super::outline::{self, Sizes};
 use super::pack::major;
 use super::tiling::*;
-use super::wgmma::{FEW_ROWS, is_boxed};
-use crate::ir::instr::{CtaGroup, TENSOR_LANES, Tcgen05Shape, WgmmaShape};
+use super::wgmma::{FEW_ROWS, boxed_factors};
+use crate::ir::instr::{CtaGroup, Dealt, TENSOR_LANES, Tcgen05Shape, WgmmaShape};
 use crate::ir::layout::{Fragment, Swizzle};
 use crate::rules::find::einsum::Major;
 use crate::rules::find::product::Product;
@@ -45,8 +45,8 @@ pub const TCGEN05: Rule =
 const TYPES: [DType; 5] = [DType::F16, DType::BF16, DType::E4M3, DType::E5M2, DType::I8];
 /// Registers of a thread that stores results, besides its sums.
 const BESIDE_SUMS: i64 = 50;
-/// Registers of such a thread at most, where one warpgroup stores and where two do.
-const REGISTERS: [i64; 2] = [255, 232];
+/// Registers of such a thread at most, where one warpgroup stores.
+const REGISTERS: i64 = 255;
 
 struct Tcgen05 {
     /// The sizes, where all are known.
@@ -71,9 +71,7 @@ fn tcgen05(ask: &Ask) -> Answer {
     if let Some(rows) = p.extents()[1].filter(|n| *n <= 2 * FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave half of an instruction's {TENSOR_LANES} unused")));
     }
-    if ![&p.a, &p.b].into_iter().all(is_boxed) {
-        return Err(ask.no("boxed_factors", "no tensor maps describe the factors as they are multiplied"));
-    }
+    boxed_factors(ask, &p)?;
     Ok(Found::new(
         p.schedule.clone(),
         Tcgen05 { warp: i64::from(ask.target.warp), sms: i64::from(ask.target.sms), sizes: Sizes::of(&p), p },
@@ -151,7 +149,7 @@ pub fn roles_of_steps(space: Space, p: &Product, target: &Target, warp: i64, ste
 /// Threads that store have registers for their sums.
 pub fn sums_in_registers(space: Space) -> Space {
     space.require("sums_in_registers", |k| {
-        let most = REGISTERS[(k.get("groups_n") - 1).clamp(0, 1) as usize];
+        let most = Dealt::beside_products(k.get("groups_n")).map_or(REGISTERS, |d| d.taken.into());
         at_most(k.get("block_n") / k.get("groups_n") + BESIDE_SUMS, most, "registers", "a thread")
     })
 }

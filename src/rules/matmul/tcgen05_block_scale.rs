@@ -28,7 +28,7 @@
 //!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: O = b0_result.local
 //! ```
 
-use super::block_scale::operands;
+use super::block_scale::scaled;
 use super::mma::{Means, Warps, by_tiles};
 use super::outline::{self, Sizes};
 use super::tcgen05::{of_tiles, persistent, roles_of_steps, shares, sums_in_registers, whole_tile};
@@ -103,13 +103,7 @@ fn tcgen05_block_scale(ask: &Ask) -> Answer {
     }
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
-    let blocked = operands(&p, ask)?;
-    if !matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16) {
-        return Err(ask.no("accumulator_dtype", format!("no instruction adds scaled products in {}", p.dtype)));
-    }
-    if p.results() > 1 {
-        return Err(ask.no("one_result", "several blocks after the product write results"));
-    }
+    let blocked = scaled(&p, ask)?;
     let ([_, rows, columns, depth], word) = (p.extents(), WORD * blocked[0].block());
     if depth.is_none_or(|n| n % word != 0) {
         return Err(

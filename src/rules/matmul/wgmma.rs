@@ -31,7 +31,8 @@ use super::outline::{self, Sizes};
 use super::pack::{self, before, major};
 use super::split_k::{self, cluster_fits, in_cluster};
 use super::tiling::*;
-use crate::ir::instr::WgmmaShape;
+use crate::analysis::Decline;
+use crate::ir::instr::{Dealt, WgmmaShape};
 use crate::ir::layout::Swizzle;
 use crate::rules::find::einsum::Major;
 use crate::rules::find::factor::Factor;
@@ -50,8 +51,8 @@ const FEW_COLUMNS: i64 = 16;
 /// Rows of the result that no tile needs, for as many tiles, from which on less would be as many.
 const EVEN: i64 = 16;
 
-/// Registers of a thread that the compiler may use, where one warpgroup and more multiply beside one that copies.
-const REGISTERS: [i64; 4] = [240, 240, 160, 112];
+/// Registers of a thread that the compiler may use, where one warpgroup multiplies beside one that copies.
+const REGISTERS: i64 = 240;
 
 /// A product by warpgroups, its factors in order or exchanged.
 pub struct Wgmma {
@@ -134,8 +135,8 @@ impl Accepted for Wgmma {
         let space = space.require("tile_in_registers", move |k| {
             let (wanted, most) = match copying(k) {
                 1 => {
-                    let multiplying = sharing(k, factors) * turns(k);
-                    (sums(k, factors, warp) + 30, REGISTERS[(multiplying - 1).clamp(0, 3) as usize])
+                    let dealt = Dealt::beside_copies(sharing(k, factors) * turns(k));
+                    (sums(k, factors, warp) + 30, dealt.map_or((regs / threads(k)).min(REGISTERS), |d| d.taken.into()))
                 }
                 _ => (sums(k, factors, warp) + 50, (regs / threads(k)).min(255)),
             };
@@ -175,8 +176,27 @@ impl Accepted for Wgmma {
     }
 }
 
+/// Declines rows that are few, more than `most`, or of unknown number.
+pub fn hundreds_of_rows(ask: &Ask, p: &Product, [few, most]: [i64; 2]) -> Result<(), Decline> {
+    match p.extents()[1] {
+        Some(n) if n > few && n <= most => Ok(()),
+        n => {
+            let rows = n.map_or("a number of rows that is not constant".into(), |n| format!("{n} rows"));
+            Err(ask.no("hundreds_of_rows", format!("{rows}, and it is for {} to {most}", few + 1)))
+        }
+    }
+}
+
+/// Declines factors that boxes do not bring as they are multiplied.
+pub fn boxed_factors(ask: &Ask, p: &Product) -> Result<(), Decline> {
+    match [&p.a, &p.b].into_iter().all(is_boxed) {
+        true => Ok(()),
+        false => Err(ask.no("boxed_factors", "no tensor maps describe the factors as they are multiplied")),
+    }
+}
+
 /// A factor of which boxes lie in shared memory as they do in global memory.
-pub fn is_boxed(f: &Factor) -> bool {
+fn is_boxed(f: &Factor) -> bool {
     f.boxed && f.along_depth == (major(f) == Major::Free)
 }
 

@@ -33,7 +33,8 @@ use super::mma::{Means, Warps, by_tiles, multiplied};
 use super::outline::{self, Sizes};
 use super::split_k::{cluster_fits, sums};
 use super::tiling::*;
-use crate::ir::instr::WgmmaShape;
+use super::wgmma::hundreds_of_rows;
+use crate::ir::instr::{Dealt, WgmmaShape};
 use crate::ir::layout::words::CHUNK;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
@@ -54,8 +55,8 @@ const MOST_ROWS: i64 = 512;
 const VALUE: i64 = 2;
 /// Values along the reduced axis that a lane decodes of one load of words.
 const LOAD: i64 = 32;
-/// Registers of a thread that the compiler may use, by the warpgroups that multiply beside the one that copies.
-const REGISTERS: [i64; 4] = [250, 240, 160, 112];
+/// Registers of a thread that the compiler may use, where one warpgroup multiplies beside the one that copies.
+const REGISTERS: i64 = 250;
 
 struct WgmmaQuant {
     /// The sizes, where all are known.
@@ -75,13 +76,7 @@ fn wgmma_quant(ask: &Ask) -> Answer {
     if !p.a.boxed || !p.a.along_depth || !decoded::boxed(&p) {
         return Err(ask.no("tensor_maps", "no tensor maps describe rows and words as they lie in memory"));
     }
-    match p.extents()[1] {
-        Some(n) if n > FEW_ROWS && n <= MOST_ROWS => {}
-        n => {
-            let rows = n.map_or("a number of rows that is not constant".into(), |n| format!("{n} rows"));
-            return Err(ask.no("hundreds_of_rows", format!("{rows}, and it is for {} to {MOST_ROWS}", FEW_ROWS + 1)));
-        }
-    }
+    hundreds_of_rows(ask, &p, [FEW_ROWS, MOST_ROWS])?;
     // columns are the rows of instructions, whose first operand alone may be in registers
     let (warp, p) = (i64::from(ask.target.warp), p.turned());
     Ok(Found::new(p.schedule.clone(), WgmmaQuant { warp, sizes: Sizes::of(&p), p }))
@@ -114,12 +109,13 @@ impl Accepted for WgmmaQuant {
         });
         let threads = move |k: &Knobs| shares(k).threads(warp) + WgmmaShape::WARPS * warp;
         let space = threads_per_block(space, target, threads);
-        let sum = p.dtype;
-        let space = tiles_in_shared(space, target, stage_bytes, move |k| sums(k, shares(k).block, sum));
+        let (sum, passed) = (p.dtype, passed_columns(p, |k| shares(k).warps[0]));
+        let more = move |k: &Knobs| passed(k) + sums(k, shares(k).block, sum);
+        let space = tiles_in_shared(space, target, stage_bytes, more);
         let regs = i64::from(target.regs_per_sm);
         let space = space.require("tile_in_registers", move |k| {
-            let groups = (k.get("groups_n") - 1).clamp(0, 3) as usize;
-            let most = if groups == 0 { (regs / threads(k)).min(REGISTERS[0]) } else { REGISTERS[groups] };
+            let dealt = Dealt::beside_copies(k.get("groups_n"));
+            let most = dealt.map_or((regs / threads(k)).min(REGISTERS), |d| d.taken.into());
             at_most(registers(&shares(k), warp), most, "registers", "a thread")
         });
         preferred(cluster_fits(space, p, target), p, target)

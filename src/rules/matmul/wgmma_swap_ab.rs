@@ -24,7 +24,7 @@
 
 use super::exchange::Factors;
 use super::mma::multiplied;
-use super::wgmma::{FEW_ROWS, Wgmma, is_boxed};
+use super::wgmma::{FEW_ROWS, Wgmma, boxed_factors, hundreds_of_rows};
 use crate::rules::parts::*;
 
 /// The rule.
@@ -43,15 +43,7 @@ fn wgmma_swap_ab(ask: &Ask) -> Answer {
         return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
     }
     let p = multiplied(ask)?;
-    match p.extents()[1] {
-        Some(n) if n > FEW_ROWS && n <= MOST_ROWS => {}
-        n => {
-            let rows = n.map_or("a number of rows that is not constant".into(), |n| format!("{n} rows"));
-            return Err(ask.no("hundreds_of_rows", format!("{rows}, and it is for {} to {MOST_ROWS}", FEW_ROWS + 1)));
-        }
-    }
-    if ![&p.a, &p.b].into_iter().all(is_boxed) {
-        return Err(ask.no("boxed_factors", "no tensor maps describe the factors as they are multiplied"));
-    }
+    hundreds_of_rows(ask, &p, [FEW_ROWS, MOST_ROWS])?;
+    boxed_factors(ask, &p)?;
     Ok(Wgmma::found(ask, p, Factors::Exchanged))
 }

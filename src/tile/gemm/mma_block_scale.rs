@@ -57,10 +57,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let feed = |x: &Matrix, side, fragment| Feed::of(x, side, fragment, call.scope, cx);
     let a = r.ask_if("a_fragments", p, |p| feed(&p.a, Side::A, Fragment::M16N8K32Int8A));
     let b = r.ask_if("b_fragments", p, |p| feed(&p.b, Side::B, Fragment::M16N8K32Int8B));
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     r.ask_if("steps", d.as_ref(), |d| match d.local[0] * d.local[1] * MOST_UNROLLED_K {
         n if n <= MOST_STEPS => Ok(()),
         n => Err(format!("{n} instructions of one warp are too many to write out, at most {MOST_STEPS}")),

@@ -43,10 +43,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     r.ask_if("storage_scope", p, in_registers);
     let d = r.ask_if("accumulators", p, |p| Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx));
     let runs = r.ask_if("runs", p, |p| runs(p, cx));
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     let (shape, [a, b], d, p) = (shape?, runs?, d?, product?);
     Some(Box::new(move |e| Loaded { p, shape, a, b, d }.emit(e)))
 }

@@ -52,10 +52,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
         n if n >= WORD => Ok(()),
         n => Err(format!("{n} elements of `{}` along K lie side by side, aligned, not {WORD}", p.a.view.buffer)),
     });
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     let (words, d, p) = (words?, d?, product?);
     Some(Box::new(move |e| Words { p, words, d }.emit(e)))
 }

@@ -98,6 +98,17 @@ impl Matrix {
 }
 
 impl Product {
+    /// That products start from what D holds, or from zero.
+    ///
+    /// # Errors
+    /// `why`, where C is an operand of its own.
+    pub fn starts_in_d(&self, why: &str) -> Result<(), String> {
+        match self.start {
+            Start::Zero | Start::Old => Ok(()),
+            Start::Other(_) => Err(format!("C is an operand of its own{why}")),
+        }
+    }
+
     /// The product that a call asks for.
     ///
     /// # Errors

@@ -35,10 +35,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let p = product.as_ref();
     let input = r.ask_if("dtype", p, |p| input(p, call, cx));
     r.ask_if("storage_scope", p, storage);
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own, and products start from D or zero".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(", and products start from D or zero"));
     let first = r.ask_if("d_place", p, |p| p.d.in_lanes(cx));
     let shape = r.ask_if("shape", p.zip(input), |(p, input)| shape(p, input));
     let known = p.zip(shape);

@@ -48,10 +48,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let found = r.ask_if("scales", p, |p| scales(call, p, &OPERANDS, cx));
     let of = r.ask_if("dtype", p.zip(found.as_ref()), |(p, s)| instruction(p, s));
     r.ask_if("storage_scope", p, storage);
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own, and products start from D or zero".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(", and products start from D or zero"));
     let first = r.ask_if("d_place", p, |p| p.d.in_lanes(cx));
     let shape = r.ask_if("shape", p.zip(of), |(p, of)| shape(p, of));
     let known = p.zip(shape);

@@ -39,10 +39,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let p = product.as_ref();
     let input = r.ask_if("dtype", p, input);
     r.ask_if("storage_scope", p, storage);
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
     let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
     let known = p.zip(shape);

@@ -37,10 +37,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     r.ask_if("storage_scope", p, storage);
     let words = r.ask_if("words", p, |p| words(p, cx.threads() / WARPGROUP, cx));
     let sums = r.ask_if("accumulators", p, |p| own_rows(p, Sums::of(p, call, cx)?));
-    r.ask_if("c_place", p, |p| match p.start {
-        Start::Zero | Start::Old => Ok(()),
-        Start::Other(_) => Err("C is an operand of its own: copy it to D first".to_string()),
-    });
+    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     let shape = r.ask_if("shape", sums.as_ref(), |sums| sums.shape(DType::F16));
     let b = r.ask_if("b_descriptor", p.zip(shape), |(p, s)| Described::of(&p.b, 1, s.n, cx));
     let (shape, words, b, sums, p) = (shape?, words?, b?, sums?, product?);

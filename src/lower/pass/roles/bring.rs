@@ -12,7 +12,7 @@
 
 use super::consume::first_of;
 use super::ring::{Ring, THREAD, op, sync, thread, when};
-use super::{PASS, Roles, Tiles, is_fill};
+use super::{PASS, Roles, Tiles, WARP, is_fill};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{Instr, Op, Sync, Tcgen05};
@@ -25,7 +25,6 @@ use crate::lower::pass::pipeline::as_async;
 
 /// The warps that copy: the last of the further warpgroup.
 pub(super) const WARPS: i64 = 2;
-const WARP: i64 = 32;
 
 /// The statements of a step: copies by boxes, copies by threads, products.
 pub(super) struct Step {

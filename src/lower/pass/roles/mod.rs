@@ -36,7 +36,7 @@ mod pair;
 mod ring;
 
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
-use crate::ir::instr::{CtaGroup, Instr, Op, Sync};
+use crate::ir::instr::{CtaGroup, Dealt, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
 use crate::lower::LowerError;
@@ -51,15 +51,8 @@ use ring::{Ring, constant, index_of, op, sync, thread, when};
 use std::collections::BTreeMap;
 
 const PASS: &str = "roles";
-/// From the thread that copies to the one that issues products: they are of different warps.
+/// Threads of a warp: the one that copies and the one that issues products are of different ones.
 const WARP: i64 = 32;
-/// Warpgroups that compute, and the registers that a thread which copies keeps and one which computes gets, in steps of 8: no
-/// more together than a block of so many threads is launched with, which would wait for them for ever. A single group has
-/// enough without.
-const REGISTERS: [(i64, [u32; 2]); 3] = [(2, [24, 240]), (3, [32, 160]), (4, [24, 112])];
-/// The same where one of those that keep less issues products.
-const WITH_ISSUER: [(i64, [u32; 2]); 1] = [(2, [40, 232])];
-
 /// Takes the marked loop of a launch apart.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> {
     let marked = |s: &DStmt| matches!(s, DStmt::For(l) if l.roles > 0);
@@ -214,7 +207,7 @@ impl Roles {
         let mut copying = vec![when(is(thread(), threads), self.copying(nest, tiles, before))];
         let meetings: Vec<DStmt> = after.iter().filter(|s| meets(s)).cloned().collect();
         let (mut computing, registers) = match &self.issue {
-            None => (self.computing(nest, tiles, before, after), &REGISTERS[..]),
+            None => (self.computing(nest, tiles, before, after), Dealt::beside_copies(self.groups)),
             Some(issue) => {
                 issue.resize(nest);
                 let issuing = self.issuing(nest, issue, tiles);
@@ -224,14 +217,14 @@ impl Roles {
                     let own = op(BinOp::Ge, thread(), all - bring::WARPS * WARP);
                     copying.push(when(own, self.bringing(nest, tiles, before)));
                 }
-                (self.storing(nest, issue, tiles, before, after)?, &WITH_ISSUER[..])
+                (self.storing(nest, issue, tiles, before, after)?, Dealt::beside_products(self.groups))
             }
         };
-        if let Some((_, [less, more])) = registers.iter().find(|(n, _)| *n == self.groups) {
+        if let Some(Dealt { kept, taken }) = registers {
             nest.min_blocks = Some(1);
             let set = |registers: u32, take| DStmt::Instr(Instr::new(Op::SetMaxReg { registers, take }, [], []));
-            computing.insert(0, set(*more, true));
-            copying.insert(0, set(*less, false));
+            computing.insert(0, set(taken, true));
+            copying.insert(0, set(kept, false));
         }
         if !meetings.is_empty() || self.peers > 1 || self.group() == CtaGroup::Pair {
             // threads of a warp that have nothing to copy wait for those that do
@@ -417,18 +410,4 @@ fn resize(nest: &mut Nest, name: &Name, len: i64) {
 
 fn is(e: Expr, n: i64) -> Expr {
     op(BinOp::Eq, e, n)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn registers_are_those_that_a_block_is_launched_with() {
-        for (groups, [less, more]) in REGISTERS.iter().chain(&WITH_ISSUER) {
-            let launched = 65_536 / ((groups + 1) * i64::from(WARPGROUP)) / 8 * 8 * (groups + 1);
-            let taken = i64::from(*less) + groups * i64::from(*more);
-            assert!(taken <= launched, "{groups} groups take {taken} of {launched} for each thread of a group");
-        }
-    }
 }
