@@ -3,7 +3,8 @@
 
 use crate::codegen_programs::*;
 use crate::common;
-use daylight::interp::{Scalars, Tensor, float_value};
+use daylight::analysis::has_values_of;
+use daylight::interp::{Scalars, Tensor, float_value, round_to, wrap_int};
 use daylight::ir::kernel::{LoopKind, Program};
 use daylight::ir::{DType, Expr, Param};
 use daylight::sim::{self, SimOptions};
@@ -161,4 +162,22 @@ fn compare(from: &Tensor, got: &Tensor, want: &Tensor, kind: LoopKind) {
         .map(|(i, (a, b))| format!("{:?} gives {a:02x?}, the simulator {b:02x?}", from.get_f64(i)))
         .collect();
     assert!(shown.is_empty(), "{} to {} ({kind:?}): {}", from.dtype, got.dtype, shown.join("; "));
+}
+
+/// A float type has all values of a type of 8 or 16 bits where every code of that one comes back from it.
+#[test]
+fn types_that_have_all_values_of_others() {
+    let floats = [DType::F16, DType::BF16, DType::F32, DType::F64];
+    let small = value_types().into_iter().filter(|d| d.bytes() <= 2 && *d != DType::Bool);
+    for (other, dtype) in small.flat_map(|d| floats.map(|f| (d, f))) {
+        let value = |code: u64| match other.is_float() {
+            true => float_value(code, other),
+            false => wrap_int(code as i64, other) as f64,
+        };
+        let back = |v: f64| round_to(v, dtype) == v || v.is_nan();
+        let all = (0..1u64 << (8 * other.bytes())).map(value).all(back);
+        assert_eq!(has_values_of(dtype, other), all, "{other} in {dtype}");
+    }
+    assert!(!has_values_of(DType::I16, DType::F16) && !has_values_of(DType::F32, DType::I32));
+    assert!(has_values_of(DType::F64, DType::I32) && !has_values_of(DType::F64, DType::I64));
 }

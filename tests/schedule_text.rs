@@ -2,7 +2,7 @@
 
 use daylight::schedule::Step;
 
-const LINES: [&str; 39] = [
+const LINES: [&str; 40] = [
     "split(i1, [None, 4])",
     "split(i1, [2, 3, 4])",
     "fuse(i0, i1)",
@@ -20,6 +20,7 @@ const LINES: [&str; 39] = [
     "reverse_compute_at(b1, i0)",
     "cache_read(b0, p0, \"shared.dyn\")",
     "cache_write(b0, p1, \"local\")",
+    "set_dtype(t0, \"float16\")",
     "set_scope(t0, \"wmma.accumulator\")",
     "storage_align(t0, 1, 32, 1)",
     "rfactor(i1_1, 0)",

@@ -34,7 +34,7 @@ pub use access::{Access, index_text};
 pub use arg::{ArgReducer, Slot};
 pub use arith::affine::{Affine, Term, affine, coeff_of, linear};
 pub use arith::bounds::interval;
-pub use arith::factors::{factors, narrow, with_factor};
+pub use arith::factors::{factors, has_values_of, narrow, source_of, with_factor};
 pub use arith::interval::Interval;
 pub use arith::modular::multiple_of;
 pub use arith::ranges::Ranges;

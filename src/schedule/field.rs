@@ -113,6 +113,16 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
+impl Field for DType {
+    fn print(&self) -> String {
+        self.to_string().print()
+    }
+
+    fn read(arg: &Arg) -> Result<DType, String> {
+        String::read(arg)?.parse()
+    }
+}
+
 impl Field for Scope {
     fn print(&self) -> String {
         self.name().to_string().print()

@@ -7,7 +7,7 @@ use super::primitive::cache::reindex::Operand;
 use super::primitive::{cache, compute, layout, loops, reduction};
 use super::{Draft, Failure, Schedule, ScheduleError};
 use crate::ir::text::{self, Arg};
-use crate::ir::{AttrValue, Expr, Name, Scope, ThreadTag};
+use crate::ir::{AttrValue, DType, Expr, Name, Scope, ThreadTag};
 use std::fmt;
 use std::str::FromStr;
 
@@ -124,6 +124,8 @@ steps! {
     /// Writes what `block` makes to a buffer over its own iterators first; returns the block that
     /// copies it to where it belongs: `stage_write(b0, "local")`.
     StageWrite = cache::stage_write(block: Name, scope: Scope) -> Name;
+    /// Gives an intermediate buffer another type, in which what is stored there is exact: `set_dtype(t0, "float16")`.
+    SetDtype = layout::set_dtype(buffer: Name, dtype: DType);
     /// Moves an intermediate buffer to another memory scope: `set_scope(t0, "local")`.
     SetScope = layout::set_scope(buffer: Name, scope: Scope);
     /// Keeps the stride of dimension `axis` of an intermediate buffer `offset` elements above a multiple

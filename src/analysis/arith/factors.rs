@@ -44,6 +44,27 @@ pub fn narrow(e: &Expr) -> Expr {
     }
 }
 
+/// An expression without the conversions around it that change no value, those of integers to floats among them.
+pub fn source_of(e: &Expr) -> Expr {
+    match e.kind() {
+        ExprKind::Cast { dtype, arg } if has_values_of(*dtype, arg.dtype()) => source_of(arg),
+        _ => e.clone(),
+    }
+}
+
+/// True where a type has every value of another one.
+pub fn has_values_of(dtype: DType, other: DType) -> bool {
+    // bits of a float's significand
+    let digits = match dtype {
+        DType::BF16 => 8,
+        DType::F16 => 11,
+        DType::F32 => 24,
+        DType::F64 => 53,
+        _ => 0,
+    };
+    keeps(other, dtype) || other.is_int() && 8 * other.bytes() - u64::from(other.is_signed()) <= digits
+}
+
 /// True for conversions between floats, or between integers, that change no value.
 fn keeps(from: DType, to: DType) -> bool {
     if from == to {

@@ -2,6 +2,7 @@
 
 pub mod blockize;
 pub mod flatten_buffer;
+pub mod set_dtype;
 pub mod set_scope;
 pub mod storage_align;
 pub mod transform_block_layout;
