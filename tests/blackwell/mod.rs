@@ -2,6 +2,7 @@
 //! and how many of them the kernels of the rules are made of. No Blackwell GPU was at hand: this is
 //! all that is known of these kernels there, besides what the simulator says.
 
+mod budget;
 mod probes;
 mod sass;
 mod table;

@@ -9,6 +9,8 @@ pub struct Kernel {
     pub instructions: Vec<String>,
     /// First and last instruction of the longest loop.
     pub main_loop: Option<(usize, usize)>,
+    /// The same of all loops.
+    loops: Vec<(usize, usize)>,
 }
 
 impl Kernel {
@@ -17,7 +19,7 @@ impl Kernel {
         let start = format!(".text.{name}:");
         let body =
             sass.lines().skip_while(|l| l.trim() != start).skip(1).take_while(|l| !l.trim().starts_with(".section"));
-        let (mut instructions, mut labels, mut main_loop) = (vec![], vec![], None);
+        let (mut instructions, mut labels, mut loops) = (vec![], vec![], vec![]);
         for line in body.map(str::trim) {
             if let Some(label) = line.strip_suffix(':') {
                 labels.push((label.to_string(), instructions.len()));
@@ -28,14 +30,27 @@ impl Kernel {
             let at = instructions.len();
             instructions.push(mnemonic.to_string());
             let back = labels.iter().filter(|(label, to)| code.contains(&format!("`({label})")) && *to < at);
-            for (_, to) in back {
-                let longest = main_loop.map_or(0, |(a, b): (usize, usize)| b - a);
-                main_loop = if at - to > longest { Some((*to, at)) } else { main_loop };
-            }
+            loops.extend(back.map(|(_, to)| (*to, at)));
         }
         let end = instructions.iter().rposition(|i| i.starts_with("EXIT")).map_or(0, |at| at + 1);
         instructions.truncate(end);
-        Kernel { instructions, main_loop: main_loop.filter(|(_, b)| *b < end) }
+        let length = |(a, b): &(usize, usize)| b - a;
+        // of equally long ones the first
+        let longest = loops.iter().rev().max_by_key(|l| length(l)).copied();
+        loops.retain(|(_, b)| *b < end);
+        Kernel { instructions, main_loop: longest.filter(|(_, b)| *b < end), loops }
+    }
+
+    /// The instructions of the longest loop, or of the kernel where that has no instruction of a kind.
+    pub fn main_part(&self, kind: impl Fn(&str) -> bool) -> &[String] {
+        let part = self.main_loop.map_or(&self.instructions[..], |(a, b)| &self.instructions[a..=b]);
+        if part.iter().any(|i| kind(i)) { part } else { &self.instructions }
+    }
+
+    /// The instructions of the shortest loop that has one of a kind.
+    pub fn loop_with(&self, kind: impl Fn(&str) -> bool) -> Option<&[String]> {
+        let of = |(a, b): &(usize, usize)| &self.instructions[*a..=*b];
+        self.loops.iter().map(of).filter(|l| l.iter().any(|i| kind(i))).min_by_key(|l| l.len())
     }
 
     /// How many instructions are of that kind, one of [`COUNTED`].

@@ -8,29 +8,32 @@ use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 const TARGETS: [&str; 4] = ["sm_90a", "sm_100a", "sm_103a", "sm_120a"];
 const START: &str = "<!-- the table of instructions, written by a test -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
 /// A function: what the table calls it, its file, and what is replaced in its text.
-struct Row {
-    title: &'static str,
-    file: &'static str,
-    edits: &'static [(&'static str, &'static str)],
-    uses: Uses,
+pub struct Row {
+    pub title: &'static str,
+    pub file: &'static str,
+    pub edits: &'static [(&'static str, &'static str)],
+    pub uses: Uses,
 }
 
 /// What a kernel is made of where the hardware has it.
 #[derive(PartialEq)]
-enum Uses {
+pub enum Uses {
     Packed,
     Fold3,
     WideLoads,
     BlockScales,
+    /// Nothing of these.
+    Plain,
 }
 
-const ROWS: &[Row] = &[
+pub const ROWS: &[Row] = &[
     Row { title: "mean of rows, 2048 x 8192", file: "examples/mean.py", edits: &[], uses: Uses::Packed },
     Row {
         title: "sum of rows, 2048 x 8192",
@@ -71,7 +74,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Functions that `daylight new` writes, for the targets with instructions that take scales of blocks.
-const SCALED: &[Row] = &[
+pub const SCALED: &[Row] = &[
     Row {
         title: "nvfp4 product, 2048 x 4096 x 4096",
         file: "new matmul_block_scaled --m 2048 --n 4096 --k 4096 --format nvfp4",
@@ -106,7 +109,7 @@ fn root(path: &str) -> PathBuf {
 }
 
 /// The kernels that the untuned choice gives a function.
-fn assembly(row: &Row, target: &Target) -> Assembly {
+pub fn assembly(row: &Row, target: &Target) -> Assembly {
     let mut text = text(row.file);
     for (from, to) in row.edits {
         assert!(text.contains(from), "{}: no {from}", row.file);
@@ -124,7 +127,7 @@ fn assembly(row: &Row, target: &Target) -> Assembly {
 }
 
 /// The first kernel of a function, which does the work.
-fn kernel(row: &Row, target: &str) -> Option<Kernel> {
+pub fn kernel(row: &Row, target: &str) -> Option<Kernel> {
     let id = format!("cuda:{target}");
     let target = Target::parse(&id, &HostCpu::default()).expect("a name of the table");
     let made = assembly(row, &target);
@@ -147,7 +150,7 @@ fn check(row: &Row, target: &str, k: &Kernel) {
     assert!(k.instructions.iter().all(|i| !i.starts_with("LDL") && !i.starts_with("STL")), "{} spills", row.title);
 }
 
-fn takes_scales(target: &str) -> bool {
+pub fn takes_scales(target: &str) -> bool {
     let target = Target::parse(&format!("cuda:{target}"), &HostCpu::default()).expect("a name of the table");
     target.has.block_scale_mma
 }
@@ -171,12 +174,19 @@ fn table() -> Option<String> {
 #[test]
 fn kernels_use_packed_and_three_operand_instructions_where_they_are_one() {
     let Some(table) = table() else { return };
+    stands_in_docs(&table, [START, END]);
+}
+
+/// That a table stands between two marks of `docs/blackwell.md`, or puts it there where that is asked for.
+pub fn stands_in_docs(table: &str, [start, end]: [&str; 2]) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
     let docs = root("docs/blackwell.md");
     let text = std::fs::read_to_string(&docs).expect("docs/blackwell.md");
-    let (head, rest) = text.split_once(START).expect("the table's first mark");
-    let (found, tail) = rest.split_once(END).expect("the table's last mark");
+    let (head, rest) = text.split_once(start).expect("the table's first mark");
+    let (found, tail) = rest.split_once(end).expect("the table's last mark");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&docs, format!("{head}{START}{table}{END}{tail}")).expect("write docs/blackwell.md");
+        std::fs::write(&docs, format!("{head}{start}{table}{end}{tail}")).expect("write docs/blackwell.md");
     } else {
         assert_eq!(found, table, "run with UPDATE_EXPECT=1 to accept");
     }

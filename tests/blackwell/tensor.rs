@@ -30,6 +30,13 @@ fn assembly(id: &str, input: &str, set: &[&str]) -> (Assembly, String) {
 
 /// The same of any function.
 fn assembled(id: &str, function: &str, set: &[&str]) -> (Assembly, String) {
+    let (made, _) = chosen(id, function, set);
+    let text = made.source.text.clone();
+    (made, text)
+}
+
+/// The same with the columns of a block.
+fn chosen(id: &str, function: &str, set: &[&str]) -> (Assembly, i64) {
     let target = Target::parse(id, &HostCpu::default()).expect("a name of the table");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("product.py");
@@ -39,10 +46,10 @@ fn assembled(id: &str, function: &str, set: &[&str]) -> (Assembly, String) {
     let subject = input.subject(&target).expect("it is accepted");
     let rule = (!set.is_empty()).then(|| "matmul.tcgen05".to_string());
     let choice = select::Choice { rule, set: set.iter().map(|s| s.to_string()).collect() };
-    let (scheduled, _) = select::scheduled(&subject, &Spaces::built_in(), &input.name, &choice).expect("a default");
-    let made = scheduled.assemble().unwrap_or_else(|e| panic!("{id}: {e}"));
-    let text = made.source.text.clone();
-    (made, text)
+    let (scheduled, chosen) =
+        select::scheduled(&subject, &Spaces::built_in(), &input.name, &choice).expect("a default");
+    let columns = chosen.expect("knobs").1["block_n"].to_string().parse().expect("a number");
+    (scheduled.assemble().unwrap_or_else(|e| panic!("{id}: {e}")), columns)
 }
 
 /// Types of factors, with the instruction that multiplies them.
@@ -62,6 +69,39 @@ fn machine_code_of_product(id: &str, (input, name): (&str, &str), set: &[&str]) 
     }
     assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{id} {set:?}");
     Some(k)
+}
+
+/// Products of 4096 cubed in tensor memory: title, the instruction with bytes of a number and rate by bfloat16's, the kernel,
+/// columns of an instruction, target.
+pub type InTensorMemory = (String, (&'static str, f64, f64), Kernel, i64, &'static str);
+
+/// The untuned choices for products of 4096 cubed; `None` without the tools.
+pub fn kernels() -> Option<Vec<InTensorMemory>> {
+    let mut out = vec![];
+    let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
+    let scaled =
+        |format| operation.function("product", &[("m", "4096"), ("n", "4096"), ("k", "4096"), ("format", format)]);
+    let functions = [
+        ("bfloat16", PRODUCT.replace("INPUT", "bfloat16"), ("UTCHMMA", 2.0, 1.0)),
+        ("float8", PRODUCT.replace("INPUT", "float8_e4m3fn"), ("UTCQMMA", 1.0, 2.0)),
+        ("mxfp8", scaled("mxfp8").expect("a function").to_string(), ("UTCQMMA", 1.0, 2.0)),
+        ("nvfp4", scaled("nvfp4").expect("a function").to_string(), ("UTCOMMA", 0.5, 4.0)),
+    ];
+    for (name, function, of) in &functions {
+        for id in ["sm_100a", "sm_103a"] {
+            let target = format!("cuda:{id}");
+            let (made, columns) = chosen(&target, function, &[]);
+            let code = machine_code(&made.source.text, &target)?.expect("a right text");
+            out.push((
+                format!("{name} product, 4096 cubed"),
+                *of,
+                Kernel::of(&code, &made.source.symbols[0]),
+                columns,
+                id,
+            ));
+        }
+    }
+    Some(out)
 }
 
 #[test]
