@@ -11,7 +11,10 @@ ap = argparse.ArgumentParser(); ap.add_argument("--specs", required=True); ap.ad
 ap.add_argument("--only", default=""); ap.add_argument("--csv", default="unseen.csv"); ap.add_argument("--rounds", type=int, default=40); ap.add_argument("--budget", type=float, default=480); ap.add_argument("--no-compile", action="store_true"); ap.add_argument("--arch", default="sm_90a")
 a = ap.parse_args(); T0 = time.time(); torch.manual_seed(1); torch.backends.cuda.matmul.allow_tf32 = False
 DT = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}; F = torch.nn.functional
-def rnd(*s, dt): return torch.randn(*s, device="cuda", dtype=DT[dt])
+F8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "i8": torch.int8}
+def rnd(*s, dt):
+    if dt == "i8": return torch.randint(-127, 128, s, device="cuda", dtype=torch.int8)
+    return torch.randn(*s, device="cuda").to(F8[dt]) if dt in F8 else torch.randn(*s, device="cuda", dtype=DT[dt])
 def case(f, p):
     """inputs in parameter order, PyTorch's function, flops, and a nearer rival where PyTorch has no such function"""
     dt = p.get("dt", "f16")
@@ -31,6 +34,16 @@ def case(f, p):
         m, n, k, g = p["m"], p["n"], p["k"], p["g"]; x = rnd(m, k, dt="f16") / 16; w = torch.randint(-(2**31), 2**31 - 1, (n, k // 8), dtype=torch.int32, device="cuda"); s = rnd(n, k // g, dt="f16") / 8
         def fn(x, w, s): q = (w[:, :, None] >> (4 * torch.arange(8, dtype=torch.int32, device="cuda")) & 15).reshape(n, -1) - 7; return F.linear(x, q.to(x.dtype) * s.to(x.dtype).repeat_interleave(g, 1))
         dense = rnd(n, k, dt="f16"); return [x, w, s], fn, 2 * m * n * k, lambda: F.linear(x, dense)
+    if f == "fp8":  # both factors of 8 bits, a scale for each row and column where it says so: cuBLAS with exact and, as the second rival, with fast sums
+        m, n, k = p["m"], p["n"], p["k"]; x = [rnd(m, k, dt=p["w"]), rnd(n, k, dt=p["w"])]; one = torch.ones((), device="cuda"); rows = p["ep"] == "rows"
+        if rows: x += [torch.rand(m, 1, device="cuda") / 8, torch.rand(1, n, device="cuda") / 8]
+        def fn(x, w, a=None, b=None, fast=False):
+            if x.dtype == torch.float64: return x @ w.t() * (a * b if rows else 1)
+            return torch._scaled_mm(x, w.t(), scale_a=a if rows else one, scale_b=b if rows else one, out_dtype=DT[dt], use_fast_accum=fast)
+        return x, fn, 2 * m * n * k, lambda *t: fn(*t, fast=True)
+    if f == "w8":  # weights of 8 bits with a scale for each column beside floats; the rival is a dense product
+        m, n, k = p["m"], p["n"], p["k"]; x = [rnd(m, k, dt=dt), rnd(n, k, dt=p["w"]), rnd(n, dt=dt) / 64]; dense = rnd(n, k, dt=dt)
+        return x, lambda x, w, s: (F.linear(x, w.to(x.dtype)) * s), 2 * m * n * k, lambda *t: F.linear(t[0], dense) * t[2]
     if f in ("sum_last", "sum_first"):
         x = rnd(p["m"], p["n"], dt=dt); ax = 1 if f == "sum_last" else 0
         fn = {"sum": lambda x: x.sum(ax), "mean": lambda x: x.mean(ax), "max": lambda x: x.amax(ax), "l2": lambda x: torch.linalg.vector_norm(x, dim=ax), "lse": lambda x: torch.logsumexp(x, ax)}[p["op"]]; return [x], fn, 0, None
@@ -58,7 +71,7 @@ drv = ctypes.CDLL("libcuda.so.1")
 def cu(n, *x):
     r = getattr(drv, n)(*x)
     if r: raise RuntimeError(f"{n}: CUDA error {r}")
-DTYPES = {"uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+DTYPES = {"uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9, "float8_e4m3fn": 0, "float8_e5m2": 0}
 def tensor_map(m, t):
     """a CUtensorMap for the address of a tensor, as the manifest says (all lists innermost first)"""
     raw = ctypes.create_string_buffer(256); at = (ctypes.addressof(raw) + 127) // 128 * 128; n = len(m["dims"]); u64, u32 = ctypes.c_uint64 * n, ctypes.c_uint32 * n
@@ -112,9 +125,10 @@ for s in json.load(open(a.specs)):
     if not (d / "manifest.json").exists(): print(f"{name:52s} NO KERNEL", flush=True); rows.append([name, fam] + [""] * 5 + ["none", 0.0, 0, 0, "", ""]); continue
     if time.time() - T0 > a.budget: print("out of time at", name); break
     try:
-        args, fn, flops, near = case(fam, s["p"]); want = fn(*[x.double() if x.is_floating_point() else x for x in args]); ref = fn(*args); out = torch.full_like(ref, float("nan")) if ref.is_floating_point() else torch.full_like(ref, -1)
+        args, fn, flops, near = case(fam, s["p"]); want = fn(*[x.double() if x.is_floating_point() or fam in ("fp8", "w8") else x for x in args]); ref = fn(*args); out = torch.full_like(ref, float("nan")) if ref.is_floating_point() else torch.full_like(ref, -1)
         k = Kernel(d, [*args, out]); k(); torch.cuda.synchronize(); rel = lambda o: ((o.double() - want.double()).norm() / want.double().norm()).item(); err = rel(out); terr = rel(ref)
         c = {"daylight": k, "torch": near or (lambda: fn(*args))}
+        if fam in ("fp8", "w8"): c |= {"torch": lambda: fn(*args), "torch.compile": lambda: near(*args)}  # the second rival
         if not a.no_compile and not near:
             torch._dynamo.reset(); cf = torch.compile(fn, dynamic=False); cf(*args); c["torch.compile"] = lambda: cf(*args)
         if ffi and os.path.exists(f"{a.dlight}/{name}.so"):

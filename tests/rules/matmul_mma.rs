@@ -52,6 +52,23 @@ fn whole_numbers() {
     check_all(cases, RULE, TARGET);
 }
 
+/// float8 as it is where the target multiplies it and the result is of 16 bits, elsewhere of float16.
+#[test]
+fn eight_bit_floats_and_weights_of_other_types() {
+    let case = |dtype, [m, n, k]: [i64; 3]| Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true);
+    let cases = || {
+        vec![
+            case("float8_e4m3fn", [20, 40, 80]).rounded("bfloat16").case(),
+            case("float8_e5m2", [17, 36, 77]).with_epilogue().rounded("float16").case(),
+            case("float8_e4m3fn", [33, 24, 64]).case(),
+            case("bfloat16", [18, 72, 96]).weights("float8_e4m3fn").rounded("bfloat16").case(),
+            case("float16", [5, 50, 64]).weights("int8").transposed(false, false).case(),
+        ]
+    };
+    check_all(cases(), RULE, "cuda:sm_89");
+    check_all(cases(), RULE, "cuda:sm_80");
+}
+
 #[test]
 fn batches_and_symbolic_rows() {
     let mut cases = vec![

@@ -45,6 +45,24 @@ fn whole_numbers() {
     check_all(cases, RULE, TARGET);
 }
 
+/// Sums of float8 are kept in two levels where the result is of 16 bits, and made of float16 where it is wider; in either way
+/// products of two types are of the one that has the values of both.
+#[test]
+fn eight_bit_floats_and_weights_of_other_types() {
+    let case = |dtype, [m, n, k]: [i64; 3]| Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true);
+    let cases = vec![
+        case("float8_e4m3fn", [70, 40, 304]).rounded("bfloat16").case(),
+        case("float8_e5m2", [65, 36, 77]).with_epilogue().rounded("float16").case(),
+        case("float8_e4m3fn", [40, 24, 128]).transposed(true, false).rounded("float16").case(),
+        case("float8_e4m3fn", [50, 40, 130]).case(),
+        case("float8_e4m3fn", [40, 40, 72]).weights("float8_e5m2").rounded("float16").batched(2).case(),
+        case("bfloat16", [66, 72, 96]).weights("float8_e4m3fn").rounded("bfloat16").case(),
+        case("float16", [33, 50, 64]).weights("int8").transposed(false, false).with_epilogue().case(),
+        case("uint8", [40, 40, 72]).weights("int8").case(),
+    ];
+    check_all(cases, RULE, TARGET);
+}
+
 #[test]
 fn batches_and_symbolic_rows() {
     let mut cases = vec![
@@ -117,6 +135,10 @@ fn what_it_declines() {
     }
     assert_eq!(declined(wide(32).case(), TARGET), "few_rows");
     assert_eq!(declined(Matmul::new("float32", 64, 64, 64).case(), TARGET), "operand_dtype");
+    let mixed = Matmul::new("float16", 64, 64, 64).accumulated("float32").weights("bfloat16");
+    assert_eq!(declined(mixed.case(), TARGET), "operand_dtype");
+    let sums = Matmul::new("int8", 64, 64, 64).accumulated("int32").weights("uint8");
+    assert_eq!(declined(sums.case(), TARGET), "operand_dtype");
 }
 
 /// A tile that the threads of a block do not fill in whole steps is no longer than its operand: pieces of columns lie

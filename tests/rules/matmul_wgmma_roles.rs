@@ -52,6 +52,24 @@ fn types_batches_and_what_follows() {
     );
 }
 
+/// Of float8, the sums of each step are added to those of the others, by warpgroups together, in turn, and for several tiles.
+#[test]
+fn sums_in_two_levels() {
+    use rayon::prelude::*;
+    let wide = |dtype, m, n, k| Matmul::new(dtype, m, n, k).accumulated("float32").transposed(false, true);
+    let cases = vec![
+        wide("float8_e4m3fn", 70, 40, 304).rounded("bfloat16").case(),
+        wide("float8_e5m2", 136, 36, 400).with_epilogue().rounded("float16").case(),
+        wide("float8_e4m3fn", 66, 24, 272).batched(3).rounded("float16").case(),
+    ];
+    cases.par_iter().for_each(|case| {
+        check_points(case, RULE, TARGET, |space, rng| {
+            let of = |roles| space.points().into_iter().filter(|k| k.get("roles") == roles).collect::<Vec<_>>();
+            (1..4).flat_map(|roles| of(roles).sample(rng, 1).cloned().collect::<Vec<_>>()).collect()
+        });
+    });
+}
+
 /// Scores and values of a prompt whose heads share keys, over the first `reach` of a cache of more positions, in a function
 /// that was written for any `reach`: the bounds on its reads are decided, and both factors come by tensor maps.
 #[test]

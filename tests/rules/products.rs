@@ -10,7 +10,11 @@ use rand::prelude::*;
 #[derive(Clone)]
 pub struct Matmul {
     dtype: &'static str,
+    /// Of B.
+    weights: &'static str,
     acc: &'static str,
+    /// Of the result.
+    out: Option<&'static str>,
     batch: Option<i64>,
     size: [i64; 3],
     transposed: [bool; 2],
@@ -24,7 +28,9 @@ impl Matmul {
     /// A product of that type, nothing else asked.
     pub fn new(dtype: &'static str, m: i64, n: i64, k: i64) -> Matmul {
         let (batch, transposed) = (None, [false; 2]);
-        Matmul { dtype, acc: dtype, batch, size: [m, n, k], transposed, epilogue: false, gated: false, symbolic: false }
+        let size = [m, n, k];
+        let (epilogue, gated, symbolic) = (false, false, false);
+        Matmul { dtype, weights: dtype, acc: dtype, out: None, batch, size, transposed, epilogue, gated, symbolic }
     }
 
     /// A is stored as `[K, M]`, B as `[N, K]`.
@@ -40,6 +46,16 @@ impl Matmul {
     /// Sums in another type than the factors'.
     pub fn accumulated(self, acc: &'static str) -> Matmul {
         Matmul { acc, ..self }
+    }
+
+    /// B is of another type than A.
+    pub fn weights(self, weights: &'static str) -> Matmul {
+        Matmul { weights, ..self }
+    }
+
+    /// The result is of another type than the sums.
+    pub fn rounded(self, out: &'static str) -> Matmul {
+        Matmul { out: Some(out), ..self }
     }
 
     /// A bias per column and a maximum with zero.
@@ -60,7 +76,7 @@ impl Matmul {
     /// The function.
     pub fn case(self) -> Case {
         let [m, n, k] = self.size;
-        let (dtype, acc) = (self.dtype, self.acc);
+        let (dtype, weights, acc, result) = (self.dtype, self.weights, self.acc, self.out.unwrap_or(self.acc));
         // symbolic sizes are int64, and indices are of one type
         let size = |n: i64| if self.symbolic { format!("T.int64({n})") } else { n.to_string() };
         let rows = if self.symbolic { "m".to_string() } else { size(m) };
@@ -75,9 +91,10 @@ impl Matmul {
         let b = if tb { format!("({lead}{n}, {k})") } else { format!("({lead}{k}, {n})") };
         let (ia, ib) = (if ta { "vk, vi" } else { "vi, vk" }, if tb { "vj, vk" } else { "vk, vj" });
         let out = format!("({lead}{rows}, {n})");
-        let cast = |e: String| if acc == dtype { e } else { format!("T.Cast(\"{acc}\", {e})") };
-        let (fa, fb) = (cast(format!("A[{at}{ia}]")), cast(format!("B[{at}{ib}]")));
-        let to = if self.epilogue { "R0" } else { "O" };
+        let cast = |e: String, from: &str, to: &str| if from == to { e } else { format!("T.Cast(\"{to}\", {e})") };
+        let (fa, fb) = (cast(format!("A[{at}{ia}]"), dtype, acc), cast(format!("B[{at}{ib}]"), weights, acc));
+        let follows = self.epilogue || self.out.is_some();
+        let to = if follows { "R0" } else { "O" };
         let zero = if acc == "int32" { "0" } else { "0.0" };
         let (loops, grid, kinds) = match self.batch {
             Some(b) => ("b, i, j, k", format!("{b}, {rows}, {n}, {k}"), "SSSR"),
@@ -87,11 +104,11 @@ impl Matmul {
         let mut text;
         text = format!(
             "{}@T.prim_func(s_tir=True)
-def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buffer(({n},), \"{acc}\"), O: T.Buffer({out}, \"{acc}\")):
+def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{weights}\"), C: T.Buffer(({n},), \"{acc}\"), O: T.Buffer({out}, \"{result}\")):
 ",
             if self.symbolic { "m = TypeVar(\"m\")\n" } else { "" }
         );
-        if self.epilogue {
+        if follows {
             text += &format!("    R0 = T.sblock_alloc_buffer({out}, \"{acc}\")\n");
         }
         if self.gated {
@@ -106,13 +123,15 @@ def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buff
             {to}[{at}vi, vj] = {to}[{at}vi, vj] + {fa} * {fb}
 "
         );
-        if self.epilogue {
+        if follows {
             let (loops, grid) = (&loops[..loops.len() - 3], &grid[..grid.rfind(',').expect("three extents")]);
             let shifted = format!("R0[{at}vi, vj] + C[vj]");
             let gate = format!("R1[{at}vi, vj] * (T.{acc}(1.0) + T.erf(R1[{at}vi, vj]))");
-            let blocks = match self.gated {
-                true => vec![("shift", "R1", shifted), ("gate", "O", gate)],
-                false => vec![("finish", "O", format!("T.max({shifted}, T.{acc}({zero}))"))],
+            let last = |value: String| cast(value, acc, result);
+            let blocks = match (self.epilogue, self.gated) {
+                (_, true) => vec![("shift", "R1", shifted), ("gate", "O", last(gate))],
+                (true, false) => vec![("finish", "O", last(format!("T.max({shifted}, T.{acc}({zero}))")))],
+                (false, false) => vec![("round", "O", last(format!("R0[{at}vi, vj]")))],
             };
             for (block, to, value) in blocks {
                 text += &format!(
@@ -127,8 +146,9 @@ def main(A: T.Buffer({a}, \"{dtype}\"), B: T.Buffer({b}, \"{dtype}\"), C: T.Buff
             }
         }
         let name = format!(
-            "matmul-{}{name}-{dtype}-{acc}-{ta}-{tb}{}",
+            "matmul-{}{name}-{dtype}-{}{acc}-{ta}-{tb}{}",
             self.batch.map_or(String::new(), |b| format!("{b}x")),
+            if weights == dtype { String::new() } else { format!("{weights}-") },
             if self.gated {
                 "-gated"
             } else if self.epilogue {

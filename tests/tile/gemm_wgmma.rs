@@ -13,6 +13,7 @@ use daylight::ir::{AttrValue, BinOp, Buffer, DType, ExecScope, Expr, Scope, Tile
 use daylight::tile::Active;
 
 const V: &str = "wgmma";
+const TWO_LEVEL: &str = "wgmma_two_level";
 
 /// One product by warpgroups.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub struct Spec {
     /// Bytes of a line of A and of B: 16 without a permutation.
     pub spans: [i64; 2],
     pub accum: bool,
+    /// The variant that adds the sums of a call to the others.
+    pub two_level: bool,
     /// Stages of A and B in shared memory, multiplied one after the other.
     pub stages: i64,
 }
@@ -45,6 +48,7 @@ const SMALL: Spec = Spec {
     transposed: [false, true],
     spans: [32, 32],
     accum: false,
+    two_level: false,
     stages: 1,
 };
 
@@ -97,7 +101,8 @@ impl Spec {
         let (a, b) = (major(0), major(1));
         let (accum, stages) = (if self.accum { " accum" } else { "" }, self.stages);
         let [sa, sb] = self.spans;
-        format!("wgmma {} {m}x{n}x{k} groups {gm}x{gn} {a}{sa} {b}{sb} stages {stages}{accum}", self.input)
+        let variant = if self.two_level { TWO_LEVEL } else { V };
+        format!("{variant} {} {m}x{n}x{k} groups {gm}x{gn} {a}{sa} {b}{sb} stages {stages}{accum}", self.input)
     }
 
     /// A or B of one stage as stored.
@@ -158,7 +163,7 @@ impl Spec {
         for (name, turned) in ["transpose_A", "transpose_B"].into_iter().zip(self.transposed) {
             call.config.insert(name.into(), AttrValue::Bool(turned));
         }
-        call.forced = Some(V.into());
+        call.forced = Some(if self.two_level { TWO_LEVEL } else { V }.into());
         call
     }
 
@@ -221,6 +226,7 @@ pub fn products() -> Vec<Product> {
     let (k_major, mn_major) = ([false, true], [true, false]);
     let int8 = Spec { input: DType::I8, ..SMALL };
     let bf16 = Spec { input: DType::BF16, ..SMALL };
+    let float8 = Spec { input: DType::E4M3, two_level: true, ..SMALL };
     let all = [
         Spec { n: 8, ..SMALL },
         Spec { n: 8, spans: [16, 16], transposed: mn_major, ..SMALL },
@@ -240,6 +246,8 @@ pub fn products() -> Vec<Product> {
         Spec { n: 256, spans: [16, 32], steps: 3, ..int8 },
         Spec { input: DType::E4M3, n: 16, spans: [32, 64], steps: 2, ..SMALL },
         Spec { input: DType::E5M2, n: 8, spans: [64, 16], steps: 2, stages: 2, accum: true, ..SMALL },
+        Spec { groups: [2, 1], n: 24, spans: [64, 128], steps: 4, ..float8 },
+        Spec { input: DType::E5M2, rows: 2, spans: [64, 64], steps: 2, stages: 3, accum: true, ..float8 },
     ];
     all.iter().map(Spec::product).collect()
 }
@@ -348,6 +356,13 @@ pub fn cases() -> Vec<Case> {
         takes("two groups along both", &Spec { groups: [2, 2], n: 64, spans: [128, 128], steps: 4, ..SMALL }),
         takes("contiguous along M and N", &Spec { n: 64, spans: [128, 128], transposed: mn_major, ..SMALL }),
         takes("int8", &Spec { input: DType::I8, ..SMALL }),
+        with("float8 in two levels", &Spec { input: DType::E4M3, two_level: true, ..SMALL }, Takes(TWO_LEVEL), &|_| {}),
+        with(
+            "int8 in two levels",
+            &Spec { input: DType::I8, two_level: true, ..SMALL },
+            Declines(TWO_LEVEL, "dtype"),
+            &|_| {},
+        ),
         takes("a stage of a pipeline", &Spec { stages: 2, ..SMALL }),
         with("the scope of a group", &SMALL, Takes(V), &|c| c.call.scope = ExecScope::Warpgroup),
         with("not unless it is forced", &SMALL, Takes("mma"), &|c| c.call.forced = None),

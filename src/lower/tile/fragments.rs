@@ -104,7 +104,7 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
         let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
         let blocked = if blocks::takes(variant) { g.blocked(nest, launch, scope)? } else { vec![] };
         let staged = by(variant, words::VARIANT) || blocks::takes(variant) || by(variant, group_words::VARIANT);
-        let groups = by(variant, "wgmma") || by(variant, group_words::VARIANT);
+        let groups = group_words::by_groups(variant);
         let what = if groups { What::SumsOfGroups } else { What::Sums };
         let (held, dtype) = (g.held(what, scope), nest.buffer(PASS, &g.d)?.dtype);
         let by = match variant.as_deref() {

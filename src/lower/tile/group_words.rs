@@ -20,6 +20,13 @@ use crate::lower::pass::pipeline::copied;
 
 /// The variant of products.
 pub const VARIANT: &str = "wgmma_words";
+/// Those that read both factors from shared memory.
+const BOTH_SHARED: [&str; 2] = ["wgmma", "wgmma_two_level"];
+
+/// True for variants by warpgroups.
+pub fn by_groups(variant: &Option<String>) -> bool {
+    variant.as_deref().is_some_and(|v| v == VARIANT || BOTH_SHARED.contains(&v))
+}
 
 /// Words of one load.
 const LOAD: i64 = 4;

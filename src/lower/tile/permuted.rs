@@ -15,7 +15,7 @@ use crate::lower::pass::swizzle::Permutation;
 
 /// True for the variants that read factors as descriptors say.
 fn by_descriptors(variant: &Option<String>) -> bool {
-    matches!(variant.as_deref(), Some("wgmma" | group_words::VARIANT | in_tensor::VARIANT | in_tensor::SCALED))
+    group_words::by_groups(variant) || matches!(variant.as_deref(), Some(in_tensor::VARIANT | in_tensor::SCALED))
 }
 
 fn tile(a: &TileArg) -> Option<&Tile> {

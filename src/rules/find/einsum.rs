@@ -2,6 +2,7 @@
 //! iterators, with staged factors, everything rounded up to whole tiles, and the blocks after it over the
 //! same fused axes.
 
+use super::factor::Factor;
 use super::product::Product;
 use super::shape::find_block;
 use crate::ir::{Expr, Name, Stmt};
@@ -53,13 +54,16 @@ impl Einsum {
             Major::Depth => [batch.clone(), depth.clone(), free.clone()],
             Major::Free => [batch.clone(), free.clone(), depth.clone()],
         };
-        let mut stage = |operand: Operand, map: [Vec<Name>; 3]| -> Result<Stage, ScheduleError> {
-            let block = s.reindex(&p.block, operand, &map)?;
+        let mut stage = |f: &Factor, map: [Vec<Name>; 3]| -> Result<Stage, ScheduleError> {
+            let block = s.reindex(&p.block, f.operand, &map)?;
             let buffer = output(s, &block);
+            if s.func().buffer(&buffer).dtype != f.dtype {
+                s.set_dtype(&buffer, f.dtype)?;
+            }
             Ok(Stage { block, buffer })
         };
-        let a = stage(p.a.operand, map(majors[0], &rows))?;
-        let b = stage(p.b.operand, map(majors[1], &columns))?;
+        let a = stage(&p.a, map(majors[0], &rows))?;
+        let b = stage(&p.b, map(majors[1], &columns))?;
         let stored = stored_at(s, &p.block);
         let copy = s.reindex(&p.block, Operand::Result, &[batch.clone(), rows.clone(), columns.clone()])?;
         let result = output(s, &p.block);

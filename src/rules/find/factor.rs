@@ -1,6 +1,6 @@
 //! One factor of a product: its value, and along which axis it lies in memory.
 
-use crate::analysis::{Access, Ranges, linear, multiple_of, narrow};
+use crate::analysis::{Access, Ranges, linear, multiple_of, narrow, source_of};
 use crate::ir::{DType, Expr, ExprKind, IterVar, Name, PrimFunc};
 use crate::schedule::Operand;
 
@@ -11,6 +11,8 @@ pub struct Factor {
     pub operand: Operand,
     /// Its type without conversions that change no value: what is worth staging.
     pub dtype: DType,
+    /// The same without conversions of integers to floats: what a type has to hold that stands for it.
+    pub source_dtype: DType,
     /// True where it is, without these, one load and nothing else.
     pub plain: bool,
     /// Type of the elements of the load that decides how it is read: the one whose indices use the most iterators.
@@ -64,7 +66,16 @@ impl Factor {
         let boxed = plain && access.as_ref().is_some_and(|a| is_boxed(func, a, [free, depth]));
         let run = k.max(ij).max(1);
         let buffer = buffer.map(|b| b.name.clone());
-        Factor { operand, dtype: narrow.dtype(), plain, element, buffer, along_depth, run, source, order, boxed }
+        let (dtype, source_dtype) = (narrow.dtype(), source_of(value).dtype());
+        Factor { operand, dtype, source_dtype, plain, element, buffer, along_depth, run, source, order, boxed }
+    }
+
+    /// The factor staged in another type that has its values, into which threads convert it.
+    pub fn staged_as(self, dtype: DType) -> Factor {
+        match dtype == self.dtype {
+            true => self,
+            false => Factor { dtype, plain: false, boxed: false, ..self },
+        }
     }
 
     /// Elements that one aligned copy may take, a power of two, where the staged ones lie along the reduced axis or

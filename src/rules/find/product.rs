@@ -21,6 +21,7 @@ use super::shape::{find_block, whole};
 use crate::analysis::{BlockFacts, Combiner, Decline, Ranges, factors, linear};
 use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
+use crate::rules::parts::output;
 use crate::schedule::{Operand, Schedule};
 
 /// A block after the reduction.
@@ -120,7 +121,7 @@ impl Product {
     /// The product with one iterator of at least `least` rows, the others as batches, where a tensor map then describes
     /// their factor and did not before: heads that share keys, whose queries lie one after the other, head by head.
     pub fn with_boxed_rows(&self, ask: &Ask, least: i64) -> Option<Product> {
-        if self.a.boxed || self.rows.len() < 2 {
+        if self.a.boxed || !self.a.plain || self.rows.len() < 2 {
             return None;
         }
         let red = ask.facts.blocks.iter().find(|b| b.name == self.block)?;
@@ -147,6 +148,12 @@ impl Product {
     /// Blocks that write results of the product.
     pub fn results(&self) -> usize {
         self.epilogue.len() + usize::from(self.kept)
+    }
+
+    /// The type of what the last block writes.
+    pub fn result_dtype(&self) -> DType {
+        let last = self.epilogue.last().map_or(&self.block, |t| &t.block);
+        self.schedule.func().buffer(&output(&self.schedule, last)).dtype
     }
 
     /// Declines products with a vector.

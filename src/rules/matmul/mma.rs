@@ -1,8 +1,9 @@
 //! `matmul.mma`: matrix products on tensor cores (`mma.sync`), convolutions among them.
 //!
 //! When: the target has them; a sum of products with rows and columns whose factors are float16, bfloat16
-//! or int8 once conversions that keep the value are left out (dequantised weights too), in any layout,
-//! batched or not; sums in float16, bfloat16 (then kept in float32), float32, or int32; at most one
+//! or int8 once conversions that keep the value are left out (dequantised weights too), or of types whose values float16 or
+//! bfloat16 has (float8, int8 weights beside floats), in any layout, batched or not; float8 as it is where the target multiplies
+//! it and the result is no wider than 16 bits; sums in float16, bfloat16 (then kept in float32), float32, or int32; at most one
 //! elementwise block after it.
 //! How: a block computes a tile of the result, whose fragments its warps hold in registers. Tiles of both
 //! factors come into shared memory `stages - 1` steps ahead (`lower/pipeline.rs`), by `cp.async` where
@@ -37,7 +38,7 @@ use super::pack::{self, WIDEST, before, major, packed};
 use super::split_k::{self, Parts, cluster_fits, cut, in_cluster, sums};
 use super::tiling::*;
 use super::words::{Words, in_words};
-use crate::analysis::Decline;
+use crate::analysis::{Decline, has_values_of};
 use crate::ir::Buffer;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
@@ -67,34 +68,67 @@ fn mma(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
-    let p = multiplied(ask)?;
+    let p = if ask.target.has.fp8_mma { multiplied_narrowly(ask)? } else { multiplied(ask)? };
     Ok(Found::new(p.schedule.clone(), Mma { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
 }
 
 /// Types of numbers that tensor cores multiply exactly, and add in float32 or int32, on every GPU that has them.
 const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
 
+/// The same, and float8.
+const WITH_FLOAT8: [DType; 5] = [DType::F16, DType::BF16, DType::I8, DType::E4M3, DType::E5M2];
+
 /// A product that tensor cores compute.
 pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
     multiplied_of(ask, &EVERYWHERE)
 }
 
-/// A product of two factors of one of these types that tensor cores compute.
+/// A product that tensor cores compute of float8 too, which some of them add with fewer bits than float32 has: as long as the
+/// result is no wider than 16 bits, it does not show.
+pub fn multiplied_narrowly(ask: &Ask) -> Result<Product, Decline> {
+    let result = Product::of(ask)?.result_dtype();
+    let narrow = result.is_float() && result.bytes() <= 2;
+    multiplied_of(ask, if narrow { &WITH_FLOAT8 } else { &EVERYWHERE })
+}
+
+/// A product of two factors of one of these types that tensor cores compute. Factors of other types are staged in float16 or
+/// bfloat16, where that has the values of both.
 pub fn multiplied_of(ask: &Ask, types: &[DType]) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
-    if a != b || !types.contains(&a) {
+    let Some(dtype) = factor_dtype(&p, types) else {
         return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));
-    }
-    let floats = matches!(p.dtype, DType::F32 | DType::F16 | DType::BF16);
-    if !(if a == DType::I8 { p.dtype == DType::I32 } else { floats }) {
+    };
+    if !adds(dtype, p.dtype) {
         return Err(ask.no("accumulator_dtype", format!("no instruction adds products of {a} in {}", p.dtype)));
     }
     if p.results() > 1 {
         return Err(ask.no("one_result", "several blocks after the product write results"));
     }
-    Ok(p)
+    Ok(Product { a: p.a.clone().staged_as(dtype), b: p.b.clone().staged_as(dtype), ..p })
+}
+
+/// The type in which both factors are multiplied: their own, or a wider one of 16 bits.
+fn factor_dtype(p: &Product, types: &[DType]) -> Option<DType> {
+    let (a, b) = (&p.a, &p.b);
+    let own = Some(a.dtype).filter(|d| b.dtype == *d && types.contains(d));
+    let wide = || {
+        let fits = |d: &DType| [a, b].into_iter().all(|f| has_values_of(*d, f.source_dtype));
+        [DType::F16, DType::BF16].into_iter().find(fits)
+    };
+    match own {
+        Some(d) if adds(d, p.dtype) => own,
+        _ => wide().filter(|d| adds(*d, p.dtype)).or(own),
+    }
+}
+
+/// True where instructions add products of this type in the other one.
+fn adds(factors: DType, sums: DType) -> bool {
+    match factors {
+        DType::I8 => sums == DType::I32,
+        _ => matches!(sums, DType::F32 | DType::F16 | DType::BF16),
+    }
 }
 
 /// How the warps of a block share a tile.

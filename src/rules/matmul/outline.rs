@@ -321,8 +321,8 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
 const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
-/// A product on tensor cores, by warpgroups.
-pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), factors: Factors, k: &Knobs) -> Outline {
+/// A product on tensor cores, by warpgroups, which keep their sums in so many levels.
+pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), (factors, levels): (Factors, i64), k: &Knobs) -> Outline {
     let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
     let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
     let groups = down * across;
@@ -330,11 +330,14 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), factors: Factors, k: &Knobs) ->
     let moved = (rows / WgmmaShape::ROWS * (across * WgmmaShape::ROWS + columns) + m + n) * row;
     let shared = moved / SHARED_RATE;
     let products = m * n * row / 2 / WGMMA_RATE;
-    let (roles, busy) = (k.get("roles").clamp(0, 3), shared.max(products));
-    let warps = WgmmaShape::WARPS * (groups * if roles == 3 { 2 } else { 1 } + roles.min(1));
-    let ahead = (k.get("stages") - 2 + roles.min(1)).max(1);
-    let (threads, overhead) = (warps * warp, ROLES[roles as usize]);
-    let state_regs = redealt(threads, warp, m * n / (groups * WgmmaShape::WARPS * warp) + 50, roles);
+    let roles = k.get("roles").clamp(0, 3);
+    let multiplying = groups * if roles == 3 { 2 } else { 1 };
+    // a warpgroup that adds a step's sums to the others leaves the tensor cores to other ones, if there are any
+    let added = if levels > 1 { m * n / ISSUE_RATE / warp } else { 0 };
+    let busy = if multiplying > 1 { shared.max(products).max(added) } else { shared.max(products) + added };
+    let warps = WgmmaShape::WARPS * (multiplying + roles.min(1));
+    let (threads, overhead, ahead) = (warps * warp, ROLES[roles as usize], (k.get("stages") - 2 + roles.min(1)).max(1));
+    let state_regs = redealt(threads, warp, levels * m * n / (groups * WgmmaShape::WARPS * warp) + 50, roles);
     let most_blocks = if roles > 1 { sms } else { i64::MAX };
     let role = [Role::All, Role::Copy, Role::Persistent, Role::Turns][roles as usize];
     let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };

@@ -1,12 +1,15 @@
 //! `matmul.wgmma`: matrix products on tensor cores by whole warpgroups (`wgmma`), convolutions among them.
 //!
-//! When: the target has them; what `matmul.mma` takes, with more than 32 rows or an unknown number of them.
+//! When: the target has them; what `matmul.mma` takes, with more than 32 rows or an unknown number of them, and products of
+//! `float8_e4m3fn` or `float8_e5m2` by the same type whose result is no wider than 16 bits.
 //! How: as `matmul.mma`, but the products of a step read both tiles from shared memory, where they lie as matrix
 //! descriptors say, and go on while the next step begins. A warpgroup has `block_m / groups_m` rows and
 //! `block_n / groups_n` columns of the tile in its registers. Where tensor maps describe both factors, a warpgroup
 //! of its own starts all copies (`roles`): the others only multiply, together at a tile or each at one in turn, so that
 //! one stores while another multiplies, and a block may take one tile after the other; blocks of neighbouring tiles may
 //! be a cluster (`multicast`), each of which copies half of what both need. Elsewhere all threads copy, by `cp.async`.
+//! Rounding: the instructions add products of float8 with about 14 bits. A step's sums are therefore added to the others in
+//! float32 (`tile/gemm/wgmma_two_level`), and what they leave out is less than what a result of 16 bits is rounded by.
 //! Declines: `target_kind`, `warpgroup_products`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`.
 //!
@@ -25,7 +28,7 @@
 //! ```
 
 use super::exchange::Factors;
-use super::mma::{Means, Warps, by_tiles, multiplied};
+use super::mma::{Means, Warps, by_tiles, multiplied_narrowly};
 use super::multicast;
 use super::outline::{self, Sizes};
 use super::pack::{self, before, major};
@@ -72,12 +75,17 @@ fn wgmma(ask: &Ask) -> Answer {
     if !ask.target.has.wgmma {
         return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
     }
-    let p = multiplied(ask)?;
+    let p = multiplied_narrowly(ask)?;
     let p = p.with_boxed_rows(ask, WgmmaShape::ROWS).unwrap_or(p);
     if let Some(rows) = p.extents()[1].filter(|n| *n <= FEW_ROWS) {
         return Err(ask.no("few_rows", format!("{rows} rows leave most of an instruction's 64 unused")));
     }
     Ok(Wgmma::found(ask, p, Factors::InOrder))
+}
+
+/// In how many levels sums of products of such factors are kept.
+pub fn levels(factors: DType) -> i64 {
+    if matches!(factors, DType::E4M3 | DType::E5M2) { 2 } else { 1 }
 }
 
 impl Wgmma {
@@ -131,14 +139,15 @@ impl Accepted for Wgmma {
         let passed = move |k: &Knobs| if in_order { rows_pass(k) } else { columns_pass(k) };
         let more = move |k: &Knobs| passed(k) + split_k::sums(k, groups(k, factors, element).block, sum);
         let space = tiles_in_shared(space, target, bytes, more);
-        let regs = i64::from(target.regs_per_sm);
+        let (regs, levels) = (i64::from(target.regs_per_sm), levels(element));
         let space = space.require("tile_in_registers", move |k| {
+            let sums = levels * sums(k, factors, warp);
             let (wanted, most) = match copying(k) {
                 1 => {
                     let dealt = Dealt::beside_copies(sharing(k, factors) * turns(k));
-                    (sums(k, factors, warp) + 30, dealt.map_or((regs / threads(k)).min(REGISTERS), |d| d.taken.into()))
+                    (sums + 30, dealt.map_or((regs / threads(k)).min(REGISTERS), |d| d.taken.into()))
                 }
-                _ => (sums(k, factors, warp) + 50, (regs / threads(k)).min(255)),
+                _ => (sums + 50, (regs / threads(k)).min(255)),
             };
             at_most(wanted, most, "registers", "a thread")
         });
@@ -160,7 +169,7 @@ impl Accepted for Wgmma {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let by = Means {
-            variant: Some("wgmma"),
+            variant: Some(if levels(self.p.a.dtype) > 1 { "wgmma_two_level" } else { "wgmma" }),
             roles: (copying(k) == 1).then(|| turns(k)),
             persistent: persistent(k).then_some(self.sms),
             factors: self.factors,
@@ -171,7 +180,8 @@ impl Accepted for Wgmma {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let block = groups(k, self.factors, self.p.a.dtype).block;
-        let outline = outline::wgmma(self.sizes.as_ref()?, (self.warp, self.sms), self.factors, k);
+        let of = (self.factors, levels(self.p.a.dtype));
+        let outline = outline::wgmma(self.sizes.as_ref()?, (self.warp, self.sms), of, k);
         Some(before(&self.multiplied, k, block, outline))
     }
 }
@@ -291,12 +301,15 @@ fn of_roles(space: Space, p: &Product, factors: Factors, boxed: bool) -> Space {
     })
 }
 
-/// Tiles have no more rows than so many tiles need.
+/// Tiles have no more rows than so many tiles need, and not less than an instruction is as fast with.
 fn even_tiles(space: Space, rows: Option<i64>) -> Space {
     space.prefer("even_tiles", move |k| {
         let tile = k.get("block_m");
         match rows.map(|n| over(n, over(n, tile))) {
             Some(n) if tile >= n + EVEN => Err(format!("as many tiles of {n} rows have them all")),
+            _ if tile < FEW_ROWS && rows.is_none_or(|n| n > FEW_ROWS) => {
+                Err(format!("a tile of {tile} rows takes as long as one of {FEW_ROWS}"))
+            }
             _ => Ok(()),
         }
     })

@@ -1,6 +1,7 @@
 //! `matmul.wgmma_swap_ab`: matrix products of tens to hundreds of rows by whole warpgroups, the factors exchanged.
 //!
-//! When: what `matmul.wgmma` takes, with 33 to 1024 rows, a constant number, where tensor maps describe both factors.
+//! When: what `matmul.wgmma` takes, with 33 to 1024 rows, of float8 from 1 on, a constant number, where tensor maps describe both
+//! factors.
 //! How: as there, of the product of both factors transposed: columns of the result are the 64 rows of an instruction, rows its
 //! columns, of which there may be any multiple of 8. So few rows are cut into tiles without much that no row fills, and tiles of as
 //! many elements read less: 288 rows are two tiles of 144, where 64 at a time they would be five, or three of 128. Results
@@ -23,8 +24,8 @@
 //! ```
 
 use super::exchange::Factors;
-use super::mma::multiplied;
-use super::wgmma::{FEW_ROWS, Wgmma, boxed_factors, hundreds_of_rows};
+use super::mma::multiplied_narrowly;
+use super::wgmma::{FEW_ROWS, Wgmma, boxed_factors, hundreds_of_rows, levels};
 use crate::rules::parts::*;
 
 /// The rule.
@@ -42,8 +43,10 @@ fn wgmma_swap_ab(ask: &Ask) -> Answer {
     if !ask.target.has.wgmma {
         return Err(ask.no("warpgroup_products", "the target has no matrix instructions of warpgroups"));
     }
-    let p = multiplied(ask)?;
-    hundreds_of_rows(ask, &p, [FEW_ROWS, MOST_ROWS])?;
+    let p = multiplied_narrowly(ask)?;
+    // few rows of 16 bits the instructions of warps serve as well; of float8 they have none
+    let few = if levels(p.a.dtype) > 1 { 0 } else { FEW_ROWS };
+    hundreds_of_rows(ask, &p, [few, MOST_ROWS])?;
     boxed_factors(ask, &p)?;
     Ok(Wgmma::found(ask, p, Factors::Exchanged))
 }

@@ -21,6 +21,7 @@ mod share;
 mod tcgen05;
 mod tcgen05_block_scale;
 mod wgmma;
+mod wgmma_two_level;
 mod wgmma_words;
 
 use super::Variant;
@@ -29,6 +30,7 @@ use super::Variant;
 pub(super) static TABLE: &[Variant] = &[
     tcgen05::TCGEN05,
     wgmma::WGMMA,
+    wgmma_two_level::WGMMA_TWO_LEVEL,
     wgmma_words::WGMMA_WORDS,
     mma::MMA,
     mma_words::MMA_WORDS,

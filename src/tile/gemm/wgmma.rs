@@ -31,22 +31,7 @@ pub(super) const WGMMA: Variant =
     Variant { name: "wgmma", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
-    scope_in(call, &[ExecScope::Warpgroup, ExecScope::Cta], r);
-    all_threads(call, cx, r);
-    r.ask("whole_warpgroups", whole_warpgroups(cx));
-    let product = product(call, cx, r);
-    let p = product.as_ref();
-    let input = r.ask_if("dtype", p, input);
-    r.ask_if("storage_scope", p, storage);
-    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
-    let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
-    let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
-    let known = p.zip(shape);
-    let a = r.ask_if("a_descriptor", known, |(p, _)| Described::of(&p.a, 0, WgmmaShape::ROWS, cx));
-    let b = r.ask_if("b_descriptor", known, |(p, s)| Described::of(&p.b, 1, s.n, cx));
-    let (shape, a, b, sums, p) = (shape?, a?, b?, sums?, product?);
-    let wgmma = Wgmma { shape, a, b, sums, scope: call.scope, p };
+    let wgmma = Wgmma::of(call, cx, r, input)?;
     Some(Box::new(move |e| wgmma.emit(e)))
 }
 
@@ -58,7 +43,7 @@ pub(super) fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
 }
 
 /// The type of both factors.
-fn input(p: &Product) -> Result<DType, String> {
+pub(super) fn input(p: &Product) -> Result<DType, String> {
     let [d, a, b] = [&p.d, &p.a, &p.b].map(|x| x.view.dtype);
     let shape = WgmmaShape { n: 8, input: a };
     match a == b && d == shape.sum() && shape.check().is_ok() {
@@ -114,35 +99,64 @@ impl Sums {
 }
 
 /// A product that decomposes into instructions of warpgroups.
-struct Wgmma {
-    p: Product,
-    shape: WgmmaShape,
+pub(super) struct Wgmma {
+    pub p: Product,
+    pub shape: WgmmaShape,
     a: Described,
     b: Described,
-    sums: Sums,
+    pub sums: Sums,
     scope: ExecScope,
 }
 
 impl Wgmma {
+    /// Asks all predicates of a product of factors of the type that `input` finds.
+    pub fn of(
+        call: &TileCall,
+        cx: &Cx,
+        r: &mut Refusals,
+        input: impl FnOnce(&Product) -> Result<DType, String>,
+    ) -> Option<Wgmma> {
+        r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
+        scope_in(call, &[ExecScope::Warpgroup, ExecScope::Cta], r);
+        all_threads(call, cx, r);
+        r.ask("whole_warpgroups", whole_warpgroups(cx));
+        let product = product(call, cx, r);
+        let p = product.as_ref();
+        let input = r.ask_if("dtype", p, input);
+        r.ask_if("storage_scope", p, storage);
+        r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
+        let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
+        let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
+        let known = p.zip(shape);
+        let a = r.ask_if("a_descriptor", known, |(p, _)| Described::of(&p.a, 0, WgmmaShape::ROWS, cx));
+        let b = r.ask_if("b_descriptor", known, |(p, s)| Described::of(&p.b, 1, s.n, cx));
+        Some(Wgmma { shape: shape?, a: a?, b: b?, sums: sums?, p: product?, scope: call.scope })
+    }
+
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let cx = emit.cx();
         let d = &self.p.d.view.buffer;
+        let sums: Vec<At> = self.sums.tiles.iter().map(|register| At::new(d, register.clone())).collect();
+        self.products(&emit.cx(), &sums, matches!(self.p.start, Start::Old))
+    }
+
+    /// Issues all products, of each 64 rows of a group into the registers that begin at one of `sums`, and waits for them. They
+    /// start from what these hold (`adds`), or from zero.
+    pub fn products(&self, cx: &Cx, sums: &[At], adds: bool) -> Vec<DStmt> {
         // the same in all threads of a group, which the number of the warp would not show
         let group = Expr::binary(BinOp::FloorDiv, cx.rank(self.scope), Expr::i64(WARPGROUP));
         let first = cx.simple(group * Expr::i64(WARPS));
         let sync = |s: Sync| DStmt::Instr(Instr::from(s));
         let mut out = vec![sync(Sync::WgmmaFence)];
         for step in 0..(self.p.k / self.shape.k()) as usize {
-            for (i, register) in (0..).zip(&self.sums.tiles) {
-                let [row, column] = self.sums.grid.place_of(&cx, &first, &Expr::i64(i), &Expr::i64(0));
+            for (i, at) in (0..).zip(sums) {
+                let [row, column] = self.sums.grid.place_of(cx, &first, &Expr::i64(i), &Expr::i64(0));
                 let column = column * Expr::i64(Fragment::M16N8Acc.shape()[1]);
                 let tile = |at: Expr, n: i64| cx.simple(Expr::binary(BinOp::FloorDiv, at, Expr::i64(n)));
                 let (row, column) = (tile(row, WARPS), tile(column, self.shape.n));
-                let a = At::new(&self.p.a.view.buffer, self.a.start(&cx, &row, step));
-                let b = At::new(&self.p.b.view.buffer, self.b.start(&cx, &column, step));
+                let a = At::new(&self.p.a.view.buffer, self.a.start(cx, &row, step));
+                let b = At::new(&self.p.b.view.buffer, self.b.start(cx, &column, step));
                 let op = Op::Wgmma { shape: self.shape, a: self.a.desc, b: self.b.desc };
-                let add = Expr::bool(step > 0 || matches!(self.p.start, Start::Old));
-                out.push(DStmt::Instr(Instr::new(op, [At::new(d, register.clone()), a, b], [add])));
+                out.push(DStmt::Instr(Instr::new(op, [at.clone(), a, b], [Expr::bool(step > 0 || adds)])));
             }
         }
         out.extend([sync(Sync::WgmmaCommit), sync(Sync::WgmmaWait { left: 0 })]);

@@ -50,7 +50,7 @@ impl Roles {
         let (ring, prev) = (Ring::new(nest, self.l.stages), nest.fresh("prev"));
         nest.ranges.set(prev.clone(), 0, self.l.stages - 1);
         let mut out = ring.declare(0).to_vec();
-        if self.releases() == 1 {
+        if self.lags() {
             out.push(variable(&prev, Expr::i32(0)));
         }
         if let Some(turns) = &self.turns {
@@ -103,30 +103,43 @@ impl Roles {
         if self.compute.iter().any(reads_registers) { i64::from(warps) } else { 1 }
     }
 
+    /// True where products of a step go on while the next one begins.
+    fn lags(&self) -> bool {
+        self.releases() == 1 && self.added.is_empty()
+    }
+
     /// The marked loop, and what ends it.
     fn products(&self, nest: &Nest, ring: &Ring, prev: &Name, compute: &[DStmt]) -> Vec<DStmt> {
         if self.releases() > 1 {
             return vec![self.anew(nest, ring, compute)];
         }
+        let wait = |left| sync(Sync::WgmmaWait { left }, None, None);
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, compute, ring));
-        step.push(sync(Sync::WgmmaWait { left: 1 }, None, None));
-        let later = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
-        let (who, give_back) = self.give_back(index_of(prev), i64::from(WARPGROUP));
-        step.push(when(Expr::binary(BinOp::And, later, who.clone()), vec![give_back.clone()]));
-        step.push(assign(prev, ring.slot()));
+        let slot = if self.lags() { index_of(prev) } else { ring.at() };
+        let (who, give_back) = self.give_back(slot, i64::from(WARPGROUP));
+        if self.lags() {
+            let later = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
+            step.push(wait(1));
+            step.push(when(Expr::binary(BinOp::And, later, who.clone()), vec![give_back.clone()]));
+            step.push(assign(prev, ring.slot()));
+        } else {
+            step.extend([wait(0), when(who.clone(), vec![give_back.clone()])]);
+            step.extend(self.added.iter().cloned());
+        }
         step.extend(ring.next());
         let mut out = vec![self.steps(step)];
         if let Some(turns) = &self.turns {
             let own = index_of(&self.group);
             let phase = Expr::var(turns.phase.clone(), DType::I32);
-            let wait = sync(Sync::MbarrierWait, Some((&turns.go, own.clone())), Some(index_of(&turns.phase)));
-            out.splice(0..0, [wait, assign(&turns.phase, Expr::i32(1) - phase)]);
+            let turn = sync(Sync::MbarrierWait, Some((&turns.go, own.clone())), Some(index_of(&turns.phase)));
+            out.splice(0..0, [turn, assign(&turns.phase, Expr::i32(1) - phase)]);
             let other = Some((&turns.go, Expr::i64(1) - own));
             out.push(when(first(), vec![sync(Sync::MbarrierArrive, other, None)]));
         }
-        out.push(sync(Sync::WgmmaWait { left: 0 }, None, None));
-        out.push(when(who, vec![give_back]));
+        if self.lags() {
+            out.extend([wait(0), when(who, vec![give_back])]);
+        }
         if self.turns.is_some() {
             out.extend(ring.skip(self.steps));
         }

@@ -6,7 +6,8 @@
 //! is full (counted by the bytes that land in it), and one that says that it is empty (an arrival of each
 //! warpgroup that reads it; of each of its warps, where threads do by loads of their own). Warpgroups give a slot
 //! back one step late, when the products that read it are known to have finished while those of the next are under
-//! way, and right after them where each step makes registers anew that products read. Sums that start from zero are
+//! way, and right after them where each step makes registers anew that products read, or adds what they gave to other
+//! sums. Sums that start from zero are
 //! not set: the first products of a tile do not add. Threads that copy give registers back, the others take them.
 //!
 //! Where the loop over blocks is marked `persistent`, so many blocks take its steps one after the other, and the
@@ -87,6 +88,8 @@ struct Roles {
     /// Copies that threads make.
     brought: Vec<DStmt>,
     compute: Vec<DStmt>,
+    /// What follows a step's products: they are added to sums of more than one step.
+    added: Vec<DStmt>,
     /// Bytes that a slot's barrier counts: what lands in it, in both blocks of a pair.
     bytes: i64,
     /// Blocks of a cluster that copy for each other.
@@ -112,9 +115,11 @@ impl Roles {
         let Step { fills, brought, mut compute } = step;
         let fills: Vec<DStmt> = fills.into_iter().map(unrolled).collect();
         let steps = l.extent.as_int().ok_or_else(|| fault("the loop has no constant extent"))?;
+        let waits = sync(Sync::WgmmaWait { left: 0 }, None, None);
+        let added = compute.iter().position(|s| *s == waits).map_or(vec![], |at| compute.split_off(at + 1));
         let last = compute.pop().filter(|_| !fills.is_empty());
         let last = last.ok_or_else(|| fault("the loop is not copies and then products"))?;
-        let mut issue = match last == sync(Sync::WgmmaWait { left: 0 }, None, None) {
+        let mut issue = match last == waits {
             true => None,
             false => {
                 Some(Issue::of(nest, l.stages, &compute, &last).ok_or_else(|| fault("the loop ends with no product"))?)
@@ -175,6 +180,7 @@ impl Roles {
             fills,
             brought,
             compute,
+            added,
             bytes,
             peers,
             slots,
