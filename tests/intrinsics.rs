@@ -4,7 +4,7 @@
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
 use crate::intrinsic_programs::{
-    Case, cases, pair_cases, scaled_cases, tensor_cases, tensor_int8, together, warpgroup_cases,
+    Case, cases, launch_control_cases, pair_cases, scaled_cases, tensor_cases, tensor_int8, together, warpgroup_cases,
 };
 use daylight::codegen;
 
@@ -87,6 +87,31 @@ fn pairs_of_blocks_compile() {
         let Some(nvrtc) = compiler() else { return };
         assert!(nvrtc.cubin(&text, target).is_err(), "{target} has no pairs");
     }
+}
+
+#[test]
+fn texts_of_launch_control() {
+    common::golden("golden/intrinsics/sm_100_launch_control.cu", &tensor_memory(&launch_control_cases()));
+}
+
+/// Every generation from sm_100 on gives running blocks those that have not started, and those before do not.
+#[test]
+fn launch_control_compiles() {
+    let text = tensor_memory(&launch_control_cases());
+    for target in ["cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"] {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(&text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(&text, target) else { return };
+        let sass = sass.expect("a right text");
+        for name in ["UGETNEXTWORKID.SELFCAST", "UGETNEXTWORKID.BROADCAST"] {
+            assert!(sass.contains(name), "{target}: no {name}");
+        }
+    }
+    let Some(nvrtc) = compiler() else { return };
+    assert!(nvrtc.cubin(&text, "cuda:sm_90a").is_err(), "sm_90a has no launch control");
 }
 
 #[test]

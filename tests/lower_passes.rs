@@ -74,6 +74,11 @@ fn tensor_memory_is_taken_and_given_back() {
 }
 
 #[test]
+fn roles_take_over_tiles_of_blocks_that_have_not_started() {
+    golden_case("roles", "roles_fetched", &Target::parse("cuda:sm_100a", &HostCpu::default()).expect("a target"));
+}
+
+#[test]
 fn pipeline_runs_copies_ahead() {
     golden("pipeline");
 }

@@ -88,6 +88,7 @@ mod search_replay;
 mod seeded_bugs;
 mod seeds;
 mod sim_kernels;
+mod sim_launch_control;
 mod sim_pairs;
 mod sim_races;
 mod sim_scaled;

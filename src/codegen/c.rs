@@ -8,7 +8,7 @@ use super::cuda::thread_indices;
 use super::expr::ExprWriter;
 use super::lanes::{VectorArrays, expand_copies, plan};
 use super::prelude::{Prelude, short};
-use super::stmt::Statements;
+use super::stmt::{Statements, Steps};
 use super::text::{Lines, header, ident};
 use super::vector::VectorWriter;
 use super::{Lang, ctype, is_narrow, stored_as};
@@ -153,7 +153,7 @@ impl CWriter<'_> {
     fn vector_loop(&mut self, var: &Name, extent: &Expr, body: &[KStmt]) {
         self.exprs.facts.add_counter(var, extent);
         let Some(plan) = plan(var, extent, body, self.vector_bytes) else {
-            return self.for_loop(var, extent, LoopKind::Unrolled, body);
+            return self.for_loop(var, (extent, None), LoopKind::Unrolled, body);
         };
         let scoped = plan.parts > 1 || body.iter().any(|s| matches!(s, KStmt::Let { .. }));
         for part in 0..plan.parts {
@@ -196,10 +196,10 @@ impl<'a> Statements<'a> for CWriter<'a> {
         self.unroll(if kind == LoopKind::Serial { 1 } else { count })
     }
 
-    fn repeat(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
+    fn repeat(&mut self, var: &Name, steps: Steps, kind: LoopKind, body: &[KStmt]) {
         match kind {
-            LoopKind::Vectorized => self.vector_loop(var, extent, body),
-            LoopKind::Serial | LoopKind::Unrolled => self.for_loop(var, extent, kind, body),
+            LoopKind::Vectorized => self.vector_loop(var, steps.0, body),
+            LoopKind::Serial | LoopKind::Unrolled => self.for_loop(var, steps, kind, body),
         }
     }
 

@@ -337,7 +337,7 @@ impl<'a> ExprWriter<'a> {
         Text::new(format!("{c} ? {} : {}", a.at(OR), b.at(TERNARY)), TERNARY)
     }
 
-    fn under_condition<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn under_condition<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.conditional, true);
         let result = f(self);
         self.conditional = before;

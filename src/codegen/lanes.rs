@@ -67,7 +67,7 @@ impl Scan<'_> {
     fn list(&mut self, stmts: &[KStmt]) {
         for s in stmts {
             match s {
-                KStmt::For { var, extent, kind: LoopKind::Vectorized, body } => {
+                KStmt::For { var, extent, kind: LoopKind::Vectorized, body, .. } => {
                     if let Some(plan) = plan(var, extent, body, self.vector_bytes) {
                         self.vector_body(var, body, plan.lanes);
                     }
@@ -110,8 +110,9 @@ pub(super) fn expand_copies(stmts: &[KStmt], kernel: &Kernel) -> Vec<KStmt> {
         KStmt::Copy { dst, dst_index, src, src_index, lanes, hint: _ } => {
             copy_loop(kernel, (dst, dst_index), (src, src_index), *lanes)
         }
-        KStmt::For { var, extent, kind, body } => {
-            KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body: expand_copies(body, kernel) }
+        KStmt::For { var, extent, live, kind, body } => {
+            let (var, extent, live, kind) = (var.clone(), extent.clone(), live.clone(), *kind);
+            KStmt::For { var, extent, live, kind, body: expand_copies(body, kernel) }
         }
         KStmt::If { cond, then, otherwise } => KStmt::If {
             cond: cond.clone(),
@@ -133,7 +134,7 @@ fn copy_loop(kernel: &Kernel, dst: (&Name, &Expr), src: (&Name, &Expr), lanes: u
         hint: CacheHint::Plain,
     };
     let extent = Expr::int(i64::from(lanes), dst.1.dtype());
-    KStmt::For { var: COPY_LANE.into(), extent, kind: LoopKind::Vectorized, body: vec![store] }
+    KStmt::For { var: COPY_LANE.into(), extent, live: None, kind: LoopKind::Vectorized, body: vec![store] }
 }
 
 /// The loop variable of a copy; copies do not nest.

@@ -6,6 +6,9 @@ use super::{ctype, value_type};
 use crate::ir::kernel::{KStmt, LoopKind};
 use crate::ir::{Expr, Name};
 
+/// How many steps a loop takes, and the condition under which it goes on.
+pub(super) type Steps<'s> = (&'s Expr, Option<&'s Expr>);
+
 /// Writes statements; each language adds what only it has.
 pub(super) trait Statements<'a> {
     /// The text so far, and what writes expressions.
@@ -23,8 +26,8 @@ pub(super) trait Statements<'a> {
     }
 
     /// A loop of any kind.
-    fn repeat(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
-        self.for_loop(var, extent, kind, body);
+    fn repeat(&mut self, var: &Name, steps: Steps, kind: LoopKind, body: &[KStmt]) {
+        self.for_loop(var, steps, kind, body);
     }
 
     fn body(&mut self, stmts: &[KStmt]) {
@@ -62,7 +65,9 @@ pub(super) trait Statements<'a> {
                 let value = exprs.stored(value).text;
                 format!("{} = {value};", exprs.element(array, index))
             }
-            KStmt::For { var, extent, kind, body } => return self.repeat(var, extent, *kind, body),
+            KStmt::For { var, extent, live, kind, body } => {
+                return self.repeat(var, (extent, live.as_ref()), *kind, body);
+            }
             KStmt::If { cond, then, otherwise } => return self.conditional(cond, then, otherwise),
             KStmt::Copy { .. }
             | KStmt::Barrier(_)
@@ -73,14 +78,17 @@ pub(super) trait Statements<'a> {
         self.emit(line);
     }
 
-    fn for_loop(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) {
+    fn for_loop(&mut self, var: &Name, (extent, live): Steps, kind: LoopKind, body: &[KStmt]) {
         let (t, v) = (ctype(extent.dtype()), ident(var));
         let exprs = self.parts().1;
         let limit = exprs.value(extent).at(level::SUM);
         exprs.facts.add_counter(var, extent);
         let directive = self.directive(extent, kind);
         self.emit(directive);
-        self.parts().0.open(&format!("for ({t} {v} = 0; {v} < {limit}; ++{v})"));
+        let exprs = self.parts().1;
+        let mut condition = |e| exprs.under_condition(|w| w.value(e)).at(level::BITS);
+        let live = live.map_or_else(String::new, |e| format!(" && {}", condition(e)));
+        self.parts().0.open(&format!("for ({t} {v} = 0; {v} < {limit}{live}; ++{v})"));
         self.body(body);
         self.parts().0.close();
     }

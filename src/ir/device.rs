@@ -79,8 +79,10 @@ pub enum DStmt {
 pub struct DFor {
     /// Its variable, an `int64`.
     pub var: Name,
-    /// How many iterations.
+    /// How many iterations, at most.
     pub extent: Expr,
+    /// What has to hold before each of them: the loop ends where it does not.
+    pub live: Option<Expr>,
     /// How they run.
     pub kind: DKind,
     /// Loads of all iterations go before the rest (`batch_loads`).
@@ -213,6 +215,7 @@ impl DFor {
         DFor {
             var,
             extent,
+            live: None,
             kind,
             batch: false,
             unroll_step: None,
@@ -329,7 +332,7 @@ impl DStmt {
     /// Calls `f` on the expressions directly in this statement.
     pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {
         match self {
-            DStmt::For(l) => f(&l.extent),
+            DStmt::For(l) => std::iter::once(&l.extent).chain(&l.live).for_each(f),
             DStmt::If { cond, .. } => f(cond),
             DStmt::Store { indices, value, .. } => {
                 indices.iter().for_each(&mut f);
@@ -408,7 +411,7 @@ impl DStmt {
     /// The same statement with `f` applied to the expressions directly in it.
     pub fn map_own_exprs(self, f: &mut impl FnMut(&Expr) -> Expr) -> DStmt {
         match self {
-            DStmt::For(l) => DStmt::For(DFor { extent: f(&l.extent), ..l }),
+            DStmt::For(l) => DStmt::For(DFor { extent: f(&l.extent), live: l.live.as_ref().map(f), ..l }),
             DStmt::If { cond, then, otherwise } => DStmt::If { cond: f(&cond), then, otherwise },
             DStmt::Store { buffer, indices, value, hint } => {
                 DStmt::Store { buffer, indices: indices.iter().map(&mut *f).collect(), value: f(&value), hint }

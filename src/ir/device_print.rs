@@ -3,7 +3,7 @@
 
 use super::device::{Ahead, DFor, DKind, DStmt, ThreadReduce};
 use super::kernel::{CacheHint, KStmt};
-use super::kernel_print::{hint_text, list, shape_text, text};
+use super::kernel_print::{hint_text, list, live_text, shape_text, text};
 use super::{Buffer, Expr, Name, Scope};
 use std::fmt::{self, Display, Formatter};
 use std::slice::from_ref;
@@ -123,7 +123,7 @@ fn loop_text(l: &DFor) -> String {
         Ahead::Bytes(n) => Some(format!("prefetch {n} bytes")),
     });
     let marks = if marks.is_empty() { String::new() } else { format!(", {}", marks.join(", ")) };
-    format!("{kind} {} < {}{marks}", l.var, text(&l.extent))
+    format!("{kind} {} < {}{}{marks}", l.var, text(&l.extent), live_text(l.live.as_ref()))
 }
 
 fn reduce_text(r: &ThreadReduce) -> String {

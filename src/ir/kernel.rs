@@ -197,8 +197,8 @@ pub enum KStmt {
     /// Copies `lanes` adjacent elements between two arrays of one element type in one vector access
     /// per side; both indices are multiples of `lanes`. At least one side is in registers.
     Copy { dst: Name, dst_index: Expr, src: Name, src_index: Expr, lanes: u32, hint: CacheHint },
-    /// A loop from 0.
-    For { var: Name, extent: Expr, kind: LoopKind, body: Vec<KStmt> },
+    /// A loop from 0, which ends before a step where `live` is given and does not hold.
+    For { var: Name, extent: Expr, live: Option<Expr>, kind: LoopKind, body: Vec<KStmt> },
     /// A conditional.
     If { cond: Expr, then: Vec<KStmt>, otherwise: Vec<KStmt> },
     /// A barrier; never under a condition that its participants do not share.
@@ -299,7 +299,8 @@ impl KStmt {
             KStmt::Store { index, value, .. } => [value, index].into_iter().for_each(f),
             KStmt::Prefetch { index, .. } => f(index),
             KStmt::Copy { dst_index, src_index, .. } => [src_index, dst_index].into_iter().for_each(f),
-            KStmt::For { extent: e, .. } | KStmt::If { cond: e, .. } => f(e),
+            KStmt::For { extent, live, .. } => std::iter::once(extent).chain(live).for_each(f),
+            KStmt::If { cond, .. } => f(cond),
             KStmt::Barrier(_) => {}
             KStmt::Instr(i) => i.for_each_expr(f),
         }

@@ -59,8 +59,9 @@ impl KStmt {
     /// The statement as one line; of a loop or conditional its head.
     pub fn head(&self) -> String {
         let head = match self {
-            KStmt::For { var, extent, kind, .. } => {
-                KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body: vec![] }
+            KStmt::For { var, extent, live, kind, .. } => {
+                let (var, extent) = (var.clone(), extent.clone());
+                KStmt::For { var, extent, live: live.clone(), kind: *kind, body: vec![] }
             }
             KStmt::If { cond, .. } => KStmt::If { cond: cond.clone(), then: vec![], otherwise: vec![] },
             leaf => leaf.clone(),
@@ -116,8 +117,9 @@ fn stmt(f: &mut Formatter<'_>, s: &KStmt, depth: usize) -> fmt::Result {
             let (d, s) = (text(dst_index), text(src_index));
             writeln!(f, "{pad}copy{lanes}{} {dst}[{d}] <- {src}[{s}]", hint_text(*hint))
         }
-        KStmt::For { var, extent, kind, body } => {
-            writeln!(f, "{pad}{} {} {var} < {} {{", loop_text(*kind), extent.dtype(), text(extent))?;
+        KStmt::For { var, extent, live, kind, body } => {
+            let (kind, dtype, live) = (loop_text(*kind), extent.dtype(), live_text(live.as_ref()));
+            writeln!(f, "{pad}{kind} {dtype} {var} < {}{live} {{", text(extent))?;
             body.iter().try_for_each(|s| stmt(f, s, depth + 1))?;
             writeln!(f, "{pad}}}")
         }
@@ -159,6 +161,11 @@ fn loop_text(kind: LoopKind) -> &'static str {
         LoopKind::Unrolled => "unroll",
         LoopKind::Vectorized => "vector",
     }
+}
+
+/// Under which condition a loop goes on.
+pub(super) fn live_text(live: Option<&Expr>) -> String {
+    live.map_or_else(String::new, |e| format!(" while {}", text(e)))
 }
 
 fn mode_text(mode: ShuffleMode) -> String {

@@ -33,6 +33,8 @@ pub enum Mark {
     Roles(i64),
     /// So many blocks take the steps of the loop over blocks, one after the other.
     Persistent(i64),
+    /// Blocks that run take the steps of blocks that have not started, as the hardware gives them (launch control).
+    Fetched(bool),
     /// The second argument of `__launch_bounds__`, of the loop over blocks.
     MinBlocks(i64),
     /// The launch of the loop over blocks is one with that before it.
@@ -80,6 +82,7 @@ impl Mark {
             Mark::Stages(n) => ("stages", AttrValue::Int(*n)),
             Mark::Roles(n) => ("roles", AttrValue::Int(*n)),
             Mark::Persistent(n) => ("persistent", AttrValue::Int(*n)),
+            Mark::Fetched(yes) => ("fetched", AttrValue::Int(i64::from(*yes))),
             Mark::MinBlocks(n) => ("min_blocks", AttrValue::Int(*n)),
             Mark::Merge(yes) => ("merge", AttrValue::Int(i64::from(*yes))),
             Mark::Prefetch(n) => ("prefetch", AttrValue::Int(*n)),
@@ -112,6 +115,7 @@ impl Mark {
             "stages" => (in_flight().map(Mark::Stages), "a number of stages, 64 at most"),
             "roles" => (in_flight().map(Mark::Roles), "a number of tiles, 64 at most"),
             "persistent" => (count().map(Mark::Persistent), "a number of blocks"),
+            "fetched" => (int(value).map(|n| Mark::Fetched(n != 0)), "0 or 1"),
             "min_blocks" => (count().map(Mark::MinBlocks), "a number of blocks"),
             "merge" => (int(value).map(|n| Mark::Merge(n != 0)), "0 or 1"),
             "prefetch" => (count().map(Mark::Prefetch), "a number of blocks"),
@@ -182,6 +186,7 @@ mod tests {
             Mark::Stages(3),
             Mark::Roles(2),
             Mark::Persistent(132),
+            Mark::Fetched(true),
             Mark::MinBlocks(4),
             Mark::Merge(true),
             Mark::Prefetch(1),

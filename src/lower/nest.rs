@@ -25,8 +25,8 @@ pub(super) struct Nest<'a> {
     /// Blocks per cluster, each of which is one of `grid` until `finish`; 1 where there are none.
     pub cluster: u32,
     pub min_blocks: Option<u32>,
-    /// So many blocks take the steps of the loop over blocks (`roles`).
-    pub persistent: Option<i64>,
+    /// Blocks take several steps of the loop over blocks, one after the other (`roles`).
+    pub several: Option<Several>,
     /// It is to be one launch with that before it.
     pub merges: bool,
     /// What it knows of the launches that it is merged with.
@@ -54,6 +54,15 @@ pub(super) struct Nest<'a> {
     pub parts: BTreeMap<Name, i64>,
     /// Shapes of tensors as fills see them, some dimensions joined.
     pub joined: BTreeMap<Name, Vec<Expr>>,
+}
+
+/// How a block comes to the tiles that it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Several {
+    /// So many blocks stride over all of them.
+    Strided(i64),
+    /// It is given those of blocks that have not started.
+    Fetched,
 }
 
 /// The thread axes, fastest first.
@@ -93,7 +102,7 @@ impl<'a> Nest<'a> {
             block,
             cluster: 1,
             min_blocks: None,
-            persistent: None,
+            several: None,
             merges: false,
             share: None,
             buffers,

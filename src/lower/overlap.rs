@@ -4,7 +4,7 @@
 //! it touches what that launch may have written or read, so that results are as without overlap. Tensors that nothing
 //! writes, such as weights, may be read earlier: that hides the latency of the first loads behind the end of the launch
 //! before. A launch of few blocks that share multiprocessors lets the next one start with it; one that reads such tensors when its blocks have
-//! read all but what follows its loops; others when their blocks end. What that is worth is in `docs/performance.md`.
+//! read all but what follows its loops; others when their blocks end, as do those whose blocks take over the work of others. What that is worth is in `docs/performance.md`.
 //!
 //! before: `for i { unroll { x' = x[i]; w' = w[i] }; sum += x' w' }; y = sum`
 //! after:  `for i { unroll { w' = w[i] }; grid_wait; unroll { x' = x[i] }; sum += x' w' }; grid_launch; y = sum`
@@ -37,6 +37,9 @@ fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStm
         Some(early) => early.body.clone(),
         None => [vec![wait()], k.body.clone()].concat(),
     };
+    if asks(&k.body) {
+        return body;
+    }
     if leaves_room(launch, target) {
         body.insert(0, launch_next());
     } else if early.is_some()
@@ -45,6 +48,15 @@ fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStm
         body.insert(last + 1, launch_next());
     }
     body
+}
+
+/// True where blocks take over the work of others that have not started: nothing says that those count as ended, which the next
+/// launch would wait for.
+fn asks(stmts: &[KStmt]) -> bool {
+    let mut any = false;
+    let mut note = |s: &KStmt| any |= matches!(s, KStmt::Instr(Instr { op: Op::TryCancel { .. }, .. }));
+    stmts.iter().for_each(|s| s.visit(&mut note));
+    any
 }
 
 /// True for few blocks, two of which a multiprocessor's shared memory holds.
@@ -111,8 +123,8 @@ impl Memory {
     /// A loop that waits after it has read something constant. Every iteration waits, of which all but the first find
     /// that there is nothing to wait for.
     fn inside(&self, s: &KStmt) -> Option<Vec<KStmt>> {
-        let KStmt::For { var, extent, kind, body } = s else { return None };
-        let around = |body| KStmt::For { var: var.clone(), extent: extent.clone(), kind: *kind, body };
+        let KStmt::For { var, extent, live: None, kind, body } = s else { return None };
+        let around = |body| KStmt::For { var: var.clone(), extent: extent.clone(), live: None, kind: *kind, body };
         if extent.as_int().is_none_or(|n| n < 1) {
             return None;
         }
@@ -130,11 +142,11 @@ impl Memory {
         let mut out = [vec![], vec![]];
         for s in stmts {
             match s {
-                KStmt::For { var, extent, kind: LoopKind::Unrolled, body } => {
+                KStmt::For { var, extent, live: None, kind: LoopKind::Unrolled, body } => {
                     for (out, body) in out.iter_mut().zip(self.apart(body)?) {
                         let kind = LoopKind::Unrolled;
                         if !body.is_empty() {
-                            out.push(KStmt::For { var: var.clone(), extent: extent.clone(), kind, body });
+                            out.push(KStmt::For { var: var.clone(), extent: extent.clone(), live: None, kind, body });
                         }
                     }
                 }

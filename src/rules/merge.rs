@@ -157,7 +157,9 @@ impl Grid {
 }
 
 fn stays_alone(l: &For) -> bool {
-    let alone = |m: Mark| matches!(m, Mark::Roles(_) | Mark::Persistent(_) | Mark::WarpsM(_) | Mark::WarpsN(_));
+    let alone = |m: Mark| {
+        matches!(m, Mark::Roles(_) | Mark::Persistent(_) | Mark::Fetched(_) | Mark::WarpsM(_) | Mark::WarpsN(_))
+    };
     Mark::all(&l.annotations).any(alone)
 }
 

@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::shadow::By;
 use super::tcgen05::TensorMemory;
 use super::thread::{State, Thread};
+use super::unstarted::Unstarted;
 use super::wgmma;
 use crate::ir::instr::{self, Space, Tcgen05};
 use crate::ir::kernel::ShuffleMode;
@@ -39,6 +40,8 @@ pub(super) struct Block<'a> {
     pub tensor: TensorMemory,
     /// Numbers of the memories that the asynchronous proxy reads, in the first block of a cluster.
     pub bulk_sources: BTreeSet<usize>,
+    /// What of the launch has not started.
+    pub unstarted: Unstarted,
     /// Operations run so far.
     pub instructions: u64,
 }
@@ -62,6 +65,7 @@ impl<'a> Block<'a> {
             mbarriers: Mbarriers::default(),
             tensor: TensorMemory::default(),
             bulk_sources: bulk_sources(code),
+            unstarted: Unstarted::default(),
             instructions: 0,
         }
     }

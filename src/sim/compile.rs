@@ -200,7 +200,7 @@ impl Compiler {
                 let (dst_index, src_index) = (self.expr(dst_index), self.expr(src_index));
                 self.emit(Op::Copy { dst, dst_index, src, src_index, lanes: *lanes });
             }
-            KStmt::For { var, extent, body, .. } => self.for_loop(var, extent, body),
+            KStmt::For { var, extent, live, body, .. } => self.for_loop(var, extent, live.as_ref(), body),
             KStmt::If { cond, then, otherwise } => self.conditional(cond, then, otherwise),
             KStmt::Barrier(b) => {
                 self.code.waits_apart |= !matches!(b, Barrier::Warp | Barrier::Block);
@@ -241,7 +241,7 @@ impl Compiler {
         }
     }
 
-    fn for_loop(&mut self, var: &Name, extent: &Expr, body: &[KStmt]) {
+    fn for_loop(&mut self, var: &Name, extent: &Expr, live: Option<&Expr>, body: &[KStmt]) {
         let value = self.expr(extent);
         let (i, limit) = (self.slot_of(var), self.lasting());
         self.emit(Op::Mov { d: limit, a: value });
@@ -249,9 +249,13 @@ impl Compiler {
         self.emit(Op::Mov { d: i, a: zero });
         let enter = self.emit(Op::LoopEnter { i, limit, exit: 0 });
         let start = self.code.ops.len() as u32;
+        let ends = live.map(|e| {
+            let c = self.expr(e);
+            self.emit(Op::JumpIfZero { c, to: 0 })
+        });
         self.body(body);
         self.emit(Op::LoopNext { i, limit, body: start });
-        self.patch(enter);
+        [Some(enter), ends].into_iter().flatten().for_each(|jump| self.patch(jump));
     }
 
     fn conditional(&mut self, cond: &Expr, then: &[KStmt], otherwise: &[KStmt]) {

@@ -66,15 +66,21 @@ impl<'a> Copy<'a> {
                 }
             }
         }
+        let copy = Copy::of(by, done_by, dst, bits, memory)?;
+        Ok(Copy { src, ..copy })
+    }
+
+    /// Starts a copy of what is in no memory: announces the destination.
+    pub fn of(by: By, done_by: u32, dst: Span<'a>, bits: Vec<u64>, memory: &mut [Memory]) -> Result<Copy<'a>, Fault> {
         let to = &mut memory[dst.memory];
-        for i in dst.first..dst.first + len {
+        for i in dst.first..dst.first + bits.len() {
             if to.is_pending(i) {
                 return Err(Fault::DestinationOverwritten(format!("{}[{i}]", dst.array.name)));
             }
             to.shadow.write_as(i, &dst.array.name, by, done_by)?;
             to.pend(i);
         }
-        Ok(Copy { pc: by.pc, dst, src, bits })
+        Ok(Copy { pc: by.pc, dst, src: None, bits })
     }
 
     /// Checks that the source still is what was read.

@@ -86,6 +86,8 @@ pub enum Fault {
     Deadlock(String),
     /// A barrier of a cluster, or a store to another of its blocks, is used against its rules; how.
     Cluster(String),
+    /// A block asks for one that has not started against the rules; how.
+    TryCancel(String),
     /// A named barrier that its threads do not all reach; what happens instead.
     DivergentNamedBarrier(String),
     /// A warp-wide instruction that not all lanes of the warp reach; what another lane does.
@@ -185,7 +187,9 @@ impl Display for Fault {
             Fault::NoWgmmaFence(what) => {
                 write!(f, "matrix instruction on registers of `{what}`, which were written with no fence after it")
             }
-            Fault::Mbarrier(why) | Fault::Cluster(why) | Fault::TensorMemory(why) => f.write_str(why),
+            Fault::Mbarrier(why) | Fault::Cluster(why) | Fault::TensorMemory(why) | Fault::TryCancel(why) => {
+                f.write_str(why)
+            }
             Fault::Deadlock(why) => write!(f, "deadlock: {why}"),
             Fault::DivergentNamedBarrier(other) => write!(f, "divergent named barrier: {other}"),
             Fault::DivergentInstruction(other) => write!(f, "divergent warp instruction: {other}"),

@@ -83,6 +83,8 @@ impl<'a> Block<'a> {
             Op::WgmmaRegisters { shape, b } => return self.wgmma(t, i, *shape, (None, *b), memory),
             // how many registers a thread has makes no difference here
             Op::SetMaxReg { .. } => Ok(()),
+            Op::TryCancel { all } => self.try_cancel(t, i, *all, memory),
+            Op::QueryCancel => return self.query_cancel(t, i, memory),
             // launches run one after the other here
             Op::GridWait | Op::GridLaunch => Ok(()),
             Op::CpAsyncArrive => self.cp_async_arrive(t, i, memory),

@@ -17,7 +17,8 @@
 //! asynchronous fence by any thread after the last of them; whether a fence stands before ordinary
 //! reads and a later bulk load is not checked.
 //!
-//! The blocks of a cluster run together; otherwise blocks run one after the other.
+//! The blocks of a cluster run together; otherwise blocks run one after the other, but for those that a running one asks
+//! for and is given (`unstarted`).
 
 mod block;
 mod bulk;
@@ -41,6 +42,7 @@ mod shadow;
 mod tcgen05;
 mod tensor;
 mod thread;
+mod unstarted;
 mod wgmma;
 
 pub use error::{Fault, Party, Race, SimError};
@@ -73,6 +75,8 @@ pub struct SimOptions {
 pub struct SimReport {
     /// Blocks over all launches.
     pub blocks: u64,
+    /// Those of them that started: the others were given to running ones.
+    pub started: u64,
     /// Instructions over all threads.
     pub instructions: u64,
     /// Elements that were written, of each tensor parameter that is; empty when all blocks ran.

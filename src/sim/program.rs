@@ -1,6 +1,6 @@
 //! A whole program: arguments, launches in order, blocks one after another.
 
-use super::block::{Block, position};
+use super::block::Block;
 use super::clock::{COPIES, Clock};
 use super::code::Code;
 use super::compile::compile;
@@ -8,6 +8,7 @@ use super::error::SimError;
 use super::memory::Memory;
 use super::origin::{Origin, Writer, sources, writers};
 use super::scalar;
+use super::unstarted::Unstarted;
 use super::{SimOptions, SimReport};
 use crate::interp::{Scalar, Scalars, Tensor, round_to, wrap_int};
 use crate::ir::kernel::{ArrayScope, KernelParam, Launch, Program};
@@ -149,16 +150,18 @@ impl<'a> State<'a> {
         let code = compile(&l.kernel, &scalars, &lens);
         let mut block = Block::new(&code, l.block, cluster, seed, std::mem::take(&mut self.clock));
         let mut result = Ok(());
-        for n in chosen(total, most.map(|n| n.div_ceil(u64::from(cluster)))) {
+        let numbers = chosen(total, most.map(|n| n.div_ceil(u64::from(cluster))));
+        block.unstarted = Unstarted::new(numbers, grid, cluster);
+        while let Some(first) = block.unstarted.start() {
             memory[names.len()..].iter_mut().for_each(Memory::poison);
-            let [x, y, z] = position(n as usize, grid);
-            result = block.run([x * cluster, y, z], &mut memory);
-            report.blocks += u64::from(cluster);
+            report.started += u64::from(cluster);
+            result = block.run(first, &mut memory);
             if result.is_err() {
                 break;
             }
         }
         report.instructions += block.instructions;
+        report.blocks += block.unstarted.gone * u64::from(cluster);
         self.clock = std::mem::take(&mut block.clock);
         let watched = watch.and_then(|(name, i)| Some((&memory[names.iter().position(|n| *n == name)?], i)));
         let writer = watched.and_then(|(memory, i)| writer(&code, &self.clock, memory, i));

@@ -111,6 +111,8 @@ pub struct Features {
     pub tcgen05: bool,
     /// Those on int8, which the second of the two lacks.
     pub tcgen05_i8: bool,
+    /// Running blocks are given the work of those that have not started (`clusterlaunchcontrol`).
+    pub launch_control: bool,
     /// Packed float32 arithmetic is taken (`add.f32x2`).
     pub f32x2: bool,
     /// It is one instruction in hardware.

@@ -80,6 +80,13 @@ const PROBES: &[Probe] = &[
         native: |t| t.has.tcgen05_i8,
     },
     Probe {
+        field: "launch_control",
+        asm: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%10], [%10];",
+        mnemonic: "UGETNEXTWORKID",
+        taken: Some(|t| t.has.launch_control),
+        native: |t| t.has.launch_control,
+    },
+    Probe {
         field: "f32x2, packed_f32",
         asm: "add.rn.f32x2 %8, %8, %9;",
         mnemonic: "FADD2",

@@ -131,6 +131,19 @@ fn a_product_is_of_a_block_or_of_a_pair() {
     }
 }
 
+/// A block, or a pair, asks once for each tile, in a place of its own; nothing else is other than where blocks stride.
+#[test]
+fn blocks_are_given_tiles_by_the_hardware() {
+    let alone = ["roles=fetched", "cta_group=1", "raster=8"];
+    let pair = ["roles=fetched", "cta_group=2", "block_n=256", "stages=7", "raster=8"];
+    for id in ["cuda:sm_100a", "cuda:sm_103a"] {
+        for (set, name) in [(&alone[..], "UGETNEXTWORKID.SELFCAST"), (&pair, "UGETNEXTWORKID.BROADCAST")] {
+            let Some(k) = machine_code_of_product(id, BFLOAT16, set) else { return };
+            assert_eq!((k.count("UGETNEXTWORKID"), k.count(name)), (1, 1), "{id} {set:?}");
+        }
+    }
+}
+
 /// A product of 4096 cubed of a format of numbers with scales of blocks: scales in tensor memory, nothing decoded, no spills.
 #[test]
 fn a_large_product_with_scales_is_made_in_tensor_memory() {

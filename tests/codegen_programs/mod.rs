@@ -59,7 +59,7 @@ pub fn assign(name: &str, value: Expr) -> KStmt {
 }
 
 pub fn looped(var: &str, extent: i64, kind: LoopKind, body: Vec<KStmt>) -> KStmt {
-    KStmt::For { var: var.into(), extent: c(extent), kind, body }
+    KStmt::For { var: var.into(), extent: c(extent), live: None, kind, body }
 }
 
 pub fn unrolled(var: &str, extent: i64, body: Vec<KStmt>) -> KStmt {
@@ -162,8 +162,8 @@ pub fn map_own_exprs(s: &KStmt, f: &mut impl FnMut(&Expr) -> Expr) -> KStmt {
         | KStmt::Assign { value: e, .. }
         | KStmt::Shuffle { value: e, .. }
         | KStmt::Prefetch { index: e, .. }
-        | KStmt::For { extent: e, .. }
         | KStmt::If { cond: e, .. } => *e = f(e),
+        KStmt::For { extent, live, .. } => std::iter::once(extent).chain(live).for_each(|e| *e = f(e)),
         KStmt::Var { init, .. } => init.iter_mut().for_each(|e| *e = f(e)),
         KStmt::Store { index, value, .. } => [index, value].into_iter().for_each(|e| *e = f(e)),
         KStmt::Copy { dst_index, src_index, .. } => [dst_index, src_index].into_iter().for_each(|e| *e = f(e)),

@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod async_copy;
+mod launch_control;
 mod matrix;
 mod pair;
 mod scaled;
@@ -11,6 +12,7 @@ mod warpgroup;
 
 pub use arithmetic::*;
 pub use async_copy::*;
+pub use launch_control::*;
 pub use matrix::*;
 pub use pair::*;
 pub use scaled::*;

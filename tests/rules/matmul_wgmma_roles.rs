@@ -203,6 +203,7 @@ fn schedules_at_fault() {
     for (from, to, why) in [
         (", \"roles\": 2", "", "take a loop with roles"),
         (", annotations={\"persistent\": 3}", "", "tiles are computed in turn, but no block takes several"),
+        ("\"persistent\": 3", "\"fetched\": 1", "a block is given tiles by itself"),
         ("\"roles\": 2", "\"roles\": 3", "two warpgroups take tiles in turn"),
         ("b[vk, vj]\n", "b[vk, vj] * T.float16(2.0)\n", "what it stores is computed"),
         ("T.float16(0.0)", "T.float16(1.0)", "is no element of a tensor, or zero"),

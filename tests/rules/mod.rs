@@ -9,6 +9,7 @@ mod matmul;
 mod matmul_block_scale;
 mod matmul_clusters;
 mod matmul_cpu;
+mod matmul_fetched;
 mod matmul_mma;
 mod matmul_multicast;
 mod matmul_pack;

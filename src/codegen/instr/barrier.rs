@@ -1,4 +1,4 @@
-//! Barriers in shared memory.
+//! Barriers in shared memory, and questions for blocks that have not started, whose answers they count.
 
 use super::{helper, ordered, shared};
 use crate::codegen::prelude::Prelude;
@@ -53,4 +53,26 @@ pub(super) fn wait(p: &mut Prelude) -> String {
             ask("test_wait")
         )
     })
+}
+
+/// Asks for a block that has not started.
+pub(super) fn try_cancel(p: &mut Prelude, all: bool) -> String {
+    let address = shared(p);
+    let (suffix, to) = if all { ("_for_all", ".multicast::cluster::all") } else { ("", "") };
+    let ptx =
+        format!("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes{to}.b128 [%0], [%1];");
+    let body = ordered(&ptx, "", &format!("\"r\"({address}(answer)), \"r\"({address}(b))"));
+    helper(p, &format!("dl_try_cancel{suffix}"), "void* answer, void* b", &body)
+}
+
+/// What was answered.
+pub(super) fn query_cancel(p: &mut Prelude) -> String {
+    let address = shared(p);
+    let query = "clusterlaunchcontrol.query_cancel";
+    let ptx = format!(
+        "{{.reg .pred p; .reg .b128 a; ld.shared.b128 a, [%1]; {query}.is_canceled.pred.b128 p, a; mov.b32 %0, -1; \
+         @p {query}.get_first_ctaid::x.b32.b128 %0, a;}}"
+    );
+    let body = ordered(&ptx, "\"=r\"(*first)", &format!("\"r\"({address}(answer))"));
+    helper(p, "dl_query_cancel", "int* first, const void* answer", &body)
 }

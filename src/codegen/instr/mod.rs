@@ -62,6 +62,8 @@ impl CudaWriter<'_> {
             Op::ClusterStore => copy::cluster_store(p, dtype(0)),
             Op::ClusterLoad { lanes } => copy::cluster_load(p, dtype(0), *lanes),
             Op::PeerArrive => barrier::peer_arrive(p),
+            Op::TryCancel { all } => barrier::try_cancel(p, *all),
+            Op::QueryCancel => barrier::query_cancel(p),
             Op::GridWait => return self.emit(order("griddepcontrol.wait;")),
             Op::GridLaunch => return self.emit(order("griddepcontrol.launch_dependents;")),
             Op::Sync(sync) => match sync {

@@ -53,7 +53,14 @@ impl Machine<'_> {
         }
         for k in 0..extents.iter().copied().max().unwrap_or(0) {
             self.vars.insert(l.var.clone(), vec![k as u64; self.threads]);
-            let running: Vec<usize> = active.iter().zip(&extents).filter(|(_, n)| k < **n).map(|(t, _)| *t).collect();
+            let mut running = vec![];
+            for (t, n) in active.iter().zip(&mut extents) {
+                if k < *n && l.live.as_ref().map_or(Ok(1), |e| self.eval(e, *t))? != 0 {
+                    running.push(*t);
+                } else {
+                    *n = 0;
+                }
+            }
             self.list(&l.body, &running)?;
         }
         Ok(())

@@ -151,6 +151,14 @@ pub enum Op {
     /// `bar; peer`: arrives once where block `peer` of the cluster has `bar` in its own shared memory (`mapa`,
     /// `mbarrier.arrive.shared::cluster`). The peer has made the barrier before one of the cluster, and ends after another.
     PeerArrive,
+    /// `answer, bar`: asks for a block, or cluster of blocks, of the grid that has not started, and then never will: what it
+    /// would have done is left to who asked (`clusterlaunchcontrol.try_cancel`). The answer, 16 bytes, comes some time later, and
+    /// `bar` counts them; where `all` is said, at the same place in every block of the cluster, each of which counts it
+    /// (`.multicast::cluster::all`). One thread asks, and never again once it was told that there is none.
+    TryCancel { all: bool },
+    /// `first, answer`: the place along x of the first block that an answer is about, -1 where there was none
+    /// (`clusterlaunchcontrol.query_cancel`). All threads of the block find the same.
+    QueryCancel,
     /// Waits until what was launched before in the stream is done, and sees what it wrote (`griddepcontrol.wait`).
     GridWait,
     /// The next launch in the stream may start when all blocks have got here or ended

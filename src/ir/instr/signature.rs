@@ -117,6 +117,11 @@ fn barrier() -> Place {
     place(Space::Barrier, 1, 8).of(&[DType::I64, DType::U64]).written()
 }
 
+/// What is answered to who asks for a block that has not started.
+fn answer() -> Place {
+    place(Space::Shared, WIDE / 4, WIDE).of(&[DType::U32])
+}
+
 impl Place {
     fn of(self, types: &[DType]) -> Place {
         Place { types: types.to_vec(), ..self }
@@ -348,6 +353,15 @@ impl<P, V> Instr<P, V> {
                 row(90, format!("cluster_load{lanes} %0 <- %1 of block %2"), places, [Value::Int]).peers()
             }
             Op::PeerArrive => row(90, "mbarrier_arrive %0 of block %1", [barrier()], [Value::Int]).peers(),
+            Op::TryCancel { all } => {
+                let form = format!("try_cancel %0, %1{}", if *all { ", all blocks" } else { "" });
+                let row = row(100, form, [answer().written(), barrier()], []);
+                Signature { peers: *all, ..row }
+            }
+            Op::QueryCancel => {
+                let first = place(Space::Register, 1, 0).of(&[DType::I32]);
+                row(100, "query_cancel %0 <- %1", [first.written(), answer()], [])
+            }
             Op::GridWait => row(90, "grid_wait", [], []),
             Op::GridLaunch => row(90, "grid_launch", [], []),
             Op::Sync(sync) => match sync {

@@ -364,6 +364,7 @@ fn marks(l: &For) -> Marks {
             | Mark::MinBlocks(_)
             | Mark::Merge(_)
             | Mark::Persistent(_)
+            | Mark::Fetched(_)
             | Mark::Combine(_)
             | Mark::Swizzle(_)
             | Mark::DimAlign(_) => {}

@@ -12,7 +12,7 @@ use super::{merge, widen};
 use crate::analysis::simplify;
 use crate::ir::{Expr, For, ForKind, Mark, Name, PrimFunc, Stmt, ThreadTag};
 use crate::lower::LowerError;
-use crate::lower::nest::{BLOCKS, Nest, THREADS};
+use crate::lower::nest::{BLOCKS, Nest, Several, THREADS};
 use crate::target::{Kind, Target};
 
 const PASS: &str = "launches";
@@ -71,7 +71,7 @@ fn cuda<'a>(f: &'a PrimFunc, target: &'a Target, symbol: String, s: &Stmt) -> Re
     let blocks = loops.iter().find(|(t, _)| *t == ThreadTag::BlockX).map(|(_, l)| l);
     nest.min_blocks = blocks.and_then(min_blocks);
     nest.merges = blocks.is_some_and(|l| Mark::all(&l.annotations).any(|m| m == Mark::Merge(true)));
-    nest.persistent = blocks.and_then(|l| marked(l, |m| if let Mark::Persistent(n) = m { Some(n) } else { None }));
+    nest.several = blocks.and_then(|l| Mark::all(&l.annotations).find_map(several));
     Ok(nest)
 }
 
@@ -162,6 +162,15 @@ fn thread_loops(s: &Stmt) -> Vec<(ThreadTag, For)> {
 fn min_blocks(l: &For) -> Option<u32> {
     let blocks = marked(l, |m| if let Mark::MinBlocks(n) = m { Some(n) } else { None });
     blocks.and_then(|n| n.try_into().ok())
+}
+
+/// How the blocks of a loop that is marked so come to several tiles.
+fn several(m: Mark) -> Option<Several> {
+    match m {
+        Mark::Persistent(blocks) => Some(Several::Strided(blocks)),
+        Mark::Fetched(true) => Some(Several::Fetched),
+        _ => None,
+    }
 }
 
 /// The number that a loop is marked with.

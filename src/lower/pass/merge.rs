@@ -57,8 +57,10 @@ fn fits(n: &Nest, first: &Nest) -> Result<(), LowerError> {
     if threads(n) != threads(first) {
         return fail(format!("{} threads per block, and {} in the launch before", threads(n), threads(first)));
     }
-    if n.cluster > 1 || n.persistent.is_some() || !n.grid[1].is_int(1) || !n.grid[2].is_int(1) {
-        return fail("launches of clusters, of persistent blocks and of grids with several axes stay alone".into());
+    if n.cluster > 1 || n.several.is_some() || !n.grid[1].is_int(1) || !n.grid[2].is_int(1) {
+        return fail(
+            "launches of clusters, of blocks that take several tiles and of grids with several axes stay alone".into(),
+        );
     }
     Ok(())
 }

@@ -47,6 +47,9 @@ impl Check<'_> {
             return self
                 .error(&at, format!("it takes compute capability {} or above, and the kernel is for {sm}", s.since));
         }
+        if matches!(i.op, Op::TryCancel { .. } | Op::QueryCancel) && !self.target.has.launch_control {
+            return self.error(&at, format!("{} gives running blocks none that have not started", self.target.id));
+        }
         let group = group_of(&i.op);
         if (matches!(i.op, Op::Tcgen05(_)) || group.is_some()) && !self.target.has.tcgen05 {
             return self.error(&at, format!("{} has no tensor memory", self.target.id));

@@ -14,8 +14,10 @@
 //!   lanes of a warp do not share.
 //! - A named barrier has a number from 1 to 15 and whole warps of the block; those of a cluster stand in
 //!   a launch of clusters, and named ones do not.
+//! - A loop that a condition ends is a plain one. Registers of answers hold what the block shares (`answers`).
 //! - Instructions are as in `instr`.
 
+mod answers;
 pub mod instr;
 
 use super::LowerError;
@@ -25,7 +27,7 @@ use crate::ir::kernel::{ArrayScope, Barrier, KStmt, Kernel, KernelParam, Launch,
 use crate::ir::{DType, Expr, ExprKind, Name};
 use crate::lower::fact::warps::{Rank, WARP, WARPGROUP, Warps};
 use crate::target::{Kind, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PASS: &str = "verify";
 
@@ -47,6 +49,7 @@ fn verify_launch(l: &Launch, target: &Target) -> Result<(), LowerError> {
         ranges: Ranges::new(),
         divergence: Rank::Block,
         group: None,
+        answers: answers::of(&l.kernel),
     };
     if l.cluster > 1 && (target.kind != Kind::Cuda || !l.threads().is_multiple_of(WARP)) {
         let why = format!("{} threads per block; expected whole warps of a GPU in a launch of clusters", l.threads());
@@ -85,6 +88,8 @@ pub(super) struct Check<'k> {
     divergence: Rank,
     /// The blocks that instructions on tensor memory so far are of.
     pub group: Option<CtaGroup>,
+    /// Registers of what the block was told of blocks that have not started.
+    answers: BTreeSet<Name>,
 }
 
 impl Check<'_> {
@@ -128,17 +133,18 @@ impl Check<'_> {
             }
             KStmt::Prefetch { array, index } => self.access(array, index, false),
             KStmt::Copy { dst, dst_index, src, src_index, lanes, .. } => {
+                self.put(dst, Rank::Thread)?;
                 self.copy_side(dst, dst_index, *lanes, true)?;
                 self.copy_side(src, src_index, *lanes, false)?;
                 self.one_element_type(dst, src)
             }
-            KStmt::For { var, extent, kind, body } => self.loop_(var, extent, *kind, body),
+            KStmt::For { var, extent, live, kind, body } => self.loop_(var, (extent, live.as_ref()), *kind, body),
             KStmt::If { cond, then, otherwise } => {
                 let rank = self.value(cond)?;
                 self.under(rank, |c| c.list(then).and_then(|()| c.list(otherwise)))
             }
             KStmt::Barrier(b) => self.barrier(*b),
-            KStmt::Instr(i) => self.instr(i),
+            KStmt::Instr(i) => self.written(i).and_then(|()| self.instr(i)),
             KStmt::Shuffle { dst, value, .. } => {
                 self.expr(value)?;
                 if self.divergence > Rank::Warp {
@@ -197,8 +203,20 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn loop_(&mut self, var: &Name, extent: &Expr, kind: LoopKind, body: &[KStmt]) -> Result<(), LowerError> {
-        let steps = self.value(extent)?;
+    fn loop_(
+        &mut self,
+        var: &Name,
+        (extent, live): (&Expr, Option<&Expr>),
+        kind: LoopKind,
+        body: &[KStmt],
+    ) -> Result<(), LowerError> {
+        let mut steps = self.value(extent)?;
+        if let Some(live) = live {
+            if kind != LoopKind::Serial || live.dtype() != DType::Bool {
+                return self.error(var, "a loop that a condition ends is a plain one, and the condition a boolean");
+            }
+            steps = steps.max(self.value(live)?);
+        }
         if kind != LoopKind::Serial && extent.as_int().is_none() {
             return self.error(var, "an unrolled or vector loop needs a constant extent");
         }
@@ -222,7 +240,8 @@ impl Check<'_> {
     fn store(&mut self, array: &Name, index: &Expr, value: &Expr) -> Result<(), LowerError> {
         self.plain(array)?;
         self.access(array, index, true)?;
-        self.expr(value)?;
+        let rank = self.expr(value)?;
+        self.put(array, rank)?;
         match self.kernel.element(array) {
             Some(d) if d == value.dtype() => Ok(()),
             Some(d) => self.error(array, format!("a {} is stored to an array of {d}", value.dtype())),
@@ -306,7 +325,7 @@ impl Check<'_> {
                 self.plain(buffer)?;
                 self.access(buffer, index, false)?;
                 match self.kernel.element(buffer) {
-                    Some(d) if d == *dtype => Ok(Rank::Thread),
+                    Some(d) if d == *dtype => Ok(self.rank_of_element(buffer)),
                     _ => self.error(buffer, format!("it is loaded as {dtype}")),
                 }
             }

@@ -216,6 +216,8 @@ pub struct Means<'a> {
     pub roles: Option<i64>,
     /// So many blocks compute all tiles.
     pub persistent: Option<i64>,
+    /// Blocks take over the tiles of those that have not started.
+    pub fetched: bool,
     /// Whether the product is the one that the function says, or the one with its factors exchanged.
     pub factors: Factors,
     /// The factors, 0 and 1, that are decoded into registers of the warps that multiply them.
@@ -264,6 +266,9 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     s.mark(&fill, Mark::Stages(k.get("stages")))?;
     by.roles.map_or(Ok(()), |turns| s.mark(&fill, Mark::Roles(turns)))?;
     by.persistent.map_or(Ok(()), |blocks| s.mark(&grid, Mark::Persistent(blocks)))?;
+    if by.fetched {
+        s.mark(&grid, Mark::Fetched(true))?;
+    }
     for tail in &e.tails {
         s.reverse_compute_at(tail, &block)?;
         together(s, tail, &block, LeafOp::Elementwise, t)?;

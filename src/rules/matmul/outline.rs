@@ -356,20 +356,24 @@ fn in_tensor(z: &Sizes, (warp, sms): (i64, i64), (values, row): (i64, i64), k: &
     let own = n / k.find("cta_group").unwrap_or(1).max(1);
     let moved = (Tcgen05Shape::ROWS + own + m + own) * row;
     let busy = (moved / SHARED_RATE).max(m * n * row / 2 / TCGEN05_RATE);
-    let persistent = k.get("roles") == 2;
+    let [several, fetched] = [&[2, 4][..], &[4]].map(|roles| roles.contains(&k.get("roles")));
     let warps = WgmmaShape::WARPS * (groups + 1);
-    let (threads, overhead) = (warps * warp, ROLES[if persistent { 2 } else { 1 }]);
+    let (threads, overhead) = (warps * warp, ROLES[if several { 2 } else { 1 }]);
     let state_regs = (n / groups + 50).min(REGISTERS / threads);
     let ahead = (k.get("stages") - 1).max(1);
-    let most_blocks = if persistent { sms } else { i64::MAX };
+    // as many blocks as are given tiles run at a time
+    let most_blocks = if several { sms } else { i64::MAX };
     // products of a tile go on while results of the one before leave, as where warpgroups take turns
-    let role = if persistent { Role::Turns } else { Role::Copy };
-    let by = Tiles { shared: moved, ahead, warpgroups: true, role, ..Tiles::default() };
+    let role = if several { Role::Turns } else { Role::Copy };
+    let by = Tiles { shared: moved, ahead, warpgroups: true, role, asked: fetched, ..Tiles::default() };
     let t = Tiled { block: [m, n, values], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
     let (mut out, filled) = (tiled(z, k, &t), (m + own) * row);
     if let Some(main) = out.launches.first_mut() {
         (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
-        main.tiles.iter_mut().for_each(|t| t.filled = filled);
+        if let Some(t) = &mut main.tiles {
+            t.filled = filled;
+            main.blocks = if t.asked { t.tiles } else { main.blocks };
+        }
     }
     out
 }

@@ -6,7 +6,8 @@
 //! How: a block computes a tile of 128 rows. One thread starts all copies, into shared memory where matrix
 //! descriptors find them, `stages` steps ahead; another one issues all products, into columns of tensor memory, and
 //! one or two warpgroups load the sums from there, each its own columns, and store what follows from them. A block
-//! may take one tile after the other (`roles`): then there are two sets of sums, and products of a tile go on while
+//! may take one tile after the other (`roles`), of as many blocks as there are multiprocessors, or as the hardware gives it
+//! those of blocks that have not started: then there are two sets of sums, and products of a tile go on while
 //! the results of the one before are stored. Two blocks with neighbouring row tiles may be a pair (`cta_group`): each has half
 //! of the columns of B in its shared memory, and one thread issues products of 256 rows.
 //! Declines: `target_kind`, `tensor_memory`, the predicates of [`Product::of`], `rows_and_columns`,
@@ -95,9 +96,14 @@ fn group(k: &Knobs) -> Result<CtaGroup, String> {
     found.ok_or_else(|| format!("products are of one block or two, not of {}", k.get("cta_group")))
 }
 
-/// True where a block takes one tile after the other.
-pub fn persistent(k: &Knobs) -> bool {
+/// True where so many blocks stride over all tiles.
+pub fn strided(k: &Knobs) -> bool {
     k.get("roles") == 2
+}
+
+/// True where a block takes over the tiles of blocks that have not started.
+pub fn fetched(k: &Knobs) -> bool {
+    k.get("roles") == 4
 }
 
 impl Accepted for Tcgen05 {
@@ -123,7 +129,8 @@ impl Accepted for Tcgen05 {
         let by = Means {
             variant: Some("tcgen05"),
             roles: Some(1),
-            persistent: persistent(k).then_some(self.sms),
+            persistent: strided(k).then_some(self.sms),
+            fetched: fetched(k),
             ..Means::default()
         };
         by_tiles(s, &self.p, &groups(k, self.p.a.dtype), self.warp, k, &by)
@@ -219,7 +226,7 @@ pub fn of_tiles(space: Space, p: &Product, target: &Target) -> Space {
         _ => Ok(()),
     });
     let space = space.prefer("several_tiles_each", move |k| match blocks(k) {
-        Some(n) if persistent(k) && n * k.get("split_k") <= sms => {
+        Some(n) if (strided(k) || fetched(k)) && n * k.get("split_k") <= sms => {
             Err(format!("{n} tiles are no more than {sms} multiprocessors"))
         }
         _ => Ok(()),

@@ -31,7 +31,7 @@
 use super::block_scale::scaled;
 use super::mma::{Means, Warps, by_tiles};
 use super::outline::{self, Sizes};
-use super::tcgen05::{of_tiles, persistent, roles_of_steps, shares, sums_in_registers, whole_tile};
+use super::tcgen05::{fetched, of_tiles, roles_of_steps, shares, strided, sums_in_registers, whole_tile};
 use super::tiling::*;
 use crate::analysis::Blocked;
 use crate::ir::instr::{TENSOR_COLUMNS, Tcgen05Scaled, WgmmaShape};
@@ -164,7 +164,8 @@ impl Accepted for Scaled {
         let by = Means {
             variant: Some("tcgen05_block_scale"),
             roles: Some(1),
-            persistent: persistent(k).then_some(self.sms),
+            persistent: strided(k).then_some(self.sms),
+            fetched: fetched(k),
             decoded: &[0, 1],
             lanes: Some(&lanes),
             numbers: &self.numbers,

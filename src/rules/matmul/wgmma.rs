@@ -162,6 +162,11 @@ impl Accepted for Wgmma {
             true => Err("a block of a cluster has one tile".into()),
             false => Ok(()),
         });
+        let given = target.has.launch_control;
+        let space = space.require("launch_control", move |k| match k.get("roles") == 4 && !given {
+            true => Err("the target gives running blocks none that have not started".into()),
+            false => Ok(()),
+        });
         let space = multicast::conditions(space, p, |k| copying(k) == 1);
         let space = if in_order { multicast::of_many(space, target, tiles(p)) } else { space };
         preferred(of_roles(space, p, factors, boxed), p, factors, target)

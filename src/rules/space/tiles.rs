@@ -33,6 +33,8 @@ pub struct Tiles {
     pub functions: i64,
     /// Warpgroups multiply.
     pub warpgroups: bool,
+    /// Blocks ask for each tile but the first, and are given it by the hardware.
+    pub asked: bool,
     /// Who copies (`roles` of the rule).
     pub role: Role,
 }

@@ -147,6 +147,7 @@ impl Finish<'_> {
             Some(n) => Expr::int(n, dtype),
             None => Expr::cast(dtype, types.index(&l.extent)),
         };
+        let live = l.live.as_ref().map(|e| types.value(e));
         let around = self.prefetch;
         self.prefetch = match l.prefetch {
             Ahead::Never => around,
@@ -154,7 +155,7 @@ impl Finish<'_> {
         };
         let body = self.list(&l.body);
         self.prefetch = around;
-        KStmt::For { var: l.var.clone(), extent, kind, body }
+        KStmt::For { var: l.var.clone(), extent, live, kind, body }
     }
 }
 

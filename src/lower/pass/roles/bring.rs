@@ -10,9 +10,8 @@
 //!
 //! The schedule is at fault where what it fills by threads is no asynchronous copies.
 
-use super::consume::first_of;
-use super::ring::{Ring, THREAD, op, sync, thread, when};
-use super::{PASS, Roles, Tiles, WARP, is_fill};
+use super::ring::{Ring, THREAD, first_of, op, sync, thread, when};
+use super::{PASS, Roles, Tiles, WARP, Who, is_fill};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{Instr, Op, Sync, Tcgen05};
@@ -98,7 +97,7 @@ impl Roles {
         body.extend(self::landed(0));
         body.push(when(first_of(WARP), (0..behind).rev().map(|n| self.filled(&ring, n + 1)).collect()));
         if let Some(tiles) = tiles {
-            body = tiles.each(nest, &Expr::i64(0), 1, body);
+            body = tiles.each(nest, &Who::Warps, body);
         }
         ring.declare(1).into_iter().chain(body).collect()
     }

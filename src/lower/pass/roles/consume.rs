@@ -4,8 +4,8 @@
 //! cores; it issues its own while that one stores its results. Each takes the slots of the ring that its tiles were
 //! copied to, and leaves out those of the others.
 
-use super::ring::{Ring, THREAD, assign, constant, index_of, op, sync, thread, variable, when};
-use super::{Roles, Tiles, ahead, resize};
+use super::ring::{Ring, THREAD, assign, constant, first_of, index_of, op, sync, thread, variable, when};
+use super::{Roles, Tiles, Who, ahead, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, Op, Sync};
@@ -70,8 +70,8 @@ impl Roles {
         let body: Vec<DStmt> = body.into_iter().map(|s| self.with_group(nest, s)).collect();
         let body = self.with_own_rows(nest, body);
         out.extend(match (tiles, &self.turns) {
-            (Some(tiles), Some(_)) => tiles.each(nest, &index_of(&self.group), self.l.roles, body),
-            (Some(tiles), None) => tiles.each(nest, &Expr::i64(0), 1, body),
+            (Some(tiles), Some(_)) => tiles.each(nest, &Who::InTurn(&index_of(&self.group), self.l.roles), body),
+            (Some(tiles), None) => tiles.each(nest, &Who::Warps, body),
             (None, _) => body,
         });
         out
@@ -217,11 +217,6 @@ fn reads_registers(s: &DStmt) -> bool {
 /// True for the first thread of each warpgroup.
 fn first() -> Expr {
     first_of(i64::from(WARPGROUP))
-}
-
-/// True for the first of each so many threads.
-pub fn first_of(threads: i64) -> Expr {
-    op(BinOp::Eq, op(BinOp::FloorMod, thread(), threads), 0)
 }
 
 /// True for a nest that sets all registers of an array to zero, and nothing else.

@@ -14,7 +14,7 @@
 
 use super::consume::zeroes;
 use super::ring::{Ring, sync};
-use super::{PASS, Roles, Tiles, resize};
+use super::{PASS, Roles, Tiles, Who, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync, TENSOR_COLUMNS, TENSOR_LANES, Tcgen05};
@@ -56,9 +56,8 @@ impl Issue {
             _ => None,
         });
         let both = 2 * len + stages * scales.unwrap_or(0);
-        let sets = if nest.persistent.is_some() && both <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
-        let persistent = nest.persistent.is_some();
-        let read = persistent.then(|| nest.scratch("read", DType::U64, Expr::i64(sets), Scope::Shared));
+        let sets = if nest.several.is_some() && both <= TENSOR_COLUMNS * TENSOR_LANES { 2 } else { 1 };
+        let read = nest.several.is_some().then(|| nest.scratch("read", DType::U64, Expr::i64(sets), Scope::Shared));
         Some(Issue { sums, len, sets, done, read, group: CtaGroup::One })
     }
 
@@ -148,7 +147,7 @@ impl Roles {
         body.push(issue.commit(&issue.done, set.at()));
         body.extend(set.next());
         if let Some(tiles) = tiles {
-            body = tiles.each(nest, &Expr::i64(0), 1, body);
+            body = tiles.each(nest, &Who::Thread, body);
         }
         // fresh sums have been read: the phase before the first counts as completed
         [ring.declare(0).to_vec(), set.declare(1), body].concat()
@@ -198,7 +197,7 @@ impl Roles {
         }
         let body: Vec<DStmt> = body.into_iter().map(|s| self.with_group(nest, s)).collect();
         let body = match tiles {
-            Some(tiles) => tiles.each(nest, &Expr::i64(0), 1, body),
+            Some(tiles) => tiles.each(nest, &Who::Warps, body),
             None => body,
         };
         Ok([set.declare(0), body].concat())

@@ -10,9 +10,9 @@
 //! sums. Sums that start from zero are
 //! not set: the first products of a tile do not add. Threads that copy give registers back, the others take them.
 //!
-//! Where the loop over blocks is marked `persistent`, so many blocks take its steps one after the other, and the
-//! ring goes on through all of them: copies for the next tile land while the sums of one are stored. With
-//! `roles = 2`, warpgroups take tiles in turn ([`consume`]).
+//! Where the loop over blocks is marked `persistent`, so many blocks take its steps one after the other; where it is marked
+//! `fetched`, a running block takes those of blocks that have not started ([`tiles`]). The ring goes on through all of them:
+//! copies for the next tile land while the sums of one are stored. With `roles = 2`, warpgroups take tiles in turn ([`consume`]).
 //!
 //! What all blocks of a cluster copy alike, each copies in part for all ([`multicast`]). Then a slot is empty when the
 //! warpgroups of all these blocks have given it back: each arrives at the barriers of all. Barriers are made before
@@ -35,8 +35,9 @@ mod issue;
 mod multicast;
 mod pair;
 mod ring;
+mod tiles;
 
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DFor, DKind, DStmt};
 use crate::ir::instr::{CtaGroup, Dealt, Instr, Op, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, DType, Expr, Name, Scope, ThreadTag};
@@ -50,6 +51,7 @@ use consume::Turns;
 use issue::Issue;
 use ring::{Ring, constant, index_of, op, sync, thread, when};
 use std::collections::BTreeMap;
+use tiles::{Tiles, Who};
 
 const PASS: &str = "roles";
 /// Threads of a warp: the one that copies and the one that issues products are of different ones.
@@ -63,12 +65,12 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     let at = Name::new(&nest.symbol);
     let fault = |why: &str| Err(LowerError::new(PASS, &at, why));
     let place = match (loops, place) {
-        (0, _) if nest.persistent.is_none() && nest.maps.is_empty() => return Ok(body),
+        (0, _) if nest.several.is_none() && nest.maps.is_empty() => return Ok(body),
         (0, _) => return fault("copies through tensor maps and several tiles of a block take a loop with roles"),
         (1, Some(place)) => place,
         _ => return fault("a loop with roles is not the only one, or stands in another statement"),
     };
-    let tiles = Tiles::of(nest);
+    let tiles = Tiles::of(nest)?;
     let mut before = tiles.as_ref().map_or(body.clone(), |t| t.named(&body));
     let after = before.split_off(place + 1);
     match before.pop() {
@@ -141,7 +143,7 @@ impl Roles {
             *len = known.ok_or_else(|| fault("what the loop fills has no constant size"))?;
         }
         let team = nest.block.iter().map(|n| i64::from(*n)).product::<i64>() / i64::from(WARPGROUP);
-        if l.roles > 1 && nest.persistent.is_none() {
+        if l.roles > 1 && nest.several.is_none() {
             return Err(fault("tiles are computed in turn, but no block takes several"));
         }
         if l.roles > 1 && issue.is_some() {
@@ -201,6 +203,7 @@ impl Roles {
         before: &[DStmt],
         after: Vec<DStmt>,
     ) -> Result<Vec<DStmt>, LowerError> {
+        tiles.map_or(Ok(()), |tiles| tiles.check(self.group(), self.turns.is_some()))?;
         for (name, len) in &self.slots {
             resize(nest, name, len * self.l.stages);
         }
@@ -238,7 +241,7 @@ impl Roles {
             copying.extend(meetings);
         }
         let cond = op(BinOp::Lt, index_of(&self.group), self.groups);
-        let mut out = self.barriers();
+        let mut out = self.barriers(tiles);
         let number = op(BinOp::FloorDiv, thread(), i64::from(WARPGROUP));
         out.push(constant(&self.group, number));
         out.push(DStmt::If { cond, then: computing, otherwise: copying });
@@ -262,7 +265,7 @@ impl Roles {
     }
 
     /// Makes the barriers, before anyone uses them.
-    fn barriers(&self) -> Vec<DStmt> {
+    fn barriers(&self, tiles: Option<&Tiles>) -> Vec<DStmt> {
         let init = |bar: &Name, n: i64, arrivals: i64| -> Vec<DStmt> {
             let one = |i| sync(Sync::MbarrierInit { arrivals: arrivals as u32 }, Some((bar, Expr::i64(i))), None);
             (0..n).map(one).collect()
@@ -275,6 +278,9 @@ impl Roles {
         for (bar, n, arrivals) in self.issue.iter().flat_map(|i| i.barriers(self.groups * i64::from(WARPGROUP))) {
             then.extend(init(&bar, n, arrivals));
         }
+        for (bar, n, arrivals) in tiles.iter().flat_map(|tiles| tiles.barriers(self.takers(bringers))) {
+            then.extend(init(bar, n, arrivals));
+        }
         then.push(sync(Sync::MbarrierFence, None, None));
         let made = match self.group() {
             // products are written to columns that the other block has taken before
@@ -283,6 +289,13 @@ impl Roles {
             CtaGroup::One => vec![DStmt::Barrier(Barrier::Block)],
         };
         [vec![when(is(thread(), 0), then)], made].concat()
+    }
+
+    /// Threads and warps that go through tiles, in all blocks that products are of: of each those that copy, with so many warps,
+    /// and those that store, and of the first one the thread that issues products.
+    fn takers(&self, bringers: i64) -> i64 {
+        let warps = self.groups * i64::from(WARPGROUP / self.warp);
+        self.group().blocks() * (1 + bringers + warps) + i64::from(self.issue.is_some())
     }
 
     /// What the thread that copies does.
@@ -297,7 +310,7 @@ impl Roles {
         let mut body: Vec<DStmt> = before.iter().filter(|s| matches!(s, DStmt::Let { .. })).cloned().collect();
         body.push(self.steps(step));
         if let Some(tiles) = tiles {
-            body = tiles.each(nest, &Expr::i64(0), 1, body);
+            body = tiles.each(nest, &Who::Copies, body);
         }
         if self.peers > 1 || self.group() == CtaGroup::Pair {
             // nothing arrives from another block when this one has ended: the last meeting does not wait for what is on its way
@@ -323,52 +336,6 @@ impl Roles {
             let index = at.clone() + ring.at() * Expr::i64(*self.slots.get(name)?);
             Some((name.clone(), crate::analysis::simplify(&index, &nest.ranges)))
         })
-    }
-}
-
-/// The tiles of a launch whose blocks, or clusters of them, take several, and how many of these there are.
-struct Tiles {
-    all: Expr,
-    blocks: i64,
-    /// The variable that is the number of the tile, in place of that of the block.
-    tile: Name,
-}
-
-impl Tiles {
-    /// Changes the grid of a launch that is marked so.
-    fn of(nest: &mut Nest) -> Option<Tiles> {
-        let wanted = nest.persistent? / i64::from(nest.cluster);
-        let all = nest.grid[0].clone();
-        let blocks = all.as_int().map_or(wanted, |n| n.min(wanted)).max(1);
-        let (tile, block) = (nest.fresh("tile"), Name::new(ThreadTag::BlockX.name()));
-        if let Some(range) = nest.ranges.get(&block) {
-            nest.ranges.set_interval(tile.clone(), range);
-        }
-        nest.grid[0] = Expr::i64(blocks);
-        nest.ranges.set(block, 0, blocks - 1);
-        Some(Tiles { all, blocks, tile })
-    }
-
-    /// Statements with the number of the tile in place of that of the block.
-    fn named(&self, body: &[DStmt]) -> Vec<DStmt> {
-        let tile = |n: &Name| (n.as_str() == ThreadTag::BlockX.name()).then(|| index_of(&self.tile));
-        body.iter().map(|s| s.subst(&tile)).collect()
-    }
-
-    /// The body for each tile of the block, of `turns` that follow each other number `turn`.
-    fn each(&self, nest: &mut Nest, turn: &Expr, turns: i64, body: Vec<DStmt>) -> Vec<DStmt> {
-        let block = Name::new(ThreadTag::BlockX.name());
-        let (first, stride) = (index_var(&block) + turn.clone() * Expr::i64(self.blocks), self.blocks * turns);
-        let left = self.all.clone() - first.clone() + Expr::i64(stride - 1);
-        let round = nest.fresh("round");
-        let rounds = crate::analysis::simplify(&op(BinOp::FloorDiv, left, stride), &nest.ranges);
-        nest.ranges.set_span(round.clone(), &Expr::i64(0), &rounds);
-        let value = crate::analysis::simplify(&(index_var(&round) * Expr::i64(stride) + first), &nest.ranges);
-        let mut named = false;
-        body.iter().for_each(|s| s.visit(&mut |s| s.for_each_expr(|e| named |= e.uses_var(&self.tile))));
-        let mut inside = if named { vec![constant(&self.tile, value)] } else { vec![] };
-        inside.extend(body);
-        vec![DStmt::For(DFor { own_barriers: true, ..DFor::new(round, rounds, DKind::Serial, inside) })]
     }
 }
 

@@ -46,6 +46,11 @@ impl Ring {
         sync(Sync::MbarrierWait, Some((bar, self.at())), Some(index_of(&self.phase)))
     }
 
+    /// Waits for the phase before that one, of a barrier that completes the first before it is used.
+    pub fn wait_before(&self, bar: &Name) -> DStmt {
+        sync(Sync::MbarrierWait, Some((bar, self.at())), Some(Expr::i64(1) - index_of(&self.phase)))
+    }
+
     /// To the next slot.
     pub fn next(&self) -> [DStmt; 2] {
         let (slot, phase) = (self.slot(), Expr::var(self.phase.clone(), DType::I32));
@@ -88,6 +93,11 @@ pub fn index_of(var: &Name) -> Expr {
 /// The index of the thread.
 pub fn thread() -> Expr {
     index_var(&Name::new(THREAD))
+}
+
+/// True for the first of each so many threads.
+pub fn first_of(threads: i64) -> Expr {
+    op(BinOp::Eq, op(BinOp::FloorMod, thread(), threads), 0)
 }
 
 /// `a op n`.
