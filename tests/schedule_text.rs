@@ -2,7 +2,7 @@
 
 use daylight::schedule::Step;
 
-const LINES: [&str; 39] = [
+const LINES: [&str; 40] = [
     "split(i1, [None, 4])",
     "split(i1, [2, 3, 4])",
     "fuse(i0, i1)",
@@ -36,6 +36,7 @@ const LINES: [&str; 39] = [
     "transform_layout(t0, [i, j], [j, i // 4, (i % 4 + 1) * 2 - (j - i // 1)])",
     "transform_layout(t0, [], [0])",
     "blockize(i1)",
+    "keep_float32(b0)",
     "relax_arithmetic(b0, \"reciprocal\")",
     "stage_write(b0, \"local\")",
     "share([b0, b1], p0, \"local\")",
