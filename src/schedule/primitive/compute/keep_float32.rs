@@ -49,14 +49,7 @@ pub fn apply(d: &mut Draft, block: &Name) -> Result<(), Failure> {
         b.body = body;
     });
     d.func.buffers.iter_mut().filter(|b| wide.contains(&b.name)).for_each(|b| b.dtype = DType::F32);
-    let readers: Vec<Name> = query::blocks(&d.func).into_iter().map(|b| b.name.clone()).collect();
-    for reader in readers.iter().filter(|r| *r != block) {
-        tree::edit_block(&mut d.func, reader, |b| {
-            let narrow = |s: &Stmt| s.map_exprs(&mut |e| rounded(&wide, e));
-            b.init = b.init.iter().map(narrow).collect();
-            b.body = b.body.iter().map(narrow).collect();
-        });
-    }
+    d.func.body = d.func.body.iter().map(|s| s.map_exprs(&mut |e| rounded(&wide, e))).collect();
     Ok(())
 }
 
@@ -76,10 +69,16 @@ fn is_narrow(dtype: DType) -> bool {
 /// float32 anyway, and of what is merely moved nothing was rounded.
 fn inside(d: &Draft, block: &Block) -> BTreeSet<Name> {
     let reduces = block.iters.iter().any(|it| it.kind == IterKind::Reduce);
+    let all = query::blocks(&d.func);
+    let alone = |name: &Name| {
+        let other = |b: &&Block| tree::inner_blocks(b).is_empty() && b.name != block.name;
+        let aliased = all.iter().any(|b| b.matches.iter().any(|(_, region)| region.buffer == *name));
+        !aliased && !all.iter().copied().filter(other).any(|b| tree::writes(b).contains(name))
+    };
     let stays = |name: &Name| {
         d.func.find_buffer(name).is_some_and(|b| {
             let placed = matches!(b.scope, Scope::Local | Scope::Shared | Scope::SharedDyn | Scope::Cluster);
-            placed && is_narrow(b.dtype) && !d.func.is_param(name) && query::writers(&d.func, name).len() == 1
+            placed && is_narrow(b.dtype) && !d.func.is_param(name) && alone(name)
         })
     };
     let mut found = BTreeSet::new();
