@@ -1,7 +1,7 @@
 //! `daylight import`: which functions a step calls, how often, at which sizes, and a module tuned as one job.
 
 use crate::common::golden;
-use daylight::job::Step;
+use daylight::job::{Reading, Step};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -67,7 +67,7 @@ fn step(text: &str, entry: Option<&str>, bind: &[(&str, i64)]) -> Result<Step, S
     std::fs::write(&file, text).expect("a file");
     let bind: BTreeMap<String, i64> = bind.iter().map(|(name, n)| (name.to_string(), *n)).collect();
     let folder = format!("{}/", place.path().display());
-    Step::read(&file, entry, &bind).map_err(|f| f.message.replace(&folder, ""))
+    Step::read(&file, entry, &Reading { bind, ..Reading::default() }).map_err(|f| f.message.replace(&folder, ""))
 }
 
 /// Name, sizes and calls of each function.

@@ -26,6 +26,7 @@ mod cli_errors;
 mod cli_interrupt;
 mod cli_messages;
 mod cli_shell;
+mod cli_strict;
 mod cli_tune;
 mod codegen_c;
 mod codegen_cuda;

@@ -37,6 +37,7 @@ const LINES: [&str; 40] = [
     "transform_layout(t0, [i, j], [j, i // 4, (i % 4 + 1) * 2 - (j - i // 1)])",
     "transform_layout(t0, [], [0])",
     "blockize(i1)",
+    "keep_float32(b0)",
     "relax_arithmetic(b0, \"reciprocal\")",
     "stage_write(b0, \"local\")",
     "share([b0, b1], p0, \"local\")",

@@ -66,6 +66,8 @@ pub struct Reading {
     pub sizes: Sizes,
     /// Names of functions, where not all are wanted.
     pub functions: Vec<String>,
+    /// All functions are strict, whatever they say of themselves.
+    pub strict: bool,
 }
 
 /// Reads every function of some files with values for extents.
@@ -86,7 +88,7 @@ impl Reading {
         let mut all = vec![];
         for path in paths {
             match files(path) {
-                Ok(found) => found.iter().for_each(|f| all.extend(read(&self.bind, f))),
+                Ok(found) => found.iter().for_each(|f| all.extend(self.read(f))),
                 Err(message) => all.push(Err(bad(path, Failure::usage(message), None))),
             }
         }
@@ -97,6 +99,42 @@ impl Reading {
         let is_wanted = |i: &Input| self.functions.is_empty() || self.functions.iter().any(|n| i.is_called(n));
         all.retain(|i| i.as_ref().map_or(true, is_wanted));
         Ok(all)
+    }
+
+    fn read(&self, path: &Path) -> Vec<Result<Input, BadFile>> {
+        let file = path.display().to_string();
+        let functions = bytes_of(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
+        let parsed = |bytes: Vec<u8>| {
+            let bug = |f: Failure| Err(bad(path, f, None));
+            guarded(&file, || Ok(parse(path, &bytes))).unwrap_or_else(bug)
+        };
+        match functions.and_then(parsed) {
+            Ok(list) => list.into_iter().map(|f| Ok(self.input(path, f))).collect(),
+            Err(e) => vec![Err(e)],
+        }
+    }
+
+    fn input(&self, path: &Path, parsed: Parsed) -> Input {
+        let parsed = match parsed {
+            Parsed::Tensor(f) if self.strict => Parsed::Tensor(plain_views(&f).strict()),
+            Parsed::Tensor(f) => Parsed::Tensor(plain_views(&f)),
+            program => program,
+        };
+        let key = parsed.key();
+        let (original, program) = match parsed {
+            Parsed::Tensor(f) => (f, None),
+            Parsed::Tile(p) => (p.func.clone(), Some(p)),
+        };
+        let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
+        let name = if original.name == "main" { stem() } else { original.name.clone() };
+        let mut bind = Bindings::new();
+        for name in extents(&original) {
+            let user = original.display_name(&name);
+            if let Some(v) = self.bind.get(user).or_else(|| self.bind.get(name.as_str())) {
+                bind.insert(user.to_string(), *v);
+            }
+        }
+        Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key, program }
     }
 }
 
@@ -145,20 +183,6 @@ fn python(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(out)
 }
 
-fn read(bind: &Bindings, path: &Path) -> Vec<Result<Input, BadFile>> {
-    let file = path.display().to_string();
-    let functions = bytes_of(path).map_err(|e| bad(path, Failure::usage(format!("cannot read {file}: {e}")), None));
-    let parsed = |bytes: Vec<u8>| {
-        let bug = |f: Failure| Err(bad(path, f, None));
-        guarded(&file, || Ok(parse(path, &bytes))).unwrap_or_else(bug)
-    };
-    let functions = functions.and_then(parsed);
-    match functions {
-        Ok(list) => list.into_iter().map(|f| Ok(input(bind, path, f))).collect(),
-        Err(e) => vec![Err(e)],
-    }
-}
-
 /// Bytes that buffers may have together: 64 TiB.
 const MOST_MEMORY: i64 = 1 << 46;
 
@@ -205,28 +229,6 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Parsed>, BadFile> {
         }
     }
     Ok(functions)
-}
-
-fn input(given: &Bindings, path: &Path, parsed: Parsed) -> Input {
-    let parsed = match parsed {
-        Parsed::Tensor(f) => Parsed::Tensor(plain_views(&f)),
-        program => program,
-    };
-    let key = parsed.key();
-    let (original, program) = match parsed {
-        Parsed::Tensor(f) => (f, None),
-        Parsed::Tile(p) => (p.func.clone(), Some(p)),
-    };
-    let stem = || path.file_stem().map_or("main".to_string(), |s| s.to_string_lossy().into_owned());
-    let name = if original.name == "main" { stem() } else { original.name.clone() };
-    let mut bind = Bindings::new();
-    for name in extents(&original) {
-        let user = original.display_name(&name);
-        if let Some(v) = given.get(user).or_else(|| given.get(name.as_str())) {
-            bind.insert(user.to_string(), *v);
-        }
-    }
-    Input { file: path.display().to_string(), name, func: original.bind(&bind), original, bind, key, program }
 }
 
 /// The extents that have no value: symbolic ones, and parameters that are extents.

@@ -200,6 +200,13 @@ impl Build {
         self
     }
 
+    /// Rounds every value as the functions say, as their attribute `daylight.strict` does: records of logs count that were
+    /// measured so.
+    pub fn strict(mut self, yes: bool) -> Build {
+        self.reading.strict = yes;
+        self
+    }
+
     /// Lets kernels of GPUs start while what was launched before them in the stream ends (programmatic dependent launch, from
     /// sm_90 on). Results are the same: each kernel waits before it touches memory.
     pub fn overlap(mut self, yes: bool) -> Build {

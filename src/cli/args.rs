@@ -36,11 +36,15 @@ pub struct Common {
     /// Only the function of this name, of files that hold several; may be repeated
     #[arg(long, global = true, display_order = 902, value_name = "NAME")]
     pub function: Vec<String>,
+    /// Round every value as the function says, as `T.func_attr({"daylight.strict": True})` does: no float16 or bfloat16 kept
+    /// in float32, no relaxed arithmetic
+    #[arg(long, global = true, display_order = 903)]
+    pub strict: bool,
     /// Folder of knob tables that replace the built-in ones of the same rule
-    #[arg(long, global = true, display_order = 903, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 904, value_name = "DIR")]
     pub schedules: Option<PathBuf>,
     /// Folder for compiled artifacts and fetched tools [default: ~/.cache/daylight]
-    #[arg(long, global = true, display_order = 904, value_name = "DIR")]
+    #[arg(long, global = true, display_order = 905, value_name = "DIR")]
     pub cache: Option<PathBuf>,
 }
 

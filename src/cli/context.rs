@@ -45,7 +45,7 @@ impl Context {
             program,
             schedules: common.schedules.clone(),
             spaces,
-            reading: Reading { bind, sizes, functions: common.function.clone() },
+            reading: Reading { bind, sizes, functions: common.function.clone(), strict: common.strict },
             json: common.json,
             stop,
         })

@@ -5,6 +5,9 @@ use super::ops::fold;
 use super::{AttrValue, DType, Expr, ExprKind, Name, Stmt};
 use std::collections::BTreeMap;
 
+/// The attribute of a function by which schedules round its values as it says (`docs/correctness.md`).
+pub const STRICT: &str = "daylight.strict";
+
 /// A tensor function. Every buffer is declared once in `buffers`; parameters, allocations, loads
 /// and stores refer to it by name.
 #[derive(Clone, PartialEq, Debug)]
@@ -153,6 +156,20 @@ impl Scope {
 }
 
 impl PrimFunc {
+    /// True where values are rounded as the text says, with no liberty but those that every schedule has.
+    pub fn is_strict(&self) -> bool {
+        let off = |v: &AttrValue| matches!(v, AttrValue::Bool(false) | AttrValue::Int(0) | AttrValue::Typed(0, _));
+        self.attrs.iter().any(|(key, value)| key == STRICT && !off(value))
+    }
+
+    /// The same function, strict.
+    #[must_use]
+    pub fn strict(mut self) -> PrimFunc {
+        self.attrs.retain(|(key, _)| key != STRICT);
+        self.attrs.push((STRICT.to_string(), AttrValue::Bool(true)));
+        self
+    }
+
     /// The declaration of a buffer.
     ///
     /// # Panics

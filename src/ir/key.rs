@@ -4,10 +4,11 @@ use super::{Block, DeviceFunc, Function, PrimFunc, Stmt, canonicalize, canonical
 
 /// 32 hexadecimal digits that two functions share when they differ only in names, attributes of the
 /// function and its blocks, declared regions, or the dialect that they were written in. A log tells extents
-/// apart by their names: where those of one function come in another order, the keys differ.
+/// apart by their names: where those of one function come in another order, the keys differ. That a function is strict is
+/// part of what it computes: no kernel is found for it that rounds otherwise.
 pub fn workload_key(func: &PrimFunc) -> String {
     let mut f = canonicalize(func.clone());
-    let order = order(&f);
+    let order = order(&f) + if f.is_strict() { "# strict\n" } else { "" };
     f.name = "main".to_string();
     f.private = true;
     f.attrs.clear();

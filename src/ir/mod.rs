@@ -39,7 +39,7 @@ pub use device::{DeviceFunc, Function};
 pub use device_print::DeviceLaunch;
 pub use dtype::DType;
 pub use expr::{BinOp, Expr, ExprKind, Intrin, UnOp};
-pub use func::{Buffer, Extent, Param, PrimFunc, Scope};
+pub use func::{Buffer, Extent, Param, PrimFunc, STRICT, Scope};
 pub use instr::Instr;
 pub use key::{program_key, workload_key};
 pub use mark::Mark;

@@ -15,7 +15,7 @@ mod tuner;
 mod weights;
 mod work;
 
-pub use crate::assemble::{BadFile, Bindings, Exit, Failure, Input, guarded, load};
+pub use crate::assemble::{BadFile, Bindings, Exit, Failure, Input, Reading, guarded, load};
 pub use device::{Device, language};
 pub use predict::{NO_DEVICE, Prediction, Predictor};
 pub use report::{Part, Report, SpaceReport, Totals};

@@ -36,14 +36,15 @@ pub struct Step {
 
 impl Step {
     /// Reads a module and counts the calls of a step: of the relax function `entry`, or else of the only one that is not private, or of
-    /// `main`. `bind` has values for its symbols.
+    /// `main`. `reading` has values for its symbols, and whether the functions are strict.
     ///
     /// # Errors
     /// What [`Reading::load`] and the reader say of the text; no relax function, or several to choose from; a symbol that there is not;
     /// a call of what is not in the module, or that has no end.
-    pub fn read(path: &Path, entry: Option<&str>, bind: &Bindings) -> Result<Step, Failure> {
+    pub fn read(path: &Path, entry: Option<&str>, reading: &Reading) -> Result<Step, Failure> {
         let shown = path.display().to_string();
-        let inputs = Reading::default().load(&[path.to_path_buf()])?;
+        let (bind, strict) = (&reading.bind, reading.strict);
+        let inputs = Reading { strict, ..Reading::default() }.load(&[path.to_path_buf()])?;
         let inputs = inputs.into_iter().collect::<Result<Vec<Input>, BadFile>>().map_err(|bad| bad.failure)?;
         let text = std::fs::read_to_string(path).map_err(|e| Failure::usage(format!("cannot read {shown}: {e}")))?;
         let functions = read_relax(&text, &shown).map_err(|e| Failure::new(Exit::Input, e.to_string()))?;

@@ -236,6 +236,21 @@ pub fn copies(s: &Schedule, block: &Name) -> bool {
     matches!(body.as_slice(), [Stmt::Store { value, .. }] if matches!(value.kind(), ExprKind::Load { .. }))
 }
 
+/// Keeps the values of a block in float32 that the function says are narrower, where it may be done and changes something;
+/// its result too where that is a buffer that is going to stay in registers.
+pub fn keep_float32(s: &mut Schedule, block: &Name, result: Option<&Name>) {
+    let mut placed = s.clone();
+    let wide = |s: &Schedule| result.is_some_and(|r| s.func().buffer(r).dtype == DType::F32);
+    let before = wide(s);
+    let done = result.is_some_and(|r| placed.set_scope(r, Scope::Local).is_ok() && placed.keep_float32(block).is_ok());
+    if done && wide(&placed) != before {
+        *s = placed;
+    } else {
+        // Few blocks have anything of the kind.
+        let _ = s.keep_float32(block);
+    }
+}
+
 /// Places what a block writes in registers.
 pub fn keep_in_registers(s: &mut Schedule, block: &Name) -> Done {
     outputs(s, block).iter().try_for_each(|out| s.set_scope(out, Scope::Local))

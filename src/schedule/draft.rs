@@ -2,7 +2,7 @@
 //! fails drops its draft, so the schedule is as it was.
 
 use super::Failure;
-use crate::ir::{Block, Buffer, Expr, ExprKind, For, Name, Param, PrimFunc, Stmt};
+use crate::ir::{Block, Buffer, Expr, ExprKind, For, Name, Param, PrimFunc, STRICT, Stmt};
 use crate::schedule::help::tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -89,6 +89,13 @@ impl Draft {
     /// The buffer of that name.
     pub fn find_buffer(&self, name: &Name) -> Result<&Buffer, Failure> {
         self.func.find_buffer(name).ok_or_else(|| self.missing("buffer_exists", &["buffer"], name))
+    }
+
+    /// Steps that round otherwise than the function says are for those that are not strict.
+    pub fn may_round(&self, at: &Name) -> Result<(), Failure> {
+        Failure::unless(!self.func.is_strict(), "not_strict", at, || {
+            format!("the function is strict (`{STRICT}` or --strict): its values are rounded as it says")
+        })
     }
 
     /// Notes the loops, blocks and buffers of `before` that `step` consumed.

@@ -114,6 +114,9 @@ steps! {
     ComputeAt = compute::compute_at(block: Name, at: Name);
     /// Moves a consumer under a loop of its producers, consuming what is made there: `reverse_compute_at(b1, i0)`.
     ReverseComputeAt = compute::reverse_compute_at(block: Name, at: Name);
+    /// Keeps values of a block in float32 that the function says are float16 or bfloat16: those inside its expressions,
+    /// and its results where they are in registers or shared memory: `keep_float32(b0)`.
+    KeepFloat32 = compute::keep_float32(block: Name);
     /// Stages what `block` reads of `buffer` in `scope`; returns the copying block: `cache_read(b0, p0, "shared")`.
     CacheRead = cache::cache_read(block: Name, buffer: Name, scope: Scope) -> Name;
     /// Stages what `block` writes to `buffer` in `scope`; returns the copying block: `cache_write(b0, p1, "local")`.

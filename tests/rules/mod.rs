@@ -5,6 +5,7 @@ mod any;
 mod clusters;
 mod corpus;
 mod harness;
+mod kept_float32;
 mod matmul;
 mod matmul_block_scale;
 mod matmul_clusters;

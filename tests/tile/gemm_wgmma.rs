@@ -343,8 +343,24 @@ fn with(name: &str, spec: &Spec, says: Says, change: &dyn Fn(&mut Case)) -> Case
     c
 }
 
-/// What the variant accepts and declines.
+/// What the variants accept and decline: what the first refuses, the one of two levels does, which also wants floats of 8 bits.
 pub fn cases() -> Vec<Case> {
+    let mut all = cases_of_one_level();
+    let twins = all.iter().filter_map(|c| {
+        let Says::Declines(V, predicate) = c.says else { return None };
+        let mut c =
+            Case { name: format!("{} (two levels)", c.name), says: Says::Declines(TWO_LEVEL, predicate), ..c.clone() };
+        c.call.forced = Some(TWO_LEVEL.into());
+        let factors = c.buffers.iter_mut().filter(|b| ["a", "b"].contains(&b.name.as_str()) && b.dtype == DType::F16);
+        factors.for_each(|b| b.dtype = DType::E4M3);
+        Some(c)
+    });
+    let twins: Vec<Case> = twins.collect();
+    all.extend(twins);
+    all
+}
+
+fn cases_of_one_level() -> Vec<Case> {
     let takes = |name: &str, spec: &Spec| with(name, spec, Takes(V), &|_| {});
     let declines =
         |name: &str, predicate, change: &dyn Fn(&mut Case)| with(name, &SMALL, Declines(V, predicate), change);

@@ -15,7 +15,8 @@ use show::{Shown, Tuned};
 
 /// Runs the command.
 pub fn run(cx: &Context, a: &Import) -> Result<Exit, Failure> {
-    let mut step = Step::read(&a.module, a.entry.as_deref(), cx.one_size()?)?;
+    cx.one_size()?;
+    let mut step = Step::read(&a.module, a.entry.as_deref(), &cx.reading)?;
     only(&mut step, &cx.reading.functions, &a.skip)?;
     if a.time_limit.is_some_and(|s| !(s.is_finite() && s > 0.0)) {
         return Err(Failure::usage("--time-limit: expected a positive number of seconds"));

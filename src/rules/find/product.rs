@@ -21,7 +21,7 @@ use super::shape::{find_block, whole};
 use crate::analysis::{BlockFacts, Combiner, Decline, Ranges, factors, linear};
 use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
-use crate::rules::parts::output;
+use crate::rules::parts::{keep_float32, output};
 use crate::schedule::{Operand, Schedule};
 
 /// A block after the reduction.
@@ -66,7 +66,7 @@ impl Product {
     /// # Errors
     /// The first predicate that does not hold.
     pub fn of(ask: &Ask) -> Result<Product, Decline> {
-        let schedule = ask.start.clone();
+        let mut schedule = ask.start.clone();
         let own: Vec<&BlockFacts> = ask.facts.blocks.iter().filter(|b| ask.owns(&b.name)).collect();
         let reductions: Vec<&BlockFacts> = own.iter().copied().filter(|b| b.is_reduction).collect();
         let [red] = reductions[..] else {
@@ -102,6 +102,7 @@ impl Product {
         let (a, b) = both(&depth);
         let output = &reducer.buffer;
         let is_tail = |b: &Name| epilogue.iter().any(|t| t.block == *b);
+        epilogue.iter().for_each(|t| keep_float32(&mut schedule, &t.block, None));
         let read_elsewhere = schedule.readers(output).iter().any(|b| *b != red.name && !is_tail(b));
         Ok(Product {
             kept: epilogue.is_empty() || schedule.func().is_param(output) || read_elsewhere,

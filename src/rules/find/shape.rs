@@ -7,6 +7,7 @@
 use crate::analysis::{Access, BlockFacts, Combiner, Decline, Facts, Ranges, Reducer, affine};
 use crate::ir::{Block, DType, Expr, IterKind, Name, PrimFunc, Stmt};
 use crate::rules::Ask;
+use crate::rules::parts::keep_float32;
 use crate::rules::space::outlines::Work;
 use crate::schedule::Schedule;
 
@@ -110,9 +111,15 @@ impl OneReduction {
         if !red.has_reduce_iter() {
             return Err(ask.no("reduction_axis", "no axis longer than 1 is reduced"));
         }
-        let epilogues = others.iter().map(|b| b.name.clone()).collect();
+        let epilogues: Vec<Name> = others.iter().map(|b| b.name.clone()).collect();
         let facts = red.clone();
+        epilogues.iter().for_each(|b| keep_float32(&mut schedule, b, None));
         Ok(OneReduction { chain: Chain { block: facts.name.clone(), epilogues }, reducer, facts, schedule })
+    }
+
+    /// The same with what is combined in float32 as well, for rules that do not look into it.
+    pub fn keep_float32(&mut self) {
+        keep_float32(&mut self.schedule, &self.chain.block, None);
     }
 }
 
@@ -171,7 +178,8 @@ impl Reduction {
     /// # Errors
     /// The predicates of [`Reduction::of`], `contiguous_reduction`, `no_window`, `is_gemv`.
     pub fn along_memory(ask: &Ask) -> Result<Reduction, Decline> {
-        let r = Reduction::of(ask)?;
+        let mut r = Reduction::of(ask)?;
+        r.one.keep_float32();
         if !r.inner_reduce {
             return Err(ask.no("contiguous_reduction", "the axis contiguous in memory is not reduced"));
         }
@@ -190,7 +198,8 @@ impl Reduction {
     /// # Errors
     /// The predicates of [`Reduction::of`], `strided_reduction`.
     pub fn across_memory(ask: &Ask) -> Result<Reduction, Decline> {
-        let r = Reduction::of(ask)?;
+        let mut r = Reduction::of(ask)?;
+        r.one.keep_float32();
         if r.inner_reduce || r.spatial.is_empty() {
             return Err(ask.no("strided_reduction", "the axis contiguous in memory is reduced"));
         }

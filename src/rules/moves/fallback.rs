@@ -56,25 +56,28 @@ struct Cuda {
 struct Cpu(Vec<Output>);
 
 /// What the blocks write, all of which are spatial.
-fn spatial(ask: &Ask) -> Result<Vec<Output>, Decline> {
-    let blocks = ask.blocks();
+fn spatial(ask: &Ask) -> Result<(Schedule, Vec<Output>), Decline> {
+    let (mut start, blocks) = (ask.start.clone(), ask.blocks());
     for name in &blocks {
         let block = find_block(ask.start.func(), name);
         if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
             return Err(ask.no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
         }
+        keep_float32(&mut start, name, None);
     }
-    Ok(blocks.iter().map(|b| Output::of(ask.start, b)).collect())
+    let outputs = blocks.iter().map(|b| Output::of(&start, b)).collect();
+    Ok((start, outputs))
 }
 
 fn cuda(ask: &Ask) -> Answer {
-    let outputs = spatial(ask)?;
+    let (start, outputs) = spatial(ask)?;
     let uses = outputs.iter().map(|o| Uses::of_blocks(ask.start, std::slice::from_ref(&o.block))).collect();
-    Ok(Found::new(ask.start.clone(), Cuda { outputs, uses, sms: ask.target.sms as i64 }))
+    Ok(Found::new(start, Cuda { outputs, uses, sms: ask.target.sms as i64 }))
 }
 
 fn cpu(ask: &Ask) -> Answer {
-    Ok(Found::new(ask.start.clone(), Cpu(spatial(ask)?)))
+    let (start, outputs) = spatial(ask)?;
+    Ok(Found::new(start, Cpu(outputs)))
 }
 
 impl Accepted for Cuda {

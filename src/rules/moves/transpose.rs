@@ -37,7 +37,8 @@ pub const CUDA: Rule =
 struct Cuda(Transpose);
 
 fn cuda(ask: &Ask) -> Answer {
-    Ok(Found::new(ask.start.clone(), Cuda(Transpose::of(ask)?)))
+    let t = Transpose::of(ask)?;
+    Ok(Found::new(t.start(ask), Cuda(t)))
 }
 
 impl Accepted for Cuda {
@@ -217,6 +218,13 @@ pub struct Moved {
 }
 
 impl Transpose {
+    /// What is scheduled: what is computed on the way in float32.
+    pub fn start(&self, ask: &Ask) -> Schedule {
+        let mut start = ask.start.clone();
+        keep_float32(&mut start, &self.block, None);
+        start
+    }
+
     /// Classifies, or says by name why the function is not one transpose.
     pub fn of(ask: &Ask) -> Result<Transpose, Decline> {
         let schedule = ask.start;

@@ -25,7 +25,8 @@ pub const CPU: Rule = Rule::new(Kind::Cpu, "transpose.cpu", include_str!("../../
 struct Cpu(Transpose);
 
 fn cpu(ask: &Ask) -> Answer {
-    Ok(Found::new(ask.start.clone(), Cpu(Transpose::of(ask)?)))
+    let t = Transpose::of(ask)?;
+    Ok(Found::new(t.start(ask), Cpu(t)))
 }
 
 impl Accepted for Cpu {

@@ -123,9 +123,11 @@ impl Accepted for General {
         });
         let space = short_rows(space, columns, element, i64::from(target.warp));
         let narrow = r.outputs.iter().all(|d| d.bytes() <= 2);
+        let strict = r.schedule.func().is_strict();
         let relaxes = WAYS.iter().any(|way| r.relaxes(way));
         let space = space.require("narrow_output", move |k| match k.get("relax") {
             0 => Ok(()),
+            _ if strict => Err("the function is strict, and rounds as it is written".into()),
             _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
             _ if !relaxes => Err("no block has arithmetic that can be relaxed".into()),
             _ => Ok(()),
@@ -134,6 +136,7 @@ impl Accepted for General {
         let space = space.require("online_form", move |k| match k.get("online") {
             0 => Ok(()),
             _ if k.get("row") != REREAD => Err("the row is kept, so that passes over it cost no memory".into()),
+            _ if strict => Err("the function is strict, and rounds as it is written".into()),
             _ if !narrow => Err("an output is wider than 16 bits, where arithmetic stays as it is written".into()),
             _ if !online => Err("no reduction is relative to a maximum or a mean of its row".into()),
             _ => Ok(()),
@@ -173,7 +176,8 @@ impl Accepted for General {
 
 /// A function of rows whose blocks fit under one loop over rows.
 pub fn rows(ask: &Ask) -> Result<Rows, Decline> {
-    let r = Rows::of(ask)?;
+    let mut r = Rows::of(ask)?;
+    r.keep_float32();
     one_nest(&r).map_err(|reason| ask.no("one_nest", reason))?;
     Ok(r)
 }
@@ -271,6 +275,15 @@ fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, bytes: i64)
 }
 
 impl Rows {
+    /// Keeps what stays with a row in float32, where the function says 16 bits and permits it.
+    fn keep_float32(&mut self) {
+        for b in &self.blocks {
+            let made = output(&self.schedule, &b.name);
+            let stays = b.role != Role::Full && !self.schedule.func().is_param(&made);
+            keep_float32(&mut self.schedule, &b.name, stays.then_some(&made));
+        }
+    }
+
     /// True when some block has arithmetic that can be relaxed in this way.
     fn relaxes(&self, way: &str) -> bool {
         self.blocks.iter().any(|b| self.schedule.clone().relax_arithmetic(&b.name, way).is_ok())

@@ -84,6 +84,8 @@ fn short(ask: &Ask) -> Result<Short, Decline> {
     if Reduction::in_order(ask, one.clone()).is_ok_and(|r| !r.tiled) {
         return Err(ask.no("plain_reduction", "every axis indexes a tensor plainly: it is no window"));
     }
+    let mut one = one;
+    one.keep_float32();
     let (along, total) = (moves_along(&one.schedule, &one.facts), size(&spatial));
     let window = Window::of(&one.schedule, &one.facts, steps, total);
     Ok(Short { one, spatial, reduce, steps, along, window })

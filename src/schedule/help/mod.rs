@@ -5,6 +5,7 @@ pub mod checks;
 pub mod copies;
 pub mod cover;
 pub mod digits;
+pub mod exact;
 pub mod flow;
 pub mod guards;
 pub mod holes;

@@ -26,7 +26,7 @@
 //! Squares around a part's mean, corrected, round like those around the row's. No rule may do this where
 //! an output is wider than 16 bits (`docs/correctness.md`).
 //!
-//! Preconditions: `block_exists`; `loop_exists`; those of rfactor; `same_nest`: both blocks stand
+//! Preconditions: `block_exists`; `loop_exists`; `not_strict`: the function does not forbid it; those of rfactor; `same_nest`: both blocks stand
 //! alone under loops of the same extents in one list, with the same iterators and guards; `steps_of_states`:
 //! the loop is a reduction loop of the first with another outside of it, with one only for a mean;
 //! `online_form`: the first is a maximum of x in float32 or float64, the second a sum of products with
@@ -51,6 +51,7 @@ use std::collections::BTreeMap;
 pub fn apply(d: &mut Draft, first: &Name, second: &Name, at: &Name) -> Result<Vec<Name>, Failure> {
     let (a, b) = (d.find_block(first)?.clone(), d.find_block(second)?.clone());
     d.find_loop(at)?;
+    d.may_round(first)?;
     let nest = Nest::of(d, &a, &b, at)?;
     let form = Form::of(&a, &b, &nest.same)?;
     merge_reductions::nothing_between(d, &a, &b)?;

@@ -15,7 +15,7 @@
 //!
 //! No rule may do this where an output is wider than 16 bits (`docs/correctness.md`).
 //!
-//! Preconditions: `block_exists`; `known_form`: the way is one of these; `nothing_changes`: the
+//! Preconditions: `block_exists`; `not_strict`: the function does not forbid it; `known_form`: the way is one of these; `nothing_changes`: the
 //! block has something to rewrite.
 
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterVar, Name, Stmt};
@@ -24,6 +24,7 @@ use crate::schedule::{Draft, Failure};
 
 pub fn apply(d: &mut Draft, block: &Name, way: &str) -> Result<(), Failure> {
     let old = d.find_block(block)?.clone();
+    d.may_round(block)?;
     let rewrite: &dyn Fn(&Expr) -> Expr = match way {
         "reciprocal" => &|e| reciprocal(e, &old),
         "exp2" => &exp2,
