@@ -142,6 +142,7 @@ pub fn random_step(func: &PrimFunc, rng: &mut SplitMix) -> Step {
         49..=53 => merged(rng, &n),
         54 | 55 => Step::Share { blocks: vec![block, one(rng, &n.blocks)], buffer: Some(buffer), scope },
         56 | 57 => reindex(rng, &n),
+        58 => Step::SetDtype { buffer, dtype: DType::F64 },
         60..=62 => merged_loops(func, rng),
         63 | 64 => replicated(func, rng),
         _ => layout(rng, &n),

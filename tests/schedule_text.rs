@@ -2,7 +2,7 @@
 
 use daylight::schedule::Step;
 
-const LINES: [&str; 40] = [
+const LINES: [&str; 41] = [
     "split(i1, [None, 4])",
     "split(i1, [2, 3, 4])",
     "fuse(i0, i1)",

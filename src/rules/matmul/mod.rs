@@ -9,6 +9,7 @@ pub mod mma;
 mod multicast;
 pub mod outline;
 pub mod outline_cpu;
+mod outline_tensor;
 pub mod pack;
 pub mod quant;
 pub mod split_k;

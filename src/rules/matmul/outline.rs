@@ -5,7 +5,7 @@ use super::multicast;
 use super::pack::{WIDEST, helped};
 use super::split_k::sums;
 use super::words::in_words;
-use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
+use crate::ir::instr::WgmmaShape;
 use crate::ir::layout::runs::Runs;
 use crate::ir::{DType, ExprKind, Name};
 use crate::rules::find::factor::Factor;
@@ -18,16 +18,14 @@ use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
 /// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
-const SHARED_RATE: i64 = 128;
+pub const SHARED_RATE: i64 = 128;
 /// Multiply-adds of `mma.sync` on 16-bit types in a cycle, per multiprocessor of the newest generation that
 /// has no faster instruction in use.
 const MMA_RATE: i64 = 2560;
 /// The same of `wgmma`.
 const WGMMA_RATE: i64 = 4096;
-/// The same of `tcgen05.mma`.
-const TCGEN05_RATE: i64 = 8192;
 /// Registers of a multiprocessor.
-const REGISTERS: i64 = 65_536;
+pub const REGISTERS: i64 = 65_536;
 /// Warp instructions that a multiprocessor issues in a cycle.
 const ISSUE_RATE: i64 = 4;
 /// Instructions of a step besides loads of fragments and products.
@@ -43,7 +41,7 @@ pub struct Sizes {
     /// Bytes of an element of the factors as they are multiplied, and of the result.
     pub bytes: [i64; 3],
     /// Bytes that both factors take in memory.
-    read: i64,
+    pub read: i64,
     /// Bytes of an aligned copy of each factor, and whether packing helps it.
     copies: [(i64, bool); 2],
     /// How an element of the result comes to be.
@@ -319,7 +317,7 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
-const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
+pub const ROLES: [i64; 4] = [OVERHEAD, 24, 16, 8];
 
 /// A product on tensor cores, by warpgroups, which keep their sums in so many levels.
 pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), (factors, levels): (Factors, i64), k: &Knobs) -> Outline {
@@ -344,77 +342,27 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), (factors, levels): (Factors, i6
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
 
-/// A product in tensor memory.
-pub fn tcgen05(z: &Sizes, of: (i64, i64), k: &Knobs) -> Outline {
-    in_tensor(z, of, [k.get("block_k_bytes"); 2].into(), k)
-}
-
-/// A product in tensor memory, of rows of so many bytes of values, and of as many as they take in shared memory.
-fn in_tensor(z: &Sizes, (warp, sms): (i64, i64), (values, row): (i64, i64), k: &Knobs) -> Outline {
-    let (m, n, groups) = (k.get("block_m"), k.get("block_n"), k.get("groups_n"));
-    // Each instruction reads its rows and columns from shared memory, and the block fills it: of a pair, half of the columns.
-    let own = n / k.find("cta_group").unwrap_or(1).max(1);
-    let moved = (Tcgen05Shape::ROWS + own + m + own) * row;
-    let busy = (moved / SHARED_RATE).max(m * n * row / 2 / TCGEN05_RATE);
-    let [several, fetched] = [&[2, 4][..], &[4]].map(|roles| roles.contains(&k.get("roles")));
-    let warps = WgmmaShape::WARPS * (groups + 1);
-    let (threads, overhead) = (warps * warp, ROLES[if several { 2 } else { 1 }]);
-    let state_regs = (n / groups + 50).min(REGISTERS / threads);
-    let ahead = (k.get("stages") - 1).max(1);
-    // as many blocks as are given tiles run at a time
-    let most_blocks = if several { sms } else { i64::MAX };
-    // products of a tile go on while results of the one before leave, as where warpgroups take turns
-    let role = if several { Role::Turns } else { Role::Copy };
-    let by = Tiles { shared: moved, ahead, warpgroups: true, role, asked: fetched, ..Tiles::default() };
-    let t = Tiled { block: [m, n, values], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by };
-    let (mut out, filled) = (tiled(z, k, &t), (m + own) * row);
-    if let Some(main) = out.launches.first_mut() {
-        (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
-        if let Some(t) = &mut main.tiles {
-            t.filled = filled;
-            main.blocks = if t.asked { t.tiles } else { main.blocks };
-        }
-    }
-    out
-}
-
-/// The same of numbers with scales of blocks, of which `packed` lie in a byte: a step fills so many bytes with both.
-pub fn tcgen05_block_scale(z: &Sizes, of: (i64, i64), (packed, filled): (i64, i64), k: &Knobs) -> Outline {
-    let (m, n, bytes, stages) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"), k.get("stages"));
-    // bytes that a row of as many values takes
-    let values = bytes * packed * z.bytes[0];
-    let mut out = in_tensor(z, of, (values, bytes), k);
-    if let Some(main) = out.launches.first_mut() {
-        (main.smem, main.in_flight) = (stages * filled, (stages - 1).max(1) * filled / main.threads);
-        main.read = z.read / packed;
-        if let Some(t) = &mut main.tiles {
-            (t.filled, t.row) = (filled, bytes);
-            t.copies = [[m * bytes / WIDEST, WIDEST], [n * bytes / WIDEST, WIDEST]];
-        }
-    }
-    out
-}
-
 /// What products on tensor cores differ in.
-struct Tiled {
+pub struct Tiled {
     /// Rows and columns of a tile, and bytes of a row of its factors.
-    block: [i64; 3],
-    threads: i64,
-    warps: i64,
-    state_regs: i64,
+    pub block: [i64; 3],
+    pub threads: i64,
+    pub warps: i64,
+    pub state_regs: i64,
     /// Cycles of a step in which a multiprocessor is busy.
-    busy: i64,
+    pub busy: i64,
     /// Instructions of a step besides products.
-    overhead: i64,
+    pub overhead: i64,
     /// Steps that fills run ahead.
-    ahead: i64,
+    pub ahead: i64,
     /// Blocks that compute all tiles, one after the other.
-    most_blocks: i64,
+    pub most_blocks: i64,
     /// What is known of its tiles already.
-    by: Tiles,
+    pub by: Tiles,
 }
 
-fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
+/// The outline of a product on tensor cores.
+pub fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
     let ([_, _, depth], [element, _, c]) = (z.extent, z.bytes);
     let ([m, n, row], split) = (t.block, k.get("split_k"));
     let fills = over(over(depth * element, row), split);

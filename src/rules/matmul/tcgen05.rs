@@ -28,7 +28,8 @@
 //! ```
 
 use super::mma::{Means, Warps, by_tiles, multiplied_of};
-use super::outline::{self, Sizes};
+use super::outline::Sizes;
+use super::outline_tensor;
 use super::pack::major;
 use super::tiling::*;
 use super::wgmma::{FEW_ROWS, boxed_factors};
@@ -137,7 +138,7 @@ impl Accepted for Tcgen05 {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::tcgen05(self.sizes.as_ref()?, (self.warp, self.sms), k))
+        Some(outline_tensor::tcgen05(self.sizes.as_ref()?, (self.warp, self.sms), k))
     }
 }
 

@@ -30,7 +30,8 @@
 
 use super::block_scale::scaled;
 use super::mma::{Means, Warps, by_tiles};
-use super::outline::{self, Sizes};
+use super::outline::Sizes;
+use super::outline_tensor;
 use super::tcgen05::{fetched, of_tiles, roles_of_steps, shares, strided, sums_in_registers, whole_tile};
 use super::tiling::*;
 use crate::analysis::Blocked;
@@ -176,7 +177,7 @@ impl Accepted for Scaled {
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         let (sizes, parts) = (self.sizes.as_ref()?, self.parts);
-        Some(outline::tcgen05_block_scale(sizes, (self.warp, self.sms), (parts.packed, parts.step_bytes(k)), k))
+        Some(outline_tensor::tcgen05_block_scale(sizes, (self.warp, self.sms), (parts.packed, parts.step_bytes(k)), k))
     }
 }
 
