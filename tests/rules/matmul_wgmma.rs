@@ -63,6 +63,23 @@ fn eight_bit_floats_and_weights_of_other_types() {
     check_all(cases, RULE, TARGET);
 }
 
+/// Which type float8 is multiplied in, by the result and by what the function allows.
+#[test]
+fn float8_is_multiplied_as_it_is_where_that_does_not_show() {
+    let wide = || Matmul::new("float8_e4m3fn", 64, 64, 256).accumulated("float32").transposed(false, true);
+    let cases =
+        [(wide().rounded("bfloat16"), false, false), (wide().rounded("bfloat16"), true, true), (wide(), false, true)];
+    for (case, strict, converted) in cases {
+        let func = harness::read(&case.case());
+        let func = if strict { func.strict() } else { func };
+        let input = Prepared::new(&func).unwrap_or_else(|d| panic!("{}", d.reason));
+        let arm = arm(RULE, &input, &harness::target(TARGET));
+        let s = arm.schedule(&arm.space.default().expect("a legal point")).unwrap_or_else(|e| panic!("{e}"));
+        let set = s.trace().iter().any(|step| step.to_string().starts_with("set_dtype"));
+        assert_eq!(set, converted, "strict: {strict}");
+    }
+}
+
 #[test]
 fn batches_and_symbolic_rows() {
     let mut cases = vec![

@@ -84,10 +84,11 @@ pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
 }
 
 /// A product that tensor cores compute of float8 too, which some of them add with fewer bits than float32 has: as long as the
-/// result is no wider than 16 bits, it does not show.
+/// result is no wider than 16 bits, it does not show. A strict function wants none of that.
 pub fn multiplied_narrowly(ask: &Ask) -> Result<Product, Decline> {
-    let result = Product::of(ask)?.result_dtype();
-    let narrow = result.is_float() && result.bytes() <= 2;
+    let p = Product::of(ask)?;
+    let (result, strict) = (p.result_dtype(), p.schedule.func().is_strict());
+    let narrow = result.is_float() && result.bytes() <= 2 && !strict;
     multiplied_of(ask, if narrow { &WITH_FLOAT8 } else { &EVERYWHERE })
 }
 
