@@ -1,11 +1,9 @@
 //! Values by name, in the order of the names, as a `BTreeMap` has them, made for points of one space: conditions ask for
 //! a dozen names at a hundred thousand points, so that points share their names, and copying one copies its values alone.
-//! A walk over a space asks which values an answer was made of, because it is the same at all points that have these.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Integers by name.
 #[derive(Clone, Debug, Default)]
@@ -14,38 +12,12 @@ pub struct KnobValues {
     names: Arc<Vec<String>>,
     /// One for each name.
     values: Vec<i64>,
-    /// A bit for each place that was read, where that is asked for; copies that conditions make share it.
-    read: Option<Arc<AtomicU64>>,
 }
 
 impl KnobValues {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&i64> {
-        let place = self.place(name)?;
-        self.note(1u64.checked_shl(place as u32).unwrap_or(u64::MAX));
-        Some(&self.values[place])
-    }
-
-    /// The same values, of which one may ask what was read of them ([`KnobValues::read`]).
-    pub(super) fn watched(&self) -> KnobValues {
-        KnobValues { read: Some(Arc::default()), ..self.clone() }
-    }
-
-    /// The same values, of which nobody asks that.
-    pub(super) fn unwatched(&self) -> KnobValues {
-        KnobValues { read: None, ..self.clone() }
-    }
-
-    /// A bit for each name, in their order, whose value was read since the last call; all where that is not known.
-    pub(super) fn read(&self) -> u64 {
-        self.read.as_ref().map_or(u64::MAX, |read| read.swap(0, Relaxed))
-    }
-
-    /// Notes that places were read. One thread does at a time.
-    fn note(&self, places: u64) {
-        if let Some(read) = &self.read {
-            read.store(read.load(Relaxed) | places, Relaxed);
-        }
+        self.place(name).map(|i| &self.values[i])
     }
 
     /// The value of a name, to be changed.
@@ -58,8 +30,6 @@ impl KnobValues {
         if let Some(old) = self.get_mut(&name) {
             return Some(std::mem::replace(old, value));
         }
-        // places are others from here on
-        self.note(u64::MAX);
         let at = self.names.partition_point(|own| *own < name);
         Arc::make_mut(&mut self.names).insert(at, name);
         self.values.insert(at, value);
@@ -68,13 +38,11 @@ impl KnobValues {
 
     /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &i64)> {
-        self.note(u64::MAX);
         self.names.iter().zip(&self.values)
     }
 
     /// The values, in the order of their names.
     pub fn values(&self) -> std::slice::Iter<'_, i64> {
-        self.note(u64::MAX);
         self.values.iter()
     }
 
@@ -107,7 +75,6 @@ impl Extend<(String, i64)> for KnobValues {
 
 impl PartialEq for KnobValues {
     fn eq(&self, other: &KnobValues) -> bool {
-        [self, other].into_iter().for_each(|own| own.note(u64::MAX));
         self.values == other.values && (self.shares_names(other) || self.names == other.names)
     }
 }
@@ -116,7 +83,6 @@ impl Eq for KnobValues {}
 
 impl Ord for KnobValues {
     fn cmp(&self, other: &KnobValues) -> Ordering {
-        [self, other].into_iter().for_each(|own| own.note(u64::MAX));
         match self.shares_names(other) {
             true => self.values.cmp(&other.values),
             false => self.iter().cmp(other.iter()),

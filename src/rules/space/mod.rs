@@ -14,7 +14,6 @@ use super::Knobs;
 use crate::ir::Reason;
 use crate::parallel;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Points that one thread looks at in one go.
 const CHUNK: u64 = 4096;
@@ -216,44 +215,20 @@ impl Space {
     /// The part of the census that starts at one point and is `n` long at most; `any` is some point.
     fn census_of(&self, any: &Knobs, start: u64, n: u64) -> (Vec<Knobs>, Census) {
         let (mut legal, mut census) = (vec![], Census::default());
-        self.walk(any, start..(start + n).min(self.size()), |knobs, broken, n| {
-            census.points += n;
-            match broken {
-                None => legal.push(Knobs(knobs.0.unwatched())),
-                Some(broken) => *census.ruled_out.entry(broken.name).or_default() += n,
+        let mut knobs = any.clone();
+        self.move_to(&mut knobs, start);
+        for number in start..(start + n).min(self.size()) {
+            if number > start {
+                self.advance(&mut knobs, number);
             }
-            true
-        });
+            census.points += 1;
+            match self.constraints.iter().find(|c| c.holds(&knobs).is_err()) {
+                None => legal.push(knobs.clone()),
+                Some(broken) => *census.ruled_out.entry(broken.name).or_default() += 1,
+            }
+        }
         census.legal = legal.len() as u64;
         (legal, census)
-    }
-
-    /// Visits points until `visit` says no: each legal one, and each that breaks a condition with how many there are from it on
-    /// that do for the same reason. What was asked of the knobs up to the first condition that a point breaks is asked with the
-    /// same answers of all points that have the same values of these knobs, which lie side by side for the last ones of the table.
-    fn walk(&self, any: &Knobs, points: Range<u64>, mut visit: impl FnMut(&Knobs, Option<&Constraint>, u64) -> bool) {
-        let mut knobs = Knobs(any.0.watched());
-        let place = |k: &Knob| any.0.iter().position(|(name, _)| *name == k.name);
-        let places: Vec<Option<usize>> = self.knobs.iter().map(place).collect();
-        let (mut number, mut last) = (points.start, None);
-        while number < points.end {
-            match last {
-                Some(last) if last + 1 == number => self.advance(&mut knobs, number),
-                _ => self.move_to(&mut knobs, number),
-            }
-            knobs.0.read();
-            let broken = self.constraints.iter().find(|c| c.holds(&knobs).is_err());
-            let read = knobs.0.read();
-            let asked = |at: &Option<usize>| at.is_none_or(|at| at >= 64 || read >> at & 1 == 1);
-            let after = places.iter().rposition(asked).map_or(0, |at| at + 1);
-            let same: u64 = self.knobs[after..].iter().map(|k| k.values.len() as u64).product();
-            let n = if broken.is_some() { (same - number % same).min(points.end - number) } else { 1 };
-            if !visit(&knobs, broken, n) {
-                return;
-            }
-            last = Some(number);
-            number += n;
-        }
     }
 
     /// Turns the point before `number` into the point of that number: only the knobs that change are
@@ -274,15 +249,16 @@ impl Space {
     }
 
     fn has_points(&self) -> bool {
-        let mut found = false;
-        let size = self.size();
-        if size > 0 {
-            self.walk(&self.point(0), 0..size, |knobs, broken, _| {
-                found = broken.is_none() && self.counted(knobs).is_ok();
-                !found
-            });
+        if self.size() == 0 {
+            return false;
         }
-        found
+        let mut knobs = self.point(0);
+        (0..self.size()).any(|number| {
+            if number > 0 {
+                self.advance(&mut knobs, number);
+            }
+            self.check(&knobs).is_ok()
+        })
     }
 
     /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
@@ -343,42 +319,6 @@ mod tests {
             let n = k.get("threads") * k.get("unroll");
             if n <= 512 { Ok(()) } else { Err(format!("{n} elements exceed 512")) }
         })
-    }
-
-    /// What points break is counted as if each had been looked at, whatever knobs the conditions ask for, and in whatever order.
-    #[test]
-    fn points_that_break_a_condition_alike_are_counted_together() {
-        let knobs = || {
-            vec![knob("a", 1, &[1, 2, 3]), knob("b", 1, &[1, 2, 3, 4]), knob("c", 1, &[1, 2]), knob("d", 1, &[1, 2, 3])]
-        };
-        let no = |cond: bool| if cond { Err(String::new()) } else { Ok(()) };
-        let spaces = [
-            Space::new("test", 1, knobs())
-                .require("x", move |k| no(k.get("b") == 2))
-                .require("y", move |k| no(k.get("d") > 1)),
-            Space::new("test", 1, knobs())
-                .require("x", move |k| no(k.get("d") == 3))
-                .require("y", move |k| no(k.get("a") == 2)),
-            Space::new("test", 1, knobs()).require("x", move |k| no(k.get("a") == 1 || k.get("c") == k.get("d"))),
-            Space::new("test", 1, knobs())
-                .require("x", move |k| no(k.with("c", 2).get("b") == k.find("c").unwrap_or(0))),
-            Space::new("test", 1, knobs()).require("x", move |k| no(k.0.iter().map(|(_, n)| n).sum::<i64>() > 7)),
-            Space::new("test", 1, knobs()).require("x", move |_| no(true)),
-            Space::new("test", 1, knobs()),
-        ];
-        for space in spaces {
-            let (mut legal, mut census) = (vec![], Census { points: space.size(), ..Census::default() });
-            for number in 0..space.size() {
-                let point = space.point(number);
-                match space.constraints.iter().find(|c| c.holds(&point).is_err()) {
-                    None => legal.push(point),
-                    Some(broken) => *census.ruled_out.entry(broken.name).or_default() += 1,
-                }
-            }
-            census.legal = legal.len() as u64;
-            assert_eq!(space.census(), (legal.clone(), census));
-            assert_eq!(space.has_points(), !legal.is_empty());
-        }
     }
 
     #[test]
