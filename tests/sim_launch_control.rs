@@ -3,7 +3,7 @@
 
 use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
-use crate::sim_tcgen05::run;
+use crate::sim_tcgen05::{at_statement, run};
 use daylight::interp::Scalars;
 use daylight::ir::instr::{Instr, Op, Sync};
 use daylight::ir::kernel::*;
@@ -15,19 +15,6 @@ fn changed(cluster: i64, change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
     let mut case = given_blocks(cluster);
     change(&mut case.program.launches[0].kernel.body);
     case
-}
-
-/// Changes the list of the first statement inside that begins so.
-fn at_statement(body: &mut Vec<KStmt>, head: &str, change: &mut dyn FnMut(&mut Vec<KStmt>, usize)) -> bool {
-    let leaf = |s: &KStmt| !matches!(s, KStmt::If { .. } | KStmt::For { .. });
-    if let Some(at) = body.iter().position(|s| leaf(s) && s.head().contains(head)) {
-        change(body, at);
-        return true;
-    }
-    body.iter_mut().any(|s| match s {
-        KStmt::If { then: inside, .. } | KStmt::For { body: inside, .. } => at_statement(inside, head, change),
-        _ => false,
-    })
 }
 
 /// With other statements in place of the one that begins so.

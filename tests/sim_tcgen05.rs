@@ -27,14 +27,15 @@ fn changed(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
     case
 }
 
-/// A statement of the kernel, or of a condition in it, that begins so; what `change` makes of its list.
+/// A statement of the kernel, or of a condition or loop in it, that begins so; what `change` makes of its list.
 pub fn at_statement(body: &mut Vec<KStmt>, head: &str, change: &mut dyn FnMut(&mut Vec<KStmt>, usize)) -> bool {
-    if let Some(at) = body.iter().position(|s| !matches!(s, KStmt::If { .. }) && s.head().contains(head)) {
+    let leaf = |s: &KStmt| !matches!(s, KStmt::If { .. } | KStmt::For { .. });
+    if let Some(at) = body.iter().position(|s| leaf(s) && s.head().contains(head)) {
         change(body, at);
         return true;
     }
     body.iter_mut().any(|s| match s {
-        KStmt::If { then, .. } => at_statement(then, head, change),
+        KStmt::If { then: inside, .. } | KStmt::For { body: inside, .. } => at_statement(inside, head, change),
         _ => false,
     })
 }

@@ -239,16 +239,24 @@ pub fn copies(s: &Schedule, block: &Name) -> bool {
 /// Keeps the values of a block in float32 that the function says are narrower, where it may be done and changes something;
 /// its result too where that is a buffer that is going to stay in registers.
 pub fn keep_float32(s: &mut Schedule, block: &Name, result: Option<&Name>) {
-    let mut placed = s.clone();
-    let wide = |s: &Schedule| result.is_some_and(|r| s.func().buffer(r).dtype == DType::F32);
-    let before = wide(s);
-    let done = result.is_some_and(|r| placed.set_scope(r, Scope::Local).is_ok() && placed.keep_float32(block).is_ok());
-    if done && wide(&placed) != before {
-        *s = placed;
-    } else {
-        // Few blocks have anything of the kind.
-        let _ = s.keep_float32(block);
+    if let Some(r) = result {
+        let mut placed = s.clone();
+        let wide = |s: &Schedule| s.func().buffer(r).dtype == DType::F32;
+        let done = placed.set_scope(r, Scope::Local).is_ok() && placed.keep_float32(block).is_ok();
+        if done && wide(&placed) && !wide(s) {
+            *s = placed;
+            return;
+        }
     }
+    // Few blocks have anything of the kind.
+    let _ = s.keep_float32(block);
+}
+
+/// The schedule with the values of these blocks in float32, their results as they were.
+pub fn in_float32<'b>(start: &Schedule, blocks: impl IntoIterator<Item = &'b Name>) -> Schedule {
+    let mut s = start.clone();
+    blocks.into_iter().for_each(|b| keep_float32(&mut s, b, None));
+    s
 }
 
 /// Places what a block writes in registers.

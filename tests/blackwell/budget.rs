@@ -5,10 +5,10 @@
 //! half of the float32 rate (a multiply-add is two operations) is the rate of lanes.
 
 use super::sass::Kernel;
-use super::table::{ROWS, Row, SCALED, Uses, kernel, stands_in_docs, takes_scales};
+use super::table::{ROWS, Row, SCALED, Uses, kernel, stands_in_docs, takes_scales, target_of};
 use super::tensor;
 use daylight::ir::DType;
-use daylight::target::{HostCpu, Target};
+use daylight::target::Target;
 use std::fmt::Write;
 
 const TARGETS: [&str; 3] = ["sm_100a", "sm_103a", "sm_120a"];
@@ -56,10 +56,6 @@ const MORE: &[Row] = &[
         uses: Uses::Plain,
     },
 ];
-
-fn target(name: &str) -> Target {
-    Target::parse(&format!("cuda:{name}"), &HostCpu::default()).expect("a name of the table")
-}
 
 /// Instructions of lanes that a GPU issues in a second.
 fn issued(t: &Target) -> f64 {
@@ -132,17 +128,17 @@ fn table() -> Option<String> {
         "| kernel | target | for each | issued | budget | share by count |\n|---|---|---|--:|--:|--:|\n".to_string();
     for row in ROWS.iter().chain(MORE) {
         for id in TARGETS {
-            line(&mut out, (row.title, id, "16 bytes"), of_memory(&kernel(row, id)?, &target(id)));
+            line(&mut out, (row.title, id, "16 bytes"), of_memory(&kernel(row, id)?, &target_of(id)));
         }
     }
     for row in SCALED {
         for id in TARGETS.into_iter().filter(|id| takes_scales(id)) {
-            let shares = of_warps(&kernel(row, id)?, &target(id)).expect("a loop of products");
+            let shares = of_warps(&kernel(row, id)?, &target_of(id)).expect("a loop of products");
             line(&mut out, (row.title, id, "product of a warp"), shares);
         }
     }
     for (title, of, k, columns, id) in tensor::kernels()? {
-        let shares = of_tensor_memory(&k, of, columns, &target(id)).expect("a loop of products");
+        let shares = of_tensor_memory(&k, of, columns, &target_of(id)).expect("a loop of products");
         line(&mut out, (&title, id, "product of a block"), shares);
     }
     Some(out)

@@ -128,8 +128,7 @@ pub fn assembly(row: &Row, target: &Target) -> Assembly {
 
 /// The first kernel of a function, which does the work.
 pub fn kernel(row: &Row, target: &str) -> Option<Kernel> {
-    let id = format!("cuda:{target}");
-    let target = Target::parse(&id, &HostCpu::default()).expect("a name of the table");
+    let (id, target) = (format!("cuda:{target}"), target_of(target));
     let made = assembly(row, &target);
     let code = machine_code(&made.source.text, &id)?.unwrap_or_else(|e| panic!("{}: {e}", row.file));
     Some(Kernel::of(&code, &made.source.symbols[0]))
@@ -138,7 +137,7 @@ pub fn kernel(row: &Row, target: &str) -> Option<Kernel> {
 /// What holds whatever the compiler's version: Blackwell's data centre GPUs use the packed forms, and
 /// the others scalar ones.
 fn check(row: &Row, target: &str, k: &Kernel) {
-    let facts = Target::parse(&format!("cuda:{target}"), &HostCpu::default()).expect("a name of the table");
+    let facts = target_of(target);
     let has = facts.has;
     let (packed, fold3) = (k.count("FADD2"), k.count("FMNMX3"));
     let at = format!("{} for {target}: {packed} FADD2, {fold3} FMNMX3", row.title);
@@ -150,9 +149,13 @@ fn check(row: &Row, target: &str, k: &Kernel) {
     assert!(k.instructions.iter().all(|i| !i.starts_with("LDL") && !i.starts_with("STL")), "{} spills", row.title);
 }
 
+/// The target of an architecture.
+pub fn target_of(name: &str) -> Target {
+    Target::parse(&format!("cuda:{name}"), &HostCpu::default()).expect("a name of the table")
+}
+
 pub fn takes_scales(target: &str) -> bool {
-    let target = Target::parse(&format!("cuda:{target}"), &HostCpu::default()).expect("a name of the table");
-    target.has.block_scale_mma
+    target_of(target).has.block_scale_mma
 }
 
 fn table() -> Option<String> {

@@ -38,16 +38,18 @@ fn below(e: &Expr, f: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
 
 /// An expression without the conversions around it that change no value.
 pub fn narrow(e: &Expr) -> Expr {
-    match e.kind() {
-        ExprKind::Cast { dtype, arg } if keeps(arg.dtype(), *dtype) => narrow(arg),
-        _ => e.clone(),
-    }
+    stripped(e, keeps)
 }
 
 /// An expression without the conversions around it that change no value, those of integers to floats among them.
 pub fn source_of(e: &Expr) -> Expr {
+    stripped(e, |from, to| has_values_of(to, from))
+}
+
+/// An expression without the conversions around it from one type to another that are `same`.
+fn stripped(e: &Expr, same: fn(DType, DType) -> bool) -> Expr {
     match e.kind() {
-        ExprKind::Cast { dtype, arg } if has_values_of(*dtype, arg.dtype()) => source_of(arg),
+        ExprKind::Cast { dtype, arg } if same(arg.dtype(), *dtype) => stripped(arg, same),
         _ => e.clone(),
     }
 }

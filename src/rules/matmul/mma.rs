@@ -76,7 +76,7 @@ fn mma(ask: &Ask) -> Answer {
 const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
 
 /// The same, and float8.
-const WITH_FLOAT8: [DType; 5] = [DType::F16, DType::BF16, DType::I8, DType::E4M3, DType::E5M2];
+pub const WITH_FLOAT8: [DType; 5] = [DType::F16, DType::BF16, DType::I8, DType::E4M3, DType::E5M2];
 
 /// A product that tensor cores compute.
 pub fn multiplied(ask: &Ask) -> Result<Product, Decline> {
@@ -89,13 +89,16 @@ pub fn multiplied_narrowly(ask: &Ask) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     let (result, strict) = (p.result_dtype(), p.schedule.func().is_strict());
     let narrow = result.is_float() && result.bytes() <= 2 && !strict;
-    multiplied_of(ask, if narrow { &WITH_FLOAT8 } else { &EVERYWHERE })
+    of_types(ask, p, if narrow { &WITH_FLOAT8 } else { &EVERYWHERE })
 }
 
 /// A product of two factors of one of these types that tensor cores compute. Factors of other types are staged in float16 or
 /// bfloat16, where that has the values of both.
 pub fn multiplied_of(ask: &Ask, types: &[DType]) -> Result<Product, Decline> {
-    let p = Product::of(ask)?;
+    of_types(ask, Product::of(ask)?, types)
+}
+
+fn of_types(ask: &Ask, p: Product, types: &[DType]) -> Result<Product, Decline> {
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
     let Some(dtype) = factor_dtype(&p, types) else {

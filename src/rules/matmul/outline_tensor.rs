@@ -2,6 +2,7 @@
 
 use super::outline::{REGISTERS, ROLES, SHARED_RATE, Sizes, Tiled, tiled};
 use super::pack::WIDEST;
+use super::tiling::{fetched, strided};
 use crate::ir::instr::{Tcgen05Shape, WgmmaShape};
 use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Knobs, Outline};
@@ -21,7 +22,8 @@ fn in_tensor(z: &Sizes, (warp, sms): (i64, i64), (values, row): (i64, i64), k: &
     let own = n / k.find("cta_group").unwrap_or(1).max(1);
     let moved = (Tcgen05Shape::ROWS + own + m + own) * row;
     let busy = (moved / SHARED_RATE).max(m * n * row / 2 / TCGEN05_RATE);
-    let [several, fetched] = [&[2, 4][..], &[4]].map(|roles| roles.contains(&k.get("roles")));
+    let fetched = fetched(k);
+    let several = strided(k) || fetched;
     let warps = WgmmaShape::WARPS * (groups + 1);
     let (threads, overhead) = (warps * warp, ROLES[if several { 2 } else { 1 }]);
     let state_regs = (n / groups + 50).min(REGISTERS / threads);
@@ -37,7 +39,7 @@ fn in_tensor(z: &Sizes, (warp, sms): (i64, i64), (values, row): (i64, i64), k: &
         (main.smem, main.in_flight) = (k.get("stages") * filled, ahead * filled / threads);
         if let Some(t) = &mut main.tiles {
             t.filled = filled;
-            main.blocks = if t.asked { t.tiles } else { main.blocks };
+            main.blocks = if fetched { t.tiles } else { main.blocks };
         }
     }
     out

@@ -27,7 +27,7 @@
 //!           loop 128 [tile=elementwise warps_m=4 warps_n=2], loop 256: O = b0_result.local
 //! ```
 
-use super::mma::{Means, Warps, by_tiles, multiplied_of};
+use super::mma::{Means, WITH_FLOAT8, Warps, by_tiles, multiplied_of};
 use super::outline::Sizes;
 use super::outline_tensor;
 use super::pack::major;
@@ -43,8 +43,6 @@ use crate::rules::parts::*;
 pub const TCGEN05: Rule =
     Rule::new(Kind::Cuda, "matmul.tcgen05", include_str!("../../../schedules/matmul.tcgen05.toml"), tcgen05);
 
-/// Types of numbers that are multiplied exactly and added in float32, or int32.
-const TYPES: [DType; 5] = [DType::F16, DType::BF16, DType::E4M3, DType::E5M2, DType::I8];
 /// Registers of a thread that stores results, besides its sums.
 const BESIDE_SUMS: i64 = 50;
 /// Registers of such a thread at most, where one warpgroup stores.
@@ -65,7 +63,7 @@ fn tcgen05(ask: &Ask) -> Answer {
     if !has.tcgen05 {
         return Err(ask.no("tensor_memory", "the target has no tensor memory"));
     }
-    let p = multiplied_of(ask, &TYPES)?;
+    let p = multiplied_of(ask, &WITH_FLOAT8)?;
     if p.a.dtype == DType::I8 && !has.tcgen05_i8 {
         return Err(ask.no("int8_in_tensor_memory", "the target multiplies no int8 in tensor memory"));
     }
@@ -95,16 +93,6 @@ fn group(k: &Knobs) -> Result<CtaGroup, String> {
     let all = [CtaGroup::One, CtaGroup::Pair];
     let found = all.into_iter().find(|g| g.blocks() == k.get("cta_group"));
     found.ok_or_else(|| format!("products are of one block or two, not of {}", k.get("cta_group")))
-}
-
-/// True where so many blocks stride over all tiles.
-pub fn strided(k: &Knobs) -> bool {
-    k.get("roles") == 2
-}
-
-/// True where a block takes over the tiles of blocks that have not started.
-pub fn fetched(k: &Knobs) -> bool {
-    k.get("roles") == 4
 }
 
 impl Accepted for Tcgen05 {

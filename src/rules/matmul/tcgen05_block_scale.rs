@@ -32,7 +32,7 @@ use super::block_scale::scaled;
 use super::mma::{Means, Warps, by_tiles};
 use super::outline::Sizes;
 use super::outline_tensor;
-use super::tcgen05::{fetched, of_tiles, roles_of_steps, shares, strided, sums_in_registers, whole_tile};
+use super::tcgen05::{of_tiles, roles_of_steps, shares, sums_in_registers, whole_tile};
 use super::tiling::*;
 use crate::analysis::Blocked;
 use crate::ir::instr::{TENSOR_COLUMNS, Tcgen05Scaled, WgmmaShape};

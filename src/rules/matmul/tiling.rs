@@ -20,6 +20,16 @@ pub struct Grid {
     pub tile: [Name; 2],
 }
 
+/// True where so many blocks stride over all tiles.
+pub fn strided(k: &Knobs) -> bool {
+    k.get("roles") == 2
+}
+
+/// True where a block takes over the tiles of blocks that have not started.
+pub fn fetched(k: &Knobs) -> bool {
+    k.get("roles") == 4
+}
+
 /// Rows of tiles in a group of blocks: all that there are.
 const ALL_ROWS: i64 = 0;
 /// Most of them that blocks go through before the next column, where that is likely to be fast.

@@ -57,14 +57,14 @@ struct Cpu(Vec<Output>);
 
 /// What the blocks write, all of which are spatial.
 fn spatial(ask: &Ask) -> Result<(Schedule, Vec<Output>), Decline> {
-    let (mut start, blocks) = (ask.start.clone(), ask.blocks());
+    let blocks = ask.blocks();
     for name in &blocks {
         let block = find_block(ask.start.func(), name);
         if let Some(i) = block.iters.iter().find(|i| i.kind != IterKind::Spatial) {
             return Err(ask.no("all_spatial", format!("axis `{}` of block `{name}` is not spatial", i.var)));
         }
-        keep_float32(&mut start, name, None);
     }
+    let start = in_float32(ask.start, &blocks);
     let outputs = blocks.iter().map(|b| Output::of(&start, b)).collect();
     Ok((start, outputs))
 }

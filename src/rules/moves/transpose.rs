@@ -38,7 +38,7 @@ struct Cuda(Transpose);
 
 fn cuda(ask: &Ask) -> Answer {
     let t = Transpose::of(ask)?;
-    Ok(Found::new(t.start(ask), Cuda(t)))
+    Ok(Found::new(in_float32(ask.start, [&t.block]), Cuda(t)))
 }
 
 impl Accepted for Cuda {
@@ -218,13 +218,6 @@ pub struct Moved {
 }
 
 impl Transpose {
-    /// What is scheduled: what is computed on the way in float32.
-    pub fn start(&self, ask: &Ask) -> Schedule {
-        let mut start = ask.start.clone();
-        keep_float32(&mut start, &self.block, None);
-        start
-    }
-
     /// Classifies, or says by name why the function is not one transpose.
     pub fn of(ask: &Ask) -> Result<Transpose, Decline> {
         let schedule = ask.start;

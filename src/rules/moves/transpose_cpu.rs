@@ -26,7 +26,7 @@ struct Cpu(Transpose);
 
 fn cpu(ask: &Ask) -> Answer {
     let t = Transpose::of(ask)?;
-    Ok(Found::new(t.start(ask), Cpu(t)))
+    Ok(Found::new(in_float32(ask.start, [&t.block]), Cpu(t)))
 }
 
 impl Accepted for Cpu {

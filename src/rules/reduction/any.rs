@@ -67,11 +67,11 @@ struct Cuda(Any);
 struct Cpu(Any);
 
 fn cuda(ask: &Ask) -> Answer {
-    any(ask).map(|a| Found::new(a.start(ask), Cuda(a)))
+    any(ask).map(|a| Found::new(in_float32(ask.start, [&a.chain.block]), Cuda(a)))
 }
 
 fn cpu(ask: &Ask) -> Answer {
-    any(ask).map(|a| Found::new(a.start(ask), Cpu(a)))
+    any(ask).map(|a| Found::new(in_float32(ask.start, [&a.chain.block]), Cpu(a)))
 }
 
 fn any(ask: &Ask) -> Result<Any, Decline> {
@@ -98,13 +98,6 @@ fn any(ask: &Ask) -> Result<Any, Decline> {
 }
 
 impl Any {
-    /// What is scheduled: what is combined in float32.
-    fn start(&self, ask: &Ask) -> Schedule {
-        let mut start = ask.start.clone();
-        keep_float32(&mut start, &self.chain.block, None);
-        start
-    }
-
     fn outputs(&self) -> Option<i64> {
         size(&self.spatial)
     }

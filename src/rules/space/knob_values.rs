@@ -1,9 +1,34 @@
 //! Values by name, in the order of the names, as a `BTreeMap` has them, made for points of one space: conditions ask for
 //! a dozen names at a hundred thousand points, so that points share their names, and copying one copies its values alone.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+thread_local! {
+    /// The places of values that were looked at on this thread since `looked_at` began, as bits.
+    static LOOKED_AT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What `ask` says, and the `bit`s of the values that it looked at. More may be set than that, of copies and of other
+/// points; fewer are not.
+pub fn looked_at<T>(ask: impl FnOnce() -> T) -> (T, u64) {
+    let before = LOOKED_AT.replace(0);
+    let said = ask();
+    let seen = LOOKED_AT.get();
+    LOOKED_AT.set(before | seen);
+    (said, seen)
+}
+
+/// The bit of a place in the order of names. The last one stands for all places after it too.
+pub fn bit(place: usize) -> u64 {
+    1 << place.min(63)
+}
+
+fn look_at(places: u64) {
+    LOOKED_AT.set(LOOKED_AT.get() | places);
+}
 
 /// Integers by name.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +42,9 @@ pub struct KnobValues {
 impl KnobValues {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&i64> {
-        self.place(name).map(|i| &self.values[i])
+        let place = self.place(name)?;
+        look_at(bit(place));
+        Some(&self.values[place])
     }
 
     /// The value of a name, to be changed.
@@ -27,6 +54,8 @@ impl KnobValues {
 
     /// Gives a name a value, and returns the one that it had.
     pub fn insert(&mut self, name: String, value: i64) -> Option<i64> {
+        // A new name moves the places of others, and the old value of one is told.
+        look_at(u64::MAX);
         if let Some(old) = self.get_mut(&name) {
             return Some(std::mem::replace(old, value));
         }
@@ -36,13 +65,20 @@ impl KnobValues {
         None
     }
 
+    /// Changes the value of the name at a place in the order of names.
+    pub fn set_at(&mut self, place: usize, value: i64) {
+        self.values[place] = value;
+    }
+
     /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &i64)> {
+        look_at(u64::MAX);
         self.names.iter().zip(&self.values)
     }
 
     /// The values, in the order of their names.
     pub fn values(&self) -> std::slice::Iter<'_, i64> {
+        look_at(u64::MAX);
         self.values.iter()
     }
 
@@ -75,6 +111,7 @@ impl Extend<(String, i64)> for KnobValues {
 
 impl PartialEq for KnobValues {
     fn eq(&self, other: &KnobValues) -> bool {
+        look_at(u64::MAX);
         self.values == other.values && (self.shares_names(other) || self.names == other.names)
     }
 }
@@ -83,6 +120,7 @@ impl Eq for KnobValues {}
 
 impl Ord for KnobValues {
     fn cmp(&self, other: &KnobValues) -> Ordering {
+        look_at(u64::MAX);
         match self.shares_names(other) {
             true => self.values.cmp(&other.values),
             false => self.iter().cmp(other.iter()),

@@ -27,7 +27,10 @@ impl Knobs {
     /// The same point with one knob set.
     pub fn with(&self, name: &str, value: i64) -> Knobs {
         let mut knobs = self.clone();
-        knobs.0.insert(name.to_string(), value);
+        match knobs.0.get_mut(name) {
+            Some(old) => *old = value,
+            None => drop(knobs.0.insert(name.to_string(), value)),
+        }
         knobs
     }
 }

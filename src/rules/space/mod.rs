@@ -9,14 +9,13 @@ pub mod outlines;
 mod settings;
 pub mod tables;
 pub mod tiles;
+mod walk;
 
 use super::Knobs;
 use crate::ir::Reason;
-use crate::parallel;
 use std::collections::BTreeMap;
-
-/// Points that one thread looks at in one go.
-const CHUNK: u64 = 4096;
+use std::ops::ControlFlow;
+use walk::Verdicts;
 
 /// One knob, resolved for a target.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -176,14 +175,8 @@ impl Space {
     }
 
     /// The point of that number in row-major order of the knobs' values.
-    pub fn point(&self, number: u64) -> Knobs {
-        let mut knobs = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
-        self.move_to(&mut knobs, number);
-        knobs
-    }
-
-    /// Turns a point of this space into the one of that number.
-    fn move_to(&self, knobs: &mut Knobs, mut number: u64) {
+    pub fn point(&self, mut number: u64) -> Knobs {
+        let mut knobs = self.start();
         for k in self.knobs.iter().rev() {
             let n = k.values.len() as u64;
             if let Some(value) = knobs.0.get_mut(&k.name) {
@@ -191,6 +184,12 @@ impl Space {
             }
             number /= n;
         }
+        knobs
+    }
+
+    /// The table's default, legal or not.
+    fn start(&self) -> Knobs {
+        Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect())
     }
 
     /// All legal points, in row-major order.
@@ -200,105 +199,74 @@ impl Space {
 
     /// All legal points, in row-major order, and how many others there are by the condition that they break.
     pub fn census(&self) -> (Vec<Knobs>, Census) {
-        let starts: Vec<u64> = (0..self.size()).step_by(CHUNK as usize).collect();
-        // All share the names of one.
-        let any = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
-        let chunks = parallel::map(&starts, parallel::cores(), |start| self.census_of(&any, *start, CHUNK));
-        let (mut points, mut census) = (vec![], Census::default());
-        for (legal, counts) in chunks {
-            points.extend(legal);
-            census.add(&counts);
-        }
-        (points, census)
-    }
-
-    /// The part of the census that starts at one point and is `n` long at most; `any` is some point.
-    fn census_of(&self, any: &Knobs, start: u64, n: u64) -> (Vec<Knobs>, Census) {
-        let (mut legal, mut census) = (vec![], Census::default());
-        let mut knobs = any.clone();
-        self.move_to(&mut knobs, start);
-        for number in start..(start + n).min(self.size()) {
-            if number > start {
-                self.advance(&mut knobs, number);
+        let (mut legal, mut broken) = (vec![], vec![0; self.constraints.len()]);
+        Verdicts::new(self).walk(|run| {
+            match run.broken {
+                Some(condition) => broken[condition] += run.length,
+                None => legal.push(run.first.clone()),
             }
-            census.points += 1;
-            match self.constraints.iter().find(|c| c.holds(&knobs).is_err()) {
-                None => legal.push(knobs.clone()),
-                Some(broken) => *census.ruled_out.entry(broken.name).or_default() += 1,
-            }
+            ControlFlow::Continue(())
+        });
+        let mut census = Census { points: self.size(), legal: legal.len() as u64, ..Census::default() };
+        for (c, n) in self.constraints.iter().zip(broken).filter(|(_, n)| *n > 0) {
+            *census.ruled_out.entry(c.name).or_default() += n;
         }
-        census.legal = legal.len() as u64;
         (legal, census)
     }
 
-    /// Turns the point before `number` into the point of that number: only the knobs that change are
-    /// written, which is what makes a walk over 100,000 points cheap.
-    fn advance(&self, knobs: &mut Knobs, number: u64) {
-        let mut rest = number;
-        for k in self.knobs.iter().rev() {
-            let n = k.values.len() as u64;
-            let at = rest % n;
-            if let Some(value) = knobs.0.get_mut(&k.name) {
-                *value = k.values[at as usize];
-            }
-            if at != 0 {
-                return;
-            }
-            rest /= n;
-        }
-    }
-
     fn has_points(&self) -> bool {
-        if self.size() == 0 {
-            return false;
-        }
-        let mut knobs = self.point(0);
-        (0..self.size()).any(|number| {
-            if number > 0 {
-                self.advance(&mut knobs, number);
+        let mut found = false;
+        Verdicts::new(self).walk(|run| match run.broken {
+            Some(_) => ControlFlow::Continue(()),
+            None => {
+                found = true;
+                ControlFlow::Break(())
             }
-            self.check(&knobs).is_ok()
-        })
+        });
+        found
     }
 
     /// Candidate 0: the table's default where it is legal, else the legal point nearest to it,
     /// counted in steps along each knob's values, the first of several in row-major order. `None` where no
     /// point is legal.
     pub fn default(&self) -> Option<Knobs> {
-        let mut knobs = Knobs(self.knobs.iter().map(|k| (k.name.clone(), k.default)).collect());
+        let knobs = self.start();
         if self.check(&knobs).is_ok() {
             return Some(knobs);
         }
-        let mut axes: Vec<Axis<'_>> = vec![];
+        let mut axes: Vec<Axis> = vec![];
         let mut reach = 0;
         for knob in self.knobs.iter().rev() {
-            let home = knob.values.iter().position(|v| *v == knob.default).unwrap_or(knob.values.len());
-            axes.push(Axis { knob, home, inner: reach });
-            reach += home.max(knob.values.len().saturating_sub(home + 1));
+            let values = knob.values.len();
+            let home = knob.values.iter().position(|v| *v == knob.default).unwrap_or(values);
+            axes.push(Axis { values, home, inner: reach });
+            reach += home.max(values.saturating_sub(home + 1));
         }
         axes.reverse();
         // The nearest ones first: all points of a large space would be looked at for one that is mostly near.
-        (1..=reach).any(|steps| self.first_at(&mut knobs, &axes, steps)).then_some(knobs)
-    }
-
-    /// Moves `knobs` to the first legal point in row-major order that is exactly so many steps along these
-    /// axes away from the default.
-    fn first_at(&self, knobs: &mut Knobs, axes: &[Axis<'_>], steps: usize) -> bool {
-        let Some((axis, inner)) = axes.split_first() else { return self.check(knobs).is_ok() };
-        axis.knob.values.iter().enumerate().any(|(i, value)| {
-            let taken = axis.home.abs_diff(i);
-            if taken > steps || steps - taken > axis.inner {
-                return false;
-            }
-            knobs.0.insert(axis.knob.name.clone(), *value);
-            self.first_at(knobs, inner, steps - taken)
-        })
+        let mut verdicts = Verdicts::new(self);
+        (1..=reach).any(|steps| first_at(&mut verdicts, &axes, 0, steps)).then(|| verdicts.into_point())
     }
 }
 
+/// Moves to the first legal point in row-major order that is exactly so many steps along the axes from `from` on away
+/// from the default.
+fn first_at(verdicts: &mut Verdicts<'_>, axes: &[Axis], from: usize, steps: usize) -> bool {
+    let Some(axis) = axes.get(from) else { return verdicts.legal() };
+    (0..axis.values).any(|digit| {
+        let taken = axis.home.abs_diff(digit);
+        if taken > steps || steps - taken > axis.inner {
+            return false;
+        }
+        verdicts.set(from, digit);
+        first_at(verdicts, axes, from + 1, steps - taken)
+    })
+}
+
 /// A knob as an axis that the nearest legal point is looked for along.
-struct Axis<'a> {
-    knob: &'a Knob,
+struct Axis {
+    /// How many values it has.
+    values: usize,
     /// Position of the default among the values; their number where it is none of them.
     home: usize,
     /// Most steps that the knobs after it can take together.

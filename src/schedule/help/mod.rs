@@ -19,6 +19,7 @@ pub mod reducer;
 pub mod regions;
 pub mod relayout;
 pub mod repeat;
+pub mod retype;
 pub mod scope;
 pub mod span;
 pub mod tree;

@@ -108,23 +108,24 @@ impl Roles {
         self.releases() == 1 && self.added.is_empty()
     }
 
-    /// The marked loop, and what ends it.
+    /// The marked loop, and what ends it. Where each step makes registers anew that products read, or adds what they gave to other
+    /// sums, it waits for its own and gives back the slot that it has read.
     fn products(&self, nest: &Nest, ring: &Ring, prev: &Name, compute: &[DStmt]) -> Vec<DStmt> {
-        if self.releases() > 1 {
-            return vec![self.anew(nest, ring, compute)];
-        }
         let wait = |left| sync(Sync::WgmmaWait { left }, None, None);
         let mut step = vec![ring.wait(&self.full)];
         step.extend(self.placed(nest, compute, ring));
         let slot = if self.lags() { index_of(prev) } else { ring.at() };
-        let (who, give_back) = self.give_back(slot, i64::from(WARPGROUP));
+        let (who, give_back) = self.give_back(slot, i64::from(WARPGROUP) / self.releases());
         if self.lags() {
             let later = Expr::binary(BinOp::Lt, Expr::i64(0), index_var(&self.l.var));
             step.push(wait(1));
             step.push(when(Expr::binary(BinOp::And, later, who.clone()), vec![give_back.clone()]));
             step.push(assign(prev, ring.slot()));
         } else {
-            step.extend([wait(0), when(who.clone(), vec![give_back.clone()])]);
+            step.push(wait(0));
+            // threads of a warp have read what they loaded of the slot
+            step.extend((self.releases() > 1).then_some(DStmt::Barrier(Barrier::Warp)));
+            step.push(when(who.clone(), vec![give_back.clone()]));
             step.extend(self.added.iter().cloned());
         }
         step.extend(ring.next());
@@ -144,18 +145,6 @@ impl Roles {
             out.extend(ring.skip(self.steps));
         }
         out
-    }
-
-    /// The loop of products whose operands each step makes anew in registers: it waits for its own, and each warp gives
-    /// back the slot that its threads have read.
-    fn anew(&self, nest: &Nest, ring: &Ring, compute: &[DStmt]) -> DStmt {
-        let mut step = vec![ring.wait(&self.full)];
-        step.extend(self.placed(nest, compute, ring));
-        step.extend([sync(Sync::WgmmaWait { left: 0 }, None, None), DStmt::Barrier(Barrier::Warp)]);
-        let (who, give_back) = self.give_back(ring.at(), i64::from(self.warp));
-        step.push(when(who, vec![give_back]));
-        step.extend(ring.next());
-        self.steps(step)
     }
 
     /// Gives a slot back to the block that filled it, or to all that did, and which threads do: the first of each so many

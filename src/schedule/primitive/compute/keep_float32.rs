@@ -24,7 +24,7 @@
 
 use crate::ir::{BinOp, Block, DType, Expr, ExprKind, Intrin, IterKind, Name, Scope, Stmt, UnOp};
 use crate::schedule::help::exact::{self, jumps};
-use crate::schedule::help::{query, tree};
+use crate::schedule::help::{query, retype, tree};
 use crate::schedule::{Draft, Failure};
 use std::collections::BTreeSet;
 
@@ -127,28 +127,12 @@ fn start(wide: &BTreeSet<Name>, s: &Stmt) -> Stmt {
 
 /// Loads of what is float32 now, where the block itself has them.
 fn own(wide: &BTreeSet<Name>, e: &Expr) -> Expr {
-    match e.kind() {
-        ExprKind::Cast { dtype: DType::F32, arg } if is_wide(wide, arg) => as_float32(arg),
-        _ if is_wide(wide, e) => Expr::cast(e.dtype(), as_float32(e)),
-        _ => e.map_children(|c| own(wide, c)),
-    }
+    retype::loads(e, &|name| wide.contains(name), DType::F32, &|_, to| to == DType::F32)
 }
 
 /// The same where others read them: rounded, as they were.
 fn rounded(wide: &BTreeSet<Name>, e: &Expr) -> Expr {
-    let e = e.map_children(|c| rounded(wide, c));
-    if is_wide(wide, &e) { Expr::cast(e.dtype(), as_float32(&e)) } else { e }
-}
-
-fn is_wide(wide: &BTreeSet<Name>, e: &Expr) -> bool {
-    matches!(e.kind(), ExprKind::Load { buffer, dtype, .. } if wide.contains(buffer) && is_narrow(*dtype))
-}
-
-fn as_float32(load: &Expr) -> Expr {
-    match load.kind() {
-        ExprKind::Load { buffer, indices, .. } => Expr::load(buffer.clone(), indices.clone(), DType::F32),
-        _ => load.clone(),
-    }
+    retype::loads(e, &|name| wide.contains(name), DType::F32, &|_, _| false)
 }
 
 /// What is stored to a buffer that keeps its type. An accumulation stays one: what it adds is what changes.

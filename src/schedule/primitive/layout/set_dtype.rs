@@ -15,8 +15,8 @@
 //! no value, to the type that the old one was converted to.
 
 use crate::analysis::{has_values_of, source_of};
-use crate::ir::{DType, Expr, ExprKind, Name, Stmt};
-use crate::schedule::help::{relayout, tree};
+use crate::ir::{DType, Expr, Name, Stmt};
+use crate::schedule::help::{relayout, retype, tree};
 use crate::schedule::{Draft, Failure};
 
 pub fn apply(d: &mut Draft, buffer: &Name, &dtype: &DType) -> Result<(), Failure> {
@@ -30,30 +30,13 @@ pub fn apply(d: &mut Draft, buffer: &Name, &dtype: &DType) -> Result<(), Failure
     Failure::unless(lost.is_none(), "exact", buffer, || {
         format!("a {} is stored there, and {dtype} does not have all its values", lost.unwrap_or(dtype))
     })?;
-    let mut body: Vec<Stmt> = d.func.body.iter().map(|s| s.map_exprs(&mut |e| loads(e, buffer, dtype))).collect();
+    let direct = |from, to| has_values_of(to, dtype) && has_values_of(to, from);
+    let loads = |e: &Expr| retype::loads(e, &|name| name == buffer, dtype, &direct);
+    let mut body: Vec<Stmt> = d.func.body.iter().map(|s| s.map_exprs(&mut |e| loads(e))).collect();
     body.iter_mut().for_each(|s| stores(s, buffer, dtype));
     d.func.body = body;
     d.func.buffers.iter_mut().filter(|b| b.name == *buffer).for_each(|b| b.dtype = dtype);
     Ok(())
-}
-
-fn loads(e: &Expr, of: &Name, dtype: DType) -> Expr {
-    let loaded = |e: &Expr| match e.kind() {
-        ExprKind::Load { buffer, indices, .. } if buffer == of => {
-            let indices = indices.iter().map(|i| loads(i, of, dtype)).collect();
-            Some(Expr::load(buffer.clone(), indices, dtype))
-        }
-        _ => None,
-    };
-    match e.kind() {
-        ExprKind::Cast { dtype: to, arg } if has_values_of(*to, dtype) && has_values_of(*to, arg.dtype()) => {
-            loaded(arg).map_or_else(|| Expr::cast(*to, loads(arg, of, dtype)), |load| Expr::cast(*to, load))
-        }
-        _ => match loaded(e) {
-            Some(load) => Expr::cast(e.dtype(), load),
-            None => e.map_children(|c| loads(c, of, dtype)),
-        },
-    }
 }
 
 fn stores(s: &mut Stmt, of: &Name, dtype: DType) {
