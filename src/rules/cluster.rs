@@ -13,24 +13,29 @@ const CLUSTER: i64 = 1;
 const BANKS: i64 = 128;
 const PAIR: i64 = 32;
 /// Results that a thread has side by side.
-const SIDE_BY_SIDE: i64 = 4;
+pub const SIDE_BY_SIDE: i64 = 4;
 /// Sums of parts that a thread has on their way.
 const IN_FLIGHT: i64 = 64;
 
-/// True where the blocks that sum parts, so many by the knob `parts`, are a cluster that adds them.
-pub fn adds(k: &Knobs, parts: &str) -> bool {
-    k.get(parts) > 1 && k.find(KNOB) == Some(CLUSTER)
+/// True where sums pass through the shared memory of the blocks that have them, be it of one block alone.
+pub fn shares(k: &Knobs) -> bool {
+    k.find(KNOB) == Some(CLUSTER)
 }
 
-/// Clusters have as many blocks as the knob `parts` says, no more than the target allows, and share out results whose
-/// number is `known`.
-pub fn fits(space: Space, target: &Target, parts: &'static str, known: bool) -> Space {
+/// True where the blocks that sum parts, so many by the knob `parts`, are a cluster that adds them.
+pub fn adds(k: &Knobs, parts: &str) -> bool {
+    k.get(parts) > 1 && shares(k)
+}
+
+/// Clusters have as many blocks as the knob `parts` says, `least` or more and no more than the target allows, and share out
+/// results whose number is `known`.
+pub fn fits(space: Space, target: &Target, (parts, least): (&'static str, i64), known: bool) -> Space {
     let most = i64::from(target.max_cluster);
-    space.require("cluster_fits", move |k| match (k.get(parts), k.find(KNOB)) {
-        (_, None | Some(0)) => Ok(()),
-        (..=1, _) => Err("there are no parts to add".into()),
+    space.require("cluster_fits", move |k| match k.get(parts) {
+        _ if !shares(k) => Ok(()),
+        n if n < least => Err("there are no parts to add".into()),
         _ if !known => Err("the number of results is known at run time only".into()),
-        (n, _) if n > most => Err(format!("{n} blocks exceed the {most} of a cluster")),
+        n if n > most => Err(format!("{n} blocks exceed the {most} of a cluster")),
         _ => Ok(()),
     })
 }
@@ -62,6 +67,8 @@ pub struct Adders<'a> {
     pub tails: &'a [Name],
     /// The last but one of the kept axes is the one along which results lie side by side.
     pub turned: bool,
+    /// Results that a thread has side by side at most.
+    pub side_by_side: i64,
 }
 
 impl Adders<'_> {
@@ -78,7 +85,11 @@ impl Adders<'_> {
         }
         let reduced = loops_of_kind(s, self.add, grid, IterKind::Reduce);
         s.reorder(&[&kept[..], &reduced].concat())?;
-        let share = Share::of(kept.iter().map(|l| loop_extent(s, l).unwrap_or(1)).product(), parts, threads);
+        let share = Share::of(
+            kept.iter().map(|l| loop_extent(s, l).unwrap_or(1)).product(),
+            parts,
+            (threads, self.side_by_side),
+        );
         let all = fuse_loops(s, &kept)?;
         let [round, step, block, thread, lane] = split(s, &all, share.factors())?;
         let order = [&block, &thread, &round, &step].into_iter().chain(&reduced).chain([&lane]);
@@ -98,17 +109,17 @@ impl Adders<'_> {
             let loaded = s.cache_read(self.add, &partial, Scope::Local)?;
             s.compute_at(&loaded, &step)?;
             spread(s, &loaded, &step, share.run)?;
-            keep_in_cluster(s, &partial)?;
+            keep_in_shared(s, &partial, if parts > 1 { Scope::Cluster } else { Scope::Shared })?;
         }
         self.tails.iter().try_for_each(|tail| spread(s, tail, &step, share.run))
     }
 }
 
 /// Places parts in the memory of the blocks that sum them, rows apart as [`pitch`] says.
-fn keep_in_cluster(s: &mut Schedule, partial: &Name) -> Done {
+fn keep_in_shared(s: &mut Schedule, partial: &Name, scope: Scope) -> Done {
     let buffer = s.func().buffer(partial);
     let (rank, bytes) = (buffer.shape.len(), buffer.dtype.bytes() as i64);
-    s.set_scope(partial, Scope::Cluster)?;
+    s.set_scope(partial, scope)?;
     if rank > 2 { s.storage_align(partial, rank - 2, BANKS / bytes, PAIR / bytes) } else { Ok(()) }
 }
 
@@ -144,13 +155,16 @@ struct Share {
 
 impl Share {
     /// The shares of so many results: of all threads where they come out even.
-    fn of(results: i64, parts: i64, threads: i64) -> Share {
+    fn of(results: i64, parts: i64, (threads, side_by_side): (i64, i64)) -> Share {
         let divisor = |n: i64, most: i64| (1..=most.min(n)).rev().find(|d| n % d == 0).unwrap_or(1);
         let threads = divisor(results, threads);
         // where shares are not even, all blocks add everything, and the first has the say
         let blocks = if results / threads % parts == 0 { parts } else { 1 };
         let each = results / threads / blocks;
-        let run = [SIDE_BY_SIDE, SIDE_BY_SIDE / 2].into_iter().find(|run| each % run == 0).unwrap_or(1);
+        let run = [SIDE_BY_SIDE, SIDE_BY_SIDE / 2]
+            .into_iter()
+            .find(|run| *run <= side_by_side && each % run == 0)
+            .unwrap_or(1);
         Share { blocks, threads, run, at_once: divisor(each / run, IN_FLIGHT / (parts * run)) }
     }
 
@@ -165,9 +179,10 @@ mod tests {
 
     #[test]
     fn every_result_is_one_threads() {
-        let of = Share::of;
+        let of = |results, parts, threads| Share::of(results, parts, (threads, SIDE_BY_SIDE));
         assert_eq!(of(64 * 96, 4, 256), Share { blocks: 4, threads: 256, run: 2, at_once: 3 });
         assert_eq!(of(128 * 256, 2, 256), Share { blocks: 2, threads: 256, run: 4, at_once: 8 });
+        assert_eq!(Share::of(128 * 128, 1, (256, 1)), Share { blocks: 1, threads: 256, run: 1, at_once: 64 });
         assert_eq!(of(85, 8, 32), Share { blocks: 1, threads: 17, run: 1, at_once: 5 });
         assert_eq!(of(1, 8, 32), Share { blocks: 1, threads: 1, run: 1, at_once: 1 });
         for (results, parts, threads) in [(80, 8, 32), (7 * 13, 2, 128), (2469, 4, 64), (16 * 64, 8, 128)] {

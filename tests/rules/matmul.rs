@@ -3,7 +3,7 @@
 use super::harness::target;
 use super::products::{Matmul, check_all, check_points, convolution, grouped_scores};
 use daylight::ir::{self, IterVar};
-use daylight::rules::{Ask, Factor, Prepared, Product, RULES, Spaces};
+use daylight::rules::{Ask, Factor, Knobs, Prepared, Product, RULES, Spaces};
 use rand::prelude::*;
 use std::path::PathBuf;
 
@@ -115,6 +115,27 @@ fn parts_of_the_reduced_axis() {
                 space.set(&space.default().expect("a legal point"), &values)
             };
             [2, 4].into_iter().map(|parts| set(parts).expect("knobs of the rule")).collect()
+        });
+    }
+}
+
+/// Sums of one part on their way to rows that vectors do not divide.
+#[test]
+fn sums_that_pass_through_shared_memory() {
+    let odd = Matmul::new("float32", 37, 45, 70);
+    let halves = Matmul::new("float16", 18, 27, 40).accumulated("float32");
+    let cases = [
+        odd.clone().case(),
+        odd.clone().transposed(true, false).with_epilogue().case(),
+        odd.batched(3).transposed(false, true).with_epilogue().case(),
+        halves.with_epilogue().case(),
+    ];
+    for (case, id) in cases.iter().zip(["cuda:sm_90a", "cuda:sm_80", "cuda:sm_90a", "cuda:sm_120a"]) {
+        check_points(case, "matmul.fma", id, |space, rng| {
+            let passing = |k: &Knobs| k.get("split_k") == 1 && k.get("add_parts") == 1;
+            let points: Vec<Knobs> = space.points().into_iter().filter(passing).collect();
+            assert!(!points.is_empty(), "no point of `matmul.fma` on {id} has its sums in shared memory");
+            points.sample(rng, 4).cloned().collect()
         });
     }
 }

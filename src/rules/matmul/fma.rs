@@ -26,8 +26,9 @@
 //! ```
 
 use super::outline::{Shares, Sizes, fma};
-use super::split_k::{self, Parts, cluster_fits, cut, in_cluster, sums};
+use super::split_k::{self, Parts, cut, shared_fits};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
+use crate::ir::Expr;
 use crate::rules::cluster;
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
@@ -120,7 +121,7 @@ impl Accepted for Fma {
                 let [m, n, depth] = threads(k).block;
                 k.get("min_blocks") * depth * (m * element[0] + n * element[1] + 2 * WIDEST)
             },
-            move |k| k.get("min_blocks") * sums(k, threads(k).block, sum),
+            move |k| k.get("min_blocks") * kept(k, threads(k).block, sum),
         );
         let resident = move |k: &Knobs| threads(k).count() * k.get("min_blocks");
         let space = tile_in_registers(space, target, resident, move |k| {
@@ -131,7 +132,7 @@ impl Accepted for Fma {
         let (results, wide) = (p.results(), p.dtype.bytes() >= 4);
         let space = space.require("parts_of_depth", move |k| match (k.get("split_k"), depth) {
             _ if k.get("block_k") < 2 => Err("a tile of one step has no loop over its depth".into()),
-            (1, _) => Ok(()),
+            (1, _) if !cluster::shares(k) => Ok(()),
             (_, None) => Err("the length of the reduced axis is not constant".into()),
             _ if results > 1 => Err("several results follow the product".into()),
             _ if !wide => Err("sums of parts would be rounded to 16 bits".into()),
@@ -143,7 +144,7 @@ impl Accepted for Fma {
             let t = threads(k);
             Some(sizes.as_ref()?.blocks(t.block, k.get("split_k")) * t.count())
         });
-        let space = cluster_fits(whole_groups(space, rows), p, target);
+        let space = shared_fits(whole_groups(space, rows), p, target, 1);
         preferred(space, p, target)
     }
 
@@ -151,15 +152,15 @@ impl Accepted for Fma {
         let (p, t, parts) = (&self.p, Threads::of(k, self.warp), k.get("split_k"));
         let [m, n, depth] = t.block;
         let mut e = Einsum::of(s, p, [Major::Depth; 2], [m, n, depth * parts])?;
-        let left = if parts > 1 { Some(cut(s, &mut e, parts)?) } else { None };
+        let left = if parts > 1 || cluster::shares(k) { Some(cut(s, &mut e, parts)?) } else { None };
         let batch = Some(&e.loops[0]).filter(|l| loop_extent(s, l) != Some(1));
         let loops = split_k::around(left.as_ref(), batch.into_iter().cloned().collect(), k);
         let Grid { grid, block, fill, step, tile } = grid(s, &e, t.block, (k.get("raster"), [1, 1]), loops)?;
         // Where the result lies at plain axes, registers can hold what is stored ([`attach_tails`]).
         let plain = [&p.batch, &p.rows, &p.columns].iter().all(|class| class.len() < 2);
         let tails = attach_tails(s, &e, &block, plain)?;
-        if let Some(left) = left.as_ref().filter(|_| in_cluster(k)) {
-            left.adders_of_cluster(s, &grid, parts, t.count())?;
+        if let Some(left) = left.as_ref().filter(|_| cluster::shares(k)) {
+            left.adders_of_cluster(s, &grid, parts, (t.count(), side_by_side(s, &left.tail)))?;
         }
         store_tile(s, &tails, &t, &block)?;
         let tile = bind_tile(s, &t, tile.each_ref(), std::slice::from_ref(&step))?;
@@ -187,12 +188,30 @@ impl Accepted for Fma {
         tile.iter().try_for_each(|l| unroll_loop(s, l))?;
         tile_leaf(s, &tile[0], LeafOp::Tile(TileOp::Gemm))?;
         s.set_scope(&e.result, Scope::Local)?;
-        left.filter(|_| !in_cluster(k)).map_or(Ok(()), |left| add_parts(s, &left))
+        left.filter(|_| !cluster::shares(k)).map_or(Ok(()), |left| add_parts(s, &left))
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         Some(fma(&Sizes::of(&self.p)?, &shares(k, self.warp, self.p.dtype)))
     }
+}
+
+/// Bytes of shared memory for the sums of a block, where they pass through it.
+fn kept(k: &Knobs, [m, n, _]: [i64; 3], sum: DType) -> i64 {
+    if cluster::shares(k) { cluster::memory([m, n], sum) } else { 0 }
+}
+
+/// Results that a thread has side by side, where its sums have passed through shared memory: as many as one access stores,
+/// and one where rows are not aligned, so that a warp's are neighbours.
+fn side_by_side(s: &Schedule, tail: &Name) -> i64 {
+    if rows_are_aligned(s, tail) { cluster::SIDE_BY_SIDE } else { 1 }
+}
+
+/// True where accesses of the widest kind store rows of what the block writes.
+fn rows_are_aligned(s: &Schedule, block: &Name) -> bool {
+    let result = s.func().buffer(&output(s, block));
+    let row = result.shape.last().and_then(Expr::as_int).unwrap_or(1);
+    row * result.dtype.bytes() as i64 % WIDEST == 0
 }
 
 /// How a point shares a product out.
@@ -205,7 +224,7 @@ fn shares(k: &Knobs, warp: i64, sum: DType) -> Shares {
         stages,
         min_blocks,
         split: k.get("split_k"),
-        sums: sums(k, t.block, sum),
+        sums: kept(k, t.block, sum),
     }
 }
 
@@ -226,6 +245,11 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     let space = space.prefer("threads_of_a_block", move |k| match Threads::of(k, warp).count() {
         64..=512 => Ok(()),
         n => Err(format!("{n} threads where 64 to 512 are best")),
+    });
+    let aligned = rows_are_aligned(&p.schedule, p.epilogue.last().map_or(&p.block, |t| &t.block));
+    let space = space.prefer("unaligned_rows", move |k| match cluster::shares(k) && k.get("split_k") == 1 {
+        true if aligned => Err("threads store whole vectors without".into()),
+        _ => Ok(()),
     });
     let Some(sizes) = Sizes::of(p) else { return space };
     let sms = i64::from(target.sms);

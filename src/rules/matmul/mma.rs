@@ -40,6 +40,7 @@ use super::tiling::*;
 use super::words::{Words, in_words};
 use crate::analysis::{Decline, has_values_of};
 use crate::ir::Buffer;
+use crate::rules::cluster::SIDE_BY_SIDE;
 use crate::rules::find::einsum::{Einsum, Major, Stage};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
@@ -283,7 +284,7 @@ pub fn by_tiles(s: &mut Schedule, p: &Product, t: &Warps, warp: i64, k: &Knobs, 
     by.variant.map_or(Ok(()), |name| s.mark(&first, Mark::TileVariant(name.to_string())))?;
     s.set_scope(&e.result, Scope::Local)?;
     match left {
-        Some(left) if in_cluster(k) => left.adders_of_cluster(s, &grid, parts, t.threads(warp)),
+        Some(left) if in_cluster(k) => left.adders_of_cluster(s, &grid, parts, (t.threads(warp), SIDE_BY_SIDE)),
         Some(left) => add_parts(s, &left, parts),
         None => Ok(()),
     }

@@ -24,7 +24,7 @@ pub struct Parts {
     /// What it writes.
     pub sum: Name,
     /// The block that makes the result of the sums.
-    tail: Name,
+    pub tail: Name,
     /// The sums of the parts.
     partial: Name,
 }
@@ -58,8 +58,13 @@ pub fn sums(k: &Knobs, [m, n, _]: [i64; 3], dtype: DType) -> i64 {
 
 /// Clusters have as many blocks as there are parts, no more than the target allows.
 pub fn cluster_fits(space: Space, p: &Product, target: &Target) -> Space {
+    shared_fits(space, p, target, 2)
+}
+
+/// The same of `least` parts or more: sums of a part that is the only one may pass through shared memory as well.
+pub fn shared_fits(space: Space, p: &Product, target: &Target, least: i64) -> Space {
     let [batch, rows, columns, _] = p.extents();
-    cluster::fits(space, target, PARTS, [batch, rows, columns].iter().all(Option::is_some))
+    cluster::fits(space, target, (PARTS, least), [batch, rows, columns].iter().all(Option::is_some))
 }
 
 /// The loops around the tiles of a product, its parts among them: those that are outermost, and that over the blocks of a
@@ -87,18 +92,24 @@ impl Parts {
         Ok(thread)
     }
 
-    /// Has the blocks of a cluster add the parts of its tile, each a share of it, with so many threads: below the loop
-    /// `grid` over clusters.
+    /// Has the blocks of a cluster add the parts of its tile, each a share of it, with so many threads that have so many
+    /// results side by side: below the loop `grid` over clusters.
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug.
-    pub fn adders_of_cluster(&self, s: &mut Schedule, grid: &Name, parts: i64, threads: i64) -> Done {
+    pub fn adders_of_cluster(
+        &self,
+        s: &mut Schedule,
+        grid: &Name,
+        parts: i64,
+        (threads, side_by_side): (i64, i64),
+    ) -> Done {
         let turned = self.along_result(s)?;
         let mut tails = vec![self.tail.clone()];
         if whole_write(s, &find_block(s.func(), &self.tail)).is_some() {
             tails.push(s.cache_write(&self.tail, &output(s, &self.tail), Scope::Local)?);
         }
-        Adders { add: &self.add, tails: &tails, turned }.place(s, grid, parts, threads)
+        Adders { add: &self.add, tails: &tails, turned, side_by_side }.place(s, grid, parts, threads)
     }
 
     /// Puts that loop over the result last which walks along it, and has the parts lie so; true where rows are then last.

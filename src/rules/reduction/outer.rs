@@ -66,7 +66,7 @@ impl Accepted for Outer {
             _ => parts_fit(space, length, r.outputs()),
         };
         let space = step_fits(space, columns, move |k| k.get("threads") * lanes(k.get("vector"), element));
-        let space = cluster::fits(space, target, "split", r.outputs().is_some());
+        let space = cluster::fits(space, target, ("split", 2), r.outputs().is_some());
         let outputs = r.outputs();
         let space = cluster::run_at_once(space, target, "split", move |k| {
             let vectors = over(outputs?, lanes(k.get("vector"), element));
@@ -144,7 +144,12 @@ fn reduce_in_clusters(s: &mut Schedule, nest: Nest, reads: &Reads, parts: i64, p
     let first = Chain::alone(s.rfactor(&part, 0)?);
     let (add, tails) = (&nest.chain.block, tails(s, nest.chain)?);
     let grid = reduce_columns(s, Nest { chain: &first, k: &rest, cluster: Some(&part), ..nest }, reads, plan)?;
-    Adders { add, tails: &tails, turned: false }.place(s, &grid, parts, plan.threads)
+    Adders { add, tails: &tails, turned: false, side_by_side: cluster::SIDE_BY_SIDE }.place(
+        s,
+        &grid,
+        parts,
+        plan.threads,
+    )
 }
 
 /// Cuts the loop `k` of a reduction into parts: the block that reduces these, the loop over all parts around the
