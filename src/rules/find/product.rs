@@ -19,7 +19,7 @@
 use super::factor::Factor;
 use super::shape::{find_block, whole};
 use crate::analysis::{BlockFacts, Combiner, Decline, Ranges, factors, linear};
-use crate::ir::{Block, DType, Expr, IterKind, IterVar, Name, PrimFunc};
+use crate::ir::{Block, Buffer, DType, Expr, IterKind, IterVar, Name, PrimFunc};
 use crate::rules::Ask;
 use crate::rules::parts::{keep_float32, output};
 use crate::schedule::{Operand, Schedule};
@@ -151,10 +151,15 @@ impl Product {
         self.epilogue.len() + usize::from(self.kept)
     }
 
-    /// The type of what the last block writes.
-    pub fn result_dtype(&self) -> DType {
+    /// What the last block writes.
+    pub fn result(&self) -> &Buffer {
         let last = self.epilogue.last().map_or(&self.block, |t| &t.block);
-        self.schedule.func().buffer(&output(&self.schedule, last)).dtype
+        self.schedule.func().buffer(&output(&self.schedule, last))
+    }
+
+    /// The type of that.
+    pub fn result_dtype(&self) -> DType {
+        self.result().dtype
     }
 
     /// Declines products with a vector.

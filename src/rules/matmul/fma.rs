@@ -28,7 +28,7 @@
 use super::outline::{Shares, Sizes, fma};
 use super::split_k::{self, Parts, cut, shared_fits};
 use super::tiling::{Grid, grid, tile_in_registers, tiles_in_shared, whole_groups};
-use crate::ir::Expr;
+use crate::ir::{Buffer, Expr};
 use crate::rules::cluster;
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
@@ -204,12 +204,11 @@ fn kept(k: &Knobs, [m, n, _]: [i64; 3], sum: DType) -> i64 {
 /// Results that a thread has side by side, where its sums have passed through shared memory: as many as one access stores,
 /// and one where rows are not aligned, so that a warp's are neighbours.
 fn side_by_side(s: &Schedule, tail: &Name) -> i64 {
-    if rows_are_aligned(s, tail) { cluster::SIDE_BY_SIDE } else { 1 }
+    if rows_are_aligned(s.func().buffer(&output(s, tail))) { cluster::SIDE_BY_SIDE } else { 1 }
 }
 
-/// True where accesses of the widest kind store rows of what the block writes.
-fn rows_are_aligned(s: &Schedule, block: &Name) -> bool {
-    let result = s.func().buffer(&output(s, block));
+/// True where accesses of the widest kind store rows of the result.
+fn rows_are_aligned(result: &Buffer) -> bool {
     let row = result.shape.last().and_then(Expr::as_int).unwrap_or(1);
     row * result.dtype.bytes() as i64 % WIDEST == 0
 }
@@ -246,7 +245,7 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
         64..=512 => Ok(()),
         n => Err(format!("{n} threads where 64 to 512 are best")),
     });
-    let aligned = rows_are_aligned(&p.schedule, p.epilogue.last().map_or(&p.block, |t| &t.block));
+    let aligned = rows_are_aligned(p.result());
     let space = space.prefer("unaligned_rows", move |k| match cluster::shares(k) && k.get("split_k") == 1 {
         true if aligned => Err("threads store whole vectors without".into()),
         _ => Ok(()),

@@ -12,7 +12,6 @@ use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
 use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
-use crate::rules::parts::output;
 use crate::rules::space::limits::{LINE, over};
 use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
@@ -60,9 +59,7 @@ struct End {
 
 impl End {
     fn of(p: &Product) -> End {
-        let (s, func) = (&p.schedule, p.schedule.func());
-        let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
-        let result = func.buffer(&output(s, last));
+        let (s, func, result) = (&p.schedule, p.schedule.func(), p.result());
         let (mut read, mut functions) = (0, 0);
         for tail in &p.epilogue {
             let whole = |name: &Name| func.is_param(name) && func.buffer(name).len() == result.len();

@@ -118,9 +118,7 @@ const PASSED: i64 = 8 * 72;
 /// Bytes of an element that warps pass through shared memory, and of one of the result, or of sums where these are parts.
 fn passed_bytes(p: &Product) -> impl At<[i64; 2]> {
     let (s, func) = (&p.schedule, p.schedule.func());
-    let last = p.epilogue.last().map_or(&p.block, |t| &t.block);
-    let result = func.buffer(&output(s, last)).dtype;
-    let sum = p.dtype;
+    let (result, sum) = (p.result_dtype(), p.dtype);
     let reads = p.epilogue.iter().any(|t| reads_of(s, &t.block).iter().any(|a| func.is_param(&a.buffer)));
     move |k| {
         let stored = if k.get("split_k") > 1 { sum } else { result };

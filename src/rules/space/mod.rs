@@ -216,12 +216,9 @@ impl Space {
 
     fn has_points(&self) -> bool {
         let mut found = false;
-        Verdicts::new(self).walk(|run| match run.broken {
-            Some(_) => ControlFlow::Continue(()),
-            None => {
-                found = true;
-                ControlFlow::Break(())
-            }
+        Verdicts::new(self).walk(|run| {
+            found = run.broken.is_none();
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         found
     }
