@@ -99,6 +99,11 @@ fn guards_go_around_loops_and_are_joined() {
 }
 
 #[test]
+fn calls_that_no_step_changes_go_before_the_loop() {
+    golden("invariants");
+}
+
+#[test]
 fn pin_keeps_a_row_packed() {
     golden("pin");
 }

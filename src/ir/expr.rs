@@ -400,6 +400,14 @@ impl Expr {
         if self == old { new.clone() } else { self.map_children(|c| c.replaced(old, new)) }
     }
 
+    /// The same for several parts, each with what takes its place; larger parts go first.
+    pub fn replaced_all(&self, parts: &[(Expr, Expr)]) -> Expr {
+        match parts.iter().find(|(old, _)| old == self) {
+            Some((_, new)) => new.clone(),
+            None => self.map_children(|c| c.replaced_all(parts)),
+        }
+    }
+
     /// True when `is` holds for the expression or a part of it.
     pub fn any(&self, is: &impl Fn(&Expr) -> bool) -> bool {
         let mut found = is(self);

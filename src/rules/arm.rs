@@ -109,9 +109,15 @@ impl Arm {
         ns.is_finite().then(|| learned::ns(&outline, ns, &self.target))
     }
 
-    /// The same of the default; `None` of targets of which nothing is measured.
+    /// What the prior promises of a point in nanoseconds, put right by what measured candidates say; `None` where they say nothing: of
+    /// targets that none is from, of points that want more registers than there are, of sizes that are not constant.
+    pub fn corrected_ns(&self, knobs: &Knobs) -> Option<f64> {
+        learned::is_known(&self.target).then(|| self.learned_ns(knobs)).flatten()
+    }
+
+    /// The same of the default.
     pub(super) fn judged_ns(&self) -> Option<f64> {
-        learned::is_known(&self.target).then(|| self.learned_ns(&self.default()?)).flatten()
+        self.corrected_ns(&self.default()?)
     }
 
     /// The same of the default of a product in tiles; `None` of all else.

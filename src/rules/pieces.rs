@@ -17,14 +17,14 @@
 //! before: float32 A[64, 256]
 //!         float32 O0[i] += A[i, k]
 //!         float32 O1[k] += A[i, k]
-//! after:  blockIdx.x 32 [min_blocks=16]:
-//!           threadIdx.y 2, threadIdx.x 32:
+//! after:  blockIdx.x 16 [min_blocks=16]:
+//!           threadIdx.y 4, threadIdx.x 16:
 //!             O0_rf.local = 0
-//!             unroll 2 [batch_loads=1 tile=sum]:
+//!             unroll 4 [batch_loads=1 tile=sum]:
 //!               vector 4 [cache_hint=streaming]: A_local = A
 //!               unroll 4: O0_rf.local += A_local
-//!           threadIdx.y 2, threadIdx.x 32: O0_local += O0_rf.local
-//!           threadIdx.y 2: O0 = O0_local
+//!           threadIdx.y 4, threadIdx.x 16: O0_local += O0_rf.local
+//!           threadIdx.y 4: O0 = O0_local
 //!         blockIdx.x 16 [min_blocks=8 merge=1]:
 //!           threadIdx.x 8, threadIdx.y 8:
 //!             unroll 2: O1_rf.local = 0

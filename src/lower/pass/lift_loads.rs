@@ -68,7 +68,7 @@ fn lifted(nest: &mut Nest, written: &BTreeSet<Name>, steps: i64, s: DStmt) -> Ve
         places.push((load.clone(), Expr::load(array.clone(), vec![at.clone()], load.dtype())));
         out.extend(again(DStmt::store(array, vec![at.clone()], load), false));
     }
-    let value = replaced(value, &places);
+    let value = value.replaced_all(&places);
     let store = DStmt::Store { buffer: buffer.clone(), indices: indices.clone(), value, hint: *hint };
     out.extend(again(store, true));
     out
@@ -104,12 +104,5 @@ fn collect(known: &Constants, e: &Expr, out: &mut Vec<Expr>) {
         | ExprKind::Binary { op: BinOp::And | BinOp::Or, a: first, .. }
         | ExprKind::Let { value: first, .. } => collect(known, first, out),
         _ => e.for_each_child(|c| collect(known, c, out)),
-    }
-}
-
-fn replaced(e: &Expr, places: &[(Expr, Expr)]) -> Expr {
-    match places.iter().find(|(load, _)| load == e) {
-        Some((_, register)) => register.clone(),
-        None => e.map_children(|c| replaced(c, places)),
     }
 }

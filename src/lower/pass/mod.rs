@@ -15,6 +15,7 @@ pub mod gather;
 pub mod guards;
 pub mod held;
 pub mod inline_lets;
+pub mod invariants;
 pub mod launches;
 pub mod lets;
 pub mod lift_loads;
@@ -137,6 +138,7 @@ pub const PASSES: &[Pass] = &[
     row("hoist_guards", SCHEDULED, Plain(|_, body| guards::hoist(body)), "conditions out of loops, neighbours joined"),
     row("pin", CUDA, Plain(pin::run), "rows of 16-bit values packed between passes over them"),
     row("lets", ALL, Plain(lets::run), "lets inside expressions as statements"),
+    row("invariants", SCHEDULED, Plain(invariants::run), "calls that no step of a loop changes before it"),
 ];
 
 /// The passes of a way, in order.

@@ -4,7 +4,7 @@ use crate::ir::DType;
 use crate::rules::find::matvec::MatVec;
 use crate::rules::space::limits::{lanes, over};
 use crate::rules::space::outline::{in_shared, passes};
-use crate::rules::space::outlines::{adders, meeting};
+use crate::rules::space::outlines::{adders, load_regs, meeting};
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
 /// The sizes of a product, all constant.
@@ -57,6 +57,9 @@ const PAIRS: i64 = 17;
 /// Instructions that bring a piece of a vector into shared memory: its place, its load, its store.
 const BRING: i64 = 6;
 
+/// Bytes of a register.
+const REGISTER: i64 = 4;
+
 /// Bytes of the widest access.
 const WIDEST: i64 = 16;
 
@@ -97,7 +100,8 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
         threads: threads * groups,
         min_blocks: k.get("min_blocks"),
         state_regs: 20 + rows * batch,
-        load_regs: in_flight / 4 + in_flight / 16 + if staged { 0 } else { unroll * batch * width / 2 },
+        load_regs: load_regs(in_flight, k.get("vector"))
+            + if staged { 0 } else { unroll * batch * over(own, REGISTER) },
         smem: meeting(combine.parts, combine.values * groups, 4) + if staged { w.vector * batch } else { 0 },
         load_bytes: k.get("vector"),
         in_flight,

@@ -4,6 +4,7 @@
 use super::super::{Arms, Point};
 use crate::log::stats::median;
 use crate::rules::prior;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// Points that are considered, best prior first: more would only take longer.
@@ -15,8 +16,8 @@ pub struct Landscape {
     pub at: Vec<Vec<f64>>,
     /// The arm of each.
     pub arm: Vec<usize>,
-    /// Logarithm of the prior. A point of an arm without one is taken for a usual one of the others; 0 where no
-    /// arm has any.
+    /// Logarithm of the prior; of points in the pool put right by what measured candidates say, where there are such. A point of
+    /// an arm without one is taken for a usual one of the others; 0 where no arm has any.
     pub prior: Vec<f64>,
     /// True for each arm without a prior.
     blind: Vec<bool>,
@@ -29,10 +30,13 @@ impl Landscape {
     /// Looks at every point.
     pub fn of(arms: &Arms) -> Landscape {
         let points = arms.points();
-        let (prior, blind) = priors(arms);
+        let (mut prior, blind) = priors(arms);
         let (mut best, mut pool): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|i| !blind[points[*i].arm]);
         best.sort_by(|a, b| prior[*a].total_cmp(&prior[*b]));
         best.truncate(POOL);
+        let corrected = |i: &usize| Some((*i, arms.of(&points[*i]).corrected_ns(&points[*i].knobs)?.ln()));
+        let corrected: Vec<(usize, f64)> = best.par_iter().filter_map(corrected).collect();
+        corrected.into_iter().for_each(|(i, ns)| prior[i] = ns);
         pool.extend(best);
         pool.sort_unstable();
         Landscape {
@@ -98,10 +102,31 @@ mod tests {
 
     #[test]
     fn a_rule_without_outlines_is_a_usual_one_and_blinds_no_other() {
+        let arms = two_rules("cuda:sm_80");
+        let land = Landscape::of(&arms);
+        let (sighted, blind): (Vec<usize>, Vec<usize>) = (0..12).partition(|i| !land.is_blind(*i));
+        assert_eq!((sighted.len(), blind.len(), land.pool.len()), (9, 3, 12));
+        assert!(sighted.windows(2).all(|w| land.prior[w[0]] > land.prior[w[1]]), "{:?}", land.prior);
+        assert!(blind.iter().all(|i| land.prior[*i] == land.prior[sighted[4]]), "{:?}", land.prior);
+    }
+
+    #[test]
+    fn measured_candidates_put_the_prior_right_where_there_are_such() {
+        let arms = two_rules("cuda:sm_90a");
+        let land = Landscape::of(&arms);
+        let points = arms.points();
+        for i in (0..12).filter(|i| !land.is_blind(*i)) {
+            let corrected = arms.of(&points[i]).corrected_ns(&points[i].knobs).expect("there are trees");
+            assert_eq!(land.prior[i], corrected.ln());
+        }
+    }
+
+    /// One with outlines, and one without.
+    fn two_rules(target: &str) -> Arms {
         let space = |form, n: i64| {
             Space::new(form, 1, vec![Knob { name: "x".into(), values: (0..n).collect(), ..Knob::default() }])
         };
-        let target = Target::parse("cuda:sm_90a", &HostCpu::default()).unwrap();
+        let target = Target::parse(target, &HostCpu::default()).unwrap();
         let reads = |k: &crate::rules::Knobs| {
             let (read, blocks) = ((9 - k.get("x")) << 28, 1 << 12);
             Some(Outline::one(LaunchOutline {
@@ -115,11 +140,6 @@ mod tests {
             }))
         };
         let list = vec![outlined(space("sighted", 9), &target, reads), made_up(space("blind", 3), &target)];
-        let arms = Arms::new(list, target);
-        let land = Landscape::of(&arms);
-        let (sighted, blind): (Vec<usize>, Vec<usize>) = (0..12).partition(|i| !land.is_blind(*i));
-        assert_eq!((sighted.len(), blind.len(), land.pool.len()), (9, 3, 12));
-        assert!(sighted.windows(2).all(|w| land.prior[w[0]] > land.prior[w[1]]), "{:?}", land.prior);
-        assert!(blind.iter().all(|i| land.prior[*i] == land.prior[sighted[4]]), "{:?}", land.prior);
+        Arms::new(list, target)
     }
 }

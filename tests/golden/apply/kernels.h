@@ -79,10 +79,10 @@ size_t kernels_sums_workspace_bytes(const daylight_kernels *kernels, size_t n);
 // - `b`: out, float32[n]
 // - `n`: extent
 // Kernels:
-// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=2 split=1 threads=16 unroll=1 vector=8
-// - sm_90a for n = 64: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=16 rows=2 split=1 threads=16 unroll=1 vector=16
-// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=2 split=1 threads=16 unroll=1 vector=8
-// - sm_90a: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=16 rows=2 split=1 threads=16 unroll=1 vector=16
+// - sm_90a for n = 8: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=8 split=1 threads=4 unroll=4 vector=8
+// - sm_90a for n = 64: exact, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=16 rows=8 split=1 threads=4 unroll=4 vector=16
+// - sm_90a for n <= 8: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=8 split=1 threads=4 unroll=4 vector=8
+// - sm_90a: neighbour, 9.00 us when tuned; reduction.inner combine=by_priority fold=by_priority hint=plain min_blocks=16 rows=8 split=1 threads=4 unroll=4 vector=16
 // - sm_80: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=1 split=1 threads=32 unroll=1 vector=8
 int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, size_t n, CUdeviceptr workspace);
 
@@ -93,7 +93,7 @@ size_t kernels_total_workspace_bytes(const daylight_kernels *kernels);
 // - `a`: in, float32[1048576]
 // - `b`: out, float32[1]
 // Kernels:
-// - sm_90a: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=4 rows=1 split=512 threads=256 unroll=2 vector=16
+// - sm_90a: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=4 rows=1 split=256 threads=256 unroll=4 vector=16
 // - sm_80: default; reduction.inner combine=by_priority fold=by_priority hint=evict_first min_blocks=16 rows=1 split=512 threads=32 unroll=16 vector=16
 int kernels_total(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace);
 

@@ -198,6 +198,7 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
   t3_sum_sum = t3_sum_sum + t3_sum_other_1;
   t3_sum[0] = t3_sum_sum;
   t3[0] = t3_sum[0];
+  const float inv = 1.0f / t3[0];
   #pragma unroll 1
   for (int ax1_0 = 0; ax1_0 < 16; ++ax1_0) {
     #pragma unroll
@@ -227,7 +228,7 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
         }
         #pragma unroll
         for (int f_4 = 0; f_4 < 8; ++f_4) {
-          ax0_2_part[f_4] = ax0_2_part_1[f_4] * (1.0f / t3[0]);
+          ax0_2_part[f_4] = ax0_2_part_1[f_4] * inv;
         }
         #pragma unroll
         for (int f_5 = 0; f_5 < 4; ++f_5) {

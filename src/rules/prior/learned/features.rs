@@ -49,8 +49,10 @@ fn of_launch(l: &LaunchOutline) -> Vec<(&'static str, f64)> {
         ("cluster", l.cluster),
     ];
     let shares = [("again", l.again), ("padding", l.padding), ("passes", l.all_passes()), ("sectors", l.sectors)];
+    let flags = [("tensor_core", l.tensor_core), ("adds_parts", l.adds_parts), ("staged", l.staged)];
     let sizes = sizes.into_iter().map(|(name, n)| (name, n as f64));
-    sizes.chain(shares).map(|(name, n)| (name, doublings(n))).collect()
+    let numbers = sizes.chain(shares).map(|(name, n)| (name, doublings(n)));
+    numbers.chain(flags.map(|(name, yes)| (name, flag(yes)))).collect()
 }
 
 /// How the launch fills the device.
@@ -93,6 +95,7 @@ fn of_tiles(t: &Tiles, sms: f64) -> Vec<(&'static str, f64)> {
     };
     let rest = [
         ("role", f64::from(role)),
+        ("warpgroups", flag(t.warpgroups)),
         ("fetched", flag(t.fetched)),
         ("unaligned", flag(t.unaligned)),
         ("broken_lines", flag(t.broken_lines)),
