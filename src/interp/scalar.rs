@@ -43,8 +43,7 @@ pub fn apply_int(op: BinOp, dtype: DType, a: u64, b: u64) -> u64 {
     // 64-bit unsigned values are compared and divided as such; narrower ones are non-negative.
     let unsigned = dtype == DType::U64;
     let less = if unsigned { a < b } else { x < y };
-    let divides = matches!(op, BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod);
-    if divides && y == 0 {
+    if (op == BinOp::Div || op.is_rounded_division()) && y == 0 {
         return 0;
     }
     let value = match op {

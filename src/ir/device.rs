@@ -329,6 +329,14 @@ impl DStmt {
         }
     }
 
+    /// The variable that the statement declares.
+    pub fn declared(&self) -> Option<&Name> {
+        match self {
+            DStmt::For(DFor { var, .. }) | DStmt::Let { var, .. } | DStmt::Var { var, .. } => Some(var),
+            _ => None,
+        }
+    }
+
     /// Calls `f` on the expressions directly in this statement.
     pub fn for_each_expr(&self, mut f: impl FnMut(&Expr)) {
         match self {

@@ -90,6 +90,11 @@ impl BinOp {
     pub fn is_compare(self) -> bool {
         matches!(self, BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge)
     }
+
+    /// True for quotients and remainders that round: those of integers.
+    pub fn is_rounded_division(self) -> bool {
+        matches!(self, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod)
+    }
 }
 
 /// Pure mathematical functions, named as TVM names them under `T.`.
@@ -397,7 +402,7 @@ impl Expr {
 
     /// The expression with a part of it replaced wherever that occurs.
     pub fn replaced(&self, old: &Expr, new: &Expr) -> Expr {
-        if self == old { new.clone() } else { self.map_children(|c| c.replaced(old, new)) }
+        self.replaced_all(&[(old.clone(), new.clone())])
     }
 
     /// The same for several parts, each with what takes its place; larger parts go first.

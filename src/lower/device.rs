@@ -3,7 +3,7 @@
 
 use super::LowerError;
 use super::nest::Nest;
-use crate::ir::device::{DFor, DStmt, DeviceFunc};
+use crate::ir::device::{DStmt, DeviceFunc};
 use crate::ir::kernel::Program;
 use crate::ir::{DeviceLaunch, Name};
 use crate::lower::pass::{self, Pass, Way};
@@ -65,11 +65,7 @@ fn launch<'f>(f: &'f DeviceFunc, target: &'f Target) -> Result<Nest<'f>, LowerEr
 fn declared(body: &[DStmt]) -> BTreeSet<Name> {
     let mut names = BTreeSet::new();
     for s in body {
-        s.visit(&mut |s| {
-            if let DStmt::For(DFor { var, .. }) | DStmt::Let { var, .. } | DStmt::Var { var, .. } = s {
-                names.insert(var.clone());
-            }
-        });
+        s.visit(&mut |s| names.extend(s.declared().cloned()));
     }
     names
 }

@@ -142,7 +142,7 @@ pub(super) fn binary_node(op: BinOp, a: Value, b: Value, at: Span) -> Result<Val
 }
 
 fn by_zero(op: BinOp, b: &Expr) -> bool {
-    matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod) && b.is_int(0)
+    op.is_rounded_division() && b.is_int(0)
 }
 
 /// Refuses operators on types that have no such operator.

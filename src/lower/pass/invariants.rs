@@ -8,7 +8,7 @@
 //! after:  `let inv = log(r[0]); unroll u < 4 { if c(u) { p1[u] = p0[u] - inv } }`
 
 use super::batch::written;
-use crate::ir::device::{DFor, DStmt};
+use crate::ir::device::{DFor, DStmt, map_list};
 use crate::ir::instr::Access;
 use crate::ir::{BinOp, Expr, ExprKind, Name};
 use crate::lower::nest::Nest;
@@ -26,11 +26,11 @@ fn list(nest: &mut Nest, defined: &mut BTreeSet<Name>, body: Vec<DStmt>) -> Vec<
     for s in body {
         match s {
             DStmt::For(l) => {
+                let runs = l.live.is_none() && l.extent.as_int().is_some_and(|n| n > 0);
                 let l = without_invariants(nest, defined, l, &mut out);
                 let mut inside = defined.clone();
                 out.push(DStmt::For(l).map_lists(|body| list(nest, &mut inside, body)));
-                if matches!(out.last(), Some(DStmt::For(l)) if l.live.is_none() && l.extent.as_int().is_some_and(|n| n > 0))
-                {
+                if runs {
                     *defined = inside;
                 }
             }
@@ -54,17 +54,14 @@ fn without_invariants(nest: &mut Nest, defined: &BTreeSet<Name>, l: DFor, before
     if values.is_empty() {
         return l;
     }
-    let named: Vec<(Expr, Expr)> = values
-        .into_iter()
-        .map(|value| {
-            let var = nest.fresh("inv");
-            before.push(DStmt::Let { var: var.clone(), value: value.clone() });
-            let dtype = value.dtype();
-            (value, Expr::var(var, dtype))
-        })
-        .collect();
-    let body = crate::ir::device::map_list(&l.body, &mut |e| e.replaced_all(&named));
-    l.with_body(body)
+    let mut named = |value: Expr| {
+        let name = nest.fresh("inv");
+        before.push(DStmt::Let { var: name.clone(), value: value.clone() });
+        let scalar = Expr::var(name, value.dtype());
+        (value, scalar)
+    };
+    let named: Vec<(Expr, Expr)> = values.into_iter().map(&mut named).collect();
+    l.with_body(map_list(&l.body, &mut |e| e.replaced_all(&named)))
 }
 
 /// What differs from one step of a loop to another: names that it gives, and buffers that it writes.
@@ -102,8 +99,8 @@ impl<'a> Changed<'a> {
                 let known = indices.iter().all(|i| i.as_int().is_some());
                 known && nest.is_local(buffer) && self.defined.contains(buffer) && !self.buffers.contains(buffer)
             }
-            // Division by zero is undefined in integers.
-            ExprKind::Binary { op, a, .. } => !is_integer_division(*op) || a.dtype().is_float(),
+            // It may be by zero where a condition does not hold that is around it.
+            ExprKind::Binary { op, .. } => !op.is_rounded_division(),
             ExprKind::Unary { .. }
             | ExprKind::Select { .. }
             | ExprKind::IfThenElse { .. }
@@ -118,24 +115,12 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// The name that a statement gives or assigns to.
+/// The scalar that a statement declares or assigns to.
 fn given(s: &DStmt) -> Option<&Name> {
     match s {
-        DStmt::For(l) => Some(&l.var),
-        DStmt::Let { var, .. } | DStmt::Var { var, .. } | DStmt::Assign { var, .. } => Some(var),
-        DStmt::Shuffle { dst, .. } => Some(dst),
-        DStmt::If { .. }
-        | DStmt::Store { .. }
-        | DStmt::Copy { .. }
-        | DStmt::Barrier(_)
-        | DStmt::Instr(_)
-        | DStmt::Tile(_)
-        | DStmt::Reduce(_) => None,
+        DStmt::Assign { var, .. } | DStmt::Shuffle { dst: var, .. } => Some(var),
+        s => s.declared(),
     }
-}
-
-fn is_integer_division(op: BinOp) -> bool {
-    matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncMod)
 }
 
 /// True for what takes more than an instruction or two.

@@ -11,7 +11,7 @@
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
-use super::words::{or_zero, replaced, scale_of, word_of};
+use super::words::{or_zero, scale_of, word_of};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, index_var};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
@@ -53,7 +53,7 @@ pub fn decoded(
     let scales = Scales::of(nest, (value, v), buffer, (x, rows, &cond), (y, n));
     let value = match &scales {
         Some(s) => s.named(nest, value, x, &number),
-        None => scale_of(nest, value).map_or_else(|| value.clone(), |s| replaced(value, &s, &or_zero(&cond, &s))),
+        None => scale_of(nest, value).map_or_else(|| value.clone(), |s| value.replaced(&s, &or_zero(&cond, &s))),
     };
     let at = |nest: &Nest, e: &Expr| simplify(&e.subst(&|n| (n == y).then(|| number.clone())), &nest.ranges);
     let value = at(nest, &value);
@@ -63,7 +63,7 @@ pub fn decoded(
     let load = DStmt::Store { buffer: held.clone(), indices: vec![index_var(&again)], value: renamed, hint: *hint };
     let own = Expr::load(held, vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i)).collect();
-    let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };
+    let value = DStmt::Store { buffer: buffer.clone(), indices, value: value.replaced(&word, &own), hint: *hint };
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(PAIR), DKind::Unrolled, vec![value]) };
     let load = DStmt::For(DFor::new(again, Expr::i64(LOAD), DKind::Vectorized, vec![load]));
@@ -119,7 +119,7 @@ impl Scales {
         let [groups, shared] = self.each;
         let group = Expr::binary(BinOp::FloorDiv, number.clone(), Expr::i64(shared));
         let at = simplify(&(index_var(x) * Expr::i64(groups) + group), &nest.ranges);
-        replaced(value, &self.own, &Expr::load(self.held.clone(), vec![at], self.own.dtype()))
+        value.replaced(&self.own, &Expr::load(self.held.clone(), vec![at], self.own.dtype()))
     }
 }
 

@@ -41,13 +41,13 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let (conds, value) = clamped::rows(nest, cond.as_ref(), &value, row);
     let exists = all_free_of(&nest.ranges, conds, &[(t.clone(), RUN), (v.clone(), WORD)])?;
     let word = word_of(nest, &value, v, &t)?;
-    let value = scale_of(nest, &value).map_or_else(|| value.clone(), |s| replaced(&value, &s, &or_zero(&exists, &s)));
+    let value = scale_of(nest, &value).map_or_else(|| value.clone(), |s| value.replaced(&s, &or_zero(&exists, &s)));
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
     let load = runs::filled(&held, (&again, RUN), exists, renamed, *hint);
     let own = Expr::load(held, vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i, &t)).collect();
-    let value = DStmt::Store { buffer: buffer.clone(), indices, value: replaced(&value, &word, &own), hint: *hint };
+    let value = DStmt::Store { buffer: buffer.clone(), indices, value: value.replaced(&word, &own), hint: *hint };
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(WORD), DKind::Unrolled, vec![value]) };
     let words = DStmt::unrolled(&t, RUN, vec![DStmt::For(values)]);
@@ -82,11 +82,6 @@ pub fn word_of(nest: &Nest, value: &Expr, v: &Name, t: &Name) -> Option<Expr> {
         }
     });
     found
-}
-
-/// An expression with another in place of one of its parts.
-pub fn replaced(e: &Expr, old: &Expr, new: &Expr) -> Expr {
-    if e == old { new.clone() } else { e.map_children(|c| replaced(c, old, new)) }
 }
 
 /// The statements of a launch with zeros where what the values of `tiles` are made of leaves its tensor.

@@ -203,7 +203,7 @@ pub fn at_step(nest: &mut Nest, body: &[DStmt], var: &Name, step: &Expr) -> Vec<
     let mut names: BTreeMap<Name, Name> = BTreeMap::new();
     for s in body {
         s.visit(&mut |s| {
-            if let DStmt::For(DFor { var, .. }) | DStmt::Let { var, .. } | DStmt::Var { var, .. } = s {
+            if let Some(var) = s.declared() {
                 names.entry(var.clone()).or_insert_with(|| fresh_name(&mut nest.taken, var.as_str()));
             }
         });
