@@ -89,6 +89,11 @@ fn pipeline_copies_single_elements_and_zeros_past_the_end() {
 }
 
 #[test]
+fn pipeline_deals_copies_out_among_the_parts_of_a_computation() {
+    golden_case("pipeline", "pipeline_among", &gpu());
+}
+
+#[test]
 fn barriers_stand_between_a_write_and_another_threads_read() {
     golden("barriers");
 }

@@ -139,6 +139,12 @@ impl Accepted for Fma {
             (parts, Some(n)) if (parts - 1) * k.get("block_k") < n => Ok(()),
             (parts, Some(n)) => Err(format!("{parts} parts of {n} steps are too many")),
         });
+        let apart = target.has.cp_async && [&p.a, &p.b].into_iter().any(has_elements);
+        let space = space.require("copies_of_elements", move |k| match by_element(k) {
+            true if !apart => Err("no wide loads of floats along the reduced axis pass through registers".into()),
+            true if k.get("stages") < 2 => Err("with one stage no copies run ahead".into()),
+            _ => Ok(()),
+        });
         let sizes = Sizes::of(p);
         let space = cluster::run_at_once(space, target, "split_k", move |k| {
             let t = threads(k);
@@ -173,7 +179,7 @@ impl Accepted for Fma {
             }
             s.set_scope(&stage.buffer, Scope::Shared)?;
             s.compute_at(&stage.block, &fill)?;
-            fill_tile(s, &stage.block, &fill, factor, t.count())?;
+            fill_tile(s, (&stage.block, &fill), factor, (t.count(), by_element(k)))?;
             if factor.along_depth {
                 let word = 16 / stage_bytes(factor);
                 s.storage_align(&stage.buffer, 1, BANKS / stage_bytes(factor), word)?;
@@ -192,7 +198,7 @@ impl Accepted for Fma {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(fma(&Sizes::of(&self.p)?, &shares(k, self.warp, self.p.dtype)))
+        Some(fma(&Sizes::of(&self.p)?, &shares(k, self.warp, &self.p)))
     }
 }
 
@@ -214,16 +220,17 @@ fn rows_are_aligned(result: &Buffer) -> bool {
 }
 
 /// How a point shares a product out.
-fn shares(k: &Knobs, warp: i64, sum: DType) -> Shares {
+fn shares(k: &Knobs, warp: i64, p: &Product) -> Shares {
     let t = Threads::of(k, warp);
     let (stages, min_blocks) = (k.get("stages"), k.get("min_blocks"));
     Shares {
         block: t.block,
         thread: t.thread,
         stages,
+        by_element: by_element(k) || ![&p.a, &p.b].into_iter().any(has_elements),
         min_blocks,
         split: k.get("split_k"),
-        sums: kept(k, t.block, sum),
+        sums: kept(k, t.block, p.dtype),
     }
 }
 
@@ -321,12 +328,20 @@ fn bind_tile(s: &mut Schedule, t: &Threads, loops: [&Name; 2], between: &[Name])
 }
 
 /// Has all threads of the block fill a tile `[K, I]` of shared memory, in the widest accesses that adjacent
-/// elements in global memory allow.
-fn fill_tile(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads: i64) -> Done {
+/// elements in global memory allow, or, along the reduced axis, `by_element`: shared memory has them apart.
+fn fill_tile(
+    s: &mut Schedule,
+    (block, at): (&Name, &Name),
+    factor: &Factor,
+    (threads, by_element): (i64, bool),
+) -> Done {
     let [depth, free] = known(loops_below(s, block, at));
     let (outer, inner) = if factor.along_depth { (free, depth) } else { (depth, free) };
     let widest = WIDEST / stage_bytes(factor).max(factor.element.bytes() as i64);
-    let run = (1 << factor.run.trailing_zeros()).min(widest).max(1);
+    let run = match by_element && has_elements(factor) {
+        true => 1,
+        false => (1 << factor.run.trailing_zeros()).min(widest).max(1),
+    };
     let [runs, lane] = split(s, &inner, [None, Some(run)])?;
     order(s, [&outer, &runs, &lane])?;
     let all = s.fuse(&[outer, runs])?;
@@ -334,6 +349,16 @@ fn fill_tile(s: &mut Schedule, block: &Name, at: &Name, factor: &Factor, threads
     s.bind(&thread, ThreadTag::ThreadX)?;
     unroll_loop(s, &step)?;
     vectorize_loop(s, &lane)
+}
+
+/// True where a point copies element by element what lies along the reduced axis.
+fn by_element(k: &Knobs) -> bool {
+    k.get("elements") == 1
+}
+
+/// True where a factor can be copied so, and would be loaded in wider pieces otherwise.
+fn has_elements(f: &Factor) -> bool {
+    f.adjacent(true) > 1 && matches!(stage_bytes(f), 4 | 8)
 }
 
 /// Bytes of an element of a factor in shared memory.

@@ -86,6 +86,8 @@ pub struct Shares {
     pub thread: [i64; 2],
     /// Tiles in shared memory.
     pub stages: i64,
+    /// Copies of single elements run ahead without registers.
+    pub by_element: bool,
     /// Second argument of the launch bounds.
     pub min_blocks: i64,
     /// Parts into which the reduced axis is cut.
@@ -141,6 +143,8 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
     let staged = s.block[2] * (s.block[0] * a + s.block[1] * b);
     let each = staged / threads.max(1);
     let [tm, tn] = s.thread;
+    // copies by way of registers are stored one by one, and loaded four at a time
+    let loads = if s.by_element { 0 } else { each / WIDEST };
     let main = LaunchOutline {
         blocks: z.blocks(s.block, s.split),
         threads,
@@ -154,7 +158,7 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
         read: z.batch * (m * k * a + n * k * b),
         written: z.outputs() * c * s.split,
         padding: z.padding(s.block),
-        instructions: s.block[2] * (tm * tn + (tm + tn) / 4) + each / 4 + 20,
+        instructions: s.block[2] * (tm * tn + (tm + tn) / 4) + each / 4 + loads + 20,
         // values of rows and columns pass from shared memory in each step, and into it one by one
         passes: Some(((tm + tn) * over(k, s.split) + FILLED * each / 4 * over(over(k, s.split), s.block[2])) as f64),
         flops: z.outputs() * k * 2,

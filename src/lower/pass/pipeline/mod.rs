@@ -20,19 +20,23 @@
 //! Products by warpgroups go on while the next step begins: a step waits for those of the one before, and
 //! copies run one step less ahead, because the slot that those still read is not filled.
 //!
+//! Where a computation is written out in parts, asynchronous copies are dealt out to them ([`among`]).
+//!
 //! The loop stays as it is where its body has another form, where what it fills is used elsewhere, where copies
 //! would have to land a step earlier and run one step ahead only, or where registers would be picked by a loop that is not unrolled.
 
+mod among;
 mod fills;
 mod through;
 
 use crate::analysis::{prove, simplify};
-use crate::ir::device::{DFor, DKind, DStmt, guarded, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var, map_stmts};
 use crate::ir::instr::{Instr, Sync};
 use crate::ir::kernel::Barrier;
 use crate::ir::{BinOp, Expr, Name};
 use crate::lower::fact::redirect;
 use crate::lower::nest::Nest;
+use among::Among;
 use fills::{Kind, Parts, async_copies, parts};
 pub use fills::{as_async, copied, is_zero};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +159,7 @@ impl<'l> Pipeline<'l> {
         let (k, zero) = (index_var(&self.l.var), Expr::i64(0));
         let commit = || DStmt::Instr(Instr::from(Sync::CpAsyncCommit));
         let wait = |left| DStmt::Instr(Instr::from(Sync::CpAsyncWait { left }));
+        let products = |left| DStmt::Instr(Instr::from(Sync::WgmmaWait { left }));
         let is_async = !self.asynchronous.is_empty();
         let mut out = vec![];
         for step in 0..if is_async { self.ahead } else { 0 } {
@@ -171,14 +176,19 @@ impl<'l> Pipeline<'l> {
             body.push(wait((self.ahead - 1 - i64::from(self.chained)) as u32));
         }
         body.push(DStmt::Barrier(Barrier::Block));
-        if is_async {
-            body.extend(self.at(nest, &self.asynchronous, &(k.clone() + Expr::i64(self.ahead))));
-            body.push(commit());
-        }
+        let later = k.clone() + Expr::i64(self.ahead);
         let next = k.clone() + Expr::i64(1);
-        body.extend(self.at(nest, &self.load, &next));
-        body.extend(self.placed(nest, &self.compute, &k));
-        let products = |left| DStmt::Instr(Instr::from(Sync::WgmmaWait { left }));
+        let compute = self.placed(nest, &self.compute, &k);
+        let commit = is_async.then(commit);
+        let load = |nest: &mut Nest| self.at(nest, &self.load, &next);
+        match self.dealt(nest, &compute, &later) {
+            Some(dealt) => body.extend(load(nest).into_iter().chain(dealt).chain(commit)),
+            None => {
+                body.extend(self.at(nest, &self.asynchronous, &later).into_iter().chain(commit));
+                body.extend(load(nest));
+                body.extend(compute);
+            }
+        }
         body.extend(self.lags.then(|| products(1)));
         body.extend(self.at(nest, &self.store, &next));
         out.push(DStmt::For(DFor { stages: 1, own_barriers: true, ..self.l.with_body(body) }));
@@ -193,9 +203,28 @@ impl<'l> Pipeline<'l> {
     fn at(&self, nest: &mut Nest, body: &[DStmt], step: &Expr) -> Vec<DStmt> {
         let of_step = fills::at_step(nest, body, &self.l.var, step);
         let placed = self.placed(nest, &of_step, step);
+        guarded(self.exists(nest, step), placed)
+    }
+
+    /// The computation with the asynchronous copies of a later step among its parts, where both have parts. Copies of a
+    /// step that there is not write zeros, into a slot that nothing reads.
+    fn dealt(&self, nest: &mut Nest, compute: &[DStmt], later: &Expr) -> Option<Vec<DStmt>> {
+        let among = Among::of(nest, compute).filter(|_| !self.asynchronous.is_empty())?;
+        let exists = self.exists(nest, later);
+        let of_step = fills::at_step(nest, &self.asynchronous, &self.l.var, later);
+        let copies = map_stmts(self.placed(nest, &of_step, later), &mut |mut s| {
+            if let DStmt::Instr(copy) = &mut s {
+                copy.values = Vec::from_iter(and(exists.clone(), copy.values.pop()));
+            }
+            s
+        });
+        among.with(nest, &copies)
+    }
+
+    /// What says that there is a step; `None` where there always is.
+    fn exists(&self, nest: &Nest, step: &Expr) -> Option<Expr> {
         let exists = Expr::binary(BinOp::Lt, step.clone(), self.l.extent.clone());
-        let needed = !prove(&exists, &nest.ranges);
-        guarded(needed.then(|| simplify(&exists, &nest.ranges)), placed)
+        (!prove(&exists, &nest.ranges)).then(|| simplify(&exists, &nest.ranges))
     }
 
     /// Statements with the buffers that are filled at the slots of a step.
