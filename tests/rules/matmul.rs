@@ -1,6 +1,6 @@
 //! Matrix products: what the analysis says of the real functions, and the rules on them.
 
-use super::harness::target;
+use super::harness::{kernel_at, target};
 use super::products::{Matmul, check_all, check_points, convolution, grouped_scores};
 use daylight::ir::{self, IterVar};
 use daylight::rules::{Ask, Factor, Knobs, Prepared, Product, RULES, Spaces};
@@ -138,4 +138,27 @@ fn sums_that_pass_through_shared_memory() {
             points.sample(rng, 4).cloned().collect()
         });
     }
+}
+
+/// Rows that lie along the reduced axis, aligned or not: their copies stand among the steps that are multiplied.
+#[test]
+fn copies_of_elements_among_the_steps() {
+    let aligned = Matmul::new("float32", 37, 45, 72);
+    let cases = [
+        aligned.clone().transposed(false, true).with_epilogue().case(),
+        aligned.clone().batched(2).case(),
+        aligned.symbolic().transposed(false, true).case(),
+    ];
+    for case in &cases {
+        check_points(case, "matmul.fma", "cuda:sm_90a", |space, rng| {
+            let points: Vec<Knobs> = space.points().into_iter().filter(|k| k.get("elements") == 1).collect();
+            assert!(!points.is_empty(), "no point of `matmul.fma` copies by element");
+            points.sample(rng, 4).cloned().collect()
+        });
+    }
+    let tile = [("block_m", 32), ("block_n", 64), ("block_k", 8), ("stages", 3), ("elements", 1)];
+    let text = kernel_at(&cases[0], "matmul.fma", &tile);
+    let (_, steps) = text.split_once("cp_async_wait 1").expect("copies that run ahead");
+    let (_, part) = steps.split_once("unroll ").expect("steps that are written out");
+    assert!(part.contains("cp_async4") && !part.contains("cp_async16"), "{text}");
 }
