@@ -140,7 +140,7 @@ fn sums_that_pass_through_shared_memory() {
     }
 }
 
-/// Rows that lie along the reduced axis, aligned or not: their copies stand among the steps that are multiplied.
+/// Aligned rows along the reduced axis, copied by element: the copies stand among the steps that are multiplied.
 #[test]
 fn copies_of_elements_among_the_steps() {
     let aligned = Matmul::new("float32", 37, 45, 72);

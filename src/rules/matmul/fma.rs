@@ -139,9 +139,9 @@ impl Accepted for Fma {
             (parts, Some(n)) if (parts - 1) * k.get("block_k") < n => Ok(()),
             (parts, Some(n)) => Err(format!("{parts} parts of {n} steps are too many")),
         });
-        let apart = target.has.cp_async && [&p.a, &p.b].into_iter().any(has_elements);
+        let possible = target.has.cp_async && have_elements(p);
         let space = space.require("copies_of_elements", move |k| match by_element(k) {
-            true if !apart => Err("no wide loads of floats along the reduced axis pass through registers".into()),
+            true if !possible => Err("no wide loads of floats along the reduced axis pass through registers".into()),
             true if k.get("stages") < 2 => Err("with one stage no copies run ahead".into()),
             _ => Ok(()),
         });
@@ -227,7 +227,7 @@ fn shares(k: &Knobs, warp: i64, p: &Product) -> Shares {
         block: t.block,
         thread: t.thread,
         stages,
-        by_element: by_element(k) || ![&p.a, &p.b].into_iter().any(has_elements),
+        by_element: by_element(k) || !have_elements(p),
         min_blocks,
         split: k.get("split_k"),
         sums: kept(k, t.block, p.dtype),
@@ -359,6 +359,11 @@ fn by_element(k: &Knobs) -> bool {
 /// True where a factor can be copied so, and would be loaded in wider pieces otherwise.
 fn has_elements(f: &Factor) -> bool {
     f.adjacent(true) > 1 && matches!(stage_bytes(f), 4 | 8)
+}
+
+/// True where a factor of the product can.
+fn have_elements(p: &Product) -> bool {
+    [&p.a, &p.b].into_iter().any(has_elements)
 }
 
 /// Bytes of an element of a factor in shared memory.

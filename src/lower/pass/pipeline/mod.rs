@@ -209,7 +209,7 @@ impl<'l> Pipeline<'l> {
     /// The computation with the asynchronous copies of a later step among its parts, where both have parts. Copies of a
     /// step that there is not write zeros, into a slot that nothing reads.
     fn dealt(&self, nest: &mut Nest, compute: &[DStmt], later: &Expr) -> Option<Vec<DStmt>> {
-        let among = Among::of(nest, compute).filter(|_| !self.asynchronous.is_empty())?;
+        let among = Among::of(compute).filter(|_| !self.asynchronous.is_empty())?;
         let exists = self.exists(nest, later);
         let of_step = fills::at_step(nest, &self.asynchronous, &self.l.var, later);
         let copies = map_stmts(self.placed(nest, &of_step, later), &mut |mut s| {
