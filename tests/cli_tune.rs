@@ -244,7 +244,8 @@ fn text_at_every_stage() {
     assert!(emit("cpu:aarch64", "c").contains("void row_sum"));
     assert!(!emit("sim:sm_90", "kernel").is_empty());
     let after = |pass: &str| {
-        let object = place.one(&["explain", "sum.py", "--target", "cuda:sm_90a", "--emit", "kernel", "--after", pass]);
+        let kernel = ["explain", "sum.py", "--target", "cuda:sm_90a", "--set", "rows=1", "--emit", "kernel"];
+        let object = place.one(&[&kernel[..], &["--after", pass]].concat());
         object["text"].as_str().expect("text").to_string()
     };
     assert!(after("compact").starts_with("after compact: registers and shared memory shrink to what is touched\n"));

@@ -3,16 +3,16 @@
 use daylight::rules::prior::learned::trees::{Forest, Tree, UNIT};
 
 /// Borders of a number.
-const BORDERS: usize = 63;
+const BORDERS: usize = 127;
 /// Levels of a tree.
-const DEPTH: usize = 5;
+const DEPTH: usize = 7;
 /// Part of what a tree finds that it adds.
-const RATE: f64 = 0.1;
+const RATE: f64 = 0.15;
 /// Parts of the rows and of the numbers that a tree sees.
-const ROWS: f64 = 0.7;
-const NUMBERS: f64 = 0.6;
+const ROWS: f64 = 0.8;
+const NUMBERS: f64 = 0.3;
 /// Weight of rows on each side of a border, at least.
-const LEAST: f64 = 8.0;
+const LEAST: f64 = 5.0;
 /// Weight of rows that say nothing, in each leaf.
 const RIDGE: f64 = 1.0;
 
@@ -24,9 +24,8 @@ pub struct Row {
 }
 
 /// As many trees on rows whose numbers have those names.
-pub fn forest(names: &[&str], rows: &[Row], trees: usize) -> Forest {
+pub fn forest(names: Vec<String>, rows: &[Row], trees: usize) -> Forest {
     let edges = (0..names.len()).map(|i| borders(rows.iter().map(|r| r.numbers[i]).collect())).collect();
-    let names = names.iter().map(|n| n.to_string()).collect();
     let mut forest = Forest { names, edges, trees: vec![] };
     let bins: Vec<Vec<u8>> = rows.iter().map(|r| forest.bins(&r.numbers)).collect();
     let mut left: Vec<f64> = rows.iter().map(|r| r.wanted).collect();

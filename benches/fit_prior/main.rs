@@ -1,43 +1,43 @@
 //! Grows the trees of `src/rules/prior/learned` from logs, or judges them by such. No GPU is needed.
 //!
 //! `fit_prior grow LOG:FOLDER... > trees.json`, `fit_prior judge trees.json LOG:FOLDER...`: each log with the folder of its functions
-//! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by the
-//! trees among the first of each rule.
+//! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
+//! and the trees.
 
 mod grow;
 
 use daylight::ir;
 use daylight::log::{self, Record};
 use daylight::rules::prior;
-use daylight::rules::prior::learned::{self, trees::Forest};
-use daylight::rules::{Outline, Prepared, Spaces, arms, verdicts};
+use daylight::rules::prior::learned::{BY_HAND, features, features::Candidate, trees::Forest};
+use daylight::rules::{Knobs, Outline, Prepared, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::Arms;
 use daylight::tune::replay::{Replay, as_logged};
 use grow::Row;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Trees that are grown.
-const TREES: usize = 400;
-/// A factor between model and time counts up to this one, and its inverse.
-const FACTOR: f64 = 3.3;
-/// What the measured candidates of a function have in common is left to other functions by half.
-const COMMON: f64 = 0.5;
-/// Candidates of a rule that the trees choose from.
-const FIRST: usize = 16;
-/// How much more time than the first of a rule they may have by the model by hand.
-const WITHIN: f64 = 1.5;
+const TREES: usize = 300;
 /// Candidates that a function must have.
-const LEAST: usize = 8;
+const LEAST: usize = 3;
 
 /// A measured candidate.
 struct Sample {
     rule: &'static str,
+    knobs: Knobs,
     outline: Outline,
     ns: f64,
     model: f64,
+}
+
+impl Sample {
+    fn numbers(&self, names: &[String], target: &Target) -> Vec<f32> {
+        let candidate = Candidate { rule: self.rule, knobs: &self.knobs, outline: &self.outline, ns: self.model };
+        features::of(names, &candidate, target)
+    }
 }
 
 struct Function {
@@ -51,8 +51,10 @@ fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match &args[..] {
         ["grow", logs @ ..] => {
-            let (names, rows) = rows(&all(logs));
-            println!("{}", serde_json::to_string(&grow::forest(&names, &rows, TREES)).expect("it is written"));
+            let functions = all(logs);
+            let names = names(&functions);
+            let rows = rows(&names, &functions);
+            println!("{}", serde_json::to_string(&grow::forest(names, &rows, TREES)).expect("it is written"));
         }
         ["judge", trees, logs @ ..] => {
             let text = std::fs::read_to_string(trees).expect("a readable file");
@@ -90,32 +92,33 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
     let sample = |(point, ns): (&daylight::tune::Point, f64)| {
         let outline = arms.of(point).outline(&point.knobs)?;
         let model = prior::ns(&outline, &target);
-        let sample = Sample { rule: arms.of(point).space.form, outline, ns, model };
+        let sample = Sample { rule: arms.of(point).space.form, knobs: point.knobs.clone(), outline, ns, model };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };
     let samples = replay.timed().filter_map(sample).collect();
     Some(Function { name: path.file_stem()?.to_string_lossy().into_owned(), target, samples })
 }
 
-fn rows(functions: &[Function]) -> (Vec<&'static str>, Vec<Row>) {
-    let (mut names, mut rows) = (vec![], vec![]);
-    for f in functions {
-        let off = |s: &Sample| (s.ns / s.model).clamp(1.0 / FACTOR, FACTOR).ln();
-        let mut all: Vec<f64> = f.samples.iter().map(off).collect();
-        all.sort_by(f64::total_cmp);
-        let common = COMMON * all[all.len() / 2];
-        let best = best(&f.samples);
-        for s in &f.samples {
-            let numbers;
-            (names, numbers) = learned::features::of(&s.outline, s.model, &f.target).into_iter().unzip();
-            rows.push(Row { numbers, wanted: off(s) - common, weight: (best / s.ns).powi(2) });
-        }
-    }
-    (names, rows)
+/// What trees are to look at: outlines, and the rules and knobs of these functions.
+fn names(functions: &[Function]) -> Vec<String> {
+    let samples = || functions.iter().flat_map(|f| &f.samples);
+    let rules: BTreeSet<&str> = samples().map(|s| s.rule).collect();
+    let knobs: BTreeSet<&str> = samples().flat_map(|s| s.knobs.0.iter().map(|(name, _)| &**name)).collect();
+    functions.first().map_or(vec![], |f| features::names(rules, knobs, &f.target))
 }
 
-fn numbers(s: &Sample, target: &Target) -> Vec<f32> {
-    learned::features::of(&s.outline, s.model, target).into_iter().map(|(_, n)| n).collect()
+/// Of each candidate how far it is behind the best of its function, without what the model by hand is to say.
+fn rows(names: &[String], functions: &[Function]) -> Vec<Row> {
+    let of = |f: &Function| {
+        let (best, first) = (best(&f.samples), f.samples.iter().map(|s| s.model).fold(f64::INFINITY, f64::min));
+        let row = |s: &Sample| Row {
+            numbers: s.numbers(names, &f.target),
+            wanted: (s.ns / best).ln() - BY_HAND * (s.model / first).ln(),
+            weight: best / s.ns,
+        };
+        f.samples.iter().map(row).collect::<Vec<Row>>()
+    };
+    functions.par_iter().flat_map(of).collect()
 }
 
 fn best(samples: &[Sample]) -> f64 {
@@ -143,15 +146,7 @@ fn by_model(_: &Forest, f: &Function) -> Option<f64> {
     f.samples.iter().min_by(|a, b| a.model.total_cmp(&b.model)).map(|s| s.ns)
 }
 
-/// The time of the one of the first of all rules that the trees choose.
 fn by_trees(forest: &Forest, f: &Function) -> Option<f64> {
-    let mut of: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
-    f.samples.iter().for_each(|s| of.entry(s.rule).or_default().push(s));
-    let first = of.into_values().flat_map(|mut list| {
-        list.sort_by(|a, b| a.model.total_cmp(&b.model));
-        let most = WITHIN * list[0].model;
-        list.into_iter().take(FIRST).take_while(move |s| s.model <= most)
-    });
-    let ns = |s: &Sample| s.model * forest.sum(&numbers(s, &f.target)).exp();
-    first.min_by(|a, b| ns(a).total_cmp(&ns(b))).map(|s| s.ns)
+    let said = |s: &Sample| BY_HAND * s.model.ln() + forest.sum(&s.numbers(&forest.names, &f.target));
+    f.samples.iter().min_by(|a, b| said(a).total_cmp(&said(b))).map(|s| s.ns)
 }

@@ -1,6 +1,7 @@
 //! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
 
-use super::prior::{self, learned};
+use super::prior;
+use super::prior::learned::{self, features::Candidate};
 use super::{Ask, Knobs, Outline, Space, choice};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
@@ -87,7 +88,7 @@ impl Arm {
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles, and, with
     /// what measured candidates say of it, where there are such.
     pub fn default(&self) -> Option<Knobs> {
-        let learned = |k: &Knobs| self.learned_ns(k);
+        let learned = |k: &Knobs| self.log_time(k).map(f64::exp);
         let judge = learned::is_known(&self.target).then_some(&learned as choice::Judge);
         let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge));
         self.default.get_or_init(found).clone()
@@ -101,23 +102,19 @@ impl Arm {
         self.outline(knobs).filter(known).map(|o| prior::ns(&o, target))
     }
 
-    /// The same, put right by what measured candidates say; `None` of points that want more registers than there are, of which few
-    /// are measured.
-    fn learned_ns(&self, knobs: &Knobs) -> Option<f64> {
-        let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && prior::has_registers(o, &self.target))?;
-        let ns = prior::ns(&outline, &self.target);
-        ns.is_finite().then(|| learned::ns(&outline, ns, &self.target))
+    /// Logarithm of the time of a point by what measured candidates say, in a unit that all points of a function have in common
+    /// ([`learned::log_time`]); `None` where they say nothing: of targets that none is from, of points that want more registers than
+    /// there are, of sizes that are not constant.
+    pub fn log_time(&self, knobs: &Knobs) -> Option<f64> {
+        let target = Some(&self.target).filter(|t| learned::is_known(t))?;
+        let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && prior::has_registers(o, target))?;
+        let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
+        Some(learned::log_time(&Candidate { rule: self.space.form, knobs, outline: &outline, ns }, target))
     }
 
-    /// What the prior promises of a point in nanoseconds, put right by what measured candidates say; `None` where they say nothing: of
-    /// targets that none is from, of points that want more registers than there are, of sizes that are not constant.
-    pub fn corrected_ns(&self, knobs: &Knobs) -> Option<f64> {
-        learned::is_known(&self.target).then(|| self.learned_ns(knobs)).flatten()
-    }
-
-    /// The same of the default.
-    pub(super) fn judged_ns(&self) -> Option<f64> {
-        self.corrected_ns(&self.default()?)
+    /// The same of the default, as a time.
+    pub(super) fn judged(&self) -> Option<f64> {
+        self.log_time(&self.default()?).map(f64::exp)
     }
 
     /// The same of the default of a product in tiles; `None` of all else.

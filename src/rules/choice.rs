@@ -14,12 +14,12 @@ const WORTH_OF_A_RULE: f64 = 0.6;
 const WORTH_OF_TILES: f64 = 0.8;
 
 /// The same where trees that were grown from measured candidates judge the defaults.
-const WORTH_OF_A_JUDGE: f64 = 0.9;
+const WORTH_OF_A_JUDGE: f64 = 0.95;
 
-/// How many points of a rule a judge looks at.
-const FIRST: usize = 16;
+/// How many points of a rule a judge looks at: those of shared times, too, since a judge may tell them apart.
+const FIRST: usize = 400;
 
-/// Says how many nanoseconds a point takes; nothing of points that it does not know.
+/// Says how long a point takes, in any unit; nothing of points that it does not know.
 pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;
 
 /// Position of the rule whose default stands, by what a judge says of each.
@@ -43,20 +43,19 @@ pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, t
 }
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
-/// the fewest knobs. A start that has no time is left alone. A `judge` may take another of the first few points, of those with
-/// one time one, unless it says nothing of the one that stands.
+/// the fewest knobs. A start that has no time is left alone. A `judge` takes the shortest of the first points, unless it says
+/// nothing of the one that stands.
 pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
     let Some(before) = time(&start) else { return start };
     let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
     let points = space.points();
     let mut timed: Vec<(f64, usize, &Knobs)> = points.iter().filter_map(|k| Some((time(k)?, changed(k), k))).collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    timed.dedup_by(|a, b| a.0 == b.0);
     let shortest = timed.first().filter(|(ns, ..)| *ns < WORTH * before);
     let stands = shortest.map_or(&start, |(.., point)| *point);
     let Some((judge, promised)) = judge.and_then(|judge| Some((judge, judge(stands)?))) else { return stands.clone() };
     let judged = timed.iter().take(FIRST).filter_map(|(.., k)| Some((judge(k)?, *k)));
-    let best = judged.filter(|(ns, _)| *ns < WORTH * promised).min_by(|a, b| a.0.total_cmp(&b.0));
+    let best = judged.filter(|(time, _)| *time < promised).min_by(|a, b| a.0.total_cmp(&b.0));
     best.map_or(stands, |(_, point)| point).clone()
 }
 
@@ -85,18 +84,21 @@ mod tests {
 
     #[test]
     fn a_judge_chooses_among_the_first() {
-        let knob = Knob { name: "x".into(), default: 0, values: (0..40).collect(), ..Knob::default() };
+        let knob = Knob { name: "x".into(), default: 0, values: (0..1000).collect(), ..Knob::default() };
         let space = Space::new("test", 1, vec![knob]);
         let at = |x: i64| Knobs::from([("x", x)]);
-        let time = |k: &Knobs| Some((100 - k.get("x")) as f64);
-        // The last 16 points are the first by time; a judge that turns the order round takes the last of those.
+        let time = |k: &Knobs| Some((2000 - k.get("x")) as f64);
+        // The last 400 points are the first by time; a judge that turns the order round takes the last of those.
         let turned = |k: &Knobs| Some((10 + k.get("x")) as f64);
-        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(24));
-        // One that promises hardly less of any, or says nothing of what stands, changes nothing.
-        let alike = |k: &Knobs| Some(1e4 + k.get("x") as f64);
-        let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 39);
-        assert_eq!(improve(&space, at(0), time, Some(&alike)), at(39));
-        assert_eq!(improve(&space, at(0), time, Some(&silent)), at(39));
+        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(600));
+        // One that promises less of none, or says nothing of what stands, changes nothing.
+        let alike = |_: &Knobs| Some(1e4);
+        let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 999);
+        assert_eq!(improve(&space, at(0), time, Some(&alike)), at(999));
+        assert_eq!(improve(&space, at(0), time, Some(&silent)), at(999));
+        // Points of one time are told apart.
+        let alike = |_: &Knobs| Some(100.0);
+        assert_eq!(improve(&space, at(3), alike, Some(&turned)), at(0));
     }
 
     #[test]
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], false), 0);
         assert_eq!(rule(Some(10.0), [Some(7.0), None, Some(12.0)], true), 1);
         assert_eq!(rule(None, [Some(1.0)], true), 0);
-        assert_eq!((judged(10.0, [Some(9.5), None, Some(11.0)]), judged(10.0, [Some(9.5), None, Some(8.0)])), (0, 3));
+        assert_eq!((judged(10.0, [Some(9.6), None, Some(11.0)]), judged(10.0, [Some(9.5), None, Some(8.0)])), (0, 3));
         assert_eq!((rule(Some(10.0), [None], true), rule(Some(10.0), [], true)), (0, 0));
     }
 

@@ -140,8 +140,8 @@ fn stands(arms: &[&Arm]) -> usize {
         return 0;
     }
     let tiled = first.tiled_ns();
-    if let Some(judged) = first.judged_ns() {
-        let beside = |a: &&Arm| tiled.or_else(|| a.tiled_ns()).and_then(|_| a.judged_ns());
+    if let Some(judged) = first.judged() {
+        let beside = |a: &&Arm| tiled.or_else(|| a.tiled_ns()).and_then(|_| a.judged());
         return choice::judged(judged, others.iter().map(beside));
     }
     choice::rule(tiled.or_else(|| first.guess_ns()), others.iter().map(|a| a.tiled_ns()), tiled.is_some())

@@ -1,15 +1,63 @@
-//! What the trees look at: an outline as numbers.
+//! What the trees look at: a candidate as numbers.
 
 use crate::rules::prior::residency;
 use crate::rules::space::tiles::{Role, Tiles};
-use crate::rules::{LaunchOutline, Outline};
+use crate::rules::{Knobs, LaunchOutline, Outline};
 use crate::target::Target;
 
-/// Numbers of a candidate, each with its name. `ns` is what the model by hand says.
+/// A candidate of a function.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The form of its space.
+    pub rule: &'a str,
+    /// The point.
+    pub knobs: &'a Knobs,
+    /// What its kernels look like.
+    pub outline: &'a Outline,
+    /// What the model by hand says, in nanoseconds.
+    pub ns: f64,
+}
+
+/// Before the name of a rule, and of a knob, in the name of a number.
+const RULE: &str = "rule ";
+const KNOB: &str = "knob ";
+/// A knob that a rule does not have, below all that are negative.
+const NO_KNOB: f32 = -2.0;
+
+/// The names of what trees that were grown on such rules and knobs look at.
+pub fn names<'a>(
+    rules: impl IntoIterator<Item = &'a str>,
+    knobs: impl IntoIterator<Item = &'a str>,
+    target: &Target,
+) -> Vec<String> {
+    let outline = of_outline(&Outline::one(LaunchOutline::default()), 1.0, target);
+    let outline = outline.into_iter().map(|(name, _)| name.to_string());
+    let rules = rules.into_iter().map(|name| format!("{RULE}{name}"));
+    outline.chain(rules).chain(knobs.into_iter().map(|name| format!("{KNOB}{name}"))).collect()
+}
+
+/// The numbers of a candidate that have these [`names`].
+pub fn of(names: &[String], c: &Candidate, target: &Target) -> Vec<f32> {
+    let mut out: Vec<f32> = of_outline(c.outline, c.ns, target).into_iter().map(|(_, n)| n).collect();
+    out.extend(names.iter().skip(out.len()).map(|name| of_point(name, c)));
+    out
+}
+
+fn of_point(name: &str, c: &Candidate) -> f32 {
+    match (name.strip_prefix(RULE), name.strip_prefix(KNOB)) {
+        (Some(rule), _) => f32::from(u8::from(rule == c.rule)),
+        (_, Some(knob)) => {
+            c.knobs.find(knob).map_or(NO_KNOB, |v| if v < 0 { -1.0 } else { doublings(v as f64) as f32 })
+        }
+        _ => NO_KNOB,
+    }
+}
+
+/// Numbers of an outline, each with its name. `ns` is what the model by hand says.
 ///
 /// Of several launches the one that does the work counts: a product in tiles, else the one that reads most. Sizes are in
 /// doublings, as what they change is.
-pub fn of(outline: &Outline, ns: f64, target: &Target) -> Vec<(&'static str, f32)> {
+fn of_outline(outline: &Outline, ns: f64, target: &Target) -> Vec<(&'static str, f32)> {
     let order = |l: &&LaunchOutline| (l.tiles.is_some(), l.read);
     let Some(l) = outline.launches.iter().max_by_key(order) else { return vec![] };
     let sms = target.sms.max(1) as f64;
