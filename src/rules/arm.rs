@@ -94,6 +94,11 @@ impl Arm {
         self.default.get_or_init(found).clone()
     }
 
+    /// The same by the prior alone, where what measured candidates say leaves something out.
+    pub(super) fn default_by_hand(&self) -> Option<Knobs> {
+        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), None))
+    }
+
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.
     fn known_ns(&self, knobs: &Knobs) -> Option<f64> {
         let (target, judged) = (&self.target, learned::is_known(&self.target));
@@ -103,13 +108,13 @@ impl Arm {
     }
 
     /// Logarithm of the time of a point by what measured candidates say, in a unit that all points of a function have in common
-    /// ([`learned::log_time`]); `None` where they say nothing: of targets that none is from, of points that want more registers than
-    /// there are, of sizes that are not constant.
+    /// ([`learned::log_time`]); `None` where they say nothing: of targets and rules that none is of, of points that want more registers
+    /// than there are, of sizes that are not constant.
     pub fn log_time(&self, knobs: &Knobs) -> Option<f64> {
         let target = Some(&self.target).filter(|t| learned::is_known(t))?;
         let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && prior::has_registers(o, target))?;
         let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
-        Some(learned::log_time(&Candidate { rule: self.space.form, knobs, outline: &outline, ns }, target))
+        learned::log_time(&Candidate { rule: self.space.form, knobs, outline: &outline, ns }, target)
     }
 
     /// The same of the default, as a time.

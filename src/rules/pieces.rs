@@ -199,7 +199,12 @@ fn cut(ask: &Ask) -> Answer {
         arms.push(arm);
         defaults.push(default);
     }
-    for (a, b) in seams.pairs() {
+    let pairs = seams.pairs();
+    // A launch less is worth more than what trees tell apart, who see one piece alone and would give each its own number of threads.
+    for piece in pairs.iter().flat_map(|(a, b)| [*a, *b]) {
+        defaults[piece] = arms[piece].default_by_hand().unwrap_or_else(|| defaults[piece].clone());
+    }
+    for (a, b) in pairs {
         agree(&arms, &mut defaults, [a, b]);
     }
     Ok(Found::new(start, Pieces { arms: arms.into(), defaults, seams: seams.into() }))

@@ -112,17 +112,9 @@ fn sums_and_more() -> Case {
 
 #[test]
 fn pieces_of_several_rules_are_one_kernel() {
-    // Where no trees choose other numbers of threads for each.
-    let ampere = target("cuda:sm_80");
-    let default = |case: &Case| {
-        let arm = arm("pieces.cuda", &Prepared::new(&read(case)).expect("a function"), &ampere);
-        let point = arm.default().expect("a legal point");
-        let merged = lower(arm.schedule(&point).expect("a schedule").func(), &ampere, &[]).expect("a kernel");
-        assert_eq!((point.get("merge"), merged.launches.len()), (1, 1), "{merged}");
-        compiles(&merged);
-        check_at(case, "pieces.cuda", "cuda:sm_80", point);
-    };
-    default(&sums_and_more());
+    let (merged, point) = program(&sums_and_more(), "pieces.cuda", &[]);
+    assert_eq!((point.get("merge"), merged.launches.len()), (1, 1), "{merged}");
+    compiles(&merged);
     check_all(vec![sums_and_more()], &["pieces.cuda"]);
     // Blocks of several shapes, threads along x.
     let columns = "    for i, k in T.grid(300, 24):
@@ -135,22 +127,28 @@ fn pieces_of_several_rules_are_one_kernel() {
     let params = "A: T.Buffer((40, 256), \"float32\"), R: T.Buffer((40,), \"float32\"), C: T.Buffer((24, 300), \"float32\"), S: T.Buffer((300,), \"float32\")";
     let body = row_sums("r", 40, 256, "R", "A[vi, vk]") + columns;
     let shapes = case("shapes", params, &body, &[], 256);
-    default(&shapes);
+    // Where no trees choose other numbers of threads for each.
+    let ampere = target("cuda:sm_80");
+    let arm = arm("pieces.cuda", &Prepared::new(&read(&shapes)).expect("a function"), &ampere);
+    let point = arm.default().expect("a legal point");
+    let merged = lower(arm.schedule(&point).expect("a schedule").func(), &ampere, &[]).expect("a kernel");
+    assert_eq!(merged.launches.len(), 1, "{merged}");
+    compiles(&merged);
+    check_at(&shapes, "pieces.cuda", "cuda:sm_80", point);
     check_all(vec![shapes], &["pieces.cuda"]);
 }
 
 #[test]
 fn blocks_with_other_numbers_of_threads_are_not_merged() {
     let case = sums_and_more();
-    let ampere = target("cuda:sm_80");
-    let arm = arm("pieces.cuda", &Prepared::new(&read(&case)).expect("a function"), &ampere);
+    let arm = arm("pieces.cuda", &Prepared::new(&read(&case)).expect("a function"), &target("cuda:sm_90a"));
     let apart: Vec<Knobs> = arm.space.points().into_iter().filter(|k| k.get("merge") == 0).collect();
     let refusal = |k: &Knobs| arm.space.check(&k.with("merge", 1)).err().map(|e| e.predicate);
     let (merge, stay): (Vec<_>, Vec<_>) = apart.iter().partition(|k| refusal(k).is_none());
     assert!(!merge.is_empty() && stay.iter().all(|k| refusal(k).as_deref() == Some("merged_alike")));
     let launches = |k: &Knobs| {
         let s = arm.schedule(k).unwrap_or_else(|e| panic!("{k}: {e}"));
-        lower(s.func(), &ampere, &[]).unwrap_or_else(|e| panic!("{k}: {e}")).launches
+        lower(s.func(), &target("cuda:sm_90a"), &[]).unwrap_or_else(|e| panic!("{k}: {e}")).launches
     };
     let stays = launches(stay.first().expect("pieces with other numbers of threads"));
     assert!(stays.windows(2).all(|pair| pair[0].threads() != pair[1].threads()));

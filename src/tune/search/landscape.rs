@@ -143,7 +143,7 @@ mod tests {
                 ..LaunchOutline::default()
             }))
         };
-        let list = vec![outlined(space("sighted", 9), &target, reads), made_up(space("blind", 3), &target)];
+        let list = vec![outlined(space("fallback.cuda", 9), &target, reads), made_up(space("blind", 3), &target)];
         Arms::new(list, target)
     }
 }

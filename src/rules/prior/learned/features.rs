@@ -36,6 +36,11 @@ pub fn names<'a>(
     outline.chain(rules).chain(knobs.into_iter().map(|name| format!("{KNOB}{name}"))).collect()
 }
 
+/// True where candidates of the rule are among those that trees with these [`names`] were grown on.
+pub fn are_of(names: &[String], rule: &str) -> bool {
+    names.iter().any(|name| name.strip_prefix(RULE) == Some(rule))
+}
+
 /// The numbers of a candidate that have these [`names`].
 pub fn of(names: &[String], c: &Candidate, target: &Target) -> Vec<f32> {
     let mut out: Vec<f32> = of_outline(c.outline, c.ns, target).into_iter().map(|(_, n)| n).collect();
