@@ -17,22 +17,22 @@
 //! before: float32 A[64, 256]
 //!         float32 O0[i] += A[i, k]
 //!         float32 O1[k] += A[i, k]
-//! after:  blockIdx.x 8 [min_blocks=2]:
-//!           threadIdx.y 8, threadIdx.x 64:
+//! after:  blockIdx.x 16 [min_blocks=16]:
+//!           threadIdx.y 4, threadIdx.x 16:
 //!             O0_rf.local = 0
-//!             unroll 2 [batch_loads=1 tile=sum]:
-//!               vector 2 [cache_hint=streaming]: A_local = A
-//!               unroll 2: O0_rf.local += A_local
-//!           threadIdx.y 8, threadIdx.x 64: O0_local += O0_rf.local
-//!           threadIdx.y 8: O0 = O0_local
-//!         blockIdx.x 4 [min_blocks=8]:
-//!           threadIdx.x 32, threadIdx.y 4:
+//!             unroll 4 [batch_loads=1 tile=sum]:
+//!               vector 4 [cache_hint=streaming]: A_local = A
+//!               unroll 4: O0_rf.local += A_local
+//!           threadIdx.y 4, threadIdx.x 16: O0_local += O0_rf.local
+//!           threadIdx.y 4: O0 = O0_local
+//!         blockIdx.x 16 [min_blocks=8 merge=1]:
+//!           threadIdx.x 8, threadIdx.y 8:
 //!             unroll 2: O1_rf.local = 0
-//!             unroll 16 [batch_loads=1]:
+//!             unroll 8 [batch_loads=1]:
 //!               vector 2 [cache_hint=streaming]: A_local = A
 //!               unroll 2 [tile=add]: O1_rf.local += A_local
-//!           threadIdx.x 32, unroll 2, threadIdx.y 4: O1_local += O1_rf.local
-//!           threadIdx.x 32, unroll 2: O1 = O1_local
+//!           threadIdx.x 8, unroll 2, threadIdx.y 8: O1_local += O1_rf.local
+//!           threadIdx.x 8, unroll 2: O1 = O1_local
 //! ```
 //!
 //! ```text
