@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Rules for taking samples.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sampling {
-    /// A candidate whose very first sample is this many times the best is dropped; so is the second, where the warm-up has time for
-    /// one: something else may have disturbed the first.
+    /// A candidate whose very first sample is this many times the best is dropped.
     pub hopeless: f64,
     /// The warm-up ends when two samples in a row differ by no more than this share ...
     pub agree: f64,
@@ -32,7 +31,7 @@ pub struct Sampling {
 
 impl Sampling {
     /// For graphs of many runs, each of which is a mean already: a quiet candidate takes four graphs,
-    /// a slow one the two of its warm-up.
+    /// a slow one the two of its warm-up or one.
     pub fn graph() -> Sampling {
         let (warmup, warmup_ns, budget_ns) = (6, 30e6, 40e6);
         let (min, max, settled, drop_after, drop_ratio) = (3, 25, 0.005, 1, 1.4);
@@ -59,7 +58,7 @@ impl Sampling {
 pub enum Warm {
     /// The device is warm; the sample counts.
     Ready(f64),
-    /// The first samples are far behind the best already.
+    /// The first sample is far behind the best already.
     Hopeless(f64),
 }
 
@@ -76,11 +75,7 @@ pub fn warm_up(
 ) -> Result<Warm, RunError> {
     let begin = now();
     let mut last = sample()?;
-    let is_hopeless = |ns: f64| best.is_some_and(|best| ns > rules.hopeless * best);
-    if is_hopeless(last) && now() - begin <= rules.warmup_ns {
-        last = last.min(sample()?);
-    }
-    if is_hopeless(last) {
+    if best.is_some_and(|best| last > rules.hopeless * best) {
         return Ok(Warm::Hopeless(last));
     }
     for _ in 1..rules.warmup {
@@ -195,15 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_candidate_is_dropped_after_three_and_a_hopeless_one_after_two() {
+    fn a_slow_candidate_is_dropped_after_three_and_a_hopeless_one_at_once() {
         let taken = with(&RULES, Some(10.0), &[16.0]);
         assert_eq!((taken.samples.len(), taken.dropped), (3, true));
-        let taken = with(&RULES, Some(10.0), &[20.2, 20.1, 1.0]);
+        let taken = with(&RULES, Some(10.0), &[20.1, 1.0]);
         assert_eq!((taken.samples, taken.dropped), (vec![20.1], true));
-        // What disturbs the first does not disturb the second; of what lasts long, one is enough.
-        assert!(!with(&RULES, Some(10.0), &[250.0, 11.0]).dropped);
-        let taken = with(&RULES, Some(1e6), &[2.1e6, 1.0]);
-        assert_eq!((taken.samples, taken.dropped), (vec![2.1e6], true));
         assert!(!with(&RULES, Some(10.0), &[19.0, 18.9, 16.0, 14.0]).dropped, "one fast sample saves it");
         assert!(!with(&RULES, Some(10.0), &[15.0]).dropped);
     }
