@@ -9,7 +9,7 @@ mod grow;
 use daylight::ir;
 use daylight::log::{self, Record};
 use daylight::rules::prior;
-use daylight::rules::prior::learned::{BY_HAND, features, features::Candidate, trees::Forest};
+use daylight::rules::prior::learned::{self, BY_HAND, features, features::Candidate, trees::Forest};
 use daylight::rules::{Knobs, Outline, Prepared, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::Arms;
@@ -34,9 +34,8 @@ struct Sample {
 }
 
 impl Sample {
-    fn numbers(&self, names: &[String], target: &Target) -> Vec<f32> {
-        let candidate = Candidate { rule: self.rule, knobs: &self.knobs, outline: &self.outline, ns: self.model };
-        features::of(names, &candidate, target)
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate { rule: self.rule, knobs: &self.knobs, outline: &self.outline, ns: self.model }
     }
 }
 
@@ -112,7 +111,7 @@ fn rows(names: &[String], functions: &[Function]) -> Vec<Row> {
     let of = |f: &Function| {
         let (best, first) = (best(&f.samples), f.samples.iter().map(|s| s.model).fold(f64::INFINITY, f64::min));
         let row = |s: &Sample| Row {
-            numbers: s.numbers(names, &f.target),
+            numbers: features::of(names, &s.candidate(), &f.target),
             wanted: (s.ns / best).ln() - BY_HAND * (s.model / first).ln(),
             weight: best / s.ns,
         };
@@ -147,6 +146,6 @@ fn by_model(_: &Forest, f: &Function) -> Option<f64> {
 }
 
 fn by_trees(forest: &Forest, f: &Function) -> Option<f64> {
-    let said = |s: &Sample| BY_HAND * s.model.ln() + forest.sum(&s.numbers(&forest.names, &f.target));
+    let said = |s: &Sample| learned::log_time_by(forest, &s.candidate(), &f.target);
     f.samples.iter().min_by(|a, b| said(a).total_cmp(&said(b))).map(|s| s.ns)
 }

@@ -88,15 +88,18 @@ impl Arm {
     /// more of another point; it is believed of GPUs, where a kernel waits for memory or is a product in tiles, and, with
     /// what measured candidates say of it, where there are such.
     pub fn default(&self) -> Option<Knobs> {
-        let learned = |k: &Knobs| self.log_time(k).map(f64::exp);
+        let learned = |k: &Knobs| self.log_time(k);
         let judge = learned::is_known(&self.target).then_some(&learned as choice::Judge);
-        let found = || Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge));
-        self.default.get_or_init(found).clone()
+        self.default.get_or_init(|| self.improved(judge)).clone()
     }
 
     /// The same by the prior alone, where what measured candidates say leaves something out.
     pub(super) fn default_by_hand(&self) -> Option<Knobs> {
-        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), None))
+        self.improved(None)
+    }
+
+    fn improved(&self, judge: Option<choice::Judge>) -> Option<Knobs> {
+        Some(choice::improve(&self.space, self.space.default()?, |k| self.known_ns(k), judge))
     }
 
     /// The time in nanoseconds that the prior promises of a point; `None` where it is not believed.

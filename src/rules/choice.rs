@@ -19,7 +19,7 @@ const WORTH_OF_A_JUDGE: f64 = 0.95;
 /// How many points of a rule a judge looks at: those of shared times, too, since a judge may tell them apart.
 const FIRST: usize = 400;
 
-/// Says how long a point takes, in any unit; nothing of points that it does not know.
+/// Says how long a point takes, in any unit or its logarithm; nothing of points that it does not know.
 pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;
 
 /// Position of the rule whose default stands, by what a judge says of each.

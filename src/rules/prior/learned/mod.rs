@@ -27,7 +27,12 @@ pub fn is_known(target: &Target) -> bool {
 /// measured.
 pub fn log_time(candidate: &Candidate, target: &Target) -> Option<f64> {
     let forest = Some(forest()).filter(|f| features::are_of(&f.names, candidate.rule))?;
-    Some(BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.names, candidate, target)))
+    Some(log_time_by(forest, candidate, target))
+}
+
+/// The same by any trees.
+pub fn log_time_by(forest: &Forest, candidate: &Candidate, target: &Target) -> f64 {
+    BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.names, candidate, target))
 }
 
 fn forest() -> &'static Forest {
