@@ -4,7 +4,8 @@
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
 use crate::intrinsic_programs::{
-    Case, cases, launch_control_cases, pair_cases, scaled_cases, tensor_cases, tensor_int8, together, warpgroup_cases,
+    Case, cases, launch_control_cases, pair_cases, scaled_cases, scaled_pair_cases, tensor_cases, tensor_int8,
+    together, warpgroup_cases,
 };
 use daylight::codegen;
 
@@ -120,8 +121,22 @@ fn texts_of_scaled_products() {
 }
 
 #[test]
+fn texts_of_scaled_products_of_pairs() {
+    common::golden("golden/intrinsics/sm_100a_scaled_pairs.cu", &tensor_memory(&scaled_pair_cases()));
+}
+
+#[test]
 fn scaled_products_compile() {
-    let text = tensor_memory(&scaled_cases());
+    scaled_compile(&scaled_cases(), &["UTCQMMA", "UTCOMMA", "UTCCP"]);
+}
+
+#[test]
+fn scaled_products_of_pairs_compile() {
+    scaled_compile(&scaled_pair_cases(), &["UTCQMMA.2CTA", "UTCOMMA.2CTA", "UTCCP.T.S.2CTA"]);
+}
+
+fn scaled_compile(cases: &[Case], names: &[&str]) {
+    let text = tensor_memory(cases);
     for target in ["cuda:sm_100a", "cuda:sm_103a"] {
         let Some(nvrtc) = compiler() else { return };
         match nvrtc.cubin(&text, target) {
@@ -130,7 +145,7 @@ fn scaled_products_compile() {
         }
         let Some(sass) = machine_code(&text, target) else { return };
         let sass = sass.expect("a right text");
-        for name in ["UTCQMMA", "UTCOMMA", "UTCCP"] {
+        for name in names {
             assert!(sass.contains(name), "{target}: no {name}");
         }
     }
@@ -143,7 +158,15 @@ fn scaled_products_compile() {
 #[test]
 fn tensor_memory_compiles() {
     let (all, int8) = (tensor_memory(&tensor_cases()), tensor_memory(&[tensor_int8()]));
-    let shared = ["UTCHMMA", "UTCQMMA", "UTCBAR", "LDTM.16dp256bit.x16", "UTCATOMSWS.FIND_AND_SET", "UTCATOMSWS.AND"];
+    let shared = [
+        "UTCHMMA",
+        "UTCQMMA",
+        "UTCBAR",
+        "LDTM.16dp256bit.x16",
+        "STTM.16dp256bit.x4",
+        "UTCATOMSWS.FIND_AND_SET",
+        "UTCATOMSWS.AND",
+    ];
     for (text, target, names) in
         [(&all, "cuda:sm_100a", &shared[..]), (&all, "cuda:sm_103a", &shared), (&int8, "cuda:sm_100a", &["UTCIMMA"])]
     {

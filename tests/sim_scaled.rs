@@ -5,7 +5,7 @@ use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
 use crate::sim_tcgen05::{at_statement, clean, run};
 use daylight::ir::DType;
-use daylight::ir::instr::{BlockScaleMma, Instr, Tcgen05};
+use daylight::ir::instr::{BlockScaleMma, CtaGroup, Instr, Tcgen05};
 use daylight::ir::kernel::*;
 
 const PRODUCT: &str = "tcgen05_mma.m128n16k32.e4m3.e4m3";
@@ -13,7 +13,12 @@ const COPY: &str = "tcgen05_copy_scales sfa[";
 
 /// The right kernel, changed.
 fn changed(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
-    let mut case = scaled_product(BlockScaleMma::Mxf8 { a: DType::E4M3, b: DType::E4M3 }, 16);
+    changed_of(CtaGroup::One, change)
+}
+
+/// The same of a block or a pair.
+fn changed_of(group: CtaGroup, change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
+    let mut case = scaled_product(BlockScaleMma::Mxf8 { a: DType::E4M3, b: DType::E4M3 }, 16, group);
     change(&mut case.program.launches[0].kernel.body);
     case
 }
@@ -36,12 +41,65 @@ fn found(case: &Case, says: &[&str]) {
 
 /// A copy to the scales of A.
 fn copy() -> KStmt {
-    does(Instr::new(Tcgen05::CopyScales, [at("sfa", c(0)), at("sa", c(0))], []))
+    does(Instr::new(Tcgen05::CopyScales { group: CtaGroup::One }, [at("sfa", c(0)), at("sa", c(0))], []))
 }
 
 #[test]
 fn products_of_every_format_are_those_of_plain_arithmetic() {
     scaled_cases().iter().for_each(clean);
+    scaled_pair_cases().iter().for_each(clean);
+}
+
+/// Of a pair, with something in place of a statement that begins so.
+fn pair_in_place(head: &str, of: impl Fn(&KStmt) -> Vec<KStmt>) -> Case {
+    changed_of(CtaGroup::Pair, |body| {
+        let done = at_statement(body, head, &mut |list, at| {
+            let s = list.remove(at);
+            list.splice(at..at, of(&s));
+        });
+        assert!(done, "no `{head}`");
+    })
+}
+
+/// Each block of a pair has the scales of its rows, and of all columns, in its own tensor memory.
+#[test]
+fn scales_are_copied_in_both_blocks_of_a_pair() {
+    let alone = |s: &KStmt| {
+        let KStmt::Instr(i) = s else { panic!("no instruction") };
+        vec![does(Instr::new(Tcgen05::CopyScales { group: CtaGroup::One }, i.places.clone(), []))]
+    };
+    for head in ["tcgen05_copy_scales.pair sfa[", "tcgen05_copy_scales.pair sfb["] {
+        let name = if head.contains("sfa") { "read of `sfa[0]`" } else { "read of `sfb[0]`" };
+        let product = "tcgen05_mma.m256n16k32.e4m3.e4m3";
+        found(&pair_in_place(head, alone), &[product, name]);
+        found(&pair_in_place(head, |_| vec![]), &[product, name]);
+    }
+}
+
+#[test]
+fn scales_of_the_second_block_are_in_shared_memory_before_they_are_copied() {
+    let of_first = |s: &KStmt| vec![if_(eq(v("blockIdx.x"), 0), vec![s.clone()])];
+    found(
+        &pair_in_place("async_fence", of_first),
+        &["tcgen05_copy_scales", "asynchronous read of `sa[", "no asynchronous fence after it"],
+    );
+    // the second meeting, after which products are issued, is of those that know what was stored
+    let unknown = changed_of(CtaGroup::Pair, |body| {
+        let releases = |s: &KStmt| matches!(s, KStmt::Barrier(Barrier::ClusterArrive { release: true }));
+        let at = (0..body.len()).filter(|i| releases(&body[*i])).nth(1).expect("a meeting");
+        body[at] = KStmt::Barrier(Barrier::ClusterArrive { release: false });
+    });
+    found(&unknown, &["the other block of the pair is known to have taken its columns"]);
+}
+
+#[test]
+fn scales_of_the_second_block_are_not_overwritten_before_the_barrier() {
+    let write = store("sa", t(), ldt("p2", t(), DType::E8M0));
+    let early = pair_in_place("mbarrier_wait", |s| vec![if_(eq(v("blockIdx.x"), 1), vec![write.clone()]), s.clone()]);
+    // either before it is read, without a fence, or after that
+    found(&early, &["`sa["]);
+    let late = pair_in_place("mbarrier_wait", |s| vec![s.clone(), if_(eq(v("blockIdx.x"), 1), vec![write.clone()])]);
+    clean(&late);
 }
 
 #[test]
@@ -82,6 +140,7 @@ fn scales_in_shared_memory_are_not_overwritten_before_the_barrier() {
 
 #[test]
 fn columns_of_scales_are_whole() {
-    let part = does(Instr::new(Tcgen05::CopyScales, [at("sfa", c(32)), at("sa", c(0))], []));
+    let group = CtaGroup::One;
+    let part = does(Instr::new(Tcgen05::CopyScales { group }, [at("sfa", c(32)), at("sa", c(0))], []));
     found(&after("tcgen05_fence_after", &part), &["tcgen05_copy_scales", "at lane 32, not at the first"]);
 }

@@ -172,7 +172,70 @@ fn a_warp_reads_its_own_lanes() {
             list[at] = tensor(Tcgen05::Load { count: 2 }, &[to, from]);
         });
     });
-    found(&case, &[LOAD, "a load begins at lane 0; this warp reads lanes"]);
+    found(&case, &[LOAD, "a warp begins at lane 0; this one reaches lanes"]);
+}
+
+/// The right kernel whose sums start from what threads store, changed.
+fn started(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
+    let mut case = started_product(DType::F16, 16);
+    change(&mut case.program.launches[0].kernel.body);
+    case
+}
+
+fn started_without(head: &str) -> Case {
+    started(|body| assert!(at_statement(body, head, &mut |list, at| drop(list.remove(at))), "no `{head}`"))
+}
+
+#[test]
+fn stores_are_waited_for() {
+    clean(&started(|_| ()));
+    let early = ["`d[0]` is used before the warp has waited for its store"];
+    found(&started_without("tcgen05_wait_stores"), &[&[PRODUCT], &early[..]].concat());
+    // nor are they read by the warp that stored them, nor stored again
+    for again in [
+        tensor(Tcgen05::Load { count: 2 }, &[at("r", c(0)), at("d", div(t(), 32) * c(32))]),
+        tensor(Tcgen05::Store { count: 2 }, &[at("d", div(t(), 32) * c(32)), at("r", c(0))]),
+    ] {
+        let case = started(|body| {
+            at_statement(body, "tcgen05_store", &mut |list, at| list.insert(at + 1, again.clone()));
+        });
+        found(&case, &["is used before the warp has waited for its store"]);
+    }
+    let left = changed(|body| {
+        let last = tensor(Tcgen05::Store { count: 2 }, &[at("d", div(t(), 32) * c(32)), at("r", c(0))]);
+        at_statement(body, "tcgen05_wait_loads", &mut |list, at| list.insert(at + 1, last.clone()));
+    });
+    found(&left, &["tcgen05_dealloc", "is used before the warp has waited for its store"]);
+}
+
+#[test]
+fn stores_are_known_to_the_thread_that_multiplies() {
+    let fenced = started(|body| {
+        // the first one stands after the stores
+        assert!(at_statement(body, "tcgen05_fence_before", &mut |list, at| drop(list.remove(at))));
+    });
+    found(&fenced, &[PRODUCT, "no fence before the barrier stands after the access to `d`"]);
+    let after = started(|body| {
+        assert!(at_statement(body, "tcgen05_fence_after", &mut |list, at| drop(list.remove(at))));
+    });
+    found(&after, &["no fence after the barrier stands before this access to `d`"]);
+    let barrier = started(|body| {
+        let at = body.iter().position(|s| s.head().contains("tcgen05_fence_before")).expect("a fence");
+        assert!(body.remove(at + 1).head().contains("barrier block"));
+    });
+    for seed in 0..6 {
+        run(&barrier, seed).expect_err("a product before all have stored");
+    }
+}
+
+#[test]
+fn a_warp_stores_to_its_own_lanes() {
+    let case = started(|body| {
+        at_statement(body, "tcgen05_store", &mut |list, n| {
+            list[n] = tensor(Tcgen05::Store { count: 2 }, &[at("d", c(0)), at("r", c(0))]);
+        });
+    });
+    found(&case, &["tcgen05_store.x2", "a warp begins at lane 0; this one reaches lanes"]);
 }
 
 #[test]

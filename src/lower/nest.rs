@@ -232,6 +232,11 @@ pub(super) fn fresh_name(taken: &mut BTreeSet<Name>, stem: &str) -> Name {
     name
 }
 
+/// True for an index of the block, in the grid or in its cluster.
+pub(super) fn is_of_block(v: &Name) -> bool {
+    v.as_str().starts_with("blockIdx.") || v.as_str() == ThreadTag::ClusterX.name()
+}
+
 /// True for the scopes of a thread block's memory.
 pub(super) fn is_shared(scope: &Scope) -> bool {
     matches!(scope, Scope::Shared | Scope::SharedDyn | Scope::Cluster)

@@ -300,7 +300,7 @@ fn bulk_sources(code: &Code) -> BTreeSet<usize> {
             i.op,
             instr::Op::Wgmma { .. }
                 | instr::Op::WgmmaRegisters { .. }
-                | instr::Op::Tcgen05(Tcgen05::Mma { .. } | Tcgen05::ScaledMma { .. } | Tcgen05::CopyScales)
+                | instr::Op::Tcgen05(Tcgen05::Mma { .. } | Tcgen05::ScaledMma { .. } | Tcgen05::CopyScales { .. })
         );
         products || matches!(i.op, instr::Op::BulkStore | instr::Op::TensorStore { .. })
     };

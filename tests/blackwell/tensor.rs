@@ -25,18 +25,18 @@ def product(A: T.Buffer((4096, 4096), \"INPUT\"), B: T.Buffer((4096, 4096), \"IN
 
 /// The kernels that the untuned choice gives the product of a type, with other values of knobs, and its rule.
 fn assembly(id: &str, input: &str, set: &[&str]) -> (Assembly, String) {
-    assembled(id, &PRODUCT.replace("INPUT", input), set)
+    assembled(id, &PRODUCT.replace("INPUT", input), (RULE, set))
 }
 
-/// The same of any function.
-fn assembled(id: &str, function: &str, set: &[&str]) -> (Assembly, String) {
-    let (made, _) = chosen(id, function, set);
+/// The same of any function, by a rule where knobs are given.
+fn assembled(id: &str, function: &str, by: (&str, &[&str])) -> (Assembly, String) {
+    let (made, _) = chosen(id, function, by);
     let text = made.source.text.clone();
     (made, text)
 }
 
 /// The same with the columns of a block.
-fn chosen(id: &str, function: &str, set: &[&str]) -> (Assembly, i64) {
+fn chosen(id: &str, function: &str, (rule, set): (&str, &[&str])) -> (Assembly, i64) {
     let target = Target::parse(id, &HostCpu::default()).expect("a name of the table");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("product.py");
@@ -44,13 +44,16 @@ fn chosen(id: &str, function: &str, set: &[&str]) -> (Assembly, i64) {
     let mut inputs = job::load(&Default::default(), &[file]).expect("the file reads");
     let input = inputs.remove(0).unwrap_or_else(|e| panic!("{e:?}"));
     let subject = input.subject(&target).expect("it is accepted");
-    let rule = (!set.is_empty()).then(|| "matmul.tcgen05".to_string());
+    let rule = (!set.is_empty()).then(|| rule.to_string());
     let choice = select::Choice { rule, set: set.iter().map(|s| s.to_string()).collect() };
     let (scheduled, chosen) =
         select::scheduled(&subject, &Spaces::built_in(), &input.name, &choice).expect("a default");
     let columns = chosen.expect("knobs").1["block_n"].to_string().parse().expect("a number");
     (scheduled.assemble().unwrap_or_else(|e| panic!("{id}: {e}")), columns)
 }
+
+const RULE: &str = "matmul.tcgen05";
+const SCALED: &str = "matmul.tcgen05_block_scale";
 
 /// Types of factors, with the instruction that multiplies them.
 const BFLOAT16: (&str, &str) = ("bfloat16", "UTCHMMA");
@@ -90,7 +93,7 @@ pub fn kernels() -> Option<Vec<InTensorMemory>> {
     for (name, function, of) in &functions {
         for id in ["sm_100a", "sm_103a"] {
             let target = format!("cuda:{id}");
-            let (made, columns) = chosen(&target, function, &[]);
+            let (made, columns) = chosen(&target, function, (RULE, &[]));
             let code = machine_code(&made.source.text, &target)?.expect("a right text");
             out.push((
                 format!("{name} product, 4096 cubed"),
@@ -144,25 +147,52 @@ fn blocks_are_given_tiles_by_the_hardware() {
     }
 }
 
-/// A product of 4096 cubed of a format of numbers with scales of blocks: scales in tensor memory, nothing decoded, no spills.
+/// Formats of numbers with scales of blocks, with the instruction that multiplies them.
+const SCALED_FORMATS: [(&str, &str); 3] = [("mxfp8", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("nvfp4", "UTCOMMA")];
+
+/// The machine code of a product of 4096 cubed of a format: scales in tensor memory, nothing decoded, no spills.
+fn machine_code_of_scaled(id: &str, (format, name): (&str, &str), set: &[&str]) -> Option<Kernel> {
+    let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
+    let sizes = [("m", "4096"), ("n", "4096"), ("k", "4096"), ("format", format)];
+    let function = operation.function("product", &sizes).expect("a function").to_string();
+    let (made, text) = assembled(id, &function, (SCALED, set));
+    assert!(text.contains("gemm by tcgen05_block_scale"), "{format} {id}:\n{text}");
+    let cubin = compiler()?.cubin(&text, id).unwrap_or_else(|e| panic!("{format} {id}: {e}"));
+    assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{format} {id} {set:?}");
+    let k = Kernel::of(&machine_code(&text, id)?.expect("a right text"), &made.source.symbols[0]);
+    for name in ["UTMALDG", name, "UTCCP", "LDGSTS", "UTCBAR", "LDTM"] {
+        assert!(k.count(name) > 0, "{format} {id} {set:?}: no {name}");
+    }
+    assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{format} {id} {set:?}");
+    Some(k)
+}
+
 #[test]
 fn a_large_product_with_scales_is_made_in_tensor_memory() {
-    let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
-    for (format, name) in [("mxfp8", "UTCQMMA"), ("mxfp4", "UTCOMMA"), ("nvfp4", "UTCOMMA")] {
-        let sizes = [("m", "4096"), ("n", "4096"), ("k", "4096"), ("format", format)];
-        let function = operation.function("product", &sizes).expect("a function").to_string();
+    for of in SCALED_FORMATS {
         for id in ["cuda:sm_100a", "cuda:sm_103a"] {
-            let (made, text) = assembled(id, &function, &[]);
-            assert!(text.contains("gemm by tcgen05_block_scale"), "{format} {id}:\n{text}");
-            let Some(compiler) = compiler() else { return };
-            let cubin = compiler.cubin(&text, id).unwrap_or_else(|e| panic!("{format} {id}: {e}"));
-            assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{format} {id}");
-            let Some(code) = machine_code(&text, id) else { return };
-            let k = Kernel::of(&code.expect("a right text"), &made.source.symbols[0]);
-            for name in ["UTMALDG", name, "UTCCP", "LDGSTS", "UTCBAR", "LDTM"] {
-                assert!(k.count(name) > 0, "{format} {id}: no {name}");
+            machine_code_of_scaled(id, of, &[]);
+        }
+    }
+}
+
+/// All that a pair does for both blocks is of the pair, and all of a block by itself is not.
+#[test]
+fn a_product_with_scales_is_of_a_block_or_of_a_pair() {
+    let pair = ["cta_group=2", "block_n=256", "stages=4", "roles=persistent", "raster=8"];
+    let fetched = ["cta_group=2", "block_n=128", "stages=4", "roles=fetched", "raster=8"];
+    for of in SCALED_FORMATS {
+        for id in ["cuda:sm_100a", "cuda:sm_103a"] {
+            let sets = [(&["cta_group=1", "raster=8"][..], false), (&pair, true), (&fetched, true)];
+            for (set, of_pairs) in sets {
+                let Some(k) = machine_code_of_scaled(id, of, set) else { return };
+                for name in [of.1, "UTCBAR", "UTMALDG", "UTCATOMSWS"] {
+                    assert_eq!(k.count(&format!("{name}.2CTA")) > 0, of_pairs, "{id} {set:?}: {name}");
+                }
+                let copies = if of_pairs { k.count("UTCCP") } else { 0 };
+                assert_eq!(k.count("UTCCP.2CTA"), copies, "{id} {set:?}");
+                assert!(!of_pairs || k.count(of.1) == k.count(&format!("{}.2CTA", of.1)), "{id} {set:?}");
             }
-            assert_eq!((k.count("HMMA"), k.count("LDL"), k.count("STL")), (0, 0, 0), "{format} {id}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a block does with tensor memory: columns taken, products into them, loads from them.
+//! What a block does with tensor memory: columns taken, products into them, stores to them and loads from them.
 
 use super::warpgroup::pieces;
 use super::*;
@@ -9,6 +9,7 @@ pub fn tensor_cases() -> Vec<Case> {
     let all = [(DType::F16, 16), (DType::BF16, 64), (DType::F32, 32), (DType::E4M3, 48), (DType::E5M2, 16)];
     let mut all: Vec<Case> = all.into_iter().map(|(input, n)| tensor_product(input, n)).collect();
     all.push(tensor_product(DType::F16, 128));
+    all.push(started_product(DType::BF16, 48));
     all
 }
 
@@ -21,20 +22,25 @@ pub(super) fn tensor(op: Tcgen05, places: Vec<At>) -> KStmt {
     does(Instr::new(op, places, []))
 }
 
-/// Loads of a warp's rows of `n` sums: sixteen fragments side by side at most, and what is left in powers of two.
+/// Loads of a warp's rows of `n` sums.
 pub(super) fn sums_of_thread(n: i64) -> Vec<KStmt> {
-    let mut loads = vec![];
+    of_thread(n, |count, registers, lanes| tensor(Tcgen05::Load { count }, vec![registers, lanes]))
+}
+
+/// Sixteen fragments side by side at most, and what is left in powers of two.
+fn of_thread(n: i64, moves: impl Fn(i64, At, At) -> KStmt) -> Vec<KStmt> {
+    let mut all = vec![];
     for half in 0..2 {
         let mut j = 0;
         while j < n / 8 {
             let count = 1 << (n / 8 - j).min(16).ilog2();
             let from = div(t(), 32) * c(32) + c(16 * half + j * 8 * 128);
             let to = at("r", c(half * n / 2 + 4 * j));
-            loads.push(tensor(Tcgen05::Load { count }, vec![to, at("d", from)]));
+            all.push(moves(count, to, at("d", from)));
             j += count;
         }
     }
-    loads
+    all
 }
 
 /// The row and column of an element of `n` columns, in the order of the threads' registers.
@@ -52,6 +58,15 @@ pub(super) fn element(x: &Tensor, first: i64, line: i64, depth: i64) -> f64 {
 
 /// Two products of 128 by `n` sums, the second added to the first, in the order of the threads' registers.
 pub fn tensor_product(input_type: DType, n: i64) -> Case {
+    product_of(input_type, n, false)
+}
+
+/// The same, the first added to values that threads store.
+pub fn started_product(input_type: DType, n: i64) -> Case {
+    product_of(input_type, n, true)
+}
+
+fn product_of(input_type: DType, n: i64, started: bool) -> Case {
     let shape = Tcgen05Shape { n, input: input_type, group: CtaGroup::One };
     let (k, sum, columns) = (shape.k(), shape.sum(), columns_taken(n));
     let fill = |to: &'static str, p: &'static str, len: i64| {
@@ -78,15 +93,23 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
         does(Sync::AsyncFence.into()),
         block_barrier(),
         tensor(Tcgen05::Find { column: 0 }, vec![at("d", c(0)), at("word", c(0))]),
+    ];
+    if started {
+        body.push(unrolled("i", n, vec![store("r", v("i"), ldt("p3", t() * c(n) + v("i"), sum))]));
+        body.extend(of_thread(n, |count, r, lanes| tensor(Tcgen05::Store { count }, vec![lanes, r])));
+        body.extend([Tcgen05::WaitStores, Tcgen05::FenceBefore].map(|op| tensor(op, vec![])));
+        body.push(block_barrier());
+    }
+    body.extend([
         first(vec![
             tensor(Tcgen05::FenceAfter, vec![]),
-            product(0, false),
+            product(0, started),
             product(1, true),
             tensor(Tcgen05::Commit { group: CtaGroup::One, mask: 0 }, vec![bar()]),
         ]),
         does(Instr::new(Sync::MbarrierWait, [bar()], [c(0)])),
         tensor(Tcgen05::FenceAfter, vec![]),
-    ];
+    ]);
     body.extend(sums_of_thread(n));
     body.extend([
         tensor(Tcgen05::WaitLoads, vec![]),
@@ -96,7 +119,9 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
         of_first_warp(vec![tensor(Tcgen05::Dealloc { columns, group: CtaGroup::One }, vec![at("d", c(0))])]),
     ]);
     let all = 128 * n;
-    let params = vec![input("p0", input_type, 2 * 128 * k), input("p1", input_type, 2 * n * k), output("p2", sum, all)];
+    let mut params = vec![input("p0", input_type, 2 * 128 * k), input("p1", input_type, 2 * n * k)];
+    params.extend(started.then(|| input("p3", sum, all)));
+    params.push(output("p2", sum, all));
     let arrays = vec![
         Array { align: 128, ..shared("a", input_type, 2 * 128 * k as u32) },
         Array { align: 128, ..shared("b", input_type, 2 * (n * k) as u32) },
@@ -111,14 +136,17 @@ pub fn tensor_product(input_type: DType, n: i64) -> Case {
         }
         _ => random(dtype, len, seed),
     };
-    let inputs = vec![values(input_type, 2 * 128 * k, 1), values(input_type, 2 * n * k, 2)];
+    let mut inputs = vec![values(input_type, 2 * 128 * k, 1), values(input_type, 2 * n * k, 2)];
+    inputs.extend(started.then(|| random(sum, all, 3)));
     let value = |o: i64| {
         let [row, column] = place_of(o, n);
         let of = |s: i64, d: i64| element(&inputs[0], s * 128 * k, row, d) * element(&inputs[1], s * n * k, column, d);
-        (0..2).map(|s| (0..k).map(|d| of(s, d)).sum::<f64>()).sum()
+        let start = inputs.get(2).map_or(0.0, |x| x.get_f64(o as usize));
+        start + (0..2).map(|s| (0..k).map(|d| of(s, d)).sum::<f64>()).sum::<f64>()
     };
     let want = (0..all).map(value).collect();
-    let name = format!("tcgen05_{}", shape.name().replace('.', "_"));
+    let of = if started { "_started" } else { "" };
+    let name = format!("tcgen05_{}{of}", shape.name().replace('.', "_"));
     let tolerance = match input_type {
         DType::I8 => 0.0,
         DType::E4M3 | DType::E5M2 | DType::F32 => 1e-3,

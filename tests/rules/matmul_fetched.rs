@@ -80,6 +80,15 @@ fn blocks_with_scales_are_given_tiles() {
     check(SCALED, &product("mxfp8", [200, 260, 1024], &[("out-dtype", "float32")]), &parts);
 }
 
+#[test]
+fn pairs_with_scales_are_given_tiles() {
+    let pair =
+        |n: i64, groups: i64, stages: i64| [("block_n", n), ("groups_n", groups), ("stages", stages), ("cta_group", 2)];
+    let case = product("nvfp4", [520, 300, 512], &[("out-dtype", "float32")]);
+    check(SCALED, &case, &pair(128, 1, 3));
+    check(SCALED, &case, &pair(256, 2, 3));
+}
+
 /// The kernel of a small product, blocks or pairs of which are given tiles.
 fn program(cta_group: i64) -> (Program, Vec<Tensor>) {
     let case = bfloat16(600, 200, 136).case();

@@ -121,14 +121,31 @@ def neighbours(A: T.Buffer((128, 328), \"float16\"), B: T.Buffer((64, 328), \"fl
             O[vi, vj] = O[vi, vj] + T.Cast(\"float32\", A[vi, vk]) * T.Cast(\"float32\", B[vj, vk])
 ";
 
+/// Two tiles of rows, the second of fewer.
+const ISSUED: &str = "@T.prim_func(s_tir=True)
+def issued(A: T.Buffer((200, 328), \"float16\"), B: T.Buffer((64, 328), \"float16\"), O: T.Buffer((200, 64), \"float32\")):
+    for i, j, k in T.grid(200, 64, 328):
+        with T.sblock(\"O\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                O[vi, vj] = T.float32(0.0)
+            O[vi, vj] = O[vi, vj] + T.Cast(\"float32\", A[vi, vk]) * T.Cast(\"float32\", B[vj, vk])
+";
+
+const HOPPER: &str = "cuda:sm_90a";
+const BLACKWELL: &str = "cuda:sm_100a";
+
+/// Knobs of products in tensor memory: each block, or pair, has one tile.
+const IN_TENSOR: [(&str, i64); 5] = [("roles", 1), ("groups_n", 1), ("stages", 3), ("split_k", 1), ("raster", 1)];
+
 /// A right kernel.
 pub struct Right {
     pub program: Program,
     from: From,
 }
 
-fn target() -> Target {
-    Target::parse("cuda:sm_90a", &HostCpu::default()).expect("a known target")
+fn target(id: &str) -> Target {
+    Target::parse(id, &HostCpu::default()).expect("a known target")
 }
 
 impl Right {
@@ -139,13 +156,13 @@ impl Right {
 
     /// The same with other values of some knobs.
     fn at(text: &str, set: &[(&str, i64)]) -> Right {
-        Right::of(None, text, set)
+        Right::of((HOPPER, None), text, set)
     }
 
-    /// The same of a rule.
-    fn of(rule: Option<&str>, text: &str, set: &[(&str, i64)]) -> Right {
+    /// The same of a rule, for a target.
+    fn of((id, rule): (&str, Option<&str>), text: &str, set: &[(&str, i64)]) -> Right {
         let func = ir::read(text, "function").unwrap_or_else(|e| panic!("{e}")).remove(0);
-        let subject = Schedulable::new(&func, &func, target()).unwrap_or_else(|e| panic!("{e}"));
+        let subject = Schedulable::new(&func, &func, target(id)).unwrap_or_else(|e| panic!("{e}"));
         let mut arms = subject.arms(&Spaces::built_in()).into_iter();
         let arm = arms.find(|arm| rule.is_none_or(|r| arm.space.form == r)).expect("a rule that takes it");
         let knobs = arm.space.default().expect("a legal point");
@@ -158,7 +175,7 @@ impl Right {
     fn tile(text: &str) -> Right {
         let read = ir::read_any(text, "program").unwrap_or_else(|e| panic!("{e}")).pop();
         let Some(Function::Tile(func)) = read else { panic!("a tile program was expected") };
-        let program = lower_device(&func, &target()).unwrap_or_else(|e| panic!("{e}")).0;
+        let program = lower_device(&func, &target(HOPPER)).unwrap_or_else(|e| panic!("{e}")).0;
         Right { program, from: From::Tile(Box::new(func)) }
     }
 
@@ -188,13 +205,24 @@ impl Right {
                     ("split_k", 1),
                     ("block_k_bytes", 256),
                 ];
-                Right::of(Some("matmul.wgmma_quant"), WORDS, &set)
+                Right::of((HOPPER, Some("matmul.wgmma_quant")), WORDS, &set)
             }
             "neighbours" => {
                 let tile = [("block_m", 64), ("block_n", 64), ("groups_m", 1), ("groups_n", 1)];
                 let steps = [("stages", 3), ("split_k", 1), ("add_parts", 0), ("raster", 1), ("block_k_bytes", 128)];
                 let set = [&tile[..], &steps, &[("multicast", 1), ("roles", 1)]].concat();
-                Right::of(Some("matmul.wgmma"), NEIGHBOURS, &set)
+                Right::of((HOPPER, Some("matmul.wgmma")), NEIGHBOURS, &set)
+            }
+            "issued" => {
+                let set = [&IN_TENSOR[..], &[("block_n", 64), ("cta_group", 1)]].concat();
+                Right::of((BLACKWELL, Some("matmul.tcgen05")), ISSUED, &set)
+            }
+            "scaled_pair" => {
+                let operation = daylight::operation::by_name("matmul_block_scaled").expect("it is one");
+                let sizes = [("m", "200"), ("n", "128"), ("k", "640"), ("format", "mxfp8"), ("out-dtype", "float32")];
+                let function = operation.function("scaled_pair", &sizes).expect("a function").to_string();
+                let set = [&IN_TENSOR[..], &[("block_n", 128), ("cta_group", 2)]].concat();
+                Right::of((BLACKWELL, Some("matmul.tcgen05_block_scale")), &function, &set)
             }
             "staged" => Right::tile(STAGED),
             "bulk" => Right::tile(&bulk()),

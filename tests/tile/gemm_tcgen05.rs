@@ -14,6 +14,7 @@ use daylight::tile::Active;
 
 const V: &str = "tcgen05";
 const L: &str = "tcgen05_load";
+const S: &str = "tcgen05_store";
 const TARGET: &str = "cuda:sm_100a";
 const ROWS: i64 = 128;
 
@@ -32,11 +33,21 @@ pub struct Spec {
     spans: [i64; 2],
     /// A second product of the same factors is added to the first.
     accum: bool,
+    /// The first is added to what registers hold.
+    started: bool,
 }
 
 /// 128 x 16 x 16 of float16, both operands contiguous along K.
-const SMALL: Spec =
-    Spec { input: DType::F16, n: 16, steps: 1, groups: 1, transposed: [false, true], spans: [32, 32], accum: false };
+const SMALL: Spec = Spec {
+    input: DType::F16,
+    n: 16,
+    steps: 1,
+    groups: 1,
+    transposed: [false, true],
+    spans: [32, 32],
+    accum: false,
+    started: false,
+};
 
 /// Row `i` in lane `i`, columns side by side.
 pub fn lanes(columns: i64) -> TileLayout {
@@ -68,7 +79,8 @@ impl Spec {
         let [sa, sb] = self.spans;
         let major = |side: usize| if self.transposed[side] == (side == 1) { "k" } else { "mn" };
         let (a, b, accum) = (major(0), major(1), if self.accum { " accum" } else { "" });
-        format!("tcgen05 {} {m}x{n}x{k} groups {} {a}{sa} {b}{sb}{accum}", self.input, self.groups)
+        let started = if self.started { " started" } else { "" };
+        format!("tcgen05 {} {m}x{n}x{k} groups {} {a}{sa} {b}{sb}{accum}{started}", self.input, self.groups)
     }
 
     /// A or B as stored.
@@ -110,8 +122,8 @@ impl Spec {
         call
     }
 
-    fn copy(&self) -> TileCall {
-        let [dst, src] = ["r", "d"].map(|name| Tile::whole(&name.into(), &[ROWS, self.n]));
+    fn copy(&self, [to, from]: [&str; 2]) -> TileCall {
+        let [dst, src] = [to, from].map(|name| Tile::whole(&name.into(), &[ROWS, self.n]));
         TileCall::new(TileOp::Copy, ExecScope::Cta, dst, vec![TileArg::Tile(src)])
     }
 
@@ -132,24 +144,32 @@ impl Spec {
             body.extend(each_shared(global, &self.stored(side), self.threads(), fill));
         }
         body.extend([DStmt::Instr(Instr::from(Sync::AsyncFence)), sync()]);
+        if self.started {
+            body.extend(each_held("C", &r, |at| vec![store(&"r".into(), at, load("C", at, sum))]));
+            body.extend([DStmt::Tile(Box::new(self.copy(["d", "r"]))), sync()]);
+        }
         for turn in 0..if self.accum { 2 } else { 1 } {
-            body.push(DStmt::Tile(Box::new(self.call(turn > 0))));
+            body.push(DStmt::Tile(Box::new(self.call(turn > 0 || self.started))));
             // nobody may be a phase behind when the next one completes
             body.extend([does(Sync::MbarrierWait, vec![Expr::i64(turn)]), sync()]);
         }
-        body.push(DStmt::Tile(Box::new(self.copy())));
+        body.push(DStmt::Tile(Box::new(self.copy(["r", "d"]))));
         body.extend(each_held("D", &r, |at| vec![store(&"D".into(), at, load("r", at, sum))]));
         let of = |name, dtype, shape: &[i64; 2]| buffer(name, dtype, shape, Scope::Global, "");
-        let params = [of("A", input, &self.stored(0)), of("B", input, &self.stored(1)), of("D", sum, &[m, n])];
-        let all = [&params[..], &[a, b, d, r, bar]].concat();
+        let mut params = vec![of("A", input, &self.stored(0)), of("B", input, &self.stored(1))];
         let seed = (n * 10 + k) as u64;
-        let args = vec![
-            values(input, &self.stored(0), seed),
-            values(input, &self.stored(1), seed + 1),
-            Tensor::zeros(sum, &[m, n]),
-        ];
+        let mut args = vec![values(input, &self.stored(0), seed), values(input, &self.stored(1), seed + 1)];
+        if self.started {
+            params.push(of("C", sum, &[m, n]));
+            args.push(values(sum, &[m, n], seed + 2));
+        }
+        params.push(of("D", sum, &[m, n]));
+        args.push(Tensor::zeros(sum, &[m, n]));
+        let all = [&params[..], &[a, b, d, r, bar]].concat();
         let times = if self.accum { 2.0 } else { 1.0 };
-        let want = product(&args[0], &args[1], None, [m, n, k], self.transposed).iter().map(|x| x * times).collect();
+        let once = product(&args[0], &args[1], None, [m, n, k], self.transposed);
+        let start = |at: usize| if self.started { args[2].get_f64(at) } else { 0.0 };
+        let want = once.iter().enumerate().map(|(at, x)| x * times + start(at)).collect();
         Product {
             name: self.name(),
             func: program(self.threads(), &all, body),
@@ -175,21 +195,23 @@ pub fn products() -> Vec<Product> {
         Spec { input: DType::F32, n: 32, spans: [128, 128], steps: 4, groups: 2, ..SMALL },
         Spec { input: DType::E4M3, n: 32, spans: [64, 64], steps: 2, ..SMALL },
         Spec { input: DType::E5M2, n: 16, spans: [32, 16], ..SMALL },
+        Spec { n: 96, steps: 2, started: true, ..SMALL },
+        Spec { input: DType::BF16, n: 128, groups: 2, accum: true, started: true, ..SMALL },
+        Spec { input: DType::I8, n: 32, started: true, ..SMALL },
         Spec { input: DType::I8, n: 80, spans: [64, 32], steps: 2, accum: true, ..SMALL },
     ];
     all.iter().map(Spec::product).collect()
 }
 
-fn place(spec: &Spec, copies: bool) -> Case {
-    let [d, r, bar] = spec.held();
-    let (call, says) = if copies { (spec.copy(), Takes(L)) } else { (spec.call(false), Takes(V)) };
-    Case::new("", TARGET, spec.threads(), &[d, r, bar, spec.chip(0), spec.chip(1)], call, says)
-}
-
 fn with(name: &str, spec: &Spec, says: Says, change: &dyn Fn(&mut Case)) -> Case {
-    let copies = matches!(says, Takes(L) | Declines(L, _));
-    let mut c = place(spec, copies);
-    (c.name, c.says) = (format!("{}: {name}", if copies { L } else { V }), says);
+    let (of, call) = match says {
+        Takes(L) | Declines(L, _) => (L, spec.copy(["r", "d"])),
+        Takes(S) | Declines(S, _) => (S, spec.copy(["d", "r"])),
+        Takes(_) | Declines(..) => (V, spec.call(false)),
+    };
+    let [d, r, bar] = spec.held();
+    let all = [d, r, bar, spec.chip(0), spec.chip(1)];
+    let mut c = Case::new(&format!("{of}: {name}"), TARGET, spec.threads(), &all, call, says);
     change(&mut c);
     c
 }
@@ -243,15 +265,19 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// What copies from tensor memory accept and decline.
+/// What copies from tensor memory, and to it, accept and decline.
 pub fn copies() -> Vec<Case> {
+    [L, S].into_iter().flat_map(of_way).collect()
+}
+
+fn of_way(way: &'static str) -> Vec<Case> {
     let declines =
-        |name: &str, predicate, change: &dyn Fn(&mut Case)| with(name, &SMALL, Declines(L, predicate), change);
+        |name: &str, predicate, change: &dyn Fn(&mut Case)| with(name, &SMALL, Declines(way, predicate), change);
     let two = Spec { n: 64, groups: 2, ..SMALL };
     vec![
-        with("one warpgroup", &SMALL, Takes(L), &|_| {}),
-        with("two warpgroups", &two, Takes(L), &|_| {}),
-        with("the scope of a group", &SMALL, Takes(L), &|c| c.call.scope = ExecScope::Warpgroup),
+        with("one warpgroup", &SMALL, Takes(way), &|_| {}),
+        with("two warpgroups", &two, Takes(way), &|_| {}),
+        with("the scope of a group", &SMALL, Takes(way), &|c| c.call.scope = ExecScope::Warpgroup),
         declines("a GPU without tensor memory", "sm_version", &|c| c.target = "cuda:sm_120a"),
         declines("a warp", "exec_scope", &|c| c.call.scope = ExecScope::Warp),
         declines("some warps only", "all_threads", &|c| c.active = Active::WholeWarps),
@@ -261,9 +287,9 @@ pub fn copies() -> Vec<Case> {
         declines("a conversion", "dtype", &|c| c.buffers[1].dtype = DType::I32),
         declines("16 bits", "dtype", &|c| c.buffers[..2].iter_mut().for_each(|b| b.dtype = DType::F16)),
         declines("another shape", "same_shape", &|c| c.call.dst.extent = vec![64, 16]),
-        declines("from shared memory", "storage_scope", &|c| c.buffers[0].scope = Scope::Shared),
-        declines("to shared memory", "storage_scope", &|c| c.buffers[1].scope = Scope::Shared),
-        declines("rows in no lanes", "source_place", &|c| c.buffers[0].layout = None),
+        declines("columns in shared memory", "storage_scope", &|c| c.buffers[0].scope = Scope::Shared),
+        declines("registers in shared memory", "storage_scope", &|c| c.buffers[1].scope = Scope::Shared),
+        declines("rows in no lanes", "tensor_place", &|c| c.buffers[0].layout = None),
         declines("each thread has all", "registers", &|c| c.buffers[1].layout = None),
         declines("rows of other warps", "registers", &|c| {
             let (warps, own) = (Iter::new(4, 1, Axis::WarpId), |n, stride| Iter::new(n, stride, Axis::M));

@@ -46,8 +46,8 @@ impl CudaWriter<'_> {
                 let add = self.exprs.text(add);
                 format!("{f}({d}, {a}, {b}, {sfa}, {sfb}, {add});")
             }
-            Tcgen05::CopyScales => {
-                let f = copy_scales(self.exprs.prelude);
+            Tcgen05::CopyScales { group } => {
+                let f = copy_scales(self.exprs.prelude, *group);
                 let ([dst, src], []) = i.operands();
                 let (dst, src) = (self.address(dst), self.units(src));
                 format!("{f}({dst}, {src});")
@@ -63,6 +63,14 @@ impl CudaWriter<'_> {
                 let (d, s) = (self.place(d), self.address(s));
                 format!("{f}({d}, {s});")
             }
+            Tcgen05::Store { count } => {
+                let ([d, s], []) = i.operands();
+                let whole = self.kernel.element(&s.array) == Some(DType::I32);
+                let f = store(self.exprs.prelude, *count, whole);
+                let (d, s) = (self.address(d), self.place(s));
+                format!("{f}({d}, {s});")
+            }
+            Tcgen05::WaitStores => order("tcgen05.wait::st.sync.aligned;"),
             Tcgen05::WaitLoads => order("tcgen05.wait::ld.sync.aligned;"),
             Tcgen05::FenceBefore => order("tcgen05.fence::before_thread_sync;"),
             Tcgen05::FenceAfter => order("tcgen05.fence::after_thread_sync;"),
@@ -119,7 +127,7 @@ fn mma(p: &mut Prelude, shape: Tcgen05Shape, a: MatrixDesc, b: MatrixDesc) -> St
 /// The same with the addresses of the scales of both operands.
 fn scaled_mma(p: &mut Prelude, shape: Tcgen05Scaled, [a, b]: [MatrixDesc; 2], first: [u32; 2]) -> String {
     let desc = |d: MatrixDesc, at: &str| format!("\"l\"({:#x}ull | {at})", d.bits_of_tensor_memory());
-    let mma = format!("tcgen05.mma.{}.kind::{}", cta_group(CtaGroup::One), shape.of.kind());
+    let mma = format!("tcgen05.mma.{}.kind::{}", cta_group(shape.group), shape.of.kind());
     let ptx = format!("{{.reg .pred p; setp.ne.b32 p, %6, 0; {mma} [%0], %1, %2, %3, [%4], [%5], p;}}");
     let inputs = format!(
         "\"r\"(d), {}, {}, \"r\"({:#010x}u), \"r\"(sfa), \"r\"(sfb), \"r\"((int)add)",
@@ -135,11 +143,12 @@ fn scaled_mma(p: &mut Prelude, shape: Tcgen05Scaled, [a, b]: [MatrixDesc; 2], fi
 }
 
 /// The function that copies scales from an address in units of 16 bytes: eight lines of 16 bytes lie side by side.
-fn copy_scales(p: &mut Prelude) -> String {
+fn copy_scales(p: &mut Prelude, group: CtaGroup) -> String {
     let desc = MatrixDesc { contiguous: Contiguous::Depth, swizzle: MapSwizzle::None, leading: 0, stride: 128 };
-    let ptx = format!("tcgen05.cp.{}.32x128b.warpx4 [%0], %1;", cta_group(CtaGroup::One));
+    let ptx = format!("tcgen05.cp.{}.32x128b.warpx4 [%0], %1;", cta_group(group));
     let inputs = format!("\"r\"(d), \"l\"({:#x}ull | s)", desc.bits_of_tensor_memory());
-    helper(p, "dl_tcgen05_copy_scales", "unsigned d, unsigned s", &ordered(&ptx, "", &inputs))
+    let name = format!("dl_tcgen05_copy_scales{}", of_pair(group));
+    helper(p, &name, "unsigned d, unsigned s", &ordered(&ptx, "", &inputs))
 }
 
 /// Arrives at a barrier of the block, or of the blocks of a mask.
@@ -158,9 +167,21 @@ fn commit(p: &mut Prelude, group: CtaGroup, mask: u16) -> String {
     helper(p, &format!("dl_tcgen05_commit{}{to}", of_pair(group)), "void* b", &body)
 }
 
+/// The C type of registers, and the letter of their constraint.
+fn register(whole: bool) -> (&'static str, &'static str) {
+    if whole { ("int", "r") } else { ("float", "f") }
+}
+
 fn load(p: &mut Prelude, count: i64, whole: bool) -> String {
-    let (n, (t, letter)) = (4 * count as usize, if whole { ("int", "r") } else { ("float", "f") });
+    let (n, (t, letter)) = (4 * count as usize, register(whole));
     let ptx = format!("tcgen05.ld.sync.aligned.16x256b.x{count}.b32 {}, [%{n}];", group(0, n));
     let body = ordered(&ptx, &super::operands(&format!("={letter}"), "d", n), "\"r\"(s)");
     helper(p, &format!("dl_tcgen05_load_x{count}_{t}"), &format!("{t}* d, unsigned s"), &body)
+}
+
+fn store(p: &mut Prelude, count: i64, whole: bool) -> String {
+    let (n, (t, letter)) = (4 * count as usize, register(whole));
+    let ptx = format!("tcgen05.st.sync.aligned.16x256b.x{count}.b32 [%0], {};", group(1, n));
+    let body = ordered(&ptx, "", &format!("\"r\"(d), {}", super::operands(letter, "s", n)));
+    helper(p, &format!("dl_tcgen05_store_x{count}_{t}"), &format!("unsigned d, const {t}* s"), &body)
 }

@@ -43,12 +43,15 @@ impl Instr {
                 Err(format!("a load of {lanes} {from} elements of another block to {to}; {one}"))
             }
             (Op::BlockScaleMma { shape, first }, ..) => numbers_of_scales(*shape, *first),
-            (Op::Tcgen05(op), [to, from, ..], _) => {
-                if matches!(op, Tcgen05::Load { .. }) && to != from {
-                    return Err(format!("a load of {from} from tensor memory into registers of {to}"));
+            (Op::Tcgen05(op), [to, from, ..], _) => match op {
+                Tcgen05::Load { .. } if to != from => {
+                    Err(format!("a load of {from} from tensor memory into registers of {to}"))
                 }
-                tensor_memory(op, &values)
-            }
+                Tcgen05::Store { .. } if to != from => {
+                    Err(format!("a store of registers of {from} to {to} in tensor memory"))
+                }
+                _ => tensor_memory(op, &values),
+            },
             (Op::Tcgen05(op), ..) => tensor_memory(op, &values),
             (Op::Prmt, _, all) if all.iter().any(|d| *d != DType::U32) => {
                 Err("bytes are taken of uint32, as a uint32 says".into())
@@ -90,8 +93,8 @@ fn tensor_memory(op: &Tcgen05, values: &[DType]) -> Result<(), String> {
         {
             Err(format!("{columns} columns of tensor memory; expected a power of two from 32 to {TENSOR_COLUMNS}"))
         }
-        Tcgen05::Load { count } if !(1..=32).contains(count) || count.count_ones() != 1 => {
-            Err(format!("a load of {count} times 8 columns; expected a power of two up to 32"))
+        Tcgen05::Load { count } | Tcgen05::Store { count } if !(1..=32).contains(count) || count.count_ones() != 1 => {
+            Err(format!("a load or store of {count} times 8 columns; expected a power of two up to 32"))
         }
         Tcgen05::Mma { shape, a, b } => shape.check().and_then(|()| product(shape.input, &[a, b], values)),
         Tcgen05::ScaledMma { shape, a, b, first } => {

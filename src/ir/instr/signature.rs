@@ -181,11 +181,11 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
             let [of_a, of_b] = shape.of.elements().map(|d| shared(WIDE).of(&[d]));
             let scales = || tensor(1).of(&[DType::U32]);
             let places = vec![tensor(1).of(&[DType::F32]).updated(), of_a, of_b, scales(), scales()];
-            Signature { values: vec![Value::Any], ..row(form, places) }
+            of(Signature { values: vec![Value::Any], ..row(form, places) }, shape.group)
         }
-        Tcgen05::CopyScales => {
+        Tcgen05::CopyScales { group } => {
             let places = vec![tensor(1).of(&[DType::U32]).written(), shared(WIDE).of(&[DType::E8M0, DType::E4M3])];
-            row("tcgen05_copy_scales %0 <- %1".into(), places)
+            of(row(format!("tcgen05_copy_scales{} %0 <- %1", group.suffix()), places), *group)
         }
         Tcgen05::Commit { group, mask } => {
             let blocks: Vec<String> = blocks_of(*mask).map(|block| block.to_string()).collect();
@@ -198,6 +198,11 @@ fn tensor_memory(op: &Tcgen05) -> Signature {
             row(format!("tcgen05_load.x{count} %0 <- %1"), places).warp()
         }
         Tcgen05::WaitLoads => row("tcgen05_wait_loads".into(), vec![]).warp(),
+        Tcgen05::Store { count } => {
+            let places = vec![tensor(1).written(), registers(4 * count).of(&[DType::F32, DType::I32])];
+            row(format!("tcgen05_store.x{count} %0 <- %1"), places).warp()
+        }
+        Tcgen05::WaitStores => row("tcgen05_wait_stores".into(), vec![]).warp(),
         Tcgen05::FenceBefore => row("tcgen05_fence_before".into(), vec![]),
         Tcgen05::FenceAfter => row("tcgen05_fence_after".into(), vec![]),
     }

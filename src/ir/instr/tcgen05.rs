@@ -42,12 +42,17 @@ pub enum Tcgen05 {
     /// `d, a, b, sfa, sfb; accumulate`: the same where each block of numbers has a scale (`.block_scale`). Scales of rows of
     /// `a` and of columns of `b` are in words of tensor memory, as [`Tcgen05::CopyScales`] leaves them; of the four in a word
     /// the instruction takes as many as a row has ([`BlockScaleMma::scales`]), from number `first` on, for `a` and for `b`.
+    ///
+    /// Each block of a pair has the scales of its own 128 rows, and of all columns, in its own tensor memory.
     ScaledMma { shape: Tcgen05Scaled, a: MatrixDesc, b: MatrixDesc, first: [u32; 2] },
     /// `dst, src`: copies 512 bytes of shared memory to four columns (`tcgen05.cp.32x128b.warpx4`): word `4 l + c` to column
     /// `c` of lane `l`, the same to each of the four groups of 32 lanes. So the scales of 128 rows, four each, become those
     /// of a product: word `4 (row % 32) + row / 32` is that of a row. One thread says so; its products after it read what it
     /// copied. That those before it have read what it overwrites the thread has to know of a barrier.
-    CopyScales,
+    ///
+    /// A thread of the first block of a pair says so for both: each from the same place in its own shared memory, to its own
+    /// tensor memory.
+    CopyScales { group: CtaGroup },
     /// `bar`: arrives once when all products of the thread so far are done (`tcgen05.commit`), in the block, or in the
     /// blocks of its cluster of which `mask` has the bit, each with `bar` in its own shared memory (`.multicast::cluster`).
     Commit { group: CtaGroup, mask: u16 },
@@ -58,6 +63,11 @@ pub enum Tcgen05 {
     Load { count: i64 },
     /// Waits until the registers of the warp's loads are there (`tcgen05.wait::ld`).
     WaitLoads,
+    /// `dst, src`: stores registers to 16 lanes by `8 count` columns (`tcgen05.st.16x256b`), of the same form and order as
+    /// [`Tcgen05::Load`]'s. They are there after [`Tcgen05::WaitStores`].
+    Store { count: i64 },
+    /// Waits until what the warp stored is in tensor memory (`tcgen05.wait::st`).
+    WaitStores,
     /// Orders what the thread did to tensor memory before what others do after a barrier
     /// (`tcgen05.fence::before_thread_sync`).
     FenceBefore,
@@ -194,18 +204,31 @@ impl Tcgen05Shape {
     }
 }
 
-/// `tcgen05.mma` of 128 rows by `n` columns and 32 bytes of the reduced axis, of which each block of numbers has a scale.
+/// `tcgen05.mma` of 128 rows of each block by `n` columns and 32 bytes of the reduced axis, of which each block of numbers has a
+/// scale.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tcgen05Scaled {
-    /// Columns: 8 to 256, a multiple of 8.
+    /// Columns: 8 to 256, a multiple of 8; of a pair a multiple of 16, of which each block has half.
     pub n: i64,
     /// Types of numbers and scales, and how many of these a row has.
     pub of: BlockScaleMma,
+    /// Whose rows they are.
+    pub group: CtaGroup,
 }
 
 impl Tcgen05Scaled {
     /// Rows whose scales a copy brings, and the columns that it brings them to.
     pub const SCALES: [i64; 2] = [TENSOR_LANES, 4];
+
+    /// Rows of one instruction.
+    pub fn rows(self) -> i64 {
+        Tcgen05Shape::ROWS * self.group.blocks()
+    }
+
+    /// Columns of B that a block has in its shared memory.
+    pub fn own_columns(self) -> i64 {
+        self.n / self.group.blocks()
+    }
 
     /// Numbers along the reduced axis.
     pub fn k(self) -> i64 {
@@ -215,7 +238,7 @@ impl Tcgen05Scaled {
     /// What listings name it by.
     pub fn name(self) -> String {
         let [a, b] = self.of.inputs();
-        format!("m{TENSOR_LANES}n{}k{}.{a}.{b}", self.n, self.k())
+        format!("m{}n{}k{}.{a}.{b}", self.rows(), self.n, self.k())
     }
 
     /// The 32 bits that tell formats, extents and numbers of scales ("instruction descriptor" of kinds with block scales).
@@ -227,7 +250,7 @@ impl Tcgen05Scaled {
         };
         let [of_a, of_b] = self.of.inputs().map(format);
         let powers = u32::from(self.of.scale() == DType::E8M0);
-        let (n, m) = ((self.n >> 3) as u32, (TENSOR_LANES >> 4) as u32);
+        let (n, m) = ((self.n >> 3) as u32, (self.rows() >> 4) as u32);
         b << 4 | of_a << 7 | of_b << 10 | n << 17 | powers << 23 | m << 24 | a << 29
     }
 
@@ -236,9 +259,10 @@ impl Tcgen05Scaled {
     /// # Errors
     /// What is wrong, as a sentence.
     pub fn check(self) -> Result<(), String> {
+        let step = 8 * self.group.blocks();
         match self.n {
-            n @ 8..=256 if n % 8 == 0 => Ok(()),
-            n => Err(format!("{n} columns; expected 8 to 256, a multiple of 8")),
+            n @ 8..=256 if n % step == 0 => Ok(()),
+            n => Err(format!("{n} columns; expected {step} to 256, a multiple of {step}")),
         }
     }
 }
@@ -280,13 +304,16 @@ mod tests {
 
     #[test]
     fn bits_of_products_with_scales_are_those_of_worked_examples() {
-        let bits = |of, first| Tcgen05Scaled { n: 256, of }.bits(first);
+        let bits = |of, first| Tcgen05Scaled { n: 256, of, group: CtaGroup::One }.bits(first);
         let mxf8 = |a, b| BlockScaleMma::Mxf8 { a, b };
         assert_eq!(bits(mxf8(DType::E4M3, DType::E4M3), [0; 2]), 0x08c0_0000);
         assert_eq!(bits(BlockScaleMma::Nvf4, [0; 2]), 0x0840_0480);
         assert_eq!(bits(BlockScaleMma::Mxf4, [0; 2]), 0x08c0_0480);
         assert_eq!(bits(mxf8(DType::E5M2, DType::E4M3), [3, 1]), 0x68c0_0090);
         assert_eq!(bits(BlockScaleMma::Mxf4, [2, 2]), 0x48c0_04a0);
+        let pair = Tcgen05Scaled { n: 256, of: BlockScaleMma::Nvf4, group: CtaGroup::Pair };
+        assert_eq!((pair.bits([0; 2]), pair.rows(), pair.own_columns()), (0x1040_0480, 256, 128));
+        assert!(pair.check().is_ok() && Tcgen05Scaled { n: 24, ..pair }.check().is_err());
     }
 
     #[test]

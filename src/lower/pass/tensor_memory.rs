@@ -55,8 +55,12 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
 fn group_of(body: &[DStmt]) -> CtaGroup {
     let mut group = CtaGroup::One;
     let mut note = |s: &DStmt| {
-        if let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { shape, .. }), .. }) = s {
-            group = shape.group;
+        if let DStmt::Instr(Instr { op: Op::Tcgen05(op), .. }) = s {
+            match op {
+                Tcgen05::Mma { shape, .. } => group = shape.group,
+                Tcgen05::ScaledMma { shape, .. } => group = shape.group,
+                _ => {}
+            }
         }
     };
     body.iter().for_each(|s| s.visit(&mut note));

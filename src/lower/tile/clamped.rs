@@ -9,7 +9,7 @@
 use crate::analysis::simplify;
 use crate::ir::device::conjuncts;
 use crate::ir::{BinOp, Expr, ExprKind};
-use crate::lower::nest::Nest;
+use crate::lower::nest::{Nest, is_of_block};
 
 /// The conditions that are left, and the value. `row` is the place of a value's row in its tile.
 pub fn rows(nest: &Nest, cond: Option<&Expr>, value: &Expr, row: &Expr) -> (Vec<Expr>, Expr) {
@@ -52,5 +52,5 @@ fn inside(nest: &Nest, cond: &Expr, value: &Expr, row: &Expr) -> Option<Expr> {
 
 /// True for what is the same for a whole tile.
 fn of_tile(e: &Expr) -> bool {
-    !e.any(&|e| e.as_var().is_some_and(|v| !v.as_str().starts_with("blockIdx.")))
+    !e.any(&|e| e.as_var().is_some_and(|v| !is_of_block(v)))
 }

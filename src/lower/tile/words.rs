@@ -17,7 +17,7 @@ use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
 use crate::ir::layout::words::{RUN, WORD};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
-use crate::lower::nest::Nest;
+use crate::lower::nest::{Nest, is_of_block};
 use crate::lower::pass::guards::{all_free_of, strict_difference};
 use crate::lower::pass::pipeline::copied;
 use std::collections::BTreeSet;
@@ -157,5 +157,5 @@ fn under(nest: &Nest, read: &BTreeSet<Name>, cond: &Expr, then: &[DStmt]) -> Opt
 }
 
 fn differs_between_blocks(e: &Expr) -> bool {
-    e.any(&|e| e.as_var().is_some_and(|v| v.as_str().starts_with("blockIdx.")))
+    e.any(&|e| e.as_var().is_some_and(is_of_block))
 }

@@ -196,10 +196,11 @@ fn group_of(op: &Op) -> Option<CtaGroup> {
             Tcgen05::Alloc { group, .. }
             | Tcgen05::Relinquish { group }
             | Tcgen05::Dealloc { group, .. }
+            | Tcgen05::CopyScales { group }
             | Tcgen05::Commit { group, .. },
         ) => Some(*group),
         Op::Tcgen05(Tcgen05::Mma { shape, .. }) => Some(shape.group),
-        Op::Tcgen05(Tcgen05::ScaledMma { .. } | Tcgen05::CopyScales) => Some(CtaGroup::One),
+        Op::Tcgen05(Tcgen05::ScaledMma { shape, .. }) => Some(shape.group),
         Op::TensorLoad { to: Landing::Pair, .. } => Some(CtaGroup::Pair),
         _ => None,
     }

@@ -56,7 +56,7 @@ pub fn tcgen05_block_scale(z: &Sizes, of: (i64, i64), (packed, filled): (i64, i6
         main.read = z.read / packed;
         if let Some(t) = &mut main.tiles {
             (t.filled, t.row) = (filled, bytes);
-            t.copies = [[m * bytes / WIDEST, WIDEST], [n * bytes / WIDEST, WIDEST]];
+            t.copies = [[m * bytes / WIDEST, WIDEST], [n / k.get("cta_group").max(1) * bytes / WIDEST, WIDEST]];
         }
     }
     out

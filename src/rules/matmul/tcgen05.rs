@@ -100,10 +100,7 @@ impl Accepted for Tcgen05 {
         let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
         let space = space.require("whole_instructions", move |k| whole_instructions(k, element));
         let rows = p.extents()[1];
-        let space = space.require("row_tiles_of_a_pair", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
-            Some(..2) if k.get("cta_group") > 1 => Err("there is a single row tile".into()),
-            _ => Ok(()),
-        });
+        let space = row_tiles_of_a_pair(space, rows);
         let beside = matches!(major(&p.b), Major::Depth);
         let space = space.require("halves_of_columns", move |k| if beside { halves(k, element) } else { Ok(()) });
         let space = roles_of_steps(space, p, target, warp, move |k| groups(k, element).block[2]);
@@ -128,6 +125,22 @@ impl Accepted for Tcgen05 {
     fn outline(&self, k: &Knobs) -> Option<Outline> {
         Some(outline_tensor::tcgen05(self.sizes.as_ref()?, (self.warp, self.sms), k))
     }
+}
+
+/// Of a pair each block has a row tile.
+pub fn row_tiles_of_a_pair(space: Space, rows: Option<i64>) -> Space {
+    space.require("row_tiles_of_a_pair", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
+        Some(..2) if k.get("cta_group") > 1 => Err("there is a single row tile".into()),
+        _ => Ok(()),
+    })
+}
+
+/// No pair leaves a block without rows.
+pub fn even_row_tiles(space: Space, rows: Option<i64>) -> Space {
+    space.prefer("even_row_tiles", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
+        Some(n) if k.get("cta_group") > 1 && n % 2 != 0 => Err(format!("{n} row tiles are no pairs")),
+        _ => Ok(()),
+    })
 }
 
 /// Threads that copy and issue have several steps to do, of so many along the reduced axis, and stand beside those that store.
@@ -187,10 +200,7 @@ fn halves(k: &Knobs, element: DType) -> Result<(), String> {
 /// Only what is likely to be fast: tiles that the function fills, enough of them for the device, whole lines.
 fn preferred(space: Space, p: &Product, target: &Target) -> Space {
     let ([_, rows, _, depth], element) = (p.extents(), p.a.dtype);
-    let space = space.prefer("even_row_tiles", move |k| match rows.map(|n| over(n, TENSOR_LANES)) {
-        Some(n) if k.get("cta_group") > 1 && n % 2 != 0 => Err(format!("{n} row tiles are no pairs")),
-        _ => Ok(()),
-    });
+    let space = even_row_tiles(space, rows);
     let space = tile_within_result(space, p, [TENSOR_LANES, 64]);
     let space = space.prefer("lines_of_roles", move |k| match (k.get("block_k_bytes"), depth) {
         (n, Some(depth)) if n < LINE && over(depth, LINE / element.bytes() as i64 * k.get("split_k").max(1)) > 1 => {

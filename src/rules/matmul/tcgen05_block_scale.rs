@@ -5,7 +5,8 @@
 //! tensor map describes, with a tile of rows and columns at least, and a reduced axis of whole words of four scales.
 //! How: as `matmul.tcgen05`. Numbers come into shared memory by tensor maps as they are stored. Scales, too few bytes at a
 //! place for those, are copied by two more warps, into the order in which the thread that issues products has them
-//! copied to columns of tensor memory, each step to columns of its own.
+//! copied to columns of tensor memory, each step to columns of its own. Two blocks with neighbouring row tiles may be a pair
+//! (`cta_group`), each with half of the columns' numbers, and the scales of all columns.
 //! Rounding: as `matmul.block_scale`: products of numbers and scales are exact, sums are float32; `float8_e4m3fn` scales are
 //! taken without sign.
 //! Declines: `target_kind`, `tensor_memory`, the predicates of [`Product::of`], `rows_and_columns`, `blocked_operands`,
@@ -32,7 +33,9 @@ use super::block_scale::scaled;
 use super::mma::{Means, Warps, by_tiles};
 use super::outline::Sizes;
 use super::outline_tensor;
-use super::tcgen05::{of_tiles, roles_of_steps, shares, sums_in_registers, whole_tile};
+use super::tcgen05::{
+    even_row_tiles, of_tiles, roles_of_steps, row_tiles_of_a_pair, shares, sums_in_registers, whole_tile,
+};
 use super::tiling::*;
 use crate::analysis::Blocked;
 use crate::ir::instr::{TENSOR_COLUMNS, Tcgen05Scaled, WgmmaShape};
@@ -85,9 +88,10 @@ impl Parts {
         k.get("block_k_bytes") * self.packed / self.block
     }
 
-    /// Bytes of numbers and scales of a step.
+    /// Bytes of numbers and scales of a step: a block of a pair has the numbers of half of the columns.
     fn step_bytes(self, k: &Knobs) -> i64 {
-        (k.get("block_m") + k.get("block_n")) * (k.get("block_k_bytes") + self.scales(k))
+        let [rows, columns] = ["block_m", "block_n"].map(|name| k.get(name));
+        (rows + columns / k.get("cta_group").max(1)) * k.get("block_k_bytes") + (rows + columns) * self.scales(k)
     }
 
     /// Columns that sums take, and the scales of all steps under way.
@@ -139,6 +143,7 @@ impl Accepted for Scaled {
         let (p, parts) = (&self.p, self.parts);
         let [_, rows, columns, depth] = p.extents();
         let space = space.require("whole_instructions", move |k| whole_instructions(k, parts));
+        let space = row_tiles_of_a_pair(space, rows);
         let space = space.require("whole_steps", move |k| {
             let (step, split) = (parts.shares(k).block[2], k.get("split_k"));
             match depth {
@@ -157,7 +162,7 @@ impl Accepted for Scaled {
         let warps = |k: &Knobs| k.get("groups_n") * WgmmaShape::WARPS;
         let space = tiles_in_shared(space, target, move |k| parts.step_bytes(k), passed_rows(p, warps));
         let space = whole_groups(sums_in_registers(space), rows);
-        of_tiles(space, p, target)
+        of_tiles(even_row_tiles(space, rows), p, target)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {

@@ -4,7 +4,8 @@
 //! them but by waiting for a barrier that a commit arrived at, and the agent reads operands as it does those of
 //! warpgroups. An array is where the thread found it; it is used while its columns are taken. Loads read when they
 //! are issued and again when they are waited for, so that what frees the columns has to come after the wait. What
-//! one thread does to tensor memory and another after a barrier stands between a fence before and one after.
+//! one thread does to tensor memory and another after a barrier stands between a fence before and one after. Stores write when
+//! they are issued and again when they are waited for; nobody may use what they write in between ([`stores`]).
 //!
 //! The products of a pair of blocks are issued by the first, read operands of both, and write to the tensor memory of both.
 //!
@@ -21,6 +22,7 @@
 
 mod columns;
 mod scaled;
+mod stores;
 
 pub(super) use columns::pair_of;
 
@@ -38,6 +40,7 @@ use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Sh
 use crate::ir::{DType, MatrixDesc};
 use columns::{Columns, Taker, fault};
 use std::collections::BTreeMap;
+use stores::Stores;
 
 /// Registers of a warp that loads are on their way to, and the elements that these read.
 struct Loaded {
@@ -59,6 +62,7 @@ pub(super) struct TensorMemory {
     before: Vec<u32>,
     /// Per warp.
     loads: Vec<Vec<Loaded>>,
+    stores: Stores,
 }
 
 impl TensorMemory {
@@ -131,10 +135,12 @@ impl Block<'_> {
             Tcgen05::ScaledMma { shape, a, b, first } => {
                 return self.scaled_product(t, i, *shape, ([*a, *b], *first), memory);
             }
-            Tcgen05::CopyScales => self.copy_scales(t, i, memory),
+            Tcgen05::CopyScales { group } => self.copy_scales(t, i, *group, memory),
             Tcgen05::Commit { mask, .. } => self.commit(t, i.places[0], *mask),
             Tcgen05::Load { count } => return self.load_tensor(t, i, *count, memory),
             Tcgen05::WaitLoads => self.wait_loads(t, memory),
+            Tcgen05::Store { count } => return self.store_tensor(t, i, *count, memory),
+            Tcgen05::WaitStores => self.wait_stores(t, memory),
             Tcgen05::FenceBefore => {
                 self.tensor.before[t] = self.clock.tick();
                 Ok(())
@@ -187,6 +193,7 @@ impl Block<'_> {
         let found = self.tensor.found.range((t, 0)..=(t, u32::MAX));
         for (_, n) in found.filter(|(_, at)| (first..first + columns).contains(*at)).map(|(key, _)| *key) {
             let array = &self.code.arrays[n as usize];
+            self.tensor.stores.landed(block, n, 0..array.len as usize, &array.name)?;
             if let Some(other) = other {
                 let theirs = &mut memory[array.memory(other * self.code.shared())];
                 (0..array.len as usize).try_for_each(|i| theirs.shadow.may_write(i, &array.name, by))?;
@@ -282,18 +289,25 @@ impl Block<'_> {
     ) -> Result<(), Fault> {
         let array = &self.code.arrays[d.array as usize];
         let own = &mut memory[array.memory(block * self.code.shared())];
+        self.tensor.stores.landed(block, d.array, e..e + 1, &array.name)?;
         let start = match (add, own.read(e)) {
             (false, _) => 0,
             (true, Some(bits)) => scalar::from_stored(bits, array.dtype),
             (true, None) => return Err(missing(array, e, own, self.code)),
         };
         let agent = MATRICES + (t / WARPGROUP) as u32;
-        let reads = own.shadow.update_as(e, &array.name, self.by(t), agent)?;
-        for (u, stamp) in reads.into_iter().filter(|(_, stamp)| *stamp > self.clock.block) {
-            self.tensor.fenced(t, u, stamp, &array.name)?;
-        }
+        self.overwrite(t, (&array.name, e), own, agent)?;
         own.write(e, scalar::to_stored(sum(start), array.dtype));
         Ok(())
+    }
+
+    /// An agent, or a thread, overwrites an element for thread `t`: between what others did to it and that stand fences.
+    fn overwrite(&self, t: usize, (name, e): (&str, usize), own: &mut Memory, agent: u32) -> Result<(), Fault> {
+        let written = own.shadow.last_write(e, self.clock.block).filter(|(_, u, _)| *u != agent);
+        let reads = own.shadow.update_as(e, name, self.by(t), agent)?;
+        let reads = reads.into_iter().filter(|(_, stamp)| *stamp > self.clock.block);
+        let mut before = reads.chain(written.map(|(stamp, u, _)| (u, stamp)));
+        before.try_for_each(|(u, stamp)| self.tensor.fenced(t, u, stamp, name))
     }
 
     /// Arrives for the products of a thread so far: who waits knows what their agent did, and what agents had done
@@ -346,32 +360,39 @@ impl Block<'_> {
         let (to, from) = (&self.code.arrays[dst.array as usize], &self.code.arrays[src.array as usize]);
         let own = |fault| (first, fault);
         let register = in_bounds(to, self.threads[first].int(dst.index), len as u32).map_err(own)?;
-        let begin = self.tensor_element(first, src, 8 * count).map_err(own)?;
-        let (lane, place) = (begin % TENSOR_LANES, (first % self.per_block / WARP % 4) as i64 * LANES_OF_WARP);
-        if lane % 16 != 0 || !(place..place + LANES_OF_WARP).contains(&lane) {
-            let why = format!("a load begins at lane {lane}; this warp reads lanes {place} and {} on", place + 16);
-            return Err(own(fault(why)));
-        }
-        let mut elements = vec![];
-        for t in first..first + WARP {
-            let at = self.tensor_element(t, src, 8 * count).map_err(|fault| (t, fault))?;
-            if at != begin {
-                return Err((t, fault("lanes of the warp load from different places".to_string())));
-            }
-            let own = |r: usize| begin as usize + place_of((t - first) as i64, r as i64);
-            let all: Vec<usize> = (0..len).map(own).collect();
+        let elements = self.elements_of_warp(first, src, count)?;
+        for (t, all) in (first..).zip(&elements) {
             for (r, e) in all.iter().enumerate() {
                 let value = self.read_element(t, src, *e, memory).map_err(|fault| (t, fault))?;
                 self.threads[t].lock(to, register + r, scalar::from_stored(value, from.dtype));
             }
-            elements.push(all);
         }
         Ok(Loaded { array: src.array, registers: (dst.array, register, len), elements })
+    }
+
+    /// The elements of each lane of the warp that begins with a thread, which names the first of them, by registers.
+    fn elements_of_warp(&self, first: usize, at: Site, count: i64) -> Result<Vec<Vec<usize>>, (usize, Fault)> {
+        let own = |fault| (first, fault);
+        let begin = self.tensor_element(first, at, 8 * count).map_err(own)?;
+        let (lane, place) = (begin % TENSOR_LANES, (first % self.per_block / WARP % 4) as i64 * LANES_OF_WARP);
+        if lane % 16 != 0 || !(place..place + LANES_OF_WARP).contains(&lane) {
+            let why = format!("a warp begins at lane {lane}; this one reaches lanes {place} and {} on", place + 16);
+            return Err(own(fault(why)));
+        }
+        let of_thread = |t: usize| match self.tensor_element(t, at, 8 * count) {
+            Ok(same) if same == begin => {
+                Ok((0..4 * count).map(|r| begin as usize + place_of((t - first) as i64, r)).collect())
+            }
+            Ok(_) => Err((t, fault("lanes of the warp begin at different places".to_string()))),
+            Err(fault) => Err((t, fault)),
+        };
+        (first..first + WARP).map(of_thread).collect()
     }
 
     /// An element of tensor memory, as a thread may read it now.
     fn read_element(&self, t: usize, src: Site, e: usize, memory: &mut [Memory]) -> Result<u64, Fault> {
         let array = &self.code.arrays[src.array as usize];
+        self.tensor.stores.landed(t / self.per_block, src.array, e..e + 1, &array.name)?;
         let from = &mut memory[array.memory(self.threads[t].shift)];
         let value = from.read(e).ok_or_else(|| missing(array, e, from, self.code))?;
         from.shadow.read(e, &array.name, self.by(t))?;

@@ -24,7 +24,8 @@ const OPS: &[TileOp] = &[TileOp::Copy];
 
 /// The variants.
 pub(super) static TABLE: &[Variant] = &[
-    tcgen05::VARIANT,
+    tcgen05::LOAD,
+    tcgen05::STORE,
     ldstmatrix::VARIANT,
     vec_bits::VEC_256B,
     vec_bits::VEC_128B,

@@ -63,7 +63,7 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
 }
 
 fn shape(p: &Product, of: BlockScaleMma) -> Result<Tcgen05Scaled, String> {
-    let shape = Tcgen05Scaled { n: p.n, of };
+    let shape = Tcgen05Scaled { n: p.n, of, group: CtaGroup::One };
     let [lines, _] = Tcgen05Scaled::SCALES;
     match (p.m, p.n % lines) {
         (TENSOR_LANES, 0) => shape.check().map(|()| shape),
@@ -138,7 +138,7 @@ impl Blocks {
             for (word, offset) in words.iter().enumerate() {
                 let at = column + word as i64 * self.columns_of_word() + part as i64 * Tcgen05Scaled::SCALES[1];
                 let from = At::new(&self.array, cx.simple(self.first.clone() + Expr::i64(*offset)));
-                out.push(does(Tcgen05::CopyScales, vec![in_column(to, at), from], vec![]));
+                out.push(does(Tcgen05::CopyScales { group: CtaGroup::One }, vec![in_column(to, at), from], vec![]));
             }
         }
         out

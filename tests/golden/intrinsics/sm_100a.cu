@@ -26,6 +26,9 @@ static __device__ __forceinline__ void dl_tcgen05_m128n48k32_float8_e4m3fn_k16_1
 static __device__ __forceinline__ void dl_tcgen05_m128n16k32_float8_e5m2_k16_128_256_k16_128_256(unsigned d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f8f6f4 [%0], %1, %2, %3, p;}" :: "r"(d), "l"(0x401000080000ull | a), "l"(0x401000080000ull | b), "r"(0x08040490u), "r"((int)add) : "memory"); }
 static __device__ __forceinline__ void dl_tcgen05_m128n128k16_float16_k16_128_256_k16_128_256(unsigned d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(d), "l"(0x401000080000ull | a), "l"(0x401000080000ull | b), "r"(0x08200010u), "r"((int)add) : "memory"); }
 static __device__ __forceinline__ void dl_tcgen05_load_x16_float(float* d, unsigned s) { asm volatile("tcgen05.ld.sync.aligned.16x256b.x16.b32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, [%64];" : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]), "=f"(d[7]), "=f"(d[8]), "=f"(d[9]), "=f"(d[10]), "=f"(d[11]), "=f"(d[12]), "=f"(d[13]), "=f"(d[14]), "=f"(d[15]), "=f"(d[16]), "=f"(d[17]), "=f"(d[18]), "=f"(d[19]), "=f"(d[20]), "=f"(d[21]), "=f"(d[22]), "=f"(d[23]), "=f"(d[24]), "=f"(d[25]), "=f"(d[26]), "=f"(d[27]), "=f"(d[28]), "=f"(d[29]), "=f"(d[30]), "=f"(d[31]), "=f"(d[32]), "=f"(d[33]), "=f"(d[34]), "=f"(d[35]), "=f"(d[36]), "=f"(d[37]), "=f"(d[38]), "=f"(d[39]), "=f"(d[40]), "=f"(d[41]), "=f"(d[42]), "=f"(d[43]), "=f"(d[44]), "=f"(d[45]), "=f"(d[46]), "=f"(d[47]), "=f"(d[48]), "=f"(d[49]), "=f"(d[50]), "=f"(d[51]), "=f"(d[52]), "=f"(d[53]), "=f"(d[54]), "=f"(d[55]), "=f"(d[56]), "=f"(d[57]), "=f"(d[58]), "=f"(d[59]), "=f"(d[60]), "=f"(d[61]), "=f"(d[62]), "=f"(d[63]) : "r"(s) : "memory"); }
+static __device__ __forceinline__ void dl_tcgen05_store_x4_float(unsigned d, const float* s) { asm volatile("tcgen05.st.sync.aligned.16x256b.x4.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};" :: "r"(d), "f"(s[0]), "f"(s[1]), "f"(s[2]), "f"(s[3]), "f"(s[4]), "f"(s[5]), "f"(s[6]), "f"(s[7]), "f"(s[8]), "f"(s[9]), "f"(s[10]), "f"(s[11]), "f"(s[12]), "f"(s[13]), "f"(s[14]), "f"(s[15]) : "memory"); }
+static __device__ __forceinline__ void dl_tcgen05_store_x2_float(unsigned d, const float* s) { asm volatile("tcgen05.st.sync.aligned.16x256b.x2.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" :: "r"(d), "f"(s[0]), "f"(s[1]), "f"(s[2]), "f"(s[3]), "f"(s[4]), "f"(s[5]), "f"(s[6]), "f"(s[7]) : "memory"); }
+static __device__ __forceinline__ void dl_tcgen05_m128n48k16_bfloat16_k16_128_256_k16_128_256(unsigned d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(d), "l"(0x401000080000ull | a), "l"(0x401000080000ull | b), "r"(0x080c0490u), "r"((int)add) : "memory"); }
 
 extern "C" __global__ void __launch_bounds__(128)
 tcgen05_m128n16k16_float16(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, float* __restrict__ p2) {
@@ -326,5 +329,68 @@ tcgen05_m128n128k16_float16(const unsigned short* __restrict__ p0, const unsigne
   __syncthreads();
   if (threadIdx_x < 32) {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(d) : "memory");
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+tcgen05_m128n48k16_bfloat16_started(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, const float* __restrict__ p3, float* __restrict__ p2) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __shared__ __align__(128) unsigned short a[4096];
+  __shared__ __align__(128) unsigned short b[1536];
+  __shared__ __align__(16) unsigned word[1];
+  __shared__ __align__(16) unsigned long long bar[1];
+  float r[48];
+  unsigned d;
+  #pragma unroll 1
+  for (int i = 0; i < 32; ++i) {
+    a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
+  }
+  #pragma unroll 1
+  for (int i = 0; i < 12; ++i) {
+    b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
+  }
+  if (threadIdx_x == 0) {
+    dl_mbarrier_init(&bar[0], 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  if (threadIdx_x < 32) {
+    dl_tcgen05_alloc(&word[0], 64);
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  d = word[0];
+  #pragma unroll
+  for (int i = 0; i < 48; ++i) {
+    r[i] = p3[threadIdx_x * 48 + i];
+  }
+  dl_tcgen05_store_x4_float(dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 0), &r[0]);
+  dl_tcgen05_store_x2_float(dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 4096), &r[16]);
+  dl_tcgen05_store_x4_float(dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 16), &r[24]);
+  dl_tcgen05_store_x2_float(dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 4112), &r[40]);
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  __syncthreads();
+  if (threadIdx_x == 0) {
+    asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+    dl_tcgen05_m128n48k16_bfloat16_k16_128_256_k16_128_256(dl_tensor_element(d, 0), dl_units(a) + (unsigned)(0) * 2u / 16u, dl_units(b) + (unsigned)(0) * 2u / 16u, true);
+    dl_tcgen05_m128n48k16_bfloat16_k16_128_256_k16_128_256(dl_tensor_element(d, 0), dl_units(a) + (unsigned)(2048) * 2u / 16u, dl_units(b) + (unsigned)(768) * 2u / 16u, true);
+    dl_tcgen05_commit(&bar[0]);
+  }
+  dl_mbarrier_wait(&bar[0], 0);
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+  dl_tcgen05_load_x4_float(&r[0], dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 0));
+  dl_tcgen05_load_x2_float(&r[16], dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 4096));
+  dl_tcgen05_load_x4_float(&r[24], dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 16));
+  dl_tcgen05_load_x2_float(&r[40], dl_tensor_element(d, (threadIdx_x >> 5) * 32 + 4112));
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+  #pragma unroll
+  for (int i = 0; i < 48; ++i) {
+    p2[threadIdx_x * 48 + i] = r[i];
+  }
+  __syncthreads();
+  if (threadIdx_x < 32) {
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" :: "r"(d) : "memory");
   }
 }

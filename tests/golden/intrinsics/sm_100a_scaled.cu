@@ -45,25 +45,25 @@ tcgen05_m128n16k32_e4m3_e4m3_float8_e8m0fnu(const unsigned char* __restrict__ p0
   unsigned sfb;
   #pragma unroll 1
   for (int i = 0; i < 64; ++i) {
-    a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
+    a[i * 128 + threadIdx_x] = p0[0 * 8192 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 8; ++i) {
-    b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
+    b[i * 128 + threadIdx_x] = p1[0 * 1024 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 0];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 0];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[min(i * 128 + threadIdx_x, 15) * 2 + 0];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[min(i * 128 + threadIdx_x, 15) * 2 + 1];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[min(i * 128 + threadIdx_x, 15) * 2 + 1];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[min(i * 128 + threadIdx_x, 15) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[(0 + min(i * 128 + threadIdx_x, 15)) * 2 + 0];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[(0 + min(i * 128 + threadIdx_x, 15)) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[(0 + min(i * 128 + threadIdx_x, 15)) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[(0 + min(i * 128 + threadIdx_x, 15)) * 2 + 1];
   }
   if (threadIdx_x == 0) {
     dl_mbarrier_init(&bar[0], 1);
@@ -96,7 +96,7 @@ tcgen05_m128n16k32_e4m3_e4m3_float8_e8m0fnu(const unsigned char* __restrict__ p0
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
-    p4[threadIdx_x * 16 + i] = r[i];
+    p4[0 * 2048 + threadIdx_x * 16 + i] = r[i];
   }
   __syncthreads();
   if (threadIdx_x < 32) {
@@ -121,25 +121,25 @@ tcgen05_m128n40k32_e5m2_e4m3_float8_e8m0fnu(const unsigned char* __restrict__ p0
   unsigned sfb;
   #pragma unroll 1
   for (int i = 0; i < 64; ++i) {
-    a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
+    a[i * 128 + threadIdx_x] = p0[0 * 8192 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 20; ++i) {
-    b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
+    b[i * 128 + threadIdx_x] = p1[0 * 2560 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 0];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[min(i * 128 + threadIdx_x, 127) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 0];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 2 + 1];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[min(i * 128 + threadIdx_x, 39) * 2 + 0];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[min(i * 128 + threadIdx_x, 39) * 2 + 1];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[min(i * 128 + threadIdx_x, 39) * 2 + 1];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[min(i * 128 + threadIdx_x, 39) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[(0 + min(i * 128 + threadIdx_x, 39)) * 2 + 0];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[(0 + min(i * 128 + threadIdx_x, 39)) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[(0 + min(i * 128 + threadIdx_x, 39)) * 2 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[(0 + min(i * 128 + threadIdx_x, 39)) * 2 + 1];
   }
   if (threadIdx_x == 0) {
     dl_mbarrier_init(&bar[0], 1);
@@ -174,7 +174,7 @@ tcgen05_m128n40k32_e5m2_e4m3_float8_e8m0fnu(const unsigned char* __restrict__ p0
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   #pragma unroll
   for (int i = 0; i < 40; ++i) {
-    p4[threadIdx_x * 40 + i] = r[i];
+    p4[0 * 5120 + threadIdx_x * 40 + i] = r[i];
   }
   __syncthreads();
   if (threadIdx_x < 32) {
@@ -199,25 +199,25 @@ tcgen05_m128n136k64_e2m1_e2m1_float8_e8m0fnu(const unsigned char* __restrict__ p
   unsigned sfb;
   #pragma unroll 1
   for (int i = 0; i < 64; ++i) {
-    a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
+    a[i * 128 + threadIdx_x] = p0[0 * 8192 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 68; ++i) {
-    b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
+    b[i * 128 + threadIdx_x] = p1[0 * 8704 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[min(i * 128 + threadIdx_x, 127) * 4 + 0];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[min(i * 128 + threadIdx_x, 127) * 4 + 1];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[min(i * 128 + threadIdx_x, 127) * 4 + 2];
-    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[min(i * 128 + threadIdx_x, 127) * 4 + 3];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 4 + 0];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 4 + 1];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 4 + 2];
+    sa[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 4 + 3];
   }
   #pragma unroll 1
   for (int i = 0; i < 2; ++i) {
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[min(i * 128 + threadIdx_x, 135) * 4 + 0];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[min(i * 128 + threadIdx_x, 135) * 4 + 1];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[min(i * 128 + threadIdx_x, 135) * 4 + 2];
-    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[min(i * 128 + threadIdx_x, 135) * 4 + 3];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[(0 + min(i * 128 + threadIdx_x, 135)) * 4 + 0];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[(0 + min(i * 128 + threadIdx_x, 135)) * 4 + 1];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[(0 + min(i * 128 + threadIdx_x, 135)) * 4 + 2];
+    sb[i * 512 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[(0 + min(i * 128 + threadIdx_x, 135)) * 4 + 3];
   }
   if (threadIdx_x == 0) {
     dl_mbarrier_init(&bar[0], 1);
@@ -253,7 +253,7 @@ tcgen05_m128n136k64_e2m1_e2m1_float8_e8m0fnu(const unsigned char* __restrict__ p
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   #pragma unroll
   for (int i = 0; i < 136; ++i) {
-    p4[threadIdx_x * 136 + i] = r[i];
+    p4[0 * 17408 + threadIdx_x * 136 + i] = r[i];
   }
   __syncthreads();
   if (threadIdx_x < 32) {
@@ -278,33 +278,33 @@ tcgen05_m128n72k64_e2m1_e2m1_float8_e4m3fn(const unsigned char* __restrict__ p0,
   unsigned sfb;
   #pragma unroll 1
   for (int i = 0; i < 64; ++i) {
-    a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
+    a[i * 128 + threadIdx_x] = p0[0 * 8192 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 36; ++i) {
-    b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
+    b[i * 128 + threadIdx_x] = p1[0 * 4608 + (i * 128 + threadIdx_x)];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 0];
-    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 1];
-    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 2];
-    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 3];
-    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 4];
-    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 5];
-    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 6];
-    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[min(i * 128 + threadIdx_x, 127) * 8 + 7];
+    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 0];
+    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 1];
+    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 2];
+    sa[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 3];
+    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 4];
+    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 5];
+    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 6];
+    sa[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p2[(0 * 128 + min(i * 128 + threadIdx_x, 127)) * 8 + 7];
   }
   #pragma unroll 1
   for (int i = 0; i < 1; ++i) {
-    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 0];
-    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 1];
-    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 2];
-    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 3];
-    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 4];
-    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 5];
-    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 6];
-    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[min(i * 128 + threadIdx_x, 71) * 8 + 7];
+    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 0];
+    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 1];
+    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 2];
+    sb[i * 1024 + 0 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 3];
+    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 0] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 4];
+    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 1] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 5];
+    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 2] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 6];
+    sb[i * 1024 + 512 + (threadIdx_x & 31) * 16 + (threadIdx_x >> 5) * 4 + 3] = p3[(0 + min(i * 128 + threadIdx_x, 71)) * 8 + 7];
   }
   if (threadIdx_x == 0) {
     dl_mbarrier_init(&bar[0], 1);
@@ -341,7 +341,7 @@ tcgen05_m128n72k64_e2m1_e2m1_float8_e4m3fn(const unsigned char* __restrict__ p0,
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
   #pragma unroll
   for (int i = 0; i < 72; ++i) {
-    p4[threadIdx_x * 72 + i] = r[i];
+    p4[0 * 9216 + threadIdx_x * 72 + i] = r[i];
   }
   __syncthreads();
   if (threadIdx_x < 32) {

@@ -2,7 +2,8 @@
 //!
 //! Two further warps copy them, asynchronously and as far ahead as there are slots, with the numbers of the threads that
 //! the loop's own copies are of in turn. A step's copies are waited for when those of the following steps are on their way;
-//! then they are fenced for the products, and each warp arrives at the barrier that says that the slot is full.
+//! then they are fenced for the products, and each warp arrives at the barrier that says that the slot is full, in a pair of
+//! blocks at the first one's.
 //!
 //! before: `for k, stages 4, roles 1 { tensor_load a, full; if thread < 128 { sf[thread] = s[thread, k] }; tcgen05(a, sf) }`
 //! after:  `if thread >= 192 { for k { wait empty[s]; for i < 2 { cp_async sf[s, ..] <- s[64 i + thread - 192, k] }; commit;`
@@ -10,7 +11,7 @@
 //!
 //! The schedule is at fault where what it fills by threads is no asynchronous copies.
 
-use super::ring::{Ring, THREAD, first_of, op, sync, thread, when};
+use super::ring::{Ring, THREAD, arrive, first_of, op, sync, thread, when};
 use super::{PASS, Roles, Tiles, WARP, Who, is_fill};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
@@ -63,7 +64,7 @@ impl Step {
     pub fn arrays(&self) -> Vec<Name> {
         let mut out = vec![];
         let mut note = |s: &DStmt| match s {
-            DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Tcgen05(Tcgen05::CopyScales)) => {
+            DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Tcgen05(Tcgen05::CopyScales { .. })) => {
                 out.push(i.places[0].array.clone());
             }
             _ => {}
@@ -105,7 +106,7 @@ impl Roles {
     /// Says that the slot so many steps before the ring's is filled.
     fn filled(&self, ring: &Ring, behind: i64) -> DStmt {
         let slot = op(BinOp::FloorMod, ring.at() + Expr::i64(self.l.stages - behind), self.l.stages);
-        sync(Sync::MbarrierArrive, Some((&self.full, slot)), None)
+        arrive(self.group(), &self.full, slot)
     }
 
     /// The copies that the loop's own threads would make, by the threads of few warps.

@@ -13,7 +13,7 @@
 //! The schedule is at fault where sums do not start from zero, or are not loaded after the loop.
 
 use super::consume::zeroes;
-use super::ring::{Ring, sync};
+use super::ring::{Ring, arrive, sync};
 use super::{PASS, Roles, Tiles, Who, resize};
 use crate::analysis::simplify;
 use crate::ir::device::{DStmt, index_var};
@@ -50,7 +50,7 @@ impl Issue {
         let len = nest.buffers.get(&sums)?.len()?;
         // each step has columns of its own for its scales
         let scales = compute.iter().find_map(|s| match s {
-            DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::CopyScales), places, .. }) => {
+            DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::CopyScales { .. }), places, .. }) => {
                 nest.buffers.get(&places[0].array)?.len()
             }
             _ => None,
@@ -77,14 +77,6 @@ impl Issue {
     fn commit(&self, bar: &Name, at: Expr) -> DStmt {
         let mask = if self.group == CtaGroup::Pair { 3 } else { 0 };
         does(Tcgen05::Commit { group: self.group, mask }, Some((bar, at)))
-    }
-
-    /// Says that a thread has read a set, to the block that issues products.
-    fn has_read(&self, bar: &Name, at: Expr) -> DStmt {
-        match self.group {
-            CtaGroup::One => sync(Sync::MbarrierArrive, Some((bar, at)), None),
-            CtaGroup::Pair => DStmt::Instr(Instr::new(Op::PeerArrive, [At::new(bar, at)], [Expr::i64(0)])),
-        }
     }
 
     /// Statements with the sums of the set that a role is at.
@@ -191,7 +183,7 @@ impl Roles {
             let read = s == does(Tcgen05::FenceBefore, None);
             body.push(s);
             if let Some(bar) = issue.read.as_ref().filter(|_| read) {
-                body.push(issue.has_read(bar, set.at()));
+                body.push(arrive(issue.group, bar, set.at()));
                 body.extend(set.next());
             }
         }

@@ -272,8 +272,8 @@ impl Roles {
         };
         let readers = if self.issue.is_some() { 1 } else { self.team * self.releases() * self.peers };
         let bringers = if self.brought.is_empty() { 0 } else { bring::WARPS };
-        let mut then =
-            [init(&self.full, self.l.stages, 1 + bringers), init(&self.empty, self.l.stages, readers)].concat();
+        let fillers = 1 + bringers * self.group().blocks();
+        let mut then = [init(&self.full, self.l.stages, fillers), init(&self.empty, self.l.stages, readers)].concat();
         then.extend(self.turns.iter().flat_map(|turns| init(&turns.go, self.l.roles, 1)));
         for (bar, n, arrivals) in self.issue.iter().flat_map(|i| i.barriers(self.groups * i64::from(WARPGROUP))) {
             then.extend(init(&bar, n, arrivals));

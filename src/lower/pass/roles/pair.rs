@@ -3,7 +3,8 @@
 //! The blocks of a cluster of two that take the same columns of B multiply other rows of A by them. Then each copies its own
 //! rows, and half of the columns: the first block the first half. What lands in both is counted by the first block's barrier;
 //! a thread of that block issues products of twice as many rows, which read the shared memory of both, and commits them to the
-//! barriers of both. Each block finds the sums of its rows in its own tensor memory.
+//! barriers of both. Each block finds the sums of its rows in its own tensor memory. Scales of numbers each block brings for its
+//! own rows and for all columns; that thread has them copied in both.
 //!
 //! Half of the columns has to be half of a slot, as the descriptor finds it and as boxes fill it. Where it is not, or the
 //! cluster is another one, each block multiplies by itself.
@@ -14,8 +15,8 @@
 
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DStmt, index_var};
-use crate::ir::instr::{CtaGroup, Instr, Landing, Op, Tcgen05, Tcgen05Shape};
-use crate::ir::{Expr, MatrixDesc, Name, ThreadTag};
+use crate::ir::instr::{CtaGroup, Instr, Landing, Op, Tcgen05, Tcgen05Scaled, Tcgen05Shape};
+use crate::ir::{DType, Expr, MatrixDesc, Name, ThreadTag};
 use crate::lower::nest::Nest;
 use std::collections::BTreeMap;
 
@@ -30,11 +31,10 @@ pub(super) fn of(
 }
 
 fn halved(nest: &mut Nest, fills: &mut [DStmt], compute: &mut [DStmt], slots: &mut BTreeMap<Name, i64>) -> Option<()> {
-    let right = products(compute).next().map(|(i, ..)| i.places[2].array.clone())?;
+    let right = products(compute).next().map(|(i, _)| i.places[2].array.clone())?;
     let len = slots.get(&right).copied()?;
-    let whole = products(compute).all(|(i, shape, b)| {
-        i.places[1].array != right && i.places[2].array == right && half_of_slot(i, shape, b, len)
-    });
+    let whole = products(compute)
+        .all(|(i, columns)| i.places[1].array != right && i.places[2].array == right && half_of_slot(i, &columns, len));
     if i64::from(nest.cluster) != CtaGroup::Pair.blocks() || !whole {
         return None;
     }
@@ -44,35 +44,64 @@ fn halved(nest: &mut Nest, fills: &mut [DStmt], compute: &mut [DStmt], slots: &m
     slots.insert(right, len / 2);
     fills.iter_mut().for_each(|s| *s = counted_by_first(s));
     for s in compute {
-        if let DStmt::Instr(Instr { op: Op::Tcgen05(Tcgen05::Mma { shape, .. }), .. }) = s {
-            shape.group = CtaGroup::Pair;
+        if let DStmt::Instr(Instr { op: Op::Tcgen05(op), .. }) = s {
+            match op {
+                Tcgen05::Mma { shape, .. } => shape.group = CtaGroup::Pair,
+                Tcgen05::ScaledMma { shape, .. } => shape.group = CtaGroup::Pair,
+                Tcgen05::CopyScales { group } => *group = CtaGroup::Pair,
+                _ => {}
+            }
         }
     }
     Some(())
 }
 
-/// The products of a step, with their shapes and the descriptors of B.
-fn products(compute: &[DStmt]) -> impl Iterator<Item = (&Instr, Tcgen05Shape, MatrixDesc)> {
+/// The columns of B that a product multiplies.
+struct Columns {
+    /// As many as a block of a pair has.
+    own: i64,
+    /// Type of the elements in shared memory, and how many of them along the reduced axis.
+    element: DType,
+    depth: i64,
+    desc: MatrixDesc,
+    /// A pair has such a product.
+    paired: bool,
+}
+
+/// The products of a step, with their columns.
+fn products(compute: &[DStmt]) -> impl Iterator<Item = (&Instr, Columns)> {
     compute.iter().filter_map(|s| match s {
-        DStmt::Instr(i) => match i.op {
-            Op::Tcgen05(Tcgen05::Mma { shape, b, .. }) => Some((i, shape, b)),
-            _ => None,
-        },
+        DStmt::Instr(i) => columns(&i.op).map(|columns| (i, columns)),
         _ => None,
     })
 }
 
+fn columns(op: &Op) -> Option<Columns> {
+    match op {
+        Op::Tcgen05(Tcgen05::Mma { shape, b, .. }) => {
+            let of_pair = Tcgen05Shape { group: CtaGroup::Pair, ..*shape };
+            let (own, paired) = (of_pair.own_columns(), of_pair.check().is_ok());
+            Some(Columns { own, element: shape.input, depth: shape.k(), desc: *b, paired })
+        }
+        Op::Tcgen05(Tcgen05::ScaledMma { shape, b, .. }) => {
+            let of_pair = Tcgen05Scaled { group: CtaGroup::Pair, ..*shape };
+            let (own, paired, element) = (of_pair.own_columns(), of_pair.check().is_ok(), shape.of.elements()[1]);
+            Some(Columns { own, element, depth: Tcgen05Shape::DEPTH_BYTES, desc: *b, paired })
+        }
+        _ => None,
+    }
+}
+
 /// True where the second half of B's columns lies in the second half of a slot of so many elements, as the first does in the
 /// first.
-fn half_of_slot(i: &Instr, shape: Tcgen05Shape, desc: MatrixDesc, len: i64) -> bool {
+fn half_of_slot(i: &Instr, b: &Columns, len: i64) -> bool {
     let Some(start) = i.places[2].index.as_int() else { return false };
-    let of_pair = Tcgen05Shape { group: CtaGroup::Pair, ..shape };
-    let (size, columns) = (shape.input.bytes() as i64, of_pair.own_columns());
+    let size = b.element.bytes() as i64;
     let half = len * size / 2;
-    let at = |free, depth| desc.byte(shape.input, start * size, free, depth);
-    let all = (0..columns).flat_map(|free| (0..shape.k()).map(move |depth| (free, depth)));
-    let same = |(free, depth)| at(free, depth) < half && at(free + columns, depth) == at(free, depth) + half;
-    of_pair.check().is_ok() && half % desc.swizzle.align() == 0 && all.into_iter().all(same)
+    let at = |free, depth| b.desc.byte(b.element, start * size, free, depth);
+    let all = (0..b.own).flat_map(|free| (0..b.depth).map(move |depth| (free, depth)));
+    let same = |(free, depth)| at(free, depth) < half && at(free + b.own, depth) == at(free, depth) + half;
+    b.paired && half % b.desc.swizzle.align() == 0 && all.into_iter().all(same)
 }
 
 fn fills_array(s: &DStmt, array: &Name) -> bool {

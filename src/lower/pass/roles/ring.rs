@@ -1,7 +1,7 @@
 //! The slots that copies fill and products empty in turn, and the statements that roles are made of.
 
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::instr::{At, Instr, Sync};
+use crate::ir::instr::{At, CtaGroup, Instr, Op, Sync};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name};
 use crate::lower::nest::Nest;
 
@@ -88,6 +88,14 @@ pub fn constant(var: &Name, value: Expr) -> DStmt {
 /// A scalar of 32 bits in an index.
 pub fn index_of(var: &Name) -> Expr {
     Expr::cast(DType::I64, Expr::var(var.clone(), DType::I32))
+}
+
+/// Arrives at a barrier of an array, in a pair of blocks at the first one's.
+pub fn arrive(group: CtaGroup, bar: &Name, at: Expr) -> DStmt {
+    match group {
+        CtaGroup::One => sync(Sync::MbarrierArrive, Some((bar, at)), None),
+        CtaGroup::Pair => DStmt::Instr(Instr::new(Op::PeerArrive, [At::new(bar, at)], [Expr::i64(0)])),
+    }
 }
 
 /// The index of the thread.
