@@ -137,6 +137,15 @@ fn constant_tensors_are_read_before_the_wait() {
     assert_eq!(of(&[&format!("{name}.w")]), ["w", "next", "wait", "x"]);
 }
 
+/// Of the step ahead of the loop; the next launch is let in after that.
+#[test]
+fn constant_tensors_are_copied_to_shared_memory_before_the_wait() {
+    let file = "tests/workloads/matmul/llama3_8b-o_proj_residual-m512n4096k4096-f16_f32acc.py";
+    let of = |constant: &[&str]| order(&made("cuda:sm_120a", file, true, constant).expect("units")[0]);
+    assert_eq!(of(&[]), ["wait", "x", "w", "x", "w"]);
+    assert_eq!(of(&["fused_NT_matmul_cast_add.w"]), ["w", "wait", "x", "x", "w", "next"]);
+}
+
 /// A compiler that has too few registers for what is read before the wait.
 struct Narrow;
 

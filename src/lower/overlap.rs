@@ -3,7 +3,7 @@
 //! Each thread waits until the launch before is done and its results can be seen (`griddepcontrol.wait` of the PTX ISA) before
 //! it touches what that launch may have written or read, so that results are as without overlap. Tensors that nothing
 //! writes, such as weights, may be read earlier: that hides the latency of the first loads behind the end of the launch
-//! before. A launch of few blocks that share multiprocessors lets the next one start with it; one that reads such tensors when its blocks have
+//! before; also what a kernel copies to shared memory ahead of its loop. A launch of few blocks that share multiprocessors lets the next one start with it; one that reads such tensors when its blocks have
 //! read all but what follows its loops; others when their blocks end, as do those whose blocks take over the work of others. What that is worth is in `docs/performance.md`.
 //!
 //! before: `for i { unroll { x' = x[i]; w' = w[i] }; sum += x' w' }; y = sum`
@@ -32,7 +32,7 @@ pub fn overlapping(program: &Program, target: &Target, constant: &BTreeSet<Name>
 fn body(launch: &Launch, target: &Target, constant: &BTreeSet<Name>) -> Vec<KStmt> {
     let k = &launch.kernel;
     let memory = Memory::of(k, constant);
-    let early = memory.waiting(&k.body).filter(|w| w.reads_before);
+    let early = memory.waiting(&k.body).filter(|w| w.reads_before).or_else(|| memory.filling(&k.body));
     let mut body = match &early {
         Some(early) => early.body.clone(),
         None => [vec![wait()], k.body.clone()].concat(),
@@ -118,6 +118,45 @@ impl Memory {
         let reads_before = before.iter().any(|s| self.reads(s)) || inside.is_some();
         let here = inside.unwrap_or_else(|| vec![wait(), here.clone()]);
         Some(Waiting { body: [before, &here, after].concat(), reads_before })
+    }
+
+    /// The statements with copies of what is constant to shared memory that stand ahead of loops before the wait; `None` where
+    /// there are none. They join the first group that is committed: who waits for a later one waits for them too.
+    fn filling(&self, stmts: &[KStmt]) -> Option<Waiting> {
+        let first = stmts.iter().position(|s| touches(s, &self.other))?;
+        let ahead = |s: &&KStmt| match s {
+            KStmt::For { kind, live, .. } => *kind == LoopKind::Unrolled && live.is_none(),
+            KStmt::Let { .. } | KStmt::Var { .. } | KStmt::If { .. } => false,
+            _ => true,
+        };
+        let (mut early, mut left): (Vec<KStmt>, Vec<KStmt>) = (vec![], vec![]);
+        let end = first + stmts[first..].iter().take_while(ahead).count();
+        for s in &stmts[first..end] {
+            let apart = |to: &BTreeSet<Name>| left.iter().all(|s| !touches(s, to));
+            match self.fills(s).filter(apart) {
+                Some(_) => early.push(s.clone()),
+                None => left.push(s.clone()),
+            }
+        }
+        let reads_before = !early.is_empty();
+        let body = [&stmts[..first], &early, &[wait()], &left, &stmts[end..]].concat();
+        reads_before.then_some(Waiting { body, reads_before })
+    }
+
+    /// The shared memory that a statement fills asynchronously with something constant, if it does nothing else.
+    fn fills(&self, s: &KStmt) -> Option<BTreeSet<Name>> {
+        match s {
+            KStmt::For { body, .. } => {
+                let all: Option<Vec<BTreeSet<Name>>> = body.iter().map(|s| self.fills(s)).collect();
+                all.filter(|all| !all.is_empty()).map(|all| all.into_iter().flatten().collect())
+            }
+            KStmt::Instr(Instr { op: Op::CpAsync { .. }, places, values }) => {
+                let [to, from] = places.as_slice() else { return None };
+                let computed = places.iter().any(|at| has_load(&at.index)) || values.iter().any(has_load);
+                (self.constant.contains(&from.array) && !computed).then(|| BTreeSet::from([to.array.clone()]))
+            }
+            _ => None,
+        }
     }
 
     /// A loop that waits after it has read something constant. Every iteration waits, of which all but the first find

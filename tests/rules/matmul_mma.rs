@@ -1,9 +1,16 @@
 //! Matrix products on tensor cores: the rule at its default and random points, interpreted and simulated.
 
-use super::harness::{Case, kernel_at};
+use super::harness::{self, Case, kernel_at};
 use super::matvec::{Layout, Shape, packed};
 use super::products::{Matmul, check_all, check_points, convolution};
+use crate::common::arm::arm;
+use daylight::interp::{self, Mode};
+use daylight::ir::Param;
+use daylight::lower::overlapping;
+use daylight::rules::Prepared;
+use daylight::sim;
 use rand::prelude::*;
+use std::collections::BTreeSet;
 
 const RULE: &str = "matmul.mma";
 const TARGET: &str = "cuda:sm_90a";
@@ -164,5 +171,31 @@ fn words_are_copied_ahead() {
     assert!(ahead.contains("cp_async16 p0_shared[") && ahead.contains("cp_async_wait 0\n    barrier"), "{ahead}");
     for other in [kernel(264, 3), kernel(256, 2)] {
         assert!(!other.contains("p0_shared"), "{other}");
+    }
+}
+
+/// Weights that a launch copies to shared memory while the one before it ends are those that it multiplies.
+#[test]
+fn what_is_copied_before_the_wait_is_multiplied() {
+    let case = Matmul::new("float16", 70, 136, 520).accumulated("float32").transposed(false, true).with_epilogue();
+    let (case, id) = (case.case(), "cuda:sm_120a");
+    let (func, target) = (harness::read(&case), harness::target(id));
+    let input = Prepared::new(&func).expect("a function");
+    let point = arm(RULE, &input, &target).space.default().expect("a legal point");
+    let point = [("stages", 4), ("split_k", 1)].iter().fold(point, |point, (name, value)| point.with(name, *value));
+    let program = harness::check_at(&case, RULE, id, point);
+    let Param::Buffer(weights) = program.params[1].clone() else { panic!("B is a tensor") };
+    let early = overlapping(&program, &target, &BTreeSet::from([weights]));
+    let text = early.to_string();
+    let before = text.split("grid_wait").next().expect("a wait").matches("cp_async16 b0_right").count();
+    assert_eq!(before, 3, "of the steps ahead of the loop: {text}");
+    let args = harness::arguments(&func, &case, &mut StdRng::seed_from_u64(1));
+    let mut want = args.clone();
+    interp::run(&func, &mut want, &Default::default(), Mode::F64).expect("the function runs");
+    for seed in [1, 2, 3] {
+        let mut got = args.clone();
+        let options = sim::SimOptions { seed, ..Default::default() };
+        sim::run(&early, &mut got, &Default::default(), &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        harness::compare(&case.name, &input, &got, &want);
     }
 }
