@@ -4,8 +4,8 @@
 use crate::common;
 use crate::common::nvidia::{compiler, machine_code};
 use crate::intrinsic_programs::{
-    Case, cases, launch_control_cases, pair_cases, scaled_cases, scaled_pair_cases, tensor_cases, tensor_int8,
-    together, warpgroup_cases,
+    Case, cases, launch_control_cases, multicast_cases, pair_cases, scaled_cases, scaled_pair_cases, tensor_cases,
+    tensor_int8, together, warpgroup_cases,
 };
 use daylight::codegen;
 
@@ -87,6 +87,28 @@ fn pairs_of_blocks_compile() {
     for target in ["cuda:sm_90a", "cuda:sm_120a"] {
         let Some(nvrtc) = compiler() else { return };
         assert!(nvrtc.cubin(&text, target).is_err(), "{target} has no pairs");
+    }
+}
+
+#[test]
+fn texts_of_multicast() {
+    common::golden("golden/intrinsics/sm_90_multicast.cu", &codegen::cuda(&together(&multicast_cases(), 90)));
+}
+
+/// Boxes that land in several blocks of a cluster: one instruction, but a call on GPUs for desktops.
+#[test]
+fn multicast_compiles() {
+    let text = codegen::cuda(&together(&multicast_cases(), 90));
+    let targets = [("cuda:sm_90a", true), ("cuda:sm_100a", true), ("cuda:sm_103a", true), ("cuda:sm_120a", false)];
+    for (target, one) in targets {
+        let Some(nvrtc) = compiler() else { return };
+        match nvrtc.cubin(&text, target) {
+            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+            Err(e) => panic!("{target}: {e}"),
+        }
+        let Some(sass) = machine_code(&text, target) else { return };
+        let sass = sass.expect("a right text");
+        assert_eq!((sass.contains("UTMALDG.2D.MULTICAST"), sass.contains("CALL.ABS")), (one, !one), "{target}");
     }
 }
 

@@ -52,6 +52,11 @@ fn without_meeting(nth: usize) -> Case {
 }
 
 #[test]
+fn boxes_land_in_both_blocks() {
+    multicast_cases().iter().for_each(clean);
+}
+
+#[test]
 fn blocks_of_a_pair_meet() {
     found(&without_meeting(0), &["the other block may not have started"]);
     let unknown = "`d` is used before the other block of the pair is known to have taken its columns";

@@ -132,7 +132,8 @@ impl Memory {
         let (mut early, mut left): (Vec<KStmt>, Vec<KStmt>) = (vec![], vec![]);
         let end = first + stmts[first..].iter().take_while(ahead).count();
         for s in &stmts[first..end] {
-            let apart = |to: &BTreeSet<Name>| left.iter().all(|s| !touches(s, to));
+            // a barrier that a copy passes orders it after nothing else
+            let apart = |to: &BTreeSet<Name>| stmts[..first].iter().chain(&left).all(|s| !touches(s, to));
             match self.fills(s).filter(apart) {
                 Some(_) => early.push(s.clone()),
                 None => left.push(s.clone()),
