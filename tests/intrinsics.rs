@@ -35,16 +35,19 @@ fn texts_of_warpgroups() {
 
 #[test]
 fn warpgroups_compile() {
-    let Some(nvrtc) = compiler() else { return };
-    match nvrtc.cubin(&warpgroups(), "cuda:sm_90a") {
-        Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![])),
-        Err(e) => panic!("{e}"),
-    }
-    let Some(sass) = machine_code(&warpgroups(), "cuda:sm_90a") else { return };
-    let sass = sass.expect("a right text");
+    let Some(sass) = compiled(&warpgroups(), "cuda:sm_90a") else { return };
     for name in ["HGMMA.64x8x16.F32", "HGMMA.64x96x16.F32.BF16", "IGMMA.64x32x32", "QGMMA.64x16x32", "USETMAXREG"] {
         assert!(sass.contains(name), "no {name}");
     }
+}
+
+/// The machine code of a text that compiles without spills and warnings; skipped without the compiler or the disassembler.
+fn compiled(text: &str, target: &str) -> Option<String> {
+    match compiler()?.cubin(text, target) {
+        Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
+        Err(e) => panic!("{target}: {e}"),
+    }
+    Some(machine_code(text, target)?.expect("a right text"))
 }
 
 /// What blocks do with tensor memory, which data-centre Blackwell alone has.
@@ -66,13 +69,7 @@ fn texts_of_pairs() {
 fn pairs_of_blocks_compile() {
     let text = tensor_memory(&pair_cases());
     for target in ["cuda:sm_100a", "cuda:sm_103a"] {
-        let Some(nvrtc) = compiler() else { return };
-        match nvrtc.cubin(&text, target) {
-            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
-            Err(e) => panic!("{target}: {e}"),
-        }
-        let Some(sass) = machine_code(&text, target) else { return };
-        let sass = sass.expect("a right text");
+        let Some(sass) = compiled(&text, target) else { return };
         for name in [
             "UTCHMMA.2CTA",
             "UTCQMMA.2CTA",
@@ -101,13 +98,7 @@ fn multicast_compiles() {
     let text = codegen::cuda(&together(&multicast_cases(), 90));
     let targets = [("cuda:sm_90a", true), ("cuda:sm_100a", true), ("cuda:sm_103a", true), ("cuda:sm_120a", false)];
     for (target, one) in targets {
-        let Some(nvrtc) = compiler() else { return };
-        match nvrtc.cubin(&text, target) {
-            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
-            Err(e) => panic!("{target}: {e}"),
-        }
-        let Some(sass) = machine_code(&text, target) else { return };
-        let sass = sass.expect("a right text");
+        let Some(sass) = compiled(&text, target) else { return };
         assert_eq!((sass.contains("UTMALDG.2D.MULTICAST"), sass.contains("CALL.ABS")), (one, !one), "{target}");
     }
 }
@@ -122,13 +113,7 @@ fn texts_of_launch_control() {
 fn launch_control_compiles() {
     let text = tensor_memory(&launch_control_cases());
     for target in ["cuda:sm_100a", "cuda:sm_103a", "cuda:sm_120a"] {
-        let Some(nvrtc) = compiler() else { return };
-        match nvrtc.cubin(&text, target) {
-            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
-            Err(e) => panic!("{target}: {e}"),
-        }
-        let Some(sass) = machine_code(&text, target) else { return };
-        let sass = sass.expect("a right text");
+        let Some(sass) = compiled(&text, target) else { return };
         for name in ["UGETNEXTWORKID.SELFCAST", "UGETNEXTWORKID.BROADCAST"] {
             assert!(sass.contains(name), "{target}: no {name}");
         }
@@ -160,13 +145,7 @@ fn scaled_products_of_pairs_compile() {
 fn scaled_compile(cases: &[Case], names: &[&str]) {
     let text = tensor_memory(cases);
     for target in ["cuda:sm_100a", "cuda:sm_103a"] {
-        let Some(nvrtc) = compiler() else { return };
-        match nvrtc.cubin(&text, target) {
-            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
-            Err(e) => panic!("{target}: {e}"),
-        }
-        let Some(sass) = machine_code(&text, target) else { return };
-        let sass = sass.expect("a right text");
+        let Some(sass) = compiled(&text, target) else { return };
         for name in names {
             assert!(sass.contains(name), "{target}: no {name}");
         }
@@ -192,13 +171,7 @@ fn tensor_memory_compiles() {
     for (text, target, names) in
         [(&all, "cuda:sm_100a", &shared[..]), (&all, "cuda:sm_103a", &shared), (&int8, "cuda:sm_100a", &["UTCIMMA"])]
     {
-        let Some(nvrtc) = compiler() else { return };
-        match nvrtc.cubin(text, target) {
-            Ok(cubin) => assert_eq!((cubin.res.spill, cubin.warnings), (0, vec![]), "{target}"),
-            Err(e) => panic!("{target}: {e}"),
-        }
-        let Some(sass) = machine_code(text, target) else { return };
-        let sass = sass.expect("a right text");
+        let Some(sass) = compiled(text, target) else { return };
         for name in names {
             assert!(sass.contains(name), "{target}: no {name}");
         }

@@ -3,7 +3,7 @@
 
 use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
-use crate::sim_tcgen05::{at_statement, run};
+use crate::sim_tcgen05::{self, at_statement, run};
 use daylight::interp::Scalars;
 use daylight::ir::instr::{Instr, Op, Sync};
 use daylight::ir::kernel::*;
@@ -19,13 +19,7 @@ fn changed(cluster: i64, change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
 
 /// With other statements in place of the one that begins so.
 fn in_place(cluster: i64, head: &str, with: impl Fn(&KStmt) -> Vec<KStmt>) -> Case {
-    changed(cluster, |body| {
-        let done = at_statement(body, head, &mut |list, at| {
-            let old = list.remove(at);
-            list.splice(at..at, with(&old));
-        });
-        assert!(done, "no `{head}`");
-    })
+    changed(cluster, |body| sim_tcgen05::in_place(body, head, with))
 }
 
 fn without(cluster: i64, head: &str) -> Case {

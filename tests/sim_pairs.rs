@@ -3,7 +3,7 @@
 
 use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
-use crate::sim_tcgen05::{at_statement, clean, run};
+use crate::sim_tcgen05::{self, at_statement, clean, run};
 use daylight::ir::DType;
 use daylight::ir::instr::{CtaGroup, Instr, Landing, Op, Sync, Tcgen05};
 use daylight::ir::kernel::*;
@@ -20,13 +20,11 @@ fn changed(change: impl FnOnce(&mut Vec<KStmt>)) -> Case {
 
 /// With something else in place of the instruction of a statement that begins so.
 fn in_place(head: &str, of: impl Fn(&Instr) -> Vec<KStmt>) -> Case {
-    changed(|body| {
-        let done = at_statement(body, head, &mut |list, at| {
-            let KStmt::Instr(i) = list.remove(at) else { panic!("`{head}` is no instruction") };
-            list.splice(at..at, of(&i));
-        });
-        assert!(done, "no `{head}`");
-    })
+    let of = |s: &KStmt| match s {
+        KStmt::Instr(i) => of(i),
+        _ => panic!("`{head}` is no instruction"),
+    };
+    changed(|body| sim_tcgen05::in_place(body, head, of))
 }
 
 /// Under the condition that the block has a rank.

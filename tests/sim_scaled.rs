@@ -3,7 +3,7 @@
 
 use crate::codegen_programs::*;
 use crate::intrinsic_programs::*;
-use crate::sim_tcgen05::{at_statement, clean, run};
+use crate::sim_tcgen05::{at_statement, clean, in_place, run};
 use daylight::ir::DType;
 use daylight::ir::instr::{BlockScaleMma, CtaGroup, Instr, Tcgen05};
 use daylight::ir::kernel::*;
@@ -52,13 +52,7 @@ fn products_of_every_format_are_those_of_plain_arithmetic() {
 
 /// Of a pair, with something in place of a statement that begins so.
 fn pair_in_place(head: &str, of: impl Fn(&KStmt) -> Vec<KStmt>) -> Case {
-    changed_of(CtaGroup::Pair, |body| {
-        let done = at_statement(body, head, &mut |list, at| {
-            let s = list.remove(at);
-            list.splice(at..at, of(&s));
-        });
-        assert!(done, "no `{head}`");
-    })
+    changed_of(CtaGroup::Pair, |body| in_place(body, head, of))
 }
 
 /// Each block of a pair has the scales of its rows, and of all columns, in its own tensor memory.

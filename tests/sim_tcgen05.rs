@@ -40,6 +40,15 @@ pub fn at_statement(body: &mut Vec<KStmt>, head: &str, change: &mut dyn FnMut(&m
     })
 }
 
+/// Others in place of the statement that begins so.
+pub fn in_place(body: &mut Vec<KStmt>, head: &str, with: impl Fn(&KStmt) -> Vec<KStmt>) {
+    let done = at_statement(body, head, &mut |list, at| {
+        let old = list.remove(at);
+        list.splice(at..at, with(&old));
+    });
+    assert!(done, "no `{head}`");
+}
+
 /// What the thread does that issues products.
 fn of_first_thread(body: &[KStmt]) -> Vec<KStmt> {
     let multiplies = |s: &KStmt| match s {

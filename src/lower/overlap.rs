@@ -3,8 +3,9 @@
 //! Each thread waits until the launch before is done and its results can be seen (`griddepcontrol.wait` of the PTX ISA) before
 //! it touches what that launch may have written or read, so that results are as without overlap. Tensors that nothing
 //! writes, such as weights, may be read earlier: that hides the latency of the first loads behind the end of the launch
-//! before; also what a kernel copies to shared memory ahead of its loop. A launch of few blocks that share multiprocessors lets the next one start with it; one that reads such tensors when its blocks have
-//! read all but what follows its loops; others when their blocks end, as do those whose blocks take over the work of others. What that is worth is in `docs/performance.md`.
+//! before; also what a kernel copies to shared memory ahead of its loop. A launch of few blocks that share multiprocessors lets
+//! the next one start with it; one that reads such tensors when its blocks have read all but what follows its loops; others when
+//! their blocks end, as do those whose blocks take over the work of others. What that is worth is in `docs/performance.md`.
 //!
 //! before: `for i { unroll { x' = x[i]; w' = w[i] }; sum += x' w' }; y = sum`
 //! after:  `for i { unroll { w' = w[i] }; grid_wait; unroll { x' = x[i] }; sum += x' w' }; grid_launch; y = sum`
@@ -126,8 +127,13 @@ impl Memory {
         let first = stmts.iter().position(|s| touches(s, &self.other))?;
         let ahead = |s: &&KStmt| match s {
             KStmt::For { kind, live, .. } => *kind == LoopKind::Unrolled && live.is_none(),
-            KStmt::Let { .. } | KStmt::Var { .. } | KStmt::If { .. } => false,
-            _ => true,
+            // what changes a scalar may change where a copy after it goes
+            KStmt::Let { .. } | KStmt::Var { .. } | KStmt::Assign { .. } | KStmt::Shuffle { .. } | KStmt::If { .. } => {
+                false
+            }
+            KStmt::Store { .. } | KStmt::Prefetch { .. } | KStmt::Copy { .. } | KStmt::Barrier(_) | KStmt::Instr(_) => {
+                true
+            }
         };
         let (mut early, mut left): (Vec<KStmt>, Vec<KStmt>) = (vec![], vec![]);
         let end = first + stmts[first..].iter().take_while(ahead).count();

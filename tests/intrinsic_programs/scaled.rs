@@ -133,11 +133,11 @@ pub fn scaled_product(of: BlockScaleMma, n: i64, group: CtaGroup) -> Case {
     body.extend(if pair { meets() } else { vec![block_barrier()] });
     body.push(of_first_warp(taken.iter().map(dealloc).collect()));
     let params = vec![
-        input("p0", input_a, 2 * shape.rows() * row),
+        input("p0", input_a, 2 * group.rows() * row),
         input("p1", input_b, 2 * n * row),
-        input("p2", of.scale(), shape.rows() * scales),
+        input("p2", of.scale(), group.rows() * scales),
         input("p3", of.scale(), n * scales),
-        output("p4", DType::F32, shape.rows() * n),
+        output("p4", DType::F32, group.rows() * n),
     ];
     let operand = |name, dtype, len: i64| Array { align: 128, ..shared(name, dtype, len as u32) };
     let mut arrays = vec![
@@ -167,9 +167,9 @@ pub fn scaled_product(of: BlockScaleMma, n: i64, group: CtaGroup) -> Case {
         Tensor::from_f64(of.scale(), &[len], &all)
     };
     let inputs = vec![
-        bytes(input_a, 2 * shape.rows() * row, 1),
+        bytes(input_a, 2 * group.rows() * row, 1),
         bytes(input_b, 2 * n * row, 2),
-        sizes(shape.rows() * scales, 3),
+        sizes(group.rows() * scales, 3),
         sizes(n * scales, 4),
     ];
     let value = |o: i64| {
@@ -189,7 +189,7 @@ pub fn scaled_product(of: BlockScaleMma, n: i64, group: CtaGroup) -> Case {
         };
         step(0) + step(1)
     };
-    let want = (0..shape.rows() * n).map(value).collect();
+    let want = (0..group.rows() * n).map(value).collect();
     let name = format!("tcgen05_{}_{}", shape.name().replace('.', "_"), of.scale());
     let mut program = program(&name, kernel(&name, params, arrays, body), group.blocks(), 128, None);
     program.launches[0].cluster = group.blocks() as u32;

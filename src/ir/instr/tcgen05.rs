@@ -76,6 +76,28 @@ pub enum Tcgen05 {
     FenceAfter,
 }
 
+impl Tcgen05 {
+    /// The blocks that it is of; `None` of what a thread or a warp does for its own block.
+    pub fn group(&self) -> Option<CtaGroup> {
+        match self {
+            Tcgen05::Alloc { group, .. }
+            | Tcgen05::Relinquish { group }
+            | Tcgen05::Dealloc { group, .. }
+            | Tcgen05::Mma { shape: Tcgen05Shape { group, .. }, .. }
+            | Tcgen05::ScaledMma { shape: Tcgen05Scaled { group, .. }, .. }
+            | Tcgen05::CopyScales { group }
+            | Tcgen05::Commit { group, .. } => Some(*group),
+            Tcgen05::Find { .. }
+            | Tcgen05::Load { .. }
+            | Tcgen05::WaitLoads
+            | Tcgen05::Store { .. }
+            | Tcgen05::WaitStores
+            | Tcgen05::FenceBefore
+            | Tcgen05::FenceAfter => None,
+        }
+    }
+}
+
 /// The blocks that an instruction is of (`.cta_group`): one in all of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CtaGroup {
@@ -92,6 +114,11 @@ impl CtaGroup {
             CtaGroup::One => 1,
             CtaGroup::Pair => 2,
         }
+    }
+
+    /// Rows of one instruction: each block has as many as tensor memory has lanes.
+    pub fn rows(self) -> i64 {
+        TENSOR_LANES * self.blocks()
     }
 
     /// What is added to the name of an instruction in listings.
@@ -124,11 +151,6 @@ impl Tcgen05Shape {
     pub const ROWS: i64 = TENSOR_LANES;
     /// Bytes of the reduced axis of one instruction.
     pub const DEPTH_BYTES: i64 = 32;
-
-    /// Rows of one instruction.
-    pub fn rows(self) -> i64 {
-        Tcgen05Shape::ROWS * self.group.blocks()
-    }
 
     /// Columns of B that a block has in its shared memory.
     pub fn own_columns(self) -> i64 {
@@ -176,7 +198,7 @@ impl Tcgen05Shape {
     /// What listings name it by.
     pub fn name(self) -> String {
         let input = if self.input == DType::F32 { "tf32".to_string() } else { self.input.to_string() };
-        format!("m{}n{}k{}.{input}", self.rows(), self.n, self.k())
+        format!("m{}n{}k{}.{input}", self.group.rows(), self.n, self.k())
     }
 
     /// The 32 bits that tell the instruction formats, contiguous axes and extents ("instruction descriptor").
@@ -184,7 +206,7 @@ impl Tcgen05Shape {
         let format = self.row().map_or(0, |row| row.1);
         let sum = if self.sum() == DType::I32 { 2 } else { 1 };
         let [a, b] = free_contiguous.map(u32::from);
-        let (n, m) = ((self.n >> 3) as u32, (self.rows() >> 4) as u32);
+        let (n, m) = ((self.n >> 3) as u32, (self.group.rows() >> 4) as u32);
         sum << 4 | format << 7 | format << 10 | a << 15 | b << 16 | n << 17 | m << 24
     }
 
@@ -220,11 +242,6 @@ impl Tcgen05Scaled {
     /// Rows whose scales a copy brings, and the columns that it brings them to.
     pub const SCALES: [i64; 2] = [TENSOR_LANES, 4];
 
-    /// Rows of one instruction.
-    pub fn rows(self) -> i64 {
-        Tcgen05Shape::ROWS * self.group.blocks()
-    }
-
     /// Columns of B that a block has in its shared memory.
     pub fn own_columns(self) -> i64 {
         self.n / self.group.blocks()
@@ -238,7 +255,7 @@ impl Tcgen05Scaled {
     /// What listings name it by.
     pub fn name(self) -> String {
         let [a, b] = self.of.inputs();
-        format!("m{}n{}k{}.{a}.{b}", self.rows(), self.n, self.k())
+        format!("m{}n{}k{}.{a}.{b}", self.group.rows(), self.n, self.k())
     }
 
     /// The 32 bits that tell formats, extents and numbers of scales ("instruction descriptor" of kinds with block scales).
@@ -250,7 +267,7 @@ impl Tcgen05Scaled {
         };
         let [of_a, of_b] = self.of.inputs().map(format);
         let powers = u32::from(self.of.scale() == DType::E8M0);
-        let (n, m) = ((self.n >> 3) as u32, (self.rows() >> 4) as u32);
+        let (n, m) = ((self.n >> 3) as u32, (self.group.rows() >> 4) as u32);
         b << 4 | of_a << 7 | of_b << 10 | n << 17 | powers << 23 | m << 24 | a << 29
     }
 
@@ -295,7 +312,7 @@ mod tests {
     fn a_block_of_a_pair_has_half_of_the_columns() {
         let shape = |n| Tcgen05Shape { n, input: DType::F16, group: CtaGroup::Pair };
         assert_eq!(
-            (shape(96).rows(), shape(96).own_columns(), shape(96).name()),
+            (shape(96).group.rows(), shape(96).own_columns(), shape(96).name()),
             (256, 48, "m256n96k16.float16".into())
         );
         assert!([32, 256].map(shape).iter().all(|s| s.check().is_ok()));
@@ -312,7 +329,7 @@ mod tests {
         assert_eq!(bits(mxf8(DType::E5M2, DType::E4M3), [3, 1]), 0x68c0_0090);
         assert_eq!(bits(BlockScaleMma::Mxf4, [2, 2]), 0x48c0_04a0);
         let pair = Tcgen05Scaled { n: 256, of: BlockScaleMma::Nvf4, group: CtaGroup::Pair };
-        assert_eq!((pair.bits([0; 2]), pair.rows(), pair.own_columns()), (0x1040_0480, 256, 128));
+        assert_eq!((pair.bits([0; 2]), pair.group.rows(), pair.own_columns()), (0x1040_0480, 256, 128));
         assert!(pair.check().is_ok() && Tcgen05Scaled { n: 24, ..pair }.check().is_err());
     }
 

@@ -51,16 +51,12 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     Ok(out)
 }
 
-/// The blocks that products are of.
+/// The blocks that products are of, and all else that is done with tensor memory.
 fn group_of(body: &[DStmt]) -> CtaGroup {
     let mut group = CtaGroup::One;
     let mut note = |s: &DStmt| {
         if let DStmt::Instr(Instr { op: Op::Tcgen05(op), .. }) = s {
-            match op {
-                Tcgen05::Mma { shape, .. } => group = shape.group,
-                Tcgen05::ScaledMma { shape, .. } => group = shape.group,
-                _ => {}
-            }
+            group = op.group().unwrap_or(group);
         }
     };
     body.iter().for_each(|s| s.visit(&mut note));

@@ -192,15 +192,7 @@ impl Check<'_> {
 /// The blocks that an operation on tensor memory, or a copy for it, is of.
 fn group_of(op: &Op) -> Option<CtaGroup> {
     match op {
-        Op::Tcgen05(
-            Tcgen05::Alloc { group, .. }
-            | Tcgen05::Relinquish { group }
-            | Tcgen05::Dealloc { group, .. }
-            | Tcgen05::CopyScales { group }
-            | Tcgen05::Commit { group, .. },
-        ) => Some(*group),
-        Op::Tcgen05(Tcgen05::Mma { shape, .. }) => Some(shape.group),
-        Op::Tcgen05(Tcgen05::ScaledMma { shape, .. }) => Some(shape.group),
+        Op::Tcgen05(op) => op.group(),
         Op::TensorLoad { to: Landing::Pair, .. } => Some(CtaGroup::Pair),
         _ => None,
     }
