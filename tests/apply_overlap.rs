@@ -2,7 +2,7 @@
 
 use crate::lower_cases::gpu;
 use daylight::apply::{self, Constant, Emit, Options, Unit};
-use daylight::assemble::{Input, load};
+use daylight::assemble::{Input, Overlap, load};
 use daylight::backend::{Artifact, CompileError, Compiler, Format, Resources, Source};
 use daylight::ir::instr::Op;
 use daylight::ir::kernel::{Array, ArrayScope, KStmt, KernelParam, Launch, Program};
@@ -10,7 +10,9 @@ use daylight::ir::{DType, ExprKind, Name, Param};
 use daylight::lower::{lower, overlapping};
 use daylight::rules::Spaces;
 use daylight::rules::{Prepared, verdicts};
+use daylight::runner::fake::FakeCompiler;
 use daylight::target::Target;
+use daylight::tune::{Arms, Build, RuleBuild};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -267,4 +269,48 @@ fn kernels_of_the_corpus_wait_for_all_that_may_change() {
         }
     }
     assert!(moved > 20, "{moved} launches read something before they wait");
+}
+
+/// What is measured with `tune --overlap` is what is shipped, and the log says so.
+#[test]
+fn candidates_are_measured_as_they_are_shipped() {
+    let (target, file) = ("cuda:sm_90a", VECTOR);
+    let name = "llama3_8b-o_proj-n4096k4096-f16";
+    let constant: Vec<Constant> = [format!("{name}.w")].iter().map(|c| c.parse().expect("a constant")).collect();
+    let input = inputs(file).remove(0);
+    let subject = input.schedulable(&gpu()).expect("it is accepted");
+    let spaces = Spaces::built_in();
+    let arms = Arms::new(subject.arms(&spaces), gpu());
+    let point = arms.defaults().remove(0);
+    let folder = tempfile::tempdir().expect("a folder");
+    let compiler = FakeCompiler::new(folder.path());
+    let built = |constant: Option<&[Constant]>| {
+        let overlap = constant.map(|c| Overlap::new(&input, c));
+        let flags = overlap.as_ref().map(Overlap::flags).unwrap_or_default();
+        let overlap = overlap.as_ref().map(|o| (o, &compiler as &dyn Compiler));
+        let made = RuleBuild { subject: &subject, arms: &arms, overlap }.build(&point).expect("a kernel");
+        (made, flags.join(", "))
+    };
+    for (constant, want) in [(vec![], "overlap"), (constant, "overlap, constant 1")] {
+        let names: Vec<String> = constant.iter().map(|c| format!("{}.{}", c.function, c.tensor)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let shipped = compiled(target, file, true, (&names, Some(&compiler))).expect("a unit").remove(0);
+        let (made, flags) = built(Some(&constant));
+        assert_eq!((made.source.text, flags.as_str()), (shipped.text, want));
+        assert!(made.plan.launches.iter().all(|l| l.pdl));
+    }
+    let (plain, flags) = built(None);
+    assert!(flags.is_empty() && plain.plan.launches.iter().all(|l| !l.pdl) && !plain.source.text.contains(WAIT));
+}
+
+/// A GPU that can is needed, and a tensor that is there; the command for what is not tuned measures as it is shipped.
+#[test]
+fn the_command_that_tunes_says_how_kernels_are_made() {
+    let unit = made("cuda:sm_90a", VECTOR, true, &["llama3_8b-o_proj-n4096k4096-f16.w"]).expect("a unit").remove(0);
+    let why = unit.untuned.expect("nothing is tuned");
+    assert!(why.ends_with("--overlap --constant llama3_8b-o_proj-n4096k4096-f16.w"), "{why}");
+    let plain = units("cuda:sm_90a", VECTOR, false).remove(0).untuned.expect("nothing is tuned");
+    assert!(!plain.contains("--overlap"), "{plain}");
+    let old = units("cuda:sm_89", VECTOR, true).remove(0).untuned.expect("nothing is tuned");
+    assert!(!old.contains("--overlap"), "{old}");
 }

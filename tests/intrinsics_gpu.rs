@@ -28,7 +28,7 @@ fn on_device(device: &mut CudaDevice, nvrtc: &Nvrtc, sm: u32, case: &Case) -> Te
         regions.push(region);
     }
     let args = regions.iter().map(|r| Value::Pointer(r.at)).collect();
-    let step = Step::Launch { function: 0, grid: [1, 1, 1], block: launch.block, smem: 0, args };
+    let step = Step::Launch { function: 0, grid: [1, 1, 1], block: launch.block, smem: 0, pdl: false, args };
     device.run(module, &vec![step]).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
     let mut output = tensors.pop().expect("an output");
     let at = regions.last().expect("an output").at;

@@ -137,6 +137,8 @@ fn what_is_wrong_is_a_sentence() {
     let machine = Machine::here(None);
     let stop = AtomicBool::new(false);
     let open = |config| Tuner::open(&machine, config, &stop, &mut |_| {}).err().expect("refused").message;
+    let overlap = open(TuneConfig { overlap: true, ..place.config("log") });
+    assert!(overlap.ends_with("cannot overlap; GPUs can from sm_90 on"), "{overlap}");
     let no_worker = open(TuneConfig { worker: None, ..place.config("log") });
     assert!(no_worker.contains("set TuneConfig.worker to the path of the daylight program"), "{no_worker}");
     assert!(open(TuneConfig { search: "gided".into(), ..place.config("log") }).contains("unknown search"));

@@ -49,7 +49,7 @@ impl Compiler for Spilling {
 /// Ranked candidates, why others are not, and how many were compiled, where the first `first` programs spill.
 fn where_some_spill(first: usize) -> (Vec<u32>, Vec<String>, usize) {
     let (subject, arms) = mean();
-    let build = RuleBuild { subject: &subject, arms: &arms };
+    let build = RuleBuild { subject: &subject, arms: &arms, overlap: None };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let compiler = Spilling { inner: FakeCompiler::new(folder.path()), first, seen: AtomicUsize::new(0) };
     let (ranked, unranked) = predict(&arms, &build, &compiler, &|_| None, 2);
@@ -71,7 +71,7 @@ fn the_next_best_are_compiled_while_all_spill() {
 #[test]
 fn the_default_and_the_best_by_the_prior_are_compiled_and_ranked() {
     let (subject, arms) = mean();
-    let build = RuleBuild { subject: &subject, arms: &arms };
+    let build = RuleBuild { subject: &subject, arms: &arms, overlap: None };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let compiler = FakeCompiler::new(folder.path());
     let (ranked, unranked) = predict(&arms, &build, &compiler, &|_| None, 6);

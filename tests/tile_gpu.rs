@@ -65,7 +65,7 @@ impl Bench {
         let args = launch.kernel.params.iter().map(pointer).collect();
         let grid = launch.grid.clone().map(|e| e.as_int().expect("a constant grid") as u32);
         let smem = codegen::dynamic_shared_bytes(&launch.kernel) as u32;
-        let step = Step::Launch { function: 0, grid, block: launch.block, smem, args };
+        let step = Step::Launch { function: 0, grid, block: launch.block, smem, pdl: false, args };
         self.device.run(module, &vec![step]).unwrap_or_else(|e| panic!("{name}: {e}"));
         for (tensor, region) in tensors.iter_mut().zip(&regions) {
             self.device.download(region.at, &mut tensor.data).expect("a download");

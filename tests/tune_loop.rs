@@ -173,6 +173,24 @@ fn a_winner_without_finalists_has_steps_too() {
 }
 
 #[test]
+fn what_another_machine_found_is_tried_early() {
+    let mut bench = Bench::new();
+    bench.run(hill).expect("the run ends");
+    for change in
+        [|r: &mut Record| r.env.gpu = "another".into(), |r: &mut Record| r.policy.flags = vec!["overlap".into()]]
+    {
+        let mut records = bench.records();
+        records.iter_mut().for_each(change);
+        log::write(&bench.log(), &records).expect("the log is written");
+        // The defaults of both rules, and the best found elsewhere; nothing that was measured there counts here.
+        bench.config.trials = 3;
+        let summary = bench.run(hill).expect("the run ends");
+        let best = summary.best.expect("a winner");
+        assert_eq!((summary.resumed, summary.counts.measured, &best.knobs["x"]), (0, 3, &6.into()));
+    }
+}
+
+#[test]
 fn finalists_of_two_runs_take_turns_again() {
     let bench = Bench::new();
     bench.run(hill).expect("the run ends");

@@ -46,6 +46,10 @@ fn main() {
             false => build.constant(product, "w"),
         };
     }
+    // Packed weights are multiplied with what is normed before.
+    if !c.int4 {
+        build = build.constant("normed_gate_up", "w");
+    }
     let target = match (std::env::var_os("CARGO_FEATURE_CUDA"), cfg!(target_arch = "x86_64")) {
         (Some(_), _) => "cuda:sm_90a",
         (None, true) => "cpu:x86-64-v3",

@@ -7,7 +7,7 @@ use super::unit::{Content, Rung, Unit};
 use super::when::When;
 use crate::analysis::answered_for;
 use crate::assemble::{Assembly, Exit, Failure, Input, Schedulable};
-use crate::backend::Source;
+use crate::backend::{Language, Source};
 use crate::ir::kernel::Program;
 use crate::log;
 use crate::schedule::Schedule;
@@ -17,6 +17,21 @@ pub(super) struct Draft {
     pub unit: Unit,
     pub source: Source,
     pub program: Program,
+    /// Hash of the text that was measured, where nothing else tells the kernel from the measured one.
+    measured: Option<String>,
+}
+
+impl Draft {
+    /// Lets the kernels overlap, where that was asked for and the GPU can.
+    pub fn overlap(&mut self, f: &Input, options: &Options<'_>) {
+        let Some(overlap) = options.overlap(f, &self.unit.target) else { return };
+        let compiler = options.cuda.as_ref().map(|(compiler, _)| *compiler);
+        overlap.apply(&self.program, &self.unit.target, (&mut self.source, &mut self.unit.plan), compiler);
+        self.unit.text.clone_from(&self.source.text);
+        if self.measured.as_ref() == Some(&self.source.hash()) {
+            self.unit.rung = Rung::Exact;
+        }
+    }
 }
 
 /// A kernel with where it came from.
@@ -26,6 +41,8 @@ pub(super) struct Kernel {
     measured_us: Option<f64>,
     knobs: String,
     scheduled: String,
+    /// As of [`Draft`].
+    measured: Option<String>,
 }
 
 /// The kernel of a record's schedule.
@@ -36,7 +53,7 @@ pub(super) fn kernel(
     (record, measured_us): (&log::Record, Option<f64>),
 ) -> Kernel {
     let knobs = point(&record.rule, &log::pairs(&record.knobs));
-    Kernel { assembly, rung, measured_us, knobs, scheduled: tvm::text(schedule.func()) }
+    Kernel { assembly, rung, measured_us, knobs, scheduled: tvm::text(schedule.func()), measured: None }
 }
 
 /// A rule and a point of its space for comments. Logs may be other people's: what would end the line or comment goes.
@@ -66,23 +83,24 @@ pub(super) fn draft(name: &str, f: &Input, subject: &Schedulable, kernel: Kernel
         untuned: None,
         answered: answered_for(&subject.prepared.func),
     };
-    Draft { unit, source: kernel.assembly.source, program: kernel.assembly.program }
+    Draft { unit, source: kernel.assembly.source, program: kernel.assembly.program, measured: kernel.measured }
 }
 
 /// The kernel of a record, which may be exactly the one that was measured.
 pub(super) fn replayed(found: ladder::Found<'_>, options: &Options<'_>) -> Kernel {
-    let is_exact = found.rung == Rung::SameArch && found.on_machine && is_same(&found, options);
+    let measured = measured(&found, options);
+    let is_exact = measured.as_ref() == Some(&found.assembly.source.hash());
     let rung = if is_exact { Rung::Exact } else { found.rung };
-    kernel(&found.schedule, found.assembly, rung, (found.record, found.measured_us))
+    Kernel { measured, ..kernel(&found.schedule, found.assembly, rung, (found.record, found.measured_us)) }
 }
 
-/// True when the text is the measured one and, on a GPU, so is the compiler's version. C is compiled
+/// Hash of the measured text, where size, machine and, on a GPU, the compiler's version are the measured ones. C is compiled
 /// in the user's build, by a compiler that is not known here.
-fn is_same(found: &ladder::Found<'_>, options: &Options<'_>) -> bool {
-    let (source, record) = (&found.assembly.source, found.record);
-    let is_c = source.language == crate::backend::Language::C;
-    let same_compiler = || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&record.env.nvrtc));
-    record.source_digits() == Some(&source.hash()) && (is_c || same_compiler())
+fn measured(found: &ladder::Found<'_>, options: &Options<'_>) -> Option<String> {
+    let is_c = found.assembly.source.language == Language::C;
+    let same_compiler = || options.cuda.as_ref().is_some_and(|(_, id)| version(id) == version(&found.record.env.nvrtc));
+    let all_but_text = found.rung == Rung::SameArch && found.on_machine && (is_c || same_compiler());
+    found.record.source_digits().filter(|_| all_but_text).map(str::to_string)
 }
 
 /// `13.0` of `nvrtc 13.0.88`.
@@ -101,7 +119,7 @@ pub(super) fn default(f: &Input, subject: &Schedulable, options: &Options<'_>) -
         let made = schedule.and_then(|s| {
             let assembly = subject.assemble(&s).map_err(|e| e.to_string())?;
             let (rung, knobs) = (Rung::Default, point(arm.space.form, &arm.space.show(&knobs)));
-            Ok(Kernel { assembly, rung, measured_us: None, knobs, scheduled: tvm::text(s.func()) })
+            Ok(Kernel { assembly, rung, measured_us: None, knobs, scheduled: tvm::text(s.func()), measured: None })
         });
         match made {
             Ok(found) => return Ok(found),

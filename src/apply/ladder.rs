@@ -6,6 +6,7 @@ use crate::assemble::{Assembly, Schedulable};
 use crate::log::{self, Env, Outcome, Record, Timing};
 use crate::rules::Spaces;
 use crate::schedule::Schedule;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
@@ -16,6 +17,8 @@ pub struct Wanted<'a> {
     pub bind: &'a BTreeMap<String, i64>,
     /// Target id.
     pub target: &'a str,
+    /// What the policy says of times that count before others, such as that kernels overlapped.
+    pub flags: &'a [String],
 }
 
 /// A record whose kernel could still be made.
@@ -145,12 +148,12 @@ pub fn machine<'a>(records: &'a [Record], target: &str, gpu: Option<&str>) -> Re
 }
 
 /// The winner for exactly this size on that machine. Of several drivers, compilers or ways of
-/// measuring, the one measured last counts.
+/// measuring, the one with the flags counts, and then the one measured last.
 fn same_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, machine: Machine<'_>, steps: Steps) -> Option<Timing<'a>> {
     let of_size = |r: &&Record| {
         r.workload.key == wanted.key && r.bind == *wanted.bind && r.target == wanted.target && machine.measured(r)
     };
-    newest(records.iter().filter(of_size).filter(|r| steps.take(r)))
+    newest(records.iter().filter(of_size).filter(|r| steps.take(r)), wanted.flags)
 }
 
 /// The winner for the nearest other size of the same function.
@@ -167,7 +170,7 @@ fn other_size<'a>(records: &'a [Record], wanted: &Wanted<'_>, gpu: &str, steps: 
     };
     let mut sorted: Vec<_> = sizes.into_iter().collect();
     sorted.sort_by(|(a, _), (b, _)| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
-    sorted.into_iter().find_map(|(_, records)| newest(records.into_iter()))
+    sorted.into_iter().find_map(|(_, records)| newest(records.into_iter(), wanted.flags))
 }
 
 /// The record with the lowest score among those predicted for exactly this size. The newest
@@ -186,17 +189,21 @@ fn predicted<'a>(records: &'a [Record], wanted: &Wanted<'_>) -> Option<&'a Recor
     scored.min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| order(a.1).cmp(&order(b.1)))).map(|(_, r)| r)
 }
 
-/// The winner of the environment and policy that was measured last.
-fn newest<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Timing<'a>> {
+/// The winner of the environment and policy that has most of the flags and no others, and was measured last.
+fn newest<'a>(records: impl Iterator<Item = &'a Record>, flags: &[String]) -> Option<Timing<'a>> {
     let mut groups: BTreeMap<(&Env, &log::Policy), Vec<&Record>> = BTreeMap::new();
     for r in records {
         groups.entry((&r.env, &r.policy)).or_default().push(r);
     }
+    let differ = |p: &log::Policy| {
+        let only = |a: &[String], b: &[String]| a.iter().filter(|f| !b.contains(f)).count();
+        only(&p.flags, flags) + only(flags, &p.flags)
+    };
     let timed = groups.into_iter().filter_map(|(id, g)| {
         let last = g.iter().map(|r| r.unix_s).max()?;
-        Some((last, id, log::choose(&g)?))
+        Some(((Reverse(differ(id.1)), last, id), log::choose(&g)?))
     });
-    timed.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1))).map(|(_, _, t)| t)
+    timed.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, t)| t)
 }
 
 #[cfg(test)]
@@ -221,7 +228,7 @@ mod tests {
     fn the_last_environment_counts_and_sizes_do_not_mix() {
         let records = [record(512, "H200", 5.0, 1), record(512, "H200", 7.0, 2), record(64, "H200", 1.0, 3)];
         let bind = [("n".to_string(), 512)].into();
-        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a", flags: &[] };
         assert_eq!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).unwrap().median_ns, 7e3);
         assert!(
             same_size(&records, &Wanted { target: "cuda:sm_80", ..wanted }, Machine::Is("H200"), Steps::Any).is_none()
@@ -234,7 +241,7 @@ mod tests {
         let wrong = Record { outcome: Outcome::WrongResult, samples_ns: vec![], ..timed(3.0, 0) };
         let records = [timed(2.0, 0), timed(3.0, 1), timed(4.0, 1), wrong];
         let bind = [("n".to_string(), 512)].into();
-        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a", flags: &[] };
         let fastest = |steps| same_size(&records, &wanted, Machine::Is("H200"), steps).map(|t| t.median_ns);
         assert_eq!((fastest(Steps::Any), fastest(Steps::Logged)), (Some(2e3), Some(4e3)));
     }
@@ -243,11 +250,33 @@ mod tests {
     fn the_nearest_size_is_the_neighbour() {
         let records = [record(8, "H200", 1.0, 1), record(1024, "H200", 3.0, 1), record(4096, "H200", 9.0, 1)];
         let bind = [("n".to_string(), 512)].into();
-        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a", flags: &[] };
         assert!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).is_none());
         assert_eq!(other_size(&records, &wanted, "H200", Steps::Any).unwrap().median_ns, 3e3);
         let other = [("m".to_string(), 512)].into();
         assert!(other_size(&records, &Wanted { bind: &other, ..wanted }, "H200", Steps::Any).is_none());
+    }
+
+    #[test]
+    fn times_of_kernels_made_as_these_count_before_newer_ones() {
+        let flagged = |x: f64, unix_s: u64, flags: &[&str]| {
+            let flags = flags.iter().map(|f| f.to_string()).collect();
+            let policy = log::Policy { flags, ..log::Policy::default() };
+            Record { policy, ..record(512, "H200", x, unix_s) }
+        };
+        let records =
+            [flagged(1.0, 4, &[]), flagged(2.0, 1, &["overlap", "constant 1"]), flagged(3.0, 3, &["overlap"])];
+        let bind = [("n".to_string(), 512)].into();
+        let found = |records: &[Record], flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|f| f.to_string()).collect();
+            let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a", flags: &flags };
+            same_size(records, &wanted, Machine::Is("H200"), Steps::Any).unwrap().median_ns
+        };
+        assert_eq!(found(&records, &[]), 1e3);
+        assert_eq!(found(&records, &["overlap"]), 3e3);
+        assert_eq!(found(&records, &["overlap", "constant 1"]), 2e3);
+        assert_eq!(found(&records[..1], &["overlap", "constant 1"]), 1e3, "others are better than none");
+        assert_eq!(found(&records[1..], &[]), 3e3, "the fewer differ the better");
     }
 
     #[test]
@@ -260,7 +289,7 @@ mod tests {
         };
         let records = [scored(1.0, 7.0), scored(2.0, 5.0), record(512, "H200", 9.0, 1), scored(3.0, 6.0)];
         let bind = [("n".to_string(), 512)].into();
-        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a" };
+        let wanted = Wanted { key: "k", bind: &bind, target: "cuda:sm_90a", flags: &[] };
         assert_eq!(predicted(&records, &wanted).unwrap().score, Some(5.0));
         assert_eq!(machine(&records, "cuda:sm_90a", None), Ok(Some("H200")));
         assert_eq!(same_size(&records, &wanted, Machine::Is("H200"), Steps::Any).unwrap().median_ns, 9e3);

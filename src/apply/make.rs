@@ -6,8 +6,8 @@ use super::ladder::{self, Wanted, machine};
 use super::options::Options;
 use super::rust_cpu::link_name;
 use super::unit::{Content, Rung, Unit};
-use super::{family, open, overlap, untuned};
-use crate::assemble::{Exit, Failure, Input, Schedulable, guarded};
+use super::{family, open, untuned};
+use crate::assemble::{Exit, Failure, Input, Schedulable, check_constants, guarded};
 use crate::backend::CompileFailure;
 use crate::target::{Kind, Target};
 
@@ -18,7 +18,7 @@ use crate::target::{Kind, Target};
 /// The first function that cannot be applied, and why.
 pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Failure> {
     family::check(options)?;
-    overlap::check(functions, options)?;
+    check_constants(functions, options.constant)?;
     let mut names = FunctionNames::new(options.targets.iter().map(|t| t.arch.replace('-', "_")));
     let mut out = vec![];
     for f in functions {
@@ -27,7 +27,7 @@ pub fn units(functions: &[Input], options: &Options<'_>) -> Result<Vec<Unit>, Fa
         for target in options.targets {
             drafts.extend(guarded(&f.name, || of_target(f, &name, target, options))?);
         }
-        drafts.iter_mut().for_each(|d| overlap::apply(d, f, options));
+        drafts.iter_mut().for_each(|d| d.overlap(f, options));
         let shared = family::shared(&drafts, options);
         for d in drafts {
             out.push(match shared.get(&(d.unit.target.arch.clone(), d.unit.when.clone())) {
@@ -103,7 +103,8 @@ fn linkable(unit: &Unit, symbols: &[String]) -> String {
 /// The kernel of the log's record, or the default.
 fn find(f: &Input, subject: &Schedulable, options: &Options<'_>) -> Result<Kernel, Failure> {
     let target = subject.target.table_id();
-    let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target };
+    let flags = options.flags(f, &subject.target);
+    let wanted = Wanted { key: &f.key, bind: &f.bind, target: &target, flags: &flags };
     let gpu = machine(options.records, &target, options.gpu).map_err(Failure::usage)?;
     match ladder::find(options.records, &wanted, gpu, (subject, options.spaces)) {
         Some(found) => Ok(replayed(found, options)),

@@ -64,7 +64,8 @@ fn tuned(f: &Input, name: &str, open: &Schedulable, options: &Options<'_>) -> Re
     for size in sizes(f, target, gpu, options)? {
         let one = f.at(&size);
         let subject = one.schedulable(target)?;
-        let wanted = Wanted { key: &one.key, bind: &one.bind, target: &id };
+        let flags = options.flags(&one, target);
+        let wanted = Wanted { key: &one.key, bind: &one.bind, target: &id, flags: &flags };
         let found = ladder::of_size(options.records, &wanted, gpu, (&subject, options.spaces));
         if found.as_ref().is_none_or(|found| found.rung != Rung::SameArch) {
             out.missing.push(size.clone());

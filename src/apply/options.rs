@@ -1,12 +1,11 @@
 //! What units are made with.
 
-use crate::assemble::Sizes;
+use crate::assemble::{Constant, Input, Overlap, Sizes};
 use crate::backend::Compiler;
 use crate::log::Record;
 use crate::rules::Spaces;
 use crate::target::Target;
 use std::path::Path;
-use std::str::FromStr;
 
 /// What units are made with.
 pub struct Options<'a> {
@@ -34,24 +33,14 @@ pub struct Options<'a> {
     pub cuda: Option<(&'a dyn Compiler, String)>,
 }
 
-/// A tensor of a function that no kernel writes while kernels of the stream run, such as weights.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Constant {
-    /// Name of the function.
-    pub function: String,
-    /// Name of its parameter.
-    pub tensor: String,
-}
+impl Options<'_> {
+    /// How kernels of a function overlap on a target, where they do.
+    pub(super) fn overlap(&self, f: &Input, target: &Target) -> Option<Overlap> {
+        (self.overlap && Overlap::is_of(target)).then(|| Overlap::new(f, self.constant))
+    }
 
-impl FromStr for Constant {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Constant, String> {
-        match text.split_once('.') {
-            Some((f, t)) if !f.is_empty() && !t.is_empty() => {
-                Ok(Constant { function: f.to_string(), tensor: t.to_string() })
-            }
-            _ => Err(format!("`{text}` is no function and tensor, such as project.w")),
-        }
+    /// What the policy of times says that count before others: those of kernels made as these.
+    pub(super) fn flags(&self, f: &Input, target: &Target) -> Vec<String> {
+        self.overlap(f, target).map(|o| o.flags()).unwrap_or_default()
     }
 }

@@ -37,10 +37,10 @@ fn untuned(f: &Input, sizes: &[Bindings], target: &Target) -> String {
 
 /// What the log has, and the command.
 fn rest(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>) -> String {
-    let target = target.table_id();
+    let id = target.table_id();
     let records = || options.records.iter().filter(|r| r.workload.key == f.key && r.outcome == Outcome::Ok);
-    let others: BTreeSet<&str> = records().map(|r| r.target.as_str()).filter(|t| *t != target).collect();
-    let here: BTreeSet<&Bindings> = records().filter(|r| r.target == target).map(|r| &r.bind).collect();
+    let others: BTreeSet<&str> = records().map(|r| r.target.as_str()).filter(|t| *t != id).collect();
+    let here: BTreeSet<&Bindings> = records().filter(|r| r.target == id).map(|r| &r.bind).collect();
     let mut has = vec![];
     if here.contains(&f.bind) {
         has.push("records of it from which its kernel can no longer be made".to_string());
@@ -55,7 +55,7 @@ fn rest(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>) -
         has.push(format!("it for {}", others.into_iter().collect::<Vec<_>>().join(", ")));
     }
     let has = if has.is_empty() { "nothing of it".to_string() } else { has.join(" and ") };
-    format!("the log has {has}; tune it: {}", command(f, sizes, &target, options))
+    format!("the log has {has}; tune it: {}", command(f, sizes, target, options))
 }
 
 /// `n=1, n=8`; `m=4 n=8` for several extents.
@@ -65,7 +65,7 @@ pub(super) fn listed(sizes: &[impl std::borrow::Borrow<Bindings>]) -> String {
 }
 
 /// The command that tunes the function at its sizes, or at those.
-fn command(f: &Input, sizes: &[Bindings], target: &str, options: &Options<'_>) -> String {
+fn command(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>) -> String {
     let mut values: Vec<(&str, BTreeSet<i64>)> = f.bind.iter().map(|(k, v)| (k.as_str(), [*v].into())).collect();
     for name in f.unbound() {
         let wanted: BTreeSet<i64> = sizes.iter().filter_map(|s| s.get(name)).copied().collect();
@@ -84,12 +84,25 @@ fn command(f: &Input, sizes: &[Bindings], target: &str, options: &Options<'_>) -
     if !bind.is_empty() {
         words.extend(["--bind".into(), quoted(&bind)]);
     }
-    let device = target.split(':').next().unwrap_or(target);
-    words.extend(["--device".into(), device.into(), "--target".into(), target.into()]);
+    let id = target.table_id();
+    let device = id.split(':').next().unwrap_or(&id);
+    words.extend(["--device".into(), device.into(), "--target".into(), id.clone()]);
+    words.extend(overlap(f, target, options));
     if let Some(log) = options.log {
         words.extend(["--log".into(), quoted(&log.display().to_string())]);
     }
     words.join(" ")
+}
+
+/// What has it measured as the kernels are made that overlap.
+fn overlap(f: &Input, target: &Target, options: &Options<'_>) -> Vec<String> {
+    if options.overlap(f, target).is_none() {
+        return vec![];
+    }
+    let own = options.constant.iter().filter(|c| f.is_called(&c.function));
+    let constant: Vec<String> = own.map(|c| format!("{}.{}", c.function, c.tensor)).collect();
+    let constant = if constant.is_empty() { vec![] } else { vec!["--constant".into(), quoted(&constant.join(","))] };
+    [vec!["--overlap".to_string()], constant].concat()
 }
 
 /// A word as a shell takes it.

@@ -6,7 +6,7 @@ use super::import::args::Import;
 use super::log::args::Log;
 use super::new::args::New;
 use super::simulate::Simulate;
-use crate::apply::Constant;
+use crate::assemble::Constant;
 use crate::job::select::Choice;
 use crate::tune::search;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -240,6 +240,12 @@ pub struct Tune {
     /// Compilers at a time [default: one per core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
+    /// Measure kernels that start while those before them end, as `apply-best --overlap` makes them: for GPUs from sm_90 on
+    #[arg(long, conflicts_with = "no_measure")]
+    pub overlap: bool,
+    /// With --overlap: tensors that no kernel writes while those run, such as weights, which they may read early
+    #[arg(long, value_name = "FUNCTION.TENSOR", value_delimiter = ',', requires = "overlap")]
+    pub constant: Vec<Constant>,
     /// This run's share of the functions, for job arrays; `daylight log merge` joins the logs
     #[arg(long, value_name = "K/N", default_value = "1/1")]
     pub shard: String,

@@ -27,7 +27,7 @@ pub fn run(cx: &Context, a: &args::Tune, target: &str, config: &TuneConfig) -> R
     };
     inputs.iter().filter_map(|i| i.as_ref().err()).for_each(|bad| complain(&bad.failure));
     let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
-    for group in deal(&inputs, config.shard) {
+    for group in deal(&inputs, &[], config.shard) {
         if cx.stop().load(Ordering::Relaxed) {
             output::note("stopped; the functions that are left were not ranked");
             break;

@@ -131,6 +131,8 @@ fn config(cx: &Context, a: &args::Tune) -> Result<TuneConfig, Failure> {
         weights: weights.into_map(),
         patience: a.patience.map(|n| n as usize),
         retry: a.retry_failed,
+        overlap: a.overlap,
+        constant: a.constant.clone(),
         ..TuneConfig::default()
     })
 }

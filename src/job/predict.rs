@@ -109,7 +109,7 @@ impl Predictor {
         input.require_bound()?;
         let arms = arms(&subject, &self.spaces, &input.name, &Choice::default())?;
         let arms = Arms::new(arms, self.target.clone());
-        let build = RuleBuild { subject: &subject, arms: &arms };
+        let build = RuleBuild { subject: &subject, arms: &arms, overlap: None };
         let sass = |a: &Artifact| nvrtc::sass(self.nvdisasm.as_ref()?, &a.path).ok();
         let (ranked, unranked) = predict(&arms, &build, self.compiler.as_ref(), &sass, self.trials);
         for (rank, one) in ranked.iter().enumerate() {

@@ -3,7 +3,9 @@
 use super::budget::{Claim, order, share};
 use super::work::Work;
 use super::{Device, Failure, Input, Report, Weights, guarded};
-use crate::log::{self, Env, Record, Writer};
+use crate::assemble::{Constant, Overlap, check_constants};
+use crate::backend::Compiler;
+use crate::log::{self, Env, Policy, Record, Writer};
 use crate::machine::{Machine, Watch};
 use crate::measure::{self, AaSettings};
 use crate::rules::Spaces;
@@ -112,6 +114,10 @@ impl<'a> Tuner<'a> {
         let env = device.env()?;
         let compiler = device.compiler(config.jobs);
         let mut target = device.target.clone();
+        if config.overlap && !Overlap::is_of(&target) {
+            let text = format!("kernels of {} cannot overlap; GPUs can from sm_90 on", target.id);
+            return Err(Failure::usage(text));
+        }
         let config = TuneConfig { quiet: target.kind == Kind::Cpu, ..config };
         let log = log::path_for(&config.log, &target.id);
         let writer = Writer::open(&log).map_err(Failure::usage)?;
@@ -149,11 +155,11 @@ impl<'a> Tuner<'a> {
     /// which the watcher is told of.
     pub fn tune(&mut self, inputs: &[Input], watcher: Watcher<'_>) -> Vec<Report> {
         let weights = Weights::new(self.config.weights.clone());
-        if let Err(f) = weights.check(inputs) {
+        if let Err(f) = weights.check(inputs).and_then(|()| check_constants(inputs, &self.config.constant)) {
             watcher(Event::Failed(&f));
             return vec![];
         }
-        let groups = deal(inputs, self.config.shard);
+        let groups = deal(inputs, &self.config.constant, self.config.shard);
         if groups.is_empty() && !inputs.is_empty() {
             watcher(Event::Note("this shard has no function: there are fewer functions than shards"));
         }
@@ -264,10 +270,13 @@ impl<'a> Tuner<'a> {
     }
 
     fn tuned(&mut self, work: &Work, config: &TuneConfig, watcher: Watcher<'_>) -> Result<Report, Failure> {
-        let policy = self.device.policy();
+        let overlap = self.config.overlap.then(|| work.overlap(&self.config.constant));
+        let flags = overlap.as_ref().map(Overlap::flags).unwrap_or_default();
+        let policy = Policy { flags, ..self.device.policy() };
         let watch = self.watch;
         let mut progress = |p: &Progress| watcher(Event::Progress(p));
-        let summary = work.with_task(|task| {
+        let made = overlap.as_ref().map(|o| (o, &self.compiler as &dyn Compiler));
+        let summary = work.with_task(made, |task| {
             let mut session = Session {
                 compiler: &self.compiler,
                 runners: self.device.runners().iter_mut().map(|r| r as _).collect(),
@@ -311,12 +320,16 @@ fn failed(f: &Failure, watcher: Watcher<'_>) -> bool {
     f.exit != super::Exit::Missing
 }
 
-/// Positions of the functions of shard `k` of `n`, equal computations together: sorted by key and
+/// Key, extents, and which tensors are constant.
+type Computation<'i> = (&'i str, &'i BTreeMap<String, i64>, Vec<String>);
+
+/// Positions of the functions of shard `k` of `n`, equal computations with the same constant tensors together: sorted by key and
 /// extents they are dealt out in turn; the first of each group is the one that is tuned.
-pub fn deal(inputs: &[Input], (k, n): (u64, u64)) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<(&str, &BTreeMap<String, i64>), Vec<usize>> = BTreeMap::new();
+pub fn deal(inputs: &[Input], constant: &[Constant], (k, n): (u64, u64)) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<Computation<'_>, Vec<usize>> = BTreeMap::new();
     for (i, input) in inputs.iter().enumerate() {
-        groups.entry((&input.key, &input.bind)).or_default().push(i);
+        let flags = Overlap::new(input, constant).flags();
+        groups.entry((&input.key, &input.bind, flags)).or_default().push(i);
     }
     let ours = groups.into_values().enumerate().filter(|(i, _)| *i as u64 % n.max(1) + 1 == k);
     let mut ours: Vec<Vec<usize>> = ours.map(|(_, g)| g).collect();
@@ -371,10 +384,10 @@ mod tests {
     fn shards_share_all_functions_and_twins_stay_together() {
         let inputs: Vec<Input> =
             [("d", 1), ("a", 2), ("a", 1), ("c", 1), ("a", 2), ("b", 1)].map(|(k, n)| input(k, n)).into();
-        assert_eq!(deal(&inputs, (1, 1)), [vec![0], vec![1, 4], vec![2], vec![3], vec![5]]);
-        let (one, two) = (deal(&inputs, (1, 2)), deal(&inputs, (2, 2)));
+        assert_eq!(deal(&inputs, &[], (1, 1)), [vec![0], vec![1, 4], vec![2], vec![3], vec![5]]);
+        let (one, two) = (deal(&inputs, &[], (1, 2)), deal(&inputs, &[], (2, 2)));
         assert_eq!(one, [vec![0], vec![2], vec![5]]);
         assert_eq!(two, [vec![1, 4], vec![3]]);
-        assert_eq!(deal(&inputs, (7, 9)).len(), 0);
+        assert_eq!(deal(&inputs, &[], (7, 9)).len(), 0);
     }
 }

@@ -3,8 +3,8 @@
 use super::report::SpaceReport;
 use super::select::{Choice, arms};
 use super::{Failure, Input, Report};
-use crate::assemble::Schedulable;
-use crate::backend::Plan;
+use crate::assemble::{Constant, Overlap, Schedulable};
+use crate::backend::{Compiler, Plan};
 use crate::files::scratch::Scratch;
 use crate::log::{Env, Workload};
 use crate::rules::Spaces;
@@ -60,8 +60,13 @@ impl Work {
         &self.input.name
     }
 
-    /// Calls `run` with the task that the tuner takes.
-    pub fn with_task<T>(&self, run: impl FnOnce(&Task<'_>) -> T) -> T {
+    /// How its kernels overlap.
+    pub fn overlap(&self, constant: &[Constant]) -> Overlap {
+        Overlap::new(&self.input, constant)
+    }
+
+    /// Calls `run` with the task that the tuner takes. `overlap`: how its kernels do, and what compiles them.
+    pub fn with_task<T>(&self, overlap: Option<(&Overlap, &dyn Compiler)>, run: impl FnOnce(&Task<'_>) -> T) -> T {
         run(&Task {
             workload: Workload { key: self.input.key.clone(), name: self.input.name.clone() },
             bind: self.input.bind.clone(),
@@ -72,7 +77,7 @@ impl Work {
             default: self.arms.defaults().into_iter().next(),
             floor_us: self.floor_us,
             enough_us: self.enough_us,
-            build: &RuleBuild { subject: &self.subject, arms: &self.arms },
+            build: &RuleBuild { subject: &self.subject, arms: &self.arms, overlap },
         })
     }
 

@@ -38,6 +38,8 @@ pub enum Step {
         block: [u32; 3],
         /// Bytes of shared memory sized at launch.
         smem: u32,
+        /// It may start while the launch before it ends, for which it waits itself.
+        pdl: bool,
         /// Arguments, in the kernel's order.
         args: Vec<Value>,
     },
@@ -198,7 +200,7 @@ pub fn bind(plan: &Plan, scalars: &Scalars, params: &[u64], workspaces: &[Region
         let Some(block) = axes(&launch.block, scalars, launch)? else { continue };
         let smem = eval(&launch.dynamic_smem, &scalars.extents).map_err(bad)?;
         let smem = u32::try_from(smem).map_err(|_| bad(format!("{smem} bytes of shared memory are asked for")))?;
-        run.push(Step::Launch { function, grid, block, smem, args });
+        run.push(Step::Launch { function, grid, block, smem, pdl: launch.pdl, args });
     }
     Ok(run)
 }

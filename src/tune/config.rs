@@ -2,6 +2,7 @@
 
 use super::search::Stop;
 use super::{Counts, Overlap};
+use crate::assemble::Constant;
 use crate::log::{Median, Record};
 use crate::runner::Limits;
 use std::collections::BTreeMap;
@@ -48,6 +49,11 @@ pub struct TuneConfig {
     pub patience: Option<usize>,
     /// Try again what failed in earlier runs.
     pub retry: bool,
+    /// Measure kernels that start while what was launched before them ends, as programs launch them that run one after the
+    /// other, where the target can.
+    pub overlap: bool,
+    /// Tensors that nothing writes meanwhile, which those may read before.
+    pub constant: Vec<Constant>,
     /// Measure only while nothing compiles, for devices that share the compilers' cores.
     pub quiet: bool,
 }
@@ -72,6 +78,8 @@ impl Default for TuneConfig {
             finalists: 5,
             patience: None,
             retry: false,
+            overlap: false,
+            constant: vec![],
             quiet: false,
         }
     }

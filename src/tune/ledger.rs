@@ -11,6 +11,7 @@ use crate::ir::Reason;
 use crate::log::{self, ErrorNorms, Outcome, Policy, Query, Record, Work};
 use crate::rules::Arm;
 use crate::runner::{Errors, RunError, Timing};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Candidates by what became of them.
@@ -36,6 +37,11 @@ impl Counts {
         self.pruned + self.measured + self.failed.values().sum::<usize>()
     }
 }
+
+/// Candidates that another machine, driver or policy adds to the first ones, as many as went through turns there.
+const BEST_ELSEWHERE: usize = 5;
+/// Candidates that all of them add together.
+const ALL_ELSEWHERE: usize = 10;
 
 /// One of those that were measured turn by turn.
 pub(super) struct Finalist<'a> {
@@ -63,14 +69,7 @@ pub(super) struct Ledger<'t> {
 impl<'t> Ledger<'t> {
     /// Starts from what the log knows about this function on this machine.
     pub fn new(task: &'t Task<'t>, session: &Session<'_>) -> Ledger<'t> {
-        let query = Query {
-            key: &task.workload.key,
-            bind: &task.bind,
-            target: &task.target,
-            env: Some(&session.env),
-            policy: Some(&session.policy),
-        };
-        let records: Vec<Record> = log::select(session.past, &query).into_iter().cloned().collect();
+        let records: Vec<Record> = log::select(session.past, &query(task, session)).into_iter().cloned().collect();
         let mut history = History::new();
         let mut failed = BTreeSet::new();
         for r in &records {
@@ -298,6 +297,36 @@ pub fn with_candidate(
         warnings: artifact.map(|a| a.warnings.clone()).unwrap_or_default(),
         ..about
     }
+}
+
+/// What the records of this function, on this machine and measured this way, have in common.
+pub(super) fn query<'q>(task: &'q Task<'_>, session: &'q Session<'_>) -> Query<'q> {
+    Query {
+        key: &task.workload.key,
+        bind: &task.bind,
+        target: &task.target,
+        env: Some(&session.env),
+        policy: Some(&session.policy),
+    }
+}
+
+/// The best points of the selections that differ from what is asked for in machine or policy alone, the newest first, each once:
+/// times there mean nothing here, but what led there is worth a try early.
+pub(super) fn found_elsewhere(arms: &Arms, past: &[Record], here: &Query<'_>) -> Vec<Point> {
+    let anywhere = Query { env: None, policy: None, ..here.clone() };
+    let others = log::select(past, &anywhere).into_iter().filter(|r| !here.matches(r));
+    let mut groups: Vec<Vec<&Record>> = log::selections(others).into_values().collect();
+    groups.sort_by_key(|g| Reverse(g.iter().map(|r| r.unix_s).max()));
+    let mut out: Vec<Point> = vec![];
+    for group in groups {
+        let best = log::best_timings(&group).into_iter().filter_map(|t| point_of(arms, t.record));
+        for point in best.take(BEST_ELSEWHERE) {
+            if out.len() < ALL_ELSEWHERE && !out.contains(&point) {
+                out.push(point);
+            }
+        }
+    }
+    out
 }
 
 /// The point that a record speaks of, if this version still has it; a knob that is younger than the

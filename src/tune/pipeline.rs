@@ -1,7 +1,7 @@
 //! Builds and compiles points on several threads, so that measuring starts with the first.
 
 use super::{Arms, Point};
-use crate::assemble::{Assembly, Schedulable, caught};
+use crate::assemble::{Assembly, Overlap, Schedulable, caught};
 use crate::backend::{Artifact, CompileError, Compiler, Plan, Source};
 use crate::ir::Reason;
 use crate::ir::kernel::ChosenVariant;
@@ -26,11 +26,17 @@ pub struct RuleBuild<'a> {
     pub subject: &'a Schedulable,
     /// The rules that take it.
     pub arms: &'a Arms,
+    /// How its kernels overlap, if they do, and what compiles them.
+    pub overlap: Option<(&'a Overlap, &'a dyn Compiler)>,
 }
 
 impl Build for RuleBuild<'_> {
     fn build(&self, point: &Point) -> Result<Built, Reason> {
-        let Assembly { source, plan, trace, program } = self.subject.candidate(self.arms.of(point), &point.knobs)?;
+        let made = self.subject.candidate(self.arms.of(point), &point.knobs)?;
+        let Assembly { mut source, mut plan, trace, program } = made;
+        if let Some((overlap, compiler)) = self.overlap {
+            overlap.apply(&program, &self.subject.target, (&mut source, &mut plan), Some(compiler));
+        }
         Ok(Built { source, plan, trace, variants: program.variants })
     }
 }

@@ -2,11 +2,10 @@
 
 use super::config::{Clock, Progress, Summary, TuneConfig, TuneError};
 use super::explore::{Explored, explore};
-use super::finalists;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, found_elsewhere, query};
 use super::pipeline::{Build, Built, Workshop};
 use super::search::{Pace, Proposer, by_name};
-use super::{Arms, Point};
+use super::{Arms, Point, finalists};
 use crate::backend::{Artifact, Compiler, PlanParam};
 use crate::log::{self, Env, Policy, Record, Workload, Writer};
 use crate::runner::{Candidate, Problem, RunError, RunFailure, Runner};
@@ -94,6 +93,7 @@ pub fn tune(task: &Task<'_>, session: &mut Session<'_>) -> Result<Summary, TuneE
     let search = by_name(&config.search, config.seed).map_err(TuneError::Usage)?;
     let mut defaults: Vec<Point> = task.default.iter().cloned().collect();
     defaults.extend(task.arms.defaults());
+    defaults.extend(found_elsewhere(task.arms, session.past, &query(task, session)));
     let mut proposer = Proposer::new(task.arms, search, defaults, ledger.history.clone(), pace);
     let shop =
         Workshop::new(task.build, session.compiler, session.clock.seconds, task.default.as_ref(), ledger.sources());

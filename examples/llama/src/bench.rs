@@ -151,15 +151,20 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
             }),
         ),
         product("out", n, (e, q), rows * (q + 2 * e), each(model, move |l| model.out(l, rows))),
-        moves(
-            "rms_norm",
-            n,
-            2 * rows * e,
-            each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
-        ),
-        product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
-        product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows))),
     ]);
+    parts.extend(match model.norms_with_units(rows) {
+        true => vec![product("normed units", n, (2 * f, e), e + f, each(model, move |l| model.normed_units(l)))],
+        false => vec![
+            moves(
+                "rms_norm",
+                n,
+                2 * rows * e,
+                each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
+            ),
+            product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
+        ],
+    });
+    parts.push(product("down", n, (e, f), rows * (f + 2 * e), each(model, move |l| model.down(l, rows))));
     parts
 }
 

@@ -173,8 +173,12 @@ impl Model {
             k.rope([y, at(&s.slot), at(&s.position), at(&self.angle), cache, at(&s.q)], rows)?;
             attention()?;
             self.out(l, rows)?;
-            k.rms_norm([x2, at(&l.second_norm), h], rows)?;
-            self.units(l, rows)?;
+            if self.norms_with_units(rows) {
+                self.normed_units(l)?;
+            } else {
+                k.rms_norm([x2, at(&l.second_norm), h], rows)?;
+                self.units(l, rows)?;
+            }
             self.down(l, rows)
         }
     }
@@ -211,6 +215,23 @@ impl Model {
         unsafe {
             self.multiply(&l.gate_up, rows, |w| k.gate_up([h, w, y], rows), packed)?;
             k.gated([y, u], rows)
+        }
+    }
+
+    /// True where one kernel norms and multiplies: for one token, unless weights are packed, which are multiplied with float16
+    /// pairs of what is normed before.
+    pub fn norms_with_units(&self, rows: usize) -> bool {
+        rows == 1 && !self.config.int4
+    }
+
+    /// Gated units of the hidden states of one token before they are normed.
+    pub fn normed_units(&self, l: &Layer) -> Result<(), Error> {
+        let (k, s) = (&self.kernels, &self.state);
+        let [x, norm, y, u] = [&s.x[1], &l.second_norm, &s.gate_up, &s.units].map(Memory::address);
+        let packed = |_| Err("packed weights are not multiplied so".into());
+        unsafe {
+            self.multiply(&l.gate_up, 1, |w| k.normed_gate_up([x, norm, w, y]), packed)?;
+            k.gated([y, u], 1)
         }
     }
 

@@ -69,7 +69,7 @@ impl Booth<'_> {
 
     /// What a log measured as best on this device, of this size.
     fn logged(&self, name: &str, records: &[Record], device: &Device) -> Entrant {
-        let wanted = Wanted { key: &self.input.key, bind: &self.input.bind, target: &device.target.id };
+        let wanted = Wanted { key: &self.input.key, bind: &self.input.bind, target: &device.target.id, flags: &[] };
         let gpu = Some(device.facts.name.as_str());
         let found = ladder::of_size(records, &wanted, gpu, (self.subject, &self.cx.spaces));
         let Some(found) = found.filter(|f| f.on_machine && matches!(f.rung, Rung::Exact | Rung::SameArch)) else {

@@ -164,7 +164,7 @@ fn logged(
     spaces: &Spaces,
 ) -> Result<Option<(Assembly, Source)>, Failure> {
     let target = subject.target.table_id();
-    let wanted = Wanted { key: &input.key, bind: &input.bind, target: &target };
+    let wanted = Wanted { key: &input.key, bind: &input.bind, target: &target, flags: &[] };
     let gpu = match gpu {
         Some(gpu) => Some(gpu),
         None => ladder::machine(records, &target, None).map_err(Failure::usage)?,

@@ -25,6 +25,7 @@ enum BoundStep {
         grid: [u32; 3],
         block: [u32; 3],
         smem: u32,
+        pdl: bool,
         words: Vec<Word>,
     },
     /// Addresses of the factors and of the result.
@@ -47,12 +48,12 @@ impl Bound {
     pub fn new(functions: &[sys::CUfunction], run: &Run, health: &Health) -> Outcome<Bound> {
         let steps = run.iter().map(|step| match step {
             Step::Zero(region) => Ok(BoundStep::Zero(*region)),
-            Step::Launch { function, grid, block, smem, args } => {
+            Step::Launch { function, grid, block, smem, pdl, args } => {
                 let handle = functions.get(*function).copied();
                 let handle = handle.ok_or_else(|| RunError::new(RunFailure::BadRequest, "a launch has no function"))?;
                 allow_shared(handle, *smem, health)?;
                 let words = args.iter().map(word).collect::<Outcome<_>>()?;
-                Ok(BoundStep::Launch { function: handle, grid: *grid, block: *block, smem: *smem, words })
+                Ok(BoundStep::Launch { function: handle, grid: *grid, block: *block, smem: *smem, pdl: *pdl, words })
             }
         });
         Ok(Bound { steps: steps.collect::<Outcome<_>>()? })
@@ -81,8 +82,8 @@ impl Bound {
                     let filled = unsafe { result::memset_d8_async(region.at, 0, region.bytes, stream.handle) };
                     stream.health.check(filled, "zeroing a workspace")?;
                 }
-                BoundStep::Launch { function, grid, block, smem, words } => {
-                    launch_words(stream, *function, *grid, *block, *smem, words)?;
+                BoundStep::Launch { function, grid, block, smem, pdl, words } => {
+                    launch_words(stream, *function, (*grid, *block, *smem), *pdl, words)?;
                 }
                 BoundStep::Product { product, at } => product.enqueue(stream, *at)?,
             }
@@ -128,22 +129,40 @@ pub fn launch(
     words: &mut [u64],
 ) -> Outcome<()> {
     let mut words: Vec<Word> = words.iter().map(|w| Word::Bits(*w)).collect();
-    launch_words(stream, function, grid, block, smem, &mut words)
+    launch_words(stream, function, (grid, block, smem), false, &mut words)
 }
 
-/// Launches one kernel; `words` must stay where they are only during the call.
+/// Launches one kernel of so many blocks, threads and bytes of shared memory; `pdl` lets it start while the one before it ends.
+/// `words` must stay where they are only during the call.
 fn launch_words(
     stream: &Stream,
     function: sys::CUfunction,
-    grid: [u32; 3],
-    block: [u32; 3],
-    smem: u32,
+    (grid, block, smem): ([u32; 3], [u32; 3], u32),
+    pdl: bool,
     words: &mut [Word],
 ) -> Outcome<()> {
     let mut pointers: Vec<*mut c_void> = words.iter_mut().map(Word::pointer).collect();
-    let (grid, block) = (grid.into(), block.into());
+    let mut overlap = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+    };
+    let config = sys::CUlaunchConfig {
+        gridDimX: grid[0],
+        gridDimY: grid[1],
+        gridDimZ: grid[2],
+        blockDimX: block[0],
+        blockDimY: block[1],
+        blockDimZ: block[2],
+        sharedMemBytes: smem,
+        hStream: stream.handle,
+        attrs: &raw mut overlap,
+        numAttrs: u32::from(pdl),
+    };
     // SAFETY: the argument words have the order and sizes of the plan that the kernel was generated
-    // with; the driver copies them during the call.
-    let launched = unsafe { result::launch_kernel(function, grid, block, smem, stream.handle, &mut pointers) };
+    // with; the driver copies them during the call, which the attribute outlives.
+    let launched = unsafe {
+        sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), std::ptr::null_mut()).result()
+    };
     stream.health.check(launched, "launching the kernel")
 }

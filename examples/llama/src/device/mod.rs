@@ -27,6 +27,7 @@ macro_rules! functions {
             gated(gated_raw, gated_workspace_bytes, Gated) 2 [rows];
             head(head_raw, head_workspace_bytes, Head) 3 [batch];
             head4(head4_raw, head4_workspace_bytes, Head4) 4 [batch];
+            normed_gate_up(normed_gate_up_raw, normed_gate_up_workspace_bytes, NormedGateUp) 4 [];
             normed_qkv(normed_qkv_raw, normed_qkv_workspace_bytes, NormedQkv) 4 [];
             normed_qkv4(normed_qkv4_raw, normed_qkv4_workspace_bytes, NormedQkv4) 5 [];
             out(out_raw, out_workspace_bytes, Out) 4 [rows];
