@@ -46,7 +46,7 @@ fn main() {
             false => build.constant(product, "w"),
         };
     }
-    // Packed weights are multiplied with what is normed before.
+    // Packed weights are multiplied with what another kernel has normed.
     if !c.int4 {
         build = build.constant("normed_gate_up", "w");
     }

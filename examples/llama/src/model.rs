@@ -218,8 +218,7 @@ impl Model {
         }
     }
 
-    /// True where one kernel norms and multiplies: for one token, unless weights are packed, which are multiplied with float16
-    /// pairs of what is normed before.
+    /// True where one kernel norms and multiplies: for one token, unless weights are packed, where it takes longer than two.
     pub fn norms_with_units(&self, rows: usize) -> bool {
         rows == 1 && !self.config.int4
     }
