@@ -96,13 +96,13 @@ fn command(f: &Input, sizes: &[Bindings], target: &Target, options: &Options<'_>
 
 /// What has it measured as the kernels are made that overlap.
 fn overlap(f: &Input, target: &Target, options: &Options<'_>) -> Vec<String> {
-    if options.overlap(f, target).is_none() {
-        return vec![];
+    let Some(overlap) = options.overlap(f, target) else { return vec![] };
+    let mut words = vec!["--overlap".to_string()];
+    let constant: Vec<String> = overlap.constant().map(|tensor| format!("{}.{tensor}", f.name)).collect();
+    if !constant.is_empty() {
+        words.extend(["--constant".to_string(), quoted(&constant.join(","))]);
     }
-    let own = options.constant.iter().filter(|c| f.is_called(&c.function));
-    let constant: Vec<String> = own.map(|c| format!("{}.{}", c.function, c.tensor)).collect();
-    let constant = if constant.is_empty() { vec![] } else { vec!["--constant".into(), quoted(&constant.join(","))] };
-    [vec!["--overlap".to_string()], constant].concat()
+    words
 }
 
 /// A word as a shell takes it.

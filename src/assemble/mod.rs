@@ -20,13 +20,13 @@ pub use subject::{Scheduled, Subject, TileProgram};
 use crate::analysis::roles;
 use crate::backend::{Language, Plan, Source};
 use crate::ir::kernel::Program;
-use crate::ir::{Name, Param, PrimFunc, Reason, Role};
+use crate::ir::{Param, PrimFunc, Reason, Role};
 use crate::lower::LowerError;
 use crate::rules::{Arm, Knobs, Prepared, Spaces, arms, last_resorts, verdicts};
 use crate::schedule::{Schedule, Step};
 use crate::target::{Kind, Target};
 use crate::{codegen, lower};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// A scheduled function with everything that follows from it.
@@ -40,12 +40,6 @@ pub struct Assembly {
     pub plan: Plan,
     /// The schedule's steps.
     pub trace: Vec<String>,
-}
-
-/// The text of kernels for a GPU that may start while what was launched before them ends. Nothing writes the buffers
-/// `constant` meanwhile.
-pub fn overlapping(program: &Program, target: &Target, constant: &BTreeSet<Name>) -> String {
-    codegen::cuda(&lower::overlapping(program, target, constant))
 }
 
 /// A function ready to be scheduled for a target.

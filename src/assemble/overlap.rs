@@ -2,17 +2,20 @@
 //! instructions that wait, and for loads of constant tensors that come before these. What is shipped so and what is
 //! measured so come through here.
 
-use super::{Exit, Failure, Input, overlapping};
+use super::{Exit, Failure, Input};
 use crate::analysis::roles;
 use crate::backend::{Compiler, Plan, Source};
 use crate::ir::kernel::Program;
 use crate::ir::{Name, Param, Role};
 use crate::target::{Kind, Target};
+use crate::{codegen, lower};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// The first architecture whose kernels can overlap.
 const FIRST: u32 = 90;
+/// The flag of a policy under which kernels overlap.
+const FLAG: &str = "overlap";
 
 /// A tensor of a function that no kernel writes while kernels of the stream run, such as weights.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,10 +87,15 @@ impl Overlap {
         Overlap { constant, positions }
     }
 
+    /// Names of the constant tensors, in order.
+    pub fn constant(&self) -> impl Iterator<Item = &str> {
+        self.constant.iter().map(String::as_str)
+    }
+
     /// What the policy of their times says of them: by position, as functions that differ in names alone are one.
     pub fn flags(&self) -> Vec<String> {
         let constant = self.positions.iter().map(|at| format!("constant {at}"));
-        std::iter::once(OVERLAP.to_string()).chain(constant).collect()
+        std::iter::once(FLAG.to_string()).chain(constant).collect()
     }
 
     /// Lets kernels overlap. Without a compiler nothing is known of registers.
@@ -110,7 +118,7 @@ impl Overlap {
         (source, plan): (&Source, &Plan),
         compiler: Option<&dyn Compiler>,
     ) -> String {
-        let of = |constant| overlapping(program, target, constant);
+        let of = |constant| codegen::cuda(&lower::overlapping(program, target, constant));
         let (early, late) = (of(&self.buffers(program, plan)), of(&BTreeSet::new()));
         let spills = |text: &String| {
             let source = Source { text: text.clone(), ..source.clone() };
@@ -129,6 +137,3 @@ impl Overlap {
         named.collect()
     }
 }
-
-/// The flag of a policy under which kernels overlap.
-const OVERLAP: &str = "overlap";

@@ -26,9 +26,10 @@ pub fn run(cx: &Context, a: &args::Tune) -> Result<Exit, Failure> {
     let mut worst = Exit::Done;
     for bad in inputs.iter().filter_map(|i| i.as_ref().err()) {
         complain(cx, Some(&bad.file), &bad.failure, &mut worst);
-        // Its weight is no mistake, and the others are tuned all the same.
+        // Its weight and its constant tensors are no mistake, and the others are tuned all the same.
         let stem = Path::new(&bad.file).file_stem();
         config.weights.retain(|name, _| stem != Some(OsStr::new(name)));
+        config.constant.retain(|c| stem != Some(OsStr::new(&c.function)));
     }
     let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
     if inputs.is_empty() {

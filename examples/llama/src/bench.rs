@@ -115,7 +115,7 @@ fn each<'a>(
 }
 
 /// The functions that both a step and a prompt have.
-fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
+fn common<'a>(model: &'a Model, rows: usize) -> Vec<Part<'a>> {
     let (c, k, s) = (&model.config, &model.kernels, &model.state);
     let at = Memory::address;
     let (e, q, y, f) = (c.hidden, c.heads * c.head_dim, (c.heads + 2 * c.kv_heads) * c.head_dim, c.inner);
@@ -129,15 +129,14 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     };
     let n = c.layers;
     // SAFETY of all: as in `Model`.
+    let norm = |x: &'a Memory, weight: fn(&Layer) -> &Memory| {
+        let run = move |l: &Layer| unsafe { k.rms_norm([at(x), at(weight(l)), at(&s.h)], rows) };
+        moves("rms_norm", n, 2 * rows * e, each(model, run))
+    };
     let mut parts = match rows {
         1 => vec![product("normed qkv", n, (y, e), rows * (e + y), each(model, move |l| model.normed_qkv(l)))],
         _ => vec![
-            moves(
-                "rms_norm",
-                n,
-                2 * rows * e,
-                each(model, move |l| unsafe { k.rms_norm([at(&s.x[0]), at(&l.norm), at(&s.h)], rows) }),
-            ),
+            norm(&s.x[0], |l| &l.norm),
             product("qkv", n, (y, e), rows * (e + y), each(model, move |l| model.qkv(l, rows))),
         ],
     };
@@ -155,12 +154,7 @@ fn common(model: &Model, rows: usize) -> Vec<Part<'_>> {
     parts.extend(match model.norms_with_units(rows) {
         true => vec![product("normed units", n, (2 * f, e), e + f, each(model, move |l| model.normed_units(l)))],
         false => vec![
-            moves(
-                "rms_norm",
-                n,
-                2 * rows * e,
-                each(model, move |l| unsafe { k.rms_norm([at(&s.x[1]), at(&l.second_norm), at(&s.h)], rows) }),
-            ),
+            norm(&s.x[1], |l| &l.second_norm),
             product("units", n, (2 * f, e), rows * (e + f), each(model, move |l| model.units(l, rows))),
         ],
     });
