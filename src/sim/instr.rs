@@ -71,6 +71,7 @@ impl<'a> Block<'a> {
             }
             Op::Halves => return self.halves(t, i, memory),
             Op::Pick { high } => return self.pick(t, i, *high, memory),
+            Op::FunnelShift => return self.funnel_shift(t, i, memory),
             Op::Prmt => return self.prmt(t, i, memory),
             Op::Pin => Ok(()),
             Op::LdMatrix { count, transpose } => return self.ldmatrix(t, i, *count, *transpose, memory),

@@ -52,6 +52,17 @@ impl Block<'_> {
         (0..2).try_for_each(|e| self.put(t, d, e, picked[e], memory))
     }
 
+    pub(super) fn funnel_shift(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
+        let ([to, from], values) = i.operands::<2, 2>();
+        let [first, count] = values.map(|s| self.threads[t].get(s) as i64);
+        for e in 0..8 {
+            let is_wanted = (e as i64) < count;
+            let value = if is_wanted { self.get(t, *from, (first & 7) as usize + e, memory)? } else { 0 };
+            self.put(t, *to, e, value, memory)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn prmt(&mut self, t: usize, i: &Instr, memory: &mut [Memory]) -> Result<(), At> {
         let ([d], values) = i.operands::<1, 3>();
         let [a, b, selector] = values.map(|s| self.threads[t].get(s) as u32);

@@ -22,7 +22,7 @@ pub fn arithmetic_cases() -> Vec<Case> {
     .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
     .collect();
     all.extend([Add, Sub, Mul, Fma].map(packed_f16));
-    all.extend([halves(), pick(), prmt()]);
+    all.extend([halves(), pick(), funnel_shift(), prmt()]);
     all.extend([Fold::Max, Fold::Min].map(fold3));
     all.extend([DType::BF16, DType::F16].map(narrow_pairs));
     all.extend([DType::BF16, DType::F16].map(widen_pairs));
@@ -161,6 +161,22 @@ pub fn pick() -> Case {
     let params = vec![input("p0", DType::F16, 64), input("p1", DType::F16, 64), output("p2", DType::F16, 256)];
     let arrays = ["a", "b", "r"].map(|name| registers(name, DType::F16, 2, 4)).to_vec();
     Case::new(one_block("pick", params, arrays, body, 32), 80, inputs, want)
+}
+
+/// Eight of sixteen from each of eight places on, cut after 0 to 31 of them, one of each for a lane.
+pub fn funnel_shift() -> Case {
+    let body = vec![
+        copy(("s", c(0)), ("p0", t() * c(16)), 8, CacheHint::Plain),
+        copy(("s", c(8)), ("p0", t() * c(16) + c(8)), 8, CacheHint::Plain),
+        does(Instr::new(Op::FunnelShift, [at("r", c(0)), at("s", c(0))], [rem(t(), 8), t()])),
+        copy(("p1", t() * c(8)), ("r", c(0)), 8, CacheHint::Plain),
+    ];
+    let source = random(DType::BF16, 512, 1);
+    let of = |lane: usize, e: usize| if e < lane { source.get_f64(16 * lane + lane % 8 + e) } else { 0.0 };
+    let want = (0..32).flat_map(|l| (0..8).map(move |e| (l, e))).map(|(l, e)| of(l, e)).collect();
+    let params = vec![input("p0", DType::BF16, 512), output("p1", DType::BF16, 256)];
+    let arrays = vec![registers("s", DType::BF16, 16, 16), registers("r", DType::BF16, 8, 16)];
+    Case::new(one_block("funnel_shift", params, arrays, body, 32), 80, vec![source], want)
 }
 
 /// Bytes of two words, chosen by a word that is not constant.

@@ -68,6 +68,34 @@ fn loads_have_no_conditions() {
     assert!(!whole.contains("} else {") && tail.contains("} else {"), "{whole}{tail}");
 }
 
+/// Rows that begin anywhere: of tensors that end with a whole word and without, of tiles that are larger than what there
+/// is, less deep than what all warps take, and one value off a row that is aligned.
+#[test]
+fn rows_that_begin_anywhere() {
+    let sizes = [[2, 33, 257], [5, 67, 134], [8, 37, 203], [16, 40, 262], [3, 7, 999], [13, 16, 325], [4, 24, 331]];
+    let mut cases = vec![];
+    for (i, [m, n, k]) in sizes.into_iter().enumerate() {
+        let dtype = if i % 2 == 0 { "float16" } else { "bfloat16" };
+        cases.push(plain(dtype, m, n, k).case());
+        cases.push(plain(dtype, m, n, k).with_epilogue().case());
+    }
+    cases.push(plain("float16", 7, 40, 131).batched(3).case());
+    cases.push(plain("bfloat16", 9, 24, 173).symbolic().case());
+    check_all(cases, RULE, TARGET);
+}
+
+/// Inside of rows two words are loaded for each run without a condition; at their ends values are cut off, and those of a
+/// last word that is not whole loaded one by one.
+#[test]
+fn runs_are_shifted_out_of_words() {
+    let text = kernel_at(&plain("bfloat16", 5, 101, 1021).case(), RULE, &[("warps_k", 4), ("step_k", 64)]);
+    let (inside, ends) = text.split_once("} else {").expect("a branch for the ends of rows");
+    let words = |text: &str| text.matches("copy8.streaming p1_words[").count();
+    assert_eq!([words(inside), words(ends)], [2, 2], "{text}");
+    assert!(inside.contains("% 8 of 8\n") && !inside.contains("b0_right_run"), "{text}");
+    assert!(ends.contains("of 1021 - threadIdx.y") && ends.contains("if w < 1 {"), "{text}");
+}
+
 /// Many warps, steps of several runs, more rows than a block takes.
 #[test]
 fn points_of_many_warps() {

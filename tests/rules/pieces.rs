@@ -153,16 +153,16 @@ fn attention_is_several_kernels() {
     check_all(cases.collect(), &["pieces.cuda", "pieces.cpu"]);
 }
 
-/// 16 rows of odd depth in 16 bits, for which the first rule is slow, then sums that no rule takes with them.
-const ODD_ROWS: &str = "@T.prim_func(s_tir=True)
-def main(X: T.Buffer((16, 3497), \"bfloat16\"), W: T.Buffer((1407, 3497), \"bfloat16\"), C: T.Buffer((16, 1407), \"float32\"), S: T.Buffer((1407,), \"float32\")):
-    for i, j, k in T.grid(16, 1407, 3497):
+/// A few tiles of 16 bits, for which the first rule is slow, then sums that no rule takes with them.
+const FEW_TILES: &str = "@T.prim_func(s_tir=True)
+def main(X: T.Buffer((107, 128), \"float16\"), W: T.Buffer((352, 128), \"float16\"), C: T.Buffer((107, 352), \"float32\"), S: T.Buffer((352,), \"float32\")):
+    for i, j, k in T.grid(107, 352, 128):
         with T.sblock(\"product\"):
             vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
             with T.init():
                 C[vi, vj] = T.float32(0.0)
             C[vi, vj] = C[vi, vj] + T.Cast(\"float32\", X[vi, vk]) * T.Cast(\"float32\", W[vj, vk])
-    for i, k in T.grid(1407, 16):
+    for i, k in T.grid(352, 107):
         with T.sblock(\"sums\"):
             vi, vk = T.axis.remap(\"SR\", [i, k])
             with T.init():
@@ -173,8 +173,8 @@ def main(X: T.Buffer((16, 3497), \"bfloat16\"), W: T.Buffer((1407, 3497), \"bflo
 /// A piece is scheduled by the rule that stands untuned for it alone.
 #[test]
 fn a_piece_is_a_product_in_tiles_where_that_promises_much_more() {
-    let case = Case { name: "odd_rows".into(), text: ODD_ROWS.into(), extents: vec![], length: 0 };
+    let case = Case { name: "few_tiles".into(), text: FEW_TILES.into(), extents: vec![], length: 0 };
     let input = Prepared::new(&read(&case)).unwrap_or_else(|d| panic!("{}", d.reason.text));
     let pieces = arm("pieces.cuda", &input, &target("cuda:sm_90a"));
-    assert!(pieces.space.knob("part0.warps_n").is_some(), "matmul.mma has it, low_batch_gemv.inner has not");
+    assert!(pieces.space.knob("part0.warps_n").is_some(), "matmul.mma has it, matmul.wgmma has not");
 }

@@ -79,6 +79,28 @@ pub(super) fn pick(p: &mut Prelude, dtype: DType, high: [bool; 2]) -> String {
     helper(p, &name, &format!("{t}* d, const {t}* a, const {t}* b"), &text)
 }
 
+/// Words four, two and one values further on are selected by the bits of `first`; the last bit is half a word.
+pub(super) fn funnel_shift(p: &mut Prelude, dtype: DType) -> String {
+    let t = ctype(dtype);
+    let params = format!("{t}* d, const {t}* s, int first, int count");
+    let select = |to: &str, bit: u32, from: &dyn Fn(u32) -> String, n: u32| {
+        let one = |i: u32| format!("{to}{i} = first & {bit} ? {} : {}", from(i + bit / 2), from(i));
+        format!("unsigned {}; ", (0..n).map(one).collect::<Vec<_>>().join(", "))
+    };
+    // read before they are selected: a conditional of elements would select an address, and keep the array in memory
+    let words = (0..8).map(|i| format!("w{i} = ((const unsigned*)s)[{i}]")).collect::<Vec<_>>().join(", ");
+    let far = select("a", 4, &|i| format!("w{i}"), 6);
+    let near = select("b", 2, &|i| format!("a{i}"), 5);
+    let shift = |i: u32| format!("((unsigned*)d)[{i}] = __funnelshift_r(b{i}, b{}, first * 16);", i + 1);
+    let cut = |i: u32| {
+        let (all, one) = (2 * i + 1, 2 * i);
+        format!("((unsigned*)d)[{i}] &= count > {all} ? 0xffffffffu : count > {one} ? 0xffffu : 0u;")
+    };
+    let each = |f: &dyn Fn(u32) -> String| (0..4).map(f).collect::<Vec<_>>().join(" ");
+    let text = format!("const unsigned {words}; {far}{near}{} if (count < 8) {{ {} }}", each(&shift), each(&cut));
+    helper(p, &format!("dl_funnel_shift_{}", short(dtype)), &params, &text)
+}
+
 /// Not `asm`, whose values the compiler would not know.
 pub(super) fn prmt(p: &mut Prelude) -> String {
     helper(p, "dl_prmt", "unsigned* d, unsigned a, unsigned b, unsigned s", "*d = __byte_perm(a, b, s);")

@@ -36,6 +36,7 @@ impl CudaWriter<'_> {
             Op::CastPair => arithmetic::cast_pair(p, dtype(1), dtype(0)),
             Op::Halves => arithmetic::halves(p, dtype(0)),
             Op::Pick { high } => arithmetic::pick(p, dtype(0), *high),
+            Op::FunnelShift => arithmetic::funnel_shift(p, dtype(0)),
             Op::Prmt => arithmetic::prmt(p),
             Op::Pin => arithmetic::pin(p, dtype(0)),
             Op::CpAsync { bytes, prefetch } => copy::cp_async(p, *bytes, !i.values.is_empty(), *prefetch),

@@ -77,6 +77,10 @@ pub enum Op {
     /// `dst, a, b`: `dst[0..2]`, 16-bit floats in registers, become one of `a[0..2]` and one of `b[0..2]`, each the
     /// high one where that is said (`prmt.b32`). Indices are even.
     Pick { high: [bool; 2] },
+    /// `dst, src; first, count`: `dst[0..8]`, 16-bit floats in registers, become `src[first..first + 8]` of
+    /// `src[0..16]`, with zeros in place of number `count` and those after it (`shf.r.wrap.b32` and selections).
+    /// `first` is 0 to 7, `count` any number. Indices are even.
+    FunnelShift,
     /// `dst; a, b, selector`: a 32-bit register becomes four bytes, the lowest first, each that of `a` (numbers 0 to 3)
     /// or `b` (4 to 7) which three bits of four of the selector name (`__byte_perm`).
     Prmt,

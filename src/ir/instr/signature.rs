@@ -261,6 +261,10 @@ impl<P, V> Instr<P, V> {
                 let of = high.map(|h| if h { "high" } else { "low" }).join(" ");
                 row(53, format!("pick {of} %0 <- %1, %2"), [pair(&HALF).written(), pair(&HALF), pair(&HALF)], [])
             }
+            Op::FunnelShift => {
+                let places = [registers(8).of(&HALF).written(), registers(16).of(&HALF)];
+                row(53, "funnel_shift %0 <- %1 from %2 of %3", places, [Value::Int; 2])
+            }
             Op::Prmt => row(53, "%0 = prmt(%1, %2, %3)", [registers(1).of(&[DType::U32]).written()], [Value::Any; 3]),
             Op::Pin => row(53, "pin %0", [registers(2).of(&HALF).updated()], []),
             Op::CpAsync { bytes, prefetch } => {

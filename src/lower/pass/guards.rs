@@ -105,11 +105,14 @@ pub fn hoist(body: Vec<DStmt>) -> Vec<DStmt> {
     for s in body {
         for s in hoist_one(s) {
             match (out.last_mut(), s) {
-                (Some(DStmt::If { cond, then, otherwise }), DStmt::If { cond: c, then: more, otherwise: no_more })
-                    if *cond == c && otherwise.is_empty() && no_more.is_empty() && reads_no_memory(&c) =>
-                {
-                    then.extend(more);
-                    *then = hoist(std::mem::take(then));
+                (
+                    Some(DStmt::If { cond, then, otherwise }),
+                    DStmt::If { cond: c, then: more, otherwise: more_else },
+                ) if *cond == c && reads_no_memory(&c) => {
+                    for (list, more) in [(then, more), (otherwise, more_else)] {
+                        list.extend(more);
+                        *list = hoist(std::mem::take(list));
+                    }
                 }
                 (_, s) => out.push(s),
             }

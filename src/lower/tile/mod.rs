@@ -18,6 +18,7 @@ pub mod part_loops;
 mod permuted;
 pub mod quads;
 pub mod runs;
+mod shifted;
 pub mod thread_arg;
 pub mod thread_reduce;
 pub mod tiles;

@@ -121,11 +121,11 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
         return all.filter(|_| exists.is_none()).ok_or_else(|| no("it does not decode words of whole tiles"));
     }
     if held.what == What::Factor {
-        let (row, own) = (place[0].clone(), (&y, pairs));
-        let row = words::decoded(nest, &row, own, &v, &body).or_else(|| runs::loaded(nest, &row, own, &v, &body));
-        let row =
-            row.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"))?;
-        return Ok(vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
+        let (row, own) = (place[0].clone(), [(&x, part.shape[0]), (&y, pairs)]);
+        let decoded = words::decoded(nest, &row, own[1], &v, &body);
+        let all = decoded.map(|row| vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
+        let all = all.or_else(|| runs::loaded(nest, &row, own, &v, &body));
+        return all.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"));
     }
     let body = guarded(exists, body);
     let own = Pairs { y: &y, v: &v, n: pairs };

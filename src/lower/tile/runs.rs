@@ -4,12 +4,14 @@
 //! before: `for i < 16, k < 64 { a[i, k] = if_then_else(step * 64 + k < 200, x[i, step * 64 + k], 0) }`
 //! after:  `for x < 2, y < 2 { if (..) { for v < 8 { r[v] = x[row(x), ..] } } else { r = 0 }; for v < 8 { a[..] = r[v] } }`
 //!
-//! Rows outside of the tensor are read as its last one (`clamped`).
+//! Rows outside of the tensor are read as its last one (`clamped`). Neighbours that are no aligned access are shifted out
+//! of the words that they lie in (`shifted`).
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
 use super::clamped;
+use super::shifted::{self, Source, filled};
 use crate::analysis::linear;
-use crate::ir::device::{DFor, DKind, DStmt, index_var};
+use crate::ir::device::{DStmt, index_var};
 use crate::ir::kernel::CacheHint;
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::WORD;
@@ -35,11 +37,11 @@ pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {
     if packed { Runs::Words } else { Runs::Values }
 }
 
-/// The loop over the runs of a row, of which `y` counts `n` and `v` neighbours: `body` stores one value, of memory or
-/// zero. `None` where they are no neighbours in memory, or one of them alone may be zero.
+/// The loops over the runs of all rows, which `loops` count, of which `v` counts neighbours: `body` stores one value, of
+/// memory or zero. `None` where they are no neighbours in memory.
 ///
 /// `row` is the place of a value's row in its tile.
-pub fn loaded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+pub fn loaded(nest: &mut Nest, row: &Expr, loops: [(&Name, i64); 2], v: &Name, body: &[DStmt]) -> Option<Vec<DStmt>> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (cond, load) = copied(value)?;
     let (conds, load) = clamped::rows(nest, cond, load, row);
@@ -49,27 +51,29 @@ pub fn loaded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body:
     if !neighbours || !nest.is_global(from) || outer.iter().any(|e| e.uses_var(v)) {
         return None;
     }
-    let cond = all_free_of(&nest.ranges, conds, &[(v.clone(), WORD)])?;
+    let keep = |run: &Name| {
+        let own = Expr::load(run.clone(), vec![index_var(v)], *dtype);
+        DStmt::unrolled(v, WORD, vec![DStmt::store(buffer.clone(), indices.clone(), own)])
+    };
+    let cond = all_free_of(&nest.ranges, conds.clone(), &[(v.clone(), WORD)]);
+    let Some(cond) = cond.filter(|_| shifted::is_aligned(nest, from, at, v)) else {
+        return shifted::loaded(nest, loops, Source { from, at, v, conds, hint: *hint }, keep);
+    };
     let run = nest.scratch(&format!("{buffer}_run"), *dtype, Expr::i64(WORD), Scope::Local);
     let again = nest.loop_var("v", WORD);
     let element = load.subst(&|n| (n == v).then(|| index_var(&again)));
-    let read = filled(&run, (&again, WORD), cond, element, *hint);
-    let own = Expr::load(run, vec![index_var(v)], *dtype);
-    let keep = DStmt::unrolled(v, WORD, vec![DStmt::store(buffer.clone(), indices.clone(), own)]);
-    Some(DStmt::unrolled(y, n, vec![read, keep]))
+    let read = filled_or_zero(&run, (&again, WORD), cond, element, *hint);
+    let [(x, rows), (y, n)] = loops;
+    Some(vec![DStmt::unrolled(x, rows, vec![DStmt::unrolled(y, n, vec![read, keep(&run)])])])
 }
 
 /// Fills `n` registers, which loop `var` counts, with one vector load of what `value` says, or with zeros where the
 /// condition fails.
-pub fn filled(to: &Name, (var, n): (&Name, i64), cond: Option<Expr>, value: Expr, hint: CacheHint) -> DStmt {
-    let zero = Expr::constant(0.0, value.dtype());
-    let each = |kind, value| {
-        let store = DStmt::Store { buffer: to.clone(), indices: vec![index_var(var)], value, hint };
-        DStmt::For(DFor::new(var.clone(), Expr::i64(n), kind, vec![store]))
-    };
-    let load = each(DKind::Vectorized, value);
+pub fn filled_or_zero(to: &Name, (var, n): (&Name, i64), cond: Option<Expr>, value: Expr, hint: CacheHint) -> DStmt {
+    let zero = DStmt::store(to.clone(), vec![index_var(var)], Expr::constant(0.0, value.dtype()));
+    let load = filled((to, &Expr::i64(0)), (var, n), value, hint);
     match cond {
         None => load,
-        Some(cond) => DStmt::If { cond, then: vec![load], otherwise: vec![each(DKind::Unrolled, zero)] },
+        Some(cond) => DStmt::If { cond, then: vec![load], otherwise: vec![DStmt::unrolled(var, n, vec![zero])] },
     }
 }

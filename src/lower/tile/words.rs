@@ -44,7 +44,7 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let value = scale_of(nest, &value).map_or_else(|| value.clone(), |s| value.replaced(&s, &or_zero(&exists, &s)));
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
-    let load = runs::filled(&held, (&again, RUN), exists, renamed, *hint);
+    let load = runs::filled_or_zero(&held, (&again, RUN), exists, renamed, *hint);
     let own = Expr::load(held, vec![index_var(&t)], DType::U32);
     let indices = indices.iter().map(|i| at(nest, i, &t)).collect();
     let value = DStmt::Store { buffer: buffer.clone(), indices, value: value.replaced(&word, &own), hint: *hint };

@@ -24,6 +24,9 @@ pub struct Factor {
     /// Adjacent elements of the load along the fused iterators of its contiguous axis that one aligned access
     /// may take, as far as is known. Not capped; 1 where nothing is known.
     pub run: i64,
+    /// True where the reduced axis is one iterator of constant extent, which is the contiguous index of the load, wherever
+    /// rows begin.
+    pub rows: bool,
     /// Bytes of the buffer that it reads, where they are constant.
     pub source: Option<i64>,
     /// The reduced iterators that the load uses, outermost in memory first; empty where it is not known.
@@ -64,10 +67,12 @@ impl Factor {
         };
         let order = offset.as_ref().and_then(|o| strides(o, depth, ranges)).unwrap_or_default();
         let boxed = plain && access.as_ref().is_some_and(|a| is_boxed(func, a, [free, depth]));
+        let last = access.as_ref().and_then(|a| a.indices.last());
+        let rows = matches!((depth, last), ([only], Some(e)) if k > 0 && e.uses_var(&only.var) && only.extent.as_int().is_some());
         let run = k.max(ij).max(1);
         let buffer = buffer.map(|b| b.name.clone());
         let (dtype, source_dtype) = (narrow.dtype(), source_of(value).dtype());
-        Factor { operand, dtype, source_dtype, plain, element, buffer, along_depth, run, source, order, boxed }
+        Factor { operand, dtype, source_dtype, plain, element, buffer, along_depth, run, rows, source, order, boxed }
     }
 
     /// The factor staged in another type that has its values, into which threads convert it.
@@ -76,6 +81,11 @@ impl Factor {
             true => self,
             false => Factor { dtype, plain: false, boxed: false, ..self },
         }
+    }
+
+    /// True where neighbours along the reduced axis lie side by side, as in its staged form.
+    pub fn has_rows(&self) -> bool {
+        self.plain && self.along_depth && self.rows
     }
 
     /// Elements that one aligned copy may take, a power of two, where the staged ones lie along the reduced axis or

@@ -188,6 +188,8 @@ pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
 
 /// Instructions of a word that a lane decodes, and of the loads of A for it, in rows of 16.
 const DECODE: [i64; 2] = [14, 10];
+/// Instructions that shift a run of values out of two words.
+const SHIFT: i64 = 20;
 
 /// A product with packed words on tensor cores, decoded by the warps that multiply them.
 pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
@@ -283,8 +285,9 @@ pub fn block_scale(z: &Sizes, (warp, packed): (i64, i64), filled: i64, k: &Knobs
     out
 }
 
-/// A product of few rows whose factors come straight from memory, by warps that share the reduced axis.
-pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
+/// A product of few rows whose factors come straight from memory, by warps that share the reduced axis; neighbours are
+/// aligned accesses, or are shifted out of the words that they lie in.
+pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
     let [columns, rows, depth] = z.extent;
     // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
@@ -292,6 +295,8 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         Runs::Values => (16, n * step * 2, n * step / 2 / warp),
         Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
     };
+    // runs that are no aligned access are two of them, and shifted out of both
+    let (words, shifted) = if aligned { (1, 0) } else { (2, (m + n) * step / 8 / warp * SHIFT) };
     let mma = m / 8 * (n / 16) * (step / 16);
     let blocks = z.blocks([n, m, step], 1);
     Outline::one(LaunchOutline {
@@ -299,7 +304,7 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         threads: warps * warp,
         min_blocks: k.get("min_blocks"),
         state_regs: m * n / warp + 40,
-        load_regs: (m + n) * step / 2 / warp,
+        load_regs: words * (m + n) * step / 2 / warp,
         smem: warps * m * n * 4,
         load_bytes: load,
         in_flight: own / warp,
@@ -309,7 +314,7 @@ pub fn stream(z: &Sizes, (warp, runs): (i64, Runs), k: &Knobs) -> Outline {
         written: z.batch * rows * columns * z.end.written,
         // rows that there are not are not loaded
         padding: z.padding([n, 1, step]),
-        instructions: mma + prepare + own / load / warp * 2 + m * step / 8 / warp * 4 + 8,
+        instructions: mma + prepare + shifted + words * (own / load / warp * 2 + m * step / 8 / warp * 4) + 8,
         flops: z.batch * rows * columns * depth * 2,
         tensor_core: true,
         combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),

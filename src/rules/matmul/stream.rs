@@ -6,7 +6,8 @@
 //! float32, or kept in it; at most one elementwise block after it; up to 16 rows, or a number that is not constant.
 //! How: what takes the time is to read the columns once. The warps of a block share the reduced axis of the same rows
 //! and columns, so that many loads are in flight without a barrier; each lane loads eight neighbours of a row, which
-//! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). The warps' sums meet in shared memory.
+//! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). Rows may begin anywhere: eight neighbours
+//! that are no aligned access are shifted out of two that are. The warps' sums meet in shared memory.
 //! Rounding: values are those that the function says, sums are float32.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
@@ -37,6 +38,7 @@ use super::words::in_words;
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::{ROWS, RUN, WORD};
 use crate::rules::find::einsum::{Einsum, Major};
+use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -48,8 +50,14 @@ pub const STREAM: Rule =
 const MOST_ROWS: i64 = 16;
 /// Columns of the result in a fragment, which are the rows of an instruction.
 const FRAGMENT: i64 = 16;
+/// The value of the knob `hint` by which the first-level cache keeps what is loaded.
+const CACHED: i64 = 1;
+/// The most that the knob `min_blocks` asks for.
+const MOST_BLOCKS: i64 = 4;
 /// The value of the knob `hint` by which the L2 fetches 256 bytes.
 const WIDE: i64 = 3;
+/// Registers of a thread that hold words between selections.
+const SELECTED: i64 = 16;
 /// Bytes of a value as it is multiplied.
 const VALUE: i64 = 2;
 
@@ -60,6 +68,8 @@ struct Stream {
     p: Product,
     /// How lanes load the columns.
     runs: Runs,
+    /// True where eight neighbours are one aligned access, in both factors.
+    aligned: bool,
     /// Threads of a warp.
     warp: i64,
 }
@@ -76,24 +86,26 @@ fn stream(ask: &Ask) -> Answer {
         return Err(ask
             .no("few_rows", format!("{n} rows are more than {MOST_ROWS}: tiles in shared memory serve more of them")));
     }
-    let side_by_side = |f: &crate::rules::find::factor::Factor| f.adjacent(true) >= WORD;
+    let side_by_side = |f: &Factor| f.adjacent(true) >= WORD || f.has_rows();
     if !side_by_side(&p.a) {
-        return Err(ask.no("neighbours", "eight neighbours of a row along the reduced axis are no aligned access"));
+        return Err(ask.no("neighbours", "eight neighbours of a row along the reduced axis do not lie side by side"));
     }
     let runs = if in_words(&p.b) { Runs::Words } else { Runs::Values };
     match runs {
         Runs::Words => decoded::check(&p, RUN * WORD, ask)?,
         Runs::Values if !side_by_side(&p.b) => {
             return Err(
-                ask.no("neighbours", "eight neighbours of a column along the reduced axis are no aligned access")
+                ask.no("neighbours", "eight neighbours of a column along the reduced axis do not lie side by side")
             );
         }
         Runs::Values => {}
     }
     // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
+    let is_aligned = |f: &Factor| f.adjacent(true) >= WORD;
+    let aligned = is_aligned(&p.a) && (runs == Runs::Words || is_aligned(&p.b));
     let p = p.turned();
     let sizes = Sizes::of(&p);
-    Ok(Found::new(p.schedule.clone(), Stream { warp: i64::from(ask.target.warp), sizes, runs, p }))
+    Ok(Found::new(p.schedule.clone(), Stream { warp: i64::from(ask.target.warp), sizes, runs, aligned, p }))
 }
 
 /// Columns and rows of a tile, and values along the reduced axis of one step of a warp.
@@ -103,7 +115,7 @@ fn tile(k: &Knobs) -> [i64; 3] {
 
 impl Accepted for Stream {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (p, warp, runs) = (&self.p, self.warp, self.runs);
+        let (p, warp, runs, aligned) = (&self.p, self.warp, self.runs, self.aligned);
         let [_, columns, rows, depth] = p.extents();
         let threads = move |k: &Knobs| k.get("warps_k") * warp;
         let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
@@ -118,13 +130,19 @@ impl Accepted for Stream {
             let [n, m, _] = tile(k);
             at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
         });
-        let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp));
+        let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp, aligned));
         let regs = i64::from(target.regs_per_sm);
         let space = space.prefer("loads_in_registers", move |k| {
             // words are decoded piece by piece, and rows that there are not are not loaded
             let most = 2 * regs / (threads(k) * k.get("min_blocks")).max(1);
-            at_most(registers(tile(k), warp), most, "registers", "twice those that the launch bounds leave a thread")
+            at_most(
+                registers(tile(k), warp, aligned),
+                most,
+                "registers",
+                "twice those that the launch bounds leave a thread",
+            )
         });
+        let space = if aligned { space } else { words_in_registers(space, regs, warp, threads) };
         let space = space.prefer("read_once", move |k| match rows {
             Some(n) if k.get("block_m") < n => Err("columns are read again for other rows".into()),
             _ => Ok(()),
@@ -181,8 +199,28 @@ impl Accepted for Stream {
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::stream(self.sizes.as_ref()?, (self.warp, self.runs), k))
+        Some(outline::stream(self.sizes.as_ref()?, (self.warp, self.runs, self.aligned), k))
     }
+}
+
+/// Runs that are shifted out of words: there are registers for these, as many blocks are asked for as leave them, and the
+/// first-level cache keeps a word for the next run.
+fn words_in_registers(space: Space, regs: i64, warp: i64, threads: impl At<i64> + Copy) -> Space {
+    let want = move |k: &Knobs| registers(tile(k), warp, false) + SELECTED;
+    let have = move |k: &Knobs, blocks: i64| (regs / (threads(k) * blocks).max(1)).min(255);
+    let space = space.require("words_in_registers", move |k| {
+        at_most(want(k), have(k, k.get("min_blocks")), "registers", "those that the launch bounds leave a thread")
+    });
+    let space = space.prefer("most_blocks", move |k| match k.get("min_blocks") {
+        n if n < MOST_BLOCKS && want(k) <= have(k, n + 1) => {
+            Err(format!("registers are left for {} blocks of a multiprocessor", n + 1))
+        }
+        _ => Ok(()),
+    });
+    space.prefer("words_in_cache", |k| match k.get("hint") {
+        CACHED => Ok(()),
+        _ => Err("a word is loaded for the run that ends in it and for the next, from the cache".into()),
+    })
 }
 
 /// Cuts the product into tiles, a block for each, whose warps share the reduced axis: the loops over blocks and over
@@ -208,7 +246,8 @@ fn whole_fragments([n, m, step]: [i64; 3], runs: Runs) -> Result<(), String> {
     }
 }
 
-/// Registers of a thread: sums, and both factors of a step.
-fn registers([n, m, step]: [i64; 3], warp: i64) -> i64 {
-    m * n / warp + (m + n) * step * VALUE / 4 / warp + 40
+/// Registers of a thread: sums, and both factors of a step, twice where they are shifted out of words.
+fn registers([n, m, step]: [i64; 3], warp: i64, aligned: bool) -> i64 {
+    let values = if aligned { m + n } else { 2 * (m + n) };
+    m * n / warp + values * step * VALUE / 4 / warp + 40
 }

@@ -10,7 +10,7 @@ use crate::rules::space::outlines::{load_regs, meeting};
 use crate::rules::{Combine, LaunchOutline};
 
 /// Registers besides the row: addresses, indices, results of reductions.
-const STATE: i64 = 12;
+pub(super) const STATE: i64 = 12;
 /// Instructions of an access to memory: its address, its condition, itself.
 const ACCESS: i64 = 3;
 /// Instructions of an elementary function and of a quotient, and of both where arithmetic is relaxed.
@@ -32,7 +32,7 @@ pub struct Sizes {
     /// Of those that are kept, all together.
     kept: i64,
     /// Bytes of an element of each tensor that all rows share.
-    shared: Vec<i64>,
+    pub(super) shared: Vec<i64>,
     /// Bytes written.
     written: i64,
     /// True where elements are written, and not rows alone.
@@ -122,7 +122,7 @@ impl Sizes {
     }
 
     /// Registers of `n` elements in vectors of `lanes`: a word each where they are loaded one by one.
-    fn registers(n: i64, bytes: &[i64], lanes: i64) -> i64 {
+    pub(super) fn registers(n: i64, bytes: &[i64], lanes: i64) -> i64 {
         bytes.iter().map(|b| if lanes * b >= 4 { n * b / 4 } else { n }).sum()
     }
 }

@@ -10,6 +10,7 @@ static __device__ __forceinline__ void dl_pick_f16_low_low(unsigned short* d, co
 static __device__ __forceinline__ void dl_pick_f16_low_high(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x7610); }
 static __device__ __forceinline__ void dl_pick_f16_high_low(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x5432); }
 static __device__ __forceinline__ void dl_pick_f16_high_high(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x7632); }
+static __device__ __forceinline__ void dl_funnel_shift_bf16(unsigned short* d, const unsigned short* s, int first, int count) { const unsigned w0 = ((const unsigned*)s)[0], w1 = ((const unsigned*)s)[1], w2 = ((const unsigned*)s)[2], w3 = ((const unsigned*)s)[3], w4 = ((const unsigned*)s)[4], w5 = ((const unsigned*)s)[5], w6 = ((const unsigned*)s)[6], w7 = ((const unsigned*)s)[7]; unsigned a0 = first & 4 ? w2 : w0, a1 = first & 4 ? w3 : w1, a2 = first & 4 ? w4 : w2, a3 = first & 4 ? w5 : w3, a4 = first & 4 ? w6 : w4, a5 = first & 4 ? w7 : w5; unsigned b0 = first & 2 ? a1 : a0, b1 = first & 2 ? a2 : a1, b2 = first & 2 ? a3 : a2, b3 = first & 2 ? a4 : a3, b4 = first & 2 ? a5 : a4; ((unsigned*)d)[0] = __funnelshift_r(b0, b1, first * 16); ((unsigned*)d)[1] = __funnelshift_r(b1, b2, first * 16); ((unsigned*)d)[2] = __funnelshift_r(b2, b3, first * 16); ((unsigned*)d)[3] = __funnelshift_r(b3, b4, first * 16); if (count < 8) { ((unsigned*)d)[0] &= count > 1 ? 0xffffffffu : count > 0 ? 0xffffu : 0u; ((unsigned*)d)[1] &= count > 3 ? 0xffffffffu : count > 2 ? 0xffffu : 0u; ((unsigned*)d)[2] &= count > 5 ? 0xffffffffu : count > 4 ? 0xffffu : 0u; ((unsigned*)d)[3] &= count > 7 ? 0xffffffffu : count > 6 ? 0xffffu : 0u; } }
 static __device__ __forceinline__ void dl_prmt(unsigned* d, unsigned a, unsigned b, unsigned s) { *d = __byte_perm(a, b, s); }
 static __device__ __forceinline__ void dl_bf16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
 static __device__ __forceinline__ void dl_f16x2_from_f32x2(unsigned short* d, const float* s) { asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(*(unsigned*)d) : "f"(s[1]), "f"(s[0])); }
@@ -116,6 +117,17 @@ pick(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p
   *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 4]) = *reinterpret_cast<const unsigned*>(&r[0]);
   dl_pick_f16_high_high(&r[0], &a[0], &b[0]);
   *reinterpret_cast<unsigned*>(&p2[threadIdx_x * 8 + 6]) = *reinterpret_cast<const unsigned*>(&r[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+funnel_shift(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(16) unsigned short s[16];
+  __align__(16) unsigned short r[8];
+  *reinterpret_cast<uint4*>(&s[0]) = *reinterpret_cast<const uint4*>(&p0[threadIdx_x * 16]);
+  *reinterpret_cast<uint4*>(&s[8]) = *reinterpret_cast<const uint4*>(&p0[threadIdx_x * 16 + 8]);
+  dl_funnel_shift_bf16(&r[0], &s[0], threadIdx_x & 7, threadIdx_x);
+  *reinterpret_cast<uint4*>(&p1[threadIdx_x * 8]) = *reinterpret_cast<const uint4*>(&r[0]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)
