@@ -11,13 +11,14 @@
 //!         `for x, y { funnel_shift r[0] <- words[..] from at % 8 of 8; for v { a[..] = r[v] } } }`
 //!         `else { the same with conditions, funnel_shift r[0] <- words[..] from at % 8 of 203 - k }`
 
-use crate::analysis::{linear, multiple_of, simplify};
+use crate::analysis::{Access, linear, multiple_of, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, and, guarded, index_var};
 use crate::ir::instr::{At, Instr, Op};
 use crate::ir::kernel::CacheHint;
 use crate::ir::layout::words::WORD;
-use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
+use crate::ir::{BinOp, Buffer, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
+use crate::lower::pass::flatten;
 use crate::lower::pass::guards::{for_all, free_of, strict_difference};
 
 /// Where a run of a lane comes from.
@@ -39,13 +40,15 @@ pub(super) fn filled((to, first): (&Name, &Expr), (var, n): (&Name, i64), value:
 
 /// True where the eight values that `v` counts from zero are an aligned access.
 pub(super) fn is_aligned(nest: &Nest, from: &Name, at: &[Expr], v: &Name) -> bool {
-    let first = || Some(linear(&flat(&nest.buffers.get(from)?.shape, at), v, &nest.ranges)?.1);
-    first().is_some_and(|first| multiple_of(&first, &nest.ranges) % WORD == 0)
+    let first = nest.buffers.get(from).and_then(|tensor| first_of(nest, tensor, at, v));
+    first.is_some_and(|first| multiple_of(&first, &nest.ranges) % WORD == 0)
 }
 
-/// Where an element of a tensor is, of these sizes.
-fn flat(shape: &[Expr], at: &[Expr]) -> Expr {
-    at.iter().zip(shape).fold(Expr::i64(0), |all, (i, n)| all * n.clone() + i.clone())
+/// The number of the element of a tensor that comes first of those that `v` counts, if these are neighbours.
+fn first_of(nest: &Nest, tensor: &Buffer, at: &[Expr], v: &Name) -> Option<Expr> {
+    let access = Access { buffer: tensor.name.clone(), indices: at.to_vec() };
+    let (step, first) = linear(&access.offset(tensor, &nest.ranges), v, &nest.ranges)?;
+    step.is_int(1).then_some(first)
 }
 
 /// The loads of all runs, which `loops` count, and what follows them: `keep` takes a run out of the registers that it is
@@ -56,9 +59,8 @@ pub(super) fn loaded(
     s: Source,
     keep: impl Fn(&Name) -> DStmt,
 ) -> Option<Vec<DStmt>> {
-    let tensor = nest.buffers.get(s.from).filter(|b| b.strides.is_empty() && b.elem_offset.is_none())?.clone();
-    let (_, first) = linear(&flat(&tensor.shape, s.at), s.v, &nest.ranges).filter(|(step, _)| step.is_int(1))?;
-    let total = tensor.shape.iter().cloned().reduce(|a, b| a * b)?;
+    let tensor = nest.buffers.get(s.from).filter(|b| b.is_row_major())?.clone();
+    let (first, total) = (first_of(nest, &tensor, s.at, s.v)?, flatten::length(nest, &tensor));
     let ends = Ends::of(nest, s.conds, s.v)?;
     let interior = ends.interior(nest, &loops);
 
@@ -67,8 +69,8 @@ pub(super) fn loaded(
     let words = nest.scratch(&format!("{}_words", s.from), tensor.dtype, len, Scope::Local);
     let run = nest.scratch(&format!("{}_run", s.from), tensor.dtype, Expr::i64(WORD), Scope::Local);
     let own = (index_var(x) * Expr::i64(n) + index_var(y)) * Expr::i64(2 * WORD);
-    let (dims, w) = (tensor.shape.len(), nest.loop_var("w", WORD));
-    let all = Words { nest, from: s.from, dims, dtype: tensor.dtype, hint: s.hint, total, first, words, own, w };
+    let w = nest.loop_var("w", WORD);
+    let all = Words { nest, tensor, hint: s.hint, total, first, words, own, w };
     let over = |body: Vec<DStmt>| DStmt::unrolled(x, rows, vec![DStmt::unrolled(y, n, body)]);
     let wanted = |count: Expr| vec![all.shifted(&run, count), keep(&run)];
 
@@ -83,9 +85,7 @@ pub(super) fn loaded(
 /// The two words of each run.
 struct Words<'n, 'a> {
     nest: &'n Nest<'a>,
-    from: &'n Name,
-    dims: usize,
-    dtype: DType,
+    tensor: Buffer,
     hint: CacheHint,
     /// Elements of the tensor, and the number of the first one of a run.
     total: Expr,
@@ -114,9 +114,9 @@ impl Words<'_, '_> {
     }
 
     fn element(&self, i: &Expr) -> Expr {
-        let mut indices = vec![Expr::i64(0); self.dims - 1];
+        let mut indices = vec![Expr::i64(0); self.tensor.shape.len() - 1];
         indices.push(i.clone() + index_var(&self.w));
-        Expr::load(self.from.clone(), indices, self.dtype)
+        Expr::load(self.tensor.name.clone(), indices, self.tensor.dtype)
     }
 
     /// The loads of both; behind the last whole word of the tensor, where that has to be asked, the last one again: what

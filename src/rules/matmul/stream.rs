@@ -52,8 +52,6 @@ const MOST_ROWS: i64 = 16;
 const FRAGMENT: i64 = 16;
 /// The value of the knob `hint` by which the first-level cache keeps what is loaded.
 const CACHED: i64 = 1;
-/// The most that the knob `min_blocks` asks for.
-const MOST_BLOCKS: i64 = 4;
 /// The value of the knob `hint` by which the L2 fetches 256 bytes.
 const WIDE: i64 = 3;
 /// Registers of a thread that hold words between selections.
@@ -86,7 +84,8 @@ fn stream(ask: &Ask) -> Answer {
         return Err(ask
             .no("few_rows", format!("{n} rows are more than {MOST_ROWS}: tiles in shared memory serve more of them")));
     }
-    let side_by_side = |f: &Factor| f.adjacent(true) >= WORD || f.has_rows();
+    let is_aligned = |f: &Factor| f.adjacent(true) >= WORD;
+    let side_by_side = |f: &Factor| is_aligned(f) || f.has_rows();
     if !side_by_side(&p.a) {
         return Err(ask.no("neighbours", "eight neighbours of a row along the reduced axis do not lie side by side"));
     }
@@ -101,7 +100,6 @@ fn stream(ask: &Ask) -> Answer {
         Runs::Values => {}
     }
     // columns are the rows of instructions: they have 16 of these, and eight of what there are few of
-    let is_aligned = |f: &Factor| f.adjacent(true) >= WORD;
     let aligned = is_aligned(&p.a) && (runs == Runs::Words || is_aligned(&p.b));
     let p = p.turned();
     let sizes = Sizes::of(&p);
@@ -130,19 +128,15 @@ impl Accepted for Stream {
             let [n, m, _] = tile(k);
             at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
         });
-        let space = tile_in_registers(space, target, threads, move |k| registers(tile(k), warp, aligned));
+        let held = move |k: &Knobs| registers(tile(k), warp, aligned);
+        let space = tile_in_registers(space, target, threads, held);
         let regs = i64::from(target.regs_per_sm);
         let space = space.prefer("loads_in_registers", move |k| {
             // words are decoded piece by piece, and rows that there are not are not loaded
             let most = 2 * regs / (threads(k) * k.get("min_blocks")).max(1);
-            at_most(
-                registers(tile(k), warp, aligned),
-                most,
-                "registers",
-                "twice those that the launch bounds leave a thread",
-            )
+            at_most(held(k), most, "registers", "twice those that the launch bounds leave a thread")
         });
-        let space = if aligned { space } else { words_in_registers(space, regs, warp, threads) };
+        let space = if aligned { space } else { words_in_registers(space, regs, threads, held) };
         let space = space.prefer("read_once", move |k| match rows {
             Some(n) if k.get("block_m") < n => Err("columns are read again for other rows".into()),
             _ => Ok(()),
@@ -205,14 +199,15 @@ impl Accepted for Stream {
 
 /// Runs that are shifted out of words: there are registers for these, as many blocks are asked for as leave them, and the
 /// first-level cache keeps a word for the next run.
-fn words_in_registers(space: Space, regs: i64, warp: i64, threads: impl At<i64> + Copy) -> Space {
-    let want = move |k: &Knobs| registers(tile(k), warp, false) + SELECTED;
-    let have = move |k: &Knobs, blocks: i64| (regs / (threads(k) * blocks).max(1)).min(255);
+fn words_in_registers(space: Space, regs: i64, threads: impl At<i64> + Copy, held: impl At<i64> + Copy) -> Space {
+    let want = move |k: &Knobs| held(k) + SELECTED;
+    let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
+    let have = move |k: &Knobs, blocks| registers_left(regs, threads(k), blocks);
     let space = space.require("words_in_registers", move |k| {
         at_most(want(k), have(k, k.get("min_blocks")), "registers", "those that the launch bounds leave a thread")
     });
     let space = space.prefer("most_blocks", move |k| match k.get("min_blocks") {
-        n if n < MOST_BLOCKS && want(k) <= have(k, n + 1) => {
+        n if Some(n) < most && want(k) <= have(k, n + 1) => {
             Err(format!("registers are left for {} blocks of a multiprocessor", n + 1))
         }
         _ => Ok(()),

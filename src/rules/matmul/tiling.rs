@@ -160,7 +160,7 @@ pub fn passed_columns(p: &Product, warps: impl At<i64>) -> impl At<i64> {
 pub fn tile_in_registers(space: Space, target: &Target, threads: impl At<i64>, wanted: impl At<i64>) -> Space {
     let regs = target.regs_per_sm as i64;
     space.require("tile_in_registers", move |k| {
-        at_most(wanted(k), (regs / threads(k)).min(255), "registers", "a thread")
+        at_most(wanted(k), registers_left(regs, threads(k), 1), "registers", "a thread")
     })
 }
 

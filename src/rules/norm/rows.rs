@@ -105,7 +105,7 @@ impl Accepted for General {
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
         let shared = self.sizes.as_ref().map_or(vec![], |s| s.shared.clone());
-        let space = row_fits(space, r, target, (element, bytes), shared);
+        let space = row_fits(space, r, target, element, shared);
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         // Of short rows no thread has much in flight, and what has most is not best.
@@ -241,9 +241,10 @@ fn short_rows(space: Space, columns: Option<i64>, element: DType, warp: i64) -> 
     })
 }
 
-/// Where the row may be kept: elements of this type, so many bytes of all kept tensors, beside the tensors that rows share,
-/// of so many bytes an element each.
-fn row_fits(space: Space, r: &Rows, target: &Target, (element, bytes): (DType, i64), shared: Vec<i64>) -> Space {
+/// Where the row may be kept, beside the tensors that rows share, of so many bytes an element each.
+fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, shared: Vec<i64>) -> Space {
+    let kept: Vec<i64> = r.kept().map(|i| i.dtype.bytes() as i64).collect();
+    let bytes: i64 = kept.iter().sum();
     let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
     let each = move |k: &Knobs| {
         let step = group(k) * lanes(k.get("vector"), element);
@@ -267,7 +268,6 @@ fn row_fits(space: Space, r: &Rows, target: &Target, (element, bytes): (DType, i
         }
         _ => Ok(()),
     });
-    let kept: Vec<i64> = r.kept().map(|i| i.dtype.bytes() as i64).collect();
     space.prefer("registers", move |k| match (k.get("row"), each(k)) {
         (KEPT | REGISTERS, Some(each)) => {
             let width = lanes(k.get("vector"), element);
@@ -277,7 +277,7 @@ fn row_fits(space: Space, r: &Rows, target: &Target, (element, bytes): (DType, i
             // 1.25 times what there is spill, and none of 2,226 that want up to 0.85.
             let early = if width > 1 { weights } else { 0 };
             let want = (24 + row + functions).max(STATE + row + early);
-            let have = (regs / (k.get("threads") * k.get("rows") * k.get("min_blocks"))).min(255);
+            let have = registers_left(regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
             at_most(want, have, "registers", "a thread")
         }
         _ => Ok(()),

@@ -77,6 +77,11 @@ pub fn keeps_busy(
     })
 }
 
+/// Registers that a thread may have, in blocks of so many threads of which so many share a multiprocessor that has `regs`.
+pub fn registers_left(regs: i64, threads: i64, blocks: i64) -> i64 {
+    (regs / (threads * blocks).max(1)).min(255)
+}
+
 /// The registers that loads in flight need fit into what the launch bounds leave: `state` registers
 /// plus those of `loads(knobs)` bytes in flight.
 pub fn registers_fit(
@@ -89,7 +94,7 @@ pub fn registers_fit(
     let regs = target.regs_per_sm as i64;
     space.prefer("registers", move |k| {
         let threads: i64 = knobs.iter().map(|n| k.get(n)).product();
-        let have = (regs / (threads * k.get("min_blocks"))).min(255);
+        let have = registers_left(regs, threads, k.get("min_blocks"));
         at_most(state + bytes(k) / 4, have, "registers for the loads in flight", "a thread")
     })
 }
