@@ -91,6 +91,16 @@ fn widening_text() {
     check("widen.cu", &whole);
 }
 
+/// What is chosen is what lies in memory: with a conversion in the arm of a choice, a load is waited for at once.
+#[test]
+fn guarded_text() {
+    let mut whole = guarded_kernel(DType::F32, 256);
+    for dtype in [DType::F16, DType::BF16, DType::E4M3, DType::E5M2, DType::E8M0] {
+        whole.launches.extend(guarded_kernel(dtype, 256).launches);
+    }
+    check("guarded.cu", &whole);
+}
+
 #[test]
 fn every_operator_function_and_cast_text() {
     let mut whole = operators(DType::F16, false);

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Trees that are grown.
-const TREES: usize = 300;
+const TREES: usize = 600;
 /// Candidates that a function must have.
 const LEAST: usize = 3;
 

@@ -98,23 +98,6 @@ impl<'a> ExprWriter<'a> {
         }
     }
 
-    /// The value as it is stored in memory.
-    pub fn stored(&mut self, e: &Expr) -> Text {
-        let dtype = e.dtype();
-        if !is_narrow(dtype) {
-            return self.value(e);
-        }
-        match e.kind() {
-            ExprKind::Load { buffer, indices, .. } => Text::primary(self.element(buffer, &indices[0])),
-            ExprKind::Reinterpret { arg, .. } => self.stored(arg),
-            _ => {
-                let raw = self.raw(e).0.text;
-                let narrow = self.prelude.narrow(dtype);
-                Text::primary(format!("{narrow}({raw})"))
-            }
-        }
-    }
-
     /// The value in the type it is computed in.
     pub fn value(&mut self, e: &Expr) -> Text {
         let (text, exact) = self.raw(e);
@@ -126,7 +109,7 @@ impl<'a> ExprWriter<'a> {
     }
 
     /// The value before rounding to a narrow type, and whether rounding would change nothing.
-    fn raw(&mut self, e: &Expr) -> (Text, bool) {
+    pub fn raw(&mut self, e: &Expr) -> (Text, bool) {
         let dtype = e.dtype();
         match e.kind() {
             ExprKind::Int { value, dtype } => (self.int(*value, *dtype), true),
@@ -136,7 +119,8 @@ impl<'a> ExprWriter<'a> {
             ExprKind::Unary { op, arg } => self.unary(*op, arg),
             ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
-                (self.conditional(cond, then, otherwise), true)
+                let plain = |w: &mut Self| w.conditional(cond, then, otherwise);
+                (self.widened_or_zero(e).unwrap_or_else(|| plain(self)), true)
             }
             ExprKind::Cast { dtype, arg } => self.cast(*dtype, arg),
             ExprKind::Reinterpret { dtype, arg } => (self.reinterpret(*dtype, arg), true),
@@ -180,7 +164,7 @@ impl<'a> ExprWriter<'a> {
     }
 
     /// A stored element as a value.
-    fn widened(&mut self, element: String, dtype: DType) -> Text {
+    pub fn widened(&mut self, element: String, dtype: DType) -> Text {
         if !is_narrow(dtype) {
             return Text::primary(element);
         }

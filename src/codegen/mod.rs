@@ -14,6 +14,7 @@ mod math;
 mod number;
 mod prelude;
 mod stmt;
+mod stored;
 mod stream;
 mod text;
 mod total;

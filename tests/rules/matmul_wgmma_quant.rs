@@ -36,7 +36,7 @@ fn groups_of_columns_and_parts() {
     check(&of(36, 128, 1024, 128), |k| k.get("split_k") > 1 && k.get("block_k_bytes") == 256, 1);
 }
 
-/// The last tile leaves the weights: words are filled with zeros, and scales are not read.
+/// The last tile leaves the weights: words are filled with zeros, and scales are those of the last column.
 #[test]
 fn odd_columns() {
     check(&of(34, 72, 256, 64), |k| k.get("block_m") <= 48, 2);
@@ -81,4 +81,13 @@ fn values_stay_in_registers() {
     has("b0_right_scales_next");
     has("wgmma.m64n64k16.f16(b0_right[");
     assert!(!text.contains("shared float16 b0_right"), "{text}");
+}
+
+/// Loads under conditions are waited for one by one: scales of columns past the last are read as those of the last.
+#[test]
+fn scales_are_loaded_without_conditions() {
+    let text = kernel_at(&of(64, 4104, 4096, 128), RULE, &[("split_k", 1)]);
+    let loads: Vec<&str> =
+        text.lines().filter(|l| l.contains("b0_right_scales_next[") && l.contains("= p2[")).collect();
+    assert!(loads.len() == 2 && loads.iter().all(|l| l.contains("= p2[min(")), "{text}");
 }

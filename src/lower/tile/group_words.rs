@@ -3,7 +3,7 @@
 //!
 //! Each lane takes words of a row by loads of 16 bytes from shared memory, the same in the four lanes of a quad, and
 //! decodes one byte of each (`decode_bytes`). Scales come from memory first, those of a whole step, into registers of
-//! their own; where the tile leaves the tensor they are zero.
+//! their own; rows outside of the tensor have those of the last one (`clamped`).
 //!
 //! before: `for j < 128, k < 64 { a[j, k] = float16(w[j, k // 8] >> ..) * s[n + j, step] }`
 //! after:  `for x < 2, g < 1 { r[x] = s[row(x), step] }`
@@ -11,9 +11,10 @@
 //!
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
+use super::clamped;
 use super::words::{or_zero, scale_of, word_of};
 use crate::analysis::simplify;
-use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, index_var};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 use crate::lower::pass::pipeline::copied;
@@ -34,9 +35,10 @@ const LOAD: i64 = 4;
 const PAIR: i64 = 2;
 
 /// The loops over `rows` of a thread and the `n` words of each, which loops `x` and `y` count: `body` stores value `v`
-/// of a word.
+/// of a word. `row` is the place of a value's row in its tile.
 pub fn decoded(
     nest: &mut Nest,
+    row: &Expr,
     (x, rows): (&Name, i64),
     (y, n): (&Name, i64),
     v: &Name,
@@ -50,10 +52,12 @@ pub fn decoded(
     }
     let [c, t, again] = [("c", n / LOAD), ("t", LOAD), ("t", LOAD)].map(|(stem, n)| nest.loop_var(stem, n));
     let number = index_var(&c) * Expr::i64(LOAD) + index_var(&t);
-    let scales = Scales::of(nest, (value, v), buffer, (x, rows, &cond), (y, n));
-    let value = match &scales {
-        Some(s) => s.named(nest, value, x, &number),
-        None => scale_of(nest, value).map_or_else(|| value.clone(), |s| value.replaced(&s, &or_zero(&cond, &s))),
+    let scale = scale_of(nest, value).map(|own| (of_rows(nest, &cond, &own, row), own));
+    let scales = scale.as_ref().and_then(|s| Scales::of(nest, s, v, buffer, (x, rows), (y, n)));
+    let value = match (&scales, &scale) {
+        (Some(s), _) => s.named(nest, value, x, &number),
+        (None, Some((read, own))) => value.replaced(own, read),
+        (None, None) => value.clone(),
     };
     let at = |nest: &Nest, e: &Expr| simplify(&e.subst(&|n| (n == y).then(|| number.clone())), &nest.ranges);
     let value = at(nest, &value);
@@ -72,6 +76,12 @@ pub fn decoded(
     Some(scales.map(|s| s.load).into_iter().chain([all]).collect())
 }
 
+/// A scale as it is read, wherever its row lies.
+fn of_rows(nest: &Nest, cond: &Option<Expr>, scale: &Expr, row: &Expr) -> Expr {
+    let (left, scale) = clamped::rows(nest, cond.as_ref(), scale, row);
+    or_zero(&left.into_iter().fold(None, |all, c| and(all, Some(c))), &scale)
+}
+
 /// Scales of a step, in registers.
 struct Scales {
     /// The load of one, as the value has it.
@@ -84,16 +94,16 @@ struct Scales {
 }
 
 impl Scales {
-    /// Of values of which whole loads of words share a scale in memory.
+    /// Of values of which whole loads of words share a scale in memory: as it is read, and as the value has it.
     fn of(
         nest: &mut Nest,
-        (value, v): (&Expr, &Name),
+        (read, own): &(Expr, Expr),
+        v: &Name,
         buffer: &Name,
-        (x, rows, cond): (&Name, i64, &Option<Expr>),
+        (x, rows): (&Name, i64),
         (y, n): (&Name, i64),
     ) -> Option<Scales> {
-        let own = scale_of(nest, value)?;
-        let at = |nest: &Nest, word: &Expr| indices_at(nest, &own, y, word);
+        let at = |nest: &Nest, word: &Expr| indices_at(nest, own, y, word);
         let places: Vec<Vec<Expr>> = (0..n).map(|word| at(nest, &Expr::i64(word))).collect();
         let shared = places.iter().take_while(|p| **p == places[0]).count() as i64;
         let whole = places.chunks(shared as usize).all(|c| c.len() as i64 == shared && c.iter().all(|p| *p == c[0]));
@@ -104,14 +114,12 @@ impl Scales {
         let [row, group] = [("x", rows), ("g", groups)].map(|(stem, n)| nest.loop_var(stem, n));
         let held = nest.scratch(&format!("{buffer}_scales"), own.dtype(), Expr::i64(rows * groups), Scope::Local);
         let first = index_var(&group) * Expr::i64(shared);
-        let of_row = |e: &Expr| e.subst(&|n| (n == x).then(|| index_var(&row)));
-        let from = indices_at(nest, &of_row(&own), y, &first);
-        let ExprKind::Load { buffer: tensor, dtype, .. } = own.kind() else { return None };
+        let here = |n: &Name| if n == x { Some(index_var(&row)) } else { (n == y).then(|| first.clone()) };
+        let value = simplify(&read.subst(&here), &nest.ranges);
         let to = index_var(&row) * Expr::i64(groups) + index_var(&group);
-        let value = or_zero(&cond.as_ref().map(of_row), &Expr::load(tensor.clone(), from, *dtype));
         let store = DStmt::store(held.clone(), vec![to], value);
         let load = DStmt::unrolled(&row, rows, vec![DStmt::unrolled(&group, groups, vec![store])]);
-        Some(Scales { own, load, held, each: [groups, shared] })
+        Some(Scales { own: own.clone(), load, held, each: [groups, shared] })
     }
 
     /// The value with the scale in registers of row `x` and word `number`.

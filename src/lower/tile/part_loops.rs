@@ -117,7 +117,7 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     let subst = Subst { held: &held.buffer, register, map };
     let body: Vec<DStmt> = body.iter().map(|s| subst.stmt(nest, s)).collect();
     if held.what == What::Factor && run == PAIR {
-        let all = group_words::decoded(nest, (&x, part.shape[0]), (&y, pairs), &v, &body);
+        let all = group_words::decoded(nest, &place[0], (&x, part.shape[0]), (&y, pairs), &v, &body);
         return all.filter(|_| exists.is_none()).ok_or_else(|| no("it does not decode words of whole tiles"));
     }
     if held.what == What::Factor {

@@ -190,7 +190,7 @@ static const struct dl_module dl_modules[DL_MODULES] = {
 };
 
 static const struct dl_function dl_functions[DL_FUNCTIONS] = {
-    {0, "product_k0", 163936},
+    {0, "product_k0", 196704},
     {1, "product_k0", 163840},
     {2, "scaled_k0", 0},
     {3, "scaled_k0", 0},
