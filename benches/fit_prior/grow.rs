@@ -120,10 +120,10 @@ impl Growing<'_> {
     /// The number and the border that tell the rows apart best.
     fn best(&self, rows: &[usize]) -> Option<[u8; 2]> {
         let all = self.sums(rows);
-        let of_each: Vec<_> = self.numbers.par_iter().map(|number| self.border(rows, all, *number)).collect();
-        let found = of_each.into_iter().flatten();
+        let found: Vec<(f64, [u8; 2])> =
+            self.numbers.par_iter().filter_map(|number| self.border(rows, all, *number)).collect();
         // of equal ones the first, however many threads looked
-        found.reduce(|best, own| if own.0 > best.0 { own } else { best }).map(|(_, at)| at)
+        found.into_iter().reduce(|best, own| if own.0 > best.0 { own } else { best }).map(|(_, at)| at)
     }
 
     /// The best border of one number, and by how much the squares shrink.

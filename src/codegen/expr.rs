@@ -119,8 +119,8 @@ impl<'a> ExprWriter<'a> {
             ExprKind::Unary { op, arg } => self.unary(*op, arg),
             ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
             ExprKind::Select { cond, then, otherwise } | ExprKind::IfThenElse { cond, then, otherwise } => {
-                let plain = |w: &mut Self| w.conditional(cond, then, otherwise);
-                (self.widened_or_zero(e).unwrap_or_else(|| plain(self)), true)
+                let widened = self.widened_or_zero(e);
+                (widened.unwrap_or_else(|| self.conditional(cond, then, otherwise)), true)
             }
             ExprKind::Cast { dtype, arg } => self.cast(*dtype, arg),
             ExprKind::Reinterpret { dtype, arg } => (self.reinterpret(*dtype, arg), true),

@@ -30,15 +30,15 @@ impl ExprWriter<'_> {
         }
     }
 
-    /// The value of a choice of an element or zero, widened after it.
+    /// The value of a choice of an element or zero, widened after it; `None` where it is another, or there is a shorter way
+    /// to the element.
     pub fn widened_or_zero(&mut self, e: &Expr) -> Option<Text> {
-        if let Some((_, arms)) = choice(e)
-            && !arms.into_iter().any(|arm| self.is_packed(arm))
-        {
-            let stored = self.element_or_zero(e)?;
-            return Some(self.widened(stored.text, e.dtype()));
+        let (_, arms) = choice(e)?;
+        if arms.into_iter().any(|arm| self.is_packed(arm)) {
+            return None;
         }
-        None
+        let stored = self.element_or_zero(e)?;
+        Some(self.widened(stored.text, e.dtype()))
     }
 
     /// A choice of an element or zero, as both lie in memory.

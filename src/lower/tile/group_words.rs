@@ -14,7 +14,7 @@
 use super::clamped;
 use super::words::{or_zero, scale_of, word_of};
 use crate::analysis::simplify;
-use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, index_var};
+use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, all_of, index_var};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::Nest;
 use crate::lower::pass::pipeline::copied;
@@ -79,7 +79,7 @@ pub fn decoded(
 /// A scale as it is read, wherever its row lies.
 fn of_rows(nest: &Nest, cond: &Option<Expr>, scale: &Expr, row: &Expr) -> Expr {
     let (left, scale) = clamped::rows(nest, cond.as_ref(), scale, row);
-    or_zero(&left.into_iter().fold(None, |all, c| and(all, Some(c))), &scale)
+    or_zero(&all_of(left), &scale)
 }
 
 /// Scales of a step, in registers.
