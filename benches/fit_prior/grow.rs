@@ -1,21 +1,28 @@
-//! Grows boosted regression trees on weighted squares.
+//! Grows boosted regression trees on weighted squares, leaf by leaf: of the leaves of a tree that one goes on next of which two tell
+//! the rows apart best.
 
-use daylight::rules::prior::learned::trees::{Forest, Tree, UNIT};
+use daylight::rules::prior::learned::trees::{Forest, Seen, Tree, UNIT};
 use rayon::prelude::*;
 
+/// Forests that are grown apart, from other parts of the rows and numbers, and say their mean.
+const FORESTS: u64 = 3;
+/// Trees of each.
+const TREES: usize = 300;
+/// Leaves of a tree.
+const LEAVES: usize = 255;
 /// Borders of a number.
 const BORDERS: usize = 127;
-/// Levels of a tree.
-const DEPTH: usize = 7;
 /// Part of what a tree finds that it adds.
-const RATE: f64 = 0.07;
+const RATE: f64 = 0.12;
 /// Parts of the rows and of the numbers that a tree sees.
 const ROWS: f64 = 0.8;
-const NUMBERS: f64 = 0.3;
+const NUMBERS: f64 = 0.5;
 /// Weight of rows on each side of a border, at least.
 const LEAST: f64 = 5.0;
 /// Weight of rows that say nothing, in each leaf.
 const RIDGE: f64 = 1.0;
+/// Part of the squares by which a border has to make them shrink.
+const GAIN: f64 = 1e-9;
 
 /// What trees are grown on: numbers, what they should say, and how much that counts.
 pub struct Row {
@@ -24,23 +31,31 @@ pub struct Row {
     pub weight: f64,
 }
 
-/// As many trees on rows whose numbers have those names.
-pub fn forest(names: Vec<String>, rows: &[Row], trees: usize) -> Forest {
-    let edges = (0..names.len()).map(|i| borders(rows.iter().map(|r| r.numbers[i]).collect())).collect();
-    let mut forest = Forest { names, edges, trees: vec![] };
-    let bins: Vec<Vec<u8>> = rows.iter().map(|r| forest.bins(&r.numbers)).collect();
+/// Trees on rows whose numbers have those names.
+pub fn forest(names: Vec<String>, rows: &[Row]) -> Forest {
+    let edges =
+        (0..names.len()).into_par_iter().map(|i| borders(rows.iter().map(|r| r.numbers[i]).collect())).collect();
+    let seen = Seen { names, edges };
+    let bins: Vec<Vec<u8>> = rows.par_iter().map(|r| seen.bins(&r.numbers)).collect();
+    let columns: Vec<Vec<u8>> =
+        (0..seen.names.len()).into_par_iter().map(|i| bins.iter().map(|b| b[i]).collect()).collect();
+    let trees = (1..=FORESTS).flat_map(|seed| boosted(rows, &bins, &columns, Dice(seed))).collect();
+    Forest { seen, trees }
+}
+
+/// Trees of which each is grown on what the ones before left over.
+fn boosted(rows: &[Row], bins: &[Vec<u8>], columns: &[Vec<u8>], mut dice: Dice) -> Vec<Tree> {
     let mut left: Vec<f64> = rows.iter().map(|r| r.wanted).collect();
-    let mut dice = Dice(1);
-    for _ in 0..trees {
-        let seen: Vec<usize> = (0..rows.len()).filter(|_| dice.roll() < ROWS).collect();
-        let numbers: Vec<usize> = (0..forest.names.len()).filter(|_| dice.roll() < NUMBERS).collect();
-        let tree = Growing { rows, bins: &bins, left: &left, numbers: &numbers }.tree(seen);
-        for (left, bins) in left.iter_mut().zip(&bins) {
-            *left -= f64::from(tree.leaves[tree.leaf(bins)]) * UNIT;
-        }
-        forest.trees.push(tree);
-    }
-    forest
+    let grown = |_| {
+        let seen: Vec<u32> = (0..rows.len() as u32).filter(|_| dice.roll() < ROWS).collect();
+        let numbers: Vec<usize> = (0..columns.len()).filter(|_| dice.roll() < NUMBERS).collect();
+        let tree = Growing { rows, columns, left: &left, numbers: &numbers }.tree(seen);
+        left.par_iter_mut().zip(bins).for_each(|(left, bins)| {
+            *left -= f64::from(tree.says(bins)) * UNIT * FORESTS as f64;
+        });
+        tree
+    };
+    (0..TREES).map(grown).collect()
 }
 
 /// Borders between which as many values lie.
@@ -72,77 +87,143 @@ struct Sums {
 }
 
 impl Sums {
+    fn and(self, other: Sums) -> Sums {
+        Sums { weight: self.weight + other.weight, left: self.left + other.left }
+    }
+
+    fn without(self, other: Sums) -> Sums {
+        Sums { weight: self.weight - other.weight, left: self.left - other.left }
+    }
+
     /// By how much the squares shrink where these rows have a leaf.
     fn gain(self) -> f64 {
         self.left * self.left / (self.weight + RIDGE)
     }
+
+    /// What a leaf of these rows adds.
+    fn adds(self) -> i16 {
+        (RATE * self.left / (self.weight + RIDGE) / FORESTS as f64 / UNIT).round() as i16
+    }
 }
+
+/// The sums of the rows of a leaf between any two borders of a number.
+type Between = [Sums; BORDERS + 1];
 
 struct Growing<'a> {
     rows: &'a [Row],
-    bins: &'a [Vec<u8>],
+    /// Of each number, between which borders that of each row lies.
+    columns: &'a [Vec<u8>],
     left: &'a [f64],
     numbers: &'a [usize],
 }
 
+/// A leaf that may go on.
+struct Leaf {
+    rows: Vec<u32>,
+    all: Sums,
+    between: Vec<Between>,
+    best: Option<Border>,
+}
+
+/// Where a leaf may go on.
+#[derive(Clone, Copy)]
+struct Border {
+    gain: f64,
+    number: usize,
+    border: u8,
+}
+
+/// A node of a tree that grows: a leaf, or where it went on, with the positions of both nodes below.
+enum Grown {
+    Leaf(Leaf),
+    Split(Border, [usize; 2]),
+}
+
 impl Growing<'_> {
-    fn tree(&self, seen: Vec<usize>) -> Tree {
-        let mut tree = Tree::default();
-        let mut level = vec![seen];
-        for _ in 0..DEPTH {
-            let mut next = vec![];
-            for rows in level {
-                let [number, border] = self.best(&rows).unwrap_or([0, u8::MAX]);
-                tree.nodes.push([number, border]);
-                let (above, below) = rows.into_iter().partition(|r| self.bins[*r][number as usize] > border);
-                next.extend([below, above]);
+    fn tree(&self, seen: Vec<u32>) -> Tree {
+        let between = self.between(&seen);
+        let mut nodes = vec![Grown::Leaf(self.leaf(seen, between))];
+        for _ in 1..LEAVES {
+            let Some((at, border)) = next(&nodes) else { break };
+            let split = Grown::Split(border, [nodes.len(), nodes.len() + 1]);
+            if let Grown::Leaf(leaf) = std::mem::replace(&mut nodes[at], split) {
+                nodes.extend(self.split(leaf, border).map(Grown::Leaf));
             }
-            level = next;
         }
-        tree.leaves = level.iter().map(|rows| self.leaf(rows)).collect();
-        tree
+        finished(&nodes, 0)
     }
 
-    fn leaf(&self, rows: &[usize]) -> i16 {
-        let all = self.sums(rows);
-        (RATE * all.left / (all.weight + RIDGE) / UNIT).round() as i16
-    }
-
-    fn sums(&self, rows: &[usize]) -> Sums {
-        rows.iter().fold(Sums::default(), |sums, r| self.with(sums, *r))
-    }
-
-    fn with(&self, s: Sums, row: usize) -> Sums {
-        let weight = self.rows[row].weight;
-        Sums { weight: s.weight + weight, left: s.left + weight * self.left[row] }
-    }
-
-    /// The number and the border that tell the rows apart best.
-    fn best(&self, rows: &[usize]) -> Option<[u8; 2]> {
-        let all = self.sums(rows);
-        let found: Vec<(f64, [u8; 2])> =
-            self.numbers.par_iter().filter_map(|number| self.border(rows, all, *number)).collect();
+    fn leaf(&self, rows: Vec<u32>, between: Vec<Between>) -> Leaf {
+        let all = rows.iter().fold(Sums::default(), |sums, r| sums.and(self.sums(*r)));
+        let best = between.par_iter().zip(self.numbers).filter_map(|(of, number)| best(of, all, *number));
+        let best = best.collect::<Vec<Border>>();
         // of equal ones the first, however many threads looked
-        found.into_iter().reduce(|best, own| if own.0 > best.0 { own } else { best }).map(|(_, at)| at)
+        let best = best.into_iter().reduce(|best, own| if own.gain > best.gain { own } else { best });
+        Leaf { rows, all, between, best }
     }
 
-    /// The best border of one number, and by how much the squares shrink.
-    fn border(&self, rows: &[usize], all: Sums, number: usize) -> Option<(f64, [u8; 2])> {
-        let mut sums = [Sums::default(); BORDERS + 1];
-        for r in rows {
-            let bin = self.bins[*r][number] as usize;
-            sums[bin] = self.with(sums[bin], *r);
+    /// Of the leaf with fewer rows the sums are counted, of the other they are what that leaves.
+    fn split(&self, leaf: Leaf, at: Border) -> [Leaf; 2] {
+        let column = &self.columns[at.number];
+        let (above, below): (Vec<u32>, Vec<u32>) = leaf.rows.iter().partition(|r| column[**r as usize] > at.border);
+        let fewer = self.between(if above.len() < below.len() { &above } else { &below });
+        let mut rest = leaf.between;
+        for (rest, fewer) in rest.iter_mut().flatten().zip(fewer.iter().flatten()) {
+            *rest = rest.without(*fewer);
         }
-        let mut best = (all.gain() + 1e-9, None);
-        let mut below = Sums::default();
-        for (border, of) in sums.iter().enumerate() {
-            below = Sums { weight: below.weight + of.weight, left: below.left + of.left };
-            let above = Sums { weight: all.weight - below.weight, left: all.left - below.left };
-            let gain = below.gain() + above.gain();
-            if below.weight >= LEAST && above.weight >= LEAST && gain > best.0 {
-                best = (gain, Some([number as u8, border as u8]));
-            }
-        }
-        best.1.map(|at| (best.0, at))
+        let [of_below, of_above] = if above.len() < below.len() { [rest, fewer] } else { [fewer, rest] };
+        [self.leaf(below, of_below), self.leaf(above, of_above)]
     }
+
+    fn sums(&self, row: u32) -> Sums {
+        let weight = self.rows[row as usize].weight;
+        Sums { weight, left: weight * self.left[row as usize] }
+    }
+
+    fn between(&self, rows: &[u32]) -> Vec<Between> {
+        let sums: Vec<Sums> = rows.iter().map(|r| self.sums(*r)).collect();
+        let of = |number: &usize| {
+            let mut between = [Sums::default(); BORDERS + 1];
+            for (r, sums) in rows.iter().zip(&sums) {
+                let bin = &mut between[self.columns[*number][*r as usize] as usize];
+                *bin = bin.and(*sums);
+            }
+            between
+        };
+        self.numbers.par_iter().map(of).collect()
+    }
+}
+
+/// The leaf that goes on next.
+fn next(nodes: &[Grown]) -> Option<(usize, Border)> {
+    let border = |(at, node): (usize, &Grown)| match node {
+        Grown::Leaf(leaf) => Some((at, leaf.best?)),
+        Grown::Split(..) => None,
+    };
+    nodes.iter().enumerate().filter_map(border).reduce(|best, own| if own.1.gain > best.1.gain { own } else { best })
+}
+
+fn finished(nodes: &[Grown], at: usize) -> Tree {
+    match &nodes[at] {
+        Grown::Leaf(leaf) => Tree::leaf(leaf.all.adds()),
+        Grown::Split(at, [below, above]) => {
+            Tree::split(at.number as u8, at.border, &finished(nodes, *below), &finished(nodes, *above))
+        }
+    }
+}
+
+/// The best border of one number.
+fn best(between: &Between, all: Sums, number: usize) -> Option<Border> {
+    let mut found: Option<Border> = None;
+    let mut below = Sums::default();
+    for (border, of) in between.iter().enumerate() {
+        below = below.and(*of);
+        let above = all.without(below);
+        let gain = below.gain() + above.gain() - all.gain();
+        let better = gain > found.map_or(GAIN, |f| f.gain);
+        if better && below.weight >= LEAST && above.weight >= LEAST {
+            found = Some(Border { gain, number, border: border as u8 });
+        }
+    }
+    found
 }

@@ -1,6 +1,6 @@
 //! Grows the trees of `src/rules/prior/learned` from logs, or judges them by such. No GPU is needed.
 //!
-//! `fit_prior grow LOG:FOLDER... > trees.json`, `fit_prior judge trees.json LOG:FOLDER...`: each log with the folder of its functions
+//! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior judge trees.bin LOG:FOLDER...`: each log with the folder of its functions
 //! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
 //! and the trees.
 
@@ -17,10 +17,9 @@ use daylight::tune::replay::{Replay, as_logged};
 use grow::Row;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::path::Path;
 
-/// Trees that are grown.
-const TREES: usize = 600;
 /// Candidates that a function must have.
 const LEAST: usize = 3;
 
@@ -28,6 +27,7 @@ const LEAST: usize = 3;
 struct Sample {
     rule: &'static str,
     knobs: Knobs,
+    function: learned::function::Function,
     outline: Outline,
     ns: f64,
     model: f64,
@@ -35,7 +35,13 @@ struct Sample {
 
 impl Sample {
     fn candidate(&self) -> Candidate<'_> {
-        Candidate { rule: self.rule, knobs: &self.knobs, outline: &self.outline, ns: self.model }
+        Candidate {
+            rule: self.rule,
+            knobs: &self.knobs,
+            function: &self.function,
+            outline: &self.outline,
+            ns: self.model,
+        }
     }
 }
 
@@ -53,11 +59,11 @@ fn main() {
             let functions = all(logs);
             let names = names(&functions);
             let rows = rows(&names, &functions);
-            println!("{}", serde_json::to_string(&grow::forest(names, &rows, TREES)).expect("it is written"));
+            std::io::stdout().write_all(&grow::forest(names, &rows).write()).expect("it is written");
         }
         ["judge", trees, logs @ ..] => {
-            let text = std::fs::read_to_string(trees).expect("a readable file");
-            judge(&serde_json::from_str(&text).expect("trees"), &all(logs));
+            let file = std::fs::read(trees).expect("a readable file");
+            judge(&Forest::read(&file).expect("trees"), &all(logs));
         }
         _ => println!("usage: fit_prior grow LOG:FOLDER... | judge TREES LOG:FOLDER..."),
     }
@@ -91,7 +97,9 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
     let sample = |(point, ns): (&daylight::tune::Point, f64)| {
         let outline = arms.of(point).outline(&point.knobs)?;
         let model = prior::ns(&outline, &target);
-        let sample = Sample { rule: arms.of(point).space.form, knobs: point.knobs.clone(), outline, ns, model };
+        let (rule, function) =
+            (arms.of(point).space.form, arms.of(point).candidate(&point.knobs, &outline, model).function);
+        let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };
     let samples = replay.timed().filter_map(sample).collect();

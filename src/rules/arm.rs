@@ -1,7 +1,7 @@
 //! A rule that takes a function: what it found there, which is decided once, and the knobs of that.
 
 use super::prior;
-use super::prior::learned::{self, features::Candidate};
+use super::prior::learned::{self, features::Candidate, function::Function};
 use super::{Ask, Knobs, Outline, Space, choice};
 use crate::analysis::Decline;
 use crate::schedule::{Schedule, ScheduleError};
@@ -51,6 +51,8 @@ pub struct Arm {
     pub space: Space,
     pub(super) found: Found,
     target: Target,
+    /// What measured candidates are told apart by besides what they do.
+    function: Function,
     /// Found when first asked for: the prior looks at every point for it.
     default: OnceLock<Option<Knobs>>,
 }
@@ -60,7 +62,7 @@ impl Arm {
     /// where no point would be left.
     pub fn new(space: Space, found: Found, target: &Target) -> Arm {
         let space = found.accepted.constrain(space, target).settle();
-        Arm { space, found, target: target.clone(), default: OnceLock::new() }
+        Arm { space, found, target: target.clone(), function: Function::default(), default: OnceLock::new() }
     }
 
     /// The same with a space that `change` has taken points from, of which the default is found anew.
@@ -81,7 +83,8 @@ impl Arm {
             );
         }
         let found = (ask.rule.accept)(ask)?;
-        Ok(Arm::new(ask.space(), found, ask.target))
+        let function = Function::of(ask.start.func(), ask.facts, |block| ask.owns(block));
+        Ok(Arm { function, ..Arm::new(ask.space(), found, ask.target) })
     }
 
     /// Candidate 0, and what is built where no log says more: the space's default, unless the prior promises much
@@ -117,7 +120,12 @@ impl Arm {
         let target = Some(&self.target).filter(|t| learned::is_known(t))?;
         let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && prior::has_registers(o, target))?;
         let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
-        learned::log_time(&Candidate { rule: self.space.form, knobs, outline: &outline, ns }, target)
+        learned::log_time(&self.candidate(knobs, &outline, ns), target)
+    }
+
+    /// A point as those see it that judge by measured candidates: with its outline, and the time that the prior suggests.
+    pub fn candidate<'a>(&'a self, knobs: &'a Knobs, outline: &'a Outline, ns: f64) -> Candidate<'a> {
+        Candidate { rule: self.space.form, knobs, function: &self.function, outline, ns }
     }
 
     /// The same of the default, as a time.

@@ -1,5 +1,6 @@
 //! What the trees look at: a candidate as numbers.
 
+use super::function::Function;
 use crate::rules::prior::residency;
 use crate::rules::space::tiles::{Role, Tiles};
 use crate::rules::{Knobs, LaunchOutline, Outline};
@@ -12,6 +13,8 @@ pub struct Candidate<'a> {
     pub rule: &'a str,
     /// The point.
     pub knobs: &'a Knobs,
+    /// Of which function.
+    pub function: &'a Function,
     /// What its kernels look like.
     pub outline: &'a Outline,
     /// What the model by hand says, in nanoseconds.
@@ -31,9 +34,9 @@ pub fn names<'a>(
     target: &Target,
 ) -> Vec<String> {
     let outline = of_outline(&Outline::one(LaunchOutline::default()), 1.0, target);
-    let outline = outline.into_iter().map(|(name, _)| name.to_string());
+    let seen = Function::default().numbers().chain(outline).map(|(name, _)| name.to_string());
     let rules = rules.into_iter().map(|name| format!("{RULE}{name}"));
-    outline.chain(rules).chain(knobs.into_iter().map(|name| format!("{KNOB}{name}"))).collect()
+    seen.chain(rules).chain(knobs.into_iter().map(|name| format!("{KNOB}{name}"))).collect()
 }
 
 /// True where candidates of the rule are among those that trees with these [`names`] were grown on.
@@ -43,7 +46,8 @@ pub fn are_of(names: &[String], rule: &str) -> bool {
 
 /// The numbers of a candidate that have these [`names`].
 pub fn of(names: &[String], c: &Candidate, target: &Target) -> Vec<f32> {
-    let mut out: Vec<f32> = of_outline(c.outline, c.ns, target).into_iter().map(|(_, n)| n).collect();
+    let outline = of_outline(c.outline, c.ns, target);
+    let mut out: Vec<f32> = c.function.numbers().chain(outline).map(|(_, n)| n).collect();
     out.extend(names.iter().skip(out.len()).map(|name| of_point(name, c)));
     out
 }

@@ -1,5 +1,5 @@
 //! What measured candidates say besides the model by hand: how far a candidate is behind the best of its function, from boosted
-//! trees over rule, knobs and outline.
+//! trees over rule, knobs, outline and function.
 //!
 //! The trees are grown by `benches/fit_prior` from the logs of drawn functions that docs/search.md lists, all of GPUs of compute
 //! capability 9.0, and are asked for no others, nor for rules of which nothing was measured: they look at one launch alone, and know
@@ -7,6 +7,7 @@
 //! the like trees know nothing, and without that part they take some for good that are slow by far.
 
 pub mod features;
+pub mod function;
 pub mod trees;
 
 use crate::target::{Kind, Target};
@@ -26,22 +27,23 @@ pub fn is_known(target: &Target) -> bool {
 /// model by hand says of any of them, to the power of what is not [`BY_HAND`], it is nanoseconds. `None` where nothing of the rule was
 /// measured.
 pub fn log_time(candidate: &Candidate, target: &Target) -> Option<f64> {
-    let forest = Some(forest()).filter(|f| features::are_of(&f.names, candidate.rule))?;
+    let forest = Some(forest()).filter(|f| features::are_of(&f.seen.names, candidate.rule))?;
     Some(log_time_by(forest, candidate, target))
 }
 
 /// The same by any trees.
 pub fn log_time_by(forest: &Forest, candidate: &Candidate, target: &Target) -> f64 {
-    BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.names, candidate, target))
+    BY_HAND * candidate.ns.ln() + forest.sum(&features::of(&forest.seen.names, candidate, target))
 }
 
 fn forest() -> &'static Forest {
     static FOREST: OnceLock<Forest> = OnceLock::new();
-    FOREST.get_or_init(|| serde_json::from_str(include_str!("trees.json")).expect("a test reads it"))
+    FOREST.get_or_init(|| Forest::read(include_bytes!("trees.bin")).expect("a test reads it"))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::function::Function;
     use super::*;
     use crate::rules::{Knobs, LaunchOutline, Outline, RULES};
     use crate::target::HostCpu;
@@ -54,9 +56,9 @@ mod tests {
     #[test]
     fn the_trees_look_at_what_is_there() {
         let of_outlines = features::names([], [], &at("cuda:sm_90a"));
-        assert_eq!(forest().names[..of_outlines.len()], of_outlines);
-        assert_eq!(forest().names.len(), forest().edges.len());
-        assert!(forest().trees.iter().all(|t| t.leaves.len() == t.nodes.len() + 1));
+        assert_eq!(forest().seen.names[..of_outlines.len()], of_outlines);
+        assert_eq!(forest().seen.names.len(), forest().seen.edges.len());
+        assert!(!forest().trees.is_empty());
     }
 
     #[test]
@@ -66,7 +68,7 @@ mod tests {
             Some((_, knob)) => RULES.iter().any(|r| r.table.contains(&format!("name = \"{knob}\""))),
             None => true,
         };
-        let strangers: Vec<&String> = forest().names.iter().filter(|name| !exists(name)).collect();
+        let strangers: Vec<&String> = forest().seen.names.iter().filter(|name| !exists(name)).collect();
         assert!(strangers.is_empty(), "{strangers:?}");
     }
 
@@ -79,11 +81,11 @@ mod tests {
 
     #[test]
     fn trees_say_a_factor_and_the_model_by_hand_a_part() {
-        let knobs = Knobs::default();
+        let (knobs, function) = (Knobs::default(), Function::default());
         for read in [1 << 12, 1 << 22, 1 << 32] {
             let outline = Outline::one(LaunchOutline { read, ..LaunchOutline::default() });
             let of = |rule| {
-                let candidate = Candidate { rule, knobs: &knobs, outline: &outline, ns: 1e4 };
+                let candidate = Candidate { rule, knobs: &knobs, function: &function, outline: &outline, ns: 1e4 };
                 log_time(&candidate, &at("cuda:sm_90a"))
             };
             assert_eq!(of("pieces.cuda"), None);
