@@ -1,7 +1,7 @@
 //! Boosted regression trees: numbers in, the sum of what the trees say out; and the file that they are kept in.
 //!
 //! The file is a line of JSON (names and borders) and then the nodes of one tree after the other, each before those below it: of a node
-//! that goes on the position of its number and of its border, a byte each; of a leaf [`LEAF`] and what it adds, two bytes, the
+//! that goes on the position of its number and of its border, a byte each; of a leaf 255 and what it adds, two bytes, the
 //! low one first.
 
 use serde::{Deserialize, Serialize};
