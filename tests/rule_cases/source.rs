@@ -31,6 +31,9 @@ fn collect(folder: &Path, out: &mut Vec<Source>) {
             collect(&path, out);
             continue;
         }
+        if path.extension().is_none_or(|e| e != "rs") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("read a source");
         let header = text.lines().map_while(|l| l.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l));
         let header = header.map(str::to_string).collect();
