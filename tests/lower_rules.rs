@@ -1,6 +1,7 @@
 //! What the rules make has a kernel, over the corpus, and computes what it should, at small and
 //! odd shapes.
 
+use crate::common::scripts;
 use crate::lower_cases::*;
 use daylight::interp::{Scalar, Scalars};
 use daylight::ir::{self, PrimFunc};
@@ -9,7 +10,7 @@ use daylight::rules::{Knobs, Prepared, Space, Spaces, verdicts};
 use daylight::schedule::Schedule;
 use daylight::target::Target;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Points of each space that are tried besides the default.
 const POINTS: u64 = 12;
@@ -34,25 +35,10 @@ fn each_candidate(func: &PrimFunc, target: &Target, f: &mut impl FnMut(&str, &Pr
     }
 }
 
-fn files(dir: &Path, out: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(dir).expect("the corpus");
-    let mut entries: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
-    entries.sort();
-    for p in entries {
-        if p.is_dir() {
-            files(&p, out);
-        } else if p.extension().is_some_and(|e| e == "py") {
-            out.push(p);
-        }
-    }
-}
-
 /// The functions of `tests/workloads`.
 pub fn corpus() -> Vec<(String, PrimFunc)> {
-    let mut paths = vec![];
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads"), &mut paths);
     let mut out = vec![];
-    for p in paths {
+    for p in scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads")) {
         let text = std::fs::read_to_string(&p).expect("a text file");
         let name = p.file_stem().expect("a name").to_string_lossy().into_owned();
         out.extend(ir::read(&text, &name).unwrap_or_default().into_iter().map(|f| (name.clone(), f)));

@@ -1,6 +1,7 @@
 //! The house rules that a compiler does not know: who may use whom, how long a file and how full a folder may be, and
 //! in how many places a new thing has to be named.
 
+use crate::common::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -52,21 +53,12 @@ const MOST_FILES: usize = 25;
 
 /// Rust files under `src` with their text.
 fn sources() -> BTreeMap<PathBuf, String> {
-    let mut out = BTreeMap::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("src is readable") {
-            let path = entry.expect("src is readable").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let text = std::fs::read_to_string(&path).expect("sources are text");
-                out.insert(path.strip_prefix(&root).expect("under src").to_path_buf(), text);
-            }
-        }
-    }
-    out
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("sources are text");
+        (path.strip_prefix(&root).expect("under src").to_path_buf(), text)
+    };
+    files(&root, "rs").into_iter().map(read).collect()
 }
 
 /// The top-level module of a file.

@@ -150,7 +150,9 @@ impl Growing<'_> {
                 nodes.extend(self.split(leaf, border).map(Grown::Leaf));
             }
         }
-        finished(&nodes, 0)
+        let mut tree = Tree::default();
+        finish(&mut tree, &nodes, 0);
+        tree
     }
 
     fn leaf(&self, rows: Vec<u32>, between: Vec<Between>) -> Leaf {
@@ -203,11 +205,15 @@ fn next(nodes: &[Grown]) -> Option<(usize, Border)> {
     nodes.iter().enumerate().filter_map(border).reduce(|best, own| if own.1.gain > best.1.gain { own } else { best })
 }
 
-fn finished(nodes: &[Grown], at: usize) -> Tree {
+/// Adds a node, and those below it, to a tree.
+fn finish(tree: &mut Tree, nodes: &[Grown], at: usize) {
     match &nodes[at] {
-        Grown::Leaf(leaf) => Tree::leaf(leaf.all.adds()),
-        Grown::Split(at, [below, above]) => {
-            Tree::split(at.number as u8, at.border, &finished(nodes, *below), &finished(nodes, *above))
+        Grown::Leaf(leaf) => tree.leaf(leaf.all.adds()),
+        Grown::Split(border, [below, above]) => {
+            let split = tree.split(border.number as u8, border.border);
+            finish(tree, nodes, *below);
+            tree.above(split).expect("a tree has few leaves");
+            finish(tree, nodes, *above);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The headers of the files in `src/rules`, and the predicates that they say a rule declines by.
 
 use super::root;
+use crate::common::files;
 use daylight::rules::{RULES, Rule};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file of `src/rules`.
 pub struct Source {
@@ -17,29 +18,18 @@ pub struct Source {
 
 /// All of them, those with rules in the order of [`RULES`] first.
 pub fn sources() -> Vec<Source> {
-    let mut all = vec![];
-    collect(&root("src/rules"), &mut all);
+    let mut all: Vec<Source> = files(&root("src/rules"), "rs").into_iter().map(source).collect();
     let first = |s: &Source| RULES.iter().position(|r| s.rules.iter().any(|own| own.name == r.name));
     all.sort_by_key(|s| (first(s).unwrap_or(RULES.len()), s.path.clone()));
     all
 }
 
-fn collect(folder: &Path, out: &mut Vec<Source>) {
-    for entry in std::fs::read_dir(folder).expect("the sources are there") {
-        let path = entry.expect("list the folder").path();
-        if path.is_dir() {
-            collect(&path, out);
-            continue;
-        }
-        if path.extension().is_none_or(|e| e != "rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("read a source");
-        let header = text.lines().map_while(|l| l.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l));
-        let header = header.map(str::to_string).collect();
-        let rules = RULES.iter().filter(|r| text.contains(&format!("schedules/{}.toml", r.name))).collect();
-        out.push(Source { path, text, header, rules });
-    }
+fn source(path: PathBuf) -> Source {
+    let text = std::fs::read_to_string(&path).expect("read a source");
+    let header = text.lines().map_while(|l| l.strip_prefix("//!")).map(|l| l.strip_prefix(' ').unwrap_or(l));
+    let header = header.map(str::to_string).collect();
+    let rules = RULES.iter().filter(|r| text.contains(&format!("schedules/{}.toml", r.name))).collect();
+    Source { path, text, header, rules }
 }
 
 /// The paragraph of a header that begins with a word; empty where there is none.

@@ -87,20 +87,21 @@ impl Seen {
 }
 
 impl Tree {
-    /// A tree that says the same of all, in [`UNIT`]s.
-    pub fn leaf(adds: i16) -> Tree {
-        Tree(vec![Node { number: LEAF, border: 0, above: adds as u16 }])
+    /// Adds a leaf, which adds so many [`UNIT`]s.
+    pub fn leaf(&mut self, adds: i16) {
+        self.0.push(Node { number: LEAF, border: 0, above: adds as u16 });
     }
 
-    /// A tree that goes on with one of two.
-    pub fn split(number: u8, border: u8, below: &Tree, above: &Tree) -> Tree {
-        let first = Node { number, border, above: below.0.len() as u16 + 1 };
-        let later = |from: usize| {
-            move |n: &Node| if n.number == LEAF { *n } else { Node { above: n.above + from as u16, ..*n } }
-        };
-        let nodes = below.0.iter().map(later(1)).collect::<Vec<Node>>();
-        let more = above.0.iter().map(later(1 + below.0.len()));
-        Tree([first].into_iter().chain(nodes).chain(more).collect())
+    /// Adds a node that goes on: the nodes below its border come next, and after [`Tree::above`] of what this gives those above.
+    pub fn split(&mut self, number: u8, border: u8) -> usize {
+        self.0.push(Node { number, border, above: 0 });
+        self.0.len() - 1
+    }
+
+    /// From here on nodes lie above the border of a node; `None` where there are more before than it can tell.
+    pub fn above(&mut self, split: usize) -> Option<()> {
+        self.0[split].above = u16::try_from(self.0.len()).ok()?;
+        Some(())
     }
 
     /// What the tree adds for numbers between such borders, in [`UNIT`]s.
@@ -118,15 +119,13 @@ impl Tree {
     /// The node that comes next in a file, and those below it.
     fn read(&mut self, rest: &mut &[u8]) -> Option<()> {
         let number = next(rest)?;
-        let at = self.0.len();
         if number == LEAF {
-            let adds = u16::from_le_bytes([next(rest)?, next(rest)?]);
-            self.0.push(Node { number, border: 0, above: adds });
+            self.leaf(i16::from_le_bytes([next(rest)?, next(rest)?]));
             return Some(());
         }
-        self.0.push(Node { number, border: next(rest)?, above: 0 });
+        let split = self.split(number, next(rest)?);
         self.read(rest)?;
-        self.0[at].above = u16::try_from(self.0.len()).ok()?;
+        self.above(split)?;
         self.read(rest)
     }
 }
@@ -141,15 +140,26 @@ fn next(rest: &mut &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
 
-    fn tree(leaves: [i16; 3]) -> Tree {
-        let [below, between, above] = leaves.map(Tree::leaf);
-        Tree::split(0, 0, &below, &Tree::split(1, 1, &between, &above))
+    /// Adds two splits, of the second number above the first.
+    fn add(tree: &mut Tree, [below, between, above]: [i16; 3]) {
+        let first = tree.split(0, 0);
+        tree.leaf(below);
+        tree.above(first).unwrap();
+        let second = tree.split(1, 1);
+        tree.leaf(between);
+        tree.above(second).unwrap();
+        tree.leaf(above);
     }
 
     fn forest() -> Forest {
         let seen = Seen { names: vec!["a".into(), "b".into()], edges: vec![vec![1.0], vec![2.0, 3.0]] };
-        let deep = Tree::split(1, 0, &tree([10, 20, 30]), &Tree::leaf(-40));
-        Forest { seen, trees: vec![tree([1, 2, 3]), deep] }
+        let (mut flat, mut deep) = (Tree::default(), Tree::default());
+        add(&mut flat, [1, 2, 3]);
+        let first = deep.split(1, 0);
+        add(&mut deep, [10, 20, 30]);
+        deep.above(first).unwrap();
+        deep.leaf(-40);
+        Forest { seen, trees: vec![flat, deep] }
     }
 
     #[test]
