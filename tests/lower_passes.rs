@@ -59,6 +59,16 @@ fn loads_inside_expressions_are_lifted_for_batch() {
 }
 
 #[test]
+fn last_steps_alone_have_conditions() {
+    golden("last_step");
+}
+
+#[test]
+fn steps_of_an_unknown_number_ask_whether_they_are_whole() {
+    golden_case("last_step", "last_step_symbolic", &gpu());
+}
+
+#[test]
 fn batch_puts_loads_before_uses() {
     golden("batch");
 }

@@ -2,15 +2,16 @@
 //!
 //! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior judge trees.bin LOG:FOLDER...`: each log with the folder of its functions
 //! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
-//! and the trees.
+//! and the trees. `LOG:FOLDER:PASS` leaves out the candidates that a pass of lowering changes, as they were measured without it.
 
 mod grow;
 
 use daylight::ir;
 use daylight::log::{self, Record};
+use daylight::lower::{PASSES, Pass, lower_after};
 use daylight::rules::prior;
 use daylight::rules::prior::learned::{self, BY_HAND, features, features::Candidate, trees::Forest};
-use daylight::rules::{Knobs, Outline, Prepared, Spaces, arms, verdicts};
+use daylight::rules::{Arm, Knobs, Outline, Prepared, Spaces, arms, verdicts};
 use daylight::target::{HostCpu, Target};
 use daylight::tune::Arms;
 use daylight::tune::replay::{Replay, as_logged};
@@ -75,18 +76,22 @@ fn all(logs: &[&str]) -> Vec<Function> {
     all
 }
 
-/// The functions of `LOG:FOLDER` of which the log has enough.
+/// The functions of `LOG:FOLDER` or `LOG:FOLDER:PASS` of which the log has enough.
 fn functions(arg: &str) -> Vec<Function> {
-    let (log, folder) = arg.split_once(':').expect("LOG:FOLDER");
+    let (log, rest) = arg.split_once(':').expect("LOG:FOLDER");
+    let (folder, pass) = rest.split_once(':').map_or((rest, None), |(folder, pass)| (folder, Some(pass)));
+    let without = pass.map(|name| PASSES.iter().position(|p| p.name == name).expect("a pass"));
     let records = log::read(Path::new(log)).expect("a log").records;
     let mut of: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     records.iter().for_each(|r| of.entry(&r.workload.name).or_default().push(r));
-    let read =
-        |(name, records): (&&str, &Vec<&Record>)| function(&Path::new(folder).join(format!("{name}.py")), records);
+    let read = |(name, records): (&&str, &Vec<&Record>)| {
+        function(&Path::new(folder).join(format!("{name}.py")), records, without)
+    };
     of.par_iter().filter_map(read).filter(|f| f.samples.len() >= LEAST).collect()
 }
 
-fn function(path: &Path, records: &[&Record]) -> Option<Function> {
+/// A function with what was measured of it, the pass of that number left out.
+fn function(path: &Path, records: &[&Record], without: Option<usize>) -> Option<Function> {
     let text = std::fs::read_to_string(path).ok()?;
     let func = ir::read(&text, &path.display().to_string()).ok()?.remove(0);
     let env = &records[0].env;
@@ -95,6 +100,9 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
     let arms = Arms::new(as_logged(list, records), target.clone());
     let replay = Replay::new(&arms, records)?;
     let sample = |(point, ns): (&daylight::tune::Point, f64)| {
+        if without.is_some_and(|pass| changes(pass, arms.of(point), &point.knobs, &target)) {
+            return None;
+        }
         let outline = arms.of(point).outline(&point.knobs)?;
         let model = prior::ns(&outline, &target);
         let (rule, function) =
@@ -102,8 +110,20 @@ fn function(path: &Path, records: &[&Record]) -> Option<Function> {
         let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };
-    let samples = replay.timed().filter_map(sample).collect();
+    let mut samples: Vec<Sample> = replay.timed().filter_map(sample).collect();
+    // the order of arms is that of the trees that stand: what is grown is not to depend on it
+    samples.sort_by(|a, b| (a.rule, &a.knobs.0).cmp(&(b.rule, &b.knobs.0)));
     Some(Function { name: path.file_stem()?.to_string_lossy().into_owned(), target, samples })
+}
+
+/// True where the pass of that number changes the kernel of a candidate.
+fn changes(pass: usize, arm: &Arm, knobs: &Knobs, target: &Target) -> bool {
+    let Ok(scheduled) = arm.schedule(knobs) else { return false };
+    let form = |pass: &Pass| {
+        let launches = lower_after(scheduled.func(), target, pass).unwrap_or_default();
+        launches.iter().map(ToString::to_string).collect::<String>()
+    };
+    form(&PASSES[pass - 1]) != form(&PASSES[pass])
 }
 
 /// What trees are to look at: outlines, and the rules and knobs of these functions.

@@ -64,23 +64,23 @@ const REDUCTIONS: &[Bug] = &[
     Bug {
         what: "a tail guard that lets one element more be read",
         kernel: "row_sums",
-        sow: |p| number(p, "if i1_0 * 1024", 0, 1031, 1032),
+        sow: |p| number(p, "if i1_1 * 256", 0, 7, 8),
         says: "index 5155 lies outside `p0`",
-        statements: &["p0_local[i1_1] = p0["],
+        statements: &["p0_local_last[i1_1] = p0["],
     },
     Bug {
         what: "a tail guard that drops one element",
         kernel: "row_sums",
-        sow: |p| number(p, "if i1_0 * 1024", 1, 1031, 1030),
+        sow: |p| number(p, "if i1_1 * 256", 1, 7, 6),
         says: "wrong result",
-        statements: &["if i1_0 * 1024 + i1_1 * 256 + threadIdx.x < 1030"],
+        statements: &["if i1_1 * 256 + threadIdx.x < 6"],
     },
     Bug {
         what: "a dropped block of the reduction",
         kernel: "row_sums",
-        sow: |p| number(p, "for int32 i1_0 < 2", 0, 2, 1),
+        sow: |p| number(p, "unroll int32 red < 4", 0, 4, 3),
         says: "wrong result",
-        statements: &["for int32 i1_0 < 1"],
+        statements: &["unroll int32 red < 3"],
     },
     Bug {
         what: "a shuffle within too few lanes",
@@ -101,7 +101,7 @@ const REDUCTIONS: &[Bug] = &[
         kernel: "row_sums",
         sow: |p| remove(p, "p1_rf[0] = 0.0", 0),
         says: "read of `p1_rf[0]`, which nothing has written",
-        statements: &["p1_rf[0] = p1_rf[0] + p0_local[i1_1]"],
+        statements: &["p1_rf[0] = p1_rf[0] + p0_local[red]"],
     },
     Bug {
         what: "two blocks that write one element",
@@ -147,7 +147,7 @@ const REDUCTIONS: &[Bug] = &[
     Bug {
         what: "a register that is taken before the loop that fills it",
         kernel: "row_sums",
-        sow: |p| move_before(p, "p1_local_acc[0] = p1_rf[0]", "for int32 i1_0"),
+        sow: |p| move_before(p, "p1_local_acc[0] = p1_rf[0]", "unroll int32 i1_1"),
         says: "wrong result",
         statements: &["p1_local_acc[0] = p1_rf[0]"],
     },

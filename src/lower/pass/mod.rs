@@ -16,6 +16,7 @@ pub mod guards;
 pub mod held;
 pub mod inline_lets;
 pub mod invariants;
+pub mod last_step;
 pub mod launches;
 pub mod lets;
 pub mod lift_loads;
@@ -110,6 +111,7 @@ pub const PASSES: &[Pass] = &[
     row("unroll", ALL, Fallible(unroll::run), "which loops are unrolled"),
     row("gather", CUDA, Plain(gather::run), "adjacent loads of an unrolled loop in vector accesses"),
     row("lift_loads", CUDA, Plain(lift_loads::run), "loads out of the expressions of a loop that batches them"),
+    row("last_step", CUDA, Plain(last_step::run), "the last step of a loop apart, the others without conditions"),
     row("batch", SCHEDULED, Plain(batch::run), "loads of an unrolled loop before their uses"),
     row("leaves", CUDA, Fallible(leaves::run), "marked loops as tile calls, or as straight code on packed values"),
     row("single_steps", ALL, Plain(unroll::drop_single_steps), "loops of one step gone"),

@@ -16,8 +16,9 @@ use crate::ir::device::{DFor, DKind, DStmt, all_of, conjuncts, guarded, only_gua
 use crate::ir::instr::Access;
 use crate::ir::{Buffer, Expr, Name};
 use crate::lower::fact::redirect;
+use crate::lower::fact::replicated::loads;
 use crate::lower::nest::{Nest, THREADS};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Splits lists of statements with such a copy, inside the loops that are not unrolled.
 pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Vec<DStmt> {
@@ -73,15 +74,13 @@ fn split(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) 
     if !has_partial_copy(nest, &body) {
         return body;
     }
-    let mut whole = Whole { nest, loops: vec![], conds: vec![] };
-    let then = whole.statements(body.clone());
-    let Some(cond) = all_of(whole.conds) else { return body };
+    let (then, Some(cond)) = Whole::of(nest, body.clone()) else { return body };
     let otherwise = with_own_registers(nest, everywhere, &body);
     vec![DStmt::If { cond, then, otherwise }]
 }
 
-/// Statements in a block whose tile is whole.
-struct Whole<'n, 'a> {
+/// Statements in a block, or a step of a loop, whose tile is whole.
+pub(super) struct Whole<'n, 'a> {
     nest: &'n Nest<'a>,
     /// The loops around, with their extents.
     loops: Vec<(Name, i64)>,
@@ -89,7 +88,15 @@ struct Whole<'n, 'a> {
     conds: Vec<Expr>,
 }
 
-impl Whole<'_, '_> {
+impl<'n, 'a> Whole<'n, 'a> {
+    /// The statements without the conditions that hold where their tile is whole, and what says that it is; `None` where it
+    /// always is, or they have no such condition.
+    pub(super) fn of(nest: &'n Nest<'a>, body: Vec<DStmt>) -> (Vec<DStmt>, Option<Expr>) {
+        let mut whole = Whole { nest, loops: vec![], conds: vec![] };
+        let then = whole.statements(body);
+        (then, all_of(whole.conds))
+    }
+
     fn statements(&mut self, body: Vec<DStmt>) -> Vec<DStmt> {
         body.into_iter().flat_map(|s| self.statement(s)).collect()
     }
@@ -124,14 +131,32 @@ impl Whole<'_, '_> {
     }
 }
 
-/// The statements with names of their own for the registers that nothing else uses.
-fn with_own_registers(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: &[DStmt]) -> Vec<DStmt> {
+/// The statements with names of their own for the registers that nothing else uses, and that hold no sums: what a step adds to
+/// may be what another has left.
+pub(super) fn with_own_registers(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: &[DStmt]) -> Vec<DStmt> {
     let inside = uses(body);
     let fixed = held_by_instructions(body);
-    let own = |n: &Name| nest.is_local(n) && !fixed.contains(n) && inside.get(n) == everywhere.get(n);
+    let summed = summed(body);
+    let own =
+        |n: &Name| nest.is_local(n) && !fixed.contains(n) && !summed.contains(n) && inside.get(n) == everywhere.get(n);
     let names: Vec<Name> = inside.keys().filter(|n| own(n)).cloned().collect();
     let renamed: BTreeMap<Name, Name> = names.into_iter().map(|n| (n.clone(), copy_of(nest, &n))).collect();
     redirect::all(body, &|name, at| Some((renamed.get(name)?.clone(), at.clone())))
+}
+
+/// The buffers that some statement stores to what it reads of them.
+fn summed(body: &[DStmt]) -> BTreeSet<Name> {
+    let mut out = BTreeSet::new();
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Store { buffer, value, .. } = s {
+                let mut read = BTreeSet::new();
+                loads(value, &mut read);
+                out.extend(read.contains(buffer).then(|| buffer.clone()));
+            }
+        });
+    }
+    out
 }
 
 fn copy_of(nest: &mut Nest, name: &Name) -> Name {

@@ -66,6 +66,12 @@
 //   8: exp2 by reg
 //   9: mul by reg
 //   10: cast by cast_vec2
+//   11: cast by cast_vec2
+//   12: sub by reg
+//   13: mul by reg
+//   14: exp2 by reg
+//   15: mul by reg
+//   16: cast by cast_vec2
 
 static __device__ __forceinline__ float dl_f32_from_bf16_at(const unsigned short* a, int i) { unsigned w = reinterpret_cast<const unsigned*>(a)[i / 2]; return __uint_as_float(i % 2 ? w & 0xffff0000u : w << 16); }
 static __device__ __forceinline__ void dl_f32x2_from_bf16x2(float* d, const unsigned short* s) { unsigned w = *(const unsigned*)s; d[0] = __uint_as_float(w << 16); d[1] = __uint_as_float(w & 0xffff0000u); }
@@ -89,8 +95,15 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
   float ax0_2_part_2[8];
   float ax0_2_part_3[8];
   __align__(8) float ax0_2_part_4[8];
+  __align__(8) float ax0_2_part_5[8];
+  float ax0_2_part_6[8];
+  float ax0_2_part_7[8];
+  float ax0_2_part_8[8];
+  __align__(8) float ax0_2_part_9[8];
   __align__(16) unsigned short p0_vec[16];
   __align__(16) unsigned short p0_vec_1[16];
+  __align__(16) unsigned short p0_vec_1_last[16];
+  __align__(16) unsigned short p1_local_last[8];
   float t1_acc[1];
   float t1_sum[1];
   __shared__ __align__(16) float t1_sum_stage[16];
@@ -200,42 +213,75 @@ main_k0(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1) 
   t3[0] = t3_sum[0];
   const float inv = 1.0f / t3[0];
   #pragma unroll 1
-  for (int ax1_0 = 0; ax1_0 < 16; ++ax1_0) {
+  for (int ax1_0 = 0; ax1_0 < 15; ++ax1_0) {
     #pragma unroll
     for (int ax1_1 = 0; ax1_1 < 2; ++ax1_1) {
-      if (ax1_0 * 1024 + ax1_1 * 512 + threadIdx_x < 16032) {
-        *reinterpret_cast<uint4*>(&p0_vec_1[ax1_1 * 8]) = *reinterpret_cast<const uint4*>(&p0[blockIdx_x * 128256 + ax1_0 * 8192 + ax1_1 * 4096 + threadIdx_x * 8]);
-      }
+      *reinterpret_cast<uint4*>(&p0_vec_1[ax1_1 * 8]) = *reinterpret_cast<const uint4*>(&p0[blockIdx_x * 128256 + ax1_0 * 8192 + ax1_1 * 4096 + threadIdx_x * 8]);
     }
     #pragma unroll
     for (int ax1_1 = 0; ax1_1 < 2; ++ax1_1) {
-      if (ax1_0 * 1024 + ax1_1 * 512 + threadIdx_x < 16032) {
-        #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-          dl_f32x2_from_bf16x2(&ax0_2_part_4[f * 2], &p0_vec_1[ax1_1 * 8 + f * 2]);
-        }
-        #pragma unroll
-        for (int f_1 = 0; f_1 < 8; ++f_1) {
-          ax0_2_part_3[f_1] = ax0_2_part_4[f_1] - t1[0];
-        }
-        #pragma unroll
-        for (int f_2 = 0; f_2 < 8; ++f_2) {
-          ax0_2_part_2[f_2] = ax0_2_part_3[f_2] * 1.442695f;
-        }
-        #pragma unroll
-        for (int f_3 = 0; f_3 < 8; ++f_3) {
-          ax0_2_part_1[f_3] = exp2f(ax0_2_part_2[f_3]);
-        }
-        #pragma unroll
-        for (int f_4 = 0; f_4 < 8; ++f_4) {
-          ax0_2_part[f_4] = ax0_2_part_1[f_4] * inv;
-        }
-        #pragma unroll
-        for (int f_5 = 0; f_5 < 4; ++f_5) {
-          dl_bf16x2_from_f32x2(&p1_local[f_5 * 2], &ax0_2_part[f_5 * 2]);
-        }
-        *reinterpret_cast<uint4*>(&p1[blockIdx_x * 128256 + ax1_0 * 8192 + ax1_1 * 4096 + threadIdx_x * 8]) = *reinterpret_cast<const uint4*>(&p1_local[0]);
+      #pragma unroll
+      for (int f = 0; f < 4; ++f) {
+        dl_f32x2_from_bf16x2(&ax0_2_part_4[f * 2], &p0_vec_1[ax1_1 * 8 + f * 2]);
       }
+      #pragma unroll
+      for (int f_1 = 0; f_1 < 8; ++f_1) {
+        ax0_2_part_3[f_1] = ax0_2_part_4[f_1] - t1[0];
+      }
+      #pragma unroll
+      for (int f_2 = 0; f_2 < 8; ++f_2) {
+        ax0_2_part_2[f_2] = ax0_2_part_3[f_2] * 1.442695f;
+      }
+      #pragma unroll
+      for (int f_3 = 0; f_3 < 8; ++f_3) {
+        ax0_2_part_1[f_3] = exp2f(ax0_2_part_2[f_3]);
+      }
+      #pragma unroll
+      for (int f_4 = 0; f_4 < 8; ++f_4) {
+        ax0_2_part[f_4] = ax0_2_part_1[f_4] * inv;
+      }
+      #pragma unroll
+      for (int f_5 = 0; f_5 < 4; ++f_5) {
+        dl_bf16x2_from_f32x2(&p1_local[f_5 * 2], &ax0_2_part[f_5 * 2]);
+      }
+      *reinterpret_cast<uint4*>(&p1[blockIdx_x * 128256 + ax1_0 * 8192 + ax1_1 * 4096 + threadIdx_x * 8]) = *reinterpret_cast<const uint4*>(&p1_local[0]);
+    }
+  }
+  #pragma unroll
+  for (int ax1_1 = 0; ax1_1 < 2; ++ax1_1) {
+    if (ax1_1 * 512 + threadIdx_x < 672) {
+      *reinterpret_cast<uint4*>(&p0_vec_1_last[ax1_1 * 8]) = *reinterpret_cast<const uint4*>(&p0[blockIdx_x * 128256 + ax1_1 * 4096 + threadIdx_x * 8 + 122880]);
+    }
+  }
+  const float inv_1 = 1.0f / t3[0];
+  #pragma unroll
+  for (int ax1_1 = 0; ax1_1 < 2; ++ax1_1) {
+    if (ax1_1 * 512 + threadIdx_x < 672) {
+      #pragma unroll
+      for (int f_6 = 0; f_6 < 4; ++f_6) {
+        dl_f32x2_from_bf16x2(&ax0_2_part_9[f_6 * 2], &p0_vec_1_last[ax1_1 * 8 + f_6 * 2]);
+      }
+      #pragma unroll
+      for (int f_7 = 0; f_7 < 8; ++f_7) {
+        ax0_2_part_8[f_7] = ax0_2_part_9[f_7] - t1[0];
+      }
+      #pragma unroll
+      for (int f_8 = 0; f_8 < 8; ++f_8) {
+        ax0_2_part_7[f_8] = ax0_2_part_8[f_8] * 1.442695f;
+      }
+      #pragma unroll
+      for (int f_9 = 0; f_9 < 8; ++f_9) {
+        ax0_2_part_6[f_9] = exp2f(ax0_2_part_7[f_9]);
+      }
+      #pragma unroll
+      for (int f_10 = 0; f_10 < 8; ++f_10) {
+        ax0_2_part_5[f_10] = ax0_2_part_6[f_10] * inv_1;
+      }
+      #pragma unroll
+      for (int f_11 = 0; f_11 < 4; ++f_11) {
+        dl_bf16x2_from_f32x2(&p1_local_last[f_11 * 2], &ax0_2_part_5[f_11 * 2]);
+      }
+      *reinterpret_cast<uint4*>(&p1[blockIdx_x * 128256 + ax1_1 * 4096 + threadIdx_x * 8 + 122880]) = *reinterpret_cast<const uint4*>(&p1_local_last[0]);
     }
   }
 }
