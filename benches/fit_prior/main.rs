@@ -100,13 +100,13 @@ fn function(path: &Path, records: &[&Record], without: Option<usize>) -> Option<
     let arms = Arms::new(as_logged(list, records), target.clone());
     let replay = Replay::new(&arms, records)?;
     let sample = |(point, ns): (&daylight::tune::Point, f64)| {
-        if without.is_some_and(|pass| changes(pass, arms.of(point), &point.knobs, &target)) {
+        let arm = arms.of(point);
+        if without.is_some_and(|pass| changes(pass, arm, &point.knobs, &target)) {
             return None;
         }
-        let outline = arms.of(point).outline(&point.knobs)?;
+        let outline = arm.outline(&point.knobs)?;
         let model = prior::ns(&outline, &target);
-        let (rule, function) =
-            (arms.of(point).space.form, arms.of(point).candidate(&point.knobs, &outline, model).function);
+        let (rule, function) = (arm.space.form, arm.candidate(&point.knobs, &outline, model).function);
         let sample = Sample { rule, knobs: point.knobs.clone(), function: *function, outline, ns, model };
         (model.is_finite() && ns > 0.0).then_some(sample)
     };

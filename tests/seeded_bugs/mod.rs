@@ -76,7 +76,7 @@ const REDUCTIONS: &[Bug] = &[
         statements: &["if i1_1 * 256 + threadIdx.x < 6"],
     },
     Bug {
-        what: "a dropped block of the reduction",
+        what: "a dropped load of the reduction",
         kernel: "row_sums",
         sow: |p| number(p, "unroll int32 red < 4", 0, 4, 3),
         says: "wrong result",

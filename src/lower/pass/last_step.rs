@@ -13,7 +13,7 @@
 
 use super::batch::uses;
 use super::guards::uniform;
-use super::whole_tiles::{Whole, with_own_registers};
+use super::whole_tiles::{apart, with_own_registers};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, map_list};
 use crate::ir::{Expr, Name};
@@ -41,7 +41,8 @@ fn one(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, s: DStmt) -> Vec<DSt
     }
 }
 
-/// True for a loop whose steps run one after the other, all of it in straight code with loads that go together.
+/// True for a loop whose steps run one after the other under conditions on the step, all of it in straight code with loads that
+/// go together.
 fn steps_alike(l: &DFor) -> bool {
     let plain = l.kind == DKind::Serial && l.live.is_none() && l.tile.is_none() && l.stages == 1 && l.roles == 0;
     let (mut batches, mut straight) = (false, true);
@@ -55,7 +56,7 @@ fn steps_alike(l: &DFor) -> bool {
             _ => {}
         });
     }
-    plain && batches && straight
+    plain && batches && straight && conditions(&l.body, &l.var) > 0
 }
 
 /// All steps but the last, and that, where they need fewer conditions.
@@ -77,14 +78,8 @@ fn last_apart(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, l: DFor, step
 
 /// A step without conditions where it is whole, and as it was where it is not.
 fn whole_apart(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, l: DFor) -> DFor {
-    let (then, cond) = Whole::of(nest, l.body.clone());
-    match cond {
-        Some(cond) if cond.uses_var(&l.var) => {
-            let otherwise = with_own_registers(nest, everywhere, &l.body);
-            l.with_body(vec![DStmt::If { cond, then, otherwise }])
-        }
-        _ => l,
-    }
+    let step = apart(nest, everywhere, &l.body, &|cond| cond.uses_var(&l.var));
+    step.map_or_else(|| l.clone(), |s| l.with_body(vec![s]))
 }
 
 /// How many statements stand under a condition on the step.

@@ -71,16 +71,26 @@ fn has_partial_copy(nest: &mut Nest, body: &[DStmt]) -> bool {
 }
 
 fn split(nest: &mut Nest, everywhere: &BTreeMap<Name, usize>, body: Vec<DStmt>) -> Vec<DStmt> {
-    if !has_partial_copy(nest, &body) {
-        return body;
-    }
-    let (then, Some(cond)) = Whole::of(nest, body.clone()) else { return body };
-    let otherwise = with_own_registers(nest, everywhere, &body);
-    vec![DStmt::If { cond, then, otherwise }]
+    let whole = if has_partial_copy(nest, &body) { apart(nest, everywhere, &body, &|_| true) } else { None };
+    whole.map_or(body, |s| vec![s])
+}
+
+/// Statements without conditions under one that their tile is whole, which has to be as `asks` says, and else as they are.
+/// `None` where no such condition tells.
+pub(super) fn apart(
+    nest: &mut Nest,
+    everywhere: &BTreeMap<Name, usize>,
+    body: &[DStmt],
+    asks: &dyn Fn(&Expr) -> bool,
+) -> Option<DStmt> {
+    let mut whole = Whole { nest, loops: vec![], conds: vec![] };
+    let then = whole.statements(body.to_vec());
+    let cond = all_of(whole.conds).filter(asks)?;
+    Some(DStmt::If { cond, then, otherwise: with_own_registers(nest, everywhere, body) })
 }
 
 /// Statements in a block, or a step of a loop, whose tile is whole.
-pub(super) struct Whole<'n, 'a> {
+struct Whole<'n, 'a> {
     nest: &'n Nest<'a>,
     /// The loops around, with their extents.
     loops: Vec<(Name, i64)>,
@@ -88,15 +98,7 @@ pub(super) struct Whole<'n, 'a> {
     conds: Vec<Expr>,
 }
 
-impl<'n, 'a> Whole<'n, 'a> {
-    /// The statements without the conditions that hold where their tile is whole, and what says that it is; `None` where it
-    /// always is, or they have no such condition.
-    pub(super) fn of(nest: &'n Nest<'a>, body: Vec<DStmt>) -> (Vec<DStmt>, Option<Expr>) {
-        let mut whole = Whole { nest, loops: vec![], conds: vec![] };
-        let then = whole.statements(body);
-        (then, all_of(whole.conds))
-    }
-
+impl Whole<'_, '_> {
     fn statements(&mut self, body: Vec<DStmt>) -> Vec<DStmt> {
         body.into_iter().flat_map(|s| self.statement(s)).collect()
     }
