@@ -12,6 +12,7 @@ mod matmul_clusters;
 mod matmul_cpu;
 mod matmul_fetched;
 mod matmul_mma;
+mod matmul_mma_tf32x3;
 mod matmul_multicast;
 mod matmul_pack;
 mod matmul_quads;

@@ -9,7 +9,7 @@ use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Expr, Name, Scope, Tile,
 use daylight::tile::Active;
 
 pub fn cases() -> Vec<Case> {
-    [fma(), packed(), mma(), mma_operands()].concat()
+    [fma(), packed(), mma(), mma_operands(), tf32x3()].concat()
 }
 
 fn fma() -> Vec<Case> {
@@ -198,6 +198,52 @@ fn mma_operands() -> Vec<Case> {
             c.call = call(ExecScope::Warp, [256, 256, 128]);
         }),
     ]
+}
+
+/// The same of float32, split into parts of tf32. Fragments of operands in registers are others, and so is the depth.
+fn tf32x3() -> Vec<Case> {
+    let v = "mma_tf32x3";
+    let forced = |mut c: Case| {
+        c.call.forced = Some(v.into());
+        c
+    };
+    let of_float32 = |mut c: Case| {
+        c.buffers.iter_mut().take(3).for_each(|b| b.dtype = DType::F32);
+        c.name = c.name.replacen("mma", v, 1);
+        c.says = match c.says {
+            Declines(_, p) if p != "dtype" && p != "warp_tiling" && p != "steps" && !c.name.ends_with("depth 24") => {
+                Declines(v, p)
+            }
+            Takes(_) if c.buffers[1].scope == Scope::Shared => Takes(v),
+            _ => return None,
+        };
+        Some(forced(c))
+    };
+    let asked = |c: &Case| !c.call.config.contains_key("precision") || c.says == Declines("mma", "options");
+    let all = [mma(), mma_operands()].concat().into_iter().filter(asked);
+    let mut out: Vec<Case> = all.filter_map(of_float32).collect();
+    out.dedup_by(|a, b| a.says == b.says && matches!(a.says, Takes(_)) && a.call == b.call);
+    let a = fragments(MmaShape::M16N8K8TF32)[0];
+    out.extend([
+        forced(with("mma_tf32x3: float16", &warp(), Declines(v, "dtype"), &|_| {})),
+        forced(with("mma_tf32x3: too many instructions", &warp(), Declines(v, "steps"), &|c| {
+            let grid = vec![Iter::new(16, 32, Axis::M), Iter::new(32, 1, Axis::M)];
+            let acc = tiled(Fragment::M16N8Acc, grid, vec![], [16, 32]);
+            c.buffers[0] = with_layout(buffer("d", DType::F32, &[256, 256], Scope::Local, ""), acc);
+            c.buffers[1] = buffer("a", DType::F32, &[256, 64], Scope::Shared, "");
+            c.buffers[2] = buffer("b", DType::F32, &[64, 256], Scope::Shared, "");
+            c.call = call(ExecScope::Warp, [256, 256, 64]);
+        })),
+        forced(with("mma_tf32x3: A divided among warps along K", &block(), Declines(v, "warp_tiling"), &|c| {
+            let warps = |stride| Iter::new(2, stride, Axis::WarpId);
+            let own = |stride| Iter::new(2, stride, Axis::M);
+            let layout = tiled(a, vec![warps(2), own(2), warps(1), own(1)], vec![], [4, 4]);
+            retype(c, DType::F32, DType::F32);
+            c.buffers[1] = with_layout(buffer("a", DType::F32, &[64, 32], Scope::Local, ""), layout);
+            c.call.args[0] = TileArg::Tile(Tile::whole(&"a".into(), &[64, 32]));
+        })),
+    ]);
+    out
 }
 
 /// D 2x4, A 2x3, B 3x4 in registers of one thread.

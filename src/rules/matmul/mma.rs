@@ -74,7 +74,7 @@ fn mma(ask: &Ask) -> Answer {
 }
 
 /// Types of numbers that tensor cores multiply exactly, and add in float32 or int32, on every GPU that has them.
-const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
+pub const EVERYWHERE: [DType; 3] = [DType::F16, DType::BF16, DType::I8];
 
 /// The same, and float8.
 pub const WITH_FLOAT8: [DType; 5] = [DType::F16, DType::BF16, DType::I8, DType::E4M3, DType::E5M2];
@@ -102,11 +102,17 @@ pub fn multiplied_of(ask: &Ask, types: &[DType]) -> Result<Product, Decline> {
 fn of_types(ask: &Ask, p: Product, types: &[DType]) -> Result<Product, Decline> {
     p.of_matrices(ask)?;
     let (a, b) = (p.a.dtype, p.b.dtype);
-    let Some(dtype) = factor_dtype(&p, types) else {
-        return Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly")));
-    };
+    match factor_dtype(&p, types) {
+        Some(dtype) => multiplied_as(ask, p, dtype),
+        None => Err(ask.no("operand_dtype", format!("no instruction multiplies {a} by {b} exactly"))),
+    }
+}
+
+/// A product whose factors are staged in a type that holds the values of both.
+pub fn multiplied_as(ask: &Ask, p: Product, dtype: DType) -> Result<Product, Decline> {
     if !adds(dtype, p.dtype) {
-        return Err(ask.no("accumulator_dtype", format!("no instruction adds products of {a} in {}", p.dtype)));
+        let (a, sum) = (p.a.dtype, p.dtype);
+        return Err(ask.no("accumulator_dtype", format!("no instruction adds products of {a} in {sum}")));
     }
     if p.results() > 1 {
         return Err(ask.no("one_result", "several blocks after the product write results"));
@@ -115,7 +121,7 @@ fn of_types(ask: &Ask, p: Product, types: &[DType]) -> Result<Product, Decline> 
 }
 
 /// The type in which both factors are multiplied: their own, or a wider one of 16 bits.
-fn factor_dtype(p: &Product, types: &[DType]) -> Option<DType> {
+pub fn factor_dtype(p: &Product, types: &[DType]) -> Option<DType> {
     let (a, b) = (&p.a, &p.b);
     let own = Some(a.dtype).filter(|d| b.dtype == *d && types.contains(d));
     let wide = || {
@@ -132,6 +138,7 @@ fn factor_dtype(p: &Product, types: &[DType]) -> Option<DType> {
 fn adds(factors: DType, sums: DType) -> bool {
     match factors {
         DType::I8 => sums == DType::I32,
+        DType::F32 => sums == DType::F32,
         _ => matches!(sums, DType::F32 | DType::F16 | DType::BF16),
     }
 }
@@ -146,7 +153,8 @@ pub struct Warps {
 }
 
 impl Warps {
-    fn of(k: &Knobs, element: DType) -> Warps {
+    /// The tile of a point, of factors of such elements.
+    pub fn of(k: &Knobs, element: DType) -> Warps {
         let depth = k.get("block_k_bytes") / element.bytes() as i64;
         Warps { block: [k.get("block_m"), k.get("block_n"), depth], warps: [k.get("warps_m"), k.get("warps_n")] }
     }
@@ -178,28 +186,9 @@ impl Warps {
 
 impl Accepted for Mma {
     fn constrain(&self, space: Space, target: &Target) -> Space {
-        let (p, warp, element) = (&self.p, self.warp, self.p.a.dtype);
-        let warps = move |k: &Knobs| Warps::of(k, element);
-        let space = space.require("whole_fragments", move |k| warps(k).whole_fragments());
-        let space = space.require("whole_depth", |k| match k.get("block_k_bytes") {
-            n if n > 0 && n % DEPTH_BYTES == 0 => Ok(()),
-            n => Err(format!("{n} bytes along the reduced axis are no multiple of {DEPTH_BYTES}")),
-        });
-        let threads = move |k: &Knobs| warps(k).threads(warp);
-        let space = threads_per_block(space, target, threads);
-        let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
-        let (passed, sum) = (passed_rows(p, move |k| threads(k) / warp), p.dtype);
-        let space = tiles_in_shared(space, target, bytes, move |k| passed(k) + sums(k, warps(k).block, sum));
-        let space = tile_in_registers(space, target, threads, move |k| {
-            let [m, n] = warps(k).tile();
-            m * n / warp + (m + n) / 4 + 40
-        });
-        let space = pack::conditions(space, p);
-        let [_, rows, _, depth] = p.extents();
-        let space = whole_groups(space, rows);
-        let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
-        let space = cluster_fits(space, p, target);
-        preferred(space, p, target, warps)
+        let warp = self.warp;
+        let registers = move |[m, n]: [i64; 2]| m * n / warp + (m + n) / 4 + 40;
+        conditions(space, &self.p, target, registers)
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
@@ -210,6 +199,34 @@ impl Accepted for Mma {
         let block = Warps::of(k, self.p.a.dtype).block;
         Some(before(&self.p, k, block, outline::mma(self.sizes.as_ref()?, self.warp, k)))
     }
+}
+
+/// The conditions of tiles of fragments, for which a thread wants so many registers.
+pub fn conditions(
+    space: Space,
+    p: &Product,
+    target: &Target,
+    registers: impl Fn([i64; 2]) -> i64 + Send + Sync + 'static,
+) -> Space {
+    let (warp, element) = (i64::from(target.warp), p.a.dtype);
+    let warps = move |k: &Knobs| Warps::of(k, element);
+    let space = space.require("whole_fragments", move |k| warps(k).whole_fragments());
+    let space = space.require("whole_depth", |k| match k.get("block_k_bytes") {
+        n if n > 0 && n % DEPTH_BYTES == 0 => Ok(()),
+        n => Err(format!("{n} bytes along the reduced axis are no multiple of {DEPTH_BYTES}")),
+    });
+    let threads = move |k: &Knobs| warps(k).threads(warp);
+    let space = threads_per_block(space, target, threads);
+    let bytes = |k: &Knobs| k.get("block_k_bytes") * (k.get("block_m") + k.get("block_n"));
+    let (passed, sum) = (passed_rows(p, move |k| threads(k) / warp), p.dtype);
+    let space = tiles_in_shared(space, target, bytes, move |k| passed(k) + sums(k, warps(k).block, sum));
+    let space = tile_in_registers(space, target, threads, move |k| registers(warps(k).tile()));
+    let space = pack::conditions(space, p);
+    let [_, rows, _, depth] = p.extents();
+    let space = whole_groups(space, rows);
+    let space = parts_of_depth(space, depth, move |k| warps(k).block[2]);
+    let space = cluster_fits(space, p, target);
+    preferred(space, p, target, warps)
 }
 
 /// By which means a block computes its tile.

@@ -6,6 +6,7 @@ pub mod decoded;
 pub mod exchange;
 pub mod fma;
 pub mod mma;
+pub mod mma_tf32x3;
 mod multicast;
 pub mod outline;
 pub mod outline_cpu;

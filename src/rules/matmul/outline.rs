@@ -172,11 +172,33 @@ pub fn fma(z: &Sizes, s: &Shares) -> Outline {
 /// A product on tensor cores, warp by warp.
 pub fn mma(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
     let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    by_fragments(z, warp, k, m * n * row / 2 / MMA_RATE)
+}
+
+/// Instructions that split an element of a fragment, and add an element of a step to the sums.
+const SPLIT: [i64; 2] = [6, 1];
+/// Products of tf32 for one of float32, at half of the rate of 16 bits, as many at a time for each element of a fragment.
+const TF32X3: i64 = 3 * 2;
+
+/// A product of float32 on tensor cores, three of tf32 for each.
+pub fn mma_tf32x3(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    let ([wm, wn], warps) = ([m / k.get("warps_m"), n / k.get("warps_n")], k.get("warps_m") * k.get("warps_n"));
+    let step = row / 4;
+    let products = m * n * step * TF32X3 / MMA_RATE;
+    // lanes split what their warp multiplies; each 8 steps are three instructions for 16 x 8 sums, and an addition for each
+    let split = warps * (wm + wn) * step / warp * SPLIT[0];
+    let issued = split + m * n * step / 8 / warp * SPLIT[1] + m * n * step * 3 / (16 * 8 * 8);
+    by_fragments(z, warp, k, products.max(issued / ISSUE_RATE))
+}
+
+/// A product by fragments in the registers of warps, whose products take so many cycles of a step.
+fn by_fragments(z: &Sizes, warp: i64, k: &Knobs, products: i64) -> Outline {
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
     let [wm, wn] = [m / k.get("warps_m"), n / k.get("warps_n")];
     let warps = k.get("warps_m") * k.get("warps_n");
     // Each warp reads its rows and columns from shared memory, and the block fills it.
     let shared = (warps * (wm + wn) + m + n) * row / SHARED_RATE;
-    let products = m * n * row / 2 / MMA_RATE;
     let busy = shared.max(products) + shared.min(products) / 4;
     let state_regs = wm * wn / warp + (wm + wn) / 2 + 40;
     let ahead = (k.get("stages") - 1).max(1);

@@ -53,7 +53,7 @@ impl Feed {
         let along_k = if side == Side::A { x.dims[1] } else { x.dims[0] };
         let across = if side == Side::A { x.dims[0] } else { x.dims[1] };
         let width = x.view.dtype.bytes() as i64;
-        if width <= 2 && run(x, along_k, cx) >= ROW_BYTES / width {
+        if width <= 4 && run(x, along_k, cx) >= ROW_BYTES / width {
             return Ok(Feed::Matrices { transpose: false });
         }
         if width == 2 && run(x, across, cx) >= ROW {

@@ -19,7 +19,7 @@ use super::operands::{Matrix, Product, Start, in_registers, product};
 use crate::ir::device::{DFor, DKind, DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::Fragment;
-use crate::ir::{DType, Expr, TileCall, TileOp};
+use crate::ir::{DType, Expr, Name, TileCall, TileOp};
 use crate::tile::loops::unrolled;
 use crate::tile::predicates::{all_threads, takes, warps};
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
@@ -33,30 +33,7 @@ const MOST_UNROLLED_K: i64 = 8;
 pub(super) const MMA: Variant = Variant { name: "mma", ops: &[TileOp::Gemm], priority: 20, only_forced: false, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
-    warps(call, r);
-    all_threads(call, cx, r);
-    r.ask("whole_warps", whole_warps(cx));
-    let product = product(call, cx, r);
-    let p = product.as_ref();
-    let shape = r.ask_if("dtype", p, |p| instruction(call, p));
-    r.ask_if("storage_scope", p, in_registers);
-    r.ask_if("multiples", p, |p| multiples(p, shape));
-    let d = r.ask_if("accumulators", p, |p| accumulators(&p.d, call, cx));
-    // what the instruction decides is not asked of types that have none
-    let known = p.zip(shape);
-    let feed = |x: &Matrix, side, fragment| Feed::of(x, side, fragment, call.scope, cx);
-    let a = r.ask_if("a_fragments", known, |(p, s)| feed(&p.a, Side::A, fragments(s)[0]));
-    let b = r.ask_if("b_fragments", known, |(p, s)| feed(&p.b, Side::B, fragments(s)[1]));
-    let decomposed = known.zip(d.as_ref());
-    r.ask_if("warp_tiling", decomposed, |((p, s), d)| {
-        warp_tiling(d, ("A", "rows", 0), a.as_ref(), p.k / s.k())?;
-        warp_tiling(d, ("B", "columns", 1), b.as_ref(), p.k / s.k())
-    });
-    let c = r.ask_if("c_place", p, |p| c_place(p, d.as_ref(), call, cx));
-    r.ask_if("steps", decomposed, |((p, s), d)| steps(p, s, d));
-    let (shape, a, b, c, d, p) = (shape?, a?, b?, c?, d?, product?);
-    let mma = Mma { shape, a, b, c, d, p };
+    let mma = Mma::of(call, cx, r, instruction)?;
     Some(Box::new(move |e| mma.emit(e)))
 }
 
@@ -157,18 +134,67 @@ fn steps(p: &Product, s: MmaShape, d: &Grid) -> Result<(), String> {
 }
 
 /// A product that decomposes into fragments.
-struct Mma {
+pub(super) struct Mma {
     p: Product,
-    shape: MmaShape,
+    pub shape: MmaShape,
     a: Feed,
     b: Feed,
     /// The fragments of C where it is in registers.
     c: Option<Grid>,
-    d: Grid,
+    pub d: Grid,
+}
+
+/// The fragments of A and B for one step along k, by the variables that number a warp's rows and columns of fragments.
+pub(super) struct Loaded {
+    pub i: Name,
+    pub j: Name,
+    pub a: At,
+    pub b: At,
 }
 
 impl Mma {
+    /// The product that a call asks for, of types for which there is such an instruction.
+    pub fn of(
+        call: &TileCall,
+        cx: &Cx,
+        r: &mut Refusals,
+        instruction: fn(&TileCall, &Product) -> Result<MmaShape, String>,
+    ) -> Option<Mma> {
+        r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
+        warps(call, r);
+        all_threads(call, cx, r);
+        r.ask("whole_warps", whole_warps(cx));
+        let product = product(call, cx, r);
+        let p = product.as_ref();
+        let shape = r.ask_if("dtype", p, |p| instruction(call, p));
+        r.ask_if("storage_scope", p, in_registers);
+        r.ask_if("multiples", p, |p| multiples(p, shape));
+        let d = r.ask_if("accumulators", p, |p| accumulators(&p.d, call, cx));
+        // what the instruction decides is not asked of types that have none
+        let known = p.zip(shape);
+        let feed = |x: &Matrix, side, fragment| Feed::of(x, side, fragment, call.scope, cx);
+        let a = r.ask_if("a_fragments", known, |(p, s)| feed(&p.a, Side::A, fragments(s)[0]));
+        let b = r.ask_if("b_fragments", known, |(p, s)| feed(&p.b, Side::B, fragments(s)[1]));
+        let decomposed = known.zip(d.as_ref());
+        r.ask_if("warp_tiling", decomposed, |((p, s), d)| {
+            warp_tiling(d, ("A", "rows", 0), a.as_ref(), p.k / s.k())?;
+            warp_tiling(d, ("B", "columns", 1), b.as_ref(), p.k / s.k())
+        });
+        let c = r.ask_if("c_place", p, |p| c_place(p, d.as_ref(), call, cx));
+        r.ask_if("steps", decomposed, |((p, s), d)| steps(p, s, d));
+        Some(Mma { shape: shape?, a: a?, b: b?, c: c?, d: d?, p: product? })
+    }
+
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
+        self.steps(emit, |emit, Loaded { i, j, a, b }, body| {
+            let sum = self.sum(emit, &i, &j);
+            let mma = DStmt::Instr(Instr::new(Op::Mma(self.shape), [sum.clone(), a, b, sum], []));
+            body.push(unrolled(&i, self.d.local[0], vec![unrolled(&j, self.d.local[1], vec![mma])]));
+        })
+    }
+
+    /// Gives D what it starts from, then loads the fragments of each step along k and multiplies them as `multiply` says.
+    pub fn steps(&self, emit: &mut Emit, multiply: impl FnOnce(&mut Emit, Loaded, &mut Vec<DStmt>)) -> Vec<DStmt> {
         let Mma { p, shape, d, .. } = self;
         let mut out = self.start(emit);
         let steps = p.k / shape.k();
@@ -179,11 +205,14 @@ impl Mma {
         let mut body = vec![];
         let a = step(Side::A, &p.a, &self.a, a).load(&mut body, emit, &i);
         let b = step(Side::B, &p.b, &self.b, b).load(&mut body, emit, &j);
-        let sum = At::new(&p.d.view.buffer, emit.simple(d.register(&index_var(&i), &index_var(&j))));
-        let mma = DStmt::Instr(Instr::new(Op::Mma(*shape), [sum.clone(), a, b, sum], []));
-        body.push(unrolled(&i, d.local[0], vec![unrolled(&j, d.local[1], vec![mma])]));
+        multiply(emit, Loaded { i, j, a, b }, &mut body);
         out.push(DStmt::For(DFor::new(k, Expr::i64(steps), k_kind(p, *shape), body)));
         out
+    }
+
+    /// The first register of fragment `(i, j)` of D.
+    pub fn sum(&self, emit: &Emit, i: &Name, j: &Name) -> At {
+        At::new(&self.p.d.view.buffer, emit.simple(self.d.register(&index_var(i), &index_var(j))))
     }
 
     /// Gives D what it starts from, fragment by fragment.
