@@ -268,6 +268,11 @@ impl Expr {
         if arg.dtype() == dtype { arg } else { Expr::new(ExprKind::Cast { dtype, arg }) }
     }
 
+    /// The same bits as another type of their size.
+    pub fn reinterpret(dtype: DType, arg: Expr) -> Expr {
+        Expr::new(ExprKind::Reinterpret { dtype, arg })
+    }
+
     /// A call of a mathematical function.
     pub fn call(op: Intrin, args: Vec<Expr>, dtype: DType) -> Expr {
         Expr::new(ExprKind::Call { op, args, dtype })

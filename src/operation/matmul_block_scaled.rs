@@ -3,7 +3,7 @@
 use super::steps::{ACTIVATION, BIAS, RESIDUAL, Steps};
 use super::values::{OUT_DTYPE, SIZE, default, optional, required};
 use super::{Operation, Values};
-use crate::ir::{BinOp, DType, Expr, ExprKind, PrimFuncBuilder, Reducer, TensorVar};
+use crate::ir::{BinOp, DType, Expr, PrimFuncBuilder, Reducer, TensorVar};
 
 pub(super) const MATMUL_BLOCK_SCALED: Operation = Operation {
     name: "matmul_block_scaled",
@@ -123,6 +123,5 @@ fn e2m1(byte: Expr, k: &Expr) -> Expr {
     let code = Expr::cast(DType::U16, code);
     let sign = bits(BinOp::Shl, bits(BinOp::BitAnd, code.clone(), 8), 12);
     let rest = bits(BinOp::Shl, bits(BinOp::BitAnd, code, 7), 9);
-    let arg = Expr::binary(BinOp::BitOr, sign, rest);
-    Expr::new(ExprKind::Reinterpret { dtype: DType::F16, arg }) * 16384.0
+    Expr::reinterpret(DType::F16, Expr::binary(BinOp::BitOr, sign, rest)) * 16384.0
 }

@@ -207,22 +207,21 @@ fn tf32x3() -> Vec<Case> {
         c.call.forced = Some(v.into());
         c
     };
+    // cases of other types become the same
     let of_float32 = |mut c: Case| {
+        let of_16_bits = c.buffers[1].dtype == DType::F16;
         c.buffers.iter_mut().take(3).for_each(|b| b.dtype = DType::F32);
         c.name = c.name.replacen("mma", v, 1);
         c.says = match c.says {
             Declines(_, p) if p != "dtype" && p != "warp_tiling" && p != "steps" && !c.name.ends_with("depth 24") => {
                 Declines(v, p)
             }
-            Takes(_) if c.buffers[1].scope == Scope::Shared => Takes(v),
+            Takes(_) if of_16_bits && c.buffers[1].scope == Scope::Shared => Takes(v),
             _ => return None,
         };
         Some(forced(c))
     };
-    let asked = |c: &Case| !c.call.config.contains_key("precision") || c.says == Declines("mma", "options");
-    let all = [mma(), mma_operands()].concat().into_iter().filter(asked);
-    let mut out: Vec<Case> = all.filter_map(of_float32).collect();
-    out.dedup_by(|a, b| a.says == b.says && matches!(a.says, Takes(_)) && a.call == b.call);
+    let mut out: Vec<Case> = [mma(), mma_operands()].concat().into_iter().filter_map(of_float32).collect();
     let a = fragments(MmaShape::M16N8K8TF32)[0];
     out.extend([
         forced(with("mma_tf32x3: float16", &warp(), Declines(v, "dtype"), &|_| {})),

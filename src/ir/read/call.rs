@@ -262,7 +262,7 @@ impl Scope<'_> {
         if dtype.bytes() != arg.dtype().bytes() {
             return problem(at, format!("{} and {dtype} differ in size", arg.dtype()));
         }
-        Ok(Value::Expr(Expr::new(ExprKind::Reinterpret { dtype, arg })))
+        Ok(Value::Expr(Expr::reinterpret(dtype, arg)))
     }
 
     fn select(&mut self, args: &[&Node], at: Span) -> Result<Value, Problem> {

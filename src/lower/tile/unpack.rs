@@ -216,6 +216,6 @@ impl Field {
         let bits = Expr::binary(BinOp::BitAnd, word, Expr::int(mask, DType::U32));
         let bits = Expr::binary(BinOp::BitOr, bits, one);
         let power = f64::from(1u32 << (MANTISSA - shift));
-        (Expr::new(ExprKind::Reinterpret { dtype: DType::F32, arg: bits }), power)
+        (Expr::reinterpret(DType::F32, bits), power)
     }
 }

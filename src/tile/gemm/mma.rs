@@ -37,6 +37,14 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     Some(Box::new(move |e| mma.emit(e)))
 }
 
+/// Asks whether whole warps with such instructions carry out a call.
+pub(super) fn by_warps(call: &TileCall, cx: &Cx, r: &mut Refusals) {
+    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
+    warps(call, r);
+    all_threads(call, cx, r);
+    r.ask("whole_warps", whole_warps(cx));
+}
+
 pub(super) fn whole_warps(cx: &Cx) -> Result<(), String> {
     match cx.threads() % WARP {
         0 => Ok(()),
@@ -160,10 +168,7 @@ impl Mma {
         r: &mut Refusals,
         instruction: fn(&TileCall, &Product) -> Result<MmaShape, String>,
     ) -> Option<Mma> {
-        r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
-        warps(call, r);
-        all_threads(call, cx, r);
-        r.ask("whole_warps", whole_warps(cx));
+        by_warps(call, cx, r);
         let product = product(call, cx, r);
         let p = product.as_ref();
         let shape = r.ask_if("dtype", p, |p| instruction(call, p));

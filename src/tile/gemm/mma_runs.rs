@@ -13,7 +13,7 @@
 //! Declines by naming the condition with its values.
 
 use super::grid::Grid;
-use super::mma::whole_warps;
+use super::mma::by_warps;
 use super::operands::{Matrix, Product, Start, in_registers, product};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
@@ -21,7 +21,6 @@ use crate::ir::layout::runs::Runs;
 use crate::ir::layout::{Fragment, TileLayout};
 use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
 use crate::tile::loops::unrolled;
-use crate::tile::predicates::{all_threads, takes, warps};
 use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant};
 
 /// Products of what lanes have loaded.
@@ -32,10 +31,7 @@ pub(super) const MMA_RUNS: Variant =
 const OF: [i64; 2] = [8, 4];
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
-    warps(call, r);
-    all_threads(call, cx, r);
-    r.ask("whole_warps", whole_warps(cx));
+    by_warps(call, cx, r);
     r.ask("one_warp", one_warp(call.scope, cx));
     let product = product(call, cx, r);
     let p = product.as_ref();

@@ -16,7 +16,7 @@
 
 use super::feed::run;
 use super::grid::Grid;
-use super::mma::whole_warps;
+use super::mma::by_warps;
 use super::operands::{Product, Start, in_registers, product};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
@@ -26,7 +26,6 @@ use crate::ir::layout::{Fragment, TileLayout};
 use crate::ir::{BinOp, DType, Expr, Name, Scope, TileCall, TileOp};
 use crate::tile::copy::moved;
 use crate::tile::loops::unrolled;
-use crate::tile::predicates::{all_threads, takes, warps};
 use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant, WARP};
 
 /// Products of packed words on tensor cores.
@@ -37,10 +36,7 @@ pub(super) const MMA_WORDS: Variant =
 const OF_A: i64 = 8;
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    r.ask("sm_version", takes(cx, cx.target.has.mma, "complete set of matrix instructions", 80));
-    warps(call, r);
-    all_threads(call, cx, r);
-    r.ask("whole_warps", whole_warps(cx));
+    by_warps(call, cx, r);
     let product = product(call, cx, r);
     let p = product.as_ref();
     r.ask_if("dtype", p, dtype);
