@@ -13,6 +13,11 @@ pub fn float(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
+/// A float32 number as tensor cores multiply it (tf32): without its low 13 bits.
+pub fn tf32(bits: u64) -> u64 {
+    f64::from(f32::from_bits((float(bits) as f32).to_bits() & !0x1fff)).to_bits()
+}
+
 fn rounded(v: f64, dtype: DType) -> u64 {
     round_to(v, dtype).to_bits()
 }

@@ -86,6 +86,7 @@ pub const RULES: &[Rule] = &[
     matmul::wgmma::WGMMA,
     matmul::wgmma_swap_ab::WGMMA_SWAP_AB,
     matmul::mma::MMA,
+    matmul::wgmma_tf32x3::WGMMA_TF32X3,
     matmul::mma_tf32x3::MMA_TF32X3,
     matmul::fma::FMA,
     gemv::quant_cpu::INNER,

@@ -239,7 +239,7 @@ fn dot(shape: MmaShape, a: &[u64], b: &[u64], start: u64) -> u64 {
         return wrap_int(start as i64 + sum, DType::I32) as u64;
     }
     let operand = |bits: u64| match shape {
-        MmaShape::M16N8K8TF32 => f64::from(f32::from_bits((scalar::float(bits) as f32).to_bits() & !0x1fff)),
+        MmaShape::M16N8K8TF32 => scalar::float(scalar::tf32(bits)),
         MmaShape::M16N8K16F16
         | MmaShape::M16N8K16BF16
         | MmaShape::M16N8K32I8

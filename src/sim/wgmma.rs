@@ -79,6 +79,7 @@ impl Block<'_> {
             (None, held) => self.held(first, held.unwrap_or(sums), shape)?,
         };
         let right = self.operand(&all, (*b, of_b, shift), shape.n, memory)?;
+        let (left, right) = (shortened(shape.input, left), shortened(shape.input, right));
         let add = self.threads[first].get(*accumulate) != 0;
         let k = shape.k() as usize;
         for t in first..first + WARPGROUP {
@@ -211,6 +212,14 @@ pub(super) fn stored_element(
     }
     from.shadow.read_as(at, &array.name, by, agent)?;
     Ok(bits)
+}
+
+/// Elements as they are multiplied.
+pub(super) fn shortened(input: DType, mut all: Vec<u64>) -> Vec<u64> {
+    if input == DType::F32 {
+        all.iter_mut().for_each(|v| *v = scalar::tf32(*v));
+    }
+    all
 }
 
 /// The sum of products that is added to a sum of that type.

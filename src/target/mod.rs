@@ -285,6 +285,18 @@ impl Target {
         dtypes.into_iter().filter_map(|d| rate_of(&self.peak_tflops, d)).max_by(f64::total_cmp)
     }
 
+    /// The highest rate of products of this type in TFLOP/s: of float32 that of three products of tf32, which has half of the rate
+    /// of float16, where tensor cores have it and it is higher.
+    pub fn peak_of_products(&self, dtype: DType) -> Option<f64> {
+        self.product_rate(&self.peak_tflops, dtype)
+    }
+
+    fn product_rate(&self, rates: &[(DType, f64)], dtype: DType) -> Option<f64> {
+        let in_parts =
+            rate_of(rates, DType::F16).filter(|_| dtype == DType::F32 && self.has.mma).map(|f16| f16 / 2.0 / 3.0);
+        rate_of(rates, dtype).map(|own| in_parts.map_or(own, |n| own.max(n)))
+    }
+
     /// True where this target's device runs what is built for the other: an older level of the processor, an
     /// earlier GPU of the generation without instructions of its own.
     pub fn runs(&self, other: &Target) -> bool {
@@ -317,14 +329,14 @@ impl Target {
     /// copy bandwidth reached, or flops over the rate reached, whichever is longer. `None` where
     /// neither is known.
     pub fn floor_us(&self, bytes: u64, flops: u64, dtype: DType) -> Option<f64> {
-        let rate = rate_of(&self.reached_tflops, dtype).or_else(|| rate_of(&self.peak_tflops, dtype));
+        let rate = self.product_rate(&self.reached_tflops, dtype).or_else(|| self.peak_of_products(dtype));
         longest(bytes, self.copy_gbps, flops, rate)
     }
 
     /// Time in microseconds that no kernel can beat: bytes at the pins, flops at the hardware's
     /// rate. `None` where neither is known.
     pub fn bound_us(&self, bytes: u64, flops: u64, dtype: DType) -> Option<f64> {
-        longest(bytes, self.dram_gbps, flops, rate_of(&self.peak_tflops, dtype))
+        longest(bytes, self.dram_gbps, flops, self.peak_of_products(dtype))
     }
 
     /// Blocks of that size that fit on one multiprocessor at once (0: the block cannot run).

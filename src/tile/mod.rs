@@ -29,6 +29,7 @@ mod view;
 pub use cx::{Active, Cx, Emit, WARP, WARPGROUP};
 pub use decision::{Decision, NoVariant, Refusals, Verdict};
 pub use dispatch::{decide, dispatch};
+pub use gemm::without_nans;
 pub use part::{Part, Places};
 pub use replicas::stores_replicas;
 pub use view::View;

@@ -33,8 +33,8 @@ pub fn problem(subject: &Schedulable, given: &Given, folder: &Path) -> Result<(P
     let func = &subject.prepared.func;
     let reference = expected(func, &subject.prepared.facts, given)?;
     let work = work(func);
-    let dtypes: Vec<DType> = func.buffers.iter().map(|b| b.dtype).collect();
-    let peak_flops = subject.target.peak_of(dtypes.iter().copied()).map(|t| t * 1e12);
+    let peaks = func.buffers.iter().filter_map(|b| subject.target.peak_of_products(b.dtype));
+    let peak_flops = peaks.max_by(f64::total_cmp).map(|t| t * 1e12);
     let stated = stated(func, given, &reference, folder)?;
     let problem = Problem { bytes: work.bytes, flops: work.flops, peak_flops, ..stated };
     let floor = work.bytes.zip(work.flops).and_then(|(b, f)| subject.target.floor_us(b, f, main_dtype(func)));

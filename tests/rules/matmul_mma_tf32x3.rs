@@ -1,4 +1,4 @@
-//! Matrix products of float32 on tensor cores, three products of tf32 for each: the rule at its default and random points,
+//! Matrix products of float32 on tensor cores, three products of tf32 for each: the rules at their default and random points,
 //! interpreted and simulated; how exact they are, and what infinities and NaNs give.
 
 use super::harness::{self, Case};
@@ -12,6 +12,7 @@ use daylight::sim;
 use rand::prelude::*;
 
 const RULE: &str = "matmul.mma_tf32x3";
+const BY_WARPGROUPS: &str = "matmul.wgmma_tf32x3";
 const TARGET: &str = "cuda:sm_90a";
 
 fn product(m: i64, n: i64, k: i64) -> Matmul {
@@ -47,9 +48,35 @@ fn batches_symbolic_rows_weights_of_16_bits_and_older_targets() {
 }
 
 #[test]
+fn products_by_warpgroups_of_any_layout() {
+    // of both factors in turn, rows or columns are what instructions have 64 of
+    let sizes = [[64, 64, 96], [37, 53, 29], [130, 36, 72], [65, 130, 136], [40, 70, 3]];
+    let layouts = [[false, true], [false, false], [true, true]];
+    let mut cases = vec![];
+    for (i, [m, n, k]) in sizes.into_iter().enumerate() {
+        let case = |i: usize| {
+            let [a, b] = layouts[i % 3];
+            Matmul::new("float32", m, n, k).transposed(a, b)
+        };
+        cases.extend([case(i).case(), case(i + 1).with_epilogue().case()]);
+    }
+    cases.extend([
+        Matmul::new("float32", 40, 40, 24).batched(3).case(),
+        product(72, 16, 40).batched(2).gated().case(),
+        product(1, 24, 40).symbolic().case(),
+        product(150, 24, 40).symbolic().case(),
+        product(48, 72, 96).weights("float16").case(),
+        convolution("float32", [1, 3, 9, 9], 40, 3, 1),
+    ]);
+    check_all(cases, BY_WARPGROUPS, TARGET);
+}
+
+#[test]
 fn several_blocks_share_the_reduced_axis() {
-    for case in [product(20, 40, 600).case(), product(5, 33, 301).with_epilogue().case()] {
-        check_points(&case, RULE, TARGET, |space, rng| {
+    let of_warps = [product(20, 40, 600).case(), product(5, 33, 301).with_epilogue().case()].map(|c| (c, RULE));
+    let of_groups = [product(70, 40, 600).case(), product(40, 33, 301).with_epilogue().case()];
+    for (case, rule) in of_warps.into_iter().chain(of_groups.map(|c| (c, BY_WARPGROUPS))) {
+        check_points(&case, rule, TARGET, |space, rng| {
             let points: Vec<_> = space.points().into_iter().filter(|k| k.get("split_k") > 1).collect();
             points.sample(rng, 2).cloned().collect()
         });
@@ -57,7 +84,7 @@ fn several_blocks_share_the_reduced_axis() {
 }
 
 /// What the default point gives for these factors, and what the function is in float64.
-fn results(case: &Case, factors: impl Fn(&mut StdRng, usize, usize) -> f32) -> [Vec<f64>; 2] {
+fn results(rule: &str, case: &Case, factors: impl Fn(&mut StdRng, usize, usize) -> f32) -> [Vec<f64>; 2] {
     let (func, target) = (harness::read(case), harness::target(TARGET));
     let input = Prepared::new(&func).expect("a function");
     let mut rng = StdRng::seed_from_u64(5);
@@ -71,7 +98,7 @@ fn results(case: &Case, factors: impl Fn(&mut StdRng, usize, usize) -> f32) -> [
     }
     let mut want = args.clone();
     interp::run(&func, &mut want, &Default::default(), Mode::F64).expect("the function runs");
-    let arm = arm(RULE, &input, &target);
+    let arm = arm(rule, &input, &target);
     let s = arm.schedule(&arm.space.default().expect("a point")).expect("a schedule");
     let program = lower(s.func(), &target, &[]).expect("a kernel");
     sim::run(&program, &mut args, &Default::default(), &sim::SimOptions::default()).expect("it runs");
@@ -81,18 +108,22 @@ fn results(case: &Case, factors: impl Fn(&mut StdRng, usize, usize) -> f32) -> [
 /// As exact as sums in float32 are: with tf32 alone the error is 3e-4.
 #[test]
 fn errors_are_those_of_float32() {
-    for k in [24, 520] {
+    for (k, rule) in [24, 520].into_iter().flat_map(|k| [(k, RULE), (k, BY_WARPGROUPS)]) {
         let normal = |rng: &mut StdRng, _, _| (0..12).map(|_| rng.random::<f32>()).sum::<f32>() - 6.0;
-        let [got, want] = results(&product(48, 40, k).case(), normal);
+        let [got, want] = results(rule, &product(48, 40, k).case(), normal);
         let norm = |of: &dyn Fn(usize) -> f64| (0..want.len()).map(|i| of(i).powi(2)).sum::<f64>().sqrt();
         let error = norm(&|i| got[i] - want[i]) / norm(&|i| want[i]);
-        assert!((1e-9..3e-7).contains(&error), "{error} of {k} terms");
+        assert!((1e-9..3e-7).contains(&error), "{rule}: {error} of {k} terms");
     }
 }
 
 /// An infinite or unknown factor gives what IEEE 754 says, and spoils no other result.
 #[test]
 fn factors_that_are_not_finite() {
+    [RULE, BY_WARPGROUPS].into_iter().for_each(not_finite);
+}
+
+fn not_finite(rule: &str) {
     let (n, k) = (24usize, 40usize);
     let special = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::from_bits(0x7fff_ffff), 0.0, 1e-41];
     // row i of A holds one of them, and so do the last rows of B
@@ -105,10 +136,10 @@ fn factors_that_are_not_finite() {
             _ => usual,
         }
     };
-    let [got, want] = results(&product(20, n as i64, k as i64).case(), factors);
+    let [got, want] = results(rule, &product(40, n as i64, k as i64).case(), factors);
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
         let same = g == w || g.is_nan() && w.is_nan() || (g - w).abs() <= 1e-5 * w.abs().max(1.0);
-        assert!(same, "row {}, column {}: {g}, expected {w}", i / n, i % n);
+        assert!(same, "{rule}: row {}, column {}: {g}, expected {w}", i / n, i % n);
     }
     assert!(want.iter().any(|w| w.is_infinite()) && want.iter().any(|w| w.is_nan()));
 }

@@ -4,7 +4,7 @@ use super::case::target;
 use super::machine_code::{TARGETS, holding, together};
 use super::{
     copy, copy_async, elementwise, gemm_block_scale, gemm_fma, gemm_pipeline, gemm_runs, gemm_shapes, gemm_special,
-    gemm_tcgen05, gemm_tcgen05_block_scale, gemm_wgmma, gemm_wgmma_words, gemm_words,
+    gemm_tcgen05, gemm_tcgen05_block_scale, gemm_wgmma, gemm_wgmma_tf32x3, gemm_wgmma_words, gemm_words,
 };
 use super::{permute_layout, reduction};
 use daylight::ir::device::{DStmt, DeviceFunc};
@@ -26,6 +26,7 @@ fn programs() -> Vec<Program> {
     products.extend(gemm_tcgen05::products());
     products.extend(gemm_tcgen05_block_scale::products());
     products.extend(gemm_wgmma::products());
+    products.extend(gemm_wgmma_tf32x3::products());
     products.extend(gemm_words::products());
     products.extend(gemm_wgmma_words::products());
     products.extend(gemm_runs::products());

@@ -9,12 +9,12 @@ use super::gemm_special;
 use super::gemm_tcgen05;
 use super::gemm_tcgen05_block_scale;
 use super::gemm_wgmma;
-use super::{gemm_block_scale, gemm_runs, gemm_wgmma_words, gemm_words};
+use super::{gemm_block_scale, gemm_runs, gemm_wgmma_tf32x3, gemm_wgmma_words, gemm_words};
 
 pub fn cases() -> Vec<Case> {
     let of_words = [gemm_words::cases(), gemm_wgmma_words::cases(), gemm_runs::cases()].concat();
     let own = [of_words, gemm_block_scale::cases(), gemm_tcgen05_block_scale::cases()].concat();
-    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), own].concat()
+    [gemm_cases::cases(), gemm_tcgen05::cases(), gemm_wgmma::cases(), gemm_wgmma_tf32x3::cases(), own].concat()
 }
 
 fn right(p: &Product, target: &str) {
@@ -47,7 +47,7 @@ fn products_by_mma_in_other_places_are_right() {
 
 #[test]
 fn products_by_warpgroups_are_right() {
-    for p in gemm_wgmma::products() {
+    for p in gemm_wgmma::products().into_iter().chain(gemm_wgmma_tf32x3::products()) {
         right(&p, "sim:sm_90a");
     }
 }

@@ -32,14 +32,14 @@ pub struct Spec {
     /// Bytes of a line of A and of B: 16 without a permutation.
     pub spans: [i64; 2],
     pub accum: bool,
-    /// The variant that adds the sums of a call to the others.
-    pub two_level: bool,
+    /// The variant.
+    pub variant: &'static str,
     /// Stages of A and B in shared memory, multiplied one after the other.
     pub stages: i64,
 }
 
 /// 64 x 16 x 16 of float16 by one group, both operands contiguous along K, their lines as long as it is.
-const SMALL: Spec = Spec {
+pub const SMALL: Spec = Spec {
     input: DType::F16,
     groups: [1, 1],
     rows: 1,
@@ -48,7 +48,7 @@ const SMALL: Spec = Spec {
     transposed: [false, true],
     spans: [32, 32],
     accum: false,
-    two_level: false,
+    variant: V,
     stages: 1,
 };
 
@@ -101,7 +101,7 @@ impl Spec {
         let (a, b) = (major(0), major(1));
         let (accum, stages) = (if self.accum { " accum" } else { "" }, self.stages);
         let [sa, sb] = self.spans;
-        let variant = if self.two_level { TWO_LEVEL } else { V };
+        let variant = self.variant;
         format!("{variant} {} {m}x{n}x{k} groups {gm}x{gn} {a}{sa} {b}{sb} stages {stages}{accum}", self.input)
     }
 
@@ -163,7 +163,7 @@ impl Spec {
         for (name, turned) in ["transpose_A", "transpose_B"].into_iter().zip(self.transposed) {
             call.config.insert(name.into(), AttrValue::Bool(turned));
         }
-        call.forced = Some(if self.two_level { TWO_LEVEL } else { V }.into());
+        call.forced = Some(self.variant.into());
         call
     }
 
@@ -226,7 +226,7 @@ pub fn products() -> Vec<Product> {
     let (k_major, mn_major) = ([false, true], [true, false]);
     let int8 = Spec { input: DType::I8, ..SMALL };
     let bf16 = Spec { input: DType::BF16, ..SMALL };
-    let float8 = Spec { input: DType::E4M3, two_level: true, ..SMALL };
+    let float8 = Spec { input: DType::E4M3, variant: TWO_LEVEL, ..SMALL };
     let all = [
         Spec { n: 8, ..SMALL },
         Spec { n: 8, spans: [16, 16], transposed: mn_major, ..SMALL },
@@ -332,7 +332,7 @@ pub fn layouts() -> Vec<Spec> {
 }
 
 /// The call of a product in its place.
-fn place(spec: &Spec) -> Case {
+pub fn place(spec: &Spec) -> Case {
     let buffers = [spec.registers(), spec.chip(0), spec.chip(1)];
     Case::new("", "cuda:sm_90a", spec.threads(), &buffers, spec.call(), Takes(V))
 }
@@ -375,10 +375,15 @@ fn cases_of_one_level() -> Vec<Case> {
         takes("two groups along both", &Spec { groups: [2, 2], n: 64, spans: [128, 128], steps: 4, ..SMALL }),
         takes("contiguous along M and N", &Spec { n: 64, spans: [128, 128], transposed: mn_major, ..SMALL }),
         takes("int8", &Spec { input: DType::I8, ..SMALL }),
-        with("float8 in two levels", &Spec { input: DType::E4M3, two_level: true, ..SMALL }, Takes(TWO_LEVEL), &|_| {}),
+        with(
+            "float8 in two levels",
+            &Spec { input: DType::E4M3, variant: TWO_LEVEL, ..SMALL },
+            Takes(TWO_LEVEL),
+            &|_| {},
+        ),
         with(
             "int8 in two levels",
-            &Spec { input: DType::I8, two_level: true, ..SMALL },
+            &Spec { input: DType::I8, variant: TWO_LEVEL, ..SMALL },
             Declines(TWO_LEVEL, "dtype"),
             &|_| {},
         ),
@@ -464,7 +469,7 @@ fn cases_of_one_level() -> Vec<Case> {
 }
 
 /// The warps of a group side by side instead of one below the other.
-fn warps_along_columns() -> TileLayout {
+pub fn warps_along_columns() -> TileLayout {
     let grid = vec![Iter::new(2, 2, Axis::WarpId), Iter::new(2, 1, Axis::M), Iter::new(2, 1, Axis::WarpId)];
     tiled(Fragment::M16N8Acc, grid, vec![], [4, 2])
 }

@@ -21,6 +21,7 @@ pub mod gemm_special;
 pub mod gemm_tcgen05;
 pub mod gemm_tcgen05_block_scale;
 pub mod gemm_wgmma;
+pub mod gemm_wgmma_tf32x3;
 pub mod gemm_wgmma_words;
 pub mod gemm_words;
 pub mod machine_code;

@@ -7,7 +7,7 @@ use crate::ir::DType;
 pub struct WgmmaShape {
     /// Columns: 8 to 256, a multiple of 8 (of 16 above 32 for int8).
     pub n: i64,
-    /// Type of both operands.
+    /// Type of both operands; of float32 the low 13 bits are ignored (tf32).
     pub input: DType,
 }
 
@@ -42,6 +42,7 @@ impl WgmmaShape {
             DType::E4M3 => "e4m3",
             DType::E5M2 => "e5m2",
             DType::I8 => "s8",
+            DType::F32 => "tf32",
             DType::Bool
             | DType::I16
             | DType::I32
@@ -50,7 +51,6 @@ impl WgmmaShape {
             | DType::U16
             | DType::U32
             | DType::U64
-            | DType::F32
             | DType::F64
             | DType::E8M0
             | DType::Handle => "",

@@ -11,8 +11,8 @@
 //! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::tile;
-use super::in_tensor;
 use super::part_loops::{perfect, touches};
+use super::sums::in_tensor;
 use crate::analysis::{Access, Blocked, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, index_var};
 use crate::ir::{Expr, Name, Tile};

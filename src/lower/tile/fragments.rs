@@ -16,7 +16,8 @@
 use super::blocks::{self, Parts};
 use super::fills;
 use super::part_loops::{self, Held, PAIR, What};
-use super::{group_words, in_tensor, permuted, runs, words};
+use super::sums::{in_tensor, in_two};
+use super::{group_words, permuted, runs, words};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DStmt, LeafOp, TileMark};
 use crate::ir::layout::words::WORD;
@@ -49,11 +50,11 @@ pub fn run(nest: &mut Nest, body: Vec<DStmt>) -> Result<Vec<DStmt>, LowerError> 
     let body = if decoded.is_empty() { body } else { words::filled_with_zeros(nest, &decoded, body) };
     let counted = fills::barrier(nest, &body);
     let body = list(nest, &products, counted.as_ref(), body)?;
-    let loaded = products.values().filter_map(|p| match &p.by {
-        By::Tensor(d, _) => Some((d, &p.held)),
-        By::Warps | By::Warpgroups => None,
-    });
-    Ok(loaded.fold(body, |body, (d, held)| in_tensor::loaded(body, d, held)))
+    products.values().try_fold(body, |body, p| match &p.by {
+        By::Tensor(d, _) => Ok(in_tensor::loaded(body, d, &p.held)),
+        By::InTwo(rest) => in_two::added(nest, body, &p.held, rest),
+        By::Warps | By::Warpgroups => Ok(body),
+    })
 }
 
 /// A marked product.
@@ -75,6 +76,8 @@ struct Product {
 pub enum By {
     Warps,
     Warpgroups,
+    /// The same, whose products of low parts add up in these registers.
+    InTwo(Name),
     /// One thread, into this buffer of tensor memory, whose products arrive at this barrier.
     Tensor(Name, Name),
 }
@@ -108,6 +111,7 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
         let what = if groups { What::SumsOfGroups } else { What::Sums };
         let (held, dtype) = (g.held(what, scope), nest.buffer(PASS, &g.d)?.dtype);
         let by = match variant.as_deref() {
+            Some(in_two::VARIANT) => By::InTwo(nest.fresh(&format!("{}_rest", g.d))),
             _ if groups => By::Warpgroups,
             Some(in_tensor::VARIANT | in_tensor::SCALED) => in_tensor::hold(nest, &g.d, dtype, held.shape)?,
             _ => By::Warps,
@@ -173,6 +177,9 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     let sums = accumulators(p.held.shape, p.warps, &p.by);
     hold_tile(nest, &p.held, p.dtype, sums)?;
+    if let By::InTwo(rest) = &p.by {
+        in_two::hold(nest, &p.held, rest)?;
+    }
     for (held, layout) in &p.factors {
         let dtype = nest.buffer(PASS, &held.buffer)?.dtype;
         hold_tile(nest, held, dtype, Ok(layout.clone()))?;
@@ -209,7 +216,7 @@ fn accumulators(shape: [i64; 2], [m, n]: [i64; 2], by: &By) -> Result<TileLayout
     let (warps, own) = (|n, stride| Iter::new(n, stride, Axis::WarpId), |n, stride| Iter::new(n, stride, Axis::M));
     let grid = match by {
         By::Warps => vec![warps(m, n), own(x, y), warps(n, 1), own(y, 1)],
-        By::Warpgroups => vec![warps(m / 4, 4 * n), own(x, y), warps(4, 1), warps(n, 4), own(y, 1)],
+        By::Warpgroups | By::InTwo(_) => vec![warps(m / 4, 4 * n), own(x, y), warps(4, 1), warps(n, 4), own(y, 1)],
         By::Tensor(..) => vec![warps(m / 4, 4 * n), warps(4, 1), own(x, y), warps(n, 4), own(y, 1)],
     };
     let grid = TileLayout::of_shard(grid)?;
@@ -240,6 +247,7 @@ fn list(
                     let call = TileCall { forced: variant.clone(), ..call };
                     let call = match product.map(|p| &p.by) {
                         Some(By::Tensor(d, done)) => in_tensor::product(call, d, done),
+                        Some(By::InTwo(rest)) => in_two::product(call, rest),
                         Some(By::Warps | By::Warpgroups) | None => call,
                     };
                     out.push(DStmt::Tile(Box::new(call)));
@@ -453,6 +461,7 @@ fn dispatched(nest: &mut Nest, mut call: TileCall) -> Result<Vec<DStmt>, LowerEr
     }
     let body = nest.carry_out(&call, &shown);
     let body = body.map_err(|e| LowerError::new(PASS, &call.dst.buffer, e.to_string()))?;
+    permuted::note_likewise(nest, &call, &body);
     let by_rows = by(&call.forced, words::VARIANT);
     for s in &body {
         crate::lower::pass::swizzle::choose(nest, &shown, s, by_rows);

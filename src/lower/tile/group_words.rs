@@ -12,6 +12,7 @@
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
 use super::clamped;
+use super::sums::in_two;
 use super::words::{or_zero, scale_of, word_of};
 use crate::analysis::simplify;
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, all_of, index_var};
@@ -21,8 +22,8 @@ use crate::lower::pass::pipeline::copied;
 
 /// The variant of products.
 pub const VARIANT: &str = "wgmma_words";
-/// Those that read both factors from shared memory.
-const BOTH_SHARED: [&str; 2] = ["wgmma", "wgmma_two_level"];
+/// Those whose factors both come from shared memory.
+const BOTH_SHARED: [&str; 3] = ["wgmma", "wgmma_two_level", in_two::VARIANT];
 
 /// True for variants by warpgroups.
 pub fn by_groups(variant: &Option<String>) -> bool {

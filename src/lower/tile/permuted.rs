@@ -6,9 +6,11 @@
 //! Stands in a circle with `fragments`, of whose pass it is a part.
 
 use super::fragments::matrix;
-use super::{group_words, in_tensor};
+use super::group_words;
+use super::sums::{in_tensor, in_two};
 use crate::ir::device::DStmt;
-use crate::ir::{Tile, TileArg, TileOp};
+use crate::ir::instr::Op;
+use crate::ir::{Tile, TileArg, TileCall, TileOp};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
 use crate::lower::pass::swizzle::Permutation;
@@ -26,7 +28,8 @@ fn tile(a: &TileArg) -> Option<&Tile> {
 pub fn note(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
     for s in body {
         if let DStmt::Tile(call) = s {
-            let factors = call.args.iter().filter_map(tile);
+            let first = usize::from(call.forced.as_deref() == Some(in_two::VARIANT));
+            let factors = call.args.iter().skip(first).filter_map(tile);
             let shared: Vec<&Tile> = match call.op {
                 TileOp::CopyAsync => vec![&call.dst],
                 _ if by_descriptors(&call.forced) => factors.filter(|t| !nest.held.contains_key(&t.buffer)).collect(),
@@ -46,4 +49,21 @@ pub fn note(nest: &mut Nest, body: &[DStmt]) -> Result<(), LowerError> {
         s.lists().into_iter().try_for_each(|inner| note(nest, inner))?;
     }
     Ok(())
+}
+
+/// Notes that arrays of a variant's own, which products read as descriptors say, lie as the second factor of its call does.
+pub fn note_likewise(nest: &mut Nest, call: &TileCall, body: &[DStmt]) {
+    let Some(permutation) = call.args.get(1).and_then(tile).and_then(|t| nest.permuted.get(&t.buffer)).copied() else {
+        return;
+    };
+    for s in body {
+        s.visit(&mut |s| {
+            if let DStmt::Instr(i) = s
+                && matches!(i.op, Op::WgmmaRegisters { .. })
+                && let Some(at) = i.places.get(2)
+            {
+                nest.permuted.entry(at.array.clone()).or_insert(permutation);
+            }
+        });
+    }
 }

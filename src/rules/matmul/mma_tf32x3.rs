@@ -24,7 +24,7 @@
 use super::mma::{EVERYWHERE, Means, Warps, by_tiles, conditions, factor_dtype, multiplied_as};
 use super::outline::{self, Sizes};
 use super::pack::before;
-use crate::analysis::has_values_of;
+use crate::analysis::{Decline, has_values_of};
 use crate::rules::find::product::Product;
 use crate::rules::parts::*;
 
@@ -44,11 +44,17 @@ fn mma_tf32x3(ask: &Ask) -> Answer {
     if !ask.target.has.mma {
         return Err(ask.no("tensor_cores", "the target has no complete set of matrix instructions"));
     }
-    let [tf32, float32] = rates(ask.target);
-    if tf32 <= float32 {
-        let why = format!("three products of tf32 run at {tf32:.0} TFLOP/s, those of float32 at {float32:.0}");
+    let float32 = ask.target.peak_of([DType::F32]).unwrap_or(0.0);
+    if ask.target.peak_of_products(DType::F32).is_none_or(|tf32| tf32 <= float32) {
+        let why = format!("three products of tf32 run no faster than those of float32, at {float32:.0} TFLOP/s");
         return Err(ask.no("tf32_rate", why));
     }
+    let p = split(ask)?;
+    Ok(Found::new(p.schedule.clone(), Tf32x3 { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
+}
+
+/// A product of float32 whose factors tensor cores multiply in parts.
+pub fn split(ask: &Ask) -> Result<Product, Decline> {
     let p = Product::of(ask)?;
     p.of_matrices(ask)?;
     if p.schedule.func().is_strict() {
@@ -61,14 +67,7 @@ fn mma_tf32x3(ask: &Ask) -> Answer {
     if factor_dtype(&p, &EVERYWHERE).is_some() {
         return Err(ask.no("operand_dtype", format!("instructions multiply {a} by {b} exactly")));
     }
-    let p = multiplied_as(ask, p, DType::F32)?;
-    Ok(Found::new(p.schedule.clone(), Tf32x3 { warp: i64::from(ask.target.warp), sizes: Sizes::of(&p), p }))
-}
-
-/// TFLOP/s of products made of three of tf32, which has half of the rate of float16, and of those on CUDA cores.
-fn rates(target: &Target) -> [f64; 2] {
-    let peak = |d| target.peak_of([d]).unwrap_or(0.0);
-    [peak(DType::F16) / 2.0 / 3.0, peak(DType::F32)]
+    multiplied_as(ask, p, DType::F32)
 }
 
 impl Accepted for Tf32x3 {

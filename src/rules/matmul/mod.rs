@@ -21,4 +21,5 @@ pub mod tiling;
 pub mod wgmma;
 pub mod wgmma_quant;
 pub mod wgmma_swap_ab;
+pub mod wgmma_tf32x3;
 pub mod words;

@@ -370,6 +370,22 @@ pub fn wgmma(z: &Sizes, (warp, sms): (i64, i64), (factors, levels): (Factors, i6
     tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
 }
 
+/// A product of float32 by warpgroups, three of tf32 for each, whose threads want so many registers.
+pub fn wgmma_tf32x3(z: &Sizes, (warp, state_regs): (i64, i64), factors: Factors, k: &Knobs) -> Outline {
+    let (m, n, row) = (k.get("block_m"), k.get("block_n"), k.get("block_k_bytes"));
+    let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
+    // each instruction reads its columns, warps load their rows, and the low part of columns is made of the high one
+    let moved = (rows / WgmmaShape::ROWS * columns * 3 + rows * across + m + n + 2 * columns) * row;
+    let products = m * n * row / 4 * TF32X3 / WGMMA_RATE;
+    // three instructions for an element that is split, and one for a sum
+    let issued = ((rows * across + columns) * row / 4 * 3 + m * n) / warp;
+    let busy = products.max(moved / SHARED_RATE) + issued / ISSUE_RATE / 2;
+    let (warps, ahead, most_blocks) = (WgmmaShape::WARPS * down * across, (k.get("stages") - 1).max(1), i64::MAX);
+    let by = Tiles { shared: moved, ahead: (k.get("stages") - 2).max(1), warpgroups: true, ..Tiles::default() };
+    let (threads, overhead) = (warps * warp, OVERHEAD);
+    tiled(z, k, &Tiled { block: [m, n, row], threads, warps, state_regs, busy, overhead, ahead, most_blocks, by })
+}
+
 /// What products on tensor cores differ in.
 pub struct Tiled {
     /// Rows and columns of a tile, and bytes of a row of its factors.

@@ -86,7 +86,11 @@ fn tiles_of(
 
 /// Groups of rows of tiles are whole, and there is one way to say of how many they are.
 pub fn whole_groups(space: Space, rows: Option<i64>) -> Space {
-    let tiles = move |k: &Knobs| rows.map(|n| over(n, k.get("block_m") * multicast::shape(k)[0]));
+    whole_groups_of(space, move |k| rows.map(|n| over(n, k.get("block_m") * multicast::shape(k)[0])))
+}
+
+/// The same of rows of so many tiles.
+pub fn whole_groups_of(space: Space, tiles: impl At<Option<i64>> + Copy) -> Space {
     let space = space.require("whole_raster", move |k| match (k.get("raster"), tiles(k)) {
         (1, _) | (ALL_ROWS, None) => Ok(()),
         (ALL_ROWS, Some(n)) if n <= 16 && n.count_ones() == 1 => {

@@ -100,7 +100,7 @@ impl Wgmma {
 }
 
 /// How the warpgroups of a block share a tile, by rows and columns of instructions.
-fn groups(k: &Knobs, factors: Factors, element: DType) -> Warps {
+pub fn groups(k: &Knobs, factors: Factors, element: DType) -> Warps {
     let depth = k.get("block_k_bytes") / element.bytes() as i64;
     let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
     Warps { block: [rows, columns, depth], warps: [WgmmaShape::WARPS * down, across] }
@@ -240,7 +240,11 @@ fn sums(k: &Knobs, factors: Factors, warp: i64) -> i64 {
     k.get("block_m") * k.get("block_n") / (sharing(k, factors) * WgmmaShape::WARPS * warp)
 }
 
-fn whole_instructions(k: &Knobs, factors: Factors, element: DType) -> Result<(), String> {
+/// Each group has whole instructions.
+///
+/// # Errors
+/// Where it has not.
+pub fn whole_instructions(k: &Knobs, factors: Factors, element: DType) -> Result<(), String> {
     let ([rows, columns], [down, across]) = (factors.tile(k), factors.groups(k));
     let [of_rows, of_columns] = factors.order(["rows", "columns"]);
     if rows % (WgmmaShape::ROWS * down) != 0 || rows == 0 {
@@ -320,20 +324,26 @@ fn even_tiles(space: Space, rows: Option<i64>) -> Space {
     })
 }
 
-/// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
+/// Only what is likely to be fast: enough tiles for blocks that take several.
 fn preferred(space: Space, p: &Product, factors: Factors, target: &Target) -> Space {
+    let (sms, blocks) = (i64::from(target.sms), tiles(p));
+    let space = space.prefer("several_tiles_each", move |k| match blocks(k) {
+        Some(n) if persistent(k) && n * k.get("split_k") <= sms => {
+            Err(format!("{n} tiles are no more than {sms} multiprocessors"))
+        }
+        _ => Ok(()),
+    });
+    filling(space, p, factors, target)
+}
+
+/// Only what is likely to be fast: tiles that the function fills, enough of them for the device.
+pub fn filling(space: Space, p: &Product, factors: Factors, target: &Target) -> Space {
     let columns = if factors == Factors::InOrder { WgmmaShape::ROWS } else { FEW_COLUMNS };
     let space = tile_within_result(space, p, factors.order([WgmmaShape::ROWS, columns]));
     let (sms, blocks) = (i64::from(target.sms), tiles(p));
     let space = space.prefer("fills_device", move |k| match blocks(k) {
         Some(n) if n * k.get("split_k") < sms / 2 && k.get("block_m") * k.get("block_n") > 64 * 64 => {
             Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
-        }
-        _ => Ok(()),
-    });
-    let space = space.prefer("several_tiles_each", move |k| match blocks(k) {
-        Some(n) if persistent(k) && n * k.get("split_k") <= sms => {
-            Err(format!("{n} tiles are no more than {sms} multiprocessors"))
         }
         _ => Ok(()),
     });

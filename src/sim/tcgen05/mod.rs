@@ -35,9 +35,9 @@ use super::memory::Memory;
 use super::scalar;
 use super::shadow::By;
 use super::thread::{in_bounds, missing};
-use super::wgmma::{WARPGROUP, dot};
+use super::wgmma::{WARPGROUP, dot, shortened};
+use crate::ir::MatrixDesc;
 use crate::ir::instr::{CtaGroup, LANES_OF_WARP, TENSOR_LANES, Tcgen05, Tcgen05Shape, blocks_of};
-use crate::ir::{DType, MatrixDesc};
 use columns::{Columns, Taker, fault};
 use std::collections::BTreeMap;
 use stores::Stores;
@@ -262,7 +262,7 @@ impl Block<'_> {
             left.extend(self.operand(&[t], (*a, descs[0], shift), Tcgen05Shape::ROWS, memory)?);
             right.extend(self.operand(&[t], (*b, descs[1], shift), shape.own_columns(), memory)?);
         }
-        let (left, right) = (shortened(shape, left), shortened(shape, right));
+        let (left, right) = (shortened(shape.input, left), shortened(shape.input, right));
         let (add, k) = (self.threads[t].get(*accumulate) != 0, shape.k() as usize);
         let (lanes, all) = (TENSOR_LANES as usize, (shape.n * TENSOR_LANES) as usize);
         for (nth, block) in blocks.into_iter().enumerate() {
@@ -415,15 +415,6 @@ impl Block<'_> {
         self.clock.tick();
         Ok(())
     }
-}
-
-/// Elements as they are multiplied: float32 loses the low 13 bits.
-fn shortened(shape: Tcgen05Shape, mut all: Vec<u64>) -> Vec<u64> {
-    if shape.input == DType::F32 {
-        let cut = |v: u64| f64::from(f32::from_bits((scalar::float(v) as f32).to_bits() & !0x1fff)).to_bits();
-        all.iter_mut().for_each(|v| *v = cut(*v));
-    }
-    all
 }
 
 /// The element of a load that a lane of a warp receives in a register, counted from the first.

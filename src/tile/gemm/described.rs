@@ -12,6 +12,7 @@ const LINES: i64 = 8;
 const DEPTH_BYTES: i64 = 32;
 
 /// An operand of all instructions of a product.
+#[derive(Clone)]
 pub(super) struct Described {
     pub desc: MatrixDesc,
     /// Where the first element is.
@@ -20,6 +21,8 @@ pub(super) struct Described {
     steps: Vec<i64>,
     /// Elements from one instruction's lines to those of the next.
     next: i64,
+    /// Elements from the first to behind the last.
+    span: i64,
 }
 
 impl Described {
@@ -77,7 +80,25 @@ impl Described {
         if [multiple_of(&first, cx.ranges), next].iter().any(|n| n % period != 0) {
             return Err(format!("tiles of `{name}` do not start at multiples of {} bytes", period * size));
         }
-        Ok(Described { desc, first, steps: depth.iter().step_by(k).map(|at| at - depth[0]).collect(), next })
+        let farthest = |all: &[i64]| all.iter().map(|at| at - all[0]).max().unwrap_or(0);
+        let span = farthest(rows) + farthest(depth) + 1;
+        Ok(Described { desc, first, steps: depth.iter().step_by(k).map(|at| at - depth[0]).collect(), next, span })
+    }
+
+    /// Where it begins and how many elements it has, where these lie one after the other.
+    ///
+    /// # Errors
+    /// Where others lie between.
+    pub fn run(&self, elements: i64) -> Result<(Expr, i64), String> {
+        match self.span == elements {
+            true => Ok((self.first.clone(), elements)),
+            false => Err(format!("its {elements} elements are spread over {}", self.span)),
+        }
+    }
+
+    /// The same of what lies likewise from the start of an array.
+    pub fn at_start(&self) -> Described {
+        Described { first: Expr::i64(0), ..self.clone() }
     }
 
     /// Where the operand of an instruction starts: `tile` along its lines, `step` along the reduced axis.

@@ -26,6 +26,8 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARP};
 
 /// Instructions that are written out at most.
 const MOST_STEPS: i64 = 2048;
+/// Why float32 is not shortened.
+pub(super) const EXACT: &str = "float32 operands are multiplied exactly unless the call says precision=\"tf32\"";
 /// A longer loop over k stays a loop, where no operand is in registers.
 const MOST_UNROLLED_K: i64 = 8;
 
@@ -109,9 +111,7 @@ fn instruction(call: &TileCall, p: &Product) -> Result<MmaShape, String> {
         (DType::BF16, DType::BF16, DType::F32) => Ok(MmaShape::M16N8K16BF16),
         (DType::I8, DType::I8, DType::I32) => Ok(MmaShape::M16N8K32I8),
         (DType::F32, DType::F32, DType::F32) if call.allows_tf32() => Ok(MmaShape::M16N8K8TF32),
-        (DType::F32, DType::F32, DType::F32) => {
-            Err("float32 operands are multiplied exactly unless the call says precision=\"tf32\"".to_string())
-        }
+        (DType::F32, DType::F32, DType::F32) => Err(EXACT.to_string()),
         _ => Err(format!("no instruction multiplies {a} by {b} into {d}")),
     }
 }

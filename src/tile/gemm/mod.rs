@@ -22,16 +22,19 @@ mod share;
 mod tcgen05;
 mod tcgen05_block_scale;
 mod wgmma;
+mod wgmma_tf32x3;
 mod wgmma_two_level;
 mod wgmma_words;
 
 use super::Variant;
+pub use wgmma_tf32x3::without_nans;
 
 /// The variants of the family.
 pub(super) static TABLE: &[Variant] = &[
     tcgen05::TCGEN05,
     wgmma::WGMMA,
     wgmma_two_level::WGMMA_TWO_LEVEL,
+    wgmma_tf32x3::WGMMA_TF32X3,
     wgmma_words::WGMMA_WORDS,
     mma::MMA,
     mma_words::MMA_WORDS,

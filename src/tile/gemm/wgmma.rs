@@ -1,9 +1,9 @@
 //! Matrix products on tensor cores by whole warpgroups (`wgmma`), operands read from shared memory.
 //!
-//! When: sm_90a, blocks of whole warpgroups, A and B of a 16-bit float, an 8-bit float or int8 in shared memory
-//! as matrix descriptors name them: pieces of 8 lines of 16 bytes, or of 32, 64 or 128 permuted within. D is in
-//! registers, shared out so that the four warps of a group hold 16 rows each of every 64, and of these the same
-//! columns, 8 to 256. D starts from what it holds, or zero.
+//! When: sm_90a, blocks of whole warpgroups, A and B of a 16-bit float, an 8-bit float, int8, or float32 with `precision="tf32"`
+//! (the low 13 bits of the operands are then ignored), in shared memory as matrix descriptors name them: pieces of 8 lines
+//! of 16 bytes, or of 32, 64 or 128 permuted within. D is in registers, shared out so that the four warps of a group hold 16
+//! rows each of every 64, and of these the same columns, 8 to 256. D starts from what it holds, or zero.
 //!
 //! before: `Tx.cta.gemm(d[0:128, 0:128], a_smem[0:128, 0:64], b_smem[0:64, 0:128], accum=True)`
 //! after:  `wgmma_fence`; for each 16 of k and each 64 rows of the group `wgmma.m64n128k16`; commit, wait
@@ -15,7 +15,8 @@
 
 use super::described::Described;
 use super::grid::Grid;
-use super::operands::{Product, Start, product};
+use super::mma::EXACT;
+use super::operands::{Matrix, Product, Start, product};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
 use crate::ir::layout::Fragment;
@@ -31,11 +32,19 @@ pub(super) const WGMMA: Variant =
     Variant { name: "wgmma", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let wgmma = Wgmma::of(call, cx, r, input)?;
+    let wgmma = Wgmma::of(call, cx, r, |p| input(call, p))?;
     Some(Box::new(move |e| wgmma.emit(e)))
 }
 
-pub(super) fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
+/// Asks whether whole warpgroups with such instructions carry out a call in one of these scopes.
+pub(super) fn by_warpgroups(call: &TileCall, cx: &Cx, r: &mut Refusals, scopes: &[ExecScope]) {
+    r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
+    scope_in(call, scopes, r);
+    all_threads(call, cx, r);
+    r.ask("whole_warpgroups", whole_warpgroups(cx));
+}
+
+fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
     match cx.threads() % WARPGROUP {
         0 => Ok(()),
         _ => Err(format!("the block has {} threads, and the last of them are no whole warpgroup", cx.threads())),
@@ -43,16 +52,17 @@ pub(super) fn whole_warpgroups(cx: &Cx) -> Result<(), String> {
 }
 
 /// The type of both factors.
-pub(super) fn input(p: &Product) -> Result<DType, String> {
+pub(super) fn input(call: &TileCall, p: &Product) -> Result<DType, String> {
     let [d, a, b] = [&p.d, &p.a, &p.b].map(|x| x.view.dtype);
     let shape = WgmmaShape { n: 8, input: a };
     match a == b && d == shape.sum() && shape.check().is_ok() {
+        true if a == DType::F32 && !call.allows_tf32() => Err(EXACT.to_string()),
         true => Ok(a),
         false => Err(format!("no instruction of warpgroups multiplies {a} by {b} into {d}")),
     }
 }
 
-fn storage(p: &Product) -> Result<(), String> {
+pub(super) fn storage(p: &Product) -> Result<(), String> {
     super::operands::in_registers(p)?;
     super::operands::in_shared(p)
 }
@@ -65,8 +75,8 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub fn of(p: &Product, call: &TileCall, cx: &Cx) -> Result<Sums, String> {
-        let grid = Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx)?;
+    pub fn of(d: &Matrix, call: &TileCall, cx: &Cx) -> Result<Sums, String> {
+        let grid = Grid::of(d, Fragment::M16N8Acc, call.scope, cx)?;
         for (group, warps) in grid.numbers.chunks(WARPS as usize).enumerate() {
             let [_, columns] = &warps[0];
             let adjacent = columns.iter().zip(0..).all(|(c, j)| c - columns[0] == j);
@@ -87,8 +97,19 @@ impl Sums {
         let dense = |i: i64, j: i64| cx.simple(register(i, j) - register(i, 0)).is_int(j * each);
         match (0..rows).all(|i| (0..columns).all(|j| dense(i, j))) {
             true => Ok(Sums { grid, tiles }),
-            false => Err(format!("the columns of `{}` are not in adjacent registers", p.d.view.buffer)),
+            false => Err(format!("the columns of `{}` are not in adjacent registers", d.view.buffer)),
         }
+    }
+
+    /// Rows, in instructions, of the `i`th of the running group, and its columns.
+    pub fn tile_of(&self, cx: &Cx, scope: ExecScope, shape: WgmmaShape, i: i64) -> [Expr; 2] {
+        // the same in all threads of a group, which the number of the warp would not show
+        let group = Expr::binary(BinOp::FloorDiv, cx.rank(scope), Expr::i64(WARPGROUP));
+        let first = cx.simple(group * Expr::i64(WARPS));
+        let [row, column] = self.grid.place_of(cx, &first, &Expr::i64(i), &Expr::i64(0));
+        let column = column * Expr::i64(Fragment::M16N8Acc.shape()[1]);
+        let tile = |at: Expr, n: i64| cx.simple(Expr::binary(BinOp::FloorDiv, at, Expr::i64(n)));
+        [tile(row, WARPS), tile(column, shape.n)]
     }
 
     /// The instruction, as wide as what a group holds.
@@ -116,16 +137,13 @@ impl Wgmma {
         r: &mut Refusals,
         input: impl FnOnce(&Product) -> Result<DType, String>,
     ) -> Option<Wgmma> {
-        r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
-        scope_in(call, &[ExecScope::Warpgroup, ExecScope::Cta], r);
-        all_threads(call, cx, r);
-        r.ask("whole_warpgroups", whole_warpgroups(cx));
+        by_warpgroups(call, cx, r, &[ExecScope::Warpgroup, ExecScope::Cta]);
         let product = product(call, cx, r);
         let p = product.as_ref();
         let input = r.ask_if("dtype", p, input);
         r.ask_if("storage_scope", p, storage);
         r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
-        let sums = r.ask_if("accumulators", p, |p| Sums::of(p, call, cx));
+        let sums = r.ask_if("accumulators", p, |p| Sums::of(&p.d, call, cx));
         let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, input)| sums.shape(input));
         let known = p.zip(shape);
         let a = r.ask_if("a_descriptor", known, |(p, _)| Described::of(&p.a, 0, WgmmaShape::ROWS, cx));
@@ -142,17 +160,11 @@ impl Wgmma {
     /// Issues all products, of each 64 rows of a group into the registers that begin at one of `sums`, and waits for them. They
     /// start from what these hold (`adds`), or from zero.
     pub fn products(&self, cx: &Cx, sums: &[At], adds: bool) -> Vec<DStmt> {
-        // the same in all threads of a group, which the number of the warp would not show
-        let group = Expr::binary(BinOp::FloorDiv, cx.rank(self.scope), Expr::i64(WARPGROUP));
-        let first = cx.simple(group * Expr::i64(WARPS));
         let sync = |s: Sync| DStmt::Instr(Instr::from(s));
         let mut out = vec![sync(Sync::WgmmaFence)];
         for step in 0..(self.p.k / self.shape.k()) as usize {
             for (i, at) in (0..).zip(sums) {
-                let [row, column] = self.sums.grid.place_of(cx, &first, &Expr::i64(i), &Expr::i64(0));
-                let column = column * Expr::i64(Fragment::M16N8Acc.shape()[1]);
-                let tile = |at: Expr, n: i64| cx.simple(Expr::binary(BinOp::FloorDiv, at, Expr::i64(n)));
-                let (row, column) = (tile(row, WARPS), tile(column, self.shape.n));
+                let [row, column] = self.sums.tile_of(cx, self.scope, self.shape, i);
                 let a = At::new(&self.p.a.view.buffer, self.a.start(cx, &row, step));
                 let b = At::new(&self.p.b.view.buffer, self.b.start(cx, &column, step));
                 let op = Op::Wgmma { shape: self.shape, a: self.a.desc, b: self.b.desc };

@@ -21,12 +21,12 @@ pub(super) const WGMMA_TWO_LEVEL: Variant =
     Variant { name: "wgmma_two_level", ops: &[TileOp::Gemm], priority: 19, only_forced: true, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let wgmma = Wgmma::of(call, cx, r, eight_bit_float)?;
+    let wgmma = Wgmma::of(call, cx, r, |p| eight_bit_float(call, p))?;
     Some(Box::new(move |e| emit(&wgmma, e)))
 }
 
-fn eight_bit_float(p: &Product) -> Result<DType, String> {
-    match input(p)? {
+fn eight_bit_float(call: &TileCall, p: &Product) -> Result<DType, String> {
+    match input(call, p)? {
         d @ (DType::E4M3 | DType::E5M2) => Ok(d),
         d => Err(format!("sums of {d} are whole in the instruction, and need no second level")),
     }

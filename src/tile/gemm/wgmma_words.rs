@@ -14,12 +14,11 @@
 
 use super::described::Described;
 use super::operands::{Matrix, Product, Start, in_registers, product};
-use super::wgmma::{Sums, whole_warpgroups};
+use super::wgmma::{Sums, by_warpgroups};
 use crate::ir::device::DStmt;
 use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
 use crate::ir::layout::TileLayout;
 use crate::ir::{DType, ExecScope, Expr, TileCall, TileOp};
-use crate::tile::predicates::{all_threads, scope_in, takes};
 use crate::tile::{Cx, Emit, Part, Plan, Refusals, Variant, WARPGROUP};
 
 /// Products of packed words by warpgroups.
@@ -27,16 +26,13 @@ pub(super) const WGMMA_WORDS: Variant =
     Variant { name: "wgmma_words", ops: &[TileOp::Gemm], priority: 20, only_forced: true, plan };
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    r.ask("sm_version", takes(cx, cx.target.has.wgmma, "matrix instructions of warpgroups", 90));
-    scope_in(call, &[ExecScope::Cta], r);
-    all_threads(call, cx, r);
-    r.ask("whole_warpgroups", whole_warpgroups(cx));
+    by_warpgroups(call, cx, r, &[ExecScope::Cta]);
     let product = product(call, cx, r);
     let p = product.as_ref();
     r.ask_if("dtype", p, dtype);
     r.ask_if("storage_scope", p, storage);
     let words = r.ask_if("words", p, |p| words(p, cx.threads() / WARPGROUP, cx));
-    let sums = r.ask_if("accumulators", p, |p| own_rows(p, Sums::of(p, call, cx)?));
+    let sums = r.ask_if("accumulators", p, |p| own_rows(p, Sums::of(&p.d, call, cx)?));
     r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
     let shape = r.ask_if("shape", sums.as_ref(), |sums| sums.shape(DType::F16));
     let b = r.ask_if("b_descriptor", p.zip(shape), |(p, s)| Described::of(&p.b, 1, s.n, cx));

@@ -46,12 +46,15 @@ impl Parts {
 pub fn parts(nest: &Nest, body: &[DStmt]) -> Option<Parts> {
     let both = |body: &[DStmt]| [Access::Read, Access::Write].map(|access| touched(body, access));
     let writes = |s: &DStmt| touched(std::slice::from_ref(s), Access::Write).iter().any(|b| nest.is_shared(b));
-    let end = body.iter().rposition(writes)? + 1;
+    // what is written once products are under way belongs to them
+    let multiplies = |s: &DStmt| matches!(s, DStmt::Instr(i) if i.op == Op::Sync(Sync::WgmmaFence));
+    let filling = body.iter().position(multiplies).unwrap_or(body.len());
+    let end = body[..filling].iter().rposition(writes)? + 1;
     let (first, compute) = body.split_at(end);
     let ([read, written], [used, changed]) = (both(first), both(compute));
     let private = written.iter().all(|b| nest.is_shared(b) || nest.is_local(b) && !used.contains(b));
     let fresh = read.iter().all(|b| !changed.contains(b));
-    if compute.is_empty() || synchronises(body) || !private || !fresh {
+    if compute.is_empty() || waits_for_copies(body) || meet(&body[..filling]) || !private || !fresh {
         return None;
     }
     let mut fills: Vec<Fill> = vec![];
@@ -88,15 +91,22 @@ fn chain(nest: &Nest, fills: &mut [Fill]) -> Option<()> {
     Some(())
 }
 
-/// True where threads wait for each other or for copies.
-fn synchronises(body: &[DStmt]) -> bool {
+/// True where threads wait for copies.
+fn waits_for_copies(body: &[DStmt]) -> bool {
+    any(
+        body,
+        |s| matches!(s, DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Sync(Sync::CpAsyncWait { .. }))),
+    )
+}
+
+/// True where threads wait for each other.
+fn meet(body: &[DStmt]) -> bool {
+    any(body, |s| matches!(s, DStmt::Barrier(b) if *b != Barrier::Warp))
+}
+
+fn any(body: &[DStmt], is: impl Fn(&DStmt) -> bool) -> bool {
     let mut found = false;
-    for s in body {
-        s.visit(&mut |s| {
-            found |= matches!(s, DStmt::Barrier(b) if *b != Barrier::Warp)
-                || matches!(s, DStmt::Instr(i) if matches!(i.op, Op::CpAsync { .. } | Op::Sync(Sync::CpAsyncWait { .. })));
-        });
-    }
+    body.iter().for_each(|s| s.visit(&mut |s| found |= is(s)));
     found
 }
 

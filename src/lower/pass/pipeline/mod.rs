@@ -17,8 +17,9 @@
 //! after:  `cp_async s slot 0, commit; cp_async s slot 1, commit;`
 //!         `for k < n { wait 1; barrier; if k + 2 < n { cp_async s slot (k + 2) % 3 }; commit; use s slot k % 3 }; wait 0`
 //!
-//! Products by warpgroups go on while the next step begins: a step waits for those of the one before, and
-//! copies run one step less ahead, because the slot that those still read is not filled.
+//! Products by warpgroups go on while the next step begins, where they are one group: a step waits for those of the one
+//! before, and copies run one step less ahead, because the slot that those still read is not filled. What is written to
+//! shared memory once products are under way belongs to the computation.
 //!
 //! Where a computation is written out in parts, asynchronous copies are dealt out to them ([`among`]).
 //!
@@ -143,7 +144,10 @@ impl<'l> Pipeline<'l> {
             return None;
         }
         let waits = DStmt::Instr(Instr::from(Sync::WgmmaWait { left: 0 }));
-        if out.compute.last() == Some(&waits) && out.store.is_empty() && l.stages > 2 {
+        // registers and shared memory of a computation in several groups are its own until the last is done
+        let commits = DStmt::Instr(Instr::from(Sync::WgmmaCommit));
+        let one_group = out.compute.iter().filter(|s| **s == commits).count() == 1;
+        if out.compute.last() == Some(&waits) && one_group && out.store.is_empty() && l.stages > 2 {
             (out.lags, out.ahead) = (true, l.stages - 2);
             out.compute.pop();
         }

@@ -7,8 +7,8 @@
 //!
 //! Stands in a circle with `fragments`, of whose pass it is a part.
 
-use super::fragments::{By, PASS};
-use super::part_loops::Held;
+use super::super::fragments::{By, PASS};
+use super::super::part_loops::Held;
 use crate::ir::device::DStmt;
 use crate::ir::instr::TENSOR_LANES;
 use crate::ir::layout::{Axis, Iter, TileLayout};
