@@ -432,7 +432,9 @@ mod tests {
         let t = target("cuda:sm_90a");
         let memory = t.floor_us(4_450_000_000, 1, DType::F32).unwrap();
         assert!((memory - 1e6 / 1e3).abs() < 1e-6, "{memory}");
-        assert!(t.floor_us(1, 50_800_000_000_000, DType::F32).unwrap() > 999_999.0);
+        // float32 as three products of tf32, each at half of the rate of float16
+        assert!(t.floor_us(1, 130_000_000_000_000, DType::F32).unwrap() > 999_999.0);
+        assert_eq!(target("cuda:sm_86").peak_of_products(DType::F32), target("cuda:sm_86").peak_of([DType::F32]));
         assert!(t.bound_us(1 << 30, 0, DType::F32) < t.floor_us(1 << 30, 0, DType::F32));
         assert_eq!(target("cpu:aarch64").floor_us(1, 1, DType::F32), None);
     }
