@@ -7,7 +7,7 @@ use daylight::ir::{Contiguous, MapSwizzle, MatrixDesc};
 /// Kernels for sm_90a alone.
 pub fn warpgroup_cases() -> Vec<Case> {
     let all =
-        [(DType::F16, 8), (DType::BF16, 96), (DType::I8, 32), (DType::E4M3, 16), (DType::F16, 256), (DType::F32, 24)];
+        [(DType::F16, 8), (DType::BF16, 96), (DType::I8, 32), (DType::E4M3, 16), (DType::F16, 256), (DType::F32, 32)];
     let mut all: Vec<Case> = all.into_iter().map(|(input, n)| wgmma(input, n)).collect();
     let held =
         [(DType::F16, 8), (DType::BF16, 64), (DType::I8, 16), (DType::E4M3, 128), (DType::F16, 256), (DType::F32, 128)];

@@ -7,7 +7,7 @@ static __device__ __forceinline__ void dl_wgmma_m64n96k16_bf16_k16_128_256_k16_1
 static __device__ __forceinline__ void dl_wgmma_m64n32k32_s8_k16_128_256_k16_128_256(int* d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p;}" : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]), "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]) : "l"(0x1000080000ull | a), "l"(0x1000080000ull | b), "r"((int)add)); }
 static __device__ __forceinline__ void dl_wgmma_m64n16k32_e4m3_k16_128_256_k16_128_256(float* d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]) : "l"(0x1000080000ull | a), "l"(0x1000080000ull | b), "r"((int)add)); }
 static __device__ __forceinline__ void dl_wgmma_m64n256k16_f16_k16_128_256_k16_128_256(float* d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, %128, %129, p, 1, 1, 0, 0;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) : "l"(0x1000080000ull | a), "l"(0x1000080000ull | b), "r"((int)add)); }
-static __device__ __forceinline__ void dl_wgmma_m64n24k8_tf32_k16_128_256_k16_128_256(float* d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %14, 0; wgmma.mma_async.sync.aligned.m64n24k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, %12, %13, p, 1, 1;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]) : "l"(0x1000080000ull | a), "l"(0x1000080000ull | b), "r"((int)add)); }
+static __device__ __forceinline__ void dl_wgmma_m64n32k8_tf32_k16_128_256_k16_128_256(float* d, unsigned a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p, 1, 1;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]) : "l"(0x1000080000ull | a), "l"(0x1000080000ull | b), "r"((int)add)); }
 static __device__ __forceinline__ void dl_wgmma_m64n8k16_f16_registers_k16_128_256(float* d, const void* a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(((const unsigned*)a)[0]), "r"(((const unsigned*)a)[1]), "r"(((const unsigned*)a)[2]), "r"(((const unsigned*)a)[3]), "l"(0x1000080000ull | b), "r"((int)add)); }
 static __device__ __forceinline__ void dl_wgmma_m64n64k16_bf16_registers_k16_128_256(float* d, const void* a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;}" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]) : "r"(((const unsigned*)a)[0]), "r"(((const unsigned*)a)[1]), "r"(((const unsigned*)a)[2]), "r"(((const unsigned*)a)[3]), "l"(0x1000080000ull | b), "r"((int)add)); }
 static __device__ __forceinline__ void dl_wgmma_m64n16k32_s8_registers_k16_128_256(int* d, const void* a, unsigned b, bool add) { asm volatile("{.reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p;}" : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]) : "r"(((const unsigned*)a)[0]), "r"(((const unsigned*)a)[1]), "r"(((const unsigned*)a)[2]), "r"(((const unsigned*)a)[3]), "l"(0x1000080000ull | b), "r"((int)add)); }
@@ -166,32 +166,32 @@ wgmma_m64n256k16_f16(const unsigned short* __restrict__ p0, const unsigned short
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-wgmma_m64n24k8_tf32(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* __restrict__ p3) {
+wgmma_m64n32k8_tf32(const float* __restrict__ p0, const float* __restrict__ p1, const float* __restrict__ p2, float* __restrict__ p3) {
   const int threadIdx_x = (int)threadIdx.x;
   __shared__ __align__(128) float a[1024];
-  __shared__ __align__(128) float b[192];
-  float d[12];
+  __shared__ __align__(128) float b[256];
+  float d[16];
   #pragma unroll 1
   for (int i = 0; i < 4; ++i) {
     a[i * 128 + threadIdx_x] = p0[i * 128 + threadIdx_x];
   }
   #pragma unroll 1
-  for (int i = 0; i < 1; ++i) {
+  for (int i = 0; i < 2; ++i) {
     b[i * 128 + threadIdx_x] = p1[i * 128 + threadIdx_x];
   }
   #pragma unroll
-  for (int i = 0; i < 12; ++i) {
-    d[i] = p2[threadIdx_x * 12 + i];
+  for (int i = 0; i < 16; ++i) {
+    d[i] = p2[threadIdx_x * 16 + i];
   }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-  dl_wgmma_m64n24k8_tf32_k16_128_256_k16_128_256(&d[0], dl_units(a) + (unsigned)(0) * 4u / 16u, dl_units(b) + (unsigned)(0) * 4u / 16u, true);
+  dl_wgmma_m64n32k8_tf32_k16_128_256_k16_128_256(&d[0], dl_units(a) + (unsigned)(0) * 4u / 16u, dl_units(b) + (unsigned)(0) * 4u / 16u, true);
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   #pragma unroll
-  for (int i = 0; i < 12; ++i) {
-    p3[threadIdx_x * 12 + i] = d[i];
+  for (int i = 0; i < 16; ++i) {
+    p3[threadIdx_x * 16 + i] = d[i];
   }
 }
 
