@@ -130,7 +130,7 @@ fn wrong_operands_are_refused() {
         add("s", 0),
         Instr::new(Op::CastPair, [at("n", c(0)), at("r", c(0))], []),
         Instr::new(Op::Halves, [at("h", c(0))], [f(1.0)]),
-        Instr::new(Op::Pin, [at("r", c(0))], []),
+        Instr::new(Op::Pin, [at("n", c(0))], []),
         cp16(t(), t(), 16),
         cp16(t() * c(4), t() * c(4), 12),
         Instr::cp_async(at("r", c(0)), at("p0", c(0)), 4, None, None),

@@ -110,8 +110,7 @@ fn one_log(kills: usize, seed: u64) -> usize {
     assert!(lost.is_empty(), "{lost:?} were acknowledged and are gone (seed {seed})");
     // At most the record that was being written is there without having been acknowledged.
     assert!(counts.len() <= acked.len() + kills, "{} records, {} acknowledged", counts.len(), acked.len());
-    // nine of ten writers acknowledge one at least, however slow the machine
-    assert!(acked.len() > kills / 2, "{} records were written before {kills} kills", acked.len());
+    assert!(acked.len() > kills, "{} records were written before {kills} kills", acked.len());
     damaged
 }
 

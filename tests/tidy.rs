@@ -353,7 +353,7 @@ const ADDED: [Added; 7] = [
     Added {
         kind: "instruction",
         names: &["Pin"],
-        own: &["lower/pass/pin.rs"],
+        own: &["lower/pass/pin.rs", "tile/gemm/wgmma_tf32x3.rs"],
         rows: &[("codegen/instr/mod.rs", 1), ("ir/instr/mod.rs", 1), ("ir/instr/signature.rs", 1), ("sim/instr.rs", 1)],
     },
 ];

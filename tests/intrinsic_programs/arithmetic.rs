@@ -22,7 +22,7 @@ pub fn arithmetic_cases() -> Vec<Case> {
     .map(|(op, rounding, ftz)| packed(op, rounding, ftz))
     .collect();
     all.extend([Add, Sub, Mul, Fma].map(packed_f16));
-    all.extend([halves(), pick(), funnel_shift(), prmt()]);
+    all.extend([pinned(), halves(), pick(), funnel_shift(), prmt()]);
     all.extend([Fold::Max, Fold::Min].map(fold3));
     all.extend([DType::BF16, DType::F16].map(narrow_pairs));
     all.extend([DType::BF16, DType::F16].map(widen_pairs));
@@ -115,6 +115,20 @@ pub fn packed_f16(op: PackedOp) -> Case {
     let want = values(&Tensor::from_f64(DType::F16, &[N], &exact));
     let all = params.map(|p| input(p, DType::F16, N)).into_iter().chain([output("p3", DType::F16, N)]);
     Case::new(one_block(&name, all.collect(), arrays, body, 32), 80, inputs, want)
+}
+
+/// A pin of two float32 registers changes nothing.
+pub fn pinned() -> Case {
+    let body = vec![
+        copy(("r", c(0)), ("p0", t() * c(2)), 2, CacheHint::Plain),
+        does(Instr::new(Op::Pin, [at("r", c(0))], [])),
+        copy(("p1", t() * c(2)), ("r", c(0)), 2, CacheHint::Plain),
+    ];
+    let x = random(DType::F32, 64, 1);
+    let want = values(&x);
+    let arrays = vec![registers("r", DType::F32, 2, 8)];
+    let params = vec![input("p0", DType::F32, 64), output("p1", DType::F32, 64)];
+    Case::new(one_block("pinned", params, arrays, body, 32), 80, vec![x], want)
 }
 
 /// Words taken apart; a pin changes nothing.

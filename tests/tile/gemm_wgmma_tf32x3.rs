@@ -16,6 +16,7 @@ const OF_FLOAT32: Spec = Spec { input: DType::F32, variant: V, ..SMALL };
 /// The programs; `high` is cut off, so that products of both `low` are up to 2^-20 of the whole.
 pub fn products() -> Vec<Product> {
     let all = [
+        Spec { n: 16, ..OF_FLOAT32 },
         Spec { n: 24, spans: [64, 64], steps: 2, accum: true, ..OF_FLOAT32 },
         Spec { n: 96, spans: [128, 128], steps: 4, ..OF_FLOAT32 },
         Spec { n: 40, spans: [16, 128], steps: 4, transposed: [true, true], ..OF_FLOAT32 },
@@ -23,8 +24,16 @@ pub fn products() -> Vec<Product> {
         Spec { groups: [1, 2], n: 32, spans: [128, 128], steps: 8, ..OF_FLOAT32 },
         Spec { rows: 2, n: 16, spans: [128, 128], steps: 4, stages: 3, accum: true, ..OF_FLOAT32 },
     ];
-    let product = |spec: &Spec| Product { u_in: 2f64.powi(-21), ..spec.product() };
     all.iter().map(product).collect()
+}
+
+/// One whose B has fewer elements than the block has threads: the condition on these costs fences of the compiler's own.
+pub fn few() -> Product {
+    product(&Spec { n: 8, ..OF_FLOAT32 })
+}
+
+fn product(spec: &Spec) -> Product {
+    Product { u_in: 2f64.powi(-21), ..spec.product() }
 }
 
 fn with(name: &str, spec: &Spec, says: Says, change: &dyn Fn(&mut Case)) -> Case {

@@ -109,5 +109,6 @@ pub(super) fn prmt(p: &mut Prelude) -> String {
 /// `volatile`, as nothing is changed as far as the compiler could know.
 pub(super) fn pin(p: &mut Prelude, dtype: DType) -> String {
     let params = format!("{}* d", ctype(dtype));
-    helper(p, &format!("dl_pin_{}x2", short(dtype)), &params, "asm volatile(\"\" : \"+r\"(*(unsigned*)d));")
+    let registers = if dtype.bytes() == 2 { "\"+r\"(*(unsigned*)d)" } else { "\"+f\"(d[0]), \"+f\"(d[1])" };
+    helper(p, &format!("dl_pin_{}x2", short(dtype)), &params, &format!("asm volatile(\"\" : {registers});"))
 }

@@ -84,8 +84,9 @@ pub enum Op {
     /// `dst; a, b, selector`: a 32-bit register becomes four bytes, the lowest first, each that of `a` (numbers 0 to 3)
     /// or `b` (4 to 7) which three bits of four of the selector name (`__byte_perm`).
     Prmt,
-    /// `pair`: two adjacent 16-bit values in registers count as new: what was made of them before is made
-    /// again rather than kept, in twice their registers. The index is even. Nothing is done at run time.
+    /// `pair`: two adjacent floats of 16 or 32 bits in registers count as new: what was made of the short ones before is made
+    /// again rather than kept, in twice their registers, and what the long ones are made of is done here. The index is even.
+    /// Nothing is done at run time.
     Pin,
     /// `dst, src; valid?`: starts an asynchronous copy of `bytes` (4, 8 or 16) from global to shared memory
     /// (`cp.async`). Where `valid` is given and false, zeros are written and nothing is read. Visible to

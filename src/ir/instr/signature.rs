@@ -266,7 +266,7 @@ impl<P, V> Instr<P, V> {
                 row(53, "funnel_shift %0 <- %1 from %2 of %3", places, [Value::Int; 2])
             }
             Op::Prmt => row(53, "%0 = prmt(%1, %2, %3)", [registers(1).of(&[DType::U32]).written()], [Value::Any; 3]),
-            Op::Pin => row(53, "pin %0", [registers(2).of(&HALF).updated()], []),
+            Op::Pin => row(53, "pin %0", [registers(2).of(&[DType::F16, DType::BF16, DType::F32]).updated()], []),
             Op::CpAsync { bytes, prefetch } => {
                 let ahead = prefetch.map_or_else(String::new, |n| format!(" prefetch {n}"));
                 let valid = if n > 0 { " if %2 else 0" } else { "" };

@@ -176,10 +176,10 @@ fn fault<T>(at: &Name, why: impl Into<String>) -> Result<T, LowerError> {
 /// Gives the tiles of a product their registers.
 fn hold(nest: &mut Nest, p: &Product) -> Result<(), LowerError> {
     let sums = accumulators(p.held.shape, p.warps, &p.by);
-    hold_tile(nest, &p.held, p.dtype, sums)?;
     if let By::InTwo(rest) = &p.by {
-        in_two::hold(nest, &p.held, rest)?;
+        hold_tile(nest, &Held { buffer: rest.clone(), ..p.held.clone() }, p.dtype, sums.clone())?;
     }
+    hold_tile(nest, &p.held, p.dtype, sums)?;
     for (held, layout) in &p.factors {
         let dtype = nest.buffer(PASS, &held.buffer)?.dtype;
         hold_tile(nest, held, dtype, Ok(layout.clone()))?;

@@ -85,13 +85,13 @@ impl Described {
         Ok(Described { desc, first, steps: depth.iter().step_by(k).map(|at| at - depth[0]).collect(), next, span })
     }
 
-    /// Where it begins and how many elements it has, where these lie one after the other.
+    /// That its elements lie one after the other.
     ///
     /// # Errors
     /// Where others lie between.
-    pub fn run(&self, elements: i64) -> Result<(Expr, i64), String> {
+    pub fn run(&self, elements: i64) -> Result<(), String> {
         match self.span == elements {
-            true => Ok((self.first.clone(), elements)),
+            true => Ok(()),
             false => Err(format!("its {elements} elements are spread over {}", self.span)),
         }
     }

@@ -18,7 +18,7 @@
 //! Declines by naming the condition with its values.
 
 use super::mma::{Loaded, Mma};
-use super::operands::Product;
+use super::tf32::{bits, float, float32, rest, word};
 use crate::ir::device::{DKind, DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::Fragment;
@@ -30,23 +30,14 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 pub(super) const MMA_TF32X3: Variant =
     Variant { name: "mma_tf32x3", ops: &[TileOp::Gemm], priority: 19, only_forced: true, plan };
 
-/// Bits of a float32 that tf32 has.
-const HIGH: i64 = 0xffff_e000;
 /// Half of a unit of tf32's last place, in units of float32's.
 const HALF: i64 = 0x1000;
 /// The largest number of tf32.
 const LARGEST: u32 = 0x7f7f_e000;
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    let mma = Mma::of(call, cx, r, float32)?;
+    let mma = Mma::of(call, cx, r, |_, p| float32(p).map(|()| MmaShape::M16N8K8TF32))?;
     Some(Box::new(move |e| emit(&mma, e)))
-}
-
-fn float32(_: &TileCall, p: &Product) -> Result<MmaShape, String> {
-    match [&p.d, &p.a, &p.b].map(|x| x.view.dtype) {
-        [DType::F32, DType::F32, DType::F32] => Ok(MmaShape::M16N8K8TF32),
-        [d, a, b] => Err(format!("{a} times {b} into {d}, and what is split into parts of tf32 is float32")),
-    }
 }
 
 fn emit(mma: &Mma, emit: &mut Emit) -> Vec<DStmt> {
@@ -117,23 +108,11 @@ impl Split {
         emit.repeat("e", self.each, DKind::Unrolled, |emit, e| {
             let finite = bound(BinOp::Min, bound(BinOp::Max, element(emit, from, e.clone()), -1.0), 1.0);
             let near = element(emit, &self.near, e.clone());
-            let low = near.clone() - float(Expr::binary(BinOp::BitAnd, bits(near.clone()), word(HIGH)));
+            let low = rest(near.clone());
             let store = |to: &At, value| DStmt::store(to.array.clone(), vec![place(emit, to, e.clone())], value);
             let mut out = vec![store(&self.near, finite), store(&self.low, float(bits(low) + word(HALF)))];
             out.extend(rounded.then(|| store(&self.near, float(bits(near) + word(HALF)))));
             out
         })
     }
-}
-
-fn word(n: i64) -> Expr {
-    Expr::int(n, DType::U32)
-}
-
-fn bits(x: Expr) -> Expr {
-    Expr::reinterpret(DType::U32, x)
-}
-
-fn float(x: Expr) -> Expr {
-    Expr::reinterpret(DType::F32, x)
 }

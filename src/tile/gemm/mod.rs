@@ -21,6 +21,7 @@ mod scaled;
 mod share;
 mod tcgen05;
 mod tcgen05_block_scale;
+mod tf32;
 mod wgmma;
 mod wgmma_tf32x3;
 mod wgmma_two_level;

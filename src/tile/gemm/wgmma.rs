@@ -17,10 +17,10 @@ use super::described::Described;
 use super::grid::Grid;
 use super::mma::EXACT;
 use super::operands::{Matrix, Product, Start, product};
-use crate::ir::device::DStmt;
+use crate::ir::device::{DKind, DStmt};
 use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
 use crate::ir::layout::Fragment;
-use crate::ir::{BinOp, DType, ExecScope, Expr, TileCall, TileOp};
+use crate::ir::{BinOp, DType, ExecScope, Expr, Name, Scope, TileCall, TileOp};
 use crate::tile::predicates::{all_threads, scope_in, takes};
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant, WARPGROUP};
 
@@ -110,6 +110,35 @@ impl Sums {
         let column = column * Expr::i64(Fragment::M16N8Acc.shape()[1]);
         let tile = |at: Expr, n: i64| cx.simple(Expr::binary(BinOp::FloorDiv, at, Expr::i64(n)));
         [tile(row, WARPS), tile(column, shape.n)]
+    }
+
+    /// Registers of a call's own for as many sums, those of each 64 rows of a group.
+    pub fn registers(&self, emit: &mut Emit, stem: &str, shape: WgmmaShape) -> Vec<At> {
+        let (rows, each) = (self.tiles.len() as i64, shape.registers());
+        let name = emit.scratch(stem, shape.sum(), rows * each, Scope::Local);
+        (0..rows).map(|i| At::new(&name, Expr::i64(i * each))).collect()
+    }
+
+    /// Adds what `value` makes of each of such registers to those of `d`, or stores it where D has no `old` sums.
+    pub fn add(
+        &self,
+        emit: &mut Emit,
+        (d, shape): (&Name, WgmmaShape),
+        from: &[At],
+        old: bool,
+        value: impl Fn(Expr) -> Expr,
+    ) -> Vec<DStmt> {
+        let dtype = shape.sum();
+        let add = |emit: &mut Emit, to: &Expr, from: &At| {
+            emit.repeat("e", shape.registers(), DKind::Unrolled, |emit, e| {
+                let to = emit.simple(to.clone() + e.clone());
+                let own = Expr::load(from.array.clone(), vec![emit.simple(from.index.clone() + e)], dtype);
+                let value = value(own);
+                let value = if old { Expr::load(d.clone(), vec![to.clone()], dtype) + value } else { value };
+                vec![DStmt::store(d.clone(), vec![to], value)]
+            })
+        };
+        self.tiles.iter().zip(from).map(|(to, from)| add(emit, to, from)).collect()
     }
 
     /// The instruction, as wide as what a group holds.

@@ -27,6 +27,7 @@
 use super::described::Described;
 use super::feed::{Feed, Side, Step};
 use super::operands::{Matrix, Product, Start, product_with};
+use super::tf32::{float32, rest};
 use super::wgmma::{Sums, by_warpgroups, storage};
 use crate::ir::device::{DKind, DStmt};
 use crate::ir::instr::{At, Instr, Op, Sync, WgmmaShape};
@@ -41,8 +42,6 @@ use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 pub(super) const WGMMA_TF32X3: Variant =
     Variant { name: "wgmma_tf32x3", ops: &[TileOp::Gemm], priority: 18, only_forced: true, plan };
 
-/// Bits of a float32 that tf32 has.
-const HIGH: i64 = 0xffff_e000;
 /// Adds what is cut off on average, half of a unit of tf32's last place: 0.35 of one to 1, 0.7 to what is nearly 2.
 const ROUNDED: f64 = 1.0 + 1.0 / 2896.0;
 /// Elements of one access to shared memory, the widest first.
@@ -62,11 +61,11 @@ fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
     let rest = r.ask_if("rest_place", p.zip(sums.as_ref()), |(p, sums)| rest_place(p, sums, call, cx));
     let shape = r.ask_if("shape", sums.as_ref().zip(input), |(sums, ())| sums.shape(DType::F32));
     let b = r.ask_if("b_descriptor", p.zip(shape), |(p, s)| Described::of(&p.b, 1, s.n, cx));
-    let run = r.ask_if("b_run", p.zip(b.as_ref()), |(p, b)| {
+    r.ask_if("b_run", p.zip(b.as_ref()), |(p, b)| {
         b.run(p.n * p.k).map_err(|why| format!("`{}` is no run: {why}", p.b.view.buffer))
     });
-    let (shape, a, b, run, sums, rest, p) = (shape?, a?, b?, run?, sums?, rest?, product?);
-    Some(Box::new(move |e| Tf32x3 { shape, a, b, run, sums, rest, p }.emit(e)))
+    let (shape, a, b, sums, rest, p) = (shape?, a?, b?, sums?, rest?, product?);
+    Some(Box::new(move |e| Tf32x3 { shape, a, b, sums, rest, p }.emit(e)))
 }
 
 /// The registers for the products of low parts, where the call names some.
@@ -88,13 +87,6 @@ fn rest_place(p: &Product, sums: &Sums, call: &TileCall, cx: &Cx) -> Result<Opti
     }
 }
 
-fn float32(p: &Product) -> Result<(), String> {
-    match [&p.d, &p.a, &p.b].map(|x| x.view.dtype) {
-        [DType::F32, DType::F32, DType::F32] => Ok(()),
-        [d, a, b] => Err(format!("{a} times {b} into {d}, and what is split into parts of tf32 is float32")),
-    }
-}
-
 /// A product of float32.
 struct Tf32x3 {
     p: Product,
@@ -102,8 +94,6 @@ struct Tf32x3 {
     /// How fragments of A come into registers.
     a: Feed,
     b: Described,
-    /// Where B begins, and its elements.
-    run: (Expr, i64),
     sums: Sums,
     /// Registers that the products of low parts are added to, those of each 64 rows of a group.
     rest: Option<(Name, Vec<Expr>)>,
@@ -119,11 +109,11 @@ impl Tf32x3 {
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
         let sync = |s: Sync| DStmt::Instr(Instr::from(s));
         let b = &self.p.b.view.buffer;
-        let low_of_b = emit.scratch("b_low", DType::F32, self.run.1, Scope::Shared);
-        let part = self.registers(emit, "part");
+        let low_of_b = emit.scratch("b_low", DType::F32, self.p.n * self.p.k, Scope::Shared);
+        let part = self.sums.registers(emit, "part", self.shape);
         let (rest, kept) = match &self.rest {
             Some((name, tiles)) => (tiles.iter().map(|at| At::new(name, at.clone())).collect(), true),
-            None => (self.registers(emit, "rest"), false),
+            None => (self.sums.registers(emit, "rest", self.shape), false),
         };
         let mut out = vec![];
         let steps: Vec<Split> = (0..self.p.k / self.shape.k()).map(|step| self.split(emit, step, &mut out)).collect();
@@ -134,26 +124,18 @@ impl Tf32x3 {
         out.push(sync(Sync::WgmmaCommit));
         self.low_of_b(emit, &low_of_b, &mut out);
         let low = self.b.at_start();
-        // compilers may leave the arithmetic of A's `low` until here
-        out.push(sync(Sync::WgmmaFence));
         for (step, a) in steps.iter().enumerate() {
             self.products(emit, &mut out, (&rest, kept || step > 0), &a.high, (&low_of_b, &low, step));
             self.products(emit, &mut out, (&rest, true), &a.low, (b, &self.b, step));
         }
         out.extend([sync(Sync::WgmmaCommit), sync(Sync::WgmmaWait { left: 1 })]);
-        out.extend(self.added(emit, &part, matches!(self.p.start, Start::Old), |part| part));
+        let d = (&self.p.d.view.buffer, self.shape);
+        out.extend(self.sums.add(emit, d, &part, matches!(self.p.start, Start::Old), |part| part));
         out.push(sync(Sync::WgmmaWait { left: 0 }));
         if !kept {
-            out.extend(self.added(emit, &rest, true, without_nans));
+            out.extend(self.sums.add(emit, d, &rest, true, without_nans));
         }
         out
-    }
-
-    /// Registers of the call's own for sums, those of each 64 rows of a group.
-    fn registers(&self, emit: &mut Emit, stem: &str) -> Vec<At> {
-        let (rows, each) = (self.sums.tiles.len() as i64, self.shape.registers());
-        let name = emit.scratch(stem, DType::F32, rows * each, Scope::Local);
-        (0..rows).map(|i| At::new(&name, Expr::i64(i * each))).collect()
     }
 
     /// Loads the fragments of A for a step and makes their `low`.
@@ -164,7 +146,12 @@ impl Tf32x3 {
         let of = Step { side: Side::A, x: &self.p.a, feed: &self.a, fragment, d, k: Expr::i64(step) };
         let high = of.load(out, emit, &var).array;
         let low = emit.scratch("a_low", DType::F32, rows * each, Scope::Local);
-        out.push(emit.repeat("e", rows * each, DKind::Unrolled, |_, e| vec![rest(&low, &high, e)]));
+        out.push(emit.repeat("e", rows * each, DKind::Unrolled, |_, e| vec![low_of(&low, &high, e)]));
+        // no arithmetic is left until products read it, behind the fence
+        out.push(emit.repeat("w", rows * each / 2, DKind::Unrolled, |emit, w| {
+            let pair = At::new(&low, emit.simple(w * Expr::i64(2)));
+            vec![DStmt::Instr(Instr::new(Op::Pin, [pair], []))]
+        }));
         let all = |array: &Name| (0..rows).map(|i| At::new(array, Expr::i64(i * each))).collect();
         Split { high: all(&high), low: all(&low) }
     }
@@ -189,8 +176,8 @@ impl Tf32x3 {
 
     /// Has all threads write the `low` of B, each element where it has its `high`.
     fn low_of_b(&self, emit: &mut Emit, to: &Name, out: &mut Vec<DStmt>) {
-        let (cx, (first, elements), b) = (emit.cx(), self.run.clone(), self.p.b.view.buffer.clone());
-        let (threads, thread) = (cx.threads(), cx.rank(ExecScope::Cta));
+        let (cx, elements, b) = (emit.cx(), self.p.n * self.p.k, self.p.b.view.buffer.clone());
+        let (threads, thread, first) = (cx.threads(), cx.rank(ExecScope::Cta), self.b.start(&cx, &Expr::i64(0), 0));
         let guarded = emit.guard_scratch;
         out.extend(meet(ExecScope::Cta, &emit.cx()).filter(|_| guarded));
         // a condition among products would cost a fence of the compiler's own
@@ -202,7 +189,7 @@ impl Tf32x3 {
             let low = emit.scratch("b_rest", DType::F32, lanes, Scope::Local);
             let (from, zero) = (emit.simple(first.clone() + at.clone()), || Expr::i64(0));
             let load = moved((&high, zero()), (&b, from), DType::F32, lanes, CacheHint::Plain);
-            let split = emit.repeat("e", lanes, DKind::Unrolled, |_, e| vec![rest(&low, &high, e)]);
+            let split = emit.repeat("e", lanes, DKind::Unrolled, |_, e| vec![low_of(&low, &high, e)]);
             vec![load, split, moved((to, at), (&low, zero()), DType::F32, lanes, CacheHint::Plain)]
         };
         if turns > 0 {
@@ -215,21 +202,6 @@ impl Tf32x3 {
         out.extend(guarded.then(|| DStmt::Instr(Instr::from(Sync::AsyncFence))));
         out.extend(meet(ExecScope::Cta, &emit.cx()));
     }
-
-    /// Adds what `value` makes of each of these registers to D's, where D has an `old` one.
-    fn added(&self, emit: &mut Emit, from: &[At], old: bool, value: impl Fn(Expr) -> Expr) -> Vec<DStmt> {
-        let (d, each) = (&self.p.d.view.buffer, self.shape.registers());
-        let add = |emit: &mut Emit, to: &Expr, from: &At| {
-            emit.repeat("e", each, DKind::Unrolled, |emit, e| {
-                let to = emit.simple(to.clone() + e.clone());
-                let own = Expr::load(from.array.clone(), vec![emit.simple(from.index.clone() + e)], DType::F32);
-                let value = value(own);
-                let value = if old { Expr::load(d.clone(), vec![to.clone()], DType::F32) + value } else { value };
-                vec![DStmt::store(d.clone(), vec![to], value)]
-            })
-        };
-        self.sums.tiles.iter().zip(from).map(|(to, from)| add(emit, to, from)).collect()
-    }
 }
 
 /// The sum of products of low parts, or a number that is lost in the other sum where that is no number.
@@ -238,9 +210,7 @@ pub fn without_nans(rest: Expr) -> Expr {
 }
 
 /// `low[e]`, what tf32 leaves out of `high[e]`.
-fn rest(low: &Name, high: &Name, e: Expr) -> DStmt {
+fn low_of(low: &Name, high: &Name, e: Expr) -> DStmt {
     let x = Expr::load(high.clone(), vec![e.clone()], DType::F32);
-    let bits = Expr::binary(BinOp::BitAnd, Expr::reinterpret(DType::U32, x.clone()), Expr::int(HIGH, DType::U32));
-    let low_value = (x - Expr::reinterpret(DType::F32, bits)) * Expr::constant(ROUNDED, DType::F32);
-    DStmt::store(low.clone(), vec![e], low_value)
+    DStmt::store(low.clone(), vec![e], rest(x) * Expr::constant(ROUNDED, DType::F32))
 }

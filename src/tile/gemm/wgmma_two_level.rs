@@ -11,9 +11,8 @@
 
 use super::operands::{Product, Start};
 use super::wgmma::{Wgmma, input};
-use crate::ir::device::{DKind, DStmt};
-use crate::ir::instr::At;
-use crate::ir::{DType, Expr, Scope, TileCall, TileOp};
+use crate::ir::device::DStmt;
+use crate::ir::{DType, TileCall, TileOp};
 use crate::tile::{Cx, Emit, Plan, Refusals, Variant};
 
 /// Products by warpgroups, the sums of a call added to the others in float32.
@@ -33,23 +32,9 @@ fn eight_bit_float(call: &TileCall, p: &Product) -> Result<DType, String> {
 }
 
 fn emit(wgmma: &Wgmma, emit: &mut Emit) -> Vec<DStmt> {
-    let (d, each) = (wgmma.p.d.view.buffer.clone(), wgmma.shape.registers());
-    let tiles = &wgmma.sums.tiles;
-    let sum = wgmma.shape.sum();
-    let part = emit.scratch("part", sum, tiles.len() as i64 * each, Scope::Local);
-    let begins: Vec<Expr> = (0..tiles.len() as i64).map(|i| Expr::i64(i * each)).collect();
-    let places: Vec<At> = begins.iter().map(|begin| At::new(&part, begin.clone())).collect();
-    let mut out = wgmma.products(&emit.cx(), &places, false);
-    for (to, from) in tiles.iter().zip(&begins) {
-        out.push(emit.repeat("e", each, DKind::Unrolled, |emit, e| {
-            let to = emit.simple(to.clone() + e.clone());
-            let part = Expr::load(part.clone(), vec![emit.simple(from.clone() + e)], sum);
-            let value = match wgmma.p.start {
-                Start::Old => Expr::load(d.clone(), vec![to.clone()], sum) + part,
-                Start::Zero | Start::Other(_) => part,
-            };
-            vec![DStmt::store(d.clone(), vec![to], value)]
-        }));
-    }
+    let (d, shape, sums) = (&wgmma.p.d.view.buffer, wgmma.shape, &wgmma.sums);
+    let part = sums.registers(emit, "part", shape);
+    let mut out = wgmma.products(&emit.cx(), &part, false);
+    out.extend(sums.add(emit, (d, shape), &part, matches!(wgmma.p.start, Start::Old), |part| part));
     out
 }

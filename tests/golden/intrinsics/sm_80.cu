@@ -4,6 +4,7 @@ static __device__ __forceinline__ void dl_add_f16x2(unsigned short* d, const uns
 static __device__ __forceinline__ void dl_sub_f16x2(unsigned short* d, const unsigned short* a, const unsigned short* b) { asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(*(unsigned*)d) : "r"(*(const unsigned*)a), "r"(*(const unsigned*)b)); }
 static __device__ __forceinline__ void dl_mul_f16x2(unsigned short* d, const unsigned short* a, const unsigned short* b) { asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(*(unsigned*)d) : "r"(*(const unsigned*)a), "r"(*(const unsigned*)b)); }
 static __device__ __forceinline__ void dl_fma_f16x2(unsigned short* d, const unsigned short* a, const unsigned short* b, const unsigned short* c) { asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(*(unsigned*)d) : "r"(*(const unsigned*)a), "r"(*(const unsigned*)b), "r"(*(const unsigned*)c)); }
+static __device__ __forceinline__ void dl_pin_f32x2(float* d) { asm volatile("" : "+f"(d[0]), "+f"(d[1])); }
 static __device__ __forceinline__ void dl_f16x2_from_word(unsigned short* d, unsigned word) { *(unsigned*)d = word; }
 static __device__ __forceinline__ void dl_pin_f16x2(unsigned short* d) { asm volatile("" : "+r"(*(unsigned*)d)); }
 static __device__ __forceinline__ void dl_pick_f16_low_low(unsigned short* d, const unsigned short* a, const unsigned short* b) { *(unsigned*)d = __byte_perm(*(const unsigned*)a, *(const unsigned*)b, 0x5410); }
@@ -90,6 +91,15 @@ packed_fma_f16(const unsigned short* __restrict__ p0, const unsigned short* __re
   *reinterpret_cast<unsigned*>(&r2[0]) = *reinterpret_cast<const unsigned*>(&p2[threadIdx_x * 2]);
   dl_fma_f16x2(&r0[0], &r0[0], &r1[0], &r2[0]);
   *reinterpret_cast<unsigned*>(&p3[threadIdx_x * 2]) = *reinterpret_cast<const unsigned*>(&r0[0]);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+pinned(const float* __restrict__ p0, float* __restrict__ p1) {
+  const int threadIdx_x = (int)threadIdx.x;
+  __align__(8) float r[2];
+  *reinterpret_cast<float2*>(&r[0]) = *reinterpret_cast<const float2*>(&p0[threadIdx_x * 2]);
+  dl_pin_f32x2(&r[0]);
+  *reinterpret_cast<float2*>(&p1[threadIdx_x * 2]) = *reinterpret_cast<const float2*>(&r[0]);
 }
 
 extern "C" __global__ void __launch_bounds__(32)

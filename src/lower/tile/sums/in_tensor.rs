@@ -9,6 +9,7 @@
 
 use super::super::fragments::{By, PASS};
 use super::super::part_loops::Held;
+use super::around;
 use crate::ir::device::DStmt;
 use crate::ir::instr::TENSOR_LANES;
 use crate::ir::layout::{Axis, Iter, TileLayout};
@@ -52,21 +53,8 @@ pub fn product(call: TileCall, d: &Name, done: &Name) -> TileCall {
 
 /// Statements with a copy to registers after the one that the products stand in.
 pub fn loaded(body: Vec<DStmt>, d: &Name, held: &Held) -> Vec<DStmt> {
-    let multiplies = |s: &DStmt| {
-        let mut found = false;
-        s.visit(&mut |s| found |= matches!(s, DStmt::Tile(call) if call.dst.buffer == *d));
-        found
-    };
-    let mut out = vec![];
-    for s in body {
-        let last = multiplies(&s);
-        out.push(s);
-        if last {
-            let [dst, src] = [&held.buffer, d].map(|name| Tile::whole(name, &held.shape));
-            let mut copy = TileCall::new(TileOp::Copy, held.scope, dst, vec![TileArg::Tile(src)]);
-            copy.forced = Some(LOADS.into());
-            out.push(DStmt::Tile(Box::new(copy)));
-        }
-    }
-    out
+    let [dst, src] = [&held.buffer, d].map(|name| Tile::whole(name, &held.shape));
+    let mut copy = TileCall::new(TileOp::Copy, held.scope, dst, vec![TileArg::Tile(src)]);
+    copy.forced = Some(LOADS.into());
+    around(body, d, [vec![], vec![DStmt::Tile(Box::new(copy))]])
 }

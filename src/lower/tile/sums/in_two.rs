@@ -8,24 +8,15 @@
 
 use super::super::fragments::PASS;
 use super::super::part_loops::Held;
+use super::around;
 use crate::ir::device::{DStmt, index_var};
-use crate::ir::{Buffer, DType, Expr, Name, Scope, Tile, TileArg, TileCall};
+use crate::ir::{DType, Expr, Name, Tile, TileArg, TileCall};
 use crate::lower::LowerError;
 use crate::lower::nest::Nest;
 use crate::tile::without_nans;
 
 /// The variant that multiplies so.
 pub const VARIANT: &str = "wgmma_tf32x3";
-
-/// Registers for the rest of sums that are held.
-pub fn hold(nest: &mut Nest, held: &Held, rest: &Name) -> Result<(), LowerError> {
-    let sums = nest.held.get(&held.buffer).cloned();
-    let sums = sums.ok_or_else(|| LowerError::new(PASS, &held.buffer, "the sums are in no registers"))?;
-    nest.held.insert(rest.clone(), Buffer { name: rest.clone(), ..sums });
-    let flat = nest.buffer(PASS, &held.buffer)?;
-    nest.buffers.insert(rest.clone(), Buffer::new(rest.clone(), DType::F32, flat.shape.clone(), Scope::Local));
-    Ok(())
-}
 
 /// The call of a product, with the registers for the rest of its sums.
 pub fn product(mut call: TileCall, rest: &Name) -> TileCall {
@@ -43,21 +34,7 @@ pub fn added(nest: &mut Nest, body: Vec<DStmt>, held: &Held, rest: &Name) -> Res
         DStmt::unrolled(&e, n, vec![DStmt::store(to, vec![index_var(&e)], value)])
     };
     let load = |from: &Name, e: &Expr| Expr::load(from.clone(), vec![e.clone()], DType::F32);
-    let mut out = vec![];
-    for s in body {
-        if !multiplies(&s, d) {
-            out.push(s);
-            continue;
-        }
-        out.push(each(&|_| (rest.clone(), Expr::constant(0.0, DType::F32))));
-        out.push(s);
-        out.push(each(&|e| (d.clone(), load(d, e) + without_nans(load(rest, e)))));
-    }
-    Ok(out)
-}
-
-fn multiplies(s: &DStmt, d: &Name) -> bool {
-    let mut found = false;
-    s.visit(&mut |s| found |= matches!(s, DStmt::Tile(call) if call.dst.buffer == *d));
-    found
+    let before = each(&|_| (rest.clone(), Expr::constant(0.0, DType::F32)));
+    let after = each(&|e| (d.clone(), load(d, e) + without_nans(load(rest, e))));
+    Ok(around(body, d, [vec![before], vec![after]]))
 }
