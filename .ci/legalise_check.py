@@ -227,6 +227,7 @@ def cases():
                lambda x, c=axis: numpy.repeat(x, 3, c))
         yield f"take_{axis}", [tensor((40, 30)), tensor((9,), i64)], lambda x, i, c=axis: R.take(x, i, c), None
         yield f"split_{axis}", [tensor((12, 6))], lambda x, c=axis: R.split(x, 3, c), None
+    yield "bitwise_not_bool", [tensor((5, 7), boolean)], R.bitwise_not, numpy.logical_not
     yield "tile", [tensor((5, 7))], lambda x: R.tile(x, (2, 3)), lambda x: numpy.tile(x, (2, 3))
     yield ("strided_slice", [tensor((20, 30))], lambda x: R.strided_slice(x, [0, 1], [3, 2], [17, 29], [2, 3]),
            lambda x: x[3:17:2, 2:29:3])
@@ -313,6 +314,8 @@ def fused():
     yield ("fused_mean_softmax", [tensor((8, 12, 40))],
            chain((lambda x: R.mean(x, 1), 0), (last, 0)), lambda x: softmax(x.mean(1)))
     yield "fused_two_sums", [tensor((30, 40))], chain((lambda x: R.subtract(R.sum(x, 0), R.max(x, 0)), 0)), None
+    yield ("fused_empty_part", [tensor((7, 40))],
+           lambda x: R.concat([R.multiply(x, x), R.strided_slice(x, [1], [40], [60])], 1), lambda x: x * x)
     yield ("fused_argmax", [tensor((5, 96)), tensor((96, 300))], chain((R.matmul, 1), (lambda x: R.argmax(x, -1), 0)),
            lambda x, w: (x @ w).argmax(-1))
 

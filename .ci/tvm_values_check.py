@@ -48,7 +48,8 @@ INTEGER_OPERATORS = [
 SIGNED_OPERATORS = [("negate", "-a", True), ("abs", "T.abs(a)", True)]
 BOOL_OPERATORS = [
     ("and", "a and b", True), ("or", "a or b", True), ("not", "not a", True), ("equal", "a == b", True),
-    ("not_equal", "a != b", True), ("select", "T.Select(a, b, not b)", True),
+    ("not_equal", "a != b", True), ("select", "T.Select(a, b, not b)", True), ("bitnot", "~a", True),
+    ("bitand", "a & b", True), ("bitor", "a | b", True), ("bitxor", "a ^ b", True),
 ]
 # What TVM's build does otherwise, and where; docs/correctness.md has the list.
 DIFFERENT = {

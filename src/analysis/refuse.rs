@@ -173,7 +173,8 @@ fn zero_extent(f: &PrimFunc) -> Option<String> {
         _ => None,
     });
     let empty = || f.buffers.iter().find(|b| b.shape.iter().any(|n| n.is_int(0)));
-    looped.or_else(|| empty().map(|b| format!("buffer `{}` has no element", f.display_name(&b.name))))
+    let nothing = |b: &Buffer| format!("buffer `{}` has no element; leave out the call", f.display_name(&b.name));
+    looped.or_else(|| empty().map(nothing))
 }
 
 /// Elements of a buffer, and iterations of a block, at most: rules multiply them with numbers of threads and bytes.

@@ -61,11 +61,14 @@ pub fn arguments(func: &PrimFunc, case: &Case, rng: &mut StdRng) -> Vec<Tensor> 
     func.buffer_params().map(make).collect()
 }
 
+/// The value of integer parameters.
+pub const COUNT: i64 = 29;
+
 /// A small value for each scalar parameter.
 pub fn scalars(func: &PrimFunc) -> BTreeMap<ir::Name, Scalar> {
     let value = |p: &ir::Param| match p {
         ir::Param::Scalar { name, dtype } if dtype.is_float() => Some((name.clone(), Scalar::Float(0.5))),
-        ir::Param::Scalar { name, .. } => Some((name.clone(), Scalar::Int(29))),
+        ir::Param::Scalar { name, .. } => Some((name.clone(), Scalar::Int(COUNT))),
         ir::Param::Buffer(_) => None,
     };
     func.params.iter().filter_map(value).collect()

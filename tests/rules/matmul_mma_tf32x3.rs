@@ -48,6 +48,15 @@ fn batches_symbolic_rows_weights_of_16_bits_and_older_targets() {
 }
 
 #[test]
+fn rows_that_a_parameter_counts() {
+    for rule in [RULE, BY_WARPGROUPS] {
+        let case = Matmul::new("float32", harness::COUNT, 72, 40).symbolic().case();
+        let text = case.text.replace("m = TypeVar(\"m\")\n", "").replace("main(", "main(m: T.int64, ");
+        check_all(vec![Case { text, ..case }], rule, TARGET);
+    }
+}
+
+#[test]
 fn products_by_warpgroups_of_any_layout() {
     // of both factors in turn, rows or columns are what instructions have 64 of
     let sizes = [[64, 64, 96], [37, 53, 29], [130, 36, 72], [65, 130, 136], [40, 70, 3]];

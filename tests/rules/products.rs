@@ -220,7 +220,7 @@ pub fn check_points(case: &Case, rule: &str, id: &str, pick: impl Fn(&Space, &mu
     let mut rng = StdRng::seed_from_u64(case.name.len() as u64);
     let args = harness::arguments(&func, case, &mut rng);
     let mut want = args.clone();
-    interp::run(&func, &mut want, &Default::default(), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    interp::run(&func, &mut want, &harness::scalars(&func), Mode::F64).unwrap_or_else(|e| panic!("{}: {e}", case.name));
     let arm = ask(rule, &input, &target).unwrap_or_else(|d| panic!("{}: {d}", case.name));
     for knobs in pick(&arm.space, &mut rng) {
         harness::check_point(&arm, case, &input, &target, &knobs, &args, &want);

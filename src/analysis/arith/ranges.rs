@@ -1,7 +1,7 @@
 //! What is known about variables.
 
 use crate::analysis::Interval;
-use crate::ir::{DType, Expr, Name, PrimFunc};
+use crate::ir::{DType, Expr, Name, Param, PrimFunc};
 use std::collections::BTreeMap;
 
 /// What is known about each variable: constant bounds, and for a loop with a symbolic trip count
@@ -23,12 +23,17 @@ impl Ranges {
         Ranges::default()
     }
 
-    /// The symbolic extents of a function, each at least 1.
+    /// The symbolic extents of a function, each at least 1: those that are parameters, too.
     pub fn of_func(f: &PrimFunc) -> Ranges {
         let mut r = Ranges::new();
-        for e in &f.extents {
-            let top = if e.dtype == DType::I32 { i32::MAX as i64 } else { i64::MAX };
-            r.set_interval(e.name.clone(), Interval::new(1, top));
+        let in_shape = |name: &Name| f.buffer_params().any(|b| b.shape.iter().any(|n| n.uses_var(name)));
+        let params = f.params.iter().filter_map(|p| match p {
+            Param::Scalar { name, dtype } if dtype.is_int() && in_shape(name) => Some((name, *dtype)),
+            Param::Scalar { .. } | Param::Buffer(_) => None,
+        });
+        for (name, dtype) in f.extents.iter().map(|e| (&e.name, e.dtype)).chain(params) {
+            let top = if dtype == DType::I32 { i32::MAX as i64 } else { i64::MAX };
+            r.set_interval(name.clone(), Interval::new(1, top));
         }
         r
     }

@@ -93,12 +93,13 @@ impl Scope<'_> {
         }))
     }
 
-    /// `~x` of an integer.
+    /// `~x` of an integer, of a truth value its negation.
     pub fn bit_not(&mut self, arg: &Node) -> Result<Value, Problem> {
         match self.value(arg)? {
             Value::Int(v) => Ok(Value::Int(!v)),
             Value::Expr(e) if e.dtype().is_int() => Ok(Value::Expr(Expr::unary(UnOp::BitNot, e))),
-            Value::Expr(_) | Value::Float(_) => problem(arg.at, "`~` takes an integer"),
+            Value::Expr(e) if e.dtype() == DType::Bool => Ok(Value::Expr(Expr::unary(UnOp::Not, e))),
+            Value::Expr(_) | Value::Float(_) => problem(arg.at, "`~` takes an integer or a truth value"),
         }
     }
 

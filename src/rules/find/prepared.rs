@@ -1,7 +1,7 @@
 //! What rules are asked about: a function that was accepted and normalized.
 
 use crate::analysis::{
-    Decline, Facts, assign, decide, extrema, fission, normalize, plain_views, refuse, serial, unnest,
+    Decline, Facts, assign, decide, extrema, fission, normalize, plain_views, refuse, serial, unnest, without_empty,
 };
 use crate::ir::PrimFunc;
 use crate::schedule::Schedule;
@@ -25,7 +25,7 @@ impl Prepared {
     /// # Errors
     /// The named predicate for which the function can't be scheduled.
     pub fn new(func: &PrimFunc) -> Result<Prepared, Decline> {
-        let func = serial(&fission(&unnest(&plain_views(func))));
+        let func = serial(&fission(&unnest(&plain_views(&without_empty(func)))));
         refuse(&func)?;
         let func = extrema(&normalize(&decide(&func))?);
         let facts = Facts::of(&func);

@@ -6,7 +6,7 @@
 //! before: `init: y[i] = 0; y[i] = y[i] + x[i]` over `i`
 //! after:  `y[i] = 0 + x[i]`
 
-use super::walk::map_blocks;
+use crate::analysis::walk::map_blocks;
 use crate::ir::{Block, Expr, ExprKind, IterKind, Name, PrimFunc, Stmt};
 
 /// The function in which blocks with a start but without a reduced axis have no start.
@@ -60,7 +60,7 @@ fn from_start(e: &Expr, starts: &[Start]) -> Expr {
 
 #[cfg(test)]
 mod tests {
-    use super::super::normalize;
+    use crate::analysis::normalize;
 
     #[test]
     fn a_sum_of_one_element_is_an_assignment() {

@@ -7,10 +7,10 @@
 //! before: `b0: v0 = i; for k in n(v0): b1: v1 = v0, v2 = k of n(v0); y[v1] = y[v1] + x[v2]`
 //! after:  `for k in most: b1: v0 = i, v2 = k of most; y[v0] = y[v0] + if_then_else(v2 < n(v0), x[v2], 0)`
 
-use super::arith::ranges::Ranges;
-use super::arith::simplify::simplify;
-use super::combiner::Combiner;
-use super::walk::map_blocks;
+use crate::analysis::arith::ranges::Ranges;
+use crate::analysis::arith::simplify::simplify;
+use crate::analysis::combiner::Combiner;
+use crate::analysis::walk::map_blocks;
 use crate::ir::{BinOp, Block, Expr, ExprKind, For, ForKind, IterKind, IterVar, Name, PrimFunc, Stmt};
 
 /// Outputs whose own reductions are counted to find the longest.
@@ -132,7 +132,7 @@ def main(x: T.Buffer((13,), \"float32\"), y: T.Buffer((5,), \"float32\")):
         let update =
             "y[v] = y[v] + T.if_then_else(r < (v * 13 + 17) // 5 - v * 13 // 5, x[v * 13 // 5 + r], T.float32(0.0))";
         assert!(text.contains(update) && text.contains("for i, k in T.grid(5, 4):"), "{text}");
-        assert!(super::super::refuse(&unnest(&f)).is_ok(), "{text}");
+        assert!(crate::analysis::refuse(&unnest(&f)).is_ok(), "{text}");
     }
 
     #[test]
@@ -155,6 +155,6 @@ def main(x: T.Buffer((3, 2, 13), \"float32\"), y: T.Buffer((3, 5), \"float32\"))
         let f = unnest(&crate::ir::read(text, "pool").expect("reads").remove(0));
         let text = f.to_string();
         assert!(text.contains("for a, i, b, k in T.grid(3, 5, 2, 4):") && text.contains("T.init()"), "{text}");
-        assert!(super::super::refuse(&f).is_ok(), "{text}");
+        assert!(crate::analysis::refuse(&f).is_ok(), "{text}");
     }
 }

@@ -5,8 +5,8 @@
 //! after:  `for i, j: block a(v0 = i, v1 = j): if p[v0] != -1: x[p[v0], v1] = ..`
 //!         `for l0, l1: block b(v2 = l0, v3 = l1): if p[v2] != -1: y[p[v2], v3] = ..`
 
-use super::access::{reads, writes};
-use super::walk::{fresh, names};
+use crate::analysis::access::{reads, writes};
+use crate::analysis::walk::{fresh, names};
 use crate::ir::{Block, Expr, For, ForKind, IterVar, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 

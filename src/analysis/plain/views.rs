@@ -7,7 +7,7 @@
 //! before: `pages: T.Buffer((n, 16), strides=(16, 1), elem_offset=pages_elem_offset)`
 //! after:  `pages: T.Buffer((n, 16))`
 
-use super::walk::visit_exprs;
+use crate::analysis::walk::visit_exprs;
 use crate::ir::{Buffer, Expr, Name, PrimFunc};
 
 /// The function with parameters that begin at the address that is passed, where they have this form.
@@ -74,7 +74,7 @@ mod tests {
     fn an_offset_that_nothing_else_uses_and_strides_of_rows_are_gone() {
         for header in ["x: T.Buffer((8, 4), elem_offset=e)", "x: T.Buffer((8, 4), strides=(4, 1))"] {
             let f = plain_views(&read(header, "w"));
-            assert!(super::super::refuse(&f).is_ok() && f.extents.is_empty(), "{f}");
+            assert!(crate::analysis::refuse(&f).is_ok() && f.extents.is_empty(), "{f}");
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
             ("x: T.Buffer((8, 4), elem_offset=4)", "w"),
             ("x: T.Buffer((8, 4), strides=(8, 1))", "w"),
         ] {
-            let why = super::super::refuse(&plain_views(&read(header, index))).expect_err("it is a view");
+            let why = crate::analysis::refuse(&plain_views(&read(header, index))).expect_err("it is a view");
             assert_eq!(why.reason.predicate, "strided_buffer");
         }
     }

@@ -6,8 +6,8 @@
 //! before: `y[i] = T.if_then_else(i < 4096, x[i], 0)` over `i < 1024`
 //! after:  `y[i] = x[i]`
 
-use super::walk::{has_block, map_blocks};
-use super::{Ranges, simplify};
+use crate::analysis::walk::{has_block, map_blocks};
+use crate::analysis::{Ranges, simplify};
 use crate::ir::{Block, Expr, ExprKind, PrimFunc, Stmt};
 
 /// The function without selections whose condition is decided by the ranges of iterators.
