@@ -90,7 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_of_no_terms_and_parameters_without_elements_stay() {
+    fn a_parameter_without_elements_is_not_read() {
+        let header = "t: T.Buffer((0,), \"float32\"), x: T.Buffer((8,), \"float32\"), y: T.Buffer((8,), \"float32\")";
+        let text = format!("@T.prim_func(s_tir=True)\ndef main({header}):\n{CONCAT}");
+        let f = without_empty(&crate::ir::read(&text, "empty").expect("reads").remove(0));
+        assert!(f.params.len() == 3 && crate::analysis::refuse(&f).is_ok(), "{f}");
+    }
+
+    #[test]
+    fn a_sum_of_no_terms_and_results_without_elements_stay() {
         let sum = "    for i, k in T.grid(8, 0):\n        with T.sblock(\"y\"):\n            \
                    v, w = T.axis.remap(\"SR\", [i, k])\n            with T.init():\n                y[v] = T.float32(0)\n            \
                    y[v] = y[v] + x[w]\n";
