@@ -172,18 +172,12 @@ fn zero_extent(f: &PrimFunc) -> Option<String> {
         Stmt::For(l) if l.extent.is_int(0) => Some(format!("loop `{}` runs no step", f.display_name(&l.var))),
         _ => None,
     });
-    // A tensor without elements is none to compute, nor to load from; a parameter that is neither may be one.
-    let used = |b: &&Buffer| leaves(f).is_empty() || has_access(f, &b.name);
-    let empty = || f.buffers.iter().filter(|b| b.shape.iter().any(|n| n.is_int(0))).find(used);
+    // A parameter without elements is no reason where there is another result to compute.
+    let written: Vec<Name> = leaves(f).iter().flat_map(|leaf| writes(leaf.block)).map(|w| w.buffer).collect();
+    let no_result = !written.iter().any(|name| f.is_param(name));
+    let empty = || f.buffers.iter().find(|b| b.is_empty() && (no_result || written.contains(&b.name)));
     let nothing = |b: &Buffer| format!("buffer `{}` has no element; leave out the call", f.display_name(&b.name));
     looped.or_else(|| empty().map(nothing))
-}
-
-fn has_access(f: &PrimFunc, name: &Name) -> bool {
-    let mut found = false;
-    f.visit(&mut |s| found |= matches!(s, Stmt::Store { buffer, .. } if buffer == name));
-    visit_exprs(&f.body, &mut |e| found |= e.loads(name));
-    found
 }
 
 /// Elements of a buffer, and iterations of a block, at most: rules multiply them with numbers of threads and bytes.

@@ -40,7 +40,7 @@ fn in_blocks(f: &PrimFunc) -> PrimFunc {
 
 fn is_extent(f: &PrimFunc, name: &Name) -> bool {
     let uses = |e: &Expr| e.uses_var(name);
-    let mut found = f.extents.iter().any(|e| e.name == *name) || f.buffers.iter().any(|b| b.shape.iter().any(uses));
+    let mut found = f.extents.iter().any(|e| e.name == *name) || f.is_in_shape(name);
     f.visit(&mut |s| match s {
         Stmt::For(l) => found |= uses(&l.extent),
         Stmt::Block(b) => found |= b.iters.iter().any(|it| uses(&it.extent)),

@@ -188,6 +188,11 @@ impl PrimFunc {
         self.params.iter().any(|p| matches!(p, Param::Buffer(b) if b == name))
     }
 
+    /// True where a tensor has a dimension that the name is part of.
+    pub fn is_in_shape(&self, name: &Name) -> bool {
+        self.buffers.iter().any(|b| b.shape.iter().any(|n| n.uses_var(name)))
+    }
+
     /// The tensor parameters in order.
     pub fn buffer_params(&self) -> impl Iterator<Item = &Buffer> {
         self.params.iter().filter_map(|p| match p {

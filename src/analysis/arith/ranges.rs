@@ -26,9 +26,8 @@ impl Ranges {
     /// The symbolic extents of a function, each at least 1: those that are parameters, too.
     pub fn of_func(f: &PrimFunc) -> Ranges {
         let mut r = Ranges::new();
-        let in_shape = |name: &Name| f.buffer_params().any(|b| b.shape.iter().any(|n| n.uses_var(name)));
         let params = f.params.iter().filter_map(|p| match p {
-            Param::Scalar { name, dtype } if dtype.is_int() && in_shape(name) => Some((name, *dtype)),
+            Param::Scalar { name, dtype } if dtype.is_int() && f.is_in_shape(name) => Some((name, *dtype)),
             Param::Scalar { .. } | Param::Buffer(_) => None,
         });
         for (name, dtype) in f.extents.iter().map(|e| (&e.name, e.dtype)).chain(params) {

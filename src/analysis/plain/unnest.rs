@@ -7,10 +7,8 @@
 //! before: `b0: v0 = i; for k in n(v0): b1: v1 = v0, v2 = k of n(v0); y[v1] = y[v1] + x[v2]`
 //! after:  `for k in most: b1: v0 = i, v2 = k of most; y[v0] = y[v0] + if_then_else(v2 < n(v0), x[v2], 0)`
 
-use crate::analysis::arith::ranges::Ranges;
-use crate::analysis::arith::simplify::simplify;
-use crate::analysis::combiner::Combiner;
 use crate::analysis::walk::map_blocks;
+use crate::analysis::{Combiner, Ranges, simplify};
 use crate::ir::{BinOp, Block, Expr, ExprKind, For, ForKind, IterKind, IterVar, Name, PrimFunc, Stmt};
 
 /// Outputs whose own reductions are counted to find the longest.
