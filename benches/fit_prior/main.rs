@@ -3,8 +3,10 @@
 //! `fit_prior grow LOG:FOLDER... > trees.bin`, `fit_prior judge trees.bin LOG:FOLDER...`: each log with the folder of its functions
 //! (TVMScript). Judged is which of the measured candidates is chosen, over the best measured one: by the model by hand, and by that
 //! and the trees. `LOG:FOLDER:PASS` leaves out the candidates that a pass of lowering changes, as they were measured without it.
+//! `fit_prior untuned LOG:FOLDER...` says the same of what is built untuned: of all points, by the trees that are built in.
 
 mod grow;
+mod untuned;
 
 use daylight::ir;
 use daylight::log::{self, Record};
@@ -66,7 +68,8 @@ fn main() {
             let file = std::fs::read(trees).expect("a readable file");
             judge(&Forest::read(&file).expect("trees"), &all(logs));
         }
-        _ => println!("usage: fit_prior grow LOG:FOLDER... | judge TREES LOG:FOLDER..."),
+        ["untuned", logs @ ..] => untuned::print(logs),
+        _ => println!("usage: fit_prior grow LOG:FOLDER... | judge TREES LOG:FOLDER... | untuned LOG:FOLDER..."),
     }
 }
 
@@ -81,24 +84,32 @@ fn functions(arg: &str) -> Vec<Function> {
     let (log, rest) = arg.split_once(':').expect("LOG:FOLDER");
     let (folder, pass) = rest.split_once(':').map_or((rest, None), |(folder, pass)| (folder, Some(pass)));
     let without = pass.map(|name| PASSES.iter().position(|p| p.name == name).expect("a pass"));
-    let records = log::read(Path::new(log)).expect("a log").records;
-    let mut of: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-    records.iter().for_each(|r| of.entry(&r.workload.name).or_default().push(r));
-    let read = |(name, records): (&&str, &Vec<&Record>)| {
-        function(&Path::new(folder).join(format!("{name}.py")), records, without)
-    };
-    of.par_iter().filter_map(read).filter(|f| f.samples.len() >= LEAST).collect()
+    let read = |path: &Path, records: &[&Record]| function(path, records, without);
+    of_each(log, folder, read).into_iter().filter(|f| f.samples.len() >= LEAST).collect()
 }
 
-/// A function with what was measured of it, the pass of that number left out.
-fn function(path: &Path, records: &[&Record], without: Option<usize>) -> Option<Function> {
+/// What `of` says of each function of a log, given its file and its records.
+fn of_each<T: Send>(log: &str, folder: &str, of: impl Fn(&Path, &[&Record]) -> Option<T> + Sync) -> Vec<T> {
+    let records = log::read(Path::new(log)).expect("a log").records;
+    let mut each: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    records.iter().for_each(|r| each.entry(&r.workload.name).or_default().push(r));
+    each.par_iter().filter_map(|(name, records)| of(&Path::new(folder).join(format!("{name}.py")), records)).collect()
+}
+
+/// The rules that take the function of a file, on the device of these records, that whose default is built untuned first.
+fn taken(path: &Path, records: &[&Record]) -> Option<Arms> {
     let text = std::fs::read_to_string(path).ok()?;
     let func = ir::read(&text, &path.display().to_string()).ok()?.remove(0);
     let env = &records[0].env;
     let target = Target::parse(&records[0].target, &HostCpu::default()).ok()?.measured_as(env.sms, 0, 0.0);
     let list = arms(verdicts(&Prepared::new(&func).ok()?, &target, &Spaces::built_in()));
-    let arms = Arms::new(as_logged(list, records), target.clone());
-    let replay = Replay::new(&arms, records)?;
+    Some(Arms::new(as_logged(list, records), target))
+}
+
+/// A function with what was measured of it, the pass of that number left out.
+fn function(path: &Path, records: &[&Record], without: Option<usize>) -> Option<Function> {
+    let arms = taken(path, records)?;
+    let (replay, target) = (Replay::new(&arms, records)?, arms.target.clone());
     let sample = |(point, ns): (&daylight::tune::Point, f64)| {
         let arm = arms.of(point);
         if without.is_some_and(|pass| changes(pass, arm, &point.knobs, &target)) {
@@ -157,16 +168,21 @@ fn judge(forest: &Forest, functions: &[Function]) {
     let share = |of: fn(&Forest, &Function) -> Option<f64>, f: &Function| Some(best(&f.samples) / of(forest, f)?);
     for (name, of) in ways {
         let shares: Vec<f64> = functions.iter().filter_map(|f| share(of, f)).collect();
-        let n = shares.len().max(1) as f64;
-        let mean = (shares.iter().map(|s| s.ln()).sum::<f64>() / n).exp();
-        let within = |part: f64| shares.iter().filter(|s| **s * part >= 1.0).count() as f64 / n * 100.0;
-        let (ten, quarter) = (within(1.1), within(1.25));
-        println!("{name}: {mean:.4} of the best, N = {n}, {ten:.0} % within 10 %, {quarter:.0} % within 25 %");
+        println!("{name}: {}", in_all(&shares));
     }
     for f in functions {
         let [hand, trees] = ways.map(|(_, of)| share(of, f).unwrap_or(f64::NAN));
         println!("{} {hand:.3} {trees:.3}", f.name);
     }
+}
+
+/// Shares of the best in one line.
+fn in_all(shares: &[f64]) -> String {
+    let n = shares.len().max(1) as f64;
+    let mean = (shares.iter().map(|s| s.ln()).sum::<f64>() / n).exp();
+    let within = |part: f64| shares.iter().filter(|s| **s * part >= 1.0).count() as f64 / n * 100.0;
+    let (ten, quarter) = (within(1.1), within(1.25));
+    format!("{mean:.4} of the best, N = {n}, {ten:.0} % within 10 %, {quarter:.0} % within 25 %")
 }
 
 fn by_model(_: &Forest, f: &Function) -> Option<f64> {

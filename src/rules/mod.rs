@@ -133,19 +133,17 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
     taken.get(stands(&arms)).map(|(v, _)| *v)
 }
 
-/// Position of the rule whose default stands untuned: the first, or a product in tiles; of other rules the prior was wrong, and
-/// what was measured says little (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior
-/// would not choose a point by that. What measured candidates say goes before the prior.
+/// Position of the rule whose default stands untuned: the first, or another of which measured candidates promise less time. By the prior alone it is the first, or a product in tiles: of other rules the prior was wrong
+/// (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior would not choose a point by that.
 fn stands(arms: &[&Arm]) -> usize {
     let [first, others @ ..] = arms else { return 0 };
     if others.is_empty() {
         return 0;
     }
-    let tiled = first.tiled_ns();
     if let Some(judged) = first.judged() {
-        let beside = |a: &&Arm| tiled.or_else(|| a.tiled_ns()).and_then(|_| a.judged());
-        return choice::judged(judged, others.iter().map(beside));
+        return choice::judged(judged, others.iter().map(|a| a.judged()));
     }
+    let tiled = first.tiled_ns();
     choice::rule(tiled.or_else(|| first.guess_ns()), others.iter().map(|a| a.tiled_ns()), tiled.is_some())
 }
 

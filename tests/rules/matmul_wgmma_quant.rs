@@ -24,7 +24,7 @@ fn of(m: i64, n: i64, k: i64, group: i64) -> Case {
 
 #[test]
 fn odd_rows() {
-    for (m, group) in [(33, 32), (41, 64), (70, 128)] {
+    for (m, group) in [(17, 64), (29, 128), (33, 32), (41, 64), (70, 128)] {
         check(&of(m, 64, 256, group), |k| k.get("block_m") <= 96, 2);
     }
 }

@@ -1,6 +1,6 @@
 //! `matmul.wgmma_quant`: products of tens to hundreds of rows with weights of four bits, by whole warpgroups (`wgmma`).
 //!
-//! When: the target has them; what `matmul.quant` takes, with 33 to 512 rows, a constant number, and factors that tensor
+//! When: the target has them; what `matmul.quant` takes, with 17 to 512 rows, a constant number, and factors that tensor
 //! maps describe.
 //! How: columns are the rows of instructions, of which a warpgroup has 64 or more and all rows of the tile, so that a
 //! value is decoded once for a block. Words and rows come into shared memory by tensor maps, started by a warpgroup of
@@ -48,7 +48,7 @@ pub const WGMMA_QUANT: Rule = Rule::new(
 );
 
 /// Rows that the instructions of warps, or loads straight from memory, serve as well.
-const FEW_ROWS: i64 = 32;
+const FEW_ROWS: i64 = 16;
 /// Rows from which on weights are better decoded once for all blocks.
 const MOST_ROWS: i64 = 512;
 /// Bytes of a value as it is multiplied.

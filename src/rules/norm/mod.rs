@@ -3,4 +3,5 @@
 pub mod cpu;
 pub mod online;
 mod outline;
+mod room;
 pub mod rows;

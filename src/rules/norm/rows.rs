@@ -28,7 +28,8 @@
 //! ```
 
 use super::online;
-use super::outline::{Place, STATE, Sizes, launch};
+use super::outline::{Place, Sizes, launch};
+use super::room::*;
 use crate::analysis::Decline;
 use crate::ir::TileOp;
 use crate::rules::find::rows::{Role, RowInput, Rows};
@@ -46,27 +47,10 @@ pub const ROWS: Rule = Rule::new(
 /// What the `relax` knob does.
 const WAYS: [&str; 2] = ["reciprocal", "exp2"];
 
-/// Values of the `row` knob: in registers with the functions of its elements, in registers alone, in
-/// shared memory, nowhere.
-const KEPT: i64 = 0;
-const REGISTERS: i64 = 1;
-const SHARED: i64 = 2;
-const REREAD: i64 = 3;
-/// Rows in a block, at most, where each has one warp or more.
-const WARP_ROWS: i64 = 8;
-/// Vectors of a thread, at most, where several rows share a warp.
-const SHORT: i64 = 8;
-/// Elements of a row that one thread keeps at most.
-const MOST_EACH: i64 = 128;
 /// Blocks of a cluster, and threads of each, that start with a row longer than shared memory (softmax
 /// 512x128256 bfloat16, H200: 82 us, where reading it again takes 90 and clusters of 4 88).
 const CLUSTER: i64 = 8;
 const CLUSTER_THREADS: i64 = 512;
-/// Bytes of rows, those of all resident blocks together, that the first-level cache keeps for the passes that
-/// read them again. With 128 KiB such passes took 132 or 163 us, with other work in the second level or without,
-/// where a row kept in registers takes 128 (layer_norm 16384x8192 bfloat16, H200); with 64 KiB they are as fast.
-const CACHED_ROWS: i64 = 96 << 10;
-
 struct General {
     r: Rows,
     /// Two reductions that one pass can do.
@@ -105,7 +89,8 @@ impl Accepted for General {
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
         let shared = self.sizes.as_ref().map_or(vec![], |s| s.shared.clone());
-        let space = row_fits(space, r, target, element, shared);
+        let space = row_fits(space, r, target, element, shared.clone());
+        let space = rooms_are_shared(space, r, target, element, shared);
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         // Of short rows no thread has much in flight, and what has most is not best.
@@ -190,98 +175,6 @@ fn one_nest(r: &Rows) -> Result<(), String> {
     let Some(row) = loops.first() else { return Err("the last block has no loop over rows".into()) };
     let others = r.others(&s);
     under_rows(&mut s, row, &others).map_err(|e| e.reason.to_string())
-}
-
-/// Blocks that share a row.
-fn cluster(k: &Knobs) -> i64 {
-    k.find("cluster").unwrap_or(1)
-}
-
-/// Threads that share a row.
-fn group(k: &Knobs) -> i64 {
-    k.get("threads") * cluster(k)
-}
-
-/// Whole vectors that a thread has of a row of so many columns.
-fn vectors_of(columns: i64, k: &Knobs, element: DType) -> i64 {
-    columns / (group(k) * lanes(k.get("vector"), element))
-}
-
-/// Where a row may be shared out over blocks, and where that is tried: rows of which a multiprocessor cannot
-/// keep more than two, or fewer than there are multiprocessors, if each block keeps its part.
-fn cluster_fits(space: Space, r: &Rows, target: &Target, element: DType) -> Space {
-    let (rows, columns, most, sms) = (r.rows, r.columns, i64::from(target.max_cluster), i64::from(target.sms));
-    let (registers, bytes) = (4 * i64::from(target.regs_per_sm), element.bytes() as i64);
-    let space = space.require("cluster_fits", move |k| match (cluster(k), columns) {
-        (1, _) => Ok(()),
-        (c, _) if c > most => Err(format!("{c} blocks exceed the {most} of a cluster")),
-        _ if k.get("rows") > 1 => Err("a block of a cluster has one row".into()),
-        (_, Some(n)) if group(k) * lanes(k.get("vector"), element) <= n => Ok(()),
-        (c, _) => Err(format!("some threads of {c} blocks have no part of the row")),
-    });
-    space.prefer("cluster_pays", move |k| match (cluster(k), rows, columns) {
-        (1, ..) => Ok(()),
-        _ if k.get("row") == REREAD => Err("a part of a row is short enough to be kept".into()),
-        (c, Some(rows), _) if rows * c <= 2 * sms => Ok(()),
-        (_, _, Some(n)) if 2 * n * bytes >= registers => Ok(()),
-        _ => Err("there are rows enough for all multiprocessors, and they are short".into()),
-    })
-}
-
-/// Several rows for each warp, where they are short and stay in registers, and so more of them in a block.
-fn short_rows(space: Space, columns: Option<i64>, element: DType, warp: i64) -> Space {
-    space.prefer("short_rows", move |k| {
-        let (few, kept) = (group(k) < warp, [KEPT, REGISTERS].contains(&k.get("row")));
-        match columns.map(|n| vectors_of(n, k, element)) {
-            _ if !few && k.get("rows") <= WARP_ROWS => Ok(()),
-            _ if !few => Err(format!("{} rows of whole warps in a block", k.get("rows"))),
-            Some(n) if kept && n <= SHORT => Ok(()),
-            _ => Err(format!("{} threads for a row that is long or not kept in registers", group(k))),
-        }
-    })
-}
-
-/// Where the row may be kept, beside the tensors that rows share, of so many bytes an element each.
-fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, shared: Vec<i64>) -> Space {
-    let kept: Vec<i64> = r.kept().map(|i| i.dtype.bytes() as i64).collect();
-    let bytes: i64 = kept.iter().sum();
-    let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
-    let each = move |k: &Knobs| {
-        let step = group(k) * lanes(k.get("vector"), element);
-        columns.map(|n| (n + step - 1) / step * lanes(k.get("vector"), element))
-    };
-    let nothing = bytes == 0;
-    let space = space.require("row_fits", move |k| match (k.get("row"), each(k), columns) {
-        (REREAD, _, _) => Ok(()),
-        (_, _, None) | (_, None, _) => Err("the row's length is not constant".into()),
-        _ if nothing => Err("no tensor is read by several blocks".into()),
-        (SHARED, Some(each), Some(n)) => {
-            let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
-            at_most(part * bytes * k.get("rows"), limit, "bytes", "shared memory")
-        }
-        (_, Some(each), _) => at_most(each, MOST_EACH, "elements", "a thread"),
-    });
-    let resident = i64::from(target.threads_per_sm);
-    let space = space.prefer("reads_once", move |k| match (k.get("row"), columns.map(|n| n * bytes)) {
-        (REREAD, Some(row)) if !nothing && row <= limit && resident / group(k) * row > CACHED_ROWS => {
-            Err(format!("{} bytes of rows that are read again exceed what caches keep", resident / group(k) * row))
-        }
-        _ => Ok(()),
-    });
-    space.prefer("registers", move |k| match (k.get("row"), each(k)) {
-        (KEPT | REGISTERS, Some(each)) => {
-            let width = lanes(k.get("vector"), element);
-            let [row, weights] = [&kept, &shared].map(|bytes| Sizes::registers(each, bytes, width));
-            let functions = i64::from(k.get("row") == KEPT) * each;
-            // Vectors of weights are loaded early, single ones late. Of 3,306 points of drawn norms all 134 that want
-            // 1.25 times what there is spill, and none of 2,226 that want up to 0.85.
-            let early = if width > 1 { weights } else { 0 };
-            let want = (24 + row + functions).max(STATE + row + early);
-            let have = registers_left(regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
-            at_most(want, have, "registers", "a thread")
-        }
-        _ => Ok(()),
-    })
 }
 
 impl Rows {

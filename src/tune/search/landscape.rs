@@ -37,7 +37,7 @@ impl Landscape {
         best.truncate(POOL);
         // In the unit of a function; what the prior says of the best makes nanoseconds of it.
         let unit = best.first().map_or(0.0, |i| (1.0 - BY_HAND) * prior[*i]);
-        let said = |i: &usize| Some((*i, unit + arms.of(&points[*i]).log_time(&points[*i].knobs)?));
+        let said = |i: &usize| Some((*i, unit + arms.of(&points[*i]).log_time_in_order(&points[*i].knobs)?));
         let said: Vec<(usize, f64)> = best.par_iter().filter_map(said).collect();
         said.into_iter().for_each(|(i, ns)| prior[i] = ns);
         pool.extend(best);

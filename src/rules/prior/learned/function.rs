@@ -73,6 +73,12 @@ impl Function {
         ])
     }
 
+    /// True of elements like those of drawn functions, of two and four bytes.
+    pub fn is_of_measured_types(&self) -> bool {
+        let read = ["read_bytes", "second_bytes", "third_bytes"];
+        self.numbers().all(|(name, bytes)| !read.contains(&name) || bytes != 1.0)
+    }
+
     /// Each number with its name.
     pub fn numbers(self) -> impl Iterator<Item = (&'static str, f32)> {
         NAMES.into_iter().zip(self.0)
