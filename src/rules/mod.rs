@@ -133,8 +133,9 @@ pub fn untuned(verdicts: &[Verdict]) -> Option<&Verdict> {
     taken.get(stands(&arms)).map(|(v, _)| *v)
 }
 
-/// Position of the rule whose default stands untuned: the first, or another of which measured candidates promise less time. By the prior alone it is the first, or a product in tiles: of other rules the prior was wrong
-/// (docs/search.md). A rule that is slow for its arithmetic is left as well, though the prior would not choose a point by that.
+/// Position of the rule whose default stands untuned: the first, or another of which measured candidates promise much less time.
+/// By the prior alone it is the first, or a product in tiles: of other rules the prior was wrong (docs/search.md). A rule that is
+/// slow for its arithmetic is left as well, though the prior would not choose a point by that.
 fn stands(arms: &[&Arm]) -> usize {
     let [first, others @ ..] = arms else { return 0 };
     if others.is_empty() {
