@@ -28,12 +28,11 @@ pub fn print(logs: &[&str]) {
 fn choice(path: &Path, records: &[&Record]) -> Option<Choice> {
     let arms = taken(path, records)?;
     let replay = Replay::new(&arms, records)?;
-    let best = replay.timed().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
     let first = &arms.list[0];
     let point = Point { arm: 0, knobs: first.default()? };
     Some(Choice {
         name: path.file_stem()?.to_string_lossy().into_owned(),
         point: format!("{} {}", first.space.form, point.knobs),
-        share: replay.ns(&point).map(|ns| best / ns),
+        share: replay.ns(&point).map(|ns| replay.best_ns() / ns),
     })
 }

@@ -117,18 +117,21 @@ impl Arm {
     /// ([`learned::log_time`]); `None` where they say nothing: of targets and rules that none is of, of sizes that are not constant, and,
     /// of elements of other types than the measured ones, of points that want more registers than there are.
     pub fn log_time(&self, knobs: &Knobs) -> Option<f64> {
-        let target = Some(&self.target).filter(|t| learned::is_known(t))?;
-        let fits = |o: &Outline| self.function.is_of_measured_types() || prior::has_registers(o, target);
-        let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && fits(o))?;
-        let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
-        learned::log_time(&self.candidate(knobs, &outline, ns), target)
+        let measured = self.function.is_of_measured_types();
+        self.log_time_where(knobs, |o| measured || prior::has_registers(o, &self.target))
     }
 
     /// The same, to put points of a search in order: of those that want more registers than there are few but good ones were
     /// measured, so that all of them seem good.
     pub fn log_time_in_order(&self, knobs: &Knobs) -> Option<f64> {
-        let said = self.log_time(knobs)?;
-        self.outline(knobs).filter(|o| prior::has_registers(o, &self.target)).map(|_| said)
+        self.log_time_where(knobs, |o| prior::has_registers(o, &self.target))
+    }
+
+    fn log_time_where(&self, knobs: &Knobs, fits: impl Fn(&Outline) -> bool) -> Option<f64> {
+        let target = Some(&self.target).filter(|t| learned::is_known(t))?;
+        let outline = self.outline(knobs).filter(|o| prior::is_judged(o) && fits(o))?;
+        let ns = Some(prior::ns(&outline, target)).filter(|ns| ns.is_finite())?;
+        learned::log_time(&self.candidate(knobs, &outline, ns), target)
     }
 
     /// A point as those see it that judge by measured candidates: with its outline, and the time that the prior suggests.

@@ -58,6 +58,11 @@ impl Replay {
         Some(Replay { times, best_ns })
     }
 
+    /// The shortest time of a point in nanoseconds.
+    pub fn best_ns(&self) -> f64 {
+        self.best_ns
+    }
+
     /// The points that have a time, each with it.
     pub fn timed(&self) -> impl Iterator<Item = (&Point, f64)> {
         self.times.iter().filter_map(|(p, ns)| Some((p, (*ns)?)))

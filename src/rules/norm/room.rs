@@ -22,8 +22,8 @@ pub(super) const SHORT: i64 = 8;
 /// where a row kept in registers takes 128 (layer_norm 16384x8192 bfloat16, H200); with 64 KiB they are as fast.
 const CACHED_ROWS: i64 = 96 << 10;
 /// Bytes of a row that is kept, up to which two blocks of a multiprocessor keep theirs. One that has it to itself loads nothing while
-/// it computes: of 183 drawn functions with enough such rows (H200) the best such point takes 1.18 times the best, and one function
-/// loses more than 3 % (5 %) without them.
+/// it computes: of 97 drawn functions with enough such rows and such points (H200) the best of these takes 1.19 times the best of all,
+/// and one function loses more than 3 % (5 %) without them.
 const SHARED_ROOM: i64 = 64 << 10;
 /// Registers of a thread whose row is in shared memory.
 const SHARED_STATE: i64 = 40;
@@ -80,21 +80,15 @@ pub(super) fn short_rows(space: Space, columns: Option<i64>, element: DType, war
 /// Where the row may be kept, beside the tensors that rows share, of so many bytes an element each.
 pub(super) fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, shared: Vec<i64>) -> Space {
     let kept: Vec<i64> = r.kept().map(|i| i.dtype.bytes() as i64).collect();
-    let bytes: i64 = kept.iter().sum();
-    let (columns, regs, limit) = (r.columns, target.regs_per_sm as i64, target.smem_per_block as i64);
-    let each = move |k: &Knobs| {
-        let step = group(k) * lanes(k.get("vector"), element);
-        columns.map(|n| (n + step - 1) / step * lanes(k.get("vector"), element))
-    };
-    let nothing = bytes == 0;
-    let space = space.require("row_fits", move |k| match (k.get("row"), each(k), columns) {
+    let row = Row { columns: r.columns, bytes: kept.iter().sum(), kept, shared, element };
+    let (columns, bytes, nothing) = (row.columns, row.bytes, row.bytes == 0);
+    let (regs, limit) = (target.regs_per_sm as i64, target.smem_per_block as i64);
+    let own = row.clone();
+    let space = space.require("row_fits", move |k| match (k.get("row"), own.each(k), columns) {
         (REREAD, _, _) => Ok(()),
         (_, _, None) | (_, None, _) => Err("the row's length is not constant".into()),
         _ if nothing => Err("no tensor is read by several blocks".into()),
-        (SHARED, Some(each), Some(n)) => {
-            let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
-            at_most(part * bytes * k.get("rows"), limit, "bytes", "shared memory")
-        }
+        (SHARED, Some(each), Some(n)) => at_most(own.in_shared(k, n, each), limit, "bytes", "shared memory"),
         (_, Some(each), _) => at_most(each, MOST_EACH, "elements", "a thread"),
     });
     let resident = i64::from(target.threads_per_sm);
@@ -104,55 +98,71 @@ pub(super) fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, 
         }
         _ => Ok(()),
     });
-    let wanted = wanted_registers(r, element, shared);
-    space.prefer("registers", move |k| match wanted(k) {
-        Some(want) if k.get("row") != SHARED => {
-            let have = registers_left(regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
-            at_most(want, have, "registers", "a thread")
-        }
+    let own = row.clone();
+    let space = space.prefer("registers", move |k| match (k.get("row"), own.each(k)) {
+        (KEPT | REGISTERS, Some(each)) => at_most(own.registers(k, each), left(regs, k), "registers", "a thread"),
         _ => Ok(()),
-    })
-}
-
-/// Registers that a thread wants, where the row is kept and its length constant.
-fn wanted_registers(
-    r: &Rows,
-    element: DType,
-    shared: Vec<i64>,
-) -> impl Fn(&Knobs) -> Option<i64> + Send + Sync + 'static {
-    let (kept, columns): (Vec<i64>, _) = (r.kept().map(|i| i.dtype.bytes() as i64).collect(), r.columns);
-    move |k| {
-        let (width, row) = (lanes(k.get("vector"), element), k.get("row"));
-        let each = over(columns?, group(k) * width) * width;
-        match row {
-            SHARED => return Some(SHARED_STATE),
-            REREAD => return None,
-            _ => {}
-        }
-        let [own, weights] = [&kept, &shared].map(|bytes| Sizes::registers(each, bytes, width));
-        let functions = i64::from(row == KEPT) * each;
-        // Vectors of weights are loaded early, single ones late. Of 3,306 points of drawn norms all 134 that want
-        // 1.25 times what there is spill, and none of 2,226 that want up to 0.85.
-        let early = if width > 1 { weights } else { 0 };
-        Some((24 + own + functions).max(STATE + own + early))
-    }
+    });
+    shares_room(space, r.rows, row, target)
 }
 
 /// Two blocks on a multiprocessor, where there are rows for them and it keeps two.
-pub(super) fn rooms_are_shared(space: Space, r: &Rows, target: &Target, element: DType, shared: Vec<i64>) -> Space {
-    let bytes: i64 = r.kept().map(|i| i.dtype.bytes() as i64).sum();
-    let (rows, columns, target) = (r.rows, r.columns, target.clone());
-    let applies =
-        rows.is_none_or(|n| n >= 2 * i64::from(target.sms)) && columns.is_some_and(|n| n * bytes <= SHARED_ROOM);
-    let wanted = wanted_registers(r, element, shared);
+fn shares_room(space: Space, rows: Option<i64>, row: Row, target: &Target) -> Space {
+    let (target, regs) = (target.clone(), i64::from(target.regs_per_sm));
+    let enough = rows.is_none_or(|n| n >= 2 * i64::from(target.sms));
     space.prefer("alone", move |k| {
-        let Some(want) = wanted(k).filter(|_| applies) else { return Ok(()) };
+        let columns = row.columns.filter(|n| enough && n * row.bytes <= SHARED_ROOM);
+        let (Some(n), Some(each)) = (columns, row.each(k)) else { return Ok(()) };
+        let (want, smem) = match k.get("row") {
+            REREAD => return Ok(()),
+            SHARED => (SHARED_STATE, row.in_shared(k, n, each)),
+            _ => (row.registers(k, each), 0),
+        };
         let threads = k.get("threads") * k.get("rows");
-        let regs = want.min(registers_left(target.regs_per_sm.into(), threads, k.get("min_blocks")));
-        let row = if k.get("row") == SHARED { columns.unwrap_or(0) * bytes * k.get("rows") / cluster(k) } else { 0 };
-        match target.resident_blocks(threads as u32, regs as u32, row as u32) {
+        match target.resident_blocks(threads as u32, want.min(left(regs, k)) as u32, smem as u32) {
             0 | 1 => Err("a block that has a multiprocessor to itself loads nothing while it computes".into()),
             _ => Ok(()),
         }
     })
+}
+
+/// Registers that the launch bounds leave to a thread.
+fn left(regs: i64, k: &Knobs) -> i64 {
+    registers_left(regs, k.get("threads") * k.get("rows"), k.get("min_blocks"))
+}
+
+/// What of a row is kept.
+#[derive(Clone)]
+struct Row {
+    columns: Option<i64>,
+    /// Bytes of an element of each tensor that is kept, of all of them, and of each that rows share.
+    kept: Vec<i64>,
+    bytes: i64,
+    shared: Vec<i64>,
+    element: DType,
+}
+
+impl Row {
+    /// Elements that a thread has of a row, where its length is constant.
+    fn each(&self, k: &Knobs) -> Option<i64> {
+        let lanes = lanes(k.get("vector"), self.element);
+        self.columns.map(|n| over(n, group(k) * lanes) * lanes)
+    }
+
+    /// Bytes of shared memory of a block that keeps rows of `n` elements there.
+    fn in_shared(&self, k: &Knobs, n: i64, each: i64) -> i64 {
+        let part = if cluster(k) == 1 { n } else { each * k.get("threads") };
+        part * self.bytes * k.get("rows")
+    }
+
+    /// Registers that a thread wants which keeps `each` elements in them.
+    fn registers(&self, k: &Knobs, each: i64) -> i64 {
+        let width = lanes(k.get("vector"), self.element);
+        let [row, weights] = [&self.kept, &self.shared].map(|bytes| Sizes::registers(each, bytes, width));
+        let functions = i64::from(k.get("row") == KEPT) * each;
+        // Vectors of weights are loaded early, single ones late. Of 3,306 points of drawn norms all 134 that want
+        // 1.25 times what there is spill, and none of 2,226 that want up to 0.85.
+        let early = if width > 1 { weights } else { 0 };
+        (24 + row + functions).max(STATE + row + early)
+    }
 }

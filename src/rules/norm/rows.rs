@@ -51,6 +51,7 @@ const WAYS: [&str; 2] = ["reciprocal", "exp2"];
 /// 512x128256 bfloat16, H200: 82 us, where reading it again takes 90 and clusters of 4 88).
 const CLUSTER: i64 = 8;
 const CLUSTER_THREADS: i64 = 512;
+
 struct General {
     r: Rows,
     /// Two reductions that one pass can do.
@@ -89,8 +90,7 @@ impl Accepted for General {
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
         let shared = self.sizes.as_ref().map_or(vec![], |s| s.shared.clone());
-        let space = row_fits(space, r, target, element, shared.clone());
-        let space = rooms_are_shared(space, r, target, element, shared);
+        let space = row_fits(space, r, target, element, shared);
         let space = cluster_fits(space, r, target, element);
         let total = rows.zip(columns).and_then(|(a, b)| a.checked_mul(b)?.checked_mul(element.bytes() as i64));
         // Of short rows no thread has much in flight, and what has most is not best.
