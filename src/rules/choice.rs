@@ -16,8 +16,11 @@ const WORTH_OF_TILES: f64 = 0.8;
 /// The same where trees that were grown from measured candidates judge the defaults.
 const WORTH_OF_A_JUDGE: f64 = 0.95;
 
-/// How many points of a rule a judge looks at: those of shared times, too, since a judge may tell them apart.
-const FIRST: usize = 400;
+/// How many points of a rule a judge looks at, in the order of the prior: those of shared times, too, since a judge may tell them
+/// apart.
+const FIRST: usize = 200;
+/// In how many knobs points differ at most that it looks at next to the best of those.
+const NEAR: usize = 3;
 
 /// Says how long a point takes, in any unit or its logarithm; nothing of points that it does not know.
 pub type Judge<'a> = &'a dyn Fn(&Knobs) -> Option<f64>;
@@ -43,8 +46,8 @@ pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, t
 }
 
 /// `start`, or the legal point with the shortest time where that is much shorter; of several, the one that differs in
-/// the fewest knobs. A start that has no time is left alone. A `judge` takes the shortest of the first points, unless it says
-/// nothing of the one that stands.
+/// the fewest knobs. A start that has no time is left alone. A `judge` takes the shortest of the first points and of those near it,
+/// unless it says nothing of the one that stands.
 pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
     let Some(before) = time(&start) else { return start };
     let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
@@ -54,9 +57,34 @@ pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>
     let shortest = timed.first().filter(|(ns, ..)| *ns < WORTH * before);
     let stands = shortest.map_or(&start, |(.., point)| *point);
     let Some((judge, promised)) = judge.and_then(|judge| Some((judge, judge(stands)?))) else { return stands.clone() };
-    let judged = timed.iter().take(FIRST).filter_map(|(.., k)| Some((judge(k)?, *k)));
-    let best = judged.filter(|(time, _)| *time < promised).min_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or(stands, |(_, point)| point).clone()
+    let points: Vec<&Knobs> = timed.into_iter().map(|(.., k)| k).collect();
+    climbed((promised, stands), &points, judge).clone()
+}
+
+/// The point of which a judge says the shortest time: of `stands`, of which it says that time, and the first of `points`; then of
+/// those near the best, as long as one of them is better.
+fn climbed<'a>(stands: (f64, &'a Knobs), points: &[&'a Knobs], judge: Judge) -> &'a Knobs {
+    let mut said: Vec<Option<Option<f64>>> = vec![None; points.len()];
+    let mut shortest = |among: &mut dyn Iterator<Item = usize>, before: (f64, &'a Knobs)| {
+        among.fold(before, |best, i| match *said[i].get_or_insert_with(|| judge(points[i])) {
+            Some(time) if time < best.0 => (time, points[i]),
+            _ => best,
+        })
+    };
+    let mut best = shortest(&mut (0..points.len().min(FIRST)), stands);
+    loop {
+        let mut near = (0..points.len()).filter(|i| differ(points[*i], best.1) <= NEAR);
+        let next = shortest(&mut near, best);
+        if next.0 == best.0 {
+            return best.1;
+        }
+        best = next;
+    }
+}
+
+/// In how many knobs points of one space differ.
+fn differ(a: &Knobs, b: &Knobs) -> usize {
+    a.0.values().zip(b.0.values()).filter(|(a, b)| a != b).count()
 }
 
 #[cfg(test)]
@@ -83,14 +111,24 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_chooses_among_the_first() {
+    fn a_judge_chooses_among_the_first_and_those_near() {
+        let knob = |name: &str| Knob { name: name.into(), default: 0, values: (0..10).collect(), ..Knob::default() };
+        let space = Space::new("test", 1, ["a", "b", "c", "d"].map(knob).to_vec());
+        let at = |a, b, c, d| Knobs::from([("a", a), ("b", b), ("c", c), ("d", d)]);
+        let sum = |k: &Knobs| k.0.values().sum::<i64>() as f64;
+        let time = |k: &Knobs| Some(100.0 - sum(k));
+        // Those with the largest sums come first; a judge that turns the order round goes on from these to the other end.
+        let turned = |k: &Knobs| Some(10.0 + sum(k));
+        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&turned)), at(0, 0, 0, 0));
+        // One good point is found three knobs away, and not four.
+        let good = |good: Knobs| move |k: &Knobs| Some(if *k == good { 1.0 } else { 50.0 });
+        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&good(at(9, 0, 0, 0)))), at(9, 0, 0, 0));
+        assert_eq!(improve(&space, at(9, 9, 9, 9), time, Some(&good(at(0, 0, 0, 0)))), at(9, 9, 9, 9));
         let knob = Knob { name: "x".into(), default: 0, values: (0..1000).collect(), ..Knob::default() };
         let space = Space::new("test", 1, vec![knob]);
         let at = |x: i64| Knobs::from([("x", x)]);
         let time = |k: &Knobs| Some((2000 - k.get("x")) as f64);
-        // The last 400 points are the first by time; a judge that turns the order round takes the last of those.
         let turned = |k: &Knobs| Some((10 + k.get("x")) as f64);
-        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(600));
         // One that promises less of none, or says nothing of what stands, changes nothing.
         let alike = |_: &Knobs| Some(1e4);
         let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 999);

@@ -172,10 +172,10 @@ fn what_has_no_clusters_or_no_use_for_them_declines_them() {
     let why = |space: &Space, k: &Knobs| space.check(k).map_err(predicate);
     let ada = rows(&input(&long), &target("cuda:sm_89")).space;
     let hopper = rows(&input(&long), &target("cuda:sm_90a")).space;
-    let point = knobs(4, 1, 16).with("threads", 512).with("min_blocks", 2);
+    let point = knobs(4, 1, 16).with("threads", 512).with("min_blocks", 2).with("unroll", 4);
     assert_eq!((why(&ada, &point), why(&hopper, &point)), (Err("cluster_fits"), Ok(())));
     let short = rows(&input(&softmax(&["65536", "4096"], "bfloat16", &[])), &target("cuda:sm_90a")).space;
-    let point = knobs(2, 1, 16).with("threads", 128).with("min_blocks", 8);
+    let point = knobs(2, 1, 16).with("threads", 128).with("min_blocks", 8).with("unroll", 4);
     assert_eq!(why(&short, &point), Err("cluster_pays"));
     assert_eq!(short.possible(&point).map_err(predicate), Ok(()));
 }

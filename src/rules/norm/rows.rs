@@ -89,6 +89,12 @@ impl Accepted for General {
         };
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
+        let any = space.knobs.iter().find(|k| k.name == "unroll").map(|k| k.default);
+        let space = space.prefer("steps_count", move |k| match k.get("row") {
+            REREAD => Ok(()),
+            _ if Some(k.get("unroll")) == any => Ok(()),
+            _ => Err("the row is kept, so that any number of steps is the same kernel".into()),
+        });
         let shared = self.sizes.as_ref().map_or(vec![], |s| s.shared.clone());
         let space = row_fits(space, r, target, element, shared);
         let space = cluster_fits(space, r, target, element);

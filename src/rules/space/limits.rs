@@ -7,6 +7,8 @@ use crate::target::Target;
 
 /// Bytes of a line of memory and of the caches, and of the widest row of a matrix instruction's operand.
 pub const LINE: i64 = 128;
+/// Bytes that a GPU's caches move at least.
+pub const SECTOR: i64 = 32;
 
 /// How often `b` fits into `a`, rounded up.
 pub fn over(a: i64, b: i64) -> i64 {

@@ -1,7 +1,7 @@
 //! The outlines of each kind of kernel that rules make, from sizes and knobs. The register counts are
 //! what NVRTC gives where the launch bounds leave room (within 20 %).
 
-use super::limits::{LINE, lanes};
+use super::limits::{LINE, SECTOR, lanes};
 use crate::ir::DType;
 use crate::rules::cluster;
 use crate::rules::find::shape::Reduction;
@@ -11,8 +11,6 @@ use crate::target::Target;
 
 /// Most threads per row of a second launch, which adds parts.
 const PARTS: i64 = 1024;
-/// Bytes that a GPU's caches move at least.
-const SECTOR: i64 = 32;
 
 /// The sizes of a reduction, all constant.
 #[derive(Clone, Copy, Debug)]

@@ -434,7 +434,7 @@ static int dl_scaled_sm_90a(const daylight_kernels *kernels, CUstream stream, CU
     { // scaled_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; float a2; } arg = {a, b, s};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {64, 1, 1};
         if ((error = dl_launch_pdl(kernels, 2, grid, block, stream, args)) != 0)
             return error;
     }
@@ -564,7 +564,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {1, 1, 1}, block[3] = {32, 8, 1};
+            const unsigned grid[3] = {1, 1, 1}, block[3] = {16, 8, 1};
             if ((error = dl_launch(kernels, 6, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -574,7 +574,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {16, 1, 1}, block[3] = {32, 4, 1};
+            const unsigned grid[3] = {2, 1, 1}, block[3] = {16, 32, 1};
             if ((error = dl_launch(kernels, 7, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -584,7 +584,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
             void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-            const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {32, 8, 1};
+            const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {16, 8, 1};
             if ((error = dl_launch(kernels, 8, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -593,7 +593,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
     { // sums_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {(unsigned)(dl_div(n + 3LL, 4LL)), 1, 1}, block[3] = {32, 4, 1};
+        const unsigned grid[3] = {(unsigned)(dl_div(n + 31LL, 32LL)), 1, 1}, block[3] = {16, 32, 1};
         if ((error = dl_launch(kernels, 9, grid, block, stream, args)) != 0)
             return error;
     }
@@ -650,7 +650,7 @@ int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a
 
 static int64_t dl_total_sm_90a_bytes(void)
 {
-    return 2048;
+    return 1024;
 }
 
 static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
@@ -659,14 +659,14 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
     { // total_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {512, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {256, 1, 1}, block[3] = {512, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
             return error;
     }
     { // total_k1
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {512, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {256, 1, 1};
         if ((error = dl_launch(kernels, 12, grid, block, stream, args)) != 0)
             return error;
     }
