@@ -50,9 +50,9 @@ pub fn rule(first: Option<f64>, others: impl IntoIterator<Item = Option<f64>>, t
 /// unless it says nothing of the one that stands.
 pub fn improve(space: &Space, start: Knobs, time: impl Fn(&Knobs) -> Option<f64>, judge: Option<Judge>) -> Knobs {
     let Some(before) = time(&start) else { return start };
-    let changed = |k: &Knobs| space.knobs.iter().filter(|knob| k.get(&knob.name) != start.get(&knob.name)).count();
     let points = space.points();
-    let mut timed: Vec<(f64, usize, &Knobs)> = points.iter().filter_map(|k| Some((time(k)?, changed(k), k))).collect();
+    let mut timed: Vec<(f64, usize, &Knobs)> =
+        points.iter().filter_map(|k| Some((time(k)?, differ(k, &start), k))).collect();
     timed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let shortest = timed.first().filter(|(ns, ..)| *ns < WORTH * before);
     let stands = shortest.map_or(&start, |(.., point)| *point);
@@ -129,6 +129,8 @@ mod tests {
         let at = |x: i64| Knobs::from([("x", x)]);
         let time = |k: &Knobs| Some((2000 - k.get("x")) as f64);
         let turned = |k: &Knobs| Some((10 + k.get("x")) as f64);
+        // Where all are near each other, it goes on from the first to the last.
+        assert_eq!(improve(&space, at(0), time, Some(&turned)), at(0));
         // One that promises less of none, or says nothing of what stands, changes nothing.
         let alike = |_: &Knobs| Some(1e4);
         let silent = |k: &Knobs| turned(k).filter(|_| k.get("x") != 999);

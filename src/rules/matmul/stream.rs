@@ -201,7 +201,7 @@ impl Accepted for Stream {
 /// first-level cache keeps a word for the next run.
 fn words_in_registers(space: Space, regs: i64, threads: impl At<i64> + Copy, held: impl At<i64> + Copy) -> Space {
     let want = move |k: &Knobs| held(k) + SELECTED;
-    let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
+    let most = space.knob("min_blocks").and_then(|k| k.values.iter().max().copied());
     let have = move |k: &Knobs, blocks| registers_left(regs, threads(k), blocks);
     let space = space.require("words_in_registers", move |k| {
         at_most(want(k), have(k, k.get("min_blocks")), "registers", "those that the launch bounds leave a thread")

@@ -125,7 +125,8 @@ impl Accepted for Cuda {
     }
 }
 
-/// Rows of a tile are as long in memory as sectors need, and in the output not much longer.
+/// Rows of a tile are as long in memory as sectors need, and in the output not much longer: four lines only where the output is
+/// large and its rows start with a word.
 fn rows_of_sectors(space: Space, sizes: Sizes, moves: Option<&Moves>, target: &Target) -> Space {
     let (read, out) = (sizes.widest.bytes() as i64, sizes.output.bytes() as i64);
     let row = sizes.down.map_or(0, |n| n * out);
@@ -148,8 +149,8 @@ const WIDE: i64 = 128;
 
 /// Bytes of a tile's row in an output of so many bytes whose rows do not start with a sector, so that a tile writes parts of two
 /// for each of its rows: one line, or more where they may leave the second-level cache before the next tile writes the rest. The
-/// best tiles with such rows over the best of all, of 97 drawn functions (H200, 60 MiB): up to 12 MB 0.99 with 128 bytes (0.94 with 64 and
-/// with 256), up to 40 MB 0.98 with 256 (0.89 with 128), beyond 1.00 with 512 in float32 (0.89 with 256, 0.68 with 128) and 0.97 with 256 in
+/// best tiles with such rows over the best of all, of 94 drawn functions (H200, 60 MiB): up to 12 MB 0.99 with 128 bytes (0.94 with 64, 0.95
+/// with 256), up to 40 MB 0.98 with 256 (0.90 with 128), beyond 1.00 with 512 in float32 (0.89 with 256, 0.68 with 128) and 0.97 with 256 in
 /// types of 16 bits (0.90 with 128).
 fn whole_lines(bytes: i64, l2: i64) -> i64 {
     match bytes {

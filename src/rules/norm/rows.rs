@@ -89,8 +89,8 @@ impl Accepted for General {
         };
         let step = move |k: &Knobs| group(k) * loads(k) * lanes(k.get("vector"), element);
         let space = step_fits(space, columns, step);
-        let any = space.knobs.iter().find(|k| k.name == "unroll").map(|k| k.default);
-        let space = space.prefer("steps_count", move |k| match k.get("row") {
+        let any = space.knob("unroll").map(|k| k.default);
+        let space = space.prefer("unroll_differs", move |k| match k.get("row") {
             REREAD => Ok(()),
             _ if Some(k.get("unroll")) == any => Ok(()),
             _ => Err("the row is kept, so that any number of steps is the same kernel".into()),

@@ -66,7 +66,7 @@ pub fn keeps_busy(
     in_flight: impl At<i64>,
 ) -> Space {
     let (quarter, wanted) = (target.threads_per_sm as i64 / 4, target.bytes_in_flight as i64 / 2);
-    let most = space.knobs.iter().find(|k| k.name == "min_blocks").and_then(|k| k.values.iter().max().copied());
+    let most = space.knob("min_blocks").and_then(|k| k.values.iter().max().copied());
     let resident = move |k: &Knobs| knobs.iter().map(|n| k.get(n)).product::<i64>() * k.get("min_blocks");
     let space = space.prefer("occupancy", move |k| match resident(k) {
         n if n >= quarter || Some(k.get("min_blocks")) >= most => Ok(()),
@@ -104,7 +104,7 @@ pub fn registers_fit(
 /// Vector accesses of `knob` bytes hold whole elements and divide a contiguous run of `run` elements.
 /// Only the widest that do, and half of them, are searched: narrower ones cost instructions and gain nothing.
 pub fn vector_fits(space: Space, knob: &'static str, element: DType, run: Option<i64>) -> Space {
-    let values = space.knobs.iter().find(|k| k.name == knob).map_or(&[][..], |k| &k.values);
+    let values = space.knob(knob).map_or(&[][..], |k| &k.values);
     let widest = values.iter().copied().filter(|v| vector_fit(*v, element, run).is_ok()).max().unwrap_or(0);
     space.require("vector_alignment", move |k| vector_fit(k.get(knob), element, run)).prefer("wide_loads", move |k| {
         match k.get(knob) {

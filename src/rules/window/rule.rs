@@ -155,7 +155,7 @@ impl Accepted for Cpu {
     fn constrain(&self, space: Space, _: &Target) -> Space {
         let w = &self.0;
         let (acc, last, along) = (w.one.reducer.dtype, w.last(), w.along);
-        let narrowest = space.knobs.iter().find(|k| k.name == "vector").and_then(|k| k.values.iter().min().copied());
+        let narrowest = space.knob("vector").and_then(|k| k.values.iter().min().copied());
         let space = space.require("vector_lanes", move |k| match (lanes(k.get("vector"), acc), last) {
             (_, _) if !along && Some(k.get("vector")) == narrowest => Ok(()),
             (_, _) if !along => Err("some read does not move along with the outputs: there are no vectors".into()),
@@ -227,7 +227,7 @@ fn unrolls_something(space: Space, w: &Short) -> Space {
         let mut steps = 1;
         extents.iter().rev().map(|n| (steps, steps *= n).0 * n).take_while(|steps| *steps <= most).last().unwrap_or(1)
     };
-    let values: Vec<i64> = space.knobs.iter().find(|k| k.name == "unroll").map_or(vec![], |k| k.values.clone());
+    let values: Vec<i64> = space.knob("unroll").map_or(vec![], |k| k.values.clone());
     space.prefer("unroll_differs", move |k| {
         let most = k.get("unroll");
         match values.iter().find(|v| **v < most && reached(**v) == reached(most)) {
