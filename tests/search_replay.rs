@@ -3,7 +3,7 @@
 
 use daylight::assemble::Schedulable;
 use daylight::job::{self, select};
-use daylight::log::{self, Record};
+use daylight::log::{self, Outcome, Record};
 use daylight::rules::Spaces;
 use daylight::target::{HostCpu, Target};
 use daylight::tune::Arms;
@@ -54,8 +54,8 @@ fn guided_search_is_near_the_best_after_32_measurements() {
     }
 }
 
-/// Each function of the log with its spaces and its replay.
-fn replays() -> Vec<(String, Arms, Replay)> {
+/// Each function of the log with its spaces and its records.
+fn logged() -> Vec<(String, Arms, Vec<Record>)> {
     let records = log::read(&root("tests/data")).expect("the logs").records;
     let files: Vec<PathBuf> = FOLDERS.iter().map(|f| root(f)).collect();
     let mut out = vec![];
@@ -68,10 +68,38 @@ fn replays() -> Vec<(String, Arms, Replay)> {
         let subject = Schedulable::new(&input.func, &input.original, target.clone()).expect("it is accepted");
         let arms = select::arms(&subject, &Spaces::built_in(), &input.name, &select::Choice::default());
         let arms = Arms::new(as_logged(arms.expect("a rule takes it"), &own), target);
-        let replay = Replay::new(&arms, &own).expect("times");
-        out.push((input.name, arms, replay));
+        out.push((input.name, arms, own.into_iter().cloned().collect()));
     }
     out
+}
+
+fn replay(arms: &Arms, records: &[Record]) -> Replay {
+    Replay::new(arms, &records.iter().collect::<Vec<_>>()).expect("times")
+}
+
+/// Each function of the log with its spaces and its replay.
+fn replays() -> Vec<(String, Arms, Replay)> {
+    let of = |(name, arms, records): (String, Arms, Vec<Record>)| {
+        let replay = replay(&arms, &records);
+        (name, arms, replay)
+    };
+    logged().into_iter().map(of).collect()
+}
+
+/// A search does not measure what spills: such a point has no time, and is told from those that were ruled out otherwise.
+#[test]
+fn points_that_spill_are_known() {
+    let (_, arms, mut records) = logged().remove(0);
+    let whole = replay(&arms, &records);
+    assert_eq!(whole.spilled().count(), 0);
+    let timed = |r: &&mut Record| r.outcome == Outcome::Ok && r.round == 0;
+    for (r, why) in records.iter_mut().filter(timed).zip(["spills: 8 bytes of registers", "occupancy: 64 threads"]) {
+        (r.outcome, r.reason, r.samples_ns) = (Outcome::Pruned, Some(why.into()), vec![]);
+    }
+    let without = replay(&arms, &records);
+    assert_eq!((without.measured(), without.missing(&arms)), (whole.measured() - 2, 0));
+    let spilled: Vec<_> = without.spilled().collect();
+    assert_eq!((spilled.len(), without.ns(spilled[0]), whole.ns(spilled[0]).is_some()), (1, None, true));
 }
 
 /// Ranks of values, from 0.

@@ -29,7 +29,18 @@ pub fn adds(k: &Knobs, parts: &str) -> bool {
 
 /// Clusters have as many blocks as the knob `parts` says, `least` or more and no more than the target allows, and share out
 /// results whose number is `known`.
-pub fn fits(space: Space, target: &Target, (parts, least): (&'static str, i64), known: bool) -> Space {
+pub fn fits(space: Space, target: &Target, parts: (&'static str, i64), known: bool) -> Space {
+    fits_where(space, target, shares, parts, known)
+}
+
+/// The same of points whose sums pass so.
+pub fn fits_where(
+    space: Space,
+    target: &Target,
+    shares: impl At<bool>,
+    (parts, least): (&'static str, i64),
+    known: bool,
+) -> Space {
     let most = i64::from(target.max_cluster);
     space.require("cluster_fits", move |k| match k.get(parts) {
         _ if !shares(k) => Ok(()),

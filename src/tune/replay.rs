@@ -16,12 +16,17 @@ pub const CLOSE: f64 = 0.02;
 const SAME_HASH: &str = "another point gave the text ";
 const SAME_POINT: &str = "the same text as ";
 
+/// The predicate of points that were compiled and not measured, because their kernels spill registers.
+const SPILLS: &str = "spills";
+
 /// What an exhaustive run found.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Replay {
     /// Median of the first measurement in nanoseconds; `None` where a point was ruled out or failed.
     times: BTreeMap<Point, Option<f64>>,
-    /// The shortest of them.
+    /// Points that were ruled out because their kernels spill registers.
+    spilled: BTreeSet<Point>,
+    /// The shortest time.
     best_ns: f64,
 }
 
@@ -55,7 +60,8 @@ impl Replay {
             }
         }
         let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
-        Some(Replay { times, best_ns })
+        let spilled = records.iter().filter(|r| spills(r)).filter_map(|r| point_of(arms, r)).collect();
+        Some(Replay { times, spilled, best_ns })
     }
 
     /// The shortest time of a point in nanoseconds.
@@ -66,6 +72,11 @@ impl Replay {
     /// The points that have a time, each with it.
     pub fn timed(&self) -> impl Iterator<Item = (&Point, f64)> {
         self.times.iter().filter_map(|(p, ns)| Some((p, (*ns)?)))
+    }
+
+    /// The points whose kernels spill registers, which a search does not measure.
+    pub fn spilled(&self) -> impl Iterator<Item = &Point> {
+        self.spilled.iter()
     }
 
     /// The time of a point in nanoseconds, if it has one.
@@ -118,6 +129,10 @@ impl Replay {
             (0..seeds).into_par_iter().map(|seed| self.simulate(arms, search, seed, trials)).collect();
         Ok(Regret { runs: runs? })
     }
+}
+
+fn spills(r: &Record) -> bool {
+    r.outcome == Outcome::Pruned && r.reason.as_deref().is_some_and(|why| why.starts_with(SPILLS))
 }
 
 /// Points that were ruled out because another has the same text, each with that one, whose time is theirs.

@@ -108,6 +108,38 @@ fn points_of_many_warps() {
     });
 }
 
+/// Clusters share the reduced axis of tiles, whole and not, of aligned rows, of others and of words, and each block stores its
+/// share of the results: with what follows the product, and with batches.
+#[test]
+fn blocks_of_clusters_add_their_sums() {
+    let words = |m, n, k, group| product(m, false, [n, k, group], &scaled());
+    let cases = [
+        plain("float16", 8, 40, 2048).with_epilogue().case(),
+        plain("bfloat16", 3, 37, 1096).case(),
+        plain("float16", 13, 24, 1021).with_epilogue().case(),
+        plain("float16", 7, 16, 600).batched(3).case(),
+        words(5, 40, 1376, 32),
+        words(16, 72, 2048, 128),
+    ];
+    for case in cases {
+        check_points(&case, RULE, TARGET, |space, _| {
+            let all: Vec<_> = space.points().into_iter().filter(|k| k.get("split_k") > 1).collect();
+            assert!(all.len() > 8, "{} points", all.len());
+            [0, all.len() / 3, all.len() * 2 / 3, all.len() - 1].map(|i| all[i].clone()).into()
+        });
+    }
+}
+
+/// Parts of a tile are added once by the warps of a block and once by the blocks of the cluster: what of it passes between
+/// blocks is one tile each, and each stores a share.
+#[test]
+fn parts_pass_between_blocks_once() {
+    let knobs = [("warps_k", 4), ("step_k", 64), ("split_k", 2)];
+    let text = kernel_at(&plain("bfloat16", 8, 64, 1024).case(), RULE, &knobs);
+    assert!(text.contains("cluster 2") && text.contains("shared float32 b0_result_rf[320]"), "{text}");
+    assert!(text.contains("cluster_load2 ") && text.contains("copy2 p3[rank * 256 +"), "{text}");
+}
+
 /// Nothing of the factors lies in shared memory, and every lane loads 16 bytes at a time.
 #[test]
 fn factors_stay_in_registers() {

@@ -2,6 +2,7 @@
 //! layouts, on odd, prime, tiny and symbolic sizes.
 
 use super::harness::{Case, check_all, kernel_at, refusal};
+use super::products::check_points;
 
 /// A product of `m` vectors (one where it is 1, symbolic where negative) with a matrix.
 #[derive(Clone, Copy)]
@@ -147,6 +148,25 @@ fn pairs_of_an_int4_matrix() {
     let wide = packed(4, 32, Shape { m: 1, n: 16, k: 256 }, Layout::Nk, "float32", false);
     let why = refusal(&wide, "gemv.quant", &[("products", 1)]);
     assert!(why.contains("wider than float16"), "{why}");
+}
+
+/// The same of few vectors: words are decoded once for all of them, sizes are whole and odd.
+#[test]
+fn pairs_of_few_vectors() {
+    for (m, n, k) in [(2, 37, 96), (2, 16, 256), (2, 9, 264), (-5, 12, 416), (2, 24, 1376)] {
+        let case = packed(4, 32, Shape { m, n, k }, Layout::Nk, "float16", n % 2 == 1);
+        check_points(&case, "low_batch_gemv.inner", "cuda:sm_90a", |space, _| {
+            let pairs: Vec<_> = space.points().into_iter().filter(|k| k.get("products") == 1).collect();
+            assert!(pairs.len() > 2, "{} points", pairs.len());
+            [0, pairs.len() / 2, pairs.len() - 1].map(|i| pairs[i].clone()).into()
+        });
+    }
+    let why = refusal(
+        &plain("float16", Shape { m: 2, n: 16, k: 256 }, Layout::Nk),
+        "low_batch_gemv.inner",
+        &[("products", 1)],
+    );
+    assert!(why.contains("no packed values"), "{why}");
 }
 
 #[test]

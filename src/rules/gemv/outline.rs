@@ -54,6 +54,9 @@ const UNPACK: i64 = 2;
 /// make numbers of them, four to pair elements of the vector as they are, four to multiply and add.
 const PAIRS: i64 = 17;
 
+/// Those of one more vector: four to multiply and add.
+const ADDED: i64 = 4;
+
 /// Instructions that bring a piece of a vector into shared memory: its place, its load, its store.
 const BRING: i64 = 6;
 
@@ -82,7 +85,7 @@ pub fn inner(w: &Sizes, batch: i64, k: &Knobs) -> Outline {
     let in_flight = unroll * rows * k.get("vector");
     let convert = if w.pack > 1 { UNPACK } else { 1 };
     let work = match k.find("products") {
-        Some(1) => width / 2 + rows * (width * PAIRS / 8 + 8),
+        Some(1) => batch * width / 2 + rows * (width * (PAIRS + (batch - 1) * ADDED) / 8 + 8 * batch),
         _ => width * (batch + rows * (convert + batch)) + 4 * rows,
     };
     let combine = Combine::across(threads, rows * batch, 32);

@@ -10,6 +10,7 @@ pub mod mma_tf32x3;
 mod multicast;
 pub mod outline;
 pub mod outline_cpu;
+mod outline_stream;
 mod outline_tensor;
 pub mod pack;
 pub mod quant;

@@ -6,7 +6,6 @@ use super::pack::{WIDEST, helped};
 use super::split_k::sums;
 use super::words::in_words;
 use crate::ir::instr::WgmmaShape;
-use crate::ir::layout::runs::Runs;
 use crate::ir::{DType, ExprKind, Name};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::operands::reads_of;
@@ -14,7 +13,7 @@ use crate::rules::find::product::Product;
 use crate::rules::find::shape::find_block;
 use crate::rules::space::limits::{LINE, over};
 use crate::rules::space::tiles::{Role, Tiles};
-use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
+use crate::rules::{Knobs, LaunchOutline, Outline};
 
 /// Bytes that shared memory takes or gives in a cycle, per multiprocessor.
 pub const SHARED_RATE: i64 = 128;
@@ -126,8 +125,13 @@ impl Sizes {
         self.batch * self.extent[0] * self.extent[1]
     }
 
+    /// Bytes of the result that are written.
+    pub fn written(&self) -> i64 {
+        self.outputs() * self.end.written
+    }
+
     /// Elements of tiles for each element of the result.
-    fn padding(&self, block: [i64; 3]) -> f64 {
+    pub fn padding(&self, block: [i64; 3]) -> f64 {
         let [rows, columns] = self.tiles(block);
         (rows * block[0] * columns * block[1]) as f64 / (self.extent[0] * self.extent[1]).max(1) as f64
     }
@@ -209,9 +213,7 @@ fn by_fragments(z: &Sizes, warp: i64, k: &Knobs, products: i64) -> Outline {
 }
 
 /// Instructions of a word that a lane decodes, and of the loads of A for it, in rows of 16.
-const DECODE: [i64; 2] = [14, 10];
-/// Instructions that shift a run of values out of two words.
-const SHIFT: i64 = 20;
+pub const DECODE: [i64; 2] = [14, 10];
 
 /// A product with packed words on tensor cores, decoded by the warps that multiply them.
 pub fn quant(z: &Sizes, warp: i64, k: &Knobs) -> Outline {
@@ -305,43 +307,6 @@ pub fn block_scale(z: &Sizes, (warp, packed): (i64, i64), filled: i64, k: &Knobs
         }
     }
     out
-}
-
-/// A product of few rows whose factors come straight from memory, by warps that share the reduced axis; neighbours are
-/// aligned accesses, or are shifted out of the words that they lie in.
-pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) -> Outline {
-    let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
-    let [columns, rows, depth] = z.extent;
-    // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
-    let (load, own, prepare) = match runs {
-        Runs::Values => (16, n * step * 2, n * step / 2 / warp),
-        Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
-    };
-    // runs that are no aligned access are two of them, and shifted out of both
-    let (words, shifted) = if aligned { (1, 0) } else { (2, (m + n) * step / 8 / warp * SHIFT) };
-    let mma = m / 8 * (n / 16) * (step / 16);
-    let blocks = z.blocks([n, m, step], 1);
-    Outline::one(LaunchOutline {
-        blocks,
-        threads: warps * warp,
-        min_blocks: k.get("min_blocks"),
-        state_regs: m * n / warp + 40,
-        load_regs: words * (m + n) * step / 2 / warp,
-        smem: warps * m * n * 4,
-        load_bytes: load,
-        in_flight: own / warp,
-        steps: over(depth, warps * step),
-        // that blocks read the rows again, from the L2, does not show
-        read: z.read,
-        written: z.batch * rows * columns * z.end.written,
-        // rows that there are not are not loaded
-        padding: z.padding([n, 1, step]),
-        instructions: mma + prepare + shifted + words * (own / load / warp * 2 + m * step / 8 / warp * 4) + 8,
-        flops: z.batch * rows * columns * depth * 2,
-        tensor_core: true,
-        combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),
-        ..LaunchOutline::default()
-    })
 }
 
 /// Instructions of a step besides products, by who copies and who multiplies (`roles`).
@@ -445,8 +410,13 @@ pub fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
 fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce() -> LaunchOutline) -> Outline {
     match sums {
         0 => Outline::in_parts(main, parts, second),
-        _ => Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main }),
+        _ => in_clusters(main, parts, sums),
     }
+}
+
+/// The launch that leaves so many parts, whose clusters add them, with `sums` bytes in each block.
+pub fn in_clusters(main: LaunchOutline, parts: i64, sums: i64) -> Outline {
+    Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main })
 }
 
 /// The tiles of a launch, each of so many fills.

@@ -63,8 +63,17 @@ pub fn cluster_fits(space: Space, p: &Product, target: &Target) -> Space {
 
 /// The same of `least` parts or more: sums of a part that is the only one may pass through shared memory as well.
 pub fn shared_fits(space: Space, p: &Product, target: &Target, least: i64) -> Space {
+    cluster::fits(space, target, (PARTS, least), has_constant_result(p))
+}
+
+/// The same of a rule whose parts a cluster adds whenever there are several.
+pub fn always_fits(space: Space, p: &Product, target: &Target) -> Space {
+    cluster::fits_where(space, target, |k: &Knobs| k.get(PARTS) > 1, (PARTS, 1), has_constant_result(p))
+}
+
+fn has_constant_result(p: &Product) -> bool {
     let [batch, rows, columns, _] = p.extents();
-    cluster::fits(space, target, (PARTS, least), [batch, rows, columns].iter().all(Option::is_some))
+    [batch, rows, columns].iter().all(Option::is_some)
 }
 
 /// The loops around the tiles of a product, its parts among them: those that are outermost, and that over the blocks of a
@@ -136,14 +145,21 @@ impl Parts {
         s.transform_layout(&self.partial, &from, &to)
     }
 
-    /// Has all `[y, x]` threads of a block add what its warps have left in shared memory.
+    /// Moves what adds the parts of a block, and what follows, below the loop `at` over blocks.
     ///
     /// # Errors
     /// A step whose precondition fails, which is a bug.
-    pub fn adders_of_block(&self, s: &mut Schedule, grid: &Name, [y, x]: [i64; 2]) -> Done {
-        s.reverse_compute_at(&self.add, grid)?;
-        s.reverse_compute_at(&self.tail, grid)?;
-        let loops = neighbours_last(s, &self.tail, loops_below(s, &self.tail, grid));
+    pub fn add_in_block(&self, s: &mut Schedule, at: &Name) -> Done {
+        s.reverse_compute_at(&self.add, at)?;
+        s.reverse_compute_at(&self.tail, at)
+    }
+
+    /// Has all `[y, x]` threads of a block add what its warps have left in shared memory, below the loop `at`.
+    ///
+    /// # Errors
+    /// A step whose precondition fails, which is a bug.
+    pub fn adders_of_block(&self, s: &mut Schedule, at: &Name, [y, x]: [i64; 2]) -> Done {
+        let loops = neighbours_last(s, &self.tail, loops_below(s, &self.tail, at));
         s.reorder(&loops)?;
         let all = fuse_loops(s, &loops)?;
         let [step, side, thread] = split(s, &all, [None, Some(y), Some(x)])?;

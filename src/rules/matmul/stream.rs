@@ -7,7 +7,8 @@
 //! How: what takes the time is to read the columns once. The warps of a block share the reduced axis of the same rows
 //! and columns, so that many loads are in flight without a barrier; each lane loads eight neighbours of a row, which
 //! are fragments for the order of k in which they lie (`tile/gemm/mma_runs.rs`). Rows may begin anywhere: eight neighbours
-//! that are no aligned access are shifted out of two that are. The warps' sums meet in shared memory.
+//! that are no aligned access are shifted out of two that are. The warps' sums meet in shared memory. Where columns are too
+//! few for the device, the blocks of a cluster share the reduced axis, too, and each adds its share of their sums.
 //! Rounding: values are those that the function says, sums are float32.
 //! Declines: `target_kind`, `tensor_cores`, the predicates of [`Product::of`], `rows_and_columns`,
 //! `operand_dtype`, `accumulator_dtype`, `one_result`, `few_rows`, `neighbours`, `packed_words`.
@@ -31,12 +32,14 @@
 
 use super::decoded;
 use super::mma::{Warps, multiplied, together};
-use super::outline::{self, Sizes};
-use super::split_k::cut;
+use super::outline::Sizes;
+use super::outline_stream;
+use super::split_k::{always_fits, cut};
 use super::tiling::*;
 use super::words::in_words;
 use crate::ir::layout::runs::Runs;
 use crate::ir::layout::words::{ROWS, RUN, WORD};
+use crate::rules::cluster;
 use crate::rules::find::einsum::{Einsum, Major};
 use crate::rules::find::factor::Factor;
 use crate::rules::find::product::Product;
@@ -48,6 +51,8 @@ pub const STREAM: Rule =
 
 /// Rows up to which nothing is won by tiles in shared memory: with 32 they were 1.3 to 1.7 times as fast (H200).
 const MOST_ROWS: i64 = 16;
+/// Blocks of a multiprocessor up to which the reduced axis is cut among those of a cluster.
+const PLACES: i64 = 8;
 /// Columns of the result in a fragment, which are the rows of an instruction.
 const FRAGMENT: i64 = 16;
 /// The value of the knob `hint` by which the first-level cache keeps what is loaded.
@@ -111,6 +116,13 @@ fn tile(k: &Knobs) -> [i64; 3] {
     [k.get("block_n"), k.get("block_m"), k.get("step_k")]
 }
 
+/// Bytes of shared memory for sums: those of the warps, and those of the block where a cluster adds them.
+fn sums(k: &Knobs) -> i64 {
+    let [n, m, _] = tile(k);
+    let left = if k.get("split_k") > 1 { cluster::memory([n, m], DType::F32) } else { 0 };
+    k.get("warps_k") * m * n * 4 + left
+}
+
 impl Accepted for Stream {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, runs, aligned) = (&self.p, self.warp, self.runs, self.aligned);
@@ -118,16 +130,17 @@ impl Accepted for Stream {
         let threads = move |k: &Knobs| k.get("warps_k") * warp;
         let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
         let space = space.require("parts_of_depth", move |k| match depth {
-            Some(n) if n >= k.get("warps_k") * k.get("step_k") => Ok(()),
+            Some(n) if n >= k.get("split_k") * k.get("warps_k") * k.get("step_k") => Ok(()),
             None if runs == Runs::Values => Ok(()),
-            _ => Err(format!("{} warps have less than a step of the reduced axis each", k.get("warps_k"))),
+            _ => {
+                let warps = k.get("split_k") * k.get("warps_k");
+                Err(format!("{warps} warps have less than a step of the reduced axis each"))
+            }
         });
         let space = threads_per_block(space, target, threads);
         let smem = target.smem_per_block as i64;
-        let space = space.require("sums_in_shared", move |k| {
-            let [n, m, _] = tile(k);
-            at_most(k.get("warps_k") * m * n * 4, smem, "bytes of sums", "shared memory")
-        });
+        let space = space.require("sums_in_shared", move |k| at_most(sums(k), smem, "bytes of sums", "shared memory"));
+        let space = parts_fill_device(always_fits(space, p, target), &p.clone().turned(), target, PLACES);
         let held = move |k: &Knobs| registers(tile(k), warp, aligned);
         let space = tile_in_registers(space, target, threads, held);
         let regs = i64::from(target.regs_per_sm);
@@ -158,7 +171,7 @@ impl Accepted for Stream {
         let blocks = p.extents()[0].zip(columns).zip(rows);
         space.prefer("fills_device", move |k| {
             match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
-                Some(n) if n < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
+                Some(n) if n * k.get("split_k") < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
                     Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
                 }
                 _ => Ok(()),
@@ -167,11 +180,13 @@ impl Accepted for Stream {
     }
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
-        let ([n, m, step], warps) = (tile(k), k.get("warps_k"));
+        let ([n, m, step], warps, blocks) = (tile(k), k.get("warps_k"), k.get("split_k"));
         let alone = Warps { block: [n, m, step], warps: [1, 1] };
-        let mut e = Einsum::of(s, &self.p, [Major::Free; 2], [n, m, step * warps])?;
+        let mut e = Einsum::of(s, &self.p, [Major::Free; 2], [n, m, step * warps * blocks])?;
+        let across = if blocks > 1 { Some(cut(s, &mut e, blocks)?) } else { None };
         let left = cut(s, &mut e, warps)?;
-        let (grid, fill) = grid(s, &e, [n, m, step], &left.at)?;
+        let cluster = across.as_ref().map(|parts| &parts.at);
+        let (grid, fill) = grid(s, &e, [n, m, step], (cluster, &left.at))?;
         launch_bounds(s, &grid, k.get("min_blocks"))?;
         for (stage, hint) in [(&e.a, k.get("hint")), (&e.b, 0)] {
             s.set_scope(&stage.buffer, Scope::Local)?;
@@ -189,11 +204,17 @@ impl Accepted for Stream {
         let product = together(s, &e.block, &fill, LeafOp::Tile(TileOp::Gemm), &alone)?;
         s.mark(&product, Mark::TileVariant("mma_runs".into()))?;
         s.set_scope(&e.result, Scope::Local)?;
-        left.adders_of_block(s, &grid, [warps, self.warp])
+        let block = cluster.unwrap_or(&grid);
+        left.add_in_block(s, block)?;
+        // while what a block leaves is a tile still, not a share of each thread
+        if let Some(parts) = &across {
+            parts.adders_of_cluster(s, &grid, blocks, (self.warp, cluster::SIDE_BY_SIDE))?;
+        }
+        left.adders_of_block(s, block, [warps, self.warp])
     }
 
     fn outline(&self, k: &Knobs) -> Option<Outline> {
-        Some(outline::stream(self.sizes.as_ref()?, (self.warp, self.runs, self.aligned), k))
+        Some(outline_stream::stream(self.sizes.as_ref()?, (self.warp, self.runs, self.aligned), k))
     }
 }
 
@@ -218,18 +239,25 @@ fn words_in_registers(space: Space, regs: i64, threads: impl At<i64> + Copy, hel
     })
 }
 
-/// Cuts the product into tiles, a block for each, whose warps share the reduced axis: the loops over blocks and over
-/// steps of a warp.
-fn grid(s: &mut Schedule, e: &Einsum, [m, n, step]: [i64; 3], warps: &Name) -> Result<(Name, Name), ScheduleError> {
+/// Cuts the product into tiles, a block or a cluster for each, whose warps share the reduced axis: the loops over tiles and
+/// over steps of a warp.
+fn grid(
+    s: &mut Schedule,
+    e: &Einsum,
+    [m, n, step]: [i64; 3],
+    (cluster, warps): (Option<&Name>, &Name),
+) -> Result<(Name, Name), ScheduleError> {
     let [batch, rows, columns, depth] = &e.loops;
     let [ib, ii] = split(s, rows, [None, Some(m)])?;
     let [jb, jj] = split(s, columns, [None, Some(n)])?;
     let [fill, kk] = split(s, depth, [None, Some(step)])?;
     let blocks = [batch.clone(), ib, jb];
     let inner = [warps.clone(), fill.clone(), ii, jj, kk];
-    s.reorder(&[&blocks[..], &inner].concat())?;
+    let order: Vec<Name> = blocks.iter().chain(cluster).chain(&inner).cloned().collect();
+    s.reorder(&order)?;
     let grid = s.fuse(&blocks)?;
     s.bind(&grid, ThreadTag::BlockX)?;
+    cluster.map_or(Ok(()), |block| s.bind(block, ThreadTag::ClusterX))?;
     s.bind(warps, ThreadTag::ThreadY)?;
     Ok((grid, fill))
 }

@@ -434,7 +434,7 @@ static int dl_scaled_sm_90a(const daylight_kernels *kernels, CUstream stream, CU
     { // scaled_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; float a2; } arg = {a, b, s};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {64, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
         if ((error = dl_launch_pdl(kernels, 2, grid, block, stream, args)) != 0)
             return error;
     }
@@ -564,7 +564,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {1, 1, 1}, block[3] = {16, 8, 1};
+            const unsigned grid[3] = {1, 1, 1}, block[3] = {32, 8, 1};
             if ((error = dl_launch(kernels, 6, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -574,7 +574,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, b};
             void *args[] = {&arg.a0, &arg.a1};
-            const unsigned grid[3] = {2, 1, 1}, block[3] = {16, 32, 1};
+            const unsigned grid[3] = {4, 1, 1}, block[3] = {16, 16, 1};
             if ((error = dl_launch(kernels, 7, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -584,7 +584,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
         { // sums_k0
             struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
             void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-            const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {16, 8, 1};
+            const unsigned grid[3] = {(unsigned)(dl_div(n + 7LL, 8LL)), 1, 1}, block[3] = {32, 8, 1};
             if ((error = dl_launch(kernels, 8, grid, block, stream, args)) != 0)
                 return error;
         }
@@ -593,7 +593,7 @@ static int dl_sums_sm_90a(const daylight_kernels *kernels, CUstream stream, CUde
     { // sums_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; int64_t a2; } arg = {a, b, (int64_t)n};
         void *args[] = {&arg.a0, &arg.a1, &arg.a2};
-        const unsigned grid[3] = {(unsigned)(dl_div(n + 31LL, 32LL)), 1, 1}, block[3] = {16, 32, 1};
+        const unsigned grid[3] = {(unsigned)(dl_div(n + 15LL, 16LL)), 1, 1}, block[3] = {16, 16, 1};
         if ((error = dl_launch(kernels, 9, grid, block, stream, args)) != 0)
             return error;
     }
