@@ -6,6 +6,7 @@
 use super::Point;
 use super::config::TuneError;
 use super::ledger::Ledger;
+use super::occupancy;
 use super::overlap::{Cause, Overlap, Waits};
 use super::pipeline::{Built, Finished, Stage, Workshop};
 use super::search::{Next, Proposer, Stop};
@@ -292,10 +293,8 @@ impl Loop<'_, '_, '_, '_, '_> {
 
     /// A kernel that keeps registers in memory is not worth measuring, unless everything is to be.
     fn spills(&self, point: &Point, artifact: &Artifact) -> Option<Reason> {
-        let bytes = artifact.res.spill;
         let must = self.session.config.search == "exhaustive" || self.shared.shop.default == Some(point);
-        (bytes > 0 && !must)
-            .then(|| Reason::new("spills", format!("{bytes} bytes of registers are spilled per thread")))
+        if must { None } else { occupancy::spills(artifact.res) }
     }
 
     /// Decides what becomes of a point that comes from a device.

@@ -6,6 +6,15 @@ use crate::ir::Reason;
 use crate::target::{Kind, Target};
 use serde::Serialize;
 
+/// The predicate of points that are compiled and not measured, because their kernels spill registers.
+pub const SPILLS: &str = "spills";
+
+/// Why kernels with those resources are not worth measuring: they keep registers in memory. `None` where they do not.
+pub fn spills(res: Resources) -> Option<Reason> {
+    let why = || Reason::new(SPILLS, format!("{} bytes of registers are spilled per thread", res.spill));
+    (res.spill > 0).then(why)
+}
+
 /// Registers, shared memory, and how much of the device they leave at work, of the launch that leaves least.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@
 //! unless another of its rule promises a tenth more: across rules and below that the model's order is no better than chance (docs/blackwell.md).
 
 use super::pipeline::{Build, Built};
-use super::{Arms, Occupancy, Point};
+use super::{Arms, Occupancy, Point, occupancy};
 use crate::backend::{Artifact, Compiler, Warning};
 use crate::ir::Reason;
 use crate::rules::prior;
@@ -98,7 +98,7 @@ fn is_blind(arms: &Arms) -> bool {
 }
 
 fn spills(r: &Ranked) -> bool {
-    r.artifact.res.spill > 0
+    occupancy::spills(r.artifact.res).is_some()
 }
 
 /// Takes out what spills, where something does not.
@@ -108,10 +108,7 @@ fn leave_out_spills(ranked: &mut Vec<Ranked>) -> Vec<Unranked> {
     }
     let (out, kept): (Vec<Ranked>, Vec<Ranked>) = ranked.drain(..).partition(spills);
     *ranked = kept;
-    let why = |r: &Ranked| {
-        Reason::new("spills", format!("{} bytes of registers are spilled per thread", r.artifact.res.spill))
-    };
-    out.into_iter().map(|r| Unranked { why: why(&r), point: r.point }).collect()
+    out.into_iter().filter_map(|r| Some(Unranked { why: occupancy::spills(r.artifact.res)?, point: r.point })).collect()
 }
 
 /// Candidate 0, then the best priors of its rule, then those of others, `most` in all. Of points that the prior cannot tell apart (other cache hints, launch

@@ -1,6 +1,7 @@
 //! Searches replayed against the log of an exhaustive run: what they would have found, with no GPU.
 
 use super::ledger::point_of;
+use super::occupancy::SPILLS;
 use super::search::{History, Next, Pace, Proposer, by_name};
 use super::{Arms, Point};
 use crate::log::{self, Outcome, Record};
@@ -15,9 +16,6 @@ pub const CLOSE: f64 = 0.02;
 /// logs, before that point.
 const SAME_HASH: &str = "another point gave the text ";
 const SAME_POINT: &str = "the same text as ";
-
-/// The predicate of points that were compiled and not measured, because their kernels spill registers.
-const SPILLS: &str = "spills";
 
 /// What an exhaustive run found.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,9 +46,12 @@ impl Replay {
     /// What the records say of the points of `arms`, by their first measurement. `None` where they hold
     /// no time.
     pub fn new(arms: &Arms, records: &[&Record]) -> Option<Replay> {
-        let mut times = BTreeMap::new();
+        let (mut times, mut spilled) = (BTreeMap::new(), BTreeSet::new());
         for r in records.iter().filter(|r| r.round == 0) {
             let Some(point) = point_of(arms, r) else { continue };
+            if spills(r) {
+                spilled.insert(point.clone());
+            }
             let time = if r.outcome == Outcome::Ok { log::median(&r.samples_ns) } else { None };
             times.entry(point).or_insert(time);
         }
@@ -60,7 +61,6 @@ impl Replay {
             }
         }
         let best_ns = times.values().flatten().copied().min_by(f64::total_cmp)?;
-        let spilled = records.iter().filter(|r| spills(r)).filter_map(|r| point_of(arms, r)).collect();
         Some(Replay { times, spilled, best_ns })
     }
 

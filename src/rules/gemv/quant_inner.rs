@@ -70,8 +70,8 @@ pub const LOW_BATCH: Rule = Rule::new(
 /// Blocks of the second axis of a grid at most.
 const MOST_BLOCKS: i64 = 65535;
 
-/// Vectors up to which pairs of float16 are faster than `matmul.stream`: two of them 1.11 times as fast as the best besides
-/// (N = 16), four 0.74 and eight 0.41 times (N = 12 and 8, drawn int4 matrices, H200).
+/// Vectors up to which pairs of float16 are faster than `matmul.stream`: with two the best is 1.11 times as fast as without
+/// (N = 16), with four pairs are 0.74 and with eight 0.41 times as fast as the best besides (N = 12 and 8, drawn int4 matrices, H200).
 const MOST_IN_PAIRS: i64 = 2;
 
 struct Inner(MatVec);

@@ -230,5 +230,5 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
         }
         _ => Ok(()),
     });
-    parts_fill_device(space, p, target, 4)
+    parts_fill_device(space, blocks, target, 4)
 }

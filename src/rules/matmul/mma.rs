@@ -362,7 +362,7 @@ fn preferred(space: Space, p: &Product, target: &Target, warps: impl At<Warps> +
             _ => Ok(()),
         }
     });
-    parts_fill_device(space, p, target, 4)
+    parts_fill_device(space, blocks, target, 4)
 }
 
 /// Has all threads of the block fill a tile of shared memory, 16 bytes each at a time, or as many as lie side

@@ -410,13 +410,8 @@ pub fn tiled(z: &Sizes, k: &Knobs, t: &Tiled) -> Outline {
 fn in_parts(main: LaunchOutline, (parts, sums): (i64, i64), second: impl FnOnce() -> LaunchOutline) -> Outline {
     match sums {
         0 => Outline::in_parts(main, parts, second),
-        _ => in_clusters(main, parts, sums),
+        _ => Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main }),
     }
-}
-
-/// The launch that leaves so many parts, whose clusters add them, with `sums` bytes in each block.
-pub fn in_clusters(main: LaunchOutline, parts: i64, sums: i64) -> Outline {
-    Outline::one(LaunchOutline { cluster: parts, adds_parts: true, smem: main.smem + sums, ..main })
 }
 
 /// The tiles of a launch, each of so many fills.

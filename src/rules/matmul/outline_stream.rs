@@ -1,6 +1,6 @@
 //! The outline of products of few rows whose factors come straight from memory, from sizes and knobs.
 
-use super::outline::{DECODE, Sizes, in_clusters};
+use super::outline::{DECODE, Sizes};
 use crate::ir::DType;
 use crate::ir::layout::runs::Runs;
 use crate::rules::cluster;
@@ -9,6 +9,13 @@ use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
 /// Instructions that shift a run of values out of two words.
 const SHIFT: i64 = 20;
+
+/// Bytes of shared memory for sums: those of the warps, and those of the block where a cluster adds them.
+pub fn sums(k: &Knobs) -> i64 {
+    let (m, n) = (k.get("block_m"), k.get("block_n"));
+    let left = if k.get("split_k") > 1 { cluster::memory([n, m], DType::F32) } else { 0 };
+    k.get("warps_k") * m * n * 4 + left
+}
 
 /// A product of few rows whose factors come straight from memory, by warps that share the reduced axis; neighbours are
 /// aligned accesses, or are shifted out of the words that they lie in.
@@ -23,13 +30,13 @@ pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) ->
     // runs that are no aligned access are two of them, and shifted out of both
     let (words, shifted) = if aligned { (1, 0) } else { (2, (m + n) * step / 8 / warp * SHIFT) };
     let mma = m / 8 * (n / 16) * (step / 16);
-    let main = LaunchOutline {
+    Outline::one(LaunchOutline {
         blocks: z.blocks([n, m, step], parts),
         threads: warps * warp,
         min_blocks: k.get("min_blocks"),
         state_regs: m * n / warp + 40,
         load_regs: words * (m + n) * step / 2 / warp,
-        smem: warps * m * n * 4,
+        smem: sums(k),
         load_bytes: load,
         in_flight: own / warp,
         steps: over(depth, parts * warps * step),
@@ -42,10 +49,8 @@ pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) ->
         flops: z.batch * rows * columns * depth * 2,
         tensor_core: true,
         combine: Combine::across(warps * warp, m * n / (warps * warp).max(1), warp),
+        cluster: parts,
+        adds_parts: parts > 1,
         ..LaunchOutline::default()
-    };
-    match parts {
-        1 => Outline::one(main),
-        _ => in_clusters(main, parts, cluster::memory([n, m], DType::F32)),
-    }
+    })
 }

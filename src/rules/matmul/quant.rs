@@ -148,5 +148,5 @@ fn preferred(space: Space, p: &Product, target: &Target) -> Space {
         Some(n) if n * k.get("split_k") < sms * 3 / 4 => Err(format!("{n} tiles leave multiprocessors of {sms} idle")),
         _ => Ok(()),
     });
-    parts_fill_device(space, p, target, 4)
+    parts_fill_device(space, blocks, target, 4)
 }

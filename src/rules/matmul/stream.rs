@@ -116,17 +116,10 @@ fn tile(k: &Knobs) -> [i64; 3] {
     [k.get("block_n"), k.get("block_m"), k.get("step_k")]
 }
 
-/// Bytes of shared memory for sums: those of the warps, and those of the block where a cluster adds them.
-fn sums(k: &Knobs) -> i64 {
-    let [n, m, _] = tile(k);
-    let left = if k.get("split_k") > 1 { cluster::memory([n, m], DType::F32) } else { 0 };
-    k.get("warps_k") * m * n * 4 + left
-}
-
 impl Accepted for Stream {
     fn constrain(&self, space: Space, target: &Target) -> Space {
         let (p, warp, runs, aligned) = (&self.p, self.warp, self.runs, self.aligned);
-        let [_, columns, rows, depth] = p.extents();
+        let [batch, columns, rows, depth] = p.extents();
         let threads = move |k: &Knobs| k.get("warps_k") * warp;
         let space = space.require("whole_fragments", move |k| whole_fragments(tile(k), runs));
         let space = space.require("parts_of_depth", move |k| match depth {
@@ -139,8 +132,11 @@ impl Accepted for Stream {
         });
         let space = threads_per_block(space, target, threads);
         let smem = target.smem_per_block as i64;
-        let space = space.require("sums_in_shared", move |k| at_most(sums(k), smem, "bytes of sums", "shared memory"));
-        let space = parts_fill_device(always_fits(space, p, target), &p.clone().turned(), target, PLACES);
+        let space = space.require("sums_in_shared", move |k| {
+            at_most(outline_stream::sums(k), smem, "bytes of sums", "shared memory")
+        });
+        let tiles = move |k: &Knobs| Some(batch? * over(columns?, k.get("block_n")) * over(rows?, k.get("block_m")));
+        let space = parts_fill_device(always_fits(space, p, target), tiles, target, PLACES);
         let held = move |k: &Knobs| registers(tile(k), warp, aligned);
         let space = tile_in_registers(space, target, threads, held);
         let regs = i64::from(target.regs_per_sm);
@@ -168,14 +164,11 @@ impl Accepted for Stream {
             (Runs::Words, WIDE) => Err("256 bytes of words are more than a warp takes of a column at a time".into()),
             _ => Ok(()),
         });
-        let blocks = p.extents()[0].zip(columns).zip(rows);
-        space.prefer("fills_device", move |k| {
-            match blocks.map(|((b, n), m)| b * over(n, k.get("block_n")) * over(m, k.get("block_m"))) {
-                Some(n) if n * k.get("split_k") < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
-                    Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
-                }
-                _ => Ok(()),
+        space.prefer("fills_device", move |k| match tiles(k) {
+            Some(n) if n * k.get("split_k") < sms * 3 / 4 && k.get("block_n") > FRAGMENT => {
+                Err(format!("{n} tiles leave multiprocessors of {sms} idle"))
             }
+            _ => Ok(()),
         })
     }
 

@@ -230,5 +230,5 @@ pub fn of_tiles(space: Space, p: &Product, target: &Target) -> Space {
         }
         _ => Ok(()),
     });
-    parts_fill_device(space, p, target, 2)
+    parts_fill_device(space, blocks, target, 2)
 }

@@ -195,9 +195,9 @@ pub fn tiles(p: &Product) -> impl At<Option<i64>> + Copy + use<> {
     move |k: &Knobs| Some(batch? * over(rows?, k.get("block_m")) * over(columns?, k.get("block_n")))
 }
 
-/// The reduced axis is cut into parts only where tiles alone would not fill the device `rounds` times.
-pub fn parts_fill_device(space: Space, p: &Product, target: &Target, rounds: i64) -> Space {
-    let (sms, tiles) = (i64::from(target.sms), tiles(p));
+/// The reduced axis is cut into parts only where so many tiles alone would not fill the device `rounds` times.
+pub fn parts_fill_device(space: Space, tiles: impl At<Option<i64>>, target: &Target, rounds: i64) -> Space {
+    let sms = i64::from(target.sms);
     space.prefer("parts_fill_device", move |k| match tiles(k) {
         Some(n) if k.get("split_k") > 1 && n * k.get("split_k") > rounds * sms => {
             Err(format!("{n} tiles need no parts to fill {sms} multiprocessors"))

@@ -347,5 +347,5 @@ pub fn filling(space: Space, p: &Product, factors: Factors, target: &Target) -> 
         }
         _ => Ok(()),
     });
-    parts_fill_device(space, p, target, 2)
+    parts_fill_device(space, blocks, target, 2)
 }
