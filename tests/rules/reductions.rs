@@ -198,3 +198,21 @@ fn rows_and_parts_that_break_no_hard_condition_are_scheduled() {
         }
     }
 }
+
+/// Whole rows on most of the device beat parts of rows on all of it: these need a second launch.
+#[test]
+fn rows_for_half_of_the_device_may_stay_whole() {
+    let target = target("cuda:sm_90a");
+    let said = |rows: i64, per_block: i64| {
+        let input =
+            Prepared::new(&read(&reduction("sum", "float32", &[rows, 65536], "SR", true))).expect("is accepted");
+        let arm = arm("reduction.inner", &input, &target);
+        let base = arm.space.default().expect("a legal point").with("split", 1).with("rows", per_block);
+        let whole = base.with("threads", 512 / per_block).with("unroll", 4).with("vector", 16).with("min_blocks", 1);
+        arm.space.check(&whole).map_err(|why| (why.predicate.to_string(), why.text))
+    };
+    assert_eq!((said(66, 1), said(131, 1), said(132, 1)), (Ok(()), Ok(()), Ok(())));
+    let refused = |text: &str| Err(("fills_device".to_string(), text.to_string()));
+    assert_eq!(said(65, 1), refused("65 blocks leave 67 of 132 multiprocessors idle"));
+    assert_eq!(said(131, 2), refused("66 blocks leave 66 of 132 multiprocessors idle"));
+}

@@ -203,7 +203,7 @@ pub fn fills_blocks(space: Space, target: &Target, total: Option<i64>, outputs: 
         (split, Some(n)) if split > 1 && n > most => Err(format!("{n} blocks with {split} parts per column")),
         _ => Ok(()),
     });
-    fills_device(space, target, total, blocks)
+    fills_device(space, target, total, blocks, |_: &Knobs| 1)
 }
 
 /// Schedules a reduction of loop `k` for every `column` (and `outer`) as one launch; the loop over its blocks, or clusters.

@@ -210,14 +210,21 @@ fn no_part_empty(split: i64, length: Option<i64>) -> Result<(), String> {
     }
 }
 
-/// Enough blocks for the device, where there is enough work for that, and no more parts than work.
-pub fn fills_device(space: Space, target: &Target, elements: Option<i64>, blocks: impl At<Option<i64>>) -> Space {
+/// Enough blocks for the device, or for so much of it that `1 / part` of its multiprocessors have one, where there is
+/// enough work for that.
+pub fn fills_device(
+    space: Space,
+    target: &Target,
+    elements: Option<i64>,
+    blocks: impl At<Option<i64>>,
+    part: impl At<i64>,
+) -> Space {
     let sms = target.sms as i64;
     // A block should have some thousand elements before it pays to start another.
     let enough = elements.map(|n| (n / 8192).clamp(1, sms));
     space.prefer("fills_device", move |k| match (enough, blocks(k)) {
-        (Some(enough), Some(blocks)) if blocks < enough => {
-            Err(format!("{blocks} blocks leave most of {sms} multiprocessors idle"))
+        (Some(enough), Some(blocks)) if blocks * part(k) < enough => {
+            Err(format!("{blocks} blocks leave {} of {sms} multiprocessors idle", sms - blocks))
         }
         _ => Ok(()),
     })
