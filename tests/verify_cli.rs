@@ -109,3 +109,27 @@ def decay(K: T.Buffer((2000,), \"float32\"), V: T.Buffer((2000,), \"float32\"), 
     let (code, out) = verify(&file, &["--candidates", "6"]);
     assert!(code == 0 && out.matches("candidates right").count() == 2, "{out}");
 }
+
+/// Integers that sums of 16 bits become, which one order of rounding puts at one side of a tie and another at the other.
+#[test]
+fn whole_numbers_of_rounded_sums_are_right() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("f.py");
+    let text = "@T.prim_func(s_tir=True)
+def whole(A: T.Buffer((640, 2), \"float16\"), B: T.Buffer((2, 65), \"float16\"), D: T.Buffer((65,), \"float16\"), O: T.Buffer((640, 65), \"int32\")):
+    C = T.sblock_alloc_buffer((640, 65), \"float16\")
+    for i, j, k in T.grid(640, 65, 2):
+        with T.sblock(\"C\"):
+            vi, vj, vk = T.axis.remap(\"SSR\", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float16(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(640, 65):
+        with T.sblock(\"O\"):
+            vi, vj = T.axis.remap(\"SS\", [i, j])
+            O[vi, vj] = T.Cast(\"int32\", (C[vi, vj] + D[vj]) * T.float16(8))
+";
+    std::fs::write(&file, text).expect("a file");
+    let (code, out) = verify(&file, &["--candidates", "3"]);
+    assert!(code == 0 && out.trim_end().ends_with("candidates right"), "{out}");
+}

@@ -1,6 +1,8 @@
-//! Whether a function rounds: else its results are exact, whatever the schedule.
+//! Whether a function rounds: else its results are exact, whatever the schedule. And what it would make of floats that become
+//! integers, had they been rounded otherwise.
 
-use crate::ir::{BinOp, Expr, ExprKind, Intrin, PrimFunc};
+use crate::analysis::roles;
+use crate::ir::{BinOp, Block, Expr, ExprKind, For, Intrin, Name, Param, PrimFunc, Role, Stmt};
 
 /// True when the function does arithmetic on floats that rounds.
 pub(super) fn rounds(func: &PrimFunc) -> bool {
@@ -8,6 +10,20 @@ pub(super) fn rounds(func: &PrimFunc) -> bool {
     let mut look = |e: &Expr| e.visit(&mut |e| found |= is_rounding(e));
     func.visit(&mut |s| s.for_each_expr(&mut look));
     found
+}
+
+/// The largest unit roundoff of what the function rounds to; 0 where it does not round.
+pub(super) fn coarsest(func: &PrimFunc) -> f64 {
+    let mut most = 0.0f64;
+    let mut look = |e: &Expr| {
+        e.visit(&mut |e| {
+            if is_rounding(e) {
+                most = most.max(e.dtype().roundoff());
+            }
+        });
+    };
+    func.visit(&mut |s| s.for_each_expr(&mut look));
+    most
 }
 
 pub(super) fn is_rounding(e: &Expr) -> bool {
@@ -30,5 +46,114 @@ pub(super) fn is_rounding(e: &Expr) -> bool {
         | ExprKind::Reinterpret { .. }
         | ExprKind::Extern { .. }
         | ExprKind::Let { .. } => false,
+    }
+}
+
+/// A function in which floats that become integers are moved by a part of themselves and of a size.
+pub(super) struct Moved<'a> {
+    pub func: &'a PrimFunc,
+    /// The part.
+    pub by: f64,
+    /// The size.
+    pub size: f64,
+}
+
+/// The float that becomes an integer, or a whole number, there.
+fn becomes_whole(e: &Expr) -> Option<&Expr> {
+    match e.kind() {
+        ExprKind::Cast { dtype, arg } if !dtype.is_float() && arg.dtype().is_float() => Some(arg),
+        ExprKind::Call {
+            op: Intrin::Round | Intrin::Nearbyint | Intrin::Floor | Intrin::Ceil | Intrin::Trunc,
+            args,
+            ..
+        } => args.first(),
+        _ => None,
+    }
+}
+
+/// True where whole numbers are made inside: what becomes of them is exact.
+fn is_whole(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= becomes_whole(e).is_some());
+    found
+}
+
+impl Moved<'_> {
+    /// The function.
+    pub fn all(&self) -> PrimFunc {
+        PrimFunc { body: self.func.body.iter().map(|s| self.stmt(s)).collect(), ..self.func.clone() }
+    }
+
+    fn stmt(&self, s: &Stmt) -> Stmt {
+        let list = |v: &[Stmt]| v.iter().map(|s| self.stmt(s)).collect::<Vec<_>>();
+        match s {
+            Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
+            Stmt::Block(b) => Stmt::Block(Block { body: list(&b.body), ..b.clone() }),
+            Stmt::Store { buffer, indices, value } => {
+                Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: self.value(value) }
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// A value; what stands in indices stays, as it says where to read.
+    fn value(&self, e: &Expr) -> Expr {
+        match e.kind() {
+            ExprKind::Load { .. } => e.clone(),
+            _ if becomes_whole(e).is_some_and(|arg| self.is_computed(arg) && !is_whole(arg)) => {
+                e.map_children(|arg| self.moved(self.value(arg)))
+            }
+            _ => e.map_children(|c| self.value(c)),
+        }
+    }
+
+    /// A float a little off, but what is whole: that is exact.
+    fn moved(&self, e: Expr) -> Expr {
+        let dtype = e.dtype();
+        let call = |op| Expr::call(op, vec![e.clone()], dtype);
+        let off = e.clone() + (call(Intrin::Fabs) + Expr::float(self.size, dtype)) * Expr::float(self.by, dtype);
+        let cond = Expr::binary(BinOp::Eq, e.clone(), call(Intrin::Trunc));
+        Expr::new(ExprKind::Select { cond, then: e, otherwise: off })
+    }
+
+    /// True for a value that was rounded.
+    fn is_computed(&self, e: &Expr) -> bool {
+        let is_input = |name: &Name| {
+            let role = roles(self.func)
+                .into_iter()
+                .zip(&self.func.params)
+                .find(|(_, p)| matches!(p, Param::Buffer(b) if b == name));
+            role.is_some_and(|(role, _)| role == Role::In)
+        };
+        let mut found = false;
+        e.visit(&mut |e| {
+            found |= is_rounding(e) || matches!(e.kind(), ExprKind::Load { buffer, .. } if !is_input(buffer));
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of the value of a store.
+    fn moved(value: &str) -> bool {
+        let text = format!(
+            "@T.prim_func(s_tir=True)\ndef main(x: T.Buffer((9,), \"float16\"), n: T.Buffer((9,), \"int32\"), o: T.Buffer((9,), \"int32\")):\n    \
+             for i in range(9):\n        with T.sblock(\"o\"):\n            v = T.axis.spatial(9, i)\n            o[v] = {value}\n"
+        );
+        let func = crate::ir::read(&text, "moved").expect("reads").remove(0);
+        Moved { func: &func, by: 0.01, size: 2.0 }.all() != func
+    }
+
+    #[test]
+    fn sums_that_become_integers_are_moved_and_nothing_exact_is() {
+        assert!(moved("T.Cast(\"int32\", x[v] + x[v])"));
+        assert!(moved("T.Cast(\"int32\", T.round(x[v] * T.float16(0.3)))"));
+        assert!(moved("n[T.Cast(\"int32\", x[v])] + T.Cast(\"int32\", x[v] * x[v])"));
+        assert!(!moved("T.Cast(\"int32\", x[v])"), "no rounding decides what it becomes");
+        assert!(!moved("n[T.Cast(\"int32\", x[v] + x[v])]"), "an index would be another");
+        assert!(!moved("n[v] + 1"));
     }
 }

@@ -5,10 +5,10 @@
 
 use super::draw::{Given, inputs};
 use super::output::Output;
-use super::rounding::rounds;
+use super::rounding::{Moved, coarsest, rounds};
 use crate::analysis::indexed_by;
 use crate::interp::{self, Mode, Scalars, Tensor, scalar_ops};
-use crate::ir::{BinOp, Expr, ExprKind, PrimFunc};
+use crate::ir::{BinOp, DType, Expr, ExprKind, PrimFunc};
 use crate::measure::Tolerance;
 use std::collections::BTreeMap;
 
@@ -18,11 +18,46 @@ const MOST: u64 = 20_000_000;
 /// Part of the tolerance that an evaluation may differ by.
 const PART: f64 = 0.125;
 
-/// Relative change of inputs that shows ties.
+/// Relative change of inputs that shows ties, and of what becomes an integer, if rounding makes no more.
 const NUDGE: f64 = 1.0 / 65536.0;
 
 /// Relative change of inputs that shows cancellation: what rounding to float32 does.
 const NOISE: f64 = 1.0 / 8388608.0;
+
+/// Roundings one after the other that a value is given.
+const ROUNDINGS: f64 = 4.0;
+
+/// What noise multiplies element `i` of an input by.
+fn noise(i: usize) -> f64 {
+    if i * 7 % 11 < 5 { 1.0 + NOISE } else { 1.0 - NOISE }
+}
+
+/// Floating inputs, changed.
+fn changed(tensors: &[Tensor], change: impl Fn(usize) -> f64) -> Vec<Tensor> {
+    let one = |t: &Tensor| match t.dtype.is_float() && !t.is_empty() {
+        true => {
+            let values: Vec<f64> = (0..t.len()).map(|i| t.get_f64(i) * change(i)).collect();
+            Tensor::from_f64(DType::F64, &t.shape, &values)
+        }
+        false => t.clone(),
+    };
+    tensors.iter().map(one).collect()
+}
+
+/// What a function is evaluated as, and of which inputs, to see which of the integers that floats become may be others:
+/// its inputs a little larger and smaller, and what becomes an integer so much larger and smaller as rounding may make it
+/// for values of that size.
+pub(super) fn nudged(func: &PrimFunc, tensors: &[Tensor], size: f64) -> impl Iterator<Item = (PrimFunc, Vec<Tensor>)> {
+    let by = (ROUNDINGS * coarsest(func)).max(NUDGE);
+    let inputs = [1.0 + NUDGE, 1.0 - NUDGE].into_iter().map(|f| (func.clone(), changed(tensors, |_| f)));
+    inputs.chain([by, -by].into_iter().map(move |by| (Moved { func, by, size }.all(), tensors.to_vec())))
+}
+
+/// The root of the mean square of integers.
+pub(super) fn typical_integer(values: impl Iterator<Item = f64>) -> f64 {
+    let (n, sum) = values.fold((0.0f64, 0.0), |(n, sum), v| (n + 1.0, sum + v * v));
+    (sum / n.max(1.0)).sqrt()
+}
 
 /// What has to be evaluated again.
 pub(super) struct Unsure<'a> {
@@ -36,9 +71,6 @@ pub(super) struct Unsure<'a> {
     /// Elements that several iterations may store to, if indices that were drawn meet.
     scattered: bool,
 }
-
-/// How an input is changed: a factor for element `i`.
-type Change = fn(usize) -> f64;
 
 impl<'a> Unsure<'a> {
     /// Of a function; `unsized_few` where it has few results of which nothing says how large they are when they do not
@@ -63,14 +95,17 @@ impl<'a> Unsure<'a> {
     ) -> Result<BTreeMap<usize, Vec<u64>>, String> {
         let mut runs = vec![];
         if self.whole || self.floats {
-            runs.push(self.run(scalars, Mode::Exact, |_| 1.0)?);
+            runs.push(run(self.func, self.inputs(Mode::Exact)?, scalars, Mode::Exact)?);
         }
         if self.whole {
-            runs.push(self.run(scalars, Mode::F64, |_| 1.0 + NUDGE)?);
-            runs.push(self.run(scalars, Mode::F64, |_| 1.0 - NUDGE)?);
+            let whole = self.outputs.iter().filter(|o| !o.dtype.is_float()).map(|o| &reference[o.tensor]);
+            let size = typical_integer(whole.flat_map(|t| (0..t.len()).map(|i| t.get_f64(i))));
+            for (func, tensors) in nudged(self.func, &self.inputs(Mode::F64)?, size) {
+                runs.push(run(&func, tensors, scalars, Mode::F64)?);
+            }
         }
         if self.floats {
-            runs.push(self.run(scalars, Mode::F64, |i| if i * 7 % 11 < 5 { 1.0 + NOISE } else { 1.0 - NOISE })?);
+            runs.push(run(self.func, changed(&self.inputs(Mode::F64)?, noise), scalars, Mode::F64)?);
         }
         let each = self.outputs.iter().zip(limits).map(|(o, limit)| {
             let others: Vec<&Tensor> = runs.iter().map(|r| &r[o.tensor]).collect();
@@ -98,16 +133,15 @@ impl<'a> Unsure<'a> {
         Ok(tensors)
     }
 
-    /// The function's values in a mode, with its floating inputs changed.
-    fn run(&self, scalars: &Scalars, mode: Mode, change: Change) -> Result<Vec<Tensor>, String> {
-        let mut tensors = inputs(self.func, self.given, mode == Mode::F64)?.tensors;
-        for t in tensors.iter_mut().filter(|t| mode == Mode::F64 && t.dtype.is_float() && !t.is_empty()) {
-            let values: Vec<f64> = (0..t.len()).map(|i| t.get_f64(i) * change(i)).collect();
-            *t = Tensor::from_f64(crate::ir::DType::F64, &t.shape, &values);
-        }
-        interp::run(self.func, &mut tensors, scalars, mode).map_err(|e| e.to_string())?;
-        Ok(tensors)
+    fn inputs(&self, mode: Mode) -> Result<Vec<Tensor>, String> {
+        Ok(inputs(self.func, self.given, mode == Mode::F64)?.tensors)
     }
+}
+
+/// A function's values in a mode.
+fn run(func: &PrimFunc, mut tensors: Vec<Tensor>, scalars: &Scalars, mode: Mode) -> Result<Vec<Tensor>, String> {
+    interp::run(func, &mut tensors, scalars, mode).map_err(|e| e.to_string())?;
+    Ok(tensors)
 }
 
 /// Elements that differ.
@@ -115,10 +149,13 @@ fn unlike<'t>(a: &'t Tensor, b: &'t Tensor) -> impl Iterator<Item = u64> + 't {
     (0..a.len()).filter(|i| a.get_f64(*i).to_bits() != b.get_f64(*i).to_bits()).map(|i| i as u64)
 }
 
-/// Integers that are one unit apart.
+/// Integers that are one unit apart, and those farther apart where they are few: the places of extremes that nearly tie.
 fn ties(reference: &Tensor, others: &[&Tensor]) -> Vec<u64> {
-    let near = |i: usize, t: &Tensor| reference.get_i64(i).abs_diff(t.get_i64(i)) == 1;
-    (0..reference.len()).filter(|i| others.iter().any(|t| near(*i, t))).map(|i| i as u64).collect()
+    let n = reference.len();
+    let apart = |i: usize| others.iter().map(|t| reference.get_i64(i).abs_diff(t.get_i64(i))).max().unwrap_or(0);
+    let apart: Vec<u64> = (0..n).map(apart).collect();
+    let most = if apart.iter().filter(|d| **d > 1).count() * 4 > n { 1 } else { u64::MAX };
+    (0..n).filter(|i| (1..=most).contains(&apart[*i])).map(|i| i as u64).collect()
 }
 
 /// Floats that differ by more than a part of the limit; of numbers none, and a wider limit, where they are a quarter of all.

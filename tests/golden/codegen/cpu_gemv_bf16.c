@@ -33,8 +33,8 @@ void cpu_gemv_bfloat16(void *const *buffers, const long long *scalars,
   unsigned short *__restrict p2 = buffers[2];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
-    dl_f32x16 acc[4];
-    dl_f32x16 x[1];
+    dl_f32x16 acc[4] __attribute__((aligned(64)));
+    dl_f32x16 x[1] __attribute__((aligned(64)));
     DL_UNROLL(4)
     for (int i4 = 0; i4 < 4; ++i4) {
       // i5 = 0 to 15

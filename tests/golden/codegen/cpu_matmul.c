@@ -17,7 +17,7 @@ void cpu_matmul(void *const *buffers, const long long *scalars,
   float *__restrict p2 = buffers[2];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
-    dl_f32x16 acc[12];
+    dl_f32x16 acc[12] __attribute__((aligned(64)));
     const int row = (blockIdx_x >> 1) * 6;
     const int col = (blockIdx_x & 1) * 32;
     DL_UNROLL(6)

@@ -16,7 +16,7 @@ void cpu_row_sum(void *const *buffers, const long long *scalars,
   float *__restrict p1 = buffers[1];
   for (long long dl_block = begin; dl_block < end; ++dl_block) {
     const int blockIdx_x = (int)dl_block;
-    dl_f32x16 acc[8];
+    dl_f32x16 acc[8] __attribute__((aligned(64)));
     DL_UNROLL(8)
     for (int i3 = 0; i3 < 8; ++i3) {
       // i4 = 0 to 15
