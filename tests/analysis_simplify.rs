@@ -269,6 +269,11 @@ fn mixed_radix_digits_cancel() {
         let flat = v("x") * c(block) + v("i") * c(4) + v("j");
         becomes(div(flat.clone(), c(row)) * c(row) + rem(flat.clone(), c(row)), flat);
     }
+    for (rows, columns, block) in [(31, 2, 4096), (5, 2, 4), (13, 2, 4096), (7, 2, 1024)] {
+        let flat = v("x") * c(block) + v("i") * c(4) + v("j");
+        let low = rem(div(flat.clone(), c(columns)), c(rows)) * c(columns) + rem(flat.clone(), c(columns));
+        becomes(div(flat.clone(), c(rows * columns)) * c(rows * columns) + low, simplify(&flat, &ranges()));
+    }
     becomes(div(v("f"), c(1024)), c(0));
     becomes(div(v("f") - c(1024), c(1024)), c(-1));
 }

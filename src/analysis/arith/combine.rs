@@ -1,5 +1,5 @@
 //! Puts digits of one number together again: `x//8*8 + x%8 -> x`, `(x//8%4)*8 + x%8 -> x%32`,
-//! `x - x//8*8 -> x%8`.
+//! `(3*y + x//8)%4*8 + x%8 -> (24*y + x)%32`, `x - x//8*8 -> x%8`.
 
 use super::divmod::{floor_div, floor_mod, split_of};
 use super::poly::{Atom, Mono, Poly, without};
@@ -70,19 +70,24 @@ impl Term<'_> {
         sum.add(new)
     }
 
-    /// `k*((y//l)%m) + k*m*((y//(l*m))%n)` is `k*((y//l)%(m*n))`.
+    /// `k*((y//l)%m) + k*m*((z + y//(l*m))%n)` is `k*((m*z + y//l)%(m*n))`.
     fn join_digit(&self) -> Option<Poly> {
         let (y, low, modulo) = digit_of(self.atom)?;
-        let (upper_k, upper_low) = (self.k.checked_mul(modulo)?, low.checked_mul(modulo)?);
-        let (mono, n) = self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
-            [Atom(e)] if *c == upper_k => {
-                let (z, l, n) = digit_of(e)?;
-                (z == y && l == upper_low).then_some((mono, n))
-            }
-            _ => None,
-        })?;
+        let upper_k = self.k.checked_mul(modulo)?;
         let shifted = floor_div(&Poly::of(&y)?, &Poly::constant(low), self.dtype, self.ranges)?;
-        let joined = floor_mod(&shifted, &Poly::constant(modulo.checked_mul(n)?), self.dtype, self.ranges)?;
+        let upper = floor_div(&shifted, &Poly::constant(modulo), self.dtype, self.ranges)?;
+        let (mono, z, n) =
+            self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
+                [Atom(e)] if *c == upper_k => {
+                    let (sum, n) = split_of(e, BinOp::FloorMod)?;
+                    let sum = Poly::of(sum)?;
+                    let has_upper = !upper.is_zero() && upper.terms.iter().all(|(m, c)| sum.terms.get(m) == Some(c));
+                    Some((mono, sum.sub(&upper)?, n)).filter(|_| has_upper)
+                }
+                _ => None,
+            })?;
+        let sum = z.scale(modulo)?.add(&shifted)?;
+        let joined = floor_mod(&sum, &Poly::constant(modulo.checked_mul(n)?), self.dtype, self.ranges)?;
         self.replaced((mono, upper_k), &self.scaled(&joined)?)
     }
 
