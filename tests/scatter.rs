@@ -126,6 +126,17 @@ fn drawn_indices_differ_and_fill_what_they_may() {
     assert!(values.iter().any(|v| *v > 47), "all pages: {values:?}");
 }
 
+/// Of what an index is below, the loop variable that is added leaves 3.
+#[test]
+fn indices_beside_a_loop_stay_inside() {
+    let text = "@T.prim_func(s_tir=True)\ndef main(p: T.Buffer((4,), \"int64\"), a: T.Buffer((4,), \"float32\"), \
+                x: T.Buffer((7,), \"float32\")):\n    for i in range(4):\n        with T.sblock(\"x\"):\n            \
+                v = T.axis.spatial(4, i)\n            x[v + p[v]] = a[v]\n";
+    let f = ir::read(text, "f.py").expect("reads").remove(0);
+    let highs: Vec<i64> = index_ranges(&f).values().map(|r| r.high).collect();
+    assert_eq!(highs, [3]);
+}
+
 /// 24 rows go to 9: which of several stays is the order's to say, and is not compared. Those that only one goes to are.
 #[test]
 fn elements_that_two_iterations_store_to_are_not_compared() {

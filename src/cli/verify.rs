@@ -88,9 +88,10 @@ fn one(
     }
     let candidates = candidates(arms, target, a);
     let results = match device {
-        None => simulated(a, &subject, &given, &candidates)?,
-        Some(device) => on_device(&subject, &given, &candidates, device)?,
+        None => simulated(a, &subject, &given, &candidates),
+        Some(device) => on_device(&subject, &given, &candidates, device),
     };
+    let results = results.map_err(|e| Failure { message: format!("{}: {}", input.name, e.message), ..e })?;
     let scope = Scope { twin: twin.is_some(), blocks: a.blocks.filter(|_| target.simulated) };
     Ok(report(cx, input, target, &scope, &results))
 }

@@ -49,7 +49,9 @@ impl Work {
         if let Some(why) = takes_long(&subject.prepared.func, &given) {
             say(&format!("{}: {why}", input.name));
         }
-        let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(Failure::usage)?;
+        let (problem, floor_us) = problem::problem(&subject, &given, folder.path()).map_err(|e| {
+            Failure::usage(format!("{}: what it computes of drawn inputs is not known: {e}", input.name))
+        })?;
         let enough_us = problem::enough_us(&problem, target);
         let arms = Arms::new(arms, target.clone());
         Ok(Work { input: input.clone(), subject, arms, problem, floor_us, enough_us, _folder: folder })

@@ -57,6 +57,21 @@ fn digit_of(e: &Expr) -> Option<(Expr, i64, i64)> {
     })
 }
 
+/// `m*z + y` of a sum `z + y//m`, where `y` differs from `x` by a multiple of `m`.
+fn with_congruent(sum: &Poly, x: &Poly, m: i64) -> Option<Poly> {
+    sum.terms.iter().find_map(|(mono, c)| {
+        let [Atom(e)] = mono.as_slice() else { return None };
+        let (y, _) = split_of(e, BinOp::FloorDiv).filter(|(_, by)| *by == m && *c == 1)?;
+        let y = Poly::of(y)?;
+        if y.sub(x)?.terms.values().any(|k| k % m != 0) {
+            return None;
+        }
+        let mut rest = sum.clone();
+        rest.add_term(mono.clone(), -1)?;
+        rest.scale(m)?.add(&y)
+    })
+}
+
 impl Term<'_> {
     fn scaled(&self, p: &Poly) -> Option<Poly> {
         p.mul(&Poly::term(self.others.clone(), self.k))
@@ -70,25 +85,32 @@ impl Term<'_> {
         sum.add(new)
     }
 
-    /// `k*((y//l)%m) + k*m*((z + y//(l*m))%n)` is `k*((m*z + y//l)%(m*n))`.
+    /// `k*(x%m) + k*m*((z + y//m)%n)` is `k*((m*z + y)%(m*n))`, where `x` is `y` or differs from it by a multiple of `m`.
     fn join_digit(&self) -> Option<Poly> {
         let (y, low, modulo) = digit_of(self.atom)?;
         let upper_k = self.k.checked_mul(modulo)?;
-        let shifted = floor_div(&Poly::of(&y)?, &Poly::constant(low), self.dtype, self.ranges)?;
-        let upper = floor_div(&shifted, &Poly::constant(modulo), self.dtype, self.ranges)?;
-        let (mono, z, n) =
+        let x = floor_div(&Poly::of(&y)?, &Poly::constant(low), self.dtype, self.ranges)?;
+        let (mono, whole, n) =
             self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
                 [Atom(e)] if *c == upper_k => {
                     let (sum, n) = split_of(e, BinOp::FloorMod)?;
                     let sum = Poly::of(sum)?;
-                    let has_upper = !upper.is_zero() && upper.terms.iter().all(|(m, c)| sum.terms.get(m) == Some(c));
-                    Some((mono, sum.sub(&upper)?, n)).filter(|_| has_upper)
+                    let whole = self.with_quotient(&sum, &x, modulo).or_else(|| with_congruent(&sum, &x, modulo))?;
+                    Some((mono, whole, n))
                 }
                 _ => None,
             })?;
-        let sum = z.scale(modulo)?.add(&shifted)?;
-        let joined = floor_mod(&sum, &Poly::constant(modulo.checked_mul(n)?), self.dtype, self.ranges)?;
+        let joined = floor_mod(&whole, &Poly::constant(modulo.checked_mul(n)?), self.dtype, self.ranges)?;
         self.replaced((mono, upper_k), &self.scaled(&joined)?)
+    }
+
+    /// `m*z + x` of a sum `z + x//m`.
+    fn with_quotient(&self, sum: &Poly, x: &Poly, m: i64) -> Option<Poly> {
+        let quotient = floor_div(x, &Poly::constant(m), self.dtype, self.ranges)?;
+        if quotient.is_zero() || quotient.terms.iter().any(|(mono, c)| sum.terms.get(mono) != Some(c)) {
+            return None;
+        }
+        sum.sub(&quotient)?.scale(m)?.add(x)
     }
 
     /// `k*(x%d) + k*d*(x//d)` is `k*x`, for any divisor.

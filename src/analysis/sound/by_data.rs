@@ -1,8 +1,10 @@
 //! Accesses at indices that are read from a tensor: that they lie inside, and that stores meet no element twice, the
 //! author of the function answers for.
 
+use super::bounds::ranges_of;
 use super::sites::{Site, sites};
 use crate::analysis::walk::leaves;
+use crate::analysis::{Ranges, interval};
 use crate::ir::{BinOp, Expr, ExprKind, Name, PrimFunc, Stmt};
 use std::collections::BTreeSet;
 
@@ -21,10 +23,13 @@ pub struct IndexedBy {
 /// One entry for every index, with the tensors read in it, in the order of the function.
 pub fn indexed_by(f: &PrimFunc) -> Vec<IndexedBy> {
     let mut found = vec![];
-    for site in leaves(f).iter().flat_map(|leaf| sites(leaf.block)) {
+    let outer = Ranges::of_func(f);
+    let leaves = leaves(f);
+    for (leaf, site) in leaves.iter().flat_map(|leaf| sites(leaf.block).into_iter().map(move |site| (leaf, site))) {
         let Some(buffer) = f.find_buffer(&site.buffer) else { continue };
+        let ranges = site.ranges(&ranges_of(leaf, &outer));
         for (index, extent) in site.indices.iter().zip(&buffer.shape) {
-            each_load(index, extent.as_int(), &mut |e, extent| {
+            each_load(index, extent.as_int().map(|n| n - beside(index, n, &ranges)), &mut |e, extent| {
                 if let ExprKind::Load { buffer: tensor, .. } = e.kind() {
                     let passed_over = site.guards.iter().find_map(|g| passed_over(g, e));
                     found.push(IndexedBy { tensor: source(f, tensor), extent, is_store: site.is_store, passed_over });
@@ -33,6 +38,16 @@ pub fn indexed_by(f: &PrimFunc) -> Vec<IndexedBy> {
         }
     }
     found
+}
+
+/// How far an index below `extent` goes without what is read from tensors in it: of `v + p` with `v` below 4 it is 3. 0 where that
+/// is not known, or leaves nothing.
+fn beside(index: &Expr, extent: i64, ranges: &Ranges) -> i64 {
+    let mut terms = vec![];
+    digits(index, &mut terms);
+    let most = |(c, term): &(i64, &Expr)| interval(term, ranges).finite()?.1.checked_mul(*c);
+    let known: Option<Vec<i64>> = terms.iter().filter(|(_, term)| !term.has_load()).map(most).collect();
+    known.map_or(0, |k| k.iter().sum()).clamp(0, extent.max(1) - 1)
 }
 
 /// The loads in an index below `extent`, with what they must be below: of pages of 16 elements, `p // 16` is below their
