@@ -8,20 +8,19 @@ The drawn sizes are small and odd. Needs apache-tvm 0.27 and numpy.
 
 import argparse
 import concurrent.futures
-import json
 import os
 import pathlib
 import random
-import subprocess
+import re
 import sys
-import tempfile
 
 import numpy
 import tvm
 from tvm import relax, tirx
 
+from legalise_check import refused, run
+
 op, nn = relax.op, relax.op.nn
-TARGETS = ("cuda:sm_90a", "cpu:x86-64-v3")
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 17, 31, 32, 33, 48, 64, 65)
 # Elements of an input, and of what operators make of it.
 FEW, MANY = 40_000, 300_000
@@ -66,7 +65,6 @@ def number(value, x):
 def away(x):
     """Not near 0, and positive."""
     return op.add(op.abs(x), number(0.5, x))
-
 
 
 def unary(g, x):
@@ -289,35 +287,19 @@ def write(folder, seed, graphs):
     return len(seen)
 
 
-def refused(daylight, folder):
-    """A line for each function without a kernel."""
-    for target in TARGETS:
-        command = [daylight, "explain", str(folder), "--target", target, "--emit", "kernel", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        made = {pathlib.Path(json.loads(line)["file"]).name for line in done.stdout.splitlines()}
-        for name in sorted({f.name for f in folder.glob("*.py")} - made):
-            yield f"{target} {name}: no kernel: {done.stderr[:300]}"
-
-
 def wrong(daylight, file):
     """What differs from TVM, in a sentence, or None."""
     stored = list(numpy.load(file.with_suffix(".npz")).values())
     before, after = stored[: len(stored) // 2], stored[len(stored) // 2 :]
     written = {i for i, (a, b) in enumerate(zip(before, after)) if a.tobytes() != b.tobytes()} | {len(before) - 1}
-    header = file.read_text().split("def main(")[1].split("):")[0]
-    names = [part.split(":")[0].split()[-1] for part in header.split(" T.Buffer(") if ":" in part]
-    with tempfile.TemporaryDirectory() as place:
-        ins, outs = pathlib.Path(place, "in"), pathlib.Path(place, "out")
-        ins.mkdir()
-        for i, (name, value) in enumerate(zip(names, before)):
-            if i not in written:
-                numpy.save(ins / f"{i:02}_{name}.npy", value)
-        command = [daylight, "run", str(file), "--device", "cpu", "--inputs", str(ins), "--outputs", str(outs)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            return done.stderr.strip().splitlines()[0]
-        got = {int(f.stem.split("_")[0]): numpy.load(f) for f in outs.glob("*.npy")}
-    limit = COARSE if '"float16"' in header or "float16" in file.read_text() else FINE
+    text = file.read_text()
+    names = re.findall(r"\b(\w+): T\.Buffer\(", text.split("def main(")[1].split("):")[0])
+    given = {f"{i:02}_{names[i]}": value for i, value in enumerate(before) if i not in written}
+    made, said = run(daylight, file, given)
+    if said:
+        return said
+    got = {int(name.split("_")[0]): value for name, value in made.items()}
+    limit = COARSE if "float16" in text else FINE
     return next((f"{names[i]}: {said}" for i in sorted(written) if (said := apart(got.get(i), after[i], limit))), None)
 
 
@@ -348,7 +330,7 @@ def main():
     for old in [*args.folder.glob("*.py"), *args.folder.glob("*.npz")]:
         old.unlink()
     functions = write(args.folder, args.seed, args.graphs)
-    bad = list(refused(args.daylight, args.folder))
+    bad = refused(args.daylight, args.folder)
     files = [f.with_suffix(".py") for f in sorted(args.folder.glob("*.npz"))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         said = pool.map(lambda file: wrong(args.daylight, file), files)

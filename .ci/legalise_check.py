@@ -408,6 +408,20 @@ def numbers(shape, dtype, rng):
     return rng.uniform(-1, 1, shape).astype(dtype)
 
 
+def run(daylight, file, given):
+    """What a function's default kernel makes of inputs on this CPU, by the names of their files, and what is said if it fails."""
+    with tempfile.TemporaryDirectory() as place:
+        ins, outs = pathlib.Path(place, "in"), pathlib.Path(place, "out")
+        ins.mkdir()
+        for name, value in given.items():
+            numpy.save(ins / f"{name}.npy", value)
+        command = [daylight, "run", str(file), "--device", "cpu", "--inputs", str(ins), "--outputs", str(outs)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            return {}, done.stderr.strip().splitlines()[0]
+        return {f.stem: numpy.load(f) for f in outs.glob("*.npy")}, None
+
+
 def wrong(daylight, folder, name, tensors, reference):
     """What differs from NumPy, in a sentence, or None."""
     rng = numpy.random.default_rng(7)
@@ -416,16 +430,10 @@ def wrong(daylight, folder, name, tensors, reference):
     want = numpy.asarray(reference(*wide))
     header = re.search(r"def \w+\((.*)\)", (folder / f"{name}.py").read_text())[1]
     order = [int(n) for n in re.findall(r"\bp(\d+): ", header)]
-    with tempfile.TemporaryDirectory() as place:
-        ins, outs = pathlib.Path(place, "in"), pathlib.Path(place, "out")
-        ins.mkdir()
-        for at, n in enumerate(order):
-            numpy.save(ins / f"{at:02}_p{n}.npy", given[n])
-        command = [daylight, "run", str(folder / f"{name}.py"), "--device", "cpu"]
-        done = subprocess.run([*command, "--inputs", str(ins), "--outputs", str(outs)], capture_output=True, text=True)
-        if done.returncode:
-            return done.stderr.strip().splitlines()[0]
-        [got] = [numpy.load(f) for f in outs.glob("*.npy")]
+    made, said = run(daylight, folder / f"{name}.py", {f"{at:02}_p{n}": given[n] for at, n in enumerate(order)})
+    if said:
+        return said
+    [got] = made.values()
     if got.shape != want.shape:
         return f"its shape is {got.shape}, not {want.shape}"
     error = numpy.abs(got.astype("float64") - want.astype("float64")) / (1 + numpy.abs(want))

@@ -107,17 +107,9 @@ pub(super) fn map_blocks(body: &[Stmt], f: &dyn Fn(&Block) -> Option<Stmt>) -> V
 }
 
 fn map_blocks_of(s: &Stmt, f: &dyn Fn(&Block) -> Option<Stmt>) -> Stmt {
-    let list = |body: &[Stmt]| map_blocks(body, f);
     match s {
-        Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
-        Stmt::Block(b) => f(b).unwrap_or_else(|| Stmt::Block(Block { body: list(&b.body), ..b.clone() })),
-        Stmt::If { cond, then, otherwise } => {
-            Stmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) }
-        }
-        Stmt::While { cond, body } => Stmt::While { cond: cond.clone(), body: list(body) },
-        Stmt::Attr { node, key, value, body } => {
-            Stmt::Attr { node: node.clone(), key: key.clone(), value: value.clone(), body: list(body) }
-        }
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => s.clone(),
+        Stmt::Block(b) => f(b),
+        _ => None,
     }
+    .unwrap_or_else(|| s.map_body(|s| map_blocks_of(s, f)))
 }

@@ -422,6 +422,23 @@ impl Stmt {
         }
     }
 
+    /// Rebuilds the statement with `f` applied to each statement directly inside it; the init of a block stays.
+    pub fn map_body(&self, mut f: impl FnMut(&Stmt) -> Stmt) -> Stmt {
+        let mut list = |body: &[Stmt]| body.iter().map(&mut f).collect::<Vec<_>>();
+        match self {
+            Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
+            Stmt::Block(b) => Stmt::Block(Block { body: list(&b.body), ..b.clone() }),
+            Stmt::If { cond, then, otherwise } => {
+                Stmt::If { cond: cond.clone(), then: list(then), otherwise: list(otherwise) }
+            }
+            Stmt::While { cond, body } => Stmt::While { cond: cond.clone(), body: list(body) },
+            Stmt::Attr { node, key, value, body } => {
+                Stmt::Attr { node: node.clone(), key: key.clone(), value: value.clone(), body: list(body) }
+            }
+            Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Evaluate(_) | Stmt::Alloc { .. } => self.clone(),
+        }
+    }
+
     /// Replaces variables in every expression.
     pub fn subst(&self, map: &dyn Fn(&Name) -> Option<Expr>) -> Stmt {
         self.map_exprs(&mut |e| e.subst(map))

@@ -2,14 +2,12 @@
 //! integers, had they been rounded otherwise.
 
 use crate::analysis::roles;
-use crate::ir::{BinOp, Block, Expr, ExprKind, For, Intrin, Name, Param, PrimFunc, Role, Stmt};
+use crate::ir::{BinOp, Expr, ExprKind, Intrin, Name, Param, PrimFunc, Role, Stmt};
+use std::collections::BTreeSet;
 
 /// True when the function does arithmetic on floats that rounds.
 pub(super) fn rounds(func: &PrimFunc) -> bool {
-    let mut found = false;
-    let mut look = |e: &Expr| e.visit(&mut |e| found |= is_rounding(e));
-    func.visit(&mut |s| s.for_each_expr(&mut look));
-    found
+    coarsest(func) > 0.0
 }
 
 /// The largest unit roundoff of what the function rounds to; 0 where it does not round.
@@ -50,12 +48,23 @@ pub(super) fn is_rounding(e: &Expr) -> bool {
 }
 
 /// A function in which floats that become integers are moved by a part of themselves and of a size.
-pub(super) struct Moved<'a> {
-    pub func: &'a PrimFunc,
+pub(super) fn moved(func: &PrimFunc, by: f64, size: f64) -> PrimFunc {
+    let inputs = roles(func).into_iter().zip(&func.params).filter_map(|(role, p)| match p {
+        Param::Buffer(name) if role == Role::In => Some(name),
+        _ => None,
+    });
+    let moved = Moved { inputs: inputs.collect(), by, size };
+    PrimFunc { body: func.body.iter().map(|s| moved.stmt(s)).collect(), ..func.clone() }
+}
+
+/// How floats that become integers are moved.
+struct Moved<'a> {
+    /// The tensors that the function only reads.
+    inputs: BTreeSet<&'a Name>,
     /// The part.
-    pub by: f64,
+    by: f64,
     /// The size.
-    pub size: f64,
+    size: f64,
 }
 
 /// The float that becomes an integer, or a whole number, there.
@@ -79,20 +88,12 @@ fn is_whole(e: &Expr) -> bool {
 }
 
 impl Moved<'_> {
-    /// The function.
-    pub fn all(&self) -> PrimFunc {
-        PrimFunc { body: self.func.body.iter().map(|s| self.stmt(s)).collect(), ..self.func.clone() }
-    }
-
     fn stmt(&self, s: &Stmt) -> Stmt {
-        let list = |v: &[Stmt]| v.iter().map(|s| self.stmt(s)).collect::<Vec<_>>();
         match s {
-            Stmt::For(l) => Stmt::For(For { body: list(&l.body), ..l.clone() }),
-            Stmt::Block(b) => Stmt::Block(Block { body: list(&b.body), ..b.clone() }),
             Stmt::Store { buffer, indices, value } => {
                 Stmt::Store { buffer: buffer.clone(), indices: indices.clone(), value: self.value(value) }
             }
-            other => other.clone(),
+            _ => s.map_body(|s| self.stmt(s)),
         }
     }
 
@@ -118,16 +119,10 @@ impl Moved<'_> {
 
     /// True for a value that was rounded.
     fn is_computed(&self, e: &Expr) -> bool {
-        let is_input = |name: &Name| {
-            let role = roles(self.func)
-                .into_iter()
-                .zip(&self.func.params)
-                .find(|(_, p)| matches!(p, Param::Buffer(b) if b == name));
-            role.is_some_and(|(role, _)| role == Role::In)
-        };
         let mut found = false;
         e.visit(&mut |e| {
-            found |= is_rounding(e) || matches!(e.kind(), ExprKind::Load { buffer, .. } if !is_input(buffer));
+            let made = matches!(e.kind(), ExprKind::Load { buffer, .. } if !self.inputs.contains(buffer));
+            found |= made || is_rounding(e);
         });
         found
     }
@@ -137,23 +132,23 @@ impl Moved<'_> {
 mod tests {
     use super::*;
 
-    /// What becomes of the value of a store.
-    fn moved(value: &str) -> bool {
+    /// True where the value of a store becomes another.
+    fn is_moved(value: &str) -> bool {
         let text = format!(
             "@T.prim_func(s_tir=True)\ndef main(x: T.Buffer((9,), \"float16\"), n: T.Buffer((9,), \"int32\"), o: T.Buffer((9,), \"int32\")):\n    \
              for i in range(9):\n        with T.sblock(\"o\"):\n            v = T.axis.spatial(9, i)\n            o[v] = {value}\n"
         );
         let func = crate::ir::read(&text, "moved").expect("reads").remove(0);
-        Moved { func: &func, by: 0.01, size: 2.0 }.all() != func
+        moved(&func, 0.01, 2.0) != func
     }
 
     #[test]
     fn sums_that_become_integers_are_moved_and_nothing_exact_is() {
-        assert!(moved("T.Cast(\"int32\", x[v] + x[v])"));
-        assert!(moved("T.Cast(\"int32\", T.round(x[v] * T.float16(0.3)))"));
-        assert!(moved("n[T.Cast(\"int32\", x[v])] + T.Cast(\"int32\", x[v] * x[v])"));
-        assert!(!moved("T.Cast(\"int32\", x[v])"), "no rounding decides what it becomes");
-        assert!(!moved("n[T.Cast(\"int32\", x[v] + x[v])]"), "an index would be another");
-        assert!(!moved("n[v] + 1"));
+        assert!(is_moved("T.Cast(\"int32\", x[v] + x[v])"));
+        assert!(is_moved("T.Cast(\"int32\", T.round(x[v] * T.float16(0.3)))"));
+        assert!(is_moved("n[T.Cast(\"int32\", x[v])] + T.Cast(\"int32\", x[v] * x[v])"));
+        assert!(!is_moved("T.Cast(\"int32\", x[v])"), "no rounding decides what it becomes");
+        assert!(!is_moved("n[T.Cast(\"int32\", x[v] + x[v])]"), "an index would be another");
+        assert!(!is_moved("n[v] + 1"));
     }
 }

@@ -52,10 +52,8 @@ fn sums(block: &BlockFacts) -> Option<impl Iterator<Item = (Name, &Expr)>> {
 
 /// A statement with its stores replaced; clears `whole` where one has no size.
 fn rewrite(s: &Stmt, terms: &BTreeMap<Name, &Expr>, sizes: &Size, whole: &mut bool) -> Stmt {
-    let mut list = |v: &[Stmt]| v.iter().map(|s| rewrite(s, terms, sizes, whole)).collect::<Vec<_>>();
     match s {
-        Stmt::For(l) => Stmt::For(crate::ir::For { body: list(&l.body), ..l.clone() }),
-        Stmt::Block(b) => Stmt::Block(crate::ir::Block { body: list(&b.body), ..b.clone() }),
+        Stmt::For(_) | Stmt::Block(_) => s.map_body(|s| rewrite(s, terms, sizes, whole)),
         Stmt::Store { buffer, indices, value } => {
             let new = match terms.get(buffer) {
                 Some(term) => Some(Expr::load(buffer.clone(), indices.clone(), value.dtype()) + square(term)),

@@ -1,15 +1,18 @@
 //! Which elements of the reference can be trusted. Rounding decides an integer that a float becomes where the
 //! float lies near a tie, a quotient of two numbers that nearly cancel, a comparison of two that are nearly equal. The function is
-//! evaluated again, with every operation rounded to its type and with inputs that differ a little: what then differs by much
+//! evaluated again, with every operation rounded to its type, with inputs that differ a little, and with floats that become integers moved as far as
+//! rounding moves them (`rounding`): what then differs by much
 //! is not compared. Where that would be much of an output, the function is like that, and its tolerance is wider instead.
 
 use super::draw::{Given, inputs};
 use super::output::Output;
-use super::rounding::{Moved, coarsest, rounds};
+use super::rounding::{coarsest, moved, rounds};
+use super::scale;
 use crate::analysis::indexed_by;
 use crate::interp::{self, Mode, Scalars, Tensor, scalar_ops};
 use crate::ir::{BinOp, DType, Expr, ExprKind, PrimFunc};
 use crate::measure::Tolerance;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Scalar operations up to which floats are looked at.
@@ -47,16 +50,21 @@ fn changed(tensors: &[Tensor], change: impl Fn(usize) -> f64) -> Vec<Tensor> {
 /// What a function is evaluated as, and of which inputs, to see which of the integers that floats become may be others:
 /// its inputs a little larger and smaller, and what becomes an integer so much larger and smaller as rounding may make it
 /// for values of that size.
-pub(super) fn nudged(func: &PrimFunc, tensors: &[Tensor], size: f64) -> impl Iterator<Item = (PrimFunc, Vec<Tensor>)> {
+pub(super) fn nudged<'a>(
+    func: &'a PrimFunc,
+    tensors: &'a [Tensor],
+    size: f64,
+) -> impl Iterator<Item = (Cow<'a, PrimFunc>, Cow<'a, [Tensor]>)> {
     let by = (ROUNDINGS * coarsest(func)).max(NUDGE);
-    let inputs = [1.0 + NUDGE, 1.0 - NUDGE].into_iter().map(|f| (func.clone(), changed(tensors, |_| f)));
-    inputs.chain([by, -by].into_iter().map(move |by| (Moved { func, by, size }.all(), tensors.to_vec())))
+    let inputs = [1.0 + NUDGE, 1.0 - NUDGE].into_iter();
+    let inputs = inputs.map(move |factor| (Cow::Borrowed(func), Cow::Owned(changed(tensors, |_| factor))));
+    let inside = [by, -by].into_iter().map(move |by| (Cow::Owned(moved(func, by, size)), Cow::Borrowed(tensors)));
+    inputs.chain(inside)
 }
 
-/// The root of the mean square of integers.
-pub(super) fn typical_integer(values: impl Iterator<Item = f64>) -> f64 {
-    let (n, sum) = values.fold((0.0f64, 0.0), |(n, sum), v| (n + 1.0, sum + v * v));
-    (sum / n.max(1.0)).sqrt()
+/// True where an integer is one unit from the reference: at the other side of a tie.
+pub(super) fn is_beside(reference: i64, other: i64) -> bool {
+    reference.abs_diff(other) == 1
 }
 
 /// What has to be evaluated again.
@@ -99,9 +107,9 @@ impl<'a> Unsure<'a> {
         }
         if self.whole {
             let whole = self.outputs.iter().filter(|o| !o.dtype.is_float()).map(|o| &reference[o.tensor]);
-            let size = typical_integer(whole.flat_map(|t| (0..t.len()).map(|i| t.get_f64(i))));
+            let size = scale::typical(&whole.flat_map(Tensor::to_f64).collect::<Vec<f64>>(), false);
             for (func, tensors) in nudged(self.func, &self.inputs(Mode::F64)?, size) {
-                runs.push(run(&func, tensors, scalars, Mode::F64)?);
+                runs.push(run(&func, tensors.into_owned(), scalars, Mode::F64)?);
             }
         }
         if self.floats {
@@ -128,7 +136,7 @@ impl<'a> Unsure<'a> {
 
     /// The function's values when its iterations run in the opposite order.
     fn backwards(&self, scalars: &Scalars) -> Result<Vec<Tensor>, String> {
-        let mut tensors = inputs(self.func, self.given, true)?.tensors;
+        let mut tensors = self.inputs(Mode::F64)?;
         interp::run_backwards(self.func, &mut tensors, scalars, Mode::F64).map_err(|e| e.to_string())?;
         Ok(tensors)
     }
@@ -149,13 +157,10 @@ fn unlike<'t>(a: &'t Tensor, b: &'t Tensor) -> impl Iterator<Item = u64> + 't {
     (0..a.len()).filter(|i| a.get_f64(*i).to_bits() != b.get_f64(*i).to_bits()).map(|i| i as u64)
 }
 
-/// Integers that are one unit apart, and those farther apart where they are few: the places of extremes that nearly tie.
+/// Integers that are one unit apart.
 fn ties(reference: &Tensor, others: &[&Tensor]) -> Vec<u64> {
-    let n = reference.len();
-    let apart = |i: usize| others.iter().map(|t| reference.get_i64(i).abs_diff(t.get_i64(i))).max().unwrap_or(0);
-    let apart: Vec<u64> = (0..n).map(apart).collect();
-    let most = if apart.iter().filter(|d| **d > 1).count() * 4 > n { 1 } else { u64::MAX };
-    (0..n).filter(|i| (1..=most).contains(&apart[*i])).map(|i| i as u64).collect()
+    let near = |i: usize, t: &Tensor| is_beside(reference.get_i64(i), t.get_i64(i));
+    (0..reference.len()).filter(|i| others.iter().any(|t| near(*i, t))).map(|i| i as u64).collect()
 }
 
 /// Floats that differ by more than a part of the limit; of numbers none, and a wider limit, where they are a quarter of all.

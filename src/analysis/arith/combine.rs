@@ -57,15 +57,19 @@ fn digit_of(e: &Expr) -> Option<(Expr, i64, i64)> {
     })
 }
 
+/// `z` of an atom `z//d`, where `z` differs from `x` by a multiple of `d`: remainders have their coefficients reduced,
+/// quotients do not.
+fn congruent(e: &Expr, x: &Poly, d: i64) -> Option<Poly> {
+    let (z, _) = split_of(e, BinOp::FloorDiv).filter(|(_, by)| *by == d)?;
+    let z = Poly::of(z)?;
+    z.sub(x)?.terms.values().all(|k| k % d == 0).then_some(z)
+}
+
 /// `m*z + y` of a sum `z + y//m`, where `y` differs from `x` by a multiple of `m`.
 fn with_congruent(sum: &Poly, x: &Poly, m: i64) -> Option<Poly> {
-    sum.terms.iter().find_map(|(mono, c)| {
+    sum.terms.iter().filter(|(_, c)| **c == 1).find_map(|(mono, _)| {
         let [Atom(e)] = mono.as_slice() else { return None };
-        let (y, _) = split_of(e, BinOp::FloorDiv).filter(|(_, by)| *by == m && *c == 1)?;
-        let y = Poly::of(y)?;
-        if y.sub(x)?.terms.values().any(|k| k % m != 0) {
-            return None;
-        }
+        let y = congruent(e, x, m)?;
         let mut rest = sum.clone();
         rest.add_term(mono.clone(), -1)?;
         rest.scale(m)?.add(&y)
@@ -126,17 +130,11 @@ impl Term<'_> {
         self.replaced((mono, *c), &self.scaled(&x)?)
     }
 
-    /// `k*(x%d) + k*d*(z//d)` is `k*z` where `x` and `z` differ by a multiple of `d`: remainders
-    /// have their coefficients reduced, quotients do not.
+    /// `k*(x%d) + k*d*(z//d)` is `k*z` where `x` and `z` differ by a multiple of `d`.
     fn join_congruent(&self, x: &Poly, d: i64) -> Option<Poly> {
         let upper = self.k.checked_mul(d)?;
         let (mono, z) = self.sum.terms.iter().find_map(|(mono, c)| match without(mono, &self.others)?.as_slice() {
-            [Atom(e)] if *c == upper => {
-                let (z, by) = split_of(e, BinOp::FloorDiv)?;
-                let z = Poly::of(z)?;
-                let apart = z.sub(x)?;
-                (by == d && apart.terms.values().all(|k| k % d == 0)).then_some((mono, z))
-            }
+            [Atom(e)] if *c == upper => Some((mono, congruent(e, x, d)?)),
             _ => None,
         })?;
         self.replaced((mono, upper), &self.scaled(&z)?)

@@ -24,9 +24,8 @@ pub struct IndexedBy {
 pub fn indexed_by(f: &PrimFunc) -> Vec<IndexedBy> {
     let mut found = vec![];
     let outer = Ranges::of_func(f);
-    let leaves = leaves(f);
-    for (leaf, site) in leaves.iter().flat_map(|leaf| sites(leaf.block).into_iter().map(move |site| (leaf, site))) {
-        let Some(buffer) = f.find_buffer(&site.buffer) else { continue };
+    for (leaf, site) in leaves(f).iter().flat_map(|leaf| sites(leaf.block).into_iter().map(move |site| (leaf, site))) {
+        let Some(buffer) = f.find_buffer(&site.buffer).filter(|_| site.depends_on_data()) else { continue };
         let ranges = site.ranges(&ranges_of(leaf, &outer));
         for (index, extent) in site.indices.iter().zip(&buffer.shape) {
             each_load(index, extent.as_int().map(|n| n - beside(index, n, &ranges)), &mut |e, extent| {
