@@ -2,7 +2,7 @@
 
 use daylight::schedule::Step;
 
-const LINES: [&str; 41] = [
+const LINES: [&str; 42] = [
     "split(i1, [None, 4])",
     "split(i1, [2, 3, 4])",
     "fuse(i0, i1)",
@@ -42,6 +42,7 @@ const LINES: [&str; 41] = [
     "stage_write(b0, \"local\")",
     "share([b0, b1], p0, \"local\")",
     "share([b1, b2], None, \"local\")",
+    "share_value([b0, b1], [p0, p1], \"shared\")",
     "annotate(i0, \"x\", [])",
     "annotate(i0, \"x\", -1e300)",
 ];

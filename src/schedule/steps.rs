@@ -106,6 +106,9 @@ steps! {
     /// Computes once what several blocks compute alike: the loads of one element of `buffer`, or with `None`
     /// their largest common value. Returns the block that does: `share([b0, b1], p0, "local")`.
     Share = loops::share(blocks: Vec<Name>, buffer: Option<Name>, scope: Scope) -> Name;
+    /// Computes once what several blocks make of elements of these buffers, the largest such value. Returns the block that
+    /// does: `share_value([b0, b1], [p0, p1], "local")`.
+    ShareValue = loops::share_value(blocks: Vec<Name>, buffers: Vec<Name>, scope: Scope) -> Name;
     /// Computes an element-wise block where its result is read: `compute_inline(b0)`.
     ComputeInline = compute::compute_inline(block: Name);
     /// Computes an element-wise block where its only input is produced: `reverse_compute_inline(b1)`.

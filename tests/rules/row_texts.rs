@@ -189,6 +189,21 @@ pub fn layer_norm(dims: &[&str], dtype: &'static str) -> Case {
     f.case("layer_norm", &["G", "B"], true, &[])
 }
 
+/// A layer norm without weights of the sum of two tensors.
+pub fn residual_norm(dims: &[&str], dtype: &'static str) -> Case {
+    let mut f = Rows::new(dims, dtype);
+    let n = dims[dims.len() - 1];
+    let (all, x) = (f.all_dims(), format!("({} + {})", f.input(), f.input().replace('A', "R")));
+    let d = format!("({x} - S[@r] / T.float32({n}.0))");
+    f.reduce("S", "0.0", &format!("S[@r] + {x}"));
+    f.reduce("V", "0.0", &format!("V[@r] + {d} * {d}"));
+    let out = f.cast(&format!("({d} * T.rsqrt(V[@r] / T.float32({n}.0) + T.float32(1e-5)))"));
+    f.full("O", &out);
+    let case = f.case("residual_norm", &[], true, &[]);
+    let residual = format!("main(R: T.Buffer({all}, \"{dtype}\"), A: ");
+    Case { text: case.text.replace("main(A: ", &residual), ..case }
+}
+
 /// Division by the Euclidean norm.
 pub fn normalize(dims: &[&str]) -> Case {
     let mut f = Rows::new(dims, "float32");

@@ -3,6 +3,7 @@
 use super::harness::{
     Case, arguments, check_all, check_at, check_point, compare, difference, kernel_at, read, scalars, target,
 };
+use super::products::check_points;
 use super::row_texts::*;
 use crate::common::arm::arm;
 use daylight::interp::{self, Mode, Tensor};
@@ -48,6 +49,40 @@ fn rms_norms() {
 fn layer_norms() {
     check_all(shapes(|s| layer_norm(s, "float32")), RULES);
     check_all(vec![layer_norm(&["6", "136"], "bfloat16")], RULES);
+}
+
+/// What all passes make of two tensors is kept, where it takes less room than both: rows of float32 and a residual in registers and
+/// in shared memory, and not of 16 bits, which take as little. So too with a tensor that one pass alone reads.
+#[test]
+fn one_value_is_kept_of_two_tensors() {
+    check_all(shapes(|s| residual_norm(s, "float32")), RULES);
+    check_all(vec![residual_norm(&["6", "136"], "float16")], RULES);
+    let at = |dtype, row| {
+        let knobs = [("row", row), ("threads", 32), ("vector", 16)];
+        kernel_at(&residual_norm(&["4", "512"], dtype), "general_reduction.rows", &knobs)
+    };
+    let (registers, shared) = (at("float32", 1), at("float32", 2));
+    assert!(registers.contains("register float32 b0_value_local[16]"), "{registers}");
+    assert!(shared.contains("shared float32 b0_value_shared[512]") && !shared.contains("p0_shared"), "{shared}");
+    for text in [&registers, &shared] {
+        assert_eq!(["p0[", "p1["].map(|t| text.matches(&format!("<- {t}")).count()), [1, 1], "{text}");
+    }
+    assert!(!at("float16", 2).contains("value_shared"));
+}
+
+/// Weights of a row in shared memory are loaded in parts where the launch bounds leave too few registers for all of them.
+#[test]
+fn weights_are_loaded_in_parts() {
+    let case = layer_norm(&["3", "6144"], "float32");
+    let at = |blocks| [("row", 2), ("threads", 512), ("rows", 1), ("vector", 16), ("min_blocks", blocks)];
+    let held = |blocks| {
+        let text = kernel_at(&case, "general_reduction.rows", &at(blocks));
+        [4, 12].map(|n| text.contains(&format!("register float32 p1_vec[{n}]")))
+    };
+    assert_eq!([held(1), held(2), held(3)], [[false, true], [false, true], [true, false]]);
+    check_points(&case, "general_reduction.rows", "cuda:sm_90a", |space, _| {
+        vec![at(3).into_iter().fold(space.default().expect("a legal point"), |k, (name, n)| k.with(name, n))]
+    });
 }
 
 /// Sixteen-bit rows in registers stay packed: pinned before the second and the third pass.

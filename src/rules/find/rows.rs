@@ -64,6 +64,8 @@ pub struct Rows {
     pub outputs: Vec<DType>,
     /// Bytes of what is written, if constant.
     pub written: Option<i64>,
+    /// The type of the value that is kept in place of several tensors ([`Rows::kept_value`]).
+    pub value: Option<DType>,
 }
 
 impl Rows {
@@ -99,6 +101,7 @@ impl Rows {
             inputs,
             outputs,
             written,
+            value: None,
             schedule: s,
         })
     }
@@ -122,6 +125,35 @@ impl Rows {
     /// The tensors that several blocks read, so that a row is worth keeping.
     pub fn kept(&self) -> impl Iterator<Item = &RowInput> {
         self.inputs.iter().filter(|i| i.readers.len() > 1)
+    }
+
+    /// Bytes of an element of each tensor that is kept, or of the value in place of them.
+    pub fn kept_bytes(&self) -> Vec<i64> {
+        let each = self.kept().map(|i| i.dtype.bytes() as i64).collect();
+        self.value.map_or(each, |dtype| vec![dtype.bytes() as i64])
+    }
+
+    /// The type of one value that all blocks make of what is [`kept`](Rows::kept), where it takes less room than that.
+    pub fn kept_value(&self) -> Option<DType> {
+        let mut s = self.schedule.clone();
+        let block = self.keep_value(&mut s, Scope::Local)?;
+        let dtype = s.func().buffer(&output(&s, &block)).dtype;
+        let bytes: u64 = self.kept().map(|i| i.dtype.bytes()).sum();
+        (dtype.bytes() < bytes).then_some(dtype)
+    }
+
+    /// Computes that value once for all blocks; the block that does, or `None` where they make no such value of all that is kept,
+    /// which leaves `s` in any state.
+    pub fn keep_value(&self, s: &mut Schedule, scope: Scope) -> Option<Name> {
+        let kept: Vec<&RowInput> = self.kept().collect();
+        let [first, others @ ..] = &kept[..] else { return None };
+        if others.is_empty() || others.iter().any(|i| i.readers != first.readers) {
+            return None;
+        }
+        let buffers: Vec<Name> = kept.iter().map(|i| i.buffer.clone()).collect();
+        let block = s.share_value(&first.readers, &buffers, scope).ok()?;
+        let reads_all = buffers.iter().all(|b| s.readers(b) == [block.clone()]);
+        reads_all.then_some(block)
     }
 
     /// The input that says how wide loads are.

@@ -6,11 +6,14 @@ use crate::ir::{BinOp, Expr, ExprKind, Stmt};
 use crate::rules::find::rows::{Role, Rows};
 use crate::rules::find::shape::find_block;
 use crate::rules::parts::*;
+use crate::rules::space::limits::registers_left;
 use crate::rules::space::outlines::{load_regs, meeting};
 use crate::rules::{Combine, LaunchOutline};
 
 /// Registers besides the row: addresses, indices, results of reductions.
 pub(super) const STATE: i64 = 12;
+/// The same of a thread whose row is in shared memory, while it reads what all rows share.
+const IN_SHARED: i64 = 24;
 /// Instructions of an access to memory: its address, its condition, itself.
 const ACCESS: i64 = 3;
 /// Instructions of an elementary function and of a quotient, and of both where arithmetic is relaxed.
@@ -29,8 +32,10 @@ pub struct Sizes {
     element: DType,
     /// Bytes of an element of each tensor that is read by rows.
     inputs: Vec<i64>,
-    /// Of those that are kept, all together.
+    /// Of those that are kept, or of the value in place of them, all together.
     kept: i64,
+    /// Of each that a thread holds which keeps the row: what is kept, and tensors that one block reads.
+    held: Vec<i64>,
     /// Bytes of an element of each tensor that all rows share.
     pub(super) shared: Vec<i64>,
     /// Bytes written.
@@ -42,6 +47,8 @@ pub struct Sizes {
     reductions: i64,
     work: Work,
     warp: i64,
+    /// Registers of a multiprocessor.
+    regs: i64,
 }
 
 /// Operations on one element in all passes together.
@@ -90,12 +97,14 @@ impl Sizes {
             shared.extend(mine.map(|a| func.buffer(&a.buffer).dtype.bytes() as i64));
         }
         let roles = |is: fn(&Role) -> bool| r.blocks.iter().filter(|b| is(&b.role)).count() as i64;
+        let once = r.inputs.iter().filter(|i| i.readers.len() < 2).map(|i| i.dtype.bytes() as i64);
         Some(Sizes {
             rows: r.rows?,
             columns: r.columns?,
             element: r.dominant().dtype,
+            kept: r.kept_bytes().iter().sum(),
+            held: r.kept_bytes().into_iter().chain(once).collect(),
             inputs: r.inputs.iter().map(|i| i.dtype.bytes() as i64).collect(),
-            kept: r.kept().map(|i| i.dtype.bytes() as i64).sum(),
             shared,
             written: r.written?,
             elements: roles(|r| *r == Role::Full) > 0,
@@ -103,6 +112,7 @@ impl Sizes {
             reductions: roles(|r| matches!(r, Role::Reduce(_))),
             work,
             warp: i64::from(target.warp),
+            regs: i64::from(target.regs_per_sm),
         })
     }
 
@@ -119,6 +129,14 @@ impl Sizes {
     fn accesses(&self, again: bool) -> i64 {
         let passes = if again { self.passes } else { 1 };
         self.inputs.len() as i64 * passes + self.shared.len() as i64 + i64::from(self.elements)
+    }
+
+    /// Vectors of a thread, of `steps` in the last pass, for which what all rows share is loaded together: all of them, or, where
+    /// the row is in shared memory and the launch bounds leave too few registers, the largest even part for which they do.
+    pub fn together(&self, steps: i64, width: i64, k: &Knobs) -> i64 {
+        let left = registers_left(self.regs, k.get("threads") * k.get("rows"), k.get("min_blocks"));
+        let most = (left - IN_SHARED) / Sizes::registers(width, &self.shared, width).max(1);
+        (1..=steps).rev().find(|n| steps % n == 0 && *n <= most).unwrap_or(1)
     }
 
     /// Registers of `n` elements in vectors of `lanes`: a word each where they are loaded one by one.
@@ -150,7 +168,8 @@ pub fn launch(s: &Sizes, place: Place, cluster: i64, k: &Knobs) -> LaunchOutline
     let (each, relax) = (unroll * width, k.get("relax").clamp(0, 1) as usize);
     let in_memory = again || place == Place::Shared;
     let bytes: i64 = s.inputs.iter().sum();
-    let (row, weights) = (Sizes::registers(each, &s.inputs, width), Sizes::registers(each, &s.shared, width));
+    let early = if place == Place::Shared { s.together(unroll, width, k) * width } else { each };
+    let (row, weights) = (Sizes::registers(each, &s.held, width), Sizes::registers(early, &s.shared, width));
     let turns = CONFLICTS * (s.inputs.len() as i64 * s.passes * each) as f64 * (k.get("vector") as f64 / 4.0).max(1.0);
     let conflicts = if place == Place::Shared { turns as i64 } else { 0 };
     let alone = Combine::across(threads, 1, s.warp);

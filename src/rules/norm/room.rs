@@ -79,7 +79,7 @@ pub(super) fn short_rows(space: Space, columns: Option<i64>, element: DType, war
 
 /// Where the row may be kept, beside the tensors that rows share, of so many bytes an element each.
 pub(super) fn row_fits(space: Space, r: &Rows, target: &Target, element: DType, shared: Vec<i64>) -> Space {
-    let kept: Vec<i64> = r.kept().map(|i| i.dtype.bytes() as i64).collect();
+    let kept = r.kept_bytes();
     let row = Row { columns: r.columns, bytes: kept.iter().sum(), kept, shared, element };
     let (columns, bytes, nothing) = (row.columns, row.bytes, row.bytes == 0);
     let (regs, limit) = (target.regs_per_sm as i64, target.smem_per_block as i64);

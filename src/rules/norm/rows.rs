@@ -80,7 +80,7 @@ impl Accepted for General {
         let r = &self.r;
         let (rows, columns) = (r.rows, r.columns);
         let (element, run) = (r.dominant().dtype, r.dominant().run);
-        let bytes: i64 = r.kept().map(|i| i.dtype.bytes() as i64).sum();
+        let bytes: i64 = r.kept_bytes().iter().sum();
         let space = block_fits(space, target, &["threads", "rows"]);
         let space = vector_fits(space, "vector", element, Some(run));
         let loads = move |k: &Knobs| match k.get("row") {
@@ -151,7 +151,11 @@ impl Accepted for General {
 
     fn schedule(&self, s: &mut Schedule, k: &Knobs) -> Done {
         let lanes = lanes(k.get("vector"), self.r.dominant().dtype);
-        let plan = Plan { knobs: k, threads: k.get("threads"), cluster: cluster(k), lanes, row: k.get("row") };
+        let steps = self.r.columns.map_or(1, |n| over(n, group(k) * lanes));
+        let together = self.sizes.as_ref().filter(|_| k.get("row") == SHARED).map(|s| s.together(steps, lanes, k));
+        let together = together.filter(|n| *n < steps);
+        let (threads, cluster) = (k.get("threads"), cluster(k));
+        let plan = Plan { knobs: k, threads, cluster, lanes, row: k.get("row"), together };
         build(s, &self.r, self.pair.as_ref().filter(|_| k.get("online") == 1), &plan)
     }
 
@@ -170,6 +174,7 @@ impl Accepted for General {
 pub fn rows(ask: &Ask) -> Result<Rows, Decline> {
     let mut r = Rows::of(ask)?;
     r.keep_float32();
+    r.value = r.kept_value();
     one_nest(&r).map_err(|reason| ask.no("one_nest", reason))?;
     Ok(r)
 }
@@ -219,13 +224,17 @@ struct Plan<'k> {
     cluster: i64,
     lanes: i64,
     row: i64,
+    /// Vectors of a thread for which the last pass loads together what all rows share, where these are not all.
+    together: Option<i64>,
 }
 
 fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -> Done {
     let (knobs, others) = (plan.knobs, r.others(s));
-    let kept: Vec<&RowInput> = if plan.row == REREAD { vec![] } else { r.kept().collect() };
+    let value = if plan.row == REREAD { None } else { r.value };
+    let kept: Vec<&RowInput> = if plan.row == REREAD || value.is_some() { vec![] } else { r.kept().collect() };
     let scope = if plan.row == SHARED { Scope::Shared } else { Scope::Local };
     let mut copies = vec![];
+    copies.extend(value.and_then(|_| r.keep_value(s, scope.clone())));
     for input in kept {
         copies.push(s.share(&input.readers, Some(input.buffer.clone()), scope.clone())?);
     }
@@ -246,6 +255,14 @@ fn build(s: &mut Schedule, r: &Rows, pair: Option<&online::Pair>, plan: &Plan) -
         let [_, ku, kt, kv] = plan.thread_loops(s, &tail, &grid, column)?;
         plan.bind_group(s, &kt)?;
         s.vectorize(&kv)?;
+        let ku = match plan.together {
+            Some(n) => {
+                let [parts, ku] = split(s, &ku, [None, Some(n)])?;
+                s.unroll(&parts)?;
+                ku
+            }
+            None => ku,
+        };
         s.compute_at(&anchor.name, &ku)?;
         if let Some(lane) = loops_below(s, &anchor.name, &ku).last() {
             s.unroll(lane)?;

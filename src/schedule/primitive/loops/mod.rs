@@ -8,6 +8,7 @@ pub mod merge_loops;
 pub mod parallel;
 pub mod reorder;
 pub mod share;
+pub mod share_value;
 pub mod split;
 pub mod unroll;
 pub mod vectorize;

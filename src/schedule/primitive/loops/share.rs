@@ -25,16 +25,46 @@ use crate::schedule::help::{checks, motion, nest, regions, scope, tree};
 use crate::schedule::{Draft, Failure};
 
 pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scope) -> Result<Name, Failure> {
-    let buffer = buffer.as_ref();
+    let wanted = buffer.as_ref().map_or(Wanted::Function, Wanted::Element);
+    shared(d, blocks, &wanted, scope)
+}
+
+/// What is computed once.
+pub enum Wanted<'a> {
+    /// The loads of one element of a buffer.
+    Element(&'a Name),
+    /// The largest expression with a function in it.
+    Function,
+    /// The largest expression of elements of all of these buffers.
+    Elements(&'a [Name]),
+}
+
+impl Wanted<'_> {
+    fn buffers(&self) -> &[Name] {
+        match self {
+            Wanted::Element(buffer) => std::slice::from_ref(*buffer),
+            Wanted::Function => &[],
+            Wanted::Elements(buffers) => buffers,
+        }
+    }
+}
+
+/// Computes once what is wanted, for all blocks.
+pub fn shared(d: &mut Draft, blocks: &[Name], wanted: &Wanted, scope: &Scope) -> Result<Name, Failure> {
     let all = blocks.iter().map(|b| d.find_block(b).cloned()).collect::<Result<Vec<Block>, Failure>>()?;
     let Some((first, others)) = all.split_first() else {
         return Err(Failure::new("several_blocks", &Name::new(""), "it names no block"));
     };
-    buffer.map_or(Ok(()), |b| d.find_buffer(b).map(|_| ()))?;
+    wanted.buffers().iter().try_for_each(|b| d.find_buffer(b).map(|_| ()))?;
     all.iter().try_for_each(|b| check_block(d, b, first))?;
     let ranges = scope::everywhere(&d.func);
-    let value = common(first, others, buffer, &ranges).ok_or_else(|| {
-        let what = buffer.map_or("no function of a load".to_string(), |b| format!("no element of `{b}`"));
+    let value = common(first, others, wanted, &ranges).ok_or_else(|| {
+        let names: Vec<String> = wanted.buffers().iter().map(|b| format!("`{b}`")).collect();
+        let what = match wanted {
+            Wanted::Element(_) => format!("no element of {}", names[0]),
+            Wanted::Function => "no function of a load".to_string(),
+            Wanted::Elements(_) => format!("no value of elements of {}", names.join(" and ")),
+        };
         Failure::new("same_value", &first.name, format!("{what} is computed by all of these blocks alike"))
     })?;
     let top = tree::loops_around(&d.func, &first.name).first().map_or(first.name.clone(), |l| l.var.clone());
@@ -44,7 +74,7 @@ pub fn apply(d: &mut Draft, blocks: &[Name], buffer: &Option<Name>, scope: &Scop
     })?;
     let places: Vec<usize> = (0..first.iters.len()).filter(|k| is_dimension(&first.iters[*k], &value)).collect();
     let iters: Vec<IterVar> = places.iter().map(|k| first.iters[*k].clone()).collect();
-    let (block, staged) = stage(d, first, &value, &iters, buffer, scope);
+    let (block, staged) = stage(d, first, &value, &iters, wanted, scope);
     let name = block.name.clone();
     let domains = vec![None; block.iters.len()];
     let nest = nest::build(d, block, &domains, &[]);
@@ -77,11 +107,11 @@ fn check_block(d: &Draft, b: &Block, first: &Block) -> Result<(), Failure> {
 }
 
 /// The value that all blocks have, over the iterators of the first.
-fn common(first: &Block, others: &[Block], buffer: Option<&Name>, ranges: &Ranges) -> Option<Expr> {
-    let mut found: Vec<Expr> = values(first).into_iter().filter(|e| wanted(e, buffer)).collect();
-    let weight = |e: &Expr| match buffer {
-        Some(_) => first.iters.iter().filter(|it| e.uses_var(&it.var)).count(),
-        None => size(e),
+fn common(first: &Block, others: &[Block], wanted: &Wanted, ranges: &Ranges) -> Option<Expr> {
+    let mut found: Vec<Expr> = values(first).into_iter().filter(|e| is_wanted(e, wanted)).collect();
+    let weight = |e: &Expr| match wanted {
+        Wanted::Element(_) => first.iters.iter().filter(|it| e.uses_var(&it.var)).count(),
+        Wanted::Function | Wanted::Elements(_) => size(e),
     };
     found.sort_by_key(|e| std::cmp::Reverse(weight(e)));
     let has = |b: &Block, e: &Expr| {
@@ -91,16 +121,32 @@ fn common(first: &Block, others: &[Block], buffer: Option<&Name>, ranges: &Range
     found.into_iter().find(|e| others.iter().all(|b| has(b, e)))
 }
 
-fn wanted(e: &Expr, buffer: Option<&Name>) -> bool {
-    match (e.kind(), buffer) {
-        (ExprKind::Load { buffer: b, .. }, Some(want)) => b == want,
-        (_, Some(_)) => false,
-        (_, None) => {
-            let has = |is: fn(&ExprKind) -> bool| e.any(&|e| is(e.kind()));
+fn is_wanted(e: &Expr, wanted: &Wanted) -> bool {
+    let has = |is: fn(&ExprKind) -> bool| e.any(&|e| is(e.kind()));
+    let value = e.dtype().is_float() && !has(|k| matches!(k, ExprKind::Let { .. }));
+    match (e.kind(), wanted) {
+        (ExprKind::Load { buffer, .. }, Wanted::Element(want)) => buffer == *want,
+        (_, Wanted::Element(_)) => false,
+        (_, Wanted::Function) => {
             let computes = has(|k| matches!(k, ExprKind::Call { .. })) && has(|k| matches!(k, ExprKind::Load { .. }));
-            e.dtype().is_float() && computes && !has(|k| matches!(k, ExprKind::Let { .. }))
+            value && computes
+        }
+        (_, Wanted::Elements(all)) => {
+            let loaded = loaded(e);
+            value && all.iter().all(|b| loaded.contains(b)) && loaded.iter().all(|b| all.contains(b))
         }
     }
+}
+
+/// The buffers that an expression loads from.
+fn loaded(e: &Expr) -> Vec<Name> {
+    let mut out = vec![];
+    e.visit(&mut |e| {
+        if let ExprKind::Load { buffer, .. } = e.kind() {
+            out.push(buffer.clone());
+        }
+    });
+    out
 }
 
 fn size(e: &Expr) -> usize {
@@ -179,13 +225,13 @@ fn stage(
     first: &Block,
     value: &Expr,
     iters: &[IterVar],
-    buffer: Option<&Name>,
+    wanted: &Wanted,
     scope: &Scope,
 ) -> (Block, Name) {
     let suffix = format!("_{}", scope.name().replace('.', "_"));
-    let staged = match buffer {
-        Some(b) => d.fresh_like(b, &suffix),
-        None => d.fresh(&format!("{}_value{suffix}", first.name)),
+    let staged = match wanted {
+        Wanted::Element(b) => d.fresh_like(b, &suffix),
+        Wanted::Function | Wanted::Elements(_) => d.fresh(&format!("{}_value{suffix}", first.name)),
     };
     let shape: Vec<Expr> = iters.iter().map(|it| it.extent.clone()).collect();
     d.declare(Buffer::new(staged.clone(), value.dtype(), shape, scope.clone()));
