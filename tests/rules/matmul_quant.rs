@@ -76,6 +76,18 @@ fn tiles_of_few_columns_by_many_threads() {
     }
 }
 
+/// Columns in whole eights that are no whole tiles: rows of a fill are in the tensor or not eight at a time, and zero where they are
+/// not.
+#[test]
+fn columns_in_eights() {
+    check_points(&product(2, false, [136, 512, 128], &scaled()), RULE, "cuda:sm_90a", |space, _| {
+        let all = space.points().into_iter();
+        let cut: Vec<_> = all.filter(|k| k.get("block_n") == 32 && k.get("block_k_bytes") == 512).take(2).collect();
+        assert!(!cut.is_empty(), "tiles of 32 columns");
+        cut
+    });
+}
+
 /// No value of a word is ever stored to memory, and every lane loads two words at a time.
 #[test]
 fn values_stay_in_registers() {

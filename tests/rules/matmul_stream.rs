@@ -1,6 +1,6 @@
 //! Products of few rows whose factors come from memory straight into registers: plain and packed weights.
 
-use super::harness::kernel_at;
+use super::harness::{Case, kernel_at, refusal};
 use super::matmul_quant::{product, scaled};
 use super::products::{Matmul, check_all, check_points};
 
@@ -54,6 +54,40 @@ fn packed_weights_of_odd_sizes() {
     let of = |m, n, k, group| product(m, false, [n, k, group], &scaled());
     let cases = vec![of(5, 40, 1376, 32), of(8, 23, 1072, 16), of(16, 72, 592, 16), of(3, 136, 2320, 16)];
     check_all(cases, RULE, TARGET);
+}
+
+/// Scales multiply sums of 64 values that share one: of groups of 64 and of several times as many, in steps of one and of several
+/// groups, of columns that are no whole tiles, and of depths that are no whole steps.
+#[test]
+fn scales_multiply_sums() {
+    let of = |m, n, k, group| product(m, false, [n, k, group], &scaled());
+    for case in [of(4, 40, 1344, 64), of(16, 72, 1024, 128), of(3, 136, 1152, 192), of(9, 24, 1024, 1024)] {
+        check_points(&case, RULE, TARGET, |space, _| {
+            let all: Vec<_> = space.points().into_iter().filter(|k| k.get("scales") == 1).collect();
+            assert!(all.len() > 4 && all.len() == space.points().len(), "{} points", all.len());
+            [0, all.len() / 3, all.len() * 2 / 3, all.len() - 1].map(|i| all[i].clone()).into()
+        });
+    }
+}
+
+/// One multiplication for each sum; each value is multiplied where lanes that load together have several scales, and of
+/// functions that are strict.
+#[test]
+fn scales_of_lanes() {
+    let knobs = |scales| [("warps_k", 4), ("step_k", 128), ("scales", scales)];
+    let of = |group, scales| kernel_at(&product(8, false, [64, 2048, group], &scaled()), RULE, &knobs(scales));
+    let (sums, values) = (of(64, 1), of(32, 0));
+    assert_eq!([&sums, &values].map(|text| text.matches("mul.rn.x2").count()), [0, 4], "{sums}{values}");
+    assert!(sums.contains("b0_right_row_scales[c * 2 + x_1] = p2[") && sums.contains("= fma(part["), "{sums}");
+    assert!(!values.contains("fma(part["), "{values}");
+    let strict = |mut case: Case| {
+        case.text =
+            case.text.replace("    for i, j, k", "    T.func_attr({\"daylight.strict\": True})\n    for i, j, k");
+        case
+    };
+    let why = |case: Case| refusal(&case, RULE, &knobs(1));
+    assert!(why(strict(product(8, false, [64, 2048, 64], &scaled()))).contains("the function is strict"));
+    assert!(why(product(8, false, [64, 2048, 32], &scaled())).contains("have no scale that all of each 64 of them"));
 }
 
 /// Lanes whose columns or rows lie outside read the last ones: no load waits for a condition but those past the depth.

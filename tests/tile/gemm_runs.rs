@@ -6,12 +6,13 @@ use super::gemm_shapes::{Product, each_held, load, product, store, tiled, values
 use Says::{Declines, Takes};
 use daylight::interp::Tensor;
 use daylight::ir::device::DStmt;
-use daylight::ir::layout::runs::Runs;
+use daylight::ir::layout::runs::{Runs, row_scales};
 use daylight::ir::layout::{Axis, Fragment, Iter};
 use daylight::ir::{AttrValue, Buffer, DType, ExecScope, Scope, Tile, TileArg, TileCall, TileOp};
 use daylight::tile::Active;
 
 const V: &str = "mma_runs";
+const SUMS: &str = "mma_runs_scaled";
 
 /// One product of a warp.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +23,14 @@ struct Spec {
     runs: Runs,
     dtype: DType,
     accum: bool,
+    /// Scales of rows, one for each 64 along K.
+    scales: bool,
 }
 
-const SMALL: Spec = Spec { m: 16, n: 16, k: 64, runs: Runs::Values, dtype: DType::F16, accum: true };
+const SMALL: Spec = Spec { m: 16, n: 16, k: 64, runs: Runs::Values, dtype: DType::F16, accum: true, scales: false };
+const SCALED: Spec = Spec { runs: Runs::Words, scales: true, ..SMALL };
+/// Values that share a scale.
+const SHARED: i64 = 64;
 
 impl Spec {
     /// D, A and B.
@@ -47,8 +53,22 @@ impl Spec {
         let mut call = TileCall::new(TileOp::Gemm, ExecScope::Warp, whole("d", [m, n]), args);
         call.accum = self.accum;
         call.config.insert("transpose_B".into(), AttrValue::Bool(true));
-        call.forced = Some(V.into());
+        call.forced = Some(self.variant().into());
+        if self.scales {
+            call.operands.insert("sfa".into(), TileArg::Tile(whole("s", [m, k / SHARED])));
+        }
         call
+    }
+
+    fn variant(&self) -> &'static str {
+        if self.scales { SUMS } else { V }
+    }
+
+    /// The scales of rows, in registers.
+    fn scales(&self) -> Buffer {
+        let each = (self.k / SHARED).max(1);
+        let layout = row_scales(self.m, each).expect("a layout");
+        with_layout(buffer("s", DType::F16, &[self.m, each], Scope::Local, ""), layout)
     }
 
     fn product(&self) -> Product {
@@ -58,29 +78,48 @@ impl Spec {
         for (from, to, of) in [("A", &a, dtype), ("B", &b, dtype), ("C", &d, DType::F32)] {
             body.extend(each_held(from, to, |at| vec![store(&to.name, at, load(from, at, of))]));
         }
+        if self.scales {
+            let s = self.scales();
+            body.extend(each_held("S", &s, |at| vec![store(&s.name, at, load("S", at, DType::F16))]));
+        }
         body.push(DStmt::Tile(Box::new(self.call())));
         body.extend(each_held("D", &d, |at| vec![store(&"D".into(), at, load("d", at, DType::F32))]));
         let of = |name, dtype, shape: &[i64; 2]| buffer(name, dtype, shape, Scope::Global, "");
-        let sum = DType::F32;
-        let global = [of("A", dtype, &[m, k]), of("B", dtype, &[n, k]), of("C", sum, &[m, n]), of("D", sum, &[m, n])];
+        let (sum, shared) = (DType::F32, [m, (k / SHARED).max(1)]);
+        let global = [
+            of("A", dtype, &[m, k]),
+            of("B", dtype, &[n, k]),
+            of("C", sum, &[m, n]),
+            of("S", dtype, &shared),
+            of("D", sum, &[m, n]),
+        ];
         let seed = (m * 1000 + n * 10 + k) as u64;
         let args = vec![
             values(dtype, &[m, k], seed),
             values(dtype, &[n, k], seed + 1),
             values(sum, &[m, n], seed + 2),
+            values(dtype, &shared, seed + 3),
             Tensor::zeros(sum, &[m, n]),
         ];
         let start = self.accum.then_some(&args[2]);
+        let first = if self.scales { scaled(&args[0], &args[3], k) } else { args[0].clone() };
         Product {
-            name: format!("mma_runs {self:?}"),
-            func: program(32, &[&global[..], &[d, a, b]].concat(), body),
-            want: product(&args[0], &args[1], start, [m, n, k], [false, true]),
+            name: format!("{} {self:?}", self.variant()),
+            func: program(32, &[&global[..], &[d, a, b, self.scales()]].concat(), body),
+            want: product(&first, &args[1], start, [m, n, k], [false, true]),
             args,
             u_in: 0.0,
             u: 2f64.powi(-24),
             depth: k,
         }
     }
+}
+
+/// Rows of `k` values, each 64 times their scale.
+fn scaled(rows: &Tensor, scales: &Tensor, k: i64) -> Tensor {
+    let (values, scales) = (rows.to_f64(), scales.to_f64());
+    let all: Vec<f64> = values.iter().enumerate().map(|(i, v)| v * scales[i / SHARED as usize]).collect();
+    Tensor::from_f64(DType::F64, &[all.len() as i64 / k, k], &all)
 }
 
 /// The programs.
@@ -91,25 +130,36 @@ pub fn products() -> Vec<Product> {
         Spec { m: 32, n: 24, k: 96, ..SMALL },
         Spec { runs: Runs::Words, ..SMALL },
         Spec { m: 48, n: 8, k: 128, runs: Runs::Words, accum: false, ..SMALL },
+        SCALED,
+        Spec { m: 32, n: 8, k: 192, accum: false, ..SCALED },
     ];
     all.iter().map(Spec::product).collect()
 }
 
-fn with(name: &str, says: Says, change: &dyn Fn(&mut Case)) -> Case {
-    let mut c = Case::new("", "cuda:sm_90a", 32, &SMALL.buffers(), SMALL.call(), says);
-    c.name = format!("mma_runs: {name}");
+fn with(spec: &Spec, name: &str, says: Says, change: &dyn Fn(&mut Case)) -> Case {
+    let buffers = [&spec.buffers()[..], &[spec.scales()]].concat();
+    let buffers = if spec.scales { &buffers[..] } else { &buffers[..3] };
+    let mut c = Case::new("", "cuda:sm_90a", 32, buffers, spec.call(), says);
+    c.name = format!("{}: {name}", spec.variant());
     change(&mut c);
     c
 }
 
-/// What the variant accepts and declines.
+/// What the variants accept and decline.
 pub fn cases() -> Vec<Case> {
-    let declines = |name: &str, predicate, change: &dyn Fn(&mut Case)| with(name, Declines(V, predicate), change);
+    [SMALL, SCALED].iter().flat_map(cases_of).chain(cases_of_scales()).collect()
+}
+
+fn cases_of(spec: &Spec) -> Vec<Case> {
+    let v = spec.variant();
+    let takes = |name: &str, change: &dyn Fn(&mut Case)| with(spec, name, Takes(v), change);
+    let declines = |name: &str, predicate, change: &dyn Fn(&mut Case)| with(spec, name, Declines(v, predicate), change);
+    let other = if spec.runs == Runs::Words { Runs::Values } else { Runs::Words };
     vec![
-        with("one warp", Takes(V), &|_| {}),
-        with("each of two warps", Takes(V), &|c| c.block = [64, 1, 1]),
-        with("an earlier GPU", Takes(V), &|c| c.target = "cuda:sm_80"),
-        with("a later GPU", Takes(V), &|c| c.target = "cuda:sm_100a"),
+        takes("one warp", &|_| {}),
+        takes("each of two warps", &|c| c.block = [64, 1, 1]),
+        takes("an earlier GPU", &|c| c.target = "cuda:sm_80"),
+        takes("a later GPU", &|c| c.target = "cuda:sm_100a"),
         declines("no GPU", "sm_version", &|c| c.target = "cpu:x86-64-v3"),
         declines("a thread", "exec_scope", &|c| c.call.scope = ExecScope::Thread),
         declines("some threads only", "all_threads", &|c| c.active = Active::Some),
@@ -130,8 +180,8 @@ pub fn cases() -> Vec<Case> {
         }),
         declines("float16 times bfloat16", "dtype", &|c| c.buffers[2].dtype = DType::BF16),
         declines("D in shared memory", "storage_scope", &|c| c.buffers[0].scope = Scope::Shared),
-        declines("A as values and B as words", "runs", &|c| {
-            c.buffers[2].layout = Some(Runs::Words.second(16, 64).expect("a layout"));
+        declines("A and B of other kinds", "runs", &|c| {
+            c.buffers[2].layout = Some(other.second(16, 64).expect("a layout"));
         }),
         declines("each thread has a B", "runs", &|c| c.buffers[2].layout = None),
         declines("A in shared memory", "runs", &|c| {
@@ -142,6 +192,24 @@ pub fn cases() -> Vec<Case> {
             c.buffers.push(Buffer { name: "c".into(), ..c.buffers[0].clone() });
             c.call.accum = false;
             c.call.args.push(TileArg::Tile(Tile::whole(&"c".into(), &[16, 16])));
+        }),
+    ]
+}
+
+fn cases_of_scales() -> Vec<Case> {
+    let declines = |name: &str, change: &dyn Fn(&mut Case)| with(&SCALED, name, Declines(SUMS, "scales"), change);
+    vec![
+        declines("no scales", &|c| c.call.operands.clear()),
+        declines("a scale too many", &|c| {
+            c.buffers[3] = buffer("s", DType::F16, &[16, 2], Scope::Local, "");
+            c.call.operands.insert("sfa".into(), TileArg::Tile(Tile::whole(&"s".into(), &[16, 2])));
+        }),
+        declines("all scales in each lane", &|c| c.buffers[3].layout = None),
+        declines("scales in shared memory", &|c| c.buffers[3].scope = Scope::Shared),
+        declines("scales of float32", &|c| c.buffers[3].dtype = DType::F32),
+        declines("values, not words", &|c| {
+            c.buffers[1].layout = Some(Runs::Values.first(16, 64).expect("a layout"));
+            c.buffers[2].layout = Some(Runs::Values.second(16, 64).expect("a layout"));
         }),
     ]
 }

@@ -1,11 +1,10 @@
-//! Products of numbers with scales of blocks: `gemm` with the operands `sfa` and `sfb`.
+//! Products of numbers with scales of blocks: `gemm` with the operands `sfa` and `sfb`, or with one of them.
 //!
 //! Bytes are two numbers of `float4_e2m1fn`, the first in the low bits. A line of numbers has as many scales as the
 //! operand has columns, each for as many neighbours.
 
 use super::tile::{Operand, missing};
 use super::{Machine, Result};
-use crate::interp::op::InterpError;
 use crate::ir::{DType, TileCall};
 
 /// The numbers of `float4_e2m1fn` without sign.
@@ -35,21 +34,22 @@ impl Lines<'_> {
     }
 }
 
+/// The scales of A's rows and of B's columns.
+pub(super) type Scales = [Option<Operand>; 2];
+
 impl Machine<'_> {
-    /// The scales of A's rows and B's columns, where the call names them.
-    pub(super) fn scales(&mut self, call: &TileCall, group: &[usize]) -> Result<Option<[Operand; 2]>> {
-        match (call.operands.get("sfa"), call.operands.get("sfb")) {
-            (Some(a), Some(b)) => Ok(Some([self.operand(a, group)?, self.operand(b, group)?])),
-            (None, None) => Ok(None),
-            _ => Err(InterpError::Unsupported("scales of one factor only".to_string())),
-        }
+    /// The scales of A's rows and B's columns, of one of them or both, where the call names any.
+    pub(super) fn scales(&mut self, call: &TileCall, group: &[usize]) -> Result<Option<Scales>> {
+        let mut of = |name| call.operands.get(name).map(|x| self.operand(x, group)).transpose();
+        let scales = [of("sfa")?, of("sfb")?];
+        Ok(Some(scales).filter(|all| all.iter().any(Option::is_some)))
     }
 
     pub(super) fn scaled_product(
         &self,
         call: &TileCall,
         args: &[Operand],
-        scales: &[Operand; 2],
+        scales: &Scales,
         old: Option<Operand>,
     ) -> Result<Vec<Option<u64>>> {
         let [a, b] = args else { return Err(missing()) };
@@ -58,7 +58,7 @@ impl Machine<'_> {
             return Err(missing());
         };
         let [of_a, of_b] = scales;
-        let (rows, columns) = (self.numbers(&a, of_a, *m)?, self.numbers(&b, of_b, *n)?);
+        let (rows, columns) = (self.numbers(&a, of_a.as_ref(), *m)?, self.numbers(&b, of_b.as_ref(), *n)?);
         let mut out = vec![];
         for (i, row) in rows.iter().enumerate() {
             for (j, column) in columns.iter().enumerate() {
@@ -73,14 +73,15 @@ impl Machine<'_> {
         Ok(out)
     }
 
-    /// The numbers of each line, times their scales.
-    fn numbers(&self, lines: &Lines, scales: &Operand, count: i64) -> Result<Vec<Vec<f64>>> {
-        let of_line = Lines::of(scales, false).ok_or_else(missing)?;
+    /// The numbers of each line, times their scales where they have some.
+    fn numbers(&self, lines: &Lines, scales: Option<&Operand>, count: i64) -> Result<Vec<Vec<f64>>> {
         let line = |i: usize| -> Result<Vec<f64>> {
             let mut all = vec![];
             for k in 0..lines.len() {
                 all.extend(self.of_element(lines, lines.at(i, k))?);
             }
+            let Some(scales) = scales else { return Ok(all) };
+            let of_line = Lines::of(scales, false).ok_or_else(missing)?;
             let block = (all.len() / of_line.len().max(1)).max(1);
             for (k, x) in all.iter_mut().enumerate() {
                 *x *= f64::from_bits(self.get(scales, of_line.at(i, k / block), DType::F64)?);

@@ -5,6 +5,7 @@
 
 use super::words::{CHUNK, QUAD, ROWS, RUN, WORD};
 use super::{Axis, Iter, TileLayout};
+use std::collections::BTreeMap;
 
 /// Which of eight neighbours are the pairs of registers, and how many runs a lane has side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +21,20 @@ pub enum Runs {
 const HALVES: i64 = 2;
 /// Values of a register.
 const PAIR: i64 = 2;
+
+/// `each` scales of each of `rows` rows of the first factor: those of a row in all four lanes that share it, of a lane first one
+/// of each row.
+///
+/// # Errors
+/// Where rows are no whole fragments.
+pub fn row_scales(rows: i64, each: i64) -> Result<TileLayout, String> {
+    if rows < ROWS || rows % ROWS != 0 {
+        return Err(format!("{rows} rows are not shared out among {ROWS} lanes"));
+    }
+    let (of_rows, of_lanes) = (register(rows / ROWS, 1), Iter::new(ROWS, QUAD, Axis::LaneId));
+    let shard = vec![of_rows, of_lanes, register(each, rows / ROWS)];
+    TileLayout::new(shard, vec![Iter::new(QUAD, 1, Axis::LaneId)], BTreeMap::new(), None)
+}
 
 impl Runs {
     /// Values of a row that four lanes take at a time.

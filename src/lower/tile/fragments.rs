@@ -104,7 +104,11 @@ fn find(nest: &mut Nest, launch: &[DStmt], s: &DStmt, out: &mut BTreeMap<Name, P
     {
         let g = Gemm::of(nest, l)?;
         let scope = scope(nest, warps);
-        let factors = factors(launch, &g, (variant, warps), scope).map_err(|why| LowerError::new(PASS, &g.d, why))?;
+        let factors = factors(launch, &g, (variant, warps), scope);
+        let mut factors = factors.map_err(|why| LowerError::new(PASS, &g.d, why))?;
+        if let Some((words, _)) = factors.first_mut().filter(|_| by(variant, runs::SCALED)) {
+            runs::scales(nest, words).map_err(|why| LowerError::new(PASS, &g.d, why))?;
+        }
         let blocked = if blocks::takes(variant) { g.blocked(nest, launch, scope)? } else { vec![] };
         let staged = by(variant, words::VARIANT) || blocks::takes(variant) || by(variant, group_words::VARIANT);
         let groups = group_words::by_groups(variant);
@@ -151,7 +155,7 @@ fn factors(
             if along_rows == 1 { TileLayout::of_words(columns, depth, warps) } else { Err("warps share rows".into()) };
         return Ok(vec![(b(), layout?)]);
     }
-    if !by(variant, runs::VARIANT) {
+    if !runs::by_runs(variant) {
         return Ok(vec![]);
     }
     let kind = runs::kind(launch, [&g.a.0.buffer, &g.b.0.buffer]);
@@ -235,8 +239,8 @@ fn list(
             DStmt::For(l) => match mark(&l) {
                 Some((TileMark { op: LeafOp::Tile(TileOp::Gemm), variant, .. }, warps)) => {
                     let held = [
-                        by(variant, runs::VARIANT) || by(variant, group_words::VARIANT),
-                        by(variant, runs::VARIANT) || by(variant, words::VARIANT),
+                        runs::by_runs(variant) || by(variant, group_words::VARIANT),
+                        runs::by_runs(variant) || by(variant, words::VARIANT),
                     ];
                     let g = Gemm::of(nest, &l)?;
                     let product = products.get(&g.d);
@@ -249,6 +253,10 @@ fn list(
                         Some(By::Tensor(d, done)) => in_tensor::product(call, d, done),
                         Some(By::InTwo(rest)) => in_two::product(call, rest),
                         Some(By::Warps | By::Warpgroups) | None => call,
+                    };
+                    let call = match product.and_then(|p| p.factors.first()) {
+                        Some((factor, _)) => runs::scaled(call, factor),
+                        None => call,
                     };
                     out.push(DStmt::Tile(Box::new(call)));
                 }
@@ -331,14 +339,14 @@ impl Gemm {
     fn held(&self, what: What, scope: ExecScope) -> Held {
         let [rows, columns, _] = self.extents;
         let (buffer, first, dims) = (self.d.clone(), self.d_indices.clone(), self.dims);
-        Held { buffer, first, dims, shape: [rows, columns], run: PAIR, what, scope }
+        Held { buffer, first, dims, shape: [rows, columns], run: PAIR, what, scope, scales: None }
     }
 
     /// A factor whose `rows` lie one after the other, as lanes load it, `run` neighbours each.
     fn factor(&self, of: &Tile, rows: i64, run: i64, scope: ExecScope) -> Held {
         let dim = |n: usize| of.extent.iter().enumerate().filter(|(_, e)| **e > 1).map(|(d, _)| d).nth(n).unwrap_or(0);
         let (buffer, first, shape) = (of.buffer.clone(), of.begin.clone(), [rows, self.extents[2]]);
-        Held { buffer, first, dims: [dim(0), dim(1)], shape, run, what: What::Factor, scope }
+        Held { buffer, first, dims: [dim(0), dim(1)], shape, run, what: What::Factor, scope, scales: None }
     }
 
     /// Both factors as what they are made of.

@@ -44,6 +44,8 @@ pub struct Held {
     pub what: What,
     /// Whose threads hold it.
     pub scope: ExecScope,
+    /// Registers for the scales of its rows, where these multiply sums and not values.
+    pub scales: Option<Name>,
 }
 
 /// The loops directly inside each other from `l` on, with constant extents, and what is in them.
@@ -122,7 +124,8 @@ pub fn of(nest: &mut Nest, l: &DFor, held: &[&Held]) -> Result<Vec<DStmt>, Lower
     }
     if held.what == What::Factor {
         let (row, own) = (place[0].clone(), [(&x, part.shape[0]), (&y, pairs)]);
-        let decoded = words::decoded(nest, &row, own[1], &v, &body);
+        let scales = held.scales.as_ref().map(|to| words::Apart { to, row: &x, rows: part.shape[0] });
+        let decoded = words::decoded(nest, &row, own[1], &v, (&body, scales));
         let all = decoded.map(|row| vec![DStmt::unrolled(&x, part.shape[0], vec![row])]);
         let all = all.or_else(|| runs::loaded(nest, &row, own, &v, &body));
         return all.filter(|_| exists.is_none()).ok_or_else(|| no("it neither decodes words nor loads neighbours"));

@@ -9,19 +9,56 @@
 //! Stands in a circle with `fragments` and `part_loops`, of whose pass it is a part.
 
 use super::clamped;
+use super::part_loops::Held;
 use super::shifted::{self, Source, filled};
 use crate::analysis::linear;
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::kernel::CacheHint;
-use crate::ir::layout::runs::Runs;
-use crate::ir::layout::words::WORD;
-use crate::ir::{DType, Expr, ExprKind, Name, Scope};
+use crate::ir::layout::Axis;
+use crate::ir::layout::runs::{Runs, row_scales};
+use crate::ir::layout::words::{CHUNK, WORD};
+use crate::ir::{Buffer, DType, Expr, ExprKind, Name, Scope, Tile, TileArg, TileCall};
 use crate::lower::nest::Nest;
 use crate::lower::pass::guards::all_free_of;
 use crate::lower::pass::pipeline::copied;
 
-/// The variant of products.
+/// The variants of products: by values, and by words whose scales multiply sums.
 pub const VARIANT: &str = "mma_runs";
+pub const SCALED: &str = "mma_runs_scaled";
+
+/// True for variants of factors that lanes load.
+pub fn by_runs(variant: &Option<String>) -> bool {
+    matches!(variant.as_deref(), Some(VARIANT | SCALED))
+}
+
+/// Gives the scales of the first factor registers of their own: of each row one for each load of words.
+///
+/// # Errors
+/// Where rows are no whole fragments.
+pub fn scales(nest: &mut Nest, factor: &mut Held) -> Result<(), String> {
+    let shape = of_scales(factor);
+    let layout = row_scales(shape[0], shape[1])?;
+    let n = Expr::i64(layout.span(Axis::M));
+    let name = nest.scratch(&format!("{}_row_scales", factor.buffer), DType::F16, n, Scope::Local);
+    let tile = Buffer::new(name.clone(), DType::F16, shape.map(Expr::i64).to_vec(), Scope::Local);
+    nest.held.insert(name.clone(), Buffer { layout: Some(layout), ..tile });
+    factor.scales = Some(name);
+    Ok(())
+}
+
+/// Rows, and scales of each.
+fn of_scales(factor: &Held) -> [i64; 2] {
+    let [rows, depth] = factor.shape;
+    [rows, depth / CHUNK]
+}
+
+/// The call of a product with the scales of its first factor.
+pub fn scaled(mut call: TileCall, factor: &Held) -> TileCall {
+    if let Some(name) = &factor.scales {
+        call.operands.insert("sfa".into(), TileArg::Tile(Tile::whole(name, &of_scales(factor))));
+    }
+    call
+}
 
 /// How lanes load the factors: by words where the values of one are computed of them.
 pub fn kind(launch: &[DStmt], factors: [&Name; 2]) -> Runs {

@@ -15,7 +15,7 @@ use super::part_loops::Held;
 use super::{clamped, runs};
 use crate::analysis::{linear, simplify};
 use crate::ir::device::{DFor, DKind, DStmt, LeafOp, TileMark, and, conjuncts, guarded, index_var};
-use crate::ir::layout::words::{RUN, WORD};
+use crate::ir::layout::words::{QUAD, RUN, WORD};
 use crate::ir::{BinOp, DType, Expr, ExprKind, Name, Scope};
 use crate::lower::nest::{Nest, is_of_block};
 use crate::lower::pass::guards::{all_free_of, strict_difference};
@@ -27,8 +27,14 @@ pub const VARIANT: &str = "mma_words";
 
 /// The loops over the words of a row, of which loop `y` counts `n` and `v` values: `body` stores one value.
 ///
-/// `row` is the place of a value's row in its tile.
-pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body: &[DStmt]) -> Option<DStmt> {
+/// `row` is the place of a value's row in its tile. Scales are kept `apart` where they multiply sums.
+pub fn decoded(
+    nest: &mut Nest,
+    row: &Expr,
+    (y, n): (&Name, i64),
+    v: &Name,
+    (body, apart): (&[DStmt], Option<Apart>),
+) -> Option<DStmt> {
     let [DStmt::Store { buffer, indices, value, hint }] = body else { return None };
     let (cond, value) = copied(value)?;
     let [c, t, again] = [("c", n / RUN), ("t", RUN), ("t", RUN)].map(|(stem, n)| nest.loop_var(stem, n));
@@ -41,7 +47,13 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let (conds, value) = clamped::rows(nest, cond.as_ref(), &value, row);
     let exists = all_free_of(&nest.ranges, conds, &[(t.clone(), RUN), (v.clone(), WORD)])?;
     let word = word_of(nest, &value, v, &t)?;
-    let value = scale_of(nest, &value).map_or_else(|| value.clone(), |s| value.replaced(&s, &or_zero(&exists, &s)));
+    let scale = scale_of(nest, &value).map(|s| (or_zero(&exists, &s), s));
+    let (value, kept) = match (scale, apart) {
+        (None, None) => (value, None),
+        (None, Some(_)) => return None,
+        (Some((read, own)), None) => (value.replaced(&own, &read), None),
+        (Some((read, own)), Some(apart)) => (without(&value, &own)?, Some(apart.kept(nest, &c, read, [&t, v])?)),
+    };
     let held = nest.scratch(&format!("{buffer}_words"), DType::U32, Expr::i64(RUN), Scope::Local);
     let renamed = word.subst(&|n| (*n == t).then(|| index_var(&again)));
     let load = runs::filled_or_zero(&held, (&again, RUN), exists, renamed, *hint);
@@ -51,7 +63,37 @@ pub fn decoded(nest: &mut Nest, row: &Expr, (y, n): (&Name, i64), v: &Name, body
     let mark = TileMark { op: LeafOp::UnpackPairs, variant: None, warps: None };
     let values = DFor { tile: Some(mark), ..DFor::new(v.clone(), Expr::i64(WORD), DKind::Unrolled, vec![value]) };
     let words = DStmt::unrolled(&t, RUN, vec![DStmt::For(values)]);
-    Some(DStmt::unrolled(&c, n / RUN, vec![load, words]))
+    Some(DStmt::unrolled(&c, n / RUN, kept.into_iter().chain([load, words]).collect()))
+}
+
+/// Registers for scales that multiply sums, one for each load of words of a row.
+pub struct Apart<'a> {
+    pub to: &'a Name,
+    /// Counts the rows of a lane.
+    pub row: &'a Name,
+    pub rows: i64,
+}
+
+impl Apart<'_> {
+    /// Keeps the scale of load `c`, which all values of its four lanes share: `None` where they have several.
+    fn kept(&self, nest: &mut Nest, c: &Name, scale: Expr, values: [&Name; 2]) -> Option<DStmt> {
+        let [quad, lane] = [("quad", i64::from(nest.target.warp) / QUAD), ("lane", QUAD)];
+        let [quad, lane] = [quad, lane].map(|(stem, n)| nest.loop_var(stem, n));
+        let thread = index_var(&quad) * Expr::i64(QUAD) + index_var(&lane);
+        let told = scale.subst(&|n| (n.as_str() == "threadIdx.x").then(|| thread.clone()));
+        let told = simplify(&told, &nest.ranges);
+        if told.uses_var(&lane) || values.iter().any(|v| scale.uses_var(v)) {
+            return None;
+        }
+        let at = index_var(c) * Expr::i64(self.rows) + index_var(self.row);
+        Some(DStmt::store(self.to.clone(), vec![at], scale))
+    }
+}
+
+/// A product without one of its factors.
+fn without(value: &Expr, factor: &Expr) -> Option<Expr> {
+    let ExprKind::Binary { op: BinOp::Mul, a, b } = value.kind() else { return None };
+    if a == factor { Some(b.clone()) } else { (b == factor).then(|| a.clone()) }
 }
 
 /// What a value is multiplied with, where it lies in memory.
@@ -142,8 +184,12 @@ fn under(nest: &Nest, read: &BTreeSet<Name>, cond: &Expr, then: &[DStmt]) -> Opt
         }
         [DStmt::Store { buffer, indices, value, hint }] if read.contains(buffer) => {
             let (below_zero, shape) = (strict_difference(cond)?, &nest.buffers.get(buffer)?.shape);
+            let simplest = simplify(cond, &nest.ranges);
             let same = |(i, n): (&Expr, &Expr)| {
+                let inside = Expr::binary(BinOp::Lt, i.clone(), n.clone());
                 simplify(&(below_zero.clone() - (i.clone() - n.clone())), &nest.ranges).is_int(0)
+                    // eight rows that are in the tensor or not together have one condition: `bx * 4 + x < 17`
+                    || simplify(&inside, &nest.ranges) == simplest
             };
             // what says how many threads a fill needs is the same in all blocks
             (indices.iter().zip(shape).any(same) && differs_between_blocks(cond)).then_some(())?;

@@ -1,7 +1,7 @@
 //! A factor of packed words that the warps which multiply it decode into their own registers.
 
 use super::words::in_words;
-use crate::analysis::{Decline, factors, narrow};
+use crate::analysis::{Decline, Ranges, factors, narrow, simplify};
 use crate::ir::layout::words::WORD;
 use crate::ir::{BinOp, Buffer, DType, Expr, ExprKind};
 use crate::rules::find::einsum::Stage;
@@ -43,6 +43,23 @@ pub fn boxed(p: &Product) -> bool {
     let words = p.b.buffer.as_ref().map(|name| p.schedule.func().buffer(name));
     let plain = |b: &crate::ir::Buffer| b.strides.is_empty() && b.elem_offset.is_none() && b.shape.len() == 2;
     p.columns.len() == 1 && p.batch.is_empty() && words.is_some_and(plain)
+}
+
+/// True where values have a scale, and all of each `run` neighbours along the reduced axis, from its start on, the same.
+pub fn share_scales(p: &Product, run: i64, ask: &Ask) -> bool {
+    let (Some(e), [k]) = (value(p, ask), p.depth.as_slice()) else { return false };
+    let (Some(depth), ExprKind::Binary { op: BinOp::Mul, a, b }) = (k.extent.as_int(), e.kind()) else { return false };
+    let scale = [a, b].into_iter().find_map(|e| match e.kind() {
+        ExprKind::Load { indices, dtype: DType::F16, .. } => Some(indices),
+        _ => None,
+    });
+    let (mut ranges, own, dtype) = (Ranges::new(), Name::from(format!("{}.own", k.var)), k.var_expr().dtype());
+    ranges.set(own.clone(), 0, run - 1);
+    let alike = |first: i64, e: &Expr| {
+        let place = Expr::int(first, dtype) + Expr::var(own.clone(), dtype);
+        !simplify(&e.subst(&|n| (*n == k.var).then(|| place.clone())), &ranges).uses_var(&own)
+    };
+    scale.is_some_and(|all| (0..depth).step_by(run as usize).all(|first| all.iter().all(|e| alike(first, e))))
 }
 
 /// The factor of the columns.

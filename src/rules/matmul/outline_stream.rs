@@ -7,6 +7,8 @@ use crate::rules::cluster;
 use crate::rules::space::limits::over;
 use crate::rules::{Combine, Knobs, LaunchOutline, Outline};
 
+/// Instructions by which a word's values are multiplied with their scale.
+const SCALE: i64 = 4;
 /// Instructions that shift a run of values out of two words.
 const SHIFT: i64 = 20;
 
@@ -22,10 +24,14 @@ pub fn sums(k: &Knobs) -> i64 {
 pub fn stream(z: &Sizes, (warp, runs, aligned): (i64, Runs, bool), k: &Knobs) -> Outline {
     let (m, n, step, warps) = (k.get("block_m"), k.get("block_n"), k.get("step_k"), k.get("warps_k"));
     let ([columns, rows, depth], parts) = (z.extent, k.get("split_k"));
+    // scales multiply four pairs of a word, or one sum of four for each 64 values along the reduced axis
+    let apart = k.find("scales").unwrap_or(0);
     // loads of 16 bytes of values, or of 8 bytes of words with what decodes each; loaded values are moved in place
     let (load, own, prepare) = match runs {
         Runs::Values => (16, n * step * 2, n * step / 2 / warp),
-        Runs::Words => (8, n * step / 2, n * step / 8 / warp * DECODE[0]),
+        Runs::Words => {
+            (8, n * step / 2, n * step / 8 / warp * (DECODE[0] - apart * SCALE) + apart * m * n / warp * step / 64)
+        }
     };
     // runs that are no aligned access are two of them, and shifted out of both
     let (words, shifted) = if aligned { (1, 0) } else { (2, (m + n) * step / 8 / warp * SHIFT) };

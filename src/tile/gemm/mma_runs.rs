@@ -14,7 +14,7 @@
 
 use super::grid::Grid;
 use super::mma::by_warps;
-use super::operands::{Matrix, Product, Start, in_registers, product};
+use super::operands::{Matrix, Product, Start, in_registers, product_with};
 use crate::ir::device::{DStmt, index_var};
 use crate::ir::instr::{At, Instr, MmaShape, Op};
 use crate::ir::layout::runs::Runs;
@@ -31,17 +31,8 @@ pub(super) const MMA_RUNS: Variant =
 const OF: [i64; 2] = [8, 4];
 
 fn plan(call: &TileCall, cx: &Cx, r: &mut Refusals) -> Option<Plan> {
-    by_warps(call, cx, r);
-    r.ask("one_warp", one_warp(call.scope, cx));
-    let product = product(call, cx, r);
-    let p = product.as_ref();
-    let shape = r.ask_if("dtype", p, instruction);
-    r.ask_if("storage_scope", p, in_registers);
-    let d = r.ask_if("accumulators", p, |p| Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx));
-    let runs = r.ask_if("runs", p, |p| runs(p, cx));
-    r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
-    let (shape, [a, b], d, p) = (shape?, runs?, d?, product?);
-    Some(Box::new(move |e| Loaded { p, shape, a, b, d }.emit(e)))
+    let loaded = Loaded::of(call, &[], cx, r)?;
+    Some(Box::new(move |e| loaded.emit(e)))
 }
 
 fn one_warp(scope: ExecScope, cx: &Cx) -> Result<(), String> {
@@ -59,13 +50,13 @@ fn instruction(p: &Product) -> Result<MmaShape, String> {
     }
 }
 
-/// The registers of A and B.
-fn runs(p: &Product, cx: &Cx) -> Result<[Part; 2], String> {
+/// The registers of A and B, and how lanes have loaded them.
+fn runs(p: &Product, cx: &Cx) -> Result<([Part; 2], Runs), String> {
     let parts = [Part::of(&p.a.view, cx.ranges)?, Part::of(&p.b.view, cx.ranges)?];
     for kind in [Runs::Values, Runs::Words] {
         let wanted = [kind.first(p.m, p.k), kind.second(p.n, p.k)];
         if holds(&p.a, [0, 1], &wanted[0]) && holds(&p.b, [1, 0], &wanted[1]) {
-            return Ok(parts);
+            return Ok((parts, kind));
         }
     }
     let own = |x: &Matrix| x.view.tile_layout().map_or("no layout".to_string(), |l| l.canonical().to_string());
@@ -80,39 +71,70 @@ fn holds(x: &Matrix, dims: [usize; 2], wanted: &Result<TileLayout, String>) -> b
 }
 
 /// A product of what lanes have loaded.
-struct Loaded {
-    p: Product,
+pub(super) struct Loaded {
+    pub p: Product,
+    pub kind: Runs,
+    pub d: Grid,
     shape: MmaShape,
     a: Part,
     b: Part,
-    d: Grid,
 }
 
 impl Loaded {
+    /// The product of a call, which may have these named operands.
+    pub fn of(call: &TileCall, operands: &[&str], cx: &Cx, r: &mut Refusals) -> Option<Loaded> {
+        by_warps(call, cx, r);
+        r.ask("one_warp", one_warp(call.scope, cx));
+        let product = product_with(call, operands, cx, r);
+        let p = product.as_ref();
+        let shape = r.ask_if("dtype", p, instruction);
+        r.ask_if("storage_scope", p, in_registers);
+        let d = r.ask_if("accumulators", p, |p| Grid::of(&p.d, Fragment::M16N8Acc, call.scope, cx));
+        let runs = r.ask_if("runs", p, |p| runs(p, cx));
+        r.ask_if("c_place", p, |p| p.starts_in_d(": copy it to D first"));
+        let (shape, ([a, b], kind), d, p) = (shape?, runs?, d?, product?);
+        Some(Loaded { p, kind, d, shape, a, b })
+    }
+
     fn emit(&self, emit: &mut Emit) -> Vec<DStmt> {
-        let mut out = self.zeros(emit);
-        let steps = self.p.k / self.shape.k();
-        let [s, i, j] =
-            [("s", steps), ("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
-        let [step, row, column] = [&s, &i, &j].map(index_var);
-        let register = |part: &Part, line: Expr, n: i64| {
-            let first = part.at(&vec![Expr::i64(0); part.shape.len()]);
-            first + (line * Expr::i64(steps) + step.clone()) * Expr::i64(n)
-        };
-        let a = At::new(&self.p.a.view.buffer, emit.simple(register(&self.a, row.clone(), OF[0])));
-        let b = At::new(&self.p.b.view.buffer, emit.simple(register(&self.b, column.clone(), OF[1])));
-        let sum = At::new(&self.p.d.view.buffer, emit.simple(self.d.register(&row, &column)));
-        let mma = DStmt::Instr(Instr::new(Op::Mma(self.shape), [sum.clone(), a, b, sum], []));
-        let fragments = unrolled(&i, self.d.local[0], vec![unrolled(&j, self.d.local[1], vec![mma])]);
-        out.push(unrolled(&s, steps, vec![fragments]));
+        let mut out = if matches!(self.p.start, Start::Old) { vec![] } else { self.zeros(emit) };
+        let steps = self.steps();
+        let s = emit.loop_var("s", steps);
+        let sum = |row: &Expr, column: &Expr| At::new(&self.p.d.view.buffer, self.d.register(row, column));
+        let products = self.products(emit, &index_var(&s), &sum);
+        out.push(unrolled(&s, steps, vec![products]));
         out
     }
 
-    /// Zeroes D, where it starts from zero.
-    fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
-        if matches!(self.p.start, Start::Old) {
-            return vec![];
-        }
+    /// Instructions along k.
+    pub fn steps(&self) -> i64 {
+        self.p.k / self.shape.k()
+    }
+
+    /// Values along k of an instruction.
+    pub fn step(&self) -> i64 {
+        self.shape.k()
+    }
+
+    /// The products of the values of one step along k, each added to the fragment where `sum` says.
+    pub fn products(&self, emit: &mut Emit, step: &Expr, sum: &dyn Fn(&Expr, &Expr) -> At) -> DStmt {
+        let steps = Expr::i64(self.steps());
+        let [i, j] = [("i", self.d.local[0]), ("j", self.d.local[1])].map(|(v, n)| emit.loop_var(v, n));
+        let [row, column] = [&i, &j].map(index_var);
+        let register = |part: &Part, line: &Expr, n: i64| {
+            let first = part.at(&vec![Expr::i64(0); part.shape.len()]);
+            first + (line.clone() * steps.clone() + step.clone()) * Expr::i64(n)
+        };
+        let a = At::new(&self.p.a.view.buffer, emit.simple(register(&self.a, &row, OF[0])));
+        let b = At::new(&self.p.b.view.buffer, emit.simple(register(&self.b, &column, OF[1])));
+        let sum = sum(&row, &column);
+        let sum = At { index: emit.simple(sum.index.clone()), ..sum };
+        let mma = DStmt::Instr(Instr::new(Op::Mma(self.shape), [sum.clone(), a, b, sum], []));
+        unrolled(&i, self.d.local[0], vec![unrolled(&j, self.d.local[1], vec![mma])])
+    }
+
+    /// Zeroes D.
+    pub fn zeros(&self, emit: &mut Emit) -> Vec<DStmt> {
         let d = &self.d;
         let (i, j) = (emit.loop_var("i", d.local[0]), emit.loop_var("j", d.local[1]));
         let first = d.register(&index_var(&i), &index_var(&j));

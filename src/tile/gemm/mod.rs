@@ -13,6 +13,7 @@ pub(super) mod grid;
 mod mma;
 mod mma_block_scale;
 mod mma_runs;
+mod mma_runs_scaled;
 mod mma_tf32x3;
 mod mma_words;
 pub(super) mod operands;
@@ -40,6 +41,7 @@ pub(super) static TABLE: &[Variant] = &[
     mma::MMA,
     mma_words::MMA_WORDS,
     mma_runs::MMA_RUNS,
+    mma_runs_scaled::MMA_RUNS_SCALED,
     mma_tf32x3::MMA_TF32X3,
     mma_block_scale::MMA_BLOCK_SCALE,
     tcgen05_block_scale::TCGEN05_BLOCK_SCALE,

@@ -3,10 +3,11 @@
 # from tvm.tirx.layout import *
 
 @T.prim_func
-def tile(A_ptr: T.handle, B_ptr: T.handle, C_ptr: T.handle, D_ptr: T.handle):
+def tile(A_ptr: T.handle, B_ptr: T.handle, C_ptr: T.handle, S_ptr: T.handle, D_ptr: T.handle):
     A = T.match_buffer(A_ptr, (T.int64(16), T.int64(64)), "float16")
     B = T.match_buffer(B_ptr, (T.int64(16), T.int64(64)), "float16")
     C = T.match_buffer(C_ptr, (T.int64(16), T.int64(16)), "float32")
+    S = T.match_buffer(S_ptr, (T.int64(16), T.int64(1)), "float16")
     D = T.match_buffer(D_ptr, (T.int64(16), T.int64(16)), "float32")
     T.device_entry()
     T.cta_id([1])
@@ -14,6 +15,7 @@ def tile(A_ptr: T.handle, B_ptr: T.handle, C_ptr: T.handle, D_ptr: T.handle):
     d = T.alloc_buffer((T.int64(16), T.int64(16)), "float32", scope="local", layout=TileLayout(S[(2, 8, 2, 4, 2) : (2, 4 @ laneid, 4, 1 @ laneid, 1)]))
     a = T.alloc_buffer((T.int64(16), T.int64(64)), "float16", scope="local", layout=TileLayout(S[(1, 2, 8, 2, 4, 4, 2) : (32, 2, 4 @ laneid, 16, 1 @ laneid, 4, 1)]))
     b = T.alloc_buffer((T.int64(16), T.int64(64)), "float16", scope="local", layout=TileLayout(S[(2, 8, 2, 4, 4, 2) : (16, 4 @ laneid, 8, 1 @ laneid, 2, 1)]))
+    s = T.alloc_buffer((T.int64(16), T.int64(1)), "float16", scope="local", layout=TileLayout(S[(2, 8, 1) : (1, 4 @ laneid, 2)] + R[4 : 1 @ laneid]))
     for A_x in T.unroll(2):
         for A_y in T.unroll(16):
             a[A_x * 8 + tx % 32 // 4, A_y // 8 * 32 + (tx % 32 % 4 * 8 + (A_y // 2 % 4 * 2 + A_y % 2))] = A[A_x * 8 + tx % 32 // 4, A_y // 8 * 32 + (tx % 32 % 4 * 8 + (A_y // 2 % 4 * 2 + A_y % 2))]
