@@ -190,7 +190,7 @@ static const struct dl_module dl_modules[DL_MODULES] = {
 };
 
 static const struct dl_function dl_functions[DL_FUNCTIONS] = {
-    {0, "product_k0", 196704},
+    {0, "product_k0", 229504},
     {1, "product_k0", 163840},
     {2, "scaled_k0", 0},
     {3, "scaled_k0", 0},
@@ -650,7 +650,7 @@ int kernels_sums(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a
 
 static int64_t dl_total_sm_90a_bytes(void)
 {
-    return 1024;
+    return 512;
 }
 
 static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUdeviceptr a, CUdeviceptr b, CUdeviceptr workspace)
@@ -659,14 +659,14 @@ static int dl_total_sm_90a(const daylight_kernels *kernels, CUstream stream, CUd
     { // total_k0
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {a, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {256, 1, 1}, block[3] = {512, 1, 1};
+        const unsigned grid[3] = {128, 1, 1}, block[3] = {1024, 1, 1};
         if ((error = dl_launch(kernels, 11, grid, block, stream, args)) != 0)
             return error;
     }
     { // total_k1
         struct { CUdeviceptr a0; CUdeviceptr a1; } arg = {b, workspace};
         void *args[] = {&arg.a0, &arg.a1};
-        const unsigned grid[3] = {1, 1, 1}, block[3] = {256, 1, 1};
+        const unsigned grid[3] = {1, 1, 1}, block[3] = {128, 1, 1};
         if ((error = dl_launch(kernels, 12, grid, block, stream, args)) != 0)
             return error;
     }
